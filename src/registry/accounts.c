@@ -58,19 +58,19 @@ static int check_mirror(struct op *op, const struct api_object *object)
 static const struct object *make_default(struct op *op)
 {
     struct err err = {0};
-    const struct store_key key = {op->r->account_kind, op->request->namespace,
+    const struct store_key key = {op->reg->account_kind, op->request->namespace,
                                   STR(DEFAULT_ACCOUNT)};
-    if (registry_found_object(op->r, &key, NULL, NULL, &err) < 0)
+    if (registry_found_object(op->reg, &key, NULL, NULL, &err) < 0)
         return NULL;
-    return store_head(op->r->store, &key);
+    return store_head(op->reg->store, &key);
 }
 
 // find_account fills *ret; of a default account that a dry run would make, with nothing.
 static int find_account(struct op *op, const struct api_object *object, struct str name,
                         struct api_service_account *ret)
 {
-    const struct store_key key = {op->r->account_kind, op->request->namespace, name};
-    const struct object *o = store_head(op->r->store, &key);
+    const struct store_key key = {op->reg->account_kind, op->request->namespace, name};
+    const struct object *o = store_head(op->reg->store, &key);
     bool usual = str_eqz(name, DEFAULT_ACCOUNT);
     if (!o && usual && op->dry_run)
         return 0;
@@ -82,10 +82,10 @@ static int find_account(struct op *op, const struct api_object *object, struct s
                               "\"%.*s\" not found",
                               STR_ARG(op->request->namespace), STR_ARG(name), STR_ARG(name));
     struct api_object found = {0};
-    int code = op_decode(op, o, &found);
-    if (code == 0)
+    int r = op_decode(op, o, &found);
+    if (r == 0)
         *ret = *(const struct api_service_account *)found.value;
-    return code;
+    return r;
 }
 
 // --- Its token -----------------------------------------------------------------------------------
@@ -272,11 +272,11 @@ static int check_secrets(struct op *op, const struct api_object *object,
                                   "service account %.*s does not reference that secret",
                                   STR_ARG(s->secret_name), STR_ARG(account->metadata.name));
     }
-    int code = accounts_check_containers(&a, &spec->init_containers);
+    int r = accounts_check_containers(&a, &spec->init_containers);
     a.who = "container";
-    if (code == 0)
-        code = accounts_check_containers(&a, &spec->containers);
-    return code < 0 ? code : check_pulls(&a, spec);
+    if (r == 0)
+        r = accounts_check_containers(&a, &spec->containers);
+    return r < 0 ? r : check_pulls(&a, spec);
 }
 
 // --- All of it -----------------------------------------------------------------------------------
@@ -292,9 +292,9 @@ int accounts_admit(struct op *op, const struct api_object *object, const struct 
     if (spec->service_account_name.n == 0)
         spec->service_account_name = spec->service_account = STR(DEFAULT_ACCOUNT);
     struct api_service_account account = {0};
-    int code = find_account(op, object, spec->service_account_name, &account);
-    if (code < 0)
-        return code;
+    int r = find_account(op, object, spec->service_account_name, &account);
+    if (r < 0)
+        return r;
     bool mount = spec->has_automount_service_account_token ? spec->automount_service_account_token
                  : account.has_automount_service_account_token
                      ? account.automount_service_account_token

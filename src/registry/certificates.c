@@ -95,9 +95,9 @@ int certificates_decide(struct op *op, const struct api_object *object,
     const struct api_certificate_signing_request *before = old->value;
     const struct api_certificate_signing_request_condition_array decided = now->status.conditions;
     now->spec = before->spec;
-    int code = create_check_valid(op, API_UPDATE, object, old); // which puts the old status back
-    if (code < 0)
-        return code;
+    int r = create_check_valid(op, API_UPDATE, object, old); // which puts the old status back
+    if (r < 0)
+        return r;
     now->status.conditions = decided;
     certificates_stamp_conditions(op, now, before);
     return create_check_prepared(op, API_STATUS_UPDATE, object, old);

@@ -63,7 +63,7 @@ struct str create_generate_name(struct op *op, struct str base)
     static const char letters[] = "bcdfghjklmnpqrstvwxz2456789";
     char tail[NAME_RANDOM_LEN];
     for (size_t i = 0; i < NAME_RANDOM_LEN; i++)
-        tail[i] = letters[rng_below(op->r->exec->rng, sizeof(letters) - 1)];
+        tail[i] = letters[rng_below(op->reg->exec->rng, sizeof(letters) - 1)];
     base = str_upto(base, NAME_BASE_MAX);
     return arena_strf(op->arena, "%.*s%.*s", STR_ARG(base), NAME_RANDOM_LEN, tail);
 }
@@ -71,7 +71,7 @@ struct str create_generate_name(struct op *op, struct str base)
 static void give_identity(struct op *op, struct api_object_meta *meta)
 {
     char text[UUID_TEXT_LEN + 1];
-    struct uuid uuid = uuid_random(op->r->exec->rng);
+    struct uuid uuid = uuid_random(op->reg->exec->rng);
     uuid_write(&uuid, text);
     meta->uid = arena_str(op->arena, str_make(text, UUID_TEXT_LEN));
     meta->creation_timestamp = op->now;
@@ -154,7 +154,7 @@ void create_finish_object(struct op *op, const struct api_object *object)
     warn_and_settle(op, object);
     if (object->kind->type == &api_namespace_type)
         label_namespace(op, api_object_meta(object));
-    if (object->kind == op->r->crd_kind)
+    if (object->kind == op->reg->crd_kind)
         definitions_settle(op, object);
 }
 
@@ -193,8 +193,8 @@ static int store_new(struct op *op, const struct api_object *object, const struc
         return fail_generated(op, op_subject(op, meta->name));
     if (taken)
         return fail_exists(op, op_subject(op, meta->name), being_deleted(op, taken));
-    int code = quota_charge(op);
-    return code < 0 ? code : op_write_new(op, object);
+    int r = quota_charge(op);
+    return r < 0 ? r : op_write_new(op, object);
 }
 
 int create_object(struct op *op, const struct api_object *object)
@@ -202,17 +202,17 @@ int create_object(struct op *op, const struct api_object *object)
     struct api_object_meta *meta = api_object_meta(object);
     give_identity(op, meta);
     const struct object *taken = create_choose_name(op, meta);
-    int code = create_check_valid(op, API_CREATE, object, NULL);
-    if (code == 0)
-        code = limits_check(op, object, NULL);
-    if (code == 0)
-        code = policies_admit(op, object, NULL);
-    if (code == 0)
-        code = quota_check(op, object, NULL);
-    if (code == 0)
-        code = store_new(op, object, taken);
+    int r = create_check_valid(op, API_CREATE, object, NULL);
+    if (r == 0)
+        r = limits_check(op, object, NULL);
+    if (r == 0)
+        r = policies_admit(op, object, NULL);
+    if (r == 0)
+        r = quota_check(op, object, NULL);
+    if (r == 0)
+        r = store_new(op, object, taken);
     quota_forget(op);
-    return code;
+    return r;
 }
 
 static int fail_terminating(struct op *op)
@@ -240,16 +240,16 @@ int create_body(struct op *op, const struct api_object *body)
         return fail_terminating(op);
     const struct api_default_options defaults = {.now = op->now};
     api_default(body->kind->type, body->value, &defaults, op->arena);
-    int code = create_fit_namespace(op, meta);
-    if (code < 0)
-        return code;
+    int r = create_fit_namespace(op, meta);
+    if (r < 0)
+        return r;
     create_single_owners(op, meta);
-    code = encode_to_stored(op, body, &object);
-    if (code < 0)
-        return code;
+    r = encode_to_stored(op, body, &object);
+    if (r < 0)
+        return r;
     fields_manage(op, &object, NULL, NULL);
-    code = admit_change(op, &object, NULL);
-    return code < 0 ? code : create_object(op, &object);
+    r = admit_change(op, &object, NULL);
+    return r < 0 ? r : create_object(op, &object);
 }
 
 static int create_any(struct op *op, const struct api_object *body)
@@ -270,10 +270,10 @@ static int create_any(struct op *op, const struct api_object *body)
                             STR_ARG(op->request->kind->plural), STR_ARG(sub));
 }
 
-void registry_create(struct registry *r, const struct registry_request *request,
+void registry_create(struct registry *reg, const struct registry_request *request,
                      const struct api_object *body, struct arena *arena, registry_done_fn done,
                      void *arg)
 {
-    struct op *op = op_new(r, request, VERB_CREATE, arena, done, arg);
+    struct op *op = op_new(reg, request, VERB_CREATE, arena, done, arg);
     op_finish(op, create_any(op, body));
 }

@@ -85,15 +85,15 @@ static void look_at_other(void *arg, const struct object *o)
 // Whether another definition of the group has accepted a name; also one that is being written.
 static bool definitions_is_taken(struct op *op, const definition *crd, struct str name, bool kind)
 {
-    struct registry *r = op->r;
-    struct store_walk walk = {.kind = r->crd_kind};
+    struct registry *reg = op->reg;
+    struct store_walk walk = {.kind = reg->crd_kind};
     struct wish w = {op, crd, name, kind, false};
-    if (store_walk_start(r->store, &walk, NULL) < 0)
+    if (store_walk_start(reg->store, &walk, NULL) < 0)
         return false;
-    for (const struct object *o; (o = store_walk_next(r->store, &walk));)
+    for (const struct object *o; (o = store_walk_next(reg->store, &walk));)
         look_at_other(&w, o);
     store_walk_done(&walk);
-    store_pending(r->store, r->crd_kind, look_at_other, &w);
+    store_pending(reg->store, reg->crd_kind, look_at_other, &w);
     return w.taken;
 }
 
@@ -168,14 +168,14 @@ void definitions_settle(struct op *op, const struct api_object *object)
 
 // --- Kinds ---------------------------------------------------------------------------------------
 
-static void definitions_notify_listeners(struct registry *r)
+static void definitions_notify_listeners(struct registry *reg)
 {
-    if (r->kinds_changed)
-        r->kinds_changed(r->kinds_changed_arg);
+    if (reg->kinds_changed)
+        reg->kinds_changed(reg->kinds_changed_arg);
 }
 
 // Makes of a visible definition what it says. Returns whether its objects must go.
-static bool definitions_define_kinds(struct registry *r, const struct object *o)
+static bool definitions_define_kinds(struct registry *reg, const struct object *o)
 {
     static const struct api_time unknown;
     cleanup_arena struct arena arena = {0};
@@ -184,11 +184,11 @@ static bool definitions_define_kinds(struct registry *r, const struct object *o)
         return false;
     const definition *crd = object.value;
     if (definitions_is_true(crd, STR("Established")))
-        custom_define(r->customs, crd);
+        custom_define(reg->customs, crd);
     return crd->metadata.deletion_timestamp.set;
 }
 
-static void definitions_undefine_kinds(struct registry *r, const struct object *o)
+static void definitions_undefine_kinds(struct registry *reg, const struct object *o)
 {
     static const struct api_time unknown;
     cleanup_arena struct arena arena = {0};
@@ -196,72 +196,72 @@ static void definitions_undefine_kinds(struct registry *r, const struct object *
     if (encode_read_stored(o, &unknown, &arena, &object, NULL) < 0)
         return;
     const definition *crd = object.value;
-    custom_undefine(r->customs, crd->spec.group, crd->status.accepted_names.kind);
+    custom_undefine(reg->customs, crd->spec.group, crd->status.accepted_names.kind);
 }
 
-static void definitions_resolve_names(struct registry *r);
+static void definitions_resolve_names(struct registry *reg);
 
 static void definitions_on_event(void *arg, const struct store_event *e)
 {
-    struct registry *r = arg;
+    struct registry *reg = arg;
     if (e->type == STORE_DELETED) {
-        definitions_undefine_kinds(r, e->object);
-        definitions_resolve_names(r);
-    } else if (definitions_define_kinds(r, e->object)) {
-        r->definitions_all = true;
-        exec_timer_start(r->exec, &r->definitions_timer, 0);
+        definitions_undefine_kinds(reg, e->object);
+        definitions_resolve_names(reg);
+    } else if (definitions_define_kinds(reg, e->object)) {
+        reg->definitions_all = true;
+        exec_timer_start(reg->exec, &reg->definitions_timer, 0);
     }
-    definitions_notify_listeners(r);
+    definitions_notify_listeners(reg);
 }
 
-int definitions_start(struct registry *r, struct err *err)
+int definitions_start(struct registry *reg, struct err *err)
 {
-    struct store_walk walk = {.kind = r->crd_kind};
-    int code = store_walk_start(r->store, &walk, err);
-    if (code < 0)
-        return code;
+    struct store_walk walk = {.kind = reg->crd_kind};
+    int r = store_walk_start(reg->store, &walk, err);
+    if (r < 0)
+        return r;
     bool dying = false;
-    for (const struct object *o; (o = store_walk_next(r->store, &walk));)
-        dying |= definitions_define_kinds(r, o);
+    for (const struct object *o; (o = store_walk_next(reg->store, &walk));)
+        dying |= definitions_define_kinds(reg, o);
     store_walk_done(&walk);
-    r->definitions = (struct store_watch){.kind = r->crd_kind,
-                                          .seen = store_revision(r->store),
-                                          .event = definitions_on_event,
-                                          .arg = r};
-    r->definitions_timer = (struct exec_timer){.fn = definitions_sweep, .arg = r};
+    reg->definitions = (struct store_watch){.kind = reg->crd_kind,
+                                            .seen = store_revision(reg->store),
+                                            .event = definitions_on_event,
+                                            .arg = reg};
+    reg->definitions_timer = (struct exec_timer){.fn = definitions_sweep, .arg = reg};
     if (dying) {
-        r->definitions_all = true;
-        exec_timer_start(r->exec, &r->definitions_timer, 0);
+        reg->definitions_all = true;
+        exec_timer_start(reg->exec, &reg->definitions_timer, 0);
     }
-    code = store_watch_start(r->store, &r->definitions, err);
-    r->definitions_watched = code == 0;
-    return code;
+    r = store_watch_start(reg->store, &reg->definitions, err);
+    reg->definitions_watched = r == 0;
+    return r;
 }
 
-void definitions_stop(struct registry *r)
+void definitions_stop(struct registry *reg)
 {
-    exec_timer_stop(r->exec, &r->definitions_timer);
-    if (r->definitions_watched)
-        store_watch_stop(r->store, &r->definitions);
-    r->definitions_watched = false;
-    r->kinds_changed = NULL;
+    exec_timer_stop(reg->exec, &reg->definitions_timer);
+    if (reg->definitions_watched)
+        store_watch_stop(reg->store, &reg->definitions);
+    reg->definitions_watched = false;
+    reg->kinds_changed = NULL;
 }
 
-void registry_set_kinds_hook(struct registry *r, void (*fn)(void *arg), void *arg)
+void registry_set_kinds_hook(struct registry *reg, void (*fn)(void *arg), void *arg)
 {
-    r->kinds_changed = fn;
-    r->kinds_changed_arg = arg;
+    reg->kinds_changed = fn;
+    reg->kinds_changed_arg = arg;
 }
 
-const struct custom_kinds *registry_customs(const struct registry *r)
+const struct custom_kinds *registry_customs(const struct registry *reg)
 {
-    return r->customs;
+    return reg->customs;
 }
 
 // --- Errands -------------------------------------------------------------------------------------
 
 struct errand {
-    struct registry *r;
+    struct registry *reg;
     struct registry_request request;
     struct arena arena;
 };
@@ -269,43 +269,43 @@ struct errand {
 static void definitions_on_request_done(void *arg, const struct registry_answer *answer)
 {
     struct errand *e = arg;
-    if (e->r->definitions_watched && answer->code < 0 && answer->code != -ERR_NOT_FOUND &&
+    if (e->reg->definitions_watched && answer->code < 0 && answer->code != -ERR_NOT_FOUND &&
         answer->code != -ERR_CONFLICT) {
-        e->r->definitions_all = true;
-        exec_timer_start(e->r->exec, &e->r->definitions_timer, SWEEP_RETRY_NS);
+        e->reg->definitions_all = true;
+        exec_timer_start(e->reg->exec, &e->reg->definitions_timer, SWEEP_RETRY_NS);
     }
     arena_done(&e->arena);
     free(e);
 }
 
-static struct errand *definitions_new_request(struct registry *r, const struct api_kind *kind,
+static struct errand *definitions_new_request(struct registry *reg, const struct api_kind *kind,
                                               struct str name)
 {
     struct errand *e = xcalloc(1, sizeof(*e));
-    e->r = r;
+    e->reg = reg;
     e->request.kind = kind;
     e->request.name = arena_str(&e->arena, name);
     return e;
 }
 
 // Another definition let go of names: those who wait for one may have it now.
-static void definitions_resolve_names(struct registry *r)
+static void definitions_resolve_names(struct registry *reg)
 {
-    struct store_walk walk = {.kind = r->crd_kind};
-    if (store_walk_start(r->store, &walk, NULL) < 0)
+    struct store_walk walk = {.kind = reg->crd_kind};
+    if (store_walk_start(reg->store, &walk, NULL) < 0)
         return;
-    for (const struct object *o; (o = store_walk_next(r->store, &walk));) {
-        struct errand *e = definitions_new_request(r, r->crd_kind, o->name);
+    for (const struct object *o; (o = store_walk_next(reg->store, &walk));) {
+        struct errand *e = definitions_new_request(reg, reg->crd_kind, o->name);
         struct op *op =
-            op_new(r, &e->request, VERB_UPDATE, &e->arena, definitions_on_request_done, e);
+            op_new(reg, &e->request, VERB_UPDATE, &e->arena, definitions_on_request_done, e);
         struct api_object object = {0};
         const struct object *head = op_head(op, o->name);
-        int code = head ? op_decode(op, head, &object) : 0;
-        if (head && code == 0 && !definitions_is_true(object.value, STR("NamesAccepted"))) {
+        int r = head ? op_decode(op, head, &object) : 0;
+        if (head && r == 0 && !definitions_is_true(object.value, STR("NamesAccepted"))) {
             definitions_settle(op, &object);
-            code = op_write_change(op, &object, head);
+            r = op_write_change(op, &object, head);
         }
-        op_finish(op, code);
+        op_finish(op, r);
     }
     store_walk_done(&walk);
 }
@@ -335,34 +335,35 @@ int definitions_delete(struct op *op, const struct object *old, const struct api
     return op_write_change(op, decoded, old);
 }
 
-static void definitions_remove_finalizer(struct registry *r, const struct object *o)
+static void definitions_remove_finalizer(struct registry *reg, const struct object *o)
 {
-    struct errand *e = definitions_new_request(r, r->crd_kind, o->name);
-    struct op *op = op_new(r, &e->request, VERB_UPDATE, &e->arena, definitions_on_request_done, e);
+    struct errand *e = definitions_new_request(reg, reg->crd_kind, o->name);
+    struct op *op =
+        op_new(reg, &e->request, VERB_UPDATE, &e->arena, definitions_on_request_done, e);
     struct api_object object = {0};
-    int code = op_decode(op, o, &object);
-    if (code == 0) {
+    int r = op_decode(op, o, &object);
+    if (r == 0) {
         struct api_str_array *list = &((definition *)object.value)->metadata.finalizers;
         size_t n = 0;
         for (size_t i = 0; i < list->n; i++)
             if (!str_eq(list->p[i], CLEANUP_FINALIZER))
                 list->p[n++] = list->p[i];
         list->n = n;
-        code = n ? op_write_change(op, &object, o) : op_write_removal(op, o, false);
+        r = n ? op_write_change(op, &object, o) : op_write_removal(op, o, false);
     }
-    op_finish(op, code);
+    op_finish(op, r);
 }
 
 // hub_of is the kind whose objects go with a definition; NULL: none. Of one whose names were never accepted the kind may be
 // another's.
-static const struct api_kind *hub_of(struct registry *r, const definition *crd)
+static const struct api_kind *hub_of(struct registry *reg, const definition *crd)
 {
     return definitions_is_true(crd, STR("Established"))
-               ? custom_hub(r->customs, crd->spec.group, crd->spec.names.kind)
+               ? custom_hub(reg->customs, crd->spec.group, crd->spec.names.kind)
                : NULL;
 }
 
-static void sweep_one(struct registry *r, const struct object *o, bool all)
+static void sweep_one(struct registry *reg, const struct object *o, bool all)
 {
     static const struct api_time unknown;
     cleanup_arena struct arena arena = {0};
@@ -373,38 +374,38 @@ static void sweep_one(struct registry *r, const struct object *o, bool all)
     if (!crd->metadata.deletion_timestamp.set ||
         !api_str_listed(&crd->metadata.finalizers, CLEANUP_FINALIZER))
         return;
-    const struct api_kind *hub = hub_of(r, crd);
-    size_t left = hub ? store_count(r->store, hub, STR("")) : 0;
+    const struct api_kind *hub = hub_of(reg, crd);
+    size_t left = hub ? store_count(reg->store, hub, STR("")) : 0;
     if (left && all) {
-        struct errand *e = definitions_new_request(r, hub, STR(""));
-        registry_delete_collection(r, &e->request, NULL, NULL, &e->arena,
+        struct errand *e = definitions_new_request(reg, hub, STR(""));
+        registry_delete_collection(reg, &e->request, NULL, NULL, &e->arena,
                                    definitions_on_request_done, e);
     }
     if (left == 0)
-        definitions_remove_finalizer(r, o);
+        definitions_remove_finalizer(reg, o);
 }
 
 void definitions_sweep(void *arg)
 {
-    struct registry *r = arg;
-    struct store_walk walk = {.kind = r->crd_kind};
-    bool all = r->definitions_all;
-    r->definitions_all = false;
-    if (store_walk_start(r->store, &walk, NULL) < 0)
+    struct registry *reg = arg;
+    struct store_walk walk = {.kind = reg->crd_kind};
+    bool all = reg->definitions_all;
+    reg->definitions_all = false;
+    if (store_walk_start(reg->store, &walk, NULL) < 0)
         return;
-    for (const struct object *o; (o = store_walk_next(r->store, &walk));) {
-        const struct store_key key = {r->crd_kind, STR(""), o->name};
-        const struct object *head = object_ref(store_head(r->store, &key));
+    for (const struct object *o; (o = store_walk_next(reg->store, &walk));) {
+        const struct store_key key = {reg->crd_kind, STR(""), o->name};
+        const struct object *head = object_ref(store_head(reg->store, &key));
         if (head)
-            sweep_one(r, head, all);
+            sweep_one(reg, head, all);
         object_unref(head);
     }
     store_walk_done(&walk);
 }
 
-void definitions_due(struct registry *r, const struct api_kind *hub)
+void definitions_due(struct registry *reg, const struct api_kind *hub)
 {
-    if (r->definitions_watched && hub->custom->terminating &&
-        !exec_timer_armed(&r->definitions_timer))
-        exec_timer_start(r->exec, &r->definitions_timer, 0);
+    if (reg->definitions_watched && hub->custom->terminating &&
+        !exec_timer_armed(&reg->definitions_timer))
+        exec_timer_start(reg->exec, &reg->definitions_timer, 0);
 }

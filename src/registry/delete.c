@@ -197,25 +197,25 @@ static void delete_answer_deleted(struct op *op, const struct object *o)
 
 static int remove_now(struct op *op, const struct object *old)
 {
-    int code = op_write_removal(op, old, true);
-    if (code == 0)
+    int r = op_write_removal(op, old, true);
+    if (r == 0)
         delete_answer_deleted(op, op->object);
-    return code;
+    return r;
 }
 
 // A graceful deletion whose time is up at once: marked first, for watchers, then gone.
 static int mark_and_remove(struct op *op, const struct api_object *object, const struct object *old)
 {
-    int code = op_write_change(op, object, old);
-    if (code < 0)
-        return code;
+    int r = op_write_change(op, object, old);
+    if (r < 0)
+        return r;
     op->deleted = true;
     if (op->dry_run)
         return 0;
     const struct object *marked = object_ref(op->object);
-    code = remove_now(op, marked);
+    r = remove_now(op, marked);
     object_unref(marked);
-    return code;
+    return r;
 }
 
 int delete_decoded(struct op *op, const struct object *old, const struct api_object *object,
@@ -245,45 +245,45 @@ int registry_delete_object(struct op *op, const struct object *old,
 {
     struct api_delete_options o = options ? *options : (struct api_delete_options){0};
     struct api_object object = {0};
-    int code = delete_check_options(op, &o);
+    int r = delete_check_options(op, &o);
     if (o.dry_run.n)
         op->dry_run = true;
     if (o.has_grace_period_seconds && o.grace_period_seconds < 0)
         o.grace_period_seconds = 1;
-    if (code == 0)
-        code = op_decode(op, old, &object);
-    if (code == 0 && old->kind == op->r->namespace_kind)
+    if (r == 0)
+        r = op_decode(op, old, &object);
+    if (r == 0 && old->kind == op->reg->namespace_kind)
         return namespace_delete(op, old, &object, &o);
-    bool definition = old->kind == op->r->crd_kind;
-    if (code == 0)
-        code = delete_check_preconditions(op, old, o.preconditions);
-    if (code == 0)
-        code = admit_deletion(op, old->name, &object);
-    if (code == 0)
-        code = policies_admit(op, NULL, &object);
-    if (code == 0 && definition)
+    bool definition = old->kind == op->reg->crd_kind;
+    if (r == 0)
+        r = delete_check_preconditions(op, old, o.preconditions);
+    if (r == 0)
+        r = admit_deletion(op, old->name, &object);
+    if (r == 0)
+        r = policies_admit(op, NULL, &object);
+    if (r == 0 && definition)
         return definitions_delete(op, old, &object, &o);
-    return code < 0 ? code : delete_decoded(op, old, &object, &o);
+    return r < 0 ? r : delete_decoded(op, old, &object, &o);
 }
 
-void registry_delete(struct registry *r, const struct registry_request *request,
+void registry_delete(struct registry *reg, const struct registry_request *request,
                      const struct api_delete_options *options, struct arena *arena,
                      registry_done_fn done, void *arg)
 {
-    struct op *op = op_new(r, request, VERB_DELETE, arena, done, arg);
+    struct op *op = op_new(reg, request, VERB_DELETE, arena, done, arg);
     const struct object *old = op_head(op, request->name);
-    int code = 0;
+    int r = 0;
     if (request->subresource.n)
-        code = fail_unsupported(op, "%.*s/%.*s cannot be deleted", STR_ARG(request->kind->plural),
-                                STR_ARG(request->subresource));
+        r = fail_unsupported(op, "%.*s/%.*s cannot be deleted", STR_ARG(request->kind->plural),
+                             STR_ARG(request->subresource));
     else if (!old)
-        code = fail_not_found(op, op_subject(op, request->name));
-    if (code == 0) {
+        r = fail_not_found(op, op_subject(op, request->name));
+    if (r == 0) {
         const struct object *held = object_ref(old);
-        code = registry_delete_object(op, held, options);
+        r = registry_delete_object(op, held, options);
         object_unref(held);
     }
-    op_finish(op, code);
+    op_finish(op, r);
 }
 
 // --- Collections ---------------------------------------------------------------------------------
@@ -300,33 +300,33 @@ static int delete_collection_item(struct collection *c, const struct object *lis
 {
     struct op *op = c->op;
     const struct store_key key = {listed->kind, listed->namespace, listed->name};
-    const struct object *head = store_head(op->r->store, &key);
+    const struct object *head = store_head(op->reg->store, &key);
     if (!head)
         return 0;
     head = object_ref(head);
-    int code = registry_delete_object(op, head, c->options);
+    int r = registry_delete_object(op, head, c->options);
     object_unref(head);
-    if (code == 0)
+    if (r == 0)
         op->status = NULL;
-    return code;
+    return r;
 }
 
 static void delete_collection_batch(void *arg)
 {
     struct collection *c = arg;
     struct op *op = c->op;
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < COLLECTION_STEP && c->next < op->objects_len; i++)
-        code = delete_collection_item(c, op->objects[c->next++]);
-    if (code == 0 && c->next < op->objects_len) {
-        exec_post(op->r->exec, delete_collection_batch, c);
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < COLLECTION_STEP && c->next < op->objects_len; i++)
+        r = delete_collection_item(c, op->objects[c->next++]);
+    if (r == 0 && c->next < op->objects_len) {
+        exec_post(op->reg->exec, delete_collection_batch, c);
         return;
     }
     const struct object *last = op->object;
     op->object = NULL;
     object_unref(last);
-    op->deleted = code == 0;
-    op_finish(op, code);
+    op->deleted = r == 0;
+    op_finish(op, r);
 }
 
 static int delete_list_collection(struct op *op, const struct registry_filter *filter)
@@ -336,9 +336,9 @@ static int delete_list_collection(struct op *op, const struct registry_filter *f
     struct store_walk walk = {.kind = op->stored,
                               .one_namespace = op->request->namespace.n > 0,
                               .namespace = op->request->namespace};
-    if (store_walk_start(op->r->store, &walk, &err) < 0)
+    if (store_walk_start(op->reg->store, &walk, &err) < 0)
         return fail_internal(op, "%s", err.msg);
-    for (const struct object *o; (o = store_walk_next(op->r->store, &walk));)
+    for (const struct object *o; (o = store_walk_next(op->reg->store, &walk));)
         if (!filter || !filter->match || filter->match(filter->arg, o))
             vec_push(&found, object_ref(o));
     store_walk_done(&walk);
@@ -347,17 +347,17 @@ static int delete_list_collection(struct op *op, const struct registry_filter *f
     return 0;
 }
 
-void registry_delete_collection(struct registry *r, const struct registry_request *request,
+void registry_delete_collection(struct registry *reg, const struct registry_request *request,
                                 const struct api_delete_options *options,
                                 const struct registry_filter *filter, struct arena *arena,
                                 registry_done_fn done, void *arg)
 {
-    struct op *op = op_new(r, request, VERB_DELETE, arena, done, arg);
+    struct op *op = op_new(reg, request, VERB_DELETE, arena, done, arg);
     struct collection *c = arena_one(arena, struct collection);
     *c = (struct collection){.op = op, .options = options};
-    int code = delete_list_collection(op, filter);
-    if (code < 0)
-        op_finish(op, code);
+    int r = delete_list_collection(op, filter);
+    if (r < 0)
+        op_finish(op, r);
     else
         delete_collection_batch(c);
 }

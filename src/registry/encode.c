@@ -38,7 +38,7 @@ int encode_read_stored(const struct object *o, const struct api_time *now, struc
 // op_decode_cached copies the typed form of o into the op's arena. False: there is none.
 static bool op_decode_cached(struct op *op, const struct object *o, struct api_object *ret)
 {
-    struct typed_object *typed = typed_cache_find(op->r->typed, o, o->kind);
+    struct typed_object *typed = typed_cache_find(op->reg->typed, o, o->kind);
     if (!typed)
         return false;
     const struct api_default_options defaults = {.now = op->now};
@@ -153,24 +153,24 @@ static void fill_parts(const struct api_object *object, struct arena *arena,
     parts->fields_len = fields.n;
 }
 
-int encode_json(struct registry *r, const struct api_object *object, uint64_t revision,
+int encode_json(struct registry *reg, const struct api_object *object, uint64_t revision,
                 struct arena *arena, struct err *err)
 {
     struct api_object_meta *meta = api_object_meta(object);
     meta->resource_version =
         revision ? arena_strf(arena, "%llu", (unsigned long long)revision) : STR("");
     api_set_type_meta(object);
-    sbuf_clear(&r->scratch);
-    struct json_writer w = {.out = &r->scratch, .html = true};
-    int code = api_json_write(object->kind->type, object->value, &w, err);
-    r->scratch_altered = w.altered;
-    return code;
+    sbuf_clear(&reg->scratch);
+    struct json_writer w = {.out = &reg->scratch, .html = true};
+    int r = api_json_write(object->kind->type, object->value, &w, err);
+    reg->scratch_altered = w.altered;
+    return r;
 }
 
-struct object *encode_new_object(struct registry *r, const struct api_object *object,
+struct object *encode_new_object(struct registry *reg, const struct api_object *object,
                                  uint64_t revision, struct arena *arena)
 {
-    struct object_parts parts = {.revision = revision, .json = sbuf_str(&r->scratch)};
+    struct object_parts parts = {.revision = revision, .json = sbuf_str(&reg->scratch)};
     fill_parts(object, arena, &parts);
     return object_new(&parts);
 }
@@ -191,28 +191,28 @@ static void with_revision(struct str json, uint64_t revision, struct sbuf *out)
     sbuf_add(out, str_from(tail, (size_t)str_find_char(tail, '"')));
 }
 
-struct object *encode_new_object_at(struct registry *r, const struct api_object *object,
+struct object *encode_new_object_at(struct registry *reg, const struct api_object *object,
                                     uint64_t revision, struct arena *arena)
 {
-    sbuf_clear(&r->spliced);
-    with_revision(sbuf_str(&r->scratch), revision, &r->spliced);
+    sbuf_clear(&reg->spliced);
+    with_revision(sbuf_str(&reg->scratch), revision, &reg->spliced);
     api_object_meta(object)->resource_version =
         arena_strf(arena, "%llu", (unsigned long long)revision);
-    struct object_parts parts = {.revision = revision, .json = sbuf_str(&r->spliced)};
+    struct object_parts parts = {.revision = revision, .json = sbuf_str(&reg->spliced)};
     fill_parts(object, arena, &parts);
     return object_new(&parts);
 }
 
-struct object *encode_object_at(struct registry *r, const struct object *o, uint64_t revision)
+struct object *encode_object_at(struct registry *reg, const struct object *o, uint64_t revision)
 {
-    sbuf_clear(&r->spliced);
-    with_revision(o->json, revision, &r->spliced);
+    sbuf_clear(&reg->spliced);
+    with_revision(o->json, revision, &reg->spliced);
     const struct object_parts parts = {.kind = o->kind,
                                        .revision = revision,
                                        .namespace = o->namespace,
                                        .name = o->name,
                                        .uid = o->uid,
-                                       .json = sbuf_str(&r->spliced),
+                                       .json = sbuf_str(&reg->spliced),
                                        .labels = o->labels,
                                        .labels_len = o->labels_len,
                                        .fields = o->fields,

@@ -17,24 +17,25 @@ enum { LOOK_EVENTS = 500 };
 
 // --- What was when -------------------------------------------------------------------------------
 
-static void note_revision(struct registry *r, int64_t now)
+static void note_revision(struct registry *reg, int64_t now)
 {
-    struct event_mark *last = r->event_marks_len ? &r->event_marks[r->event_marks_len - 1] : NULL;
-    if (r->event_marks_len == EVENT_MARKS || (last && now - last->at_ns < LOOK_NS))
+    struct event_mark *last =
+        reg->event_marks_len ? &reg->event_marks[reg->event_marks_len - 1] : NULL;
+    if (reg->event_marks_len == EVENT_MARKS || (last && now - last->at_ns < LOOK_NS))
         return;
-    r->event_marks[r->event_marks_len++] = (struct event_mark){now, store_revision(r->store)};
+    reg->event_marks[reg->event_marks_len++] = (struct event_mark){now, store_revision(reg->store)};
 }
 
 // revision_then is the newest revision that is known to be as old as events become; 0: none is.
-static uint64_t revision_then(struct registry *r, int64_t now)
+static uint64_t revision_then(struct registry *reg, int64_t now)
 {
-    struct event_mark *m = r->event_marks;
+    struct event_mark *m = reg->event_marks;
     size_t drop = 0;
-    while (drop + 1 < r->event_marks_len && now - m[drop + 1].at_ns >= LIFE_NS)
+    while (drop + 1 < reg->event_marks_len && now - m[drop + 1].at_ns >= LIFE_NS)
         drop++;
-    r->event_marks_len -= drop;
-    memmove(m, m + drop, r->event_marks_len * sizeof(*m));
-    return r->event_marks_len && now - m[0].at_ns >= LIFE_NS ? m[0].revision : 0;
+    reg->event_marks_len -= drop;
+    memmove(m, m + drop, reg->event_marks_len * sizeof(*m));
+    return reg->event_marks_len && now - m[0].at_ns >= LIFE_NS ? m[0].revision : 0;
 }
 
 // --- Going ---------------------------------------------------------------------------------------
@@ -53,32 +54,32 @@ static void events_on_request_done(void *arg, const struct registry_answer *answ
     free(e);
 }
 
-static void delete_event(struct registry *r, const struct object *o, uint64_t until)
+static void delete_event(struct registry *reg, const struct object *o, uint64_t until)
 {
     const struct store_key key = {o->kind, o->namespace, o->name};
-    const struct object *head = store_head(r->store, &key);
+    const struct object *head = store_head(reg->store, &key);
     if (!head || head->revision > until)
         return;
     struct errand *e = xcalloc(1, sizeof(*e));
     e->request = (struct registry_request){.kind = o->kind,
                                            .namespace = arena_str(&e->arena, o->namespace),
                                            .name = arena_str(&e->arena, o->name)};
-    registry_delete(r, &e->request, NULL, &e->arena, events_on_request_done, e);
+    registry_delete(reg, &e->request, NULL, &e->arena, events_on_request_done, e);
 }
 
-static size_t events_delete_expired(struct registry *r, uint64_t until)
+static size_t events_delete_expired(struct registry *reg, uint64_t until)
 {
     struct VEC(const struct object *) old = {0};
-    struct store_walk walk = {.kind = r->event_kind};
-    if (store_walk_start(r->store, &walk, NULL) < 0)
+    struct store_walk walk = {.kind = reg->event_kind};
+    if (store_walk_start(reg->store, &walk, NULL) < 0)
         return 0;
-    for (const struct object *o; old.n < LOOK_EVENTS && (o = store_walk_next(r->store, &walk));)
+    for (const struct object *o; old.n < LOOK_EVENTS && (o = store_walk_next(reg->store, &walk));)
         if (o->revision <= until)
             vec_push(&old, object_ref(o));
     store_walk_done(&walk);
     size_t n = old.n;
     vec_foreach(&old, o) {
-        delete_event(r, *o, until);
+        delete_event(reg, *o, until);
         object_unref(*o);
     }
     vec_done(&old);
@@ -87,22 +88,23 @@ static size_t events_delete_expired(struct registry *r, uint64_t until)
 
 void events_look(void *arg)
 {
-    struct registry *r = arg;
-    int64_t now = exec_now_ns(r->exec);
-    note_revision(r, now);
-    uint64_t until = revision_then(r, now);
-    size_t n = until ? events_delete_expired(r, until) : 0;
-    if (store_count(r->store, r->event_kind, STR("")) > 0)
-        exec_timer_start(r->exec, &r->events_timer, n == LOOK_EVENTS ? SOON_NS : LOOK_NS);
+    struct registry *reg = arg;
+    int64_t now = exec_now_ns(reg->exec);
+    note_revision(reg, now);
+    uint64_t until = revision_then(reg, now);
+    size_t n = until ? events_delete_expired(reg, until) : 0;
+    if (store_count(reg->store, reg->event_kind, STR("")) > 0)
+        exec_timer_start(reg->exec, &reg->events_timer, n == LOOK_EVENTS ? SOON_NS : LOOK_NS);
 }
 
-void events_due(struct registry *r)
+void events_due(struct registry *reg)
 {
-    if (!exec_timer_armed(&r->events_timer) && store_count(r->store, r->event_kind, STR("")) > 0)
-        exec_timer_start(r->exec, &r->events_timer, LOOK_NS);
+    if (!exec_timer_armed(&reg->events_timer) &&
+        store_count(reg->store, reg->event_kind, STR("")) > 0)
+        exec_timer_start(reg->exec, &reg->events_timer, LOOK_NS);
 }
 
-void events_stop(struct registry *r)
+void events_stop(struct registry *reg)
 {
-    exec_timer_stop(r->exec, &r->events_timer);
+    exec_timer_stop(reg->exec, &reg->events_timer);
 }

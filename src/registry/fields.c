@@ -124,43 +124,43 @@ static int show_empty(struct op *op, struct shown *ret, struct err *err)
 static int empty_of(struct op *op, struct shown *own, const yyjson_val **ret, struct err *err)
 {
     const struct api_kind *kind = op->request->kind;
-    struct registry *r = op->r;
+    struct registry *reg = op->reg;
     if (kind->custom) {
-        int code = show_empty(op, own, err);
+        int r = show_empty(op, own, err);
         *ret = own->doc.root;
-        return code;
+        return r;
     }
-    if (!r->empty)
-        r->empty = xcalloc(1, sizeof(*r->empty));
-    vec_foreach(&r->empty->all, e) {
+    if (!reg->empty)
+        reg->empty = xcalloc(1, sizeof(*reg->empty));
+    vec_foreach(&reg->empty->all, e) {
         if ((*e)->kind == kind) {
             *ret = (*e)->shown.doc.root;
             return 0;
         }
     }
     struct empty_object *made = xcalloc(1, sizeof(*made));
-    int code = show_empty(op, &made->shown, err);
-    if (code < 0) {
+    int r = show_empty(op, &made->shown, err);
+    if (r < 0) {
         shown_done(&made->shown);
         free(made);
-        return code;
+        return r;
     }
     made->kind = kind;
-    vec_push(&r->empty->all, made);
+    vec_push(&reg->empty->all, made);
     *ret = made->shown.doc.root;
     return 0;
 }
 
-void fields_done(struct registry *r)
+void fields_done(struct registry *reg)
 {
-    if (!r->empty)
+    if (!reg->empty)
         return;
-    vec_foreach(&r->empty->all, e) {
+    vec_foreach(&reg->empty->all, e) {
         shown_done(&(*e)->shown);
         free(*e);
     }
-    vec_done(&r->empty->all);
-    free(r->empty);
+    vec_done(&reg->empty->all);
+    free(reg->empty);
 }
 
 static struct managed_request fields_managed_request(struct op *op, const struct field_set *ignored)
@@ -403,22 +403,22 @@ static int apply_old(struct op *op, const yyjson_val *config, const struct objec
     cleanup_shown struct shown live = {0};
     struct api_object before = {0};
     struct err err = {0};
-    int code = op_decode(op, old, &before);
-    if (code == 0 && show_stored(op, old, &live, &err) < 0)
-        code = fail_internal(op, "%s", err.msg);
-    if (code == 0)
-        code = fields_merge_config(op, live.doc.root, config,
-                                   &api_object_meta(&before)->managed_fields, ret);
-    return code;
+    int r = op_decode(op, old, &before);
+    if (r == 0 && show_stored(op, old, &live, &err) < 0)
+        r = fail_internal(op, "%s", err.msg);
+    if (r == 0)
+        r = fields_merge_config(op, live.doc.root, config,
+                                &api_object_meta(&before)->managed_fields, ret);
+    return r;
 }
 
 int fields_apply(struct op *op, struct str patch, const struct object *old, struct api_object *ret)
 {
     cleanup_json_doc struct json_doc config = {0};
-    int code = parse_config(op, patch, &config);
-    if (code == 0)
-        code = fields_check_config(op, config.root);
-    if (code < 0)
-        return code;
+    int r = parse_config(op, patch, &config);
+    if (r == 0)
+        r = fields_check_config(op, config.root);
+    if (r < 0)
+        return r;
     return old ? apply_old(op, config.root, old, ret) : apply_new(op, config.root, ret);
 }

@@ -17,21 +17,21 @@ static int each_range(struct op *op,
                                 const struct api_limit_range *range),
                       const struct api_object *object)
 {
-    struct registry *r = op->r;
+    struct registry *reg = op->reg;
     struct store_walk walk = {
-        .kind = r->limits_kind, .one_namespace = true, .namespace = op->request->namespace};
-    int code = 0;
-    if (store_count(r->store, r->limits_kind, op->request->namespace) == 0 ||
-        store_walk_start(r->store, &walk, NULL) < 0)
+        .kind = reg->limits_kind, .one_namespace = true, .namespace = op->request->namespace};
+    int r = 0;
+    if (store_count(reg->store, reg->limits_kind, op->request->namespace) == 0 ||
+        store_walk_start(reg->store, &walk, NULL) < 0)
         return 0;
-    for (const struct object *o; code == 0 && (o = store_walk_next(r->store, &walk));) {
+    for (const struct object *o; r == 0 && (o = store_walk_next(reg->store, &walk));) {
         struct api_object range = {0};
-        code = op_decode(op, o, &range);
-        if (code == 0)
-            code = fn(op, object, range.value);
+        r = op_decode(op, o, &range);
+        if (r == 0)
+            r = fn(op, object, range.value);
     }
     store_walk_done(&walk);
-    return code;
+    return r;
 }
 
 static bool limits_apply_to(const struct op *op, const struct api_object *object,

@@ -150,53 +150,53 @@ static int apply_object(struct patching *p, const struct object *old)
         return fail_unsupported(op,
                                 "a Scale cannot be applied to this server yet; use another type "
                                 "of patch");
-    int code = fields_apply(op, p->patch, old, &body);
-    if (code < 0)
-        return code;
+    int r = fields_apply(op, p->patch, old, &body);
+    if (r < 0)
+        return r;
     if (old)
         return update_body(op, &body, old);
-    code = update_check_name(op, api_object_meta(&body));
-    return code < 0 ? code : create_body(op, &body);
+    r = update_check_name(op, api_object_meta(&body));
+    return r < 0 ? r : create_body(op, &body);
 }
 
 static int patch_object(struct patching *p)
 {
     struct op *op = p->op;
     struct api_object body = {0};
-    int code = update_check_subresource(op);
-    if (code < 0)
-        return code;
+    int r = update_check_subresource(op);
+    if (r < 0)
+        return r;
     const struct object *old = op_head(op, op->request->name);
     if (p->type == REGISTRY_PATCH_APPLY)
         return apply_object(p, old);
     if (!old)
         return fail_not_found(op, op_subject(op, op->request->name));
-    code = show_current(p, old);
-    if (code == 0)
-        code = apply_patch(p);
-    if (code == 0)
-        code = decode_result(p, &body);
-    if (code < 0)
-        return code;
+    r = show_current(p, old);
+    if (r == 0)
+        r = apply_patch(p);
+    if (r == 0)
+        r = decode_result(p, &body);
+    if (r < 0)
+        return r;
     return p->kind->type == &api_scale_type ? scale_object(op, body.value, old)
                                             : update_body(op, &body, old);
 }
 
-void registry_patch(struct registry *r, const struct registry_request *request,
+void registry_patch(struct registry *reg, const struct registry_request *request,
                     enum registry_patch_type type, struct str patch, struct arena *arena,
                     registry_done_fn done, void *arg)
 {
     struct patching p = {
-        .op = op_new(r, request, VERB_PATCH, arena, done, arg),
+        .op = op_new(reg, request, VERB_PATCH, arena, done, arg),
         .type = type,
         .patch = patch,
         .kind = str_eqz(request->subresource, "scale")
                     ? api_kind_find(STR("autoscaling/v1"), STR("Scale"))
                     : request->kind,
     };
-    int code = patch_object(&p);
+    int r = patch_object(&p);
     json_strict_done(&p.strict);
     sbuf_done(&p.current);
     sbuf_done(&p.patched);
-    op_finish(p.op, code);
+    op_finish(p.op, r);
 }

@@ -119,13 +119,13 @@ static int check_binding_target(struct op *op, const struct api_object_meta *met
 static int bind_to(struct op *op, const struct api_binding *b, const struct object *old)
 {
     struct api_object object = {0};
-    int code = check_binding_target(op, &b->metadata, old);
-    if (code == 0)
-        code = op_decode(op, old, &object);
-    if (code == 0)
-        code = check_bindable(op, object.value);
-    if (code < 0)
-        return code;
+    int r = check_binding_target(op, &b->metadata, old);
+    if (r == 0)
+        r = op_decode(op, old, &object);
+    if (r == 0)
+        r = check_bindable(op, object.value);
+    if (r < 0)
+        return r;
     struct api_pod *pod = object.value;
     assert(pod);
     pod->spec.node_name = b->target.name;
@@ -141,27 +141,27 @@ int pods_bind(struct op *op, const struct api_object *body)
 {
     struct api_binding *b = body->value;
     bool legacy = op->stored->type == &api_binding_type;
-    op->stored = op->r->pod_kind;
+    op->stored = op->reg->pod_kind;
     op->rules = kinds_rules_of(op->stored);
     struct str name = legacy ? b->metadata.name : op->request->name;
-    int code = create_fit_namespace(op, &b->metadata);
-    if (code == 0)
-        code = admit_content(op, op->request->namespace, name);
-    if (code == 0 && !str_eq(name, b->metadata.name))
-        code = fail_bad_request(op, "name in URL does not match name in Binding object");
-    if (code == 0)
-        code = pods_check_binding(op, b);
-    if (code < 0)
-        return code;
+    int r = create_fit_namespace(op, &b->metadata);
+    if (r == 0)
+        r = admit_content(op, op->request->namespace, name);
+    if (r == 0 && !str_eq(name, b->metadata.name))
+        r = fail_bad_request(op, "name in URL does not match name in Binding object");
+    if (r == 0)
+        r = pods_check_binding(op, b);
+    if (r < 0)
+        return r;
     const struct object *old = op_head(op, name);
     if (!old)
         return fail_not_found(op, (struct status_subject){STR(""), STR("pods"), name});
-    code = admit_part(op, body, old);
-    if (code == 0)
-        code = bind_to(op, b, old);
-    if (code == 0)
+    r = admit_part(op, body, old);
+    if (r == 0)
+        r = bind_to(op, b, old);
+    if (r == 0)
         op_succeed(op, 201);
-    return code;
+    return r;
 }
 
 // --- Eviction ------------------------------------------------------------------------------------
@@ -186,22 +186,22 @@ struct budget {
 
 static int find_budget(struct op *op, const struct api_pod *pod, struct budget *ret)
 {
-    struct registry *r = op->r;
+    struct registry *reg = op->reg;
     struct err err = {0};
     struct store_walk walk = {
-        .kind = r->budget_kind, .one_namespace = true, .namespace = pod->metadata.namespace};
-    int code = 0;
-    if (store_walk_start(r->store, &walk, &err) < 0)
+        .kind = reg->budget_kind, .one_namespace = true, .namespace = pod->metadata.namespace};
+    int r = 0;
+    if (store_walk_start(reg->store, &walk, &err) < 0)
         return fail_internal(op, "%s", err.msg);
-    for (const struct object *o; code == 0 && (o = store_walk_next(r->store, &walk));) {
+    for (const struct object *o; r == 0 && (o = store_walk_next(reg->store, &walk));) {
         const struct store_key key = {o->kind, o->namespace, o->name};
-        const struct object *head = store_head(r->store, &key);
+        const struct object *head = store_head(reg->store, &key);
         struct label_selector selector = {0};
         struct api_object object = {0};
         if (!head)
             continue;
-        code = op_decode(op, head, &object);
-        const struct api_pod_disruption_budget *b = code == 0 ? object.value : NULL;
+        r = op_decode(op, head, &object);
+        const struct api_pod_disruption_budget *b = r == 0 ? object.value : NULL;
         // One with a bad selector matches no pod.
         if (!b || label_selector_of(b->spec.selector, op->arena, &selector, NULL) < 0 ||
             !label_selector_matches(&selector, &pod->metadata.labels))
@@ -212,16 +212,16 @@ static int find_budget(struct op *op, const struct api_pod *pod, struct budget *
         }
     }
     store_walk_done(&walk);
-    return code;
+    return r;
 }
 
 static int fail_budget(struct op *op, struct str text, int32_t retry_after_seconds)
 {
-    int code =
+    int r =
         fail_too_many(op, STR("Cannot evict pod as it would violate the pod's disruption budget."),
                       retry_after_seconds);
     fail_cause(op, STR("DisruptionBudget"), text, STR(""));
-    return code;
+    return r;
 }
 
 static const struct api_condition *disruption_allowed(const struct api_pod_disruption_budget *b)
@@ -261,13 +261,13 @@ static int fail_budget_state(struct op *op, const struct api_pod_disruption_budg
                              const char *short_text, const char *long_text)
 {
     const struct status_subject s = {STR("policy"), STR("poddisruptionbudget"), b->metadata.name};
-    int code = fail_forbidden(op, s, "%s", short_text);
+    int r = fail_forbidden(op, s, "%s", short_text);
     fail_cause(op, STR("DisruptionBudget"),
                arena_strf(op->arena,
                           "The disruption budget %.*s does not allow evicting pods currently: %s",
                           STR_ARG(b->metadata.name), long_text),
                STR(""));
-    return code;
+    return r;
 }
 
 static int pods_check_budget(struct op *op, const struct api_pod_disruption_budget *b)
@@ -297,9 +297,9 @@ static int charge_budget(struct op *op, struct budget *budget, struct str pod)
 {
     struct api_pod_disruption_budget *b = budget->object.value;
     struct api_time_map *pods = &b->status.disrupted_pods;
-    int code = pods_check_budget(op, b);
-    if (code < 0)
-        return code;
+    int r = pods_check_budget(op, b);
+    if (r < 0)
+        return r;
     if (--b->status.disruptions_allowed == 0)
         for (size_t i = 0; i < b->status.conditions.n; i++) {
             struct api_condition *c = &b->status.conditions.p[i];
@@ -323,12 +323,11 @@ static int charge_budget(struct op *op, struct budget *budget, struct str pod)
 static int ask_budgets(struct op *op, const struct api_pod *pod)
 {
     struct budget budget = {0};
-    int code = find_budget(op, pod, &budget);
-    if (code == 0 && budget.matches > 1)
-        code =
-            fail_unknown(op, "This pod has more than one PodDisruptionBudget, which the eviction "
+    int r = find_budget(op, pod, &budget);
+    if (r == 0 && budget.matches > 1)
+        r = fail_unknown(op, "This pod has more than one PodDisruptionBudget, which the eviction "
                              "subresource does not support.");
-    if (code == 0 && budget.matches == 1) {
+    if (r == 0 && budget.matches == 1) {
         const struct api_pod_disruption_budget *b = budget.object.value;
         bool always = b->spec.has_unhealthy_pod_eviction_policy &&
                       str_eqz(b->spec.unhealthy_pod_eviction_policy, "AlwaysAllow");
@@ -336,10 +335,10 @@ static int ask_budgets(struct op *op, const struct api_pod *pod)
             b->status.current_healthy >= b->status.desired_healthy && b->status.desired_healthy > 0;
         // A pod that is not ready takes nothing from the budget.
         if (pod_ready(pod) || (!always && !enough))
-            code = charge_budget(op, &budget, pod->metadata.name);
+            r = charge_budget(op, &budget, pod->metadata.name);
     }
     object_unref(budget.stored);
-    return code;
+    return r;
 }
 
 static bool outside_budgets(const struct api_pod *pod)
@@ -353,26 +352,26 @@ static int pods_evict_one(struct op *op, const struct object *old,
 {
     struct api_object object = {0};
     struct api_delete_options rest = *options;
-    int code = op_decode(op, old, &object);
-    if (code == 0)
-        code = delete_check_preconditions(op, old, options->preconditions);
-    if (code == 0 && !outside_budgets(object.value))
-        code = ask_budgets(op, object.value);
-    if (code == 0 && !op->dry_run) {
+    int r = op_decode(op, old, &object);
+    if (r == 0)
+        r = delete_check_preconditions(op, old, options->preconditions);
+    if (r == 0 && !outside_budgets(object.value))
+        r = ask_budgets(op, object.value);
+    if (r == 0 && !op->dry_run) {
         pod_set_condition(op, object.value,
                           &(struct api_pod_condition){.type = STR("DisruptionTarget"),
                                                       .status = STR("True"),
                                                       .reason = STR("EvictionByEvictionAPI"),
                                                       .message = STR("Eviction API: evicting")});
-        code = op_write_change(op, &object, old);
+        r = op_write_change(op, &object, old);
     }
-    if (code < 0)
-        return code;
+    if (r < 0)
+        return r;
     rest.preconditions = NULL; // checked, and the version is another by now
     const struct object *head = object_ref(op_head(op, old->name));
-    code = registry_delete_object(op, head, &rest);
+    r = registry_delete_object(op, head, &rest);
     object_unref(head);
-    return code;
+    return r;
 }
 
 int registry_evict_pod(struct op *op, const struct api_object *body)
@@ -380,22 +379,22 @@ int registry_evict_pod(struct op *op, const struct api_object *body)
     struct api_eviction *e = body->value;
     static const struct api_delete_options none;
     const struct api_delete_options *options = e->delete_options ? e->delete_options : &none;
-    int code = create_fit_namespace(op, &e->metadata);
-    if (code == 0)
-        code = admit_content(op, op->request->namespace, op->request->name);
-    if (code == 0 && !str_eq(op->request->name, e->metadata.name))
-        code = fail_bad_request(op, "name in URL does not match name in Eviction object");
-    if (code < 0)
-        return code;
+    int r = create_fit_namespace(op, &e->metadata);
+    if (r == 0)
+        r = admit_content(op, op->request->namespace, op->request->name);
+    if (r == 0 && !str_eq(op->request->name, e->metadata.name))
+        r = fail_bad_request(op, "name in URL does not match name in Eviction object");
+    if (r < 0)
+        return r;
     op->dry_run |= options->dry_run.n > 0;
     const struct object *old = object_ref(op_head(op, op->request->name));
-    code = old ? admit_part(op, body, old) : fail_not_found(op, op_subject(op, op->request->name));
-    if (code == 0)
-        code = pods_evict_one(op, old, options);
+    r = old ? admit_part(op, body, old) : fail_not_found(op, op_subject(op, op->request->name));
+    if (r == 0)
+        r = pods_evict_one(op, old, options);
     object_unref(old);
-    if (code == 0)
+    if (r == 0)
         op_succeed(op, 201);
-    return code;
+    return r;
 }
 
 // --- Resize and debugging ------------------------------------------------------------------------

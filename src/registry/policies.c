@@ -19,7 +19,7 @@ struct bound {
 };
 
 struct policies {
-    struct registry *r;
+    struct registry *reg;
     bool current; // what is compiled is what is stored
     struct arena arena;
     struct VEC(struct bound) all;
@@ -43,40 +43,40 @@ static void policies_on_event(void *arg, const struct store_event *e)
     policies_drop_all(arg);
 }
 
-int policies_start(struct registry *r, struct err *err)
+int policies_start(struct registry *reg, struct err *err)
 {
     struct policies *p = xcalloc(1, sizeof(*p));
-    p->r = r;
+    p->reg = reg;
     p->policy_kind =
         api_kind_find(STR("admissionregistration.k8s.io/v1"), STR("ValidatingAdmissionPolicy"));
     p->binding_kind = api_kind_find(STR("admissionregistration.k8s.io/v1"),
                                     STR("ValidatingAdmissionPolicyBinding"));
-    uint64_t now = store_revision(r->store);
+    uint64_t now = store_revision(reg->store);
     p->watch_policies = (struct store_watch){
         .kind = p->policy_kind, .seen = now, .event = policies_on_event, .arg = p};
     p->watch_bindings = (struct store_watch){
         .kind = p->binding_kind, .seen = now, .event = policies_on_event, .arg = p};
-    int code = store_watch_start(r->store, &p->watch_policies, err);
-    if (code == 0 && (code = store_watch_start(r->store, &p->watch_bindings, err)) < 0)
-        store_watch_stop(r->store, &p->watch_policies);
-    if (code < 0) {
+    int r = store_watch_start(reg->store, &p->watch_policies, err);
+    if (r == 0 && (r = store_watch_start(reg->store, &p->watch_bindings, err)) < 0)
+        store_watch_stop(reg->store, &p->watch_policies);
+    if (r < 0) {
         free(p);
-        return code;
+        return r;
     }
-    r->policies = p;
+    reg->policies = p;
     return 0;
 }
 
-void policies_stop(struct registry *r)
+void policies_stop(struct registry *reg)
 {
-    struct policies *p = r->policies;
+    struct policies *p = reg->policies;
     if (!p)
         return;
-    store_watch_stop(r->store, &p->watch_policies);
-    store_watch_stop(r->store, &p->watch_bindings);
+    store_watch_stop(reg->store, &p->watch_policies);
+    store_watch_stop(reg->store, &p->watch_bindings);
     policies_drop_all(p);
     free(p);
-    r->policies = NULL;
+    reg->policies = NULL;
 }
 
 // --- Compiling -----------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ static void policies_add_binding(struct policies *p, const struct object *o)
         return;
     const struct api_validating_admission_policy_binding *b = binding.value;
     const struct store_key key = {p->policy_kind, STR(""), b->spec.policy_name};
-    const struct object *policy = store_get(p->r->store, &key);
+    const struct object *policy = store_get(p->reg->store, &key);
     if (!policy || encode_read_stored(policy, &unknown, &p->arena, &definition, NULL) < 0)
         return;
     const struct api_validating_admission_policy *d = definition.value;
@@ -99,9 +99,9 @@ static void policies_add_binding(struct policies *p, const struct object *o)
 static void policies_refresh_cache(struct policies *p)
 {
     struct store_walk walk = {.kind = p->binding_kind};
-    if (p->current || store_walk_start(p->r->store, &walk, NULL) < 0)
+    if (p->current || store_walk_start(p->reg->store, &walk, NULL) < 0)
         return;
-    for (const struct object *o; (o = store_walk_next(p->r->store, &walk));)
+    for (const struct object *o; (o = store_walk_next(p->reg->store, &walk));)
         policies_add_binding(p, o);
     store_walk_done(&walk);
     p->current = true;
@@ -179,7 +179,7 @@ static bool selectors_match(const struct question *q, const struct api_match_res
         label_selector_of(m->namespace_selector, a, &namespaces, NULL) < 0 ||
         label_selector_everything(&namespaces))
         return true;
-    if (q->op->stored == q->op->r->namespace_kind)
+    if (q->op->stored == q->op->reg->namespace_kind)
         return policies_labels_match(&namespaces, q->object ? q->object : q->old);
     if (!q->namespace)
         return !q->op->stored->namespaced;
@@ -356,7 +356,7 @@ static int find_params(const struct question *q, const struct bound *b, struct p
     const struct api_param_ref *ref = b->binding->spec.param_ref;
     const struct api_kind *kind = api_kind_find(want->api_version, want->kind);
     if (!kind)
-        kind = custom_find(op->r->customs, want->api_version, want->kind);
+        kind = custom_find(op->reg->customs, want->api_version, want->kind);
     if (!kind)
         return fail_internal(op,
                              "the policy %.*s takes parameters of the kind %.*s %.*s, which is "
@@ -370,7 +370,7 @@ static int find_params(const struct question *q, const struct bound *b, struct p
         where = ref->namespace.n ? ref->namespace : op->request->namespace;
     if (ref->name.n) {
         const struct store_key key = {stored, where, ref->name};
-        const struct object *o = store_get(op->r->store, &key);
+        const struct object *o = store_get(op->reg->store, &key);
         if (o)
             vec_push(&out->all, object_ref(o));
         return 0;
@@ -378,9 +378,9 @@ static int find_params(const struct question *q, const struct bound *b, struct p
     struct label_selector selector;
     struct store_walk walk = {.kind = stored, .one_namespace = where.n > 0, .namespace = where};
     if (label_selector_of(ref->selector, op->arena, &selector, NULL) < 0 ||
-        store_walk_start(op->r->store, &walk, NULL) < 0)
+        store_walk_start(op->reg->store, &walk, NULL) < 0)
         return 0;
-    for (const struct object *o; (o = store_walk_next(op->r->store, &walk));)
+    for (const struct object *o; (o = store_walk_next(op->reg->store, &walk));)
         if (is_selected(o, kind, &selector))
             vec_push(&out->all, object_ref(o));
     store_walk_done(&walk);
@@ -410,7 +410,7 @@ static int policies_refuse_request(const struct question *q, const struct bound 
                    "ValidatingAdmissionPolicy '%.*s' with binding '%.*s' denied request: %.*s",
                    STR_ARG(b->definition->metadata.name), STR_ARG(b->binding->metadata.name),
                    STR_ARG(v->message));
-    int code = fail_forbidden(op, policies_describe_subject(q), "%.*s", STR_ARG(why));
+    int r = fail_forbidden(op, policies_describe_subject(q), "%.*s", STR_ARG(why));
     // The policy may be gone when the answer leaves.
     op->status->reason = v->reason.n ? arena_str(op->arena, v->reason) : STR("Invalid");
     op->status->code = 422;
@@ -418,7 +418,7 @@ static int policies_refuse_request(const struct question *q, const struct bound 
         if (str_eqz(op->status->reason, codes[i].reason))
             op->status->code = codes[i].code;
     fail_cause(op, STR(""), why, STR(""));
-    return code;
+    return r;
 }
 
 static int policies_take_action(const struct question *q, const struct bound *b,
@@ -445,10 +445,10 @@ static int policies_evaluate_binding(const struct question *q, const struct boun
     // What a policy makes of the object is as large as that: it is given back before the next one is asked.
     cleanup_arena struct arena arena = {0};
     struct policy_verdict *verdicts = NULL;
-    int n = policy_ask(b->policy, request, &arena, &verdicts), code = 0;
-    for (int i = 0; code == 0 && i < n; i++)
-        code = policies_take_action(q, b, &verdicts[i]);
-    return code;
+    int n = policy_ask(b->policy, request, &arena, &verdicts), r = 0;
+    for (int i = 0; r == 0 && i < n; i++)
+        r = policies_take_action(q, b, &verdicts[i]);
+    return r;
 }
 
 // ask_with asks about a request beside one of the parameters.
@@ -478,16 +478,16 @@ static int ask_bound(const struct question *q, const struct bound *b)
     struct api_object namespace = {0};
     if (q->namespace &&
         encode_read_stored(q->namespace, &op->now, op->arena, &namespace, NULL) == 0)
-        ns = policies_show_object(&namespace, op->r->namespace_kind, op->arena);
+        ns = policies_show_object(&namespace, op->reg->namespace_kind, op->arena);
     const struct sight *sight = policies_find_view(q, as);
     struct policy_request asked = {
         .object = sight->object, .old = sight->old, .request = &request, .namespace_object = ns};
     if (!b->definition->spec.param_kind || !b->binding->spec.param_ref)
         return policies_evaluate_binding(q, b, &asked);
     cleanup_params struct params params = {0};
-    int code = find_params(q, b, &params);
+    int r = find_params(q, b, &params);
     bool deny = str_eqz(b->binding->spec.param_ref->parameter_not_found_action, "Deny");
-    if (code == 0 && params.all.n == 0 && deny)
+    if (r == 0 && params.all.n == 0 && deny)
         return policies_take_action(
             q, b,
             &(struct policy_verdict){true,
@@ -495,20 +495,20 @@ static int ask_bound(const struct question *q, const struct bound *b)
                                          "policy binding with `Deny` "
                                          "parameterNotFoundAction"),
                                      STR("")});
-    for (size_t i = 0; code == 0 && i < params.all.n; i++)
-        code = ask_with(q, b, asked, params.all.p[i], params.kind);
-    return code;
+    for (size_t i = 0; r == 0 && i < params.all.n; i++)
+        r = ask_with(q, b, asked, params.all.p[i], params.kind);
+    return r;
 }
 
 int policies_admit(struct op *op, const struct api_object *object, const struct api_object *old)
 {
-    struct policies *p = op->r->policies;
+    struct policies *p = op->reg->policies;
     if (!p || !op->request->user || op->stored == p->policy_kind || op->stored == p->binding_kind)
         return 0;
     policies_refresh_cache(p);
     if (p->all.n == 0)
         return 0;
-    const struct store_key key = {op->r->namespace_kind, STR(""), op->request->namespace};
+    const struct store_key key = {op->reg->namespace_kind, STR(""), op->request->namespace};
     struct sight sight = {0};
     const struct question q = {
         .op = op,
@@ -518,10 +518,10 @@ int policies_admit(struct op *op, const struct api_object *object, const struct 
                              : "CREATE",
         .object = object,
         .old = old,
-        .namespace = op->stored->namespaced ? store_head(op->r->store, &key) : NULL,
+        .namespace = op->stored->namespaced ? store_head(op->reg->store, &key) : NULL,
     };
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < p->all.n; i++)
-        code = ask_bound(&q, &p->all.p[i]);
-    return code;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < p->all.n; i++)
+        r = ask_bound(&q, &p->all.p[i]);
+    return r;
 }

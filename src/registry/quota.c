@@ -15,7 +15,7 @@ static bool decode_head(struct op *op, const char *version, const char *kind, st
                         struct str name, struct arena *arena, struct api_object *ret)
 {
     const struct store_key key = {api_kind_find(str_z(version), str_z(kind)), namespace, name};
-    const struct object *o = store_head(op->r->store, &key);
+    const struct object *o = store_head(op->reg->store, &key);
     return o && encode_read_stored(o, &op->now, arena, ret, NULL) == 0;
 }
 
@@ -32,9 +32,9 @@ static bool quota_has_class(void *ctx, struct str extended)
     struct op *op = ctx;
     struct store_walk walk = {.kind = api_kind_find(STR("resource.k8s.io/v1"), STR("DeviceClass"))};
     bool found = false;
-    if (store_walk_start(op->r->store, &walk, NULL) < 0)
+    if (store_walk_start(op->reg->store, &walk, NULL) < 0)
         return false;
-    for (const struct object *o; !found && (o = store_walk_next(op->r->store, &walk));) {
+    for (const struct object *o; !found && (o = store_walk_next(op->reg->store, &walk));) {
         cleanup_arena struct arena arena = {0};
         struct api_object c = {0};
         found = encode_read_stored(o, &op->now, &arena, &c, NULL) == 0 &&
@@ -83,9 +83,9 @@ static int quota_check_one(struct op *op, const struct quota_change *c, const st
     struct api_object object = {0};
     cleanup_sbuf struct sbuf why = {0};
     bool counted = false;
-    int code = op_decode(op, stored, &object);
-    if (code < 0)
-        return code;
+    int r = op_decode(op, stored, &object);
+    if (r < 0)
+        return r;
     if (quota_admit(object.value, c, op->arena, &counted, &why) < 0)
         return fail_forbidden(op, admit_about(op, c->object), "%.*s", STR_ARG(sbuf_str(&why)));
     if (counted)
@@ -95,40 +95,42 @@ static int quota_check_one(struct op *op, const struct quota_change *c, const st
 
 int quota_check(struct op *op, const struct api_object *object, const struct api_object *old)
 {
-    struct registry *r = op->r;
+    struct registry *reg = op->reg;
     struct str namespace = op->request->namespace;
-    if (!quota_applies_to(op, object, old) || store_count(r->store, r->quota_kind, namespace) == 0)
+    if (!quota_applies_to(op, object, old) ||
+        store_count(reg->store, reg->quota_kind, namespace) == 0)
         return 0;
-    const struct quota_world world = {.features = r->features,
+    const struct quota_world world = {.features = reg->features,
                                       .now = op->now,
                                       .extended_of = quota_extended_of,
                                       .has_class = quota_has_class,
                                       .pod_of = quota_pod_of,
                                       .ctx = op};
     struct quota_change c = quota_change_of(object, old, &world, op->arena);
-    struct store_walk walk = {.kind = r->quota_kind, .one_namespace = true, .namespace = namespace};
-    int code = 0;
-    if (store_walk_start(r->store, &walk, NULL) < 0)
+    struct store_walk walk = {
+        .kind = reg->quota_kind, .one_namespace = true, .namespace = namespace};
+    int r = 0;
+    if (store_walk_start(reg->store, &walk, NULL) < 0)
         return 0;
-    for (const struct object *o; code == 0 && (o = store_walk_next(r->store, &walk));) {
+    for (const struct object *o; r == 0 && (o = store_walk_next(reg->store, &walk));) {
         const struct store_key key = {o->kind, o->namespace, o->name};
-        const struct object *head = store_head(r->store, &key);
+        const struct object *head = store_head(reg->store, &key);
         if (head)
-            code = quota_check_one(op, &c, head);
+            r = quota_check_one(op, &c, head);
     }
     store_walk_done(&walk);
-    if (code < 0)
+    if (r < 0)
         quota_forget(op);
-    return code;
+    return r;
 }
 
 int quota_charge(struct op *op)
 {
-    int code = 0;
-    for (size_t i = 0; code == 0 && !op->dry_run && i < op->charges.n; i++)
-        code = op_write_change(op, &op->charges.p[i].quota, op->charges.p[i].stored);
+    int r = 0;
+    for (size_t i = 0; r == 0 && !op->dry_run && i < op->charges.n; i++)
+        r = op_write_change(op, &op->charges.p[i].quota, op->charges.p[i].stored);
     quota_forget(op);
-    return code;
+    return r;
 }
 
 void quota_forget(struct op *op)

@@ -8,20 +8,20 @@
 
 #include "base/banned.h"
 
-struct store *registry_store(struct registry *r)
+struct store *registry_store(struct registry *reg)
 {
-    return r->store;
+    return reg->store;
 }
 
-struct typed_cache *registry_typed(struct registry *r)
+struct typed_cache *registry_typed(struct registry *reg)
 {
-    return r->typed;
+    return reg->typed;
 }
 
-void registry_set_authorizer(struct registry *r, registry_authorize_fn fn, void *arg)
+void registry_set_authorizer(struct registry *reg, registry_authorize_fn fn, void *arg)
 {
-    r->authorize = fn;
-    r->authorize_arg = arg;
+    reg->authorize = fn;
+    reg->authorize_arg = arg;
 }
 
 // --- What every cluster has ----------------------------------------------------------------------
@@ -50,12 +50,12 @@ static void founding_done(void *arg, const struct registry_answer *answer)
     free(f);
 }
 
-int registry_found_object(struct registry *r, const struct store_key *key,
+int registry_found_object(struct registry *reg, const struct store_key *key,
                           void (*fill)(void *value, const void *arg), const void *arg,
                           struct err *err)
 {
     const struct api_kind *kind = key->kind;
-    if (store_head(r->store, key))
+    if (store_head(reg->store, key))
         return 0;
     struct founding *f = xcalloc(1, sizeof(*f));
     f->request.kind = kind;
@@ -66,14 +66,14 @@ int registry_found_object(struct registry *r, const struct store_key *key,
     api_object_meta(&body)->name = arena_str(&f->arena, key->name);
     if (fill)
         fill(body.value, arg);
-    registry_create(r, &f->request, &body, &f->arena, founding_done, f);
+    registry_create(reg, &f->request, &body, &f->arena, founding_done, f);
     f->returned = true;
-    int code = f->answered ? f->code : 0;
+    int r = f->answered ? f->code : 0;
     if (f->answered) {
         arena_done(&f->arena);
         free(f);
     }
-    return code;
+    return r;
 }
 
 struct system_class {
@@ -90,7 +90,7 @@ static void fill_class(void *value, const void *arg)
     c->description = s->description;
 }
 
-static int registry_found_cluster(struct registry *r, struct err *err)
+static int registry_found_cluster(struct registry *reg, struct err *err)
 {
     static const char *const namespaces[] = {"default", "kube-system", "kube-public",
                                              "kube-node-lease"};
@@ -101,92 +101,92 @@ static int registry_found_cluster(struct registry *r, struct err *err)
          STR_INIT("Used for system critical pods that must run in the cluster, but can be moved to "
                   "another node if necessary.")},
     };
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < array_len(namespaces); i++)
-        code = registry_found_object(
-            r, &(struct store_key){r->namespace_kind, STR(""), str_z(namespaces[i])}, NULL, NULL,
-            err);
-    for (size_t i = 0; code == 0 && i < array_len(classes); i++)
-        code = registry_found_object(
-            r, &(struct store_key){r->priority_kind, STR(""), str_z(classes[i].name)}, fill_class,
-            &classes[i], err);
-    return code;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < array_len(namespaces); i++)
+        r = registry_found_object(
+            reg, &(struct store_key){reg->namespace_kind, STR(""), str_z(namespaces[i])}, NULL,
+            NULL, err);
+    for (size_t i = 0; r == 0 && i < array_len(classes); i++)
+        r = registry_found_object(
+            reg, &(struct store_key){reg->priority_kind, STR(""), str_z(classes[i].name)},
+            fill_class, &classes[i], err);
+    return r;
 }
 
 // Namespaces whose end was interrupted.
-static void resume_sweeps(struct registry *r)
+static void resume_sweeps(struct registry *reg)
 {
-    struct store_walk walk = {.kind = r->namespace_kind};
-    if (store_walk_start(r->store, &walk, NULL) < 0)
+    struct store_walk walk = {.kind = reg->namespace_kind};
+    if (store_walk_start(reg->store, &walk, NULL) < 0)
         return;
-    for (const struct object *o; (o = store_walk_next(r->store, &walk));)
+    for (const struct object *o; (o = store_walk_next(reg->store, &walk));)
         if (namespace_terminating(o))
-            namespace_due(r, o->name, true);
+            namespace_due(reg, o->name, true);
     store_walk_done(&walk);
 }
 
 int registry_new(const struct registry_options *options, struct registry **ret, struct err *err)
 {
-    struct registry *r = xcalloc(1, sizeof(*r));
-    r->store = options->store;
-    r->exec = options->exec;
-    r->features = options->features;
-    r->namespace_kind = api_kind_find(STR("v1"), STR("Namespace"));
-    r->pod_kind = api_kind_find(STR("v1"), STR("Pod"));
-    r->runtime_kind = api_kind_find(STR("node.k8s.io/v1"), STR("RuntimeClass"));
-    r->priority_kind = api_kind_find(STR("scheduling.k8s.io/v1"), STR("PriorityClass"));
-    r->storage_kind = api_kind_find(STR("storage.k8s.io/v1"), STR("StorageClass"));
-    r->crd_kind = api_kind_find(STR("apiextensions.k8s.io/v1"), STR("CustomResourceDefinition"));
-    r->customs = store_customs(options->store);
-    r->budget_kind = api_kind_find(STR("policy/v1"), STR("PodDisruptionBudget"));
-    r->quota_kind = api_kind_find(STR("v1"), STR("ResourceQuota"));
-    r->account_kind = api_kind_find(STR("v1"), STR("ServiceAccount"));
-    r->event_kind = api_kind_find(STR("v1"), STR("Event"));
-    r->limits_kind = api_kind_find(STR("v1"), STR("LimitRange"));
-    r->sweep_timer = (struct exec_timer){.fn = namespace_sweep_deleted, .arg = r};
-    r->events_timer = (struct exec_timer){.fn = events_look, .arg = r};
-    r->typed = typed_cache_new();
-    list_init(&r->waiting);
-    list_init(&r->sweeps);
-    cel_memo_init(&r->cel, options->cel);
-    int code = admit_switch_off(options->disable_admission, &r->admission_off, err);
-    if (code == 0)
-        code = registry_found_cluster(r, err);
-    if (code == 0)
-        code = definitions_start(r, err);
-    if (code == 0)
-        code = policies_start(r, err);
-    if (code < 0) {
-        registry_free(r);
-        return code;
+    struct registry *reg = xcalloc(1, sizeof(*reg));
+    reg->store = options->store;
+    reg->exec = options->exec;
+    reg->features = options->features;
+    reg->namespace_kind = api_kind_find(STR("v1"), STR("Namespace"));
+    reg->pod_kind = api_kind_find(STR("v1"), STR("Pod"));
+    reg->runtime_kind = api_kind_find(STR("node.k8s.io/v1"), STR("RuntimeClass"));
+    reg->priority_kind = api_kind_find(STR("scheduling.k8s.io/v1"), STR("PriorityClass"));
+    reg->storage_kind = api_kind_find(STR("storage.k8s.io/v1"), STR("StorageClass"));
+    reg->crd_kind = api_kind_find(STR("apiextensions.k8s.io/v1"), STR("CustomResourceDefinition"));
+    reg->customs = store_customs(options->store);
+    reg->budget_kind = api_kind_find(STR("policy/v1"), STR("PodDisruptionBudget"));
+    reg->quota_kind = api_kind_find(STR("v1"), STR("ResourceQuota"));
+    reg->account_kind = api_kind_find(STR("v1"), STR("ServiceAccount"));
+    reg->event_kind = api_kind_find(STR("v1"), STR("Event"));
+    reg->limits_kind = api_kind_find(STR("v1"), STR("LimitRange"));
+    reg->sweep_timer = (struct exec_timer){.fn = namespace_sweep_deleted, .arg = reg};
+    reg->events_timer = (struct exec_timer){.fn = events_look, .arg = reg};
+    reg->typed = typed_cache_new();
+    list_init(&reg->waiting);
+    list_init(&reg->sweeps);
+    cel_memo_init(&reg->cel, options->cel);
+    int r = admit_switch_off(options->disable_admission, &reg->admission_off, err);
+    if (r == 0)
+        r = registry_found_cluster(reg, err);
+    if (r == 0)
+        r = definitions_start(reg, err);
+    if (r == 0)
+        r = policies_start(reg, err);
+    if (r < 0) {
+        registry_free(reg);
+        return r;
     }
-    resume_sweeps(r);
-    events_due(r);
-    *ret = r;
+    resume_sweeps(reg);
+    events_due(reg);
+    *ret = reg;
     return 0;
 }
 
-void registry_stop(struct registry *r)
+void registry_stop(struct registry *reg)
 {
-    if (!r)
+    if (!reg)
         return;
-    definitions_stop(r);
-    policies_stop(r);
-    events_stop(r);
+    definitions_stop(reg);
+    policies_stop(reg);
+    events_stop(reg);
 }
 
-void registry_free(struct registry *r)
+void registry_free(struct registry *reg)
 {
-    if (!r)
+    if (!reg)
         return;
-    assert(list_empty(&r->waiting));
-    namespace_sweep_done(r);
-    registry_stop(r);
-    cel_memo_done(&r->cel);
-    free((void *)(uintptr_t)r->default_priority.class_name.p);
-    sbuf_done(&r->scratch);
-    sbuf_done(&r->spliced);
-    typed_cache_unref(r->typed);
-    fields_done(r);
-    free(r);
+    assert(list_empty(&reg->waiting));
+    namespace_sweep_done(reg);
+    registry_stop(reg);
+    cel_memo_done(&reg->cel);
+    free((void *)(uintptr_t)reg->default_priority.class_name.p);
+    sbuf_done(&reg->scratch);
+    sbuf_done(&reg->spliced);
+    typed_cache_unref(reg->typed);
+    fields_done(reg);
+    free(reg);
 }

@@ -126,7 +126,7 @@ struct charge {
 };
 
 struct op {
-    struct registry *r;
+    struct registry *reg;
     const struct registry_request *request;
     const struct api_kind *stored; // the kind in the version it is stored in
     const struct kind_rules *rules;
@@ -158,12 +158,12 @@ struct op {
 };
 
 // op_new starts an op.
-struct op *op_new(struct registry *r, const struct registry_request *request, enum verb verb,
+struct op *op_new(struct registry *reg, const struct registry_request *request, enum verb verb,
                   struct arena *arena, registry_done_fn done, void *arg);
 
-// op_finish answers, now or when everything written is visible. code is that of the last stage.
+// op_finish answers, now or when everything written is visible. r is the result of the last stage.
 // op is gone afterwards.
-void op_finish(struct op *op, int code);
+void op_finish(struct op *op, int r);
 
 void op_warn(struct op *op, struct str text);
 
@@ -183,7 +183,7 @@ void op_wait(struct op *op, const struct object *o);
 struct str create_generate_name(struct op *op, struct str base);
 
 // registry_found_object creates an object unless it is there, on nobody's behalf. fill (may be NULL) sets it; arg is for fill.
-int registry_found_object(struct registry *r, const struct store_key *key,
+int registry_found_object(struct registry *reg, const struct store_key *key,
                           void (*fill)(void *value, const void *arg), const void *arg,
                           struct err *err);
 
@@ -213,15 +213,15 @@ int op_decode(struct op *op, const struct object *o, struct api_object *ret) MUS
 // encode_json writes a typed object, with this resourceVersion, to the registry's scratch. revision
 // 0: it has none (dry run). encode_new_object makes a stored object of it, encode_new_object_at one with
 // another resourceVersion.
-int encode_json(struct registry *r, const struct api_object *object, uint64_t revision,
+int encode_json(struct registry *reg, const struct api_object *object, uint64_t revision,
                 struct arena *arena, struct err *err) MUST_USE;
-struct object *encode_new_object(struct registry *r, const struct api_object *object,
+struct object *encode_new_object(struct registry *reg, const struct api_object *object,
                                  uint64_t revision, struct arena *arena);
-struct object *encode_new_object_at(struct registry *r, const struct api_object *object,
+struct object *encode_new_object_at(struct registry *reg, const struct api_object *object,
                                     uint64_t revision, struct arena *arena);
 
 // encode_object_at makes a copy of o with another revision; same bytes otherwise.
-struct object *encode_object_at(struct registry *r, const struct object *o, uint64_t revision);
+struct object *encode_object_at(struct registry *reg, const struct object *o, uint64_t revision);
 
 // encode_to_stored brings an object from its version to the stored one; in place where both have the same
 // structs.
@@ -328,7 +328,7 @@ void fields_manage(struct op *op, const struct api_object *object, const struct 
                    const struct object *old);
 
 // fields_done frees what fields.c keeps in a registry.
-void fields_done(struct registry *r);
+void fields_done(struct registry *reg);
 
 // fields_settle gives the managers' times back where nothing else has changed: a write that changes nothing is
 // none.
@@ -388,8 +388,8 @@ int namespace_delete(struct op *op, const struct object *old, const struct api_o
                      const struct api_delete_options *options);
 
 // Definitions of kinds. definitions_start makes the kinds of those that are there and follows them from then on.
-int definitions_start(struct registry *r, struct err *err) MUST_USE;
-void definitions_stop(struct registry *r);
+int definitions_start(struct registry *reg, struct err *err) MUST_USE;
+void definitions_stop(struct registry *reg);
 void definitions_sweep(void *arg);
 
 // definitions_settle says in the status of a definition that is about to be written which names it has.
@@ -400,23 +400,23 @@ int definitions_delete(struct op *op, const struct object *old, const struct api
                        const struct api_delete_options *options);
 
 // definitions_due has a definition looked at whose last object may be gone.
-void definitions_due(struct registry *r, const struct api_kind *hub);
+void definitions_due(struct registry *reg, const struct api_kind *hub);
 
 // Admission policies. policies_admit asks them about a write (old is NULL for a creation) or a deletion (object is NULL).
-int policies_start(struct registry *r, struct err *err) MUST_USE;
-void policies_stop(struct registry *r);
+int policies_start(struct registry *reg, struct err *err) MUST_USE;
+void policies_stop(struct registry *reg);
 int policies_admit(struct op *op, const struct api_object *object, const struct api_object *old);
 
 // Events do not stay for ever. events_due: there may be some.
-void events_due(struct registry *r);
+void events_due(struct registry *reg);
 void events_look(void *arg);
-void events_stop(struct registry *r);
+void events_stop(struct registry *reg);
 
 // namespace_due has a namespace looked at soon: all of it when it was just marked, else only whether
 // it is empty by now.
-void namespace_due(struct registry *r, struct str name, bool all);
+void namespace_due(struct registry *reg, struct str name, bool all);
 bool namespace_terminating(const struct object *ns);
 void namespace_sweep_deleted(void *arg);
-void namespace_sweep_done(struct registry *r);
+void namespace_sweep_done(struct registry *reg);
 
 #endif

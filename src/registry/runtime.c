@@ -102,16 +102,16 @@ int runtime_admit_class(struct op *op, const struct api_object *object,
     struct api_pod_spec *spec = &((struct api_pod *)object->value)->spec;
     const struct api_runtime_class *class = NULL;
     if (spec->has_runtime_class_name) {
-        const struct store_key key = {op->r->runtime_kind, STR(""), spec->runtime_class_name};
-        const struct object *o = store_head(op->r->store, &key);
+        const struct store_key key = {op->reg->runtime_kind, STR(""), spec->runtime_class_name};
+        const struct object *o = store_head(op->reg->store, &key);
         struct api_object found = {0};
         if (!o)
             return fail_forbidden(op, admit_about(op, object),
                                   "pod rejected: RuntimeClass \"%.*s\" not found",
                                   STR_ARG(spec->runtime_class_name));
-        int code = op_decode(op, o, &found);
-        if (code < 0)
-            return code;
+        int r = op_decode(op, o, &found);
+        if (r < 0)
+            return r;
         class = found.value;
     }
     if (!class || !class->overhead) {
@@ -126,8 +126,8 @@ int runtime_admit_class(struct op *op, const struct api_object *object,
     }
     if (!class || !class->scheduling)
         return 0;
-    int code = merge_selector(op, object, &spec->node_selector, &class->scheduling->node_selector);
-    if (code == 0)
+    int r = merge_selector(op, object, &spec->node_selector, &class->scheduling->node_selector);
+    if (r == 0)
         merge_tolerations(op, &spec->tolerations, &class->scheduling->tolerations);
-    return code;
+    return r;
 }

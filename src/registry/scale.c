@@ -141,9 +141,9 @@ int scale_object(struct op *op, const struct api_scale *scale, const struct obje
     about.resource = arena_strf(op->arena, "%.*s/scale", STR_ARG(about.resource));
     if (!old)
         return fail_not_found(op, about);
-    int code = op_decode(op, old, &object);
-    if (code < 0)
-        return code;
+    int r = op_decode(op, old, &object);
+    if (r < 0)
+        return r;
     const struct api_custom *custom = object.kind->custom ? custom_scale_of(object.kind) : NULL;
     if (!custom && !find_scalable(object.kind->type, object.value, &s))
         return fail_unsupported(op, "a %.*s has no scale", STR_ARG(old->kind->kind));

@@ -119,9 +119,9 @@ static int update_check_part(struct op *op, const struct api_object *object,
         return create_check_valid(op, API_UPDATE, object, old);
     struct api_namespace *ns = object->value;
     struct api_str_array finalizers = ns->spec.finalizers;
-    int code = create_check_valid(op, API_UPDATE, object, old);
+    int r = create_check_valid(op, API_UPDATE, object, old);
     ns->spec.finalizers = finalizers;
-    return code;
+    return r;
 }
 
 static int check_namespace_phase(struct op *op, const struct api_namespace *ns)
@@ -143,37 +143,37 @@ int update_object(struct op *op, const struct api_object *object, const struct o
     struct api_object before = {0};
     struct api_object_meta *meta = api_object_meta(object);
     bool status = str_eqz(op->request->subresource, "status");
-    int code = op_decode(op, old, &before);
-    if (code < 0)
-        return code;
+    int r = op_decode(op, old, &before);
+    if (r < 0)
+        return r;
     fields_manage(op, object, &before, old);
-    code = admit_change(op, object, &before);
-    if (code == 0)
-        code = update_check_versions(op, meta, old);
-    if (code < 0)
-        return code;
+    r = admit_change(op, object, &before);
+    if (r == 0)
+        r = update_check_versions(op, meta, old);
+    if (r < 0)
+        return r;
     meta->self_link = STR("");
-    code = status ? create_check_valid(op, API_STATUS_UPDATE, object, &before)
-                  : update_check_part(op, object, &before);
-    if (code == 0 && status && object->kind->type == &api_namespace_type)
-        code = check_namespace_phase(op, object->value);
-    if (code == 0)
-        code = limits_check(op, object, &before);
-    if (code == 0)
-        code = policies_admit(op, object, &before);
-    if (code == 0)
-        code = quota_check(op, object, &before);
-    if (code == 0)
-        code = quota_charge(op);
-    if (code < 0)
-        return code;
+    r = status ? create_check_valid(op, API_STATUS_UPDATE, object, &before)
+               : update_check_part(op, object, &before);
+    if (r == 0 && status && object->kind->type == &api_namespace_type)
+        r = check_namespace_phase(op, object->value);
+    if (r == 0)
+        r = limits_check(op, object, &before);
+    if (r == 0)
+        r = policies_admit(op, object, &before);
+    if (r == 0)
+        r = quota_check(op, object, &before);
+    if (r == 0)
+        r = quota_charge(op);
+    if (r < 0)
+        return r;
     create_finish_object(op, object);
     fields_settle(object, &before);
     if (!update_is_over(object, &before))
         return op_write_change(op, object, old);
     // The answer is what was asked for; watchers see what was there.
-    code = op_write_nothing(op, object, old);
-    return code < 0 ? code : op_write_removal(op, old, false);
+    r = op_write_nothing(op, object, old);
+    return r < 0 ? r : op_write_removal(op, old, false);
 }
 
 bool registry_creates_on_update(const struct api_kind *kind)
@@ -190,8 +190,8 @@ static int update_missing(struct op *op, const struct api_object *object)
     if (meta->uid.n)
         return update_fail_other_uid(op, meta, STR(""));
     fields_manage(op, object, NULL, NULL);
-    int code = admit_change(op, object, NULL);
-    return code < 0 ? code : create_object(op, object);
+    int r = admit_change(op, object, NULL);
+    return r < 0 ? r : create_object(op, object);
 }
 
 int update_body(struct op *op, const struct api_object *body, const struct object *old)
@@ -202,15 +202,15 @@ int update_body(struct op *op, const struct api_object *body, const struct objec
     if (!meta)
         return fail_unsupported(op, "a %.*s is not stored", STR_ARG(body->kind->kind));
     api_default(body->kind->type, body->value, &defaults, op->arena);
-    int code = create_fit_namespace(op, meta);
-    if (code == 0)
-        code = update_check_name(op, meta);
-    if (code < 0)
-        return code;
+    int r = create_fit_namespace(op, meta);
+    if (r == 0)
+        r = update_check_name(op, meta);
+    if (r < 0)
+        return r;
     create_single_owners(op, meta);
-    code = encode_to_stored(op, body, &object);
-    if (code < 0)
-        return code;
+    r = encode_to_stored(op, body, &object);
+    if (r < 0)
+        return r;
     if (!old)
         return update_missing(op, &object);
     // A patch does not say which object it means; that its UID cannot change is for validation.
@@ -236,9 +236,9 @@ int update_check_subresource(struct op *op)
 
 static int update_any(struct op *op, const struct api_object *body)
 {
-    int code = update_check_subresource(op);
-    if (code < 0)
-        return code;
+    int r = update_check_subresource(op);
+    if (r < 0)
+        return r;
     const struct object *old = op_head(op, op->request->name);
     if (!str_eqz(op->request->subresource, "scale"))
         return update_body(op, body, old);
@@ -248,10 +248,10 @@ static int update_any(struct op *op, const struct api_object *body)
     return scale_object(op, body->value, old);
 }
 
-void registry_update(struct registry *r, const struct registry_request *request,
+void registry_update(struct registry *reg, const struct registry_request *request,
                      const struct api_object *body, struct arena *arena, registry_done_fn done,
                      void *arg)
 {
-    struct op *op = op_new(r, request, VERB_UPDATE, arena, done, arg);
+    struct op *op = op_new(reg, request, VERB_UPDATE, arena, done, arg);
     op_finish(op, update_any(op, body));
 }

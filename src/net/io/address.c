@@ -50,9 +50,9 @@ int address_towards(const char *host, const char *port, char ret[ADDRESS_BYTES],
     struct addrinfo *found = NULL;
     struct sockaddr_storage own = {0};
     socklen_t own_len = sizeof(own);
-    int code = getaddrinfo(host, port, &wanted, &found);
-    if (code != 0)
-        return err_set(err, ERR_NOT_FOUND, "%s: %s", host, gai_strerror(code));
+    int r = getaddrinfo(host, port, &wanted, &found);
+    if (r != 0)
+        return err_set(err, ERR_NOT_FOUND, "%s: %s", host, gai_strerror(r));
     bool ok = false;
     for (const struct addrinfo *a = found; a && !ok; a = a->ai_next) {
         int fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, 0);

@@ -219,20 +219,21 @@ static bool account_bind_object(struct wish *w, const struct api_service_account
 static void answer_token(struct wish *w)
 {
     struct exchange *ex = w->ex;
-    struct api_token_request *r = w->request;
+    struct api_token_request *request = w->request;
     struct sbuf json = {0}, token = {0};
     struct json_writer writer = {.out = &json};
     struct err err = {0};
-    int code = jwt_write(&w->token, ex->s->accounts, &token, &err);
-    r->status.token = arena_str(&ex->arena, sbuf_str(&token));
+    int r = jwt_write(&w->token, ex->s->accounts, &token, &err);
+    request->status.token = arena_str(&ex->arena, sbuf_str(&token));
     sbuf_done(&token);
-    r->status.expiration_timestamp =
+    request->status.expiration_timestamp =
         (struct api_time){.at = {.sec = w->token.expires}, .set = true};
-    struct api_object o = {api_kind_find(STR("authentication.k8s.io/v1"), STR("TokenRequest")), r};
+    struct api_object o = {api_kind_find(STR("authentication.k8s.io/v1"), STR("TokenRequest")),
+                           request};
     api_set_type_meta(&o);
-    if (code == 0)
-        code = api_json_write(o.kind->type, r, &writer, &err);
-    if (code == 0) {
+    if (r == 0)
+        r = api_json_write(o.kind->type, request, &writer, &err);
+    if (r == 0) {
         answer_json(ex, 201, &json);
         return;
     }
@@ -251,11 +252,11 @@ static bool node_may(struct exchange *ex, const struct api_token_request *reques
     cleanup_sbuf struct sbuf why = {0};
     if (!ex->s->nodeauth)
         return true;
-    int code = noderestrict_token(ex->s->store, &ex->request, request, ask_server, ex->s, &why);
-    if (code == 0)
+    int r = noderestrict_token(ex->s->store, &ex->request, request, ask_server, ex->s, &why);
+    if (r == 0)
         return true;
     struct status_subject about = {STR(""), STR("serviceaccounts"), ex->route.name};
-    if (code == -ERR_NOT_FOUND)
+    if (r == -ERR_NOT_FOUND)
         answer_fail(ex, 404, "NotFound", arena_str(&ex->arena, sbuf_str(&why)), NULL);
     else
         answer_status(ex, api_status_forbidden(&ex->arena, &about, sbuf_str(&why)));

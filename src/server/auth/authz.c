@@ -177,10 +177,10 @@ static int authz_guard(void *server, const struct registry_request *request,
                        struct sbuf *why)
 {
     struct server *s = server;
-    int code = s->nodeauth ? noderestrict_check(s->store, request, object, old, why) : 0;
-    if (code == 0)
-        code = certguard_check(s, request, object, old, why);
-    return code < 0 ? code : escalate_guard(s, request, object, old, why);
+    int r = s->nodeauth ? noderestrict_check(s->store, request, object, old, why) : 0;
+    if (r == 0)
+        r = certguard_check(s, request, object, old, why);
+    return r < 0 ? r : escalate_guard(s, request, object, old, why);
 }
 
 // Who may change which part of a claim's status: see api/validate.h.

@@ -74,11 +74,11 @@ static int create_pod(const struct writing *w, const struct api_pod *pod)
     if (!str_eq(pod->spec.node_name, w->node))
         return refuse(w, "node \"%.*s\" can only create pods with spec.nodeName set to itself",
                       STR_ARG(w->node));
-    int code = noderestrict_check_owner(w, &pod->metadata.owner_references);
-    if (code == 0 && pod_asks_api(pod, &what))
-        code = refuse(w, "node \"%.*s\" can not create pods that reference %.*s", STR_ARG(w->node),
-                      STR_ARG(what));
-    return code;
+    int r = noderestrict_check_owner(w, &pod->metadata.owner_references);
+    if (r == 0 && pod_asks_api(pod, &what))
+        r = refuse(w, "node \"%.*s\" can not create pods that reference %.*s", STR_ARG(w->node),
+                   STR_ARG(what));
+    return r;
 }
 
 static int write_pod(const struct writing *w)
@@ -476,10 +476,10 @@ static int check_audience(const struct writing *w, const struct api_pod *pod,
     bool asked = false;
     for (size_t i = 0; !asked && i < pod->spec.volumes.n; i++)
         asked = noderestrict_volume_requests_token(&s, &pod->spec.volumes.p[i]);
-    int code = asked || !s.missing.n ? 0 : refuse_missing(w, &s);
+    int r = asked || !s.missing.n ? 0 : refuse_missing(w, &s);
     arena_done(&s.arena);
-    if (asked || code < 0)
-        return code;
+    if (asked || r < 0)
+        return r;
     const struct access q = {.user = w->request->user,
                              .verb = STR("request-serviceaccounts-token-audience"),
                              .namespace = w->request->namespace,

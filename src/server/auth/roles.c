@@ -242,15 +242,15 @@ static int roles_read_line(struct reader *r, struct str line, struct err *err)
 int roles_parse(struct str policy, struct arena *arena,
                 void (*fn)(void *arg, const struct api_object *object), void *arg, struct err *err)
 {
-    struct reader r = {.arena = arena, .fn = fn, .arg = arg};
-    for (r.line = 1; policy.n; r.line++) {
+    struct reader reader = {.arena = arena, .fn = fn, .arg = arg};
+    for (reader.line = 1; policy.n; reader.line++) {
         struct str line;
         str_cut(policy, '\n', &line, &policy);
-        int code = roles_read_line(&r, line, err);
-        if (code < 0)
-            return code;
+        int r = roles_read_line(&reader, line, err);
+        if (r < 0)
+            return r;
     }
-    roles_give_object(&r);
+    roles_give_object(&reader);
     return 0;
 }
 

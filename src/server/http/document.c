@@ -436,19 +436,19 @@ static void serve_explain(struct exchange *ex)
                     STR("no scheduler runs in this process; 'dray up' starts one"), NULL);
         return;
     }
-    int code = ex->s->explain(ex->s->explain_arg, query_str(&ex->query, STR("kind")),
-                              query_str(&ex->query, STR("namespace")),
-                              query_str(&ex->query, STR("name")), &out, &err);
-    if (code == 0) {
+    int r = ex->s->explain(ex->s->explain_arg, query_str(&ex->query, STR("kind")),
+                           query_str(&ex->query, STR("namespace")),
+                           query_str(&ex->query, STR("name")), &out, &err);
+    if (r == 0) {
         answer_json(ex, 200, &out);
         return;
     }
     sbuf_done(&out);
-    if (code == -ERR_UNAVAILABLE) {
+    if (r == -ERR_UNAVAILABLE) {
         answer_fail(ex, 503, "ServiceUnavailable", str_z(err.msg), NULL);
         return;
     }
-    bool missing = code == -ERR_NOT_FOUND;
+    bool missing = r == -ERR_NOT_FOUND;
     answer_fail(ex, missing ? 404 : 400, missing ? "NotFound" : "BadRequest", str_z(err.msg), NULL);
 }
 
