@@ -2,7 +2,7 @@
 //
 // Requests for certificates: the server says who asks, and a decision comes by a way of its own
 // (approval), which changes nothing else.
-#include "net/csr.h"
+#include "pki/csr.h"
 #include "registry/registry_int.h"
 
 #include "base/banned.h"

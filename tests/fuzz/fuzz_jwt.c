@@ -6,7 +6,7 @@
 
 #include "codec/base64.h"
 #include "fuzz.h"
-#include "server/auth/jwt.h"
+#include "pki/jwt.h"
 
 #include "base/banned.h"
 

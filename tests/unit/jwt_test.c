@@ -3,7 +3,7 @@
 // Tokens of service accounts: what is written can be read, and nothing else can.
 #include "base/arena.h"
 #include "codec/base64.h"
-#include "server/auth/jwt.h"
+#include "pki/jwt.h"
 #include "unit.h"
 
 #include "base/banned.h"

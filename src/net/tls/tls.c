@@ -53,6 +53,16 @@ int tls_fail(struct err *err, int code, const char *what)
     return err_set(err, code, "%s: %s", what, text);
 }
 
+bool tls_read_time(const ASN1_TIME *t, int64_t *ret)
+{
+    ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
+    int days = 0, seconds = 0;
+    bool ok = epoch && ASN1_TIME_diff(&days, &seconds, epoch, t) == 1;
+    ASN1_TIME_free(epoch);
+    *ret = (int64_t)days * 86400 + seconds;
+    return ok;
+}
+
 // --- BIO: from a slice, into an sbuf -------------------------------------------------------------
 
 static int bio_read(BIO *bio, char *to, int cap)
@@ -431,6 +441,6 @@ struct tls_peer *tls_conn_peer(const struct tls_conn *c)
     // Of several common names the last, the most specific one, as Go does.
     struct tls_peer *p =
         pack_peer(common.n ? common.p[common.n - 1] : (struct str){0}, &organizations);
-    p->not_after = tls_not_after(x);
+    (void)tls_read_time(X509_get0_notAfter(x), &p->not_after); // 0: not a time
     return p;
 }

@@ -8,8 +8,8 @@
 #include "api/certificate.h"
 #include "base/backoff.h"
 #include "base/rand.h"
-#include "net/csr.h"
 #include "node/identity.h"
+#include "pki/csr.h"
 
 #include "base/banned.h"
 
@@ -156,7 +156,7 @@ struct identity_ask *identity_ask(const struct identity_wish *wish)
     a->give_up_ns = exec_now_ns(wish->client->exec) + wish->timeout_ns;
     sbuf_addf(&subject, "system:node:%s", wish->node);
     sbuf_addf(&a->name, "node-csr-%016llx", (unsigned long long)rng_u64(rng_system()));
-    const struct tls_subject what = {
+    const struct pki_subject what = {
         .common_name = subject.p, .organizations = nodes, .names = wish->names};
     int code = csr_make(&what, &a->request, &a->key, &err);
     if (code < 0) {

@@ -12,10 +12,10 @@
 #include "client/kubeconfig.h"
 #include "client/remote.h"
 #include "net/address.h"
-#include "net/csr.h"
 #include "net/https.h"
 #include "node/identity.h"
 #include "os/file.h"
+#include "pki/csr.h"
 
 #include "base/banned.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Service accounts: tokens are given out (serviceaccounts/token) and believed, as long as the account and the pod,
-// secret or node they are bound to are there.
+// Service accounts: tokens are given out (serviceaccounts/token) and believed, as long as the
+// account and the pod, secret or node they are bound to are there.
 #include "api/status.h"
 #include "base/uuid.h"
 #include "codec/json_writer.h"
-#include "server/auth/jwt.h"
+#include "pki/jwt.h"
 #include "server/http/server_int.h"
 
 #include "base/banned.h"
@@ -88,7 +88,8 @@ static void make_user(const struct jwt *t, struct arena *arena, struct registry_
 
 static struct str own_audience[] = {STR_INIT(JWT_ISSUER)};
 
-// account_narrow_audiences keeps of the audiences that are wanted those there are; none wanted: this server. False: it is for none of them.
+// account_narrow_audiences keeps of the audiences that are wanted those there are; none wanted:
+// this server. False: it is for none of them.
 static bool account_narrow_audiences(struct api_str_array *wanted, const struct str *there,
                                      size_t n, struct arena *arena)
 {

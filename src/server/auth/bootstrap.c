@@ -4,7 +4,7 @@
 #include "api/bootstrap.h"
 
 #include "base/vec.h"
-#include "net/sign.h"
+#include "pki/sign.h"
 #include "server/http/server_int.h"
 
 #include "base/banned.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a write to a request for a certificate needs beyond the right to it: Kubernetes' admission plugins CertificateApproval,
-// CertificateSigning and CertificateSubjectRestriction.
-#include "net/csr.h"
+// What a write to a request for a certificate needs beyond the right to it: Kubernetes' admission
+// plugins CertificateApproval, CertificateSigning and CertificateSubjectRestriction.
+#include "pki/csr.h"
 #include "server/http/server_int.h"
 
 #include "base/banned.h"

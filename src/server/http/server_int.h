@@ -12,7 +12,7 @@
 #include "base/vec.h"
 #include "client/local.h"
 #include "net/http.h"
-#include "net/sign.h"
+#include "pki/sign.h"
 #include "registry/registry.h"
 #include "server/auth/auth.h"
 #include "server/auth/nodeauth.h"
@@ -33,14 +33,16 @@
 // Bodies of more than this are streamed in pieces of about this size.
 #define SERVER_PIECE_BYTES ((size_t)64 * 1024)
 
-// What a list lets wait for its reader: enough to keep a connection busy, little enough to stay in the processor's cache.
+// What a list lets wait for its reader: enough to keep a connection busy, little enough to stay in
+// the processor's cache.
 #define SERVER_LIST_QUEUE ((size_t)128 * 1024)
 
-// Longer lists are not indented, and not written in YAML: both are made at once, which takes the loop and much memory.
+// Longer lists are not indented, and not written in YAML: both are made at once, which takes the
+// loop and much memory.
 #define SERVER_PRETTY_BYTES_MAX ((size_t)4 * 1024 * 1024)
 
-// Longer lists in protobuf are not made whole before they are sent. What they are made of is written twice instead: first to
-// learn its length, which stands before it.
+// Longer lists in protobuf are not made whole before they are sent. What they are made of is
+// written twice instead: first to learn its length, which stands before it.
 #define SERVER_MESSAGE_BYTES_MAX ((size_t)1024 * 1024)
 
 // Objects looked at before others get their turn on the loop.
@@ -208,7 +210,8 @@ void authz_stop(struct server *s);
 
 bool authz_is_master(const struct registry_user *u);
 
-// authz_create asks, for an apply or update of an object that is not there, whether it may be created. False: answered.
+// authz_create asks, for an apply or update of an object that is not there, whether it may be
+// created. False: answered.
 bool authz_create(struct exchange *ex);
 
 // authz_refuse answers a question with no.
@@ -226,11 +229,13 @@ int certguard_check(struct server *s, const struct registry_request *request,
                     const struct api_object *object, const struct api_object *old,
                     struct sbuf *why);
 
-// authz_selected is the value that a field selector wants a field to have; empty: it leaves it open.
+// authz_selected is the value that a field selector wants a field to have; empty: it leaves it
+// open.
 struct str authz_selected(struct str fields, struct str field, const struct api_kind *kind,
                           struct arena *arena);
 
-// impersonate_apply lets a user act as another whom the request's headers name. False: it has been answered.
+// impersonate_apply lets a user act as another whom the request's headers name. False: it has been
+// answered.
 bool impersonate_apply(struct exchange *ex);
 
 // authz_request says whether a request may go on; if not, it has been answered.
@@ -238,12 +243,13 @@ bool authz_request(struct exchange *ex);
 
 // --- Service accounts (account.c) ----------------------------------------------------------------
 
-// account_of_token finds out whose a token is. audiences: for one of these, none: for this server; those that it is for are
-// left. What *ret points to is in arena. Returns 0 or -ERR_INVALID.
+// account_of_token finds out whose a token is. audiences: for one of these, none: for this server;
+// those that it is for are left. What *ret points to is in arena. Returns 0 or -ERR_INVALID.
 int account_of_token(const struct server *s, struct str token, struct api_str_array *audiences,
                      struct arena *arena, struct registry_user *ret, struct err *err) MUST_USE;
 
-// account_for_server does the same to the audiences of a token that is for this server alone. False: none is left.
+// account_for_server does the same to the audiences of a token that is for this server alone.
+// False: none is left.
 bool account_for_server(struct api_str_array *audiences, struct arena *arena);
 
 // bootstrap_of_token is the same for bootstrap tokens (bootstrap.c).

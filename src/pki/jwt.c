@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/auth/jwt.h"
+//
+// Tokens of service accounts: written with Kubernetes' claims, read only after the signature has
+// been verified. Errors never depend on the key.
+#include "pki/jwt.h"
 
 #include "base/vec.h"
 #include "codec/base64.h"
@@ -144,7 +147,7 @@ bool jwt_looks_like(struct str text)
 
 static int jwt_fail(struct err *err, const char *what)
 {
-    return err_set(err, ERR_INVALID, "the token is not good: %s", what);
+    return err_set(err, ERR_INVALID, "invalid token: %s", what);
 }
 
 static int parse_part(struct str part, struct json_doc *ret, struct err *err)
@@ -152,11 +155,11 @@ static int parse_part(struct str part, struct json_doc *ret, struct err *err)
     cleanup_sbuf struct sbuf text = {0};
     if (base64_decode(part, BASE64_URL, &text, NULL) < 0 ||
         json_parse(sbuf_str(&text), NULL, ret, NULL) < 0)
-        return jwt_fail(err, "it cannot be read");
+        return jwt_fail(err, "not base64url of a JSON object");
     if (json_is_object(ret->root))
         return 0;
     json_doc_done(ret);
-    return jwt_fail(err, "it cannot be read");
+    return jwt_fail(err, "not base64url of a JSON object");
 }
 
 static struct str jwt_text_of(const yyjson_val *object, const char *key, struct arena *arena)
@@ -185,7 +188,7 @@ static int jwt_check_signature(const struct parts *p, const struct sign_key *key
     json_doc_done(&header);
     if (!right || base64_decode(p->signature, BASE64_URL, &signature, NULL) < 0 ||
         !sign_verify(key, p->signed_text, sbuf_str(&signature)))
-        return jwt_fail(err, "its signature is not this server's");
+        return jwt_fail(err, "not signed by this server");
     return 0;
 }
 
@@ -226,18 +229,18 @@ static int jwt_read_claims(const yyjson_val *claims, int64_t now, struct arena *
     if (read_audiences(claims, arena, ret) < 0 || !jwt_read_time(claims, "exp", &ret->expires) ||
         !jwt_read_time(claims, "nbf", &ret->not_before) ||
         !jwt_read_time(claims, "iat", &ret->issued))
-        return jwt_fail(err, "its claims cannot be read");
+        return jwt_fail(err, "malformed claims");
     struct str subject = jwt_text_of(claims, "sub", arena);
     struct str wanted = arena_strf(arena, "system:serviceaccount:%.*s:%.*s",
                                    STR_ARG(ret->namespace), STR_ARG(ret->account.name));
     if (!ret->namespace.n || !ret->account.name.n || !str_eq(subject, wanted))
-        return jwt_fail(err, "it is not of a service account");
+        return jwt_fail(err, "not a service account's");
     if (!str_eqz(ret->issuer, JWT_ISSUER))
-        return jwt_fail(err, "it is of another issuer");
+        return jwt_fail(err, "unknown issuer");
     if (now >= ret->expires)
-        return jwt_fail(err, "it has expired");
+        return jwt_fail(err, "expired (exp)");
     if (now + CLOCK_SKEW_LIMIT < ret->not_before)
-        return jwt_fail(err, "its time has not come yet");
+        return jwt_fail(err, "not valid yet (nbf)");
     return 0;
 }
 
@@ -247,8 +250,8 @@ int jwt_read(struct str text, const struct sign_key *key, int64_t now, struct ar
     struct parts p;
     struct json_doc claims = {0};
     if (!take_apart(text, &p))
-        return jwt_fail(err, "it has not the form of one");
-    // Nothing in it is believed before its signature.
+        return jwt_fail(err, "not three parts separated by dots");
+    // No claim is read before the signature is verified.
     int r = jwt_check_signature(&p, key, err);
     if (r == 0)
         r = parse_part(p.claims, &claims, err);
