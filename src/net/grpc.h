@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // gRPC over unix sockets: a server and a client, unary calls and streams of answers. Messages are
-// bytes; which services exist is not known here. One message goes up, one or many come down; streams of
-// requests and compression are refused.
+// bytes; which services exist is not known here. One message goes up, one or many come down;
+// streams of requests and compression are refused.
 //
-// Everything is called, and calls back, on the loop's own thread. Every call has exactly one end: on
-// the server grpc_finish or `closed`, on the client `done`.
+// Everything is called, and calls back, on the loop's own thread. Every call has exactly one end:
+// on the server grpc_finish or `closed`, on the client `done`.
 #ifndef NET_GRPC_H
 #define NET_GRPC_H
 
@@ -41,8 +41,8 @@ enum grpc_status {
 // grpc_status_name is the name as the specification writes it: "OK", "NOT_FOUND".
 const char *grpc_status_name(enum grpc_status s);
 
-// A pair of metadata. Names are in lower case; the value of a name that ends in "-bin" is base64, as
-// on the wire. Names that gRPC or HTTP/2 use themselves are dropped when sent.
+// A pair of metadata. Names are in lower case; the value of a name that ends in "-bin" is base64,
+// as on the wire. Names that gRPC or HTTP/2 use themselves are dropped when sent.
 struct grpc_meta {
     struct str name;
     struct str value;
@@ -72,8 +72,8 @@ struct grpc_call {
     size_t meta_len;
     int64_t deadline_ns; // on the loop's clock; INT64_MAX when the client waits for ever
     struct arena *arena;
-    // The handler may set these. closed: the client gave up, is gone, or its deadline passed, before
-    // grpc_finish. drained: a stream that was over queued_bytes fell below half of it.
+    // The handler may set these. closed: the client gave up, is gone, or its deadline passed,
+    // before grpc_finish. drained: a stream that was over queued_bytes fell below half of it.
     void (*closed)(void *arg);
     void (*drained)(void *arg);
     void *arg;
@@ -101,7 +101,8 @@ struct grpc_server;
 struct grpc_server *grpc_server_new(struct loop *loop, const struct grpc_limits *limits);
 
 // grpc_server_handle adds a handler for a full method name ("/package.Service/Method"); unknown
-// methods are answered with UNIMPLEMENTED. A later handler of the same name replaces the earlier one.
+// methods are answered with UNIMPLEMENTED. A later handler of the same name replaces the earlier
+// one.
 void grpc_server_handle(struct grpc_server *s, struct str method, grpc_handler handler, void *arg);
 
 // grpc_server_listen binds a path with mode 0600. A socket that nobody answers on is replaced. The
@@ -109,8 +110,8 @@ void grpc_server_handle(struct grpc_server *s, struct str method, grpc_handler h
 int grpc_server_listen(struct grpc_server *s, const char *path, struct err *err) MUST_USE;
 
 // grpc_server_stop takes no more calls; done(arg) runs when all have ended, or were ended after
-// grace_ns. grpc_server_free ends what is left (closed is called for it) at once; the memory goes on
-// the loop's next turns.
+// grace_ns. grpc_server_free ends what is left (closed is called for it) at once; the memory goes
+// on the loop's next turns.
 void grpc_server_stop(struct grpc_server *s, int64_t grace_ns, exec_fn done, void *arg);
 void grpc_server_free(struct grpc_server *s);
 
@@ -157,8 +158,8 @@ struct grpc_request {
     size_t meta_len;
     int64_t timeout_ns;  // 0: for ever
     bool wait_for_ready; // wait for a connection instead of failing while there is none
-    // received is called for each message of a stream; NULL: the call is unary, and the message comes
-    // with done. done is called once, never before grpc_client_call has returned.
+    // received is called for each message of a stream; NULL: the call is unary, and the message
+    // comes with done. done is called once, never before grpc_client_call has returned.
     void (*received)(void *arg, struct str message);
     void (*done)(void *arg, const struct grpc_result *result);
     void *arg;
@@ -172,8 +173,8 @@ struct grpc_client_call *grpc_client_call(struct grpc_client *c, const struct gr
 // grpc_client_cancel ends a call with CANCELLED; done is called soon, not at once.
 void grpc_client_cancel(struct grpc_client_call *call);
 
-// grpc_client_pause stops (and starts) the messages of a stream; the server feels it when the windows
-// are full.
+// grpc_client_pause stops (and starts) the messages of a stream; the server feels it when the
+// windows are full.
 void grpc_client_pause(struct grpc_client_call *call, bool paused);
 
 #endif

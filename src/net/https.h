@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HTTP requests to one server, on a loop: HTTP/2 where the server offers it, else HTTP/1.1; with TLS or without, directly or
-// through a proxy. Connections are kept and shared. Why it is ours: docs/design/http-client.md.
-// Everything runs on the loop's thread. No callback runs before https_start has returned; whatever this
-// header offers may be called from each of them.
+// HTTP requests to one server, on a loop: HTTP/2 where the server offers it, else HTTP/1.1; with
+// TLS or without, directly or through a proxy. Connections are kept and shared. Why it is ours:
+// docs/design/http-client.md. Everything runs on the loop's thread. No callback runs before
+// https_start has returned; whatever this header offers may be called from each of them.
 #ifndef NET_HTTPS_H
 #define NET_HTTPS_H
 
@@ -35,8 +35,8 @@ struct https_options {
     int64_t connect_timeout_ms; // 0: 10 s
 };
 
-// https_new makes a client; nothing is connected yet. Returns 0 or -ERR_INVALID (a URL that makes no
-// sense).
+// https_new makes a client; nothing is connected yet. Returns 0 or -ERR_INVALID (a URL that makes
+// no sense).
 int https_new(struct loop *loop, const struct https_options *options, struct https **ret,
               struct err *err) MUST_USE;
 
@@ -68,7 +68,8 @@ struct https_request {
     // data (may be NULL) gets a 2xx body as it comes instead of having it collected. What is not
     // taken yet holds up the server once a megabyte waits.
     void (*data)(void *arg, struct str bytes);
-    // done runs exactly once, last, unless the call is cancelled. The answer is good until it returns.
+    // done runs exactly once, last, unless the call is cancelled. The answer is good until it
+    // returns.
     void (*done)(void *arg, const struct https_answer *answer);
     void *arg;
 };
@@ -82,8 +83,9 @@ void https_cancel(struct https_call *call);
 // https_hold stops handing out data (true) or goes on (false): the server is held up meanwhile.
 void https_hold(struct https_call *call, bool hold);
 
-// https_tunnel opens a connection of its own to the same server, by the same way, that switches protocols. Of the options, loop, server and
-// TLS are filled in; the target is behind the URL's prefix. Returns 0 or a negative code.
+// https_tunnel opens a connection of its own to the same server, by the same way, that switches
+// protocols. Of the options, loop, server and TLS are filled in; the target is behind the URL's
+// prefix. Returns 0 or a negative code.
 int https_tunnel(struct https *h, const struct tunnel_options *options, struct tunnel **ret,
                  struct err *err) MUST_USE;
 

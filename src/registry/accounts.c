@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Admission of pods by their ServiceAccount: every pod runs as one that exists, gets its token, and the names of the
-// secrets that its images are pulled with.
+// Admission of pods by their ServiceAccount: every pod runs as one that exists, gets its token, and
+// the names of the secrets that its images are pulled with.
 #include <stdlib.h>
 
 #include "api/pod_kin.h"
@@ -53,8 +53,8 @@ static int check_mirror(struct op *op, const struct api_object *object)
 
 // --- The account ---------------------------------------------------------------------------------
 
-// The account that every namespace has comes from a controller. Upstream waits for it; here it is made on the spot, so
-// that a pod can follow its namespace at once.
+// The account that every namespace has comes from a controller. Upstream waits for it; here it is
+// made on the spot, so that a pod can follow its namespace at once.
 static const struct object *make_default(struct op *op)
 {
     struct err err = {0};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Admission: what a cluster's own rules say of a request beyond the object itself. Each admitter may
-// change the object, before it is prepared and validated, or refuse it; they run in the order of the
-// table, to which others can be added.
+// Admission: what a cluster's own rules say of a request beyond the object itself. Each admitter
+// may change the object, before it is prepared and validated, or refuse it; they run in the order
+// of the table, to which others can be added.
 #include <stdlib.h>
 
 #include "api/match/claim.h"
@@ -216,7 +216,8 @@ static int admit_priority(struct op *op, const struct api_object *object,
 
 // --- Tolerations ---------------------------------------------------------------------------------
 
-// Pods leave a node that is not ready or cannot be reached after five minutes, unless they say when.
+// Pods leave a node that is not ready or cannot be reached after five minutes, unless they say
+// when.
 static int admit_tolerations(struct op *op, const struct api_object *object,
                              const struct api_object *old)
 {
@@ -251,8 +252,8 @@ static bool same_strings(const struct api_str_array *a, const struct api_str_arr
     return same;
 }
 
-// clusterIP and clusterIPs say the same; a client that knows only the first sets or changes that one,
-// and one that replaces the object without either keeps what was given.
+// clusterIP and clusterIPs say the same; a client that knows only the first sets or changes that
+// one, and one that replaces the object without either keeps what was given.
 static int admit_service(struct op *op, const struct api_object *object,
                          const struct api_object *old)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Compiling a CEL expression costs more than everything else about a claim, and the claims of a
-// workload repeat their selectors: verdicts are kept by expression. What does not fit any more makes
-// room by starting over, which costs a compilation each and needs no bookkeeping.
+// workload repeat their selectors: verdicts are kept by expression. What does not fit any more
+// makes room by starting over, which costs a compilation each and needs no bookkeeping.
 #include "registry/registry_int.h"
 
 #include "base/banned.h"

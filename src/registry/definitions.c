@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CustomResourceDefinitions: which names they get, what becomes of the kinds when a definition is visible, changed
-// or gone. What upstream's controllers do in several steps (accepting names, establishing, emptying) is done here as
-// part of the write itself, so that whoever has the answer to a creation can use the new kind.
+// CustomResourceDefinitions: which names they get, what becomes of the kinds when a definition is
+// visible, changed or gone. What upstream's controllers do in several steps (accepting names,
+// establishing, emptying) is done here as part of the write itself, so that whoever has the answer
+// to a creation can use the new kind.
 #include <stdlib.h>
 
 #include "registry/registry_int.h"
@@ -354,8 +355,8 @@ static void definitions_remove_finalizer(struct registry *reg, const struct obje
     op_finish(op, r);
 }
 
-// hub_of is the kind whose objects go with a definition; NULL: none. Of one whose names were never accepted the kind may be
-// another's.
+// hub_of is the kind whose objects go with a definition; NULL: none. Of one whose names were never
+// accepted the kind may be another's.
 static const struct api_kind *hub_of(struct registry *reg, const definition *crd)
 {
     return definitions_is_true(crd, STR("Established"))

@@ -175,8 +175,9 @@ struct object *encode_new_object(struct registry *reg, const struct api_object *
     return object_new(&parts);
 }
 
-// with_revision writes json with another resourceVersion to out. Metadata comes first in every kind,
-// and before the version only strings, in which a quote is escaped: the first match is the right one.
+// with_revision writes json with another resourceVersion to out. Metadata comes first in every
+// kind, and before the version only strings, in which a quote is escaped: the first match is the
+// right one.
 static void with_revision(struct str json, uint64_t revision, struct sbuf *out)
 {
     struct str key = STR("\"resourceVersion\":\"");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events go an hour after they were last written, as upstream's do. They need not be read for that: revisions grow with time, so it is
-// enough to know which one there was an hour ago. A new start knows nothing of before; what it finds stays another hour.
+// Events go an hour after they were last written, as upstream's do. They need not be read for that:
+// revisions grow with time, so it is enough to know which one there was an hour ago. A new start
+// knows nothing of before; what it finds stays another hour.
 #include <stdlib.h>
 
 #include "base/vec.h"

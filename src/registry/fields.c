@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who manages which fields, kept with every write; and server-side apply. The comparing and merging is done in
-// api/managed; here is what is compared with what: the object as the request's version shows it, before admission
-// and preparation, as in upstream.
+// Who manages which fields, kept with every write; and server-side apply. The comparing and merging
+// is done in api/managed; here is what is compared with what: the object as the request's version
+// shows it, before admission and preparation, as in upstream.
 #include <stdlib.h>
 
 #include "api/field_walk.h"
@@ -15,8 +15,8 @@
 
 // All annotations of an object together, as upstream.
 #define ANNOTATIONS_BYTES_MAX ((size_t)256 * 1024)
-// Entries that a client may set itself. The server keeps ten of those who update and one for each who applies; what is
-// sent in thousands is there to be work.
+// Entries that a client may set itself. The server keeps ten of those who update and one for each
+// who applies; what is sent in thousands is there to be work.
 #define GIVEN_MAX 100
 
 // --- What a write cannot change ------------------------------------------------------------------
@@ -326,7 +326,8 @@ static int fail_conflicts(struct op *op, const struct managed_applied *a)
     return -ERR_CONFLICT;
 }
 
-// The annotation of kubectl's own apply, where there is one, follows. It may not make annotations too large.
+// The annotation of kubectl's own apply, where there is one, follows. It may not make annotations
+// too large.
 static void keep_last_applied(struct op *op, struct api_object_meta *meta, const yyjson_val *config)
 {
     struct api_str_entry *entry = NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LimitRanges: what containers get that ask for nothing, and how much or little containers, pods and volume claims
-// may ask for.
+// LimitRanges: what containers get that ask for nothing, and how much or little containers, pods
+// and volume claims may ask for.
 #include "api/limits.h"
 
 #include "api/amounts.h"

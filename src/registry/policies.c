@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ValidatingAdmissionPolicies: asked last, about an object that is prepared and valid, or about a deletion. Policies and
-// bindings are few; they are compiled anew when one of them has changed. What the registry does itself, and policies and
-// bindings, are nobody's business.
+// ValidatingAdmissionPolicies: asked last, about an object that is prepared and valid, or about a
+// deletion. Policies and bindings are few; they are compiled anew when one of them has changed.
+// What the registry does itself, and policies and bindings, are nobody's business.
 #include <stdlib.h>
 
 #include "api/match/label_selector.h"
@@ -109,7 +109,8 @@ static void policies_refresh_cache(struct policies *p)
 
 // --- Which requests are meant --------------------------------------------------------------------
 
-// The objects as expressions see them, in the version that was asked for last: most policies ask for the same.
+// The objects as expressions see them, in the version that was asked for last: most policies ask
+// for the same.
 struct sight {
     const struct api_kind *as;
     struct dyn *object, *old;
@@ -442,7 +443,8 @@ static int policies_take_action(const struct question *q, const struct bound *b,
 static int policies_evaluate_binding(const struct question *q, const struct bound *b,
                                      const struct policy_request *request)
 {
-    // What a policy makes of the object is as large as that: it is given back before the next one is asked.
+    // What a policy makes of the object is as large as that: it is given back before the next one
+    // is asked.
     cleanup_arena struct arena arena = {0};
     struct policy_verdict *verdicts = NULL;
     int n = policy_ask(b->policy, request, &arena, &verdicts), r = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ResourceQuotas: an object that is created, or needs more, is counted in the same step in which it is accepted. So
-// two that come at once are counted one after the other, and together never get more than there is. What goes is
-// counted out by the controller.
+// ResourceQuotas: an object that is created, or needs more, is counted in the same step in which it
+// is accepted. So two that come at once are counted one after the other, and together never get
+// more than there is. What goes is counted out by the controller.
 #include "api/quota.h"
 
 #include "registry/registry_int.h"

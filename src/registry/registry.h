@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What may happen to an object: default → prepare → admit → validate → compare-and-swap. The one way
-// to the store, for the HTTP server and for clients in the same process alike. A registry lives on
-// its store's exec.
+// What may happen to an object: default → prepare → admit → validate → compare-and-swap. The one
+// way to the store, for the HTTP server and for clients in the same process alike. A registry lives
+// on its store's exec.
 #ifndef REGISTRY_REGISTRY_H
 #define REGISTRY_REGISTRY_H
 
@@ -33,8 +33,8 @@ int registry_new(const struct registry_options *options, struct registry **ret,
                  struct err *err) MUST_USE;
 void registry_free(struct registry *reg);
 
-// registry_stop lets go of the store's watches, for those who close the store before they free the registry. Nothing
-// new may be asked of it then.
+// registry_stop lets go of the store's watches, for those who close the store before they free the
+// registry. Nothing new may be asked of it then.
 void registry_stop(struct registry *reg);
 
 struct store *registry_store(struct registry *reg);
@@ -46,17 +46,17 @@ struct typed_cache *registry_typed(struct registry *reg);
 struct registry_request;
 struct registry_user;
 
-// registry_set_guard adds an admission step of a room above: it sees every created or changed object, as the user
-// sent it, and those that are to be deleted. old is NULL for a creation, object for a deletion; the request says
-// which part of an object is meant (of a binding or an eviction object is that, old the pod). It returns 0, or
-// -ERR_FORBIDDEN or -ERR_NOT_FOUND with the reason.
+// registry_set_guard adds an admission step of a room above: it sees every created or changed
+// object, as the user sent it, and those that are to be deleted. old is NULL for a creation, object
+// for a deletion; the request says which part of an object is meant (of a binding or an eviction
+// object is that, old the pod). It returns 0, or -ERR_FORBIDDEN or -ERR_NOT_FOUND with the reason.
 typedef int (*registry_guard_fn)(void *arg, const struct registry_request *request,
                                  const struct api_object *object, const struct api_object *old,
                                  struct sbuf *why);
 void registry_set_guard(struct registry *reg, registry_guard_fn fn, void *arg);
 
-// registry_set_authorizer lets validation ask what a user may do beyond the request itself, see api/validate.h.
-// NULL: everyone may do everything.
+// registry_set_authorizer lets validation ask what a user may do beyond the request itself, see
+// api/validate.h. NULL: everyone may do everything.
 typedef bool (*registry_authorize_fn)(void *arg, const struct registry_user *user,
                                       const struct api_authz_question *question,
                                       struct arena *arena, struct str *ret_reason);
@@ -130,8 +130,8 @@ void registry_create(struct registry *reg, const struct registry_request *reques
                      void *arg);
 
 // registry_update replaces an object, or with subresource status its status. Other subresources:
-// namespaces/finalize, pods/resize, pods/ephemeralcontainers, scale (body is a Scale; the answer has
-// the workload, see registry_scale).
+// namespaces/finalize, pods/resize, pods/ephemeralcontainers, scale (body is a Scale; the answer
+// has the workload, see registry_scale).
 void registry_update(struct registry *reg, const struct registry_request *request,
                      const struct api_object *body, struct arena *arena, registry_done_fn done,
                      void *arg);

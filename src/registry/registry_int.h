@@ -182,7 +182,8 @@ void op_wait(struct op *op, const struct object *o);
 // create_generate_name adds random letters to a base, which is cut where that is too long.
 struct str create_generate_name(struct op *op, struct str base);
 
-// registry_found_object creates an object unless it is there, on nobody's behalf. fill (may be NULL) sets it; arg is for fill.
+// registry_found_object creates an object unless it is there, on nobody's behalf. fill (may be
+// NULL) sets it; arg is for fill.
 int registry_found_object(struct registry *reg, const struct store_key *key,
                           void (*fill)(void *value, const void *arg), const void *arg,
                           struct err *err);
@@ -211,8 +212,8 @@ int encode_read_stored(const struct object *o, const struct api_time *now, struc
 int op_decode(struct op *op, const struct object *o, struct api_object *ret) MUST_USE;
 
 // encode_json writes a typed object, with this resourceVersion, to the registry's scratch. revision
-// 0: it has none (dry run). encode_new_object makes a stored object of it, encode_new_object_at one with
-// another resourceVersion.
+// 0: it has none (dry run). encode_new_object makes a stored object of it, encode_new_object_at one
+// with another resourceVersion.
 int encode_json(struct registry *reg, const struct api_object *object, uint64_t revision,
                 struct arena *arena, struct err *err) MUST_USE;
 struct object *encode_new_object(struct registry *reg, const struct api_object *object,
@@ -223,8 +224,8 @@ struct object *encode_new_object_at(struct registry *reg, const struct api_objec
 // encode_object_at makes a copy of o with another revision; same bytes otherwise.
 struct object *encode_object_at(struct registry *reg, const struct object *o, uint64_t revision);
 
-// encode_to_stored brings an object from its version to the stored one; in place where both have the same
-// structs.
+// encode_to_stored brings an object from its version to the stored one; in place where both have
+// the same structs.
 int encode_to_stored(struct op *op, const struct api_object *in, struct api_object *ret) MUST_USE;
 
 // --- Refusals (fail.c) ---------------------------------------------------------------------------
@@ -263,8 +264,8 @@ int create_fit_namespace(struct op *op, struct api_object_meta *meta);
 // create_single_owners drops owner references that are there twice, with a warning.
 void create_single_owners(struct op *op, struct api_object_meta *meta);
 
-// admit_change lets every admitter look at, and change, an object in the stored version. old is NULL
-// on create.
+// admit_change lets every admitter look at, and change, an object in the stored version. old is
+// NULL on create.
 int admit_change(struct op *op, const struct api_object *object, const struct api_object *old);
 
 // admit_switch_off reads the names of plugins that are not to run. Returns 0 or -ERR_INVALID.
@@ -293,19 +294,19 @@ int certificates_admit(struct op *op, const struct api_object *object,
 int certificates_decide(struct op *op, const struct api_object *object,
                         const struct api_object *old);
 
-// admit_about is the subject of an error about an object that may have no name yet; runtime_admit_class is the
-// admitter of pods that name a RuntimeClass.
+// admit_about is the subject of an error about an object that may have no name yet;
+// runtime_admit_class is the admitter of pods that name a RuntimeClass.
 struct status_subject admit_about(const struct op *op, const struct api_object *object);
 int runtime_admit_class(struct op *op, const struct api_object *object,
                         const struct api_object *old);
 
-// limits_admit gives containers what LimitRanges say they get; limits_check refuses what asks for too much or too
-// little. old is NULL for a creation.
+// limits_admit gives containers what LimitRanges say they get; limits_check refuses what asks for
+// too much or too little. old is NULL for a creation.
 int limits_admit(struct op *op, const struct api_object *object, const struct api_object *old);
 int limits_check(struct op *op, const struct api_object *object, const struct api_object *old);
 
-// quota_check refuses what a ResourceQuota does not allow; else quota_charge counts it in, with the write that
-// follows, or quota_forget does not.
+// quota_check refuses what a ResourceQuota does not allow; else quota_charge counts it in, with the
+// write that follows, or quota_forget does not.
 int quota_check(struct op *op, const struct api_object *object, const struct api_object *old);
 int quota_charge(struct op *op);
 void quota_forget(struct op *op);
@@ -322,20 +323,20 @@ int update_object(struct op *op, const struct api_object *object, const struct o
 // update_body is an update behind decoding, as it comes. old is NULL when there is none.
 int update_body(struct op *op, const struct api_object *body, const struct object *old);
 
-// fields_manage notes in object, which is in the stored version and not admitted yet, who manages which of its
-// fields after this write. before and old are NULL for a creation.
+// fields_manage notes in object, which is in the stored version and not admitted yet, who manages
+// which of its fields after this write. before and old are NULL for a creation.
 void fields_manage(struct op *op, const struct api_object *object, const struct api_object *before,
                    const struct object *old);
 
 // fields_done frees what fields.c keeps in a registry.
 void fields_done(struct registry *reg);
 
-// fields_settle gives the managers' times back where nothing else has changed: a write that changes nothing is
-// none.
+// fields_settle gives the managers' times back where nothing else has changed: a write that changes
+// nothing is none.
 void fields_settle(const struct api_object *object, const struct api_object *before);
 
-// fields_apply lays a configuration over old, or makes an object of it. *ret is in the request's version; it is
-// created or updated like any other body.
+// fields_apply lays a configuration over old, or makes an object of it. *ret is in the request's
+// version; it is created or updated like any other body.
 int fields_apply(struct op *op, struct str patch, const struct object *old, struct api_object *ret);
 
 // create_body is a creation behind decoding, as it comes.
@@ -350,7 +351,8 @@ void create_finish_object(struct op *op, const struct api_object *object);
 // update_check_name refuses an object that has no name, or another than the request's path.
 int update_check_name(struct op *op, const struct api_object_meta *meta);
 
-// update_check_versions refuses an update of another version than old's; fills in the version if it may.
+// update_check_versions refuses an update of another version than old's; fills in the version if it
+// may.
 int update_check_versions(struct op *op, struct api_object_meta *meta, const struct object *old);
 
 // update_fail_other_uid refuses to change an object with another UID than the request means.
@@ -387,12 +389,14 @@ int delete_check_preconditions(struct op *op, const struct object *old,
 int namespace_delete(struct op *op, const struct object *old, const struct api_object *decoded,
                      const struct api_delete_options *options);
 
-// Definitions of kinds. definitions_start makes the kinds of those that are there and follows them from then on.
+// Definitions of kinds. definitions_start makes the kinds of those that are there and follows them
+// from then on.
 int definitions_start(struct registry *reg, struct err *err) MUST_USE;
 void definitions_stop(struct registry *reg);
 void definitions_sweep(void *arg);
 
-// definitions_settle says in the status of a definition that is about to be written which names it has.
+// definitions_settle says in the status of a definition that is about to be written which names it
+// has.
 void definitions_settle(struct op *op, const struct api_object *object);
 
 // definitions_delete marks one; its objects go first.
@@ -402,7 +406,8 @@ int definitions_delete(struct op *op, const struct object *old, const struct api
 // definitions_due has a definition looked at whose last object may be gone.
 void definitions_due(struct registry *reg, const struct api_kind *hub);
 
-// Admission policies. policies_admit asks them about a write (old is NULL for a creation) or a deletion (object is NULL).
+// Admission policies. policies_admit asks them about a write (old is NULL for a creation) or a
+// deletion (object is NULL).
 int policies_start(struct registry *reg, struct err *err) MUST_USE;
 void policies_stop(struct registry *reg);
 int policies_admit(struct op *op, const struct api_object *object, const struct api_object *old);
@@ -412,8 +417,8 @@ void events_due(struct registry *reg);
 void events_look(void *arg);
 void events_stop(struct registry *reg);
 
-// namespace_due has a namespace looked at soon: all of it when it was just marked, else only whether
-// it is empty by now.
+// namespace_due has a namespace looked at soon: all of it when it was just marked, else only
+// whether it is empty by now.
 void namespace_due(struct registry *reg, struct str name, bool all);
 bool namespace_terminating(const struct object *ns);
 void namespace_sweep_deleted(void *arg);

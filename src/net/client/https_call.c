@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One request and what has come of its response. Connections only note here; https_call_settle notifies the owner.
+// One request and what has come of its response. Connections only note here; https_call_settle
+// notifies the owner.
 #include <assert.h>
 #include <stdlib.h>
 

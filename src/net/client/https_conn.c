@@ -8,8 +8,8 @@
 
 #include "base/banned.h"
 
-// A connection without calls is kept for this long. One with calls that has been silent is asked whether it is
-// alive (PING of HTTP/2), and must answer in time. The times are client-go's.
+// A connection without calls is kept for this long. One with calls that has been silent is asked
+// whether it is alive (PING of HTTP/2), and must answer in time. The times are client-go's.
 #define HTTPS_IDLE_NS  (90 * CLOCK_NS_PER_SEC)
 #define HTTPS_QUIET_NS (30 * CLOCK_NS_PER_SEC)
 #define HTTPS_PONG_NS  (15 * CLOCK_NS_PER_SEC)
@@ -80,7 +80,8 @@ void https_conn_lose(struct https_conn *c, const struct err *err)
     https_wake(h);
 }
 
-// https_conn_give_up: it could not be made. Calls that wait fail unless another connection may take them.
+// https_conn_give_up: it could not be made. Calls that wait fail unless another connection may take
+// them.
 static void https_conn_give_up(struct https_conn *c, const struct err *err)
 {
     struct https *h = c->https;
@@ -104,7 +105,8 @@ static void https_conn_give_up(struct https_conn *c, const struct err *err)
         https_call_fail(container_of(n, struct https_call, queue), &whole, true);
 }
 
-// https_conn_look finds out what is due; returns when to look again, or 0 when the connection has ended.
+// https_conn_look finds out what is due; returns when to look again, or 0 when the connection has
+// ended.
 static int64_t https_conn_look(struct https_conn *c)
 {
     struct err err = {0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One request that asks to switch protocols; its response is read by h1_answer.c. What follows a 101 is passed on as it
-// is.
+// One request that asks to switch protocols; its response is read by h1_answer.c. What follows a
+// 101 is passed on as it is.
 #include "net/tunnel.h"
 
 #include <assert.h>

@@ -501,8 +501,8 @@ static void connect_now(struct grpc_client *c)
     grpc_sock_connect(c->connecting, c->path, grpc_client_on_connected);
 }
 
-// After a connection that lasted, at once; else as after a failure, so that a server that dies of each
-// connection is left alone for a while.
+// After a connection that lasted, at once; else as after a failure, so that a server that dies of
+// each connection is left alone for a while.
 static void grpc_client_schedule_reconnect(struct grpc_client *c, const char *why)
 {
     bool lasted = c->link == LINK_READY && exec_now_ns(c->exec) - c->ready_ns >= c->backoff_min_ns;

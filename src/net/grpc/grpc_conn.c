@@ -17,8 +17,8 @@
 // What all streams of an owner may hold of messages that are not whole.
 #define IN_BYTES_MAX ((size_t)256 * 1024 * 1024)
 
-// Frames other than data that a peer may send in 10 s. grpc-go pings to measure while data flows, so this is
-// generous.
+// Frames other than data that a peer may send in 10 s. grpc-go pings to measure while data flows,
+// so this is generous.
 #define CONTROL_FRAMES ((uint32_t)20000)
 #define OUTBOUND_ACKS  1000
 

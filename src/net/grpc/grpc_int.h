@@ -2,9 +2,9 @@
 //
 // What the gRPC server and client share: a connection without I/O over nghttp2, and its streams.
 //
-// Nothing of the owners runs inside nghttp2: its callbacks only note what happened and put the stream
-// into `ready`; grpc_conn_run then tells the owner (event), lets nghttp2 write and flushes. What is
-// asked for from outside goes the same way, by a timer without delay.
+// Nothing of the owners runs inside nghttp2: its callbacks only note what happened and put the
+// stream into `ready`; grpc_conn_run then tells the owner (event), lets nghttp2 write and flushes.
+// What is asked for from outside goes the same way, by a timer without delay.
 #ifndef NET_GRPC_GRPC_INT_H
 #define NET_GRPC_GRPC_INT_H
 

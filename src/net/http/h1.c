@@ -163,8 +163,8 @@ static void h1_abort(struct stream *s)
 {
     struct conn *c = s->conn;
     assert(s == c->current);
-    // What was written goes out. A head alone, or a body without its end, is broken for everyone but
-    // HTTP/1.0, which knows no other end than the connection's: there it is cut.
+    // What was written goes out. A head alone, or a body without its end, is broken for everyone
+    // but HTTP/1.0, which knows no other end than the connection's: there it is cut.
     c->keep_alive = false;
     c->aborted = c->minor == 0;
     finish_current(c);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A response is read as it comes, cut anywhere. The reader keeps a head until it is whole and passes the body on. It is as
-// strict as the server's reader (h1_parse.c) but for line feeds without carriage return in a head, which some
-// servers send and RFC 9112 lets a recipient accept.
+// A response is read as it comes, cut anywhere. The reader keeps a head until it is whole and
+// passes the body on. It is as strict as the server's reader (h1_parse.c) but for line feeds
+// without carriage return in a head, which some servers send and RFC 9112 lets a recipient accept.
 #include "net/h1_answer.h"
 
 #include "base/banned.h"
@@ -140,7 +140,8 @@ static int h1_answer_parse_fields(struct h1_answer *a, struct str text, struct e
     return h1_answer_choose_framing(a, &about, err);
 }
 
-// h1_answer_parse_head reads a whole head. Returns 1 for one of a final response, 0 for an interim one.
+// h1_answer_parse_head reads a whole head. Returns 1 for one of a final response, 0 for an interim
+// one.
 static int h1_answer_parse_head(struct h1_answer *a, struct err *err)
 {
     struct str text = sbuf_str(&a->head);

@@ -256,7 +256,8 @@ static const struct h2_ops h2_server_ops = {
     .violation = h2_on_violation,
 };
 
-// A client that gives up all its streams at once is well behaved; one that does it over and over is not.
+// A client that gives up all its streams at once is well behaved; one that does it over and over is
+// not.
 static void h2_open_session(struct conn *c)
 {
     const struct http_limits *l = &c->server->limits;
@@ -326,8 +327,8 @@ static enum conn_phase h2_phase(const struct conn *c)
     return phase;
 }
 
-// Ends a stream that has not moved between two looks: a request that does not come, an answer that is
-// not taken.
+// Ends a stream that has not moved between two looks: a request that does not come, an answer that
+// is not taken.
 static void tick_stream(struct stream *s)
 {
     struct conn *c = s->conn;

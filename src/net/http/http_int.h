@@ -8,7 +8,7 @@
 //   exec        timers and clock
 //
 // Rules that keep it free of surprises:
-//   1. Answers only queue. Bytes leave in conn_flush: at the end of a read, or before the loop sleeps.
+//   1. Answers only queue. Bytes leave in conn_flush at the end of a read, or before the loop sleeps.
 //   2. A connection ends only from the outside: conn_close waits while the connection is entered.
 //   3. Streams are freed only by conn_flush and conn_close, when what they queued has left.
 #ifndef NET_HTTP_HTTP_INT_H
@@ -24,8 +24,8 @@
 struct conn;
 struct server_uv;
 
-// A connection stops taking answers from its streams and requests from its peer while more than this
-// waits to be written.
+// A connection stops taking answers from its streams and requests from its peer while more than
+// this waits to be written.
 #define CONN_OUT_HIGH ((size_t)256 * 1024)
 
 // Pipelined requests wait in memory up to here, then in the kernel.
@@ -34,7 +34,8 @@ struct server_uv;
 // A body must grow by this much in every body_timeout, or be complete.
 #define BODY_PROGRESS_BYTES ((size_t)1024)
 
-// Bodies of all requests together. Beyond, requests are refused with 503: first those whose bodies do not come to their end.
+// Bodies of all requests together. Beyond, requests are refused with 503: first those whose bodies
+// do not come to their end.
 #define SERVER_BODIES_MAX ((size_t)256 * 1024 * 1024)
 
 // After a refusal the peer may finish its sentence for this long, else it would not see the answer.
@@ -200,16 +201,18 @@ struct http_server {
 
 // --- relief.c: when too much waits ---------------------------------------------------------------
 
-// relief_count is told of every piece of an answer. Now and then it weighs what waits for all peers; when that is more than
-// answers_bytes, the connections that keep most waiting are closed with the next flush.
+// relief_count is told of every piece of an answer. Now and then it weighs what waits for all
+// peers; when that is more than answers_bytes, the connections that keep most waiting are closed
+// with the next flush.
 void relief_count(struct http_server *s, size_t bytes);
 
-// relief_bodies refuses all requests whose bodies have been on their way for a while, but one: anybody can begin bodies, and
-// whoever keeps them from ending would have the room of those who do not.
+// relief_bodies refuses all requests whose bodies have been on their way for a while, but one:
+// anybody can begin bodies, and whoever keeps them from ending would have the room of those who do
+// not.
 void relief_bodies(struct http_server *s, const struct stream *but);
 
-// relief_idlest is the connection that has had nothing answered for longest, and for longer than it may while others wait;
-// NULL: there is none. Those with an answer on its way are not asked to go.
+// relief_idlest is the connection that has had nothing answered for longest, and for longer than it
+// may while others wait; NULL: there is none. Those with an answer on its way are not asked to go.
 struct conn *relief_idlest(const struct http_server *s);
 
 // --- http.c: server and streams, without I/O -----------------------------------------------------
@@ -230,7 +233,8 @@ struct str http_refusal(struct http_server *s, int status, const char *why, stru
 struct stream *http_stream_new(struct conn *c);
 void http_stream_free(struct stream *s);
 
-// http_stream_grow_body counts n more bytes of body; false when the server holds too many. http_stream_drop_body lets go of them.
+// http_stream_grow_body counts n more bytes of body; false when the server holds too many.
+// http_stream_drop_body lets go of them.
 bool http_stream_grow_body(struct stream *s, size_t n);
 void http_stream_drop_body(struct stream *s);
 

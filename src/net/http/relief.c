@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Many peers that each let a little wait are much together. One stream has its bound (queued_bytes); this is the bound of all.
-// What several share (an event that many watch) weighs once: each counts its part.
+// Many peers that each let a little wait are much together. One stream has its bound
+// (queued_bytes); this is the bound of all. What several share (an event that many watch) weighs
+// once: each counts its part.
 #include "net/http/http_int.h"
 
 #include "base/banned.h"
@@ -9,7 +10,8 @@
 // A look walks over all that waits, so there is one for this many bytes.
 #define LOOK_BYTES ((size_t)16 * 1024 * 1024)
 
-// A body that comes for longer than this gives way when there is no room. There is one look in LOOK_NS.
+// A body that comes for longer than this gives way when there is no room. There is one look in
+// LOOK_NS.
 #define BODY_PATIENCE_NS CLOCK_NS_PER_SEC
 #define LOOK_NS          (100 * CLOCK_NS_PER_MS)
 

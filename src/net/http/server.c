@@ -16,8 +16,9 @@
 
 #define BACKLOG 4096
 
-// A peer that vanished without a word is noticed after about two minutes: when nothing is on its way to it, by asking; else because it does
-// not acknowledge. Without the latter the kernel goes on trying for longer.
+// A peer that vanished without a word is noticed after about two minutes: when nothing is on its
+// way to it, by asking; else because it does not acknowledge. Without the latter the kernel goes on
+// trying for longer.
 #define KEEPALIVE_IDLE_SEC     60
 #define KEEPALIVE_INTERVAL_SEC 15
 #define KEEPALIVE_PROBES       4

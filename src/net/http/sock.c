@@ -101,7 +101,8 @@ static void flush_plain(struct sock *k)
     start_write(k, (const uv_buf_t *)iov, n);
 }
 
-// lend_cipher gives the shared buffer to a connection whose socket did not take most of it, rather than a copy.
+// lend_cipher gives the shared buffer to a connection whose socket did not take most of it, rather
+// than a copy.
 static void lend_cipher(struct sock *k, size_t done)
 {
     struct server_uv *u = uv_of(k);

@@ -42,7 +42,8 @@ static void fdread_on_ready(uv_poll_t *poll, int status, int events)
         read_some(r);
 }
 
-// fdread_on_turn goes on by the loop's turns; input may free or hold, so what comes next is arranged before.
+// fdread_on_turn goes on by the loop's turns; input may free or hold, so what comes next is
+// arranged before.
 static void fdread_on_turn(void *arg)
 {
     struct fdread *r = arg;

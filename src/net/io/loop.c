@@ -176,8 +176,8 @@ static const struct exec_ops loop_ops = {
 
 // --- Life ----------------------------------------------------------------------------------------
 
-// Writing to a peer that is gone is an error to handle, not a reason to die. A handler someone else has
-// set stays.
+// Writing to a peer that is gone is an error to handle, not a reason to die. A handler someone else
+// has set stays.
 static void ignore_sigpipe(void)
 {
     struct sigaction now;

@@ -23,7 +23,8 @@ const struct registry_user auth_anonymous = {
 
 // --- The token file ------------------------------------------------------------------------------
 
-// auth_next_cell takes one cell of a CSV line, with or without quotes; a doubled quote stands for one.
+// auth_next_cell takes one cell of a CSV line, with or without quotes; a doubled quote stands for
+// one.
 static struct str auth_next_cell(struct str *line, struct arena *arena)
 {
     struct str cell;

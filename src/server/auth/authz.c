@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// May they? Whoever is in system:masters may do everything; nodes what they need; the others, and they as well,
-// what roles give them.
+// May they? Whoever is in system:masters may do everything; nodes what they need; the others, and
+// they as well, what roles give them.
 #include "api/match/field_selector.h"
 #include "base/log.h"
 #include "server/http/server_int.h"

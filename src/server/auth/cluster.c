@@ -101,8 +101,8 @@ static struct writing *writing_new(struct client *client, const char *namespace,
     return w;
 }
 
-// ensure_cluster_info tells machines that want to join where the server is and who vouches for it. Who holds tokens signs
-// it (ctl/access/token.c).
+// ensure_cluster_info tells machines that want to join where the server is and who vouches for it.
+// Who holds tokens signs it (ctl/access/token.c).
 static void ensure_cluster_info(struct client *client, const struct cluster_facts *facts)
 {
     cleanup_sbuf struct sbuf text = {0};

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nobody grants what they do not have: who writes a role must hold its rules already or may `escalate` it, who
-// writes a binding must hold the rules of its role or may `bind` it.
+// Nobody grants what they do not have: who writes a role must hold its rules already or may
+// `escalate` it, who writes a binding must hold the rules of its role or may `bind` it.
 #include "base/vec.h"
 #include "server/http/server_int.h"
 
 #include "base/banned.h"
 
 #define GROUP "rbac.authorization.k8s.io"
-// Names compared for one request: a tenth of a second or two. The largest of Kubernetes' own roles takes a
-// hundredth of it.
+// Names compared for one request: a tenth of a second or two. The largest of Kubernetes' own roles
+// takes a hundredth of it.
 #define COMPARED_MAX 50000000U
 
 struct held VEC(const struct api_policy_rule *);
@@ -85,8 +85,9 @@ static int escalate_compare_rules(struct server *s, const struct registry_user *
     return r;
 }
 
-// only_for_deletion: all that changes is what lets an object be deleted in the end, for which nobody needs its rules.
-// Anything else counts: a label can have a role's rules gathered into another one.
+// only_for_deletion: all that changes is what lets an object be deleted in the end, for which
+// nobody needs its rules. Anything else counts: a label can have a role's rules gathered into
+// another one.
 static bool only_for_deletion(const struct api_object *object, const struct api_object *old)
 {
     cleanup_arena struct arena arena = {0};

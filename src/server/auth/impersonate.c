@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Acting as somebody else: a user whom roles let `impersonate` users, groups, service accounts, uids and extra
-// fields names them in headers. Nothing of the true user is left afterwards but their right to do it.
+// Acting as somebody else: a user whom roles let `impersonate` users, groups, service accounts,
+// uids and extra fields names them in headers. Nothing of the true user is left afterwards but
+// their right to do it.
 #include "base/vec.h"
 #include "codec/percent.h"
 #include "server/http/server_int.h"
@@ -19,7 +20,8 @@ struct wish {
     bool any;
 };
 
-// Keys come with percent signs for what a header's name cannot have; the same key again is one more value.
+// Keys come with percent signs for what a header's name cannot have; the same key again is one more
+// value.
 static void impersonate_add_extra(struct exchange *ex, struct wish *w, struct str name,
                                   struct str value)
 {

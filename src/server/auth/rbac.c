@@ -9,7 +9,8 @@
 
 #include "base/banned.h"
 
-// A binding as its subject sees it. Everything is borrowed from the informers until the next change.
+// A binding as its subject sees it. Everything is borrowed from the informers until the next
+// change.
 struct grant {
     struct str namespace; // empty: everywhere
     struct str binding;
@@ -188,8 +189,8 @@ void rbac_free(struct rbac *r)
 
 // --- Questions -----------------------------------------------------------------------------------
 
-// Calls fn for each grant of a user that holds in a namespace (empty: those of the whole cluster), until it
-// says true.
+// Calls fn for each grant of a user that holds in a namespace (empty: those of the whole cluster),
+// until it says true.
 static bool rbac_each_grant(struct rbac *r, const struct registry_user *user, struct str namespace,
                             bool (*fn)(void *arg, const struct grant *g), void *arg)
 {

@@ -142,7 +142,8 @@ static void describe_user(const struct registry_user *user, struct arena *arena,
     }
 }
 
-// review_identify_token also narrows the audiences asked for down to those the token is for. A token of the file is for the API alone.
+// review_identify_token also narrows the audiences asked for down to those the token is for. A
+// token of the file is for the API alone.
 static bool review_identify_token(const struct exchange *ex, const struct api_token_review *review,
                                   struct api_str_array *audiences, struct arena *arena,
                                   struct registry_user *ret, struct err *err)

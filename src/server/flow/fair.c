@@ -60,7 +60,8 @@ static bool fair_is_idle(const struct fair_node *n)
     return n->seats == 0 && n->waiting == 0;
 }
 
-// fair_drop_idle frees the idle nodes below one. What they owed is forgiven: that is rare, and little.
+// fair_drop_idle frees the idle nodes below one. What they owed is forgiven: that is rare, and
+// little.
 static void fair_drop_idle(struct fair *f, struct fair_node *parent)
 {
     struct fair_nodes kept = {0};

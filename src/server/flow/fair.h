@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose turn is it? Fair queueing in a tree: levels, users, namespaces. Every node has a share of its
-// parent's time; what a flow does not use is divided among those who wait. Design: docs/server.md.
-// Knows no requests and no clock.
+// Whose turn is it? Fair queueing in a tree: levels, users, namespaces. Every node has a share of
+// its parent's time; what a flow does not use is divided among those who wait. Design:
+// docs/server.md. Knows no requests and no clock.
 #ifndef SERVER_FLOW_FAIR_H
 #define SERVER_FLOW_FAIR_H
 
@@ -83,7 +83,8 @@ struct fair_item *fair_next(struct fair *f);
 // fair_charge says what an item has taken, or will.
 void fair_charge(struct fair_item *item, int64_t cost_ns);
 
-// fair_leave takes an item out of its queue, or gives its seat back. One that is nowhere is left alone.
+// fair_leave takes an item out of its queue, or gives its seat back. One that is nowhere is left
+// alone.
 void fair_leave(struct fair_item *item);
 
 static inline size_t fair_waiting(const struct fair *f)

@@ -5,8 +5,8 @@
 
 #include "base/banned.h"
 
-// How long requests are served as they come before the others at the door are looked at, and then how
-// long those who wait are served before sockets are read again.
+// How long requests are served as they come before the others at the door are looked at, and then
+// how long those who wait are served before sockets are read again.
 #define AT_ONCE_NS CLOCK_NS_PER_MS
 #define SLICE_NS   (2 * CLOCK_NS_PER_MS)
 #define WINDOW_NS  (5 * CLOCK_NS_PER_MS)

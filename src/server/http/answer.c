@@ -69,7 +69,8 @@ static size_t make_headers(struct exchange *ex, struct http_header *out)
     return n;
 }
 
-// answer_detach_request takes the request out of the exchange: what happens to its bytes from here on is HTTP's.
+// answer_detach_request takes the request out of the exchange: what happens to its bytes from here
+// on is HTTP's.
 static struct http_request *answer_detach_request(struct exchange *ex)
 {
     struct http_request *q = ex->q;

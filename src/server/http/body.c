@@ -17,8 +17,8 @@ static int body_cannot_be(struct str kind, struct str version, const struct api_
                    STR_ARG(kind), quoted.p, STR_ARG(want->kind), STR_ARG(why));
 }
 
-// not_recognized is for bodies that do not say what they are. Like upstream it shows their beginning
-// in hexadecimal.
+// not_recognized is for bodies that do not say what they are. Like upstream it shows their
+// beginning in hexadecimal.
 static int not_recognized(struct str body, const struct api_kind *want, const struct err *why,
                           struct err *err)
 {

@@ -325,7 +325,8 @@ void catalog_done(struct catalog *c)
 const struct catalog_resource *catalog_find(const struct catalog *c, struct str group,
                                             struct str version, struct str plural)
 {
-    // Plural and group are at most 253 bytes together, being the name of a definition; the version 63.
+    // Plural and group are at most 253 bytes together, being the name of a definition; the version
+    // 63.
     char key[512];
     int n = snprintf(key, sizeof(key), "%.*s/%.*s/%.*s", STR_ARG(group), STR_ARG(version),
                      STR_ARG(plural));

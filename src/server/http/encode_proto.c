@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Protobuf for clients. An object is decoded from its JSON and written by the tables, once for all lists; a list's items
-// come one after the other, and what stands before them is written last, because the envelope says
-// how long they are.
+// Protobuf for clients. An object is decoded from its JSON and written by the tables, once for all
+// lists; a list's items come one after the other, and what stands before them is written last,
+// because the envelope says how long they are.
 #include <stdio.h>
 
 #include "base/arena.h"

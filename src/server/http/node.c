@@ -79,7 +79,8 @@ static struct str choose_address(const struct api_node *node, struct str types)
     return (struct str){0};
 }
 
-// The address is the node's own word: nothing that would be more than the host of a URL, or of a header.
+// The address is the node's own word: nothing that would be more than the host of a URL, or of a
+// header.
 static bool is_host(struct str host)
 {
     for (size_t i = 0; i < host.n; i++) {

@@ -54,9 +54,9 @@ struct write_options {
 int query_write_options(const struct query *q, bool patch, bool apply, struct write_options *ret,
                         struct causes *causes) MUST_USE;
 
-// query_delete_options fills in what a deletion without a body says. one: it is of one object, whose
-// UID and version may be named (of a collection resourceVersion means something else). Returns as
-// query_list_options.
+// query_delete_options fills in what a deletion without a body says. one: it is of one object,
+// whose UID and version may be named (of a collection resourceVersion means something else).
+// Returns as query_list_options.
 int query_delete_options(const struct query *q, bool one, struct arena *arena,
                          struct api_delete_options *ret, struct err *err) MUST_USE;
 

@@ -270,7 +270,8 @@ static void write_pieces(void *arg)
         post_pieces(l);
 }
 
-// read_measure_piece finds out how long the items of a long list in protobuf are, some at a time, before they are written.
+// read_measure_piece finds out how long the items of a long list in protobuf are, some at a time,
+// before they are written.
 static void read_measure_piece(void *arg)
 {
     struct lister *l = arg;
@@ -300,7 +301,8 @@ static void read_measure_piece(void *arg)
     }
 }
 
-// read_write_message writes a short list in protobuf: items, a piece at a time, then the head before them.
+// read_write_message writes a short list in protobuf: items, a piece at a time, then the head
+// before them.
 static void read_write_message(void *arg)
 {
     struct lister *l = arg;

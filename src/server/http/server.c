@@ -170,9 +170,10 @@ static bool is_public(const struct route *r)
     return r->type == ROUTE_HEALTH || r->type == ROUTE_VERSION;
 }
 
-// A page that a user looks at must not use what the user's browser has: certificates it shows by itself, or a way to
-// loopback where nobody is asked for any (whatever name leads there: DNS rebinding). Tokens no page has without being given
-// them. Programs that are no browsers send no Origin.
+// A page that a user looks at must not use what the user's browser has: certificates it shows by
+// itself, or a way to loopback where nobody is asked for any (whatever name leads there: DNS
+// rebinding). Tokens no page has without being given them. Programs that are no browsers send no
+// Origin.
 static bool from_elsewhere(const struct exchange *ex, const struct server_door *door)
 {
     struct str origin = http_find_header(ex->q, STR("origin")),
@@ -187,7 +188,8 @@ static bool from_elsewhere(const struct exchange *ex, const struct server_door *
     return !whole || !str_eq(str_from(rest, 2), host);
 }
 
-// Nor need machines that want to join show anything to learn whom they talk to; roles have their say on it.
+// Nor need machines that want to join show anything to learn whom they talk to; roles have their
+// say on it.
 static bool server_path_is_open(const struct exchange *ex)
 {
     return is_public(&ex->route) || (str_eqz(ex->q->method, "GET") &&
@@ -266,8 +268,8 @@ static bool choose_form(struct exchange *ex)
     return r == 0;
 }
 
-// The old way to watch one object: its name becomes a selector. It was asked whether this one may be seen, so a
-// selector of the client's own has to mean the same. False: it has been answered.
+// The old way to watch one object: its name becomes a selector. It was asked whether this one may
+// be seen, so a selector of the client's own has to mean the same. False: it has been answered.
 static bool select_by_name(struct exchange *ex, struct list_options *o)
 {
     struct str name = ex->route.name;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a node serves and this server passes on: logs as a streamed answer, commands and ports as a connection
-// that leaves HTTP, whose bytes it does not understand. Whoever is slow holds the other end up.
+// What a node serves and this server passes on: logs as a streamed answer, commands and ports as a
+// connection that leaves HTTP, whose bytes it does not understand. Whoever is slow holds the other
+// end up.
 #include <stdlib.h>
 
 #include "api/status.h"
@@ -355,8 +356,8 @@ static bool is_hop(struct str name)
     return false;
 }
 
-// Headers by which this server knew who asks, or whom they act as. The node is asked by this server, and what
-// it learned it could use elsewhere.
+// Headers by which this server knew who asks, or whom they act as. The node is asked by this
+// server, and what it learned it could use elsewhere.
 static bool is_credential(struct str name)
 {
     return str_eqz(name, "authorization") || str_eqz(name, "proxy-authorization") ||
@@ -366,8 +367,8 @@ static bool is_credential(struct str name)
 
 struct header_vec VEC(struct http_header);
 
-// Pages that cannot set headers put their token among the subprotocols, as Kubernetes lets them: it is no business of the
-// node's, whether it was believed here or not.
+// Pages that cannot set headers put their token among the subprotocols, as Kubernetes lets them: it
+// is no business of the node's, whether it was believed here or not.
 static struct str without_bearer(struct exchange *ex, struct str protocols)
 {
     static const struct str bearer = STR_INIT("base64url.bearer.authorization.k8s.io.");

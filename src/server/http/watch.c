@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Watches. A watcher that does not keep up holds no events: it stops listening to the store when its
-// connection is full and, once that has drained, goes on from the store's history. If the history
-// has moved on by then, the watch ends with 410 and the client lists anew.
+// Watches. A watcher that does not keep up holds no events: it stops listening to the store when
+// its connection is full and, once that has drained, goes on from the store's history. If the
+// history has moved on by then, the watch ends with 410 and the client lists anew.
 #include <stdlib.h>
 
 #include "api/status.h"
@@ -38,7 +38,8 @@ struct watcher {
     bool started;   // the answer has begun; before, it may wait for a revision
 };
 
-// watch_stop_events sees to it that nothing calls the watcher any more but a step that is on its way.
+// watch_stop_events sees to it that nothing calls the watcher any more but a step that is on its
+// way.
 static void watch_stop_events(struct watcher *w)
 {
     struct server *s = w->ex->s;
@@ -120,7 +121,8 @@ static void send_expired(struct watcher *w)
 
 // --- Live events ---------------------------------------------------------------------------------
 
-// watch_judge_event says what an event is to this watcher: which type, of which object. False: nothing.
+// watch_judge_event says what an event is to this watcher: which type, of which object. False:
+// nothing.
 static bool watch_judge_event(const struct watcher *w, const struct store_event *e,
                               enum store_event_type *ret_type, const struct object **ret)
 {
@@ -310,7 +312,8 @@ static void deadline_due(void *arg)
     watcher_end(w, false);
 }
 
-// How long the watch lasts: as its client wants it, but not longer than the token or certificate that it was let in with.
+// How long the watch lasts: as its client wants it, but not longer than the token or certificate
+// that it was let in with.
 static int64_t lifetime_s(const struct watcher *w)
 {
     const struct server *s = w->ex->s;
