@@ -121,35 +121,12 @@ static void send_expired(struct watcher *w)
 
 // --- Live events ---------------------------------------------------------------------------------
 
-// watch_judge_event says what an event is to this watcher: which type, of which object. False:
-// nothing.
-static bool watch_judge_event(const struct watcher *w, const struct store_event *e,
-                              enum store_event_type *ret_type, const struct object **ret)
-{
-    *ret_type = e->type;
-    *ret = e->object;
-    if (store_select_everything(&w->select))
-        return true;
-    bool is = e->type != STORE_DELETED && store_select_matches(&w->select, e->object);
-    bool was = e->before && store_select_matches(&w->select, e->before);
-    if (is) {
-        *ret_type = was ? STORE_MODIFIED : STORE_ADDED;
-        return true;
-    }
-    if (!was)
-        return false;
-    *ret_type = STORE_DELETED;
-    if (e->type != STORE_DELETED)
-        *ret = e->before;
-    return true;
-}
-
 static void watch_on_store_event(void *arg, const struct store_event *e)
 {
     struct watcher *w = arg;
     enum store_event_type type;
     const struct object *o;
-    if (!watch_judge_event(w, e, &type, &o))
+    if (!store_select_event(&w->select, e, &type, &o))
         return;
     w->how.now_ns = exec_wall_ns(w->ex->s->exec); // ages in a table are those of this moment
     struct net_buf *line = encode_event(&w->ex->s->cache, type, o, e->object->revision, &w->how);
