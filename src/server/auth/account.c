@@ -6,7 +6,7 @@
 #include "base/uuid.h"
 #include "codec/json_writer.h"
 #include "pki/jwt.h"
-#include "server/http/server_int.h"
+#include "server/auth/access.h"
 
 #include "base/banned.h"
 
@@ -113,9 +113,9 @@ int account_of_token(const struct server *s, struct str token, struct api_str_ar
                      struct arena *arena, struct registry_user *ret, struct err *err)
 {
     struct jwt t;
-    if (!s->accounts)
+    if (!s->access.accounts)
         return err_set(err, ERR_INVALID, "the token is not known");
-    int r = jwt_read(token, s->accounts, now_seconds(s), arena, &t, err);
+    int r = jwt_read(token, s->access.accounts, now_seconds(s), arena, &t, err);
     if (r < 0)
         return r;
     if (!account_narrow_audiences(audiences, t.audiences, t.audiences_len, arena))
@@ -224,7 +224,7 @@ static void answer_token(struct wish *w)
     struct sbuf json = {0}, token = {0};
     struct json_writer writer = {.out = &json};
     struct err err = {0};
-    int r = jwt_write(&w->token, ex->s->accounts, &token, &err);
+    int r = jwt_write(&w->token, ex->s->access.accounts, &token, &err);
     request->status.token = arena_str(&ex->arena, sbuf_str(&token));
     sbuf_done(&token);
     request->status.expiration_timestamp =
@@ -251,7 +251,7 @@ static bool ask_server(void *server, const struct access *q)
 static bool node_may(struct exchange *ex, const struct api_token_request *request)
 {
     cleanup_sbuf struct sbuf why = {0};
-    if (!ex->s->nodeauth)
+    if (!ex->s->access.nodeauth)
         return true;
     int r = noderestrict_token(ex->s->store, &ex->request, request, ask_server, ex->s, &why);
     if (r == 0)
@@ -269,7 +269,7 @@ void account_token(struct exchange *ex, const struct api_object *body)
     struct wish w = {.ex = ex, .request = body->value, .causes = {.arena = &ex->arena}};
     struct api_object o;
     char id[UUID_TEXT_LEN + 1];
-    if (!ex->s->accounts) {
+    if (!ex->s->access.accounts) {
         answer_fail(ex, 501, "NotImplemented",
                     STR("this server has no key for tokens: plain HTTP has no secrets"), NULL);
         return;

@@ -5,7 +5,7 @@
 
 #include "base/vec.h"
 #include "pki/sign.h"
-#include "server/http/server_int.h"
+#include "server/auth/access.h"
 
 #include "base/banned.h"
 

@@ -3,7 +3,7 @@
 // What a write to a request for a certificate needs beyond the right to it: Kubernetes' admission
 // plugins CertificateApproval, CertificateSigning and CertificateSubjectRestriction.
 #include "pki/csr.h"
-#include "server/http/server_int.h"
+#include "server/auth/access.h"
 
 #include "base/banned.h"
 

@@ -3,7 +3,7 @@
 // Nobody grants what they do not have: who writes a role must hold its rules already or may
 // `escalate` it, who writes a binding must hold the rules of its role or may `bind` it.
 #include "base/vec.h"
-#include "server/http/server_int.h"
+#include "server/auth/access.h"
 
 #include "base/banned.h"
 
@@ -62,7 +62,7 @@ static int escalate_compare_rules(struct server *s, const struct registry_user *
     struct held h = {0};
     uint64_t left = COMPARED_MAX;
     int r = 0;
-    rbac_rules(s->rbac, user, namespace, escalate_hold_rule, &h);
+    rbac_rules(s->access.rbac, user, namespace, escalate_hold_rule, &h);
     for (size_t i = 0; i < wanted->n; i++) {
         if (rbac_covers(h.p, h.n, &wanted->p[i], 1, &left, NULL))
             continue;
@@ -163,7 +163,7 @@ static int escalate_check_binding(struct server *s, const struct registry_reques
                           .name = ref->name};
     if (authz_allows(s, &bind, NULL))
         return 0;
-    const struct api_policy_rule_array *rules = rbac_role(s->rbac, q->namespace, ref);
+    const struct api_policy_rule_array *rules = rbac_role(s->access.rbac, q->namespace, ref);
     if (rules)
         return escalate_compare_rules(s, q->user, q->namespace, rules, why);
     // A role that is not there could be made to say anything later.
@@ -183,7 +183,7 @@ int escalate_guard(void *server, const struct registry_request *request,
     bool binding = t == &api_role_binding_type || t == &api_cluster_role_binding_type;
     if ((!role && !binding) || authz_is_master(request->user))
         return 0;
-    if (!s->rbac) {
+    if (!s->access.rbac) {
         sbuf_addz(why, "the server stops");
         return -ERR_FORBIDDEN;
     }

@@ -5,7 +5,7 @@
 // their right to do it.
 #include "base/vec.h"
 #include "codec/percent.h"
-#include "server/http/server_int.h"
+#include "server/auth/access.h"
 
 #include "base/banned.h"
 

@@ -2,7 +2,7 @@
 //
 // Reviews: questions in the form of objects that are never stored.
 #include "codec/json_writer.h"
-#include "server/http/server_int.h"
+#include "server/auth/access.h"
 
 #include "base/banned.h"
 
@@ -49,7 +49,7 @@ static void review_decide_access(const struct exchange *ex, const struct registr
     *ret = (struct api_subject_access_review_status){.allowed = authz_allows(ex->s, &q, &why)};
     if (why.n)
         ret->reason = arena_str(arena, sbuf_str(&why));
-    else if (ret->allowed && !ex->s->has_roles)
+    else if (ret->allowed && !ex->s->access.has_roles)
         ret->reason = everybody;
 }
 
@@ -110,10 +110,10 @@ static void list_rules(const struct exchange *ex, struct str namespace, struct a
     struct api_str_array all = {any, 1};
     const struct api_policy_rule everything = {.verbs = all, .api_groups = all, .resources = all};
     const struct api_policy_rule every_path = {.verbs = all, .non_resource_urls = all};
-    if (ex->s->has_roles && !ex->s->rbac) {
+    if (ex->s->access.has_roles && !ex->s->access.rbac) {
         // The server stops.
-    } else if (ex->s->rbac) {
-        rbac_rules(ex->s->rbac, &ex->user, namespace, review_add_rule, &l);
+    } else if (ex->s->access.rbac) {
+        rbac_rules(ex->s->access.rbac, &ex->user, namespace, review_add_rule, &l);
     } else {
         review_add_rule(&l, &everything);
         review_add_rule(&l, &every_path);

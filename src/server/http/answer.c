@@ -28,14 +28,14 @@ void exchange_end(struct exchange *ex, int code)
     exec_timer_stop(s->exec, &ex->timer);
     flow_release(ex);
     list_remove(&ex->node);
-    if (s->spare_len == SERVER_SPARE_EXCHANGES) {
+    if (s->exchanges.spare_len == SERVER_SPARE_EXCHANGES) {
         arena_done(&ex->arena);
         free(ex);
         return;
     }
     arena_reset(&ex->arena);
-    list_push_back(&s->spare, &ex->node);
-    s->spare_len++;
+    list_push_back(&s->exchanges.spare, &ex->node);
+    s->exchanges.spare_len++;
 }
 
 void exchange_warn(struct exchange *ex, struct str text)

@@ -329,15 +329,15 @@ static void document_serve_metrics(struct exchange *ex)
     struct server *s = ex->s;
     struct sbuf text = {0};
     metrics_write(&s->metrics, &text);
-    metrics_gauge(&text, "apiserver_longrunning_requests", "Watches.", s->watchers_len);
+    metrics_gauge(&text, "apiserver_longrunning_requests", "Watches.", s->watchers.n);
     flow_metrics(s, &text);
     metrics_counter(&text, "dray_watch_events_shared_total", "Events encoded before.",
                     s->cache.hits);
     metrics_counter(&text, "dray_watch_events_encoded_total", "Events encoded.", s->cache.misses);
     http_metrics(s, &text);
     store_metrics(s, &text);
-    if (s->meter)
-        s->meter(s->meter_arg, &text);
+    if (s->hooks.meter)
+        s->hooks.meter(s->hooks.meter_arg, &text);
     metrics_write_process(&text, s->started_wall_ns);
     answer_bytes(ex, 200, STR("text/plain; version=0.0.4; charset=utf-8"), &text);
 }
@@ -418,8 +418,8 @@ static void serve_backup(struct exchange *ex)
 
 void server_set_explainer(struct server *s, server_explain_fn fn, void *arg)
 {
-    s->explain = fn;
-    s->explain_arg = arg;
+    s->hooks.explain = fn;
+    s->hooks.explain_arg = arg;
 }
 
 static void serve_explain(struct exchange *ex)
@@ -431,14 +431,14 @@ static void serve_explain(struct exchange *ex)
                     NULL);
         return;
     }
-    if (!ex->s->explain) {
+    if (!ex->s->hooks.explain) {
         answer_fail(ex, 404, "NotFound",
                     STR("no scheduler runs in this process; 'dray up' starts one"), NULL);
         return;
     }
-    int r = ex->s->explain(ex->s->explain_arg, query_str(&ex->query, STR("kind")),
-                           query_str(&ex->query, STR("namespace")),
-                           query_str(&ex->query, STR("name")), &out, &err);
+    int r = ex->s->hooks.explain(ex->s->hooks.explain_arg, query_str(&ex->query, STR("kind")),
+                                 query_str(&ex->query, STR("namespace")),
+                                 query_str(&ex->query, STR("name")), &out, &err);
     if (r == 0) {
         answer_json(ex, 200, &out);
         return;
@@ -454,14 +454,14 @@ static void serve_explain(struct exchange *ex)
 
 void server_set_meter(struct server *s, server_meter_fn fn, void *arg)
 {
-    s->meter = fn;
-    s->meter_arg = arg;
+    s->hooks.meter = fn;
+    s->hooks.meter_arg = arg;
 }
 
 void server_set_checker(struct server *s, server_check_fn fn, void *arg)
 {
-    s->check = fn;
-    s->check_arg = arg;
+    s->hooks.check = fn;
+    s->hooks.check_arg = arg;
 }
 
 static void serve_check(struct exchange *ex)
@@ -472,12 +472,12 @@ static void serve_check(struct exchange *ex)
         answer_fail(ex, 403, "Forbidden", STR("only members of system:masters may check"), NULL);
         return;
     }
-    if (!ex->s->check) {
+    if (!ex->s->hooks.check) {
         answer_fail(ex, 404, "NotFound",
                     STR("no scheduler runs in this process; 'dray up' starts one"), NULL);
         return;
     }
-    bool equal = ex->s->check(ex->s->check_arg, &problems);
+    bool equal = ex->s->hooks.check(ex->s->hooks.check_arg, &problems);
     sbuf_addf(&out, "{\"equal\":%s,\"differences\":[", equal ? "true" : "false");
     struct str rest = sbuf_str(&problems);
     for (size_t i = 0; rest.n; i++) {
@@ -517,67 +517,58 @@ static void serve_issuer(struct exchange *ex)
 static void serve_keys(struct exchange *ex)
 {
     struct sbuf json = {0};
-    if (ex->s->accounts)
-        jwt_key_set(ex->s->accounts, &json);
+    if (ex->s->access.accounts)
+        jwt_key_set(ex->s->access.accounts, &json);
     else
         sbuf_addz(&json, "{\"keys\":[]}");
     answer_bytes(ex, 200, STR("application/jwk-set+json"), &json);
 }
 
+static void serve_unknown_api(struct exchange *ex)
+{
+    answer_fail(ex, 404, "NotFound", STR("the server could not find the requested resource"),
+                arena_one(&ex->arena, struct api_status_details));
+}
+
+static void serve_unknown(struct exchange *ex)
+{
+    answer_text(ex, 404, STR("404 page not found\n"));
+}
+
+// Documents are read; a backup is requested, and a path that is not served has no methods.
+enum document_method { METHOD_GET, METHOD_POST, METHOD_ANY };
+
+static const struct {
+    void (*serve)(struct exchange *ex);
+    enum document_method method;
+} documents[] = {
+    [ROUTE_UNKNOWN] = {serve_unknown, METHOD_ANY},
+    [ROUTE_UNKNOWN_API] = {serve_unknown_api, METHOD_ANY},
+    [ROUTE_RESOURCE] = {serve_unknown, METHOD_GET},
+    [ROUTE_API_VERSIONS] = {serve_discovery, METHOD_GET},
+    [ROUTE_API_GROUPS] = {serve_discovery, METHOD_GET},
+    [ROUTE_API_GROUP] = {serve_discovery, METHOD_GET},
+    [ROUTE_API_RESOURCES] = {serve_discovery, METHOD_GET},
+    [ROUTE_OPENAPI_V2] = {serve_openapi, METHOD_GET},
+    [ROUTE_OPENAPI_V3] = {serve_openapi, METHOD_GET},
+    [ROUTE_VERSION] = {serve_version, METHOD_GET},
+    [ROUTE_HEALTH] = {serve_health, METHOD_GET},
+    [ROUTE_METRICS] = {document_serve_metrics, METHOD_GET},
+    [ROUTE_ISSUER] = {serve_issuer, METHOD_GET},
+    [ROUTE_KEYS] = {serve_keys, METHOD_GET},
+    [ROUTE_ROOT] = {serve_root, METHOD_GET},
+    [ROUTE_BACKUP] = {serve_backup, METHOD_POST},
+    [ROUTE_EXPLAIN] = {serve_explain, METHOD_GET},
+    [ROUTE_CHECK] = {serve_check, METHOD_GET},
+};
+
 void document_serve(struct exchange *ex)
 {
-    bool get = str_eq(ex->q->method, STR("GET")) || str_eq(ex->q->method, STR("HEAD"));
-    enum route_type type = ex->route.type;
-    if (type == ROUTE_BACKUP ? !str_eq(ex->q->method, STR("POST"))
-                             : !get && type != ROUTE_UNKNOWN && type != ROUTE_UNKNOWN_API) {
+    struct str method = ex->q->method;
+    bool get = str_eq(method, STR("GET")) || str_eq(method, STR("HEAD"));
+    enum document_method wanted = documents[ex->route.type].method;
+    if (wanted == METHOD_ANY || (wanted == METHOD_GET ? get : str_eq(method, STR("POST"))))
+        documents[ex->route.type].serve(ex);
+    else
         wrong_method(ex);
-        return;
-    }
-    switch (type) {
-    case ROUTE_API_VERSIONS:
-    case ROUTE_API_GROUPS:
-    case ROUTE_API_GROUP:
-    case ROUTE_API_RESOURCES:
-        serve_discovery(ex);
-        return;
-    case ROUTE_OPENAPI_V2:
-    case ROUTE_OPENAPI_V3:
-        serve_openapi(ex);
-        return;
-    case ROUTE_VERSION:
-        serve_version(ex);
-        return;
-    case ROUTE_HEALTH:
-        serve_health(ex);
-        return;
-    case ROUTE_METRICS:
-        document_serve_metrics(ex);
-        return;
-    case ROUTE_ISSUER:
-        serve_issuer(ex);
-        return;
-    case ROUTE_KEYS:
-        serve_keys(ex);
-        return;
-    case ROUTE_ROOT:
-        serve_root(ex);
-        return;
-    case ROUTE_BACKUP:
-        serve_backup(ex);
-        return;
-    case ROUTE_EXPLAIN:
-        serve_explain(ex);
-        return;
-    case ROUTE_CHECK:
-        serve_check(ex);
-        return;
-    case ROUTE_UNKNOWN_API:
-        answer_fail(ex, 404, "NotFound", STR("the server could not find the requested resource"),
-                    arena_one(&ex->arena, struct api_status_details));
-        return;
-    case ROUTE_RESOURCE:
-    case ROUTE_UNKNOWN:
-        break;
-    }
-    answer_text(ex, 404, STR("404 page not found\n"));
 }

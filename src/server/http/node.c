@@ -116,10 +116,10 @@ static bool locate_node(struct exchange *ex, struct str name, struct node_locati
         answer_status(ex, api_status_of(&ex->arena, &subject, &err));
         return false;
     }
-    ret->host = choose_address(node, ex->s->nodes.address_types);
+    ret->host = choose_address(node, ex->s->node.to.address_types);
     int32_t port = node->status.daemon_endpoints.kubelet_endpoint.port;
     ret->port = port > 0 && port <= UINT16_MAX ? (uint16_t)port
-                : ex->s->nodes.port            ? ex->s->nodes.port
+                : ex->s->node.to.port          ? ex->s->node.to.port
                                                : KUBELET_PORT;
     if (is_host(ret->host))
         return true;

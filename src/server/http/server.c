@@ -3,6 +3,7 @@
 
 #include "client/cluster_info.h"
 #include "net/address.h"
+#include "server/auth/access.h"
 #include "server/auth/cluster.h"
 #include "server/flow/flow.h"
 #include "server/http/server_int.h"
@@ -26,14 +27,14 @@ int server_new(const struct server_options *options, struct server **ret, struct
     s->exec = options->exec;
     s->registry = options->registry;
     s->store = registry_store(options->registry);
-    s->anonymous = options->anonymous;
-    s->bookmark_ns = options->bookmark_ns > 0 ? options->bookmark_ns : BOOKMARK_DEFAULT_NS;
+    s->access.anonymous = options->anonymous;
+    s->watchers.bookmark_ns = options->bookmark_ns > 0 ? options->bookmark_ns : BOOKMARK_DEFAULT_NS;
     s->started_wall_ns = exec_wall_ns(s->exec);
-    fair_init(&s->fair, SERVER_SEATS, SERVER_WAITING);
-    list_init(&s->watchers);
-    list_init(&s->relays);
-    list_init(&s->active);
-    list_init(&s->spare);
+    fair_init(&s->turns.fair, SERVER_SEATS, SERVER_WAITING);
+    list_init(&s->watchers.all);
+    list_init(&s->node.relays);
+    list_init(&s->exchanges.active);
+    list_init(&s->exchanges.spare);
     int r = catalog_init(&s->catalog, options->runtime_config, err);
     if (r < 0) {
         free(s);
@@ -43,7 +44,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
     catalog_set_customs(&s->catalog, registry_customs(s->registry));
     r = auth_load(&s->auth, options->token_file, err);
     if (r == 0 && options->account_key.n)
-        r = sign_key_load(options->account_key, &s->accounts, err);
+        r = sign_key_load(options->account_key, &s->access.accounts, err);
     if (r < 0) {
         server_free(s);
         return r;
@@ -69,17 +70,18 @@ void server_free(struct server *s)
         return;
     authz_stop(s);
     stop_founding(s);
-    while (!list_empty(&s->spare)) {
-        struct exchange *ex = list_entry(list_pop_front(&s->spare), struct exchange, node);
+    while (!list_empty(&s->exchanges.spare)) {
+        struct exchange *ex =
+            list_entry(list_pop_front(&s->exchanges.spare), struct exchange, node);
         arena_done(&ex->arena);
         free(ex);
     }
-    fair_done(&s->fair);
+    fair_done(&s->turns.fair);
     encode_cache_done(&s->cache);
     piece_pool_free(s->pieces);
-    sign_key_free(s->accounts);
-    tls_client_free(s->node_tls);
-    arena_done(&s->nodes_arena);
+    sign_key_free(s->access.accounts);
+    tls_client_free(s->node.tls);
+    arena_done(&s->node.arena);
     catalog_done(&s->catalog);
     auth_done(&s->auth);
     metrics_done(&s->metrics);
@@ -133,14 +135,14 @@ int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct 
     int r = tls_client_new(&o, &tls, err);
     if (r < 0)
         return r;
-    tls_client_free(s->node_tls);
-    s->node_tls = tls;
-    struct arena *a = &s->nodes_arena;
-    s->nodes = *nodes;
-    s->nodes.ca_pem = arena_str(a, nodes->ca_pem);
-    s->nodes.certificate_pem = arena_str(a, nodes->certificate_pem);
-    s->nodes.key_pem = arena_str(a, nodes->key_pem);
-    s->nodes.address_types = arena_str(a, nodes->address_types);
+    tls_client_free(s->node.tls);
+    s->node.tls = tls;
+    struct arena *a = &s->node.arena;
+    s->node.to = *nodes;
+    s->node.to.ca_pem = arena_str(a, nodes->ca_pem);
+    s->node.to.certificate_pem = arena_str(a, nodes->certificate_pem);
+    s->node.to.key_pem = arena_str(a, nodes->key_pem);
+    s->node.to.address_types = arena_str(a, nodes->address_types);
     return 0;
 }
 
@@ -149,18 +151,18 @@ int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct 
 static struct exchange *exchange_new(struct server *s, struct http_request *q)
 {
     struct exchange *ex;
-    if (list_empty(&s->spare)) {
+    if (list_empty(&s->exchanges.spare)) {
         ex = xcalloc(1, sizeof(*ex));
     } else {
-        ex = list_entry(list_pop_front(&s->spare), struct exchange, node);
-        s->spare_len--;
+        ex = list_entry(list_pop_front(&s->exchanges.spare), struct exchange, node);
+        s->exchanges.spare_len--;
         struct arena arena = ex->arena;
         *ex = (struct exchange){.arena = arena};
     }
     ex->s = s;
     ex->q = q;
     ex->started_ns = exec_now_ns(s->exec);
-    list_push_back(&s->active, &ex->node);
+    list_push_back(&s->exchanges.active, &ex->node);
     return ex;
 }
 
@@ -213,7 +215,7 @@ static bool server_identify_user(struct exchange *ex, const struct server_door *
     if (who == AUTH_KNOWN)
         return true;
     ex->user = auth_anonymous;
-    return who == AUTH_NOBODY && (ex->s->anonymous || server_path_is_open(ex));
+    return who == AUTH_NOBODY && (ex->s->access.anonymous || server_path_is_open(ex));
 }
 
 static bool starts_with(struct str s, const char *z)

@@ -71,8 +71,8 @@ static void stream_on_client_gone(void *arg)
 
 void stream_stop_all(struct server *s)
 {
-    while (!list_empty(&s->relays)) {
-        struct relay *r = list_entry(s->relays.head.next, struct relay, node);
+    while (!list_empty(&s->node.relays)) {
+        struct relay *r = list_entry(s->node.relays.head.next, struct relay, node);
         if (r->tunnel)
             tunnel_end(take_ptr(r->tunnel));
         if (r->started) {
@@ -89,7 +89,7 @@ static struct relay *relay_new(struct exchange *ex)
 {
     struct relay *r = xcalloc(1, sizeof(*r));
     r->ex = ex;
-    list_push_back(&ex->s->relays, &r->node);
+    list_push_back(&ex->s->node.relays, &r->node);
     ex->q->closed = stream_on_client_gone;
     ex->q->arg = r;
     return r;
@@ -252,7 +252,7 @@ static void add_host(struct str host, struct sbuf *out)
 static int start_log(struct relay *r, const struct node_location *at, struct err *err)
 {
     struct exchange *ex = r->ex;
-    const struct server_nodes *nodes = &ex->s->nodes;
+    const struct server_nodes *nodes = &ex->s->node.to;
     cleanup_sbuf struct sbuf url = {0}, target = {0};
     sbuf_addz(&url, "https://");
     add_host(at->host, &url);
@@ -463,7 +463,7 @@ static void serve_upgrade(struct exchange *ex)
 {
     struct node_location at;
     struct http_request *q = ex->q;
-    const struct server_nodes *nodes = &ex->s->nodes;
+    const struct server_nodes *nodes = &ex->s->node.to;
     struct header_vec headers = {0};
     bool ports = str_eqz(ex->route.sub->name, "portforward");
     if (!node_locate(ex, query_str(&ex->query, STR("container")), ports, &at))
@@ -489,7 +489,7 @@ static void serve_upgrade(struct exchange *ex)
     const struct tunnel_options o = {.loop = nodes->loop,
                                      .host = at.host,
                                      .port = at.port,
-                                     .tls = ex->s->node_tls,
+                                     .tls = ex->s->node.tls,
                                      .timeout_ns = nodes->connect_timeout_ms * CLOCK_NS_PER_MS,
                                      .method = q->method,
                                      .target = sbuf_str(&target),
@@ -506,7 +506,7 @@ static void serve_upgrade(struct exchange *ex)
 
 void stream_serve(struct exchange *ex)
 {
-    if (!ex->s->nodes.loop) {
+    if (!ex->s->node.to.loop) {
         answer_fail(ex, 501, "NotImplemented",
                     STR("this server has no way to the endpoints of nodes"), NULL);
         return;

@@ -61,7 +61,7 @@ static void watcher_free(void *arg)
         object_unref(w->initial.p[i]);
     vec_done(&w->initial);
     list_remove(&w->node);
-    s->watchers_len--;
+    s->watchers.n--;
     free(w);
 }
 
@@ -278,7 +278,8 @@ static void bookmark_due(void *arg)
     }
     bool stalled = w->full || !w->listening;
     exec_timer_start(s->exec, &w->bookmark,
-                     stalled && s->bookmark_ns > STALLED_NS ? STALLED_NS : s->bookmark_ns);
+                     stalled && s->watchers.bookmark_ns > STALLED_NS ? STALLED_NS
+                                                                     : s->watchers.bookmark_ns);
 }
 
 static void deadline_due(void *arg)
@@ -312,8 +313,8 @@ static void start_timers(struct watcher *w)
     w->bookmark.fn = bookmark_due;
     w->bookmark.arg = w;
     // Spread, so that a thousand watchers do not get theirs at once.
-    int64_t first =
-        s->bookmark_ns / 2 + (int64_t)rng_below(s->exec->rng, (uint64_t)s->bookmark_ns / 2 + 1);
+    int64_t first = s->watchers.bookmark_ns / 2 +
+                    (int64_t)rng_below(s->exec->rng, (uint64_t)s->watchers.bookmark_ns / 2 + 1);
     exec_timer_start(s->exec, &w->bookmark, first);
 }
 
@@ -354,8 +355,8 @@ static struct watcher *watcher_new(struct exchange *ex, const struct list_option
                                     .namespace = ex->route.namespace,
                                     .event = watch_on_store_event,
                                     .arg = w};
-    list_push_back(&ex->s->watchers, &w->node);
-    ex->s->watchers_len++;
+    list_push_back(&ex->s->watchers.all, &w->node);
+    ex->s->watchers.n++;
     return w;
 }
 
@@ -387,7 +388,7 @@ void watch_serve(struct exchange *ex, const struct list_options *options)
 
 void watch_stop_all(struct server *s)
 {
-    list_foreach(&s->watchers, node) {
+    list_foreach(&s->watchers.all, node) {
         struct watcher *w = list_entry(node, struct watcher, node);
         struct exchange *ex = w->ex;
         if (!w->started) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Create, update, patch, delete: bodies are read here, everything else is the registry's.
+#include "server/auth/access.h"
 #include "server/http/body.h"
 #include "server/http/server_int.h"
 #include "store/select.h"
