@@ -6,7 +6,7 @@
 
 #include "api/pod_kin.h"
 #include "base/map.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -58,7 +58,7 @@ static int check_mirror(struct op *op, const struct api_object *object)
 static const struct object *make_default(struct op *op)
 {
     struct err err = {0};
-    const struct store_key key = {op->reg->account_kind, op->request->namespace,
+    const struct store_key key = {op->reg->kinds.account, op->request->namespace,
                                   STR(DEFAULT_ACCOUNT)};
     if (registry_found_object(op->reg, &key, NULL, NULL, &err) < 0)
         return NULL;
@@ -69,7 +69,7 @@ static const struct object *make_default(struct op *op)
 static int find_account(struct op *op, const struct api_object *object, struct str name,
                         struct api_service_account *ret)
 {
-    const struct store_key key = {op->reg->account_kind, op->request->namespace, name};
+    const struct store_key key = {op->reg->kinds.account, op->request->namespace, name};
     const struct object *o = store_head(op->reg->store, &key);
     bool usual = str_eqz(name, DEFAULT_ACCOUNT);
     if (!o && usual && op->dry_run)

@@ -8,7 +8,7 @@
 #include "api/match/claim.h"
 #include "api/match/taint.h"
 #include "api/storage.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -28,7 +28,7 @@ struct status_subject admit_about(const struct op *op, const struct api_object *
 
 int admit_content(struct op *op, struct str namespace, struct str name)
 {
-    const struct store_key key = {op->reg->namespace_kind, STR(""), namespace};
+    const struct store_key key = {op->reg->kinds.namespace, STR(""), namespace};
     const struct object *ns = store_head(op->reg->store, &key);
     if (!ns)
         return fail_not_found(op, (struct status_subject){STR(""), STR("namespaces"), namespace});
@@ -55,7 +55,7 @@ static int admit_namespace(struct op *op, const struct api_object *object,
 static int keep_immortals(struct op *op, struct str name)
 {
     static const char *const immortal[] = {"default", "kube-system", "kube-public"};
-    for (size_t i = 0; op->stored == op->reg->namespace_kind && i < array_len(immortal); i++)
+    for (size_t i = 0; op->stored == op->reg->kinds.namespace && i < array_len(immortal); i++)
         if (str_eqz(name, immortal[i]))
             return fail_forbidden(op, op_subject(op, name), "this namespace may not be deleted");
     return 0;
@@ -72,7 +72,7 @@ struct priority {
 static void learn_default(struct registry *reg)
 {
     struct default_priority *d = &reg->default_priority;
-    struct store_walk walk = {.kind = reg->priority_kind};
+    struct store_walk walk = {.kind = reg->kinds.priority};
     static const struct api_time unknown;
     cleanup_arena struct arena arena = {0};
     free((void *)(uintptr_t)d->class_name.p);
@@ -107,7 +107,7 @@ static int find_priority(struct op *op, const struct api_object *object, struct 
                                  d->never_preempts ? STR("Never") : STR("PreemptLowerPriority")};
         return 0;
     }
-    const struct store_key key = {reg->priority_kind, STR(""), class_name};
+    const struct store_key key = {reg->kinds.priority, STR(""), class_name};
     const struct object *o = store_head(reg->store, &key);
     if (!o)
         return fail_forbidden(op, admit_about(op, object),
@@ -288,7 +288,7 @@ static int admit_storage(struct op *op, const struct api_object *object,
 {
     static const struct api_time unknown;
     const struct api_storage_class *best = NULL;
-    struct store_walk walk = {.kind = op->reg->storage_kind};
+    struct store_walk walk = {.kind = op->reg->kinds.storage};
     if (object->kind->type != &api_persistent_volume_claim_type || old)
         return 0;
     struct api_persistent_volume_claim *claim = object->value;
@@ -332,7 +332,9 @@ static int ask_guard(struct op *op, struct status_subject about, const struct ap
                      const struct api_object *old)
 {
     cleanup_sbuf struct sbuf why = {0};
-    int r = op->reg->guard ? op->reg->guard(op->reg->guard_arg, op->request, object, old, &why) : 0;
+    int r = op->reg->hooks.guard
+                ? op->reg->hooks.guard(op->reg->hooks.guard_arg, op->request, object, old, &why)
+                : 0;
     if (r == -ERR_NOT_FOUND) {
         r = fail_not_found(op, about);
         op->status->message = arena_str(op->arena, sbuf_str(&why));
@@ -349,14 +351,15 @@ static int admit_guard(struct op *op, const struct api_object *object, const str
 int admit_part(struct op *op, const struct api_object *part, const struct object *whole)
 {
     struct api_object old = {0};
-    int r = op->reg->guard ? op_decode(op, whole, &old) : 0;
-    return r < 0 || !op->reg->guard ? r : ask_guard(op, op_subject(op, whole->name), part, &old);
+    int r = op->reg->hooks.guard ? op_decode(op, whole, &old) : 0;
+    return r < 0 || !op->reg->hooks.guard ? r
+                                          : ask_guard(op, op_subject(op, whole->name), part, &old);
 }
 
 void registry_set_guard(struct registry *reg, registry_guard_fn fn, void *arg)
 {
-    reg->guard = fn;
-    reg->guard_arg = arg;
+    reg->hooks.guard = fn;
+    reg->hooks.guard_arg = arg;
 }
 
 // --- All of them ---------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 // Compiling a CEL expression costs more than everything else about a claim, and the claims of a
 // workload repeat their selectors: verdicts are kept by expression. What does not fit any more
 // makes room by starting over, which costs a compilation each and needs no bookkeeping.
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 

@@ -3,7 +3,7 @@
 // Requests for certificates: the server says who asks, and a decision comes by a way of its own
 // (approval), which changes nothing else.
 #include "pki/csr.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 

@@ -2,7 +2,7 @@
 //
 // Creation.
 #include "base/uuid.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -154,7 +154,7 @@ void create_finish_object(struct op *op, const struct api_object *object)
     warn_and_settle(op, object);
     if (object->kind->type == &api_namespace_type)
         label_namespace(op, api_object_meta(object));
-    if (object->kind == op->reg->crd_kind)
+    if (object->kind == op->reg->kinds.definition)
         definitions_settle(op, object);
 }
 

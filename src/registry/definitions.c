@@ -6,7 +6,7 @@
 // to a creation can use the new kind.
 #include <stdlib.h>
 
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 #include "store/pending.h"
 
 #include "base/banned.h"
@@ -87,14 +87,14 @@ static void look_at_other(void *arg, const struct object *o)
 static bool definitions_is_taken(struct op *op, const definition *crd, struct str name, bool kind)
 {
     struct registry *reg = op->reg;
-    struct store_walk walk = {.kind = reg->crd_kind};
+    struct store_walk walk = {.kind = reg->kinds.definition};
     struct wish w = {op, crd, name, kind, false};
     if (store_walk_start(reg->store, &walk, NULL) < 0)
         return false;
     for (const struct object *o; (o = store_walk_next(reg->store, &walk));)
         look_at_other(&w, o);
     store_walk_done(&walk);
-    store_pending(reg->store, reg->crd_kind, look_at_other, &w);
+    store_pending(reg->store, reg->kinds.definition, look_at_other, &w);
     return w.taken;
 }
 
@@ -171,8 +171,8 @@ void definitions_settle(struct op *op, const struct api_object *object)
 
 static void definitions_notify_listeners(struct registry *reg)
 {
-    if (reg->kinds_changed)
-        reg->kinds_changed(reg->kinds_changed_arg);
+    if (reg->hooks.kinds_changed)
+        reg->hooks.kinds_changed(reg->hooks.kinds_changed_arg);
 }
 
 // Makes of a visible definition what it says. Returns whether its objects must go.
@@ -209,15 +209,15 @@ static void definitions_on_event(void *arg, const struct store_event *e)
         definitions_undefine_kinds(reg, e->object);
         definitions_resolve_names(reg);
     } else if (definitions_define_kinds(reg, e->object)) {
-        reg->definitions_all = true;
-        exec_timer_start(reg->exec, &reg->definitions_timer, 0);
+        reg->definitions.all = true;
+        exec_timer_start(reg->exec, &reg->definitions.timer, 0);
     }
     definitions_notify_listeners(reg);
 }
 
 int definitions_start(struct registry *reg, struct err *err)
 {
-    struct store_walk walk = {.kind = reg->crd_kind};
+    struct store_walk walk = {.kind = reg->kinds.definition};
     int r = store_walk_start(reg->store, &walk, err);
     if (r < 0)
         return r;
@@ -225,33 +225,33 @@ int definitions_start(struct registry *reg, struct err *err)
     for (const struct object *o; (o = store_walk_next(reg->store, &walk));)
         dying |= definitions_define_kinds(reg, o);
     store_walk_done(&walk);
-    reg->definitions = (struct store_watch){.kind = reg->crd_kind,
-                                            .seen = store_revision(reg->store),
-                                            .event = definitions_on_event,
-                                            .arg = reg};
-    reg->definitions_timer = (struct exec_timer){.fn = definitions_sweep, .arg = reg};
+    reg->definitions.watch = (struct store_watch){.kind = reg->kinds.definition,
+                                                  .seen = store_revision(reg->store),
+                                                  .event = definitions_on_event,
+                                                  .arg = reg};
+    reg->definitions.timer = (struct exec_timer){.fn = definitions_sweep, .arg = reg};
     if (dying) {
-        reg->definitions_all = true;
-        exec_timer_start(reg->exec, &reg->definitions_timer, 0);
+        reg->definitions.all = true;
+        exec_timer_start(reg->exec, &reg->definitions.timer, 0);
     }
-    r = store_watch_start(reg->store, &reg->definitions, err);
-    reg->definitions_watched = r == 0;
+    r = store_watch_start(reg->store, &reg->definitions.watch, err);
+    reg->definitions.watched = r == 0;
     return r;
 }
 
 void definitions_stop(struct registry *reg)
 {
-    exec_timer_stop(reg->exec, &reg->definitions_timer);
-    if (reg->definitions_watched)
-        store_watch_stop(reg->store, &reg->definitions);
-    reg->definitions_watched = false;
-    reg->kinds_changed = NULL;
+    exec_timer_stop(reg->exec, &reg->definitions.timer);
+    if (reg->definitions.watched)
+        store_watch_stop(reg->store, &reg->definitions.watch);
+    reg->definitions.watched = false;
+    reg->hooks.kinds_changed = NULL;
 }
 
 void registry_set_kinds_hook(struct registry *reg, void (*fn)(void *arg), void *arg)
 {
-    reg->kinds_changed = fn;
-    reg->kinds_changed_arg = arg;
+    reg->hooks.kinds_changed = fn;
+    reg->hooks.kinds_changed_arg = arg;
 }
 
 const struct custom_kinds *registry_customs(const struct registry *reg)
@@ -270,10 +270,10 @@ struct errand {
 static void definitions_on_request_done(void *arg, const struct registry_answer *answer)
 {
     struct errand *e = arg;
-    if (e->reg->definitions_watched && answer->code < 0 && answer->code != -ERR_NOT_FOUND &&
+    if (e->reg->definitions.watched && answer->code < 0 && answer->code != -ERR_NOT_FOUND &&
         answer->code != -ERR_CONFLICT) {
-        e->reg->definitions_all = true;
-        exec_timer_start(e->reg->exec, &e->reg->definitions_timer, SWEEP_RETRY_NS);
+        e->reg->definitions.all = true;
+        exec_timer_start(e->reg->exec, &e->reg->definitions.timer, SWEEP_RETRY_NS);
     }
     arena_done(&e->arena);
     free(e);
@@ -292,11 +292,11 @@ static struct errand *definitions_new_request(struct registry *reg, const struct
 // Another definition let go of names: those who wait for one may have it now.
 static void definitions_resolve_names(struct registry *reg)
 {
-    struct store_walk walk = {.kind = reg->crd_kind};
+    struct store_walk walk = {.kind = reg->kinds.definition};
     if (store_walk_start(reg->store, &walk, NULL) < 0)
         return;
     for (const struct object *o; (o = store_walk_next(reg->store, &walk));) {
-        struct errand *e = definitions_new_request(reg, reg->crd_kind, o->name);
+        struct errand *e = definitions_new_request(reg, reg->kinds.definition, o->name);
         struct op *op =
             op_new(reg, &e->request, VERB_UPDATE, &e->arena, definitions_on_request_done, e);
         struct api_object object = {0};
@@ -338,7 +338,7 @@ int definitions_delete(struct op *op, const struct object *old, const struct api
 
 static void definitions_remove_finalizer(struct registry *reg, const struct object *o)
 {
-    struct errand *e = definitions_new_request(reg, reg->crd_kind, o->name);
+    struct errand *e = definitions_new_request(reg, reg->kinds.definition, o->name);
     struct op *op =
         op_new(reg, &e->request, VERB_UPDATE, &e->arena, definitions_on_request_done, e);
     struct api_object object = {0};
@@ -389,13 +389,13 @@ static void sweep_one(struct registry *reg, const struct object *o, bool all)
 void definitions_sweep(void *arg)
 {
     struct registry *reg = arg;
-    struct store_walk walk = {.kind = reg->crd_kind};
-    bool all = reg->definitions_all;
-    reg->definitions_all = false;
+    struct store_walk walk = {.kind = reg->kinds.definition};
+    bool all = reg->definitions.all;
+    reg->definitions.all = false;
     if (store_walk_start(reg->store, &walk, NULL) < 0)
         return;
     for (const struct object *o; (o = store_walk_next(reg->store, &walk));) {
-        const struct store_key key = {reg->crd_kind, STR(""), o->name};
+        const struct store_key key = {reg->kinds.definition, STR(""), o->name};
         const struct object *head = object_ref(store_head(reg->store, &key));
         if (head)
             sweep_one(reg, head, all);
@@ -406,7 +406,7 @@ void definitions_sweep(void *arg)
 
 void definitions_due(struct registry *reg, const struct api_kind *hub)
 {
-    if (reg->definitions_watched && hub->custom->terminating &&
-        !exec_timer_armed(&reg->definitions_timer))
-        exec_timer_start(reg->exec, &reg->definitions_timer, 0);
+    if (reg->definitions.watched && hub->custom->terminating &&
+        !exec_timer_armed(&reg->definitions.timer))
+        exec_timer_start(reg->exec, &reg->definitions.timer, 0);
 }

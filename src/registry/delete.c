@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "api/match/claim.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -252,9 +252,9 @@ int registry_delete_object(struct op *op, const struct object *old,
         o.grace_period_seconds = 1;
     if (r == 0)
         r = op_decode(op, old, &object);
-    if (r == 0 && old->kind == op->reg->namespace_kind)
+    if (r == 0 && old->kind == op->reg->kinds.namespace)
         return namespace_delete(op, old, &object, &o);
-    bool definition = old->kind == op->reg->crd_kind;
+    bool definition = old->kind == op->reg->kinds.definition;
     if (r == 0)
         r = delete_check_preconditions(op, old, o.preconditions);
     if (r == 0)
@@ -316,9 +316,9 @@ static void delete_collection_batch(void *arg)
     struct collection *c = arg;
     struct op *op = c->op;
     int r = 0;
-    for (size_t i = 0; r == 0 && i < COLLECTION_STEP && c->next < op->objects_len; i++)
-        r = delete_collection_item(c, op->objects[c->next++]);
-    if (r == 0 && c->next < op->objects_len) {
+    for (size_t i = 0; r == 0 && i < COLLECTION_STEP && c->next < op->collection.n; i++)
+        r = delete_collection_item(c, op->collection.p[c->next++]);
+    if (r == 0 && c->next < op->collection.n) {
         exec_post(op->reg->exec, delete_collection_batch, c);
         return;
     }
@@ -342,8 +342,8 @@ static int delete_list_collection(struct op *op, const struct registry_filter *f
         if (!filter || !filter->match || filter->match(filter->arg, o))
             vec_push(&found, object_ref(o));
     store_walk_done(&walk);
-    op->objects = found.p;
-    op->objects_len = found.n;
+    op->collection.p = found.p;
+    op->collection.n = found.n;
     return 0;
 }
 

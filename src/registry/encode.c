@@ -2,7 +2,7 @@
 //
 // Between typed objects and stored ones.
 #include "api/partial.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -160,17 +160,17 @@ int encode_json(struct registry *reg, const struct api_object *object, uint64_t 
     meta->resource_version =
         revision ? arena_strf(arena, "%llu", (unsigned long long)revision) : STR("");
     api_set_type_meta(object);
-    sbuf_clear(&reg->scratch);
-    struct json_writer w = {.out = &reg->scratch, .html = true};
+    sbuf_clear(&reg->json.text);
+    struct json_writer w = {.out = &reg->json.text, .html = true};
     int r = api_json_write(object->kind->type, object->value, &w, err);
-    reg->scratch_altered = w.altered;
+    reg->json.altered = w.altered;
     return r;
 }
 
 struct object *encode_new_object(struct registry *reg, const struct api_object *object,
                                  uint64_t revision, struct arena *arena)
 {
-    struct object_parts parts = {.revision = revision, .json = sbuf_str(&reg->scratch)};
+    struct object_parts parts = {.revision = revision, .json = sbuf_str(&reg->json.text)};
     fill_parts(object, arena, &parts);
     return object_new(&parts);
 }
@@ -195,25 +195,25 @@ static void with_revision(struct str json, uint64_t revision, struct sbuf *out)
 struct object *encode_new_object_at(struct registry *reg, const struct api_object *object,
                                     uint64_t revision, struct arena *arena)
 {
-    sbuf_clear(&reg->spliced);
-    with_revision(sbuf_str(&reg->scratch), revision, &reg->spliced);
+    sbuf_clear(&reg->json.spliced);
+    with_revision(sbuf_str(&reg->json.text), revision, &reg->json.spliced);
     api_object_meta(object)->resource_version =
         arena_strf(arena, "%llu", (unsigned long long)revision);
-    struct object_parts parts = {.revision = revision, .json = sbuf_str(&reg->spliced)};
+    struct object_parts parts = {.revision = revision, .json = sbuf_str(&reg->json.spliced)};
     fill_parts(object, arena, &parts);
     return object_new(&parts);
 }
 
 struct object *encode_object_at(struct registry *reg, const struct object *o, uint64_t revision)
 {
-    sbuf_clear(&reg->spliced);
-    with_revision(o->json, revision, &reg->spliced);
+    sbuf_clear(&reg->json.spliced);
+    with_revision(o->json, revision, &reg->json.spliced);
     const struct object_parts parts = {.kind = o->kind,
                                        .revision = revision,
                                        .namespace = o->namespace,
                                        .name = o->name,
                                        .uid = o->uid,
-                                       .json = sbuf_str(&reg->spliced),
+                                       .json = sbuf_str(&reg->json.spliced),
                                        .labels = o->labels,
                                        .labels_len = o->labels_len,
                                        .fields = o->fields,

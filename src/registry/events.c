@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/vec.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -21,22 +21,23 @@ enum { LOOK_EVENTS = 500 };
 static void note_revision(struct registry *reg, int64_t now)
 {
     struct event_mark *last =
-        reg->event_marks_len ? &reg->event_marks[reg->event_marks_len - 1] : NULL;
-    if (reg->event_marks_len == EVENT_MARKS || (last && now - last->at_ns < LOOK_NS))
+        reg->events.marks_len ? &reg->events.marks[reg->events.marks_len - 1] : NULL;
+    if (reg->events.marks_len == EVENT_MARKS || (last && now - last->at_ns < LOOK_NS))
         return;
-    reg->event_marks[reg->event_marks_len++] = (struct event_mark){now, store_revision(reg->store)};
+    reg->events.marks[reg->events.marks_len++] =
+        (struct event_mark){now, store_revision(reg->store)};
 }
 
 // revision_then is the newest revision that is known to be as old as events become; 0: none is.
 static uint64_t revision_then(struct registry *reg, int64_t now)
 {
-    struct event_mark *m = reg->event_marks;
+    struct event_mark *m = reg->events.marks;
     size_t drop = 0;
-    while (drop + 1 < reg->event_marks_len && now - m[drop + 1].at_ns >= LIFE_NS)
+    while (drop + 1 < reg->events.marks_len && now - m[drop + 1].at_ns >= LIFE_NS)
         drop++;
-    reg->event_marks_len -= drop;
-    memmove(m, m + drop, reg->event_marks_len * sizeof(*m));
-    return reg->event_marks_len && now - m[0].at_ns >= LIFE_NS ? m[0].revision : 0;
+    reg->events.marks_len -= drop;
+    memmove(m, m + drop, reg->events.marks_len * sizeof(*m));
+    return reg->events.marks_len && now - m[0].at_ns >= LIFE_NS ? m[0].revision : 0;
 }
 
 // --- Going ---------------------------------------------------------------------------------------
@@ -71,7 +72,7 @@ static void delete_event(struct registry *reg, const struct object *o, uint64_t 
 static size_t events_delete_expired(struct registry *reg, uint64_t until)
 {
     struct VEC(const struct object *) old = {0};
-    struct store_walk walk = {.kind = reg->event_kind};
+    struct store_walk walk = {.kind = reg->kinds.event};
     if (store_walk_start(reg->store, &walk, NULL) < 0)
         return 0;
     for (const struct object *o; old.n < LOOK_EVENTS && (o = store_walk_next(reg->store, &walk));)
@@ -94,18 +95,18 @@ void events_look(void *arg)
     note_revision(reg, now);
     uint64_t until = revision_then(reg, now);
     size_t n = until ? events_delete_expired(reg, until) : 0;
-    if (store_count(reg->store, reg->event_kind, STR("")) > 0)
-        exec_timer_start(reg->exec, &reg->events_timer, n == LOOK_EVENTS ? SOON_NS : LOOK_NS);
+    if (store_count(reg->store, reg->kinds.event, STR("")) > 0)
+        exec_timer_start(reg->exec, &reg->events.timer, n == LOOK_EVENTS ? SOON_NS : LOOK_NS);
 }
 
 void events_due(struct registry *reg)
 {
-    if (!exec_timer_armed(&reg->events_timer) &&
-        store_count(reg->store, reg->event_kind, STR("")) > 0)
-        exec_timer_start(reg->exec, &reg->events_timer, LOOK_NS);
+    if (!exec_timer_armed(&reg->events.timer) &&
+        store_count(reg->store, reg->kinds.event, STR("")) > 0)
+        exec_timer_start(reg->exec, &reg->events.timer, LOOK_NS);
 }
 
 void events_stop(struct registry *reg)
 {
-    exec_timer_stop(reg->exec, &reg->events_timer);
+    exec_timer_stop(reg->exec, &reg->events.timer);
 }

@@ -9,7 +9,7 @@
 #include "api/managed.h"
 #include "base/mem.h"
 #include "codec/yaml.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -216,8 +216,8 @@ void fields_manage(struct op *op, const struct api_object *object, const struct 
     const struct api_managed_fields_entry_array *live =
         before ? &api_object_meta(before)->managed_fields : &none;
     meta->managed_fields = none;
-    if (op->applied) {
-        meta->managed_fields = op->applied_entries;
+    if (op->applied.done) {
+        meta->managed_fields = op->applied.entries;
         return;
     }
     // A client may set or drop the entries themselves, but not by way of a subresource.
@@ -372,8 +372,8 @@ static int fields_merge_config(struct op *op, const yyjson_val *live, const yyjs
     sbuf_done(&applied.object);
     if (r == 0 && str_eqz(op->request->field_manager, "kubectl"))
         keep_last_applied(op, api_object_meta(ret), config);
-    op->applied = r == 0;
-    op->applied_entries = applied.entries;
+    op->applied.done = r == 0;
+    op->applied.entries = applied.entries;
     if (r == -ERR_CONFLICT)
         return fail_conflicts(op, &applied);
     return r < 0 ? fail_unknown(op, "%s", err.msg) : 0;

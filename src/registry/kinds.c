@@ -4,7 +4,7 @@
 // ask for. What is not listed has the plain rules.
 #include <stdlib.h>
 
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 

@@ -5,7 +5,7 @@
 #include "api/limits.h"
 
 #include "api/amounts.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -19,9 +19,9 @@ static int each_range(struct op *op,
 {
     struct registry *reg = op->reg;
     struct store_walk walk = {
-        .kind = reg->limits_kind, .one_namespace = true, .namespace = op->request->namespace};
+        .kind = reg->kinds.limits, .one_namespace = true, .namespace = op->request->namespace};
     int r = 0;
-    if (store_count(reg->store, reg->limits_kind, op->request->namespace) == 0 ||
+    if (store_count(reg->store, reg->kinds.limits, op->request->namespace) == 0 ||
         store_walk_start(reg->store, &walk, NULL) < 0)
         return 0;
     for (const struct object *o; r == 0 && (o = store_walk_next(reg->store, &walk));) {

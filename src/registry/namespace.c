@@ -5,7 +5,7 @@
 // finalizer `kubernetes` and is gone. Other controllers may do the same work: nothing here minds.
 #include <stdlib.h>
 
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -102,7 +102,7 @@ struct due {
 
 void namespace_due(struct registry *reg, struct str name, bool all)
 {
-    list_foreach(&reg->sweeps, node) {
+    list_foreach(&reg->sweep.namespaces, node) {
         struct due *d = list_entry(node, struct due, node);
         if (!str_eq(d->name, name))
             continue;
@@ -113,15 +113,15 @@ void namespace_due(struct registry *reg, struct str name, bool all)
     memcpy(d + 1, name.p, name.n);
     d->name = str_make((const char *)(d + 1), name.n);
     d->all = all;
-    list_push_back(&reg->sweeps, &d->node);
-    if (!exec_timer_armed(&reg->sweep_timer))
-        exec_timer_start(reg->exec, &reg->sweep_timer, 0);
+    list_push_back(&reg->sweep.namespaces, &d->node);
+    if (!exec_timer_armed(&reg->sweep.timer))
+        exec_timer_start(reg->exec, &reg->sweep.timer, 0);
 }
 
 void namespace_sweep_done(struct registry *reg)
 {
-    exec_timer_stop(reg->exec, &reg->sweep_timer);
-    for (struct list_node *node; (node = list_pop_front(&reg->sweeps));)
+    exec_timer_stop(reg->exec, &reg->sweep.timer);
+    for (struct list_node *node; (node = list_pop_front(&reg->sweep.namespaces));)
         free(list_entry(node, struct due, node));
 }
 
@@ -138,7 +138,7 @@ static void namespace_on_request_done(void *arg, const struct registry_answer *a
     struct errand *e = arg;
     if (answer->code < 0 && answer->code != -ERR_NOT_FOUND && answer->code != -ERR_CONFLICT) {
         namespace_due(e->reg, e->namespace, true);
-        exec_timer_start(e->reg->exec, &e->reg->sweep_timer, SWEEP_RETRY_NS);
+        exec_timer_start(e->reg->exec, &e->reg->sweep.timer, SWEEP_RETRY_NS);
     }
     arena_done(&e->arena);
     free(e);
@@ -195,7 +195,7 @@ static void delete_all(struct registry *reg, struct str name)
 // Takes away the registry's own finalizer, which is all that holds an empty namespace.
 static void namespace_remove_finalizer(struct registry *reg, const struct object *ns)
 {
-    struct errand *e = namespace_new_request(reg, reg->namespace_kind, ns->name, ns->name);
+    struct errand *e = namespace_new_request(reg, reg->kinds.namespace, ns->name, ns->name);
     e->request.subresource = STR("finalize");
     struct op *op = op_new(reg, &e->request, VERB_UPDATE, &e->arena, namespace_on_request_done, e);
     struct api_object object = {0};
@@ -215,14 +215,14 @@ static void namespace_remove_finalizer(struct registry *reg, const struct object
 void namespace_sweep_deleted(void *arg)
 {
     struct registry *reg = arg;
-    struct list_node *node = list_pop_front(&reg->sweeps);
+    struct list_node *node = list_pop_front(&reg->sweep.namespaces);
     if (!node)
         return;
     struct due *d = list_entry(node, struct due, node);
-    const struct store_key key = {reg->namespace_kind, STR(""), d->name};
+    const struct store_key key = {reg->kinds.namespace, STR(""), d->name};
     const struct object *ns = object_ref(store_head(reg->store, &key));
-    if (!list_empty(&reg->sweeps))
-        exec_timer_start(reg->exec, &reg->sweep_timer, 0);
+    if (!list_empty(&reg->sweep.namespaces))
+        exec_timer_start(reg->exec, &reg->sweep.timer, 0);
     if (ns && namespace_terminating(ns)) {
         if (d->all)
             delete_all(reg, d->name);

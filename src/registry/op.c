@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -13,8 +13,8 @@ static bool ask_for_user(void *ctx, const struct api_authz_question *question, s
                          struct str *ret_reason)
 {
     const struct op *op = ctx;
-    return op->reg->authorize(op->reg->authorize_arg, op->request->user, question, arena,
-                              ret_reason);
+    return op->reg->hooks.authorize(op->reg->hooks.authorize_arg, op->request->user, question,
+                                    arena, ret_reason);
 }
 
 struct op *op_new(struct registry *reg, const struct registry_request *request, enum verb verb,
@@ -41,8 +41,8 @@ static void op_send_answer(struct op *op, int r)
 {
     if (r == 0 && op->code < 0)
         r = op->code;
-    const struct object *object = op->object, **objects = op->objects;
-    size_t objects_len = op->objects_len;
+    const struct object *object = op->object, **objects = op->collection.p;
+    size_t objects_len = op->collection.n;
     const struct registry_answer a = {
         .code = r,
         .status = op->status,
@@ -69,15 +69,15 @@ static void wait_until(struct op *op, uint64_t revision)
     if (list_linked(&op->waiting))
         return;
     op->pending++;
-    list_push_back(&op->reg->waiting, &op->waiting);
+    list_push_back(&op->reg->writes.waiting, &op->waiting);
 }
 
 // wait_for_reasons lets a refusal wait for what it may rest on: who is told of a conflict, or that
 // a name is taken or gone, and reads again must not find the state from before.
 static void wait_for_reasons(struct op *op)
 {
-    if (op->reg->unsettled && !op->full)
-        wait_until(op, op->reg->accepted);
+    if (op->reg->writes.unsettled && !op->full)
+        wait_until(op, op->reg->writes.accepted);
 }
 
 void op_finish(struct op *op, int r)
@@ -110,7 +110,7 @@ struct api_rules op_world(const struct op *op, struct str namespace)
     struct api_rules rules = {
         .features = op->reg->features,
         .cel = op->reg->cel.engine ? &op->reg->cel.cel : NULL,
-        .authorizer = op->reg->authorize && user ? &op->authorizer : NULL,
+        .authorizer = op->reg->hooks.authorize && user ? &op->authorizer : NULL,
         .requester = {.verb = op->verb == VERB_PATCH ? STR("patch") : STR("update")},
         .subresource = op->request->subresource,
         .version = op->request->kind,
@@ -123,7 +123,7 @@ struct api_rules op_world(const struct op *op, struct str namespace)
             str_eqz(user->extra[i].key, "authentication.kubernetes.io/node-name"))
             rules.requester.node = user->extra[i].values[0];
     if (op->stored->namespaced && str_eqz(op->stored->group, "resource.k8s.io")) {
-        const struct store_key key = {op->reg->namespace_kind, STR(""), namespace};
+        const struct store_key key = {op->reg->kinds.namespace, STR(""), namespace};
         const struct object *ns = store_head(op->reg->store, &key);
         struct str label;
         rules.admin_namespace =
@@ -174,20 +174,20 @@ static void op_on_written(void *arg, int r, const struct err *err)
     struct write w = *(const struct write *)arg;
     struct registry *reg = w.op->reg;
     struct list due;
-    assert(reg->unsettled > 0);
-    reg->unsettled--;
+    assert(reg->writes.unsettled > 0);
+    reg->writes.unsettled--;
     list_init(&due);
-    list_foreach(&reg->waiting, node) {
+    list_foreach(&reg->writes.waiting, node) {
         if (list_entry(node, struct op, waiting)->waits_for != w.revision)
             continue;
         list_remove(node);
         list_push_back(&due, node);
     }
     if (r == 0 && w.terminating.n)
-        namespace_due(reg, w.terminating, w.op->stored == reg->namespace_kind);
-    if (w.op->stored == reg->priority_kind)
+        namespace_due(reg, w.terminating, w.op->stored == reg->kinds.namespace);
+    if (w.op->stored == reg->kinds.priority)
         reg->default_priority.known = false;
-    if (r == 0 && w.op->stored == reg->event_kind)
+    if (r == 0 && w.op->stored == reg->kinds.event)
         events_due(reg);
     if (r == 0 && w.op->stored->custom)
         definitions_due(reg, w.op->stored);
@@ -203,11 +203,11 @@ static void op_on_written(void *arg, int r, const struct err *err)
 static int op_begin_write(struct op *op, uint64_t revision, int r, const struct err *err)
 {
     if (r == 0) {
-        op->reg->accepted = revision;
+        op->reg->writes.accepted = revision;
         return 0;
     }
     op->pending--;
-    op->reg->unsettled--;
+    op->reg->writes.unsettled--;
     op->full = true;
     return fail_internal(op, "%s", err->msg[0] ? err->msg : "the store refuses writes");
 }
@@ -217,8 +217,8 @@ static struct str op_terminating_text(struct op *op, const struct object *o)
 {
     struct registry *reg = op->reg;
     const struct object *ns = o;
-    if (o->kind != reg->namespace_kind) {
-        const struct store_key key = {reg->namespace_kind, STR(""), o->namespace};
+    if (o->kind != reg->kinds.namespace) {
+        const struct store_key key = {reg->kinds.namespace, STR(""), o->namespace};
         ns = o->namespace.n ? store_head(reg->store, &key) : NULL;
     }
     return ns && namespace_terminating(ns) ? arena_str(op->arena, ns->name) : STR("");
@@ -229,8 +229,8 @@ static struct write *begin_write(struct op *op, const struct object *o)
     struct write *w = arena_one(op->arena, struct write);
     *w = (struct write){op, o->revision, {0}};
     op->pending++;
-    op->reg->unsettled++;
-    if (o->kind == op->reg->priority_kind)
+    op->reg->writes.unsettled++;
+    if (o->kind == op->reg->kinds.priority)
         op->reg->default_priority.known = false;
     return w;
 }
@@ -242,10 +242,10 @@ static int op_put_object(struct op *op, const struct object *o, const struct api
     struct err err = {0};
     struct write *w = begin_write(op, o);
     op_answer_with(op, o);
-    if (o->kind == op->reg->namespace_kind)
+    if (o->kind == op->reg->kinds.namespace)
         w->terminating = op_terminating_text(op, o);
     int r = store_put(op->reg->store, o, expect, op_on_written, w, &err);
-    if (r == 0 && !op->reg->scratch_altered)
+    if (r == 0 && !op->reg->json.altered)
         typed_cache_keep(op->reg->typed, o, object);
     return op_begin_write(op, o->revision, r, &err);
 }
@@ -256,11 +256,11 @@ static int op_encode_object(struct op *op, const struct api_object *object, uint
     if (encode_json(op->reg, object, revision, op->arena, &err) < 0)
         return fail_internal(op, "%s", err.msg);
     // What is too large already can still be deleted.
-    if (op->reg->scratch.n <= DRAY_OBJECT_STORED_BYTES_MAX || op->verb == VERB_DELETE)
+    if (op->reg->json.text.n <= DRAY_OBJECT_STORED_BYTES_MAX || op->verb == VERB_DELETE)
         return 0;
     op->status = api_status_too_large(
         op->arena, arena_strf(op->arena, "the object would take %zu bytes, the limit is %zu",
-                              op->reg->scratch.n, DRAY_OBJECT_STORED_BYTES_MAX));
+                              op->reg->json.text.n, DRAY_OBJECT_STORED_BYTES_MAX));
     return -ERR_TOO_LARGE;
 }
 
@@ -286,7 +286,7 @@ int op_write_change(struct op *op, const struct api_object *object, const struct
     int r = op_encode_object(op, object, old->revision);
     if (r < 0)
         return r;
-    if (str_eq(sbuf_str(&op->reg->scratch), old->json)) {
+    if (str_eq(sbuf_str(&op->reg->json.text), old->json)) {
         op_wait(op, old);
         op_answer_with(op, old);
         return 0;
@@ -312,7 +312,7 @@ int op_write_removal(struct op *op, const struct object *old, bool answer_with_i
     }
     struct object *last = encode_object_at(op->reg, old, store_next_revision(op->reg->store));
     struct write *w = begin_write(op, last);
-    if (old->kind != op->reg->namespace_kind)
+    if (old->kind != op->reg->kinds.namespace)
         w->terminating = op_terminating_text(op, old);
     if (answer_with_it)
         op_answer_with(op, last);

@@ -4,7 +4,7 @@
 // other. Nothing can come between reading and writing here, so there is nothing to try again.
 #include "api/patch.h"
 
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 

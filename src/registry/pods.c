@@ -6,7 +6,7 @@
 #include "api/match/claim.h"
 #include "api/match/label_selector.h"
 #include "api/names.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -141,7 +141,7 @@ int pods_bind(struct op *op, const struct api_object *body)
 {
     struct api_binding *b = body->value;
     bool legacy = op->stored->type == &api_binding_type;
-    op->stored = op->reg->pod_kind;
+    op->stored = op->reg->kinds.pod;
     op->rules = kinds_rules_of(op->stored);
     struct str name = legacy ? b->metadata.name : op->request->name;
     int r = create_fit_namespace(op, &b->metadata);
@@ -189,7 +189,7 @@ static int find_budget(struct op *op, const struct api_pod *pod, struct budget *
     struct registry *reg = op->reg;
     struct err err = {0};
     struct store_walk walk = {
-        .kind = reg->budget_kind, .one_namespace = true, .namespace = pod->metadata.namespace};
+        .kind = reg->kinds.budget, .one_namespace = true, .namespace = pod->metadata.namespace};
     int r = 0;
     if (store_walk_start(reg->store, &walk, &err) < 0)
         return fail_internal(op, "%s", err.msg);

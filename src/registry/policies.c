@@ -7,7 +7,7 @@
 
 #include "api/match/label_selector.h"
 #include "api/policy.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -180,7 +180,7 @@ static bool selectors_match(const struct question *q, const struct api_match_res
         label_selector_of(m->namespace_selector, a, &namespaces, NULL) < 0 ||
         label_selector_everything(&namespaces))
         return true;
-    if (q->op->stored == q->op->reg->namespace_kind)
+    if (q->op->stored == q->op->reg->kinds.namespace)
         return policies_labels_match(&namespaces, q->object ? q->object : q->old);
     if (!q->namespace)
         return !q->op->stored->namespaced;
@@ -480,7 +480,7 @@ static int ask_bound(const struct question *q, const struct bound *b)
     struct api_object namespace = {0};
     if (q->namespace &&
         encode_read_stored(q->namespace, &op->now, op->arena, &namespace, NULL) == 0)
-        ns = policies_show_object(&namespace, op->reg->namespace_kind, op->arena);
+        ns = policies_show_object(&namespace, op->reg->kinds.namespace, op->arena);
     const struct sight *sight = policies_find_view(q, as);
     struct policy_request asked = {
         .object = sight->object, .old = sight->old, .request = &request, .namespace_object = ns};
@@ -510,7 +510,7 @@ int policies_admit(struct op *op, const struct api_object *object, const struct 
     policies_refresh_cache(p);
     if (p->all.n == 0)
         return 0;
-    const struct store_key key = {op->reg->namespace_kind, STR(""), op->request->namespace};
+    const struct store_key key = {op->reg->kinds.namespace, STR(""), op->request->namespace};
     struct sight sight = {0};
     const struct question q = {
         .op = op,

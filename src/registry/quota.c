@@ -5,7 +5,7 @@
 // more than there is. What goes is counted out by the controller.
 #include "api/quota.h"
 
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -98,7 +98,7 @@ int quota_check(struct op *op, const struct api_object *object, const struct api
     struct registry *reg = op->reg;
     struct str namespace = op->request->namespace;
     if (!quota_applies_to(op, object, old) ||
-        store_count(reg->store, reg->quota_kind, namespace) == 0)
+        store_count(reg->store, reg->kinds.quota, namespace) == 0)
         return 0;
     const struct quota_world world = {.features = reg->features,
                                       .now = op->now,
@@ -108,7 +108,7 @@ int quota_check(struct op *op, const struct api_object *object, const struct api
                                       .ctx = op};
     struct quota_change c = quota_change_of(object, old, &world, op->arena);
     struct store_walk walk = {
-        .kind = reg->quota_kind, .one_namespace = true, .namespace = namespace};
+        .kind = reg->kinds.quota, .one_namespace = true, .namespace = namespace};
     int r = 0;
     if (store_walk_start(reg->store, &walk, NULL) < 0)
         return 0;

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -20,8 +20,8 @@ struct typed_cache *registry_typed(struct registry *reg)
 
 void registry_set_authorizer(struct registry *reg, registry_authorize_fn fn, void *arg)
 {
-    reg->authorize = fn;
-    reg->authorize_arg = arg;
+    reg->hooks.authorize = fn;
+    reg->hooks.authorize_arg = arg;
 }
 
 // --- What every cluster has ----------------------------------------------------------------------
@@ -104,11 +104,11 @@ static int registry_found_cluster(struct registry *reg, struct err *err)
     int r = 0;
     for (size_t i = 0; r == 0 && i < array_len(namespaces); i++)
         r = registry_found_object(
-            reg, &(struct store_key){reg->namespace_kind, STR(""), str_z(namespaces[i])}, NULL,
+            reg, &(struct store_key){reg->kinds.namespace, STR(""), str_z(namespaces[i])}, NULL,
             NULL, err);
     for (size_t i = 0; r == 0 && i < array_len(classes); i++)
         r = registry_found_object(
-            reg, &(struct store_key){reg->priority_kind, STR(""), str_z(classes[i].name)},
+            reg, &(struct store_key){reg->kinds.priority, STR(""), str_z(classes[i].name)},
             fill_class, &classes[i], err);
     return r;
 }
@@ -116,7 +116,7 @@ static int registry_found_cluster(struct registry *reg, struct err *err)
 // Namespaces whose end was interrupted.
 static void resume_sweeps(struct registry *reg)
 {
-    struct store_walk walk = {.kind = reg->namespace_kind};
+    struct store_walk walk = {.kind = reg->kinds.namespace};
     if (store_walk_start(reg->store, &walk, NULL) < 0)
         return;
     for (const struct object *o; (o = store_walk_next(reg->store, &walk));)
@@ -131,23 +131,24 @@ int registry_new(const struct registry_options *options, struct registry **ret, 
     reg->store = options->store;
     reg->exec = options->exec;
     reg->features = options->features;
-    reg->namespace_kind = api_kind_find(STR("v1"), STR("Namespace"));
-    reg->pod_kind = api_kind_find(STR("v1"), STR("Pod"));
-    reg->runtime_kind = api_kind_find(STR("node.k8s.io/v1"), STR("RuntimeClass"));
-    reg->priority_kind = api_kind_find(STR("scheduling.k8s.io/v1"), STR("PriorityClass"));
-    reg->storage_kind = api_kind_find(STR("storage.k8s.io/v1"), STR("StorageClass"));
-    reg->crd_kind = api_kind_find(STR("apiextensions.k8s.io/v1"), STR("CustomResourceDefinition"));
+    reg->kinds.namespace = api_kind_find(STR("v1"), STR("Namespace"));
+    reg->kinds.pod = api_kind_find(STR("v1"), STR("Pod"));
+    reg->kinds.runtime = api_kind_find(STR("node.k8s.io/v1"), STR("RuntimeClass"));
+    reg->kinds.priority = api_kind_find(STR("scheduling.k8s.io/v1"), STR("PriorityClass"));
+    reg->kinds.storage = api_kind_find(STR("storage.k8s.io/v1"), STR("StorageClass"));
+    reg->kinds.definition =
+        api_kind_find(STR("apiextensions.k8s.io/v1"), STR("CustomResourceDefinition"));
     reg->customs = store_customs(options->store);
-    reg->budget_kind = api_kind_find(STR("policy/v1"), STR("PodDisruptionBudget"));
-    reg->quota_kind = api_kind_find(STR("v1"), STR("ResourceQuota"));
-    reg->account_kind = api_kind_find(STR("v1"), STR("ServiceAccount"));
-    reg->event_kind = api_kind_find(STR("v1"), STR("Event"));
-    reg->limits_kind = api_kind_find(STR("v1"), STR("LimitRange"));
-    reg->sweep_timer = (struct exec_timer){.fn = namespace_sweep_deleted, .arg = reg};
-    reg->events_timer = (struct exec_timer){.fn = events_look, .arg = reg};
+    reg->kinds.budget = api_kind_find(STR("policy/v1"), STR("PodDisruptionBudget"));
+    reg->kinds.quota = api_kind_find(STR("v1"), STR("ResourceQuota"));
+    reg->kinds.account = api_kind_find(STR("v1"), STR("ServiceAccount"));
+    reg->kinds.event = api_kind_find(STR("v1"), STR("Event"));
+    reg->kinds.limits = api_kind_find(STR("v1"), STR("LimitRange"));
+    reg->sweep.timer = (struct exec_timer){.fn = namespace_sweep_deleted, .arg = reg};
+    reg->events.timer = (struct exec_timer){.fn = events_look, .arg = reg};
     reg->typed = typed_cache_new();
-    list_init(&reg->waiting);
-    list_init(&reg->sweeps);
+    list_init(&reg->writes.waiting);
+    list_init(&reg->sweep.namespaces);
     cel_memo_init(&reg->cel, options->cel);
     int r = admit_switch_off(options->disable_admission, &reg->admission_off, err);
     if (r == 0)
@@ -179,13 +180,13 @@ void registry_free(struct registry *reg)
 {
     if (!reg)
         return;
-    assert(list_empty(&reg->waiting));
+    assert(list_empty(&reg->writes.waiting));
     namespace_sweep_done(reg);
     registry_stop(reg);
     cel_memo_done(&reg->cel);
     free((void *)(uintptr_t)reg->default_priority.class_name.p);
-    sbuf_done(&reg->scratch);
-    sbuf_done(&reg->spliced);
+    sbuf_done(&reg->json.text);
+    sbuf_done(&reg->json.spliced);
     typed_cache_unref(reg->typed);
     fields_done(reg);
     free(reg);

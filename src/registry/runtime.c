@@ -2,7 +2,7 @@
 //
 // Admission of pods that name a RuntimeClass: what running them takes besides, where they can run.
 #include "api/match/taint.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -102,7 +102,7 @@ int runtime_admit_class(struct op *op, const struct api_object *object,
     struct api_pod_spec *spec = &((struct api_pod *)object->value)->spec;
     const struct api_runtime_class *class = NULL;
     if (spec->has_runtime_class_name) {
-        const struct store_key key = {op->reg->runtime_kind, STR(""), spec->runtime_class_name};
+        const struct store_key key = {op->reg->kinds.runtime, STR(""), spec->runtime_class_name};
         const struct object *o = store_head(op->reg->store, &key);
         struct api_object found = {0};
         if (!o)

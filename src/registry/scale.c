@@ -2,7 +2,7 @@
 //
 // The scale of workloads: their number of replicas, seen as an object of its own.
 #include "api/match/label_selector.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 

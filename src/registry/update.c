@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Updates of objects, their status and their other parts.
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
