@@ -18,7 +18,7 @@
 
 struct dial;
 
-// dial_write says no when more than this waits to be sent.
+// dial_write is full when more than this waits to be sent.
 #define DIAL_QUEUED_MAX ((size_t)1024 * 1024)
 
 // Texts are copied.

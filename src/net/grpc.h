@@ -51,10 +51,10 @@ struct grpc_meta {
 struct grpc_limits {
     size_t message_bytes; // a message that is received; 0: 16 MiB, as kubelet's
     size_t header_bytes;  // metadata of a call; 0: 64 KiB
-    size_t queued_bytes;  // waiting in a stream before grpc_send says no; 0: 1 MiB
+    size_t queued_bytes;  // waiting in a stream before grpc_send returns false; 0: 1 MiB
     size_t streams;       // calls at the same time on a connection (server); 0: 250
     size_t connections;   // server; 0: 1,000
-    // A peer that said nothing for keepalive_ns is pinged, and given up when it does not answer in
+    // A peer that was silent for keepalive_ns is pinged, and given up when it does not answer in
     // keepalive_timeout_ns (0: 20 s). 0: no pings. grpc-go's servers want at least 5 minutes. A
     // client pings only while it has calls.
     int64_t keepalive_ns;
@@ -90,7 +90,7 @@ void grpc_add_trailer(struct grpc_call *call, struct str name, struct str value)
 // caller should wait for drained.
 bool grpc_send(struct grpc_call *call, struct str message);
 
-// grpc_finish ends a call. message says why when status is not OK; it may be cut.
+// grpc_finish ends a call. message is the reason when status is not OK; it may be cut.
 void grpc_finish(struct grpc_call *call, enum grpc_status status, struct str message);
 
 // grpc_reply sends the only message and ends the call well.
@@ -105,7 +105,7 @@ struct grpc_server *grpc_server_new(struct loop *loop, const struct grpc_limits 
 // one.
 void grpc_server_handle(struct grpc_server *s, struct str method, grpc_handler handler, void *arg);
 
-// grpc_server_listen binds a path with mode 0600. A socket that nobody answers on is replaced. The
+// grpc_server_listen binds a path with mode 0600. A socket without a listener is replaced. The
 // path is removed when the server stops.
 int grpc_server_listen(struct grpc_server *s, const char *path, struct err *err) MUST_USE;
 

@@ -22,14 +22,14 @@ struct https_call;
 // Where the server is and how to know it. Texts are copied; empty ones mean the default.
 struct https_options {
     struct str url;         // https://HOST[:PORT][/PREFIX], or http://
-    struct str unix_socket; // path: connect here, whatever the URL says
+    struct str unix_socket; // path: connect here instead of to the URL's host
     struct str ca_pem;      // who vouches for the server; default: the system's
     struct str server_name; // its certificate's name; default: the URL's host
     struct str
         proxy; // URL: http, https or socks5; default: HTTPS_PROXY, NO_PROXY … of the environment
     struct str user_agent;
     bool insecure;              // take any certificate
-    bool no_proxy;              // never through a proxy, whatever the environment says
+    bool no_proxy;              // ignore proxies of the environment
     size_t connections;         // at most; 0: 8
     size_t body_bytes;          // of an answer that is taken whole; 0: 256 MiB
     int64_t connect_timeout_ms; // 0: 10 s
@@ -48,7 +48,7 @@ void https_free(struct https *h);
 void https_set_identity(struct https *h, struct str certificate_pem, struct str key_pem);
 
 struct https_answer {
-    // 0: the server answered, whatever it said. Else -ERR_TIMEOUT, -ERR_UNAVAILABLE, -ERR_TOO_LARGE
+    // 0: the server answered, with any status. Else -ERR_TIMEOUT, -ERR_UNAVAILABLE, -ERR_TOO_LARGE
     // (the body) with the reason in err.
     int code;
     const struct err *err;

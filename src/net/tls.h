@@ -16,7 +16,7 @@ struct tls_peer {
     struct str common_name;
     const struct str *organizations;
     size_t organizations_len;
-    int64_t not_after; // seconds since 1970; it speaks for nobody from then on
+    int64_t not_after; // seconds since 1970; invalid from then on
 };
 
 struct tls_server;
@@ -24,7 +24,7 @@ struct tls_server;
 struct tls_server_options {
     const char *certificate_file; // PEM, with chain
     const char *key_file;
-    const char *client_ca_file; // NULL: client certificates are not asked for
+    const char *client_ca_file; // NULL: client certificates are not requested
 };
 
 // tls_server_new reads the files. Client certificates are optional; one that does not verify ends

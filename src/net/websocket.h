@@ -3,7 +3,7 @@
 // WebSocket (RFC 6455) without I/O: the opening handshake of a server, and the frames of either
 // end. Bytes go in as they come, whole messages come out; pings and closes are answered on the way.
 // What two readers could understand in two ways is refused, with the close code the standard has
-// for it. Extensions are not spoken: nobody is offered any.
+// for it. Extensions are neither offered nor accepted.
 #ifndef NET_WEBSOCKET_H
 #define NET_WEBSOCKET_H
 
@@ -29,7 +29,7 @@ enum ws_close {
     WS_NORMAL = 1000,
     WS_GOING_AWAY = 1001,
     WS_PROTOCOL_ERROR = 1002,
-    WS_NO_CODE = 1005, // said by a close without a code; never sent
+    WS_NO_CODE = 1005, // of a close without a code; never sent
     WS_NOT_UTF8 = 1007,
     WS_TOO_BIG = 1009,
     WS_INTERNAL = 1011,
@@ -53,7 +53,7 @@ enum channel {
 struct ws {
     struct rng *rng;    // not NULL: a client's end
     size_t message_max; // 0: WS_MESSAGE_BYTES_MAX
-    bool closed_in;     // the peer has said goodbye, or something forbidden: nothing more is read
+    bool closed_in;     // the peer closed, or violated the protocol: nothing more is read
     bool closed_out;    // a close was written: nothing more is
 
     // Reading; private.
@@ -100,7 +100,7 @@ struct ws_hello {
     struct http_header reply; // sec-websocket-accept
 };
 
-// ws_wanted says whether a request asks for a WebSocket at all.
+// ws_wanted: whether a request asks for a WebSocket at all.
 bool ws_wanted(const struct http_request *q);
 
 // ws_hello reads such a request; spoken are the protocols we know. Returns 0, or -ERR_BAD_REQUEST
@@ -111,7 +111,7 @@ int ws_hello(const struct http_request *q, const struct str *spoken, size_t spok
 // ws_accept answers a key as the standard wants it. ret has room for 29 bytes.
 void ws_accept(struct str key, char ret[29]);
 
-// http_has_token says whether a header that is a list (connection, upgrade) has a word, in any
+// http_has_token: whether a header that is a list (connection, upgrade) has a word, in any
 // case.
 bool http_has_token(const struct http_request *q, struct str name, struct str token);
 

@@ -56,7 +56,7 @@ static int pki_make_directory(const char *path, struct err *err)
 }
 
 // pki_load_pair reads a pair whose certificate is good for another while. Returns 0, -ENOENT when
-// it must be made anew, or another error.
+// it must be made again, or another error.
 static int pki_load_pair(const char *certificate_file, const char *key_file, int64_t until,
                          struct pki_key_pair *ret, struct err *err)
 {
@@ -346,7 +346,7 @@ static int add_data(struct sbuf *out, const char *key, const char *file, struct 
     return r;
 }
 
-// has_text: the file is there and says that already. A disk that is full is no reason to write it
+// has_text: the file already has this content. A disk that is full is no reason to write it
 // again.
 static bool has_text(const char *path, struct str text)
 {

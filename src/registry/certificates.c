@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests for certificates: the server says who asks, and a decision comes by a way of its own
+// Requests for certificates: the server records the requester; a decision has its own subresource
 // (approval), which changes nothing else.
 #include "pki/csr.h"
 #include "registry/stage_int.h"
@@ -33,8 +33,8 @@ int certificates_admit(struct op *op, const struct api_object *object, const str
         now->spec = ((const struct api_certificate_signing_request *)old->value)->spec;
         return 0;
     }
-    static const struct registry_user nobody;
-    const struct registry_user *user = op->request->user ? op->request->user : &nobody;
+    static const struct registry_user none;
+    const struct registry_user *user = op->request->user ? op->request->user : &none;
     struct api_certificate_signing_request_spec *spec = &now->spec;
     struct str *groups = arena_array(op->arena, struct str, user->groups_len + 1);
     for (size_t i = 0; i < user->groups_len; i++)

@@ -6,7 +6,7 @@
 
 #include "base/banned.h"
 
-// As upstream: a name that is taken is drawn anew so many times.
+// As upstream: a generated name that is taken is drawn again at most so often.
 #define NAME_ATTEMPTS_MAX 8
 
 #define NAME_BASE_MAX   58
@@ -35,16 +35,16 @@ void create_single_owners(struct op *op, struct api_object_meta *meta)
     size_t kept = 0;
     for (size_t i = 0; i < owners->n; i++) {
         bool added = false;
-        bool *told = map_put_new(&seen, owners->p[i].uid, &added);
+        bool *listed = map_put_new(&seen, owners->p[i].uid, &added);
         if (added) {
             owners->p[kept++] = owners->p[i];
             continue;
         }
-        if (!*told) {
+        if (!*listed) {
             sbuf_addz(&again, again.n ? ", " : "");
             sbuf_add(&again, owners->p[i].uid);
         }
-        *told = true;
+        *listed = true;
     }
     map_done(&seen);
     if (kept == owners->n)
@@ -232,7 +232,7 @@ int create_body(struct op *op, const struct api_object *body)
 {
     struct api_object object = {0};
     struct api_object_meta *meta = api_object_meta(body);
-    // Reviews are questions; whoever asks them wants an answer, not a place to keep them.
+    // Reviews are answered at once and never stored.
     if (!meta || str_eqz(op->stored->group, "authorization.k8s.io") ||
         str_eqz(op->stored->group, "authentication.k8s.io"))
         return fail_unsupported(op, "a %.*s is not stored", STR_ARG(body->kind->kind));

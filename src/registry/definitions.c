@@ -2,8 +2,8 @@
 //
 // CustomResourceDefinitions: which names they get, what becomes of the kinds when a definition is
 // visible, changed or gone. What upstream's controllers do in several steps (accepting names,
-// establishing, emptying) is done here as part of the write itself, so that whoever has the answer
-// to a creation can use the new kind.
+// establishing, emptying) is done here as part of the write itself, so that a client that has the
+// answer to a creation can use the new kind.
 #include <stdlib.h>
 
 #include "registry/stage_int.h"
@@ -175,7 +175,7 @@ static void definitions_notify_listeners(struct registry *reg)
         reg->hooks.kinds_changed(reg->hooks.kinds_changed_arg);
 }
 
-// Makes of a visible definition what it says. Returns whether its objects must go.
+// Defines the kinds of a visible definition. Returns whether its objects must be deleted.
 static bool definitions_define_kinds(struct registry *reg, const struct object *o)
 {
     static const struct api_time unknown;

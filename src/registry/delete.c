@@ -144,7 +144,7 @@ static void delete_mark_object(struct op *op, struct api_object_meta *meta)
 // How a graceful deletion stands.
 enum grace { NO_GRACE, GRACE_BEGINS, GRACE_GOES_ON };
 
-// Only a shorter time may be asked for once the clock runs.
+// Once the grace period runs it can only be shortened.
 static enum grace delete_shorten_grace(struct op *op, struct api_object_meta *meta,
                                        const struct api_delete_options *o)
 {

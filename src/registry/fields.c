@@ -225,7 +225,7 @@ void fields_manage(struct op *op, const struct api_object *object, const struct 
                !managed_is_reset(&given);
     bool reset = op->request->subresource.n == 0 && managed_is_reset(&given);
     const struct api_managed_fields_entry_array *from = own ? &given : reset ? &none : live;
-    // What nobody manages yet is not begun with an update.
+    // An object without managers gets none by an update.
     if (old && from->n == 0)
         return;
     int r = work_out(op, object, old, from, &entries);

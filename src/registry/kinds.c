@@ -130,8 +130,8 @@ static void bundle_fields(const void *value, struct arena *arena, struct pairs *
 static void address_fields(const void *value, struct arena *arena, struct pairs *out)
 {
     const struct api_ip_address *a = value;
-    static const struct api_parent_reference nobody;
-    const struct api_parent_reference *p = a->spec.parent_ref ? a->spec.parent_ref : &nobody;
+    static const struct api_parent_reference none;
+    const struct api_parent_reference *p = a->spec.parent_ref ? a->spec.parent_ref : &none;
     kinds_add_pair(arena, out, STR("spec.parentRef.group"), p->group);
     kinds_add_pair(arena, out, STR("spec.parentRef.resource"), p->resource);
     kinds_add_pair(arena, out, STR("spec.parentRef.namespace"), p->namespace);

@@ -49,12 +49,12 @@ static int fill_pod(struct op *op, const struct api_object *object,
                     const struct api_limit_range *range)
 {
     struct api_pod *pod = object->value;
-    cleanup_sbuf struct sbuf told = {0};
-    limits_default_pod(pod, range, &told, op->arena);
-    if (told.n)
+    cleanup_sbuf struct sbuf summary = {0};
+    limits_default_pod(pod, range, &summary, op->arena);
+    if (summary.n)
         create_annotate(op, &pod->metadata, STR(ANNOTATION),
                         arena_strf(op->arena, "LimitRanger plugin set: %.*s",
-                                   STR_ARG(sbuf_str(&told))));
+                                   STR_ARG(sbuf_str(&summary))));
     return 0;
 }
 
@@ -67,7 +67,7 @@ int limits_admit(struct op *op, const struct api_object *object, const struct ap
 
 // --- Bounds --------------------------------------------------------------------------------------
 
-// What is asked for, and what is wrong with it.
+// The requested amounts, and what is wrong with them.
 struct asked {
     struct arena *arena;
     struct str type; // as in the LimitRange

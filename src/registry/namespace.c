@@ -97,7 +97,7 @@ int namespace_delete(struct op *op, const struct object *old, const struct api_o
 struct due {
     struct list_node node;
     struct str name; // behind this struct
-    bool all;        // delete what is there; else only look whether something is
+    bool all;        // delete the content; else only check whether there is some
 };
 
 void namespace_due(struct registry *reg, struct str name, bool all)

@@ -72,7 +72,7 @@ static void wait_until(struct op *op, uint64_t revision)
     list_push_back(&op->reg->writes.waiting, &op->waiting);
 }
 
-// wait_for_reasons lets a refusal wait for what it may rest on: who is told of a conflict, or that
+// wait_for_reasons delays a refusal until its reason is visible: a client that gets a conflict, or
 // a name is taken or gone, and reads again must not find the state from before.
 static void wait_for_reasons(struct op *op)
 {
@@ -199,7 +199,7 @@ static void op_on_written(void *arg, int r, const struct err *err)
 // --- Writing -------------------------------------------------------------------------------------
 
 // op_begin_write ends what begin_write began: the store has taken the write of a revision, or
-// refused it. What it refused never becomes visible: nobody may wait for it.
+// refused it. A refused write never becomes visible: no op may wait for it.
 static int op_begin_write(struct op *op, uint64_t revision, int r, const struct err *err)
 {
     if (r == 0) {

@@ -65,7 +65,7 @@ void op_warn(struct op *op, struct str text);
 // op_answer_with makes o, of which it takes its own reference, the object of the answer.
 void op_answer_with(struct op *op, const struct object *o);
 
-// op_world says what preparation and validation must know.
+// op_world is what preparation and validation must know.
 struct api_rules op_world(const struct op *op, struct str namespace);
 
 // op_head finds the newest accepted version of an object of the op's kind, NULL when there is none.
@@ -77,13 +77,13 @@ void op_wait(struct op *op, const struct object *o);
 // create_generate_name adds random letters to a base, which is cut where that is too long.
 struct str create_generate_name(struct op *op, struct str base);
 
-// registry_found_object creates an object unless it is there, on nobody's behalf. fill (may be
+// registry_found_object creates an object unless it exists, for no user. fill (may be
 // NULL) sets it; arg is for fill.
 int registry_found_object(struct registry *reg, const struct store_key *key,
                           void (*fill)(void *value, const void *arg), const void *arg,
                           struct err *err);
 
-// --- Writing (op.c) -------------------------------------------------------------------------------
+// --- Writing (op.c) ------------------------------------------------------------------------------
 
 // op_write_new stores a new object, given in the stored version; with dry run it only makes it.
 int op_write_new(struct op *op, const struct api_object *object);

@@ -236,8 +236,8 @@ static struct str why_not_allowed(struct op *op, const struct api_pod_disruption
 {
     struct str name = b->metadata.name;
     const struct api_condition *c = disruption_allowed(b);
-    bool told = c && str_eqz(c->status, "False") && c->message.n;
-    if (told && str_eqz(c->reason, "SyncFailed"))
+    bool has_reason = c && str_eqz(c->status, "False") && c->message.n;
+    if (has_reason && str_eqz(c->reason, "SyncFailed"))
         return arena_strf(op->arena,
                           "The disruption budget %.*s does not allow evicting pods currently "
                           "because it failed sync: %.*s",
@@ -247,7 +247,7 @@ static struct str why_not_allowed(struct op *op, const struct api_pod_disruption
                           "The disruption budget %.*s needs %d healthy pods and has %d currently",
                           STR_ARG(name), (int)b->status.desired_healthy,
                           (int)b->status.current_healthy);
-    if (told)
+    if (has_reason)
         return arena_strf(op->arena,
                           "The disruption budget %.*s does not allow evicting pods currently "
                           "(%.*s): %.*s",
@@ -292,7 +292,7 @@ static int pods_check_budget(struct op *op, const struct api_pod_disruption_budg
     return 0;
 }
 
-// The budget's controller is told of the pod that is about to go.
+// Records the pod that is about to go for the budget's controller.
 static int charge_budget(struct op *op, struct budget *budget, struct str pod)
 {
     struct api_pod_disruption_budget *b = budget->object.value;

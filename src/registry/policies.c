@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ValidatingAdmissionPolicies: asked last, about an object that is prepared and valid, or about a
-// deletion. Policies and bindings are few; they are compiled anew when one of them has changed.
-// What the registry does itself, and policies and bindings, are nobody's business.
+// deletion. Policies and bindings are few; they are compiled again when one of them has changed.
+// Policies do not apply to the registry's own writes, nor to policies and bindings.
 #include <stdlib.h>
 
 #include "api/match/label_selector.h"
@@ -109,7 +109,7 @@ static void policies_refresh_cache(struct policies *p)
 
 // --- Which requests are meant --------------------------------------------------------------------
 
-// The objects as expressions see them, in the version that was asked for last: most policies ask
+// The objects as expressions see them, in the version that was used last: most policies use
 // for the same.
 struct sight {
     const struct api_kind *as;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Start and stop of a registry, and the objects that every cluster has from the beginning:
+// namespaces and priority classes.
 #include "registry/registry.h"
 
 #include <assert.h>
@@ -30,7 +33,7 @@ struct founding {
     struct registry_request request;
     struct arena arena;
     int code;
-    bool returned; // registry_create has come back; whoever is last frees
+    bool returned; // registry_create has come back; the last of both frees
     bool answered;
     struct err *err;
 };

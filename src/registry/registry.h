@@ -48,7 +48,7 @@ struct registry_user;
 
 // registry_set_guard adds an admission step of a room above: it sees every created or changed
 // object, as the user sent it, and those that are to be deleted. old is NULL for a creation, object
-// for a deletion; the request says which part of an object is meant (of a binding or an eviction
+// for a deletion; the request names the part of an object (of a binding or an eviction
 // object is that, old the pod). It returns 0, or -ERR_FORBIDDEN or -ERR_NOT_FOUND with the reason.
 typedef int (*registry_guard_fn)(void *arg, const struct registry_request *request,
                                  const struct api_object *object, const struct api_object *old,
@@ -91,7 +91,7 @@ enum registry_field_validation {
     REGISTRY_FIELDS_STRICT,
 };
 
-// What every request says. Everything is borrowed until the answer.
+// Common to all requests. Everything is borrowed until the answer.
 struct registry_request {
     const struct api_kind *kind; // in the version of the request
     struct str subresource;      // empty, status, binding, eviction, …
@@ -143,7 +143,7 @@ enum registry_patch_type {
     REGISTRY_PATCH_APPLY, // server-side apply: YAML or JSON; creates what is not there
 };
 
-// registry_patch changes an object as the patch says, trying again when another write comes between
+// registry_patch applies a patch to an object, trying again when another write comes between
 // (unless the patch names a resourceVersion).
 void registry_patch(struct registry *reg, const struct registry_request *request,
                     enum registry_patch_type type, struct str patch, struct arena *arena,
@@ -154,7 +154,7 @@ void registry_delete(struct registry *reg, const struct registry_request *reques
                      const struct api_delete_options *options, struct arena *arena,
                      registry_done_fn done, void *arg);
 
-// What registry_delete_collection is told of: whether an object is to go.
+// Selects the objects of registry_delete_collection.
 struct registry_filter {
     bool (*match)(void *arg, const struct object *o);
     void *arg;

@@ -22,7 +22,7 @@ enum kind_flag {
     KIND_CREATE_ON_UPDATE = 1 << 0, // a PUT of what does not exist creates it
     KIND_CONDITIONAL = 1 << 1,      // an update must say of which version
     KIND_RETURNS_DELETED = 1 << 2,  // a deletion answers with the object, not with a Status
-    KIND_ORPHANS = 1 << 3,          // dependents are orphaned unless the deletion says otherwise
+    KIND_ORPHANS = 1 << 3,          // dependents are orphaned unless the deletion wants otherwise
     KIND_NO_COLLECTION = 1 << 4,    // propagation policies mean nothing
     KIND_GRACEFUL = 1 << 5,         // deletion takes its time (pods)
     KIND_NAMED_FIELD = 1 << 6,      // field selectors know "name", too
@@ -60,7 +60,7 @@ struct cel_memo {
 void cel_memo_init(struct cel_memo *m, const struct api_cel *engine);
 void cel_memo_done(struct cel_memo *m);
 
-// What pods that name no priority class get. Found anew when a class changes.
+// What pods that name no priority class get. Looked up again when a class changes.
 struct default_priority {
     bool known;
     struct str class_name; // on the heap; empty: there is no default class

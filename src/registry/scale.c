@@ -55,7 +55,7 @@ static struct str scale_selector_text(const struct scalable *s, struct arena *ar
     return arena_str(arena, sbuf_str(&b));
 }
 
-// The version of a kind users added that says where the numbers stand.
+// The version of a custom kind that defines the scale's paths.
 static const struct api_custom *custom_scale_of(const struct api_kind *hub)
 {
     const struct api_kind *k;

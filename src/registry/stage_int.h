@@ -144,7 +144,7 @@ int definitions_start(struct registry *reg, struct err *err) MUST_USE;
 void definitions_stop(struct registry *reg);
 void definitions_sweep(void *arg);
 
-// definitions_settle says in the status of a definition that is about to be written which names it
+// definitions_settle sets in the status of a definition that is about to be written which names it
 // has.
 void definitions_settle(struct op *op, const struct api_object *object);
 

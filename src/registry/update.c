@@ -171,7 +171,7 @@ int update_object(struct op *op, const struct api_object *object, const struct o
     fields_settle(object, &before);
     if (!update_is_over(object, &before))
         return op_write_change(op, object, old);
-    // The answer is what was asked for; watchers see what was there.
+    // The answer is the requested state; watchers see the last stored one.
     r = op_write_nothing(op, object, old);
     return r < 0 ? r : op_write_removal(op, old, false);
 }

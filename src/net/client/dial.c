@@ -51,9 +51,9 @@ struct dial {
     bool resolving;
     bool writing;
     bool held;
-    bool over;   // dial_write said no
+    bool over;   // dial_write was full
     bool ending; // close when all is sent
-    bool closed; // nobody is notified any more
+    bool closed; // no callback runs any more
     int busy;    // inside a callback: memory stays
 };
 
@@ -298,7 +298,7 @@ static void dial_begin_server(struct dial *d)
 {
     if (d->tls) {
         d->phase = DIAL_TLS;
-        dial_input_tls(d, (struct str){0}); // says hello
+        dial_input_tls(d, (struct str){0}); // sends the client hello
     } else {
         dial_become_ready(d);
     }
@@ -458,7 +458,7 @@ static void dial_on_connected(void *arg, int status)
     dial_sock_read(d->sock, true);
     if (d->outer) {
         d->phase = DIAL_OUTER_TLS;
-        dial_input_outer(d, (struct str){0}); // says hello
+        dial_input_outer(d, (struct str){0}); // sends the client hello
     } else if (d->proxied) {
         dial_begin_proxy(d);
     } else {
@@ -494,7 +494,7 @@ static void dial_on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo 
     dial_leave(d);
 }
 
-// An address needs nobody to look it up: names that nobody answers for, and other work, keep the
+// An address needs no lookup: names whose servers do not answer, and other work, keep the
 // threads busy that do.
 static bool dial_is_address(struct dial *d)
 {

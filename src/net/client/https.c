@@ -177,7 +177,7 @@ static void https_choose_proxy(struct https *h, const struct https_options *o)
         chosen = proxy_env_choose(&env, h->tls, str_z(h->url.host), h->url.port);
     if (chosen.n == 0)
         return;
-    // Not an error of https_new: whoever asks is to hear of it as of every other way that does not
+    // Not an error of https_new: each call reports it, as any other target that does not
     // lead there.
     if (proxy_parse(chosen, &h->proxy, &h->broken) < 0)
         return;

@@ -222,7 +222,7 @@ static void https_h1_input(struct https_conn *c, struct str bytes)
     struct https_call *call = https_conn_first(c);
     struct str piece;
     struct err err = {0};
-    if (!call) { // the server says something that nobody asked for
+    if (!call) { // an unsolicited response
         https_conn_lose(c, NULL);
         return;
     }
@@ -321,7 +321,7 @@ static int https_make_tls(struct https *h, bool h2, struct err *err)
     return r < 0 ? err_wrap(err, "cannot speak with %s", h->shown) : 0;
 }
 
-// https_set_target says where to connect to: the server, or a proxy that is told the whole URL.
+// https_set_target sets where to connect to: the server, or a proxy that gets the whole URL.
 static void https_set_target(const struct https *h, struct dial_options *o)
 {
     const struct net_url *to = h->absolute ? &h->proxy : &h->url;

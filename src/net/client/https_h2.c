@@ -13,7 +13,7 @@
 #define HTTPS_H2_OUTBOUND_ACKS  1000
 #define HTTPS_H2_OUT_HIGH       ((size_t)256 * 1024)
 
-// Concurrent streams on a connection: until the server has said how many it takes, as in Go, and at
+// Concurrent streams on a connection: until the server's settings arrive, as in Go, and at
 // the most.
 #define HTTPS_H2_STREAMS_FIRST 100
 #define HTTPS_H2_STREAMS_MAX   1000

@@ -27,7 +27,7 @@ struct https {
     struct sbuf authorization; // of the URL's user; empty: none
     struct net_url proxy;
     bool tls, proxied, insecure;
-    bool absolute;           // plain HTTP to a proxy, which is told the whole URL
+    bool absolute;           // plain HTTP to a proxy, which gets the whole URL
     struct sbuf proxy_basic; // its Proxy-Authorization then
     struct err broken;       // with a code: every call fails with this
     struct sbuf ca, certificate, key;

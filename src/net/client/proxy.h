@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Proxies on the way to a server: which one the environment names, and what is said to it before
+// Proxies on the way to a server: which one the environment names, and the handshake with it before
 // the connection is the server's. No I/O.
 #ifndef NET_CLIENT_PROXY_H
 #define NET_CLIENT_PROXY_H
@@ -24,7 +24,7 @@ struct str proxy_env_choose(const struct proxy_env *e, bool tls, struct str host
 // proxy_parse reads a proxy's URL; without a scheme it is http. Returns 0 or -ERR_INVALID.
 int proxy_parse(struct str text, struct net_url *ret, struct err *err) MUST_USE;
 
-// What is said to a proxy: CONNECT over HTTP/1.1, or SOCKS5 with the name resolved by the proxy.
+// The handshake with a proxy: CONNECT over HTTP/1.1, or SOCKS5 with the name resolved by the proxy.
 struct proxy_talk {
     bool socks;
     int step;

@@ -25,7 +25,7 @@ struct tunnel {
     struct sbuf body; // of a refusal
     bool drained_due; // was drained before it was open
     bool invalid;     // the request cannot be sent
-    bool closed;      // nobody is told anything any more
+    bool closed;      // no callback runs any more
     int busy;
 };
 

@@ -17,7 +17,7 @@
 #define BACKOFF_MIN_NS CLOCK_NS_PER_SEC
 #define BACKOFF_MAX_NS (120 * CLOCK_NS_PER_SEC)
 
-// Calls that are told of in one turn of the loop: one that fails may be made again by its owner.
+// Calls completed in one turn of the loop: a failed one may be retried by its owner.
 #define LATE_BATCH 64
 
 enum link_state {
@@ -279,7 +279,7 @@ static void end_of_stream(struct grpc_client_call *k)
 
 static bool send_call(struct grpc_client_call *k);
 
-// A call that the server says it never looked at goes out once more.
+// A call that the server refused unprocessed goes out once more.
 static bool try_again(struct grpc_client_call *k)
 {
     struct grpc_stream *s = &k->stream;
@@ -303,7 +303,7 @@ static void client_event(struct grpc_stream *s)
 {
     struct grpc_client_call *k = grpc_client_call_of_stream(s);
     if (k->over)
-        return; // told by the timer
+        return; // the timer completes it
     if (s->closed && try_again(k))
         return;
     take_messages(k);

@@ -11,7 +11,7 @@
 
 #define STREAM_WINDOW (256 * 1024)
 
-// nghttp2 is not asked for more while this much waits to be written.
+// nghttp2 produces no more while this much waits to be written.
 #define OUT_HIGH ((size_t)256 * 1024)
 
 // What all streams of an owner may hold of messages that are not whole.

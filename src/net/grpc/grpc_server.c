@@ -167,7 +167,7 @@ void grpc_reply(struct grpc_call *call, struct str message)
 
 // --- Calls ---------------------------------------------------------------------------------------
 
-// Tells the handler, if it has the call, that it has no longer.
+// Notifies the handler, if it holds the call, that the call is gone.
 static void grpc_server_release_call(struct server_call *k)
 {
     if (k->handed && !k->finished && k->call.closed)
@@ -484,7 +484,7 @@ int grpc_server_listen(struct grpc_server *s, const char *path, struct err *err)
     s->handles++;
     (void)uv_pipe_init(s->uv, &l->pipe, 0);
     r = uv_pipe_bind(&l->pipe, path);
-    // Nobody can connect before uv_listen, so there is no moment with a wider mode.
+    // No client can connect before uv_listen, so there is no moment with a wider mode.
     if (r == 0 && chmod(path, 0600) < 0)
         r = -errno;
     if (r == 0)

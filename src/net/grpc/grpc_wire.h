@@ -12,7 +12,7 @@
 // 100 years are cut to that.
 int grpc_timeout_read(struct str s, int64_t *ret_ns) MUST_USE;
 
-// grpc_timeout_write says a time in the finest unit that fits, rounded up.
+// grpc_timeout_write writes a time in the finest unit that fits, rounded up.
 void grpc_timeout_write(int64_t ns, struct sbuf *out);
 
 // grpc_percent_encode adds a grpc-message; percent_decode_lenient (codec/percent.h) reads one.

@@ -155,7 +155,7 @@ static void conn_on_timer(void *arg)
         start_deadline(c);
     } else {
         c->proto->tick(c);
-        c->deadline_ns = 0; // counts anew
+        c->deadline_ns = 0; // starts again
     }
     conn_flush(c);
     (void)conn_leave(c);
@@ -236,7 +236,7 @@ void conn_sent(struct conn *c)
             break;
         http_stream_free(s);
     }
-    // Each is asked once a flush; whoever fills up again is over again.
+    // Each is notified once a flush; a stream that fills up again is over again.
     size_t most = c->streams;
     for (struct stream *s; c->any_over && most-- > 0 && (s = find_drained(c));) {
         s->over = false;

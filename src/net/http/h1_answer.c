@@ -27,7 +27,7 @@ static int h1_answer_take_line(struct h1_answer *a, struct str *in, struct err *
     a->heads += n;
     sbuf_add(&a->head, str_upto(*in, n));
     *in = str_from(*in, n);
-    // Whoever speaks another protocol may never send a line feed.
+    // A peer of another protocol may never send a line feed.
     if (!str_starts(str_upto(sbuf_str(&a->head), 7), str_upto(STR("HTTP/1."), a->head.n)))
         return h1_answer_fail(err, "the peer does not speak HTTP/1.1");
     if (feed < 0)

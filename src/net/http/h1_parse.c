@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// HTTP/1.1 syntax as pure functions over bytes: heads, targets, chunks. Strict on purpose: a
+// request that two parsers could read differently is refused (request smuggling).
 #include "net/http/h1_parse.h"
 
 #include <assert.h>

@@ -3,7 +3,7 @@
 // HTTP/1.1 requests as bytes: pure functions, no I/O. Strict: what two readers could understand in
 // two ways is refused. The outcome depends on the bytes alone, never on how they were cut.
 //
-// Results below zero are the negative HTTP status to refuse with; *ret_why then says why.
+// Results below zero are the negative HTTP status to refuse with; *ret_why is the reason.
 #ifndef NET_HTTP_H1_PARSE_H
 #define NET_HTTP_H1_PARSE_H
 

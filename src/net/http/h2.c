@@ -151,7 +151,7 @@ static void h2_on_field(struct h2_stream *t, struct str name, struct str value)
     if (t->head_done || take_pseudo(s, name, value))
         return; // trailers are of no interest
     if (str_eqz(name, "host") && s->headers.n && str_eqz(s->headers.p[0].name, "host"))
-        return; // says the same as :authority, or should
+        return; // :authority holds the same
     vec_push_arena(&s->arena, &s->headers,
                    ((struct http_header){arena_str(&s->arena, name), arena_str(&s->arena, value)}));
 }

@@ -110,7 +110,7 @@ bool h2_stream_request(struct h2_stream *t, struct h2_session *s, const nghttp2_
 void h2_stream_respond(struct h2_stream *t, const nghttp2_nv *fields, size_t n, bool body)
 {
     nghttp2_data_provider provider = {.read_callback = h2_on_read_data};
-    // Fails only when memory does, or the stream is gone, which closed tells.
+    // Fails only when memory does, or the stream is gone, which closed reports.
     if (t->session)
         (void)nghttp2_submit_response(t->session->ng, t->id, fields, n, body ? &provider : NULL);
 }

@@ -53,7 +53,7 @@ struct h2_limits {
     size_t header_bytes;     // of one stream
     uint32_t streams;        // server: concurrent ones of the peer
     int32_t stream_window;   // what a peer may send before the owner consumes
-    uint32_t control_frames; // in 10 s; beyond, the peer is told to calm down
+    uint32_t control_frames; // in 10 s; beyond, GOAWAY ENHANCE_YOUR_CALM
     uint32_t resets;         // likewise, of streams without an answer
     size_t acks;             // of PING and SETTINGS that wait to be sent
 };
@@ -68,7 +68,7 @@ struct h2_session {
     struct outq *out;  // where frames go
     bool introduced;   // the peer's SETTINGS came
     bool peer_leaves;  // it sent GOAWAY
-    bool calm;         // the peer was told to
+    bool calm;         // that GOAWAY was sent
     int64_t flood_window_ns;
     uint32_t flood_frames, flood_resets;
 };
@@ -89,8 +89,8 @@ int h2_session_pull(struct h2_session *s, size_t high) MUST_USE;
 // h2_session_over: neither side has anything to say any more.
 bool h2_session_over(const struct h2_session *s);
 
-// h2_session_leave says GOAWAY: streams that the peer began so far are served. h2_session_terminate
-// ends the session with a code.
+// h2_session_leave sends GOAWAY: streams that the peer began so far are served.
+// h2_session_terminate ends the session with a code.
 void h2_session_leave(struct h2_session *s);
 void h2_session_terminate(struct h2_session *s, uint32_t code);
 void h2_session_ping(struct h2_session *s);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/civil.h"
-#include "net/http/http_int.h"
+#include "net/http/relief.h"
 
 #include "base/banned.h"
 

@@ -8,7 +8,7 @@
 //   exec        timers and clock
 //
 // Rules that keep it free of surprises:
-//   1. Answers only queue. Bytes leave in conn_flush at the end of a read, or before the loop sleeps.
+//   1. Answers only queue. Bytes leave in conn_flush at the end of a read or before the loop sleeps.
 //   2. A connection ends only from the outside: conn_close waits while the connection is entered.
 //   3. Streams are freed only by conn_flush and conn_close, when what they queued has left.
 #ifndef NET_HTTP_HTTP_INT_H
@@ -58,8 +58,8 @@ struct stream {
     struct arena arena;
     enum stream_state state;
     bool head_only;   // HEAD: the answer has no body
-    bool over;        // http_write said no; drained is due
-    size_t queue_max; // beyond, http_write says no
+    bool over;        // http_write was full; drained is due
+    size_t queue_max; // beyond, http_write is full
     bool patient;     // its reader may be slow
     bool held;        // after an upgrade: the handler takes no bytes for now
     int64_t began_ns; // when its first byte came
@@ -85,7 +85,7 @@ struct proto_ops {
     void (*resume)(struct conn *c);
     // pull moves what can be sent into c->out.
     void (*pull)(struct conn *c);
-    // phase says what the connection waits for; tick is called when it has waited too long for a
+    // phase is what the connection waits for; tick is called when it has waited too long for a
     // request. eof: the peer sends no more. stopping: the server wants to end.
     enum conn_phase (*phase)(const struct conn *c);
     void (*eof)(struct conn *c);
@@ -132,7 +132,7 @@ struct conn {
     enum conn_phase phase;
     int64_t deadline_ns; // the timer may fire earlier and looks again
     uint64_t progress;   // bytes read or written since the last look
-    uint32_t epoch;      // grows with every request: a deadline counts anew
+    uint32_t epoch;      // grows with every request: a deadline starts again
     uint32_t phase_epoch;
     bool blocked;      // the socket takes no more; flush is called when it does
     bool any_over;     // a stream waits for drained
@@ -163,7 +163,7 @@ struct conn {
     bool keep_alive;
     bool chunked_answer;
     bool aborted; // an answer was given up: close at the next flush
-    bool end_due; // the peer of a tunnel sends no more, which its handler has not been told
+    bool end_due; // the peer of a tunnel sends no more; its handler is not notified yet
     size_t drained_bytes;
 
     // HTTP/2
@@ -198,22 +198,6 @@ struct http_server {
     int64_t date_sec;
     char date[40];
 };
-
-// --- relief.c: when too much waits ---------------------------------------------------------------
-
-// relief_count is told of every piece of an answer. Now and then it weighs what waits for all
-// peers; when that is more than answers_bytes, the connections that keep most waiting are closed
-// with the next flush.
-void relief_count(struct http_server *s, size_t bytes);
-
-// relief_bodies refuses all requests whose bodies have been on their way for a while, but one:
-// anybody can begin bodies, and whoever keeps them from ending would have the room of those who do
-// not.
-void relief_bodies(struct http_server *s, const struct stream *but);
-
-// relief_idlest is the connection that has had nothing answered for longest, and for longer than it
-// may while others wait; NULL: there is none. Those with an answer on its way are not asked to go.
-struct conn *relief_idlest(const struct http_server *s);
 
 // --- http.c: server and streams, without I/O -----------------------------------------------------
 

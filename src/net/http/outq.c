@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The output queue of a connection: small pieces are copied behind each other, large ones are
+// referenced, so that one writev sends what a turn of the loop produced.
 #include "net/http/outq.h"
 
 #include <assert.h>

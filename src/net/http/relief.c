@@ -3,7 +3,7 @@
 // Many peers that each let a little wait are much together. One stream has its bound
 // (queued_bytes); this is the bound of all. What several share (an event that many watch) weighs
 // once: each counts its part.
-#include "net/http/http_int.h"
+#include "net/http/relief.h"
 
 #include "base/banned.h"
 

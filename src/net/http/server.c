@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "net/http/relief.h"
 #include "net/http/server_int.h"
 
 #include "base/banned.h"
@@ -51,7 +52,7 @@ static bool somebody_waits(const struct http_server *s)
     return false;
 }
 
-// Whoever keeps connections open without a use for them must not keep others out.
+// Idle connections must not keep new clients out.
 static void http_server_accept_waiting(void *arg)
 {
     struct http_server *s = arg;
@@ -62,7 +63,7 @@ static void http_server_accept_waiting(void *arg)
         s->stats.refused++;
         conn_close(c); // lets the next one in
     }
-    if (somebody_waits(s)) // there is nobody to go yet, or this was one of several addresses
+    if (somebody_waits(s)) // no connection is idle yet, or this was one of several addresses
         exec_timer_start(s->exec, &s->crowded, s->limits.give_way_ns / 2);
 }
 
@@ -396,7 +397,7 @@ int http_server_listen_unix(struct http_server *s, const char *path, struct err 
     struct listener *l = listener_new(s);
     (void)uv_pipe_init(s->uv->loop, &l->uv.pipe, 0);
     r = uv_pipe_bind(&l->uv.pipe, path);
-    // Nobody can connect before uv_listen, so there is no moment with a wider mode.
+    // No client can connect before uv_listen, so there is no moment with a wider mode.
     if (r == 0 && chmod(path, 0600) < 0)
         r = -errno;
     if (r == 0)

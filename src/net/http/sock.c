@@ -12,7 +12,7 @@
 #define WRITE_PIECES  64
 #define ENCRYPT_BYTES ((size_t)128 * 1024)
 
-// Ciphertext nobody asked for (alerts, key updates) behind a write that does not end.
+// Unsolicited ciphertext (alerts, key updates) behind a write that does not end.
 #define WAITING_MAX ((size_t)64 * 1024)
 
 static struct sock *sock_of_conn(struct conn *c)

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Addresses of this machine: which ones others reach it by, which are loopback, which one a route
+// to a peer would use.
 #include "net/address.h"
 
 #include <ifaddrs.h>
@@ -64,7 +67,7 @@ int address_towards(const char *host, const char *port, char ret[ADDRESS_BYTES],
     freeaddrinfo(found);
     if (!ok || !inet_ntop(own.ss_family, address_bytes_of((const struct sockaddr *)&own), ret,
                           ADDRESS_BYTES))
-        return err_set(err, ERR_UNAVAILABLE, "there is no way from here to %s", host);
+        return err_set(err, ERR_UNAVAILABLE, "no route to host %s", host);
     return 0;
 }
 

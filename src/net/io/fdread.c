@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reads a descriptor of any type (file, pipe, terminal) on the loop: libuv polls what can be
+// polled, the rest is read in turns.
 #include "net/fdread.h"
 
 #include <errno.h>

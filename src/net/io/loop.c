@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// libuv as an exec: posted work is swapped out as a list with one wake-up a batch, all timers share
+// one heap behind one uv_timer.
 #include "net/loop.h"
 
 #include <assert.h>
@@ -59,7 +62,7 @@ static void loop_post_work(struct exec *e, exec_fn fn, void *arg)
     bool first = l->posted.n == 0;
     vec_push(&l->posted, ((struct posted){fn, arg}));
     pthread_mutex_unlock(&l->lock);
-    // Whoever found the list empty wakes the loop; the others ride along.
+    // The thread that found the list empty wakes the loop, once for all.
     if (first)
         (void)uv_async_send(&l->wake);
 }
@@ -107,7 +110,7 @@ static void loop_arm_timer(struct loop *l)
 {
     int64_t due_ns = exec_timers_next_ns(&l->timers);
     if (l->firing || due_ns >= l->timer_due_ns)
-        return; // it fires early at worst, and is armed anew then
+        return; // it fires early at worst, and is armed again then
     int64_t wait_ns = due_ns - clock_mono_ns(l->exec.clock);
     if (wait_ns < 0)
         wait_ns = 0;

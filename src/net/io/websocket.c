@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// WebSocket framing without I/O, for both ends: bytes in, messages and answers out. Messages are
+// bounded, and a violation closes the socket with the code of RFC 6455.
 #include "net/websocket.h"
 
 #include <assert.h>
@@ -88,7 +91,7 @@ void ws_write_close(struct ws *w, int code, struct str reason, struct sbuf *out)
 
 // --- Reading -------------------------------------------------------------------------------------
 
-// Ends it: the peer is told why.
+// Ends it with a close frame that holds the reason.
 static int ws_fail(struct ws *w, int close_code, const char *why, struct sbuf *out, struct err *err)
 {
     w->closed_in = true;
@@ -249,7 +252,7 @@ int ws_read(struct ws *w, struct str *in, struct ws_message *ret, struct sbuf *o
         if (r != 0)
             return r;
     }
-    *in = (struct str){0}; // nobody listens any more
+    *in = (struct str){0}; // the socket is closed
     return 0;
 }
 
@@ -338,7 +341,7 @@ int ws_hello(const struct http_request *q, const struct str *spoken, size_t spok
         return err_set(err, ERR_BAD_REQUEST,
                        "you must use a WebSocket: GET over HTTP/1.1 with Upgrade: websocket");
     if (!str_eqz(q->method, "GET"))
-        return err_set(err, ERR_BAD_REQUEST, "a WebSocket is asked for with GET, not %.*s",
+        return err_set(err, ERR_BAD_REQUEST, "a WebSocket handshake is a GET, not %.*s",
                        STR_ARG(q->method));
     if (!str_eqz(str_trim(http_find_header(q, STR("sec-websocket-version"))), "13"))
         return err_set(err, ERR_BAD_REQUEST,

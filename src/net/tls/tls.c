@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// TLS over OpenSSL without I/O: a BIO that reads from a slice and writes into a buffer, so that an
+// idle connection keeps no buffers. Also the server's files and their reload.
 #include "net/tls.h"
 
 #include <assert.h>
@@ -19,7 +22,7 @@
 // A resumed session skips the certificates; not for longer than this.
 #define SESSION_SEC 300
 
-// What tells one version of a file from another.
+// Identifies one version of a file.
 struct stamp {
     dev_t dev;
     ino_t ino;
@@ -369,7 +372,7 @@ int tls_conn_write(struct tls_conn *c, struct str plain, struct sbuf *out)
                           plain.n < TLS_RECORD_MAX ? (int)plain.n : (int)TLS_RECORD_MAX);
         if (n <= 0) {
             ERR_clear_error();
-            return -EPROTO; // the BIO never says no
+            return -EPROTO; // the BIO never refuses
         }
         plain = str_from(plain, (size_t)n);
     }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Checks a server's certificate files in an interval and reloads them when they have changed, so
+// that renewed certificates need no restart.
 #include "net/tls_follow.h"
 
 #include "base/log.h"
@@ -18,7 +21,7 @@ static void tls_follow_check_files(void *arg)
         LOG_WARN(&log_mod, "the certificate's files changed and are of no use; the old ones stay",
                  log_z("why", err.msg));
     else if (r > 0)
-        LOG_INFO(&log_mod, "the certificate's files were read anew");
+        LOG_INFO(&log_mod, "reloaded the certificate's files");
     exec_timer_start(f->exec, &f->timer, LOOK_NS);
 }
 

@@ -19,8 +19,8 @@ struct tls_conn *tls_conn_new(struct tls_server *t);
 void tls_conn_free(struct tls_conn *c);
 
 // tls_conn_new_client makes the other end; name is the server's, a host name or an address, as its
-// certificate must have it. tls_conn_problem tells why it failed. Returns -ERR_FORBIDDEN (the
-// certificate is not trusted) or -ERR_UNAVAILABLE.
+// certificate must have it. tls_conn_problem gives the reason of a failure. Returns -ERR_FORBIDDEN
+// (the certificate is not trusted) or -ERR_UNAVAILABLE.
 struct tls_conn *tls_conn_new_client(struct tls_client *t, const char *name);
 int tls_conn_problem(const struct tls_conn *c, struct err *err);
 

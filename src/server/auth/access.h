@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Who may do what: authorization of requests, guards on writes, impersonation, tokens of service
-// accounts, reviews. Each function that answers an exchange says so.
+// accounts, reviews. Functions that answer the exchange are marked.
 #ifndef SERVER_AUTH_ACCESS_H
 #define SERVER_AUTH_ACCESS_H
 
@@ -41,7 +41,7 @@ struct str authz_selected(struct str fields, struct str field, const struct api_
 // answered.
 bool impersonate_apply(struct exchange *ex);
 
-// authz_request says whether a request may go on; if not, it has been answered.
+// authz_request: whether a request is allowed; if not, it has been answered.
 bool authz_request(struct exchange *ex);
 
 // --- Service accounts (account.c) ----------------------------------------------------------------
@@ -62,7 +62,7 @@ int bootstrap_of_token(const struct server *s, struct str token, struct arena *a
 // account_token answers a TokenRequest.
 void account_token(struct exchange *ex, const struct api_object *body);
 
-// review_is says whether a kind is a question that is answered at once; review_answer answers one.
+// review_is: whether a kind is a question that is answered at once; review_answer answers one.
 bool review_is(const struct api_kind *kind);
 void review_answer(struct exchange *ex, const struct api_object *body);
 

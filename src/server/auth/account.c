@@ -122,7 +122,7 @@ int account_of_token(const struct server *s, struct str token, struct api_str_ar
         return err_set(err, ERR_INVALID, "the token is for somebody else");
     if (!account_is_current(s, "ServiceAccount", t.namespace, &t.account, arena))
         return err_set(err, ERR_INVALID, "the service account of the token is gone");
-    // The node of a pod is told, not asked for: it may be gone before its pods.
+    // The node of a pod is recorded, not checked: it may be gone before its pods.
     if (!account_is_current(s, "Pod", t.namespace, &t.pod, arena) ||
         !account_is_current(s, "Secret", t.namespace, &t.secret, arena) ||
         (!t.pod.name.n && !account_is_current(s, "Node", STR(""), &t.node, arena)))

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Authentication by client certificate and by static token file; tokens of service accounts and
+// bootstrap tokens are checked by their own files.
 #include "server/auth/auth.h"
 
 #include <stdio.h>

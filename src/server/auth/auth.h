@@ -38,7 +38,7 @@ enum auth_answer auth_identify(const struct auth *a, const struct http_request *
                                struct arena *arena, struct registry_user *ret,
                                struct str *ret_token);
 
-// The administrator of a trusted door, and nobody in particular.
+// The administrator of a trusted door, and the anonymous user.
 extern const struct registry_user auth_admin, auth_anonymous;
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// May they? Whoever is in system:masters may do everything; nodes what they need; the others, and
+// Authorization. Members of system:masters may do everything; nodes what they need; the others, and
 // they as well, what roles give them.
 #include "api/match/field_selector.h"
 #include "base/log.h"
@@ -32,7 +32,7 @@ bool authz_allows(struct server *s, const struct access *q, struct sbuf *why)
     if (yes)
         return true;
     yes = rbac_allows(s->access.rbac, q, &of_roles);
-    // Upstream's union of authorizers: why not, by each; why, by the one that said yes.
+    // Upstream's union of authorizers: why not, by each; why, by the one that allowed it.
     if (why && !yes && of_node.n)
         sbuf_addf(why, "node: %.*s%s", STR_ARG(sbuf_str(&of_node)), of_roles.n ? "\n" : "");
     if (why)
@@ -70,7 +70,7 @@ static struct str verb_name(struct exchange *ex)
         if (ex->verb == 1U << bit)
             return str_z(catalog_verb_name(bit));
     return authz_lower_case(&ex->arena,
-                            ex->q->method); // not allowed for anybody, which is said later
+                            ex->q->method); // refused later, as not allowed
 }
 
 static struct access authz_describe_request(struct exchange *ex)
@@ -130,7 +130,7 @@ bool authz_request(struct exchange *ex)
 {
     cleanup_sbuf struct sbuf why = {0};
     if (!ex->s->access.has_roles)
-        return true; // whoever was let in may do everything
+        return true; // every authenticated user may do everything
     struct access q = authz_describe_request(ex);
     bool yes = authz_allows(ex->s, &q, &why);
     // A connection that leaves HTTP begins with a GET, whatever it is for.

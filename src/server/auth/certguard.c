@@ -35,7 +35,7 @@ static int check_signer(struct server *s, const struct registry_request *q, cons
     return -ERR_FORBIDDEN;
 }
 
-// Nobody becomes an administrator by a request.
+// A request for a certificate must not make its author an administrator.
 static int certguard_check_subject(const struct api_certificate_signing_request *now,
                                    struct sbuf *why)
 {

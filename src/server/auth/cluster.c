@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Objects that every cluster has besides roles: those of schema/cluster.yaml, and the ConfigMaps by
+// which joining machines and aggregated servers learn whom to trust.
 #include "server/auth/cluster.h"
 
 #include <assert.h>
@@ -101,7 +104,7 @@ static struct writing *writing_new(struct client *client, const char *namespace,
     return w;
 }
 
-// ensure_cluster_info tells machines that want to join where the server is and who vouches for it.
+// ensure_cluster_info publishes the server's address and CA for machines that want to join.
 // Who holds tokens signs it (ctl/access/token.c).
 static void ensure_cluster_info(struct client *client, const struct cluster_facts *facts)
 {
@@ -113,7 +116,7 @@ static void ensure_cluster_info(struct client *client, const struct cluster_fact
     client_create(client, &w->object, NULL, cluster_on_created, w);
 }
 
-// ensure_authentication tells components that serve themselves whom to believe.
+// ensure_authentication publishes the CAs that aggregated servers trust.
 static void ensure_authentication(struct client *client, const struct cluster_facts *facts)
 {
     struct api_config_map *map = NULL;
@@ -134,8 +137,8 @@ static void ensure_authentication(struct client *client, const struct cluster_fa
     client_create(client, &w->object, NULL, cluster_on_created, w);
 }
 
-// ensure_tracking says since when tokens in Secrets would have been seen. There are none here; who
-// cleans up after them wants to know.
+// ensure_tracking records since when tokens in Secrets would have been seen. There are none here;
+// who cleans up after them wants to know.
 static void ensure_tracking(struct client *client, int64_t now_ns)
 {
     cleanup_arena struct arena arena = {0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nobody grants what they do not have: who writes a role must hold its rules already or may
+// No user grants rights they do not have: the writer of a role must hold its rules already or may
 // `escalate` it, who writes a binding must hold the rules of its role or may `bind` it.
 #include "base/vec.h"
 #include "server/auth/access.h"
@@ -85,8 +85,8 @@ static int escalate_compare_rules(struct server *s, const struct registry_user *
     return r;
 }
 
-// only_for_deletion: all that changes is what lets an object be deleted in the end, for which
-// nobody needs its rules. Anything else counts: a label can have a role's rules gathered into
+// only_for_deletion: all that changes is what lets an object be deleted in the end, for which no
+// one needs to hold its rules. Anything else counts: a label can have a role's rules gathered into
 // another one.
 static bool only_for_deletion(const struct api_object *object, const struct api_object *old)
 {
@@ -110,7 +110,7 @@ static bool escalate_is_aggregated(const struct api_object *role)
            c->aggregation_rule->cluster_role_selectors.n;
 }
 
-// Whoever gathers rules of others could gather any, and keeps them from being narrowed.
+// A role that aggregates others could gather any rule, and keeps them from being narrowed.
 static int check_gathering(struct server *s, const struct registry_request *q, struct sbuf *why)
 {
     static struct str star[] = {STR_INIT("*")};

@@ -111,7 +111,7 @@ static bool may_all(struct exchange *ex, const struct wish *w)
     return true;
 }
 
-// Everybody but nobody in particular is authenticated, and service accounts are in their groups.
+// Every user but the anonymous one is authenticated; service accounts are in their groups.
 static void impersonate_add_groups(struct exchange *ex, struct wish *w)
 {
     struct str namespace, name;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// An index of what the pods of each node name (Secrets, ConfigMaps, claims, …), kept from the
+// store's events: the node authorizer asks it on every request.
 #include "server/auth/kinship.h"
 
 #include <stdlib.h>
@@ -62,7 +65,7 @@ static void kinship_count_pod(struct kinship *k, const struct object *o, bool go
     cleanup_arena struct arena arena = {0};
     struct api_object object;
     struct str node;
-    // What the object keeps beside its bytes tells whether they are worth reading.
+    // The fields kept beside the bytes show whether these need to be read.
     if (!o || !object_field(o, STR("spec.nodeName"), &node) || !node.n ||
         registry_decode(o, o->kind, &arena, &object, NULL) < 0)
         return;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The node authorizer: a node reads and writes its own objects and what its pods name, as
+// upstream's graph authorizer decides it.
 #include "server/auth/nodeauth.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The node authorizer and NodeRestriction: what whoever is `system:node:NAME` in the group
+// The node authorizer and NodeRestriction: what a user `system:node:NAME` in the group
 // `system:nodes` may do. A node reads what its pods need and nothing else, and writes its own Node,
 // lease, slices and the status of its own pods. Answers and reasons are kube-apiserver's.
 #ifndef SERVER_AUTH_NODEAUTH_H

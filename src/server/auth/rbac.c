@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Role-based access: rules by subject, compiled from roles and bindings as a client of the registry
+// delivers them, and compiled again when one of them changes.
 #include "server/auth/rbac.h"
 
 #include <stdlib.h>
@@ -190,7 +193,7 @@ void rbac_free(struct rbac *r)
 // --- Questions -----------------------------------------------------------------------------------
 
 // Calls fn for each grant of a user that holds in a namespace (empty: those of the whole cluster),
-// until it says true.
+// until it returns true.
 static bool rbac_each_grant(struct rbac *r, const struct registry_user *user, struct str namespace,
                             bool (*fn)(void *arg, const struct grant *g), void *arg)
 {

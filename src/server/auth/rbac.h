@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Role-based access control: who may do what, by the Roles, ClusterRoles and bindings that are
-// stored. Answers come from an index by subject that is made anew when one of those objects has
+// stored. Answers come from an index by subject that is rebuilt when one of those objects has
 // changed, so a question costs what the rules of its user cost. Lives on the exec of its client.
 #ifndef SERVER_AUTH_RBAC_H
 #define SERVER_AUTH_RBAC_H
@@ -43,15 +43,15 @@ void rbac_rules(struct rbac *r, const struct registry_user *user, struct str nam
 const struct api_policy_rule_array *rbac_role(const struct rbac *r, struct str namespace,
                                               const struct api_role_ref *ref);
 
-// rbac_covers: whoever has these rules has everything that wanted gives. Otherwise *ret_missing
-// (may be NULL) is the first rule that is not covered. What the lists of a rule give multiplies, so
-// *left says how many names may be compared and gets less; 0 afterwards: it was not enough, nothing
+// rbac_covers: whether these rules grant everything that wanted grants. Otherwise *ret_missing (may
+// be NULL) is the first rule that is not covered. What the lists of a rule give multiplies, so
+// *left is how many names may be compared, and is decreased; 0 afterwards: it was not enough, nothing
 // is known of that rule.
 bool rbac_covers(const struct api_policy_rule *const *have, size_t have_len,
                  const struct api_policy_rule *wanted, size_t wanted_len, uint64_t *left,
                  const struct api_policy_rule **ret_missing);
 
-// rbac_rule_allows says whether one rule is enough for a question.
+// rbac_rule_allows: whether one rule is enough for a question.
 bool rbac_rule_allows(const struct api_policy_rule *rule, const struct access *q);
 
 #endif

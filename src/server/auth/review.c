@@ -142,7 +142,7 @@ static void describe_user(const struct registry_user *user, struct arena *arena,
     }
 }
 
-// review_identify_token also narrows the audiences asked for down to those the token is for. A
+// review_identify_token also narrows the requested audiences down to those the token is for. A
 // token of the file is for the API alone.
 static bool review_identify_token(const struct exchange *ex, const struct api_token_review *review,
                                   struct api_str_array *audiences, struct arena *arena,
@@ -150,7 +150,7 @@ static bool review_identify_token(const struct exchange *ex, const struct api_to
 {
     const struct registry_user *user = map_get(&ex->s->auth.tokens, review->spec.token);
     if (!user) {
-        bool for_server = audiences->n == 0; // bootstrap tokens are for nobody else
+        bool for_server = audiences->n == 0; // bootstrap tokens are for this server alone
         return account_of_token(ex->s, review->spec.token, audiences, arena, ret, err) == 0 ||
                (for_server && bootstrap_of_token(ex->s, review->spec.token, arena, ret, NULL) == 0);
     }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The roles every cluster has, read from schema/roles.policy and created or completed at the start,
+// as kube-apiserver's bootstrap policy.
 #include "server/auth/roles.h"
 
 #include <stdlib.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Fair queuing in virtual time: levels, users and namespaces share seats, and a flow is charged
+// what its requests cost. Only arithmetic; flow.c runs it.
 #include "server/flow/fair.h"
 
 #include <assert.h>
@@ -206,7 +209,7 @@ struct fair_item *fair_next(struct fair *f)
     }
     struct list_node *node = list_pop_front(&n->items);
     if (!node)
-        return NULL; // nobody waits
+        return NULL; // no request waits
     struct fair_item *item = list_entry(node, struct fair_item, node);
     waits_no_more(n);
     fair_run(n, item);

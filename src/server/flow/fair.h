@@ -68,7 +68,7 @@ struct fair_level {
 struct fair_node *fair_flow(struct fair *f, const struct fair_level *level, struct str user,
                             struct str namespace);
 
-// fair_may_run says whether an item of a flow could take a seat now.
+// fair_may_run: whether an item of a flow could take a seat now.
 bool fair_may_run(const struct fair_node *flow);
 
 // fair_run seats an item without waiting.
@@ -80,7 +80,7 @@ bool fair_wait(struct fair_node *flow, struct fair_item *item);
 // fair_next seats the item whose turn it is; NULL when there is none, or no seat for any.
 struct fair_item *fair_next(struct fair *f);
 
-// fair_charge says what an item has taken, or will.
+// fair_charge adds what an item has taken, or will.
 void fair_charge(struct fair_item *item, int64_t cost_ns);
 
 // fair_leave takes an item out of its queue, or gives its seat back. One that is nowhere is left

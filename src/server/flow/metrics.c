@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Counters and histograms of requests by resource and verb, written in Prometheus' text format
+// under kube-apiserver's names.
 #include "server/metrics.h"
 
 #include <dirent.h>

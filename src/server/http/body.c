@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Bodies of requests: from JSON, YAML or protobuf to a typed object, with the strictness the client
+// wants.
 #include "server/http/body.h"
 
 #include <stdio.h>
@@ -51,7 +54,7 @@ static struct str body_read_member(const yyjson_val *root, struct str key)
     return v && json_is_string(v) ? json_str(v) : (struct str){0};
 }
 
-// check_type compares what a body says it is with what is wanted.
+// check_type compares the type that a body names with the route's.
 static int check_type(struct str api_version, struct str kind, const struct api_kind *want,
                       struct err *err)
 {

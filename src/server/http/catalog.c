@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Every resource, its verbs and subresources, made once from the schema and --runtime-config; kinds
+// of users come and go. Routes, discovery and OpenAPI read nothing else.
 #include "server/http/catalog.h"
 
 #include <stdio.h>
@@ -281,7 +284,7 @@ static void forget_served(struct catalog *c)
     c->paths = (struct arena){0};
 }
 
-// A resource whose subresources are what its definition says by now.
+// A resource whose subresources follow its definition.
 static struct catalog_resource *custom_resource(struct catalog *c, const struct api_kind *k)
 {
     struct catalog_resource *r = NULL;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Discovery documents, plain and aggregated, from the catalog.
 #include "server/http/discovery.h"
 
 #include "codec/json_writer.h"

@@ -18,7 +18,8 @@
 static const struct str type_text = STR_INIT("text/plain; charset=utf-8");
 
 // document_write_digest is a fingerprint of bytes that is the same in every process: two FNV-1a
-// sums from different starts. It tells versions of our own documents apart and is no secret.
+// sums from different starts. It distinguishes versions of the server's own documents and is no
+// secret.
 static void document_write_digest(struct str bytes, char out[33])
 {
     uint64_t a = UINT64_C(0xcbf29ce484222325), b = UINT64_C(0x6c62272e07bb0142);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Objects, lists and watch events in the requested version and form. The newest encoded events are
+// cached: a thousand watchers of one kind share one buffer.
 #include "server/http/encode.h"
 
 #include <assert.h>

@@ -42,7 +42,7 @@ int encode_row(const struct object *o, const struct encode_how *how, struct sbuf
 struct encode_list {
     uint64_t revision;
     struct str continue_token;
-    int64_t remaining; // -1: not said
+    int64_t remaining; // -1: unknown
 };
 
 void encode_list_head(const struct encode_how *how, const struct encode_list *list,

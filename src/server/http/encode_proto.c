@@ -2,7 +2,7 @@
 //
 // Protobuf for clients. An object is decoded from its JSON and written by the tables, once for all
 // lists; a list's items come one after the other, and what stands before them is written last,
-// because the envelope says how long they are.
+// because the envelope holds their length.
 #include <stdio.h>
 
 #include "base/arena.h"
@@ -86,7 +86,7 @@ static int make_item(const struct object *o, const struct encode_how *how, struc
 int encode_proto_item(const struct object *o, const struct encode_how *how, struct sbuf *out,
                       struct err *err)
 {
-    // Whoever lists objects lists them again, and they do not change.
+    // Clients list the same objects repeatedly, and these do not change.
     bool kept = how->form == FORM_OBJECT && o->kind == how->as;
     struct str note = kept ? object_note(o) : (struct str){0};
     if (note.n) {

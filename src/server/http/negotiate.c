@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The Accept and Content-Type headers: media types, table and partial forms, as apimachinery reads
+// them.
 #include "server/http/negotiate.h"
 
 #include <stdlib.h>
@@ -98,7 +101,7 @@ static int compare_clauses(const void *pa, const void *pb)
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
-// transform_of says what a clause turns objects into. False when that is not offered.
+// transform_of reads what a clause turns objects into. False when that is not offered.
 static bool transform_of(const struct clause *c, unsigned allowed, struct form *f)
 {
     f->as = FORM_OBJECT;

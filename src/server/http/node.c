@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// From a pod to its node's endpoint: which address and port, which containers the pod has.
 #include "server/http/node.h"
 
 #include "api/status.h"

@@ -89,7 +89,7 @@ int query_list_options(const struct query *q, bool watch, struct list_options *r
     if (r < 0)
         return r;
     struct str match = query_str(q, STR("resourceVersionMatch"));
-    // A watch from nowhere begins with what is there.
+    // A watch without a revision begins with the present objects.
     bool from_start = o.resource_version.n == 0 || str_eq(o.resource_version, STR("0"));
     if (o.watch && from_start && match.n == 0 && o.send_initial == QUERY_ABSENT) {
         o.send_initial = QUERY_TRUE;

@@ -160,7 +160,7 @@ static void answer_expired(struct lister *l)
     answer_status(ex, &status);
 }
 
-// list_head says what is known once all objects are: whether there are more, and how many. In
+// list_head fills in what is known once all objects are: whether there are more, and how many. In
 // protobuf, items are written by then.
 static void list_head(struct lister *l, struct sbuf *out)
 {
@@ -364,7 +364,7 @@ static void list_write(struct lister *l)
             read_write_message(l);
         return;
     }
-    // Nobody reads megabytes by eye.
+    // Indenting megabytes helps no reader.
     if (l->bytes > SERVER_PRETTY_BYTES_MAX)
         f->pretty = false;
     if (l->bytes <= SERVER_PIECE_BYTES || f->media != MEDIA_JSON || f->pretty) {
@@ -441,7 +441,7 @@ static void list_begin(struct exchange *ex, bool there)
     list_step(l);
 }
 
-// list_from says at which revision the list is taken and which must be there for it.
+// list_from finds the revision of the list and the one that must be visible for it.
 static int list_from(struct lister *l, uint64_t *ret_wait, struct err *err)
 {
     const struct list_options *o = &l->options;

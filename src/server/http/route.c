@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Paths of requests, taken apart by tables: trees of resources and documents by their first segment,
-// single documents by the whole path. No state; every segment is a slice of the path.
+// Paths of requests, taken apart by tables: trees of resources and documents by their first
+// segment, single documents by the whole path. No state; every segment is a slice of the path.
 #include "server/http/route.h"
 
 #include "base/banned.h"

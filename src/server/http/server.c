@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// One request from its path to a verb: identity, form, flow, authorization. Also start and stop of
+// the server.
 #include <stdlib.h>
 
 #include "client/cluster_info.h"
@@ -166,16 +169,15 @@ static struct exchange *exchange_new(struct server *s, struct http_request *q)
     return ex;
 }
 
-// Nobody in particular may ask how the server is and what it is.
+// Health and version are open to anonymous requests.
 static bool is_public(const struct route *r)
 {
     return r->type == ROUTE_HEALTH || r->type == ROUTE_VERSION;
 }
 
-// A page that a user looks at must not use what the user's browser has: certificates it shows by
-// itself, or a way to loopback where nobody is asked for any (whatever name leads there: DNS
-// rebinding). Tokens no page has without being given them. Programs that are no browsers send no
-// Origin.
+// Cross-origin requests: a page in a browser must use neither the user's client certificate, which
+// browsers send by themselves, nor the loopback port that needs none (whatever name resolves to it:
+// DNS rebinding). A page cannot know a bearer token. Other programs send no Origin.
 static bool from_elsewhere(const struct exchange *ex, const struct server_door *door)
 {
     struct str origin = http_find_header(ex->q, STR("origin")),
@@ -190,8 +192,7 @@ static bool from_elsewhere(const struct exchange *ex, const struct server_door *
     return !whole || !str_eq(str_from(rest, 2), host);
 }
 
-// Nor need machines that want to join show anything to learn whom they talk to; roles have their
-// say on it.
+// Machines that want to join read the cluster's CA without credentials, if roles allow it.
 static bool server_path_is_open(const struct exchange *ex)
 {
     return is_public(&ex->route) || (str_eqz(ex->q->method, "GET") &&
@@ -223,7 +224,7 @@ static bool starts_with(struct str s, const char *z)
     return str_starts(s, str_z(z));
 }
 
-// wants_pretty: as the query says, else people's tools get indented text.
+// wants_pretty: as the query wants it; else interactive tools get indented text.
 static bool wants_pretty(const struct exchange *ex)
 {
     struct str v;
@@ -312,7 +313,7 @@ static void serve_list(struct exchange *ex)
         read_serve_list(ex, &o);
 }
 
-// find_verb says what a request for a resource wants.
+// find_verb finds the verb of a request for a resource.
 static void find_verb(struct exchange *ex)
 {
     const struct route *r = &ex->route;
@@ -383,8 +384,8 @@ void server_handle(void *door, struct http_request *q)
     ex->user_agent = http_find_header(q, STR("user-agent"));
     if (from_elsewhere(ex, d)) {
         answer_fail(ex, 403, "Forbidden",
-                    STR("a page of another site asks, or another name led here (Origin, Host): "
-                        "that needs a token"),
+                    STR("cross-origin request rejected (Origin/Host mismatch); authenticate with "
+                        "a bearer token"),
                     NULL);
         return;
     }
@@ -397,7 +398,7 @@ void server_handle(void *door, struct http_request *q)
     if (ex->route.type == ROUTE_RESOURCE)
         find_verb(ex);
     if (is_public(&ex->route))
-        document_serve(ex); // whoever asks how the server is does not wait
+        document_serve(ex); // health checks never queue
     else
         flow_admit(ex, server_serve_exchange);
 }

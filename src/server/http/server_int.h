@@ -168,7 +168,7 @@ void answer_bytes(struct exchange *ex, int code, struct str content_type, struct
 // answer_buf does the same with shared bytes; takes over the reference.
 void answer_buf(struct exchange *ex, int code, struct str content_type, struct net_buf *body);
 
-// answer_json sends a JSON document in the form that was asked for (YAML, indented).
+// answer_json sends a JSON document in the form that the request accepts (YAML, indented).
 void answer_json(struct exchange *ex, int code, struct sbuf *json);
 
 // answer_object sends an object in the request's version and form.
@@ -184,7 +184,7 @@ void answer_fail(struct exchange *ex, int code, const char *reason, struct str m
 // answer_error makes one of an error of the rooms below, by its code.
 void answer_error(struct exchange *ex, const struct err *err);
 
-// answer_invalid says which options make no sense: a 422 on kind (ListOptions, …) of meta.k8s.io.
+// answer_invalid lists invalid options: a 422 on kind (ListOptions, …) of meta.k8s.io.
 void answer_invalid(struct exchange *ex, struct str kind, const struct causes *causes);
 
 void answer_not_found(struct exchange *ex);
@@ -202,7 +202,7 @@ struct encode_how exchange_how(const struct exchange *ex);
 // exchange_warn adds a warning for the answer's headers; text is copied.
 void exchange_warn(struct exchange *ex, struct str text);
 
-// --- What can be asked for -----------------------------------------------------------------------
+// --- Verbs ---------------------------------------------------------------------------------------
 
 void read_get(struct exchange *ex);
 void read_serve_list(struct exchange *ex, const struct list_options *options);

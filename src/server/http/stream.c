@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a node serves and this server passes on: logs as a streamed answer, commands and ports as a
-// connection that leaves HTTP, whose bytes it does not understand. Whoever is slow holds the other
+// connection that leaves HTTP, whose bytes it does not interpret. A slow side holds the other
 // end up.
 #include <stdlib.h>
 

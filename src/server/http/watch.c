@@ -2,7 +2,7 @@
 //
 // Watches. A watcher that does not keep up holds no events: it stops listening to the store when
 // its connection is full and, once that has drained, goes on from the store's history. If the
-// history has moved on by then, the watch ends with 410 and the client lists anew.
+// history has moved on by then, the watch ends with 410 and the client lists again.
 #include <stdlib.h>
 
 #include "api/status.h"
@@ -25,7 +25,7 @@ struct watcher {
     struct encode_how how;
     struct exec_timer deadline;
     struct exec_timer bookmark;
-    struct VEC(const struct object *) initial; // referenced; what is there at the start
+    struct VEC(const struct object *) initial; // referenced; the objects at the start
     size_t initial_sent;
     uint64_t initial_revision;
     struct store_walk walk;

@@ -11,7 +11,7 @@
 static void writer_closed(void *arg)
 {
     struct exchange *ex = arg;
-    ex->q = NULL; // the registry goes on; its answer finds nobody
+    ex->q = NULL; // the registry goes on; its answer is dropped
 }
 
 // write_hold_exchange keeps the exchange until the registry answers.
@@ -118,7 +118,7 @@ static bool write_read_options(struct exchange *ex, struct str kind, bool patch,
     return true;
 }
 
-// too_strict says no to a body with unknown or repeated fields, or warns of each.
+// too_strict refuses a body with unknown or repeated fields, or warns of each.
 static bool too_strict(struct exchange *ex, const struct json_strict *strict,
                        const struct write_options *o, const struct api_kind *want)
 {
@@ -254,7 +254,7 @@ static bool read_delete_options(struct exchange *ex)
         answer_invalid(ex, STR("DeleteOptions"), &causes);
         return false;
     }
-    // A dry run may also be asked for beside a body.
+    // A dry run may be requested in the query, too.
     ex->request.dry_run = o->dry_run.n > 0 || query_str(&ex->query, STR("dryRun")).n > 0;
     ex->delete_options = o;
     return true;
