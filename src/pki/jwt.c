@@ -139,12 +139,6 @@ static bool take_apart(struct str text, struct parts *ret)
     return ret->header.n && ret->claims.n && ret->signature.n;
 }
 
-bool jwt_looks_like(struct str text)
-{
-    struct parts p;
-    return take_apart(text, &p);
-}
-
 static int jwt_fail(struct err *err, const char *what)
 {
     return err_set(err, ERR_INVALID, "invalid token: %s", what);

@@ -35,9 +35,6 @@ struct jwt {
 int jwt_write(const struct jwt *t, const struct sign_key *key, struct sbuf *out,
               struct err *err) MUST_USE;
 
-// jwt_looks_like: the text has the form of such a token, good or bad.
-bool jwt_looks_like(struct str text);
-
 // jwt_read checks form, signature, issuer and times. What *ret points to is in arena. Returns 0 or
 // -ERR_INVALID with what is wrong, in words that tell an attacker nothing about the key.
 int jwt_read(struct str text, const struct sign_key *key, int64_t now, struct arena *arena,

@@ -215,6 +215,8 @@ static void definitions_on_event(void *arg, const struct store_event *e)
     definitions_notify_listeners(reg);
 }
 
+static void definitions_sweep(void *arg);
+
 int definitions_start(struct registry *reg, struct err *err)
 {
     struct store_walk walk = {.kind = reg->kinds.definition};
@@ -386,7 +388,7 @@ static void sweep_one(struct registry *reg, const struct object *o, bool all)
         definitions_remove_finalizer(reg, o);
 }
 
-void definitions_sweep(void *arg)
+static void definitions_sweep(void *arg)
 {
     struct registry *reg = arg;
     struct store_walk walk = {.kind = reg->kinds.definition};

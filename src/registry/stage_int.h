@@ -100,10 +100,6 @@ void create_finish_object(struct op *op, const struct api_object *object);
 // update_check_name refuses an object that has no name, or another than the request's path.
 int update_check_name(struct op *op, const struct api_object_meta *meta);
 
-// update_check_versions refuses an update of another version than old's; fills in the version if it
-// may.
-int update_check_versions(struct op *op, struct api_object_meta *meta, const struct object *old);
-
 // update_fail_other_uid refuses to change an object with another UID than the request means.
 int update_fail_other_uid(struct op *op, const struct api_object_meta *meta, struct str uid);
 
@@ -142,7 +138,6 @@ int namespace_delete(struct op *op, const struct object *old, const struct api_o
 // from then on.
 int definitions_start(struct registry *reg, struct err *err) MUST_USE;
 void definitions_stop(struct registry *reg);
-void definitions_sweep(void *arg);
 
 // definitions_settle sets in the status of a definition that is about to be written which names it
 // has.

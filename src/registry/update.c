@@ -22,7 +22,8 @@ static int fail_without_version(struct op *op, struct str name)
     return fail_invalid(op, op_subject(op, name), &causes);
 }
 
-int update_check_versions(struct op *op, struct api_object_meta *meta, const struct object *old)
+static int update_check_versions(struct op *op, struct api_object_meta *meta,
+                                 const struct object *old)
 {
     uint64_t version = 0;
     if (meta->resource_version.n) {

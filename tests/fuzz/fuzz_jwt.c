@@ -30,7 +30,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct jwt t;
     if (!key)
         key = make_key();
-    (void)jwt_looks_like(input);
     if (jwt_read(input, key, 1800000000, &arena, &t, &err) == 0)
         abort(); // nobody has the key
     base64_encode(STR("{\"alg\":\"ES256\"}"), BASE64_URL, &text);

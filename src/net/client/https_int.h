@@ -100,8 +100,6 @@ void https_wake(struct https *h);  // has https_leave's work done soon
 
 struct https_call *https_call_new(struct https *h, const struct https_request *q);
 void https_call_free(struct https_call *call);
-// https_call_queue has it sent, again after a connection that did not take it.
-void https_call_queue(struct https_call *call);
 void https_call_detach(struct https_call *call); // from its connection, which forgets it
 
 // What comes of its response. https_call_header takes a field; names are in lower case.
@@ -120,9 +118,6 @@ void https_call_failf(struct https_call *call, bool unsent, int code, const char
 void https_call_refused(struct https_call *call, const char *why);
 // https_call_settle notifies the owner. May free the call.
 void https_call_settle(struct https_call *call);
-
-// https_parse_date reads an HTTP date; 0 if it is none.
-int64_t https_parse_date(struct str text);
 
 // --- https_conn.c --------------------------------------------------------------------------------
 

@@ -61,6 +61,8 @@ static void grpc_conn_note_stream(struct grpc_stream *s)
         list_push_back(&s->conn->ready, &s->ready);
 }
 
+static void grpc_conn_mark(struct grpc_conn *c);
+
 void grpc_stream_touch(struct grpc_stream *s)
 {
     grpc_conn_note_stream(s);
@@ -351,7 +353,7 @@ void grpc_conn_done(struct grpc_conn *c)
     outq_done(&c->out);
 }
 
-void grpc_conn_mark(struct grpc_conn *c)
+static void grpc_conn_mark(struct grpc_conn *c)
 {
     if (!c->running && !c->ended && !exec_timer_armed(&c->wake))
         exec_timer_start(c->exec, &c->wake, 0);

@@ -84,11 +84,9 @@ void grpc_limits_fill(struct grpc_limits *l);
 void grpc_conn_init(struct grpc_conn *c);
 void grpc_conn_done(struct grpc_conn *c);
 
-// grpc_conn_input takes bytes; grpc_conn_lose ends it, by grpc_conn_run. grpc_conn_mark has
-// grpc_conn_run called soon.
+// grpc_conn_input takes bytes; grpc_conn_lose ends it, by grpc_conn_run.
 void grpc_conn_input(struct grpc_conn *c, struct str bytes);
 void grpc_conn_lose(struct grpc_conn *c, const char *why);
-void grpc_conn_mark(struct grpc_conn *c);
 void grpc_conn_run(struct grpc_conn *c);
 
 // grpc_conn_end ends it now: streams are notified, then gone, then close. Not from nghttp2's

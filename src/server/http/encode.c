@@ -99,6 +99,9 @@ static void metadata_object(struct str json, const struct encode_how *how, struc
     sbuf_addc(out, '}');
 }
 
+static int encode_row(const struct object *o, const struct encode_how *how, struct sbuf *out,
+                      struct err *err);
+
 int encode_object(const struct object *o, const struct encode_how *how, uint64_t revision,
                   struct sbuf *out, struct err *err)
 {
@@ -185,8 +188,8 @@ static void table_head(const struct encode_how *how, const struct encode_list *l
     api_table_begin(&t, &meta, &w);
 }
 
-int encode_row(const struct object *o, const struct encode_how *how, struct sbuf *out,
-               struct err *err)
+static int encode_row(const struct object *o, const struct encode_how *how, struct sbuf *out,
+                      struct err *err)
 {
     cleanup_arena struct arena arena = {0};
     struct api_object typed;
