@@ -6,11 +6,7 @@
 //   proto_ops   what HTTP/1.1 (h1.c) and HTTP/2 (h2.c) do differently
 //   conn_io     how bytes leave and connections end: sockets (sock.c), memory (fuzzers)
 //   exec        timers and clock
-//
-// Rules that keep it free of surprises:
-//   1. Answers only queue. Bytes leave in conn_flush at the end of a read or before the loop sleeps.
-//   2. A connection ends only from the outside: conn_close waits while the connection is entered.
-//   3. Streams are freed only by conn_flush and conn_close, when what they queued has left.
+// The rules that hold between them are in the README of the room.
 #ifndef NET_HTTP_HTTP_INT_H
 #define NET_HTTP_HTTP_INT_H
 
@@ -247,7 +243,6 @@ void conn_mark(struct conn *c);  // to be flushed before the loop sleeps
 void conn_flush(struct conn *c); // may close and free the connection
 void conn_sent(struct conn *c);  // something was written: frees streams, calls drained
 void conn_close(struct conn *c); // calls closed of the streams left; at once or when left
-
 void conn_enter(struct conn *c);
 bool conn_leave(struct conn *c); // false: the connection is gone
 

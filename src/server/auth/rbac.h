@@ -45,7 +45,7 @@ const struct api_policy_rule_array *rbac_role(const struct rbac *r, struct str n
 
 // rbac_covers: whether these rules grant everything that wanted grants. Otherwise *ret_missing (may
 // be NULL) is the first rule that is not covered. What the lists of a rule give multiplies, so
-// *left is how many names may be compared, and is decreased; 0 afterwards: it was not enough, nothing
+// *left is how many names may be compared, and is decreased. 0 afterwards: too few, nothing
 // is known of that rule.
 bool rbac_covers(const struct api_policy_rule *const *have, size_t have_len,
                  const struct api_policy_rule *wanted, size_t wanted_len, uint64_t *left,
