@@ -288,6 +288,9 @@ void check_object_meta(struct validator *v, const struct api_object_meta *meta, 
     struct path finalizers = path_field(&root, STR("finalizers"));
     struct path managed = path_field(&root, STR("managedFields"));
     check_names(v, meta, rule);
+    if (v->clean_meta == meta) // the general rules and those of the kind differ in names alone
+        return;
+    size_t before = v->causes->n;
     check_namespace(v, meta, namespaced);
     check_generation(v, meta->generation);
     check_labels(v, &labels, &meta->labels);
@@ -295,6 +298,8 @@ void check_object_meta(struct validator *v, const struct api_object_meta *meta, 
     check_owners(v, &owners, &meta->owner_references);
     check_finalizers(v, &finalizers, &meta->finalizers);
     check_managed_fields(v, &managed, &meta->managed_fields);
+    if (v->causes->n == before)
+        v->clean_meta = meta;
 }
 
 static void check_new_finalizers(struct validator *v, const struct path *at,
@@ -380,6 +385,9 @@ void check_object_meta_update(struct validator *v, const struct api_object_meta 
     struct path annotations = path_field(&root, STR("annotations"));
     struct path owners = path_field(&root, STR("ownerReferences"));
     struct path managed = path_field(&root, STR("managedFields"));
+    if (v->clean_update == meta)
+        return;
+    size_t before = v->causes->n;
     if (old->deletion_timestamp.set)
         check_new_finalizers(v, &finalizers, &meta->finalizers, &old->finalizers);
     if (meta->resource_version.n == 0)
@@ -396,10 +404,14 @@ void check_object_meta_update(struct validator *v, const struct api_object_meta 
     check_same_time(v, STR("deletionTimestamp"), &meta->deletion_timestamp,
                     &old->deletion_timestamp);
     check_same_grace(v, meta, old);
-    check_labels(v, &labels, &meta->labels);
-    check_annotations(v, &annotations, &meta->annotations);
-    check_owners(v, &owners, &meta->owner_references);
-    check_managed_fields(v, &managed, &meta->managed_fields);
+    if (v->clean_meta != meta) {
+        check_labels(v, &labels, &meta->labels);
+        check_annotations(v, &annotations, &meta->annotations);
+        check_owners(v, &owners, &meta->owner_references);
+        check_managed_fields(v, &managed, &meta->managed_fields);
+    }
+    if (v->causes->n == before)
+        v->clean_update = meta;
 }
 
 void check_common_meta(struct validator *v, const struct api_object_meta *meta,

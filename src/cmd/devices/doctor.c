@@ -2,7 +2,7 @@
 //
 // dray doctor: what is wrong with a cluster's devices, and what to do.
 #include "cmd/devices/device_verb.h"
-#include "net/tls.h"
+#include "pki/certificate.h"
 #include "view/human.h"
 
 #include "base/banned.h"
@@ -57,7 +57,7 @@ static void check_certificate(struct doctor *d, const char *what, struct str pem
     int64_t end = 0;
     struct err err = {0};
     int64_t now = view_now().sec;
-    if (tls_certificate_expiry(text, &end, &err) < 0)
+    if (pki_certificate_expiry(text, &end, &err) < 0)
         doctor_say(d, DOCTOR_WARN, "certificates", NULL, "%s: %s", what, err.msg);
     else if (end < now)
         doctor_say(d, DOCTOR_BAD, "certificates", remedy, "%s is over since %lld days", what,

@@ -26,7 +26,7 @@
 #include "node/image_keeper.h"
 #include "os/fault.h"
 #include "os/file.h"
-#include "server/pki.h"
+#include "pki/pki.h"
 
 #include "base/banned.h"
 
@@ -144,32 +144,32 @@ static int own_certificate(const char *folder, const char *node, const char *con
 {
     int64_t now = clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC;
     cleanup_sbuf struct sbuf ca_file = {0}, name = {0};
-    struct tls_key_pair ca = {0}, pair = {0};
+    struct pki_key_pair ca = {0}, pair = {0};
     sbuf_addf(crt, "%s/node.crt", folder);
     sbuf_addf(key, "%s/node.key", folder);
     sbuf_addf(&ca_file, "%s/ca.crt", folder);
     sbuf_addf(&name, "system:node:%s", node);
     if (access(crt->p, R_OK) == 0 && access(key->p, R_OK) == 0)
         return 0;
-    const struct tls_subject root = {.common_name = "dray-agent-ca",
+    const struct pki_subject root = {.common_name = "dray-agent-ca",
                                      .not_before = now - 3600,
                                      .not_after = now + INT64_C(10) * 365 * 86400};
-    const struct tls_subject leaf = {.common_name = name.p,
+    const struct pki_subject leaf = {.common_name = name.p,
                                      .names = names,
                                      .server = true,
                                      .not_before = now - 3600,
                                      .not_after = now + INT64_C(5) * 365 * 86400};
-    int code = tls_make_ca(&root, &ca, err);
+    int code = pki_make_ca(&root, &ca, err);
     if (code == 0)
-        code = tls_make_certificate(&ca, &leaf, &pair, err);
+        code = pki_make_certificate(&ca, &leaf, &pair, err);
     if (code == 0)
         code = file_replace_durable(AT_FDCWD, ca_file.p, str_z(ca.certificate_pem), 0600, err);
     if (code == 0)
         code = file_replace_durable(AT_FDCWD, key->p, str_z(pair.key_pem), 0600, err);
     if (code == 0)
         code = file_replace_durable(AT_FDCWD, crt->p, str_z(pair.certificate_pem), 0600, err);
-    tls_key_pair_done(&ca);
-    tls_key_pair_done(&pair);
+    pki_key_pair_done(&ca);
+    pki_key_pair_done(&pair);
     return code;
 }
 

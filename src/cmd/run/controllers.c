@@ -7,7 +7,7 @@
 #include "cmd/run/component.h"
 #include "cmd/verb.h"
 #include "ctl/ctl.h"
-#include "server/pki.h"
+#include "pki/pki.h"
 
 #include "base/banned.h"
 

@@ -25,7 +25,7 @@
 #include "net/loop.h"
 #include "net/tls_follow.h"
 #include "os/file.h"
-#include "server/pki.h"
+#include "pki/pki.h"
 
 #include "base/banned.h"
 

@@ -8,8 +8,8 @@
 #include "base/err.h"
 #include "cmd/run/server_options.h"
 #include "net/loop.h"
+#include "pki/pki.h"
 #include "registry/registry.h"
-#include "server/pki.h"
 #include "server/server.h"
 
 // What a guest on the server's loop gets to see.

@@ -12,7 +12,7 @@
 #include "codec/json_writer.h"
 #include "codec/rfc3339.h"
 #include "net/address.h"
-#include "net/csr.h"
+#include "pki/csr.h"
 #include "view/human.h"
 
 #include "base/banned.h"

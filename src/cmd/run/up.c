@@ -21,6 +21,7 @@
 #include "ctl/ctl.h"
 #include "net/address.h"
 #include "node/sim.h"
+#include "pki/certificate.h"
 #include "sched/sched.h"
 
 #include "base/banned.h"
@@ -282,11 +283,11 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
                              .aggregate_roles = true,
                              .collect_all = true,
                              .terminated_pods = u->terminated_pods};
-    struct tls_key_pair ca = {0};
+    struct pki_key_pair ca = {0};
     char *certificate = NULL;
     if (host->pki && (pki_read_ca(host->pki, &ca, err) < 0 ||
                       pki_read_file(host->pki->server_file, &certificate, err) < 0)) {
-        tls_key_pair_done(&ca);
+        pki_key_pair_done(&ca);
         return err_wrap(err, "the cluster's certificates");
     }
     co.root_ca = str_z(ca.certificate_pem);
@@ -298,7 +299,7 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
     for (size_t i = 0; i < CTL_CONTROLLERS; i++)
         co.off[i] = !u->controllers[i];
     u->ctl = ctl_new(&co);
-    tls_key_pair_done(&ca);
+    pki_key_pair_done(&ca);
     free(certificate);
     ctl_start(u->ctl);
     if (u->controllers[CTL_VOLUMES])

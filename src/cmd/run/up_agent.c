@@ -11,7 +11,7 @@
 #include "cmd/run/sim_driver.h"
 #include "net/tls_follow.h"
 #include "node/agent.h"
-#include "server/pki.h"
+#include "pki/pki.h"
 
 #include "base/banned.h"
 
