@@ -84,7 +84,7 @@ void conform_list(struct sbuf *out)
                   checks[i].title);
 }
 
-static bool is_wanted(const struct conform_options *o, const char *id)
+static bool conform_is_selected(const struct conform_options *o, const char *id)
 {
     struct str rest = str_z(o->only);
     if (!o->only)
@@ -178,8 +178,8 @@ static void clean_up(struct session *s)
 
 // --- Running ---------------------------------------------------------------------------------------
 
-static void tell(const struct conform_options *o, const char *id, const enum conform_result *result,
-                 const char *why)
+static void conform_report_progress(const struct conform_options *o, const char *id,
+                                    const enum conform_result *result, const char *why)
 {
     if (o->progress)
         o->progress(o->arg, id, result, why);
@@ -192,7 +192,7 @@ static void run_check(struct session *s, const struct check *c)
                                           .requirement = c->requirement,
                                           .must = c->must,
                                           .started_ns = session_now_ns()};
-    tell(s->o, c->id, NULL, "");
+    conform_report_progress(s->o, c->id, NULL, "");
     vec_push_arena(s->arena, &s->report->outcomes, begin);
     s->outcome = vec_last(&s->report->outcomes);
     int64_t start = clock_mono_ns(clock_system());
@@ -202,7 +202,7 @@ static void run_check(struct session *s, const struct check *c)
     if (!session_pause(s, 0) && (s->outcome->result != CONFORM_PASS || s->outcome->why.n == 0))
         (void)session_skip(s, "interrupted");
     s->outcome->took_ns = clock_mono_ns(clock_system()) - start;
-    tell(s->o, c->id, &s->outcome->result, s->outcome->why.p);
+    conform_report_progress(s->o, c->id, &s->outcome->result, s->outcome->why.p);
     s->outcome = NULL;
 }
 
@@ -227,14 +227,14 @@ int conform_run(const struct conform_options *options, struct conform_report *re
     ret->outcomes.p = arena_array(&ret->arena, struct conform_outcome, array_len(checks));
     ret->outcomes.cap = array_len(checks);
     // Checks that need containers may be asked for alone.
-    s.containers = options->only && !is_wanted(options, "containers");
+    s.containers = options->only && !conform_is_selected(options, "containers");
     int code = session_open(&s, err);
     if (code == 0)
         code = read_version(&s, err);
     if (code == 0)
         code = make_namespace(&s, err);
     for (size_t i = 0; code == 0 && i < array_len(checks); i++)
-        if (is_wanted(options, checks[i].id))
+        if (conform_is_selected(options, checks[i].id))
             run_check(&s, &checks[i]);
     ret->interrupted = !session_pause(&s, 0);
     if (code == 0)

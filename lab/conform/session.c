@@ -61,7 +61,7 @@ static void job_free(struct job *j)
     free(j);
 }
 
-static void on_answer(void *arg, int code, const struct err *err, struct str body)
+static void session_on_answer(void *arg, int code, const struct err *err, struct str body)
 {
     struct job *j = arg;
     (void)pthread_mutex_lock(&j->lock);
@@ -81,7 +81,7 @@ static void send_on_loop(void *arg)
 {
     struct job *j = arg;
     client_remote_send(j->wire->client, j->method, str_z(j->path), str_z(j->type), str_z(j->body),
-                       on_answer, j);
+                       session_on_answer, j);
 }
 
 static void *run_loop(void *arg)
@@ -101,7 +101,7 @@ static struct timespec in_ms(int64_t ms)
 }
 
 // Waits for the answer, an interrupt, or the end of patience. False: nobody waits any more.
-static bool await(struct session *s, struct job *j)
+static bool session_await_job(struct session *s, struct job *j)
 {
     (void)pthread_mutex_lock(&j->lock);
     for (int64_t i = 0; !j->done && i < CALL_PATIENCE_S * 1000 / LOOK_MS; i++) {
@@ -170,8 +170,8 @@ void session_close(struct session *s)
 
 // --- Calls -----------------------------------------------------------------------------------------
 
-static struct answer call(struct session *s, const char *method, const char *path, const char *type,
-                          const char *body)
+static struct answer session_call_server(struct session *s, const char *method, const char *path,
+                                         const char *type, const char *body)
 {
     struct answer a = {.code = -ECANCELED, .why = STR("interrupted")};
     if (interrupted && !s->cleaning)
@@ -185,7 +185,7 @@ static struct answer call(struct session *s, const char *method, const char *pat
     j->path = xstrndup(path, strlen(path));
     j->body = xstrndup(body ? body : "", body ? strlen(body) : 0);
     exec_post(loop_exec(s->wire->loop), send_on_loop, j);
-    if (!await(s, j)) {
+    if (!session_await_job(s, j)) {
         if (!interrupted || s->cleaning)
             a = (struct answer){.code = -ERR_TIMEOUT, .why = STR("no answer")};
         return a;
@@ -210,7 +210,7 @@ struct answer session_call(struct session *s, const char *method, const char *pa
                            const char *type, const char *body)
 {
     int64_t start = clock_mono_ns(clock_system());
-    struct answer a = call(s, method, path, type, body);
+    struct answer a = session_call_server(s, method, path, type, body);
     int64_t ms = (clock_mono_ns(clock_system()) - start) / CLOCK_NS_PER_MS;
     cleanup_sbuf struct sbuf text = {0};
     sbuf_addf(&text, "%s %s: %s (%lld ms)", method, path, a.code == 0 ? "ok" : err_reason(-a.code),
@@ -223,7 +223,7 @@ struct answer session_call(struct session *s, const char *method, const char *pa
 
 struct answer session_get(struct session *s, const char *path)
 {
-    return call(s, "GET", path, NULL, NULL);
+    return session_call_server(s, "GET", path, NULL, NULL);
 }
 
 bool session_pause(struct session *s, int64_t ms)

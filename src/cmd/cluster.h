@@ -29,9 +29,9 @@ void cluster_close(struct cluster *c);
 // cluster_get adds the body of the answer to a GET. Returns 0 or what the server said.
 int cluster_get(struct cluster *c, const char *target, struct sbuf *out, struct err *err) MUST_USE;
 
-// cluster_ask sends any request and adds the body of its answer; done, data and arg of q are set here. Returns as cluster_get.
-int cluster_ask(struct cluster *c, struct client_raw_request q, struct sbuf *out,
-                struct err *err) MUST_USE;
+// cluster_request sends any request and adds the body of its answer; done, data and arg of q are set here. Returns as cluster_get.
+int cluster_request(struct cluster *c, struct client_raw_request q, struct sbuf *out,
+                    struct err *err) MUST_USE;
 
 // cluster_stream sends a request whose answer is handed to data as it comes, until it ends, data does not return 0, or the time is
 // over (0: never). Returns 0 when it has ended, what data returned, -ERR_TIMEOUT, or what the server said.

@@ -11,7 +11,7 @@
 
 #define READ_STEP ((size_t)64 * 1024)
 
-static int read_all(int fd, struct sbuf *out, struct err *err)
+static int input_read_descriptor(int fd, struct sbuf *out, struct err *err)
 {
     while (true) {
         ssize_t n = read(fd, sbuf_space(out, READ_STEP), READ_STEP);
@@ -35,7 +35,7 @@ int input_open(struct input *in, const char *path, struct err *err)
     int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return err_set(err, errno, "cannot open: %s", strerrordesc_np(errno));
-    int rc = read_all(fd, &in->bytes, err);
+    int rc = input_read_descriptor(fd, &in->bytes, err);
     if (!standard)
         (void)close(fd);
     return rc;

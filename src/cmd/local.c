@@ -59,8 +59,8 @@ static void local_on_answer(void *arg, const struct https_answer *a)
     loop_stop(q->loop);
 }
 
-int local_ask(const char *socket_path, const char *method, const char *target, struct sbuf *out,
-              struct err *err)
+int local_request(const char *socket_path, const char *method, const char *target, struct sbuf *out,
+                  struct err *err)
 {
     struct local_question q = {.out = out, .err = err};
     struct https *https = NULL;

@@ -8,11 +8,11 @@
 #include "base/err.h"
 #include "base/str.h"
 
-// local_ask sends a request without a body and adds the body of the answer to out. Returns 0 for 200;
+// local_request sends a request without a body and adds the body of the answer to out. Returns 0 for 200;
 // -ERR_NOT_FOUND for 404, -ERR_UNAVAILABLE for 503, else -ERR_INTERNAL with the server's message; or
 // -ECONNREFUSED with what to do.
-int local_ask(const char *socket_path, const char *method, const char *target, struct sbuf *out,
-              struct err *err) MUST_USE;
+int local_request(const char *socket_path, const char *method, const char *target, struct sbuf *out,
+                  struct err *err) MUST_USE;
 
 // local_escape adds a text as a value of a query.
 void local_escape(struct sbuf *out, struct str text);

@@ -15,13 +15,13 @@ void inventory_parts_free(struct inventory_parts *p);
 
 // inventory_parts_change takes a change of a Node, Pod, ResourceSlice, ResourceClaim or DeviceTaintRule in; others are left alone.
 // before is NULL for an addition, after for a deletion. Objects are borrowed: after until it is `before` of a later change, and then
-// until the next inventory_parts_look.
+// until the next inventory_parts_update.
 void inventory_parts_change(struct inventory_parts *p, const struct api_object *before,
                             const struct api_object *after);
 
-// inventory_parts_look gives the inventory of all objects as they are now, which is p's and good until the next look. Returns 0 or
+// inventory_parts_update gives the inventory of all objects as they are now, which is p's and good until the next look. Returns 0 or
 // as inventory_new.
-int inventory_parts_look(struct inventory_parts *p, const struct inventory **ret,
-                         struct err *err) MUST_USE;
+int inventory_parts_update(struct inventory_parts *p, const struct inventory **ret,
+                           struct err *err) MUST_USE;
 
 #endif

@@ -43,21 +43,21 @@ struct mig_result {
     double decisions_per_second;
 };
 
-// mig_judge says what is wrong with options; NULL: nothing.
-const char *mig_judge(const struct mig_options *o);
+// replay_mig_check_options says what is wrong with options; NULL: nothing.
+const char *replay_mig_check_options(const struct mig_options *o);
 
-// mig_policy_parse reads a name: pack, first, mfi.
-bool mig_policy_parse(struct str name, enum mig_policy *ret);
+// replay_mig_parse_policy reads a name: pack, first, mfi.
+bool replay_mig_parse_policy(struct str name, enum mig_policy *ret);
 
-// mig_run replays the claims of one seed. Returns 0, -ERR_INVALID when an object is refused or
+// replay_mig_run replays the claims of one seed. Returns 0, -ERR_INVALID when an object is refused or
 // -ERR_INTERNAL when the checker refuses an allocation.
-int mig_run(const struct mig_options *o, int64_t seed, struct mig_result *ret,
-            struct err *err) MUST_USE;
+int replay_mig_run(const struct mig_options *o, int64_t seed, struct mig_result *ret,
+                   struct err *err) MUST_USE;
 
-// mig_json and mig_text write results with their mean.
-void mig_json(const struct mig_options *o, const struct mig_result *results, size_t n,
-              struct sbuf *out);
-void mig_text(const struct mig_options *o, const struct mig_result *results, size_t n,
-              struct sbuf *out);
+// replay_mig_write_json and replay_mig_write_text write results with their mean.
+void replay_mig_write_json(const struct mig_options *o, const struct mig_result *results, size_t n,
+                           struct sbuf *out);
+void replay_mig_write_text(const struct mig_options *o, const struct mig_result *results, size_t n,
+                           struct sbuf *out);
 
 #endif

@@ -14,18 +14,19 @@ struct run {
     struct err *err;
 };
 
-// look counts a value that is looked at.
-static int look(struct run *run)
+// jsonpath_run_count_value counts a value that is looked at.
+static int jsonpath_run_count_value(struct run *run)
 {
     if (++run->steps > JSONPATH_STEPS_MAX)
         return err_set(run->err, ERR_TOO_LARGE, "jsonpath: the template looks at too much");
     return 0;
 }
 
-static int keep(struct run *run, struct jsonpath_values *out, const yyjson_val *v)
+static int jsonpath_run_add_result(struct run *run, struct jsonpath_values *out,
+                                   const yyjson_val *v)
 {
     vec_push_arena(run->arena, out, v);
-    return look(run);
+    return jsonpath_run_count_value(run);
 }
 
 static int run_steps(struct run *run, const struct step_list *steps, struct jsonpath_values from,
@@ -33,19 +34,20 @@ static int run_steps(struct run *run, const struct step_list *steps, struct json
 
 // --- Steps ---------------------------------------------------------------------------------------
 
-// children adds what a list or a map holds.
-static int children(struct run *run, const yyjson_val *v, struct jsonpath_values *out)
+// jsonpath_run_add_children adds what a list or a map holds.
+static int jsonpath_run_add_children(struct run *run, const yyjson_val *v,
+                                     struct jsonpath_values *out)
 {
     int code = 0;
     if (json_is_array(v)) {
         json_arr_foreach(v, item) {
-            code = keep(run, out, item);
+            code = jsonpath_run_add_result(run, out, item);
             if (code < 0)
                 return code;
         }
     } else if (json_is_object(v)) {
         json_obj_foreach(v, key, value) {
-            code = keep(run, out, value);
+            code = jsonpath_run_add_result(run, out, value);
             if (code < 0)
                 return code;
         }
@@ -53,26 +55,27 @@ static int children(struct run *run, const yyjson_val *v, struct jsonpath_values
     return code;
 }
 
-// descend adds v and everything in it that holds something, a container before its content. A document's values stand in
+// jsonpath_run_descend adds v and everything in it that holds something, a container before its content. A document's values stand in
 // this order one behind the other, so there is nothing to remember.
-static int descend(struct run *run, const yyjson_val *v, struct jsonpath_values *out)
+static int jsonpath_run_descend(struct run *run, const yyjson_val *v, struct jsonpath_values *out)
 {
     const yyjson_val *end = json_next(v);
     int code = 0;
     for (; v < end && code == 0; v++)
-        code = json_is_container(v) && json_len(v) ? keep(run, out, v) : look(run);
+        code = json_is_container(v) && json_len(v) ? jsonpath_run_add_result(run, out, v)
+                                                   : jsonpath_run_count_value(run);
     return code;
 }
 
-// place makes an index of a bound: from the end if it is negative.
-static int64_t place(const struct slice_bound *b, int64_t otherwise, int64_t len)
+// jsonpath_run_bound_index makes an index of a bound: from the end if it is negative.
+static int64_t jsonpath_run_bound_index(const struct slice_bound *b, int64_t otherwise, int64_t len)
 {
     int64_t at = b->known ? b->value : otherwise;
     return at < 0 && at >= -len ? at + len : at;
 }
 
-static int slice(struct run *run, const struct step *s, const yyjson_val *v,
-                 struct jsonpath_values *out)
+static int jsonpath_run_slice(struct run *run, const struct step *s, const yyjson_val *v,
+                              struct jsonpath_values *out)
 {
     if (json_is_null(v))
         return 0;
@@ -80,8 +83,8 @@ static int slice(struct run *run, const struct step *s, const yyjson_val *v,
         return err_set(run->err, ERR_INVALID, "jsonpath: a %s is not a list and has no index",
                        json_type_name(v));
     int64_t len = (int64_t)json_len(v);
-    int64_t from = place(&s->bound[0], 0, len);
-    int64_t to = s->one ? from + 1 : place(&s->bound[1], len, len);
+    int64_t from = jsonpath_run_bound_index(&s->bound[0], 0, len);
+    int64_t to = s->one ? from + 1 : jsonpath_run_bound_index(&s->bound[1], len, len);
     int64_t by = s->bound[2].known ? s->bound[2].value : 1;
     if (from == to)
         return 0;
@@ -96,7 +99,8 @@ static int slice(struct run *run, const struct step *s, const yyjson_val *v,
     json_arr_foreach(v, item) {
         if (i >= to)
             break;
-        int code = i >= from && (i - from) % by == 0 ? keep(run, out, item) : look(run);
+        int code = i >= from && (i - from) % by == 0 ? jsonpath_run_add_result(run, out, item)
+                                                     : jsonpath_run_count_value(run);
         if (code < 0)
             return code;
         i++;
@@ -106,7 +110,7 @@ static int slice(struct run *run, const struct step *s, const yyjson_val *v,
 
 // --- Filters -------------------------------------------------------------------------------------
 
-static bool is_number(const yyjson_val *v)
+static bool jsonpath_run_is_number(const yyjson_val *v)
 {
     return (v->tag & YYJSON_TYPE_MASK) == YYJSON_TYPE_NUM;
 }
@@ -116,20 +120,20 @@ static bool is_bool(const yyjson_val *v)
     return (v->tag & YYJSON_TYPE_MASK) == YYJSON_TYPE_BOOL;
 }
 
-// order sets *ret to -1, 0 or 1 for two numbers or texts; booleans are equal or not.
-static int order(struct run *run, const yyjson_val *a, const yyjson_val *b, enum filter_op op,
-                 int *ret)
+// jsonpath_run_compare sets *ret to -1, 0 or 1 for two numbers or texts; booleans are equal or not.
+static int jsonpath_run_compare(struct run *run, const yyjson_val *a, const yyjson_val *b,
+                                enum filter_op op, int *ret)
 {
     double x = 0, y = 0;
     int64_t m = 0, n = 0;
     if (json_is_string(a) && json_is_string(b)) {
         int c = str_cmp(json_str(a), json_str(b));
         *ret = c < 0 ? -1 : c > 0;
-    } else if (is_number(a) && is_number(b) && json_to_i64(a, &m, NULL) == 0 &&
-               json_to_i64(b, &n, NULL) == 0) {
+    } else if (jsonpath_run_is_number(a) && jsonpath_run_is_number(b) &&
+               json_to_i64(a, &m, NULL) == 0 && json_to_i64(b, &n, NULL) == 0) {
         *ret = m < n ? -1 : m > n;
-    } else if (is_number(a) && is_number(b) && json_to_double(a, &x, NULL) == 0 &&
-               json_to_double(b, &y, NULL) == 0) {
+    } else if (jsonpath_run_is_number(a) && jsonpath_run_is_number(b) &&
+               json_to_double(a, &x, NULL) == 0 && json_to_double(b, &y, NULL) == 0) {
         *ret = x < y ? -1 : x > y;
     } else if (is_bool(a) && is_bool(b) && (op == FILTER_EQ || op == FILTER_NE)) {
         *ret = a->tag != b->tag;
@@ -140,7 +144,7 @@ static int order(struct run *run, const yyjson_val *a, const yyjson_val *b, enum
     return 0;
 }
 
-static bool holds(enum filter_op op, int order)
+static bool jsonpath_run_order_holds(enum filter_op op, int order)
 {
     switch (op) {
     case FILTER_EQ:
@@ -161,9 +165,9 @@ static bool holds(enum filter_op op, int order)
     return true;
 }
 
-// one runs a side of a comparison. Returns 1 with its value, 0 when there is none.
-static int one(struct run *run, const struct step_list *steps, const yyjson_val *item,
-               const yyjson_val **ret)
+// jsonpath_run_single_value runs a side of a comparison. Returns 1 with its value, 0 when there is none.
+static int jsonpath_run_single_value(struct run *run, const struct step_list *steps,
+                                     const yyjson_val *item, const yyjson_val **ret)
 {
     struct jsonpath_values in = {0}, found = {0};
     vec_push_arena(run->arena, &in, item);
@@ -176,8 +180,8 @@ static int one(struct run *run, const struct step_list *steps, const yyjson_val 
     return 1;
 }
 
-// passes says whether a filter takes an item: 1, 0 or a negative code.
-static int passes(struct run *run, const struct step *s, const yyjson_val *item)
+// jsonpath_run_passes_filter says whether a filter takes an item: 1, 0 or a negative code.
+static int jsonpath_run_passes_filter(struct run *run, const struct step *s, const yyjson_val *item)
 {
     const yyjson_val *left = NULL, *right = NULL;
     if (s->op == FILTER_EXISTS) {
@@ -186,26 +190,26 @@ static int passes(struct run *run, const struct step *s, const yyjson_val *item)
         int code = run_steps(run, &s->left, in, &found);
         return code < 0 ? code : found.n > 0;
     }
-    int code = one(run, &s->left, item, &left);
+    int code = jsonpath_run_single_value(run, &s->left, item, &left);
     if (code > 0)
-        code = one(run, &s->right, item, &right);
+        code = jsonpath_run_single_value(run, &s->right, item, &right);
     if (code <= 0)
         return code;
     int sign = 0;
-    code = order(run, left, right, s->op, &sign);
-    return code < 0 ? code : holds(s->op, sign);
+    code = jsonpath_run_compare(run, left, right, s->op, &sign);
+    return code < 0 ? code : jsonpath_run_order_holds(s->op, sign);
 }
 
-static int filter(struct run *run, const struct step *s, const yyjson_val *v,
-                  struct jsonpath_values *out)
+static int jsonpath_run_filter(struct run *run, const struct step *s, const yyjson_val *v,
+                               struct jsonpath_values *out)
 {
     if (!json_is_array(v))
         return err_set(run->err, ERR_INVALID, "jsonpath: a %s is not a list and cannot be filtered",
                        json_type_name(v));
     json_arr_foreach(v, item) {
-        int code = passes(run, s, item);
+        int code = jsonpath_run_passes_filter(run, s, item);
         if (code > 0)
-            code = keep(run, out, item);
+            code = jsonpath_run_add_result(run, out, item);
         if (code < 0)
             return code;
     }
@@ -214,24 +218,24 @@ static int filter(struct run *run, const struct step *s, const yyjson_val *v,
 
 // --- Walking -------------------------------------------------------------------------------------
 
-static int run_step(struct run *run, const struct step *s, const yyjson_val *v,
-                    struct jsonpath_values *out)
+static int jsonpath_run_step(struct run *run, const struct step *s, const yyjson_val *v,
+                             struct jsonpath_values *out)
 {
     const yyjson_val *found;
     switch (s->type) {
     case STEP_FIELD:
         found = json_get(v, s->name);
-        return found ? keep(run, out, found) : look(run);
+        return found ? jsonpath_run_add_result(run, out, found) : jsonpath_run_count_value(run);
     case STEP_SLICE:
-        return slice(run, s, v, out);
+        return jsonpath_run_slice(run, s, v, out);
     case STEP_FILTER:
-        return filter(run, s, v, out);
+        return jsonpath_run_filter(run, s, v, out);
     case STEP_WILDCARD:
-        return children(run, v, out);
+        return jsonpath_run_add_children(run, v, out);
     case STEP_RECURSIVE:
-        return descend(run, v, out);
+        return jsonpath_run_descend(run, v, out);
     case STEP_VALUE:
-        return keep(run, out, &s->value);
+        return jsonpath_run_add_result(run, out, &s->value);
     case STEP_UNION:
         break;
     }
@@ -246,7 +250,7 @@ static int run_union(struct run *run, const struct step *s, const struct jsonpat
         struct jsonpath_values found = {0};
         int code = run_steps(run, list, *from, &found);
         for (size_t i = 0; i < found.n && code == 0; i++)
-            code = keep(run, out, found.p[i]);
+            code = jsonpath_run_add_result(run, out, found.p[i]);
         if (code < 0)
             return code;
     }
@@ -260,7 +264,7 @@ static int run_steps(struct run *run, const struct step_list *steps, struct json
         struct jsonpath_values next = {0};
         int code = s->type == STEP_UNION ? run_union(run, s, &from, &next) : 0;
         for (size_t i = 0; s->type != STEP_UNION && i < from.n && code == 0; i++)
-            code = run_step(run, s, from.p[i], &next);
+            code = jsonpath_run_step(run, s, from.p[i], &next);
         if (code < 0)
             return code;
         from = next;
@@ -271,7 +275,7 @@ static int run_steps(struct run *run, const struct step_list *steps, struct json
 
 // --- Templates -----------------------------------------------------------------------------------
 
-static void add_value(struct sbuf *out, const yyjson_val *v)
+static void jsonpath_run_add_value(struct sbuf *out, const yyjson_val *v)
 {
     struct json_writer w = {.out = out, .html = true};
     if (json_is_string(v))
@@ -282,17 +286,17 @@ static void add_value(struct sbuf *out, const yyjson_val *v)
         json_write_value(&w, v);
 }
 
-static int add_values(struct run *run, const struct jsonpath_values *values)
+static int jsonpath_run_add_values(struct run *run, const struct jsonpath_values *values)
 {
     for (size_t i = 0; i < values->n; i++) {
         if (i)
             sbuf_addc(run->out, ' ');
-        add_value(run->out, values->p[i]);
+        jsonpath_run_add_value(run->out, values->p[i]);
         if (run->out->n > JSONPATH_BYTES_MAX)
             return err_set(run->err, ERR_TOO_LARGE, "jsonpath: more than %zu bytes come out",
                            JSONPATH_BYTES_MAX);
     }
-    return look(run);
+    return jsonpath_run_count_value(run);
 }
 
 static int run_parts(struct run *run, size_t from, size_t to, const yyjson_val *root)
@@ -304,7 +308,7 @@ static int run_parts(struct run *run, size_t from, size_t to, const yyjson_val *
         vec_push_arena(run->arena, &in, root);
         int code = p->type == PART_END ? 0 : run_steps(run, &p->steps, in, &found);
         if (code == 0 && p->type == PART_STEPS)
-            code = add_values(run, &found);
+            code = jsonpath_run_add_values(run, &found);
         for (size_t k = 0; p->type == PART_RANGE && k < found.n && code == 0; k++)
             code = run_parts(run, i + 1, p->end, found.p[k]);
         arena_rewind(run->arena, mark);

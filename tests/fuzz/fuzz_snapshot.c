@@ -32,7 +32,7 @@ static void ask(struct plan_world *w, const struct alloc_features *f)
     struct topo t;
     if (inventory_new(w, &o, &inv, NULL) < 0)
         return;
-    doctor_look(&d, inv, (struct moment){.sec = 1800000000});
+    doctor_inspect(&d, inv, (struct moment){.sec = 1800000000});
     if (inv->nodes_len)
         (void)!topo_find(inv, inv->nodes[0].name, true, &d.arena, &t, NULL);
     if (inv->claims_len)

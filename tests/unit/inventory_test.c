@@ -424,7 +424,7 @@ static void check_doctor(const char *text, const char *check, const char *part,
     struct inventory *inv = inventory(w);
     struct doctor d = {0};
     bool found = false;
-    doctor_look(&d, inv, (struct moment){.sec = 1794830400});
+    doctor_inspect(&d, inv, (struct moment){.sec = 1794830400});
     for (size_t i = 0; i < d.findings.n; i++)
         found |= strcmp(d.findings.p[i].check, check) == 0 && d.findings.p[i].level == level &&
                  str_contains(d.findings.p[i].what, str_z(part));

@@ -47,7 +47,8 @@ struct answers {
     size_t n;
 };
 
-static int ask(struct device_source *s, struct str class_of, struct answers *a, struct err *err)
+static int free_verb_ask_class(struct device_source *s, struct str class_of, struct answers *a,
+                               struct err *err)
 {
     const struct free_question q = {.class_name = class_of,
                                     .cel = str_z(expression),
@@ -63,7 +64,7 @@ static int ask(struct device_source *s, struct str class_of, struct answers *a, 
     return r;
 }
 
-static int ask_all(struct device_source *s, struct answers *a, struct err *err)
+static int free_verb_ask_classes(struct device_source *s, struct answers *a, struct err *err)
 {
     size_t n = 0;
     const struct str *names = plan_class_names(s->world, &s->arena, &n);
@@ -74,24 +75,24 @@ static int ask_all(struct device_source *s, struct answers *a, struct err *err)
     a->all = arena_array(&s->arena, struct view_free, most);
     a->answers = arena_array(&s->arena, struct free_answer, most);
     for (size_t i = 0; r == 0 && i < most; i++)
-        r = ask(s, one ? str_z(class_name) : names[i], a, err);
+        r = free_verb_ask_class(s, one ? str_z(class_name) : names[i], a, err);
     return r;
 }
 
-static int show(struct device_source *s, const struct answers *a, struct err *err)
+static int free_verb_print(struct device_source *s, const struct answers *a, struct err *err)
 {
     cleanup_view_table struct view_table t = {0};
     cleanup_sbuf struct sbuf json = {0};
     struct json_writer w = {.out = &json};
     if (!view_is_table(&s->format)) {
         view_free_json(&w, a->all, a->n);
-        return device_show_json(s, &json, err);
+        return device_verb_show_json(s, &json, err);
     }
     if (class_name || expression)
         view_free_nodes(&t, &a->all[0]);
     else
         view_free_classes(&t, a->all, a->n);
-    return device_show_table(s, &t, err);
+    return device_verb_show_table(s, &t, err);
 }
 
 static int verb_free(void)
@@ -100,16 +101,16 @@ static int verb_free(void)
     struct answers a = {0};
     struct err err = {0};
     bool any = false;
-    int r = device_open(&s, DEVICE_WORLD_DEVICES, &err);
+    int r = device_verb_open(&s, DEVICE_WORLD_DEVICES, &err);
     if (r == 0)
-        r = ask_all(&s, &a, &err);
+        r = free_verb_ask_classes(&s, &a, &err);
     if (r == 0)
-        r = show(&s, &a, &err);
+        r = free_verb_print(&s, &a, &err);
     for (size_t i = 0; i < a.n; i++) {
         any |= a.answers[i].total.fits > 0;
         inventory_free((struct inventory *)(uintptr_t)a.all[i].inv);
     }
     free_closed_free(a.closed);
-    device_close(&s);
+    device_verb_close(&s);
     return r < 0 ? common_fail("free", &err) : any ? VERB_OK : VERB_NO;
 }

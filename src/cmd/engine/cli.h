@@ -138,8 +138,8 @@ void cli_done(void);
 bool cli_given(const char *name);
 const char *cli_given_in(const struct cli_group *g);
 
-// verb_usage_error prints one line about a wrong command line and returns VERB_USAGE.
-int verb_usage_error(const char *verb, const char *what);
+// cli_usage_error prints one line about a wrong command line and returns VERB_USAGE.
+int cli_usage_error(const char *verb, const char *what);
 
 // cli_option_set sets an option from text (NULL: no value was given). Returns 0 or -ERR_INVALID
 // with a message that names the option and what it accepts.

@@ -82,8 +82,8 @@ static void warn_dropped(const struct input *in, const struct json_strict *stric
                       STR_ARG(strict->reports.p[i]));
 }
 
-static int take_value(struct convert *c, const struct input *in, const struct json_doc *doc,
-                      const yyjson_val *v, struct err *err)
+static int convert_add_value(struct convert *c, const struct input *in, const struct json_doc *doc,
+                             const yyjson_val *v, struct err *err)
 {
     struct api_object o;
     cleanup_json_strict struct json_strict strict = {0};
@@ -101,21 +101,21 @@ static int take_value(struct convert *c, const struct input *in, const struct js
     return add_object(c, &o, err);
 }
 
-static bool is_list(const yyjson_val *v)
+static bool convert_is_list(const yyjson_val *v)
 {
     const yyjson_val *kind = json_get(v, STR("kind")), *items = json_get(v, STR("items"));
     return kind && items && json_is_string(kind) && json_is_array(items) &&
            str_eqz(json_str(kind), "List");
 }
 
-static int take_doc(struct convert *c, const struct input *in, const struct json_doc *doc,
-                    struct err *err)
+static int convert_add_document(struct convert *c, const struct input *in,
+                                const struct json_doc *doc, struct err *err)
 {
-    if (!is_list(doc->root))
-        return take_value(c, in, doc, doc->root, err);
+    if (!convert_is_list(doc->root))
+        return convert_add_value(c, in, doc, doc->root, err);
     size_t n = 0;
     json_arr_foreach(json_get(doc->root, STR("items")), item) {
-        int rc = take_value(c, in, doc, item, err);
+        int rc = convert_add_value(c, in, doc, item, err);
         if (rc < 0) {
             err_path_index(err, n);
             err_path_field(err, "items", 5);
@@ -126,7 +126,7 @@ static int take_doc(struct convert *c, const struct input *in, const struct json
     return 0;
 }
 
-static int take_proto(struct convert *c, struct str body, struct err *err)
+static int convert_add_proto(struct convert *c, struct str body, struct err *err)
 {
     struct api_object o;
     int rc = api_envelope_read(body, &c->arena, &o, err);
@@ -146,17 +146,17 @@ static int take_proto(struct convert *c, struct str body, struct err *err)
     return 0;
 }
 
-static void take_file(struct convert *c, const char *path)
+static void convert_add_file(struct convert *c, const char *path)
 {
     struct err err = {0};
     cleanup_input struct input in = {0};
     int rc = input_open(&in, path, &err);
     if (rc == 0 && input_is_proto(&in)) {
-        rc = take_proto(c, sbuf_str(&in.bytes), &err);
+        rc = convert_add_proto(c, sbuf_str(&in.bytes), &err);
     } else if (rc == 0) {
         struct json_doc doc = {0};
         while ((rc = input_next(&in, &doc, &err)) > 0) {
-            rc = take_doc(c, &in, &doc, &err);
+            rc = convert_add_document(c, &in, &doc, &err);
             if (rc < 0) {
                 json_locate_err(&doc, &err);
                 input_error(&in, "convert", &err);
@@ -228,7 +228,7 @@ static int put_protobuf(const struct convert *c, struct sbuf *out, struct err *e
     return rc;
 }
 
-static int put_all(const struct convert *c, struct sbuf *out, struct err *err)
+static int convert_write_objects(const struct convert *c, struct sbuf *out, struct err *err)
 {
     int rc = 0;
     if (c->format == FORMAT_PROTOBUF)
@@ -282,11 +282,11 @@ static int verb_convert(void)
                : strcmp(args.output, "yaml") == 0 ? FORMAT_YAML
                                                   : FORMAT_PROTOBUF;
     vec_foreach(&args.files, file) {
-        take_file(&c, *file);
+        convert_add_file(&c, *file);
     }
     struct err err = {0};
     cleanup_sbuf struct sbuf out = {0};
-    if (put_all(&c, &out, &err) < 0) {
+    if (convert_write_objects(&c, &out, &err) < 0) {
         (void)fprintf(stderr, "dray convert: %s%s%s\n", err.path, err.path[0] ? ": " : "", err.msg);
         return VERB_NO;
     }

@@ -60,7 +60,7 @@ static int each_document(const struct walk *all, const char *path, struct err *e
     return err_set(err, -r, "%s: %s", path, text);
 }
 
-static bool is_manifest(struct str name)
+static bool manifests_is_manifest(struct str name)
 {
     return str_ends(name, STR(".yaml")) || str_ends(name, STR(".yml")) ||
            str_ends(name, STR(".json"));
@@ -80,8 +80,8 @@ static int each_in(const struct walk *w, const char *folder, int depth, struct e
         struct str name = str_z(names[i]->d_name);
         sbuf_addf(&path, "%s/%s", folder, names[i]->d_name);
         bool found = stat(path.p, &st) == 0;
-        bool wanted =
-            found && (S_ISDIR(st.st_mode) ? w->recursive && name.p[0] != '.' : is_manifest(name));
+        bool wanted = found && (S_ISDIR(st.st_mode) ? w->recursive && name.p[0] != '.'
+                                                    : manifests_is_manifest(name));
         if (r == 0 && wanted)
             r = each_path(w, path.p, depth + 1, err);
         free(names[i]);

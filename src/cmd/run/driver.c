@@ -161,7 +161,7 @@ const struct cli_verb driver_verb = {
     .subverbs = driver_verbs,
 };
 
-static int fail(const struct err *err)
+static int driver_verb_fail(const struct err *err)
 {
     char text[DRAY_ERR_MSG_MAX + DRAY_ERR_PATH_MAX + 64];
     err_text(err, text, sizeof(text));
@@ -173,7 +173,8 @@ static int fail(const struct err *err)
 
 enum { PROFILES_MAX = 64 };
 
-static int open_profiles(const char *names, struct profile **ret, size_t *n, struct err *err)
+static int driver_verb_open_profiles(const char *names, struct profile **ret, size_t *n,
+                                     struct err *err)
 {
     struct str rest = str_z(names);
     while (rest.n) {
@@ -190,7 +191,7 @@ static int open_profiles(const char *names, struct profile **ret, size_t *n, str
     return 0;
 }
 
-static void told(void *arg, const char *node, const char *driver, const char *what)
+static void driver_verb_on_change(void *arg, const char *node, const char *driver, const char *what)
 {
     (void)arg;
     printf("%s%s%s: %s\n", node, *node ? " " : "", driver, what);
@@ -205,18 +206,18 @@ static int driver_run_sim(void)
     struct err err = {0};
     struct dray_error why = {0};
     if (!a->sim.node && a->sim.nodes == 0)
-        return verb_usage_error("driver sim", "--node NAME or --nodes N is missing");
+        return cli_usage_error("driver sim", "--node NAME or --nodes N is missing");
     const struct dray_runtime_options where = {.kubeconfig = a->kubeconfig,
                                                .user_agent = "dray-driver-sim"};
     process_hide();
-    int rc = open_profiles(a->profiles, profiles, &n, &err);
+    int rc = driver_verb_open_profiles(a->profiles, profiles, &n, &err);
     if (rc == 0 && dray_runtime_new(&where, &a->sim.runtime, &why) != 0)
         rc = err_set(&err, ERR_UNAVAILABLE, "%s", why.message);
     struct hw_sim *sim = NULL;
     if (rc == 0) {
         a->sim.profiles = profiles;
         a->sim.profiles_len = n;
-        a->sim.told = told;
+        a->sim.told = driver_verb_on_change;
         rc = hw_sim_start(&a->sim, &sim, &err);
     }
     if (rc == 0) {
@@ -231,12 +232,13 @@ static int driver_run_sim(void)
     hw_sim_free(sim);
     while (n > 0)
         profile_free(profiles[--n]);
-    return rc == 0 ? VERB_OK : fail(&err);
+    return rc == 0 ? VERB_OK : driver_verb_fail(&err);
 }
 
 // --- fault ---------------------------------------------------------------------------------------
 
-static bool matches(const struct fault *f, bool any_kind, enum fault_kind kind, const char *device)
+static bool driver_verb_matches_fault(const struct fault *f, bool any_kind, enum fault_kind kind,
+                                      const char *device)
 {
     return (any_kind || f->kind == kind) && (!device || str_eqz(f->device, device));
 }
@@ -249,9 +251,9 @@ static int change_faults(const struct driver_args *a, const char *path, const ch
     enum fault_kind kind = FAULT_XID;
     bool has_kind = a->words.n > 1;
     if (has_kind && !fault_kind_parse(str_z(a->words.p[1]), &kind))
-        return verb_usage_error("driver fault", "unknown KIND of fault");
+        return cli_usage_error("driver fault", "unknown KIND of fault");
     if (faults_load(path, &arena, &faults, &err) != 0)
-        return fail(&err);
+        return driver_verb_fail(&err);
     if (strcmp(verb, "add") == 0) {
         const struct fault f = {.kind = kind,
                                 .device = str_z(a->device),
@@ -262,11 +264,11 @@ static int change_faults(const struct driver_args *a, const char *path, const ch
     } else {
         size_t left = 0;
         for (size_t i = 0; i < faults.n; i++)
-            if (!matches(&faults.p[i], !has_kind, kind, a->device))
+            if (!driver_verb_matches_fault(&faults.p[i], !has_kind, kind, a->device))
                 faults.p[left++] = faults.p[i];
         faults.n = left;
     }
-    return faults_save(path, &faults, &err) == 0 ? VERB_OK : fail(&err);
+    return faults_save(path, &faults, &err) == 0 ? VERB_OK : driver_verb_fail(&err);
 }
 
 static int list_faults(const char *path)
@@ -276,7 +278,7 @@ static int list_faults(const char *path)
     struct faults faults;
     struct err err = {0};
     if (faults_load(path, &arena, &faults, &err) != 0)
-        return fail(&err);
+        return driver_verb_fail(&err);
     faults_write(&faults, &out);
     (void)fputs(out.p, stdout);
     return VERB_OK;
@@ -289,13 +291,13 @@ static int driver_run_fault(void)
     cleanup_sbuf struct sbuf path = {0};
     bool add = strcmp(verb, "add") == 0;
     if (add && a->words.n != 2)
-        return verb_usage_error("driver fault", "KIND is missing");
+        return cli_usage_error("driver fault", "KIND is missing");
     sbuf_addf(&path, "%s/%s/faults.json",
               a->sim.state ? a->sim.state : "/var/lib/kubelet/plugins/dray-sim", a->sim.node);
     if (strcmp(verb, "list") == 0 && a->words.n == 1)
         return list_faults(path.p);
     if (!add && strcmp(verb, "clear") != 0)
-        return verb_usage_error("driver fault", "the commands are add KIND, clear and list");
+        return cli_usage_error("driver fault", "the commands are add KIND, clear and list");
     return change_faults(a, path.p, verb);
 }
 
@@ -307,7 +309,7 @@ static int driver_run_profiles(void)
         struct profile *p = NULL;
         struct err err;
         if (profile_parse(profile_builtins[i].text, &p, &err) != 0)
-            return fail(&err);
+            return driver_verb_fail(&err);
         printf("%-26s %.*s\n", profile_builtins[i].name, STR_ARG(profile_about(p)));
         profile_free(p);
     }
@@ -349,7 +351,7 @@ static int driver_run_show(void)
     json_write_array_end(&w);
     profile_free(p);
     if (rc != 0)
-        return fail(&err);
+        return driver_verb_fail(&err);
     puts(out.p);
     return VERB_OK;
 }

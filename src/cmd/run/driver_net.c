@@ -73,7 +73,7 @@ const struct cli_verb driver_net_verb = {
     .run = driver_run_net,
 };
 
-static int fail(const struct err *err)
+static int driver_net_fail(const struct err *err)
 {
     char text[DRAY_ERR_MSG_MAX + DRAY_ERR_PATH_MAX + 64];
     err_text(err, text, sizeof(text));
@@ -114,7 +114,7 @@ static int make_vfs(const struct net_args *a, struct err *err)
 
 // --- List ----------------------------------------------------------------------------------------
 
-static int list(const struct net_args *a)
+static int driver_net_list_devices(const struct net_args *a)
 {
     cleanup_arena struct arena arena = {0};
     struct net_pci_names *names = net_pci_names_open(NET_PCI_IDS);
@@ -135,19 +135,19 @@ static int list(const struct net_args *a)
             printf("%-20s %-15s %-10s %s\n", "-", l->name, l->kind[0] ? l->kind : "device", why);
     }
     net_pci_names_free(names);
-    return code == 0 ? VERB_OK : fail(&err);
+    return code == 0 ? VERB_OK : driver_net_fail(&err);
 }
 
 // --- Run -----------------------------------------------------------------------------------------
 
-static void told(void *arg, const char *what)
+static void driver_net_on_change(void *arg, const char *what)
 {
     (void)arg;
     printf("%s\n", what);
     (void)fflush(stdout);
 }
 
-static int run(struct net_args *a)
+static int driver_net_run_plugin(struct net_args *a)
 {
     struct net_driver *driver = NULL;
     struct err err = {0};
@@ -166,18 +166,18 @@ static int run(struct net_args *a)
         code = err_set(&err, ERR_UNAVAILABLE, "%s", why.message);
     a->net.filter = &a->filter;
     a->net.name = a->name;
-    a->net.told = told;
+    a->net.told = driver_net_on_change;
     if (code == 0)
         code = net_driver_start(&a->net, &driver, &err);
     if (code == 0) {
-        told(NULL, "driver runs");
+        driver_net_on_change(NULL, "driver runs");
         dray_runtime_run(a->net.runtime);
     }
     net_driver_stop(driver);
     if (a->net.runtime)
         dray_runtime_free(a->net.runtime);
     net_driver_free(driver);
-    return code == 0 ? VERB_OK : fail(&err);
+    return code == 0 ? VERB_OK : driver_net_fail(&err);
 }
 
 static void net_copy_patterns(const struct cli_texts *from, struct net_patterns *to)
@@ -192,9 +192,9 @@ static int driver_run_net(void)
     net_copy_patterns(&args.skip, &args.filter.skip);
     net_copy_patterns(&args.allow, &args.filter.allow);
     args.net.runtime_moves = args.inject && strcmp(args.inject, "runtime") == 0;
-    int r = args.list       ? list(&args)
-            : args.net.node ? run(&args)
-                            : verb_usage_error("driver net", "--node NAME or --list is missing");
+    int r = args.list       ? driver_net_list_devices(&args)
+            : args.net.node ? driver_net_run_plugin(&args)
+                            : cli_usage_error("driver net", "--node NAME or --list is missing");
     vec_done(&args.filter.only);
     vec_done(&args.filter.skip);
     vec_done(&args.filter.allow);

@@ -50,7 +50,7 @@ static int netns_hook_check(struct err *err)
                : 0;
 }
 
-static int read_state(struct sbuf *out)
+static int netns_hook_read_state(struct sbuf *out)
 {
     ssize_t n;
     do {
@@ -65,7 +65,7 @@ static int verb_netns_hook(void)
 {
     cleanup_sbuf struct sbuf state = {0};
     struct err err = {0};
-    int code = read_state(&state);
+    int code = netns_hook_read_state(&state);
     if (code != 0)
         code =
             err_set(&err, -code, "cannot read the container's state: %s", strerrordesc_np(-code));

@@ -15,7 +15,7 @@
 #include "cmd/run/process.h"
 #include "cmd/run/server_run.h"
 #include "cmd/run/up_agent.h"
-#include "cmd/run/up_say.h"
+#include "cmd/run/up_watch.h"
 #include "cmd/run/up_storage.h"
 #include "cmd/verb.h"
 #include "ctl/ctl.h"
@@ -52,7 +52,7 @@ struct up {
 
 // --- Applying files ------------------------------------------------------------------------------
 
-static void applied(void *arg, const struct client_answer *a)
+static void up_on_applied(void *arg, const struct client_answer *a)
 {
     char *what = arg;
     if (a->code != 0 && a->code != -ERR_ALREADY_EXISTS)
@@ -60,7 +60,7 @@ static void applied(void *arg, const struct client_answer *a)
     free(what);
 }
 
-static void apply_one(struct up *u, const struct api_object *o)
+static void up_apply_object(struct up *u, const struct api_object *o)
 {
     struct api_object_meta *meta = api_object_meta(o);
     if (!meta)
@@ -70,7 +70,7 @@ static void apply_one(struct up *u, const struct api_object *o)
     struct sbuf what = {0};
     sbuf_addf(&what, "%.*s %.*s", STR_ARG(o->kind->kind),
               STR_ARG(meta->name.n ? meta->name : meta->generate_name));
-    client_create(u->client, o, NULL, applied, sbuf_take(&what));
+    client_create(u->client, o, NULL, up_on_applied, sbuf_take(&what));
 }
 
 static int apply_file(struct up *u, const char *path, struct err *err)
@@ -86,7 +86,7 @@ static int apply_file(struct up *u, const char *path, struct err *err)
             break;
         r = api_decode(&doc, doc.root, &u->arena, NULL, &o, err);
         if (r == 0)
-            apply_one(u, &o);
+            up_apply_object(u, &o);
     }
     if (r < 0)
         input_error(&in, "up", err);
@@ -95,8 +95,8 @@ static int apply_file(struct up *u, const char *path, struct err *err)
 
 // --- Starting ------------------------------------------------------------------------------------
 
-// is_reachable: from other machines, as far as a URL can tell.
-static bool is_reachable(const char *url)
+// up_is_reachable: from other machines, as far as a URL can tell.
+static bool up_is_reachable(const char *url)
 {
     struct str host, port;
     return address_split(str_z(strstr(url, "://") + 3), &host, &port) && !address_is_loopback(host);
@@ -129,7 +129,7 @@ static void show_card(const struct up *u)
     if (s.nodes > 0 && example)
         printf("  dray apply -f %s && dray get pods,resourceclaims\n", example);
     printf("  dray why POD                  # why a pod waits, and what would help\n\n");
-    if (u->host.pki && is_reachable(u->host.public_url))
+    if (u->host.pki && up_is_reachable(u->host.public_url))
         printf("Other machines join at %s; the command for them:\n"
                "  dray token create --print-join-command\n\n",
                u->host.public_url);
@@ -182,7 +182,7 @@ static void nodes_ready(void *arg, const struct err *failure)
     (void)fflush(stdout);
 }
 
-static size_t digits_of(size_t n)
+static size_t up_count_digits(size_t n)
 {
     size_t digits = 1;
     for (; n >= 10; n /= 10)
@@ -190,14 +190,14 @@ static size_t digits_of(size_t n)
     return digits;
 }
 
-static int explain(void *arg, struct str kind, struct str namespace, struct str name,
-                   struct sbuf *out, struct err *err)
+static int up_explain_object(void *arg, struct str kind, struct str namespace, struct str name,
+                             struct sbuf *out, struct err *err)
 {
     return sched_explain(arg, kind, namespace, name, out, err);
 }
 
-// check compares what the scheduler believes with the store, object by object.
-static bool check(void *arg, struct sbuf *problems)
+// up_check_health compares what the scheduler believes with the store, object by object.
+static bool up_check_health(void *arg, struct sbuf *problems)
 {
     struct up *u = arg;
     struct store *store = registry_store(u->host.registry);
@@ -229,7 +229,7 @@ static bool check(void *arg, struct sbuf *problems)
     return equal;
 }
 
-static void meter(void *arg, struct sbuf *out)
+static void up_add_metrics(void *arg, struct sbuf *out)
 {
     const struct up *u = arg;
     sched_metrics(u->sched, out);
@@ -274,8 +274,8 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
                                      .binding_timeout_ns = u->binding_timeout_ns};
     u->sched = sched_new(&so);
     sched_start(u->sched);
-    server_set_explainer(host->server, explain, u->sched);
-    server_set_checker(host->server, check, u);
+    server_set_explainer(host->server, up_explain_object, u->sched);
+    server_set_checker(host->server, up_check_health, u);
     struct ctl_options co = {.client = u->client,
                              .exec = exec,
                              .features = host->features,
@@ -303,13 +303,13 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
     ctl_start(u->ctl);
     if (u->controllers[CTL_VOLUMES])
         up_storage_start(host->registry, u->client);
-    server_set_meter(host->server, meter, u);
+    server_set_meter(host->server, up_add_metrics, u);
     const struct sim_options no = {.client = u->client,
                                    .exec = exec,
                                    .profiles = u->profiles,
                                    .profiles_len = u->profiles_len,
                                    .nodes = u->nodes,
-                                   .min_digits = digits_of(u->nodes ? u->nodes - 1 : 0),
+                                   .min_digits = up_count_digits(u->nodes ? u->nodes - 1 : 0),
                                    .ready = nodes_ready,
                                    .arg = u};
     if (u->nodes)
@@ -357,7 +357,7 @@ static int list_profiles(void)
     return VERB_OK;
 }
 
-static int open_profiles(struct up *u, struct err *err)
+static int up_open_profiles(struct up *u, struct err *err)
 {
     struct str rest = str_z(u->sim);
     while (rest.n > 0) {
@@ -465,7 +465,7 @@ static int up_check(struct err *err)
 static int up_run(struct up *u)
 {
     struct err err = {0};
-    if (open_profiles(u, &err) < 0) {
+    if (up_open_profiles(u, &err) < 0) {
         (void)fprintf(stderr, "dray up: %s\n", err.msg);
         return VERB_NO;
     }

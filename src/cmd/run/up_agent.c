@@ -26,40 +26,40 @@ struct up_agent {
     bool told;
 };
 
-static const char *below(struct up_agent *u, const char *name)
+static const char *up_agent_path_below(struct up_agent *u, const char *name)
 {
     return arena_strf(&u->arena, "%s/agent%s%s", u->options.data_dir, name[0] ? "/" : "", name).p;
 }
 
-static void say(void *arg, const char *line)
+static void up_agent_print_line(void *arg, const char *line)
 {
     (void)arg;
     printf("  node: %s\n", line);
     (void)fflush(stdout);
 }
 
-static void start_driver(struct up_agent *u)
+static void up_agent_start_driver(struct up_agent *u)
 {
     const struct up_agent_options *o = &u->options;
     const struct sim_driver d = {.verb = "up",
                                  .profiles = o->devices,
                                  .node = o->node,
                                  .kubeconfig = o->host->kubeconfig,
-                                 .data_dir = below(u, "")};
+                                 .data_dir = up_agent_path_below(u, "")};
     if (o->devices && !u->driver)
         u->driver = sim_driver_start(&d);
 }
 
-static void on_registered(void *arg)
+static void up_agent_on_registered(void *arg)
 {
     struct up_agent *u = arg;
-    start_driver(u); // its slices belong to the Node
+    up_agent_start_driver(u); // its slices belong to the Node
     if (!u->told && u->options.registered)
         u->options.registered(u->options.arg);
     u->told = true;
 }
 
-static int open_tls(struct up_agent *u, struct err *err)
+static int up_agent_open_tls(struct up_agent *u, struct err *err)
 {
     const struct pki *pki = u->options.host->pki;
     const char *const names[] = {u->options.node, "127.0.0.1", "localhost", NULL};
@@ -91,7 +91,7 @@ static void open_local_client(struct up_agent *u)
     u->client = client_local_new(host->registry, loop_exec(host->loop), &user);
 }
 
-static int read_pem(struct up_agent *u, const char *path, struct str *ret, struct err *err)
+static int up_agent_read_pem(struct up_agent *u, const char *path, struct str *ret, struct err *err)
 {
     char *text = NULL;
     int code = pki_read_file(path, &text, err);
@@ -115,11 +115,11 @@ static int open_client(struct up_agent *u, struct err *err)
                                          clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &file,
                                          &key, err);
     if (code == 0)
-        code = read_pem(u, host->pki->ca_file, &target.ca_pem, err);
+        code = up_agent_read_pem(u, host->pki->ca_file, &target.ca_pem, err);
     if (code == 0)
-        code = read_pem(u, file, &target.certificate_pem, err);
+        code = up_agent_read_pem(u, file, &target.certificate_pem, err);
     if (code == 0)
-        code = read_pem(u, key, &target.key_pem, err);
+        code = up_agent_read_pem(u, key, &target.key_pem, err);
     const struct client_remote_options o = {.target = &target, .user_agent = STR("dray-agent")};
     if (code == 0)
         code = client_remote_new(host->loop, &o, &u->client, err);
@@ -131,12 +131,12 @@ static int open_client(struct up_agent *u, struct err *err)
 static int open_agent(struct up_agent *u, struct err *err)
 {
     const struct up_agent_options *o = &u->options;
-    const char *cdi[] = {"/etc/cdi", "/var/run/cdi", below(u, "cdi")};
+    const char *cdi[] = {"/etc/cdi", "/var/run/cdi", up_agent_path_below(u, "cdi")};
     const struct agent_options a = {.loop = o->host->loop,
                                     .client = u->client,
                                     .features = o->host->features,
                                     .node = str_z(o->node),
-                                    .data_dir = below(u, ""),
+                                    .data_dir = up_agent_path_below(u, ""),
                                     .image_dir = o->image_dir,
                                     .cdi_dirs = cdi,
                                     .cdi_dirs_len = array_len(cdi),
@@ -144,8 +144,8 @@ static int open_agent(struct up_agent *u, struct err *err)
                                     .api_url = str_z(o->host->url),
                                     .tls = u->tls,
                                     .listen = "127.0.0.1:0",
-                                    .say = say,
-                                    .registered = on_registered,
+                                    .say = up_agent_print_line,
+                                    .registered = up_agent_on_registered,
                                     .arg = u};
     return agent_new(&a, &u->agent, err);
 }
@@ -160,7 +160,7 @@ int up_agent_new(const struct up_agent_options *options, struct up_agent **ret, 
         arena_str(&u->arena, str_z(options->node && options->node[0] ? options->node : host)).p;
     int code = open_client(u, err);
     if (code == 0)
-        code = open_tls(u, err);
+        code = up_agent_open_tls(u, err);
     if (code == 0)
         code = open_agent(u, err);
     if (code < 0) {

@@ -23,7 +23,7 @@ static bool has_default(struct registry *r, const struct api_kind *kind)
     return best != NULL;
 }
 
-static void made(void *arg, const struct client_answer *a)
+static void up_storage_on_created(void *arg, const struct client_answer *a)
 {
     (void)arg;
     if (a->code != 0 && a->code != -ERR_ALREADY_EXISTS && a->code != -ECANCELED)
@@ -45,5 +45,5 @@ void up_storage_start(struct registry *registry, struct client *client)
                                       .has_volume_binding_mode = true};
     const struct api_object object = {kind, &class};
     api_set_type_meta(&object);
-    client_create(client, &object, NULL, made, NULL);
+    client_create(client, &object, NULL, up_storage_on_created, NULL);
 }

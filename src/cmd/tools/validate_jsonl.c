@@ -47,7 +47,7 @@ static void case_done(struct test_case *c)
 
 // --- Reading -------------------------------------------------------------------------------------
 
-static struct str text_of(const struct test_case *c, const char *key)
+static struct str validate_jsonl_get_text(const struct test_case *c, const char *key)
 {
     const yyjson_val *v = json_get(c->doc.root, str_z(key));
     return v && json_is_string(v) ? json_str(v) : STR("");
@@ -56,7 +56,7 @@ static struct str text_of(const struct test_case *c, const char *key)
 // Gates that are not named have the defaults of the release: 1.37 unless another one is emulated.
 static int read_features(struct test_case *c, struct err *err)
 {
-    struct str version = text_of(c, "emulationVersion");
+    struct str version = validate_jsonl_get_text(c, "emulationVersion");
     const yyjson_val *gates = json_get(c->doc.root, STR("features"));
     uint32_t minor = FEATURES_MINOR;
     int rc = version.n ? features_parse_version(version, &minor, err) : 0;
@@ -80,7 +80,7 @@ static int read_features(struct test_case *c, struct err *err)
 
 static int read_op(struct test_case *c, struct err *err)
 {
-    struct str op = text_of(c, "op");
+    struct str op = validate_jsonl_get_text(c, "op");
     if (str_eqz(op, "create"))
         c->op = API_CREATE;
     else if (str_eqz(op, "update"))
@@ -108,8 +108,9 @@ static int read_case(struct test_case *c, struct str line, struct err *err)
         return rc;
     if (!json_is_object(c->doc.root))
         return err_set(err, ERR_BAD_REQUEST, "want a JSON object");
-    c->name = text_of(c, "name");
-    struct str kind = text_of(c, "kind"), version = text_of(c, "apiVersion");
+    c->name = validate_jsonl_get_text(c, "name");
+    struct str kind = validate_jsonl_get_text(c, "kind"),
+               version = validate_jsonl_get_text(c, "apiVersion");
     c->kind = api_kind_find(version, kind);
     if (!c->kind)
         return err_set(err, ERR_BAD_REQUEST, "no kind \"%.*s\" in version \"%.*s\"", STR_ARG(kind),
@@ -119,8 +120,9 @@ static int read_case(struct test_case *c, struct str line, struct err *err)
 }
 
 // Decodes "old" or "new" and converts it to the hub version, with or without defaults.
-static int read_object(struct test_case *c, const char *key, const struct api_rules *rules,
-                       struct judged *ret, struct err *err)
+static int validate_jsonl_read_object(struct test_case *c, const char *key,
+                                      const struct api_rules *rules, struct judged *ret,
+                                      struct err *err)
 {
     const yyjson_val *v = json_get(c->doc.root, str_z(key));
     struct api_object decoded;
@@ -130,7 +132,7 @@ static int read_object(struct test_case *c, const char *key, const struct api_ru
     if (rc < 0)
         return rc;
     if (rules)
-        return judge_decode(&decoded, rules, &c->arena, ret, err);
+        return validate_decode_object(&decoded, rules, &c->arena, ret, err);
     ret->version = c->kind;
     return api_convert(&decoded, api_hub_kind(c->kind), &c->arena, &ret->hub, err);
 }
@@ -161,8 +163,8 @@ static void write_causes(struct json_writer *w, const struct causes *causes, boo
                     causes->p[i].message, unprepared);
 }
 
-static int write_object(struct test_case *c, const struct api_object *hub, struct json_writer *w,
-                        struct err *err)
+static int validate_jsonl_write_object(struct test_case *c, const struct api_object *hub,
+                                       struct json_writer *w, struct err *err)
 {
     struct api_object o;
     int rc = api_convert(hub, c->kind, &c->arena, &o, err);
@@ -213,9 +215,9 @@ static int find_unprepared(struct test_case *c, const struct api_rules *rules,
     struct judged object, old = {0};
     if (c->server_only || !features_on(rules->features, FEATURE_DECLARATIVE_VALIDATION_BETA))
         return 0;
-    int rc = read_object(c, "new", NULL, &object, err);
+    int rc = validate_jsonl_read_object(c, "new", NULL, &object, err);
     if (rc == 0 && c->op != API_CREATE)
-        rc = read_object(c, "old", NULL, &old, err);
+        rc = validate_jsonl_read_object(c, "old", NULL, &old, err);
     if (rc < 0)
         return rc;
     add_unprepared(c, c->op, &object, &old, rules, told, ret);
@@ -224,19 +226,19 @@ static int find_unprepared(struct test_case *c, const struct api_rules *rules,
     return 0;
 }
 
-static int judge(struct test_case *c, struct json_writer *w, struct err *err)
+static int validate_jsonl_check_case(struct test_case *c, struct json_writer *w, struct err *err)
 {
     struct api_rules rules = {.features = &c->features, .cel = c->cel, .admin_namespace = true};
     struct causes causes = {.arena = &c->arena}, unprepared = {.arena = &c->arena};
     struct judged object, old = {0};
-    int rc = read_object(c, "new", &rules, &object, err);
+    int rc = validate_jsonl_read_object(c, "new", &rules, &object, err);
     if (rc == 0 && c->op != API_CREATE)
-        rc = read_object(c, "old", &rules, &old, err);
+        rc = validate_jsonl_read_object(c, "old", &rules, &old, err);
     if (rc < 0)
         return rc;
     const struct api_object *before = c->op == API_CREATE ? NULL : &old.hub;
     struct api_object_meta *meta = api_object_meta(&object.hub);
-    struct str name = meta && !before ? judge_name(&object, &c->arena) : STR("");
+    struct str name = meta && !before ? validate_object_name(&object, &c->arena) : STR("");
     api_prepare(c->op, &object.hub, before, &rules, &c->arena);
     api_validate(c->op, &object.hub, before, c->kind, &rules, &causes);
     rc = find_unprepared(c, &rules, &causes, &unprepared, err);
@@ -249,7 +251,7 @@ static int judge(struct test_case *c, struct json_writer *w, struct err *err)
     write_causes(w, &causes, false);
     write_causes(w, &unprepared, true);
     json_write_array_end(w);
-    return causes.n ? 0 : write_object(c, &object.hub, w, err);
+    return causes.n ? 0 : validate_jsonl_write_object(c, &object.hub, w, err);
 }
 
 static void write_name(const struct test_case *c, struct json_writer *w)
@@ -259,7 +261,8 @@ static void write_name(const struct test_case *c, struct json_writer *w)
     json_write_str(w, c->name);
 }
 
-static void answer(struct str line, bool server_only, const struct api_cel *cel, struct sbuf *out)
+static void validate_jsonl_answer_line(struct str line, bool server_only, const struct api_cel *cel,
+                                       struct sbuf *out)
 {
     cleanup_case struct test_case c = {.server_only = server_only, .cel = cel};
     struct err err = {0};
@@ -267,7 +270,7 @@ static void answer(struct str line, bool server_only, const struct api_cel *cel,
     int rc = read_case(&c, line, &err);
     if (rc == 0) {
         write_name(&c, &w);
-        rc = judge(&c, &w, &err);
+        rc = validate_jsonl_check_case(&c, &w, &err);
     }
     if (rc < 0) {
         char text[DRAY_ERR_MSG_MAX + DRAY_ERR_PATH_MAX + 64];
@@ -295,7 +298,7 @@ int validate_jsonl(bool server_only)
         if (text.n == 0)
             continue;
         sbuf_clear(&out);
-        answer(text, server_only, api_cel_engine_rules(engine), &out);
+        validate_jsonl_answer_line(text, server_only, api_cel_engine_rules(engine), &out);
         if (fwrite(out.p, 1, out.n, stdout) != out.n)
             break;
     }

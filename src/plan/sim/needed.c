@@ -33,7 +33,7 @@ static int needed_try(struct needed *n, struct err *err)
                        "the answer was not found in %d plans; give fewer kinds of nodes",
                        NEEDED_TRIES_MAX);
     for (size_t i = 0; r == 0 && i < n->kinds_len; i++)
-        r = addition_set(n->w, &n->kinds[i], n->mix[i], err);
+        r = addnode_set_count(n->w, &n->kinds[i], n->mix[i], err);
     if (r == 0)
         r = plan_make(n->w, &n->options, &p, err);
     if (r < 0)
@@ -130,7 +130,7 @@ static int needed_read(struct needed *n, const struct str *kinds, size_t len, st
             "--needed wants 1 to %d kinds of nodes: --add-node like=NODE or profile=NAME",
             NEEDED_KINDS_MAX);
     for (size_t i = 0; i < len; i++) {
-        int r = addition_read(n->w, kinds[i], &n->kinds[i], err);
+        int r = addnode_read(n->w, kinds[i], &n->kinds[i], err);
         n->kinds_len = i + 1;
         if (r == 0 && n->kinds[i].count)
             r = err_set(err, ERR_INVALID, "--add-node %.*s: --needed finds the count",
@@ -151,12 +151,12 @@ int plan_needed(struct plan_world *w, const struct str *kinds, size_t kinds_len,
         total = needed_search(&n, err);
     int r = total < 0 ? (int)total : 0;
     for (size_t i = 0; r == 0 && i < n.kinds_len; i++)
-        r = addition_set(w, &n.kinds[i], n.best[i], err);
+        r = addnode_set_count(w, &n.kinds[i], n.best[i], err);
     if (r == 0)
         r = plan_make(w, options, ret, err);
     if (r == 0)
         needed_tell(&n, *ret, (uint64_t)total);
     for (size_t i = 0; i < n.kinds_len; i++)
-        addition_done(&n.kinds[i]);
+        addnode_free(&n.kinds[i]);
     return r;
 }

@@ -57,16 +57,16 @@ struct plan_object *world_find_other(const struct plan_world *w, const struct ap
 // world_add puts an object in; one of the same kind and name is replaced.
 struct plan_object *world_add(struct plan_world *w, const struct plan_object *o);
 
-// rule_parse reads a taint as plan_taint does.
-int rule_parse(struct str text, struct arena *arena, struct api_device_taint_rule **ret,
-               struct err *err) MUST_USE;
+// taint_rule_parse reads a taint as plan_taint does.
+int taint_rule_parse(struct str text, struct arena *arena, struct api_device_taint_rule **ret,
+                     struct err *err) MUST_USE;
 
-// world_copy_of makes an object's value a copy that may be changed. world_node_named finds a node; one
-// that only slices name becomes an object. world_no_such says that there is no object of a name.
-void *world_copy_of(struct plan_world *w, struct plan_object *o);
-struct plan_object *world_node_named(struct plan_world *w, struct str name);
-int world_no_such(const struct plan_world *w, enum plan_kind kind, struct str name,
-                  struct err *err) MUST_USE;
+// whatif_copy_object makes an object's value a copy that may be changed. whatif_find_node finds a node; one
+// that only slices name becomes an object. whatif_no_such_object says that there is no object of a name.
+void *whatif_copy_object(struct plan_world *w, struct plan_object *o);
+struct plan_object *whatif_find_node(struct plan_world *w, struct str name);
+int whatif_no_such_object(const struct plan_world *w, enum plan_kind kind, struct str name,
+                          struct err *err) MUST_USE;
 
 // world_kind is the kind of objects of a type.
 const struct api_kind *world_kind(const struct api_type *type);
@@ -107,13 +107,14 @@ struct addition {
     struct VEC(struct addition_node) nodes;
 };
 
-// addition_read reads like=NODE or profile=NAME, [,count=N][,name=PREFIX]. Returns 0, -ERR_INVALID or -ERR_NOT_FOUND.
-int addition_read(struct plan_world *w, struct str text, struct addition *a,
-                  struct err *err) MUST_USE;
+// addnode_read reads like=NODE or profile=NAME, [,count=N][,name=PREFIX]. Returns 0, -ERR_INVALID or -ERR_NOT_FOUND.
+int addnode_read(struct plan_world *w, struct str text, struct addition *a,
+                 struct err *err) MUST_USE;
 
-// addition_set has exactly n of the nodes in the world.
-int addition_set(struct plan_world *w, struct addition *a, uint64_t n, struct err *err) MUST_USE;
-void addition_done(struct addition *a);
+// addnode_set_count has exactly n of the nodes in the world.
+int addnode_set_count(struct plan_world *w, struct addition *a, uint64_t n,
+                      struct err *err) MUST_USE;
+void addnode_free(struct addition *a);
 
 // --- Inventory -----------------------------------------------------------------------------------
 
@@ -163,7 +164,7 @@ struct plan {
 // units_collect finds what there is to place, in the order of the files.
 void units_collect(struct plan *p);
 
-// unit_is_fresh: a pod that is not in the cluster yet. Those of a cluster have a UID.
-bool unit_is_fresh(const struct plan_object *o);
+// units_is_fresh: a pod that is not in the cluster yet. Those of a cluster have a UID.
+bool units_is_fresh(const struct plan_object *o);
 
 #endif

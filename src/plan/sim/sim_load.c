@@ -150,7 +150,7 @@ void sim_load_world(struct plan *p, struct sim *s, bool (*leave_out)(void *arg, 
         const struct plan_object *o = &p->world->objects.p[i];
         bool skipped =
             o->gone || o->kind == PLAN_NODE || o->kind == PLAN_WORKLOAD || o->kind == PLAN_EVENT ||
-            (o->kind == PLAN_POD && (unit_is_fresh(o) || (leave_out && leave_out(arg, o->name))));
+            (o->kind == PLAN_POD && (units_is_fresh(o) || (leave_out && leave_out(arg, o->name))));
         if (skipped)
             continue;
         if (o->kind == PLAN_CLAIM)

@@ -17,7 +17,8 @@ static const char *const kind_words[] = {
 };
 
 // "there is no node x; there are a, b, c, …"
-int world_no_such(const struct plan_world *w, enum plan_kind kind, struct str name, struct err *err)
+int whatif_no_such_object(const struct plan_world *w, enum plan_kind kind, struct str name,
+                          struct err *err)
 {
     cleanup_sbuf struct sbuf b = {0};
     size_t n = 0;
@@ -30,7 +31,7 @@ int world_no_such(const struct plan_world *w, enum plan_kind kind, struct str na
                    STR_ARG(name), n == 1 ? "is" : "are", STR_ARG(sbuf_str(&b)), n > 5 ? ", …" : "");
 }
 
-void *world_copy_of(struct plan_world *w, struct plan_object *o)
+void *whatif_copy_object(struct plan_world *w, struct plan_object *o)
 {
     void *to = arena_alloc(&w->arena, o->type->size, _Alignof(max_align_t));
     api_copy(o->type, o->value, to, &w->arena);
@@ -49,7 +50,7 @@ static bool named_by_slice(const struct plan_world *w, struct str name)
 }
 
 // A node that only slices name becomes an object.
-struct plan_object *world_node_named(struct plan_world *w, struct str name)
+struct plan_object *whatif_find_node(struct plan_world *w, struct str name)
 {
     struct plan_object *o = world_find(w, PLAN_NODE, name);
     bool any = false;
@@ -91,7 +92,7 @@ static bool holds_one(const struct api_resource_claim *c, const struct pools_of 
 // The claim has to be allocated anew.
 static void whatif_release(struct plan_world *w, struct plan_object *o)
 {
-    struct api_resource_claim *c = world_copy_of(w, o);
+    struct api_resource_claim *c = whatif_copy_object(w, o);
     c->status.allocation = NULL;
     c->status.reserved_for = (struct api_resource_claim_consumer_reference_array){0};
 }
@@ -99,7 +100,7 @@ static void whatif_release(struct plan_world *w, struct plan_object *o)
 // whatif_leave takes a pod out of a claim's reservations; the last one to go frees its devices.
 static void whatif_leave(struct plan_world *w, struct plan_object *o, struct str uid)
 {
-    struct api_resource_claim *c = world_copy_of(w, o);
+    struct api_resource_claim *c = whatif_copy_object(w, o);
     struct api_resource_claim_consumer_reference_array *all = &c->status.reserved_for;
     size_t n = 0;
     for (size_t i = 0; i < all->n; i++)
@@ -113,7 +114,7 @@ static void whatif_leave(struct plan_world *w, struct plan_object *o, struct str
 // whatif_move has a pod find another place, as its controller would make it anew. What was made for it alone goes.
 static void whatif_move(struct plan_world *w, struct plan_object *o)
 {
-    struct api_pod *pod = world_copy_of(w, o);
+    struct api_pod *pod = whatif_copy_object(w, o);
     world_foreach(w, PLAN_CLAIM, c)
     {
         const struct api_resource_claim *claim = c->value;
@@ -131,10 +132,10 @@ static void whatif_move(struct plan_world *w, struct plan_object *o)
 
 int plan_drain(struct plan_world *w, struct str node, struct err *err)
 {
-    struct plan_object *o = world_node_named(w, node);
+    struct plan_object *o = whatif_find_node(w, node);
     if (!o)
-        return world_no_such(w, PLAN_NODE, node, err);
-    ((struct api_node *)world_copy_of(w, o))->spec.unschedulable = true;
+        return whatif_no_such_object(w, PLAN_NODE, node, err);
+    ((struct api_node *)whatif_copy_object(w, o))->spec.unschedulable = true;
     world_foreach(w, PLAN_POD, p)
     {
         const struct api_pod *pod = p->value;
@@ -175,8 +176,8 @@ static bool read_short(struct str text, struct api_device_taint_selector *s,
 }
 
 // driver=D,pool=P,device=X,key=K,value=V,effect=E
-static bool read_long(struct str text, struct api_device_taint_selector *s,
-                      struct api_device_taint *t)
+static bool whatif_read_selector(struct str text, struct api_device_taint_selector *s,
+                                 struct api_device_taint *t)
 {
     while (text.n) {
         struct str one, key, value;
@@ -210,14 +211,15 @@ static bool any_device(const struct plan_world *w, const struct api_device_taint
     return false;
 }
 
-int rule_parse(struct str text, struct arena *arena, struct api_device_taint_rule **ret,
-               struct err *err)
+int taint_rule_parse(struct str text, struct arena *arena, struct api_device_taint_rule **ret,
+                     struct err *err)
 {
     struct api_device_taint_rule *rule = arena_one(arena, struct api_device_taint_rule);
     struct api_device_taint_selector *s = arena_one(arena, struct api_device_taint_selector);
     struct api_device_taint *t = &rule->spec.taint;
     struct str kept = arena_str(arena, text);
-    bool ok = str_contains(text, STR("effect=")) ? read_long(kept, s, t) : read_short(kept, s, t);
+    bool ok = str_contains(text, STR("effect=")) ? whatif_read_selector(kept, s, t)
+                                                 : read_short(kept, s, t);
     if (!ok || t->key.n == 0)
         return err_set(err, ERR_INVALID,
                        "want DRIVER[/POOL[/DEVICE]]=KEY[=VALUE]:EFFECT or "
@@ -235,7 +237,7 @@ int rule_parse(struct str text, struct arena *arena, struct api_device_taint_rul
 int plan_taint(struct plan_world *w, struct str text, struct err *err)
 {
     struct api_device_taint_rule *rule = NULL;
-    if (rule_parse(text, &w->arena, &rule, err) < 0)
+    if (taint_rule_parse(text, &w->arena, &rule, err) < 0)
         return err_wrap(err, "--taint %.*s", STR_ARG(text));
     const struct api_device_taint_selector *s = rule->spec.device_selector;
     if (!any_device(w, s))
@@ -261,7 +263,7 @@ int plan_without(struct plan_world *w, struct str claim, struct err *err)
                           : arena_strf(&w->arena, "default/%.*s", STR_ARG(claim));
     struct plan_object *o = world_find(w, PLAN_CLAIM, full);
     if (!o)
-        return world_no_such(w, PLAN_CLAIM, full, err);
+        return whatif_no_such_object(w, PLAN_CLAIM, full, err);
     const struct api_resource_claim *c = o->value;
     world_foreach(w, PLAN_POD, p)
     {

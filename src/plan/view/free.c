@@ -30,8 +30,8 @@ static int check_cel(struct str text, const struct alloc_features *f, struct err
 }
 
 // The class that is asked for, with the expression as one more selector.
-static int make_class(const struct plan_world *w, const struct free_question *q,
-                      struct arena *arena, struct api_device_class *ret, struct err *err)
+static int free_make_class(const struct plan_world *w, const struct free_question *q,
+                           struct arena *arena, struct api_device_class *ret, struct err *err)
 {
     const struct plan_object *o = q->class_name.n ? world_find(w, PLAN_CLASS, q->class_name) : NULL;
     if (q->class_name.n && !o)
@@ -80,7 +80,7 @@ struct counting {
     int64_t end_ns;
 };
 
-static struct free_row *row_of(struct counting *c, struct str node)
+static struct free_row *free_find_row(struct counting *c, struct str node)
 {
     bool is_new = false;
     uint32_t *at = map_put_new(&c->names, node, &is_new);
@@ -96,13 +96,13 @@ static bool asked_for(const struct counting *c, struct str node)
     return !c->q->node.n || !node.n || str_eq(node, c->q->node);
 }
 
-static void count_device(struct counting *c, uint32_t at)
+static void free_count_device(struct counting *c, uint32_t at)
 {
     const struct inventory_device *d = &c->inv->devices[at];
     enum alloc_selects s = alloc_cluster_selects(c->inv->cluster, STR(EXTRA_CLASS), d->number);
     if (s == ALLOC_SELECTS_NO || !asked_for(c, d->node))
         return;
-    struct free_row *row = row_of(c, d->node);
+    struct free_row *row = free_find_row(c, d->node);
     if (s == ALLOC_SELECTS_ERROR) {
         row->failed++;
         return;
@@ -118,7 +118,8 @@ static void count_device(struct counting *c, uint32_t at)
 
 // --- Asking the allocator ------------------------------------------------------------------------
 
-static struct api_resource_claim *granted(struct counting *c, const struct alloc_answer *a)
+static struct api_resource_claim *free_make_granted(struct counting *c,
+                                                    const struct alloc_answer *a)
 {
     struct api_resource_claim *claim = one_device(c->arena);
     struct api_allocation_result *got = arena_one(c->arena, struct api_allocation_result);
@@ -129,13 +130,13 @@ static struct api_resource_claim *granted(struct counting *c, const struct alloc
 }
 
 // Where the device that was given belongs to: it may be one that other nodes can have as well.
-static struct free_row *place_of(struct counting *c, const struct api_allocation_result *a)
+static struct free_row *free_find_place(struct counting *c, const struct api_allocation_result *a)
 {
     const struct api_device_request_allocation_result *r = &a->devices.results.p[0];
     for (size_t i = 0; i < c->inv->pools_len; i++)
         if (str_eq(c->inv->pools[i].driver, r->driver) && str_eq(c->inv->pools[i].name, r->pool))
-            return row_of(c, c->inv->pools[i].node);
-    return row_of(c, (struct str){0});
+            return free_find_row(c, c->inv->pools[i].node);
+    return free_find_row(c, (struct str){0});
 }
 
 // One more claim on a node; false when there is no room for it.
@@ -159,9 +160,9 @@ static bool try_one(struct counting *c, struct alloc_solver *s, const struct inv
         alloc_solve(s, view, ask, 1, &a);
     bool yes = a.verdict == ALLOC_ALLOCATED;
     if (yes) {
-        struct api_resource_claim *got = granted(c, &a);
+        struct api_resource_claim *got = free_make_granted(c, &a);
         vec_push(&c->held, got);
-        place_of(c, got->status.allocation)->fits++;
+        free_find_place(c, got->status.allocation)->fits++;
     }
     alloc_view_free(view);
     alloc_cluster_free(cluster);
@@ -169,7 +170,7 @@ static bool try_one(struct counting *c, struct alloc_solver *s, const struct inv
     return yes;
 }
 
-static bool out_of_time(const struct counting *c)
+static bool free_out_of_time(const struct counting *c)
 {
     return c->q->clock && clock_mono_ns(c->q->clock) > c->end_ns;
 }
@@ -180,7 +181,7 @@ static bool is_hard(const struct counting *c, struct str node)
     return map_has(&c->hard, node) || map_has(&c->hard, STR(""));
 }
 
-static void ask_nodes(struct counting *c)
+static void free_ask_nodes(struct counting *c)
 {
     struct alloc_solver *s = alloc_solver_new(&(struct alloc_options){.policy = ALLOC_PACK});
     for (size_t i = 0; i < c->inv->claims_len; i++)
@@ -191,15 +192,15 @@ static void ask_nodes(struct counting *c)
         if (!n->view || !is_hard(c, n->name) || !asked_for(c, n->name) ||
             free_closed_has(c->q->closed, n->name))
             continue;
-        while (tried < FITS_MAX && !out_of_time(c) && try_one(c, s, n))
+        while (tried < FITS_MAX && !free_out_of_time(c) && try_one(c, s, n))
             tried++;
-        if (tried && (tried == FITS_MAX || out_of_time(c)))
-            row_of(c, map_has(&c->names, n->name) ? n->name : STR(""))->more = true;
+        if (tried && (tried == FITS_MAX || free_out_of_time(c)))
+            free_find_row(c, map_has(&c->names, n->name) ? n->name : STR(""))->more = true;
     }
     alloc_solver_free(s);
 }
 
-static void count_all(struct counting *c)
+static void free_count_claims(struct counting *c)
 {
     const struct inventory *inv = c->inv;
     bool *counted = arena_array(c->arena, bool, inv->devices_len + 1);
@@ -207,15 +208,15 @@ static void count_all(struct counting *c)
         for (uint32_t k = 0; k < inv->nodes[i].devices; k++) {
             uint32_t at = inv->by_node[inv->nodes[i].first + k];
             counted[at] = true;
-            count_device(c, at);
+            free_count_device(c, at);
         }
     for (size_t i = 0; i < inv->devices_len; i++)
         if (!counted[i])
-            count_device(c, (uint32_t)i);
+            free_count_device(c, (uint32_t)i);
     for (size_t i = 0; i < c->rows.n; i++)
         if (!is_hard(c, c->rows.p[i].node) && !free_closed_has(c->q->closed, c->rows.p[i].node))
             c->rows.p[i].fits = c->rows.p[i].states[INVENTORY_FREE];
-    ask_nodes(c);
+    free_ask_nodes(c);
 }
 
 static void add_up(const struct counting *c, struct free_answer *ret)
@@ -242,7 +243,7 @@ int free_find(struct plan_world *w, const struct free_question *q,
     struct api_device_class *class_ = arena_one(arena, struct api_device_class);
     const struct inventory_options o = {.features = *features, .extra = class_};
     struct inventory *inv = NULL;
-    int r = make_class(w, q, arena, class_, err);
+    int r = free_make_class(w, q, arena, class_, err);
     if (r == 0 && q->cel.n)
         r = check_cel(q->cel, features, err);
     if (r == 0)
@@ -259,7 +260,7 @@ int free_find(struct plan_world *w, const struct free_question *q,
         return err_set(err, ERR_NOT_FOUND, "there is no node %.*s", STR_ARG(q->node));
     }
     c.end_ns = q->clock ? clock_mono_ns(q->clock) + TRIES_NS : 0;
-    count_all(&c);
+    free_count_claims(&c);
     add_up(&c, ret);
     vec_done(&c.rows);
     vec_done(&c.devices);

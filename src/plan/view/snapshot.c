@@ -201,7 +201,7 @@ static bool event_matters(const struct plan_world *w, const struct api_event *e)
     return yes;
 }
 
-static void *safe(const struct plan_object *o, struct arena *arena)
+static void *snapshot_copy_safe(const struct plan_object *o, struct arena *arena)
 {
     if (o->kind == PLAN_POD)
         return safe_pod(o->value, arena);
@@ -245,7 +245,7 @@ void snapshot_each(const struct plan_world *w,
             assert(kind);
             if (o->kind == PLAN_EVENT && !event_matters(w, o->value))
                 continue;
-            struct api_object out = {kind, safe(o, &arena)};
+            struct api_object out = {kind, snapshot_copy_safe(o, &arena)};
             api_set_type_meta(&out);
             fn(arg, &out, &arena);
             arena_done(&arena);
@@ -253,7 +253,7 @@ void snapshot_each(const struct plan_world *w,
     }
 }
 
-static void write_one(void *arg, const struct api_object *o, struct arena *arena)
+static void snapshot_write_object(void *arg, const struct api_object *o, struct arena *arena)
 {
     (void)arena;
     // Objects were read by us: raw parts hold JSON.
@@ -280,7 +280,7 @@ void snapshot_write(const struct plan_world *w, const struct snapshot_about *abo
     json_write_object_end(&j);
     json_write_key(&j, STR("items"));
     json_write_array_begin(&j);
-    snapshot_each(w, write_one, &j);
+    snapshot_each(w, snapshot_write_object, &j);
     json_write_array_end(&j);
     json_write_object_end(&j);
     sbuf_addc(out, '\n');
