@@ -146,17 +146,10 @@ void inventory_value(const struct api_device_attribute *a, struct sbuf *out);
 
 // --- What is free --------------------------------------------------------------------------------
 
-// free_closed_new finds the nodes that take no pod more: cordoned, or full of pods.
-struct free_closed;
-struct free_closed *free_closed_new(struct plan_world *w);
-bool free_closed_has(const struct free_closed *c, struct str node); // c may be NULL
-void free_closed_free(struct free_closed *c);
-
 struct free_question {
-    struct str class_name;            // empty: any device
-    struct str cel;                   // one more selector; may be empty
-    struct str node;                  // empty: all
-    const struct free_closed *closed; // whose devices nobody gets; NULL: none
+    struct str class_name; // empty: any device
+    struct str cel;        // one more selector; may be empty
+    struct str node;       // empty: all
     const struct clock *clock;
 };
 
@@ -166,8 +159,8 @@ struct free_row {
     size_t devices;
     size_t states[INVENTORY_STATES];
     size_t failed; // devices on which a selector fails
-    size_t fits; // so many more claims for one such device could be allocated, one after the other
-    bool more;   // at least as many
+    size_t fits;   // so many more claims for one such device would the scheduler serve
+    bool more;     // at least as many: the bound on claims or time was reached
 };
 
 struct free_answer {
@@ -180,8 +173,8 @@ struct free_answer {
 
 // free_find answers on a world. The answer lives in arena. Returns 0, -ERR_NOT_FOUND (no such class or
 // node), or -ERR_INVALID (the expression does not compile, a device cannot be read).
-int free_find(struct plan_world *w, const struct free_question *q,
-              const struct alloc_features *features, struct arena *arena,
-              struct inventory **ret_inventory, struct free_answer *ret, struct err *err) MUST_USE;
+int free_find(struct plan_world *w, const struct free_question *q, const struct features *features,
+              struct arena *arena, struct inventory **ret_inventory, struct free_answer *ret,
+              struct err *err) MUST_USE;
 
 #endif
