@@ -52,7 +52,8 @@ const struct str *plan_class_names(const struct plan_world *w, struct arena *are
 // Each changes the world. They return 0, -ERR_NOT_FOUND for a name that no object has (the message
 // says which there are), or -ERR_INVALID for text that cannot be read.
 
-// plan_drain takes a node out; what runs there has to find another place.
+// plan_drain cordons a node and evicts its pods, which have to find another place. A pod whose
+// disruption budget allows no eviction stays, and so do pods of DaemonSets.
 int plan_drain(struct plan_world *w, struct str node, struct err *err) MUST_USE;
 
 // plan_taint taints devices. text is DRIVER[/POOL[/DEVICE]]=KEY[=VALUE]:EFFECT, or as in a
@@ -81,8 +82,8 @@ struct plan_options {
 enum plan_status {
     PLAN_PLACED,  // it would land here
     PLAN_RUNNING, // it is there already
-    PLAN_NO,      // it fits nowhere
-    PLAN_ERROR,   // the question makes no sense, such as a template that is missing
+    PLAN_NO,      // it fits nowhere, or a drain cannot evict it from node
+    PLAN_ERROR,   // it cannot be planned, such as a pod whose template is missing
 };
 
 struct plan;

@@ -48,7 +48,8 @@ static const struct cli_option plan_file_options[] = {
      .text = &plan_args.features},
 };
 static const struct cli_option plan_change_options[] = {
-    {"--drain", NULL, "NODE", "drain a node", .take = plan_args_change, .repeats = true},
+    {"--drain", NULL, "NODE", "evict the pods of a node, as far as their disruption budgets allow",
+     .take = plan_args_change, .repeats = true},
     {"--taint", NULL, "DRIVER[/POOL[/DEVICE]]=KEY[=VALUE]:EFFECT",
      "taint devices; or driver=D,pool=P,device=X,key=K,value=V,effect=E with any of the selectors "
      "left out",

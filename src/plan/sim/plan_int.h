@@ -35,7 +35,8 @@ struct plan_object {
     struct str file;
     size_t line;
     bool gone;
-    bool moved; // a pod that has to find another place
+    bool moved;         // a pod that has to find another place
+    struct str staying; // a pod that a drain cannot evict: the server's reason
 };
 
 struct plan_world {
@@ -67,6 +68,11 @@ void *whatif_copy_object(struct plan_world *w, struct plan_object *o);
 struct plan_object *whatif_find_node(struct plan_world *w, struct str name);
 int whatif_no_such_object(const struct plan_world *w, enum plan_kind kind, struct str name,
                           struct err *err) MUST_USE;
+
+// whatif_release_claim frees the devices of a claim. whatif_move_pod unbinds a pod, as its controller
+// would create it again; claims that were generated for it are removed.
+void whatif_release_claim(struct plan_world *w, struct plan_object *o);
+void whatif_move_pod(struct plan_world *w, struct plan_object *o);
 
 // world_kind is the kind of objects of a type.
 const struct api_kind *world_kind(const struct api_type *type);
@@ -137,6 +143,8 @@ struct unit {
     const struct api_pod *fresh; // a pod that is not in the cluster yet; else NULL
     struct str group;            // its PodGroup
     bool bound;                  // before the scheduler did anything
+    bool gone;                   // evicted, and its controller has created another one
+    struct str staying;          // why a drain cannot evict it; empty: it can
     struct str alike;            // the workload of which it is one of many
 };
 

@@ -11,9 +11,8 @@
 
 #include "base/banned.h"
 
-#define PROBE_NAMESPACE "dray.dev/probe" // no object can be in it, so no quota or limit applies
-#define PROBE_SCHEDULER "dray.dev/probe" // pods that wait already are not placed first
-#define PROBE_MAX       100000           // claims in one answer
+#define PROBE_NAMESPACE "dray-free-probe" // of no cluster: no quota or limit applies
+#define PROBE_MAX       100000            // claims in one answer
 #define PROBE_SHARES    1024 // claims beyond one for each device: shares may not run out
 #define PROBE_BATCH_MAX 4096
 #define PROBE_TIME_NS   (10 * CLOCK_NS_PER_SEC)
@@ -24,7 +23,8 @@ struct probe {
     struct sim sim;
     struct plan plan; // nodes that the copy has
     struct VEC(struct api_toleration) tolerations;
-    size_t n; // probes created
+    struct api_pod pod; // without its claim
+    size_t n;           // probes created
 };
 
 // probe_tolerate collects the taints that administrators set: pods that want devices tolerate those.
@@ -42,25 +42,40 @@ static void probe_tolerate(struct probe *p, const struct api_node *node)
     }
 }
 
+// probe_make_pod makes the pod that all probes are copies of, as the API server would admit it.
+static void probe_make_pod(struct probe *p)
+{
+    struct arena *arena = &p->plan.arena;
+    struct api_pod *pod = &p->pod;
+    struct api_container *container = arena_one(arena, struct api_container);
+    cleanup_sbuf struct sbuf why = {0};
+    for (size_t i = 0; i < p->plan.nodes.n; i++)
+        probe_tolerate(p, p->plan.nodes.p[i]);
+    *container = (struct api_container){.name = STR("none"), .image = STR("none")};
+    *pod = (struct api_pod){.metadata = {.namespace = STR(PROBE_NAMESPACE), .name = STR("probe")},
+                            .spec = {.containers = {.p = container, .n = 1},
+                                     .tolerations = {p->tolerations.p, p->tolerations.n},
+                                     .scheduler_name = STR(SIM_SCHEDULER)}};
+    // A pod that is refused, by a policy of the cluster, is probed as it is.
+    (void)!sim_apply_admission(&p->sim, pod, arena, &why);
+}
+
 static void probe_put(struct probe *p, size_t number)
 {
     struct arena arena = {0};
-    struct str namespace = STR(PROBE_NAMESPACE);
     struct str name = arena_strf(&arena, "probe-%zu", number);
     struct api_exact_device_request exactly = {.device_class_name = p->q->class->metadata.name,
                                                .allocation_mode = STR("ExactCount"),
                                                .count = 1};
     struct api_device_request request = {.name = STR("device"), .exactly = &exactly};
-    struct api_resource_claim claim = {.metadata = {.namespace = namespace, .name = name},
+    struct api_resource_claim claim = {.metadata = {.namespace = STR(PROBE_NAMESPACE),
+                                                    .name = name},
                                        .spec.devices.requests = {&request, 1}};
     struct api_pod_resource_claim entry = {
         .name = STR("claim"), .resource_claim_name = name, .has_resource_claim_name = true};
-    struct api_container container = {.name = STR("none"), .image = STR("none")};
-    struct api_pod pod = {.metadata = {.namespace = namespace, .name = name},
-                          .spec = {.resource_claims = {.p = &entry, .n = 1},
-                                   .containers = {.p = &container, .n = 1},
-                                   .tolerations = {p->tolerations.p, p->tolerations.n},
-                                   .scheduler_name = STR(PROBE_SCHEDULER)}};
+    struct api_pod pod = p->pod;
+    pod.metadata.name = name;
+    pod.spec.resource_claims = (struct api_pod_resource_claim_array){&entry, 1};
     sim_put(&p->sim, &api_resource_claim_type, &claim);
     sim_put(&p->sim, &api_pod_type, &pod);
     arena_done(&arena);
@@ -78,12 +93,9 @@ static const struct api_allocation_result *probe_allocation(const struct probe *
 static bool probe_batch(struct probe *p, size_t n,
                         void (*fn)(void *arg, const struct api_allocation_result *a), void *arg)
 {
-    static const struct str name = STR_INIT(PROBE_SCHEDULER);
     size_t first = p->n, served = 0;
     for (; p->n < first + n; p->n++)
         probe_put(p, p->n);
-    if (!p->sim.sched)
-        sim_schedule(&p->sim, ALLOC_PACK, &name, 1);
     sim_settle(&p->sim, PROBE_SETTLE_S);
     for (size_t i = first; i < p->n; i++) {
         const struct api_allocation_result *a = probe_allocation(p, i);
@@ -112,9 +124,12 @@ bool probe_count(const struct probe_question *q,
     sim_start(&p.sim, q->features, q->clock ? clock_wall_ns(q->clock) : SIM_FIXED_WALL_NS);
     sim_load_world(&p.plan, &p.sim, NULL, NULL);
     q->world->notes.n = notes;
-    for (size_t i = 0; i < p.plan.nodes.n; i++)
-        probe_tolerate(&p, p.plan.nodes.p[i]);
+    probe_make_pod(&p);
     sim_put(&p.sim, &api_device_class_type, &class);
+    sim_control(&p.sim);
+    sim_settle(&p.sim, PROBE_SETTLE_S);
+    sim_schedule(&p.sim, ALLOC_PACK); // pods that wait come first, as in the cluster
+    sim_settle(&p.sim, PROBE_SETTLE_S);
     while (all && probe_may_go_on(&p, end_ns))
         all = probe_batch(&p, batch, fn, arg);
     sim_end(&p.sim);

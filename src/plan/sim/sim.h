@@ -34,11 +34,13 @@ struct sim {
     struct client *client;
     struct ctl *ctl;
     struct sched *sched;
-    bool evicting;      // the controller of taints runs
-    int64_t started_ns; // and does since then
+    struct admission *admission; // made for the first new pod
+    bool evicting;               // the controller of taints runs
+    int64_t started_ns;          // and does since then
     struct VEC(struct sim_eviction) evictions;
     struct sim_refusals refusals; // by NAMESPACE/NAME
-    struct arena arena;           // of refusals
+    struct VEC(struct str) schedulers;
+    struct arena arena; // of refusals and names
 };
 
 // sim_start makes an empty cluster whose time is wall_ns. features NULL: defaults of the newest release.
@@ -52,19 +54,23 @@ void sim_load_world(struct plan *p, struct sim *s, bool (*leave_out)(void *arg, 
                     void *arg);
 void sim_load_rule(struct sim *s, const struct api_device_taint_rule *rule);
 
-// sim_put puts an object in, as it is. sim_admit_pod does what the server does to a new pod: its
-// priority, limits, quotas. Returns 0, or -ERR_FORBIDDEN; then the pod is not there, and sim_refusal says why.
+// sim_put puts an object in, as it is. sim_admit_pod creates a pod as the server does, with admission
+// and quotas. Returns 0, or a negative code; then the pod is not created and sim_refusal says why.
+// sim_apply_admission does only what admission does, to a pod in place; additions live in arena.
 void sim_put(struct sim *s, const struct api_type *type, void *value);
+int sim_apply_admission(struct sim *s, struct api_pod *pod, struct arena *arena,
+                        struct sbuf *why) MUST_USE;
 int sim_admit_pod(struct sim *s, const struct api_pod *pod) MUST_USE;
 struct str sim_refusal(const struct sim *s, struct str pod);
 
 // sim_evict lets the controller of device taints evict whom it will within a year; evictions says whom.
 void sim_evict(struct sim *s);
 
-// sim_control starts the controllers of claims, quotas and volumes, sim_schedule the scheduler for pods of
-// these schedulers.
+// sim_control starts the controllers of claims, quotas, volumes and DaemonSets. sim_schedule starts
+// the scheduler, for pods of SIM_SCHEDULER and of all schedulers that pods without a node name.
+#define SIM_SCHEDULER "default-scheduler"
 void sim_control(struct sim *s);
-void sim_schedule(struct sim *s, enum alloc_policy policy, const struct str *names, size_t len);
+void sim_schedule(struct sim *s, enum alloc_policy policy);
 
 // sim_settle lets time pass until nobody has anything to do, at most for so many seconds.
 void sim_settle(struct sim *s, int64_t seconds);

@@ -140,6 +140,15 @@ void sim_load_rule(struct sim *s, const struct api_device_taint_rule *rule)
     sim_put(s, &api_device_taint_rule_type, &own);
 }
 
+// sim_load_daemons puts a DaemonSet in. Its pods are of revisions that plans do not read: none of
+// them is replaced.
+static void sim_load_daemons(struct sim *s, const struct api_daemon_set *set)
+{
+    struct api_daemon_set own = *set;
+    own.spec.update_strategy = (struct api_daemon_set_update_strategy){.type = STR("OnDelete")};
+    sim_put(s, &api_daemon_set_type, &own);
+}
+
 // --- Everything ----------------------------------------------------------------------------------
 
 void sim_load_world(struct plan *p, struct sim *s, bool (*leave_out)(void *arg, struct str pod),
@@ -157,6 +166,8 @@ void sim_load_world(struct plan *p, struct sim *s, bool (*leave_out)(void *arg, 
             sim_load_claim(p->world, s, o->value);
         else if (o->kind == PLAN_RULE)
             sim_load_rule(s, o->value);
+        else if (o->type == &api_daemon_set_type)
+            sim_load_daemons(s, o->value);
         else
             sim_put(s, o->type, o->value);
     }

@@ -205,7 +205,7 @@ void units_collect(struct plan *p)
             continue;
         if (o.kind == PLAN_POD && !pod_is_terminal(o.value) &&
             !((const struct api_pod *)o.value)->metadata.deletion_timestamp.set)
-            (void)units_add_pod(p, o.value, units_is_fresh(&o));
+            units_add_pod(p, o.value, units_is_fresh(&o))->staying = o.staying;
         else if (o.kind == PLAN_WORKLOAD)
             units_add_workload(p, &o);
     }

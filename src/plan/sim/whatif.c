@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What if: a node drained, devices tainted, a claim gone. Objects are copied before they are changed.
-// Whom a taint evicts is for the controller to say (place.c).
+// Changes to a world before the question: devices tainted, a claim removed, and the steps of a drain
+// (drain.c). Objects are copied before they are changed. The taint controller decides which pods a
+// taint evicts (place.c).
 #include "api/match/claim.h"
 #include "api/match/device_taint.h"
 #include "api/match/taint.h"
@@ -76,21 +77,7 @@ struct plan_object *whatif_find_node(struct plan_world *w, struct str name)
     return world_find(w, PLAN_NODE, name);
 }
 
-struct pools_of VEC(const struct api_resource_slice_spec *);
-
-static bool holds_one(const struct api_resource_claim *c, const struct pools_of *pools)
-{
-    const struct api_allocation_result *a = c->status.allocation;
-    for (size_t i = 0; a && i < a->devices.results.n; i++)
-        for (size_t k = 0; k < pools->n; k++)
-            if (str_eq(pools->p[k]->pool.name, a->devices.results.p[i].pool) &&
-                str_eq(pools->p[k]->driver, a->devices.results.p[i].driver))
-                return true;
-    return false;
-}
-
-// The claim has to be allocated anew.
-static void whatif_release(struct plan_world *w, struct plan_object *o)
+void whatif_release_claim(struct plan_world *w, struct plan_object *o)
 {
     struct api_resource_claim *c = whatif_copy_object(w, o);
     c->status.allocation = NULL;
@@ -108,11 +95,10 @@ static void whatif_leave(struct plan_world *w, struct plan_object *o, struct str
             all->p[n++] = all->p[i];
     all->n = n;
     if (n == 0)
-        whatif_release(w, o);
+        whatif_release_claim(w, o);
 }
 
-// whatif_move has a pod find another place, as its controller would make it anew. What was made for it alone goes.
-static void whatif_move(struct plan_world *w, struct plan_object *o)
+void whatif_move_pod(struct plan_world *w, struct plan_object *o)
 {
     struct api_pod *pod = whatif_copy_object(w, o);
     world_foreach(w, PLAN_CLAIM, c)
@@ -128,31 +114,6 @@ static void whatif_move(struct plan_world *w, struct plan_object *o)
     pod->spec.node_name = (struct str){0};
     pod->status = (struct api_pod_status){.phase = STR("Pending")};
     o->moved = true;
-}
-
-int plan_drain(struct plan_world *w, struct str node, struct err *err)
-{
-    struct plan_object *o = whatif_find_node(w, node);
-    if (!o)
-        return whatif_no_such_object(w, PLAN_NODE, node, err);
-    ((struct api_node *)whatif_copy_object(w, o))->spec.unschedulable = true;
-    world_foreach(w, PLAN_POD, p)
-    {
-        const struct api_pod *pod = p->value;
-        if (str_eq(pod->spec.node_name, node) && !pod_is_terminal(pod))
-            whatif_move(w, p);
-    }
-    struct pools_of pools = {0};
-    world_foreach(w, PLAN_SLICE, s)
-    {
-        const struct api_resource_slice_spec *spec =
-            &((const struct api_resource_slice *)s->value)->spec;
-        if (str_eq(spec->node_name, node))
-            vec_push(&pools, spec);
-    }
-    world_foreach(w, PLAN_CLAIM, c) if (holds_one(c->value, &pools)) whatif_release(w, c);
-    vec_done(&pools);
-    return 0;
 }
 
 // --- Taints --------------------------------------------------------------------------------------

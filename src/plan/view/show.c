@@ -23,7 +23,7 @@ static struct str node_text(const struct plan_step *s)
 static struct str result_text(const struct plan_step *s)
 {
     if (s->status == PLAN_NO)
-        return STR("does not fit");
+        return s->node.n ? STR("cannot be evicted") : STR("does not fit");
     if (s->status == PLAN_ERROR)
         return STR("cannot be judged");
     return s->devices.n ? s->devices : STR("(no devices)");
@@ -111,6 +111,9 @@ static void show_add_problem(const struct plan *p, size_t at, struct sbuf *out)
         sbuf_addf(out, " and %zu more", n - NAMES_SHOWN);
     if (s->pub.status == PLAN_ERROR)
         sbuf_addf(out, " cannot be judged: %.*s\n", STR_ARG(s->pub.summary));
+    else if (s->unit->staying.n)
+        sbuf_addf(out, " cannot be evicted from %.*s:\n%.*s", STR_ARG(s->pub.node),
+                  STR_ARG(s->explanation));
     else
         sbuf_addf(out, " %s not fit:\n%.*s", n > 1 ? "do" : "does", STR_ARG(s->explanation));
 }

@@ -52,30 +52,37 @@ static struct api_volume_array safe_volumes(const struct api_volume_array *in, s
     return (struct api_volume_array){out, n};
 }
 
+static struct api_pod_spec safe_pod_spec(const struct api_pod_spec *s, struct arena *arena)
+{
+    return (struct api_pod_spec){.init_containers = safe_containers(&s->init_containers, arena),
+                                 .containers = safe_containers(&s->containers, arena),
+                                 .restart_policy = s->restart_policy,
+                                 .node_selector = s->node_selector,
+                                 .node_name = s->node_name,
+                                 .host_network = s->host_network,
+                                 .affinity = s->affinity,
+                                 .scheduler_name = s->scheduler_name,
+                                 .tolerations = s->tolerations,
+                                 .priority_class_name = s->priority_class_name,
+                                 .priority = s->priority,
+                                 .has_priority = s->has_priority,
+                                 .runtime_class_name = s->runtime_class_name,
+                                 .has_runtime_class_name = s->has_runtime_class_name,
+                                 .overhead = s->overhead,
+                                 .topology_spread_constraints = s->topology_spread_constraints,
+                                 .scheduling_gates = s->scheduling_gates,
+                                 .resource_claims = s->resource_claims,
+                                 .resources = s->resources,
+                                 .volumes = safe_volumes(&s->volumes, arena),
+                                 .scheduling_group = s->scheduling_group};
+}
+
 static struct api_pod *safe_pod(const struct api_pod *in, struct arena *arena)
 {
     struct api_pod *p = arena_one(arena, struct api_pod);
-    const struct api_pod_spec *s = &in->spec;
     p->metadata = safe_meta(&in->metadata);
     p->metadata.managed_fields = (struct api_managed_fields_entry_array){0};
-    p->spec.init_containers = safe_containers(&s->init_containers, arena);
-    p->spec.containers = safe_containers(&s->containers, arena);
-    p->spec.restart_policy = s->restart_policy;
-    p->spec.node_selector = s->node_selector;
-    p->spec.node_name = s->node_name;
-    p->spec.affinity = s->affinity;
-    p->spec.scheduler_name = s->scheduler_name;
-    p->spec.tolerations = s->tolerations;
-    p->spec.priority_class_name = s->priority_class_name;
-    p->spec.priority = s->priority;
-    p->spec.has_priority = s->has_priority;
-    p->spec.overhead = s->overhead;
-    p->spec.topology_spread_constraints = s->topology_spread_constraints;
-    p->spec.scheduling_gates = s->scheduling_gates;
-    p->spec.resource_claims = s->resource_claims;
-    p->spec.resources = s->resources;
-    p->spec.volumes = safe_volumes(&s->volumes, arena);
-    p->spec.scheduling_group = s->scheduling_group;
+    p->spec = safe_pod_spec(&in->spec, arena);
     p->status.phase = in->status.phase;
     p->status.conditions = in->status.conditions;
     p->status.reason = in->status.reason;
@@ -140,6 +147,11 @@ static void *safe_plain(const struct plan_object *o, struct arena *arena)
     if (o->type == &api_persistent_volume_type) { // where it is, not what it is
         struct api_persistent_volume *v = copy;
         v->spec.persistent_volume_source = (struct api_persistent_volume_source){0};
+    }
+    if (o->type == &api_daemon_set_type) { // commands and environment of its pods go
+        struct api_pod_template_spec *t = &((struct api_daemon_set *)copy)->spec.template;
+        t->metadata = safe_meta(&t->metadata);
+        t->spec = safe_pod_spec(&t->spec, arena);
     }
     return copy;
 }
