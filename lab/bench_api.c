@@ -125,7 +125,7 @@ static void update_status(struct bench *b, size_t i, void *arg)
 }
 
 // A list counts as read when it is typed.
-static int count_items(struct str body, size_t *ret, struct err *err)
+static int bench_api_count_items(struct str body, size_t *ret, struct err *err)
 {
     static const struct json_options options = {.max_bytes = DRAY_FILE_BYTES_MAX};
     cleanup_json_doc struct json_doc doc = {0};
@@ -139,12 +139,12 @@ static int count_items(struct str body, size_t *ret, struct err *err)
     return r;
 }
 
-static void on_listed(void *arg, int code, const struct err *err, struct str body)
+static void bench_api_on_listed(void *arg, int code, const struct err *err, struct str body)
 {
     struct request *q = arg;
     struct err own = {0};
     if (code == 0) {
-        code = count_items(body, &q->bench->items, &own);
+        code = bench_api_count_items(body, &q->bench->items, &own);
         err = &own;
     }
     request_end(q, code, err);
@@ -157,7 +157,7 @@ static void bench_api_list_objects(struct bench *b, size_t i, void *arg)
     cleanup_sbuf struct sbuf target = {0};
     sbuf_addf(&target, "/apis/" CLAIM_VERSION "/namespaces/%s/resourceclaims?resourceVersion=0",
               a->namespace);
-    client_remote_raw(b->client, "GET", sbuf_str(&target), (struct str){0}, on_listed,
+    client_remote_raw(b->client, "GET", sbuf_str(&target), (struct str){0}, bench_api_on_listed,
                       request_new(a));
 }
 
@@ -284,7 +284,7 @@ static void remove_watched(struct bench *b, size_t i, void *arg)
     client_delete(b->client, &key, NULL, on_watched_created, b);
 }
 
-static void on_limit(void *arg)
+static void bench_api_on_limit(void *arg)
 {
     loop_stop(arg);
 }
@@ -326,7 +326,7 @@ static void run_watch(struct api_bench *a)
     size_t errors = a->bench.failures;
     double creating_s = (double)(bench_now_ns() - a->start_ns) / 1e9;
     w.creating = false;
-    w.limit = (struct exec_timer){.fn = on_limit, .arg = a->bench.loop};
+    w.limit = (struct exec_timer){.fn = bench_api_on_limit, .arg = a->bench.loop};
     exec_timer_start(loop_exec(a->bench.loop), &w.limit, WATCH_PATIENCE * CLOCK_NS_PER_SEC);
     if (w.seen < a->count * watchers && w.ended == 0)
         loop_run(a->bench.loop);
@@ -404,7 +404,7 @@ static int run_named(struct api_bench *a, struct str op, struct err *err)
     return r;
 }
 
-static void make_namespace(struct bench *b, size_t i, void *arg)
+static void bench_api_make_namespace(struct bench *b, size_t i, void *arg)
 {
     (void)i;
     struct api_bench *a = arg;
@@ -432,7 +432,7 @@ static int bench_api_run_phases(struct api_bench *a, struct err *err)
                    "\"device.attributes[\\\"gpu.example.com\\\"].model == \\\"A100\\\"\"}}]}}]}},"
                    "\"status\":{\"allocation\":" ALLOCATION "}}",
                    a->namespace));
-    r = bench_each(&a->bench, 1, 1, make_namespace, a);
+    r = bench_each(&a->bench, 1, 1, bench_api_make_namespace, a);
     if (r < 0 && r != -ERR_ALREADY_EXISTS) {
         *err = a->bench.err;
         return r;

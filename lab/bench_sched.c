@@ -158,7 +158,7 @@ static void bench_sched_observe_pod(struct run *r, const struct typed_object *o)
 
 static void bench_sched_on_event(void *arg, const struct client_event *e);
 
-static void watch_pods(struct run *r)
+static void bench_sched_watch_pods(struct run *r)
 {
     const struct client_list_options o = {.namespace = str_z(r->s->namespace)};
     r->watch =
@@ -186,7 +186,7 @@ static void bench_sched_on_event(void *arg, const struct client_event *e)
             r->ready = true;
             loop_stop(r->s->bench.loop);
         } else {
-            watch_pods(r);
+            bench_sched_watch_pods(r);
         }
         break;
     case CLIENT_DELETED:
@@ -195,7 +195,7 @@ static void bench_sched_on_event(void *arg, const struct client_event *e)
     }
 }
 
-static void on_limit(void *arg)
+static void bench_sched_on_limit(void *arg)
 {
     struct run *r = arg;
     r->timed_out = r->s->steady_s == 0;
@@ -210,11 +210,11 @@ static void bench_sched_measure_run(struct run *r, struct bench_cpu *ret_cpu)
     struct sched_bench *s = r->s;
     struct exec *exec = loop_exec(s->bench.loop);
     struct bench_cpu before;
-    watch_pods(r);
+    bench_sched_watch_pods(r);
     loop_run(s->bench.loop);
     if (r->err.code)
         return;
-    r->limit = (struct exec_timer){.fn = on_limit, .arg = r};
+    r->limit = (struct exec_timer){.fn = bench_sched_on_limit, .arg = r};
     r->tick = (struct exec_timer){.fn = on_tick, .arg = r};
     size_t limit_s = s->steady_s ? s->steady_s : s->timeout_s;
     exec_timer_start(exec, &r->limit, (int64_t)limit_s * CLOCK_NS_PER_SEC);
@@ -251,7 +251,7 @@ static double per_second(const struct result *x)
     return x->seconds > 0 ? (double)x->times.n / x->seconds : 0;
 }
 
-static void show_json(const struct run *r, const struct result *x)
+static void bench_sched_print_json(const struct run *r, const struct result *x)
 {
     const struct sched_bench *s = r->s;
     const struct bench_times *t = &x->times;
@@ -323,7 +323,7 @@ static int run_measured(struct sched_bench *s, double setup_s)
         if (!s->no_verify && s->form->uses != USES_NOTHING &&
             !bench_sched_verify(s, r.on.p, r.on.n, &x.verdict))
             answer = VERB_NO;
-        (s->args.json ? show_json : show_people)(&r, &x);
+        (s->args.json ? bench_sched_print_json : show_people)(&r, &x);
     }
     vec_done(&r.sent_ns);
     vec_done(&r.bound_ns);

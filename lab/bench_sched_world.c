@@ -50,8 +50,8 @@ static void chain_end(struct chain *c, int code, const struct err *err)
 
 static void on_made(void *arg, const struct client_answer *a)
 {
-    int code = a->code == -ERR_ALREADY_EXISTS ? 0 : a->code;
-    bench_finished(arg, code, a->err);
+    int r = a->code == -ERR_ALREADY_EXISTS ? 0 : a->code;
+    bench_finished(arg, r, a->err);
 }
 
 static void bench_sched_create_object(struct bench *b, struct str json)
@@ -233,7 +233,7 @@ static void add_group_claim(struct sbuf *json, const struct sched_bench *s, size
                   s->variant);
 }
 
-static void make_group(struct bench *b, size_t i, void *arg)
+static void bench_sched_make_group(struct bench *b, size_t i, void *arg)
 {
     const struct sched_bench *s = arg;
     cleanup_sbuf struct sbuf json = {0};
@@ -454,7 +454,7 @@ static int make_claims(struct sched_bench *s)
     if (r == 0)
         r = bench_each(b, shared_claims(s), SETUP_AT_A_TIME, make_shared, s);
     if (r == 0 && by_group(s))
-        r = bench_each(b, s->classes, SETUP_AT_A_TIME, make_group, s);
+        r = bench_each(b, s->classes, SETUP_AT_A_TIME, bench_sched_make_group, s);
     if (r < 0)
         return r;
     choose_fill(s);

@@ -92,10 +92,10 @@ static int read_spec(const char *path, struct arena *arena, struct str *ret, str
     cleanup_sbuf struct sbuf out = {0};
     cleanup_json_doc struct json_doc doc = {0};
     struct json_writer w = {.out = &out};
-    int code = file_read(path, (size_t)1 << 20, &bytes, err);
-    if (code == 0)
-        code = yaml_parse(sbuf_str(&bytes), NULL, &doc, err);
-    if (code < 0)
+    int r = file_read(path, (size_t)1 << 20, &bytes, err);
+    if (r == 0)
+        r = yaml_parse(sbuf_str(&bytes), NULL, &doc, err);
+    if (r < 0)
         return err_wrap(err, "%s", path);
     const yyjson_val *at = doc.root;
     for (int i = 0; i < 3 && at && !json_get(at, STR("devices")); i++)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray kubelet-stub: kubelet's part of DRA for those who write drivers. It finds drivers in the
-// registration folder and has them prepare and unprepare claims, without a kubelet.
+// dray kubelet-stub: the kubelet's part of DRA, for authors of drivers. It finds drivers in the
+// registration directory and has them prepare and unprepare claims, without a kubelet.
 #include "lab/kubelet_stub.h"
 
 #include <stdio.h>
@@ -155,10 +155,10 @@ static int connect_api(struct stub *s, struct err *err)
     struct kubeconfig_target target;
     if (!kubelet_stub_has_server(a))
         return 0;
-    int rc = kubeconfig_find(&s->config, common.kubeconfig, common.context, &target, err);
+    int r = kubeconfig_find(&s->config, common.kubeconfig, common.context, &target, err);
     const struct client_remote_options o = {.target = &target,
                                             .user_agent = STR("dray-kubelet-stub")};
-    return rc < 0 ? rc : client_remote_new(s->loop, &o, &s->client, err);
+    return r < 0 ? r : client_remote_new(s->loop, &o, &s->client, err);
 }
 
 static void name_state(struct stub *s)
@@ -230,13 +230,13 @@ int kubelet_stub_open(struct stub *s, void (*more)(struct stub *s, struct dra_op
     if (a->plugins)
         (void)mkdir(a->plugins, 0750); // drivers say what is wrong with it
     name_state(s);
-    int rc = disk_folder_new(s->state.p, &s->disk, err);
-    if (rc == 0)
-        rc = loop_new(&s->loop, err);
-    if (rc == 0)
-        rc = connect_api(s, err);
-    if (rc < 0)
-        return rc;
+    int r = disk_folder_new(s->state.p, &s->disk, err);
+    if (r == 0)
+        r = loop_new(&s->loop, err);
+    if (r == 0)
+        r = connect_api(s, err);
+    if (r < 0)
+        return r;
     s->transport = transport_grpc_new(s->loop);
     s->give_up_ns = exec_now_ns(loop_exec(s->loop)) + a->wait_s * CLOCK_NS_PER_SEC;
     return make_manager(s, more, err);
@@ -267,13 +267,31 @@ void kubelet_stub_close(struct stub *s)
     sbuf_done(&s->state);
 }
 
-static int kubelet_stub_finish(struct stub *s, int rc, const struct err *err)
+static int kubelet_stub_finish(struct stub *s, int r, const struct err *err)
 {
-    if (rc < 0)
+    if (r < 0)
         (void)fprintf(stderr, "dray kubelet-stub: %s\n", err->msg);
-    bool good = rc == 0 && !s->failed;
+    bool good = r == 0 && !s->failed;
     kubelet_stub_close(s);
     return good ? VERB_OK : VERB_NO;
+}
+
+// kubelet_stub_call waits until drivers are ready, then runs go, which stops the loop. load, if not
+// NULL, reads what go works on. Returns one of VERB_*.
+static int kubelet_stub_call(bool (*ready)(struct stub *s, size_t unsettled),
+                             void (*go)(struct stub *s),
+                             int (*load)(struct stub *s, struct err *err))
+{
+    struct stub s = {.args = &stub_args, .ready = ready, .go = go};
+    struct err err = {0};
+    int r = kubelet_stub_open(&s, NULL, &err);
+    if (r == 0 && load)
+        r = load(&s, &err);
+    if (r == 0) {
+        dra_start(s.dra);
+        loop_run(s.loop);
+    }
+    return kubelet_stub_finish(&s, r, &err);
 }
 
 // --- list ----------------------------------------------------------------------------------------
@@ -336,14 +354,7 @@ static void list_go(struct stub *s)
 
 static int stub_run_list(void)
 {
-    struct stub s = {.args = &stub_args, .ready = list_ready, .go = list_go};
-    struct err err = {0};
-    int rc = kubelet_stub_open(&s, NULL, &err);
-    if (rc == 0) {
-        dra_start(s.dra);
-        loop_run(s.loop);
-    }
-    return kubelet_stub_finish(&s, rc, &err);
+    return kubelet_stub_call(list_ready, list_go, NULL);
 }
 
 // --- prepare -------------------------------------------------------------------------------------
@@ -459,14 +470,14 @@ static int take_document(struct stub *s, const struct json_doc *doc, struct err 
     const struct api_kind *v1 = api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceClaim"));
     struct typed_object *o = typed_object_new();
     struct api_object read = {0};
-    int rc = api_decode(doc, doc->root, &o->arena, NULL, &read, err);
-    bool is_claim = rc == 0 && str_eqz(read.kind->kind, "ResourceClaim");
-    if (rc == 0 && is_claim)
-        rc = read.kind == v1 ? (o->object = read, 0)
-                             : api_convert(&read, v1, &o->arena, &o->object, err);
-    if (rc < 0 || !is_claim) {
+    int r = api_decode(doc, doc->root, &o->arena, NULL, &read, err);
+    bool is_claim = r == 0 && str_eqz(read.kind->kind, "ResourceClaim");
+    if (r == 0 && is_claim)
+        r = read.kind == v1 ? (o->object = read, 0)
+                            : api_convert(&read, v1, &o->arena, &o->object, err);
+    if (r < 0 || !is_claim) {
         typed_object_unref(o);
-        return rc;
+        return r;
     }
     o->meta = api_object_meta(&o->object);
     kubelet_stub_complete_claim(o);
@@ -478,37 +489,34 @@ static int kubelet_stub_read_claims(struct stub *s, const char *path, struct err
 {
     cleanup_input struct input in = {0};
     size_t before = s->claims.n;
-    int rc = input_open(&in, path, err);
-    while (rc == 0) {
+    int r = input_open(&in, path, err);
+    while (r == 0) {
         cleanup_json_doc struct json_doc doc = {0};
-        rc = input_next(&in, &doc, err);
-        if (rc <= 0)
+        r = input_next(&in, &doc, err);
+        if (r <= 0)
             break;
-        rc = take_document(s, &doc, err);
+        r = take_document(s, &doc, err);
     }
-    if (rc < 0)
+    if (r < 0)
         (void)err_wrap(err, "%s", path);
     else if (s->claims.n == before)
-        rc = err_set(err, ERR_INVALID, "%s has no ResourceClaim", path);
-    return rc;
+        r = err_set(err, ERR_INVALID, "%s has no ResourceClaim", path);
+    return r;
+}
+
+static int kubelet_stub_load_claims(struct stub *s, struct err *err)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < stub_args.files.n; i++)
+        r = kubelet_stub_read_claims(s, stub_args.files.p[i], err);
+    return r < 0 ? r : fetch_claims(s, err);
 }
 
 static int stub_run_prepare(void)
 {
-    struct stub s = {.args = &stub_args, .ready = drivers_ready, .go = prepare_next};
-    struct err err = {0};
     if (stub_args.words.n == 0 && stub_args.files.n == 0)
         return cli_usage_error("kubelet-stub prepare", "NAMESPACE/CLAIM or -f FILE is missing");
-    int rc = kubelet_stub_open(&s, NULL, &err);
-    for (size_t i = 0; rc == 0 && i < stub_args.files.n; i++)
-        rc = kubelet_stub_read_claims(&s, stub_args.files.p[i], &err);
-    if (rc == 0)
-        rc = fetch_claims(&s, &err);
-    if (rc == 0) {
-        dra_start(s.dra);
-        loop_run(s.loop);
-    }
-    return kubelet_stub_finish(&s, rc, &err);
+    return kubelet_stub_call(drivers_ready, prepare_next, kubelet_stub_load_claims);
 }
 
 // --- unprepare -----------------------------------------------------------------------------------
@@ -576,14 +584,7 @@ static void unprepare_next(struct stub *s)
 
 static int stub_run_unprepare(void)
 {
-    struct stub s = {.args = &stub_args, .ready = unprepare_ready, .go = unprepare_next};
-    struct err err = {0};
-    int rc = kubelet_stub_open(&s, NULL, &err);
-    if (rc == 0) {
-        dra_start(s.dra);
-        loop_run(s.loop);
-    }
-    return kubelet_stub_finish(&s, rc, &err);
+    return kubelet_stub_call(unprepare_ready, unprepare_next, NULL);
 }
 
 // --- claims, abandon -----------------------------------------------------------------------------
@@ -592,15 +593,15 @@ static int stub_run_claims(void)
 {
     struct stub s = {.args = &stub_args};
     struct err err = {0};
-    int rc = kubelet_stub_open(&s, NULL, &err);
-    if (rc == 0) {
+    int r = kubelet_stub_open(&s, NULL, &err);
+    if (r == 0) {
         const struct node_claims *all = dra_claims(s.dra);
         map_foreach(&all->by_key, i)
             kubelet_stub_show_claim(&stub_args, *map_value(&all->by_key, i), -1);
         if (map_len(&all->by_key) == 0 && !stub_args.output)
             puts("nothing is prepared");
     }
-    return kubelet_stub_finish(&s, rc, &err);
+    return kubelet_stub_finish(&s, r, &err);
 }
 
 static bool abandon_ready(struct stub *s, size_t unsettled)
@@ -614,24 +615,17 @@ static void abandon_go(struct stub *s)
     vec_foreach(&s->args->words, word) {
         struct str driver = str_z(*word);
         struct err err = {0};
-        int rc = dra_abandon(s->dra, driver, false, &err);
-        if (rc < 0)
+        int r = dra_abandon(s->dra, driver, false, &err);
+        if (r < 0)
             (void)fprintf(stderr, "dray kubelet-stub: %s\n", err.msg);
         else
-            printf("%.*s: %d claim%s forgot it\n", STR_ARG(driver), rc, rc == 1 ? "" : "s");
-        s->failed = s->failed || rc < 0;
+            printf("%.*s: %d claim%s forgot it\n", STR_ARG(driver), r, r == 1 ? "" : "s");
+        s->failed = s->failed || r < 0;
     }
     loop_stop(s->loop);
 }
 
 static int stub_run_abandon(void)
 {
-    struct stub s = {.args = &stub_args, .ready = abandon_ready, .go = abandon_go};
-    struct err err = {0};
-    int rc = kubelet_stub_open(&s, NULL, &err);
-    if (rc == 0) {
-        dra_start(s.dra);
-        loop_run(s.loop);
-    }
-    return kubelet_stub_finish(&s, rc, &err);
+    return kubelet_stub_call(abandon_ready, abandon_go, NULL);
 }

@@ -168,7 +168,7 @@ static void pods_synced(void *arg)
     dra_reconcile(w->stub.dra);
 }
 
-static void watch_pods(struct staying *w)
+static void kubelet_stub_run_watch_pods(struct staying *w)
 {
     struct stub *s = &w->stub;
     cleanup_sbuf struct sbuf fields = {0};
@@ -226,18 +226,18 @@ static void kubelet_stub_run_on_signal(void *arg)
 static int kubelet_stub_run_start(struct staying *w, struct err *err)
 {
     struct stub *s = &w->stub;
-    int rc = kubelet_stub_open(s, kubelet_stub_run_set_options, err);
-    if (rc == 0)
-        rc = loop_on_signal(s->loop, SIGTERM, kubelet_stub_run_on_signal, w, err);
-    if (rc == 0)
-        rc = loop_on_signal(s->loop, SIGINT, kubelet_stub_run_on_signal, w, err);
-    if (rc == 0)
-        rc = serve_podresources(w, err);
-    if (rc < 0)
-        return rc;
+    int r = kubelet_stub_open(s, kubelet_stub_run_set_options, err);
+    if (r == 0)
+        r = loop_on_signal(s->loop, SIGTERM, kubelet_stub_run_on_signal, w, err);
+    if (r == 0)
+        r = loop_on_signal(s->loop, SIGINT, kubelet_stub_run_on_signal, w, err);
+    if (r == 0)
+        r = serve_podresources(w, err);
+    if (r < 0)
+        return r;
     dra_start(s->dra);
     if (s->client && s->args->node)
-        watch_pods(w);
+        kubelet_stub_run_watch_pods(w);
     printf("watching %s, state in %s\n", s->args->registry, s->state.p);
     (void)fflush(stdout);
     return 0;
@@ -250,8 +250,8 @@ int kubelet_stub_run(void)
     struct err err = {0};
     if (args->node && !kubelet_stub_has_server(args))
         return cli_usage_error("kubelet-stub run", "--node needs --kubeconfig or $KUBECONFIG");
-    int rc = kubelet_stub_run_start(&w, &err);
-    if (rc == 0)
+    int r = kubelet_stub_run_start(&w, &err);
+    if (r == 0)
         loop_run(w.stub.loop);
     else
         (void)fprintf(stderr, "dray kubelet-stub: %s\n", err.msg);
@@ -264,5 +264,5 @@ int kubelet_stub_run(void)
         workqueue_free(w.queue);
     event_recorder_free(w.events);
     kubelet_stub_close(&w.stub);
-    return rc == 0 ? VERB_OK : VERB_NO;
+    return r == 0 ? VERB_OK : VERB_NO;
 }

@@ -153,7 +153,8 @@ static void write_edits(struct json_writer *w, const struct stub_args *args,
     cdi_cache_free(cache);
 }
 
-static void show_json(const struct stub_args *args, const struct node_claim *c, int64_t took_ns)
+static void kubelet_stub_print_json(const struct stub_args *args, const struct node_claim *c,
+                                    int64_t took_ns)
 {
     cleanup_arena struct arena a = {0};
     cleanup_sbuf struct sbuf out = {0};
@@ -189,7 +190,7 @@ void kubelet_stub_show_claim(const struct stub_args *args, const struct node_cla
                              int64_t took_ns)
 {
     if (args->output)
-        show_json(args, claim, took_ns);
+        kubelet_stub_print_json(args, claim, took_ns);
     else
         show_text(args, claim, took_ns);
     (void)fflush(stdout);

@@ -85,9 +85,9 @@ int conform_check_access_without_claim(struct session *s)
         return -1;
     if (pods_await_end(s, &holder, s->o->timeout_s, &why, NULL) != POD_DONE)
         return session_fail(s, "the pod with a claim does not run: %s", why);
-    int rc = pods_run_once(s, &(struct wish){.name = "onlooker"}, &here);
+    int r = pods_run_once(s, &(struct wish){.name = "onlooker"}, &here);
     pods_remove(s, holder.name);
-    if (rc != 0)
+    if (r != 0)
         return -1;
     struct lines hidden = pods_subtract_lines(s, &seen, &here);
     struct lines extra = pods_subtract_lines(s, &here, &baseline);

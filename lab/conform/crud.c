@@ -123,7 +123,7 @@ static const char *crud_select_path(const struct crud *c, const char *all)
                         STR_ARG(c->s->run));
 }
 
-static size_t count_items(const struct answer *a, const char *name)
+static size_t crud_count_items(const struct answer *a, const char *name)
 {
     const yyjson_val *items = a->root ? json_get(a->root, STR("items")) : NULL;
     size_t n = 0;
@@ -161,7 +161,7 @@ static int crud_check_read(struct crud *c)
     a = session_call(s, "GET", crud_select_path(c, c->all), NULL, NULL);
     if (session_expect(s, &a, 0, "list") != 0)
         return -1;
-    if (count_items(&a, c->name) != 1)
+    if (crud_count_items(&a, c->name) != 1)
         return session_fail(s, "list: the object is not in it");
     if (!c->kind->namespaced)
         return 0;
@@ -171,7 +171,7 @@ static int crud_check_read(struct crud *c)
         NULL, NULL);
     if (session_expect(s, &a, 0, "list of all namespaces") != 0)
         return -1;
-    return count_items(&a, c->name) == 1
+    return crud_count_items(&a, c->name) == 1
                ? 0
                : session_fail(s, "list of all namespaces: it is not in it");
 }
@@ -225,24 +225,24 @@ static int patch_once(struct crud *c, const char *type, const char *query, const
 static int crud_check_patch(struct crud *c)
 {
     struct session *s = c->s;
-    int rc = patch_once(c, STRATEGIC, "", "strategic",
-                        "{\"metadata\":{\"labels\":{\"conformance.dray.dev/strategic\":\"yes\"}}}");
-    if (rc == 0)
-        rc = patch_once(c, MERGE, "", "merge",
-                        "{\"metadata\":{\"labels\":{\"conformance.dray.dev/merge\":\"yes\"}}}");
-    if (rc == 0 && c->kind->all_patches)
-        rc = patch_once(c, JSON_PATCH, "", "json",
-                        "[{\"op\":\"add\",\"path\":\"/metadata/labels/"
-                        "conformance.dray.dev~1json\",\"value\":\"yes\"}]");
-    if (rc == 0 && c->kind->all_patches)
-        rc = patch_once(
+    int r = patch_once(c, STRATEGIC, "", "strategic",
+                       "{\"metadata\":{\"labels\":{\"conformance.dray.dev/strategic\":\"yes\"}}}");
+    if (r == 0)
+        r = patch_once(c, MERGE, "", "merge",
+                       "{\"metadata\":{\"labels\":{\"conformance.dray.dev/merge\":\"yes\"}}}");
+    if (r == 0 && c->kind->all_patches)
+        r = patch_once(c, JSON_PATCH, "", "json",
+                       "[{\"op\":\"add\",\"path\":\"/metadata/labels/"
+                       "conformance.dray.dev~1json\",\"value\":\"yes\"}]");
+    if (r == 0 && c->kind->all_patches)
+        r = patch_once(
             c, APPLY, "?fieldManager=dray-conformance&force=true", "apply",
             session_text(s,
                          "{\"apiVersion\":\"" GROUP
                          "/%s\",\"kind\":\"%s\",\"metadata\":{\"name\":\"%s\",\"labels\":{"
                          "\"conformance.dray.dev/apply\":\"yes\"}}}",
                          c->version, c->kind->name, c->name));
-    return rc;
+    return r;
 }
 
 // "Nothing" is an allocation that the server accepts.
@@ -296,7 +296,7 @@ static int erase_all(struct crud *c)
         return -1;
     for (int i = 0; i < DELETE_WAIT; i++) {
         a = session_get(s, crud_select_path(c, c->all));
-        if (a.code == 0 && count_items(&a, NULL) == 0)
+        if (a.code == 0 && crud_count_items(&a, NULL) == 0)
             return 0;
         if (!session_pause(s, 100))
             return session_skip(s, "interrupted");
@@ -354,18 +354,18 @@ int conform_check_crud(struct session *s, const char *kind)
     if (session_expect(s, &a, 0, "list") != 0)
         return -1;
     c.before = session_at(a.root, "metadata.resourceVersion");
-    int rc = crud_check_create(&c);
-    if (rc == 0)
-        rc = crud_check_read(&c);
-    if (rc == 0)
-        rc = crud_check_update(&c);
-    if (rc == 0)
-        rc = crud_check_patch(&c);
-    if (rc == 0 && c.kind->status)
-        rc = crud_check_status(&c);
-    if (rc == 0)
-        rc = crud_check_delete(&c);
-    if (rc == 0)
-        rc = crud_check_watch(&c);
-    return rc == 0 ? erase_all(&c) : rc;
+    int r = crud_check_create(&c);
+    if (r == 0)
+        r = crud_check_read(&c);
+    if (r == 0)
+        r = crud_check_update(&c);
+    if (r == 0)
+        r = crud_check_patch(&c);
+    if (r == 0 && c.kind->status)
+        r = crud_check_status(&c);
+    if (r == 0)
+        r = crud_check_delete(&c);
+    if (r == 0)
+        r = crud_check_watch(&c);
+    return r == 0 ? erase_all(&c) : r;
 }

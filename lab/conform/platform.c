@@ -215,7 +215,7 @@ static const char *gang_version(struct session *s)
     return NULL;
 }
 
-static int make_group(struct session *s, const char *version, const char *name)
+static int platform_create_group(struct session *s, const char *version, const char *name)
 {
     struct answer a = session_call(
         s, "POST",
@@ -247,7 +247,8 @@ int conform_check_gang(struct session *s)
             s, "the server has no PodGroups (scheduling.k8s.io); another gang scheduler "
                "is not looked for");
     session_notef(s, "scheduling.k8s.io/%s", version);
-    if (make_group(s, version, "gang-good") != 0 || make_group(s, version, "gang-bad") != 0 ||
+    if (platform_create_group(s, version, "gang-good") != 0 ||
+        platform_create_group(s, version, "gang-bad") != 0 ||
         pods_create(s, &(struct wish){.name = "good-1", .group = "gang-good"}) != 0 ||
         pods_create(s, &(struct wish){.name = "bad-1", .group = "gang-bad"}) != 0 ||
         pods_create(s, &(struct wish){.name = "bad-2", .group = "gang-bad", .selector = nowhere}) !=

@@ -110,7 +110,7 @@ static int read_version(struct session *s, struct err *err)
     return 0;
 }
 
-static int make_namespace(struct session *s, struct err *err)
+static int conform_create_namespace(struct session *s, struct err *err)
 {
     const char *name =
         s->o->namespace ? s->o->namespace : session_text(s, "dray-conformance-%s", s->run.p);
@@ -228,20 +228,20 @@ int conform_run(const struct conform_options *options, struct conform_report *re
     ret->outcomes.cap = array_len(checks);
     // Checks that need containers may be asked for alone.
     s.containers = options->only && !conform_is_selected(options, "containers");
-    int code = session_open(&s, err);
-    if (code == 0)
-        code = read_version(&s, err);
-    if (code == 0)
-        code = make_namespace(&s, err);
-    for (size_t i = 0; code == 0 && i < array_len(checks); i++)
+    int r = session_open(&s, err);
+    if (r == 0)
+        r = read_version(&s, err);
+    if (r == 0)
+        r = conform_create_namespace(&s, err);
+    for (size_t i = 0; r == 0 && i < array_len(checks); i++)
         if (conform_is_selected(options, checks[i].id))
             run_check(&s, &checks[i]);
     ret->interrupted = !session_pause(&s, 0);
-    if (code == 0)
+    if (r == 0)
         clean_up(&s);
     session_close(&s);
     ret->took_ns = clock_mono_ns(clock_system()) - start;
-    return code;
+    return r;
 }
 
 void conform_report_done(struct conform_report *r)

@@ -121,20 +121,20 @@ int session_open(struct session *s, struct err *err)
     struct wire *w = xcalloc(1, sizeof(*w));
     struct kubeconfig_target target = {0};
     s->wire = w;
-    int code = kubeconfig_find(&w->config, s->o->kubeconfig, s->o->context, &target, err);
-    if (code == 0)
-        code = loop_new(&w->loop, err);
+    int r = kubeconfig_find(&w->config, s->o->kubeconfig, s->o->context, &target, err);
+    if (r == 0)
+        r = loop_new(&w->loop, err);
     const struct client_remote_options how = {.target = &target,
                                               .user_agent = STR("dray-conformance")};
-    if (code == 0)
-        code = client_remote_new(w->loop, &how, &w->client, err);
-    if (code == 0 && pthread_create(&w->thread, NULL, run_loop, w) != 0)
-        code = err_set(err, EAGAIN, "no thread");
-    if (code == 0) {
+    if (r == 0)
+        r = client_remote_new(w->loop, &how, &w->client, err);
+    if (r == 0 && pthread_create(&w->thread, NULL, run_loop, w) != 0)
+        r = err_set(err, EAGAIN, "no thread");
+    if (r == 0) {
         w->has_thread = true;
         s->report->server = arena_str(s->arena, target.server);
     }
-    return code;
+    return r;
 }
 
 static void stop_on_loop(void *arg)

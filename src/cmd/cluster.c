@@ -190,13 +190,13 @@ int cluster_stream(struct cluster *c, struct client_raw_request q, int64_t timeo
     client_remote_request(c->client, &q);
     loop_run(c->loop);
     exec_timer_stop(exec, &s->timer);
-    int code = s->code;
-    if (code < 0 && err)
+    int r = s->code;
+    if (r < 0 && err)
         *err = s->err;
     s->over = true;
     if (s->answered)
         free(s);
-    return code;
+    return r;
 }
 
 static void pause_over(void *arg)

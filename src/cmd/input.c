@@ -35,10 +35,10 @@ int input_open(struct input *in, const char *path, struct err *err)
     int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return err_set(err, errno, "cannot open: %s", strerrordesc_np(errno));
-    int rc = input_read_descriptor(fd, &in->bytes, err);
+    int r = input_read_descriptor(fd, &in->bytes, err);
     if (!standard)
         (void)close(fd);
-    return rc;
+    return r;
 }
 
 bool input_is_proto(const struct input *in)

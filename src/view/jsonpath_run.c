@@ -38,21 +38,21 @@ static int run_steps(struct run *run, const struct step_list *steps, struct json
 static int jsonpath_run_add_children(struct run *run, const yyjson_val *v,
                                      struct jsonpath_values *out)
 {
-    int code = 0;
+    int r = 0;
     if (json_is_array(v)) {
         json_arr_foreach(v, item) {
-            code = jsonpath_run_add_result(run, out, item);
-            if (code < 0)
-                return code;
+            r = jsonpath_run_add_result(run, out, item);
+            if (r < 0)
+                return r;
         }
     } else if (json_is_object(v)) {
         json_obj_foreach(v, key, value) {
-            code = jsonpath_run_add_result(run, out, value);
-            if (code < 0)
-                return code;
+            r = jsonpath_run_add_result(run, out, value);
+            if (r < 0)
+                return r;
         }
     }
-    return code;
+    return r;
 }
 
 // jsonpath_run_descend adds v and everything in it that holds something, a container before its content. A document's values stand in
@@ -60,11 +60,11 @@ static int jsonpath_run_add_children(struct run *run, const yyjson_val *v,
 static int jsonpath_run_descend(struct run *run, const yyjson_val *v, struct jsonpath_values *out)
 {
     const yyjson_val *end = json_next(v);
-    int code = 0;
-    for (; v < end && code == 0; v++)
-        code = json_is_container(v) && json_len(v) ? jsonpath_run_add_result(run, out, v)
-                                                   : jsonpath_run_count_value(run);
-    return code;
+    int r = 0;
+    for (; v < end && r == 0; v++)
+        r = json_is_container(v) && json_len(v) ? jsonpath_run_add_result(run, out, v)
+                                                : jsonpath_run_count_value(run);
+    return r;
 }
 
 // jsonpath_run_bound_index makes an index of a bound: from the end if it is negative.
@@ -99,10 +99,10 @@ static int jsonpath_run_slice(struct run *run, const struct step *s, const yyjso
     json_arr_foreach(v, item) {
         if (i >= to)
             break;
-        int code = i >= from && (i - from) % by == 0 ? jsonpath_run_add_result(run, out, item)
-                                                     : jsonpath_run_count_value(run);
-        if (code < 0)
-            return code;
+        int r = i >= from && (i - from) % by == 0 ? jsonpath_run_add_result(run, out, item)
+                                                  : jsonpath_run_count_value(run);
+        if (r < 0)
+            return r;
         i++;
     }
     return 0;
@@ -171,9 +171,9 @@ static int jsonpath_run_single_value(struct run *run, const struct step_list *st
 {
     struct jsonpath_values in = {0}, found = {0};
     vec_push_arena(run->arena, &in, item);
-    int code = run_steps(run, steps, in, &found);
-    if (code < 0 || found.n == 0)
-        return code;
+    int r = run_steps(run, steps, in, &found);
+    if (r < 0 || found.n == 0)
+        return r;
     if (found.n > 1)
         return err_set(run->err, ERR_INVALID, "jsonpath: a filter compares one value at a time");
     *ret = found.p[0];
@@ -187,17 +187,17 @@ static int jsonpath_run_passes_filter(struct run *run, const struct step *s, con
     if (s->op == FILTER_EXISTS) {
         struct jsonpath_values in = {0}, found = {0};
         vec_push_arena(run->arena, &in, item);
-        int code = run_steps(run, &s->left, in, &found);
-        return code < 0 ? code : found.n > 0;
+        int r = run_steps(run, &s->left, in, &found);
+        return r < 0 ? r : found.n > 0;
     }
-    int code = jsonpath_run_single_value(run, &s->left, item, &left);
-    if (code > 0)
-        code = jsonpath_run_single_value(run, &s->right, item, &right);
-    if (code <= 0)
-        return code;
+    int r = jsonpath_run_single_value(run, &s->left, item, &left);
+    if (r > 0)
+        r = jsonpath_run_single_value(run, &s->right, item, &right);
+    if (r <= 0)
+        return r;
     int sign = 0;
-    code = jsonpath_run_compare(run, left, right, s->op, &sign);
-    return code < 0 ? code : jsonpath_run_order_holds(s->op, sign);
+    r = jsonpath_run_compare(run, left, right, s->op, &sign);
+    return r < 0 ? r : jsonpath_run_order_holds(s->op, sign);
 }
 
 static int jsonpath_run_filter(struct run *run, const struct step *s, const yyjson_val *v,
@@ -207,11 +207,11 @@ static int jsonpath_run_filter(struct run *run, const struct step *s, const yyjs
         return err_set(run->err, ERR_INVALID, "jsonpath: a %s is not a list and cannot be filtered",
                        json_type_name(v));
     json_arr_foreach(v, item) {
-        int code = jsonpath_run_passes_filter(run, s, item);
-        if (code > 0)
-            code = jsonpath_run_add_result(run, out, item);
-        if (code < 0)
-            return code;
+        int r = jsonpath_run_passes_filter(run, s, item);
+        if (r > 0)
+            r = jsonpath_run_add_result(run, out, item);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
@@ -248,11 +248,11 @@ static int run_union(struct run *run, const struct step *s, const struct jsonpat
 {
     vec_foreach(&s->lists, list) {
         struct jsonpath_values found = {0};
-        int code = run_steps(run, list, *from, &found);
-        for (size_t i = 0; i < found.n && code == 0; i++)
-            code = jsonpath_run_add_result(run, out, found.p[i]);
-        if (code < 0)
-            return code;
+        int r = run_steps(run, list, *from, &found);
+        for (size_t i = 0; i < found.n && r == 0; i++)
+            r = jsonpath_run_add_result(run, out, found.p[i]);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
@@ -262,11 +262,11 @@ static int run_steps(struct run *run, const struct step_list *steps, struct json
 {
     vec_foreach(steps, s) {
         struct jsonpath_values next = {0};
-        int code = s->type == STEP_UNION ? run_union(run, s, &from, &next) : 0;
-        for (size_t i = 0; s->type != STEP_UNION && i < from.n && code == 0; i++)
-            code = jsonpath_run_step(run, s, from.p[i], &next);
-        if (code < 0)
-            return code;
+        int r = s->type == STEP_UNION ? run_union(run, s, &from, &next) : 0;
+        for (size_t i = 0; s->type != STEP_UNION && i < from.n && r == 0; i++)
+            r = jsonpath_run_step(run, s, from.p[i], &next);
+        if (r < 0)
+            return r;
         from = next;
     }
     *ret = from;
@@ -306,14 +306,14 @@ static int run_parts(struct run *run, size_t from, size_t to, const yyjson_val *
         struct arena_mark mark = arena_mark(run->arena);
         struct jsonpath_values in = {0}, found = {0};
         vec_push_arena(run->arena, &in, root);
-        int code = p->type == PART_END ? 0 : run_steps(run, &p->steps, in, &found);
-        if (code == 0 && p->type == PART_STEPS)
-            code = jsonpath_run_add_values(run, &found);
-        for (size_t k = 0; p->type == PART_RANGE && k < found.n && code == 0; k++)
-            code = run_parts(run, i + 1, p->end, found.p[k]);
+        int r = p->type == PART_END ? 0 : run_steps(run, &p->steps, in, &found);
+        if (r == 0 && p->type == PART_STEPS)
+            r = jsonpath_run_add_values(run, &found);
+        for (size_t k = 0; p->type == PART_RANGE && k < found.n && r == 0; k++)
+            r = run_parts(run, i + 1, p->end, found.p[k]);
         arena_rewind(run->arena, mark);
-        if (code < 0)
-            return code;
+        if (r < 0)
+            return r;
         if (p->type == PART_RANGE)
             i = p->end;
     }

@@ -159,18 +159,18 @@ static int own_certificate(const char *folder, const char *node, const char *con
                                      .server = true,
                                      .not_before = now - 3600,
                                      .not_after = now + INT64_C(5) * 365 * 86400};
-    int code = tls_make_ca(&root, &ca, err);
-    if (code == 0)
-        code = tls_make_certificate(&ca, &leaf, &pair, err);
-    if (code == 0)
-        code = file_replace_durable(AT_FDCWD, ca_file.p, str_z(ca.certificate_pem), 0600, err);
-    if (code == 0)
-        code = file_replace_durable(AT_FDCWD, key->p, str_z(pair.key_pem), 0600, err);
-    if (code == 0)
-        code = file_replace_durable(AT_FDCWD, crt->p, str_z(pair.certificate_pem), 0600, err);
+    int r = tls_make_ca(&root, &ca, err);
+    if (r == 0)
+        r = tls_make_certificate(&ca, &leaf, &pair, err);
+    if (r == 0)
+        r = file_replace_durable(AT_FDCWD, ca_file.p, str_z(ca.certificate_pem), 0600, err);
+    if (r == 0)
+        r = file_replace_durable(AT_FDCWD, key->p, str_z(pair.key_pem), 0600, err);
+    if (r == 0)
+        r = file_replace_durable(AT_FDCWD, crt->p, str_z(pair.certificate_pem), 0600, err);
     tls_key_pair_done(&ca);
     tls_key_pair_done(&pair);
-    return code;
+    return r;
 }
 
 // Signed by the CA of a dray server on this machine.
@@ -183,14 +183,14 @@ static int signed_certificate(const char *folder, const char *node, const char *
     sbuf_addf(&ca, "%s/ca.crt", folder);
     cleanup_free char *copy = xstrndup(folder, strlen(folder));
     const struct pki pki = {.folder = copy, .ca_file = ca.p};
-    int code = pki_make_node_certificate(&pki, node, names, now, &file, &key_file, err);
-    if (code == 0) {
+    int r = pki_make_node_certificate(&pki, node, names, now, &file, &key_file, err);
+    if (r == 0) {
         sbuf_addz(crt, file);
         sbuf_addz(key, key_file);
     }
     free(file);
     free(key_file);
-    return code;
+    return r;
 }
 
 static int agent_verb_open_tls(struct running *r, const char *data_dir, struct err *err)

@@ -183,9 +183,9 @@ static int driver_verb_open_profiles(const char *names, struct profile **ret, si
         if (*n == PROFILES_MAX)
             return err_set(err, ERR_TOO_MANY, "at most %d profiles", PROFILES_MAX);
         cleanup_free char *z = xstrndup(name.p, name.n);
-        int rc = profile_open(z, &ret[*n], err);
-        if (rc != 0)
-            return rc;
+        int r = profile_open(z, &ret[*n], err);
+        if (r != 0)
+            return r;
         (*n)++;
     }
     return 0;
@@ -210,17 +210,17 @@ static int driver_run_sim(void)
     const struct dray_runtime_options where = {.kubeconfig = a->kubeconfig,
                                                .user_agent = "dray-driver-sim"};
     process_hide();
-    int rc = driver_verb_open_profiles(a->profiles, profiles, &n, &err);
-    if (rc == 0 && dray_runtime_new(&where, &a->sim.runtime, &why) != 0)
-        rc = err_set(&err, ERR_UNAVAILABLE, "%s", why.message);
+    int r = driver_verb_open_profiles(a->profiles, profiles, &n, &err);
+    if (r == 0 && dray_runtime_new(&where, &a->sim.runtime, &why) != 0)
+        r = err_set(&err, ERR_UNAVAILABLE, "%s", why.message);
     struct hw_sim *sim = NULL;
-    if (rc == 0) {
+    if (r == 0) {
         a->sim.profiles = profiles;
         a->sim.profiles_len = n;
         a->sim.told = driver_verb_on_change;
-        rc = hw_sim_start(&a->sim, &sim, &err);
+        r = hw_sim_start(&a->sim, &sim, &err);
     }
-    if (rc == 0) {
+    if (r == 0) {
         puts("drivers run");
         (void)fflush(stdout);
         dray_runtime_run(a->sim.runtime);
@@ -232,7 +232,7 @@ static int driver_run_sim(void)
     hw_sim_free(sim);
     while (n > 0)
         profile_free(profiles[--n]);
-    return rc == 0 ? VERB_OK : driver_verb_fail(&err);
+    return r == 0 ? VERB_OK : driver_verb_fail(&err);
 }
 
 // --- fault ---------------------------------------------------------------------------------------
@@ -318,14 +318,14 @@ static int driver_run_profiles(void)
 
 static int write_slices(const struct profile_objects *o, struct json_writer *w, struct err *err)
 {
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < o->slices_len; i++) {
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < o->slices_len; i++) {
         const struct api_object object = {
             api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceSlice")), o->slices[i]};
         api_set_type_meta(&object);
-        rc = api_json_write(object.kind->type, object.value, w, err);
+        r = api_json_write(object.kind->type, object.value, w, err);
     }
-    return rc;
+    return r;
 }
 
 static int driver_run_show(void)
@@ -338,19 +338,19 @@ static int driver_run_show(void)
     cleanup_arena struct arena arena = {0};
     cleanup_sbuf struct sbuf out = {0};
     struct json_writer w = {.out = &out, .indent = 2};
-    int rc = profile_open(a->words.p[0], &p, &err);
-    if (rc == 0)
-        rc = profile_node(p, str_z(a->sim.node ? a->sim.node : "node-0"), 0, &arena, &own, &err);
-    if (rc == 0)
-        rc = profile_shared(p, &arena, &shared, &err);
+    int r = profile_open(a->words.p[0], &p, &err);
+    if (r == 0)
+        r = profile_node(p, str_z(a->sim.node ? a->sim.node : "node-0"), 0, &arena, &own, &err);
+    if (r == 0)
+        r = profile_shared(p, &arena, &shared, &err);
     json_write_array_begin(&w);
-    if (rc == 0)
-        rc = write_slices(&own, &w, &err);
-    if (rc == 0)
-        rc = write_slices(&shared, &w, &err);
+    if (r == 0)
+        r = write_slices(&own, &w, &err);
+    if (r == 0)
+        r = write_slices(&shared, &w, &err);
     json_write_array_end(&w);
     profile_free(p);
-    if (rc != 0)
+    if (r != 0)
         return driver_verb_fail(&err);
     puts(out.p);
     return VERB_OK;

@@ -105,9 +105,9 @@ static int make_vfs(const struct net_args *a, struct err *err)
             net_name_check(name, NULL) != 0)
             return err_set(err, ERR_INVALID, "--vfs wants INTERFACE=N, not \"%.64s\"", *text);
         cleanup_free char *z = xstrndup(name.p, name.n);
-        int code = net_vfs_make("/sys", z, n, err);
-        if (code != 0)
-            return code;
+        int r = net_vfs_make("/sys", z, n, err);
+        if (r != 0)
+            return r;
     }
     return 0;
 }
@@ -121,8 +121,8 @@ static int driver_net_list_devices(const struct net_args *a)
     struct net_view view = {.sys = "/sys", .names = names};
     struct net_devices devices = {0};
     struct err err = {0};
-    int code = net_view_read(-1, &arena, &view, &err);
-    if (code == 0)
+    int r = net_view_read(-1, &arena, &view, &err);
+    if (r == 0)
         net_inventory(&view, &a->filter, &(struct net_records){0}, &arena, &devices);
     printf("%-20s %-15s %-10s %s\n", "DEVICE", "INTERFACE", "KIND", "ATTRIBUTES");
     vec_foreach(&devices, d)
@@ -135,7 +135,7 @@ static int driver_net_list_devices(const struct net_args *a)
             printf("%-20s %-15s %-10s %s\n", "-", l->name, l->kind[0] ? l->kind : "device", why);
     }
     net_pci_names_free(names);
-    return code == 0 ? VERB_OK : driver_net_fail(&err);
+    return r == 0 ? VERB_OK : driver_net_fail(&err);
 }
 
 // --- Run -----------------------------------------------------------------------------------------
@@ -161,15 +161,15 @@ static int driver_net_run_plugin(struct net_args *a)
     const struct dray_runtime_options where = {.kubeconfig = a->kubeconfig,
                                                .user_agent = "dray-driver-net"};
     process_hide();
-    int code = make_vfs(a, &err);
-    if (code == 0 && dray_runtime_new(&where, &a->net.runtime, &why) != 0)
-        code = err_set(&err, ERR_UNAVAILABLE, "%s", why.message);
+    int r = make_vfs(a, &err);
+    if (r == 0 && dray_runtime_new(&where, &a->net.runtime, &why) != 0)
+        r = err_set(&err, ERR_UNAVAILABLE, "%s", why.message);
     a->net.filter = &a->filter;
     a->net.name = a->name;
     a->net.told = driver_net_on_change;
-    if (code == 0)
-        code = net_driver_start(&a->net, &driver, &err);
-    if (code == 0) {
+    if (r == 0)
+        r = net_driver_start(&a->net, &driver, &err);
+    if (r == 0) {
         driver_net_on_change(NULL, "driver runs");
         dray_runtime_run(a->net.runtime);
     }
@@ -177,7 +177,7 @@ static int driver_net_run_plugin(struct net_args *a)
     if (a->net.runtime)
         dray_runtime_free(a->net.runtime);
     net_driver_free(driver);
-    return code == 0 ? VERB_OK : driver_net_fail(&err);
+    return r == 0 ? VERB_OK : driver_net_fail(&err);
 }
 
 static void net_copy_patterns(const struct cli_texts *from, struct net_patterns *to)

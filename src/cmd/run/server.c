@@ -205,10 +205,9 @@ static int prepare_pki(const struct server_flags *f, struct pki *ret, struct err
 {
     char *folder = in_folder(f->data_dir, "pki");
     const struct pki_host names = {host_of(f->listen), str_z(f->advertise_address)};
-    int code =
-        pki_prepare(folder, &names, clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, ret, err);
+    int r = pki_prepare(folder, &names, clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, ret, err);
     free(folder);
-    return code;
+    return r;
 }
 
 static int start_server(struct running *r, struct err *err)

@@ -66,17 +66,17 @@ static int up_agent_open_tls(struct up_agent *u, struct err *err)
     char *file = NULL, *key = NULL;
     if (!pki)
         return 0; // a server without TLS has no way to nodes either
-    int code = pki_make_node_certificate(pki, u->options.node, names,
-                                         clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &file,
-                                         &key, err);
-    if (code == 0) {
+    int r = pki_make_node_certificate(pki, u->options.node, names,
+                                      clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &file, &key,
+                                      err);
+    if (r == 0) {
         const struct tls_server_options o = {
             .certificate_file = file, .key_file = key, .client_ca_file = pki->ca_file};
-        code = tls_server_new(&o, &u->tls, err);
+        r = tls_server_new(&o, &u->tls, err);
     }
     free(file);
     free(key);
-    return code;
+    return r;
 }
 
 // A server without TLS knows no one by a certificate: there the agent is a part of it, without tokens for pods.
@@ -94,11 +94,11 @@ static void open_local_client(struct up_agent *u)
 static int up_agent_read_pem(struct up_agent *u, const char *path, struct str *ret, struct err *err)
 {
     char *text = NULL;
-    int code = pki_read_file(path, &text, err);
-    if (code == 0)
+    int r = pki_read_file(path, &text, err);
+    if (r == 0)
         *ret = arena_str(&u->arena, str_z(text));
     free(text);
-    return code;
+    return r;
 }
 
 // The agent is a client as any other node's: admission, authorization and tokens are the server's.
@@ -111,21 +111,21 @@ static int open_client(struct up_agent *u, struct err *err)
         return 0;
     }
     struct kubeconfig_target target = {.server = str_z(host->url), .namespace = STR("default")};
-    int code = pki_make_node_certificate(host->pki, u->options.node, NULL,
-                                         clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &file,
-                                         &key, err);
-    if (code == 0)
-        code = up_agent_read_pem(u, host->pki->ca_file, &target.ca_pem, err);
-    if (code == 0)
-        code = up_agent_read_pem(u, file, &target.certificate_pem, err);
-    if (code == 0)
-        code = up_agent_read_pem(u, key, &target.key_pem, err);
+    int r = pki_make_node_certificate(host->pki, u->options.node, NULL,
+                                      clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &file, &key,
+                                      err);
+    if (r == 0)
+        r = up_agent_read_pem(u, host->pki->ca_file, &target.ca_pem, err);
+    if (r == 0)
+        r = up_agent_read_pem(u, file, &target.certificate_pem, err);
+    if (r == 0)
+        r = up_agent_read_pem(u, key, &target.key_pem, err);
     const struct client_remote_options o = {.target = &target, .user_agent = STR("dray-agent")};
-    if (code == 0)
-        code = client_remote_new(host->loop, &o, &u->client, err);
+    if (r == 0)
+        r = client_remote_new(host->loop, &o, &u->client, err);
     free(file);
     free(key);
-    return code;
+    return r;
 }
 
 static int open_agent(struct up_agent *u, struct err *err)
@@ -158,14 +158,14 @@ int up_agent_new(const struct up_agent_options *options, struct up_agent **ret, 
     u->options = *options;
     u->options.node =
         arena_str(&u->arena, str_z(options->node && options->node[0] ? options->node : host)).p;
-    int code = open_client(u, err);
-    if (code == 0)
-        code = up_agent_open_tls(u, err);
-    if (code == 0)
-        code = open_agent(u, err);
-    if (code < 0) {
+    int r = open_client(u, err);
+    if (r == 0)
+        r = up_agent_open_tls(u, err);
+    if (r == 0)
+        r = open_agent(u, err);
+    if (r < 0) {
         up_agent_free(u);
-        return code;
+        return r;
     }
     tls_follow_start(&u->follow, loop_exec(options->host->loop), u->tls);
     agent_start(u->agent);

@@ -271,16 +271,16 @@ static void validate_read_file(struct validate *v, const char *path)
     struct err err = {0};
     cleanup_input struct input in = {0};
     struct json_doc doc = {0};
-    int rc = input_open(&in, path, &err);
-    if (rc == 0 && input_is_proto(&in)) {
+    int r = input_open(&in, path, &err);
+    if (r == 0 && input_is_proto(&in)) {
         validate_read_proto(v, &in);
         return;
     }
-    while (rc >= 0 && (rc = input_next(&in, &doc, &err)) > 0) {
+    while (r >= 0 && (r = input_next(&in, &doc, &err)) > 0) {
         validate_read_document(v, &in, &doc);
         json_doc_done(&doc);
     }
-    if (rc < 0) {
+    if (r < 0) {
         struct place p = {.in = &in};
         report_err(&p, &err);
         v->bad++;

@@ -59,9 +59,9 @@ static int read_features(struct test_case *c, struct err *err)
     struct str version = validate_jsonl_get_text(c, "emulationVersion");
     const yyjson_val *gates = json_get(c->doc.root, STR("features"));
     uint32_t minor = FEATURES_MINOR;
-    int rc = version.n ? features_parse_version(version, &minor, err) : 0;
-    if (rc < 0)
-        return rc;
+    int r = version.n ? features_parse_version(version, &minor, err) : 0;
+    if (r < 0)
+        return r;
     features_init(&c->features, minor);
     if (!gates || json_is_null(gates))
         return 0;
@@ -71,9 +71,9 @@ static int read_features(struct test_case *c, struct err *err)
         enum feature which = feature_find(json_str(key));
         if (which == FEATURE_NONE)
             continue; // a gate that changes nothing here
-        rc = json_to_bool(value, &c->features.on[which], err);
-        if (rc < 0)
-            return rc;
+        r = json_to_bool(value, &c->features.on[which], err);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
@@ -97,15 +97,15 @@ static int read_case(struct test_case *c, struct str line, struct err *err)
 {
     struct json_options options = {DRAY_FILE_BYTES_MAX, JSON_DUPLICATES_LAST};
     cleanup_json_doc struct json_doc loose = {0};
-    int rc = json_parse(line, &options, &loose, err);
-    if (rc < 0)
-        return rc;
+    int r = json_parse(line, &options, &loose, err);
+    if (r < 0)
+        return r;
     // Some limits count the bytes of embedded JSON; white space in a case is not part of it.
     struct json_writer w = {.out = &c->text};
     json_write_value(&w, loose.root);
-    rc = json_parse(sbuf_str(&c->text), &options, &c->doc, err);
-    if (rc < 0)
-        return rc;
+    r = json_parse(sbuf_str(&c->text), &options, &c->doc, err);
+    if (r < 0)
+        return r;
     if (!json_is_object(c->doc.root))
         return err_set(err, ERR_BAD_REQUEST, "want a JSON object");
     c->name = validate_jsonl_get_text(c, "name");
@@ -115,8 +115,8 @@ static int read_case(struct test_case *c, struct str line, struct err *err)
     if (!c->kind)
         return err_set(err, ERR_BAD_REQUEST, "no kind \"%.*s\" in version \"%.*s\"", STR_ARG(kind),
                        STR_ARG(version));
-    rc = read_op(c, err);
-    return rc < 0 ? rc : read_features(c, err);
+    r = read_op(c, err);
+    return r < 0 ? r : read_features(c, err);
 }
 
 // Decodes "old" or "new" and converts it to the hub version, with or without defaults.
@@ -128,9 +128,9 @@ static int validate_jsonl_read_object(struct test_case *c, const char *key,
     struct api_object decoded;
     if (!v || !json_is_object(v))
         return err_set(err, ERR_BAD_REQUEST, "want an object \"%s\"", key);
-    int rc = api_decode_as(c->kind, &c->doc, v, &c->arena, NULL, &decoded, err);
-    if (rc < 0)
-        return rc;
+    int r = api_decode_as(c->kind, &c->doc, v, &c->arena, NULL, &decoded, err);
+    if (r < 0)
+        return r;
     if (rules)
         return validate_decode_object(&decoded, rules, &c->arena, ret, err);
     ret->version = c->kind;
@@ -167,9 +167,9 @@ static int validate_jsonl_write_object(struct test_case *c, const struct api_obj
                                        struct json_writer *w, struct err *err)
 {
     struct api_object o;
-    int rc = api_convert(hub, c->kind, &c->arena, &o, err);
-    if (rc < 0)
-        return rc;
+    int r = api_convert(hub, c->kind, &c->arena, &o, err);
+    if (r < 0)
+        return r;
     api_set_type_meta(&o);
     json_write_key(w, STR("object"));
     return api_json_write(c->kind->type, o.value, w, err);
@@ -215,11 +215,11 @@ static int find_unprepared(struct test_case *c, const struct api_rules *rules,
     struct judged object, old = {0};
     if (c->server_only || !features_on(rules->features, FEATURE_DECLARATIVE_VALIDATION_BETA))
         return 0;
-    int rc = validate_jsonl_read_object(c, "new", NULL, &object, err);
-    if (rc == 0 && c->op != API_CREATE)
-        rc = validate_jsonl_read_object(c, "old", NULL, &old, err);
-    if (rc < 0)
-        return rc;
+    int r = validate_jsonl_read_object(c, "new", NULL, &object, err);
+    if (r == 0 && c->op != API_CREATE)
+        r = validate_jsonl_read_object(c, "old", NULL, &old, err);
+    if (r < 0)
+        return r;
     add_unprepared(c, c->op, &object, &old, rules, told, ret);
     if (c->op == API_UPDATE && c->kind->subresources)
         add_unprepared(c, API_STATUS_UPDATE, &object, &old, rules, told, ret);
@@ -231,19 +231,19 @@ static int validate_jsonl_check_case(struct test_case *c, struct json_writer *w,
     struct api_rules rules = {.features = &c->features, .cel = c->cel, .admin_namespace = true};
     struct causes causes = {.arena = &c->arena}, unprepared = {.arena = &c->arena};
     struct judged object, old = {0};
-    int rc = validate_jsonl_read_object(c, "new", &rules, &object, err);
-    if (rc == 0 && c->op != API_CREATE)
-        rc = validate_jsonl_read_object(c, "old", &rules, &old, err);
-    if (rc < 0)
-        return rc;
+    int r = validate_jsonl_read_object(c, "new", &rules, &object, err);
+    if (r == 0 && c->op != API_CREATE)
+        r = validate_jsonl_read_object(c, "old", &rules, &old, err);
+    if (r < 0)
+        return r;
     const struct api_object *before = c->op == API_CREATE ? NULL : &old.hub;
     struct api_object_meta *meta = api_object_meta(&object.hub);
     struct str name = meta && !before ? validate_object_name(&object, &c->arena) : STR("");
     api_prepare(c->op, &object.hub, before, &rules, &c->arena);
     api_validate(c->op, &object.hub, before, c->kind, &rules, &causes);
-    rc = find_unprepared(c, &rules, &causes, &unprepared, err);
-    if (rc < 0)
-        return rc;
+    r = find_unprepared(c, &rules, &causes, &unprepared, err);
+    if (r < 0)
+        return r;
     if (meta && !before)
         meta->name = name;
     json_write_key(w, STR("causes"));
@@ -267,12 +267,12 @@ static void validate_jsonl_answer_line(struct str line, bool server_only, const 
     cleanup_case struct test_case c = {.server_only = server_only, .cel = cel};
     struct err err = {0};
     struct json_writer w = {.out = out};
-    int rc = read_case(&c, line, &err);
-    if (rc == 0) {
+    int r = read_case(&c, line, &err);
+    if (r == 0) {
         write_name(&c, &w);
-        rc = validate_jsonl_check_case(&c, &w, &err);
+        r = validate_jsonl_check_case(&c, &w, &err);
     }
-    if (rc < 0) {
+    if (r < 0) {
         char text[DRAY_ERR_MSG_MAX + DRAY_ERR_PATH_MAX + 64];
         err_text(&err, text, sizeof(text));
         sbuf_clear(out);

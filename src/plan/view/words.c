@@ -452,9 +452,9 @@ static int common_attribute(struct making *m, struct str asked, struct str *ret)
         struct str name =
             i ? arena_strf(&m->arena, "%.*s/%.*s", STR_ARG(first.domain), STR_ARG(first.name))
               : asked;
-        int rc = find_property(m, m->chosen[i].name, name, &p);
-        if (rc < 0)
-            return rc;
+        int r = find_property(m, m->chosen[i].name, name, &p);
+        if (r < 0)
+            return r;
         if (!p.attribute)
             return err_set(m->err, ERR_INVALID, "%.*s is a capacity, not an attribute",
                            STR_ARG(asked));
@@ -472,10 +472,10 @@ static int words_add_constraints(struct making *m, size_t indent, struct sbuf *o
     for (size_t i = 0; i < m->w->same.n + m->w->distinct.n; i++) {
         bool same = i < m->w->same.n;
         struct str name = {0};
-        int rc =
+        int r =
             common_attribute(m, same ? m->w->same.p[i] : m->w->distinct.p[i - m->w->same.n], &name);
-        if (rc < 0)
-            return rc;
+        if (r < 0)
+            return r;
         if (i == 0)
             words_add_line(out, indent, "constraints:");
         sbuf_add_repeat(out, ' ', indent);
@@ -555,10 +555,10 @@ int words_make(const struct inventory *inv, const struct words *w, struct sbuf *
 {
     struct making m = {.inv = inv, .w = w, .notes = notes, .err = err};
     cleanup_sbuf struct sbuf out = {0};
-    int rc = 0;
+    int r = 0;
     m.chosen = arena_array(&m.arena, struct chosen_class, w->requests.n + 1);
-    for (size_t i = 0; rc == 0 && i < w->requests.n; i++) {
-        rc = choose_class(&m, i);
+    for (size_t i = 0; r == 0 && i < w->requests.n; i++) {
+        r = choose_class(&m, i);
         name_request(&m, i);
     }
     if (w->kind == WORDS_CLAIM) {
@@ -567,12 +567,12 @@ int words_make(const struct inventory *inv, const struct words *w, struct sbuf *
         words_add_head(&m, "resource.k8s.io/v1", "ResourceClaimTemplate", &out);
         sbuf_addz(&out, "  spec:\n");
     }
-    if (rc == 0)
-        rc = words_add_devices(&m, w->kind == WORDS_CLAIM ? 2 : 4, &out);
-    if (rc == 0 && w->kind == WORDS_POD)
+    if (r == 0)
+        r = words_add_devices(&m, w->kind == WORDS_CLAIM ? 2 : 4, &out);
+    if (r == 0 && w->kind == WORDS_POD)
         words_add_pod(&m, &out);
-    if (rc == 0)
+    if (r == 0)
         sbuf_add(yaml, sbuf_str(&out));
     arena_done(&m.arena);
-    return rc;
+    return r;
 }
