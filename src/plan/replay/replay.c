@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The replay itself: pods one after the other through fleet and allocator, and what is measured.
+// The replay of a trace: pods one after the other through fleet and allocator, the measurement, and
+// the servers that would have to be bought.
 #include <math.h>
 
 #include "plan/replay/replay_int.h"
@@ -16,12 +17,11 @@ static const char *const policy_names[] = {"pack", "whole", "first", "bestfit", 
 
 bool replay_policy_parse(struct str name, enum replay_policy *ret)
 {
-    for (size_t i = 0; i < array_len(policy_names); i++)
-        if (str_eqz(name, policy_names[i])) {
-            *ret = (enum replay_policy)i;
-            return true;
-        }
-    return false;
+    size_t at = 0;
+    bool known = replay_find_name(policy_names, array_len(policy_names), name, &at);
+    if (known)
+        *ret = (enum replay_policy)at;
+    return known;
 }
 
 const char *replay_policy_name(enum replay_policy p)
@@ -287,34 +287,24 @@ int replay_run(const struct replay_trace *t, const struct replay_options *option
     return r;
 }
 
-// --- Telling -------------------------------------------------------------------------------------
+// --- Output --------------------------------------------------------------------------------------
 
-static struct replay_result replay_mean_result(const struct replay_result *results, size_t n)
-{
-    struct replay_result m = {0};
-    for (size_t i = 0; i < n; i++) {
-        m.allocated100 += results[i].allocated100 / (double)n;
-        m.allocated130 += results[i].allocated130 / (double)n;
-        m.first_rejection += results[i].first_rejection / (double)n;
-        m.pods += results[i].pods / (double)n;
-        m.gpus_to_buy += results[i].gpus_to_buy / (double)n;
-        m.fragmentation += results[i].fragmentation / (double)n;
-        m.decisions_per_second += results[i].decisions_per_second / (double)n;
+#define COLUMN(key, title, width, decimals, exact, member)                         \
+    {                                                                              \
+        key, title, width, decimals, exact, offsetof(struct replay_result, member) \
     }
-    return m;
-}
 
-static void replay_add_result(const struct replay_result *r, struct sbuf *out)
-{
-    sbuf_addf(out,
-              "\"allocated100\":%.4f,\"allocated130\":%.4f,\"firstRejection\":%.4f,"
-              "\"pods\":%.10g,\"gpusToBuy\":%.10g,\"fragmentation\":%.4f,"
-              "\"decisionsPerSecond\":%.0f",
-              r->allocated100, r->allocated130, r->first_rejection, r->pods, r->gpus_to_buy,
-              r->fragmentation, r->decisions_per_second);
-}
+static const struct replay_column replay_columns[] = {
+    COLUMN("allocated100", "AT 100", 9, 2, false, allocated100),
+    COLUMN("allocated130", "AT 130", 9, 2, false, allocated130),
+    COLUMN("firstRejection", "REJECTS", 9, 2, false, first_rejection),
+    COLUMN("pods", "PODS", 8, 1, true, pods),
+    COLUMN("gpusToBuy", "TO BUY", 9, 1, true, gpus_to_buy),
+    COLUMN("fragmentation", "FRAGMENTS", 9, 2, false, fragmentation),
+    COLUMN("decisionsPerSecond", "DECISIONS/S", 12, 0, false, decisions_per_second),
+};
 
-static void add_curve(const struct replay_result *r, struct sbuf *out)
+static void replay_add_curve(const struct replay_result *r, struct sbuf *out)
 {
     const char *comma = "";
     sbuf_addz(out, "\"curve\":[");
@@ -329,41 +319,21 @@ static void add_curve(const struct replay_result *r, struct sbuf *out)
 void replay_json(const struct replay_options *options, const struct replay_result *results,
                  size_t n, struct sbuf *out)
 {
-    struct replay_result mean = replay_mean_result(results, n);
     sbuf_addf(out, "{\"policy\":\"%s\",", replay_policy_name(options->policy));
     if (n == 1)
         sbuf_addf(out, "\"seed\":%lld,", (long long)results[0].seed);
     if (n == 1 && options->curve)
-        add_curve(&results[0], out);
-    replay_add_result(&mean, out);
-    sbuf_addz(out, ",\"seeds\":[");
-    for (size_t i = 0; i < n; i++) {
-        sbuf_addf(out, "%s{\"seed\":%lld,", i ? "," : "", (long long)results[i].seed);
-        replay_add_result(&results[i], out);
-        sbuf_addc(out, '}');
-    }
-    sbuf_addz(out, "]}\n");
-}
-
-static void replay_add_row(const char *name, const struct replay_result *r, struct sbuf *out)
-{
-    sbuf_addf(out, "%-6s %9.2f %9.2f %9.2f %8.1f %9.1f %9.2f %12.0f\n", name, r->allocated100,
-              r->allocated130, r->first_rejection, r->pods, r->gpus_to_buy, r->fragmentation,
-              r->decisions_per_second);
+        replay_add_curve(&results[0], out);
+    replay_report_json(&(struct replay_report){replay_columns, array_len(replay_columns), results,
+                                               sizeof(*results), n},
+                       out);
 }
 
 void replay_text(const struct replay_options *options, const struct replay_result *results,
                  size_t n, struct sbuf *out)
 {
-    struct replay_result mean = replay_mean_result(results, n);
     sbuf_addf(out, "policy %s; %% of GPU capacity\n", replay_policy_name(options->policy));
-    sbuf_addf(out, "%-6s %9s %9s %9s %8s %9s %9s %12s\n", "SEED", "AT 100", "AT 130", "REJECTS",
-              "PODS", "TO BUY", "FRAGMENTS", "DECISIONS/S");
-    for (size_t i = 0; i < n; i++) {
-        cleanup_sbuf struct sbuf name = {0};
-        sbuf_add_i64(&name, results[i].seed);
-        replay_add_row(name.p, &results[i], out);
-    }
-    if (n > 1)
-        replay_add_row("mean", &mean, out);
+    replay_report_text(&(struct replay_report){replay_columns, array_len(replay_columns), results,
+                                               sizeof(*results), n},
+                       out);
 }

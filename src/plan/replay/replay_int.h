@@ -169,4 +169,30 @@ const struct fleet_rule *replay_rules_fleet(const struct rules *r);
 // rules_fragments is what the next pod could not use of a node, in thousandths of GPUs.
 double rules_fragments(const struct rules *r, uint32_t node, const struct fleet_node *n);
 
+// --- replay_report.c: results --------------------------------------------------------------------
+
+// A figure of a result: a double at offset.
+struct replay_column {
+    const char *key;   // in JSON
+    const char *title; // in text
+    int width, decimals;
+    bool exact; // in JSON all its digits; else four decimals, or none
+    size_t offset;
+};
+
+// Results are structs of size bytes that begin with int64_t seed.
+struct replay_report {
+    const struct replay_column *columns;
+    size_t columns_len;
+    const void *results;
+    size_t size, n;
+};
+
+// replay_report_json ends an object that the caller has begun: means, then an array of seeds.
+void replay_report_json(const struct replay_report *r, struct sbuf *out);
+void replay_report_text(const struct replay_report *r, struct sbuf *out);
+
+// replay_find_name finds the index of a name in a table of names. False: it is not there.
+bool replay_find_name(const char *const *names, size_t n, struct str name, size_t *ret);
+
 #endif

@@ -19,12 +19,11 @@ static const char *const policy_names[] = {"pack", "first", "mfi"};
 
 bool replay_mig_parse_policy(struct str name, enum mig_policy *ret)
 {
-    for (size_t i = 0; i < array_len(policy_names); i++)
-        if (str_eqz(name, policy_names[i])) {
-            *ret = (enum mig_policy)i;
-            return true;
-        }
-    return false;
+    size_t at = 0;
+    bool known = replay_find_name(policy_names, array_len(policy_names), name, &at);
+    if (known)
+        *ret = (enum mig_policy)at;
+    return known;
 }
 
 const char *replay_mig_check_options(const struct mig_options *o)
@@ -389,35 +388,25 @@ int replay_mig_run(const struct mig_options *o, int64_t seed, struct mig_result 
     return r;
 }
 
-// --- Telling -------------------------------------------------------------------------------------
+// --- Output --------------------------------------------------------------------------------------
 
-static struct mig_result replay_mig_mean_result(const struct mig_result *results, size_t n)
-{
-    struct mig_result m = {0};
-    for (size_t i = 0; i < n; i++) {
-        m.first_rejection += results[i].first_rejection / (double)n;
-        m.acceptance += results[i].acceptance / (double)n;
-        m.accepted_demand += results[i].accepted_demand / (double)n;
-        m.allocated += results[i].allocated / (double)n;
-        m.gpus_needed += results[i].gpus_needed / (double)n;
-        m.decisions_per_second += results[i].decisions_per_second / (double)n;
+#define COLUMN(key, title, width, decimals, exact, member)                      \
+    {                                                                           \
+        key, title, width, decimals, exact, offsetof(struct mig_result, member) \
     }
-    return m;
-}
 
-static void replay_mig_add_result(const struct mig_result *r, struct sbuf *out)
-{
-    sbuf_addf(out,
-              "\"firstRejection\":%.4f,\"acceptance\":%.4f,\"acceptedDemand\":%.4f,"
-              "\"allocated\":%.4f,\"gpusNeeded\":%.10g,\"decisionsPerSecond\":%.0f",
-              r->first_rejection, r->acceptance, r->accepted_demand, r->allocated, r->gpus_needed,
-              r->decisions_per_second);
-}
+static const struct replay_column mig_columns[] = {
+    COLUMN("firstRejection", "REJECTS", 9, 2, false, first_rejection),
+    COLUMN("acceptance", "ACCEPTED", 9, 2, false, acceptance),
+    COLUMN("acceptedDemand", "OF DEMAND", 9, 2, false, accepted_demand),
+    COLUMN("allocated", "IN USE", 9, 2, false, allocated),
+    COLUMN("gpusNeeded", "TO BUY", 9, 1, true, gpus_needed),
+    COLUMN("decisionsPerSecond", "DECISIONS/S", 12, 0, false, decisions_per_second),
+};
 
 void replay_mig_write_json(const struct mig_options *o, const struct mig_result *results, size_t n,
                            struct sbuf *out)
 {
-    struct mig_result mean = replay_mig_mean_result(results, n);
     sbuf_addf(out,
               "{\"policy\":\"%s\",\"gpu\":\"%.*s\",\"mix\":\"%.*s\",\"gpus\":%u,\"load\":%g,"
               "\"claims\":%u,",
@@ -425,36 +414,17 @@ void replay_mig_write_json(const struct mig_options *o, const struct mig_result 
               o->claims);
     if (n == 1)
         sbuf_addf(out, "\"seed\":%lld,", (long long)results[0].seed);
-    replay_mig_add_result(&mean, out);
-    sbuf_addz(out, ",\"seeds\":[");
-    for (size_t i = 0; i < n; i++) {
-        sbuf_addf(out, "%s{\"seed\":%lld,", i ? "," : "", (long long)results[i].seed);
-        replay_mig_add_result(&results[i], out);
-        sbuf_addc(out, '}');
-    }
-    sbuf_addz(out, "]}\n");
-}
-
-static void replay_mig_add_row(const char *name, const struct mig_result *r, struct sbuf *out)
-{
-    sbuf_addf(out, "%-6s %9.2f %9.2f %9.2f %9.2f %9.1f %12.0f\n", name, r->first_rejection,
-              r->acceptance, r->accepted_demand, r->allocated, r->gpus_needed,
-              r->decisions_per_second);
+    replay_report_json(&(struct replay_report){mig_columns, array_len(mig_columns), results,
+                                               sizeof(*results), n},
+                       out);
 }
 
 void replay_mig_write_text(const struct mig_options *o, const struct mig_result *results, size_t n,
                            struct sbuf *out)
 {
-    struct mig_result mean = replay_mig_mean_result(results, n);
     sbuf_addf(out, "policy %s; %u GPUs (%.*s), mix %.*s, load %g %%\n", policy_names[o->policy],
               o->gpus, STR_ARG(o->gpu), STR_ARG(o->mix), o->load);
-    sbuf_addf(out, "%-6s %9s %9s %9s %9s %9s %12s\n", "SEED", "REJECTS", "ACCEPTED", "OF DEMAND",
-              "IN USE", "TO BUY", "DECISIONS/S");
-    for (size_t i = 0; i < n; i++) {
-        cleanup_sbuf struct sbuf name = {0};
-        sbuf_add_i64(&name, results[i].seed);
-        replay_mig_add_row(name.p, &results[i], out);
-    }
-    if (n > 1)
-        replay_mig_add_row("mean", &mean, out);
+    replay_report_text(&(struct replay_report){mig_columns, array_len(mig_columns), results,
+                                               sizeof(*results), n},
+                       out);
 }
