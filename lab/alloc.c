@@ -45,7 +45,7 @@ struct session {
     struct deadline deadline;
 };
 
-// The first node that fits; else what the last one said. Returns its index.
+// The first node that fits; else the answer of the last one. Returns its index.
 static size_t alloc_verb_ask_nodes(struct session *s, const struct question *q,
                                    const struct prepared *p, struct alloc_answer *ret)
 {
@@ -100,7 +100,8 @@ static void index_end(struct indexed *x, const struct question *q)
     free(x->claims);
 }
 
-// The same by the index. number makes the question a new one: what was found out before is not used.
+// The same by the index. number makes the question a new one: what was found out before is not
+// used.
 static size_t ask_index(struct session *s, const struct question *q, struct index *x,
                         uint64_t number, struct alloc_answer *ret)
 {

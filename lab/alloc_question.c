@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Allocation problems as `dray alloc` reads them: one JSON object becomes slices, classes, claims,
+// nodes and uses for the allocator.
 #include "lab/alloc_question.h"
 
 #include <stdlib.h>
@@ -32,21 +35,14 @@ static int alloc_question_read_object(struct question *q, const struct api_type 
         read_list_r < 0 ? err_wrap((err), key) : 0;                                         \
     })
 
-static struct str alloc_question_get_text(const yyjson_val *v, const char *key)
-{
-    const yyjson_val *x = json_get(v, str_z(key));
-    return x && json_is_string(x) ? json_str(x) : (struct str){0};
-}
-
 static int read_use(struct question *q, const yyjson_val *v, struct alloc_use *u, struct err *err)
 {
     const yyjson_val *caps = json_get(v, STR("capacity"));
     size_t n = caps && json_is_object(caps) ? json_len(caps) : 0;
     struct api_quantity_entry *p = arena_array(&q->arena, struct api_quantity_entry, n + 1);
     size_t i = 0;
-    u->id = (struct alloc_device_id){alloc_question_get_text(v, "driver"),
-                                     alloc_question_get_text(v, "pool"),
-                                     alloc_question_get_text(v, "device")};
+    u->id = (struct alloc_device_id){json_get_str(v, "driver"), json_get_str(v, "pool"),
+                                     json_get_str(v, "device")};
     if (n == 0)
         return 0;
     json_obj_foreach(caps, key, val) {

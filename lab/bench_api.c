@@ -169,7 +169,7 @@ static void remove_one(struct bench *b, size_t i, void *arg)
     client_delete(b->client, &key, NULL, bench_api_on_answer, request_new(a));
 }
 
-// --- Telling -------------------------------------------------------------------------------------
+// --- Output --------------------------------------------------------------------------------------
 
 static void bench_api_begin_phase(struct api_bench *a, const char *op)
 {

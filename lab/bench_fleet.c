@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray bench fleet: a simulated fleet in one process. What it costs the core of a scheduler (index, worth, allocator)
-// to learn a cluster, to fill it, to keep it full, to drain nodes, to taint a driver, to start again.
-// There is no API server and no network in it: docs/scale.md adds those.
+// dray bench fleet: a simulated fleet in one process. What it costs the core of a scheduler (index,
+// worth, allocator) to learn a cluster, to fill it, to keep it full, to drain nodes, to taint a
+// driver, to start again. There is no API server and no network in it: docs/scale.md adds those.
 #include "lab/bench_fleet.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ struct fleet_bench {
     bool json;
 };
 
-// --- Telling -------------------------------------------------------------------------------------
+// --- Output --------------------------------------------------------------------------------------
 
 static double rss_mib(void)
 {
@@ -48,7 +48,8 @@ static double load_now(void)
     return getloadavg(&load, 1) == 1 ? load : 0;
 }
 
-// One line a step: what, how many operations, times of one of them in microseconds, all of it, memory.
+// One line a step: what, how many operations, times of one of them in microseconds, all of it,
+// memory.
 static void bench_fleet_print_times(const struct fleet_bench *b, const char *what,
                                     struct bench_times *t, double s)
 {

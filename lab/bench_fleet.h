@@ -26,8 +26,8 @@ struct fleet_objects {
 void bench_fleet_objects_make(struct fleet_objects *o);
 void bench_fleet_objects_free(struct fleet_objects *o);
 
-// bench_fleet_objects_renew publishes a node's slice again, as a driver does: a new object, one more
-// generation. The old one is freed by fleet_objects_drop.
+// bench_fleet_objects_renew publishes a node's slice again, as a driver does: a new object, one
+// more generation. The old one is freed by fleet_objects_drop.
 struct fleet_old {
     struct api_resource_slice *slice;
     struct arena arena;
@@ -58,12 +58,14 @@ struct fleet_core {
 void bench_fleet_core_begin(struct fleet_core *c, const struct fleet_objects *o);
 void bench_fleet_core_end(struct fleet_core *c);
 
-// bench_fleet_core_place finds the best node for a claim and takes its devices. False: there is none.
+// bench_fleet_core_place finds the best node for a claim and takes its devices. False: there is
+// none.
 bool bench_fleet_core_place(struct fleet_core *c, struct fleet_claim *k);
 void bench_fleet_core_take(struct fleet_core *c, struct fleet_claim *k);
 void bench_fleet_core_release(struct fleet_core *c, struct fleet_claim *k);
 
-// bench_fleet_core_refresh tells the fleet what has changed in the index, of so many nodes at the most.
+// bench_fleet_core_refresh updates the fleet from the changes in the index, of so many nodes at the
+// most.
 void bench_fleet_core_refresh(struct fleet_core *c, size_t most);
 
 #endif

@@ -47,7 +47,8 @@ static void write_slice(const struct fleet_objects *o, size_t node, int64_t gene
     sbuf_addz(b, "]}}");
 }
 
-// A pool of network-attached devices that the nodes of a rack reach; the last of a thousand is for all nodes.
+// A pool of network-attached devices that the nodes of a rack reach; the last of a thousand is for
+// all nodes.
 static void write_pool(size_t pool, struct sbuf *b)
 {
     sbuf_addf(b,

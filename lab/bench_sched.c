@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray bench sched: pods created as fast as the server takes them, or at a rate, until all are bound.
+// dray bench sched: pods created as fast as the server takes them, or at a rate, until all are
+// bound.
 #include "lab/bench_sched.h"
 
 #include <stdio.h>
@@ -121,8 +122,8 @@ static void bench_sched_delete_pod(struct run *r, struct str name)
     client_delete(r->s->bench.client, &key, &at_once, bench_sched_on_deleted, r);
 }
 
-// bench_sched_replace_pod keeps the load as it is: for a pod that was bound another one is made, or with a rate the
-// oldest one goes.
+// bench_sched_replace_pod keeps the load as it is: for a pod that was bound another one is made, or
+// with a rate the oldest one goes.
 static void bench_sched_replace_pod(struct run *r, const struct typed_object *o, size_t number)
 {
     if (r->s->rate <= 0) {
@@ -237,7 +238,7 @@ static void bench_sched_measure_run(struct run *r, struct bench_cpu *ret_cpu)
         bench_sleep(&s->bench, 10 * CLOCK_NS_PER_MS);
 }
 
-// --- Telling -------------------------------------------------------------------------------------
+// --- Output --------------------------------------------------------------------------------------
 
 struct result {
     struct bench_times times;

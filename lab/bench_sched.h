@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of `dray bench sched`: what it is asked for, what it makes in the cluster.
+// The parts of `dray bench sched`: its options, and what it makes in the cluster.
 #ifndef LAB_BENCH_SCHED_H
 #define LAB_BENCH_SCHED_H
 
@@ -27,7 +27,7 @@ enum bench_uses {
 // What nodes offer and pods ask for.
 struct bench_form {
     const char *name;
-    size_t devices; // a node; 0: as many as --gpus says
+    size_t devices; // a node; 0: as many as --gpus gives
     size_t slices;  // a node
     size_t fill;    // devices of a claim that is allocated beforehand; 0: there are none
     bool several;   // claims share devices
@@ -68,8 +68,8 @@ struct sched_bench {
     struct bench_devices fill; // units allocated before: node * units + unit
 };
 
-// bench_sched_setup makes everything but the pods; bench_sched_wipe removes everything. Return 0 or a
-// negative code with the reason in bench.err and what was being done in *ret_what.
+// bench_sched_setup makes everything but the pods; bench_sched_wipe removes everything. Return 0 or
+// a negative code with the reason in bench.err and what was being done in *ret_what.
 int bench_sched_setup(struct sched_bench *s, const char **ret_what) MUST_USE;
 int bench_sched_wipe(struct sched_bench *s) MUST_USE;
 

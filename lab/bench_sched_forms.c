@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What nodes offer and pods ask for in `dray bench sched`: its own variants, and the workloads of Kubernetes'
-// scheduler_perf with their counts. Devices are described in our words, their number and what makes a
-// search hard are the same.
+// What nodes offer and pods ask for in `dray bench sched`: its own variants, and the workloads of
+// Kubernetes' scheduler_perf with their counts. Devices are described in our words, their number
+// and what makes a search hard are the same.
 #include <stdio.h>
 #include <string.h>
 

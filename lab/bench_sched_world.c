@@ -330,7 +330,8 @@ struct api_pod bench_sched_make_pod(const struct sched_bench *s, size_t i, char 
     return pod;
 }
 
-// The service account controller, where there is one, makes "default" some time after its namespace.
+// The service account controller, where there is one, makes "default" some time after its
+// namespace.
 static int wait_for_account(struct sched_bench *s);
 
 struct trial {
@@ -376,8 +377,8 @@ static int wait_for_account(struct sched_bench *s)
 
 // --- All of it -----------------------------------------------------------------------------------
 
-// choose_fill says which devices are allocated beforehand: all of some nodes, the first of each, any
-// (the same in every run).
+// choose_fill selects which devices are allocated beforehand: all of some nodes, the first of each,
+// any (the same in every run).
 static void choose_fill(struct sched_bench *s)
 {
     struct bench_devices any = {0};
@@ -533,8 +534,8 @@ static int remove_all(struct sched_bench *s, const char *version, const char *ki
     return r;
 }
 
-// A claim is first taken from its holders, then freed of finalizers, then deleted. Somebody else may
-// be faster with any of it.
+// A claim is first taken from its holders, then freed of finalizers, then deleted. Somebody else
+// may be faster with any of it.
 static void on_claim(void *arg, const struct client_answer *a)
 {
     struct chain *c = arg;

@@ -41,7 +41,7 @@ static const struct cli_option conformance_options[] = {
      .text = &args.conform.metrics},
     {"--namespace", "-n", "NAME", "work in this namespace, which stays; default: a new one",
      .text = &args.conform.namespace},
-    {"--timeout", NULL, "SECONDS", "wait so long for a pod to run; default 120",
+    {"--timeout", NULL, "SECONDS", "wait this long for a pod to run; default 120",
      .number = &args.conform.timeout_s, .least = 1, .most = 86400},
     {"--keep", NULL, NULL, "keep everything that was created", .flag = &args.conform.keep},
     {"--strict", NULL, NULL, "treat SHOULD as MUST", .flag = &args.strict},

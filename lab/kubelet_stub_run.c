@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray kubelet-stub run: stays, tells what drivers do, and looks after the claims of a node's pods. It
-// runs no containers and writes no pod's status.
+// dray kubelet-stub run: runs until stopped, reports what drivers do, and looks after the claims of
+// a node's pods. It runs no containers and writes no pod's status.
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

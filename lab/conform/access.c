@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// secure_accelerator_access and gpu_sharing of Kubernetes AI conformance. No check knows what a device
-// looks like: what a claim adds to what a container without any sees is the device.
+// secure_accelerator_access and gpu_sharing of Kubernetes AI conformance. No check knows what a
+// device looks like: what a claim adds to what a container without any sees is the device.
 #include "lab/conform/pods.h"
 
 #include "base/banned.h"

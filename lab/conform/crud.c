@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the API must do with the kinds of Dynamic Resource Allocation, as Kubernetes' own conformance
-// tests have it: create, get, list, watch, update, patch, delete, deletecollection.
+// What the API must do with the kinds of Dynamic Resource Allocation, as Kubernetes' own
+// conformance tests have it: create, get, list, watch, update, patch, delete, deletecollection.
 #include <stdio.h>
 
 #include "lab/conform/session.h"
@@ -89,7 +89,7 @@ int conform_check_api(struct session *s)
     return 0;
 }
 
-// --- Objects ---------------------------------------------------------------------------------------
+// --- Objects -------------------------------------------------------------------------------------
 
 struct crud {
     struct session *s;
@@ -176,7 +176,8 @@ static int crud_check_read(struct crud *c)
                : session_fail(s, "list of all namespaces: it is not in it");
 }
 
-// crud_put_object reads the object and writes it back changed; a controller may have written to it in between.
+// crud_put_object reads the object and writes it back changed; a controller may have written to it
+// in between.
 static struct answer crud_put_object(struct crud *c, const char **ret_body)
 {
     struct session *s = c->s;
@@ -304,7 +305,7 @@ static int erase_all(struct crud *c)
     return session_fail(s, "deletecollection: objects are still there");
 }
 
-// The history since the beginning, as a watch tells it: created, changed, deleted.
+// The history since the beginning, as a watch delivers it: created, changed, deleted.
 static int crud_check_watch(struct crud *c)
 {
     struct session *s = c->s;

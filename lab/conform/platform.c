@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a platform should offer around devices: versions of drivers, metrics, network devices, gangs.
+// What a platform should offer around devices: versions of drivers, metrics, network devices,
+// gangs.
 #include "lab/conform/pods.h"
 
 #include "base/banned.h"
@@ -8,7 +9,7 @@
 #define SLICES          "/apis/resource.k8s.io/v1/resourceslices"
 #define GANG_PATIENCE_S 10
 
-// --- Slices ----------------------------------------------------------------------------------------
+// --- Slices --------------------------------------------------------------------------------------
 
 struct seen {
     struct session *s;
@@ -70,7 +71,7 @@ int conform_check_driver_versions(struct session *s)
                                      seen.devices);
 }
 
-// --- Metrics ---------------------------------------------------------------------------------------
+// --- Metrics -------------------------------------------------------------------------------------
 
 static bool platform_has_words(struct str line, const char *const *words)
 {
@@ -80,7 +81,7 @@ static bool platform_has_words(struct str line, const char *const *words)
     return false;
 }
 
-// A sample of the Prometheus text format that tells of one device.
+// A sample of the Prometheus text format about one device.
 int conform_check_metrics(struct session *s)
 {
     static const char *const use[] = {"util", "UTIL", "usage", "busy", "duty_cycle", NULL};
@@ -90,7 +91,7 @@ int conform_check_metrics(struct session *s)
     size_t uses = 0, memories = 0;
     if (!s->o->metrics)
         return session_skip(
-            s, "nobody said where metrics are: --metrics /api/v1/namespaces/…/proxy/metrics");
+            s, "no metrics endpoint is given: --metrics /api/v1/namespaces/…/proxy/metrics");
     struct answer a = session_call(s, "GET", s->o->metrics, NULL, NULL);
     if (session_expect(s, &a, 0, "scraping metrics") != 0)
         return -1;
@@ -105,11 +106,11 @@ int conform_check_metrics(struct session *s)
             session_note(s, "log", line);
     }
     if (uses == 0)
-        return session_fail(s, "no sample tells how much a device is used");
-    return memories ? 0 : session_fail(s, "no sample tells of a device's memory");
+        return session_fail(s, "no sample shows the utilization of a device");
+    return memories ? 0 : session_fail(s, "no sample shows the memory of a device");
 }
 
-// --- Network devices -------------------------------------------------------------------------------
+// --- Network devices -----------------------------------------------------------------------------
 
 static void look_for_nics(struct seen *seen, struct str driver, const yyjson_val *device)
 {
@@ -197,7 +198,7 @@ int conform_check_nic(struct session *s)
     return session_fail(s, "the pod has no interface %s", interface);
 }
 
-// --- Gangs -----------------------------------------------------------------------------------------
+// --- Gangs ---------------------------------------------------------------------------------------
 
 static const char *gang_version(struct session *s)
 {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Pods of the conformance checks: creating them, waiting for their end, and reading the devices
+// that their containers see.
 #include "lab/conform/pods.h"
 
 #include <stdio.h>
@@ -25,7 +28,7 @@ static const char *pods_path(struct session *s, const char *name)
                         name);
 }
 
-// --- Making ----------------------------------------------------------------------------------------
+// --- Making --------------------------------------------------------------------------------------
 
 static const char *pods_make_container(struct session *s, const struct wish *w, const char *name,
                                        bool claim)
@@ -98,7 +101,7 @@ int pods_create_claim(struct session *s, const char *name, const char *spec)
     return pods_create_object(s, "ResourceClaim", "resourceclaims", name, spec);
 }
 
-// --- Waiting ---------------------------------------------------------------------------------------
+// --- Waiting -------------------------------------------------------------------------------------
 
 static const char *why_not(struct session *s, const struct answer *pod)
 {
@@ -188,7 +191,7 @@ enum pod_end pods_await_end(struct session *s, const struct wish *w, int64_t tim
     return end;
 }
 
-// --- Looking ---------------------------------------------------------------------------------------
+// --- Looking -------------------------------------------------------------------------------------
 
 // What differs from pod to pod without any device.
 static bool is_noise(struct str line)
@@ -290,7 +293,7 @@ int pods_baseline(struct session *s, struct lines *ret)
     return 0;
 }
 
-// --- Claims ----------------------------------------------------------------------------------------
+// --- Claims --------------------------------------------------------------------------------------
 
 static bool is_published(const struct answer *slices, struct str driver)
 {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The report of a conformance run as a table, as JSON and as JUnit XML.
 #include "codec/json_writer.h"
 #include "codec/rfc3339.h"
 #include "lab/conform/conform.h"
@@ -46,7 +48,7 @@ void conform_write_table(const struct conform_report *r, bool evidence, struct s
         sbuf_addf(out, "not removed in time: %.*s\n", STR_ARG(r->leftover));
 }
 
-// --- JSON --------------------------------------------------------------------------------------------
+// --- JSON ----------------------------------------------------------------------------------------
 
 static void report_write_time(struct json_writer *w, const char *key, int64_t ns)
 {
@@ -119,7 +121,7 @@ void conform_write_json(const struct conform_report *r, struct sbuf *out)
     sbuf_addc(out, '\n');
 }
 
-// --- JUnit -------------------------------------------------------------------------------------------
+// --- JUnit ---------------------------------------------------------------------------------------
 
 // What XML 1.0 cannot hold becomes a question mark.
 static void report_add_xml(struct sbuf *out, struct str s)

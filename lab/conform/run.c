@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The conformance run: the table of checks, their order, and the namespace that they share.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -10,7 +12,7 @@
 
 #define GONE_S 120
 
-// --- The list --------------------------------------------------------------------------------------
+// --- The list ------------------------------------------------------------------------------------
 
 static int crud_class(struct session *s)
 {
@@ -99,7 +101,7 @@ static bool conform_is_selected(const struct conform_options *o, const char *id)
     return false;
 }
 
-// --- Beginning and end -----------------------------------------------------------------------------
+// --- Beginning and end ---------------------------------------------------------------------------
 
 static int read_version(struct session *s, struct err *err)
 {
@@ -176,7 +178,7 @@ static void clean_up(struct session *s)
     }
 }
 
-// --- Running ---------------------------------------------------------------------------------------
+// --- Running -------------------------------------------------------------------------------------
 
 static void conform_report_progress(const struct conform_options *o, const char *id,
                                     const enum conform_result *result, const char *why)
@@ -198,7 +200,7 @@ static void run_check(struct session *s, const struct check *c)
     int64_t start = clock_mono_ns(clock_system());
     if (session_pause(s, 0))
         (void)c->run(s);
-    // What an interrupt cut short says nothing about the cluster.
+    // What an interrupt cut short is no result about the cluster.
     if (!session_pause(s, 0) && (s->outcome->result != CONFORM_PASS || s->outcome->why.n == 0))
         (void)session_skip(s, "interrupted");
     s->outcome->took_ns = clock_mono_ns(clock_system()) - start;
@@ -226,7 +228,7 @@ int conform_run(const struct conform_options *options, struct conform_report *re
     // Room for all, so that what points to an outcome stays good.
     ret->outcomes.p = arena_array(&ret->arena, struct conform_outcome, array_len(checks));
     ret->outcomes.cap = array_len(checks);
-    // Checks that need containers may be asked for alone.
+    // Checks that need containers may be selected alone.
     s.containers = options->only && !conform_is_selected(options, "containers");
     int r = session_open(&s, err);
     if (r == 0)

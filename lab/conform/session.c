@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A session of conformance checks with an API server: requests with a time limit, evidence, and the
+// result of the running check.
 #include "lab/conform/session.h"
 
 #include <pthread.h>
@@ -28,7 +31,7 @@ int64_t session_now_ns(void)
     return clock_wall_ns(clock_system());
 }
 
-// --- The client's thread ---------------------------------------------------------------------------
+// --- The client's thread -------------------------------------------------------------------------
 
 struct wire {
     struct loop *loop;
@@ -38,7 +41,7 @@ struct wire {
     bool has_thread;
 };
 
-// A request on its way. Whoever comes second of the two that hold it frees it.
+// A request on its way. The second of its two holders frees it.
 struct job {
     pthread_mutex_t lock;
     pthread_cond_t answered;
@@ -100,7 +103,7 @@ static struct timespec in_ms(int64_t ms)
     return t;
 }
 
-// Waits for the answer, an interrupt, or the end of patience. False: nobody waits any more.
+// Waits for the answer, an interrupt, or the end of patience. False: no caller waits any more.
 static bool session_await_job(struct session *s, struct job *j)
 {
     (void)pthread_mutex_lock(&j->lock);
@@ -142,7 +145,7 @@ static void stop_on_loop(void *arg)
     loop_stop(((struct wire *)arg)->loop);
 }
 
-// Calls that are under way are told that the client is gone, and only then the loop ends.
+// Calls that are under way are cancelled, and only then the loop ends.
 static void end_on_loop(void *arg)
 {
     struct wire *w = arg;
@@ -168,7 +171,7 @@ void session_close(struct session *s)
     s->wire = NULL;
 }
 
-// --- Calls -----------------------------------------------------------------------------------------
+// --- Calls ---------------------------------------------------------------------------------------
 
 static struct answer session_call_server(struct session *s, const char *method, const char *path,
                                          const char *type, const char *body)
@@ -264,7 +267,7 @@ const char *session_text(struct session *s, const char *format, ...)
     return kept;
 }
 
-// --- What a check writes down ----------------------------------------------------------------------
+// --- What a check writes down --------------------------------------------------------------------
 
 void session_note(struct session *s, const char *type, struct str text)
 {

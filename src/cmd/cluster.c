@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A connection to any cluster for verbs that ask and end: requests run on a loop until the answer
+// or a timeout.
 #include "cmd/cluster.h"
 
 #include <stdlib.h>
@@ -129,8 +132,8 @@ int cluster_kinds(struct cluster *c, bool anew, struct err *err)
 
 // --- Streams -------------------------------------------------------------------------------------
 
-// A stream may be given up before the server has ended it: then it outlives its caller, on the heap, and goes with the
-// client.
+// A stream may be given up before the server has ended it: then it outlives its caller, on the
+// heap, and goes with the client.
 struct streaming {
     struct loop *loop;
     cluster_data_fn data;
@@ -138,7 +141,7 @@ struct streaming {
     struct exec_timer timer;
     struct err err;
     int code;
-    bool over;     // nobody looks at it any more
+    bool over;     // no caller waits for it any more
     bool answered; // the client has done with it
 };
 

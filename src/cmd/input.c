@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Files of a command line: YAML, JSON or protobuf, from a path or standard input, document by
+// document.
 #include "cmd/input.h"
 
 #include <errno.h>

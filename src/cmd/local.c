@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One request over the server's Unix socket, on a loop of its own: the command waits for nothing else.
+// One request over the server's Unix socket, on a loop of its own: the command waits for nothing
+// else.
 #include "cmd/local.h"
 
 #include <stdlib.h>
@@ -87,7 +88,7 @@ int local_request(const char *socket_path, const char *method, const char *targe
 
 void local_socket(struct sbuf *out, const char *path, const char *data_dir)
 {
-    const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nobody changes it
+    const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nothing sets it
     if (path)
         sbuf_addz(out, path);
     else if (data_dir)

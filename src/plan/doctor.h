@@ -32,7 +32,8 @@ void doctor_done(struct doctor *d);
 void doctor_add_finding(struct doctor *d, enum doctor_level level, const char *check,
                         const char *remedy, const char *fmt, ...) ERR_PRINTF(5, 6);
 
-// doctor_inspect makes all checks that need no more than the objects. Each check says at least one thing.
+// doctor_inspect makes all checks that need no more than the objects. Each check adds at least one
+// finding.
 void doctor_inspect(struct doctor *d, const struct inventory *inv, struct moment now);
 
 // doctor_worst is the worst level of all findings.

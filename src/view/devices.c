@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Answers of an inventory as tables and texts for people.
 #include "view/devices.h"
 
 #include "view/human.h"
@@ -193,7 +195,8 @@ static bool any_text(const struct str *all, size_t n)
     return false;
 }
 
-// The part of a matrix that fits beside the names: columns from..to, and behind the last of them where the devices are.
+// The part of a matrix that fits beside the names: columns from..to, and behind the last of them
+// where the devices are.
 struct topo_part {
     size_t from, to;
     bool last, socket;
@@ -247,7 +250,8 @@ static void topo_table(struct sbuf *out, const struct inventory *inv, const stru
     view_table_write(&t, how, out);
 }
 
-// How many columns of the matrix fit beside the names of its lines; those of the last part leave room for where the devices are.
+// How many columns of the matrix fit beside the names of its lines; those of the last part leave
+// room for where the devices are.
 static size_t topo_room(const struct inventory *inv, const struct topo *topo, size_t columns,
                         bool last, bool socket)
 {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The parser of kubectl's JSONPath templates.
 #include "view/jsonpath.h"
 
 #include <stdlib.h>
@@ -8,7 +10,8 @@
 
 #include "base/banned.h"
 
-// A reader of a template. Texts between quotes and in filters are read by the same functions on a part of the text.
+// A reader of a template. Texts between quotes and in filters are read by the same functions on a
+// part of the text.
 struct reader {
     struct str text;
     size_t at;
@@ -262,7 +265,8 @@ static int jsonpath_read_index(struct reader *r, size_t from, struct str text,
     if (str_eqz(text, "*"))
         return read_slice(r, STR(":"), list);
     if (text.n >= 2 && text.p[0] == '\'' && text.p[text.n - 1] == '\'') {
-        // As kubectl: what stands in the quotes is read as a path, so dots in a name need a backslash.
+        // As kubectl: what stands in the quotes is read as a path, so dots in a name need a
+        // backslash.
         struct str path =
             arena_strf(r->arena, ".%.*s", STR_ARG(str_upto(str_from(text, 1), text.n - 2)));
         return jsonpath_read_inner(r, from, path, list);
@@ -371,7 +375,7 @@ static int jsonpath_read_step(struct reader *r, struct step_list *list)
     if (jsonpath_is_letter(c))
         return jsonpath_read_word(r, list);
     if (c != '.' && c != ' ' && c != '@' && c != '$')
-        return bad(r, "'%c' makes no sense here", c);
+        return bad(r, "unexpected '%c'", c);
     r->at++;
     return c == '.' ? jsonpath_read_field(r, list) : 0;
 }

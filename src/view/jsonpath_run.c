@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Evaluation of a JSONPath template on a value, within bounds on nesting, values and output.
 #include "base/str.h"
 #include "codec/json_writer.h"
 #include "view/jsonpath_int.h"
@@ -55,8 +57,9 @@ static int jsonpath_run_add_children(struct run *run, const yyjson_val *v,
     return r;
 }
 
-// jsonpath_run_descend adds v and everything in it that holds something, a container before its content. A document's values stand in
-// this order one behind the other, so there is nothing to remember.
+// jsonpath_run_descend adds v and everything in it that holds something, a container before its
+// content. A document's values stand in this order one behind the other, so there is nothing to
+// remember.
 static int jsonpath_run_descend(struct run *run, const yyjson_val *v, struct jsonpath_values *out)
 {
     const yyjson_val *end = json_next(v);
@@ -165,7 +168,8 @@ static bool jsonpath_run_order_holds(enum filter_op op, int order)
     return true;
 }
 
-// jsonpath_run_single_value runs a side of a comparison. Returns 1 with its value, 0 when there is none.
+// jsonpath_run_single_value runs a side of a comparison. Returns 1 with its value, 0 when there is
+// none.
 static int jsonpath_run_single_value(struct run *run, const struct step_list *steps,
                                      const yyjson_val *item, const yyjson_val **ret)
 {
@@ -180,7 +184,7 @@ static int jsonpath_run_single_value(struct run *run, const struct step_list *st
     return 1;
 }
 
-// jsonpath_run_passes_filter says whether a filter takes an item: 1, 0 or a negative code.
+// jsonpath_run_passes_filter returns whether a filter takes an item: 1, 0 or a negative code.
 static int jsonpath_run_passes_filter(struct run *run, const struct step *s, const yyjson_val *item)
 {
     const yyjson_val *left = NULL, *right = NULL;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The -o formats: an object or a list as JSON, YAML, names or through a JSONPath template.
 #include "view/output.h"
 
 #include <stdlib.h>
@@ -101,26 +103,20 @@ void view_add_json(struct sbuf *out, const yyjson_val *v, unsigned indent)
 
 // --- Names ---------------------------------------------------------------------------------------
 
-static struct str output_get_text(const yyjson_val *v, struct str key)
-{
-    const yyjson_val *t = json_get(v, key);
-    return t && json_is_string(t) ? json_str(t) : (struct str){0};
-}
-
 void view_add_name(struct sbuf *out, const yyjson_val *object)
 {
-    struct str kind = output_get_text(object, STR("kind"));
+    struct str kind = json_get_str(object, "kind");
     struct str group, version;
     for (size_t i = 0; i < kind.n; i++) {
         char c = kind.p[i];
         sbuf_addc(out, (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c));
     }
-    if (str_cut(output_get_text(object, STR("apiVersion")), '/', &group, &version))
+    if (str_cut(json_get_str(object, "apiVersion"), '/', &group, &version))
         sbuf_addf(out, ".%.*s", STR_ARG(group));
     const yyjson_val *meta = json_get(object, STR("metadata"));
     sbuf_addc(out, '/');
     if (meta)
-        sbuf_add(out, output_get_text(meta, STR("name")));
+        sbuf_add(out, json_get_str(meta, "name"));
 }
 
 static void output_add_names(struct sbuf *out, const yyjson_val *v)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A terminal screen that repaints only the lines that have changed.
 #include "view/screen.h"
 
 #include "base/banned.h"

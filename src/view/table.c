@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Tables laid out as kubectl's, or fitted to the width of a terminal.
 #include "view/table.h"
 
 #include <assert.h>
@@ -10,7 +12,7 @@
 #define GAP_NARROW  2
 #define COLUMN_MIN  6 // with the gap, as kubectl
 #define WIDTH_LEAST 6 // what a column keeps when it is cut
-#define MARK_WIDTH  2 // of what says that columns are left out
+#define MARK_WIDTH  2 // of the mark that columns are left out
 
 void view_table_column(struct view_table *t, struct str name, unsigned flags)
 {
@@ -68,8 +70,8 @@ static unsigned flags_of(const struct grid *g, size_t i)
     return g->table->columns.p[g->shown.p[i]].flags;
 }
 
-// table_widest_column finds the widest of the columns that may be cut, of names or of others, if it is wider than least; SIZE_MAX: none
-// is. A number that is cut would be another one.
+// table_widest_column finds the widest of the columns that may be cut, of names or of others, if it
+// is wider than least; SIZE_MAX: none is. A number that is cut would be another one.
 static size_t table_widest_column(const struct grid *g, bool names, size_t least)
 {
     size_t best = SIZE_MAX;
@@ -82,7 +84,8 @@ static size_t table_widest_column(const struct grid *g, bool names, size_t least
     return best;
 }
 
-// leave_out drops a column. What is left out is marked by … behind the names, for which there has to be room.
+// leave_out drops a column. What is left out is marked by … behind the names, for which there has
+// to be room.
 static void leave_out(struct grid *g, size_t i)
 {
     size_t behind = g->shown.n - i - 1;
@@ -95,8 +98,9 @@ static void leave_out(struct grid *g, size_t i)
     g->marked = true;
 }
 
-// table_fit_columns makes lines fit the terminal: it leaves out what is dispensable, from the right, makes columns narrower, and leaves out
-// what still has no room. Names are cut after the rest, but before that is beyond recognition.
+// table_fit_columns makes lines fit the terminal: it leaves out what is dispensable, from the
+// right, makes columns narrower, and leaves out what still has no room. Names are cut after the
+// rest, but before that is beyond recognition.
 static void table_fit_columns(struct grid *g)
 {
     g->room = g->how->term.columns;

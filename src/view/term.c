@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The terminal: its width and whether it takes colors.
 #include "view/term.h"
 
 #include <stdint.h>
@@ -16,7 +18,7 @@
 
 static const char *term_get_variable(const char *name)
 {
-    const char *v = getenv(name); // NOLINT(concurrency-mt-unsafe): nobody changes it
+    const char *v = getenv(name); // NOLINT(concurrency-mt-unsafe): nothing sets it
     return v && v[0] ? v : NULL;
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Text on a terminal: display width, cutting, wrapping, colors, and harmless control characters.
 #include "view/text.h"
 
 #include <stdint.h>
@@ -58,7 +60,8 @@ static size_t columns_of(uint32_t c)
 // A name that has less room is cut at its end.
 #define NAME_LEAST 9
 
-// text_prefix_of_width gives the bytes of s that fit into width columns, and how many columns they take.
+// text_prefix_of_width gives the bytes of s that fit into width columns, and how many columns they
+// take.
 static size_t text_prefix_of_width(struct str s, size_t width, size_t *ret_columns)
 {
     size_t columns = 0, at = 0;
@@ -143,7 +146,8 @@ void view_add_cut_name(struct sbuf *out, struct str s, size_t width)
     sbuf_add(out, tail_of(s, width - 1 - columns));
 }
 
-// break_at finds how much of a line goes into width columns: up to the last space, or all that fits of a word that is longer.
+// break_at finds how much of a line goes into width columns: up to the last space, or all that fits
+// of a word that is longer.
 static size_t break_at(struct str line, size_t width)
 {
     size_t columns = 0;
@@ -156,7 +160,8 @@ static size_t break_at(struct str line, size_t width)
     return n;
 }
 
-// add_broken adds a line that starts at column `used`, broken between words; what goes on stands at column `next`.
+// add_broken adds a line that starts at column `used`, broken between words; what goes on stands at
+// column `next`.
 static void add_broken(struct sbuf *out, struct str line, size_t used, size_t next, size_t columns)
 {
     for (;; used = next) {
@@ -180,8 +185,9 @@ static size_t indent_of(struct str line)
     return n;
 }
 
-// text_hanging_indent gives the column where the text behind the last gap of two spaces or more starts, which is where that of a field or of a
-// table's last column does; 0 when there is none, or it leaves less than half of the terminal.
+// text_hanging_indent gives the column where the text behind the last gap of two spaces or more
+// starts, which is where that of a field or of a table's last column does; 0 when there is none, or
+// it leaves less than half of the terminal.
 static size_t text_hanging_indent(struct str line, size_t columns)
 {
     size_t at = 0, column = 0, spaces = 0;

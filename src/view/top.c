@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The picture of `dray top`, from an inventory.
 #include "view/top.h"
 
 #include "view/devices.h"

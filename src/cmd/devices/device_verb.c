@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// What the verbs on devices share: objects from a cluster or a snapshot, the inventory, and answers
+// as tables or data.
 #include "cmd/devices/device_verb.h"
 
 #include <stdio.h>
@@ -17,7 +20,7 @@ const char *device_snapshot;
 #define STORAGE(plural)           "/apis/storage.k8s.io/v1/" plural
 static const struct {
     const char *targets[3];
-    unsigned only; // of enum device_verb_read_world: read if one of these is asked for; 0: always
+    unsigned only; // of enum device_verb_read_world: read if one of these is requested; 0: always
     bool needed;   // without it there is nothing to tell
 } lists[] = {
     {{"/api/v1/nodes"}, 0, false},
@@ -195,7 +198,7 @@ int device_verb_run(const char *verb, unsigned what, device_fn fn)
     return r < 0 ? common_fail(verb, &err) : VERB_OK;
 }
 
-// --- Showing -------------------------------------------------------------------------------------
+// --- Output --------------------------------------------------------------------------------------
 
 int device_verb_show_json(struct device_source *s, const struct sbuf *json, struct err *err)
 {

@@ -85,7 +85,7 @@ static void check_certificates(struct doctor *d, const struct cluster *c)
         doctor_add_finding(
             d, DOCTOR_WARN, "certificates",
             "give the kubeconfig the cluster's certificate-authority-data",
-            "the kubeconfig says insecure-skip-tls-verify: anybody can be the server");
+            "the kubeconfig sets insecure-skip-tls-verify: the server is not authenticated");
 }
 
 // --- Permissions ---------------------------------------------------------------------------------

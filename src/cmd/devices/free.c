@@ -29,7 +29,7 @@ const struct cli_verb free_verb = {
             "it places pods that ask for one device in a copy of the cluster in memory until one "
             "does not fit. Room for pods, cordons, shares, counters and exclusive partitions "
             "count; tainted devices do not. The pods tolerate the taints of nodes but for those "
-            "of node.kubernetes.io, and request no CPU or memory. A + after FITS says that the "
+            "of node.kubernetes.io, and request no CPU or memory. A + after FITS means that the "
             "answer stopped at its bound. Exit status 1 if nothing fits.",
     .examples = "dray free\n"
                 "dray free --class gpu.example.com\n"

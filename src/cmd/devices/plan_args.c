@@ -39,8 +39,8 @@ static const struct cli_option plan_file_options[] = {
      .many = &plan_args.files, .greedy = true},
     {"--recursive", "-R", NULL, "read directories recursively", .flag = &plan_args.recursive,
      .needs = "--filename"},
-    {"--offline", NULL, NULL, "read no cluster: the files are all there is",
-     .flag = &plan_args.offline, .needs = "--filename"},
+    {"--offline", NULL, NULL, "use the files alone, without a cluster", .flag = &plan_args.offline,
+     .needs = "--filename"},
     {"--policy", NULL, "POLICY", "choose nodes and devices by this policy; default pack",
      .text = &plan_args.policy, .choices = "pack spread first"},
     {"--node", NULL, "NODE", "use this node only", .text = &plan_args.node},
@@ -132,8 +132,8 @@ static int plan_args_read_path(const struct plan_args *a, struct plan_world *w, 
 
 // --- A cluster -----------------------------------------------------------------------------------
 
-// plan_read_cluster adds everything that matters of a cluster. What it offers is what counts, and what
-// --features says.
+// plan_read_cluster adds everything that matters of a cluster. What it offers is what counts, and
+// what --features gives.
 static int plan_read_cluster(const struct plan_args *a, struct plan_world *w)
 {
     struct cluster c = {0};
@@ -227,7 +227,7 @@ static int plan_args_read_options(struct plan_args *a, struct err *err)
 
 // --- The answer ----------------------------------------------------------------------------------
 
-// plan_waits: a pod or claim that waits is told of as `dray why` tells of those of a cluster; else as a
+// plan_waits: a pod or claim that waits is shown as by `dray why` on a cluster; else as a
 // plan.
 static bool plan_waits(const struct plan_args *a, const struct plan *p, struct sbuf *out)
 {

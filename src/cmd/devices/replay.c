@@ -38,7 +38,8 @@ static int replay_check(struct err *err);
 
 static const struct cli_option replay_options[] = {
     {"--policy", NULL, "POLICY",
-     "pack (default): dray's own; first: the first device that fits, as kube-scheduler chooses. "
+     "choose by this policy: pack (default, dray's own) or first (the first device that fits, as "
+     "kube-scheduler). "
      "Traces only: whole: whole GPUs, as device plugins give them; bestfit, fgd: as published with "
      "FGD. --mig only: mfi: minimum growth of fragmentation, as published",
      .text = &args.policy, .choices = "pack whole first bestfit fgd mfi"},
@@ -73,11 +74,11 @@ static const struct cli_option mig_options[] = {
      .choices = "a100 h100", .needs = "--mig"},
     {"--mix", NULL, "MIX", "choose among profiles; default uniform", .text = &args.mix,
      .choices = "uniform small large bimodal", .needs = "--mig"},
-    {"--gpus", NULL, "N", "simulate so many GPUs, eight a node; default 128", .number = &args.gpus,
-     .least = 8, .most = 8000, .needs = "--mig"},
-    {"--load", NULL, "PERCENT", "request so many of all slices at a time; default 100",
+    {"--gpus", NULL, "N", "simulate this many GPUs, eight a node; default 128",
+     .number = &args.gpus, .least = 8, .most = 8000, .needs = "--mig"},
+    {"--load", NULL, "PERCENT", "request this share of all slices at a time; default 100",
      .number = &args.load, .least = 1, .most = 1000, .needs = "--mig"},
-    {"--claims", NULL, "N", "let so many claims come; default 20000", .number = &args.claims,
+    {"--claims", NULL, "N", "simulate this many claims; default 20000", .number = &args.claims,
      .least = 5, .most = 2000000, .needs = "--mig"},
 };
 static const struct cli_group replay_group = CLI_GROUP("Options", replay_options);

@@ -119,7 +119,7 @@ static int request_take_condition(struct str name, const char *value, struct err
 
 // --- Making it -----------------------------------------------------------------------------------
 
-// Says where it would land now.
+// Prints where it would land now.
 static void tell_fit(struct device_source *s, struct str yaml, struct str name)
 {
     struct plan *p = NULL;

@@ -145,11 +145,11 @@ static void need_namespace(struct loading *l, struct str name)
     sbuf_addf(&body,
               "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"%.*s\"}}",
               STR_ARG(name));
-    // That it exists is as good; anything else is told by what is created in it.
+    // That it exists is as good; any other error shows when objects are created in it.
     (void)!device_verb_send(l->cluster, "POST", "/api/v1/namespaces", sbuf_str(&body), NULL, NULL);
 }
 
-// Pods of templates name their claims instead: the claims are loaded, not made anew.
+// Pods of templates name their claims instead: the claims are loaded, not made again.
 static void name_claims(struct api_pod *p, struct arena *arena)
 {
     struct api_pod_resource_claim *refs =
@@ -263,7 +263,8 @@ static void give_status(struct loading *l, const struct api_object *o, struct ar
                            STR_ARG(api_object_meta(o)->name));
 }
 
-// Devices, and who holds them. Quotas, volumes and classes of the old cluster are for plans on the file.
+// Devices, and who holds them. Quotas, volumes and classes of the old cluster are for plans on the
+// file.
 static bool is_loaded(const struct api_object *o)
 {
     return str_eqz(o->kind->group, "resource.k8s.io") || o->kind->type == &api_node_type ||

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray top: nodes, devices and pods that wait, as they change. Objects come by watches; the picture is made anew
-// when one has changed, or a key was pressed, and only the lines that differ are painted.
+// dray top: nodes, devices and pods that wait, as they change. Objects come by watches; the picture
+// is made again when one has changed, or a key was pressed, and only the lines that differ are
+// painted.
 #include "view/top.h"
 
 #include <poll.h>
@@ -20,7 +21,7 @@
 
 #define TICK_NS   (50 * CLOCK_NS_PER_MS)
 #define REDRAW_NS (CLOCK_NS_PER_SEC / 2) // at the most so often for changes of the cluster
-#define AGES_NS   (5 * CLOCK_NS_PER_SEC) // ages are drawn anew
+#define AGES_NS   (5 * CLOCK_NS_PER_SEC) // ages are drawn again
 
 static bool once, by_device;
 static const char *sort_by;
@@ -125,7 +126,7 @@ static void top_verb_write(const struct sbuf *out)
     }
 }
 
-// Makes the parts of the inventory anew that changes were about.
+// Rebuilds the parts of the inventory that changes affect.
 static int top_verb_refresh(struct live *l)
 {
     int r = inventory_parts_update(l->parts, &l->inv, l->err);

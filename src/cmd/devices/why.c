@@ -126,7 +126,7 @@ static int read_target(struct why_question *q)
 }
 
 // choose_cluster takes the one that other verbs take, too. The file that 'dray up' writes lies
-// beside the socket of its scheduler, which knows more than its API tells.
+// beside the socket of its scheduler, which knows more than its API shows.
 static int choose_cluster(struct why_question *q, struct sbuf *folder, struct err *err)
 {
     cleanup_kubeconfig struct kubeconfig config = {0};

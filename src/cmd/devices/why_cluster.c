@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray why on a running cluster: asks its scheduler, or looks at it as a scheduler would, and shows what that says.
+// dray why on a running cluster: asks its scheduler, or looks at it as a scheduler would, and shows
+// the answer.
 #include "cmd/devices/why_cluster.h"
 
 #include <poll.h>
@@ -19,13 +20,7 @@
 
 #include "base/banned.h"
 
-static struct str why_cluster_get_text(const yyjson_val *v, const char *key)
-{
-    const yyjson_val *t = json_get(v, str_z(key));
-    return t && json_is_string(t) ? json_str(t) : (struct str){0};
-}
-
-// --- Whom to ask ---------------------------------------------------------------------------------
+// --- Sources -------------------------------------------------------------------------------------
 
 // events_target names the list of a pod's events, if the explanation lacks what they say.
 static bool events_target(const struct why_question *q, const struct sbuf *answer,
@@ -41,7 +36,8 @@ static bool events_target(const struct why_question *q, const struct sbuf *answe
     return true;
 }
 
-// A scheduler that has to evaluate costly selectors first wants to be asked again; it gets further each time.
+// A scheduler that has to evaluate costly selectors first wants to be asked again; it gets further
+// each time.
 #define ASK_AGAIN_MS 100
 #define ASKS_MAX     600
 #define SLICES_MAX   10000 // of a scheduler of our own
@@ -96,7 +92,7 @@ static int scheduler_of(struct cluster *c, const struct why_question *q, struct 
     if (r == 0)
         r = json_parse(sbuf_str(&body), NULL, &doc, err);
     if (r == 0)
-        sbuf_add(out, why_cluster_get_text(json_get(doc.root, STR("spec")), "schedulerName"));
+        sbuf_add(out, json_get_str(json_get(doc.root, STR("spec")), "schedulerName"));
     return r;
 }
 

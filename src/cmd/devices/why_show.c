@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a scheduler says of a pod or claim, for people: the cause in the first line, then what would help, then the nodes.
+// A scheduler's explanation of a pod or claim, for people: the cause in the first line, then what
+// would help, then the nodes.
 #include "cmd/devices/why_show.h"
 
 #include "base/banned.h"
@@ -24,12 +25,6 @@ static const struct {
     {"attributeMissing", "lack an attribute that a constraint needs"},
 };
 
-static struct str why_show_get_text(const yyjson_val *v, const char *key)
-{
-    const yyjson_val *t = json_get(v, str_z(key));
-    return t && json_is_string(t) ? json_str(t) : (struct str){0};
-}
-
 static int64_t why_show_get_number(const yyjson_val *v, const char *key)
 {
     const yyjson_val *t = json_get(v, str_z(key));
@@ -43,21 +38,21 @@ static size_t count_reasons(const yyjson_val *reasons, const char *row)
 {
     size_t n = 0;
     json_arr_foreach(reasons, r)
-        n += str_eqz(why_show_get_text(r, "row"), row);
+        n += str_eqz(json_get_str(r, "row"), row);
     return n;
 }
 
 static void show_reason(struct sbuf *out, const yyjson_val *r)
 {
-    struct str what = why_show_get_text(r, "what");
-    struct str needs = why_show_get_text(r, "needs");
-    struct str error = why_show_get_text(r, "error");
-    sbuf_addf(out, "%.*s", STR_ARG(what.n ? what : why_show_get_text(r, "claim")));
+    struct str what = json_get_str(r, "what");
+    struct str needs = json_get_str(r, "needs");
+    struct str error = json_get_str(r, "error");
+    sbuf_addf(out, "%.*s", STR_ARG(what.n ? what : json_get_str(r, "claim")));
     if (needs.n)
         sbuf_addf(out, ": needs %.*s, at most %.*s left", STR_ARG(needs),
-                  STR_ARG(why_show_get_text(r, "has")));
-    if (why_show_get_text(r, "whole").n)
-        sbuf_addf(out, " of %.*s", STR_ARG(why_show_get_text(r, "whole")));
+                  STR_ARG(json_get_str(r, "has")));
+    if (json_get_str(r, "whole").n)
+        sbuf_addf(out, " of %.*s", STR_ARG(json_get_str(r, "whole")));
     sbuf_addf(out, "%s%.*s\n", error.n ? ": " : "", STR_ARG(error));
 }
 
@@ -72,7 +67,7 @@ static void show_row(struct sbuf *out, const yyjson_val *request, const char *ro
     if (n == 0)
         return;
     json_arr_foreach(reasons, r) {
-        if (!str_eqz(why_show_get_text(r, "row"), row))
+        if (!str_eqz(json_get_str(r, "row"), row))
             continue;
         if (n > 1)
             sbuf_addf(out, "          %lld: ", (long long)why_show_get_number(r, "devices"));
@@ -88,7 +83,7 @@ static void show_request(struct sbuf *out, const yyjson_val *r)
         (void)!json_to_bool(satisfied, &enough, NULL);
     sbuf_addf(out,
               "    request %.*s of %.*s: wants %lld, %lld of %lld published devices are usable%s\n",
-              STR_ARG(why_show_get_text(r, "request")), STR_ARG(why_show_get_text(r, "claim")),
+              STR_ARG(json_get_str(r, "request")), STR_ARG(json_get_str(r, "claim")),
               (long long)why_show_get_number(r, "wanted"),
               (long long)why_show_get_number(r, "usable"),
               (long long)why_show_get_number(r, "published"), enough ? " (enough)" : "");
@@ -110,7 +105,7 @@ static void show_group(struct sbuf *out, const yyjson_val *g)
                 sbuf_addf(out, "%s%.*s", shown > 1 ? ", " : "", STR_ARG(json_str(name)));
         }
     }
-    struct str refused = why_show_get_text(g, "refused");
+    struct str refused = json_get_str(g, "refused");
     sbuf_addf(out, "%s)%s%.*s\n", (int64_t)shown < n || shown > 3 ? ", …" : "",
               refused.n ? ": " : "", STR_ARG(refused));
     if (requests && json_is_array(requests)) {
@@ -120,9 +115,9 @@ static void show_group(struct sbuf *out, const yyjson_val *g)
     const yyjson_val *conflicts = json_get(g, STR("conflicts"));
     if (conflicts && json_is_array(conflicts)) {
         json_arr_foreach(conflicts, c)
-            sbuf_addf(out, "    %.*s\n", STR_ARG(why_show_get_text(c, "text")));
+            sbuf_addf(out, "    %.*s\n", STR_ARG(json_get_str(c, "text")));
     }
-    struct str pools = why_show_get_text(g, "pools");
+    struct str pools = json_get_str(g, "pools");
     if (pools.n)
         sbuf_addf(out, "    %.*s\n", STR_ARG(pools));
 }
@@ -135,14 +130,14 @@ static void show_changes(struct sbuf *out, const yyjson_val *remedy)
     if (!changes || !json_is_array(changes))
         return;
     json_arr_foreach(changes, c) {
-        sbuf_addf(out, "%s%.*s", before, STR_ARG(why_show_get_text(c, "text")));
+        sbuf_addf(out, "%s%.*s", before, STR_ARG(json_get_str(c, "text")));
         before = " and ";
-        node_added |= str_eqz(why_show_get_text(c, "kind"), "nodeAdded");
+        node_added |= str_eqz(json_get_str(c, "kind"), "nodeAdded");
     }
     if (node_added)
         sbuf_addf(out, "\n");
     else
-        sbuf_addf(out, "   (on %.*s)\n", STR_ARG(why_show_get_text(remedy, "node")));
+        sbuf_addf(out, "   (on %.*s)\n", STR_ARG(json_get_str(remedy, "node")));
 }
 
 static void show_help(struct sbuf *out, const yyjson_val *root, const struct why_event *event)
@@ -177,13 +172,13 @@ static void show_groups(struct sbuf *out, const yyjson_val *report)
 
 static bool show_pod(struct sbuf *out, const yyjson_val *root, const struct why_event *event)
 {
-    struct str node = why_show_get_text(root, "node");
-    struct str cause = event->cause.n ? event->cause : why_show_get_text(root, "cause");
+    struct str node = json_get_str(root, "node");
+    struct str cause = event->cause.n ? event->cause : json_get_str(root, "cause");
     if (!cause.n)
-        cause = why_show_get_text(root, "gate");
-    sbuf_addf(out, "Pod %.*s ", STR_ARG(why_show_get_text(root, "name")));
+        cause = json_get_str(root, "gate");
+    sbuf_addf(out, "Pod %.*s ", STR_ARG(json_get_str(root, "name")));
     if (!cause.n) {
-        sbuf_addf(out, "is %.*s%s%.*s\n", STR_ARG(why_show_get_text(root, "state")),
+        sbuf_addf(out, "is %.*s%s%.*s\n", STR_ARG(json_get_str(root, "state")),
                   node.n ? " to " : "", STR_ARG(node));
         return false;
     }
@@ -201,9 +196,9 @@ static void show_devices(struct sbuf *out, const yyjson_val *allocation)
     if (!results || !json_is_array(results))
         return;
     json_arr_foreach(results, r)
-        sbuf_addf(out, "  %.*s: %.*s/%.*s/%.*s\n", STR_ARG(why_show_get_text(r, "request")),
-                  STR_ARG(why_show_get_text(r, "driver")), STR_ARG(why_show_get_text(r, "pool")),
-                  STR_ARG(why_show_get_text(r, "device")));
+        sbuf_addf(out, "  %.*s: %.*s/%.*s/%.*s\n", STR_ARG(json_get_str(r, "request")),
+                  STR_ARG(json_get_str(r, "driver")), STR_ARG(json_get_str(r, "pool")),
+                  STR_ARG(json_get_str(r, "device")));
 }
 
 // Who has an allocated claim, in words.
@@ -217,17 +212,17 @@ static void show_holders(struct sbuf *out, const yyjson_val *holders)
     }
     sbuf_addz(out, "held by ");
     json_arr_foreach(holders, h) {
-        struct str resource = why_show_get_text(h, "resource");
-        struct str node = why_show_get_text(h, "node");
-        struct str phase = why_show_get_text(h, "phase");
-        bool gone = why_show_get_text(h, "state").n > 0;
+        struct str resource = json_get_str(h, "resource");
+        struct str node = json_get_str(h, "node");
+        struct str phase = json_get_str(h, "phase");
+        bool gone = json_get_str(h, "state").n > 0;
         if (shown == HOLDERS_SHOWN)
             sbuf_addf(out, " and %zu more", n - shown);
         if (shown++ >= HOLDERS_SHOWN)
             break;
         sbuf_addf(out, "%s%s %.*s", shown > 1 ? ", " : "",
                   str_eqz(resource, "podgroups") ? "PodGroup" : "pod",
-                  STR_ARG(why_show_get_text(h, "name")));
+                  STR_ARG(json_get_str(h, "name")));
         if (node.n)
             sbuf_addf(out, " (%.*s%son %.*s)", STR_ARG(phase), phase.n ? " " : "", STR_ARG(node));
         else if (gone)
@@ -245,7 +240,7 @@ static bool why_show_is_empty(const yyjson_val *list)
 static bool show_claim_alone(struct sbuf *out, const yyjson_val *root,
                              const struct why_event *event)
 {
-    struct str cause = why_show_get_text(root, "cause");
+    struct str cause = json_get_str(root, "cause");
     int64_t fits = why_show_get_number(root, "nodesThatFit");
     int64_t more =
         why_show_get_number(root, "moreThatFit") + why_show_get_number(root, "moreThatFitAtMost");
@@ -265,15 +260,15 @@ static bool show_claim(struct sbuf *out, const yyjson_val *root, const struct wh
 {
     const yyjson_val *pods = json_get(root, STR("pods"));
     const yyjson_val *allocation = json_get(root, STR("allocation"));
-    sbuf_addf(out, "ResourceClaim %.*s is %.*s: ", STR_ARG(why_show_get_text(root, "name")),
-              STR_ARG(why_show_get_text(root, "state")));
+    sbuf_addf(out, "ResourceClaim %.*s is %.*s: ", STR_ARG(json_get_str(root, "name")),
+              STR_ARG(json_get_str(root, "state")));
     if (allocation) {
         show_holders(out, json_get(root, STR("heldBy")));
         show_devices(out, allocation);
     } else if (why_show_is_empty(pods)) {
         return show_claim_alone(out, root, event);
     } else {
-        struct str cause = why_show_get_text(json_at(pods, 0), "cause");
+        struct str cause = json_get_str(json_at(pods, 0), "cause");
         sbuf_addf(out, "%.*s\n", STR_ARG(cause.n ? cause : STR("its pod has not been tried yet")));
     }
     if (!why_show_is_empty(pods))
@@ -286,24 +281,24 @@ static bool show_claim(struct sbuf *out, const yyjson_val *root, const struct wh
 
 static void show_member(struct sbuf *out, const yyjson_val *m)
 {
-    struct str node = why_show_get_text(m, "node");
-    struct str would = why_show_get_text(m, "wouldRunOn");
-    struct str cause = why_show_get_text(m, "cause");
-    sbuf_addf(out, "  %.*s: ", STR_ARG(why_show_get_text(m, "name")));
+    struct str node = json_get_str(m, "node");
+    struct str would = json_get_str(m, "wouldRunOn");
+    struct str cause = json_get_str(m, "cause");
+    sbuf_addf(out, "  %.*s: ", STR_ARG(json_get_str(m, "name")));
     if (node.n)
         sbuf_addf(out, "has its node %.*s\n", STR_ARG(node));
     else if (would.n)
         sbuf_addf(out, "would fit on %.*s\n", STR_ARG(would));
     else
-        sbuf_addf(out, "%.*s\n", STR_ARG(cause.n ? cause : why_show_get_text(m, "state")));
+        sbuf_addf(out, "%.*s\n", STR_ARG(cause.n ? cause : json_get_str(m, "state")));
 }
 
 static bool show_pod_group(struct sbuf *out, const yyjson_val *root, const struct why_event *event)
 {
-    struct str cause = why_show_get_text(root, "cause");
+    struct str cause = json_get_str(root, "cause");
     const yyjson_val *members = json_get(root, STR("members"));
     int64_t pods = why_show_get_number(root, "pods");
-    sbuf_addf(out, "PodGroup %.*s ", STR_ARG(why_show_get_text(root, "name")));
+    sbuf_addf(out, "PodGroup %.*s ", STR_ARG(json_get_str(root, "name")));
     if (cause.n)
         sbuf_addf(out, "waits: %.*s\n", STR_ARG(cause));
     else
@@ -324,7 +319,7 @@ static bool show_pod_group(struct sbuf *out, const yyjson_val *root, const struc
 
 bool why_show(const yyjson_val *root, const struct why_event *event, struct sbuf *out)
 {
-    struct str kind = why_show_get_text(root, "kind");
+    struct str kind = json_get_str(root, "kind");
     return str_eqz(kind, "ResourceClaim") ? show_claim(out, root, event)
            : str_eqz(kind, "PodGroup")    ? show_pod_group(out, root, event)
                                           : show_pod(out, root, event);
@@ -334,9 +329,9 @@ bool why_show(const yyjson_val *root, const struct why_event *event, struct sbuf
 
 bool why_show_needs_events(const yyjson_val *root)
 {
-    return str_eqz(why_show_get_text(root, "state"), "gated") &&
-           str_contains(why_show_get_text(root, "cause"), STR("ResourceClaim not created yet")) &&
-           !str_contains(why_show_get_text(root, "cause"), STR("does not exist"));
+    return str_eqz(json_get_str(root, "state"), "gated") &&
+           str_contains(json_get_str(root, "cause"), STR("ResourceClaim not created yet")) &&
+           !str_contains(json_get_str(root, "cause"), STR("does not exist"));
 }
 
 static void why_show_add_advice(struct str cause, struct str namespace, struct sbuf *out)
@@ -362,12 +357,12 @@ void why_show_read_events(const yyjson_val *list, struct str namespace, struct w
     if (!items || !json_is_array(items))
         return;
     json_arr_foreach(items, e) {
-        struct str at = why_show_get_text(e, "lastTimestamp");
-        if (!str_eqz(why_show_get_text(e, "reason"), "FailedResourceClaimCreation") ||
+        struct str at = json_get_str(e, "lastTimestamp");
+        if (!str_eqz(json_get_str(e, "reason"), "FailedResourceClaimCreation") ||
             str_cmp(at, newest) < 0)
             continue;
         newest = at;
-        ret->cause = why_show_get_text(e, "message");
+        ret->cause = json_get_str(e, "message");
     }
     if (ret->cause.n)
         why_show_add_advice(ret->cause, namespace, &ret->advice);

@@ -133,8 +133,8 @@ int cli_read(const struct cli_verb *v, int argc, char **argv, const struct cli_v
              struct err *err) MUST_USE;
 void cli_done(void);
 
-// cli_given says whether an option is on the command line or in the config file. cli_given_in gives
-// the first option of a group that is; NULL: none.
+// cli_given returns whether an option is on the command line or in the config file. cli_given_in
+// gives the first option of a group that is; NULL: none.
 bool cli_given(const char *name);
 const char *cli_given_in(const struct cli_group *g);
 

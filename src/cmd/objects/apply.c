@@ -127,7 +127,7 @@ static int apply_one_object(struct applying *a, const yyjson_val *object, struct
     return 0;
 }
 
-// name_mistake says in plain words what a compiler's message means that many people get: an amount compared with a text.
+// name_mistake explains a common compiler message: an amount compared with a text.
 static int name_mistake(struct err *err)
 {
     struct str source, rest, msg = str_z(err->msg);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray convert -f FILE [--to VERSION] [-o json|yaml|protobuf]: objects in another version or another
-// format. Lists are taken apart. Objects of other groups than the version's, and of kinds that are
-// not in the schema, come out as they went in.
+// dray convert -f FILE [--to VERSION] [-o json|yaml|protobuf]: objects in another version or
+// another format. Lists are taken apart. Objects of other groups than the version's, and of kinds
+// that are not in the schema, come out as they went in.
 #include <stdio.h>
 #include <string.h>
 

@@ -100,7 +100,8 @@ static void add_options(struct sbuf *body)
     json_write_object_end(&w);
 }
 
-// uid_of finds it in what the server answered: the object as it goes, or a Status about one that is gone.
+// uid_of finds it in what the server answered: the object as it goes, or a Status about one that is
+// gone.
 static struct str uid_of(struct arena *arena, struct str answer)
 {
     cleanup_json_doc struct json_doc doc = {0};

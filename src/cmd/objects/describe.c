@@ -130,7 +130,7 @@ void describe_conditions(struct sbuf *out, const yyjson_val *object)
 
 // --- Events --------------------------------------------------------------------------------------
 
-// describe_event_time is when it was seen last, whichever field says it.
+// describe_event_time is when it was seen last, in either field.
 static struct str describe_event_time(const yyjson_val *e)
 {
     static const char *const fields[] = {"series.lastObservedTime", "lastTimestamp", "eventTime",
@@ -219,7 +219,8 @@ static void describe_other(struct sbuf *out, const yyjson_val *object)
     }
 }
 
-// Of a secret only how long its values are: what is on a screen is seen by others. `dray get -o yaml` gives them.
+// Of a secret only how long its values are: what is on a screen is seen by others. `dray get -o
+// yaml` gives them.
 static void describe_secret(struct sbuf *out, const yyjson_val *secret)
 {
     const yyjson_val *data = objects_at(secret, "data");

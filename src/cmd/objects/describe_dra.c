@@ -27,9 +27,9 @@ static void add_config(struct sbuf *out, size_t indent, const yyjson_val *config
     }
 }
 
-// --- What is asked for ---------------------------------------------------------------------------
+// --- Requests ------------------------------------------------------------------------------------
 
-// add_wish says what one request, or one of several it may be, wants.
+// add_wish adds what one request or alternative wants.
 static void add_wish(struct sbuf *out, size_t indent, const yyjson_val *wish)
 {
     cleanup_sbuf struct sbuf text = {0};
@@ -133,7 +133,7 @@ static void describe_dra_add_allocation(struct sbuf *out, const yyjson_val *clai
     if (!allocation) {
         cleanup_sbuf struct sbuf text = {0};
         struct str name = objects_text(claim, "metadata.name");
-        sbuf_addf(&text, "none yet; 'dray why claim/%.*s' says why", STR_ARG(name));
+        sbuf_addf(&text, "none yet; 'dray why claim/%.*s' explains it", STR_ARG(name));
         describe_field(out, 0, "Allocation", sbuf_str(&text));
         return;
     }
@@ -150,7 +150,7 @@ static void add_users(struct sbuf *out, const yyjson_val *claim)
 {
     const yyjson_val *users = objects_list(claim, "status.reservedFor");
     if (!users || json_len(users) == 0) {
-        describe_field(out, 0, "In use by", STR("nobody"));
+        describe_field(out, 0, "In use by", STR("<none>"));
         return;
     }
     json_arr_foreach(users, u) {

@@ -20,7 +20,7 @@ static const yyjson_val *describe_pod_find_status(const yyjson_val *pod, const c
     return NULL;
 }
 
-// add_state says in one line how a container is: running since, waiting because, ended with.
+// add_state adds the state of a container in one line: running since, waiting because, ended with.
 static void add_state(struct sbuf *out, const char *name, const yyjson_val *state)
 {
     cleanup_sbuf struct sbuf text = {0};
@@ -78,7 +78,7 @@ static void describe_pod_add_containers(struct sbuf *out, const yyjson_val *pod,
             out, c, describe_pod_find_status(pod, statuses, objects_text(c, "name")));
 }
 
-// describe_pod_add_claims says which claim each of the pod's names stands for.
+// describe_pod_add_claims adds which claim each of the pod's names stands for.
 static void describe_pod_add_claims(struct sbuf *out, const yyjson_val *pod)
 {
     const yyjson_val *claims = objects_list(pod, "spec.resourceClaims");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray exec: a command in a container, with this terminal if it is asked for. Its exit status is ours.
+// dray exec: a command in a container, with this terminal if requested. Its exit status is ours.
 #include <signal.h>
 #include <stdio.h>
 #include <termios.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Lists and watches for get and wait: a watch that ends is resumed, one that is too old starts with
+// a new list.
 #include "cmd/objects/follow.h"
 
 #include "client/lines.h"
@@ -13,12 +16,6 @@
 
 static const struct json_options big = {.max_bytes = DRAY_FILE_BYTES_MAX,
                                         .duplicates = JSON_DUPLICATES_LAST};
-
-static struct str follow_get_text(const yyjson_val *v, const char *key)
-{
-    const yyjson_val *t = v ? json_get(v, str_z(key)) : NULL;
-    return t && json_is_string(t) ? json_str(t) : (struct str){0};
-}
 
 void follow_add_query(struct sbuf *query, const char *name, struct str value)
 {
@@ -60,10 +57,10 @@ static int one_page(struct cluster *c, const struct follow *f, struct sbuf *next
     if (r < 0)
         return r;
     const yyjson_val *meta = json_get(doc.root, STR("metadata"));
-    sbuf_add(next, follow_get_text(meta, "continue"));
+    sbuf_add(next, json_get_str(meta, "continue"));
     if (ret_revision) {
         sbuf_clear(ret_revision);
-        sbuf_add(ret_revision, follow_get_text(meta, "resourceVersion"));
+        sbuf_add(ret_revision, json_get_str(meta, "resourceVersion"));
     }
     return f->page(f->arg, doc.root, err);
 }
@@ -92,12 +89,12 @@ struct watching {
 // follow_get_revision finds it in an object, or in the row of a table.
 static struct str follow_get_revision(const yyjson_val *object)
 {
-    struct str revision = follow_get_text(json_get(object, STR("metadata")), "resourceVersion");
+    struct str revision = json_get_str(json_get(object, STR("metadata")), "resourceVersion");
     const yyjson_val *rows = json_get(object, STR("rows"));
     const yyjson_val *row = rows ? json_at(rows, 0) : NULL;
     const yyjson_val *inner = row ? json_get(row, STR("object")) : NULL;
     const yyjson_val *meta = inner ? json_get(inner, STR("metadata")) : NULL;
-    return revision.n || !meta ? revision : follow_get_text(meta, "resourceVersion");
+    return revision.n || !meta ? revision : json_get_str(meta, "resourceVersion");
 }
 
 static int on_line(void *arg, struct str text)
@@ -107,17 +104,17 @@ static int on_line(void *arg, struct str text)
     int r = json_parse(text, &big, &doc, w->err);
     if (r < 0)
         return r;
-    struct str type = follow_get_text(doc.root, "type");
+    struct str type = json_get_str(doc.root, "type");
     const yyjson_val *object = json_get(doc.root, STR("object"));
     int64_t code = 0;
     if (!object || !json_is_object(object))
-        return err_set(w->err, ERR_BAD_REQUEST, "the server's event makes no sense");
+        return err_set(w->err, ERR_BAD_REQUEST, "the server sent an event that cannot be decoded");
     if (str_eqz(type, "ERROR")) {
         const yyjson_val *n = json_get(object, STR("code"));
         if (n)
             (void)!json_to_i64(n, &code, NULL);
         return err_set(w->err, code == 410 ? ERR_EXPIRED : ERR_UNAVAILABLE, "%.*s",
-                       STR_ARG(follow_get_text(object, "message")));
+                       STR_ARG(json_get_str(object, "message")));
     }
     struct str revision = follow_get_revision(object);
     if (revision.n) {
@@ -135,7 +132,7 @@ static int follow_on_bytes(void *arg, struct str bytes, struct err *err)
     return lines_feed(&w->lines, bytes, on_line, w, err);
 }
 
-// follow_time_left_ns says how long the caller still waits: 0 for ever, negative not at all.
+// follow_time_left_ns returns how long the caller still waits: 0 for ever, negative not at all.
 static int64_t follow_time_left_ns(const struct cluster *c, const struct follow *f)
 {
     if (!f->deadline_ns)
@@ -144,7 +141,7 @@ static int64_t follow_time_left_ns(const struct cluster *c, const struct follow 
     return ns > 0 ? ns : -1;
 }
 
-// one_watch watches until the server ends it. *ret_events says whether anything came.
+// one_watch watches until the server ends it. *ret_events returns whether anything came.
 static int one_watch(struct cluster *c, const struct follow *f, struct sbuf *revision,
                      size_t *ret_events, struct err *err)
 {

@@ -123,7 +123,7 @@ static void add_labels(struct show *s, const yyjson_val *meta)
     view_table_cell(&s->table, text.n ? sbuf_str(&text) : STR("<none>"), VIEW_PLAIN);
 }
 
-// get_add_kind says of what kind an object is. A narrow terminal has no room for its group.
+// get_add_kind adds the kind of an object. A narrow terminal has no room for its group.
 static void get_add_kind(const struct show *s, struct sbuf *out)
 {
     size_t columns = s->layout.term.columns;
@@ -134,7 +134,8 @@ static void get_add_kind(const struct show *s, struct sbuf *out)
     sbuf_addc(out, '/');
 }
 
-// get_add_cell adds a cell of the server's; the first is the name, and says its kind where several are shown.
+// get_add_cell adds a cell of the server's; the first is the name, with its kind where several are
+// shown.
 static void get_add_cell(struct show *s, const yyjson_val *cell, bool first)
 {
     cleanup_sbuf struct sbuf text = {0};

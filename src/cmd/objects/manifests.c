@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Manifests of -f: files, directories and standard input, object by object, and the API path of
+// each.
 #include "cmd/objects/manifests.h"
 
 #include <dirent.h>
@@ -51,7 +54,7 @@ static int each_document(const struct walk *all, const char *path, struct err *e
             return 0;
         r = more < 0 ? more : each_object(w, doc.root, err);
         if (r < 0 && more > 0)
-            return r; // each has said where
+            return r; // the error names the file
     }
     if (r >= 0)
         return r;

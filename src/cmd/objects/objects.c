@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The words of a command line that name objects (TYPE, TYPE/NAME), resolved with the server's
+// discovery, and fields of objects.
 #include "cmd/objects/objects.h"
 
 #include "cmd/common.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The pod and container that logs and exec address: pods by name or through the workload that owns
+// them.
 #include "cmd/objects/podref.h"
 
 #include <stdio.h>
@@ -85,7 +88,8 @@ void podref_add_path(struct sbuf *out, const yyjson_val *pod, const char *subres
 
 // --- Containers ----------------------------------------------------------------------------------
 
-// podref_has_container adds the containers of a pod, with spaces between, and gives the first; says whether one is among them.
+// podref_has_container adds the containers of a pod, with spaces between, and gives the first;
+// returns whether one is among them.
 static bool podref_has_container(const yyjson_val *pod, struct str wanted, struct sbuf *out,
                                  struct str *first)
 {

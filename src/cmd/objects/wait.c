@@ -120,7 +120,8 @@ static bool has_condition(const struct goal_spec *g, const yyjson_val *object)
     return false;
 }
 
-// wait_has_value says whether a path finds one value, which is the wanted one: 1, 0 or a negative code.
+// wait_has_value returns whether a path finds one value, which is the wanted one: 1, 0 or a
+// negative code.
 static int wait_has_value(const struct goal_spec *g, const yyjson_val *object, struct err *err)
 {
     cleanup_arena struct arena arena = {0};

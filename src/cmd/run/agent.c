@@ -254,7 +254,7 @@ static int agent_verb_on_step(void *arg, const char *what)
 static void count_steps(void)
 {
     static const struct fault_hook hook = {agent_verb_on_step, NULL};
-    // NOLINTBEGIN(concurrency-mt-unsafe): nobody changes the environment
+    // NOLINTBEGIN(concurrency-mt-unsafe): the environment does not change
     const char *at = getenv("DRAY_AGENT_KILL_AT");
     const char *file = getenv("DRAY_AGENT_STEPS");
     // NOLINTEND(concurrency-mt-unsafe)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Health and metrics of a component over HTTP: /healthz, /livez, /readyz and /metrics.
 #include "cmd/run/component_http.h"
 
 #include <stdlib.h>

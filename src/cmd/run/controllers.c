@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray controllers: DRA's controllers on any API server, instead of those of kube-controller-manager.
+// dray controllers: DRA's controllers on any API server, instead of those of
+// kube-controller-manager.
 #include <stdlib.h>
 
 #include "cmd/common.h"
@@ -46,7 +47,7 @@ static const struct cli_group controllers_group = CLI_GROUP("Options", controlle
 
 const struct cli_verb controllers_verb = {
     .name = "controllers",
-    .summary = "run the DRA controllers on any Kubernetes",
+    .summary = "run the DRA controllers for a Kubernetes cluster",
     .chapter = CLI_CLUSTER,
     .synopsis = "controllers [--kubeconfig FILE] [--controllers LIST] [OPTIONS]",
     .text = "Creates claims from templates, releases and deletes them, evicts pods from tainted "

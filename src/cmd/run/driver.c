@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray driver: DRA drivers for network interfaces and for simulated hardware, and faults for the latter.
+// dray driver: DRA drivers for network interfaces and for simulated hardware, and faults for the
+// latter.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -94,7 +94,7 @@ static int net_take_offer(const struct cli_option *o, const char *value, struct 
     return 0;
 }
 
-// --- Virtual functions -----------------------------------------------------------------------------
+// --- Virtual functions ---------------------------------------------------------------------------
 
 static int make_vfs(const struct net_args *a, struct err *err)
 {

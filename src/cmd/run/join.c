@@ -53,7 +53,7 @@ static const struct cli_group join_group = CLI_GROUP("Options", join_options);
 
 const struct cli_verb join_verb = {
     .name = "join",
-    .summary = "make this machine a node of a cluster elsewhere",
+    .summary = "join this machine to a cluster as a node",
     .chapter = CLI_CLUSTER,
     .synopsis = "join ADDRESS --token TOKEN --ca-hash sha256:HEX [OPTIONS]\njoin [OPTIONS]",
     .text = "Makes this machine a node of the cluster at ADDRESS (HOST:PORT) and runs it, as 'dray "
@@ -142,7 +142,7 @@ static int join_store_state(struct join_state *state, const char *machine, struc
                        state->expired
                            ? "the certificate in %s is over: join again, with the address "
                              "and a new token"
-                           : "nothing in %s tells of an earlier join: name the address, "
+                           : "no earlier join is recorded in %s: name the address, "
                              "--token and --ca-hash",
                        agent_args.data_dir);
     const char *name = before ? state->node.p : agent_args.node ? agent_args.node : machine;

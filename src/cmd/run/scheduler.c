@@ -44,7 +44,7 @@ static const struct cli_group scheduler_group = CLI_GROUP("Options", scheduler_o
 
 const struct cli_verb scheduler_verb = {
     .name = "scheduler",
-    .summary = "run the scheduler on any Kubernetes",
+    .summary = "run the scheduler for a Kubernetes cluster",
     .chapter = CLI_CLUSTER,
     .synopsis = "scheduler [--kubeconfig FILE] [--scheduler-name NAME[,NAME…]] [OPTIONS]",
     .text = "Binds pods to nodes and allocates their devices on any Kubernetes from 1.34 on, "

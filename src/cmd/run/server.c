@@ -86,7 +86,7 @@ static char *in_folder(const char *folder, const char *name)
     return sbuf_take(&b);
 }
 
-// --- The data folder -----------------------------------------------------------------------------
+// --- The data directory --------------------------------------------------------------------------
 
 static int prepare_folder(const char *path, struct err *err)
 {
@@ -170,7 +170,8 @@ static int start_store(struct running *r, struct err *err)
     return registry_new(&registry, &r->registry, err);
 }
 
-// server_verb_parse_authorization reads who may do what. Where a network can reach the server, somebody must say.
+// server_verb_parse_authorization reads who may do what. Where a network can reach the server,
+// somebody must say.
 static int server_verb_parse_authorization(const struct server_flags *f,
                                            enum server_authorization *ret, struct err *err)
 {
@@ -194,10 +195,11 @@ static int server_verb_parse_authorization(const struct server_flags *f,
     if (*ret == SERVER_ALWAYS_ALLOW && !near)
         return err_set(
             err, ERR_INVALID,
-            "--authorization-mode AlwaysAllow lets whoever is known do everything, so it "
+            "--authorization-mode AlwaysAllow lets every authenticated user do everything, so it "
             "listens on loopback only: --listen 127.0.0.1:PORT, or use Node,RBAC");
     if (*ret == SERVER_ALWAYS_ALLOW)
-        LOG_WARN(&log_mod, "whoever is known may do everything: --authorization-mode AlwaysAllow");
+        LOG_WARN(&log_mod,
+                 "every authenticated user may do everything: --authorization-mode AlwaysAllow");
     return 0;
 }
 
@@ -252,7 +254,8 @@ static int start_server(struct running *r, struct err *err)
     return 0;
 }
 
-// server_verb_renew_certificate makes new certificates in good time, as a start does; tls_follow takes them up.
+// server_verb_renew_certificate makes new certificates in good time, as a start does; tls_follow
+// takes them up.
 static void server_verb_renew_certificate(void *arg)
 {
     struct running *r = arg;
@@ -285,7 +288,7 @@ static int server_verb_read_pem(const char *flag, const char *fallback, char **r
     return r == -ENOENT ? err_set(err, ENOENT, "cannot read %s: there is no such file", path) : r;
 }
 
-// reach_nodes tells the server how to speak to the endpoints of nodes, for logs and commands.
+// reach_nodes configures the server's access to the endpoints of nodes, for logs and commands.
 static int reach_nodes(struct running *r, struct err *err)
 {
     const struct server_flags *f = &r->flags;
@@ -356,8 +359,8 @@ static char *make_url(const struct server_flags *f, struct str host, uint16_t po
     return sbuf_take(&url);
 }
 
-// name_addresses: what listens everywhere is reached from here by loopback, and by others at what is advertised, or else at
-// the machine's first address.
+// name_addresses: what listens everywhere is reached from here by loopback, and by others at what
+// is advertised, or else at the machine's first address.
 static void name_addresses(struct running *r, uint16_t port)
 {
     const struct server_flags *f = &r->flags;
@@ -441,8 +444,8 @@ static void server_verb_run_posted(struct running *r)
     }
 }
 
-// What could not be started follows the store already, and has asked for roles to be made: such calls and
-// watches begin before they are given up, else nobody ends them.
+// What could not be started follows the store already, and has requested roles: such calls and
+// watches begin before they are given up, else nothing ends them.
 static void server_verb_abort_start(struct running *r)
 {
     server_verb_run_posted(r);

@@ -15,8 +15,8 @@
 #include "cmd/run/process.h"
 #include "cmd/run/server_run.h"
 #include "cmd/run/up_agent.h"
-#include "cmd/run/up_watch.h"
 #include "cmd/run/up_storage.h"
+#include "cmd/run/up_watch.h"
 #include "cmd/verb.h"
 #include "ctl/ctl.h"
 #include "net/address.h"
@@ -236,7 +236,7 @@ static void up_add_metrics(void *arg, struct sbuf *out)
     ctl_metrics(u->ctl, out);
 }
 
-// Whether requests for certificates by whoever made this one are approved without a person.
+// Whether requests for certificates by the creator of this one are approved without a person.
 static bool may_have_certificate(void *server,
                                  const struct api_certificate_signing_request *request,
                                  const char *subresource)
@@ -253,8 +253,8 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
 {
     struct up *u = arg;
     static const struct str names[] = {STR_INIT("default-scheduler"), STR_INIT("dray")};
-    // Who works in this process is not asked for the right to a call; what a write itself needs (a claim's binding,
-    // a role's rules) they have by these names.
+    // Who works in this process needs no authorization for a call; what a write itself needs (a
+    // claim's binding, a role's rules) they have by these names.
     static const struct str masters[] = {STR_INIT("system:masters"),
                                          STR_INIT("system:authenticated")};
     const struct registry_user scheduler = {
@@ -400,8 +400,8 @@ static const struct cli_option up_options[] = {
      "simulate nodes of these profiles or YAML files; default example-gpu; 'list' shows the "
      "profiles",
      .text = &args.sim},
-    {"--nodes", NULL, "N", "simulate so many nodes of each profile; default 3", .size = &args.nodes,
-     .most = 100000},
+    {"--nodes", NULL, "N", "simulate this many nodes of each profile; default 3",
+     .size = &args.nodes, .most = 100000},
     {"--apply", NULL, "FILE",
      "create the objects of a file when the cluster is ready, and report its pods; repeatable",
      .many = &args.apply},
@@ -482,7 +482,7 @@ static int up_run(struct up *u)
 static int verb_up(void)
 {
     cleanup_sbuf struct sbuf folder = {0};
-    const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nobody changes it
+    const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nothing sets it
     if (strcmp(args.sim, "list") == 0)
         return list_profiles();
     sbuf_addf(&folder, "%s/.dray", home && home[0] ? home : ".");

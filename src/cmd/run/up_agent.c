@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The agent inside `dray up`: its directories, certificates and driver, and its registration.
 #include "cmd/run/up_agent.h"
 
 #include <stdio.h>
@@ -79,7 +81,8 @@ static int up_agent_open_tls(struct up_agent *u, struct err *err)
     return r;
 }
 
-// A server without TLS knows no one by a certificate: there the agent is a part of it, without tokens for pods.
+// A server without TLS knows no one by a certificate: there the agent is a part of it, without
+// tokens for pods.
 static void open_local_client(struct up_agent *u)
 {
     static const struct str groups[] = {STR_INIT("system:nodes"), STR_INIT("system:authenticated")};

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The default StorageClass of `dray up`, created once.
 #include "cmd/run/up_storage.h"
 
 #include <stdio.h>

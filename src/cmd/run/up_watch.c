@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The output of `dray up`: progress on standard error, then pods with their nodes and devices.
 #include "cmd/run/up_watch.h"
 
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray cdi: what the CDI specs of a node offer, whether a spec is good, and what a device changes in
-// a container.
+// dray cdi: what the CDI specs of a node offer, whether a spec is good, and what a device changes
+// in a container.
 #include <stdio.h>
 #include <string.h>
 

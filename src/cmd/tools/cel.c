@@ -38,15 +38,9 @@ static bool cel_verb_get_flag(const yyjson_val *v, const char *name, bool otherw
     return b;
 }
 
-static struct str cel_verb_get_text(const yyjson_val *v, const char *name)
-{
-    const yyjson_val *x = json_get(v, str_z(name));
-    return x && json_is_string(x) ? json_str(x) : (struct str){0};
-}
-
 static int env_options(const yyjson_val *q, struct cel_env_options *ret, struct err *err)
 {
-    struct str env = cel_verb_get_text(q, "env");
+    struct str env = json_get_str(q, "env");
     const yyjson_val *features = json_get(q, STR("features"));
     *ret = (struct cel_env_options){
         .kind = CEL_ENV_DRA,
@@ -55,7 +49,7 @@ static int env_options(const yyjson_val *q, struct cel_env_options *ret, struct 
         .any_result = cel_verb_get_flag(q, "any", false),
         .no_macros = cel_verb_get_flag(q, "disableMacros", false),
         .no_check = cel_verb_get_flag(q, "disableCheck", false),
-        .container = cel_verb_get_text(q, "container"),
+        .container = json_get_str(q, "container"),
     };
     if (str_eqz(env, "generic"))
         ret->kind = CEL_ENV_GENERIC;
@@ -183,7 +177,7 @@ static void answer_in(struct session *s, const yyjson_val *q, const struct cel_e
     if (r < 0) {
         json_write_key(w, STR("inputError"));
         json_write_str(w, str_z(err.msg));
-    } else if (cel_compile(env, cel_verb_get_text(q, "expr"), &p, &issues, &err) < 0) {
+    } else if (cel_compile(env, json_get_str(q, "expr"), &p, &issues, &err) < 0) {
         json_write_key(w, STR("compileError"));
         json_write_str(w, sbuf_str(&issues));
     } else {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// CEL values and types as the JSON of `dray cel --jsonl`, in both directions.
 #include "cmd/tools/cel_json.h"
 
 #include "base/vec.h"

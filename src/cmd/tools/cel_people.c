@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// `dray cel` for people: errors with their place in the expression, and which devices of a file
+// match.
 #include "cmd/tools/cel_people.h"
 
 #include <stdio.h>
@@ -65,7 +68,7 @@ struct matcher {
     size_t same_errors;     // devices since then with that error
 };
 
-// Says how many more devices failed like the one whose error was shown.
+// Prints how many more devices failed like the one whose error was shown.
 static void end_same_errors(struct matcher *m)
 {
     if (m->same_errors)
@@ -119,12 +122,6 @@ static void match_device(struct matcher *m, const yyjson_val *device, struct str
     cel_device_free(d);
 }
 
-static struct str cel_people_get_text(const yyjson_val *v, const char *name)
-{
-    const yyjson_val *x = v && json_is_object(v) ? json_get(v, str_z(name)) : NULL;
-    return x && json_is_string(x) ? json_str(x) : (struct str){0};
-}
-
 static void match_slice(struct matcher *m, const yyjson_val *object)
 {
     const yyjson_val *items = json_get(object, STR("items"));
@@ -134,19 +131,19 @@ static void match_slice(struct matcher *m, const yyjson_val *object)
                 match_slice(m, item);
         return;
     }
-    if (!str_eqz(cel_people_get_text(object, "kind"), "ResourceSlice"))
+    if (!str_eqz(json_get_str(object, "kind"), "ResourceSlice"))
         return;
     const yyjson_val *spec = json_get(object, STR("spec"));
     const yyjson_val *devices = spec ? json_get(spec, STR("devices")) : NULL;
     if (!devices || !json_is_array(devices))
         return;
-    struct str driver = cel_people_get_text(spec, "driver");
-    struct str pool = cel_people_get_text(json_get(spec, STR("pool")), "name");
+    struct str driver = json_get_str(spec, "driver");
+    struct str pool = json_get_str(json_get(spec, STR("pool")), "name");
     json_arr_foreach(devices, d) {
         const yyjson_val *basic = json_get(d, STR("basic")); // v1beta1
         cleanup_sbuf struct sbuf where = {0};
         sbuf_addf(&where, "%.*s/%.*s/%.*s", STR_ARG(driver), STR_ARG(pool),
-                  STR_ARG(cel_people_get_text(d, "name")));
+                  STR_ARG(json_get_str(d, "name")));
         match_device(m, basic ? basic : d, driver, sbuf_str(&where));
     }
 }

@@ -141,7 +141,8 @@ static void report_err(const struct place *p, struct err *err)
                             str_z(err_reason(err->code)), str_z(err->msg));
 }
 
-// Strict decoding says `unknown field "spec.foo"`; the field's path goes to its place in the line.
+// Strict decoding reports `unknown field "spec.foo"`; the field's path goes to its place in the
+// line.
 static size_t validate_report_strict(const struct place *p, const struct json_strict *strict)
 {
     for (size_t i = 0; i < strict->reports.n; i++) {
@@ -154,7 +155,7 @@ static size_t validate_report_strict(const struct place *p, const struct json_st
     return strict->reports.n;
 }
 
-// The word on one object: counted and, if asked for, told.
+// The result of one object: counted and, if requested, printed.
 static void validate_conclude_object(struct validate *v, const struct place *p, struct str kind,
                                      struct str name, size_t problems)
 {
@@ -170,7 +171,7 @@ static void validate_conclude_object(struct validate *v, const struct place *p, 
     printf(" %.*s %.*s: %s\n", STR_ARG(kind), STR_ARG(name), problems ? "refused" : "good");
 }
 
-// The same for an object that could not be decoded: what it says it is.
+// The same for an object that could not be decoded: its kind as given.
 static void conclude_undecoded(struct validate *v, const struct place *p)
 {
     const yyjson_val *kind = p->doc ? json_get(p->object, STR("kind")) : NULL;

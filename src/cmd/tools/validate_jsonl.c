@@ -5,8 +5,8 @@
 //     {"name", "kind", "apiVersion", "op", "features", "emulationVersion", "old", "new"}
 //     -> {"name", "causes": [{"reason", "field", "message"}], "object"}
 //
-// object is there when the server would take it: the object after defaulting and preparation. A line
-// that cannot be understood is answered with a cause of reason BadRequest.
+// object is there when the server would take it: the object after defaulting and preparation. A
+// line that cannot be understood is answered with a cause of reason BadRequest.
 //
 // Causes with "unprepared": true are no answer of the server's. They tell what metadata rules and
 // declarative rules say of the object as it was sent, in places that defaults, dropped fields or
@@ -47,16 +47,10 @@ static void case_done(struct test_case *c)
 
 // --- Reading -------------------------------------------------------------------------------------
 
-static struct str validate_jsonl_get_text(const struct test_case *c, const char *key)
-{
-    const yyjson_val *v = json_get(c->doc.root, str_z(key));
-    return v && json_is_string(v) ? json_str(v) : STR("");
-}
-
 // Gates that are not named have the defaults of the release: 1.37 unless another one is emulated.
 static int read_features(struct test_case *c, struct err *err)
 {
-    struct str version = validate_jsonl_get_text(c, "emulationVersion");
+    struct str version = json_get_str(c->doc.root, "emulationVersion");
     const yyjson_val *gates = json_get(c->doc.root, STR("features"));
     uint32_t minor = FEATURES_MINOR;
     int r = version.n ? features_parse_version(version, &minor, err) : 0;
@@ -80,7 +74,7 @@ static int read_features(struct test_case *c, struct err *err)
 
 static int read_op(struct test_case *c, struct err *err)
 {
-    struct str op = validate_jsonl_get_text(c, "op");
+    struct str op = json_get_str(c->doc.root, "op");
     if (str_eqz(op, "create"))
         c->op = API_CREATE;
     else if (str_eqz(op, "update"))
@@ -108,9 +102,9 @@ static int read_case(struct test_case *c, struct str line, struct err *err)
         return r;
     if (!json_is_object(c->doc.root))
         return err_set(err, ERR_BAD_REQUEST, "want a JSON object");
-    c->name = validate_jsonl_get_text(c, "name");
-    struct str kind = validate_jsonl_get_text(c, "kind"),
-               version = validate_jsonl_get_text(c, "apiVersion");
+    c->name = json_get_str(c->doc.root, "name");
+    struct str kind = json_get_str(c->doc.root, "kind"),
+               version = json_get_str(c->doc.root, "apiVersion");
     c->kind = api_kind_find(version, kind);
     if (!c->kind)
         return err_set(err, ERR_BAD_REQUEST, "no kind \"%.*s\" in version \"%.*s\"", STR_ARG(kind),
@@ -175,7 +169,7 @@ static int validate_jsonl_write_object(struct test_case *c, const struct api_obj
     return api_json_write(c->kind->type, o.value, w, err);
 }
 
-// Whether a cause found in the object as it was sent is of the sort to be told. That a closed field
+// Whether a cause found in the object as it was sent is one to report. That a closed field
 // is set is not: such a field is dropped, and that is all.
 static bool worth_telling(const struct cause *cause)
 {

@@ -108,8 +108,8 @@ void replay_world_free(struct replay_world *w);
 int replay_world_add_node(struct replay_world *w, const struct trace_node *t, uint32_t order,
                           struct err *err) MUST_USE;
 
-// replay_world_put_node adds a node with slices, empty; all amounts, model and order are as in like. Returns
-// 0 or -ERR_INVALID.
+// replay_world_put_node adds a node with slices, empty; all amounts, model and order are as in
+// like. Returns 0 or -ERR_INVALID.
 int replay_world_put_node(struct replay_world *w, struct str name, const struct world_node *like,
                           const struct api_resource_slice *const *slices, size_t slices_len,
                           struct err *err) MUST_USE;
@@ -118,7 +118,8 @@ int replay_world_put_node(struct replay_world *w, struct str name, const struct 
 const struct api_device_class *replay_world_make_class(struct arena *a, const char *name,
                                                        const char *expression);
 
-// replay_world_make_claim makes the claim of a pod; NULL for one without GPUs. *ret_hash is of what it asks for.
+// replay_world_make_claim makes the claim of a pod; NULL for one without GPUs. *ret_hash is of what
+// it asks for.
 const struct api_resource_claim *replay_world_make_claim(struct replay_world *w,
                                                          const struct trace_pod *p,
                                                          uint64_t *ret_hash);
@@ -127,7 +128,8 @@ const struct api_resource_claim *replay_world_make_claim(struct replay_world *w,
 int replay_world_allocate(struct replay_world *w, uint32_t node, const struct trace_pod *p,
                           const struct api_allocation_result *result, struct err *err) MUST_USE;
 
-// replay_world_release takes back what a pod has on a node, known by the name. Returns 0 or -ERR_INVALID.
+// replay_world_release takes back what a pod has on a node, known by the name. Returns 0 or
+// -ERR_INVALID.
 int replay_world_release(struct replay_world *w, uint32_t node, struct str owner,
                          struct err *err) MUST_USE;
 
@@ -142,14 +144,15 @@ struct stage {
     bool check; // let the independent checker see every allocation
 };
 
-// replay_stage_begin takes the world; rule NULL: by worth. replay_stage_update_node tells that a node has changed.
+// replay_stage_begin takes the world; rule NULL: by worth. replay_stage_update_node updates a
+// changed node.
 void replay_stage_begin(struct stage *s, struct replay_world *w, const struct fleet_rule *rule,
                         enum alloc_policy policy);
 void replay_stage_end(struct stage *s);
 void replay_stage_update_node(struct stage *s, uint32_t node);
 
-// replay_stage_place finds a node for the fleet's present question and puts the pod there; claim is NULL for
-// one without devices. *ret_node is NO_NODE when there is none. Returns 0, -ERR_INVALID or
+// replay_stage_place finds a node for the fleet's present question and puts the pod there; claim is
+// NULL for one without devices. *ret_node is NO_NODE when there is none. Returns 0, -ERR_INVALID or
 // -ERR_INTERNAL.
 int replay_stage_place(struct stage *s, const struct api_resource_claim *claim,
                        const struct trace_pod *p, uint32_t *ret_node, struct err *err) MUST_USE;

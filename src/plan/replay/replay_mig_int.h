@@ -46,8 +46,8 @@ struct mig_place {
 // replay_mig_list_places lists the partitions of a GPU; returns how many.
 size_t replay_mig_list_places(const struct mig_gpu *g, struct mig_place ret[MIG_DEVICES]);
 
-// replay_mig_new_world makes a world without nodes; replay_mig_add_node adds one with eight GPUs; replay_mig_make_claim makes the
-// claim for a profile. Returns 0 or -ERR_INVALID.
+// replay_mig_new_world makes a world without nodes; replay_mig_add_node adds one with eight GPUs;
+// replay_mig_make_claim makes the claim for a profile. Returns 0 or -ERR_INVALID.
 struct replay_world *replay_mig_new_world(void);
 int replay_mig_add_node(struct replay_world *w, const struct mig_gpu *g, struct err *err) MUST_USE;
 struct api_resource_claim *replay_mig_make_claim(struct replay_world *w,

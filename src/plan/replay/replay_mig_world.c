@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GPUs with partitions as NVIDIA's driver publishes them: a slice with a counter set for each GPU
-// (engines, multiprocessors, memory, eight slices of memory), and for each GPU a slice with the whole
-// device and every profile in every place. Numbers: NVIDIA's MIG user guide.
+// (engines, multiprocessors, memory, eight slices of memory), and for each GPU a slice with the
+// whole device and every profile in every place. Numbers: NVIDIA's MIG user guide.
 #include "api/api.h"
 #include "plan/replay/replay_mig_int.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Results of replays as JSON and as a table, a row a seed and their mean. Both kinds of replay describe
-// their figures as columns; this file knows nothing else about them.
+// Results of replays as JSON and as a table, a row a seed and their mean. Both kinds of replay
+// describe their figures as columns; this file knows nothing else about them.
 #include "plan/replay/replay_int.h"
 
 #include "base/banned.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rules that dray's is held against, as published: best fit and fragmentation gradient descent
-// (Weng et al., "Beware of Fragmentation", USENIX ATC 2023), with their constants and their rounding,
-// and kube-scheduler's default scores. None of them is used outside of replays.
+// (Weng et al., "Beware of Fragmentation", USENIX ATC 2023), with their constants and their
+// rounding, and kube-scheduler's default scores. None of them is used outside of replays.
 #include <math.h>
 #include <stdlib.h>
 
@@ -92,7 +92,8 @@ static void find_typical(struct rules *r, const struct replay_trace *t)
 
 // --- Fragmentation -------------------------------------------------------------------------------
 
-// Why a shape cannot use what is left. The sums are kept apart and added in this order, as published.
+// Why a shape cannot use what is left. The sums are kept apart and added in this order, as
+// published.
 enum why_unused {
     UNUSED_BOTH,
     UNUSED_SMALL,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A cluster with a policy at work: the fleet names nodes, the allocator decides, what it gives is in
-// use from then on.
+// A cluster with a policy at work: the fleet names nodes, the allocator decides, what it gives is
+// in use from then on.
 #include "plan/replay/replay_int.h"
 
 #include "base/banned.h"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A trace as the objects of a cluster: a node is a Node and a ResourceSlice whose devices can be
-// shared and have a capacity of 1000 "milli" with a request policy; a pod's GPUs are a ResourceClaim
-// that asks for so much of it, of so many devices, and names models in a CEL selector.
+// shared and have a capacity of 1000 "milli" with a request policy; a pod's GPUs are a
+// ResourceClaim that asks for so much of it, of so many devices, and names models in a CEL
+// selector.
 #include "api/api.h"
 #include "plan/replay/replay_int.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nodes that are not there yet: copies of a node of the world with its slices, all free, or simulated
-// hardware of a profile as `dray up --sim` makes it.
+// Nodes that are not there yet: copies of a node of the world with its slices, all free, or
+// simulated hardware of a profile as `dray up --sim` makes it.
 #include "driver/profile.h"
 #include "plan/sim/plan_int.h"
 
@@ -140,8 +140,7 @@ static int addition_parse(struct addition *a, struct str *ret_profile, struct er
                            STR_ARG(a->text), ADD_NODES_MAX);
     }
     if ((a->like.n > 0) == (ret_profile->n > 0))
-        return err_set(err, ERR_INVALID,
-                       "--add-node %.*s: like=NODE or profile=NAME says what the node looks like",
+        return err_set(err, ERR_INVALID, "--add-node %.*s: like=NODE or profile=NAME is required",
                        STR_ARG(a->text));
     return 0;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Admission of plans. Rules for RuntimeClasses, LimitRanges, priorities, tolerations and disruption
-// budgets exist once, in src/registry; this file runs them with dry-run requests. The registry has an
-// exec of its own, so that a request can be answered while the scheduler or a controller waits.
+// budgets exist once, in src/registry; this file runs them with dry-run requests. The registry has
+// an exec of its own, so that a request can be answered while the scheduler or a controller waits.
 #include "plan/sim/admission.h"
 
 #include "api/cel_check.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the API server does to a new pod and says to an eviction: the registry itself, on a store in
-// memory that holds the objects its admission reads. Private to src/plan.
+// What the API server does to a new pod and answers to an eviction: the registry itself, on a store
+// in memory that holds the objects its admission reads. Private to src/plan.
 #ifndef PLAN_SIM_ADMISSION_H
 #define PLAN_SIM_ADMISSION_H
 
@@ -24,7 +24,7 @@ void admission_put(struct admission *a, const struct api_object *object);
 int admission_create_pod(struct admission *a, struct api_pod *pod, struct arena *arena,
                          struct sbuf *why) MUST_USE;
 
-// admission_evict_pod says whether the pod may be evicted now; nothing is charged to its budget.
+// admission_evict_pod returns whether the pod may be evicted now; nothing is charged to its budget.
 // Returns 0, or a negative code with the server's message and the budget's in why.
 int admission_evict_pod(struct admission *a, const struct api_pod *pod, struct sbuf *why) MUST_USE;
 

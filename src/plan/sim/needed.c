@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many nodes more? The smallest number of nodes of given kinds with which everything has its place.
-// More nodes hardly ever take room away, so the number is searched by halving; every mix of kinds of a
-// number is tried before the number is given up. So the answer has its proof: the scheduler has placed
-// everything with it, and with one node less it has not, whichever kind that was of.
+// How many nodes more? The smallest number of nodes of given kinds with which everything has its
+// place. More nodes hardly ever take room away, so the number is searched by halving; every mix of
+// kinds of a number is tried before the number is given up. So the answer has its proof: the
+// scheduler has placed everything with it, and with one node less it has not, whichever kind that
+// was of.
 #include "codec/json_writer.h"
 #include "plan/sim/plan_int.h"
 
@@ -23,7 +24,7 @@ struct needed {
     size_t tries;
 };
 
-// needed_try says whether everything fits with the mix. Returns 1, 0 or a negative code.
+// needed_try returns whether everything fits with the mix. Returns 1, 0 or a negative code.
 static int needed_try(struct needed *n, struct err *err)
 {
     struct plan *p = NULL;
@@ -45,7 +46,8 @@ static int needed_try(struct needed *n, struct err *err)
     return fits;
 }
 
-// needed_mixes tries all ways to have so many nodes of the kinds from this one on, most of the first first.
+// needed_mixes tries all ways to have so many nodes of the kinds from this one on, most of the
+// first first.
 // NOLINTNEXTLINE(misc-no-recursion): as deep as there are kinds
 static int needed_mixes(struct needed *n, size_t kind, uint64_t total, struct err *err)
 {
@@ -61,8 +63,8 @@ static int needed_mixes(struct needed *n, size_t kind, uint64_t total, struct er
     return r;
 }
 
-// needed_search finds the smallest total: doubling up to one that fits, then halving. Returns it, or a
-// negative code.
+// needed_search finds the smallest total: doubling up to one that fits, then halving. Returns it,
+// or a negative code.
 static int64_t needed_search(struct needed *n, struct err *err)
 {
     uint64_t low = 0, high = 1; // all totals below low do not fit
@@ -74,7 +76,7 @@ static int64_t needed_search(struct needed *n, struct err *err)
         if (high * 2 > NEEDED_NODES_MAX)
             return err_set(err, ERR_NOT_FOUND,
                            "something does not fit with %llu more nodes either; 'dray plan' "
-                           "without --needed says why",
+                           "without --needed explains it",
                            (unsigned long long)high);
     }
     while (r > 0 && low < high) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plans: the world goes into a cluster in memory, the controllers make what is missing, the scheduler
-// places what has no place yet, and what came of it is read from the objects and from the scheduler.
+// Plans: the world goes into a cluster in memory, the controllers make what is missing, the
+// scheduler places what has no place yet, and what came of it is read from the objects and from the
+// scheduler.
 #include "api/match/claim.h"
 #include "api/match/node.h"
 #include "plan/sim/sim.h"
@@ -54,8 +55,8 @@ static void place_probe(struct placing *at, const struct unit *u)
     sim_put(&at->sim, &api_pod_type, &pod);
 }
 
-// place_return gives an evicted pod back to the scheduler, as its controller makes it anew, without
-// what was made for it alone.
+// place_return gives an evicted pod back to the scheduler, as its controller creates it again,
+// without what was made for it alone.
 static void place_return(struct placing *at, const struct typed_object *evicted)
 {
     const struct api_pod *was = evicted->object.value;
@@ -153,7 +154,7 @@ static void place_prepare(struct placing *at)
     for (size_t i = 0; i < p->units.n; i++) {
         const struct unit *u = &p->units.p[i];
         if (u->fresh && place_takes_part(at, i))
-            (void)!sim_admit_pod(&at->sim, u->fresh); // a refusal is told later
+            (void)!sim_admit_pod(&at->sim, u->fresh); // a refusal is reported later
     }
     sim_settle(&at->sim, SETTLE_S);
 }
@@ -261,8 +262,7 @@ static struct str place_node_of_claim(const struct plan *p, const struct typed_o
 
 static struct str place_text_of(struct arena *arena, const yyjson_val *v, const char *key)
 {
-    const yyjson_val *t = v ? json_get(v, str_z(key)) : NULL;
-    return t && json_is_string(t) ? arena_str(arena, json_str(t)) : (struct str){0};
+    return arena_str(arena, json_get_str(v, key));
 }
 
 static struct str place_json_of(struct arena *arena, const yyjson_val *v, const char *key)
@@ -285,7 +285,7 @@ static void place_add_advice(const yyjson_val *root, struct sbuf *text)
             sbuf_addf(text, "What would help: %.*s\n", STR_ARG(json_str(line)));
 }
 
-// place_read_answer takes over what the scheduler says of a pod that waits.
+// place_read_answer takes over the scheduler's explanation of a pod that waits.
 static void place_read_answer(struct placing *at, struct step *step, const yyjson_val *root,
                               struct sbuf *text)
 {
@@ -343,7 +343,7 @@ static struct str place_condition(const struct api_pod *pod)
     return (struct str){0};
 }
 
-// place_explain_once explains one of many replicas that were told the same.
+// place_explain_once explains one of many replicas with the same condition.
 static void place_explain_once(struct placing *at, struct step *step, const struct api_pod *pod)
 {
     struct plan *p = at->p;
@@ -452,7 +452,7 @@ static void place_run(struct plan *p, size_t target)
     sim_schedule(&at.sim, p->options.policy);
     sim_settle(&at.sim, SETTLE_S);
     place_take_steps(&at, true);
-    // Claims that no pod names come last, in a cluster that has told of the pods.
+    // Claims that no pod names come last, after the pods were explained.
     for (size_t i = 0; i < p->units.n; i++) {
         const struct unit *u = &p->units.p[i];
         if (!u->is_pod && !u->bound && place_takes_part(&at, i))
@@ -499,7 +499,8 @@ static bool place_uses_claim(const struct plan *p, const struct unit *u, struct 
     return uses;
 }
 
-// place_unit_named finds the unit that a name means, SIZE_MAX: none. A claim of a pod means the pod.
+// place_unit_named finds the unit that a name means, SIZE_MAX: none. A claim of a pod means the
+// pod.
 static size_t place_unit_named(const struct plan *p, struct str name)
 {
     bool pods = true;

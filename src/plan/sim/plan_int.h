@@ -62,15 +62,16 @@ struct plan_object *world_add(struct plan_world *w, const struct plan_object *o)
 int taint_rule_parse(struct str text, struct arena *arena, struct api_device_taint_rule **ret,
                      struct err *err) MUST_USE;
 
-// whatif_copy_object makes an object's value a copy that may be changed. whatif_find_node finds a node; one
-// that only slices name becomes an object. whatif_no_such_object says that there is no object of a name.
+// whatif_copy_object makes an object's value a copy that may be changed. whatif_find_node finds a
+// node; one that only slices name becomes an object. whatif_no_such_object reports that there is no
+// object of a name.
 void *whatif_copy_object(struct plan_world *w, struct plan_object *o);
 struct plan_object *whatif_find_node(struct plan_world *w, struct str name);
 int whatif_no_such_object(const struct plan_world *w, enum plan_kind kind, struct str name,
                           struct err *err) MUST_USE;
 
-// whatif_release_claim frees the devices of a claim. whatif_move_pod unbinds a pod, as its controller
-// would create it again; claims that were generated for it are removed.
+// whatif_release_claim frees the devices of a claim. whatif_move_pod unbinds a pod, as its
+// controller would create it again; claims that were generated for it are removed.
 void whatif_release_claim(struct plan_world *w, struct plan_object *o);
 void whatif_move_pod(struct plan_world *w, struct plan_object *o);
 
@@ -102,18 +103,19 @@ struct addition_node {
 
 // A kind of node that may be added, and how many of it have been.
 struct addition {
-    struct str text; // as it was asked for
+    struct str text; // as it was given
     struct str like; // a node of the world; else empty
     struct profile *profile;
     struct str prefix;
-    uint64_t count;           // asked for; 0: not said
+    uint64_t count;           // requested; 0: not given
     uint64_t added, number;   // in the world now; of the last name
     struct plan_object shape; // of like
     size_t known;             // objects before any was added
     struct VEC(struct addition_node) nodes;
 };
 
-// addnode_read reads like=NODE or profile=NAME, [,count=N][,name=PREFIX]. Returns 0, -ERR_INVALID or -ERR_NOT_FOUND.
+// addnode_read reads like=NODE or profile=NAME, [,count=N][,name=PREFIX]. Returns 0, -ERR_INVALID
+// or -ERR_NOT_FOUND.
 int addnode_read(struct plan_world *w, struct str text, struct addition *a,
                  struct err *err) MUST_USE;
 
@@ -126,7 +128,8 @@ void addnode_free(struct addition *a);
 
 struct inventory;
 
-// inventory_sort_by_node puts the devices of each node side by side, inventory_pending gathers the pods of its world that wait.
+// inventory_sort_by_node puts the devices of each node side by side, inventory_pending gathers the
+// pods of its world that wait.
 void inventory_sort_by_node(struct inventory *inv);
 void inventory_pending(struct inventory *inv);
 
@@ -164,7 +167,7 @@ struct plan {
     struct plan_units VEC(struct unit) units;
     struct VEC(const struct api_node *) nodes; // that the scheduler sees
     struct VEC(struct step) steps;
-    bool why;               // one answer, told at length
+    bool why;               // one detailed answer
     struct str needed;      // of plan_needed: in words
     struct str needed_json; // and for programs
 };

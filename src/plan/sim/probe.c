@@ -27,8 +27,8 @@ struct probe {
     size_t n;           // probes created
 };
 
-// probe_tolerate collects the taints that administrators set: pods that want devices tolerate those.
-// The taints of cordoned and failing nodes stay what they are.
+// probe_tolerate collects the taints that administrators set: pods that want devices tolerate
+// those. The taints of cordoned and failing nodes stay what they are.
 static void probe_tolerate(struct probe *p, const struct api_node *node)
 {
     for (size_t i = 0; i < node->spec.taints.n; i++) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many more claims for one device of a class would be served: pods with such a claim are created
-// in a copy of the cluster in memory until the scheduler leaves one unplaced. Private to src/plan.
+// How many more claims for one device of a class would be served: pods with such a claim are
+// created in a copy of the cluster in memory until the scheduler leaves one unplaced. Private to
+// src/plan.
 #ifndef PLAN_SIM_PROBE_H
 #define PLAN_SIM_PROBE_H
 

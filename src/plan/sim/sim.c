@@ -318,7 +318,7 @@ void sim_schedule(struct sim *s, enum alloc_policy policy)
     sched_start(s->sched);
 }
 
-// sim_at_rest: nobody will do anything but wait. Pods that are being bound may wait for drivers and
+// sim_at_rest: all components only wait. Pods that are being bound may wait for drivers and
 // provisioners, which are not here.
 static bool sim_at_rest(const struct sim *s)
 {

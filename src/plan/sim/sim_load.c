@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a world to a cluster in memory: objects as they are, nodes that files leave out, what files do
-// not say of nodes.
+// From a world to a cluster in memory: objects as they are, nodes that files leave out, what files
+// do not say of nodes.
 #include "api/match/claim.h"
 #include "plan/sim/sim.h"
 

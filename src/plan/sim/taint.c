@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DeviceTaintRules from words, and what they would do: the controller that evicts says it, on a copy of
-// the world in memory.
+// DeviceTaintRules from words, and what they would do: the eviction controller decides, on a copy
+// of the world in memory.
 #include "plan/taint.h"
 
 #include "api/match/device_taint.h"
@@ -47,7 +47,7 @@ static void taint_simulate(const struct inventory *inv, const struct taint_rules
     arena_done(&p.arena);
 }
 
-// taint_hit_of says what becomes of the pods of a claim: those that go first count.
+// taint_hit_of is what happens to the pods of a claim: those that go first count.
 static struct taint_hit taint_hit_of(const struct inventory *inv, uint32_t hold,
                                      const struct taint_evicted *evicted, struct arena *arena)
 {
@@ -221,7 +221,7 @@ int taint_selector(const struct inventory *inv, struct str word, struct arena *a
     if (n > 1)
         return err_set(err, ERR_INVALID,
                        "%zu devices are called %.*s: give DRIVER/POOL/DEVICE ('dray who %.*s' "
-                       "tells their names)",
+                       "lists them)",
                        n, STR_ARG(word), STR_ARG(word));
     *ret = arena_strf(arena, "%.*s/%.*s/%.*s", STR_ARG(inv->devices[only].id.driver),
                       STR_ARG(inv->devices[only].id.pool), STR_ARG(inv->devices[only].id.device));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is to be placed: pods, replicas of workloads that are not there yet, claims that no pod names.
+// What is to be placed: pods, replicas of workloads that are not there yet, claims that no pod
+// names.
 #include "api/match/claim.h"
 #include "ctl/template.h"
 #include "plan/sim/plan_int.h"

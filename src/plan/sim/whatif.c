@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Changes to a world before the question: devices tainted, a claim removed, and the steps of a drain
-// (drain.c). Objects are copied before they are changed. The taint controller decides which pods a
-// taint evicts (place.c).
+// Changes to a world before the question: devices tainted, a claim removed, and the steps of a
+// drain (drain.c). Objects are copied before they are changed. The taint controller decides which
+// pods a taint evicts (place.c).
 #include "api/match/claim.h"
 #include "api/match/device_taint.h"
 #include "api/match/taint.h"

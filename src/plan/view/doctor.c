@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The checks of `dray doctor` that need objects alone: slices, nodes, claims, taints, waiting pods.
+// Each finding comes with a remedy.
 #include "plan/doctor.h"
 
 #include <stdio.h>
@@ -8,9 +11,9 @@
 
 #include "base/banned.h"
 
-#define TOLD_MAX      20        // findings of one check that are told one by one
+#define TOLD_MAX      20        // findings of one check that are shown one by one
 #define STUCK_SECONDS (5 * 60)  // that a claim may take to go
-#define IDLE_SECONDS  (10 * 60) // that a claim may hold devices for nobody
+#define IDLE_SECONDS  (10 * 60) // that a claim may hold devices without a pod
 
 void doctor_done(struct doctor *d)
 {
@@ -41,7 +44,7 @@ enum doctor_level doctor_worst(const struct doctor *d)
     return worst;
 }
 
-// One check: counts, and says how it went in the end.
+// One check: counts, and reports the result.
 struct look {
     struct doctor *d;
     const struct inventory *inv;
@@ -50,7 +53,7 @@ struct look {
     size_t told;
 };
 
-// Says whether one more finding of a check is told.
+// Returns whether one more finding of a check is shown.
 static bool doctor_has_room(struct look *l)
 {
     return l->told++ < TOLD_MAX;
@@ -193,7 +196,7 @@ static void check_classes(struct look *l)
             doctor_add_finding(
                 l->d, DOCTOR_WARN, l->check,
                 "is its driver running? is a name in the selector wrong? dray free --class "
-                "tells what there is",
+                "lists the devices",
                 "class %.*s matches no device", STR_ARG(o->name));
     }
     doctor_end_check(l, "every class matches devices");
@@ -312,7 +315,7 @@ static void check_claims(struct look *l)
                                STR_ARG(o->name), STR_ARG(pod));
         if (c->status.allocation && c->status.reserved_for.n == 0 &&
             doctor_is_older(l, c->metadata.creation_timestamp, IDLE_SECONDS) && doctor_has_room(l))
-            doctor_add_finding(l->d, DOCTOR_WARN, l->check, "delete the claim if nobody needs it",
+            doctor_add_finding(l->d, DOCTOR_WARN, l->check, "delete the claim if no pod needs it",
                                "claim %.*s holds %zu devices, and no pod uses it", STR_ARG(o->name),
                                c->status.allocation->devices.results.n);
     }
@@ -331,13 +334,13 @@ static void doctor_check_devices(struct look *l)
         if (d->unhealthy && doctor_has_room(l))
             doctor_add_finding(
                 l->d, DOCTOR_BAD, l->check,
-                "dray history tells what the driver said; dray taint keeps others away",
-                "device %.*s/%.*s/%.*s is not healthy, says its driver", STR_ARG(d->id.driver),
+                "dray history shows the status of the driver; dray taint keeps new claims away",
+                "device %.*s/%.*s/%.*s is reported unhealthy by its driver", STR_ARG(d->id.driver),
                 STR_ARG(d->id.pool), STR_ARG(d->id.device));
     }
     if (tainted && doctor_has_room(l))
         doctor_add_finding(l->d, DOCTOR_WARN, l->check,
-                           "dray free tells which; dray untaint frees them",
+                           "dray free shows them; dray untaint removes the taint",
                            "%zu devices are free but tainted", tainted);
     doctor_end_check(l, l->inv->devices_len ? "no device is unhealthy or kept away by a taint"
                                             : "there are no devices at all");
@@ -350,7 +353,7 @@ static void check_pending(struct look *l)
     {
         const struct api_pod *p = o->value;
         struct str remedy =
-            arena_strf(&l->d->arena, "dray why pod/%.*s tells the reason", STR_ARG(o->name));
+            arena_strf(&l->d->arena, "dray why pod/%.*s explains it", STR_ARG(o->name));
         if (p->spec.node_name.n || p->spec.resource_claims.n == 0 ||
             !str_eqz(p->status.phase, "Pending") || !doctor_has_room(l))
             continue;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The inventory of a world: pools with their newest generation, devices with state and holders, and
+// waiting pods.
 #include "plan/inventory.h"
 
 #include "plan/sim/plan_int.h"
@@ -150,7 +153,7 @@ static const struct api_device_taint *hard_taint(const struct inventory_device *
     return NULL;
 }
 
-// What the allocator says of a device, seen from a node that has access to it.
+// The allocator's view of a device, seen from a node that has access to it.
 static void inventory_set_state(struct inventory *inv, struct inventory_device *d,
                                 const struct alloc_view *v, size_t i, const struct alloc_room *room)
 {
@@ -552,7 +555,8 @@ static bool inventory_is_named(const struct inventory_device *d, const struct st
            str_eq(d->id.driver, part[0]);
 }
 
-// Pools may have slashes in their names: the driver is before the first, the device behind the last.
+// Pools may have slashes in their names: the driver is before the first, the device behind the
+// last.
 static size_t cut_name(struct str name, struct str part[3])
 {
     ptrdiff_t first = str_find_char(name, '/');

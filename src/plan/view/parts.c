@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// An inventory that follows watches: a change rebuilds only the pools it affects, for `dray top`.
 #include "plan/parts.h"
 
 #include <assert.h>
@@ -89,7 +91,8 @@ static void add_full_name(struct sbuf *out, struct str namespace, struct str nam
     sbuf_addf(out, "%.*s%s%.*s", STR_ARG(namespace), namespace.n ? "/" : "", STR_ARG(name));
 }
 
-// parts_list_search finds an object, or where it belongs: lists are in the order of names, as informers give them.
+// parts_list_search finds an object, or where it belongs: lists are in the order of names, as
+// informers give them.
 static size_t parts_list_search(const struct object_list *list, const struct api_object *o,
                                 bool *ret_there)
 {
@@ -238,7 +241,7 @@ static void stale_claim(struct inventory_parts *p, struct str namespace, struct 
         parts_each_part(p, claim, mark_stale);
 }
 
-// Of pods that have claims their node is told.
+// The node of a pod with claims matters.
 static void change_pod(struct inventory_parts *p, const struct api_object *before,
                        const struct api_object *after)
 {
@@ -255,7 +258,7 @@ static void change_pod(struct inventory_parts *p, const struct api_object *befor
                     pod->status.resource_claim_statuses.p[i].resource_claim_name);
 }
 
-// parts_needs_node says whether a part is about a node; *ret_everywhere: about all of them.
+// parts_needs_node returns whether a part is about a node; *ret_everywhere: about all of them.
 static bool parts_needs_node(const struct part *part, struct str node, bool *ret_everywhere)
 {
     bool found = *ret_everywhere = false;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The history of a claim or device, from timestamps, conditions, managed fields and events.
 #include "plan/past.h"
 
 #include <stdio.h>
@@ -46,7 +48,7 @@ static void past_add_fields(struct past *h, const struct api_object_meta *m)
         const char *mark, *words;
     } fields[] = {{"\"f:allocation\"", "the allocation"},
                   {"\"f:reservedFor\"", "who may use it"},
-                  {"\"f:spec\"", "what is asked for"}};
+                  {"\"f:spec\"", "requests"}};
     for (size_t i = 0; i < m->managed_fields.n; i++) {
         const struct api_managed_fields_entry *e = &m->managed_fields.p[i];
         cleanup_sbuf struct sbuf what = {0};
@@ -136,7 +138,7 @@ static void past_add_claim(struct past *h, const struct inventory *inv,
                            "pod %.*s started on %.*s", STR_ARG(pod),
                            STR_ARG(((const struct api_pod *)o->value)->spec.node_name));
     }
-    past_add_entry(h, m->deletion_timestamp, "metadata", "deletion asked for");
+    past_add_entry(h, m->deletion_timestamp, "metadata", "deletion requested");
     if (!events)
         past_add_unknown(
             h, "events: there are none, or they are older than the server keeps them (an hour "

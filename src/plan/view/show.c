@@ -96,7 +96,7 @@ static bool show_is_repeated(const struct plan *p, size_t at)
 
 #define NAMES_SHOWN 3
 
-// A problem is told once, with all that have it.
+// A problem is shown once, with all that have it.
 static void show_add_problem(const struct plan *p, size_t at, struct sbuf *out)
 {
     const struct step *s = &p->steps.p[at];

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Snapshots: the objects of a world as one List, reduced to the fields that scheduling reads. A
+// field is kept only if it is listed here, so that secrets cannot slip in.
 #include "plan/snapshot.h"
 
 #include "plan/sim/plan_int.h"
@@ -7,7 +10,8 @@
 
 // --- What is kept --------------------------------------------------------------------------------
 
-// Names and times, labels and owners; annotations may hold anything, such as the whole object once more.
+// Names and times, labels and owners; annotations may hold anything, such as the whole object once
+// more.
 static struct api_object_meta safe_meta(const struct api_object_meta *m)
 {
     return (struct api_object_meta){.name = m->name,
@@ -37,7 +41,8 @@ static struct api_container_array safe_containers(const struct api_container_arr
     return (struct api_container_array){out, in->n};
 }
 
-// Of volumes that the scheduler looks at the names of claims are kept; what is in the others is nobody's business.
+// Of volumes that the scheduler looks at the names of claims are kept; what is in the others is
+// left out.
 static struct api_volume_array safe_volumes(const struct api_volume_array *in, struct arena *arena)
 {
     struct api_volume *out = arena_array(arena, struct api_volume, in->n + 1);
@@ -109,7 +114,7 @@ static struct api_node *safe_node(const struct api_node *in, struct arena *arena
     return n;
 }
 
-// What drivers say and are told is theirs: conditions stay, free text and settings go.
+// Status data and parameters belong to drivers: conditions stay, free text and settings go.
 static struct api_resource_claim *safe_claim(const struct api_resource_claim *in,
                                              struct arena *arena)
 {
@@ -197,7 +202,7 @@ static struct api_event *safe_event(const struct api_event *in, struct arena *ar
     return e;
 }
 
-// Events of the objects that are kept; what else happens in a cluster is nobody's business.
+// Events of the objects that are kept; what else happens in a cluster is left out.
 static bool event_matters(const struct plan_world *w, const struct api_event *e)
 {
     struct arena tmp = {0};

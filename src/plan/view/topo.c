@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// How near the devices of a node are to each other, from the attributes that drivers publish.
 #include "plan/topo.h"
 
 #include <strings.h>
@@ -41,7 +43,7 @@ static bool topo_has_word(struct str name, const char *word)
     return false;
 }
 
-// What an attribute tells about, by the last part of its name: drivers have no common names for most.
+// The topic of an attribute, by the last part of its name: drivers have no common names for most.
 static enum place topo_attribute_level(struct str name)
 {
     static const struct {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Claims, templates and pods from words: classes, capacities and attributes are looked up in the
+// inventory, and YAML is written.
 #include "plan/words.h"
 
 #include <strings.h>
@@ -185,7 +188,8 @@ struct property {
     const struct api_device_attribute *attribute; // of the first device with it; NULL: a capacity
     bool shared;                                  // some device of the class can be shared
     struct str
-        shared_key; // its name as that device publishes it: requests for shares are compared literally
+        // its name as that device publishes it: requests for shares are compared literally
+        shared_key;
     size_t devices;
 };
 
