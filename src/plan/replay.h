@@ -2,8 +2,8 @@
 //
 // Replays of a cluster's history: nodes with GPUs, pods that ask for parts of them, in the order in
 // which they arrived; none leaves. Each node becomes a Node with a ResourceSlice, each pod a claim,
-// and the allocator decides (docs/utilization.md). How full does the cluster get, when is the first
-// pod turned away, how many GPUs would have to be bought?
+// and the allocator decides (docs/measurements/utilization.md). How full does the cluster get, when
+// is the first pod turned away, how many GPUs would have to be bought?
 //
 //   trace = replay_new()
 //   replay_read(trace, REPLAY_NODES, file, text, …)     and pods, arrivals, order

@@ -4,7 +4,7 @@
 // NVIDIA's driver publishes them (every profile in every place, shared counters). No public trace
 // has such claims, so they are made by a seeded generator: claims come at random moments
 // (exponential gaps), ask for a profile by a mix, and stay for a random time (exponential).
-// docs/utilization.md.
+// docs/measurements/utilization.md.
 #ifndef PLAN_REPLAY_MIG_H
 #define PLAN_REPLAY_MIG_H
 
