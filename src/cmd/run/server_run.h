@@ -33,7 +33,7 @@ struct server_guest {
     void *arg;
 };
 
-// server_run serves as server_flags says until it is stopped. Returns one of VERB_*.
+// server_run serves with server_flags until it is stopped. Returns one of VERB_*.
 int server_run(const char *verb, const struct server_guest *guest);
 
 #endif
