@@ -9,13 +9,13 @@
 
 const struct object *store_get(const struct store *s, const struct store_key *key)
 {
-    const struct entry *e = entry_table_find(&s->entries, key);
+    const struct entry *e = index_table_find(&s->entries, key);
     return e ? e->visible : NULL;
 }
 
 const struct object *store_head(const struct store *s, const struct store_key *key)
 {
-    const struct entry *e = entry_table_find(&s->entries, key);
+    const struct entry *e = index_table_find(&s->entries, key);
     if (!e)
         return NULL;
     if (e->pending)
@@ -60,7 +60,7 @@ static struct sorted_place walk_place(const struct sorted *x, const struct store
 static size_t walk_take(const struct store *s, struct store_walk *w, const struct object **ret,
                         size_t most)
 {
-    const struct kind_state *k = kind_state_get(s, w->kind);
+    const struct kind_state *k = store_kind_get(s, w->kind);
     if (!k)
         return 0;
     if (w->revision < s->history.oldest) {
@@ -71,9 +71,9 @@ static size_t walk_take(const struct store *s, struct store_walk *w, const struc
     struct sorted_place p = walk_place(x, w);
     size_t n = 0;
     for (struct entry *e; n < most && (e = sorted_at(x, p)); p = sorted_step(x, p)) {
-        if (w->one_namespace && !str_eq(entry_key(e).namespace, w->namespace))
+        if (w->one_namespace && !str_eq(store_entry_key(e).namespace, w->namespace))
             break;
-        const struct object *found = entry_at(s, e, w->revision);
+        const struct object *found = store_entry_at(s, e, w->revision);
         if (found)
             ret[n++] = found;
     }
@@ -107,7 +107,7 @@ void store_walk_done(struct store_walk *w)
 
 size_t store_count(const struct store *s, const struct api_kind *kind, struct str namespace)
 {
-    struct kind_state *k = kind_state_get(s, kind);
+    struct kind_state *k = store_kind_get(s, kind);
     if (!k)
         return 0;
     if (namespace.n == 0)

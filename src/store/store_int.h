@@ -81,21 +81,22 @@ struct store {
     bool publishing;
 };
 
-// kind_state_of finds a kind's state, making it if need be; kind_state_get does not make it.
-struct kind_state *kind_state_of(struct store *s, const struct api_kind *kind);
-struct kind_state *kind_state_get(const struct store *s, const struct api_kind *kind);
+// store_kind_find finds a kind's state, making it if need be; store_kind_get does not make it.
+struct kind_state *store_kind_find(struct store *s, const struct api_kind *kind);
+struct kind_state *store_kind_get(const struct store *s, const struct api_kind *kind);
 
-// entry_make finds the entry of o's key or makes one with o as its head.
-struct entry *entry_make(struct store *s, const struct object *o);
+// store_entry_make finds the entry of o's key or makes one with o as its head.
+struct entry *store_entry_make(struct store *s, const struct object *o);
 
-// entry_drop frees an entry that has no version left but the one its key is read from.
-void entry_drop(struct store *s, struct entry *e);
+// store_entry_drop frees an entry that has no version left but the one its key is read from.
+void store_entry_drop(struct store *s, struct entry *e);
 
-// entry_show makes o (NULL: nothing) the visible version and keeps indexes and counts current.
-void entry_show(struct store *s, struct entry *e, const struct object *o);
+// store_entry_show makes o (NULL: nothing) the visible version and keeps indexes and counts current.
+void store_entry_show(struct store *s, struct entry *e, const struct object *o);
 
-// entry_at is the version of a moment, NULL when there was none.
-const struct object *entry_at(const struct store *s, const struct entry *e, uint64_t revision);
+// store_entry_at is the version of a moment, NULL when there was none.
+const struct object *store_entry_at(const struct store *s, const struct entry *e,
+                                    uint64_t revision);
 
 // history_add notes a change that has just become visible and returns it. Takes its own references.
 const struct history_event *history_add(struct store *s, struct entry *e,

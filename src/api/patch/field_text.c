@@ -39,7 +39,7 @@ static void elem_text(const struct field_elem *e, struct sbuf *out)
     sbuf_addf(out, "i:%lld", (long long)e->index);
 }
 
-static void write_set(const struct field_set *s, struct json_writer *w)
+static void field_text_write_set(const struct field_set *s, struct json_writer *w)
 {
     cleanup_sbuf struct sbuf text = {0};
     for (size_t i = 0; i < s->n; i++) {
@@ -57,7 +57,7 @@ static void write_set(const struct field_set *s, struct json_writer *w)
             json_write_object_end(w);
         }
         if (below)
-            write_set(n->children, w);
+            field_text_write_set(n->children, w);
         json_write_object_end(w);
     }
 }
@@ -66,7 +66,7 @@ void field_set_write(const struct field_set *s, struct sbuf *out)
 {
     struct json_writer w = {.out = out};
     json_write_object_begin(&w);
-    write_set(s, &w);
+    field_text_write_set(s, &w);
     json_write_object_end(&w);
 }
 
@@ -90,7 +90,7 @@ static int parse_value(struct str text, struct arena *a, const yyjson_val **ret,
     return 0;
 }
 
-static int by_name(const void *x, const void *y)
+static int field_text_order_keys(const void *x, const void *y)
 {
     return str_cmp(((const struct field_key *)x)->name, ((const struct field_key *)y)->name);
 }
@@ -115,7 +115,7 @@ static int parse_keys(struct str text, struct arena *a, struct field_elem *ret, 
         vec_push_arena(a, &keys, k);
     }
     if (keys.n)
-        qsort(keys.p, keys.n, sizeof(keys.p[0]), by_name);
+        qsort(keys.p, keys.n, sizeof(keys.p[0]), field_text_order_keys);
     ret->keys = keys.p;
     ret->keys_len = keys.n;
     return 0;
@@ -160,7 +160,7 @@ struct read_node {
     size_t at;
 };
 
-static int by_elem(const void *x, const void *y)
+static int field_text_order_nodes(const void *x, const void *y)
 {
     const struct read_node *a = x, *b = y;
     int c = field_elem_cmp(&a->node.elem, &b->node.elem);
@@ -174,7 +174,7 @@ static void sort_nodes(struct field_set *s, struct arena *a)
     struct read_node *all = arena_array(a, struct read_node, s->n + 1);
     for (size_t i = 0; i < s->n; i++)
         all[i] = (struct read_node){s->p[i], i};
-    qsort(all, s->n, sizeof(all[0]), by_elem);
+    qsort(all, s->n, sizeof(all[0]), field_text_order_nodes);
     size_t n = 0;
     for (size_t i = 0; i < s->n; i++) {
         const struct field_node *node = &all[i].node;
@@ -190,8 +190,8 @@ static void sort_nodes(struct field_set *s, struct arena *a)
 }
 
 // Reads what an object holds. *ret_member: it says that its own path is a member.
-static int read_set(const yyjson_val *v, struct arena *a, struct field_set *ret, bool *ret_member,
-                    struct err *err)
+static int field_text_read_set(const yyjson_val *v, struct arena *a, struct field_set *ret,
+                               bool *ret_member, struct err *err)
 {
     bool any = false, sorted = true;
     *ret_member = false;
@@ -211,7 +211,7 @@ static int read_set(const yyjson_val *v, struct arena *a, struct field_set *ret,
         if (r == 0)
             continue;
         struct field_set *below = arena_one(a, struct field_set);
-        r = read_set(value, a, below, &member, err);
+        r = field_text_read_set(value, a, below, &member, err);
         if (r < 0)
             return r;
         sorted = sorted && (ret->n == 0 || field_elem_cmp(&vec_last(ret)->elem, &e) < 0);
@@ -228,7 +228,7 @@ int field_set_read(const yyjson_val *v, struct arena *a, struct field_set *ret, 
 {
     struct field_set s = {0};
     bool member;
-    int r = read_set(v, a, &s, &member, err);
+    int r = field_text_read_set(v, a, &s, &member, err);
     if (r == 0)
         *ret = s;
     return r;

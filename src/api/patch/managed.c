@@ -113,7 +113,7 @@ int managed_decode(struct work *w, const struct api_managed_fields_entry_array *
     return r;
 }
 
-static int order(int64_t a, int64_t b)
+static int managed_order_numbers(int64_t a, int64_t b)
 {
     return (a > b) - (a < b);
 }
@@ -121,9 +121,10 @@ static int order(int64_t a, int64_t b)
 static int by_time(const void *x, const void *y)
 {
     const struct owner *a = x, *b = y;
-    int c = order(!a->applies, !b->applies); // Apply before Update
+    int c = managed_order_numbers(!a->applies, !b->applies); // Apply before Update
     if (c == 0)
-        c = order(a->time.set ? a->time.at.sec : 0, b->time.set ? b->time.at.sec : 0);
+        c = managed_order_numbers(a->time.set ? a->time.at.sec : 0,
+                                  b->time.set ? b->time.at.sec : 0);
     if (c == 0)
         c = str_cmp(a->manager, b->manager);
     if (c == 0)
@@ -275,7 +276,7 @@ static int diff_in(struct work *w, struct version_diffs *known, struct str api_v
 // --- Others' fields ------------------------------------------------------------------------------
 
 // The text by which upstream sorts managers.
-static struct str identity(struct work *w, const struct owner *o)
+static struct str managed_owner_identity(struct work *w, const struct owner *o)
 {
     cleanup_sbuf struct sbuf b = {0};
     struct json_writer j = {.out = &b, .html = true};
@@ -312,7 +313,7 @@ static void note_conflict(void *arg, const struct field_path *path)
         ((struct managed_conflict){l->manager, arena_str(l->w->arena, sbuf_str(&text))}));
 }
 
-static struct str shown(struct work *w, const struct owner *o)
+static struct str managed_owner_name(struct work *w, const struct owner *o)
 {
     cleanup_sbuf struct sbuf b = {0};
     sbuf_add_quoted(&b, o->manager);
@@ -342,7 +343,7 @@ static void note_conflicts(struct conflict_list *l, struct hit *hits, size_t n)
     if (n)
         qsort(hits, n, sizeof(hits[0]), by_identity);
     for (size_t i = 0; i < n; i++) {
-        l->manager = shown(l->w, hits[i].owner);
+        l->manager = managed_owner_name(l->w, hits[i].owner);
         field_set_each(&hits[i].set, note_conflict, l);
     }
 }
@@ -387,7 +388,7 @@ int managed_take_over(struct work *w, const struct owner *self, const yyjson_val
         }
         struct field_set hit = field_set_intersection(&o->set, &d->changed, w->arena);
         if (!field_set_empty(&hit) && !force)
-            hits[hits_len++] = (struct hit){identity(w, o), o, hit};
+            hits[hits_len++] = (struct hit){managed_owner_identity(w, o), o, hit};
     }
     note_conflicts(conflicts, hits, hits_len);
     if (conflicts->found.n)
@@ -403,10 +404,11 @@ int managed_take_over(struct work *w, const struct owner *self, const yyjson_val
 
 // --- Updates -------------------------------------------------------------------------------------
 
-static int by_age(const void *x, const void *y)
+static int managed_order_by_age(const void *x, const void *y)
 {
     const struct owner *a = *(struct owner *const *)x, *b = *(struct owner *const *)y;
-    int c = order(a->time.set ? a->time.at.sec : 0, b->time.set ? b->time.at.sec : 0);
+    int c =
+        managed_order_numbers(a->time.set ? a->time.at.sec : 0, b->time.set ? b->time.at.sec : 0);
     if (c == 0)
         c = str_cmp(a->manager, b->manager);
     if (c == 0)
@@ -423,7 +425,7 @@ static void cap_updaters(struct work *w)
             vec_push_arena(w->arena, &old, o);
     if (old.n <= MANAGED_UPDATERS_MAX)
         return;
-    qsort(old.p, old.n, sizeof(old.p[0]), by_age);
+    qsort(old.p, old.n, sizeof(old.p[0]), managed_order_by_age);
     size_t left = old.n;
     for (size_t i = 0; i < old.n && left > MANAGED_UPDATERS_MAX; i++) {
         struct owner *o = old.p[i], *first = NULL;

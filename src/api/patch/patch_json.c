@@ -51,8 +51,8 @@ static struct str decode_step(struct str step, struct arena *arena)
     return str_make(to, n);
 }
 
-// read_index reads a number as Go's Atoi does. Returns 0 or, with Go's words, -ERR_INVALID.
-static int read_index(struct str text, int64_t *ret, struct err *err)
+// patch_json_read_index reads a number as Go's Atoi does. Returns 0 or, with Go's words, -ERR_INVALID.
+static int patch_json_read_index(struct str text, int64_t *ret, struct err *err)
 {
     struct str digits = text.n && text.p[0] == '+' ? str_from(text, 1) : text;
     bool number = digits.n > 0;
@@ -71,7 +71,7 @@ static int read_index(struct str text, int64_t *ret, struct err *err)
 static int item_index(struct str step, size_t len, size_t *ret, struct err *err)
 {
     int64_t index = 0;
-    int rc = read_index(step, &index, err);
+    int rc = patch_json_read_index(step, &index, err);
     if (rc < 0)
         return rc;
     if (index >= (int64_t)len || index < -(int64_t)len)
@@ -82,8 +82,9 @@ static int item_index(struct str step, size_t len, size_t *ret, struct err *err)
     return 0;
 }
 
-// get finds what a step leads to; *ret is NULL for a member that is not there.
-static int get(struct patcher *p, const struct place *at, struct tree **ret, struct err *err)
+// patch_json_get_value finds what a step leads to; *ret is NULL for a member that is not there.
+static int patch_json_get_value(struct patcher *p, const struct place *at, struct tree **ret,
+                                struct err *err)
 {
     if (tree_is_object(at->container)) {
         *ret = tree_get(at->container, at->key, p->work.arena);
@@ -98,7 +99,8 @@ static int get(struct patcher *p, const struct place *at, struct tree **ret, str
     return 0;
 }
 
-static int add(struct patcher *p, const struct place *at, struct tree *value, struct err *err)
+static int patch_json_add_value(struct patcher *p, const struct place *at, struct tree *value,
+                                struct err *err)
 {
     if (tree_is_object(at->container)) {
         tree_put(at->container, at->key, value, p->work.arena);
@@ -109,7 +111,7 @@ static int add(struct patcher *p, const struct place *at, struct tree *value, st
     size_t index = list->n;
     int64_t number;
     if (!str_eqz(at->key, "-")) {
-        if (read_index(at->key, &number, err) < 0)
+        if (patch_json_read_index(at->key, &number, err) < 0)
             return err_wrap(err, "value was not a proper array index: '%.*s'", STR_ARG(at->key));
         int rc = item_index(at->key, list->n + 1, &index, err);
         if (rc < 0)
@@ -124,7 +126,7 @@ static int add(struct patcher *p, const struct place *at, struct tree *value, st
     return 0;
 }
 
-static int take(struct patcher *p, const struct place *at, struct err *err)
+static int patch_json_remove_value(struct patcher *p, const struct place *at, struct err *err)
 {
     if (tree_is_object(at->container)) {
         if (tree_remove(at->container, at->key, p->work.arena))
@@ -146,8 +148,8 @@ static int take(struct patcher *p, const struct place *at, struct err *err)
     return 0;
 }
 
-// find follows a path up to its last step. What stands before the first slash does not count.
-static bool find(struct patcher *p, struct str path, struct place *ret)
+// patch_json_find_place follows a path up to its last step. What stands before the first slash does not count.
+static bool patch_json_find_place(struct patcher *p, struct str path, struct place *ret)
 {
     struct str step, rest;
     if (!str_cut(path, '/', &step, &rest))
@@ -156,7 +158,8 @@ static bool find(struct patcher *p, struct str path, struct place *ret)
     while (str_cut(rest, '/', &step, &rest)) {
         at.key = decode_step(step, p->work.arena);
         struct tree *next = NULL;
-        if (get(p, &at, &next, NULL) < 0 || !next || (!tree_is_object(next) && !tree_is_list(next)))
+        if (patch_json_get_value(p, &at, &next, NULL) < 0 || !next ||
+            (!tree_is_object(next) && !tree_is_list(next)))
             return false;
         at.container = next;
     }
@@ -167,8 +170,9 @@ static bool find(struct patcher *p, struct str path, struct place *ret)
 
 // --- Operations ----------------------------------------------------------------------------------
 
-// text_of reads a path. Returns 0, or -ERR_INVALID with the reason why it is none.
-static int text_of(const yyjson_val *v, const char *missing, struct str *ret, struct err *err)
+// patch_json_read_text reads a path. Returns 0, or -ERR_INVALID with the reason why it is none.
+static int patch_json_read_text(const yyjson_val *v, const char *missing, struct str *ret,
+                                struct err *err)
 {
     if (!v || json_is_null(v))
         return err_set(err, ERR_INVALID, "%s: missing value", missing);
@@ -179,23 +183,23 @@ static int text_of(const yyjson_val *v, const char *missing, struct str *ret, st
     return 0;
 }
 
-static int path_of(const struct operation *o, struct str *ret, struct err *err)
+static int patch_json_read_path(const struct operation *o, struct str *ret, struct err *err)
 {
-    return text_of(o->path, "operation missing path field", ret, err);
+    return patch_json_read_text(o->path, "operation missing path field", ret, err);
 }
 
 static int from_of(const struct operation *o, struct str *ret, struct err *err)
 {
-    return text_of(o->from, "operation, missing from field", ret, err);
+    return patch_json_read_text(o->from, "operation, missing from field", ret, err);
 }
 
-static struct tree *value_of(struct patcher *p, const struct operation *o)
+static struct tree *patch_json_read_value(struct patcher *p, const struct operation *o)
 {
     return o->value ? tree_of(p->work.arena, o->doc, o->value_key, o->value)
                     : tree_null(p->work.arena);
 }
 
-static int missing(struct patcher *p, const char *what, struct str path)
+static int patch_json_fail_missing(struct patcher *p, const char *what, struct str path)
 {
     return err_set(p->err, ERR_INVALID, "%s: %.*s: missing value", what, STR_ARG(path));
 }
@@ -212,13 +216,13 @@ static int do_add(struct patcher *p, const struct operation *o)
 {
     struct str path;
     struct place at;
-    if (path_of(o, &path, NULL) < 0)
+    if (patch_json_read_path(o, &path, NULL) < 0)
         return err_set(p->err, ERR_INVALID, "add operation failed to decode path: missing value");
-    if (!find(p, path, &at))
+    if (!patch_json_find_place(p, path, &at))
         return err_set(p->err, ERR_INVALID,
                        "add operation does not apply: doc is missing path: \"%.*s\": missing value",
                        STR_ARG(path));
-    int rc = add(p, &at, value_of(p, o), p->err);
+    int rc = patch_json_add_value(p, &at, patch_json_read_value(p, o), p->err);
     return rc < 0 ? in_context(p, rc, "error in add for path", path) : 0;
 }
 
@@ -226,21 +230,21 @@ static int do_remove(struct patcher *p, const struct operation *o)
 {
     struct str path;
     struct place at;
-    if (path_of(o, &path, NULL) < 0)
+    if (patch_json_read_path(o, &path, NULL) < 0)
         return err_set(p->err, ERR_INVALID,
                        "remove operation failed to decode path: missing value");
-    if (!find(p, path, &at))
+    if (!patch_json_find_place(p, path, &at))
         return err_set(
             p->err, ERR_INVALID,
             "remove operation does not apply: doc is missing path: \"%.*s\": missing value",
             STR_ARG(path));
-    int rc = take(p, &at, p->err);
+    int rc = patch_json_remove_value(p, &at, p->err);
     return rc < 0 ? in_context(p, rc, "error in remove for path", path) : 0;
 }
 
 static int replace_root(struct patcher *p, const struct operation *o)
 {
-    struct tree *value = value_of(p, o);
+    struct tree *value = patch_json_read_value(p, o);
     if (!tree_is_object(value) && !tree_is_list(value))
         return err_set(p->err, ERR_INVALID, "%s",
                        "replace operation value must be object or array: %!w(<nil>)");
@@ -253,22 +257,24 @@ static int do_replace(struct patcher *p, const struct operation *o)
     struct str path;
     struct place at;
     struct tree *old;
-    if (path_of(o, &path, p->err) < 0)
+    if (patch_json_read_path(o, &path, p->err) < 0)
         return err_wrap(p->err, "replace operation failed to decode path");
     if (path.n == 0)
         return replace_root(p, o);
-    if (!find(p, path, &at))
-        return missing(p, "replace operation does not apply: doc is missing path", path);
-    if (get(p, &at, &old, NULL) < 0)
-        return missing(p, "replace operation does not apply: doc is missing key", path);
+    if (!patch_json_find_place(p, path, &at))
+        return patch_json_fail_missing(p, "replace operation does not apply: doc is missing path",
+                                       path);
+    if (patch_json_get_value(p, &at, &old, NULL) < 0)
+        return patch_json_fail_missing(p, "replace operation does not apply: doc is missing key",
+                                       path);
     if (tree_is_object(at.container)) {
-        tree_put(at.container, at.key, value_of(p, o), p->work.arena);
+        tree_put(at.container, at.key, patch_json_read_value(p, o), p->work.arena);
         return 0;
     }
     size_t index = 0;
     int rc = item_index(at.key, at.container->list.n, &index, p->err);
     if (rc == 0)
-        at.container->list.p[index] = value_of(p, o);
+        at.container->list.p[index] = patch_json_read_value(p, o);
     return rc;
 }
 
@@ -279,18 +285,20 @@ static int do_move(struct patcher *p, const struct operation *o)
     struct tree *value = NULL;
     if (from_of(o, &from, p->err) < 0)
         return err_wrap(p->err, "move operation failed to decode from");
-    if (!find(p, from, &at))
-        return missing(p, "move operation does not apply: doc is missing from path", from);
-    int rc = get(p, &at, &value, p->err);
+    if (!patch_json_find_place(p, from, &at))
+        return patch_json_fail_missing(p, "move operation does not apply: doc is missing from path",
+                                       from);
+    int rc = patch_json_get_value(p, &at, &value, p->err);
     if (rc == 0)
-        rc = take(p, &at, p->err);
+        rc = patch_json_remove_value(p, &at, p->err);
     if (rc < 0)
         return in_context(p, rc, "error in move for path", at.key);
-    if (path_of(o, &path, p->err) < 0)
+    if (patch_json_read_path(o, &path, p->err) < 0)
         return err_wrap(p->err, "move operation failed to decode path");
-    if (!find(p, path, &at))
-        return missing(p, "move operation does not apply: doc is missing destination path", path);
-    rc = add(p, &at, value, p->err);
+    if (!patch_json_find_place(p, path, &at))
+        return patch_json_fail_missing(
+            p, "move operation does not apply: doc is missing destination path", path);
+    rc = patch_json_add_value(p, &at, value, p->err);
     return rc < 0 ? in_context(p, rc, "error in move for path", path) : 0;
 }
 
@@ -299,16 +307,17 @@ static int do_test(struct patcher *p, const struct operation *o)
     struct str path;
     struct place at;
     struct tree *found = p->root;
-    if (path_of(o, &path, p->err) < 0)
+    if (patch_json_read_path(o, &path, p->err) < 0)
         return err_wrap(p->err, "test operation failed to decode path");
     if (path.n > 0) {
-        if (!find(p, path, &at))
-            return missing(p, "test operation does not apply: is missing path", path);
-        int rc = get(p, &at, &found, p->err);
+        if (!patch_json_find_place(p, path, &at))
+            return patch_json_fail_missing(p, "test operation does not apply: is missing path",
+                                           path);
+        int rc = patch_json_get_value(p, &at, &found, p->err);
         if (rc < 0)
             return in_context(p, rc, "error in test for path", path);
     }
-    struct tree *wanted = value_of(p, o);
+    struct tree *wanted = patch_json_read_value(p, o);
     bool same = found ? tree_equal(found, wanted, p->work.arena) : tree_is_null(wanted);
     if (same)
         return 0;
@@ -339,15 +348,17 @@ static int do_copy(struct patcher *p, const struct operation *o)
     struct tree *value = NULL;
     if (from_of(o, &from, p->err) < 0)
         return err_wrap(p->err, "copy operation failed to decode from");
-    if (!find(p, from, &at))
-        return missing(p, "copy operation does not apply: doc is missing from path", from);
-    int rc = get(p, &at, &value, p->err);
+    if (!patch_json_find_place(p, from, &at))
+        return patch_json_fail_missing(p, "copy operation does not apply: doc is missing from path",
+                                       from);
+    int rc = patch_json_get_value(p, &at, &value, p->err);
     if (rc < 0)
         return in_context(p, rc, "error in copy for from", from);
-    if (path_of(o, &path, NULL) < 0)
+    if (patch_json_read_path(o, &path, NULL) < 0)
         return err_set(p->err, ERR_INVALID, "copy operation failed to decode path: missing value");
-    if (!find(p, path, &at))
-        return missing(p, "copy operation does not apply: doc is missing destination path", path);
+    if (!patch_json_find_place(p, path, &at))
+        return patch_json_fail_missing(
+            p, "copy operation does not apply: doc is missing destination path", path);
     if (!value || tree_is_null(value)) {
         value = tree_null(p->work.arena); // which counts for nothing
     } else {
@@ -356,13 +367,13 @@ static int do_copy(struct patcher *p, const struct operation *o)
             return rc;
         value = tree_copy(value, p->work.arena);
     }
-    rc = add(p, &at, value, p->err);
+    rc = patch_json_add_value(p, &at, value, p->err);
     if (rc < 0 && rc != -ERR_TOO_LARGE)
         return err_wrap(p->err, "error while adding value during copy");
     return rc;
 }
 
-static int apply(struct patcher *p, const struct operation *o)
+static int patch_json_apply_operation(struct patcher *p, const struct operation *o)
 {
     static const struct {
         const char *name;
@@ -378,7 +389,8 @@ static int apply(struct patcher *p, const struct operation *o)
 
 // --- The patch -----------------------------------------------------------------------------------
 
-static void report(struct json_strict *strict, const char *what, size_t index, struct str name)
+static void patch_json_report_field(struct json_strict *strict, const char *what, size_t index,
+                                    struct str name)
 {
     if (strict->reports.n >= JSON_STRICT_REPORTS_MAX) {
         strict->dropped++;
@@ -413,7 +425,7 @@ static int read_operation(const struct json_doc *patch, const yyjson_val *v, siz
             i++;
         bool known = i < array_len(names) || str_eqz(name, "value");
         if (strict && (!known || seen[i]))
-            report(strict, known ? "duplicate" : "unknown", index, name);
+            patch_json_report_field(strict, known ? "duplicate" : "unknown", index, name);
         if (!known)
             continue;
         seen[i] = true;
@@ -491,7 +503,7 @@ int api_patch_json(const struct json_doc *object, const struct json_doc *patch,
             return rc;
     }
     for (size_t i = 0; i < n; i++) {
-        int rc = apply(&p, &ops[i]);
+        int rc = patch_json_apply_operation(&p, &ops[i]);
         if (rc < 0)
             return rc;
     }

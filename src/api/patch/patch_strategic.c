@@ -82,7 +82,7 @@ static struct schema_at schema_of(const struct api_field *f)
     return (struct schema_at){type, go_kind_of_elem(f)};
 }
 
-static const struct api_field *find_field(const struct api_type *t, struct str name)
+static const struct api_field *patch_strategic_find_field(const struct api_type *t, struct str name)
 {
     const struct api_field *f = api_type_field(t, name);
     for (size_t i = 0; !f && i < t->json_len; i++)
@@ -98,7 +98,7 @@ static int find_strategy(struct patch_work *w, const struct schema_at *at, struc
         return err_set(w->err, ERR_INTERNAL,
                        "merging an object in json but data type is not struct, instead is: %s",
                        at->go_kind);
-    const struct api_field *f = find_field(at->type, name);
+    const struct api_field *f = patch_strategic_find_field(at->type, name);
     if (!f) {
         cleanup_sbuf struct sbuf quoted = {0};
         sbuf_add_quoted(&quoted, name);
@@ -147,15 +147,15 @@ static int strategy_of_list(struct patch_work *w, const struct schema_at *at, st
 static int bad_type(struct patch_work *w, const char *want, const struct tree *have)
 {
     return err_set(w->err, ERR_INTERNAL, "expected a %s, but received a %s", want,
-                   order_go_type(have));
+                   patch_order_go_type(have));
 }
 
-static int bad_map(struct patch_work *w, const struct tree *have)
+static int patch_strategic_fail_map(struct patch_work *w, const struct tree *have)
 {
     return bad_type(w, "map[string]interface {}", have);
 }
 
-static int no_merge_key(struct patch_work *w, struct tree *item, struct str key)
+static int patch_strategic_fail_merge_key(struct patch_work *w, struct tree *item, struct str key)
 {
     cleanup_sbuf struct sbuf shown = {0};
     tree_write_go(item, &shown, w->arena);
@@ -170,7 +170,7 @@ static int unknown_directive(struct patch_work *w, struct tree *directive, struc
     if (text.p) {
         sbuf_add(&word, text);
     } else {
-        sbuf_addf(&word, "%%!s(%s", order_go_type(directive));
+        sbuf_addf(&word, "%%!s(%s", patch_order_go_type(directive));
         if (!tree_is_null(directive)) {
             sbuf_addc(&word, '=');
             tree_write_go(directive, &word, w->arena);
@@ -181,7 +181,7 @@ static int unknown_directive(struct patch_work *w, struct tree *directive, struc
     return err_set(w->err, ERR_INTERNAL, "unknown patch type: %s in map: %s", word.p, shown.p);
 }
 
-static bool is_word(const struct tree *t, const char *word)
+static bool patch_strategic_is_word(const struct tree *t, const char *word)
 {
     struct str text = tree_text(t);
     return text.p && str_eqz(text, word);
@@ -204,7 +204,7 @@ static int element_kind(struct patch_work *w, const struct tree_list *a, const s
             if (!first && tree_is_null(item))
                 return err_set(w->err, ERR_INTERNAL, "a list to merge holds null");
             first = first ? first : item;
-            if (order_go_class(first) == order_go_class(item))
+            if (patch_order_go_class(first) == patch_order_go_class(item))
                 continue;
             cleanup_sbuf struct sbuf shown = {0};
             sbuf_addc(&shown, '[');
@@ -273,9 +273,9 @@ static void set_new(struct patch_work *w, struct tree *object, struct str key, s
 
 // --- Lists ---------------------------------------------------------------------------------------
 
-// find_item finds the first object in list whose merge key has a value; list->n when there is none.
-static int find_item(struct patch_work *w, const struct tree_list *list, struct str merge_key,
-                     const struct tree *value, size_t *ret)
+// patch_strategic_find_item finds the first object in list whose merge key has a value; list->n when there is none.
+static int patch_strategic_find_item(struct patch_work *w, const struct tree_list *list,
+                                     struct str merge_key, const struct tree *value, size_t *ret)
 {
     int rc = patch_work_add(w, list->n);
     if (rc < 0)
@@ -285,7 +285,7 @@ static int find_item(struct patch_work *w, const struct tree_list *list, struct 
         if (!tree_is_object(list->p[i]))
             return err_set(w->err, ERR_INTERNAL, "value for key %zu is not a map", i);
         const struct tree *found = tree_get(list->p[i], merge_key, w->arena);
-        if (found && order_same(found, value))
+        if (found && patch_order_same(found, value))
             break;
     }
     *ret = i;
@@ -297,7 +297,7 @@ static int delete_matching(struct patch_work *w, struct tree_list *list, struct 
 {
     for (;;) {
         size_t at = 0;
-        int rc = find_item(w, list, merge_key, value, &at);
+        int rc = patch_strategic_find_item(w, list, merge_key, value, &at);
         if (rc < 0 || at == list->n)
             return rc;
         list->n--;
@@ -305,9 +305,9 @@ static int delete_matching(struct patch_work *w, struct tree_list *list, struct 
     }
 }
 
-// take_special carries out the items of patch that are directives and leaves the others in it.
-static int take_special(struct patch_work *w, struct tree_list *original, struct tree_list *patch,
-                        struct str merge_key)
+// patch_strategic_apply_directives carries out the items of patch that are directives and leaves the others in it.
+static int patch_strategic_apply_directives(struct patch_work *w, struct tree_list *original,
+                                            struct tree_list *patch, struct str merge_key)
 {
     struct tree_list rest = {0};
     bool replace = false;
@@ -316,16 +316,16 @@ static int take_special(struct patch_work *w, struct tree_list *original, struct
         struct tree *directive = tree_get(item, STR(PATCH_MARKER), w->arena);
         if (!directive) {
             tree_list_add(&rest, item, w->arena);
-        } else if (is_word(directive, "delete")) {
+        } else if (patch_strategic_is_word(directive, "delete")) {
             const struct tree *value = tree_get(item, merge_key, w->arena);
             if (!value)
-                return no_merge_key(w, item, merge_key);
+                return patch_strategic_fail_merge_key(w, item, merge_key);
             int rc = delete_matching(w, original, merge_key, value);
             if (rc < 0)
                 return rc;
-        } else if (is_word(directive, "replace")) {
+        } else if (patch_strategic_is_word(directive, "replace")) {
             replace = true;
-        } else if (is_word(directive, "merge")) {
+        } else if (patch_strategic_is_word(directive, "merge")) {
             return err_set(w->err, ERR_INTERNAL,
                            "merging lists cannot yet be specified in the patch");
         } else {
@@ -341,18 +341,19 @@ static int take_special(struct patch_work *w, struct tree_list *original, struct
     return 0;
 }
 
-// merge_items merges or appends each item of patch. *list is the result's; original stays as Go's
+// patch_strategic_merge_items merges or appends each item of patch. *list is the result's; original stays as Go's
 // caller would see it.
-static int merge_items(struct patch_work *w, struct tree_list *list, const struct tree_list *patch,
-                       struct str merge_key, const struct schema_at *schema)
+static int patch_strategic_merge_items(struct patch_work *w, struct tree_list *list,
+                                       const struct tree_list *patch, struct str merge_key,
+                                       const struct schema_at *schema)
 {
     for (size_t i = 0; i < patch->n; i++) {
         struct tree *item = patch->p[i];
         const struct tree *value = tree_get(item, merge_key, w->arena);
         if (!value)
-            return no_merge_key(w, item, merge_key);
+            return patch_strategic_fail_merge_key(w, item, merge_key);
         size_t at = 0;
-        int rc = find_item(w, list, merge_key, value, &at);
+        int rc = patch_strategic_find_item(w, list, merge_key, value, &at);
         if (rc < 0)
             return rc;
         if (at == list->n) {
@@ -374,7 +375,7 @@ static int delete_scalars(struct patch_work *w, const struct tree_list *from,
     *ret = (struct tree_list){0};
     for (size_t i = 0; i < from->n; i++) {
         size_t at = 0;
-        int rc = order_find(w, which, from->p[i], (struct str){NULL, 0}, &at);
+        int rc = patch_order_find_item(w, which, from->p[i], (struct str){NULL, 0}, &at);
         if (rc < 0)
             return rc;
         if (at == which->n)
@@ -398,7 +399,7 @@ static int add_scalars(struct patch_work *w, const struct tree_list *a, const st
         if (rc < 0)
             return rc;
         for (size_t j = i + 1; j < all.n;) {
-            if (order_same(all.p[i], all.p[j]))
+            if (patch_order_same(all.p[i], all.p[j]))
                 all.p[j] = all.p[--all.n];
             else
                 j++;
@@ -420,15 +421,15 @@ static int merge_lists_of(struct patch_work *w, struct tree_list original, struc
         return err_set(w->err, ERR_INTERNAL, "cannot merge lists without merge key for %s",
                        how->sub.go_kind);
     } else {
-        rc = take_special(w, &original, &patch, how->merge_key);
+        rc = patch_strategic_apply_directives(w, &original, &patch, how->merge_key);
         merged = original;
         if (rc == 0)
-            rc = merge_items(w, &merged, &patch, how->merge_key, &how->sub);
+            rc = patch_strategic_merge_items(w, &merged, &patch, how->merge_key, &how->sub);
     }
     if (rc < 0)
         return rc;
     struct order_request order = {merged, patch, original, how->merge_key, objects};
-    return order_settle(w, &order, ret);
+    return patch_order_settle(w, &order, ret);
 }
 
 static int merge_lists(struct patch_work *w, struct tree *original, struct tree *patch,
@@ -469,9 +470,9 @@ static int without_deletes(struct patch_work *w, const struct tree_list *patch,
     *ret = (struct tree_list){0};
     for (size_t i = 0; i < patch->n; i++) {
         if (!tree_is_object(patch->p[i]))
-            return bad_map(w, patch->p[i]);
+            return patch_strategic_fail_map(w, patch->p[i]);
         struct tree *directive = tree_get(patch->p[i], STR(PATCH_MARKER), w->arena);
-        if (!directive || !is_word(directive, "delete"))
+        if (!directive || !patch_strategic_is_word(directive, "delete"))
             tree_list_add(ret, patch->p[i], w->arena);
     }
     return 0;
@@ -492,7 +493,7 @@ static int check_order(struct patch_work *w, const struct tree_list *patch,
         bool same =
             tree_is_object(items.p[i]) && tree_get(items.p[i], STR(PATCH_MARKER), w->arena) != NULL;
         if (!same)
-            rc = order_same_key(w, items.p[i], order->p[o++], merge_key, &same);
+            rc = patch_order_same_key(w, items.p[i], order->p[o++], merge_key, &same);
         i += same;
     }
     if (rc < 0 || i == items.n)
@@ -531,14 +532,14 @@ static int ordered_list(struct patch_work *w, struct tree *old, struct tree *cha
     struct order_request request = {merged, order->list, before, how->merge_key, false};
     struct tree *sample = NULL;
     struct tree_list parted[2];
-    rc = order_part(w, &request, parted);
+    rc = patch_order_part(w, &request, parted);
     if (rc == 0)
         rc = element_kind(w, &before, &given, &sample);
     if (rc < 0)
         return rc;
     struct tree_list settled;
     request.objects = tree_is_object(sample);
-    rc = order_join(w, &request, parted, &settled);
+    rc = patch_order_join(w, &request, parted, &settled);
     if (rc == 0)
         *ret = tree_new_list(w->arena, settled);
     return rc;
@@ -674,7 +675,7 @@ static int merge_member(struct patch_work *w, struct tree *original, const struc
         return 0;
     }
     struct tree *old = tree_get(original, key, w->arena);
-    if (!old || order_go_class(old) != order_go_class(m->value)) {
+    if (!old || patch_order_go_class(old) != patch_order_go_class(m->value)) {
         if (!deletes)
             set_new(w, original, key, m->value);
         return 0;
@@ -686,12 +687,12 @@ static int merge_object(struct patch_work *w, struct tree *original, struct tree
                         const struct schema_at *schema, struct tree **ret)
 {
     struct tree *directive = tree_get(patch, STR(PATCH_MARKER), w->arena);
-    if (directive && is_word(directive, "replace")) {
+    if (directive && patch_strategic_is_word(directive, "replace")) {
         (void)tree_remove(patch, STR(PATCH_MARKER), w->arena);
         *ret = patch;
         return 0;
     }
-    if (directive && is_word(directive, "delete")) {
+    if (directive && patch_strategic_is_word(directive, "delete")) {
         *ret = tree_new_object(w->arena);
         return 0;
     }

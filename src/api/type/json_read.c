@@ -21,9 +21,9 @@ struct reader {
     struct err *err;
 };
 
-// room takes zeroed memory for count things of a size, or answers NULL with an error when the object
+// api_json_alloc takes zeroed memory for count things of a size, or answers NULL with an error when the object
 // grows past its bounds.
-static void *room(struct reader *r, size_t count, size_t size)
+static void *api_json_alloc(struct reader *r, size_t count, size_t size)
 {
     size_t used = r->arena->used_bytes;
     if (used <= r->used_max && count <= (r->used_max - used) / size)
@@ -42,8 +42,8 @@ static int bad_value(struct err *err)
     return -ERR_BAD_REQUEST;
 }
 
-static int read_quantity(struct reader *r, const yyjson_val *key, const yyjson_val *v,
-                         struct quantity *out)
+static int api_json_read_quantity(struct reader *r, const yyjson_val *key, const yyjson_val *v,
+                                  struct quantity *out)
 {
     struct str text;
     cleanup_sbuf struct sbuf number = {0};
@@ -76,7 +76,8 @@ static bool has_micros(struct str text)
     return text.p[point + 7] < '0' || text.p[point + 7] > '9';
 }
 
-static int read_time(struct reader *r, const yyjson_val *v, bool micro, struct api_time *out)
+static int api_json_read_time(struct reader *r, const yyjson_val *v, bool micro,
+                              struct api_time *out)
 {
     struct str text = {NULL, 0};
     if (json_to_str(v, &text, r->err) < 0)
@@ -94,7 +95,8 @@ static int read_time(struct reader *r, const yyjson_val *v, bool micro, struct a
     return 0;
 }
 
-static int read_int_or_string(struct reader *r, const yyjson_val *v, struct api_int_or_string *out)
+static int api_json_read_int_or_string(struct reader *r, const yyjson_val *v,
+                                       struct api_int_or_string *out)
 {
     if (!json_is_string(v))
         return json_to_i32(v, &out->number, r->err);
@@ -103,7 +105,7 @@ static int read_int_or_string(struct reader *r, const yyjson_val *v, struct api_
     return 0;
 }
 
-static int read_bytes(struct reader *r, const yyjson_val *v, struct str *out)
+static int api_json_read_bytes(struct reader *r, const yyjson_val *v, struct str *out)
 {
     struct str text = {NULL, 0};
     if (json_to_str(v, &text, r->err) < 0)
@@ -115,7 +117,8 @@ static int read_bytes(struct reader *r, const yyjson_val *v, struct str *out)
     return 0;
 }
 
-static int read_raw(struct reader *r, const yyjson_val *key, const yyjson_val *v, struct str *out)
+static int api_json_read_raw(struct reader *r, const yyjson_val *key, const yyjson_val *v,
+                             struct str *out)
 {
     json_strict_walk(r->strict, v);
     struct str text = raw_source(r->doc, key, v);
@@ -130,7 +133,7 @@ static int read_raw(struct reader *r, const yyjson_val *key, const yyjson_val *v
     return 0;
 }
 
-static int read_strlist(struct reader *r, const yyjson_val *v, struct api_str_array *out)
+static int api_json_read_strlist(struct reader *r, const yyjson_val *v, struct api_str_array *out)
 {
     if (json_want_array(v, r->err) < 0)
         return -ERR_BAD_REQUEST;
@@ -149,9 +152,9 @@ static int read_strlist(struct reader *r, const yyjson_val *v, struct api_str_ar
     return 0;
 }
 
-// read_elem reads one element, not null, into zeroed memory of its type.
-static int read_elem(struct reader *r, const struct api_field *f, const yyjson_val *key,
-                     const yyjson_val *v, void *out)
+// api_json_read_elem reads one element, not null, into zeroed memory of its type.
+static int api_json_read_elem(struct reader *r, const struct api_field *f, const yyjson_val *key,
+                              const yyjson_val *v, void *out)
 {
     switch (f->elem) {
     case API_STR: {
@@ -168,20 +171,20 @@ static int read_elem(struct reader *r, const struct api_field *f, const yyjson_v
     case API_I64:
         return json_to_i64(v, out, r->err);
     case API_QUANTITY:
-        return read_quantity(r, key, v, out);
+        return api_json_read_quantity(r, key, v, out);
     case API_TIME:
-        return read_time(r, v, false, out);
+        return api_json_read_time(r, v, false, out);
     case API_MICROTIME:
-        return read_time(r, v, true, out);
+        return api_json_read_time(r, v, true, out);
     case API_INTSTR:
-        return read_int_or_string(r, v, out);
+        return api_json_read_int_or_string(r, v, out);
     case API_RAW:
     case API_FIELDS:
-        return read_raw(r, key, v, out);
+        return api_json_read_raw(r, key, v, out);
     case API_BYTES:
-        return read_bytes(r, v, out);
+        return api_json_read_bytes(r, v, out);
     case API_STRLIST:
-        return read_strlist(r, v, out);
+        return api_json_read_strlist(r, v, out);
     case API_STRUCT:
         return read_struct(r, f->sub, v, out);
     case API_ELEMS:
@@ -191,13 +194,13 @@ static int read_elem(struct reader *r, const struct api_field *f, const yyjson_v
     return 0;
 }
 
-static int read_list(struct reader *r, const struct api_field *f, const yyjson_val *v,
-                     struct api_span *out)
+static int api_json_read_list(struct reader *r, const struct api_field *f, const yyjson_val *v,
+                              struct api_span *out)
 {
     if (json_want_array(v, r->err) < 0)
         return -ERR_BAD_REQUEST;
     size_t size = api_elem_size(f), n = 0;
-    char *items = room(r, json_len(v), size);
+    char *items = api_json_alloc(r, json_len(v), size);
     if (!items)
         return -ERR_BAD_REQUEST;
     out->p = items;
@@ -206,7 +209,7 @@ static int read_list(struct reader *r, const struct api_field *f, const yyjson_v
         // null leaves the zero value, as in Go.
         if (!json_is_null(item)) {
             size_t mark = json_strict_index(r->strict, n);
-            int rc = read_elem(r, f, NULL, item, items + n * size);
+            int rc = api_json_read_elem(r, f, NULL, item, items + n * size);
             json_strict_back(r->strict, mark);
             if (rc < 0) {
                 err_path_index(r->err, n);
@@ -218,13 +221,13 @@ static int read_list(struct reader *r, const struct api_field *f, const yyjson_v
     return 0;
 }
 
-static int read_map(struct reader *r, const struct api_field *f, const yyjson_val *v,
-                    struct api_span *out)
+static int api_json_read_map(struct reader *r, const struct api_field *f, const yyjson_val *v,
+                             struct api_span *out)
 {
     if (json_want_object(v, r->err) < 0)
         return -ERR_BAD_REQUEST;
     size_t size = api_entry_size(f);
-    char *entries = room(r, json_len(v), size);
+    char *entries = api_json_alloc(r, json_len(v), size);
     if (!entries)
         return -ERR_BAD_REQUEST;
     out->p = entries;
@@ -241,7 +244,7 @@ static int read_map(struct reader *r, const struct api_field *f, const yyjson_va
         if (json_is_null(val))
             continue;
         size_t mark = json_strict_field(r->strict, name);
-        int rc = read_elem(r, f, key, val, (char *)slot + API_ENTRY_VALUE);
+        int rc = api_json_read_elem(r, f, key, val, (char *)slot + API_ENTRY_VALUE);
         json_strict_back(r->strict, mark);
         if (rc < 0) {
             err_path_key(r->err, name.p, name.n);
@@ -253,30 +256,30 @@ static int read_map(struct reader *r, const struct api_field *f, const yyjson_va
     return 0;
 }
 
-static int read_field(struct reader *r, const struct api_field *f, const yyjson_val *key,
-                      const yyjson_val *v, void *owner)
+static int api_json_read_field(struct reader *r, const struct api_field *f, const yyjson_val *key,
+                               const yyjson_val *v, void *owner)
 {
     void *member = api_member(f, owner);
     if (json_is_null(v))
         return 0;
     switch (f->shape) {
     case API_LIST:
-        return read_list(r, f, v, member);
+        return api_json_read_list(r, f, v, member);
     case API_MAP:
-        return read_map(r, f, v, member);
+        return api_json_read_map(r, f, v, member);
     case API_OPT:
         if (api_field_is_pointer(f)) {
             void **target = member;
-            *target = room(r, 1, api_elem_size(f));
+            *target = api_json_alloc(r, 1, api_elem_size(f));
             if (!*target)
                 return -ERR_BAD_REQUEST;
             member = *target;
         } else if (f->has_offset) {
             *(bool *)((char *)owner + f->has_offset) = true;
         }
-        return read_elem(r, f, key, v, member);
+        return api_json_read_elem(r, f, key, v, member);
     case API_ONE:
-        return read_elem(r, f, key, v, member);
+        return api_json_read_elem(r, f, key, v, member);
     case API_INLINE:
         break;
     }
@@ -284,8 +287,9 @@ static int read_field(struct reader *r, const struct api_field *f, const yyjson_
     return 0;
 }
 
-// find_field looks for a name, starting at *next; *next moves behind it.
-static const struct api_field *find_field(const struct api_type *t, struct str name, size_t *next)
+// api_json_find_field looks for a name, starting at *next; *next moves behind it.
+static const struct api_field *api_json_find_field(const struct api_type *t, struct str name,
+                                                   size_t *next)
 {
     for (size_t i = 0, at = *next; i < t->json_len; i++, at++) {
         if (at >= t->json_len)
@@ -307,7 +311,7 @@ static int read_struct(struct reader *r, const struct api_type *t, const yyjson_
     size_t next = 0;
     json_obj_foreach(v, key, val) {
         struct str name = json_str(key);
-        const struct api_field *f = find_field(t, name, &next);
+        const struct api_field *f = api_json_find_field(t, name, &next);
         if (!f) {
             json_strict_unknown(r->strict, name);
             continue;
@@ -319,7 +323,7 @@ static int read_struct(struct reader *r, const struct api_type *t, const yyjson_
         }
         seen[at / 64] |= (uint64_t)1 << at % 64;
         size_t mark = json_strict_field(r->strict, name);
-        int rc = read_field(r, f, key, val, out);
+        int rc = api_json_read_field(r, f, key, val, out);
         json_strict_back(r->strict, mark);
         if (rc < 0) {
             err_path_field(r->err, name.p, name.n);

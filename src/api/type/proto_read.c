@@ -19,9 +19,9 @@ struct wire_reader {
     struct err *err;
 };
 
-// room takes zeroed memory for count things of a size, or answers NULL with an error when the object
+// api_proto_alloc takes zeroed memory for count things of a size, or answers NULL with an error when the object
 // grows past its bounds.
-static void *room(struct wire_reader *r, size_t count, size_t size)
+static void *api_proto_alloc(struct wire_reader *r, size_t count, size_t size)
 {
     size_t used = r->arena->used_bytes;
     if (used <= r->used_max && count <= (r->used_max - used) / size)
@@ -30,8 +30,8 @@ static void *room(struct wire_reader *r, size_t count, size_t size)
     return NULL;
 }
 
-static int read_message(struct wire_reader *r, const struct api_type *t, struct proto_reader in,
-                        void *out);
+static int api_proto_read_message(struct wire_reader *r, const struct api_type *t,
+                                  struct proto_reader in, void *out);
 
 // read_inner reads the one field, number 1, of the small messages around strings and bytes. A
 // missing field leaves *out alone.
@@ -49,7 +49,8 @@ static int read_inner(struct wire_reader *r, struct proto_reader in, bool text, 
     return rc;
 }
 
-static int read_quantity(struct wire_reader *r, struct proto_reader in, struct quantity *out)
+static int api_proto_read_quantity(struct wire_reader *r, struct proto_reader in,
+                                   struct quantity *out)
 {
     struct str text = {NULL, 0};
     int rc = read_inner(r, in, true, &text);
@@ -66,8 +67,8 @@ static int read_quantity(struct wire_reader *r, struct proto_reader in, struct q
 #define TIME_MIN INT64_C(-62135596800)
 #define TIME_MAX INT64_C(253402300799)
 
-static int read_time(struct wire_reader *r, struct proto_reader in, bool micro,
-                     struct api_time *out)
+static int api_proto_read_time(struct wire_reader *r, struct proto_reader in, bool micro,
+                               struct api_time *out)
 {
     struct proto_field f;
     int rc;
@@ -94,8 +95,8 @@ static int read_time(struct wire_reader *r, struct proto_reader in, bool micro,
     return 0;
 }
 
-static int read_int_or_string(struct wire_reader *r, struct proto_reader in,
-                              struct api_int_or_string *out)
+static int api_proto_read_int_or_string(struct wire_reader *r, struct proto_reader in,
+                                        struct api_int_or_string *out)
 {
     struct proto_field f;
     int rc;
@@ -124,7 +125,7 @@ static int read_int_or_string(struct wire_reader *r, struct proto_reader in,
     return 0;
 }
 
-static int read_raw(struct wire_reader *r, struct proto_reader in, struct str *out)
+static int api_proto_read_raw(struct wire_reader *r, struct proto_reader in, struct str *out)
 {
     struct str bytes = {NULL, 0};
     int rc = read_inner(r, in, false, &bytes);
@@ -143,7 +144,8 @@ static int read_schema(struct wire_reader *r, struct proto_reader in, struct str
     return rc;
 }
 
-static int read_strlist(struct wire_reader *r, struct proto_reader in, struct api_str_array *out)
+static int api_proto_read_strlist(struct wire_reader *r, struct proto_reader in,
+                                  struct api_str_array *out)
 {
     struct proto_field f;
     int rc;
@@ -162,8 +164,8 @@ static int read_strlist(struct wire_reader *r, struct proto_reader in, struct ap
     return rc;
 }
 
-static int read_text(struct wire_reader *r, const struct proto_reader *in,
-                     const struct proto_field *f, struct str *out)
+static int api_proto_read_text(struct wire_reader *r, const struct proto_reader *in,
+                               const struct proto_field *f, struct str *out)
 {
     struct str s = {NULL, 0};
     if (proto_to_str(in, f, &s, r->err) < 0)
@@ -188,19 +190,19 @@ static int read_inside(struct wire_reader *r, const struct api_field *row, struc
 {
     switch (row->elem) {
     case API_QUANTITY:
-        return read_quantity(r, in, out);
+        return api_proto_read_quantity(r, in, out);
     case API_TIME:
     case API_MICROTIME:
-        return read_time(r, in, row->elem == API_MICROTIME, out);
+        return api_proto_read_time(r, in, row->elem == API_MICROTIME, out);
     case API_INTSTR:
-        return read_int_or_string(r, in, out);
+        return api_proto_read_int_or_string(r, in, out);
     case API_RAW:
     case API_FIELDS:
-        return row->flags & API_SCHEMA ? read_schema(r, in, out) : read_raw(r, in, out);
+        return row->flags & API_SCHEMA ? read_schema(r, in, out) : api_proto_read_raw(r, in, out);
     case API_STRLIST:
-        return read_strlist(r, in, out);
+        return api_proto_read_strlist(r, in, out);
     case API_STRUCT:
-        return read_message(r, row->sub, in, out);
+        return api_proto_read_message(r, row->sub, in, out);
     case API_STR:
     case API_BOOL:
     case API_I32:
@@ -213,11 +215,12 @@ static int read_inside(struct wire_reader *r, const struct api_field *row, struc
     return 0;
 }
 
-static int read_elem(struct wire_reader *r, const struct api_field *row,
-                     const struct proto_reader *in, const struct proto_field *f, void *out)
+static int api_proto_read_elem(struct wire_reader *r, const struct api_field *row,
+                               const struct proto_reader *in, const struct proto_field *f,
+                               void *out)
 {
     if (row->elem == API_STR)
-        return read_text(r, in, f, out);
+        return api_proto_read_text(r, in, f, out);
     if (row->elem == API_BYTES)
         return read_plain_bytes(r, in, f, out);
     if (row->elem == API_BOOL)
@@ -258,7 +261,7 @@ static int open_span(struct wire_reader *r, const struct api_field *row,
                      struct api_span *span)
 {
     size_t size = row->shape == API_MAP ? api_entry_size(row) : api_elem_size(row);
-    char *wider = room(r, span->n + count_items(row, in, f), size);
+    char *wider = api_proto_alloc(r, span->n + count_items(row, in, f), size);
     if (!wider)
         return -ERR_BAD_REQUEST;
     if (span->n)
@@ -289,9 +292,9 @@ static int read_packed(struct wire_reader *r, const struct api_field *row,
     return rc;
 }
 
-static int read_entry(struct wire_reader *r, const struct api_field *row,
-                      const struct proto_reader *in, const struct proto_field *f,
-                      struct api_span *span)
+static int api_proto_read_entry(struct wire_reader *r, const struct api_field *row,
+                                const struct proto_reader *in, const struct proto_field *f,
+                                struct api_span *span)
 {
     struct proto_reader entry;
     struct proto_field part;
@@ -305,9 +308,9 @@ static int read_entry(struct wire_reader *r, const struct api_field *row,
         *(struct str *)(void *)(slot + API_ENTRY_VALUE) = STR("");
     while ((rc = proto_next(&entry, &part, r->err)) > 0) {
         if (part.number == 1)
-            rc = read_text(r, &entry, &part, key);
+            rc = api_proto_read_text(r, &entry, &part, key);
         else if (part.number == 2)
-            rc = read_elem(r, row, &entry, &part, slot + API_ENTRY_VALUE);
+            rc = api_proto_read_elem(r, row, &entry, &part, slot + API_ENTRY_VALUE);
         if (rc < 0)
             break;
     }
@@ -316,34 +319,35 @@ static int read_entry(struct wire_reader *r, const struct api_field *row,
     return rc;
 }
 
-static int read_field(struct wire_reader *r, const struct api_field *row,
-                      const struct proto_reader *in, const struct proto_field *f, void *owner)
+static int api_proto_read_field(struct wire_reader *r, const struct api_field *row,
+                                const struct proto_reader *in, const struct proto_field *f,
+                                void *owner)
 {
     void *member = api_member(row, owner);
     if (row->shape == API_LIST) {
         struct api_span *span = member;
         if (is_varint(row))
             return read_packed(r, row, in, f, span);
-        int rc = read_elem(r, row, in, f, (char *)span->p + span->n * api_elem_size(row));
+        int rc = api_proto_read_elem(r, row, in, f, (char *)span->p + span->n * api_elem_size(row));
         if (rc < 0)
             err_path_index(r->err, span->n);
         span->n++;
         return rc;
     }
     if (row->shape == API_MAP)
-        return read_entry(r, row, in, f, member);
+        return api_proto_read_entry(r, row, in, f, member);
     if (api_field_is_pointer(row)) {
         void **target = member;
         // A message given twice is merged, as protobuf says.
         if (!*target)
-            *target = room(r, 1, api_elem_size(row));
+            *target = api_proto_alloc(r, 1, api_elem_size(row));
         if (!*target)
             return -ERR_BAD_REQUEST;
         member = *target;
     }
     if (row->has_offset)
         *(bool *)((char *)owner + row->has_offset) = true;
-    return read_elem(r, row, in, f, member);
+    return api_proto_read_elem(r, row, in, f, member);
 }
 
 static const struct api_field *find_number(const struct api_type *t, uint32_t number, size_t *next)
@@ -368,8 +372,8 @@ static void settle_maps(struct wire_reader *r, const struct api_type *t, void *o
     }
 }
 
-static int read_message(struct wire_reader *r, const struct api_type *t, struct proto_reader in,
-                        void *out)
+static int api_proto_read_message(struct wire_reader *r, const struct api_type *t,
+                                  struct proto_reader in, void *out)
 {
     struct proto_field f;
     uint64_t opened[2] = {0, 0}; // lists and maps, by position in t->wire
@@ -385,7 +389,7 @@ static int read_message(struct wire_reader *r, const struct api_type *t, struct 
             rc = open_span(r, row, &in, &f, api_member(row, out));
         opened[at / 64] |= (uint64_t)1 << at % 64;
         if (rc == 0)
-            rc = read_field(r, row, &in, &f, out);
+            rc = api_proto_read_field(r, row, &in, &f, out);
         if (rc < 0) {
             if (row->shape != API_INLINE)
                 err_path_field(r->err, row->name.p, row->name.n);
@@ -402,5 +406,5 @@ int api_proto_read(const struct api_type *t, struct str message, void *out, stru
 {
     size_t most = DRAY_OBJECT_BYTES_MAX + message.n * DRAY_OBJECT_BYTES_PER_BYTE;
     struct wire_reader r = {arena, arena->used_bytes + most, err};
-    return read_message(&r, t, proto_reader_of(message), out);
+    return api_proto_read_message(&r, t, proto_reader_of(message), out);
 }

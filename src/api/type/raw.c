@@ -14,7 +14,7 @@ struct scan {
     bool rewritten; // the text differs from what is written: white space, characters to escape
 };
 
-static void skip_space(struct scan *s)
+static void raw_skip_space(struct scan *s)
 {
     while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r')) {
         s->rewritten = true;
@@ -175,11 +175,11 @@ static void raw_put_end(struct json_writer *w, bool object)
 static bool put_key(struct scan *s, struct json_writer *w)
 {
     struct str key;
-    skip_space(s);
+    raw_skip_space(s);
     if (s->p >= s->end || *s->p != '"' || !scan_string(s, &key))
         return false;
     raw_put(w, key, true);
-    skip_space(s);
+    raw_skip_space(s);
     return s->p < s->end && *s->p++ == ':';
 }
 
@@ -192,7 +192,7 @@ static bool put_open(struct scan *s, struct json_writer *w, bool *ret_open, bool
         return true;
     bool object = *s->p++ == '{';
     raw_put_begin(w, object);
-    skip_space(s);
+    raw_skip_space(s);
     *ret_empty = s->p < s->end && *s->p == (object ? '}' : ']');
     return *ret_empty || !object || put_key(s, w);
 }
@@ -202,7 +202,7 @@ static bool put_open(struct scan *s, struct json_writer *w, bool *ret_open, bool
 static bool put_after(struct scan *s, struct json_writer *w, const bool *open, size_t *depth)
 {
     while (*depth > 0) {
-        skip_space(s);
+        raw_skip_space(s);
         if (s->p >= s->end)
             return false;
         bool object = open[*depth - 1];
@@ -217,13 +217,13 @@ static bool put_after(struct scan *s, struct json_writer *w, const bool *open, s
     return true;
 }
 
-// copy_value checks one value and writes it in compact form; with w NULL it only checks.
-static bool copy_value(struct scan *s, struct json_writer *w)
+// raw_copy_value checks one value and writes it in compact form; with w NULL it only checks.
+static bool raw_copy_value(struct scan *s, struct json_writer *w)
 {
     bool open[DRAY_DOC_DEPTH_MAX];
     size_t depth = 0;
     do {
-        skip_space(s);
+        raw_skip_space(s);
         bool opened, empty = false;
         const char *at = s->p;
         if (!put_open(s, w, &opened, &empty))
@@ -249,9 +249,9 @@ static bool copy_value(struct scan *s, struct json_writer *w)
 int raw_write(struct str text, struct json_writer *w, struct err *err)
 {
     struct scan s = {text.p, text.p + text.n, false};
-    if (!utf8_valid(text, NULL) || !copy_value(&s, NULL))
+    if (!utf8_valid(text, NULL) || !raw_copy_value(&s, NULL))
         return err_set(err, ERR_INVALID, "the raw value is not JSON");
-    skip_space(&s);
+    raw_skip_space(&s);
     if (s.p != s.end)
         return err_set(err, ERR_INVALID, "the raw value is more than one JSON value");
     // Most values are compact already: they were written here before.
@@ -261,7 +261,7 @@ int raw_write(struct str text, struct json_writer *w, struct err *err)
     }
     w->altered |= s.rewritten;
     s = (struct scan){text.p, text.p + text.n, false};
-    (void)copy_value(&s, w);
+    (void)raw_copy_value(&s, w);
     return 0;
 }
 
@@ -271,7 +271,7 @@ static const char *value_end(struct scan s)
     size_t depth = 0;
     struct str token;
     do {
-        skip_space(&s);
+        raw_skip_space(&s);
         if (s.p >= s.end)
             return NULL;
         switch (*s.p) {
@@ -313,10 +313,10 @@ struct str raw_source(const struct json_doc *doc, const yyjson_val *key, const y
     if (p[-1] != '"' || p[name.n] != '"' || memcmp(p, name.p, name.n) != 0)
         return nothing;
     struct scan s = {.p = p + name.n + 1, .end = doc->source.p + doc->source.n};
-    skip_space(&s);
+    raw_skip_space(&s);
     if (s.p >= s.end || *s.p++ != ':')
         return nothing;
-    skip_space(&s);
+    raw_skip_space(&s);
     const char *end = value_end(s);
     bool same_shape = s.p < s.end && json_is_object(v) == (*s.p == '{') &&
                       json_is_array(v) == (*s.p == '[') && json_is_string(v) == (*s.p == '"');

@@ -20,7 +20,7 @@ void bits_done(struct bits *b)
 }
 
 // Keeps the invariant: zero behind the end.
-static void trim(struct bits *b)
+static void bits_trim_tail(struct bits *b)
 {
     if (b->len % 64)
         b->words[b->len / 64] &= (UINT64_C(1) << (b->len % 64)) - 1;
@@ -29,7 +29,7 @@ static void trim(struct bits *b)
 void bits_set_all(struct bits *b)
 {
     memset(b->words, 0xff, bits_words(b->len) * sizeof(uint64_t));
-    trim(b);
+    bits_trim_tail(b);
 }
 
 void bits_clear_all(struct bits *b)
@@ -68,7 +68,7 @@ void bits_not(struct bits *b)
 {
     for (size_t i = 0; i < bits_words(b->len); i++)
         b->words[i] = ~b->words[i];
-    trim(b);
+    bits_trim_tail(b);
 }
 
 size_t bits_count(const struct bits *b)

@@ -25,7 +25,7 @@ static void sift_up(struct heap *h, size_t at)
     put_at(h, at, node);
 }
 
-static void sift_down(struct heap *h, size_t at)
+static void heap_sift_down(struct heap *h, size_t at)
 {
     struct heap_node *node = h->nodes[at];
     for (;;) {
@@ -84,7 +84,7 @@ void heap_update(struct heap *h, struct heap_node *node)
 {
     assert(heap_linked(node));
     sift_up(h, node->place - 1);
-    sift_down(h, node->place - 1);
+    heap_sift_down(h, node->place - 1);
 }
 
 void heap_done(struct heap *h)

@@ -53,7 +53,7 @@ static size_t find_in_block(const struct sorted *s, const struct sorted_block *b
 }
 
 // A place behind a block's last item is the next block's first.
-static struct sorted_place settle(const struct sorted *s, struct sorted_place p)
+static struct sorted_place sorted_settle_place(const struct sorted *s, struct sorted_place p)
 {
     if (p.block < s->n && p.at == s->blocks[p.block]->n)
         return (struct sorted_place){p.block + 1, 0};
@@ -69,7 +69,7 @@ struct sorted_place sorted_seek(const struct sorted *s, const void *key, bool at
     p.at = find_in_block(s, s->blocks[p.block], key, &same);
     if (same && !at_too)
         p.at++;
-    return settle(s, p);
+    return sorted_settle_place(s, p);
 }
 
 void *sorted_find(const struct sorted *s, const void *key)
@@ -90,7 +90,7 @@ void *sorted_at(const struct sorted *s, struct sorted_place p)
 struct sorted_place sorted_step(const struct sorted *s, struct sorted_place p)
 {
     p.at++;
-    return settle(s, p);
+    return sorted_settle_place(s, p);
 }
 
 static struct sorted_block *block_resize(struct sorted_block *b, uint32_t cap)

@@ -84,16 +84,16 @@ bool str_cut(struct str s, char c, struct str *head, struct str *tail)
     return true;
 }
 
-static bool is_space(char c)
+static bool str_is_space(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
 struct str str_trim(struct str s)
 {
-    while (s.n && is_space(s.p[0]))
+    while (s.n && str_is_space(s.p[0]))
         s = str_from(s, 1);
-    while (s.n && is_space(s.p[s.n - 1]))
+    while (s.n && str_is_space(s.p[s.n - 1]))
         s.n--;
     return s;
 }

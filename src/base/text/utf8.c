@@ -11,7 +11,7 @@ static bool is_continuation(unsigned char c)
 }
 
 // Length announced by a lead byte (0 for one that cannot start a sequence) and its payload bits.
-static size_t lead(unsigned char c, uint32_t *ret_bits)
+static size_t utf8_read_lead(unsigned char c, uint32_t *ret_bits)
 {
     if (c < 0x80u) {
         *ret_bits = c;
@@ -37,7 +37,7 @@ bool utf8_decode_strict(struct str s, size_t off, uint32_t *ret_cp, size_t *ret_
     static const uint32_t smallest[5] = {0, 0, 0x80u, 0x800u, 0x10000u};
     assert(off < s.n);
     uint32_t cp;
-    size_t len = lead((unsigned char)s.p[off], &cp);
+    size_t len = utf8_read_lead((unsigned char)s.p[off], &cp);
     if (len == 0 || len > s.n - off)
         return false;
     for (size_t i = 1; i < len; i++) {

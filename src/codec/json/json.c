@@ -217,7 +217,7 @@ struct pair {
     const yyjson_val *val;
 };
 
-static int by_key(const void *a, const void *b)
+static int json_order_by_key(const void *a, const void *b)
 {
     return str_cmp(((const struct pair *)a)->key, ((const struct pair *)b)->key);
 }
@@ -228,7 +228,7 @@ static struct pair *sorted_pairs(const yyjson_val *v)
     size_t n = 0;
     json_obj_foreach(v, key, val)
         pairs[n++] = (struct pair){json_str(key), val};
-    qsort(pairs, n, sizeof(*pairs), by_key);
+    qsort(pairs, n, sizeof(*pairs), json_order_by_key);
     return pairs;
 }
 

@@ -173,7 +173,7 @@ static void add_scientific(struct sbuf *out, const char *digits, size_t n, int p
     sbuf_addf(out, "e%+d", point - 1);
 }
 
-static void add_plain(struct sbuf *out, const char *digits, size_t n, int point)
+static void json_write_add_plain(struct sbuf *out, const char *digits, size_t n, int point)
 {
     if (point <= 0) {
         sbuf_addz(out, "0.");
@@ -208,7 +208,7 @@ void sbuf_add_json_double(struct sbuf *out, double v)
     if (v < 1e-6 || v >= 1e21)
         add_scientific(out, digits, n, point);
     else
-        add_plain(out, digits, n, point);
+        json_write_add_plain(out, digits, n, point);
 }
 
 static void new_line(struct json_writer *w)
@@ -218,7 +218,7 @@ static void new_line(struct json_writer *w)
 }
 
 // What stands before an item or a key.
-static void before(struct json_writer *w)
+static void json_write_separator(struct json_writer *w)
 {
     if (w->value) {
         w->value = false;
@@ -231,15 +231,15 @@ static void before(struct json_writer *w)
     w->comma = true;
 }
 
-static void begin(struct json_writer *w, char c)
+static void json_write_open(struct json_writer *w, char c)
 {
-    before(w);
+    json_write_separator(w);
     sbuf_addc(w->out, c);
     w->depth++;
     w->comma = false;
 }
 
-static void end(struct json_writer *w, char c)
+static void json_write_close(struct json_writer *w, char c)
 {
     assert(w->depth > 0 && !w->value);
     w->depth--;
@@ -251,22 +251,22 @@ static void end(struct json_writer *w, char c)
 
 void json_write_object_begin(struct json_writer *w)
 {
-    begin(w, '{');
+    json_write_open(w, '{');
 }
 
 void json_write_object_end(struct json_writer *w)
 {
-    end(w, '}');
+    json_write_close(w, '}');
 }
 
 void json_write_array_begin(struct json_writer *w)
 {
-    begin(w, '[');
+    json_write_open(w, '[');
 }
 
 void json_write_array_end(struct json_writer *w)
 {
-    end(w, ']');
+    json_write_close(w, ']');
 }
 
 static void behind_key(struct json_writer *w)
@@ -279,57 +279,57 @@ static void behind_key(struct json_writer *w)
 
 void json_write_key(struct json_writer *w, struct str key)
 {
-    before(w);
+    json_write_separator(w);
     sbuf_add_json_str(w->out, key, w->html);
     behind_key(w);
 }
 
 void json_write_raw_key(struct json_writer *w, struct str quoted)
 {
-    before(w);
+    json_write_separator(w);
     sbuf_add(w->out, quoted);
     behind_key(w);
 }
 
 void json_write_str(struct json_writer *w, struct str s)
 {
-    before(w);
+    json_write_separator(w);
     sbuf_add_json_str(w->out, s, w->html);
 }
 
 void json_write_i64(struct json_writer *w, int64_t v)
 {
-    before(w);
+    json_write_separator(w);
     sbuf_add_i64(w->out, v);
 }
 
 void json_write_u64(struct json_writer *w, uint64_t v)
 {
-    before(w);
+    json_write_separator(w);
     sbuf_add_u64(w->out, v);
 }
 
 void json_write_bool(struct json_writer *w, bool v)
 {
-    before(w);
+    json_write_separator(w);
     sbuf_add(w->out, v ? STR("true") : STR("false"));
 }
 
 void json_write_null(struct json_writer *w)
 {
-    before(w);
+    json_write_separator(w);
     sbuf_add(w->out, STR("null"));
 }
 
 void json_write_double(struct json_writer *w, double v)
 {
-    before(w);
+    json_write_separator(w);
     sbuf_add_json_double(w->out, v);
 }
 
 void json_write_raw(struct json_writer *w, struct str text)
 {
-    before(w);
+    json_write_separator(w);
     sbuf_add(w->out, text);
 }
 

@@ -9,15 +9,16 @@
 
 #define VARINT_BYTES_MAX 10
 
-static size_t offset_of(const struct proto_reader *r, const char *at)
+static size_t proto_read_get_offset(const struct proto_reader *r, const char *at)
 {
     return r->origin ? (size_t)(at - r->origin) : 0;
 }
 
-static int refuse(const struct proto_reader *r, const char *at, const char *what, struct err *err)
+static int proto_read_fail(const struct proto_reader *r, const char *at, const char *what,
+                           struct err *err)
 {
-    return err_set(err, ERR_BAD_REQUEST, "invalid protobuf at byte %zu: %s", offset_of(r, at),
-                   what);
+    return err_set(err, ERR_BAD_REQUEST, "invalid protobuf at byte %zu: %s",
+                   proto_read_get_offset(r, at), what);
 }
 
 static int read_varint(struct proto_reader *r, uint64_t *ret, struct err *err)
@@ -26,11 +27,11 @@ static int read_varint(struct proto_reader *r, uint64_t *ret, struct err *err)
     const char *start = r->next;
     for (unsigned i = 0; i < VARINT_BYTES_MAX; i++) {
         if (r->next == r->end)
-            return refuse(r, start, "a varint is cut off", err);
+            return proto_read_fail(r, start, "a varint is cut off", err);
         unsigned char c = (unsigned char)*r->next++;
         // The tenth byte holds the 64th bit and nothing more.
         if (i == VARINT_BYTES_MAX - 1 && c > 1)
-            return refuse(r, start, "a varint is longer than 64 bits", err);
+            return proto_read_fail(r, start, "a varint is longer than 64 bits", err);
         v |= (uint64_t)(c & 0x7Fu) << (7 * i);
         if (c < 0x80u)
             break;
@@ -43,7 +44,7 @@ static int read_varint(struct proto_reader *r, uint64_t *ret, struct err *err)
 static int read_fixed(struct proto_reader *r, size_t n, uint64_t *ret, struct err *err)
 {
     if ((size_t)(r->end - r->next) < n)
-        return refuse(r, r->next, "a fixed-size number is cut off", err);
+        return proto_read_fail(r, r->next, "a fixed-size number is cut off", err);
     uint64_t v = 0;
     for (size_t i = 0; i < n; i++)
         v |= (uint64_t)(unsigned char)r->next[i] << (8 * i);
@@ -52,7 +53,7 @@ static int read_fixed(struct proto_reader *r, size_t n, uint64_t *ret, struct er
     return 0;
 }
 
-static int read_bytes(struct proto_reader *r, struct str *ret, struct err *err)
+static int proto_read_bytes(struct proto_reader *r, struct str *ret, struct err *err)
 {
     const char *start = r->next;
     uint64_t n;
@@ -60,7 +61,7 @@ static int read_bytes(struct proto_reader *r, struct str *ret, struct err *err)
     if (code < 0)
         return code;
     if (n > (uint64_t)(r->end - r->next))
-        return refuse(r, start, "a length points past the end", err);
+        return proto_read_fail(r, start, "a length points past the end", err);
     *ret = str_make(r->next, (size_t)n);
     r->next += n;
     return 0;
@@ -74,16 +75,16 @@ static int read_tag(struct proto_reader *r, struct proto_field *f, struct err *e
     if (code < 0)
         return code;
     if (tag >> 3 == 0 || tag >> 3 > PROTO_FIELD_MAX)
-        return refuse(r, start, "a field number is out of range", err);
+        return proto_read_fail(r, start, "a field number is out of range", err);
     if ((tag & 7) > PROTO_FIXED32)
-        return refuse(r, start, "a wire type is 6 or 7", err);
+        return proto_read_fail(r, start, "a wire type is 6 or 7", err);
     f->number = (uint32_t)(tag >> 3);
     f->wire = (enum proto_wire)(tag & 7);
     return 0;
 }
 
 // Reads what follows a tag, unless it is a group's.
-static int read_payload(struct proto_reader *r, struct proto_field *f, struct err *err)
+static int proto_read_payload(struct proto_reader *r, struct proto_field *f, struct err *err)
 {
     switch (f->wire) {
     case PROTO_VARINT:
@@ -93,7 +94,7 @@ static int read_payload(struct proto_reader *r, struct proto_field *f, struct er
     case PROTO_FIXED32:
         return read_fixed(r, 4, &f->value, err);
     case PROTO_BYTES:
-        return read_bytes(r, &f->bytes, err);
+        return proto_read_bytes(r, &f->bytes, err);
     case PROTO_GROUP:
     case PROTO_GROUP_END:
         break;
@@ -102,7 +103,7 @@ static int read_payload(struct proto_reader *r, struct proto_field *f, struct er
 }
 
 // Skips to behind the end of the group whose start tag has just been read, groups inside included.
-static int skip_group(struct proto_reader *r, struct proto_field *group, struct err *err)
+static int proto_read_skip_group(struct proto_reader *r, struct proto_field *group, struct err *err)
 {
     uint32_t open[DRAY_PROTO_DEPTH_MAX];
     size_t depth = 0;
@@ -111,20 +112,20 @@ static int skip_group(struct proto_reader *r, struct proto_field *group, struct 
     const char *end = r->next;
     while (depth) {
         if (r->next == r->end)
-            return refuse(r, inside, "a group is not closed", err);
+            return proto_read_fail(r, inside, "a group is not closed", err);
         struct proto_field f = {0};
         end = r->next;
         int code = read_tag(r, &f, err);
         if (code == 0)
-            code = read_payload(r, &f, err);
+            code = proto_read_payload(r, &f, err);
         if (code < 0)
             return code;
         if (f.wire == PROTO_GROUP) {
             if (depth + r->depth >= DRAY_PROTO_DEPTH_MAX)
-                return refuse(r, end, "groups are nested too deep", err);
+                return proto_read_fail(r, end, "groups are nested too deep", err);
             open[depth++] = f.number;
         } else if (f.wire == PROTO_GROUP_END && open[--depth] != f.number) {
-            return refuse(r, end, "a group ends with the tag of another", err);
+            return proto_read_fail(r, end, "a group ends with the tag of another", err);
         }
     }
     group->bytes = str_make(inside, (size_t)(end - inside));
@@ -165,8 +166,9 @@ int proto_next(struct proto_reader *r, struct proto_field *ret, struct err *err)
     if (code < 0)
         return code;
     if (f.wire == PROTO_GROUP_END)
-        return refuse(r, start, "a group ends that did not begin", err);
-    code = f.wire == PROTO_GROUP ? skip_group(r, &f, err) : read_payload(r, &f, err);
+        return proto_read_fail(r, start, "a group ends that did not begin", err);
+    code =
+        f.wire == PROTO_GROUP ? proto_read_skip_group(r, &f, err) : proto_read_payload(r, &f, err);
     if (code < 0)
         return code;
     f.raw = str_make(start, (size_t)(r->next - start));
@@ -181,7 +183,7 @@ static int proto_wire_error(const struct proto_reader *r, const struct proto_fie
 {
     return err_set(err, ERR_BAD_REQUEST,
                    "invalid protobuf at byte %zu: field %u has wire type %d, not %d",
-                   offset_of(r, f->raw.p), f->number, (int)f->wire, (int)want);
+                   proto_read_get_offset(r, f->raw.p), f->number, (int)f->wire, (int)want);
 }
 
 static int to_number(const struct proto_reader *r, const struct proto_field *f,
@@ -283,7 +285,7 @@ int proto_to_str(const struct proto_reader *r, const struct proto_field *f, stru
         return code;
     size_t bad;
     if (!utf8_valid(s, &bad))
-        return refuse(r, s.p + bad, "a string is not UTF-8", err);
+        return proto_read_fail(r, s.p + bad, "a string is not UTF-8", err);
     *ret = s;
     return 0;
 }
@@ -296,7 +298,7 @@ int proto_enter(const struct proto_reader *r, const struct proto_field *f, struc
     if (code < 0)
         return code;
     if (r->depth + 1 >= DRAY_PROTO_DEPTH_MAX)
-        return refuse(r, f->raw.p, "messages are nested too deep", err);
+        return proto_read_fail(r, f->raw.p, "messages are nested too deep", err);
     *ret = (struct proto_reader){message.p, message.p + message.n, r->origin, r->depth + 1};
     return 0;
 }

@@ -8,7 +8,7 @@
 
 #include "base/banned.h"
 
-static void enlarge(struct proto_writer *w, size_t n)
+static void proto_write_grow(struct proto_writer *w, size_t n)
 {
     size_t cap = mem_grow_cap(w->cap, w->n + n < 256 ? 256 : w->n + n, 1);
     char *bigger = xmalloc(cap);
@@ -23,12 +23,12 @@ static void enlarge(struct proto_writer *w, size_t n)
 static inline char *grow_down(struct proto_writer *w, size_t n)
 {
     if (!w->buf || w->cap - w->n < n)
-        enlarge(w, n);
+        proto_write_grow(w, n);
     w->n += n;
     return w->buf + w->cap - w->n;
 }
 
-static void put(struct proto_writer *w, struct str bytes)
+static void proto_write_raw(struct proto_writer *w, struct str bytes)
 {
     char *to = grow_down(w, bytes.n);
     if (bytes.n)
@@ -36,7 +36,7 @@ static void put(struct proto_writer *w, struct str bytes)
 }
 
 // Most are one byte: tags, lengths, small numbers.
-static inline void put_number(struct proto_writer *w, uint64_t v)
+static inline void proto_write_varint(struct proto_writer *w, uint64_t v)
 {
     if (v < 0x80u) {
         *grow_down(w, 1) = (char)v;
@@ -53,13 +53,13 @@ static inline void put_number(struct proto_writer *w, uint64_t v)
 
 void proto_put_packed_item(struct proto_writer *w, uint64_t v)
 {
-    put_number(w, v);
+    proto_write_varint(w, v);
 }
 
 static void put_tag(struct proto_writer *w, uint32_t number, enum proto_wire wire)
 {
     assert(number > 0 && number <= PROTO_FIELD_MAX);
-    put_number(w, (uint64_t)number << 3 | (uint64_t)wire);
+    proto_write_varint(w, (uint64_t)number << 3 | (uint64_t)wire);
 }
 
 static void put_fixed(struct proto_writer *w, uint64_t v, size_t n)
@@ -71,7 +71,7 @@ static void put_fixed(struct proto_writer *w, uint64_t v, size_t n)
 
 void proto_put_varint(struct proto_writer *w, uint32_t number, uint64_t v)
 {
-    put_number(w, v);
+    proto_write_varint(w, v);
     put_tag(w, number, PROTO_VARINT);
 }
 
@@ -96,20 +96,20 @@ void proto_put_double(struct proto_writer *w, uint32_t number, double v)
 
 void proto_put_bytes(struct proto_writer *w, uint32_t number, struct str v)
 {
-    put(w, v);
-    put_number(w, v.n);
+    proto_write_raw(w, v);
+    proto_write_varint(w, v.n);
     put_tag(w, number, PROTO_BYTES);
 }
 
 void proto_put_raw(struct proto_writer *w, struct str raw)
 {
-    put(w, raw);
+    proto_write_raw(w, raw);
 }
 
 void proto_close(struct proto_writer *w, uint32_t number, size_t mark)
 {
     assert(mark <= w->n);
-    put_number(w, w->n - mark);
+    proto_write_varint(w, w->n - mark);
     put_tag(w, number, PROTO_BYTES);
 }
 

@@ -45,7 +45,7 @@ static int next_json(struct docs_reader *r, struct json_doc *ret, struct err *er
     return yaml_code < 0 ? code : yaml_code;
 }
 
-static int next(struct docs_reader *r, struct json_doc *ret, struct err *err)
+static int docs_read_next(struct docs_reader *r, struct json_doc *ret, struct err *err)
 {
     if (r->text.n > r->options.max_bytes)
         return err_set(err, ERR_TOO_LARGE, "the text has %zu bytes, more than the %zu allowed",
@@ -57,7 +57,7 @@ int docs_next(struct docs_reader *r, struct json_doc *ret, struct err *err)
 {
     while (!r->ended) {
         struct json_doc doc = {0};
-        int code = next(r, &doc, err);
+        int code = docs_read_next(r, &doc, err);
         if (code <= 0) {
             r->ended = true;
             return code;

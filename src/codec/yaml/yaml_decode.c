@@ -40,7 +40,7 @@ static int fail_at(struct decode *d, const struct yaml_node *n, int code)
 }
 
 // Counts a node that an alias brings; this is what stops the billion laughs.
-static int count_node(struct decode *d, const struct yaml_node *n)
+static int yaml_decode_count_node(struct decode *d, const struct yaml_node *n)
 {
     if (!d->in_alias || ++d->alias_nodes <= DRAY_YAML_ALIAS_NODES_MAX)
         return 0;
@@ -146,19 +146,19 @@ static int decode_scalar(struct decode *d, const struct yaml_node *n)
 
 // --- Keys ----------------------------------------------------------------------------------------
 
-static int bad_key(struct decode *d, const struct yaml_node *n, const char *what)
+static int yaml_decode_fail_key(struct decode *d, const struct yaml_node *n, const char *what)
 {
     return fail_at(d, n,
                    err_set(d->err, ERR_BAD_REQUEST,
                            "unsupported map key: %s; keys are strings, put it in quotes", what));
 }
 
-static int key_text(struct decode *d, struct yaml_node *n, struct str *ret)
+static int yaml_decode_key_text(struct decode *d, struct yaml_node *n, struct str *ret)
 {
     if (n->kind == YAML_NODE_ALIAS)
         n = n->target;
     if (n->kind != YAML_NODE_SCALAR)
-        return bad_key(d, n, n->kind == YAML_NODE_MAPPING ? "a map" : "a list");
+        return yaml_decode_fail_key(d, n, n->kind == YAML_NODE_MAPPING ? "a map" : "a list");
     struct yaml_scalar s;
     cleanup_sbuf struct sbuf text = {0};
     bool binary;
@@ -167,9 +167,9 @@ static int key_text(struct decode *d, struct yaml_node *n, struct str *ret)
         return code;
     switch (s.kind) {
     case YAML_NULL:
-        return bad_key(d, n, "null");
+        return yaml_decode_fail_key(d, n, "null");
     case YAML_UINT:
-        return bad_key(d, n, "an integer past 63 bits");
+        return yaml_decode_fail_key(d, n, "an integer past 63 bits");
     case YAML_BOOL:
         *ret = s.truth ? STR("true") : STR("false");
         return 0;
@@ -199,7 +199,7 @@ static bool is_merge(const struct yaml_node *n)
 
 // --- Maps ----------------------------------------------------------------------------------------
 
-static int gather(struct decode *d, struct yaml_node *map, struct entries *out);
+static int yaml_decode_gather_entries(struct decode *d, struct yaml_node *map, struct entries *out);
 
 // Adds the entries of a map, given directly or by an alias, which is merged into another.
 static int merge_one(struct decode *d, struct yaml_node *n, struct entries *out)
@@ -219,7 +219,7 @@ static int merge_one(struct decode *d, struct yaml_node *n, struct entries *out)
     d->merges++;
     d->in_alias += alias;
     map->busy = true;
-    int code = gather(d, map, out);
+    int code = yaml_decode_gather_entries(d, map, out);
     map->busy = false;
     d->in_alias -= alias;
     d->merges--;
@@ -227,7 +227,7 @@ static int merge_one(struct decode *d, struct yaml_node *n, struct entries *out)
 }
 
 // The value of a `<<`. Of several maps the earlier wins, so they are merged from the last one on.
-static int merge(struct decode *d, struct yaml_node *n, struct entries *out)
+static int yaml_decode_merge_key(struct decode *d, struct yaml_node *n, struct entries *out)
 {
     if (n->kind != YAML_NODE_SEQUENCE)
         return merge_one(d, n, out);
@@ -274,11 +274,11 @@ static int gather_pair(struct decode *d, struct yaml_node *key, struct entries *
                        struct entries *own)
 {
     if (is_merge(key))
-        return merge(d, key->next, out);
+        return yaml_decode_merge_key(d, key->next, out);
     struct entry e = {.key_node = key, .value = key->next, .aliased = d->in_alias > 0};
-    int code = count_node(d, key);
+    int code = yaml_decode_count_node(d, key);
     if (code == 0)
-        code = key_text(d, key, &e.key);
+        code = yaml_decode_key_text(d, key, &e.key);
     if (code < 0)
         return code;
     vec_push(out, e);
@@ -288,9 +288,9 @@ static int gather_pair(struct decode *d, struct yaml_node *key, struct entries *
 }
 
 // Adds all entries of a map in the order in which they take effect, merged ones included.
-static int gather(struct decode *d, struct yaml_node *map, struct entries *out)
+static int yaml_decode_gather_entries(struct decode *d, struct yaml_node *map, struct entries *out)
 {
-    int code = count_node(d, map);
+    int code = yaml_decode_count_node(d, map);
     struct entries own = {0};
     for (struct yaml_node *key = map->first; code == 0 && key; key = key->next->next)
         code = gather_pair(d, key, out, &own);
@@ -331,7 +331,7 @@ static int decode_mapping(struct decode *d, struct yaml_node *n)
     if (code < 0)
         return code;
     struct entries entries = {0};
-    code = gather(d, n, &entries);
+    code = yaml_decode_gather_entries(d, n, &entries);
     if (code == 0)
         code = build_entries(d, &entries);
     vec_done(&entries);
@@ -365,7 +365,8 @@ static int decode_node(struct decode *d, struct yaml_node *n)
 {
     if (n->kind == YAML_NODE_ALIAS)
         return decode_alias(d, n);
-    int code = n->kind == YAML_NODE_MAPPING ? 0 : count_node(d, n); // gather counts maps
+    int code =
+        n->kind == YAML_NODE_MAPPING ? 0 : yaml_decode_count_node(d, n); // gather counts maps
     if (code < 0)
         return code;
     d->builder.at = n->at;

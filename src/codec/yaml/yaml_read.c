@@ -62,13 +62,13 @@ void yaml_reader_free(struct yaml_reader *r)
     free(r);
 }
 
-static struct json_pos position(const struct yaml_reader *r, yaml_mark_t mark)
+static struct json_pos yaml_read_get_position(const struct yaml_reader *r, yaml_mark_t mark)
 {
     uint32_t column = (uint32_t)mark.column + (mark.line == 0 ? r->start.column : 1);
     return (struct json_pos){(uint32_t)mark.line + r->start.line, column};
 }
 
-static void place(struct err *err, struct json_pos at)
+static void yaml_read_set_position(struct err *err, struct json_pos at)
 {
     err_at(err, at.line, at.column);
 }
@@ -108,7 +108,7 @@ static int parser_error(struct yaml_reader *r, struct err *err)
     int code =
         err_set(err, ERR_BAD_REQUEST, "invalid YAML: %s%s%s%s", p->context ? p->context : "",
                 p->context ? ": " : "", problem, tab ? "; indent with spaces, not with tabs" : "");
-    place(err, position(r, p->problem_mark));
+    yaml_read_set_position(err, yaml_read_get_position(r, p->problem_mark));
     return code;
 }
 
@@ -119,7 +119,7 @@ static struct yaml_node *new_node(struct yaml_reader *r, enum yaml_node_kind kin
 {
     struct yaml_node *n = arena_one(&r->arena, struct yaml_node);
     n->kind = (uint8_t)kind;
-    n->at = position(r, event->start_mark);
+    n->at = yaml_read_get_position(r, event->start_mark);
     if (!r->depth) {
         r->root = n;
         return n;
@@ -149,12 +149,13 @@ static void set_anchor(struct yaml_reader *r, const yaml_char_t *name, struct ya
     *map_put(&r->anchors, key) = n;
 }
 
-static int add_container(struct yaml_reader *r, const yaml_event_t *event, struct err *err)
+static int yaml_read_add_container(struct yaml_reader *r, const yaml_event_t *event,
+                                   struct err *err)
 {
     if (r->depth == DRAY_DOC_DEPTH_MAX) {
         int code =
             err_set(err, ERR_BAD_REQUEST, "nested deeper than %d levels", DRAY_DOC_DEPTH_MAX);
-        place(err, position(r, event->start_mark));
+        yaml_read_set_position(err, yaml_read_get_position(r, event->start_mark));
         return code;
     }
     bool sequence = event->type == YAML_SEQUENCE_START_EVENT;
@@ -182,7 +183,7 @@ static int add_alias(struct yaml_reader *r, const yaml_event_t *event, struct er
     if (!target) {
         int code = err_set(err, ERR_BAD_REQUEST, "unknown anchor '%.*s' referenced",
                            STR_ARG(str_upto(name, 100)));
-        place(err, position(r, event->start_mark));
+        yaml_read_set_position(err, yaml_read_get_position(r, event->start_mark));
         return code;
     }
     struct yaml_node *n = new_node(r, YAML_NODE_ALIAS, event);
@@ -206,7 +207,7 @@ static int take_event(struct yaml_reader *r, const yaml_event_t *event, struct e
         return 0;
     case YAML_SEQUENCE_START_EVENT:
     case YAML_MAPPING_START_EVENT:
-        return add_container(r, event, err);
+        return yaml_read_add_container(r, event, err);
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT:
         r->depth--;
@@ -220,7 +221,7 @@ static int take_event(struct yaml_reader *r, const yaml_event_t *event, struct e
 }
 
 // Composes the next document. Returns 1, 0 at the end of the stream, or an error.
-static int compose(struct yaml_reader *r, struct err *err)
+static int yaml_read_compose_document(struct yaml_reader *r, struct err *err)
 {
     forget_document(r);
     for (;;) {
@@ -235,7 +236,7 @@ static int compose(struct yaml_reader *r, struct err *err)
 }
 
 // A document without content: libyaml makes an empty plain scalar of it.
-static bool is_empty(const struct yaml_node *n)
+static bool yaml_read_is_empty(const struct yaml_node *n)
 {
     return n->kind == YAML_NODE_SCALAR && n->implicit && !n->tag && n->value.n == 0;
 }
@@ -255,7 +256,7 @@ static size_t count_tag_directives(struct str text)
 }
 
 // What is known about the text before a byte of it is parsed.
-static int check_text(const struct yaml_reader *r, struct err *err)
+static int yaml_read_check_text(const struct yaml_reader *r, struct err *err)
 {
     size_t max = r->options.max_bytes ? r->options.max_bytes : DRAY_REQUEST_BYTES_MAX;
     if (r->text.n > max)
@@ -268,14 +269,14 @@ static int check_text(const struct yaml_reader *r, struct err *err)
         code = err_set(err, ERR_BAD_REQUEST, "invalid YAML: more than %d %%TAG directives",
                        DRAY_YAML_TAG_DIRECTIVES_MAX);
     if (code < 0)
-        place(err, r->start);
+        yaml_read_set_position(err, r->start);
     return code;
 }
 
-static int check_bounds(const struct yaml_reader *r, struct err *err)
+static int yaml_read_check_bounds(const struct yaml_reader *r, struct err *err)
 {
     if (r->documents == 0)
-        return check_text(r, err);
+        return yaml_read_check_text(r, err);
     if (r->documents > DRAY_YAML_DOCUMENTS_MAX)
         return err_set(err, ERR_TOO_LARGE, "more than %d YAML documents in one stream",
                        DRAY_YAML_DOCUMENTS_MAX);
@@ -285,9 +286,9 @@ static int check_bounds(const struct yaml_reader *r, struct err *err)
 // Reads one document, an empty one included.
 static int next_document(struct yaml_reader *r, struct json_doc *ret, struct err *err)
 {
-    int code = check_bounds(r, err);
+    int code = yaml_read_check_bounds(r, err);
     if (code == 0)
-        code = compose(r, err);
+        code = yaml_read_compose_document(r, err);
     if (code > 0) {
         r->documents++;
         code = yaml_decode(r->root, r->options.duplicates, ret, err);
@@ -307,7 +308,7 @@ int yaml_reader_next(struct yaml_reader *r, struct json_doc *ret, struct err *er
         int code = next_document(r, &doc, err);
         if (code <= 0)
             return code;
-        if (!is_empty(r->root)) {
+        if (!yaml_read_is_empty(r->root)) {
             *ret = doc;
             return 1;
         }
@@ -323,7 +324,7 @@ static int refuse_second(struct yaml_reader *r, struct err *err)
     if (code <= 0)
         return code;
     code = err_set(err, ERR_BAD_REQUEST, "more than one YAML document");
-    place(err, extra.start);
+    yaml_read_set_position(err, extra.start);
     json_doc_done(&extra);
     return code;
 }
