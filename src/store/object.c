@@ -217,31 +217,13 @@ size_t object_notes_bytes(void)
     return atomic_load_explicit(&notes_bytes, memory_order_relaxed);
 }
 
-// --- References ----------------------------------------------------------------------------------
-
-struct object *object_ref(const struct object *o)
+void object_free(struct object *o)
 {
-    if (!o)
-        return NULL;
-    // Counting is the one thing that changes in an object that everyone shares.
-    struct object *shared = (struct object *)(uintptr_t)o;
-    uint32_t before = atomic_fetch_add_explicit(&shared->refs, 1, memory_order_relaxed);
-    assert(before > 0 && before < UINT32_MAX);
-    return shared;
+    note_free(atomic_load_explicit(&o->note, memory_order_acquire));
+    free(o);
 }
 
-void object_unref(const struct object *o)
-{
-    if (!o)
-        return;
-    struct object *shared = (struct object *)(uintptr_t)o;
-    uint32_t before = atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel);
-    assert(before > 0);
-    if (before == 1) {
-        note_free(atomic_load_explicit(&shared->note, memory_order_acquire));
-        free(shared);
-    }
-}
+// --- Labels and fields ---------------------------------------------------------------------------
 
 static bool find_pair(const struct object_pair *pairs, size_t n, struct str key, struct str *ret)
 {

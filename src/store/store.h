@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "base/exec.h"
 #include "base/list.h"
+#include "base/sorted.h"
 #include "store/object.h"
 
 struct store;
@@ -81,12 +82,12 @@ struct store_walk {
     bool one_namespace;
     struct str namespace; // borrowed
     uint64_t revision;
-    const struct object *last; // referenced
-    struct str after_namespace,
-        after_name; // start behind this key; borrowed; empty: from the start
-    bool expired;   // the walk ended early: writes went on until its revision left the history
-    // The store's own: where the walk stands, if the index has not changed since.
-    size_t block, at;
+    const struct object *last;              // referenced
+    struct str after_namespace, after_name; // start behind this key; borrowed; empty: at the start
+    bool expired; // the walk ended early: writes went on until its revision left the history
+    // Private: the index of the kind, and the place of the next entry in it while changes is the same.
+    const struct sorted *index;
+    struct sorted_place place;
     uint64_t changes;
 };
 

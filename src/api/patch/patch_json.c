@@ -58,22 +58,22 @@ static int patch_json_read_index(struct str text, int64_t *ret, struct err *err)
     bool number = digits.n > 0;
     for (size_t i = digits.n && digits.p[0] == '-' && digits.p == text.p; i < digits.n; i++)
         number &= digits.p[i] >= '0' && digits.p[i] <= '9';
-    int rc = number ? str_to_i64(digits, ret) : -EINVAL;
-    if (rc == 0)
+    int r = number ? str_to_i64(digits, ret) : -EINVAL;
+    if (r == 0)
         return 0;
     cleanup_sbuf struct sbuf quoted = {0};
     sbuf_add_quoted(&quoted, text);
     return err_set(err, ERR_INVALID, "strconv.Atoi: parsing %s: %s", quoted.p,
-                   rc == -ERANGE ? "value out of range" : "invalid syntax");
+                   r == -ERANGE ? "value out of range" : "invalid syntax");
 }
 
 // item_index turns a step into a position below len; negative ones count from the end.
 static int item_index(struct str step, size_t len, size_t *ret, struct err *err)
 {
     int64_t index = 0;
-    int rc = patch_json_read_index(step, &index, err);
-    if (rc < 0)
-        return rc;
+    int r = patch_json_read_index(step, &index, err);
+    if (r < 0)
+        return r;
     if (index >= (int64_t)len || index < -(int64_t)len)
         return err_set(err, ERR_INVALID,
                        "Unable to access invalid index: %lld: invalid index referenced",
@@ -92,9 +92,9 @@ static int patch_json_get_value(struct patcher *p, const struct place *at, struc
     }
     tree_open(at->container, p->work.arena);
     size_t index = 0;
-    int rc = item_index(at->key, at->container->list.n, &index, err);
-    if (rc < 0)
-        return rc;
+    int r = item_index(at->key, at->container->list.n, &index, err);
+    if (r < 0)
+        return r;
     *ret = at->container->list.p[index];
     return 0;
 }
@@ -113,13 +113,13 @@ static int patch_json_add_value(struct patcher *p, const struct place *at, struc
     if (!str_eqz(at->key, "-")) {
         if (patch_json_read_index(at->key, &number, err) < 0)
             return err_wrap(err, "value was not a proper array index: '%.*s'", STR_ARG(at->key));
-        int rc = item_index(at->key, list->n + 1, &index, err);
-        if (rc < 0)
-            return rc;
+        int r = item_index(at->key, list->n + 1, &index, err);
+        if (r < 0)
+            return r;
     }
-    int rc = patch_work_add(&p->work, list->n - index);
-    if (rc < 0)
-        return rc;
+    int r = patch_work_add(&p->work, list->n - index);
+    if (r < 0)
+        return r;
     tree_list_add(list, value, p->work.arena);
     memmove(&list->p[index + 1], &list->p[index], (list->n - 1 - index) * sizeof(*list->p));
     list->p[index] = value;
@@ -137,12 +137,12 @@ static int patch_json_remove_value(struct patcher *p, const struct place *at, st
     tree_open(at->container, p->work.arena);
     struct tree_list *list = &at->container->list;
     size_t index = 0;
-    int rc = item_index(at->key, list->n, &index, err);
-    if (rc < 0)
-        return rc;
-    rc = patch_work_add(&p->work, list->n - index);
-    if (rc < 0)
-        return rc;
+    int r = item_index(at->key, list->n, &index, err);
+    if (r < 0)
+        return r;
+    r = patch_work_add(&p->work, list->n - index);
+    if (r < 0)
+        return r;
     list->n--;
     memmove(&list->p[index], &list->p[index + 1], (list->n - index) * sizeof(*list->p));
     return 0;
@@ -204,11 +204,11 @@ static int patch_json_fail_missing(struct patcher *p, const char *what, struct s
     return err_set(p->err, ERR_INVALID, "%s: %.*s: missing value", what, STR_ARG(path));
 }
 
-// too_large_or says whether an error is about limits, which no context is put before.
-static int in_context(struct patcher *p, int rc, const char *what, struct str path)
+// in_context puts the operation and its path before an error, unless it is about limits.
+static int in_context(struct patcher *p, int r, const char *what, struct str path)
 {
-    if (rc == -ERR_TOO_LARGE)
-        return rc;
+    if (r == -ERR_TOO_LARGE)
+        return r;
     return err_wrap(p->err, "%s: '%.*s'", what, STR_ARG(path));
 }
 
@@ -222,8 +222,8 @@ static int do_add(struct patcher *p, const struct operation *o)
         return err_set(p->err, ERR_INVALID,
                        "add operation does not apply: doc is missing path: \"%.*s\": missing value",
                        STR_ARG(path));
-    int rc = patch_json_add_value(p, &at, patch_json_read_value(p, o), p->err);
-    return rc < 0 ? in_context(p, rc, "error in add for path", path) : 0;
+    int r = patch_json_add_value(p, &at, patch_json_read_value(p, o), p->err);
+    return r < 0 ? in_context(p, r, "error in add for path", path) : 0;
 }
 
 static int do_remove(struct patcher *p, const struct operation *o)
@@ -238,8 +238,8 @@ static int do_remove(struct patcher *p, const struct operation *o)
             p->err, ERR_INVALID,
             "remove operation does not apply: doc is missing path: \"%.*s\": missing value",
             STR_ARG(path));
-    int rc = patch_json_remove_value(p, &at, p->err);
-    return rc < 0 ? in_context(p, rc, "error in remove for path", path) : 0;
+    int r = patch_json_remove_value(p, &at, p->err);
+    return r < 0 ? in_context(p, r, "error in remove for path", path) : 0;
 }
 
 static int replace_root(struct patcher *p, const struct operation *o)
@@ -272,10 +272,10 @@ static int do_replace(struct patcher *p, const struct operation *o)
         return 0;
     }
     size_t index = 0;
-    int rc = item_index(at.key, at.container->list.n, &index, p->err);
-    if (rc == 0)
+    int r = item_index(at.key, at.container->list.n, &index, p->err);
+    if (r == 0)
         at.container->list.p[index] = patch_json_read_value(p, o);
-    return rc;
+    return r;
 }
 
 static int do_move(struct patcher *p, const struct operation *o)
@@ -288,18 +288,18 @@ static int do_move(struct patcher *p, const struct operation *o)
     if (!patch_json_find_place(p, from, &at))
         return patch_json_fail_missing(p, "move operation does not apply: doc is missing from path",
                                        from);
-    int rc = patch_json_get_value(p, &at, &value, p->err);
-    if (rc == 0)
-        rc = patch_json_remove_value(p, &at, p->err);
-    if (rc < 0)
-        return in_context(p, rc, "error in move for path", at.key);
+    int r = patch_json_get_value(p, &at, &value, p->err);
+    if (r == 0)
+        r = patch_json_remove_value(p, &at, p->err);
+    if (r < 0)
+        return in_context(p, r, "error in move for path", at.key);
     if (patch_json_read_path(o, &path, p->err) < 0)
         return err_wrap(p->err, "move operation failed to decode path");
     if (!patch_json_find_place(p, path, &at))
         return patch_json_fail_missing(
             p, "move operation does not apply: doc is missing destination path", path);
-    rc = patch_json_add_value(p, &at, value, p->err);
-    return rc < 0 ? in_context(p, rc, "error in move for path", path) : 0;
+    r = patch_json_add_value(p, &at, value, p->err);
+    return r < 0 ? in_context(p, r, "error in move for path", path) : 0;
 }
 
 static int do_test(struct patcher *p, const struct operation *o)
@@ -313,9 +313,9 @@ static int do_test(struct patcher *p, const struct operation *o)
         if (!patch_json_find_place(p, path, &at))
             return patch_json_fail_missing(p, "test operation does not apply: is missing path",
                                            path);
-        int rc = patch_json_get_value(p, &at, &found, p->err);
-        if (rc < 0)
-            return in_context(p, rc, "error in test for path", path);
+        int r = patch_json_get_value(p, &at, &found, p->err);
+        if (r < 0)
+            return in_context(p, r, "error in test for path", path);
     }
     struct tree *wanted = patch_json_read_value(p, o);
     bool same = found ? tree_equal(found, wanted, p->work.arena) : tree_is_null(wanted);
@@ -329,9 +329,9 @@ static int count_copy(struct patcher *p, const struct tree *value)
 {
     cleanup_sbuf struct sbuf text = {0};
     struct json_writer w = {.out = &text, .html = true};
-    int rc = tree_write(value, &w, p->err);
-    if (rc < 0)
-        return rc;
+    int r = tree_write(value, &w, p->err);
+    if (r < 0)
+        return r;
     p->copied += text.n;
     if (p->copied <= API_PATCH_COPY_BYTES_MAX)
         return 0;
@@ -351,9 +351,9 @@ static int do_copy(struct patcher *p, const struct operation *o)
     if (!patch_json_find_place(p, from, &at))
         return patch_json_fail_missing(p, "copy operation does not apply: doc is missing from path",
                                        from);
-    int rc = patch_json_get_value(p, &at, &value, p->err);
-    if (rc < 0)
-        return in_context(p, rc, "error in copy for from", from);
+    int r = patch_json_get_value(p, &at, &value, p->err);
+    if (r < 0)
+        return in_context(p, r, "error in copy for from", from);
     if (patch_json_read_path(o, &path, NULL) < 0)
         return err_set(p->err, ERR_INVALID, "copy operation failed to decode path: missing value");
     if (!patch_json_find_place(p, path, &at))
@@ -362,15 +362,15 @@ static int do_copy(struct patcher *p, const struct operation *o)
     if (!value || tree_is_null(value)) {
         value = tree_null(p->work.arena); // which counts for nothing
     } else {
-        rc = count_copy(p, value);
-        if (rc < 0)
-            return rc;
+        r = count_copy(p, value);
+        if (r < 0)
+            return r;
         value = tree_copy(value, p->work.arena);
     }
-    rc = patch_json_add_value(p, &at, value, p->err);
-    if (rc < 0 && rc != -ERR_TOO_LARGE)
+    r = patch_json_add_value(p, &at, value, p->err);
+    if (r < 0 && r != -ERR_TOO_LARGE)
         return err_wrap(p->err, "error while adding value during copy");
-    return rc;
+    return r;
 }
 
 static int patch_json_apply_operation(struct patcher *p, const struct operation *o)
@@ -457,9 +457,9 @@ static int read_patch(const struct json_doc *patch, struct json_strict *strict,
                               strict ? "Go value of type handlers.jsonPatchOp"
                                      : "Go value of type jsonpatch.Operation",
                               strict != NULL, err);
-        int rc = read_operation(patch, item, n, strict, &ops[n], err);
-        if (rc < 0)
-            return rc;
+        int r = read_operation(patch, item, n, strict, &ops[n], err);
+        if (r < 0)
+            return r;
         n++;
     }
     return 0;
@@ -475,9 +475,9 @@ static int read_checked(const struct json_doc *patch, struct json_strict *strict
                           strict != NULL, err);
     size_t n = json_len(patch->root);
     *ret = arena_array(arena, struct operation, n);
-    int rc = read_patch(patch, strict, *ret, err);
-    if (rc < 0)
-        return rc;
+    int r = read_patch(patch, strict, *ret, err);
+    if (r < 0)
+        return r;
     if (n > API_PATCH_OPERATIONS_MAX)
         return err_set(
             err, ERR_TOO_LARGE,
@@ -498,14 +498,14 @@ int api_patch_json(const struct json_doc *object, const struct json_doc *patch,
     struct operation *ops = NULL;
     size_t n = json_is_null(patch->root) ? 0 : json_len(patch->root);
     if (!json_is_null(patch->root)) {
-        int rc = read_checked(patch, strict, &arena, &ops, err);
-        if (rc < 0)
-            return rc;
+        int r = read_checked(patch, strict, &arena, &ops, err);
+        if (r < 0)
+            return r;
     }
     for (size_t i = 0; i < n; i++) {
-        int rc = patch_json_apply_operation(&p, &ops[i]);
-        if (rc < 0)
-            return rc;
+        int r = patch_json_apply_operation(&p, &ops[i]);
+        if (r < 0)
+            return r;
     }
     struct json_writer w = {.out = out};
     return tree_write(p.root, &w, err);

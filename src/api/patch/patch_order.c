@@ -117,11 +117,11 @@ int patch_order_same_key(struct patch_work *w, struct tree *a, struct tree *b, s
     if (merge_key.n) {
         if (!tree_is_object(a) || !tree_is_object(b))
             return patch_order_fail_map(w, tree_is_object(a) ? b : a);
-        int rc = want_key(w, a, merge_key);
-        if (rc == 0)
-            rc = want_key(w, b, merge_key);
-        if (rc < 0)
-            return rc;
+        int r = want_key(w, a, merge_key);
+        if (r == 0)
+            r = want_key(w, b, merge_key);
+        if (r < 0)
+            return r;
     }
     *ret = patch_order_same(patch_order_get_key(w, a, merge_key),
                             patch_order_get_key(w, b, merge_key));
@@ -131,9 +131,9 @@ int patch_order_same_key(struct patch_work *w, struct tree *a, struct tree *b, s
 int patch_order_find_item(struct patch_work *w, const struct tree_list *list, struct tree *item,
                           struct str merge_key, size_t *ret)
 {
-    int rc = patch_work_add(w, list->n);
-    if (rc < 0)
-        return rc;
+    int r = patch_work_add(w, list->n);
+    if (r < 0)
+        return r;
     const struct tree *key = patch_order_get_key(w, item, merge_key);
     size_t i = 0;
     for (; i < list->n; i++) {
@@ -148,40 +148,40 @@ int patch_order_find_item(struct patch_work *w, const struct tree_list *list, st
 // --- Parting -------------------------------------------------------------------------------------
 
 // patch_order_is_wanted looks for an item's key in the wanted list.
-static int patch_order_is_wanted(struct patch_work *w, const struct order_request *r,
+static int patch_order_is_wanted(struct patch_work *w, const struct order_request *q,
                                  struct tree *item, bool *ret)
 {
     size_t at = 0;
-    if (r->merge_key.n == 0) {
-        int rc = patch_order_find_item(w, &r->wanted, item, r->merge_key, &at);
-        *ret = at < r->wanted.n;
-        return rc;
+    if (q->merge_key.n == 0) {
+        int r = patch_order_find_item(w, &q->wanted, item, q->merge_key, &at);
+        *ret = at < q->wanted.n;
+        return r;
     }
-    int rc = want_key(w, item, r->merge_key);
-    if (rc == 0)
-        rc = patch_work_add(w, r->wanted.n);
-    if (rc < 0)
-        return rc;
-    const struct tree *key = patch_order_get_key(w, item, r->merge_key);
+    int r = want_key(w, item, q->merge_key);
+    if (r == 0)
+        r = patch_work_add(w, q->wanted.n);
+    if (r < 0)
+        return r;
+    const struct tree *key = patch_order_get_key(w, item, q->merge_key);
     *ret = false;
-    for (; at < r->wanted.n && !*ret; at++) {
-        if (!tree_is_object(r->wanted.p[at]))
+    for (; at < q->wanted.n && !*ret; at++) {
+        if (!tree_is_object(q->wanted.p[at]))
             return err_set(w->err, ERR_INTERNAL, "value for key %zu is not a map", at);
-        const struct tree *other = patch_order_get_key(w, r->wanted.p[at], r->merge_key);
+        const struct tree *other = patch_order_get_key(w, q->wanted.p[at], q->merge_key);
         *ret = other && patch_order_same(key, other);
     }
     return 0;
 }
 
-int patch_order_part(struct patch_work *w, const struct order_request *r, struct tree_list ret[2])
+int patch_order_part(struct patch_work *w, const struct order_request *q, struct tree_list ret[2])
 {
     ret[0] = ret[1] = (struct tree_list){0};
-    for (size_t i = 0; i < r->merged.n; i++) {
+    for (size_t i = 0; i < q->merged.n; i++) {
         bool wanted = false;
-        int rc = patch_order_is_wanted(w, r, r->merged.p[i], &wanted);
-        if (rc < 0)
-            return rc;
-        tree_list_add(&ret[wanted ? 0 : 1], r->merged.p[i], w->arena);
+        int r = patch_order_is_wanted(w, q, q->merged.p[i], &wanted);
+        if (r < 0)
+            return r;
+        tree_list_add(&ret[wanted ? 0 : 1], q->merged.p[i], w->arena);
     }
     return 0;
 }
@@ -245,9 +245,9 @@ static int patch_order_rank_items(struct patch_work *w, const struct tree_list *
     *ret = arena_array(w->arena, struct ranked, items->n);
     for (size_t i = 0; i < items->n; i++) {
         size_t at = 0;
-        int rc = patch_order_find_item(w, list, items->p[i], merge_key, &at);
-        if (rc < 0)
-            return rc;
+        int r = patch_order_find_item(w, list, items->p[i], merge_key, &at);
+        if (r < 0)
+            return r;
         (*ret)[i] = (struct ranked){items->p[i], at < list->n ? at : SIZE_MAX};
     }
     return 0;
@@ -255,39 +255,39 @@ static int patch_order_rank_items(struct patch_work *w, const struct tree_list *
 
 // patch_order_sort_items puts items into the order of list.
 static int patch_order_sort_items(struct patch_work *w, struct tree_list *items,
-                                  const struct tree_list *list, const struct order_request *r)
+                                  const struct tree_list *list, const struct order_request *q)
 {
-    int rc = 0;
-    for (size_t i = 0; r->objects && rc == 0 && i < items->n; i++)
-        rc = want_key(w, items->p[i], r->merge_key);
-    for (size_t i = 0; r->objects && rc == 0 && i < list->n; i++)
-        rc = want_key(w, list->p[i], r->merge_key);
+    int r = 0;
+    for (size_t i = 0; q->objects && r == 0 && i < items->n; i++)
+        r = want_key(w, items->p[i], q->merge_key);
+    for (size_t i = 0; q->objects && r == 0 && i < list->n; i++)
+        r = want_key(w, list->p[i], q->merge_key);
     struct ranked *ranked = NULL;
-    if (rc == 0)
-        rc = patch_order_rank_items(w, items, list,
-                                    r->objects ? r->merge_key : (struct str){NULL, 0}, &ranked);
-    if (rc < 0 || !ranked)
-        return rc;
+    if (r == 0)
+        r = patch_order_rank_items(w, items, list,
+                                   q->objects ? q->merge_key : (struct str){NULL, 0}, &ranked);
+    if (r < 0 || !ranked)
+        return r;
     sort_ranked(ranked, items->n, w->arena);
     for (size_t i = 0; i < items->n; i++)
         items->p[i] = ranked[i].item;
     return 0;
 }
 
-int patch_order_join(struct patch_work *w, const struct order_request *r, struct tree_list parts[2],
+int patch_order_join(struct patch_work *w, const struct order_request *q, struct tree_list parts[2],
                      struct tree_list *ret)
 {
-    struct str merge_key = r->objects ? r->merge_key : (struct str){NULL, 0};
+    struct str merge_key = q->objects ? q->merge_key : (struct str){NULL, 0};
     struct ranked *wanted = NULL, *others = NULL;
-    int rc = patch_order_sort_items(w, &parts[0], &r->wanted, r);
-    if (rc == 0)
-        rc = patch_order_sort_items(w, &parts[1], &r->before, r);
-    if (rc == 0)
-        rc = patch_order_rank_items(w, &parts[0], &r->before, merge_key, &wanted);
-    if (rc == 0)
-        rc = patch_order_rank_items(w, &parts[1], &r->before, merge_key, &others);
-    if (rc != 0)
-        return rc;
+    int r = patch_order_sort_items(w, &parts[0], &q->wanted, q);
+    if (r == 0)
+        r = patch_order_sort_items(w, &parts[1], &q->before, q);
+    if (r == 0)
+        r = patch_order_rank_items(w, &parts[0], &q->before, merge_key, &wanted);
+    if (r == 0)
+        r = patch_order_rank_items(w, &parts[1], &q->before, merge_key, &others);
+    if (r != 0)
+        return r;
     *ret = (struct tree_list){0};
     size_t i = 0, j = 0;
     while (i < parts[1].n || j < parts[0].n) {
@@ -299,9 +299,9 @@ int patch_order_join(struct patch_work *w, const struct order_request *r, struct
     return 0;
 }
 
-int patch_order_settle(struct patch_work *w, const struct order_request *r, struct tree_list *ret)
+int patch_order_settle(struct patch_work *w, const struct order_request *q, struct tree_list *ret)
 {
     struct tree_list parts[2];
-    int rc = patch_order_part(w, r, parts);
-    return rc < 0 ? rc : patch_order_join(w, r, parts, ret);
+    int r = patch_order_part(w, q, parts);
+    return r < 0 ? r : patch_order_join(w, q, parts, ret);
 }

@@ -118,9 +118,9 @@ static int strategy_of_object(struct patch_work *w, const struct schema_at *at, 
                               struct strategy *ret)
 {
     const struct api_field *f = NULL;
-    int rc = find_strategy(w, at, name, &f, ret);
-    if (rc < 0)
-        return rc;
+    int r = find_strategy(w, at, name, &f, ret);
+    if (r < 0)
+        return r;
     if (f->shape == API_MAP)
         ret->sub = (struct schema_at){NULL, "map"};
     else if (f->shape == API_LIST)
@@ -132,9 +132,9 @@ static int strategy_of_list(struct patch_work *w, const struct schema_at *at, st
                             struct strategy *ret)
 {
     const struct api_field *f = NULL;
-    int rc = find_strategy(w, at, name, &f, ret);
-    if (rc < 0)
-        return rc;
+    int r = find_strategy(w, at, name, &f, ret);
+    if (r < 0)
+        return r;
     bool list = f->shape == API_LIST || f->shape == API_OPT || f->elem == API_BYTES ||
                 f->elem == API_STRLIST;
     if (!list || f->shape == API_MAP)
@@ -193,9 +193,9 @@ static int element_kind(struct patch_work *w, const struct tree_list *a, const s
 {
     struct tree *first = NULL;
     const struct tree_list *lists[] = {a, b};
-    int rc = patch_work_add(w, a->n + b->n);
-    if (rc < 0)
-        return rc;
+    int r = patch_work_add(w, a->n + b->n);
+    if (r < 0)
+        return r;
     for (size_t l = 0; l < array_len(lists); l++) {
         for (size_t i = 0; i < lists[l]->n; i++) {
             struct tree *item = lists[l]->p[i];
@@ -277,9 +277,9 @@ static void set_new(struct patch_work *w, struct tree *object, struct str key, s
 static int patch_strategic_find_item(struct patch_work *w, const struct tree_list *list,
                                      struct str merge_key, const struct tree *value, size_t *ret)
 {
-    int rc = patch_work_add(w, list->n);
-    if (rc < 0)
-        return rc;
+    int r = patch_work_add(w, list->n);
+    if (r < 0)
+        return r;
     size_t i = 0;
     for (; i < list->n; i++) {
         if (!tree_is_object(list->p[i]))
@@ -297,9 +297,9 @@ static int delete_matching(struct patch_work *w, struct tree_list *list, struct 
 {
     for (;;) {
         size_t at = 0;
-        int rc = patch_strategic_find_item(w, list, merge_key, value, &at);
-        if (rc < 0 || at == list->n)
-            return rc;
+        int r = patch_strategic_find_item(w, list, merge_key, value, &at);
+        if (r < 0 || at == list->n)
+            return r;
         list->n--;
         memmove(&list->p[at], &list->p[at + 1], (list->n - at) * sizeof(*list->p));
     }
@@ -320,9 +320,9 @@ static int patch_strategic_apply_directives(struct patch_work *w, struct tree_li
             const struct tree *value = tree_get(item, merge_key, w->arena);
             if (!value)
                 return patch_strategic_fail_merge_key(w, item, merge_key);
-            int rc = delete_matching(w, original, merge_key, value);
-            if (rc < 0)
-                return rc;
+            int r = delete_matching(w, original, merge_key, value);
+            if (r < 0)
+                return r;
         } else if (patch_strategic_is_word(directive, "replace")) {
             replace = true;
         } else if (patch_strategic_is_word(directive, "merge")) {
@@ -353,17 +353,17 @@ static int patch_strategic_merge_items(struct patch_work *w, struct tree_list *l
         if (!value)
             return patch_strategic_fail_merge_key(w, item, merge_key);
         size_t at = 0;
-        int rc = patch_strategic_find_item(w, list, merge_key, value, &at);
-        if (rc < 0)
-            return rc;
+        int r = patch_strategic_find_item(w, list, merge_key, value, &at);
+        if (r < 0)
+            return r;
         if (at == list->n) {
             tree_list_add(list, item, w->arena);
             continue;
         }
         struct tree *merged = NULL;
-        rc = merge_object(w, list->p[at], item, schema, &merged);
-        if (rc < 0)
-            return rc;
+        r = merge_object(w, list->p[at], item, schema, &merged);
+        if (r < 0)
+            return r;
         list->p[at] = merged;
     }
     return 0;
@@ -375,9 +375,9 @@ static int delete_scalars(struct patch_work *w, const struct tree_list *from,
     *ret = (struct tree_list){0};
     for (size_t i = 0; i < from->n; i++) {
         size_t at = 0;
-        int rc = patch_order_find_item(w, which, from->p[i], (struct str){NULL, 0}, &at);
-        if (rc < 0)
-            return rc;
+        int r = patch_order_find_item(w, which, from->p[i], (struct str){NULL, 0}, &at);
+        if (r < 0)
+            return r;
         if (at == which->n)
             tree_list_add(ret, from->p[i], w->arena);
     }
@@ -395,9 +395,9 @@ static int add_scalars(struct patch_work *w, const struct tree_list *a, const st
     for (size_t i = 0; b->n && i < a->n + b->n; i++)
         tree_list_add(&all, i < a->n ? a->p[i] : b->p[i - a->n], w->arena);
     for (size_t i = 0; i < all.n; i++) {
-        int rc = patch_work_add(w, all.n - i);
-        if (rc < 0)
-            return rc;
+        int r = patch_work_add(w, all.n - i);
+        if (r < 0)
+            return r;
         for (size_t j = i + 1; j < all.n;) {
             if (patch_order_same(all.p[i], all.p[j]))
                 all.p[j] = all.p[--all.n];
@@ -414,20 +414,20 @@ static int merge_lists_of(struct patch_work *w, struct tree_list original, struc
                           const struct strategy *how, bool objects, struct tree_list *ret)
 {
     struct tree_list merged = {0};
-    int rc = 0;
+    int r = 0;
     if (!objects) {
-        rc = add_scalars(w, &original, &patch, &merged);
+        r = add_scalars(w, &original, &patch, &merged);
     } else if (how->merge_key.n == 0) {
         return err_set(w->err, ERR_INTERNAL, "cannot merge lists without merge key for %s",
                        how->sub.go_kind);
     } else {
-        rc = patch_strategic_apply_directives(w, &original, &patch, how->merge_key);
+        r = patch_strategic_apply_directives(w, &original, &patch, how->merge_key);
         merged = original;
-        if (rc == 0)
-            rc = patch_strategic_merge_items(w, &merged, &patch, how->merge_key, &how->sub);
+        if (r == 0)
+            r = patch_strategic_merge_items(w, &merged, &patch, how->merge_key, &how->sub);
     }
-    if (rc < 0)
-        return rc;
+    if (r < 0)
+        return r;
     struct order_request order = {merged, patch, original, how->merge_key, objects};
     return patch_order_settle(w, &order, ret);
 }
@@ -446,9 +446,9 @@ static int merge_lists(struct patch_work *w, struct tree *original, struct tree 
         return 0;
     }
     struct tree *sample = NULL;
-    int rc = element_kind(w, &original->list, &patch->list, &sample);
-    if (rc < 0)
-        return rc;
+    int r = element_kind(w, &original->list, &patch->list, &sample);
+    if (r < 0)
+        return r;
     if (!tree_is_object(sample) && deletes)
         return delete_scalars(w, &original->list, &patch->list, ret);
     return merge_lists_of(w, original->list, patch->list, how, tree_is_object(sample), ret);
@@ -485,19 +485,19 @@ static int check_order(struct patch_work *w, const struct tree_list *patch,
     if (order->n == 0 || patch->n == 0)
         return 0;
     struct tree_list items = *patch;
-    int rc = patch_work_add(w, patch->n + order->n);
-    if (rc == 0 && merge_key.n)
-        rc = without_deletes(w, patch, &items);
+    int r = patch_work_add(w, patch->n + order->n);
+    if (r == 0 && merge_key.n)
+        r = without_deletes(w, patch, &items);
     size_t i = 0, o = 0;
-    while (rc == 0 && i < items.n && o < order->n) {
+    while (r == 0 && i < items.n && o < order->n) {
         bool same =
             tree_is_object(items.p[i]) && tree_get(items.p[i], STR(PATCH_MARKER), w->arena) != NULL;
         if (!same)
-            rc = patch_order_same_key(w, items.p[i], order->p[o++], merge_key, &same);
+            r = patch_order_same_key(w, items.p[i], order->p[o++], merge_key, &same);
         i += same;
     }
-    if (rc < 0 || i == items.n)
-        return rc;
+    if (r < 0 || i == items.n)
+        return r;
     cleanup_sbuf struct sbuf text = {0};
     sbuf_addz(&text, "The order in patch list:\n");
     tree_write_go(tree_new_list(w->arena, *patch), &text, w->arena);
@@ -514,15 +514,15 @@ static int ordered_list(struct patch_work *w, struct tree *old, struct tree *cha
     const struct tree_list none = {0};
     struct tree_list before = old ? old->list : none, merged;
     struct tree_list given = changes ? changes->list : none;
-    int rc = check_order(w, &given, &order->list, how->merge_key);
-    if (rc < 0)
-        return rc;
+    int r = check_order(w, &given, &order->list, how->merge_key);
+    if (r < 0)
+        return r;
     if (!old && !changes)
         return 0;
     if (old && changes) {
-        rc = merge_lists(w, old, changes, how, false, &merged);
-        if (rc < 0)
-            return rc;
+        r = merge_lists(w, old, changes, how, false, &merged);
+        if (r < 0)
+            return r;
     } else if (changes) {
         (void)drop_directives(changes, w->arena);
         merged = changes->list;
@@ -532,17 +532,17 @@ static int ordered_list(struct patch_work *w, struct tree *old, struct tree *cha
     struct order_request request = {merged, order->list, before, how->merge_key, false};
     struct tree *sample = NULL;
     struct tree_list parted[2];
-    rc = patch_order_part(w, &request, parted);
-    if (rc == 0)
-        rc = element_kind(w, &before, &given, &sample);
-    if (rc < 0)
-        return rc;
+    r = patch_order_part(w, &request, parted);
+    if (r == 0)
+        r = element_kind(w, &before, &given, &sample);
+    if (r < 0)
+        return r;
     struct tree_list settled;
     request.objects = tree_is_object(sample);
-    rc = patch_order_join(w, &request, parted, &settled);
-    if (rc == 0)
+    r = patch_order_join(w, &request, parted, &settled);
+    if (r == 0)
         *ret = tree_new_list(w->arena, settled);
-    return rc;
+    return r;
 }
 
 // apply_order carries out one $setElementOrder of patch, and the list it is about.
@@ -568,11 +568,11 @@ static int apply_order(struct patch_work *w, struct tree *original, struct tree 
         tree_open(changes, w->arena);
     struct strategy how;
     struct tree *merged = NULL;
-    int rc = strategy_of_list(w, schema, key, &how);
-    if (rc == 0)
-        rc = ordered_list(w, old, changes, order, &how, &merged);
-    if (rc < 0 || !merged)
-        return rc;
+    int r = strategy_of_list(w, schema, key, &how);
+    if (r == 0)
+        r = ordered_list(w, old, changes, order, &how, &merged);
+    if (r < 0 || !merged)
+        return r;
     tree_put(original, key, merged, w->arena);
     (void)tree_remove(patch, key, w->arena);
     return 0;
@@ -586,9 +586,9 @@ static int apply_orders(struct patch_work *w, struct tree *original, struct tree
         if (!str_starts(m->key, STR(ORDER_PREFIX)))
             continue;
         struct tree_member directive = *m;
-        int rc = apply_order(w, original, patch, &directive, schema);
-        if (rc < 0)
-            return rc;
+        int r = apply_order(w, original, patch, &directive, schema);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
@@ -618,18 +618,18 @@ static int retain_keys(struct patch_work *w, struct tree *original, struct tree 
         if (tree_is_null(m->value) || str_starts(m->key, STR(DELETE_PREFIX)) ||
             str_starts(m->key, STR(ORDER_PREFIX)))
             continue;
-        int rc = names_key(w, &names->list, m->key, &named);
-        if (rc < 0)
-            return rc;
+        int r = names_key(w, &names->list, m->key, &named);
+        if (r < 0)
+            return r;
         if (!named)
             return err_set(w->err, ERR_BAD_REQUEST, "invalid patch format of retainKeys");
     }
     tree_open(original, w->arena);
     tree_foreach(original, m)
     {
-        int rc = names_key(w, &names->list, m->key, &named);
-        if (rc < 0)
-            return rc;
+        int r = names_key(w, &names->list, m->key, &named);
+        if (r < 0)
+            return r;
         if (!named)
             (void)tree_remove(original, m->key, w->arena);
     }
@@ -644,22 +644,22 @@ static int merge_same_shape(struct patch_work *w, struct tree *original, struct 
 {
     struct strategy how;
     struct tree *merged = value;
-    int rc = 0;
+    int r = 0;
     if (tree_is_object(old)) {
-        rc = strategy_of_object(w, schema, key, &how);
-        if (rc == 0 && !how.replace)
-            rc = merge_object(w, old, value, &how.sub, &merged);
+        r = strategy_of_object(w, schema, key, &how);
+        if (r == 0 && !how.replace)
+            r = merge_object(w, old, value, &how.sub, &merged);
     } else if (tree_is_list(old)) {
         struct tree_list list = {0};
-        rc = strategy_of_list(w, schema, key, &how);
-        if (rc == 0)
-            rc = merge_lists(w, old, value, &how, deletes, &list);
-        if (rc == 0)
+        r = strategy_of_list(w, schema, key, &how);
+        if (r == 0)
+            r = merge_lists(w, old, value, &how, deletes, &list);
+        if (r == 0)
             merged = tree_new_list(w->arena, list);
     }
-    if (rc == 0)
+    if (r == 0)
         tree_put(original, key, merged, w->arena);
-    return rc;
+    return r;
 }
 
 static int merge_member(struct patch_work *w, struct tree *original, const struct tree_member *m,
@@ -698,16 +698,16 @@ static int merge_object(struct patch_work *w, struct tree *original, struct tree
     }
     if (directive)
         return unknown_directive(w, directive, patch);
-    int rc = retain_keys(w, original, patch);
-    if (rc == 0)
-        rc = apply_orders(w, original, patch, schema);
-    if (rc < 0)
-        return rc;
+    int r = retain_keys(w, original, patch);
+    if (r == 0)
+        r = apply_orders(w, original, patch, schema);
+    if (r < 0)
+        return r;
     tree_foreach(patch, m)
     {
-        rc = merge_member(w, original, m, schema);
-        if (rc < 0)
-            return rc;
+        r = merge_member(w, original, m, schema);
+        if (r < 0)
+            return r;
     }
     *ret = original;
     return 0;
@@ -733,9 +733,9 @@ int api_patch_strategic(const struct api_type *type, const struct json_doc *obje
         struct patch_work w = {&arena, err, 0};
         struct schema_at top = {type, "struct"};
         struct tree *changes = tree_of(&arena, patch, NULL, patch->root);
-        int rc = merge_object(&w, result, changes, &top, &result);
-        if (rc < 0)
-            return rc;
+        int r = merge_object(&w, result, changes, &top, &result);
+        if (r < 0)
+            return r;
     }
     struct json_writer w = {.out = out};
     return tree_write(result, &w, err);

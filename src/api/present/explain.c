@@ -180,9 +180,9 @@ int api_explain(struct str path, struct str api_version, bool recursive, struct 
                        STR_ARG(api_version));
     const struct api_type *t = k->type;
     const struct api_field *f = NULL;
-    int rc = explain_follow_path(rest, &t, &f, err);
-    if (rc < 0)
-        return rc;
+    int r = explain_follow_path(rest, &t, &f, err);
+    if (r < 0)
+        return r;
     if (k->group.n)
         sbuf_addf(out, "GROUP:      %.*s\n", STR_ARG(k->group));
     sbuf_addf(out, "KIND:       %.*s\nVERSION:    %.*s\n\n", STR_ARG(k->kind), STR_ARG(k->version));

@@ -241,9 +241,9 @@ static void write_head(const char *kind, const struct api_list_meta *meta, struc
     json_write_key(w, STR("apiVersion"));
     json_write_str(w, STR("meta.k8s.io/v1"));
     json_write_key(w, STR("metadata"));
-    int rc = api_json_write(&api_list_meta_type, meta ? meta : &none, w, NULL);
-    assert(rc == 0); // it holds no raw JSON
-    (void)rc;
+    int r = api_json_write(&api_list_meta_type, meta ? meta : &none, w, NULL);
+    assert(r == 0); // it holds no raw JSON
+    (void)r;
 }
 
 static void tables_write_text(struct json_writer *w, const char *key, const char *text)
@@ -353,9 +353,9 @@ int api_table_row(const struct api_table_view *t, const void *value, struct str 
         find_printer(t->kind->type)->cells(&cells, value);
     json_write_array_end(w);
     tables_write_conditions(t, value, w);
-    int rc = tables_write_object(t, meta, value, json, w, err);
+    int r = tables_write_object(t, meta, value, json, w, err);
     json_write_object_end(w);
-    return rc;
+    return r;
 }
 
 void api_table_look(struct api_table_view *t, const void *value)

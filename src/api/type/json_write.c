@@ -120,10 +120,10 @@ static int api_json_write_list(const struct api_field *f, const struct api_span 
     size_t size = api_elem_size(f);
     json_write_array_begin(w);
     for (size_t i = 0; i < list->n; i++) {
-        int rc = write_elem(f, (const char *)list->p + i * size, w, err);
-        if (rc < 0) {
+        int r = write_elem(f, (const char *)list->p + i * size, w, err);
+        if (r < 0) {
             err_path_index(err, i);
-            return rc;
+            return r;
         }
     }
     json_write_array_end(w);
@@ -139,10 +139,10 @@ static int api_json_write_map(const struct api_field *f, const struct api_span *
         const char *entry = (const char *)map->p + i * size;
         const struct str *key = (const void *)entry;
         json_write_key(w, *key);
-        int rc = write_elem(f, entry + API_ENTRY_VALUE, w, err);
-        if (rc < 0) {
+        int r = write_elem(f, entry + API_ENTRY_VALUE, w, err);
+        if (r < 0) {
             err_path_key(err, key->p, key->n);
-            return rc;
+            return r;
         }
     }
     json_write_object_end(w);
@@ -196,10 +196,10 @@ static int write_struct(const struct api_type *t, const void *in, struct json_wr
         if (!api_json_shows_field(f, in))
             continue;
         json_write_raw_key(w, f->key);
-        int rc = api_json_write_field(f, in, w, err);
-        if (rc < 0) {
+        int r = api_json_write_field(f, in, w, err);
+        if (r < 0) {
             err_path_field(err, f->name.p, f->name.n);
-            return rc;
+            return r;
         }
     }
     json_write_object_end(w);

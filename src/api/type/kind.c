@@ -99,9 +99,9 @@ int api_decode_as(const struct api_kind *kind, const struct json_doc *doc, const
                   struct err *err)
 {
     void *value = arena_alloc(arena, kind->type->size, _Alignof(max_align_t));
-    int rc = api_json_read(kind->type, doc, v, value, arena, strict, err);
-    if (rc < 0)
-        return rc;
+    int r = api_json_read(kind->type, doc, v, value, arena, strict, err);
+    if (r < 0)
+        return r;
     *ret = (struct api_object){kind, value};
     return 0;
 }

@@ -88,9 +88,9 @@ static int scalar_of(struct decode *d, const struct yaml_node *n, struct yaml_sc
         if (n->implicit)
             *ret = yaml_resolve(n->value);
     } else if (is_resolved_tag(tag)) {
-        int code = yaml_resolve_tagged(tag, n->value, ret, d->err);
-        if (code < 0)
-            return fail_at(d, n, code);
+        int r = yaml_resolve_tagged(tag, n->value, ret, d->err);
+        if (r < 0)
+            return fail_at(d, n, r);
     } else if (str_eqz(tag, "binary")) {
         *ret_binary = true;
         if (!yaml_add_base64(bytes, n->value))
@@ -118,9 +118,9 @@ static int decode_scalar(struct decode *d, const struct yaml_node *n)
     struct yaml_scalar s;
     cleanup_sbuf struct sbuf bytes = {0};
     bool binary;
-    int code = scalar_of(d, n, &s, &bytes, &binary);
-    if (code < 0)
-        return code;
+    int r = scalar_of(d, n, &s, &bytes, &binary);
+    if (r < 0)
+        return r;
     switch (s.kind) {
     case YAML_NULL:
         json_build_null(&d->builder);
@@ -162,9 +162,9 @@ static int yaml_decode_key_text(struct decode *d, struct yaml_node *n, struct st
     struct yaml_scalar s;
     cleanup_sbuf struct sbuf text = {0};
     bool binary;
-    int code = scalar_of(d, n, &s, &text, &binary);
-    if (code < 0)
-        return code;
+    int r = scalar_of(d, n, &s, &text, &binary);
+    if (r < 0)
+        return r;
     switch (s.kind) {
     case YAML_NULL:
         return yaml_decode_fail_key(d, n, "null");
@@ -219,11 +219,11 @@ static int merge_one(struct decode *d, struct yaml_node *n, struct entries *out)
     d->merges++;
     d->in_alias += alias;
     map->busy = true;
-    int code = yaml_decode_gather_entries(d, map, out);
+    int r = yaml_decode_gather_entries(d, map, out);
     map->busy = false;
     d->in_alias -= alias;
     d->merges--;
-    return code;
+    return r;
 }
 
 // The value of a `<<`. Of several maps the earlier wins, so they are merged from the last one on.
@@ -235,11 +235,11 @@ static int yaml_decode_merge_key(struct decode *d, struct yaml_node *n, struct e
     struct yaml_nodes list = {0};
     for (struct yaml_node *item = n->first; item; item = item->next)
         vec_push(&list, item);
-    int code = 0;
-    while (code == 0 && list.n)
-        code = merge_one(d, vec_pop(&list), out);
+    int r = 0;
+    while (r == 0 && list.n)
+        r = merge_one(d, vec_pop(&list), out);
     vec_done(&list);
-    return code;
+    return r;
 }
 
 // Finds for each entry the first with its key; the caller frees the list.
@@ -276,11 +276,11 @@ static int gather_pair(struct decode *d, struct yaml_node *key, struct entries *
     if (is_merge(key))
         return yaml_decode_merge_key(d, key->next, out);
     struct entry e = {.key_node = key, .value = key->next, .aliased = d->in_alias > 0};
-    int code = yaml_decode_count_node(d, key);
-    if (code == 0)
-        code = yaml_decode_key_text(d, key, &e.key);
-    if (code < 0)
-        return code;
+    int r = yaml_decode_count_node(d, key);
+    if (r == 0)
+        r = yaml_decode_key_text(d, key, &e.key);
+    if (r < 0)
+        return r;
     vec_push(out, e);
     if (d->duplicates == JSON_DUPLICATES_REFUSE)
         vec_push(own, e);
@@ -290,14 +290,14 @@ static int gather_pair(struct decode *d, struct yaml_node *key, struct entries *
 // Adds all entries of a map in the order in which they take effect, merged ones included.
 static int yaml_decode_gather_entries(struct decode *d, struct yaml_node *map, struct entries *out)
 {
-    int code = yaml_decode_count_node(d, map);
+    int r = yaml_decode_count_node(d, map);
     struct entries own = {0};
-    for (struct yaml_node *key = map->first; code == 0 && key; key = key->next->next)
-        code = gather_pair(d, key, out, &own);
-    if (code == 0)
-        code = check_own(d, map, &own);
+    for (struct yaml_node *key = map->first; r == 0 && key; key = key->next->next)
+        r = gather_pair(d, key, out, &own);
+    if (r == 0)
+        r = check_own(d, map, &own);
     vec_done(&own);
-    return code;
+    return r;
 }
 
 static int build_entry(struct decode *d, const struct entry *first, const struct entry *last)
@@ -305,9 +305,9 @@ static int build_entry(struct decode *d, const struct entry *first, const struct
     d->builder.at = last->key_node->at;
     json_build_str(&d->builder, first->key);
     d->in_alias += last->aliased;
-    int code = decode_node(d, last->value);
+    int r = decode_node(d, last->value);
     d->in_alias -= last->aliased;
-    return code;
+    return r;
 }
 
 // Writes entries: each key once, at the place of its first mention, with its last value.
@@ -318,36 +318,36 @@ static int build_entries(struct decode *d, const struct entries *e)
     cleanup_free uint32_t *last = xreallocarray(NULL, e->n, sizeof(*last));
     for (size_t i = 0; repeats && i < e->n; i++)
         last[first[i]] = (uint32_t)i;
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < e->n; i++)
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < e->n; i++)
         if (first[i] == i)
-            code = build_entry(d, &e->p[i], &e->p[repeats ? last[i] : i]);
-    return code;
+            r = build_entry(d, &e->p[i], &e->p[repeats ? last[i] : i]);
+    return r;
 }
 
 static int decode_mapping(struct decode *d, struct yaml_node *n)
 {
-    int code = json_build_object(&d->builder, d->err);
-    if (code < 0)
-        return code;
+    int r = json_build_object(&d->builder, d->err);
+    if (r < 0)
+        return r;
     struct entries entries = {0};
-    code = yaml_decode_gather_entries(d, n, &entries);
-    if (code == 0)
-        code = build_entries(d, &entries);
+    r = yaml_decode_gather_entries(d, n, &entries);
+    if (r == 0)
+        r = build_entries(d, &entries);
     vec_done(&entries);
-    if (code == 0)
+    if (r == 0)
         json_build_end(&d->builder);
-    return code;
+    return r;
 }
 
 static int decode_sequence(struct decode *d, struct yaml_node *n)
 {
-    int code = json_build_array(&d->builder, d->err);
-    for (struct yaml_node *item = n->first; code == 0 && item; item = item->next)
-        code = decode_node(d, item);
-    if (code == 0)
+    int r = json_build_array(&d->builder, d->err);
+    for (struct yaml_node *item = n->first; r == 0 && item; item = item->next)
+        r = decode_node(d, item);
+    if (r == 0)
         json_build_end(&d->builder);
-    return code;
+    return r;
 }
 
 static int decode_alias(struct decode *d, struct yaml_node *n)
@@ -355,9 +355,9 @@ static int decode_alias(struct decode *d, struct yaml_node *n)
     if (n->target->busy)
         return refuse_cycle(d, n);
     d->in_alias++;
-    int code = decode_node(d, n->target);
+    int r = decode_node(d, n->target);
     d->in_alias--;
-    return code;
+    return r;
 }
 
 // Recursion is bounded by the builder, which refuses documents that are too deep.
@@ -365,20 +365,19 @@ static int decode_node(struct decode *d, struct yaml_node *n)
 {
     if (n->kind == YAML_NODE_ALIAS)
         return decode_alias(d, n);
-    int code =
-        n->kind == YAML_NODE_MAPPING ? 0 : yaml_decode_count_node(d, n); // gather counts maps
-    if (code < 0)
-        return code;
+    int r = n->kind == YAML_NODE_MAPPING ? 0 : yaml_decode_count_node(d, n); // gather counts maps
+    if (r < 0)
+        return r;
     d->builder.at = n->at;
     n->busy = true;
     if (n->kind == YAML_NODE_SCALAR)
-        code = decode_scalar(d, n);
+        r = decode_scalar(d, n);
     else if (n->kind == YAML_NODE_SEQUENCE)
-        code = decode_sequence(d, n);
+        r = decode_sequence(d, n);
     else
-        code = decode_mapping(d, n);
+        r = decode_mapping(d, n);
     n->busy = false;
-    return code;
+    return r;
 }
 
 int yaml_decode(struct yaml_node *root, enum json_duplicates duplicates, struct json_doc *ret,
@@ -386,11 +385,11 @@ int yaml_decode(struct yaml_node *root, enum json_duplicates duplicates, struct 
 {
     struct decode d = {.duplicates = duplicates, .err = err};
     d.builder.keep_positions = true;
-    int code = decode_node(&d, root);
+    int r = decode_node(&d, root);
     arena_done(&d.keys);
-    if (code < 0) {
+    if (r < 0) {
         json_builder_done(&d.builder);
-        return code;
+        return r;
     }
     json_build_finish(&d.builder, ret);
     return 0;
