@@ -17,7 +17,7 @@ static void elem_text(const struct field_elem *e, struct sbuf *out)
     struct json_writer w = {.out = out, .html = true};
     switch (e->kind) {
     case FIELD_NAME:
-        sbuf_addz(out, "f:");
+        sbuf_add(out, STR("f:"));
         sbuf_add(out, e->name);
         return;
     case FIELD_KEY:
@@ -39,17 +39,18 @@ static void elem_text(const struct field_elem *e, struct sbuf *out)
     sbuf_addf(out, "i:%lld", (long long)e->index);
 }
 
-static void field_text_write_set(const struct field_set *s, struct json_writer *w)
+// text is for the elements' texts, one after the other.
+static void field_text_write_set(const struct field_set *s, struct sbuf *text,
+                                 struct json_writer *w)
 {
-    cleanup_sbuf struct sbuf text = {0};
     for (size_t i = 0; i < s->n; i++) {
         const struct field_node *n = &s->p[i];
         bool below = !field_set_empty(n->children);
         if (!n->member && !below)
             continue;
-        sbuf_clear(&text);
-        elem_text(&n->elem, &text);
-        json_write_key(w, sbuf_str(&text));
+        sbuf_clear(text);
+        elem_text(&n->elem, text);
+        json_write_key(w, sbuf_str(text));
         json_write_object_begin(w);
         if (n->member && below) {
             json_write_key(w, STR("."));
@@ -57,16 +58,17 @@ static void field_text_write_set(const struct field_set *s, struct json_writer *
             json_write_object_end(w);
         }
         if (below)
-            field_text_write_set(n->children, w);
+            field_text_write_set(n->children, text, w);
         json_write_object_end(w);
     }
 }
 
 void field_set_write(const struct field_set *s, struct sbuf *out)
 {
+    cleanup_sbuf struct sbuf text = {0};
     struct json_writer w = {.out = out};
     json_write_object_begin(&w);
-    field_text_write_set(s, &w);
+    field_text_write_set(s, &text, &w);
     json_write_object_end(&w);
 }
 

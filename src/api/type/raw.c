@@ -41,6 +41,8 @@ static bool scan_string(struct scan *s, struct str *ret)
 {
     const char *start = s->p++;
     for (; s->p < s->end; s->p++) {
+        for (size_t run = 8; run == 8 && s->end - s->p > 8; s->p += run)
+            run = json_plain_run(s->p);
         switch ((enum raw_class)raw_classes[(unsigned char)*s->p]) {
         case RAW_PLAIN:
             break;

@@ -14,6 +14,7 @@ struct validator {
     struct causes *causes;
     enum api_op op;
     const struct api_kind *version; // of the request
+    bool meta_checked;              // check_object_meta was called
 };
 
 static inline bool gate(const struct validator *v, enum feature which)

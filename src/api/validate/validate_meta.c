@@ -287,6 +287,7 @@ void check_object_meta(struct validator *v, const struct api_object_meta *meta, 
     struct path owners = path_field(&root, STR("ownerReferences"));
     struct path finalizers = path_field(&root, STR("finalizers"));
     struct path managed = path_field(&root, STR("managedFields"));
+    v->meta_checked = true;
     check_names(v, meta, rule);
     check_namespace(v, meta, namespaced);
     check_generation(v, meta->generation);
@@ -406,7 +407,10 @@ void check_common_meta(struct validator *v, const struct api_object_meta *meta,
                        const struct api_object_meta *old, bool namespaced)
 {
     static const struct name_rule segment = {.check = name_path_segment};
-    check_object_meta(v, meta, namespaced, &segment);
+    if (v->meta_checked) // by the kind's own rules: all but the rule for names is the same
+        check_names(v, meta, &segment);
+    else
+        check_object_meta(v, meta, namespaced, &segment);
     if (old)
         check_object_meta_update(v, meta, old);
 }

@@ -88,9 +88,21 @@ size_t utf8_encode(uint32_t cp, char out[4])
     return 4;
 }
 
+// ascii_words is how far s is ASCII from i on, in whole words.
+static size_t ascii_words(struct str s, size_t i)
+{
+    uint64_t word;
+    for (; s.n - i >= sizeof(word); i += sizeof(word)) {
+        memcpy(&word, s.p + i, sizeof(word));
+        if (word & UINT64_C(0x8080808080808080))
+            break;
+    }
+    return i;
+}
+
 bool utf8_valid(struct str s, size_t *ret_bad)
 {
-    for (size_t i = 0, len; i < s.n; i += len) {
+    for (size_t len, i = ascii_words(s, 0); i < s.n; i = ascii_words(s, i + len)) {
         uint32_t cp;
         len = 1;
         if ((unsigned char)s.p[i] < 0x80u)
