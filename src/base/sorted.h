@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An ordered set of pointers: sorted blocks, in order. Finding is two binary searches; inserting moves
-// at most one block's pointers, and the list of blocks when one splits; little memory beside the
-// pointers. The items' keys must not change while they are in it.
+// An ordered set of pointers: sorted blocks, in order. Finding is two binary searches; inserting
+// moves at most one block's pointers, and the list of blocks when one splits; little memory beside
+// the pointers. The items' keys must not change while they are in it.
 #ifndef BASE_SORTED_H
 #define BASE_SORTED_H
 
@@ -39,8 +39,8 @@ static inline void sorted_init(struct sorted *s, sorted_cmp_fn cmp)
 // sorted_done frees the set, not the items.
 void sorted_done(struct sorted *s);
 
-// sorted_add puts item under key, which must be its own. False, with nothing changed, when the key is
-// there.
+// sorted_add puts item under key, which must be its own. False, with nothing changed, when the key
+// is there.
 bool sorted_add(struct sorted *s, const void *key, void *item);
 
 // sorted_remove takes the item under key out and returns it, or NULL.

@@ -18,8 +18,8 @@
 
 struct json_writer {
     struct sbuf *out; // borrowed
-    bool html;       // write <, > and & as \u003c, \u003e, \u0026 (what Go does unless told not to)
-    unsigned indent; // spaces a level; 0: compact
+    bool html;        // write <, > and & as \u003c, \u003e, \u0026 (Go's default)
+    unsigned indent;  // spaces a level; 0: compact
     unsigned depth;
     bool comma;   // something stands before the next item at this level
     bool value;   // a key has been written and its value is next
@@ -60,9 +60,9 @@ void json_write_value(struct json_writer *w, const yyjson_val *v);
 void json_write_raw_key(struct json_writer *w, struct str quoted);
 
 // json_plain_run is how many of the next eight bytes of a string, from the first on, need no look:
-// ASCII, but no control character, quote, backslash, <, > or &. Each test sets the top bit of a byte
-// that is zero after the exclusive or; quote and ampersand, and the two angle brackets, differ in one
-// bit that is set first. Bits above the lowest one may be borrowed and are not looked at.
+// ASCII, but no control character, quote, backslash, <, > or &. Each test sets the top bit of a
+// byte that is zero after the exclusive or; quote and ampersand, and the two angle brackets, differ
+// in one bit that is set first. Bits above the lowest one may be borrowed and are not looked at.
 static inline size_t json_plain_run(const char *p)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;

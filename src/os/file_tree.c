@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Removing trees by descriptors. Directories deeper than the recursion may go are moved to the top of the
-// tree first, and found there in another pass.
+// Removing trees by descriptors. Directories deeper than the recursion may go are moved to the top
+// of the tree first, and found there in another pass.
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -63,7 +63,8 @@ static void removal_take(struct removal *rm, int dir, const char *name, int dept
         rm->failed = errno;
 }
 
-// One pass over a directory. Returns 0 (it is gone), 1 (directories were moved up: once more) or -errno.
+// One pass over a directory. Returns 0 (it is gone), 1 (directories were moved up: once more) or
+// -errno.
 static int removal_pass(int dir, const char *name, const dev_t *device, unsigned long *moved)
 {
     struct stat st;

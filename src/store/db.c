@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// SQLite: opening with checks, the schema, groups of writes in one transaction, backups. All errors
+// name the file and the remedy.
 #include "store/db.h"
 
 #include <assert.h>
@@ -56,10 +59,10 @@ struct db {
 
 // --- Errors --------------------------------------------------------------------------------------
 
-// db_fail says what SQLite's result means and what to do about it.
+// db_fail reports the meaning of a result of SQLite and the remedy.
 static int db_fail(const struct db *db, int result, struct err *err)
 {
-    const char *said = db->sql ? sqlite3_errmsg(db->sql) : sqlite3_errstr(result);
+    const char *reason = db->sql ? sqlite3_errmsg(db->sql) : sqlite3_errstr(result);
     switch (result & 0xff) {
     case SQLITE_FULL:
         return err_set(err, ENOSPC, "no space left for %s: free some space; nothing stored is lost",
@@ -73,7 +76,7 @@ static int db_fail(const struct db *db, int result, struct err *err)
         return err_set(
             err, ERR_INVALID,
             "%s is damaged (%s): restore it from a backup, or move it away to start empty",
-            db->path, said);
+            db->path, reason);
     case SQLITE_NOTADB:
         return err_set(err, ERR_INVALID,
                        "%s is not a database of dray, or is damaged: restore it from a backup, or "
@@ -83,13 +86,13 @@ static int db_fail(const struct db *db, int result, struct err *err)
     case SQLITE_PERM:
     case SQLITE_AUTH:
         return err_set(err, EACCES, "cannot open %s (%s): check the directory and its permissions",
-                       db->path, said);
+                       db->path, reason);
     case SQLITE_READONLY:
         return err_set(err, EROFS, "%s cannot be written (%s): check its permissions", db->path,
-                       said);
+                       reason);
     default:
         return err_set(err, EIO, "cannot write %s (%s): check the disk; nothing stored is lost",
-                       db->path, said);
+                       db->path, reason);
     }
 }
 
@@ -135,7 +138,7 @@ static int use_log(struct db *db, struct err *err)
     return result;
 }
 
-// check_marks tells an empty database from one of ours and one of somebody else's.
+// check_marks distinguishes an empty database, one of dray and one of another program.
 static int check_marks(struct db *db, bool *ret_empty, struct err *err)
 {
     int64_t application = 0, format = 0, tables = 0;
@@ -207,7 +210,7 @@ static int db_read_state(struct db *db, struct db_state *ret, struct err *err)
     if (r < 0)
         return r;
     if (rows != 1 || revision < 0 || oldest < 0 || oldest > revision)
-        return db_fail_damaged(db, "its state makes no sense", err);
+        return db_fail_damaged(db, "corrupt metadata row", err);
     *ret = (struct db_state){.revision = (uint64_t)revision, .oldest = (uint64_t)oldest};
     return clean ? 0 : db_check_structure(db, err);
 }
@@ -380,7 +383,7 @@ static int db_load_row(const struct db *db, sqlite3_stmt *st, struct loading *l,
         .deleted = mark != 0,
     };
     if (revision <= 0 || row.revision > state->revision || mark < 0 || mark > 1)
-        return db_fail_damaged(db, "a row makes no sense", err);
+        return db_fail_damaged(db, "corrupt object row", err);
     int r = db_find_kind(db, l, row.kind, err);
     if (r < 0)
         return r;

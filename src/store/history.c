@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The history: a window of the newest changes over all kinds. An event holds the version it made and
-// the one it replaced; when it falls out of the window, the replaced one goes.
+// The history: a window of the newest changes over all kinds. An event holds the version it made
+// and the one it replaced; when it falls out of the window, the replaced one goes.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

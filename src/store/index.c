@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The hash of entries, by open addressing. Keys are read from the objects, so an entry needs no
+// copy of its key.
 #include "store/index.h"
 
 #include <assert.h>
@@ -23,7 +26,7 @@ size_t store_kind_number(const struct api_kind *kind)
     return kind->custom ? api_kinds_len + kind->custom->number : (size_t)(kind - api_kinds);
 }
 
-int store_key_cmp(const struct store_key *a, const struct store_key *b)
+static int store_key_cmp(const struct store_key *a, const struct store_key *b)
 {
     if (a->kind != b->kind)
         return store_kind_number(a->kind) < store_kind_number(b->kind) ? -1 : 1;

@@ -30,8 +30,6 @@ size_t store_kind_number(const struct api_kind *kind);
 // store_entry_key is the key of an entry; its texts live as long as the version they come from.
 struct store_key store_entry_key(const struct entry *e);
 
-int store_key_cmp(const struct store_key *a, const struct store_key *b);
-
 // store_entry_order compares an entry with a struct store_key: by kind, namespace and name.
 int store_entry_order(const void *entry, const void *key);
 

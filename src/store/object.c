@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One block of memory: the struct, its tables, the JSON, then those texts that the JSON does not hold
-// literally. Most names, labels and fields stand in the JSON's first part, so they cost nothing more.
+// One block of memory: the struct, its tables, the JSON, then those texts that the JSON does not
+// hold literally. Most names, labels and fields stand in the JSON's first part, so they cost
+// nothing more.
 #include "store/object.h"
 
 #include <assert.h>
@@ -49,7 +50,7 @@ static void find_in_json(const struct layout *l, struct text *t)
 static void object_find_text(struct layout *l, struct str s, bool look)
 {
     struct text t = {.source = s, .in_json = SIZE_MAX};
-    // Name and namespace come first and are often said again.
+    // Name and namespace come first and are often repeated.
     for (size_t i = 0; i < l->texts.n && i < 2; i++)
         if (s.n && str_eq(s, l->texts.p[i].source))
             t.in_json = l->texts.p[i].in_json;

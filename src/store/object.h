@@ -2,7 +2,7 @@
 //
 // A stored object: immutable, shared by reference count between threads, one block of memory. It is
 // kept as the JSON a client gets, in the version it is stored in, with what indexes and selectors
-// ask for beside it; whoever needs the typed form decodes it.
+// ask for beside it; users of the typed form decode it.
 #ifndef STORE_OBJECT_H
 #define STORE_OBJECT_H
 
@@ -88,9 +88,10 @@ static inline void object_unref(const struct object *o)
 bool object_label(const struct object *o, struct str key, struct str *ret);
 bool object_field(const struct object *o, struct str key, struct str *ret);
 
-// object_note is an encoding of the object that was made once and is kept with it: the item of a list in protobuf, in the
-// stored version. Empty: there is none. object_set_note keeps a copy unless the notes of all objects would take over
-// OBJECT_NOTES_MAX bytes; the first one stays. Both on any thread.
+// object_note is an encoding of the object that was made once and is kept with it: the item of a
+// list in protobuf, in the stored version. Empty: there is none. object_set_note keeps a copy
+// unless the notes of all objects would take over OBJECT_NOTES_MAX bytes; the first one stays. Both
+// on any thread.
 #define OBJECT_NOTES_MAX ((size_t)64 * 1024 * 1024)
 struct str object_note(const struct object *o);
 void object_set_note(const struct object *o, struct str bytes);

@@ -54,7 +54,8 @@ struct kind_state *store_kind_find(struct store *s, const struct api_kind *kind)
     return *k;
 }
 
-struct entry *store_entry_make(struct store *s, const struct object *o)
+// store_entry_make finds the entry of o's key or makes one with o as its head.
+static struct entry *store_entry_make(struct store *s, const struct object *o)
 {
     struct store_key key = {o->kind, o->namespace, o->name};
     struct entry *e = index_table_find(&s->entries, &key);
@@ -96,7 +97,9 @@ static void store_count_object(struct kind_state *k, struct str namespace, bool 
     free(owned);
 }
 
-void store_entry_show(struct store *s, struct entry *e, const struct object *o)
+// store_entry_show makes o (NULL: nothing) the visible version and keeps indexes and counts
+// current.
+static void store_entry_show(struct store *s, struct entry *e, const struct object *o)
 {
     const struct object *before = e->visible;
     struct kind_state *k = store_kind_find(s, (o ? o : before)->kind);
@@ -112,8 +115,9 @@ void store_entry_show(struct store *s, struct entry *e, const struct object *o)
     object_unref(before);
 }
 
-const struct history_event *store_apply(struct store *s, struct entry *e, const struct object *o,
-                                        bool deleted)
+// store_apply makes one version visible: index, history. For writes, and for rows while loading.
+static const struct history_event *store_apply(struct store *s, struct entry *e,
+                                               const struct object *o, bool deleted)
 {
     assert(o->revision > s->visible);
     const struct history_event *event = history_add(s, e, o, e->visible, deleted);
@@ -267,8 +271,8 @@ static void store_publish_writes(struct store *s, size_t n)
     committer_doom(s->committer, &s->doomed, s->history.oldest);
 }
 
-// All pending writes are lost: first every head falls back, then everyone is told. The writes stay
-// until the committer is through with them.
+// All pending writes are lost: first every head falls back, then every callback runs. The writes
+// stay until the committer is through with them.
 static void lose_pending(struct store *s, const struct err *err)
 {
     struct write *last = s->pending_last;

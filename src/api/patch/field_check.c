@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a configuration is one: what structured-merge-diff says against a value before it merges it.
+// Whether a configuration is one: the errors structured-merge-diff reports before it merges a
+// value.
 #include "api/field_walk.h"
 #include "base/vec.h"
 #include "codec/json_writer.h"

@@ -22,8 +22,8 @@ static void field_merge_add_value(struct sbuf *out, const yyjson_val *v)
     json_write_value(&w, v);
 }
 
-// field_merge_value adds the text of live (x) with config (y) over it; one of them may be NULL. Returns 1; 0 when nothing
-// is left to be written; or -ERR_INVALID.
+// field_merge_value adds the text of live (x) with config (y) over it; one of them may be NULL.
+// Returns 1; 0 when nothing is left to be written; or -ERR_INVALID.
 static int field_merge_value(struct merging *m, const struct field_type *t, const yyjson_val *x,
                              const yyjson_val *y);
 
@@ -139,8 +139,8 @@ static int take_config(struct list_merge *lm, size_t at)
     return field_merge_add_item(lm, live_value(lm, &item->elem), item->value);
 }
 
-// Goes through both lists at once: live's own items keep their places between those both have, whose order is
-// config's.
+// Goes through both lists at once: live's own items keep their places between those both have,
+// whose order is config's.
 static int merge_orders(struct list_merge *lm)
 {
     size_t i = 0, k = 0, nl = lm->live_order.n, nc = lm->config_order.n;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The algebra of field sets. Sets are sorted by element, so that each operation is one merge of two
+// sorted lists; results share the parts that did not change.
 #include "api/patch/field_set.h"
 
 #include <assert.h>
@@ -67,7 +70,8 @@ static int number_cmp(const yyjson_val *a, const yyjson_val *b)
     return (x > y) - (x < y);
 }
 
-// Keys and items of sets are scalars; containers are compared by their text, which is an order as good as any.
+// Keys and items of sets are scalars; containers are compared by their text, which is an order as
+// good as any.
 static int field_set_order_values(const yyjson_val *a, const yyjson_val *b)
 {
     int rank = field_set_rank_value(a);
@@ -162,8 +166,9 @@ const struct field_node *field_set_find(const struct field_set *s, const struct 
     return there ? &s->p[at] : NULL;
 }
 
-// field_set_seek_place finds the first place from `from` on whose element does not stand before e, in few steps where it is near and not in
-// many where it is far: small sets are often held against large ones.
+// field_set_seek_place finds the first place from `from` on whose element does not stand before e,
+// in few steps where it is near and not in many where it is far: small sets are often held against
+// large ones.
 static size_t field_set_seek_place(const struct field_set *s, size_t from,
                                    const struct field_elem *e)
 {
@@ -199,14 +204,16 @@ struct field_node *field_set_at(struct field_set *s, const struct field_elem *e,
     return &s->p[at];
 }
 
-const struct field_set *field_set_below(const struct field_set *s, const struct field_elem *e)
+// field_set_below is what is below an element; the empty set when there is nothing.
+static const struct field_set *field_set_below(const struct field_set *s,
+                                               const struct field_elem *e)
 {
     static const struct field_set nothing;
     const struct field_node *n = field_set_find(s, e);
     return n && n->children ? n->children : &nothing;
 }
 
-bool field_set_has(const struct field_set *s, const struct field_elem *e)
+static bool field_set_has(const struct field_set *s, const struct field_elem *e)
 {
     const struct field_node *n = field_set_find(s, e);
     return n && n->member;

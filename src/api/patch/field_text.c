@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Field sets as FieldsV1: objects within objects whose keys are path elements (f:name, k:{…}, v:…, i:…); a
-// node that is a member and has children says so with ".".
+// Field sets as FieldsV1: objects within objects whose keys are path elements (f:name, k:{…}, v:…,
+// i:…); a node that is a member and has children is marked with ".".
 #include <stdlib.h>
 
 #include "api/patch/field_set.h"
@@ -74,8 +74,8 @@ void field_set_write(const struct field_set *s, struct sbuf *out)
 
 // --- Reading -------------------------------------------------------------------------------------
 
-// A JSON value in the text of an element. Its document lives in the arena's company: values of sets are
-// scalars, so they are built anew there.
+// A JSON value in the text of an element. Its document lives in the arena's company: values of sets
+// are scalars, so they are built again there.
 static int parse_value(struct str text, struct arena *a, const yyjson_val **ret, struct err *err)
 {
     cleanup_json_doc struct json_doc doc = {0};
@@ -90,11 +90,6 @@ static int parse_value(struct str text, struct arena *a, const yyjson_val **ret,
         v->uni.str = arena_str(a, json_str(doc.root)).p;
     *ret = v;
     return 0;
-}
-
-static int field_text_order_keys(const void *x, const void *y)
-{
-    return str_cmp(((const struct field_key *)x)->name, ((const struct field_key *)y)->name);
 }
 
 static int parse_keys(struct str text, struct arena *a, struct field_elem *ret, struct err *err)
@@ -117,7 +112,7 @@ static int parse_keys(struct str text, struct arena *a, struct field_elem *ret, 
         vec_push_arena(a, &keys, k);
     }
     if (keys.n)
-        qsort(keys.p, keys.n, sizeof(keys.p[0]), field_text_order_keys);
+        qsort(keys.p, keys.n, sizeof(keys.p[0]), str_cmp_elements);
     ret->keys = keys.p;
     ret->keys_len = keys.n;
     return 0;
@@ -169,8 +164,8 @@ static int field_text_order_nodes(const void *x, const void *y)
     return c ? c : (a->at > b->at) - (a->at < b->at);
 }
 
-// sort_nodes puts the nodes of a set in order, all at once: what a client wrote may stand in any. Of two with one element
-// the last one's children count.
+// sort_nodes puts the nodes of a set in order, all at once: what a client wrote may stand in any.
+// Of two with one element the last one's children count.
 static void sort_nodes(struct field_set *s, struct arena *a)
 {
     struct read_node *all = arena_array(a, struct read_node, s->n + 1);
@@ -191,7 +186,7 @@ static void sort_nodes(struct field_set *s, struct arena *a)
     s->n = n;
 }
 
-// Reads what an object holds. *ret_member: it says that its own path is a member.
+// Reads what an object holds. *ret_member: its own path is a member.
 static int field_text_read_set(const yyjson_val *v, struct arena *a, struct field_set *ret,
                                bool *ret_member, struct err *err)
 {

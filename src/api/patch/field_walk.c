@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Values and types side by side: the paths a value has, and the differences between two values. The
+// tables of types decide which lists are sets or maps and which values are atomic.
 #include "api/field_walk.h"
 
 #include <assert.h>
@@ -65,11 +68,6 @@ bool field_type_below(const struct field_type *t, struct str name, struct field_
 
 // --- Members and items ---------------------------------------------------------------------------
 
-static int field_walk_order_keys(const void *x, const void *y)
-{
-    return str_cmp(((const struct field_member *)x)->key, ((const struct field_member *)y)->key);
-}
-
 struct field_members field_members_of(const yyjson_val *v, struct arena *a)
 {
     struct field_members m = {0};
@@ -78,12 +76,12 @@ struct field_members field_members_of(const yyjson_val *v, struct arena *a)
     m.p = arena_array(a, struct field_member, json_len(v) + 1);
     json_obj_foreach(v, key, value)
         m.p[m.n++] = (struct field_member){json_str(key), value};
-    qsort(m.p, m.n, sizeof(m.p[0]), field_walk_order_keys);
+    qsort(m.p, m.n, sizeof(m.p[0]), str_cmp_elements);
     return m;
 }
 
-// A key that an item leaves out may have a default: the declared one, or the zero of what JSON always shows, as
-// OpenAPI has it.
+// A key that an item leaves out may have a default: the declared one, or the zero of what JSON
+// always shows, as OpenAPI has it.
 static const yyjson_val *default_key(const struct api_field *f, struct arena *a)
 {
     bool declared = f && (f->flags & API_DEFAULT_DECLARED) && f->info && f->info->default_text;
@@ -433,8 +431,8 @@ static int compare_items(struct comparing *c, const struct field_type *t, const 
     return r;
 }
 
-// As the values have it: maps are walked, all else is a leaf. Where one is a map and the other is not, both
-// views count.
+// As the values have it: maps are walked, all else is a leaf. Where one is a map and the other is
+// not, both views count.
 static int compare_deduced(struct comparing *c, const struct field_type *t, const yyjson_val *x,
                            const yyjson_val *y, const struct field_path *path)
 {

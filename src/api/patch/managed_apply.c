@@ -41,7 +41,7 @@ static int see_in(struct work *w, const struct seen *s, const struct api_kind *k
     return r;
 }
 
-// What n owners have together. Halves are joined, so that nobody's is copied more often than n can be halved.
+// What n owners have together. Halves are joined, so that each set is copied log n times at most.
 static struct field_set union_of(const struct field_set *const *sets, size_t n, struct arena *a)
 {
     if (n < 2)
@@ -130,7 +130,8 @@ static int managed_apply_merge(struct work *w, const yyjson_val *live, const yyj
     return r < 0 ? r : managed_parse(w, arena_str(w->arena, sbuf_str(&text)), &ret->value);
 }
 
-// The object without managers before: everything it has belongs to whoever was there.
+// The object without managers before: everything it has belongs to the manager
+// "before-first-apply".
 static int managed_apply_begin(struct work *w, const yyjson_val *live)
 {
     cleanup_sbuf struct sbuf text = {0};

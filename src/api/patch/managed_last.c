@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The way from kubectl's own apply to the server's: what it applied by itself stands in an annotation. The manager
-// "kubectl" may take over what it finds there unchanged, and keeps the annotation up to date.
+// The way from kubectl's own apply to the server's: what it applied by itself stands in an
+// annotation. The manager "kubectl" may take over what it finds there unchanged, and keeps the
+// annotation up to date.
 #include "api/patch/managed_int.h"
 #include "codec/json_writer.h"
 

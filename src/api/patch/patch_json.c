@@ -51,7 +51,8 @@ static struct str decode_step(struct str step, struct arena *arena)
     return str_make(to, n);
 }
 
-// patch_json_read_index reads a number as Go's Atoi does. Returns 0 or, with Go's words, -ERR_INVALID.
+// patch_json_read_index reads a number as Go's Atoi does. Returns 0 or, with Go's words,
+// -ERR_INVALID.
 static int patch_json_read_index(struct str text, int64_t *ret, struct err *err)
 {
     struct str digits = text.n && text.p[0] == '+' ? str_from(text, 1) : text;
@@ -148,7 +149,8 @@ static int patch_json_remove_value(struct patcher *p, const struct place *at, st
     return 0;
 }
 
-// patch_json_find_place follows a path up to its last step. What stands before the first slash does not count.
+// patch_json_find_place follows a path up to its last step. What stands before the first slash does
+// not count.
 static bool patch_json_find_place(struct patcher *p, struct str path, struct place *ret)
 {
     struct str step, rest;
@@ -448,7 +450,7 @@ static int read_patch(const struct json_doc *patch, struct json_strict *strict,
 {
     size_t n = 0;
     json_arr_foreach(patch->root, item) {
-        if (json_is_null(item)) { // an operation that says nothing
+        if (json_is_null(item)) { // an empty operation
             ops[n++] = (struct operation){0};
             continue;
         }

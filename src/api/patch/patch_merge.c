@@ -6,7 +6,8 @@
 
 #include "base/banned.h"
 
-// patch_merge_drop_nulls drops the members that are null, here and below; a patch that adds a value cannot mean them.
+// patch_merge_drop_nulls drops the members that are null, here and below; a patch that adds a value
+// cannot mean them.
 static void patch_merge_drop_nulls(struct tree *t, struct arena *arena)
 {
     if (!tree_is_object(t) && !tree_is_list(t))
@@ -23,7 +24,8 @@ static void patch_merge_drop_nulls(struct tree *t, struct arena *arena)
     }
 }
 
-// merge_into applies the members of patch to object. Both are as deep as a document may be, no more.
+// merge_into applies the members of patch to object. Both are as deep as a document may be, no
+// more.
 static void merge_into(struct tree *object, struct tree *patch, struct arena *arena)
 {
     tree_open(patch, arena);

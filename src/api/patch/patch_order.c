@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The order of lists after a strategic merge: $setElementOrder, and the item order kubectl expects.
+// Comparisons follow Go, whose dynamic types upstream compares.
 #include "api/patch/patch_order.h"
 
 #include <stdint.h>
@@ -79,8 +82,8 @@ bool patch_order_same(const struct tree *a, const struct tree *b)
     return false;
 }
 
-// patch_order_get_key is what an item is known by: the value of its merge key or, among scalars, itself. NULL when
-// it has none.
+// patch_order_get_key is what an item is known by: the value of its merge key or, among scalars,
+// itself. NULL when it has none.
 static struct tree *patch_order_get_key(struct patch_work *w, struct tree *item,
                                         struct str merge_key)
 {
@@ -89,13 +92,13 @@ static struct tree *patch_order_get_key(struct patch_work *w, struct tree *item,
     return tree_is_object(item) ? tree_get(item, merge_key, w->arena) : NULL;
 }
 
-static int patch_order_fail_map(struct patch_work *w, const struct tree *have)
+int patch_order_fail_map(struct patch_work *w, const struct tree *have)
 {
     return err_set(w->err, ERR_INTERNAL, "expected a %s, but received a %s",
                    "map[string]interface {}", patch_order_go_type(have));
 }
 
-static int patch_order_fail_merge_key(struct patch_work *w, struct tree *item, struct str key)
+int patch_order_fail_merge_key(struct patch_work *w, struct tree *item, struct str key)
 {
     cleanup_sbuf struct sbuf shown = {0};
     tree_write_go(item, &shown, w->arena);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strategic merge patch. Objects are merged member by member; lists whose field says so are merged item
-// by item, found by a key or, among scalars, by value. Members and items named $… are directives:
+// Strategic merge patch. Objects are merged member by member; lists whose field is marked so are
+// merged item by item, found by a key or, among scalars, by value. Members and items named $… are
+// directives:
 //
 //     $patch: replace|delete            in an object or an item: instead of merging
 //     $retainKeys: [...]                drop the members that are not named
@@ -9,8 +10,8 @@
 //     $setElementOrder/x: [...]         the order of list x
 //
 // Upstream works on Go's maps and slices, and some of its answers come from how those share memory;
-// struct tree_list shares alike. The order in which upstream visits members is random; ours is that of
-// the text.
+// struct tree_list shares alike. The order in which upstream visits members is random; ours is that
+// of the text.
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -27,7 +28,7 @@
 #define DELETE_PREFIX "$deleteFromPrimitiveList"
 #define ORDER_PREFIX  "$setElementOrder"
 
-// What the schema says of an object that is being merged.
+// The schema of an object that is being merged.
 struct schema_at {
     const struct api_type *type; // NULL when it is no struct
     const char *go_kind;         // what it is to Go: struct, map, ...
@@ -150,19 +151,6 @@ static int bad_type(struct patch_work *w, const char *want, const struct tree *h
                    patch_order_go_type(have));
 }
 
-static int patch_strategic_fail_map(struct patch_work *w, const struct tree *have)
-{
-    return bad_type(w, "map[string]interface {}", have);
-}
-
-static int patch_strategic_fail_merge_key(struct patch_work *w, struct tree *item, struct str key)
-{
-    cleanup_sbuf struct sbuf shown = {0};
-    tree_write_go(item, &shown, w->arena);
-    return err_set(w->err, ERR_INTERNAL, "map: %s does not contain declared merge key: %.*s",
-                   shown.p, STR_ARG(key));
-}
-
 static int unknown_directive(struct patch_work *w, struct tree *directive, struct tree *patch)
 {
     cleanup_sbuf struct sbuf shown = {0}, word = {0};
@@ -253,7 +241,7 @@ static bool drop_directives(struct tree *t, struct arena *arena)
             tree_remove(t, m->key, arena);
         return true;
     }
-    struct tree_list kept = {0}; // whoever holds the old list still sees all of it
+    struct tree_list kept = {0}; // holders of the old list still see all of it
     for (size_t i = 0; i < t->list.n; i++)
         if (drop_directives(t->list.p[i], arena))
             tree_list_add(&kept, t->list.p[i], arena);
@@ -273,7 +261,8 @@ static void set_new(struct patch_work *w, struct tree *object, struct str key, s
 
 // --- Lists ---------------------------------------------------------------------------------------
 
-// patch_strategic_find_item finds the first object in list whose merge key has a value; list->n when there is none.
+// patch_strategic_find_item finds the first object in list whose merge key has a value; list->n
+// when there is none.
 static int patch_strategic_find_item(struct patch_work *w, const struct tree_list *list,
                                      struct str merge_key, const struct tree *value, size_t *ret)
 {
@@ -305,7 +294,8 @@ static int delete_matching(struct patch_work *w, struct tree_list *list, struct 
     }
 }
 
-// patch_strategic_apply_directives carries out the items of patch that are directives and leaves the others in it.
+// patch_strategic_apply_directives carries out the items of patch that are directives and leaves
+// the others in it.
 static int patch_strategic_apply_directives(struct patch_work *w, struct tree_list *original,
                                             struct tree_list *patch, struct str merge_key)
 {
@@ -319,7 +309,7 @@ static int patch_strategic_apply_directives(struct patch_work *w, struct tree_li
         } else if (patch_strategic_is_word(directive, "delete")) {
             const struct tree *value = tree_get(item, merge_key, w->arena);
             if (!value)
-                return patch_strategic_fail_merge_key(w, item, merge_key);
+                return patch_order_fail_merge_key(w, item, merge_key);
             int r = delete_matching(w, original, merge_key, value);
             if (r < 0)
                 return r;
@@ -341,8 +331,8 @@ static int patch_strategic_apply_directives(struct patch_work *w, struct tree_li
     return 0;
 }
 
-// patch_strategic_merge_items merges or appends each item of patch. *list is the result's; original stays as Go's
-// caller would see it.
+// patch_strategic_merge_items merges or appends each item of patch. *list is the result's; original
+// stays as Go's caller would see it.
 static int patch_strategic_merge_items(struct patch_work *w, struct tree_list *list,
                                        const struct tree_list *patch, struct str merge_key,
                                        const struct schema_at *schema)
@@ -351,7 +341,7 @@ static int patch_strategic_merge_items(struct patch_work *w, struct tree_list *l
         struct tree *item = patch->p[i];
         const struct tree *value = tree_get(item, merge_key, w->arena);
         if (!value)
-            return patch_strategic_fail_merge_key(w, item, merge_key);
+            return patch_order_fail_merge_key(w, item, merge_key);
         size_t at = 0;
         int r = patch_strategic_find_item(w, list, merge_key, value, &at);
         if (r < 0)
@@ -470,7 +460,7 @@ static int without_deletes(struct patch_work *w, const struct tree_list *patch,
     *ret = (struct tree_list){0};
     for (size_t i = 0; i < patch->n; i++) {
         if (!tree_is_object(patch->p[i]))
-            return patch_strategic_fail_map(w, patch->p[i]);
+            return patch_order_fail_map(w, patch->p[i]);
         struct tree *directive = tree_get(patch->p[i], STR(PATCH_MARKER), w->arena);
         if (!directive || !patch_strategic_is_word(directive, "delete"))
             tree_list_add(ret, patch->p[i], w->arena);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A kind or a field as text, for `dray explain`: documentation, type, bounds and the fields below
+// it.
 #include "api/explain.h"
 
 #include <strings.h>
@@ -116,7 +119,7 @@ static const struct api_field *explain_find_field(const struct api_type *t, stru
     return NULL;
 }
 
-// explain_find_kind takes the first word of the path, in the version asked for.
+// explain_find_kind takes the first word of the path, in the requested version.
 static const struct api_kind *explain_find_kind(struct str word, struct str api_version)
 {
     const struct api_kind *k = api_kind_by_name(word);
@@ -131,8 +134,8 @@ static const struct api_kind *explain_find_kind(struct str word, struct str api_
     return api_kind_find(api_version, k->kind);
 }
 
-// explain_follow_path goes down the path from the kind's type; *ret_field stays NULL for the kind itself, *ret_type
-// becomes NULL at a field without fields.
+// explain_follow_path goes down the path from the kind's type; *ret_field stays NULL for the kind
+// itself, *ret_type becomes NULL at a field without fields.
 static int explain_follow_path(struct str path, const struct api_type **ret_type,
                                const struct api_field **ret_field, struct err *err)
 {

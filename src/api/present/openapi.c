@@ -193,8 +193,8 @@ static void openapi_write_item(struct oas *o, struct str package, const struct a
     json_write_object_end(&o->w);
 }
 
-// openapi_write_single writes the schema of a single value. OpenAPI 3.0 allows nothing beside a $ref, so it is put
-// into allOf.
+// openapi_write_single writes the schema of a single value. OpenAPI 3.0 allows nothing beside a
+// $ref, so it is put into allOf.
 static void openapi_write_single(struct oas *o, struct str package, const struct api_field *f)
 {
     if (!is_ref(f)) {
@@ -441,7 +441,7 @@ bool api_openapi_v3(struct str group, struct str version, struct sbuf *out)
     return true;
 }
 
-// first_of_package says whether row i is the first of its package, so that each is taken once.
+// first_of_package reports whether row i is the first of its package, so that each is taken once.
 static bool first_of_package(size_t i)
 {
     for (size_t j = 0; j < i; j++)

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// OpenAPI of kinds made by CustomResourceDefinitions: definitions from their schemas, and their
+// paths.
 #include "api/openapi_custom.h"
 
 #include "base/banned.h"
@@ -25,21 +28,15 @@ static struct str definition_name(const struct api_kind *k, struct arena *a)
     return arena_str(a, sbuf_str(&b));
 }
 
-static void openapi_custom_write_member(struct writing *g, const char *key, struct str value)
-{
-    json_write_key(&g->w, str_z(key));
-    json_write_str(&g->w, value);
-}
-
 static void group_version_kind(struct writing *g, struct str kind, bool list)
 {
     json_write_key(&g->w, STR("x-kubernetes-group-version-kind"));
     if (list)
         json_write_array_begin(&g->w);
     json_write_object_begin(&g->w);
-    openapi_custom_write_member(g, "group", g->kind->group);
-    openapi_custom_write_member(g, "kind", kind);
-    openapi_custom_write_member(g, "version", g->kind->version);
+    json_write_text(&g->w, "group", g->kind->group);
+    json_write_text(&g->w, "kind", kind);
+    json_write_text(&g->w, "version", g->kind->version);
     json_write_object_end(&g->w);
     if (list)
         json_write_array_end(&g->w);
@@ -50,7 +47,7 @@ static void openapi_custom_write_reference(struct writing *g, struct str name)
     cleanup_sbuf struct sbuf b = {0};
     sbuf_addf(&b, "#/%s/%.*s", g->v2 ? "definitions" : "components/schemas", STR_ARG(name));
     json_write_object_begin(&g->w);
-    openapi_custom_write_member(g, "$ref", sbuf_str(&b));
+    json_write_text(&g->w, "$ref", sbuf_str(&b));
     json_write_object_end(&g->w);
 }
 
@@ -127,7 +124,7 @@ static void openapi_custom_write_definition(struct writing *g)
         schema_value(g, &root->members[i].value);
     }
     if (!dyn_get(root, STR("type")))
-        openapi_custom_write_member(g, "type", STR("object"));
+        json_write_text(&g->w, "type", STR("object"));
     openapi_custom_write_properties(g, root);
     group_version_kind(g, g->kind->kind, true);
     json_write_object_end(&g->w);
@@ -136,7 +133,7 @@ static void openapi_custom_write_definition(struct writing *g)
 static void list_definition(struct writing *g)
 {
     json_write_object_begin(&g->w);
-    openapi_custom_write_member(g, "type", STR("object"));
+    json_write_text(&g->w, "type", STR("object"));
     json_write_key(&g->w, STR("required"));
     json_write_raw(&g->w, STR("[\"items\"]"));
     json_write_key(&g->w, STR("properties"));
@@ -149,7 +146,7 @@ static void list_definition(struct writing *g)
     openapi_custom_write_reference(g, STR("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"));
     json_write_key(&g->w, STR("items"));
     json_write_object_begin(&g->w);
-    openapi_custom_write_member(g, "type", STR("array"));
+    json_write_text(&g->w, "type", STR("array"));
     json_write_key(&g->w, STR("items"));
     openapi_custom_write_reference(g, g->name);
     json_write_object_end(&g->w);
@@ -165,14 +162,14 @@ static void openapi_custom_write_parameters(struct writing *g, bool write, bool 
     json_write_array_begin(&g->w);
     for (size_t i = 0; write && i < (patch ? array_len(all) : array_len(all) - 1); i++) {
         json_write_object_begin(&g->w);
-        openapi_custom_write_member(g, "name", str_z(all[i]));
-        openapi_custom_write_member(g, "in", STR("query"));
+        json_write_text(&g->w, "name", str_z(all[i]));
+        json_write_text(&g->w, "in", STR("query"));
         if (g->v2)
-            openapi_custom_write_member(g, "type", i == 3 ? STR("boolean") : STR("string"));
+            json_write_text(&g->w, "type", i == 3 ? STR("boolean") : STR("string"));
         else {
             json_write_key(&g->w, STR("schema"));
             json_write_object_begin(&g->w);
-            openapi_custom_write_member(g, "type", i == 3 ? STR("boolean") : STR("string"));
+            json_write_text(&g->w, "type", i == 3 ? STR("boolean") : STR("string"));
             json_write_object_end(&g->w);
         }
         json_write_object_end(&g->w);
@@ -186,7 +183,7 @@ static void openapi_custom_write_responses(struct writing *g, struct str name)
     json_write_object_begin(&g->w);
     json_write_key(&g->w, STR("200"));
     json_write_object_begin(&g->w);
-    openapi_custom_write_member(g, "description", STR("OK"));
+    json_write_text(&g->w, "description", STR("OK"));
     if (g->v2) {
         json_write_key(&g->w, STR("schema"));
         openapi_custom_write_reference(g, name);
@@ -213,8 +210,8 @@ static void openapi_custom_write_operation(struct writing *g, const char *method
     sbuf_addf(&name, "%s%.*s%.*s", id, STR_ARG(g->name), STR_ARG(g->kind->plural));
     json_write_key(&g->w, str_z(method));
     json_write_object_begin(&g->w);
-    openapi_custom_write_member(g, "operationId", sbuf_str(&name));
-    openapi_custom_write_member(g, "x-kubernetes-action", str_z(action));
+    json_write_text(&g->w, "operationId", sbuf_str(&name));
+    json_write_text(&g->w, "x-kubernetes-action", str_z(action));
     group_version_kind(g, g->kind->kind, false);
     openapi_custom_write_parameters(g, write, patch);
     openapi_custom_write_responses(g, answer);
@@ -293,7 +290,7 @@ bool openapi_custom_v3(const struct custom_kinds *customs, struct str group, str
     if (!openapi_custom_each_kind(customs, group, version, NULL, &g, &a))
         return false;
     json_write_object_begin(&g.w);
-    openapi_custom_write_member(&g, "openapi", STR("3.0.0"));
+    json_write_text(&g.w, "openapi", STR("3.0.0"));
     json_write_key(&g.w, STR("info"));
     json_write_raw(&g.w, STR("{\"title\":\"Kubernetes CRD Swagger\",\"version\":\"v0.1.0\"}"));
     json_write_key(&g.w, STR("paths"));

@@ -57,7 +57,7 @@ static const struct {
     const char *doc;
 } parameters[] = {
     {"allowWatchBookmarks", "boolean", "Send BOOKMARK events in a watch."},
-    {"continue", "string", "Where a list that was cut goes on, as the last answer said."},
+    {"continue", "string", "Where a truncated list continues: the token of the last response."},
     {"dryRun", "string", "All: do everything but store the result."},
     {"fieldManager", "string", "The name under which changed fields are owned."},
     {"fieldSelector", "string", "Only objects whose fields match."},
@@ -148,7 +148,8 @@ static void answer_schema(struct oas *o, const struct operation *op, const struc
         openapi_write_ref(o, t->package, t->kind->type);
 }
 
-// openapi_paths_write_contents writes {"type/sub": {schema}} for each content type, the schema by answer or body.
+// openapi_paths_write_contents writes {"type/sub": {schema}} for each content type, the schema by
+// answer or body.
 static void openapi_paths_write_contents(struct oas *o, const char *const *types,
                                          const struct operation *op, const struct target *t,
                                          bool answer)

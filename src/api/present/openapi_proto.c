@@ -25,7 +25,7 @@ enum form {
     MESSAGE,
     NAMED,      // an object whose members are messages with a name
     TYPE,       // one text or several, in a message of their own
-    PARAMETERS, // each of which says by "in" what it is
+    PARAMETERS, // the kind of each is in its "in"
 };
 
 struct message;
@@ -194,8 +194,8 @@ static void put_type(struct converter *c, uint32_t number, yyjson_val *v)
     proto_close(&c->w, number, mark);
 }
 
-// put_wrapped writes a message, or a field of another that has nothing else. What is a boolean where
-// a schema could be is its second field.
+// put_wrapped writes a message, or a field of another that has nothing else. What is a boolean
+// where a schema could be is its second field.
 static void put_wrapped(struct converter *c, const struct rule *r, uint32_t number, yyjson_val *v)
 {
     size_t outer = proto_mark(&c->w);

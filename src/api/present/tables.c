@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Tables as kubectl prints them: the head, the rows, and the cells that several kinds share.
+// Columns of kinds are in tables_*.c.
 #include "api/tables.h"
 
 #include <assert.h>
@@ -232,24 +235,16 @@ int api_include_parse(struct str text, enum api_include *ret, struct err *err)
     return err_set(err, ERR_BAD_REQUEST, "unrecognized includeObject value: %s", quoted.p);
 }
 
-static void write_head(const char *kind, const struct api_list_meta *meta, struct json_writer *w)
+static void write_head(const struct api_list_meta *meta, struct json_writer *w)
 {
     static const struct api_list_meta none;
     json_write_object_begin(w);
-    json_write_key(w, STR("kind"));
-    json_write_str(w, str_z(kind));
-    json_write_key(w, STR("apiVersion"));
-    json_write_str(w, STR("meta.k8s.io/v1"));
+    json_write_text(w, "kind", STR("Table"));
+    json_write_text(w, "apiVersion", STR("meta.k8s.io/v1"));
     json_write_key(w, STR("metadata"));
     int r = api_json_write(&api_list_meta_type, meta ? meta : &none, w, NULL);
     assert(r == 0); // it holds no raw JSON
     (void)r;
-}
-
-static void tables_write_text(struct json_writer *w, const char *key, const char *text)
-{
-    json_write_key(w, str_z(key));
-    json_write_str(w, str_z(text));
 }
 
 static void write_columns(const struct table_printer *p, struct json_writer *w)
@@ -257,10 +252,10 @@ static void write_columns(const struct table_printer *p, struct json_writer *w)
     json_write_array_begin(w);
     for (size_t i = 0; i < p->columns_len; i++) {
         json_write_object_begin(w);
-        tables_write_text(w, "name", p->columns[i].name);
-        tables_write_text(w, "type", p->columns[i].type);
-        tables_write_text(w, "format", p->columns[i].format);
-        tables_write_text(w, "description", p->columns[i].doc);
+        json_write_text(w, "name", str_z(p->columns[i].name));
+        json_write_text(w, "type", str_z(p->columns[i].type));
+        json_write_text(w, "format", str_z(p->columns[i].format));
+        json_write_text(w, "description", str_z(p->columns[i].doc));
         json_write_key(w, STR("priority"));
         json_write_i64(w, p->columns[i].priority);
         json_write_object_end(w);
@@ -271,7 +266,7 @@ static void write_columns(const struct table_printer *p, struct json_writer *w)
 void api_table_begin(const struct api_table_view *t, const struct api_list_meta *meta,
                      struct json_writer *w)
 {
-    write_head("Table", meta, w);
+    write_head(meta, w);
     json_write_key(w, STR("columnDefinitions"));
     if (t->no_headers)
         json_write_null(w);
@@ -302,13 +297,23 @@ static void tables_write_conditions(const struct api_table_view *t, const void *
     json_write_key(w, STR("conditions"));
     json_write_array_begin(w);
     json_write_object_begin(w);
-    tables_write_text(w, "type", "Completed");
-    tables_write_text(w, "status", "True");
-    tables_write_text(w, "reason", failed ? "Failed" : "Succeeded");
-    tables_write_text(w, "message",
-                      failed ? "The pod failed." : "The pod has completed successfully.");
+    json_write_text(w, "type", STR("Completed"));
+    json_write_text(w, "status", STR("True"));
+    json_write_text(w, "reason", failed ? STR("Failed") : STR("Succeeded"));
+    json_write_text(w, "message",
+                    failed ? STR("The pod failed.") : STR("The pod has completed successfully."));
     json_write_object_end(w);
     json_write_array_end(w);
+}
+
+// tables_write_partial writes a PartialObjectMetadata with the metadata of an object.
+static int tables_write_partial(const struct api_object_meta *meta, struct json_writer *w,
+                                struct err *err)
+{
+    struct api_partial_object_metadata partial = {.kind = STR("PartialObjectMetadata"),
+                                                  .api_version = STR("meta.k8s.io/v1"),
+                                                  .metadata = *meta};
+    return api_json_write(&api_partial_object_metadata_type, &partial, w, err);
 }
 
 static int tables_write_object(const struct api_table_view *t, const struct api_object_meta *meta,
@@ -318,7 +323,7 @@ static int tables_write_object(const struct api_table_view *t, const struct api_
     json_write_key(w, STR("object"));
     switch (t->include) {
     case API_INCLUDE_METADATA:
-        return api_partial_write(meta, w, err);
+        return tables_write_partial(meta, w, err);
     case API_INCLUDE_OBJECT:
         if (json.n == 0)
             return api_json_write(t->kind->type, value, w, err);
@@ -362,27 +367,4 @@ void api_table_look(struct api_table_view *t, const void *value)
 {
     if (t->kind->type == &api_storage_class_type)
         t->default_class = storage_default(t->default_class, value);
-}
-
-// --- PartialObjectMetadata -----------------------------------------------------------------------
-
-int api_partial_write(const struct api_object_meta *meta, struct json_writer *w, struct err *err)
-{
-    struct api_partial_object_metadata partial = {.kind = STR("PartialObjectMetadata"),
-                                                  .api_version = STR("meta.k8s.io/v1"),
-                                                  .metadata = *meta};
-    return api_json_write(&api_partial_object_metadata_type, &partial, w, err);
-}
-
-void api_partial_list_begin(const struct api_list_meta *meta, struct json_writer *w)
-{
-    write_head("PartialObjectMetadataList", meta, w);
-    json_write_key(w, STR("items"));
-    json_write_array_begin(w);
-}
-
-void api_partial_list_end(struct json_writer *w)
-{
-    json_write_array_end(w);
-    json_write_object_end(w);
 }

@@ -57,7 +57,7 @@ static const struct table_column pod_request_columns[] = {
     TABLE_TEXT("NodeName", "The pod's node."),
     TABLE_TEXT("SignerName", "Who is asked to sign."),
     TABLE_TEXT("State", "Pending, Issued, Denied or Failed."),
-    TABLE_TEXT("UnverifiedUserAnnotations", "What the pod tells the signer."),
+    TABLE_TEXT("UnverifiedUserAnnotations", "What the pod passes to the signer."),
 };
 
 static void pod_request_cells(struct cells *c, const void *value)
@@ -172,7 +172,7 @@ static const struct table_column flow_columns[] = {
     TABLE_NAME,
     TABLE_TEXT("PriorityLevel", "The level that handles its requests."),
     TABLE_TEXT("MatchingPrecedence", "The smallest number of those that match counts."),
-    TABLE_TEXT("DistinguisherMethod", "What tells its flows apart."),
+    TABLE_TEXT("DistinguisherMethod", "How its flows are distinguished."),
     TABLE_AGE,
     TABLE_TEXT("MissingPL", "Whether there is no such level."),
 };
@@ -380,7 +380,7 @@ static void attributes_cells(struct cells *c, const void *value)
 
 static const struct table_column migration_columns[] = {
     TABLE_TEXT("Name", "The name, unique within kind and namespace."),
-    TABLE_TEXT("Resource", "The objects that are written anew."),
+    TABLE_TEXT("Resource", "The objects that are rewritten."),
     TABLE_TEXT("Status", "How far it has come."),
 };
 

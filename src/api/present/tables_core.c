@@ -50,7 +50,7 @@ static bool pod_has_ready(const struct api_pod *pod)
     return false;
 }
 
-// tables_core_is_sidecar says whether an init container goes on running beside the others.
+// tables_core_is_sidecar reports whether an init container goes on running beside the others.
 static bool tables_core_is_sidecar(const struct api_container *container)
 {
     return container->has_restart_policy && str_eqz(container->restart_policy, "Always");
@@ -75,7 +75,7 @@ static void note_restarts(const struct api_container_status *status, int64_t *re
         *last = ended->finished_at;
 }
 
-// end_reason says why a container ended.
+// end_reason is why a container ended.
 static struct str end_reason(const struct api_container_state_terminated *ended, const char *before,
                              struct arena *arena)
 {
@@ -86,8 +86,8 @@ static struct str end_reason(const struct api_container_state_terminated *ended,
     return arena_strf(arena, "%sExitCode:%d", before, ended->exit_code);
 }
 
-// sum_init looks at the init containers up to the first that has not done its work; true when there is
-// one. sidecars gets what counts once all are done.
+// sum_init looks at the init containers up to the first that has not done its work; true when there
+// is one. sidecars gets what counts once all are done.
 static bool sum_init(struct pod_summary *s, struct pod_summary *sidecars)
 {
     const struct api_container_status_array *statuses = &s->pod->status.init_container_statuses;

@@ -100,7 +100,7 @@ static void taint_cells(struct cells *c, const void *value)
 
 static const struct table_column pool_columns[] = {
     TABLE_NAME,
-    TABLE_TEXT("Driver", "The driver whose pools are asked for."),
+    TABLE_TEXT("Driver", "The driver whose pools are requested."),
     TABLE_TEXT("Total", "Devices in all pools."),
     TABLE_TEXT("Available", "Devices that are free, in all pools."),
     TABLE_TEXT("Allocated", "Devices that are taken, in all pools."),

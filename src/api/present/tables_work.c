@@ -448,7 +448,7 @@ static const struct table_column csi_driver_columns[] = {
     TABLE_NAME,
     TABLE_BOOL("AttachRequired", "Whether volumes must be attached before they are mounted."),
     TABLE_BOOL("PodInfoOnMount", "Whether the driver hears of the pod."),
-    TABLE_BOOL("StorageCapacity", "Whether the driver says how much room there is."),
+    TABLE_BOOL("StorageCapacity", "Whether the driver publishes its free capacity."),
     TABLE_TEXT("TokenRequests", "The audiences of the tokens it asks for."),
     TABLE_BOOL("RequiresRepublish", "Whether volumes are published again and again."),
     TABLE_TEXT("Modes", "The volumes it offers."),
@@ -492,7 +492,7 @@ static void capacity_cells(struct cells *c, const void *value)
 
 static const struct table_column quota_columns[] = {
     TABLE_NAME,
-    TABLE_TEXT("Request", "What is used of what may be asked for."),
+    TABLE_TEXT("Request", "Used and allowed requests."),
     TABLE_TEXT("Limit", "What is used of what limits may add up to."),
     TABLE_AGE,
 };

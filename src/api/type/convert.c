@@ -180,8 +180,8 @@ static bool is_event(const struct api_kind *k)
            k->type == &api_event_list_type || k->type == &api_events_event_list_type;
 }
 
-// convert_set_version writes the new apiVersion where the old one stood: in the object and, in a list, in
-// the items that carry theirs.
+// convert_set_version writes the new apiVersion where the old one stood: in the object and, in a
+// list, in the items that carry theirs.
 static void convert_set_version(const struct api_object *o)
 {
     api_set_type_meta(o);

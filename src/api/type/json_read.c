@@ -21,8 +21,8 @@ struct reader {
     struct err *err;
 };
 
-// api_json_alloc takes zeroed memory for count things of a size, or answers NULL with an error when the object
-// grows past its bounds.
+// api_json_alloc takes zeroed memory for count things of a size, or answers NULL with an error when
+// the object grows past its bounds.
 static void *api_json_alloc(struct reader *rd, size_t count, size_t size)
 {
     size_t used = rd->arena->used_bytes;
@@ -64,7 +64,8 @@ static int api_json_read_quantity(struct reader *rd, const yyjson_val *key, cons
     return r < 0 ? bad_value(rd->err) : 0;
 }
 
-// has_micros says whether a time has exactly six digits behind the point. MicroTime insists on them.
+// has_micros reports whether a time has exactly six digits behind the point. MicroTime insists on
+// them.
 static bool has_micros(struct str text)
 {
     const size_t point = sizeof("2006-01-02T15:04:05") - 1;

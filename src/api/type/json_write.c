@@ -149,8 +149,8 @@ static int api_json_write_map(const struct api_field *f, const struct api_span *
     return 0;
 }
 
-// api_json_shows_field says whether JSON has the field: Go's omitempty looks at length and zero, and never leaves
-// out a struct by value.
+// api_json_shows_field reports whether JSON has the field: Go's omitempty looks at length and zero,
+// and never leaves out a struct by value.
 static bool api_json_shows_field(const struct api_field *f, const void *in)
 {
     if (f->flags & API_ALWAYS)

@@ -60,8 +60,8 @@ static bool kind_has_name(const struct api_kind *k, struct str word)
     return false;
 }
 
-// kind_in_group says whether what stands behind the first dot names the kind's group, or its version and
-// then its group.
+// kind_in_group reports whether what stands behind the first dot names the kind's group, or its
+// version and then its group.
 static bool kind_in_group(const struct api_kind *k, struct str rest)
 {
     if (rest.n == 0 || str_eq(rest, k->group))

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Maps of typed objects are arrays sorted by key. Texts have any order, so readers sort what they
+// read; of a key that is there twice the last value counts.
 #include "api/type/map.h"
 
 #include <stdlib.h>

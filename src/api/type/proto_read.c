@@ -19,8 +19,8 @@ struct wire_reader {
     struct err *err;
 };
 
-// api_proto_alloc takes zeroed memory for count things of a size, or answers NULL with an error when the object
-// grows past its bounds.
+// api_proto_alloc takes zeroed memory for count things of a size, or answers NULL with an error
+// when the object grows past its bounds.
 static void *api_proto_alloc(struct wire_reader *rd, size_t count, size_t size)
 {
     size_t used = rd->arena->used_bytes;
@@ -239,8 +239,8 @@ static bool is_varint(const struct api_field *row)
     return row->elem == API_BOOL || row->elem == API_I32 || row->elem == API_I64;
 }
 
-// count_items counts, f included, what the rest of the message adds to a list or map. Packed numbers
-// take at least a byte each.
+// count_items counts, f included, what the rest of the message adds to a list or map. Packed
+// numbers take at least a byte each.
 static size_t count_items(const struct api_field *row, const struct proto_reader *in,
                           const struct proto_field *f)
 {
@@ -338,7 +338,7 @@ static int api_proto_read_field(struct wire_reader *rd, const struct api_field *
         return api_proto_read_entry(rd, row, in, f, member);
     if (api_field_is_pointer(row)) {
         void **target = member;
-        // A message given twice is merged, as protobuf says.
+        // A message given twice is merged, as protobuf requires.
         if (!*target)
             *target = api_proto_alloc(rd, 1, api_elem_size(row));
         if (!*target)

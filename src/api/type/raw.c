@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// RawExtension and FieldsV1 are kept as text, byte for byte. This scanner checks that a text is one
+// JSON value, writes it in compact form, and finds the source of a value in a parsed document.
 #include "api/type/raw.h"
 
 #include <string.h>
@@ -185,8 +188,8 @@ static bool put_key(struct scan *s, struct json_writer *w)
     return s->p < s->end && *s->p++ == ':';
 }
 
-// put_open writes the start of a container if there is one; *ret_open says so. An object's first
-// key is written too.
+// put_open writes the start of a container if there is one, and then sets *ret_open. An object's
+// first key is written too.
 static bool put_open(struct scan *s, struct json_writer *w, bool *ret_open, bool *ret_empty)
 {
     *ret_open = s->p < s->end && (*s->p == '{' || *s->p == '[');
@@ -299,7 +302,7 @@ static const char *value_end(struct scan s)
     return s.p;
 }
 
-// The parser copies the source and lets strings point into the copy, so a key's address tells where
+// The parser copies the source and lets strings point into the copy, so a key's address gives where
 // it stands in the source. This is checked against the source, for nothing promises it.
 struct str raw_source(const struct json_doc *doc, const yyjson_val *key, const yyjson_val *v)
 {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Changeable JSON: members are added, replaced and removed in an arena. Parts that nothing touched
+// are written as their source text, so that a patch does not alter what it does not name.
 #include "api/type/tree.h"
 
 #include <assert.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Chunks that double up to 1 MiB. Under AddressSanitizer bytes that are not handed out are
+// poisoned.
 #include "base/arena.h"
 
 #include <assert.h>

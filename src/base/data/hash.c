@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// SipHash-1-3 with a key of the process: peers choose the keys of maps and must not choose
+// collisions.
 #include "base/hash.h"
 
 #include "base/banned.h"

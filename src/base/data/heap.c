@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A binary heap of pointers whose items know their position, so that any item can be moved or
+// removed.
 #include "base/heap.h"
 
 #include <assert.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The closest of some names by edit distance, for "did you mean".
 #include "base/nearest.h"
 
 #include <stdint.h>

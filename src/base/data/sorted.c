@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Sorted blocks of at most 256 pointers. A block splits when it is full and joins a neighbour when
+// both are nearly empty.
 #include "base/sorted.h"
 
 #include <assert.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Error messages in a fixed buffer, so that reporting a failure never allocates. A message that is
+// too long is cut.
 #include "base/err.h"
 
 #include <stdio.h>

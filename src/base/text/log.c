@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Log records as text or JSON, handed to a sink. A level per module, a rate limit per call site;
+// one leaf lock makes it the only part of base that threads may share.
 #include "base/log.h"
 
 #include <assert.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Slices and the text builder. Quoting follows Go's %q, because upstream's messages are made with
+// it.
 #include "base/str.h"
 
 #include <assert.h>

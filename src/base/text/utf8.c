@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF.
 #include "base/utf8.h"
 
 #include <assert.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Randomness: getrandom for the system, xoshiro256** from a seed for simulation.
 #include "base/rand.h"
 
 #include <assert.h>

@@ -22,7 +22,8 @@ static yyjson_val *json_build_add_value(struct json_builder *b)
     assert(b->n < UINT32_MAX);
     if (b->keep_positions)
         b->positions[b->n] = b->at;
-    // An item more for the container around it; keys and values are told apart when it is closed.
+    // An item more for the container around it; keys and values are distinguished when it is
+    // closed.
     if (b->depth)
         b->vals[b->open[b->depth - 1]].tag += (uint64_t)1 << YYJSON_TAG_BIT;
     return &b->vals[b->n++];
@@ -88,12 +89,6 @@ void json_build_i64(struct json_builder *b, int64_t v)
 void json_build_u64(struct json_builder *b, uint64_t v)
 {
     unsafe_yyjson_set_uint(json_build_add_value(b), v);
-}
-
-void json_build_double(struct json_builder *b, double v)
-{
-    assert(__builtin_isfinite(v));
-    unsafe_yyjson_set_real(json_build_add_value(b), v);
 }
 
 void json_build_number(struct json_builder *b, struct str text)

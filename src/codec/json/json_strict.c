@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Unknown and duplicate fields, collected with their paths while a document is decoded.
 #include "codec/json_strict.h"
 
 #include <assert.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// JSON text as Go's encoding/json writes it: strings, numbers, layout. Encoders spend most of their
+// time here, so plain bytes are copied eight at a time.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -46,8 +49,8 @@ static char *put_sequence(char *to, struct str s, size_t at, size_t *ret_len)
     return to + *ret_len;
 }
 
-// json_copy_plain copies the bytes of s from i on that need no escape, and returns how many. `to` has
-// room for at least as many bytes as s has from i on.
+// json_copy_plain copies the bytes of s from i on that need no escape, and returns how many. `to`
+// has room for at least as many bytes as s has from i on.
 static size_t json_copy_plain(char *to, struct str s, size_t i)
 {
     const size_t word = sizeof(uint64_t);

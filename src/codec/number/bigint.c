@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Arbitrary-precision integers in base 10^9: quantities beyond 64 bits need decimal shifts and
+// exact comparison, and nothing else.
 #include "codec/bigint.h"
 
 #include <assert.h>

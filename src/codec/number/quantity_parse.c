@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text to quantity. Short texts without sign and exponent are one scan in registers; what else 64 bits
-// can take is a second one, still without allocation. Everything else goes through decimals, as
-// upstream does, because upstream's later answers depend on which of the two a number took.
+// Text to quantity. Short texts without sign and exponent are one scan in registers; what else 64
+// bits can take is a second one, still without allocation. Everything else goes through decimals,
+// as upstream does, because upstream's later answers depend on which of the two a number took.
 #include <assert.h>
 #include <string.h>
 
@@ -333,8 +333,8 @@ static struct quantity quantity_parse_decimal(const struct parts *p, struct scal
 }
 
 // A binary number that upstream keeps as a decimal, such as 2Pi or 1.5Gi, when 128 bits hold it in
-// nano, as 9 digits times 2^60 and 10^9 do. The same as quantity_parse_decimal makes, without its five steps
-// of digits in the arena. False when it is not that.
+// nano, as 9 digits times 2^60 and 10^9 do. The same as quantity_parse_decimal makes, without its
+// five steps of digits in the arena. False when it is not that.
 static bool make_binary_decimal(const struct parts *p, struct scale s, struct arena *arena,
                                 struct quantity *ret)
 {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Times as RFC 3339 texts: what Go reads is read, and UTC is written.
 #include "codec/rfc3339.h"
 
 #include "base/civil.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Semantic versions: the strict reading with the errors of github.com/blang/semver, and the
+// tolerant reading of the CEL library.
 #include "codec/semver.h"
 
 #include <stdio.h>

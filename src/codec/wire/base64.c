@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Base64 in the standard and the URL alphabet. As in Go, line ends are skipped and padding must be
+// complete.
 #include "codec/base64.h"
 
 #include "base/banned.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The protobuf wire format, read field by field without allocation. Every length is checked against
+// the message before it is used.
 #include <assert.h>
 #include <string.h>
 
@@ -177,7 +180,7 @@ int proto_next(struct proto_reader *in, struct proto_field *ret, struct err *err
     return 1;
 }
 
-// proto_wire_error says that a field has not the wire type its schema asks for. Returns
+// proto_wire_error reports a field whose wire type is not the one of its schema. Returns
 // -ERR_BAD_REQUEST.
 static int proto_wire_error(const struct proto_reader *in, const struct proto_field *f,
                             enum proto_wire want, struct err *err)
@@ -196,12 +199,6 @@ static int to_number(const struct proto_reader *in, const struct proto_field *f,
     return 0;
 }
 
-int proto_to_u64(const struct proto_reader *in, const struct proto_field *f, uint64_t *ret,
-                 struct err *err)
-{
-    return to_number(in, f, PROTO_VARINT, ret, err);
-}
-
 int proto_to_i64(const struct proto_reader *in, const struct proto_field *f, int64_t *ret,
                  struct err *err)
 {
@@ -209,16 +206,6 @@ int proto_to_i64(const struct proto_reader *in, const struct proto_field *f, int
     int r = to_number(in, f, PROTO_VARINT, &v, err);
     if (r == 0)
         *ret = (int64_t)v;
-    return r;
-}
-
-int proto_to_u32(const struct proto_reader *in, const struct proto_field *f, uint32_t *ret,
-                 struct err *err)
-{
-    uint64_t v = 0;
-    int r = to_number(in, f, PROTO_VARINT, &v, err);
-    if (r == 0)
-        *ret = (uint32_t)v;
     return r;
 }
 
@@ -240,22 +227,6 @@ int proto_to_bool(const struct proto_reader *in, const struct proto_field *f, bo
     if (r == 0)
         *ret = v != 0;
     return r;
-}
-
-int proto_to_fixed32(const struct proto_reader *in, const struct proto_field *f, uint32_t *ret,
-                     struct err *err)
-{
-    uint64_t v = 0;
-    int r = to_number(in, f, PROTO_FIXED32, &v, err);
-    if (r == 0)
-        *ret = (uint32_t)v;
-    return r;
-}
-
-int proto_to_fixed64(const struct proto_reader *in, const struct proto_field *f, uint64_t *ret,
-                     struct err *err)
-{
-    return to_number(in, f, PROTO_FIXED64, ret, err);
 }
 
 int proto_to_double(const struct proto_reader *in, const struct proto_field *f, double *ret,

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The protobuf wire format, written from the end to the beginning, so that the length of a nested
+// message is known when it is written.
 #include <assert.h>
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,36 +66,19 @@ static void put_tag(struct proto_writer *w, uint32_t number, enum proto_wire wir
     proto_write_varint(w, (uint64_t)number << 3 | (uint64_t)wire);
 }
 
-static void put_fixed(struct proto_writer *w, uint64_t v, size_t n)
-{
-    char *to = grow_down(w, n);
-    for (size_t i = 0; i < n; i++)
-        to[i] = (char)(v >> (8 * i) & 0xFFu);
-}
-
 void proto_put_varint(struct proto_writer *w, uint32_t number, uint64_t v)
 {
     proto_write_varint(w, v);
     put_tag(w, number, PROTO_VARINT);
 }
 
-void proto_put_fixed32(struct proto_writer *w, uint32_t number, uint32_t v)
-{
-    put_fixed(w, v, 4);
-    put_tag(w, number, PROTO_FIXED32);
-}
-
-void proto_put_fixed64(struct proto_writer *w, uint32_t number, uint64_t v)
-{
-    put_fixed(w, v, 8);
-    put_tag(w, number, PROTO_FIXED64);
-}
-
 void proto_put_double(struct proto_writer *w, uint32_t number, double v)
 {
     uint64_t bits;
     memcpy(&bits, &v, sizeof(bits));
-    proto_put_fixed64(w, number, bits);
+    bits = htole64(bits);
+    memcpy(grow_down(w, sizeof(bits)), &bits, sizeof(bits));
+    put_tag(w, number, PROTO_FIXED64);
 }
 
 void proto_put_bytes(struct proto_writer *w, uint32_t number, struct str v)

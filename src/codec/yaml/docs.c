@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Manifests: JSON or YAML, one document or many, read one after the other.
 #include "codec/docs.h"
 
 #include <assert.h>

@@ -252,7 +252,7 @@ static size_t find_repeats(const struct entries *e, uint32_t **ret_first)
     return keys_first(keys, e->n, *ret_first);
 }
 
-// Refuses a map that says a key twice itself; own holds just its own keys.
+// Refuses a map that has a key twice itself; own holds just its own keys.
 static int check_own(struct decode *d, struct yaml_node *map, const struct entries *own)
 {
     if (d->duplicates != JSON_DUPLICATES_REFUSE || map->checked)
