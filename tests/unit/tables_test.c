@@ -363,23 +363,6 @@ static void rows_include_what_is_asked_for(void **state)
     assert_string_equal(err.msg, "unrecognized includeObject value: \"x\"");
 }
 
-static void partial_lists(void **state)
-{
-    (void)state;
-    cleanup_sbuf struct sbuf out = {0};
-    struct json_writer w = {.out = &out};
-    struct api_list_meta list = {.resource_version = STR("7")};
-    struct api_object_meta meta = {.name = STR("x")};
-    api_partial_list_begin(&list, &w);
-    assert_int_equal(api_partial_write(&meta, &w, NULL), 0);
-    api_partial_list_end(&w);
-    assert_str(sbuf_str(&out),
-               "{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\","
-               "\"metadata\":{\"resourceVersion\":\"7\"},\"items\":[{\"kind\":"
-               "\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{\"name\":"
-               "\"x\"}}]}");
-}
-
 // --- Status --------------------------------------------------------------------------------------
 
 static const struct status_subject claim = {STR_INIT("resource.k8s.io"), STR_INIT("resourceclaims"),
@@ -485,5 +468,5 @@ RUN_TESTS(TEST_CASE(claims_show_their_state), TEST_CASE(kinds_of_the_group_have_
           TEST_CASE(pods_are_summed_up), TEST_CASE(pods_that_ended_are_marked),
           TEST_CASE(nodes_events_and_others), TEST_CASE(ages_are_short),
           TEST_CASE(every_kind_has_a_table), TEST_CASE(rows_include_what_is_asked_for),
-          TEST_CASE(partial_lists), TEST_CASE(statuses_are_upstreams),
-          TEST_CASE(invalid_lists_its_causes), TEST_CASE(errors_become_statuses))
+          TEST_CASE(statuses_are_upstreams), TEST_CASE(invalid_lists_its_causes),
+          TEST_CASE(errors_become_statuses))

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Defaults and preparation of the kinds that extend the server: definitions, admission policies,
+// webhooks.
 #include "api/type/extension.h"
 
 #include "base/banned.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kinds that extend the server: CustomResourceDefinitions, admission policies, webhook configurations. Defaults,
-// preparation and validation beyond what the tables say. Private to src/api.
+// The kinds that extend the server: CustomResourceDefinitions, admission policies, webhook
+// configurations. Defaults, preparation and validation beyond what the tables say. Private to
+// src/api.
 #ifndef API_TYPE_EXTENSION_H
 #define API_TYPE_EXTENSION_H
 
@@ -16,7 +17,8 @@ default_hook *extension_default_hook(const struct api_type *t);
 bool extension_prepare(const struct preparer *p, const struct api_object *object,
                        const struct api_object *old);
 
-// check_definition judges a CustomResourceDefinition, check_policy and its like the kinds of admission.
+// check_definition judges a CustomResourceDefinition, check_policy and its like the kinds of
+// admission.
 void check_definition(struct validator *v, const struct api_custom_resource_definition *crd,
                       const struct api_custom_resource_definition *old);
 

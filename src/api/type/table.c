@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The tables of types: sizes, presence and lookup of fields. Codecs, defaults and validation walk
+// the tables by these functions.
 #include "api/table.h"
 
 #include <string.h>
