@@ -26,10 +26,11 @@ struct reader {
 };
 
 // Reads into the struct at `to`. Mutually recursive through lists and objects, as deep as the tables.
-static int read_object(struct reader *r, const yyjson_val *v, const struct cdi_type *type, char *to,
-                       struct err *err);
+static int cdi_parse_object(struct reader *r, const yyjson_val *v, const struct cdi_type *type,
+                            char *to, struct err *err);
 
-static int wrong(struct reader *r, const yyjson_val *v, const char *want, struct err *err)
+static int cdi_parse_wrong_type(struct reader *r, const yyjson_val *v, const char *want,
+                                struct err *err)
 {
     struct json_pos pos;
     int rc = err_set(err, ERR_BAD_REQUEST, "this must be %s, not %s", want, json_type_name(v));
@@ -39,7 +40,7 @@ static int wrong(struct reader *r, const yyjson_val *v, const char *want, struct
 }
 
 // Where a place is in the text. Columns of YAML count characters, those of JSON bytes.
-static size_t offset_of(struct str text, struct json_pos pos, bool characters)
+static size_t cdi_parse_offset(struct str text, struct json_pos pos, bool characters)
 {
     size_t at = 0;
     for (uint32_t line = 1; line < pos.line && at < text.n; line++) {
@@ -60,53 +61,55 @@ static int read_bare(struct reader *r, const yyjson_val *v, struct str *ret, str
     static const char ends[] = " \t\r\n,]}";
     struct json_pos pos;
     if (++r->bare > CDI_BARE_SCALARS_MAX || !json_locate(&r->doc, v, &pos))
-        return wrong(r, v, "a text in quotes", err);
-    size_t from = offset_of(r->text, pos, r->doc.positions != NULL), to = from;
+        return cdi_parse_wrong_type(r, v, "a text in quotes", err);
+    size_t from = cdi_parse_offset(r->text, pos, r->doc.positions != NULL), to = from;
     while (to < r->text.n && !memchr(ends, r->text.p[to], sizeof(ends) - 1))
         to++;
     struct str word = str_make(r->text.p + from, to - from);
     // An anchor, a tag or an alias stands there: what it means is not in this place of the text.
     if (word.n == 0 || str_find_char(STR("&!*"), word.p[0]) >= 0)
-        return wrong(r, v, "a text in quotes", err);
+        return cdi_parse_wrong_type(r, v, "a text in quotes", err);
     *ret = arena_str(r->arena, word);
     return 0;
 }
 
-static int read_text(struct reader *r, const yyjson_val *v, struct str *ret, struct err *err)
+static int cdi_parse_text(struct reader *r, const yyjson_val *v, struct str *ret, struct err *err)
 {
     if (json_is_null(v))
         return 0;
     if (json_is_container(v))
-        return wrong(r, v, "a text", err);
+        return cdi_parse_wrong_type(r, v, "a text", err);
     if (!json_is_string(v))
         return read_bare(r, v, ret, err);
     *ret = arena_str(r->arena, json_str(v));
     return 0;
 }
 
-static int read_int(struct reader *r, const yyjson_val *v, int64_t *ret, struct err *err)
+static int cdi_parse_int(struct reader *r, const yyjson_val *v, int64_t *ret, struct err *err)
 {
-    return json_is_integral(v, ret) ? 0 : wrong(r, v, "a whole number of 64 bits", err);
+    return json_is_integral(v, ret) ? 0
+                                    : cdi_parse_wrong_type(r, v, "a whole number of 64 bits", err);
 }
 
 static int read_u32(struct reader *r, const yyjson_val *v, uint32_t *ret, struct err *err)
 {
     int64_t wide;
     if (!json_is_integral(v, &wide) || wide < 0 || wide > UINT32_MAX)
-        return wrong(r, v, "a whole number from 0 to 4294967295", err);
+        return cdi_parse_wrong_type(r, v, "a whole number from 0 to 4294967295", err);
     *ret = (uint32_t)wide;
     return 0;
 }
 
-static int read_texts(struct reader *r, const yyjson_val *v, struct cdi_texts *ret, struct err *err)
+static int cdi_parse_texts(struct reader *r, const yyjson_val *v, struct cdi_texts *ret,
+                           struct err *err)
 {
     if (!json_is_array(v))
-        return wrong(r, v, "a list of texts", err);
+        return cdi_parse_wrong_type(r, v, "a list of texts", err);
     size_t n = json_len(v), i = 0;
     *ret = (struct cdi_texts){.p = arena_array(r->arena, struct str, n ? n : 1), .cap = n};
     json_arr_foreach(v, item) {
         // go-yaml leaves entries out that are null.
-        int rc = json_is_null(item) ? 0 : read_text(r, item, &ret->p[ret->n++], err);
+        int rc = json_is_null(item) ? 0 : cdi_parse_text(r, item, &ret->p[ret->n++], err);
         if (rc != 0) {
             err_path_index(err, i);
             return rc;
@@ -119,7 +122,7 @@ static int read_texts(struct reader *r, const yyjson_val *v, struct cdi_texts *r
 static int read_u32s(struct reader *r, const yyjson_val *v, struct cdi_gids *ret, struct err *err)
 {
     if (!json_is_array(v))
-        return wrong(r, v, "a list of numbers", err);
+        return cdi_parse_wrong_type(r, v, "a list of numbers", err);
     size_t n = json_len(v), i = 0;
     *ret = (struct cdi_gids){.p = arena_array(r->arena, uint32_t, n ? n : 1), .cap = n};
     json_arr_foreach(v, item) {
@@ -133,17 +136,18 @@ static int read_u32s(struct reader *r, const yyjson_val *v, struct cdi_gids *ret
     return 0;
 }
 
-static int read_pairs(struct reader *r, const yyjson_val *v, struct cdi_pairs *ret, struct err *err)
+static int cdi_parse_pairs(struct reader *r, const yyjson_val *v, struct cdi_pairs *ret,
+                           struct err *err)
 {
     if (!json_is_object(v))
-        return wrong(r, v, "an object of texts", err);
+        return cdi_parse_wrong_type(r, v, "an object of texts", err);
     size_t n = json_len(v), i = 0;
     *ret = (struct cdi_pairs){
         .p = arena_array(r->arena, struct cdi_pair, n ? n : 1), .n = n, .cap = n};
     json_obj_foreach(v, key, value) {
         struct cdi_pair *pair = &ret->p[i++];
         pair->key = arena_str(r->arena, json_str(key));
-        int rc = read_text(r, value, &pair->value, err);
+        int rc = cdi_parse_text(r, value, &pair->value, err);
         if (rc != 0) {
             err_path_key(err, pair->key.p, pair->key.n);
             return rc;
@@ -152,18 +156,18 @@ static int read_pairs(struct reader *r, const yyjson_val *v, struct cdi_pairs *r
     return 0;
 }
 
-static int read_list(struct reader *r, const yyjson_val *v, const struct cdi_type *type, void *to,
-                     struct err *err)
+static int cdi_parse_list(struct reader *r, const yyjson_val *v, const struct cdi_type *type,
+                          void *to, struct err *err)
 {
     if (!json_is_array(v))
-        return wrong(r, v, "a list of objects", err);
+        return cdi_parse_wrong_type(r, v, "a list of objects", err);
     size_t n = json_len(v), i = 0;
     char *items = arena_alloc_array(r->arena, n ? n : 1, type->size, _Alignof(max_align_t));
     struct cdi_any_list list = {.p = items, .cap = n};
     json_arr_foreach(v, item) {
         // Upstream leaves devices out that are null, and crashes on other objects that are.
         bool skip = json_is_null(item) && type == &cdi_type_device;
-        int rc = skip ? 0 : read_object(r, item, type, items + list.n++ * type->size, err);
+        int rc = skip ? 0 : cdi_parse_object(r, item, type, items + list.n++ * type->size, err);
         if (rc != 0) {
             err_path_index(err, i);
             return rc;
@@ -175,39 +179,40 @@ static int read_list(struct reader *r, const yyjson_val *v, const struct cdi_typ
 }
 
 // Callers give memory that is aligned for the field's type; only the compiler cannot see it.
-static int read_field(struct reader *r, const yyjson_val *v, const struct cdi_field *f, void *to,
-                      struct err *err)
+static int cdi_parse_field(struct reader *r, const yyjson_val *v, const struct cdi_field *f,
+                           void *to, struct err *err)
 {
     if (json_is_null(v))
         return 0;
     switch (f->shape) {
     case CDI_TEXT:
-        return read_text(r, v, to, err);
+        return cdi_parse_text(r, v, to, err);
     case CDI_INT:
-        return read_int(r, v, to, err);
+        return cdi_parse_int(r, v, to, err);
     case CDI_OPT_INT:
         ((struct cdi_opt_i64 *)to)->set = true;
-        return read_int(r, v, &((struct cdi_opt_i64 *)to)->value, err);
+        return cdi_parse_int(r, v, &((struct cdi_opt_i64 *)to)->value, err);
     case CDI_OPT_U32:
         ((struct cdi_opt_u32 *)to)->set = true;
         return read_u32(r, v, &((struct cdi_opt_u32 *)to)->value, err);
     case CDI_BOOL:
-        return json_to_bool(v, to, NULL) == 0 ? 0 : wrong(r, v, "true or false", err);
+        return json_to_bool(v, to, NULL) == 0 ? 0
+                                              : cdi_parse_wrong_type(r, v, "true or false", err);
     case CDI_TEXTS:
-        return read_texts(r, v, to, err);
+        return cdi_parse_texts(r, v, to, err);
     case CDI_U32S:
         return read_u32s(r, v, to, err);
     case CDI_PAIRS:
-        return read_pairs(r, v, to, err);
+        return cdi_parse_pairs(r, v, to, err);
     case CDI_OBJECT:
-        return read_object(r, v, f->type, to, err);
+        return cdi_parse_object(r, v, f->type, to, err);
     case CDI_OPT_OBJECT: {
         void *made = arena_alloc(r->arena, f->type->size, _Alignof(max_align_t));
         memcpy(to, &made, sizeof(made));
-        return read_object(r, v, f->type, made, err);
+        return cdi_parse_object(r, v, f->type, made, err);
     }
     case CDI_LIST:
-        return read_list(r, v, f->type, to, err);
+        return cdi_parse_list(r, v, f->type, to, err);
     }
     assert(false);
     return -ERR_INTERNAL;
@@ -228,11 +233,11 @@ static int unknown_field(struct reader *r, const yyjson_val *key, const struct c
     return rc;
 }
 
-static int read_object(struct reader *r, const yyjson_val *v, const struct cdi_type *type, char *to,
-                       struct err *err)
+static int cdi_parse_object(struct reader *r, const yyjson_val *v, const struct cdi_type *type,
+                            char *to, struct err *err)
 {
     if (!json_is_object(v))
-        return wrong(r, v, "an object", err);
+        return cdi_parse_wrong_type(r, v, "an object", err);
     json_obj_foreach(v, key, value) {
         struct str name = json_str(key);
         size_t i = 0;
@@ -240,7 +245,7 @@ static int read_object(struct reader *r, const yyjson_val *v, const struct cdi_t
             i++;
         if (i == type->n)
             return unknown_field(r, key, type, err);
-        int rc = read_field(r, value, &type->fields[i], to + type->fields[i].offset, err);
+        int rc = cdi_parse_field(r, value, &type->fields[i], to + type->fields[i].offset, err);
         if (rc != 0) {
             err_path_field(err, name.p, name.n);
             return rc;
@@ -261,13 +266,13 @@ static int read_document(struct reader *r, struct err *err)
     return rc < 0 ? rc : 0;
 }
 
-static int parse(struct reader *r, struct cdi_spec **ret, struct err *err)
+static int cdi_parse_run(struct reader *r, struct cdi_spec **ret, struct err *err)
 {
     int rc = read_document(r, err);
     if (rc != 0)
         return rc;
     struct cdi_spec *spec = arena_one(r->arena, struct cdi_spec);
-    rc = read_object(r, r->doc.root, &cdi_type_spec, (char *)spec, err);
+    rc = cdi_parse_object(r, r->doc.root, &cdi_type_spec, (char *)spec, err);
     if (rc == 0)
         *ret = spec;
     return rc;
@@ -276,7 +281,7 @@ static int parse(struct reader *r, struct cdi_spec **ret, struct err *err)
 int cdi_spec_parse(struct str text, struct arena *arena, struct cdi_spec **ret, struct err *err)
 {
     struct reader r = {.arena = arena, .text = text};
-    int rc = parse(&r, ret, err);
+    int rc = cdi_parse_run(&r, ret, err);
     json_doc_done(&r.doc);
     return rc;
 }
@@ -287,7 +292,7 @@ int cdi_spec_load(struct str text, struct arena *arena, struct cdi_spec **ret,
     struct reader r = {.arena = arena, .text = text};
     struct cdi_spec *spec = NULL;
     struct err err = {0};
-    int rc = parse(&r, &spec, &err);
+    int rc = cdi_parse_run(&r, &spec, &err);
     if (rc != 0) {
         vec_push(out, err);
     } else {

@@ -148,7 +148,7 @@ static void open_root(struct root *r, const char *name)
     assert_int_equal(mkdir(r->path, 0755), 0);
     r->fd = open(r->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(r->fd >= 0);
-    unpack_init(&r->u, r->fd);
+    image_unpack_init(&r->u, r->fd);
 }
 
 static int lay(struct root *r, struct kit_tar *t)
@@ -156,7 +156,7 @@ static int lay(struct root *r, struct kit_tar *t)
     struct memory m = {sbuf_str(&t->bytes), SIZE_MAX};
     struct tar_reader reader;
     tar_reader_init(&reader, read_memory, &m);
-    int rc = unpack_layer(&r->u, &reader, &r->err);
+    int rc = image_unpack_layer(&r->u, &reader, &r->err);
     tar_reader_done(&reader);
     sbuf_done(&t->bytes);
     return rc;
@@ -454,7 +454,7 @@ static void an_image_is_bounded(void **state)
     assert_int_equal(lay(&r, &many), -ERR_TOO_LARGE);
     for (int i = 0; i < UNPACK_DEPTH_MAX + 1; i++)
         sbuf_addz(&name, "d/");
-    unpack_init(&r.u, r.fd);
+    image_unpack_init(&r.u, r.fd);
     add(&deep, '5', name.p, "", NULL);
     assert_int_equal(lay(&r, &deep), -ERR_INVALID);
     (void)close(r.fd);

@@ -58,7 +58,7 @@ struct net_driver {
     struct pins pins;
 };
 
-static void say(const struct net_driver *d, const char *what)
+static void net_driver_log(const struct net_driver *d, const char *what)
 {
     if (d->o.told)
         d->o.told(d->o.arg, what);
@@ -66,8 +66,8 @@ static void say(const struct net_driver *d, const char *what)
 
 // --- Publishing ----------------------------------------------------------------------------------
 
-static int read_all(struct net_driver *d, struct arena *a, struct net_records *records,
-                    struct net_devices *devices, struct err *err)
+static int net_driver_read_all(struct net_driver *d, struct arena *a, struct net_records *records,
+                               struct net_devices *devices, struct err *err)
 {
     struct net_damages damaged = {0};
     struct net_view *view = arena_one(a, struct net_view);
@@ -78,11 +78,12 @@ static int read_all(struct net_driver *d, struct arena *a, struct net_records *r
     if (code == 0)
         net_inventory(view, d->o.filter, records, a, devices);
     vec_foreach(&damaged, one)
-        say(d, one->why.p);
+        net_driver_log(d, one->why.p);
     return code;
 }
 
-static int publish(struct net_driver *d, const struct net_devices *devices, struct err *err)
+static int net_driver_publish(struct net_driver *d, const struct net_devices *devices,
+                              struct err *err)
 {
     struct dray_pool *pool = dray_pool_new(NULL);
     struct dray_error why = {0};
@@ -101,7 +102,7 @@ static int publish(struct net_driver *d, const struct net_devices *devices, stru
 
 // --- The claim's status ----------------------------------------------------------------------------
 
-static void report(struct net_driver *d, const struct net_record *r)
+static void net_driver_report(struct net_driver *d, const struct net_record *r)
 {
     cleanup_arena struct arena a = {0};
     const struct dray_claim claim = {.namespace_ = arena_str(&a, r->namespace).p,
@@ -125,7 +126,7 @@ static void report(struct net_driver *d, const struct net_record *r)
 }
 
 // The hook leaves its word in the records; what is new goes into the claim's status.
-static void report_new(struct net_driver *d, const struct net_records *records)
+static void net_driver_report_new(struct net_driver *d, const struct net_records *records)
 {
     vec_foreach(records, r) {
         struct told *t = map_get(&d->tolds, r->device);
@@ -140,12 +141,12 @@ static void report_new(struct net_driver *d, const struct net_records *records)
         free(t->uid);
         *t =
             (struct told){r->phase, xstrndup(r->error.p, r->error.n), xstrndup(r->uid.p, r->uid.n)};
-        report(d, r);
+        net_driver_report(d, r);
     }
 }
 
 // Namespaces of attached interfaces are held until these are back.
-static void pin_new(struct net_driver *d, const struct net_records *records)
+static void net_driver_pin_new(struct net_driver *d, const struct net_records *records)
 {
     const struct net_world *w = &d->preparer.world;
     vec_foreach(&d->pins, p)
@@ -173,14 +174,14 @@ static void pin_new(struct net_driver *d, const struct net_records *records)
     d->pins.n = left;
 }
 
-static void pins_done(struct net_driver *d)
+static void net_driver_pins_done(struct net_driver *d)
 {
     vec_foreach(&d->pins, p)
         net_unpin(&d->preparer.world, p->id, p->fd);
     vec_done(&d->pins);
 }
 
-static void tolds_done(struct net_driver *d)
+static void net_driver_reports_done(struct net_driver *d)
 {
     map_foreach(&d->tolds, i) {
         free((void *)(uintptr_t)map_key(&d->tolds, i).p);
@@ -191,33 +192,33 @@ static void tolds_done(struct net_driver *d)
 }
 
 // At once, before anything else: a pod may be short-lived.
-static void pin_now(struct net_driver *d)
+static void net_driver_pin_now(struct net_driver *d)
 {
     cleanup_arena struct arena arena = {0};
     struct net_records records = {0};
     if (net_records_read(d->state_dir, &arena, &records, NULL, NULL) == 0)
-        pin_new(d, &records);
+        net_driver_pin_new(d, &records);
 }
 
-static void rescan(struct net_driver *d)
+static void net_driver_rescan(struct net_driver *d)
 {
     cleanup_arena struct arena arena = {0};
     struct net_records records = {0};
     struct net_devices devices = {0};
     struct err err = {0};
-    int code = read_all(d, &arena, &records, &devices, &err);
+    int code = net_driver_read_all(d, &arena, &records, &devices, &err);
     if (code == 0)
-        code = publish(d, &devices, &err);
-    pin_now(d);
+        code = net_driver_publish(d, &devices, &err);
+    net_driver_pin_now(d);
     if (code == 0)
-        report_new(d, &records);
+        net_driver_report_new(d, &records);
     else
-        say(d, err.msg);
+        net_driver_log(d, err.msg);
 }
 
 // --- Watching ------------------------------------------------------------------------------------
 
-static void drain(int fd)
+static void net_driver_drain_fd(int fd)
 {
     char bytes[8192];
     while (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
@@ -231,7 +232,7 @@ static void drain_file(int fd)
         continue;
 }
 
-static void *watch(void *arg)
+static void *net_driver_watch(void *arg)
 {
     struct net_driver *d = arg;
     struct pollfd fds[] = {{.fd = d->quit, .events = POLLIN},
@@ -242,12 +243,12 @@ static void *watch(void *arg)
         if (fds[0].revents)
             return NULL;
         if (fds[2].revents)
-            pin_now(d);
+            net_driver_pin_now(d);
         if (n > 0 && poll(fds, 1, SETTLE_MS) > 0)
             return NULL;
-        drain(d->netlink);
+        net_driver_drain_fd(d->netlink);
         drain_file(d->changes);
-        rescan(d);
+        net_driver_rescan(d);
     }
 }
 
@@ -264,7 +265,7 @@ static int open_netlink(struct net_driver *d, struct err *err)
     return 0;
 }
 
-static int start_watching(struct net_driver *d, struct err *err)
+static int net_driver_start_watching(struct net_driver *d, struct err *err)
 {
     d->quit = eventfd(0, EFD_CLOEXEC);
     d->changes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -274,7 +275,7 @@ static int start_watching(struct net_driver *d, struct err *err)
     int code = open_netlink(d, err);
     if (code != 0)
         return code;
-    int rc = pthread_create(&d->thread, NULL, watch, d);
+    int rc = pthread_create(&d->thread, NULL, net_driver_watch, d);
     if (rc != 0)
         return err_set(err, rc, "no thread: %s", strerrordesc_np(rc));
     d->has_thread = true;
@@ -283,7 +284,7 @@ static int start_watching(struct net_driver *d, struct err *err)
 
 // --- Callbacks -----------------------------------------------------------------------------------
 
-static int give(int code, const struct err *from, struct dray_error *to)
+static int net_driver_give_error(int code, const struct err *from, struct dray_error *to)
 {
     if (code == 0)
         return 0;
@@ -294,48 +295,48 @@ static int give(int code, const struct err *from, struct dray_error *to)
     return -1;
 }
 
-static int on_prepare(void *arg, const struct dray_claim *claim, struct dray_outcome *out,
-                      struct dray_error *err)
+static int net_driver_on_prepare(void *arg, const struct dray_claim *claim,
+                                 struct dray_outcome *out, struct dray_error *err)
 {
     struct net_driver *d = arg;
     struct err why = {0};
-    return give(net_prepare(&d->preparer, claim, out, &why), &why, err);
+    return net_driver_give_error(net_prepare(&d->preparer, claim, out, &why), &why, err);
 }
 
 static int on_unprepare(void *arg, const struct dray_claim *claim, struct dray_error *err)
 {
     struct net_driver *d = arg;
     struct err why = {0};
-    return give(net_unprepare(&d->preparer, claim, &why), &why, err);
+    return net_driver_give_error(net_unprepare(&d->preparer, claim, &why), &why, err);
 }
 
 static int on_verify(void *arg, const struct dray_claim *claim, struct dray_error *err)
 {
     struct net_driver *d = arg;
     struct err why = {0};
-    return give(net_verify(&d->preparer, claim, &why), &why, err);
+    return net_driver_give_error(net_verify(&d->preparer, claim, &why), &why, err);
 }
 
-static void on_registered(void *arg, bool yes, const char *why)
+static void net_driver_on_registered(void *arg, bool yes, const char *why)
 {
-    say(arg, yes ? "registered" : why);
+    net_driver_log(arg, yes ? "registered" : why);
 }
 
 static void on_trouble(void *arg, const struct dray_error *err)
 {
-    say(arg, err->message);
+    net_driver_log(arg, err->message);
 }
 
-static void on_told(void *arg, bool warning, const char *reason, const char *message)
+static void net_driver_on_reported(void *arg, bool warning, const char *reason, const char *message)
 {
     struct net_driver *d = arg;
-    say(d, message);
+    net_driver_log(d, message);
     dray_event(d->driver, warning, reason, message);
 }
 
 // --- Start and end -------------------------------------------------------------------------------
 
-static int open_world(struct net_driver *d, struct err *err)
+static int net_driver_open_world(struct net_driver *d, struct err *err)
 {
     struct net_world *w = &d->preparer.world;
     cleanup_sbuf struct sbuf dir = {0};
@@ -355,7 +356,7 @@ static int open_world(struct net_driver *d, struct err *err)
     return code == 0 ? net_ns_open("/proc/self/ns/net", &w->host_ns, err) : code;
 }
 
-static int start_driver(struct net_driver *d, struct err *err)
+static int net_driver_register(struct net_driver *d, struct err *err)
 {
     const struct dray_driver_options o = {.name = d->o.name,
                                           .node = d->o.node,
@@ -366,10 +367,10 @@ static int start_driver(struct net_driver *d, struct err *err)
                                           .cdi_class = "net",
                                           .health = true,
                                           .metadata = true,
-                                          .callbacks = {.prepare = on_prepare,
+                                          .callbacks = {.prepare = net_driver_on_prepare,
                                                         .unprepare = on_unprepare,
                                                         .verify = on_verify,
-                                                        .registered = on_registered,
+                                                        .registered = net_driver_on_registered,
                                                         .trouble = on_trouble},
                                           .arg = d};
     return sdk_driver_start(d->o.runtime, &o, NULL, &d->driver, err);
@@ -380,12 +381,12 @@ static int publish_first(struct net_driver *d, struct err *err)
     cleanup_arena struct arena arena = {0};
     struct net_records records = {0};
     struct net_devices devices = {0};
-    int code = read_all(d, &arena, &records, &devices, err);
+    int code = net_driver_read_all(d, &arena, &records, &devices, err);
     if (code == 0)
-        code = publish(d, &devices, err);
+        code = net_driver_publish(d, &devices, err);
     if (code == 0) {
-        pin_new(d, &records);
-        report_new(d, &records);
+        net_driver_pin_new(d, &records);
+        net_driver_report_new(d, &records);
     }
     return code;
 }
@@ -397,19 +398,19 @@ int net_driver_start(const struct net_options *options, struct net_driver **ret,
     d->o.name = options->name ? options->name : NET_DRIVER_NAME;
     d->quit = d->netlink = d->changes = -1;
     d->names = net_pci_names_open(NET_PCI_IDS);
-    int code = open_world(d, err);
+    int code = net_driver_open_world(d, err);
     d->preparer.filter = options->filter;
     d->preparer.names = d->names;
     d->preparer.hook = options->hook;
     d->preparer.runtime_moves = options->runtime_moves;
-    d->preparer.told = on_told;
+    d->preparer.told = net_driver_on_reported;
     d->preparer.arg = d;
     if (code == 0)
-        code = start_driver(d, err);
+        code = net_driver_register(d, err);
     if (code == 0)
         code = publish_first(d, err);
     if (code == 0)
-        code = start_watching(d, err);
+        code = net_driver_start_watching(d, err);
     *ret = d; // freed by the caller, after the runtime that may know of it
     return code;
 }
@@ -433,8 +434,8 @@ void net_driver_free(struct net_driver *d)
     for (size_t i = 0; i < array_len(fds); i++)
         if (fds[i] >= 0)
             (void)close(fds[i]);
-    pins_done(d);
-    tolds_done(d);
+    net_driver_pins_done(d);
+    net_driver_reports_done(d);
     net_pci_names_free(d->names);
     free(d->state_dir);
     free(d);

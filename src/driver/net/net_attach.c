@@ -48,7 +48,7 @@ static void peer_name(const struct net_record *r, char ret[IFNAMSIZ])
     (void)snprintf(ret, IFNAMSIZ, "dv%010llx", (unsigned long long)(h & 0xffffffffff));
 }
 
-static const struct net_link *by_name(const struct net_links *links, struct str name)
+static const struct net_link *net_attach_find_link(const struct net_links *links, struct str name)
 {
     vec_foreach(links, l)
         if (str_eqz(name, l->name))
@@ -62,8 +62,8 @@ static int settle_peer(struct net_sock *host, const struct net_record *r, const 
     cleanup_arena struct arena arena = {0};
     struct net_links links = {0};
     int code = net_links_read(host, &arena, &links, err);
-    const struct net_link *l = code == 0 ? by_name(&links, str_z(peer)) : NULL;
-    const struct net_link *bridge = r->parent.n ? by_name(&links, r->parent) : NULL;
+    const struct net_link *l = code == 0 ? net_attach_find_link(&links, str_z(peer)) : NULL;
+    const struct net_link *bridge = r->parent.n ? net_attach_find_link(&links, r->parent) : NULL;
     if (code != 0)
         return code;
     if (!l || (r->parent.n && !bridge))
@@ -86,7 +86,7 @@ static int make_once(struct net_sock *host, const struct net_record *r, int pod_
     int code = net_links_read(host, &arena, &links, err);
     if (code != 0)
         return code;
-    const struct net_link *parent = veth ? NULL : by_name(&links, r->parent);
+    const struct net_link *parent = veth ? NULL : net_attach_find_link(&links, r->parent);
     if (!veth && !parent)
         return err_set(err, ERR_NOT_FOUND, "the host has no interface %.*s", STR_ARG(r->parent));
     peer_name(r, peer);
@@ -115,12 +115,13 @@ static int pod_has(int pod_ns, const char *name, struct err *err)
     if (code == 0)
         code = net_links_read(s, &arena, &links, err);
     net_sock_free(s);
-    return code == 0 ? by_name(&links, str_z(name)) != NULL : code;
+    return code == 0 ? net_attach_find_link(&links, str_z(name)) != NULL : code;
 }
 
 // The host's end of a pair that was made for a namespace that is ending, or the same VLAN in it, is in
 // the way until it has ended.
-static int make(const struct net_world *w, const struct net_record *r, int pod_ns, struct err *err)
+static int net_attach_make_link(const struct net_world *w, const struct net_record *r, int pod_ns,
+                                struct err *err)
 {
     struct net_sock *host = NULL;
     int64_t until = clock_mono_ns(w->clock) + w->wait_ns;
@@ -164,9 +165,9 @@ static int move_over(const struct net_world *w, const struct net_record *r, stru
     struct net_found host = {.ns = -1, .place = ON_HOST};
     int code = bring_back(w, r, f, &how, NULL, err);
     if (code == 0 && net_is_made(r))
-        return make(w, r, pod_ns, err);
+        return net_attach_make_link(w, r, pod_ns, err);
     if (code == 0)
-        code = net_look_in(w->host_ns, r, true, &host, err);
+        code = net_locate_in(w->host_ns, r, true, &host, err);
     if (code == 0)
         return err_set(err, ERR_NOT_FOUND, "the interface %s did not come back", r->host.name);
     if (code == 1)
@@ -194,16 +195,16 @@ static int bring_in(const struct net_world *w, const struct net_record *r, struc
         break;
     }
     if (net_is_made(r))
-        return make(w, r, pod_ns, err);
+        return net_attach_make_link(w, r, pod_ns, err);
     return err_set(err, ERR_NOT_FOUND, "the interface %s of device %.*s is gone", r->host.name,
                    STR_ARG(r->device));
 }
 
-static int configure(const struct net_world *w, const struct net_record *r, int pod_ns,
-                     struct err *err)
+static int net_attach_configure(const struct net_world *w, const struct net_record *r, int pod_ns,
+                                struct err *err)
 {
     struct net_found f = {.ns = -1};
-    int code = net_look_in(pod_ns, r, false, &f, err);
+    int code = net_locate_in(pod_ns, r, false, &f, err);
     if (code == 0)
         return err_set(err, ERR_NOT_FOUND, "the interface %s went away", r->plan.name);
     if (code == 1) {
@@ -223,7 +224,7 @@ static int configure_patiently(const struct net_world *w, const struct net_recor
 {
     int64_t until = clock_mono_ns(w->clock) + w->wait_ns;
     for (;;) {
-        int code = configure(w, r, pod_ns, err);
+        int code = net_attach_configure(w, r, pod_ns, err);
         if (code != -EADDRINUSE || clock_mono_ns(w->clock) >= until)
             return code;
         net_pause();
@@ -231,27 +232,27 @@ static int configure_patiently(const struct net_world *w, const struct net_recor
 }
 
 // Undoes what was begun, and tells the driver through the record.
-static int give_up(const struct net_world *w, struct net_record *r, int pod_ns,
-                   struct net_ns_id pod, int code, struct err *err)
+static int net_attach_undo(const struct net_world *w, struct net_record *r, int pod_ns,
+                           struct net_ns_id pod, int code, struct err *err)
 {
     struct net_found f = {.ns = -1};
     struct err why = {0};
     enum net_returned returned;
     // In another pod it is none of ours to touch.
-    if (code != -ERR_CONFLICT && net_look(w, r, pod_ns, pod, &f, &why) == 0 && f.place != NOWHERE &&
-        bring_back(w, r, &f, &returned, NULL, &why) == 0) {
+    if (code != -ERR_CONFLICT && net_locate(w, r, pod_ns, pod, &f, &why) == 0 &&
+        f.place != NOWHERE && bring_back(w, r, &f, &returned, NULL, &why) == 0) {
         r->phase = NET_PLANNED;
         r->ns = (struct net_ns_id){0};
         r->pid = 0;
     }
-    net_found_done(&f);
+    net_located_done(&f);
     r->error = str_z(err->msg);
     (void)!net_record_write(w->state_dir, r, &why);
     return code;
 }
 
-static int attach(const struct net_world *w, struct net_record *r, int pod_ns, int pid,
-                  struct err *err)
+static int net_attach_link(const struct net_world *w, struct net_record *r, int pod_ns, int pid,
+                           struct err *err)
 {
     struct net_ns_id pod = {0}, host = {0};
     struct net_found f = {.ns = -1};
@@ -264,7 +265,7 @@ static int attach(const struct net_world *w, struct net_record *r, int pod_ns, i
         return err_set(err, ERR_INVALID,
                        "the pod uses the host's network: it has no namespace of its own to put "
                        "the interface into");
-    code = net_look_patiently(w, r, pod_ns, pod, &f, err);
+    code = net_locate_patiently(w, r, pod_ns, pod, &f, err);
     bool ready =
         code == 0 && f.place == IN_POD && r->phase == NET_ATTACHED && net_ns_same(r->ns, pod);
     if (code == 0 && !ready && f.place != IN_OTHER) {
@@ -275,7 +276,7 @@ static int attach(const struct net_world *w, struct net_record *r, int pod_ns, i
     }
     if (code == 0 && !ready)
         code = bring_in(w, r, &f, pod_ns, err);
-    net_found_done(&f);
+    net_located_done(&f);
     if (code == 0 && !ready)
         code = configure_patiently(w, r, pod_ns, err);
     if (code == 0 && !ready) {
@@ -283,7 +284,7 @@ static int attach(const struct net_world *w, struct net_record *r, int pod_ns, i
         r->error = STR("");
         code = net_record_write(w->state_dir, r, err);
     }
-    return code == 0 ? 0 : give_up(w, r, pod_ns, pod, code, err);
+    return code == 0 ? 0 : net_attach_undo(w, r, pod_ns, pod, code, err);
 }
 
 int net_attach(const struct net_world *w, struct str uid, struct str device, int pod_ns, int pid,
@@ -304,7 +305,7 @@ int net_attach(const struct net_world *w, struct str uid, struct str device, int
                        "claim %.*s/%.*s was prepared before the machine last started",
                        STR_ARG(r.namespace), STR_ARG(r.claim));
     if (code == 0)
-        code = attach(w, &r, pod_ns, pid, err);
+        code = net_attach_link(w, &r, pod_ns, pid, err);
     (void)close(lock);
     return code;
 }
@@ -361,8 +362,8 @@ static void restore_addresses(struct net_found *f, const struct net_plan *host, 
             *note = why;
 }
 
-static int restore(const struct net_record *r, struct net_found *f, enum net_returned *ret,
-                   struct err *note, struct err *err)
+static int net_attach_restore(const struct net_record *r, struct net_found *f,
+                              enum net_returned *ret, struct err *note, struct err *err)
 {
     cleanup_arena struct arena arena = {0};
     struct net_change c = {.mtu = (uint32_t)r->host.mtu, .mac = &r->host.mac, .master = -1};
@@ -402,15 +403,15 @@ static int bring_back(const struct net_world *w, const struct net_record *r, str
     if (net_is_made(r))
         return net_link_delete(f->sock, f->link.index, err);
     if (f->place == ON_HOST)
-        return restore(r, f, ret, note, err);
+        return net_attach_restore(r, f, ret, note, err);
     int code = move_out(w, r, f, err);
     if (code == 0)
-        code = net_look_in(w->host_ns, r, true, &host, err);
+        code = net_locate_in(w->host_ns, r, true, &host, err);
     if (code == 0)
         return err_set(err, ERR_NOT_FOUND, "the interface of %.*s did not arrive on the host",
                        STR_ARG(r->device));
     if (code == 1)
-        code = restore(r, &host, ret, note, err);
+        code = net_attach_restore(r, &host, ret, note, err);
     net_sock_free(host.sock);
     return code;
 }
@@ -426,7 +427,7 @@ static int end_peer(const struct net_world *w, const struct net_record *r, struc
     int code = net_sock_open(w->host_ns, &s, err);
     if (code == 0)
         code = net_links_read(s, &arena, &links, err);
-    const struct net_link *l = code == 0 ? by_name(&links, str_z(peer)) : NULL;
+    const struct net_link *l = code == 0 ? net_attach_find_link(&links, str_z(peer)) : NULL;
     if (l)
         code = net_link_delete(s, l->index, err);
     net_sock_free(s);
@@ -435,8 +436,8 @@ static int end_peer(const struct net_world *w, const struct net_record *r, struc
 
 // Software ends with its namespace. Hardware does not: unless it was taken out, it is in a namespace
 // that cannot be seen from here, and must not be forgotten.
-static int lost(const struct net_world *w, const struct net_record *r, enum net_returned *ret,
-                struct err *err)
+static int net_attach_lost(const struct net_world *w, const struct net_record *r,
+                           enum net_returned *ret, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     sbuf_addf(&path, "%s/bus/pci/devices/%.*s", w->sys, STR_ARG(r->pci));
@@ -462,12 +463,12 @@ int net_return(const struct net_world *w, const struct net_record *r, enum net_r
     now.phase = NET_RETURNING;
     int code = net_record_write(w->state_dir, &now, err);
     if (code == 0)
-        code = net_look_patiently(w, &now, -1, (struct net_ns_id){0}, &f, err);
+        code = net_locate_patiently(w, &now, -1, (struct net_ns_id){0}, &f, err);
     if (code == 0 && f.place != NOWHERE)
         code = bring_back(w, &now, &f, ret, note, err);
     else if (code == 0 && !net_is_made(r))
-        code = lost(w, r, ret, err);
-    net_found_done(&f);
+        code = net_attach_lost(w, r, ret, err);
+    net_located_done(&f);
     if (code == 0 && str_eqz(r->kind, "veth"))
         code = end_peer(w, r, err);
     return code == 0 ? net_record_remove(w->state_dir, r->device, err) : code;

@@ -11,8 +11,8 @@
 
 #include "base/banned.h"
 
-static int set(const struct net_world *w, const char *family, const char *name, const char *setting,
-               int value, struct err *err)
+static int net_configure_sysctl(const struct net_world *w, const char *family, const char *name,
+                                const char *setting, int value, struct err *err)
 {
     char path[256];
     char text[16];
@@ -30,7 +30,8 @@ static int set(const struct net_world *w, const char *family, const char *name, 
 }
 
 // /proc/sys/net shows the namespace of the thread that opens it.
-static int set_all(const struct net_world *w, int ns, const struct net_plan *p, struct err *err)
+static int net_configure_sysctls(const struct net_world *w, int ns, const struct net_plan *p,
+                                 struct err *err)
 {
     int back = -1;
     if (p->forwarding == NET_UNSET && p->arp_ignore == NET_UNSET && p->arp_announce == NET_UNSET)
@@ -39,13 +40,13 @@ static int set_all(const struct net_world *w, int ns, const struct net_plan *p, 
     if (code != 0)
         return code;
     if (p->arp_ignore != NET_UNSET)
-        code = set(w, "ipv4", p->name, "arp_ignore", p->arp_ignore, err);
+        code = net_configure_sysctl(w, "ipv4", p->name, "arp_ignore", p->arp_ignore, err);
     if (code == 0 && p->arp_announce != NET_UNSET)
-        code = set(w, "ipv4", p->name, "arp_announce", p->arp_announce, err);
+        code = net_configure_sysctl(w, "ipv4", p->name, "arp_announce", p->arp_announce, err);
     if (code == 0 && p->forwarding != NET_UNSET) {
-        code = set(w, "ipv4", p->name, "forwarding", p->forwarding, err);
+        code = net_configure_sysctl(w, "ipv4", p->name, "forwarding", p->forwarding, err);
         if (code == 0) // a kernel without IPv6 has no such file
-            code = set(w, "ipv6", p->name, "forwarding", p->forwarding, err);
+            code = net_configure_sysctl(w, "ipv6", p->name, "forwarding", p->forwarding, err);
         if (code == -ENOENT)
             code = 0;
     }
@@ -101,7 +102,8 @@ static int configure_step(int code, const char *what, struct err *err)
     return code == 0 ? fault_check(what, err) : code;
 }
 
-static int basics(struct net_sock *s, int index, const struct net_plan *p, struct err *err)
+static int net_configure_basics(struct net_sock *s, int index, const struct net_plan *p,
+                                struct err *err)
 {
     struct net_change c = {.mac = &p->mac, .mtu = (uint32_t)p->mtu};
     for (size_t i = 0; i < NET_SIZES; i++)
@@ -113,12 +115,12 @@ static int basics(struct net_sock *s, int index, const struct net_plan *p, struc
 int net_configure(const struct net_world *w, int ns, struct net_sock *s, int index,
                   const struct net_plan *p, struct err *err)
 {
-    int code = set_all(w, ns, p, err);
+    int code = net_configure_sysctls(w, ns, p, err);
     if (code == 0 && p->drop_ebpf)
         code = net_programs_drop(s, index, err);
     code = configure_step(code, "set MTU and hardware address", err);
     if (code == 0)
-        code = basics(s, index, p, err);
+        code = net_configure_basics(s, index, p, err);
     if (code == 0 && p->vrf[0])
         code = join_vrf(s, index, p, err);
     code = configure_step(code, "add addresses", err);

@@ -70,7 +70,7 @@ struct answer {
     bool done;
 };
 
-static void read_text(const struct nlmsgerr *e, struct answer *a)
+static void net_link_read_error_text(const struct nlmsgerr *e, struct answer *a)
 {
     // Behind the header of the request, or the whole of it, come attributes with the kernel's words.
     const struct nlmsghdr *h =
@@ -89,13 +89,13 @@ static void read_text(const struct nlmsgerr *e, struct answer *a)
         (void)nla_strlcpy(a->text, text, sizeof(a->text));
 }
 
-static int on_error(struct sockaddr_nl *who, struct nlmsgerr *e, void *arg)
+static int net_link_on_error(struct sockaddr_nl *who, struct nlmsgerr *e, void *arg)
 {
     struct answer *a = arg;
     (void)who;
     a->error = -e->error;
     a->done = true;
-    read_text(e, a);
+    net_link_read_error_text(e, a);
     return NL_STOP;
 }
 
@@ -107,14 +107,14 @@ static int on_ack(struct nl_msg *m, void *arg)
     return NL_STOP;
 }
 
-static int no_check(struct nl_msg *m, void *arg)
+static int net_link_no_check(struct nl_msg *m, void *arg)
 {
     (void)m;
     (void)arg;
     return NL_OK;
 }
 
-int net_request(struct net_sock *s, struct nl_msg *m, struct err *err)
+int net_sock_request(struct net_sock *s, struct nl_msg *m, struct err *err)
 {
     struct answer a = {0};
     nlmsg_hdr(m)->nlmsg_flags |= NLM_F_REQUEST | NLM_F_ACK;
@@ -123,9 +123,9 @@ int net_request(struct net_sock *s, struct nl_msg *m, struct err *err)
     if (rc < 0)
         return err_set(err, EIO, "netlink: %s", nl_geterror(rc));
     struct nl_cb *cb = nl_cb_alloc(NL_CB_DEFAULT);
-    (void)nl_cb_err(cb, NL_CB_CUSTOM, on_error, &a);
+    (void)nl_cb_err(cb, NL_CB_CUSTOM, net_link_on_error, &a);
     (void)nl_cb_set(cb, NL_CB_ACK, NL_CB_CUSTOM, on_ack, &a);
-    (void)nl_cb_set(cb, NL_CB_SEQ_CHECK, NL_CB_CUSTOM, no_check, NULL);
+    (void)nl_cb_set(cb, NL_CB_SEQ_CHECK, NL_CB_CUSTOM, net_link_no_check, NULL);
     while (rc >= 0 && !a.done)
         rc = nl_recvmsgs(s->sk, cb);
     nl_cb_put(cb);
@@ -137,7 +137,7 @@ int net_request(struct net_sock *s, struct nl_msg *m, struct err *err)
 }
 
 // Allocation of a message fails only when it outgrows its page, which ours do not.
-static struct nl_msg *message(int type, int flags, const void *head, size_t n)
+static struct nl_msg *net_link_message_new(int type, int flags, const void *head, size_t n)
 {
     struct nl_msg *m = nlmsg_alloc_simple(type, flags);
     if (!m || nlmsg_append(m, (void *)(uintptr_t)head, n, NLMSG_ALIGNTO) != 0)
@@ -145,23 +145,23 @@ static struct nl_msg *message(int type, int flags, const void *head, size_t n)
     return m;
 }
 
-static void put(struct nl_msg *m, int type, const void *data, size_t n)
+static void net_link_put(struct nl_msg *m, int type, const void *data, size_t n)
 {
     if (nla_put(m, type, (int)n, data) != 0)
         abort();
 }
 
-static void put_u32(struct nl_msg *m, int type, uint32_t v)
+static void net_link_put_u32(struct nl_msg *m, int type, uint32_t v)
 {
-    put(m, type, &v, sizeof(v));
+    net_link_put(m, type, &v, sizeof(v));
 }
 
-static void put_z(struct nl_msg *m, int type, const char *z)
+static void net_link_put_z(struct nl_msg *m, int type, const char *z)
 {
-    put(m, type, z, strlen(z) + 1);
+    net_link_put(m, type, z, strlen(z) + 1);
 }
 
-static struct nlattr *nest(struct nl_msg *m, int type)
+static struct nlattr *net_link_nest(struct nl_msg *m, int type)
 {
     struct nlattr *n = nla_nest_start(m, type);
     if (!n)
@@ -186,75 +186,76 @@ int net_link_change(struct net_sock *s, int index, const struct net_change *c, s
         head.ifi_flags = c->up ? IFF_UP : 0;
     }
     // NEWLINK without NLM_F_CREATE changes; unlike SETLINK it moves and renames at once.
-    struct nl_msg *m = message(RTM_NEWLINK, 0, &head, sizeof(head));
+    struct nl_msg *m = net_link_message_new(RTM_NEWLINK, 0, &head, sizeof(head));
     if (c->name)
-        put_z(m, IFLA_IFNAME, c->name);
+        net_link_put_z(m, IFLA_IFNAME, c->name);
     if (c->alias) // an empty one is taken away
-        put(m, IFLA_IFALIAS, c->alias, strlen(c->alias));
+        net_link_put(m, IFLA_IFALIAS, c->alias, strlen(c->alias));
     if (c->mac && c->mac->n)
-        put(m, IFLA_ADDRESS, c->mac->bytes, c->mac->n);
+        net_link_put(m, IFLA_ADDRESS, c->mac->bytes, c->mac->n);
     if (c->mtu)
-        put_u32(m, IFLA_MTU, c->mtu);
+        net_link_put_u32(m, IFLA_MTU, c->mtu);
     for (size_t i = 0; i < NET_SIZES; i++)
         if (c->sizes[i])
-            put_u32(m, size_attributes[i], c->sizes[i]);
+            net_link_put_u32(m, size_attributes[i], c->sizes[i]);
     if (c->master)
-        put_u32(m, IFLA_MASTER, c->master > 0 ? (uint32_t)c->master : 0);
+        net_link_put_u32(m, IFLA_MASTER, c->master > 0 ? (uint32_t)c->master : 0);
     if (c->moves)
-        put_u32(m, IFLA_NET_NS_FD, (uint32_t)c->ns_fd);
-    return net_request(s, m, err);
+        net_link_put_u32(m, IFLA_NET_NS_FD, (uint32_t)c->ns_fd);
+    return net_sock_request(s, m, err);
 }
 
 static void put_data(struct nl_msg *m, const struct net_new *n)
 {
-    struct nlattr *data = nest(m, IFLA_INFO_DATA);
+    struct nlattr *data = net_link_nest(m, IFLA_INFO_DATA);
     if (n->peer) {
-        struct nlattr *peer = nest(m, VETH_INFO_PEER);
+        struct nlattr *peer = net_link_nest(m, VETH_INFO_PEER);
         struct ifinfomsg head = {0};
         if (nlmsg_append(m, &head, sizeof(head), NLMSG_ALIGNTO) != 0)
             abort();
-        put_z(m, IFLA_IFNAME, n->peer);
+        net_link_put_z(m, IFLA_IFNAME, n->peer);
         (void)nla_nest_end(m, peer);
     }
     if (strcmp(n->kind, "macvlan") == 0)
-        put_u32(m, IFLA_MACVLAN_MODE, MACVLAN_MODE_BRIDGE);
+        net_link_put_u32(m, IFLA_MACVLAN_MODE, MACVLAN_MODE_BRIDGE);
     if (strcmp(n->kind, "ipvlan") == 0) {
         uint16_t mode = IPVLAN_MODE_L2;
-        put(m, IFLA_IPVLAN_MODE, &mode, sizeof(mode));
+        net_link_put(m, IFLA_IPVLAN_MODE, &mode, sizeof(mode));
     }
     if (n->vlan)
-        put(m, IFLA_VLAN_ID, &n->vlan, sizeof(n->vlan));
+        net_link_put(m, IFLA_VLAN_ID, &n->vlan, sizeof(n->vlan));
     if (n->vrf_table)
-        put_u32(m, IFLA_VRF_TABLE, n->vrf_table);
+        net_link_put_u32(m, IFLA_VRF_TABLE, n->vrf_table);
     (void)nla_nest_end(m, data);
 }
 
 int net_link_add(struct net_sock *s, const struct net_new *n, struct err *err)
 {
     struct ifinfomsg head = {0};
-    struct nl_msg *m = message(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head));
-    put_z(m, IFLA_IFNAME, n->name);
+    struct nl_msg *m =
+        net_link_message_new(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head));
+    net_link_put_z(m, IFLA_IFNAME, n->name);
     if (n->mac && n->mac->n)
-        put(m, IFLA_ADDRESS, n->mac->bytes, n->mac->n);
+        net_link_put(m, IFLA_ADDRESS, n->mac->bytes, n->mac->n);
     if (n->mtu)
-        put_u32(m, IFLA_MTU, n->mtu);
+        net_link_put_u32(m, IFLA_MTU, n->mtu);
     if (n->parent)
-        put_u32(m, IFLA_LINK, (uint32_t)n->parent);
+        net_link_put_u32(m, IFLA_LINK, (uint32_t)n->parent);
     if (n->elsewhere)
-        put_u32(m, IFLA_NET_NS_FD, (uint32_t)n->ns_fd);
-    struct nlattr *info = nest(m, IFLA_LINKINFO);
-    put(m, IFLA_INFO_KIND, n->kind, strlen(n->kind));
+        net_link_put_u32(m, IFLA_NET_NS_FD, (uint32_t)n->ns_fd);
+    struct nlattr *info = net_link_nest(m, IFLA_LINKINFO);
+    net_link_put(m, IFLA_INFO_KIND, n->kind, strlen(n->kind));
     if (n->peer || n->vlan || n->vrf_table || strstr(n->kind, "vlan"))
         put_data(m, n);
     (void)nla_nest_end(m, info);
-    int rc = net_request(s, m, err);
+    int rc = net_sock_request(s, m, err);
     return rc == 0 ? 0 : err_wrap(err, "cannot make %s of kind %s", n->name, n->kind);
 }
 
 int net_link_delete(struct net_sock *s, int index, struct err *err)
 {
     struct ifinfomsg head = {.ifi_index = index};
-    int rc = net_request(s, message(RTM_DELLINK, 0, &head, sizeof(head)), err);
+    int rc = net_sock_request(s, net_link_message_new(RTM_DELLINK, 0, &head, sizeof(head)), err);
     return rc == -ENODEV ? 0 : rc;
 }
 
@@ -265,13 +266,14 @@ static size_t ip_len(const struct net_ip *ip)
     return ip->family == AF_INET ? 4 : 16;
 }
 
-static void put_ip(struct nl_msg *m, int type, const struct net_ip *ip)
+static void net_link_put_ip(struct nl_msg *m, int type, const struct net_ip *ip)
 {
     if (ip->family)
-        put(m, type, ip->bytes, ip_len(ip));
+        net_link_put(m, type, ip->bytes, ip_len(ip));
 }
 
-static int ok_if_there(int rc, struct err *err, const char *what, const struct net_ip *ip)
+static int net_link_ignore_exists(int rc, struct err *err, const char *what,
+                                  const struct net_ip *ip)
 {
     char text[NET_IP_TEXT_MAX];
     net_ip_text(ip, true, text);
@@ -285,10 +287,11 @@ int net_address_add(struct net_sock *s, int index, const struct net_ip *ip, stru
                                    // Duplicates are not looked for: the pod would start without it.
                                    .ifa_flags = ip->family == AF_INET6 ? IFA_F_NODAD : 0,
                                    .ifa_index = (unsigned)index};
-    struct nl_msg *m = message(RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE, &head, sizeof(head));
-    put_ip(m, IFA_LOCAL, ip);
-    put_ip(m, IFA_ADDRESS, ip);
-    return ok_if_there(net_request(s, m, err), err, "address", ip);
+    struct nl_msg *m =
+        net_link_message_new(RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE, &head, sizeof(head));
+    net_link_put_ip(m, IFA_LOCAL, ip);
+    net_link_put_ip(m, IFA_ADDRESS, ip);
+    return net_link_ignore_exists(net_sock_request(s, m, err), err, "address", ip);
 }
 
 int net_route_add(struct net_sock *s, int index, const struct net_route *r, struct err *err)
@@ -299,33 +302,36 @@ int net_route_add(struct net_sock *s, int index, const struct net_route *r, stru
                                .rtm_protocol = RTPROT_STATIC,
                                .rtm_scope = r->scope,
                                .rtm_type = RTN_UNICAST};
-    struct nl_msg *m = message(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head));
+    struct nl_msg *m =
+        net_link_message_new(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head));
     if (r->destination.bits)
-        put_ip(m, RTA_DST, &r->destination);
-    put_ip(m, RTA_GATEWAY, &r->gateway);
-    put_ip(m, RTA_PREFSRC, &r->source);
-    put_u32(m, RTA_OIF, (uint32_t)index);
-    put_u32(m, RTA_TABLE, r->table ? r->table : RT_TABLE_MAIN);
+        net_link_put_ip(m, RTA_DST, &r->destination);
+    net_link_put_ip(m, RTA_GATEWAY, &r->gateway);
+    net_link_put_ip(m, RTA_PREFSRC, &r->source);
+    net_link_put_u32(m, RTA_OIF, (uint32_t)index);
+    net_link_put_u32(m, RTA_TABLE, r->table ? r->table : RT_TABLE_MAIN);
     if (r->metric)
-        put_u32(m, RTA_PRIORITY, r->metric);
-    return ok_if_there(net_request(s, m, err), err, "route to", &r->destination);
+        net_link_put_u32(m, RTA_PRIORITY, r->metric);
+    return net_link_ignore_exists(net_sock_request(s, m, err), err, "route to", &r->destination);
 }
 
-static int add_rule(struct net_sock *s, const struct net_rule *r, uint8_t family, struct err *err)
+static int net_link_add_rule(struct net_sock *s, const struct net_rule *r, uint8_t family,
+                             struct err *err)
 {
     const struct fib_rule_hdr head = {.family = family,
                                       .src_len = r->source.family ? r->source.bits : 0,
                                       .dst_len = r->destination.family ? r->destination.bits : 0,
                                       .action = FR_ACT_TO_TBL};
-    struct nl_msg *m = message(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head));
+    struct nl_msg *m =
+        net_link_message_new(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head));
     if (head.src_len)
-        put_ip(m, FRA_SRC, &r->source);
+        net_link_put_ip(m, FRA_SRC, &r->source);
     if (head.dst_len)
-        put_ip(m, FRA_DST, &r->destination);
+        net_link_put_ip(m, FRA_DST, &r->destination);
     if (r->priority)
-        put_u32(m, FRA_PRIORITY, r->priority);
-    put_u32(m, FRA_TABLE, r->table ? r->table : RT_TABLE_MAIN);
-    int rc = net_request(s, m, err);
+        net_link_put_u32(m, FRA_PRIORITY, r->priority);
+    net_link_put_u32(m, FRA_TABLE, r->table ? r->table : RT_TABLE_MAIN);
+    int rc = net_sock_request(s, m, err);
     return rc == 0 || rc == -EEXIST
                ? 0
                : err_wrap(err, "cannot add the rule for table %u", (unsigned)r->table);
@@ -336,19 +342,20 @@ int net_rule_add(struct net_sock *s, const struct net_rule *r, struct err *err)
 {
     uint8_t family = r->source.family ? r->source.family : r->destination.family;
     if (family)
-        return add_rule(s, r, family, err);
-    int rc = add_rule(s, r, AF_INET, err);
-    return rc == 0 ? add_rule(s, r, AF_INET6, err) : rc;
+        return net_link_add_rule(s, r, family, err);
+    int rc = net_link_add_rule(s, r, AF_INET, err);
+    return rc == 0 ? net_link_add_rule(s, r, AF_INET6, err) : rc;
 }
 
 int net_neighbor_add(struct net_sock *s, int index, const struct net_neighbor *n, struct err *err)
 {
     const struct ndmsg head = {
         .ndm_family = n->destination.family, .ndm_ifindex = index, .ndm_state = NUD_PERMANENT};
-    struct nl_msg *m = message(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &head, sizeof(head));
-    put_ip(m, NDA_DST, &n->destination);
-    put(m, NDA_LLADDR, n->mac.bytes, n->mac.n);
-    return ok_if_there(net_request(s, m, err), err, "neighbour", &n->destination);
+    struct nl_msg *m =
+        net_link_message_new(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &head, sizeof(head));
+    net_link_put_ip(m, NDA_DST, &n->destination);
+    net_link_put(m, NDA_LLADDR, n->mac.bytes, n->mac.n);
+    return net_link_ignore_exists(net_sock_request(s, m, err), err, "neighbour", &n->destination);
 }
 
 int net_programs_drop(struct net_sock *s, int index, struct err *err)
@@ -357,6 +364,6 @@ int net_programs_drop(struct net_sock *s, int index, struct err *err)
                                .tcm_ifindex = index,
                                .tcm_parent = TC_H_CLSACT,
                                .tcm_handle = TC_H_MAKE(TC_H_CLSACT, 0)};
-    int rc = net_request(s, message(RTM_DELQDISC, 0, &head, sizeof(head)), err);
+    int rc = net_sock_request(s, net_link_message_new(RTM_DELQDISC, 0, &head, sizeof(head)), err);
     return rc == -EINVAL || rc == -ENOENT ? 0 : rc; // there is none
 }

@@ -15,8 +15,8 @@ struct net_sock {
     struct nl_sock *sk;
 };
 
-// net_request sends m, which it frees, and waits for the kernel's word. Returns 0 or -errno with what
+// net_sock_request sends m, which it frees, and waits for the kernel's word. Returns 0 or -errno with what
 // the kernel says.
-int net_request(struct net_sock *s, struct nl_msg *m, struct err *err) MUST_USE;
+int net_sock_request(struct net_sock *s, struct nl_msg *m, struct err *err) MUST_USE;
 
 #endif

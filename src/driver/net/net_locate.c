@@ -96,7 +96,7 @@ bool net_ns_same(struct net_ns_id a, struct net_ns_id b)
 
 // --- Where it is ---------------------------------------------------------------------------------
 
-void net_found_done(struct net_found *f)
+void net_located_done(struct net_found *f)
 {
     net_sock_free(f->sock);
     if (f->place == IN_OTHER || f->place == IN_PINNED)
@@ -106,7 +106,8 @@ void net_found_done(struct net_found *f)
 
 // By its mark; where that is missing (not yet set, or changed by a pod with the right to) by what the
 // hardware says, or by name, kind and hardware address together.
-static bool is_it(const struct net_link *l, const struct net_record *r, struct str mark, bool host)
+static bool net_locate_is_link(const struct net_link *l, const struct net_record *r,
+                               struct str mark, bool host)
 {
     if (str_eq(l->alias, mark))
         return true;
@@ -123,8 +124,8 @@ static bool is_it(const struct net_link *l, const struct net_record *r, struct s
            (r->plan.mac.n && net_mac_equal(&l->mac, &r->plan.mac));
 }
 
-int net_look_in(int ns, const struct net_record *r, bool host, struct net_found *ret,
-                struct err *err)
+int net_locate_in(int ns, const struct net_record *r, bool host, struct net_found *ret,
+                  struct err *err)
 {
     cleanup_arena struct arena arena = {0};
     struct net_links links = {0};
@@ -135,7 +136,7 @@ int net_look_in(int ns, const struct net_record *r, bool host, struct net_found 
         code = net_links_read(s, &arena, &links, err);
     const struct net_link *best = NULL;
     vec_foreach(&links, l) {
-        if (is_it(l, r, mark, host) && (!best || str_eq(l->alias, mark)))
+        if (net_locate_is_link(l, r, mark, host) && (!best || str_eq(l->alias, mark)))
             best = l;
     }
     if (code == 0 && best) {
@@ -147,8 +148,8 @@ int net_look_in(int ns, const struct net_record *r, bool host, struct net_found 
     return code;
 }
 
-static int look_in_last(const struct net_world *w, const struct net_record *r, struct net_found *f,
-                        struct err *err)
+static int net_locate_in_last(const struct net_world *w, const struct net_record *r,
+                              struct net_found *f, struct err *err)
 {
     int ns = -1;
     f->place = IN_OTHER;
@@ -157,24 +158,24 @@ static int look_in_last(const struct net_world *w, const struct net_record *r, s
         if (net_pin_open(w, r->ns, &ns) != 0)
             return 0;
     }
-    int code = net_look_in(ns, r, false, f, err);
+    int code = net_locate_in(ns, r, false, f, err);
     if (code != 1)
         (void)close(ns);
     return code;
 }
 
 // pod_ns -1: there is none. What is made for a claim is never looked for on the host.
-int net_look(const struct net_world *w, const struct net_record *r, int pod_ns,
-             struct net_ns_id pod, struct net_found *ret, struct err *err)
+int net_locate(const struct net_world *w, const struct net_record *r, int pod_ns,
+               struct net_ns_id pod, struct net_found *ret, struct err *err)
 {
     struct net_found f = {.ns = -1, .place = IN_POD};
-    int code = pod_ns >= 0 ? net_look_in(pod_ns, r, false, &f, err) : 0;
+    int code = pod_ns >= 0 ? net_locate_in(pod_ns, r, false, &f, err) : 0;
     if (code == 0 && !net_is_made(r)) {
         f.place = ON_HOST;
-        code = net_look_in(w->host_ns, r, true, &f, err);
+        code = net_locate_in(w->host_ns, r, true, &f, err);
     }
     if (code == 0 && r->ns.inode && !(pod_ns >= 0 && net_ns_same(pod, r->ns)))
-        code = look_in_last(w, r, &f, err);
+        code = net_locate_in_last(w, r, &f, err);
     if (code < 0)
         return code;
     if (code == 0)
@@ -191,19 +192,19 @@ void net_pause(void)
 
 // Namespaces end a while after their last process: until then an interface can be in one that nobody
 // can open any more. Something that was never given to a namespace does not come back from one.
-int net_look_patiently(const struct net_world *w, const struct net_record *r, int pod_ns,
-                       struct net_ns_id pod, struct net_found *ret, struct err *err)
+int net_locate_patiently(const struct net_world *w, const struct net_record *r, int pod_ns,
+                         struct net_ns_id pod, struct net_found *ret, struct err *err)
 {
     int64_t until = clock_mono_ns(w->clock) + w->wait_ns;
     for (;;) {
-        int code = net_look(w, r, pod_ns, pod, ret, err);
+        int code = net_locate(w, r, pod_ns, pod, ret, err);
         bool settled = ret->place == ON_HOST || ret->place == IN_POD || ret->place == IN_PINNED ||
                        (r->ns.inode == 0 && !r->runtime_moves) ||
                        (pod_ns < 0 && ret->place == IN_OTHER) ||
                        (net_is_made(r) && ret->place == NOWHERE);
         if (code != 0 || settled || clock_mono_ns(w->clock) >= until)
             return code;
-        net_found_done(ret);
+        net_located_done(ret);
         net_pause();
     }
 }

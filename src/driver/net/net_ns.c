@@ -33,7 +33,7 @@ int net_ns_id(int fd, struct net_ns_id *ret, struct err *err)
     return 0;
 }
 
-static bool is_it(const char *path, struct net_ns_id id)
+static bool net_ns_is_same(const char *path, struct net_ns_id id)
 {
     struct stat st;
     return stat(path, &st) == 0 && st.st_dev == id.device && st.st_ino == id.inode;
@@ -44,7 +44,7 @@ static bool try_path(const char *path, struct net_ns_id id, int *ret_fd)
 {
     struct net_ns_id opened = {0};
     int fd = -1;
-    if (!is_it(path, id) || net_ns_open(path, &fd, NULL) != 0)
+    if (!net_ns_is_same(path, id) || net_ns_open(path, &fd, NULL) != 0)
         return false;
     if (net_ns_id(fd, &opened, NULL) == 0 && opened.inode == id.inode &&
         opened.device == id.device) {
@@ -55,8 +55,8 @@ static bool try_path(const char *path, struct net_ns_id id, int *ret_fd)
     return false;
 }
 
-static bool look_in(const char *dir, const char *behind, bool numbers, struct net_ns_id id,
-                    int *ret_fd)
+static bool net_ns_scan_proc(const char *dir, const char *behind, bool numbers, struct net_ns_id id,
+                             int *ret_fd)
 {
     DIR *d = opendir(dir);
     bool found = false;
@@ -78,7 +78,8 @@ int net_ns_find(const char *proc, struct net_ns_id id, int pid, int *ret_fd, str
     (void)snprintf(path, sizeof(path), "%s/%d/ns/net", proc, pid);
     if (pid > 0 && try_path(path, id, ret_fd))
         return 0;
-    if (look_in("/run/netns", "", false, id, ret_fd) || look_in(proc, "/ns/net", true, id, ret_fd))
+    if (net_ns_scan_proc("/run/netns", "", false, id, ret_fd) ||
+        net_ns_scan_proc(proc, "/ns/net", true, id, ret_fd))
         return 0;
     return err_set(err, ERR_NOT_FOUND, "the network namespace net:[%llu] is gone",
                    (unsigned long long)id.inode);

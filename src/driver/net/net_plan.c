@@ -226,18 +226,18 @@ void net_plan_init(struct net_plan *p)
 }
 
 // The way to a value, for errors.
-static int in(int code, const char *field, struct err *err)
+static int net_plan_in_field(int code, const char *field, struct err *err)
 {
     if (code != 0)
         err_path_field(err, field, strlen(field));
     return code;
 }
 
-static int at(int code, size_t index, const char *list, struct err *err)
+static int net_plan_in_item(int code, size_t index, const char *list, struct err *err)
 {
     if (code != 0)
         err_path_index(err, index);
-    return in(code, list, err);
+    return net_plan_in_field(code, list, err);
 }
 
 int net_name_check(struct str name, struct err *err)
@@ -264,7 +264,7 @@ static int too_many(struct err *err)
 }
 
 // The kernel takes more than people should write.
-static int check_name(struct str name, enum source of, struct err *err)
+static int net_plan_check_name(struct str name, enum source of, struct err *err)
 {
     if (of == OF_USER)
         return net_name_check(name, err);
@@ -273,18 +273,18 @@ static int check_name(struct str name, enum source of, struct err *err)
                : err_set(err, ERR_INVALID, "that cannot be an interface's name");
 }
 
-static int read_name(const char *text, enum source of, char ret[IFNAMSIZ], struct err *err)
+static int net_plan_read_name(const char *text, enum source of, char ret[IFNAMSIZ], struct err *err)
 {
     if (!text || !*text)
         return 0;
-    int code = check_name(str_z(text), of, err);
+    int code = net_plan_check_name(str_z(text), of, err);
     if (code == 0)
         (void)snprintf(ret, IFNAMSIZ, "%s", text);
     return code;
 }
 
-static int read_addresses(struct net_plan *p, const struct dray_texts *texts, struct arena *a,
-                          struct err *err)
+static int net_plan_read_addresses(struct net_plan *p, const struct dray_texts *texts,
+                                   struct arena *a, struct err *err)
 {
     for (size_t i = 0; i < texts->n; i++) {
         struct net_ip ip = {0};
@@ -293,7 +293,7 @@ static int read_addresses(struct net_plan *p, const struct dray_texts *texts, st
         if (code == 0 && p->addresses.n == NET_LIST_MAX)
             code = too_many(err);
         if (code != 0)
-            return at(code, i, "addresses", err);
+            return net_plan_in_item(code, i, "addresses", err);
         vec_foreach(&p->addresses, have)
             there = there || net_ip_equal(have, &ip);
         if (!there)
@@ -315,10 +315,11 @@ static int read_vrf(struct net_plan *p, const struct vrf_params *v, struct err *
 {
     int code = net_name_check(str_z(v->name), err);
     if (code != 0)
-        return in(code, "name", err);
+        return net_plan_in_field(code, "name", err);
     if (v->table && *v->table >= 253 && *v->table <= 255)
-        return in(err_set(err, ERR_INVALID, "table %lld is the kernel's own", (long long)*v->table),
-                  "table", err);
+        return net_plan_in_field(err_set(err, ERR_INVALID, "table %lld is the kernel's own",
+                                         (long long)*v->table),
+                                 "table", err);
     (void)snprintf(p->vrf, sizeof(p->vrf), "%s", v->name);
     p->vrf_table = v->table ? (uint32_t)*v->table : vrf_table(v->name);
     return 0;
@@ -327,27 +328,29 @@ static int read_vrf(struct net_plan *p, const struct vrf_params *v, struct err *
 static int read_interface(struct net_plan *p, const struct interface_params *i, enum source of,
                           struct arena *a, struct err *err)
 {
-    int code = in(read_name(i->name, of, p->name, err), "name", err);
+    int code = net_plan_in_field(net_plan_read_name(i->name, of, p->name, err), "name", err);
     if (code == 0)
-        code = read_addresses(p, &i->addresses, a, err);
+        code = net_plan_read_addresses(p, &i->addresses, a, err);
     if (code == 0 && i->mac)
-        code = in((of == OF_USER ? net_mac_parse : net_mac_read)(str_z(i->mac), &p->mac, err),
-                  "hardwareAddr", err);
+        code = net_plan_in_field((of == OF_USER ? net_mac_parse : net_mac_read)(str_z(i->mac),
+                                                                                &p->mac, err),
+                                 "hardwareAddr", err);
     if (code == 0 && of == OF_USER && i->mtu && *i->mtu < NET_MTU_MIN)
-        code = in(err_set(err, ERR_INVALID, "%lld is not within %d to %d", (long long)*i->mtu,
-                          NET_MTU_MIN, SIZE_MAX_),
-                  "mtu", err);
+        code = net_plan_in_field(err_set(err, ERR_INVALID, "%lld is not within %d to %d",
+                                         (long long)*i->mtu, NET_MTU_MIN, SIZE_MAX_),
+                                 "mtu", err);
     if (code == 0 && i->dhcp && *i->dhcp)
-        code = in(err_set(err, ERR_INVALID,
-                          "this driver has no DHCP client; say the addresses, or run a client in "
-                          "the pod"),
-                  "dhcp", err);
+        code = net_plan_in_field(
+            err_set(err, ERR_INVALID,
+                    "this driver has no DHCP client; say the addresses, or run a client in "
+                    "the pod"),
+            "dhcp", err);
     if (code == 0 && i->arp_ignore && *i->arp_ignore > 3 && *i->arp_ignore != 8)
-        code = in(err_set(err, ERR_INVALID, "%lld is not one of 0, 1, 2, 3, 8",
-                          (long long)*i->arp_ignore),
-                  "arpIgnore", err);
+        code = net_plan_in_field(err_set(err, ERR_INVALID, "%lld is not one of 0, 1, 2, 3, 8",
+                                         (long long)*i->arp_ignore),
+                                 "arpIgnore", err);
     if (code == 0 && i->vrf)
-        code = in(read_vrf(p, i->vrf, err), "vrf", err);
+        code = net_plan_in_field(read_vrf(p, i->vrf, err), "vrf", err);
     if (code != 0)
         return code;
     p->mtu = i->mtu ? *i->mtu : p->mtu;
@@ -370,7 +373,7 @@ static int read_same_family(const char *text, const struct net_ip *of, const cha
     if (code == 0 && of->family && ret->family != of->family)
         code = err_set(err, ERR_INVALID, "must be an IPv%d address as the destination is",
                        of->family == AF_INET ? 4 : 6);
-    return in(code, field, err);
+    return net_plan_in_field(code, field, err);
 }
 
 // A network: bits of the host are cut off, as Go's ParseCIDR does.
@@ -381,27 +384,28 @@ static int read_network(const char *text, const char *field, struct net_ip *ret,
     int code = net_ip_parse(str_z(text), true, ret, err);
     if (code == 0)
         net_ip_mask(ret);
-    return in(code, field, err);
+    return net_plan_in_field(code, field, err);
 }
 
-static int read_route(const struct route_params *r, enum source of, struct net_route *ret,
-                      struct err *err)
+static int net_plan_read_route(const struct route_params *r, enum source of, struct net_route *ret,
+                               struct err *err)
 {
     const struct net_ip any = {0};
     int code = read_network(r->destination, "destination", &ret->destination, err);
     const struct net_ip *family = of == OF_USER ? &ret->destination : &any;
     if (code == 0 && !ret->destination.family)
-        code = in(err_set(err, ERR_INVALID, "is required"), "destination", err);
+        code = net_plan_in_field(err_set(err, ERR_INVALID, "is required"), "destination", err);
     if (code == 0 && r->scope != 0 && r->scope != NET_SCOPE_LINK)
-        code = in(err_set(err, ERR_INVALID, "%lld is neither 0 (universe) nor %d (link)",
-                          (long long)r->scope, NET_SCOPE_LINK),
-                  "scope", err);
+        code = net_plan_in_field(err_set(err, ERR_INVALID,
+                                         "%lld is neither 0 (universe) nor %d (link)",
+                                         (long long)r->scope, NET_SCOPE_LINK),
+                                 "scope", err);
     if (code == 0)
         code = read_same_family(r->gateway, family, "gateway", &ret->gateway, err);
     if (code == 0 && !ret->gateway.family && r->scope == 0)
-        code =
-            in(err_set(err, ERR_INVALID, "is required, unless scope is %d (link)", NET_SCOPE_LINK),
-               "gateway", err);
+        code = net_plan_in_field(err_set(err, ERR_INVALID, "is required, unless scope is %d (link)",
+                                         NET_SCOPE_LINK),
+                                 "gateway", err);
     if (code == 0)
         code = read_same_family(r->source, family, "source", &ret->source, err);
     ret->scope = (uint8_t)r->scope;
@@ -423,11 +427,11 @@ static int read_routes(struct net_plan *p, const struct dray_objects *routes, en
     for (size_t i = 0; i < routes->n; i++) {
         struct net_route r = {0};
         bool there = false;
-        int code = read_route(&all[i], of, &r, err);
+        int code = net_plan_read_route(&all[i], of, &r, err);
         if (code == 0 && p->routes.n == NET_LIST_MAX)
             code = too_many(err);
         if (code != 0)
-            return at(code, i, "routes", err);
+            return net_plan_in_item(code, i, "routes", err);
         vec_foreach(&p->routes, have) {
             if (same_route(have, &r)) {
                 *have = r;
@@ -440,7 +444,7 @@ static int read_routes(struct net_plan *p, const struct dray_objects *routes, en
     return 0;
 }
 
-static int read_rule(const struct rule_params *r, struct net_rule *ret, struct err *err)
+static int net_plan_read_rule(const struct rule_params *r, struct net_rule *ret, struct err *err)
 {
     int code = read_network(r->source, "source", &ret->source, err);
     if (code == 0)
@@ -453,18 +457,18 @@ static int read_rule(const struct rule_params *r, struct net_rule *ret, struct e
     return code;
 }
 
-static int read_rules(struct net_plan *p, const struct dray_objects *rules, struct arena *a,
-                      struct err *err)
+static int net_plan_read_rules(struct net_plan *p, const struct dray_objects *rules,
+                               struct arena *a, struct err *err)
 {
     const struct rule_params *all = rules->p;
     for (size_t i = 0; i < rules->n; i++) {
         struct net_rule r = {0};
         bool there = false;
-        int code = read_rule(&all[i], &r, err);
+        int code = net_plan_read_rule(&all[i], &r, err);
         if (code == 0 && p->rules.n == NET_LIST_MAX)
             code = too_many(err);
         if (code != 0)
-            return at(code, i, "rules", err);
+            return net_plan_in_item(code, i, "rules", err);
         vec_foreach(&p->rules, have)
             there = there || (net_ip_equal(&have->source, &r.source) &&
                               net_ip_equal(&have->destination, &r.destination) &&
@@ -482,14 +486,16 @@ static int read_neighbors(struct net_plan *p, const struct dray_objects *neighbo
     for (size_t i = 0; i < neighbors->n; i++) {
         struct net_neighbor n = {0};
         bool there = false;
-        int code = in(net_ip_parse(str_z(all[i].destination), false, &n.destination, err),
-                      "destination", err);
+        int code =
+            net_plan_in_field(net_ip_parse(str_z(all[i].destination), false, &n.destination, err),
+                              "destination", err);
         if (code == 0)
-            code = in(net_mac_parse(str_z(all[i].mac), &n.mac, err), "hardwareAddr", err);
+            code = net_plan_in_field(net_mac_parse(str_z(all[i].mac), &n.mac, err), "hardwareAddr",
+                                     err);
         if (code == 0 && p->neighbors.n == NET_LIST_MAX)
             code = too_many(err);
         if (code != 0)
-            return at(code, i, "neighbors", err);
+            return net_plan_in_item(code, i, "neighbors", err);
         vec_foreach(&p->neighbors, have) {
             if (net_ip_equal(&have->destination, &n.destination)) {
                 *have = n;
@@ -502,18 +508,18 @@ static int read_neighbors(struct net_plan *p, const struct dray_objects *neighbo
     return 0;
 }
 
-static int read_flags(struct net_flags *to, const struct dray_flags *from, const char *field,
-                      struct arena *a, struct err *err)
+static int net_plan_read_flags(struct net_flags *to, const struct dray_flags *from,
+                               const char *field, struct arena *a, struct err *err)
 {
     for (size_t i = 0; i < from->n; i++) {
         struct str name = str_z(from->p[i].name);
         bool there = false;
         if (name.n == 0 || name.n >= 32 || to->n == NET_LIST_MAX)
-            return in(err_set(err, ERR_INVALID,
-                              "a feature's name has 1 to 31 characters, and "
-                              "there are at most %d",
-                              NET_LIST_MAX),
-                      field, err);
+            return net_plan_in_field(err_set(err, ERR_INVALID,
+                                             "a feature's name has 1 to 31 characters, and "
+                                             "there are at most %d",
+                                             NET_LIST_MAX),
+                                     field, err);
         vec_foreach(to, have) {
             if (str_eq(have->name, name)) {
                 have->on = from->p[i].on;
@@ -526,32 +532,35 @@ static int read_flags(struct net_flags *to, const struct dray_flags *from, const
     return 0;
 }
 
-static int merge(struct net_plan *p, const struct params *from, enum source of, struct arena *a,
-                 struct err *err)
+static int net_plan_merge(struct net_plan *p, const struct params *from, enum source of,
+                          struct arena *a, struct err *err)
 {
     int code = 0;
     if (from->profile && *from->profile)
-        return in(err_set(err, ERR_INVALID,
-                          "this driver has no profiles; say what the interface is to have"),
-                  "profile", err);
+        return net_plan_in_field(
+            err_set(err, ERR_INVALID,
+                    "this driver has no profiles; say what the interface is to have"),
+            "profile", err);
     if (from->interface)
-        code = in(read_interface(p, from->interface, of, a, err), "interface", err);
+        code = net_plan_in_field(read_interface(p, from->interface, of, a, err), "interface", err);
     if (code == 0)
         code = read_routes(p, &from->routes, of, a, err);
     if (code == 0)
-        code = read_rules(p, &from->rules, a, err);
+        code = net_plan_read_rules(p, &from->rules, a, err);
     if (code == 0 && p->vrf[0] && p->rules.n)
-        code = in(err_set(err, ERR_INVALID, "cannot be used together with interface.vrf"), "rules",
-                  err);
+        code = net_plan_in_field(
+            err_set(err, ERR_INVALID, "cannot be used together with interface.vrf"), "rules", err);
     if (code == 0)
         code = read_neighbors(p, &from->neighbors, a, err);
     if (code == 0 && from->ethtool)
-        code = in(read_flags(&p->features, &from->ethtool->features, "features", a, err), "ethtool",
-                  err);
+        code = net_plan_in_field(net_plan_read_flags(&p->features, &from->ethtool->features,
+                                                     "features", a, err),
+                                 "ethtool", err);
     if (code == 0 && from->ethtool)
         code =
-            in(read_flags(&p->private_flags, &from->ethtool->private_flags, "privateFlags", a, err),
-               "ethtool", err);
+            net_plan_in_field(net_plan_read_flags(&p->private_flags, &from->ethtool->private_flags,
+                                                  "privateFlags", a, err),
+                              "ethtool", err);
     return code;
 }
 
@@ -562,14 +571,14 @@ static int merge(struct net_plan *p, const struct params *from, enum source of, 
                            : NULL,                                                     \
      (void)((list)->cap = (list)->n))
 
-static int add(struct net_plan *p, const char *json, enum source of, struct arena *arena,
-               struct err *err)
+static int net_plan_add_json(struct net_plan *p, const char *json, enum source of,
+                             struct arena *arena, struct err *err)
 {
     struct dray_params *params = NULL;
     struct dray_error why = {0};
     if (dray_decode(json, &schema, 1, NULL, &params, &why) != 0) {
         int code = err_set(err, ERR_INVALID, "%s", why.message);
-        return why.field[0] ? in(code, why.field, err) : code;
+        return why.field[0] ? net_plan_in_field(code, why.field, err) : code;
     }
     struct net_plan made = *p;
     COPY_LIST(arena, &made.addresses);
@@ -578,7 +587,7 @@ static int add(struct net_plan *p, const char *json, enum source of, struct aren
     COPY_LIST(arena, &made.neighbors);
     COPY_LIST(arena, &made.features);
     COPY_LIST(arena, &made.private_flags);
-    int code = merge(&made, dray_params_value(params), of, arena, err);
+    int code = net_plan_merge(&made, dray_params_value(params), of, arena, err);
     dray_params_free(params);
     if (code == 0)
         *p = made;
@@ -587,10 +596,10 @@ static int add(struct net_plan *p, const char *json, enum source of, struct aren
 
 int net_plan_add(struct net_plan *p, const char *json, struct arena *arena, struct err *err)
 {
-    return add(p, json, OF_USER, arena, err);
+    return net_plan_add_json(p, json, OF_USER, arena, err);
 }
 
 int net_plan_read(struct net_plan *p, const char *json, struct arena *arena, struct err *err)
 {
-    return add(p, json, OF_KERNEL, arena, err);
+    return net_plan_add_json(p, json, OF_KERNEL, arena, err);
 }

@@ -6,7 +6,7 @@
 
 #include "base/banned.h"
 
-static void number(struct json_writer *w, struct str key, int64_t value)
+static void net_plan_write_number(struct json_writer *w, struct str key, int64_t value)
 {
     if (value <= 0)
         return;
@@ -14,14 +14,15 @@ static void number(struct json_writer *w, struct str key, int64_t value)
     json_write_i64(w, value);
 }
 
-static void ip(struct json_writer *w, const char *key, const struct net_ip *value, bool prefix)
+static void net_plan_write_ip(struct json_writer *w, const char *key, const struct net_ip *value,
+                              bool prefix)
 {
     char buf[NET_IP_TEXT_MAX];
     net_ip_text(value, prefix, buf);
     json_write_text_if(w, key, str_z(buf));
 }
 
-static void mac(struct json_writer *w, const char *key, const struct net_mac *value)
+static void net_plan_write_mac(struct json_writer *w, const char *key, const struct net_mac *value)
 {
     char buf[NET_MAC_TEXT_MAX];
     net_mac_text(value, buf);
@@ -46,10 +47,10 @@ static void write_interface(const struct net_plan *p, struct json_writer *w)
         }
         json_write_array_end(w);
     }
-    number(w, STR("mtu"), p->mtu);
-    mac(w, "hardwareAddr", &p->mac);
+    net_plan_write_number(w, STR("mtu"), p->mtu);
+    net_plan_write_mac(w, "hardwareAddr", &p->mac);
     for (size_t i = 0; i < NET_SIZES; i++)
-        number(w, sizes[i], p->sizes[i]);
+        net_plan_write_number(w, sizes[i], p->sizes[i]);
     if (p->drop_ebpf) {
         json_write_key(w, STR("disableEbpfPrograms"));
         json_write_bool(w, true);
@@ -70,7 +71,7 @@ static void write_interface(const struct net_plan *p, struct json_writer *w)
         json_write_key(w, STR("vrf"));
         json_write_object_begin(w);
         json_write_text_if(w, "name", str_z(p->vrf));
-        number(w, STR("table"), p->vrf_table);
+        net_plan_write_number(w, STR("table"), p->vrf_table);
         json_write_object_end(w);
     }
     json_write_object_end(w);
@@ -82,12 +83,12 @@ static void write_routes(const struct net_plan *p, struct json_writer *w)
     json_write_array_begin(w);
     vec_foreach(&p->routes, r) {
         json_write_object_begin(w);
-        ip(w, "destination", &r->destination, true);
-        ip(w, "gateway", &r->gateway, false);
-        ip(w, "source", &r->source, false);
-        number(w, STR("scope"), r->scope);
-        number(w, STR("table"), r->table);
-        number(w, STR("metric"), r->metric);
+        net_plan_write_ip(w, "destination", &r->destination, true);
+        net_plan_write_ip(w, "gateway", &r->gateway, false);
+        net_plan_write_ip(w, "source", &r->source, false);
+        net_plan_write_number(w, STR("scope"), r->scope);
+        net_plan_write_number(w, STR("table"), r->table);
+        net_plan_write_number(w, STR("metric"), r->metric);
         json_write_object_end(w);
     }
     json_write_array_end(w);
@@ -99,10 +100,10 @@ static void write_rules(const struct net_plan *p, struct json_writer *w)
     json_write_array_begin(w);
     vec_foreach(&p->rules, r) {
         json_write_object_begin(w);
-        number(w, STR("priority"), r->priority);
-        ip(w, "source", &r->source, true);
-        ip(w, "destination", &r->destination, true);
-        number(w, STR("table"), r->table);
+        net_plan_write_number(w, STR("priority"), r->priority);
+        net_plan_write_ip(w, "source", &r->source, true);
+        net_plan_write_ip(w, "destination", &r->destination, true);
+        net_plan_write_number(w, STR("table"), r->table);
         json_write_object_end(w);
     }
     json_write_array_end(w);
@@ -114,8 +115,8 @@ static void write_neighbors(const struct net_plan *p, struct json_writer *w)
     json_write_array_begin(w);
     vec_foreach(&p->neighbors, n) {
         json_write_object_begin(w);
-        ip(w, "destination", &n->destination, false);
-        mac(w, "hardwareAddr", &n->mac);
+        net_plan_write_ip(w, "destination", &n->destination, false);
+        net_plan_write_mac(w, "hardwareAddr", &n->mac);
         json_write_object_end(w);
     }
     json_write_array_end(w);

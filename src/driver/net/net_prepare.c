@@ -76,8 +76,8 @@ static void note_host(const struct scene *s, const struct net_device *d, struct 
 
 // --- What the pod gets -----------------------------------------------------------------------------
 
-static int read_configs(const struct dray_allocated *d, struct arena *a, struct net_plan *plan,
-                        struct err *err)
+static int net_prepare_read_configs(const struct dray_allocated *d, struct arena *a,
+                                    struct net_plan *plan, struct err *err)
 {
     int code = 0;
     net_plan_init(plan);
@@ -102,8 +102,8 @@ static int check_parent(const struct scene *s, const struct net_record *r, struc
 }
 
 // What the claim does not say: the name, the addresses and routes it has on the host.
-static int complete(const struct scene *s, size_t index, struct arena *a, struct net_record *r,
-                    struct err *err)
+static int net_prepare_complete_record(const struct scene *s, size_t index, struct arena *a,
+                                       struct net_record *r, struct err *err)
 {
     struct net_plan *plan = &r->plan;
     if (str_eqz(r->kind, NET_KIND_MOVE)) {
@@ -190,8 +190,8 @@ static int plan_device(const struct net_preparer *p, struct scene *s,
         ret->phase = NET_PLANNED;
     if (device->link)
         note_host(s, device, &s->arena, ret);
-    int code = read_configs(d, &s->arena, &ret->plan, err);
-    return code == 0 ? complete(s, index, &s->arena, ret, err) : code;
+    int code = net_prepare_read_configs(d, &s->arena, &ret->plan, err);
+    return code == 0 ? net_prepare_complete_record(s, index, &s->arena, ret, err) : code;
 }
 
 // --- What containers get ---------------------------------------------------------------------------
@@ -201,14 +201,14 @@ struct nodes {
     size_t device;
 };
 
-static void add_node(void *arg, const char *path)
+static void net_prepare_add_node(void *arg, const char *path)
 {
     const struct nodes *n = arg;
     dray_device_node(n->out, n->device, path, NULL, "rw");
 }
 
-static void add_status(const struct scene *s, const struct net_record *r, struct dray_outcome *out,
-                       size_t i, struct arena *a)
+static void net_prepare_add_status(const struct scene *s, const struct net_record *r,
+                                   struct dray_outcome *out, size_t i, struct arena *a)
 {
     char mac[NET_MAC_TEXT_MAX] = "";
     struct VEC(const char *) ips = {0};
@@ -228,8 +228,8 @@ static void add_status(const struct scene *s, const struct net_record *r, struct
     dray_describe(out, i, "dra.net/mac", mac);
 }
 
-static void fill(const struct net_preparer *p, struct scene *s, const struct net_record *r,
-                 struct dray_outcome *out, size_t i)
+static void net_prepare_fill_outcome(const struct net_preparer *p, struct scene *s,
+                                     const struct net_record *r, struct dray_outcome *out, size_t i)
 {
     struct net_hardware h = {0};
     const char *uid = arena_str(&s->arena, r->uid).p;
@@ -243,13 +243,13 @@ static void fill(const struct net_preparer *p, struct scene *s, const struct net
     if (r->host.name[0])
         net_hardware_read(p->world.sys, r->host.name, NULL, &s->arena, &h);
     if (h.rdma.n)
-        net_rdma_nodes(p->world.sys, h.rdma, add_node, &(struct nodes){out, i});
-    add_status(s, r, out, i, &s->arena);
+        net_rdma_nodes(p->world.sys, h.rdma, net_prepare_add_node, &(struct nodes){out, i});
+    net_prepare_add_status(s, r, out, i, &s->arena);
 }
 
 // --- Preparing -----------------------------------------------------------------------------------
 
-static int check_names(const struct net_record *all, size_t n, struct err *err)
+static int net_prepare_check_names(const struct net_record *all, size_t n, struct err *err)
 {
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < i; k++)
@@ -278,21 +278,22 @@ static int mark_now(const struct net_preparer *p, const struct scene *s, const s
     return code;
 }
 
-static int prepare(struct net_preparer *p, struct scene *s, const struct dray_claim *claim,
-                   struct dray_outcome *out, struct err *err)
+static int net_prepare_claim(struct net_preparer *p, struct scene *s,
+                             const struct dray_claim *claim, struct dray_outcome *out,
+                             struct err *err)
 {
     struct net_record *all = arena_array(&s->arena, struct net_record, claim->devices_len);
     int code = scene_read(p, s, err);
     for (size_t i = 0; code == 0 && i < claim->devices_len; i++)
         code = in_device(plan_device(p, s, claim, i, &all[i], err), &claim->devices[i], err);
     if (code == 0)
-        code = check_names(all, claim->devices_len, err);
+        code = net_prepare_check_names(all, claim->devices_len, err);
     for (size_t i = 0; code == 0 && i < claim->devices_len; i++) {
         code = net_record_write(p->world.state_dir, &all[i], err);
         if (code == 0)
             code = mark_now(p, s, &all[i], err);
         if (code == 0)
-            fill(p, s, &all[i], out, i);
+            net_prepare_fill_outcome(p, s, &all[i], out, i);
     }
     return code;
 }
@@ -305,7 +306,7 @@ int net_prepare(struct net_preparer *p, const struct dray_claim *claim, struct d
     int code = net_lock(&p->world, &lock, err);
     if (code != 0)
         return code;
-    code = prepare(p, &s, claim, out, err);
+    code = net_prepare_claim(p, &s, claim, out, err);
     (void)close(lock);
     arena_done(&s.arena);
     return code;
@@ -313,8 +314,8 @@ int net_prepare(struct net_preparer *p, const struct dray_claim *claim, struct d
 
 // --- Unpreparing ---------------------------------------------------------------------------------
 
-static void tell(const struct net_preparer *p, const struct net_record *r, enum net_returned how,
-                 const struct err *note)
+static void net_prepare_report_return(const struct net_preparer *p, const struct net_record *r,
+                                      enum net_returned how, const struct err *note)
 {
     char text[DRAY_ERR_MSG_MAX + 256];
     if (!p->told)
@@ -356,7 +357,7 @@ int net_unprepare(struct net_preparer *p, const struct dray_claim *claim, struct
             continue;
         code = net_return(&p->world, &all.p[i], &how, &note, err);
         if (code == 0)
-            tell(p, &all.p[i], how, &note);
+            net_prepare_report_return(p, &all.p[i], how, &note);
     }
     (void)close(lock);
     return code;

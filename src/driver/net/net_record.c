@@ -28,13 +28,13 @@ static void net_record_path(struct sbuf *out, const char *dir, struct str device
 
 // --- Writing -------------------------------------------------------------------------------------
 
-static void number(struct json_writer *w, const char *key, uint64_t value)
+static void net_record_write_number(struct json_writer *w, const char *key, uint64_t value)
 {
     json_write_key(w, str_z(key));
     json_write_u64(w, value);
 }
 
-static void write_record(const struct net_record *r, struct json_writer *w)
+static void net_record_write_json(const struct net_record *r, struct json_writer *w)
 {
     char permanent[NET_MAC_TEXT_MAX];
     net_mac_text(&r->permanent, permanent);
@@ -48,7 +48,7 @@ static void write_record(const struct net_record *r, struct json_writer *w)
     json_write_text_if(w, "device", r->device);
     json_write_text_if(w, "what", r->kind);
     json_write_text_if(w, "parent", r->parent);
-    number(w, "vlan", r->vlan);
+    net_record_write_number(w, "vlan", r->vlan);
     json_write_text_if(w, "hostKind", r->host_kind);
     json_write_text_if(w, "hostAlias", r->host_alias);
     json_write_key(w, STR("hostUp"));
@@ -58,9 +58,9 @@ static void write_record(const struct net_record *r, struct json_writer *w)
     json_write_key(w, STR("runtimeMoves"));
     json_write_bool(w, r->runtime_moves);
     if (r->ns.inode) {
-        number(w, "nsDevice", r->ns.device);
-        number(w, "nsInode", r->ns.inode);
-        number(w, "pid", (uint64_t)r->pid);
+        net_record_write_number(w, "nsDevice", r->ns.device);
+        net_record_write_number(w, "nsInode", r->ns.inode);
+        net_record_write_number(w, "pid", (uint64_t)r->pid);
     }
     json_write_text_if(w, "error", r->error);
     json_write_text_if(w, "attributes", r->attributes);
@@ -76,7 +76,7 @@ int net_record_write(const char *dir, const struct net_record *r, struct err *er
     cleanup_sbuf struct sbuf path = {0};
     cleanup_sbuf struct sbuf out = {0};
     struct json_writer w = {.out = &out, .indent = 1};
-    write_record(r, &w);
+    net_record_write_json(r, &w);
     sbuf_addc(&out, '\n');
     if (out.n > NET_RECORD_BYTES_MAX)
         return err_set(err, ERR_TOO_LARGE,
@@ -145,31 +145,32 @@ static const struct dray_field fields[] = {
 };
 static const struct dray_schema schema = {NULL, NULL, fields, sizeof(struct written)};
 
-static struct str keep(struct arena *a, const char *z)
+static struct str net_record_copy_text(struct arena *a, const char *z)
 {
     return z ? arena_str(a, str_z(z)) : STR("");
 }
 
-static int fill(const struct written *w, struct arena *a, struct net_record *r, struct err *err)
+static int net_record_fill(const struct written *w, struct arena *a, struct net_record *r,
+                           struct err *err)
 {
-    *r = (struct net_record){.boot = keep(a, w->boot),
-                             .namespace = keep(a, w->namespace),
-                             .claim = keep(a, w->claim),
-                             .uid = keep(a, w->uid),
-                             .pool = keep(a, w->pool),
-                             .device = keep(a, w->device),
-                             .kind = keep(a, w->kind),
-                             .parent = keep(a, w->parent),
+    *r = (struct net_record){.boot = net_record_copy_text(a, w->boot),
+                             .namespace = net_record_copy_text(a, w->namespace),
+                             .claim = net_record_copy_text(a, w->claim),
+                             .uid = net_record_copy_text(a, w->uid),
+                             .pool = net_record_copy_text(a, w->pool),
+                             .device = net_record_copy_text(a, w->device),
+                             .kind = net_record_copy_text(a, w->kind),
+                             .parent = net_record_copy_text(a, w->parent),
                              .vlan = (uint16_t)w->vlan,
-                             .host_kind = keep(a, w->host_kind),
-                             .host_alias = keep(a, w->host_alias),
+                             .host_kind = net_record_copy_text(a, w->host_kind),
+                             .host_alias = net_record_copy_text(a, w->host_alias),
                              .host_up = w->host_up,
-                             .pci = keep(a, w->pci),
+                             .pci = net_record_copy_text(a, w->pci),
                              .runtime_moves = w->runtime_moves,
-                             .attributes = keep(a, w->attributes),
+                             .attributes = net_record_copy_text(a, w->attributes),
                              .ns = {(uint64_t)w->ns_device, (uint64_t)w->ns_inode},
                              .pid = (int)w->pid,
-                             .error = keep(a, w->error)};
+                             .error = net_record_copy_text(a, w->error)};
     for (size_t i = 0; phases[i]; i++)
         if (strcmp(phases[i], w->phase) == 0)
             r->phase = (enum net_phase)i;
@@ -189,7 +190,7 @@ int net_record_parse(struct str text_, struct arena *arena, struct net_record *r
     if (dray_decode(z, &schema, 1, NULL, &params, &why) != 0)
         return err_set(err, ERR_INVALID, "%s%s%s", why.field, why.field[0] ? ": " : "",
                        why.message);
-    int code = fill(dray_params_value(params), arena, ret, err);
+    int code = net_record_fill(dray_params_value(params), arena, ret, err);
     dray_params_free(params);
     return code;
 }

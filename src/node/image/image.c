@@ -101,7 +101,7 @@ static bool is_below(struct str path, const char *top)
     return t.n > 0 && str_starts(path, t) && path.n > t.n && path.p[t.n] == '/';
 }
 
-static bool has_dots(struct str path)
+static bool image_has_dots(struct str path)
 {
     for (struct str part; path.n;) {
         str_cut(path, '/', &part, &path);
@@ -118,7 +118,7 @@ static bool is_local(const struct image_store *s, struct str path)
 {
     cleanup_free char *top = s->local ? realpath(s->local, NULL) : NULL;
     cleanup_free char *real = realpath(path.p, NULL);
-    if (!top || has_dots(path) || !(is_below(path, s->local) || is_below(path, top)))
+    if (!top || image_has_dots(path) || !(is_below(path, s->local) || is_below(path, top)))
         return false;
     return !real || is_below(str_z(real), top);
 }
@@ -187,8 +187,8 @@ int image_load(struct image_store *s, struct str id, struct arena *arena, struct
 }
 
 // A reference in the form under which it is kept.
-static int canonical(const struct image_store *s, struct str reference, struct arena *arena,
-                     struct str *ret, struct err *err)
+static int image_canonical_reference(const struct image_store *s, struct str reference,
+                                     struct arena *arena, struct str *ret, struct err *err)
 {
     struct str kind, path, tag;
     if (!is_file_reference(reference))
@@ -211,8 +211,8 @@ static void ref_name(struct str full, struct sbuf *out)
     image_sha256(full, false, out);
 }
 
-static int find(struct image_store *s, struct str full, struct arena *arena, struct image_info *ret,
-                struct err *err)
+static int image_find_stored(struct image_store *s, struct str full, struct arena *arena,
+                             struct image_info *ret, struct err *err)
 {
     cleanup_sbuf struct sbuf name = {0}, text = {0};
     struct str id, rest;
@@ -229,13 +229,13 @@ int image_find(struct image_store *s, struct str reference, struct arena *arena,
     struct str full;
     if (image_id_ok(reference))
         return image_load(s, reference, arena, ret, err);
-    int rc = canonical(s, reference, arena, &full, err);
-    return rc < 0 ? rc : find(s, full, arena, ret, err);
+    int rc = image_canonical_reference(s, reference, arena, &full, err);
+    return rc < 0 ? rc : image_find_stored(s, full, arena, ret, err);
 }
 
 // --- Making --------------------------------------------------------------------------------------
 
-static int fail(const char *doing, const char *what, int code, struct err *err)
+static int image_fail(const char *doing, const char *what, int code, struct err *err)
 {
     return err_set(err, code, "cannot %s %s: %s", doing, what, strerrordesc_np(code));
 }
@@ -248,7 +248,7 @@ static int keep_reference(struct image_store *s, struct str full, struct str id,
     cleanup_fd int refs = openat(s->fd, "refs", O_PATH | O_DIRECTORY | O_CLOEXEC);
     fault_point("keep the reference of an image");
     int rc = file_replace_atomic(refs, name.p + 5, sbuf_str(&text), 0644, NULL);
-    return rc < 0 ? fail("keep a reference in", s->folder, -rc, err) : 0;
+    return rc < 0 ? image_fail("keep a reference in", s->folder, -rc, err) : 0;
 }
 
 static int unpack_one(const struct image_layer *layer, struct str diff_id, struct unpack *u,
@@ -267,7 +267,7 @@ static int unpack_one(const struct image_layer *layer, struct str diff_id, struc
     if (rc < 0)
         return rc;
     tar_reader_init(&r, image_blob_read, b);
-    rc = unpack_layer(u, &r, err);
+    rc = image_unpack_layer(u, &r, err);
     tar_reader_done(&r);
     if (rc == 0)
         rc = image_blob_finish(b, err);
@@ -275,8 +275,8 @@ static int unpack_one(const struct image_layer *layer, struct str diff_id, struc
     return rc;
 }
 
-static int write_info(int folder, const struct image_content *c, struct str full, struct str rootfs,
-                      uint64_t size, struct err *err)
+static int image_write_info(int folder, const struct image_content *c, struct str full,
+                            struct str rootfs, uint64_t size, struct err *err)
 {
     cleanup_sbuf struct sbuf text = {0}, name = {0};
     struct json_writer w = {.out = &text};
@@ -299,30 +299,33 @@ static int write_info(int folder, const struct image_content *c, struct str full
     int rc = file_replace_atomic(folder, "info", sbuf_str(&text), 0644, NULL);
     if (rc == 0)
         rc = file_replace_atomic(folder, "config", c->config_text, 0644, NULL);
-    return rc < 0 ? fail("write", "an image's description", -rc, err) : 0;
+    return rc < 0 ? image_fail("write", "an image's description", -rc, err) : 0;
 }
 
-static int fill(int folder, const struct image_content *c, struct str full, struct err *err)
+static int image_fill_directory(int folder, const struct image_content *c, struct str full,
+                                struct err *err)
 {
     struct unpack u;
     int rc = file_make_dir_at(folder, "rootfs", 0755);
     if (rc < 0)
-        return fail("make", "a root file system", -rc, err);
+        return image_fail("make", "a root file system", -rc, err);
     cleanup_fd int root = openat(folder, "rootfs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
-        return fail("open", "a root file system", errno, err);
-    unpack_init(&u, root);
+        return image_fail("open", "a root file system", errno, err);
+    image_unpack_init(&u, root);
     for (size_t i = 0; rc == 0 && i < c->layers.n; i++) {
         fault_point("unpack a layer");
         rc = unpack_one(&c->layers.p[i], c->config.diff_ids.p[i], &u, err);
     }
     fault_point("describe an image");
-    return rc < 0 ? rc : write_info(folder, c, full, STR(""), UNPACK_BYTES_MAX - u.bytes_left, err);
+    return rc < 0
+               ? rc
+               : image_write_info(folder, c, full, STR(""), UNPACK_BYTES_MAX - u.bytes_left, err);
 }
 
 // Unpacks into a temporary folder, which becomes the image's at the end.
-static int install(struct image_store *s, const struct image_content *c, struct str full,
-                   struct str *ret_id, struct arena *arena, struct err *err)
+static int image_install(struct image_store *s, const struct image_content *c, struct str full,
+                         struct str *ret_id, struct arena *arena, struct err *err)
 {
     cleanup_sbuf struct sbuf id = {0}, to = {0}, temporary = {0};
     struct stat st;
@@ -334,17 +337,17 @@ static int install(struct image_store *s, const struct image_content *c, struct 
     sbuf_addf(&temporary, "tmp/%lu", s->next++);
     fault_point("make a folder for an image");
     if (mkdirat(s->fd, temporary.p, 0700) != 0)
-        return fail("make a folder in", s->folder, errno, err);
+        return image_fail("make a folder in", s->folder, errno, err);
     int folder = openat(s->fd, temporary.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc =
-        folder < 0 ? fail("open a folder in", s->folder, errno, err) : fill(folder, c, full, err);
+    int rc = folder < 0 ? image_fail("open a folder in", s->folder, errno, err)
+                        : image_fill_directory(folder, c, full, err);
     if (rc == 0 && syncfs(folder) != 0)
-        rc = fail("write to", s->folder, errno, err);
+        rc = image_fail("write to", s->folder, errno, err);
     if (folder >= 0)
         (void)close(folder);
     fault_point("let an image appear");
     if (rc == 0 && renameat(s->fd, temporary.p, s->fd, to.p) != 0)
-        rc = fail("rename a folder in", s->folder, errno, err);
+        rc = image_fail("rename a folder in", s->folder, errno, err);
     if (rc < 0)
         (void)file_remove_tree_at(s->fd, temporary.p);
     return rc;
@@ -367,14 +370,14 @@ static int install_from(struct image_store *s, const struct place *at, struct st
         return rc;
     rc = image_source_find(source, at->tag, at->name, arena, &content, err);
     if (rc == 0)
-        rc = install(s, &content, full, ret_id, arena, err);
+        rc = image_install(s, &content, full, ret_id, arena, err);
     image_source_free(source);
     return rc;
 }
 
 // A folder as it is: its path makes its id.
-static int install_folder(struct image_store *s, struct str path, struct str full,
-                          struct arena *arena, struct str *ret_id, struct err *err)
+static int image_install_directory(struct image_store *s, struct str path, struct str full,
+                                   struct arena *arena, struct str *ret_id, struct err *err)
 {
     struct stat st;
     struct image_content c = {.digest = STR("")};
@@ -392,11 +395,11 @@ static int install_folder(struct image_store *s, struct str path, struct str ful
         return 0;
     sbuf_addf(&temporary, "tmp/%lu", s->next++);
     if (mkdirat(s->fd, temporary.p, 0700) != 0)
-        return fail("make a folder in", s->folder, errno, err);
+        return image_fail("make a folder in", s->folder, errno, err);
     cleanup_fd int folder = openat(s->fd, temporary.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc = write_info(folder, &c, full, path, 0, err);
+    int rc = image_write_info(folder, &c, full, path, 0, err);
     if (rc == 0 && renameat(s->fd, temporary.p, s->fd, to.p) != 0)
-        rc = fail("rename a folder in", s->folder, errno, err);
+        rc = image_fail("rename a folder in", s->folder, errno, err);
     if (rc < 0)
         (void)file_remove_tree_at(s->fd, temporary.p);
     return rc;
@@ -410,7 +413,7 @@ static int from_file(struct image_store *s, struct str full, struct arena *arena
     struct str kind, path, tag;
     split_reference(full, arena, &kind, &path, &tag);
     if (str_eq(kind, STR("dir")))
-        return install_folder(s, path, full, arena, ret_id, err);
+        return image_install_directory(s, path, full, arena, ret_id, err);
     const struct place at = {.path = path.p, .tag = tag};
     return install_from(s, &at, full, arena, ret_id, err);
 }
@@ -442,14 +445,15 @@ static int from_local(struct image_store *s, struct str full, struct arena *aren
     return rc;
 }
 
-static int pull(struct image_store *s, const struct runtime_image *image, struct str full,
-                struct arena *arena, struct str *ret_id, struct err *err)
+static int image_pull_registry(struct image_store *s, const struct runtime_image *image,
+                               struct str full, struct arena *arena, struct str *ret_id,
+                               struct err *err)
 {
     cleanup_sbuf struct sbuf folder = {0}, layout = {0};
     sbuf_addf(&folder, "%s/tmp/%lu", s->folder, s->next++);
     fault_point("make a folder for a pulled image");
     if (mkdir(folder.p, 0700) != 0)
-        return fail("make", folder.p, errno, err);
+        return image_fail("make", folder.p, errno, err);
     sbuf_addf(&layout, "%s/layout", folder.p);
     int rc = image_pull(full, image->auths, image->auths_len, folder.p, layout.p, err);
     const struct place at = {.path = layout.p};
@@ -459,19 +463,20 @@ static int pull(struct image_store *s, const struct runtime_image *image, struct
     return rc;
 }
 
-static int get(struct image_store *s, const struct runtime_image *image, struct str full,
-               struct arena *arena, struct image_info *ret, struct err *err)
+static int image_get_locked(struct image_store *s, const struct runtime_image *image,
+                            struct str full, struct arena *arena, struct image_info *ret,
+                            struct err *err)
 {
     struct str id = {0};
     int rc;
-    if (image->pull != RUNTIME_PULL_ALWAYS && find(s, full, arena, ret, NULL) == 0)
+    if (image->pull != RUNTIME_PULL_ALWAYS && image_find_stored(s, full, arena, ret, NULL) == 0)
         return 0;
     if (is_file_reference(full)) {
         rc = from_file(s, full, arena, &id, err);
     } else {
         rc = from_local(s, full, arena, &id, err);
         if (rc == -ERR_NOT_FOUND && image->pull != RUNTIME_PULL_NEVER && image_pull_possible())
-            rc = pull(s, image, full, arena, &id, err);
+            rc = image_pull_registry(s, image, full, arena, &id, err);
     }
     if (rc == 0)
         rc = keep_reference(s, full, id, err);
@@ -484,13 +489,13 @@ int image_get(struct image_store *s, const struct runtime_image *image, struct a
     struct str full;
     if (image_id_ok(image->reference))
         return image_load(s, image->reference, arena, ret, err);
-    int rc = canonical(s, image->reference, arena, &full, err);
+    int rc = image_canonical_reference(s, image->reference, arena, &full, err);
     if (rc < 0)
         return rc;
-    if (image->pull != RUNTIME_PULL_ALWAYS && find(s, full, arena, ret, NULL) == 0)
+    if (image->pull != RUNTIME_PULL_ALWAYS && image_find_stored(s, full, arena, ret, NULL) == 0)
         return 0;
     (void)pthread_mutex_lock(&s->lock);
-    rc = get(s, image, full, arena, ret, err);
+    rc = image_get_locked(s, image, full, arena, ret, err);
     (void)pthread_mutex_unlock(&s->lock);
     return rc;
 }

@@ -80,7 +80,7 @@ void image_sha256(struct str bytes, bool prefix, struct sbuf *out)
 
 // --- Reading -------------------------------------------------------------------------------------
 
-static void keep(char *to, size_t cap, struct str digest)
+static void image_blob_keep_digest(char *to, size_t cap, struct str digest)
 {
     size_t n = digest.n < cap - 1 ? digest.n : cap - 1;
     if (n)
@@ -96,8 +96,8 @@ int image_blob_new(const struct image_blob_options *options, struct image_blob *
                        "layers compressed with zstd are not understood; use gzip or none");
     struct image_blob *b = xcalloc(1, sizeof(*b));
     b->options = *options;
-    keep(b->digest, sizeof(b->digest), options->digest);
-    keep(b->diff_id, sizeof(b->diff_id), options->diff_id);
+    image_blob_keep_digest(b->digest, sizeof(b->digest), options->digest);
+    image_blob_keep_digest(b->diff_id, sizeof(b->diff_id), options->diff_id);
     b->outer = sum_new(b->digest);
     b->inner = sum_new(b->diff_id);
     if (options->compression == IMAGE_GZIP) {

@@ -19,7 +19,7 @@
 
 #include "base/banned.h"
 
-static int scan(struct image_store *s, const char *part, struct dirent ***ret)
+static int image_gc_scan(struct image_store *s, const char *part, struct dirent ***ret)
 {
     cleanup_sbuf struct sbuf path = {0};
     sbuf_addf(&path, "%s/%s", s->folder, part);
@@ -30,7 +30,7 @@ void image_each(struct image_store *s, void (*fn)(void *arg, const struct image_
                 void *arg)
 {
     struct dirent **names;
-    int n = scan(s, "unpacked", &names);
+    int n = image_gc_scan(s, "unpacked", &names);
     for (int i = 0; i < n; i++) {
         cleanup_arena struct arena arena = {0};
         struct image_info info;
@@ -48,7 +48,7 @@ void image_each(struct image_store *s, void (*fn)(void *arg, const struct image_
 static void drop_references(struct image_store *s)
 {
     struct dirent **names;
-    int n = scan(s, "refs", &names);
+    int n = image_gc_scan(s, "refs", &names);
     for (int i = 0; i < n; i++) {
         cleanup_arena struct arena arena = {0};
         cleanup_sbuf struct sbuf path = {0}, text = {0};
@@ -69,7 +69,7 @@ static void drop_references(struct image_store *s)
 
 // --- When it was used last -----------------------------------------------------------------------
 
-static void folder_of(struct str hex, struct sbuf *out)
+static void image_gc_directory(struct str hex, struct sbuf *out)
 {
     sbuf_addf(out, "unpacked/%.*s", STR_ARG(hex));
 }
@@ -84,7 +84,7 @@ static void set_used(struct image_store *s, const char *folder, int64_t ns)
 void image_note_use(struct image_store *s, struct str hex)
 {
     cleanup_sbuf struct sbuf folder = {0};
-    folder_of(hex, &folder);
+    image_gc_directory(hex, &folder);
     (void)pthread_mutex_lock(&s->use_lock);
     set_used(s, folder.p, clock_wall_ns(s->clock));
     (void)pthread_mutex_unlock(&s->use_lock);
@@ -119,20 +119,20 @@ static bool takes_space(struct image_store *s, struct str hex)
 {
     cleanup_sbuf struct sbuf root = {0};
     struct stat st;
-    folder_of(hex, &root);
+    image_gc_directory(hex, &root);
     sbuf_addz(&root, "/rootfs");
     return fstatat(s->fd, root.p, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static void judge(struct image_store *s, const struct image_gc *how, const char *name,
-                  struct arena *arena, struct old_images *old)
+static void image_gc_judge(struct image_store *s, const struct image_gc *how, const char *name,
+                           struct arena *arena, struct old_images *old)
 {
     cleanup_sbuf struct sbuf folder = {0};
     struct image_info info = {.name = STR("")};
     struct old_image one = {.hex = arena_str(arena, str_z(name))};
     int64_t now = clock_wall_ns(s->clock);
     struct str id = arena_strf(arena, "sha256:%s", name);
-    folder_of(one.hex, &folder);
+    image_gc_directory(one.hex, &folder);
     if (!image_id_ok(id) || !last_use(s, folder.p, &one.used_ns))
         return;
     bool whole = image_read_info(s, one.hex, arena, &info, NULL) == 0;
@@ -149,10 +149,10 @@ static void find_old(struct image_store *s, const struct image_gc *how, struct a
                      struct old_images *old)
 {
     struct dirent **names;
-    int n = scan(s, "unpacked", &names);
+    int n = image_gc_scan(s, "unpacked", &names);
     for (int i = 0; i < n; i++) {
         if (names[i]->d_name[0] != '.')
-            judge(s, how, names[i]->d_name, arena, old);
+            image_gc_judge(s, how, names[i]->d_name, arena, old);
         free(names[i]);
     }
     if (n >= 0)
@@ -163,7 +163,7 @@ static void find_old(struct image_store *s, const struct image_gc *how, struct a
 
 // --- Removing ------------------------------------------------------------------------------------
 
-static int measure(struct image_store *s, struct image_freed *f, struct err *err)
+static int image_gc_measure(struct image_store *s, struct image_freed *f, struct err *err)
 {
     struct statvfs fs = {0};
     int rc = 0;
@@ -195,7 +195,7 @@ static int remove_one(struct image_store *s, const struct image_gc *how, const s
     cleanup_sbuf struct sbuf from = {0}, to = {0};
     int64_t used_ns;
     int rc = 0;
-    folder_of(o->hex, &from);
+    image_gc_directory(o->hex, &from);
     sbuf_addf(&to, "tmp/%lu", s->next++);
     fault_point("let an image disappear");
     (void)pthread_mutex_lock(&s->use_lock);
@@ -229,7 +229,7 @@ static int remove_old(struct image_store *s, const struct image_gc *how,
         }
         f->removed++;
         f->freed += old->p[i].size;
-        rc = measure(s, f, err);
+        rc = image_gc_measure(s, f, err);
         if (rc < 0)
             return rc;
     }
@@ -243,7 +243,7 @@ int image_gc(struct image_store *s, const struct image_gc *how, struct image_fre
     cleanup_arena struct arena arena = {0};
     struct old_images old = {0};
     struct image_freed f = {.enough = true};
-    int rc = measure(s, &f, err);
+    int rc = image_gc_measure(s, &f, err);
     f.percent_before = image_used_percent(&f);
     if (rc == 0 && f.percent_before >= how->rules.high_percent) {
         uint64_t goal = (uint64_t)((double)f.capacity * (100 - how->rules.low_percent) / 100);

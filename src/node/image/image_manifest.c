@@ -27,7 +27,7 @@ bool image_digest_ok(struct str digest)
     return true;
 }
 
-static int parse(struct str text, struct json_doc *ret, struct err *err)
+static int image_manifest_parse(struct str text, struct json_doc *ret, struct err *err)
 {
     const struct json_options options = {.max_bytes = IMAGE_DOCUMENT_BYTES_MAX,
                                          .duplicates = JSON_DUPLICATES_REFUSE};
@@ -129,8 +129,8 @@ static bool is_manifest_type(struct str type)
            str_eq(type, STR("application/vnd.docker.distribution.manifest.v2+json"));
 }
 
-static int read_choice(const yyjson_val *v, const struct image_platform *here, struct arena *arena,
-                       struct image_choice *c, struct err *err)
+static int image_manifest_read_choice(const yyjson_val *v, const struct image_platform *here,
+                                      struct arena *arena, struct image_choice *c, struct err *err)
 {
     struct str os = STR(""), architecture = STR("");
     int rc = get_blob(v, arena, &c->blob, err);
@@ -157,7 +157,7 @@ int image_index_read(struct str text, const struct image_platform *platform, str
                      struct image_choices *ret, struct err *err)
 {
     cleanup_json_doc struct json_doc doc = {0};
-    int rc = parse(text, &doc, err);
+    int rc = image_manifest_parse(text, &doc, err);
     const yyjson_val *list = rc == 0 ? json_get(doc.root, STR("manifests")) : NULL;
     if (rc < 0)
         return rc;
@@ -169,7 +169,7 @@ int image_index_read(struct str text, const struct image_platform *platform, str
     size_t i = 0;
     json_arr_foreach(list, v) {
         struct image_choice c = {0};
-        rc = read_choice(v, platform, arena, &c, err);
+        rc = image_manifest_read_choice(v, platform, arena, &c, err);
         if (rc < 0) {
             err_path_index(err, i);
             err_path_field(err, "manifests", 9);
@@ -239,7 +239,7 @@ int image_manifest_read(struct str text, struct arena *arena, struct image_manif
 {
     cleanup_json_doc struct json_doc doc = {0};
     struct image_manifest m = {0};
-    int rc = parse(text, &doc, err);
+    int rc = image_manifest_parse(text, &doc, err);
     const yyjson_val *config = rc == 0 ? json_get(doc.root, STR("config")) : NULL;
     if (rc < 0)
         return rc;
@@ -284,7 +284,7 @@ int image_config_read(struct str text, struct arena *arena, struct image_config 
 {
     cleanup_json_doc struct json_doc doc = {0};
     struct image_config c = {0};
-    int rc = parse(text, &doc, err);
+    int rc = image_manifest_parse(text, &doc, err);
     if (rc < 0)
         return rc;
     if (!json_is_object(doc.root))
@@ -308,7 +308,7 @@ int image_docker_read(struct str text, struct arena *arena, struct image_dockers
                       struct err *err)
 {
     cleanup_json_doc struct json_doc doc = {0};
-    int rc = parse(text, &doc, err);
+    int rc = image_manifest_parse(text, &doc, err);
     if (rc < 0)
         return rc;
     if (!json_is_array(doc.root) || json_len(doc.root) > IMAGE_MANIFESTS_MAX)

@@ -19,7 +19,7 @@ bool image_pull_possible(void)
     return process_find("skopeo", &path);
 }
 
-static int code_of(struct str said)
+static int image_pull_error_code(struct str said)
 {
     if (str_contains(said, STR("no space left on device")))
         return ENOSPC;
@@ -61,7 +61,7 @@ static int pull_once(struct str full, const char *auth_file, const char *layout,
     if (rc <= 0)
         return rc;
     struct str why = last_line(sbuf_str(&said));
-    return err_set(err, code_of(why), "skopeo cannot pull %.*s: %.*s", STR_ARG(full),
+    return err_set(err, image_pull_error_code(why), "skopeo cannot pull %.*s: %.*s", STR_ARG(full),
                    STR_ARG(str_upto(why, 350)));
 }
 

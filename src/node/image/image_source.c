@@ -91,7 +91,7 @@ static int index_archive(struct image_source *s, struct err *err)
     return rc;
 }
 
-static int look_at_archive(struct image_source *s, struct err *err)
+static int image_source_detect_archive(struct image_source *s, struct err *err)
 {
     unsigned char magic[4] = {0};
     (void)!pread(s->fd, magic, sizeof(magic), 0);
@@ -115,7 +115,7 @@ int image_source_open(const char *path, struct image_source **ret, struct err *e
     *s = (struct image_source){.path = xstrndup(path, strlen(path)),
                                .fd = fd_take(&fd),
                                .is_archive = S_ISREG(st.st_mode)};
-    int rc = s->is_archive ? look_at_archive(s, err) : 0;
+    int rc = s->is_archive ? image_source_detect_archive(s, err) : 0;
     if (rc < 0)
         image_source_free(s);
     else
@@ -160,8 +160,8 @@ static int place_in_archive(struct image_source *s, struct str name, struct imag
     return -ERR_NOT_FOUND;
 }
 
-static int place_of(struct image_source *s, struct str name, struct image_place *ret,
-                    struct err *err)
+static int image_source_find_place(struct image_source *s, struct str name, struct image_place *ret,
+                                   struct err *err)
 {
     struct stat st;
     if (s->is_archive) {
@@ -190,7 +190,7 @@ static int place_of_blob(struct image_source *s, const struct image_blob_ref *b,
     struct str algorithm, hex;
     (void)str_cut(b->digest, ':', &algorithm, &hex);
     sbuf_addf(&name, "blobs/%.*s/%.*s", STR_ARG(algorithm), STR_ARG(hex));
-    int rc = place_of(s, sbuf_str(&name), ret, err);
+    int rc = image_source_find_place(s, sbuf_str(&name), ret, err);
     if (rc == 0 && ret->size != b->size)
         rc =
             err_set(err, ERR_INVALID, "the image is damaged: blob %.*s has %llu bytes, not %llu",
@@ -211,12 +211,12 @@ static int read_blob(struct image_source *s, const struct image_blob_ref *b, str
     return rc;
 }
 
-static int read_file(struct image_source *s, const char *name, struct arena *arena, struct str *ret,
-                     struct err *err)
+static int image_source_read_file(struct image_source *s, const char *name, struct arena *arena,
+                                  struct str *ret, struct err *err)
 {
     cleanup_sbuf struct sbuf text = {0};
     struct image_place place;
-    int rc = place_of(s, str_z(name), &place, err);
+    int rc = image_source_find_place(s, str_z(name), &place, err);
     if (rc == 0)
         rc = image_blob_text(&place, STR(""), IMAGE_DOCUMENT_BYTES_MAX, &text, err);
     if (rc == 0)
@@ -245,8 +245,8 @@ static bool file_and_tag(const struct image_source *s, struct str tag, struct st
     return same_reference(arena_strf(arena, "%.*s:%.*s", STR_ARG(base), STR_ARG(tag)), full, arena);
 }
 
-static bool is_wanted(const struct image_source *s, const struct image_choice *c, struct str tag,
-                      struct str name, struct arena *arena)
+static bool image_source_is_wanted(const struct image_source *s, const struct image_choice *c,
+                                   struct str tag, struct str name, struct arena *arena)
 {
     if (tag.n)
         return str_eq(c->name, tag) || str_eq(c->fullname, tag);
@@ -256,14 +256,14 @@ static bool is_wanted(const struct image_source *s, const struct image_choice *c
     return true;
 }
 
-static int choose(struct image_source *s, const struct image_choices *all, struct str tag,
-                  struct str name, struct arena *arena, const struct image_choice **ret,
-                  struct err *err)
+static int image_source_choose(struct image_source *s, const struct image_choices *all,
+                               struct str tag, struct str name, struct arena *arena,
+                               const struct image_choice **ret, struct err *err)
 {
     const struct image_choice *found = NULL;
     size_t wanted = 0;
     vec_foreach(all, c) {
-        if (!is_wanted(s, c, tag, name, arena))
+        if (!image_source_is_wanted(s, c, tag, name, arena))
             continue;
         wanted++;
         if (c->platform_fits && (!found || (!found->has_platform && c->has_platform)))
@@ -287,13 +287,13 @@ static int find_manifest(struct image_source *s, struct str tag, struct str name
 {
     struct image_platform here = image_platform_here();
     struct str text;
-    int rc = read_file(s, "index.json", arena, &text, err);
+    int rc = image_source_read_file(s, "index.json", arena, &text, err);
     for (int depth = 0; rc == 0; depth++) {
         struct image_choices all = {0};
         const struct image_choice *c = NULL;
         rc = image_index_read(text, &here, arena, &all, err);
         if (rc == 0)
-            rc = choose(s, &all, tag, name, arena, &c, err);
+            rc = image_source_choose(s, &all, tag, name, arena, &c, err);
         if (rc < 0 || !c)
             break;
         if (!c->is_index) {
@@ -373,7 +373,7 @@ static int find_docker(struct image_source *s, struct str tag, struct str name, 
 {
     struct image_dockers all = {0};
     struct str text;
-    int rc = read_file(s, "manifest.json", arena, &text, err);
+    int rc = image_source_read_file(s, "manifest.json", arena, &text, err);
     if (rc == 0)
         rc = image_docker_read(text, arena, &all, err);
     if (rc < 0)
@@ -383,12 +383,12 @@ static int find_docker(struct image_source *s, struct str tag, struct str name, 
         return err_set(err, ERR_NOT_FOUND, "%s has no image '%.*s'", s->path,
                        STR_ARG(tag.n ? tag : name));
     cleanup_free char *config = xstrndup(d->config.p, d->config.n);
-    rc = read_file(s, config, arena, &c->config_text, err);
+    rc = image_source_read_file(s, config, arena, &c->config_text, err);
     if (rc == 0)
         rc = image_config_read(c->config_text, arena, &c->config, err);
     for (size_t i = 0; rc == 0 && i < d->layers.n; i++) {
         struct image_layer layer = {.digest = STR("")};
-        rc = place_of(s, plain_name(d->layers.p[i]), &layer.place, err);
+        rc = image_source_find_place(s, plain_name(d->layers.p[i]), &layer.place, err);
         if (rc < 0)
             break;
         layer.compression = compression_of(&layer.place);
@@ -403,11 +403,11 @@ int image_source_find(struct image_source *s, struct str tag, struct str name, s
     struct image_content c = {.digest = STR("")};
     struct image_place place;
     // Newer docker save writes both forms; the OCI one has more sums.
-    bool oci = place_of(s, STR("index.json"), &place, NULL) == 0;
+    bool oci = image_source_find_place(s, STR("index.json"), &place, NULL) == 0;
     int rc =
         oci ? find_oci(s, tag, name, arena, &c, err) : find_docker(s, tag, name, arena, &c, err);
     if (rc == -ERR_NOT_FOUND && oci && s->is_archive &&
-        place_of(s, STR("manifest.json"), &place, NULL) == 0) {
+        image_source_find_place(s, STR("manifest.json"), &place, NULL) == 0) {
         c = (struct image_content){.digest = STR("")};
         rc = find_docker(s, tag, name, arena, &c, err);
     }

@@ -31,7 +31,7 @@ struct layer {
     struct err *err;
 };
 
-void unpack_init(struct unpack *u, int root)
+void image_unpack_init(struct unpack *u, int root)
 {
     *u = (struct unpack){.root = root,
                          .bytes_left = UNPACK_BYTES_MAX,
@@ -70,7 +70,7 @@ static int unpack_path(struct str name, struct sbuf *out, struct err *err)
     return 0;
 }
 
-static int fail(struct layer *l, const char *doing, struct str name, int code)
+static int unpack_fail(struct layer *l, const char *doing, struct str name, int code)
 {
     return err_set(l->err, code, "cannot %s '%.*s' of a layer: %s", doing,
                    STR_ARG(str_upto(name, 200)), strerrordesc_np(code));
@@ -145,7 +145,7 @@ static int clear_lower(struct layer *l, int folder, struct sbuf *path, int depth
     return rc;
 }
 
-static int whiteout(struct layer *l, const char *path, const char *name, int above)
+static int unpack_whiteout(struct layer *l, const char *path, const char *name, int above)
 {
     struct str hidden = str_from(str_z(name), 4);
     if (str_eq(hidden, STR(".wh..opq"))) {
@@ -155,7 +155,7 @@ static int whiteout(struct layer *l, const char *path, const char *name, int abo
             sbuf_truncate(&folder, folder.n - 1); // the slash
         int fd = openat(above, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         int rc = fd < 0 ? -errno : clear_lower(l, fd, &folder, 0);
-        return rc < 0 ? fail(l, "empty the folder of", str_z(path), -rc) : 0;
+        return rc < 0 ? unpack_fail(l, "empty the folder of", str_z(path), -rc) : 0;
     }
     if (str_starts(hidden, STR(".wh."))) // of AUFS, for its own use
         return 0;
@@ -163,12 +163,12 @@ static int whiteout(struct layer *l, const char *path, const char *name, int abo
         return err_set(l->err, ERR_INVALID, "the layer removes something without a name: '%s'",
                        path);
     int rc = file_remove_tree_at(above, hidden.p);
-    return rc < 0 ? fail(l, "remove what is hidden by", str_z(path), -rc) : 0;
+    return rc < 0 ? unpack_fail(l, "remove what is hidden by", str_z(path), -rc) : 0;
 }
 
 // --- Entries -------------------------------------------------------------------------------------
 
-static int write_file(struct layer *l, int fd, const struct tar_entry *e)
+static int unpack_write_file(struct layer *l, int fd, const struct tar_entry *e)
 {
     char buf[65536];
     if (e->size > l->u->bytes_left)
@@ -182,7 +182,7 @@ static int write_file(struct layer *l, int fd, const struct tar_entry *e)
         for (ssize_t at = 0; at < n;) {
             ssize_t w = write(fd, buf + at, (size_t)(n - at));
             if (w < 0 && errno != EINTR)
-                return fail(l, "write", e->name, errno);
+                return unpack_fail(l, "write", e->name, errno);
             at += w > 0 ? w : 0;
         }
     }
@@ -200,30 +200,31 @@ static int set_opened(struct layer *l, int fd, const struct tar_entry *e)
 {
     const struct timespec times[2] = {{.tv_sec = e->mtime_sec}, {.tv_sec = e->mtime_sec}};
     if (l->u->keep_owners && fchown(fd, e->uid, e->gid) != 0)
-        return fail(l, "give away", e->name, errno);
+        return unpack_fail(l, "give away", e->name, errno);
     if (fchmod(fd, e->mode) != 0)
-        return fail(l, "set the mode of", e->name, errno);
+        return unpack_fail(l, "set the mode of", e->name, errno);
     set_attributes(fd, e);
     (void)futimens(fd, times);
     return 0;
 }
 
-static int make_file(struct layer *l, int above, const char *name, const struct tar_entry *e)
+static int unpack_make_file(struct layer *l, int above, const char *name, const struct tar_entry *e)
 {
     cleanup_fd int fd =
         openat(above, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
-        return fail(l, "make", e->name, errno);
-    int rc = write_file(l, fd, e);
+        return unpack_fail(l, "make", e->name, errno);
+    int rc = unpack_write_file(l, fd, e);
     return rc < 0 ? rc : set_opened(l, fd, e);
 }
 
-static int make_folder(struct layer *l, int above, const char *name, const struct tar_entry *e)
+static int unpack_make_directory(struct layer *l, int above, const char *name,
+                                 const struct tar_entry *e)
 {
     if (mkdirat(above, name, 0700) != 0 && errno != EEXIST)
-        return fail(l, "make", e->name, errno);
+        return unpack_fail(l, "make", e->name, errno);
     cleanup_fd int fd = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return fd < 0 ? fail(l, "open", e->name, errno) : set_opened(l, fd, e);
+    return fd < 0 ? unpack_fail(l, "open", e->name, errno) : set_opened(l, fd, e);
 }
 
 static int make_symbolic_link(struct layer *l, int above, const char *name,
@@ -233,7 +234,7 @@ static int make_symbolic_link(struct layer *l, int above, const char *name,
         return err_set(l->err, ERR_INVALID, "the layer has a link to nothing: '%.*s'",
                        STR_ARG(str_upto(e->name, 200)));
     if (symlinkat(e->link.p, above, name) != 0)
-        return fail(l, "make", e->name, errno);
+        return unpack_fail(l, "make", e->name, errno);
     if (l->u->keep_owners)
         (void)!fchownat(above, name, e->uid, e->gid, AT_SYMLINK_NOFOLLOW);
     return 0;
@@ -251,25 +252,26 @@ static int make_hard_link(struct layer *l, int above, const char *name, const st
         return err_set(l->err, ERR_INVALID, "the layer has a hard link to its root");
     cleanup_fd int from = open_above(l, target.p, false, &last);
     if (from < 0)
-        return fail(l, "link to", e->link, -from);
+        return unpack_fail(l, "link to", e->link, -from);
     if (fstatat(from, last, &st, AT_SYMLINK_NOFOLLOW) != 0)
-        return fail(l, "link to", e->link, errno);
+        return unpack_fail(l, "link to", e->link, errno);
     if (S_ISDIR(st.st_mode))
         return err_set(l->err, ERR_INVALID, "the layer has a hard link to a folder: '%.*s'",
                        STR_ARG(str_upto(e->link, 200)));
-    return linkat(from, last, above, name, 0) == 0 ? 0 : fail(l, "link", e->name, errno);
+    return linkat(from, last, above, name, 0) == 0 ? 0 : unpack_fail(l, "link", e->name, errno);
 }
 
 static int make_fifo(struct layer *l, int above, const char *name, const struct tar_entry *e)
 {
     if (mkfifoat(above, name, e->mode & 0777) != 0)
-        return fail(l, "make", e->name, errno);
+        return unpack_fail(l, "make", e->name, errno);
     if (l->u->keep_owners)
         (void)!fchownat(above, name, e->uid, e->gid, AT_SYMLINK_NOFOLLOW);
     return 0;
 }
 
-static int make_entry(struct layer *l, int above, const char *name, const struct tar_entry *e)
+static int unpack_make_entry(struct layer *l, int above, const char *name,
+                             const struct tar_entry *e)
 {
     struct stat st;
     // A folder over a folder changes it; everything else takes the place of what is there.
@@ -277,13 +279,13 @@ static int make_entry(struct layer *l, int above, const char *name, const struct
     if (there && !(S_ISDIR(st.st_mode) && e->type == TAR_FOLDER)) {
         int rc = file_remove_tree_at(above, name);
         if (rc < 0)
-            return fail(l, "replace", e->name, -rc);
+            return unpack_fail(l, "replace", e->name, -rc);
     }
     switch (e->type) {
     case TAR_FILE:
-        return make_file(l, above, name, e);
+        return unpack_make_file(l, above, name, e);
     case TAR_FOLDER:
-        return make_folder(l, above, name, e);
+        return unpack_make_directory(l, above, name, e);
     case TAR_SYMBOLIC_LINK:
         return make_symbolic_link(l, above, name, e);
     case TAR_HARD_LINK:
@@ -305,10 +307,10 @@ static int set_root(struct layer *l, const struct tar_entry *e)
     if (e->type != TAR_FOLDER)
         return err_set(l->err, ERR_INVALID, "the layer has a file in place of its root");
     cleanup_fd int fd = openat(l->u->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? fail(l, "open", e->name, errno) : set_opened(l, fd, e);
+    return fd < 0 ? unpack_fail(l, "open", e->name, errno) : set_opened(l, fd, e);
 }
 
-static int apply(struct layer *l, const struct tar_entry *e)
+static int unpack_apply_entry(struct layer *l, const struct tar_entry *e)
 {
     cleanup_sbuf struct sbuf path = {0};
     const char *name;
@@ -319,10 +321,10 @@ static int apply(struct layer *l, const struct tar_entry *e)
         return set_root(l, e);
     cleanup_fd int above = open_above(l, path.p, true, &name);
     if (above < 0)
-        return fail(l, "open the folder of", e->name, -above);
+        return unpack_fail(l, "open the folder of", e->name, -above);
     if (strncmp(name, ".wh.", 4) == 0)
-        return whiteout(l, path.p, name, above);
-    rc = make_entry(l, above, name, e);
+        return unpack_whiteout(l, path.p, name, above);
+    rc = unpack_make_entry(l, above, name, e);
     if (rc == 0) {
         *map_put(&l->made, arena_str(&l->arena, sbuf_str(&path))) = true;
         if (l->arena.used_bytes > UNPACK_NAMES_MAX)
@@ -332,7 +334,7 @@ static int apply(struct layer *l, const struct tar_entry *e)
     return rc;
 }
 
-int unpack_layer(struct unpack *u, struct tar_reader *r, struct err *err)
+int image_unpack_layer(struct unpack *u, struct tar_reader *r, struct err *err)
 {
     struct layer l = {.u = u, .reader = r, .err = err};
     struct tar_entry e;
@@ -344,7 +346,7 @@ int unpack_layer(struct unpack *u, struct tar_reader *r, struct err *err)
             break;
         }
         u->entries_left--;
-        rc = apply(&l, &e);
+        rc = unpack_apply_entry(&l, &e);
         if (rc < 0)
             break;
     }

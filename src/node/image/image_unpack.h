@@ -26,11 +26,11 @@ struct unpack {
     bool keep_owners; // as the archive says; needs root
 };
 
-// unpack_init sets the usual bounds.
-void unpack_init(struct unpack *u, int root);
+// image_unpack_init sets the usual bounds.
+void image_unpack_init(struct unpack *u, int root);
 
-// unpack_layer lays one layer over what is there. Returns 0, -ERR_INVALID (leaves the folder, a link to nothing),
+// image_unpack_layer lays one layer over what is there. Returns 0, -ERR_INVALID (leaves the folder, a link to nothing),
 // -ERR_TOO_LARGE, -errno of the disk, or as the reader.
-int unpack_layer(struct unpack *u, struct tar_reader *r, struct err *err) MUST_USE;
+int image_unpack_layer(struct unpack *u, struct tar_reader *r, struct err *err) MUST_USE;
 
 #endif

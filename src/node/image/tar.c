@@ -65,13 +65,13 @@ static ssize_t read_full(struct tar_reader *r, void *buf, size_t n, struct err *
     return (ssize_t)got;
 }
 
-static int cut_off(const struct tar_reader *r, struct err *err)
+static int tar_fail_truncated(const struct tar_reader *r, struct err *err)
 {
     return err_set(err, ERR_INVALID, "the archive ends in the middle of an entry, at byte %llu",
                    (unsigned long long)r->offset);
 }
 
-static int skip(struct tar_reader *r, uint64_t n, struct err *err)
+static int tar_skip(struct tar_reader *r, uint64_t n, struct err *err)
 {
     char buf[4096];
     while (n > 0) {
@@ -80,7 +80,7 @@ static int skip(struct tar_reader *r, uint64_t n, struct err *err)
         if (got < 0)
             return (int)got;
         if ((size_t)got < want)
-            return cut_off(r, err);
+            return tar_fail_truncated(r, err);
         n -= want;
     }
     return 0;
@@ -95,7 +95,7 @@ ssize_t tar_data(struct tar_reader *r, void *buf, size_t n, struct err *err)
     if (got < 0)
         return got;
     if ((size_t)got < want)
-        return cut_off(r, err);
+        return tar_fail_truncated(r, err);
     r->left -= want;
     return got;
 }
@@ -148,19 +148,19 @@ static bool sum_is_right(const struct header *h)
            (said == sum || (int64_t)said == signed_sum);
 }
 
-static bool is_zero(const struct header *h)
+static bool tar_header_is_zero(const struct header *h)
 {
     static const char zero[TAR_BLOCK];
     return memcmp(h, zero, TAR_BLOCK) == 0;
 }
 
-static int bad(const struct tar_reader *r, const char *what, struct err *err)
+static int tar_fail(const struct tar_reader *r, const char *what, struct err *err)
 {
     return err_set(err, ERR_INVALID, "the tar header before byte %llu has a bad %s",
                    (unsigned long long)r->offset, what);
 }
 
-static uint64_t pad(uint64_t size)
+static uint64_t tar_padding(uint64_t size)
 {
     return (TAR_BLOCK - size % TAR_BLOCK) % TAR_BLOCK;
 }
@@ -177,9 +177,9 @@ static int read_extended(struct tar_reader *r, uint64_t size, struct str *ret, s
     if (got < 0)
         return (int)got;
     if ((size_t)got < size)
-        return cut_off(r, err);
+        return tar_fail_truncated(r, err);
     *ret = str_make(p, (size_t)size);
-    return skip(r, pad(size), err);
+    return tar_skip(r, tar_padding(size), err);
 }
 
 static bool number_text(struct str s, uint64_t *ret)
@@ -208,13 +208,13 @@ static int pax_record(struct tar_reader *r, struct extended *x, struct str key, 
         x->link = arena_str(&r->arena, value);
     } else if (str_eq(key, STR("size"))) {
         x->has_size = number_text(value, &x->size);
-        rc = x->has_size ? 0 : bad(r, "size", err);
+        rc = x->has_size ? 0 : tar_fail(r, "size", err);
     } else if (str_eq(key, STR("uid"))) {
         x->has_uid = number_text(value, &x->uid);
-        rc = x->has_uid ? 0 : bad(r, "uid", err);
+        rc = x->has_uid ? 0 : tar_fail(r, "uid", err);
     } else if (str_eq(key, STR("gid"))) {
         x->has_gid = number_text(value, &x->gid);
-        rc = x->has_gid ? 0 : bad(r, "gid", err);
+        rc = x->has_gid ? 0 : tar_fail(r, "gid", err);
     } else if (str_eq(key, STR("mtime"))) {
         (void)str_cut(value, '.', &whole, &fraction);
         x->has_mtime = str_to_i64(whole, &x->mtime_sec) == 0;
@@ -234,10 +234,10 @@ static int read_pax(struct tar_reader *r, struct str text, struct extended *x, s
         uint64_t n;
         if (!str_cut(text, ' ', &digits, &rest) || digits.n > 8 || str_to_u64(digits, &n) != 0 ||
             n <= digits.n + 1 || n > text.n || text.p[n - 1] != '\n')
-            return bad(r, "pax record", err);
+            return tar_fail(r, "pax record", err);
         struct str record = str_make(rest.p, (size_t)n - digits.n - 2);
         if (!str_cut(record, '=', &key, &value) || key.n == 0)
-            return bad(r, "pax record", err);
+            return tar_fail(r, "pax record", err);
         int rc = pax_record(r, x, key, value, err);
         if (rc < 0)
             return rc;
@@ -248,7 +248,7 @@ static int read_pax(struct tar_reader *r, struct str text, struct extended *x, s
 
 // --- Entries -------------------------------------------------------------------------------------
 
-static enum tar_type type_of(char c)
+static enum tar_type tar_entry_type(char c)
 {
     switch (c) {
     case '0':
@@ -284,7 +284,8 @@ static struct str header_name(struct tar_reader *r, const struct header *h)
 }
 
 // A name ends at its first NUL, wherever it came from.
-static int check_text(const struct tar_reader *r, struct str *s, const char *what, struct err *err)
+static int tar_check_text(const struct tar_reader *r, struct str *s, const char *what,
+                          struct err *err)
 {
     s->n = s->p ? strnlen(s->p, s->n) : 0;
     if (s->n > TAR_NAME_MAX)
@@ -293,68 +294,68 @@ static int check_text(const struct tar_reader *r, struct str *s, const char *wha
     return 0;
 }
 
-static int owner(struct tar_reader *r, const char *field, bool has, uint64_t said, uint32_t *ret,
-                 struct err *err)
+static int tar_read_owner(struct tar_reader *r, const char *field, bool has, uint64_t said,
+                          uint32_t *ret, struct err *err)
 {
     uint64_t id = said;
     if (!has && !number_field(field, 8, &id))
-        return bad(r, "owner", err);
+        return tar_fail(r, "owner", err);
     if (id >= UINT32_MAX)
-        return bad(r, "owner", err);
+        return tar_fail(r, "owner", err);
     *ret = (uint32_t)id;
     return 0;
 }
 
-static int make_entry(struct tar_reader *r, const struct header *h, const struct extended *x,
-                      struct tar_entry *ret, struct err *err)
+static int tar_make_entry(struct tar_reader *r, const struct header *h, const struct extended *x,
+                          struct tar_entry *ret, struct err *err)
 {
     uint64_t mode, mtime = 0;
-    struct tar_entry e = {.type = type_of(h->type), .attributes = x->attributes};
+    struct tar_entry e = {.type = tar_entry_type(h->type), .attributes = x->attributes};
     if (!number_field(h->mode, sizeof(h->mode), &mode))
-        return bad(r, "mode", err);
+        return tar_fail(r, "mode", err);
     if (x->has_size)
         e.size = x->size;
     else if (!number_field(h->size, sizeof(h->size), &e.size))
-        return bad(r, "size", err);
+        return tar_fail(r, "size", err);
     (void)number_field(h->mtime, sizeof(h->mtime), &mtime);
     e.mode = (uint32_t)(mode & 07777);
     e.mtime_sec = x->has_mtime ? x->mtime_sec : mtime <= INT64_MAX ? (int64_t)mtime : 0;
     e.name = x->name.n ? x->name : header_name(r, h);
     e.link = x->link.n ? x->link : arena_str(&r->arena, text_field(h->link, sizeof(h->link)));
-    int rc = owner(r, h->uid, x->has_uid, x->uid, &e.uid, err);
+    int rc = tar_read_owner(r, h->uid, x->has_uid, x->uid, &e.uid, err);
     if (rc == 0)
-        rc = owner(r, h->gid, x->has_gid, x->gid, &e.gid, err);
+        rc = tar_read_owner(r, h->gid, x->has_gid, x->gid, &e.gid, err);
     if (rc == 0)
-        rc = check_text(r, &e.name, "name", err);
+        rc = tar_check_text(r, &e.name, "name", err);
     if (rc == 0)
-        rc = check_text(r, &e.link, "link", err);
+        rc = tar_check_text(r, &e.link, "link", err);
     if (rc < 0)
         return rc;
     if (e.size > TAR_BYTES_MAX)
-        return bad(r, "size", err);
+        return tar_fail(r, "size", err);
     if (e.type == TAR_FILE && str_ends(e.name, STR("/")))
         e.type = TAR_FOLDER; // of the oldest format
     // Links and the like have no data, whatever the size says; unknown kinds do.
     bool has_data = e.type == TAR_FILE || e.type == TAR_OTHER;
     r->left = has_data ? e.size : 0;
-    r->padding = has_data ? pad(e.size) : 0;
+    r->padding = has_data ? tar_padding(e.size) : 0;
     e.size = e.type == TAR_FILE ? e.size : 0;
     *ret = e;
     return 0;
 }
 
 // One header block: 1 with *h, 0 at the end.
-static int read_header(struct tar_reader *r, struct header *h, struct err *err)
+static int tar_read_header(struct tar_reader *r, struct header *h, struct err *err)
 {
     ssize_t got = read_full(r, h, TAR_BLOCK, err);
     if (got < 0)
         return (int)got;
-    if (got == 0 || (got == TAR_BLOCK && is_zero(h)))
+    if (got == 0 || (got == TAR_BLOCK && tar_header_is_zero(h)))
         return 0;
     if (got < TAR_BLOCK)
-        return cut_off(r, err);
+        return tar_fail_truncated(r, err);
     if (!sum_is_right(h))
-        return bad(r, "checksum (is it a tar archive?)", err);
+        return tar_fail(r, "checksum (is it a tar archive?)", err);
     return 1;
 }
 
@@ -365,13 +366,13 @@ int tar_next(struct tar_reader *r, struct tar_entry *ret, struct err *err)
     size_t extended_bytes = 0;
     if (r->ended)
         return 0;
-    int rc = skip(r, r->left + r->padding, err);
+    int rc = tar_skip(r, r->left + r->padding, err);
     r->left = r->padding = 0;
     arena_reset(&r->arena);
     while (rc == 0) {
         struct str text;
         uint64_t size;
-        rc = read_header(r, &h, err);
+        rc = tar_read_header(r, &h, err);
         if (rc <= 0) {
             r->ended = true;
             return rc;
@@ -379,7 +380,7 @@ int tar_next(struct tar_reader *r, struct tar_entry *ret, struct err *err)
         if (h.type != 'x' && h.type != 'g' && h.type != 'L' && h.type != 'K')
             break;
         if (!number_field(h.size, sizeof(h.size), &size))
-            return bad(r, "size", err);
+            return tar_fail(r, "size", err);
         rc = read_extended(r, size, &text, err);
         extended_bytes += (size_t)size + TAR_BLOCK;
         if (rc == 0 && extended_bytes > 2 * TAR_EXTENDED_MAX)
@@ -396,6 +397,6 @@ int tar_next(struct tar_reader *r, struct tar_entry *ret, struct err *err)
         return rc;
     if (h.type == 'S')
         return err_set(err, ERR_UNSUPPORTED, "the archive has a sparse file; write it without");
-    rc = make_entry(r, &h, &x, ret, err);
+    rc = tar_make_entry(r, &h, &x, ret, err);
     return rc < 0 ? rc : 1;
 }

@@ -39,7 +39,7 @@ int tree_open_in(int root, const char *path, int flags)
 
 // --- Copying -------------------------------------------------------------------------------------
 
-__attribute__((noinline)) static void copy_attributes(int from, int to)
+__attribute__((noinline)) static void tree_copy_attributes(int from, int to)
 {
     char names[4096], value[65536];
     ssize_t n = flistxattr(from, names, sizeof(names));
@@ -77,7 +77,7 @@ static int copy_opened(int from, int to, const struct stat *st)
     if (rc == 0 &&
         (fchown(to, st->st_uid, st->st_gid) != 0 || fchmod(to, st->st_mode & 07777) != 0))
         rc = -errno;
-    copy_attributes(from, to);
+    tree_copy_attributes(from, to);
     (void)futimens(to, (const struct timespec[2]){st->st_atim, st->st_mtim});
     return rc;
 }
@@ -124,7 +124,7 @@ int tree_copy_all(int from, int to, struct err *err)
 // --- Mounts --------------------------------------------------------------------------------------
 
 // mountinfo writes blanks and the like as \ooo.
-static void add_unescaped(struct sbuf *out, struct str s)
+static void tree_add_unescaped(struct sbuf *out, struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         bool escape = s.p[i] == '\\' && i + 3 < s.n + 0 && s.p[i + 1] >= '0' && s.p[i + 1] <= '3';
@@ -150,7 +150,7 @@ void tree_unmount(const char *path)
         (void)str_cut(rest, '\n', &line, &rest);
         for (int i = 0; i < 5; i++)
             (void)str_cut(line, ' ', &field, &line);
-        add_unescaped(&at, field);
+        tree_add_unescaped(&at, field);
         struct str where = sbuf_str(&at);
         if (str_starts(where, top) && (where.n == top.n || where.p[top.n] == '/'))
             vec_push(&found, sbuf_take(&at));

@@ -89,10 +89,10 @@ void node_free(struct node *n);
 const struct typed_object *node_object(const struct node *n);
 
 // node_extended_write writes amounts of extended resources into an open object; reset (may be NULL) is the object
-// whose others are set to 0. node_extended_is_told: the object says the same already.
+// whose others are set to 0. node_extended_is_current: the object says the same already.
 void node_extended_write(const struct node_options *o, const struct api_node *reset,
                          bool allocatable, struct json_writer *w);
-bool node_extended_is_told(const struct node_options *o, const struct api_node *node);
+bool node_extended_is_current(const struct node_options *o, const struct api_node *node);
 
 // node_check looks at the machine at once, as it otherwise does every 10 s.
 void node_check(struct node *n);

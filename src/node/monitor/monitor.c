@@ -35,7 +35,7 @@
 // --- The plan ------------------------------------------------------------------------------------
 
 // A key's place for its one value, or NULL.
-static const char **place(struct monitor_plan *p, const char *key)
+static const char **monitor_plan_place(struct monitor_plan *p, const char *key)
 {
     const struct {
         const char *key;
@@ -50,7 +50,7 @@ static const char **place(struct monitor_plan *p, const char *key)
     return NULL;
 }
 
-static bool *flag(struct monitor_plan *p, const char *key)
+static bool *monitor_plan_flag(struct monitor_plan *p, const char *key)
 {
     return strcmp(key, "copy") == 0     ? &p->copy
            : strcmp(key, "shared") == 0 ? &p->shared
@@ -60,7 +60,7 @@ static bool *flag(struct monitor_plan *p, const char *key)
                                         : NULL;
 }
 
-static const char *next_word(const struct sbuf *text, size_t *at)
+static const char *monitor_plan_next_word(const struct sbuf *text, size_t *at)
 {
     const char *word = *at < text->n ? text->p + *at : "";
     *at += strlen(word) + 1;
@@ -74,16 +74,17 @@ int monitor_plan_read(struct monitor_plan *p, struct err *err)
         return err_set(err, -r, "cannot read the plan: %s",
                        r == -ERR_TOO_LARGE ? "it is too large" : strerrordesc_np(-r));
     for (size_t at = 0; at < p->text.n;) {
-        const char *key = next_word(&p->text, &at);
-        const char *value = next_word(&p->text, &at);
-        const char **to = place(p, key);
-        bool *yes = flag(p, key);
+        const char *key = monitor_plan_next_word(&p->text, &at);
+        const char *value = monitor_plan_next_word(&p->text, &at);
+        const char **to = monitor_plan_place(p, key);
+        bool *yes = monitor_plan_flag(p, key);
         if (to)
             *to = value[0] ? value : NULL;
         else if (yes)
             *yes = true;
         else if (strcmp(key, "bind") == 0 && p->binds_len < MONITOR_BINDS_MAX)
-            p->binds[p->binds_len++] = (struct monitor_bind){value, next_word(&p->text, &at)};
+            p->binds[p->binds_len++] =
+                (struct monitor_bind){value, monitor_plan_next_word(&p->text, &at)};
         else
             return err_set(err, ERR_INVALID, "the plan has an unknown word '%s'", key);
     }
@@ -101,7 +102,7 @@ int64_t monitor_now_ns(void)
 
 // --- Children ------------------------------------------------------------------------------------
 
-static _Noreturn void become(const char *const *argv, const int stdio[3])
+static _Noreturn void monitor_exec_child(const char *const *argv, const int stdio[3])
 {
     sigset_t none;
     (void)sigemptyset(&none);
@@ -123,7 +124,7 @@ pid_t monitor_spawn(const char *const *argv, const int stdio[3])
 {
     pid_t pid = fork();
     if (pid == 0)
-        become(argv, stdio);
+        monitor_exec_child(argv, stdio);
     return pid < 0 ? -errno : pid;
 }
 
@@ -210,7 +211,7 @@ void monitor_answer(const char *text)
     (void)!write(MONITOR_CONTROL, text, strlen(text));
 }
 
-void monitor_give_up(const char *text)
+void monitor_fail(const char *text)
 {
     monitor_answer("error ");
     monitor_answer(text);
@@ -219,7 +220,7 @@ void monitor_give_up(const char *text)
 
 // --- Pause ---------------------------------------------------------------------------------------
 
-static void end(int number)
+static void monitor_pause_end(int number)
 {
     (void)number;
     _exit(0);
@@ -231,15 +232,15 @@ static int monitor_pause(void)
     // Whoever made us writes down that we are here, and says so. Else nobody would ever end us.
     if (read(0, &known, 1) != 1)
         return 1;
-    (void)signal(SIGTERM, end);
-    (void)signal(SIGINT, end);
+    (void)signal(SIGTERM, monitor_pause_end);
+    (void)signal(SIGINT, monitor_pause_end);
     while (true)
         if (waitpid(-1, NULL, 0) < 0 && errno == ECHILD)
             (void)usleep(200000);
 }
 
 // A call of the runtime, with a mount hidden from it.
-static int call(char **argv)
+static int monitor_call(char **argv)
 {
     struct err err = {0};
     if (monitor_hide(argv[0][0] ? argv[0] : NULL, &err) < 0) {
@@ -261,7 +262,7 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "attach") == 0)
         return monitor_attach(argv[2]);
     if (argc > 3 && strcmp(argv[1], "call") == 0)
-        return call(argv + 2);
+        return monitor_call(argv + 2);
     if (argc == 2 && strcmp(argv[1], "pause") == 0)
         return monitor_pause();
     (void)fprintf(stderr,

@@ -35,7 +35,7 @@ struct command {
     size_t keys_at, keys_len;
 };
 
-static int start(struct command *c)
+static int monitor_exec_start(struct command *c)
 {
     const char *argv[20] = {c->runtime,    "--root",       c->state, "--log",
                             "runtime.log", "--log-format", "json"};
@@ -65,7 +65,7 @@ static int start(struct command *c)
 }
 
 // The command's own descriptors are not ours to keep open.
-static void let_go(void)
+static void monitor_exec_release_stdio(void)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int i = 0; i < 3; i++)
@@ -73,7 +73,7 @@ static void let_go(void)
     (void)close(null);
 }
 
-static void kill_all(struct command *c)
+static void monitor_exec_kill_all(struct command *c)
 {
     struct cgroup_layout layout;
     if (c->ended)
@@ -92,7 +92,7 @@ static void kill_all(struct command *c)
     c->status = 128 + SIGKILL;
 }
 
-static void obey(void *arg, struct str line)
+static void monitor_exec_on_line(void *arg, struct str line)
 {
     struct command *c = arg;
     struct str word, columns, rows;
@@ -100,7 +100,7 @@ static void obey(void *arg, struct str line)
     (void)str_cut(line, ' ', &word, &rows);
     (void)str_cut(rows, ' ', &columns, &rows);
     if (str_eq(word, STR("kill")))
-        kill_all(c);
+        monitor_exec_kill_all(c);
     if (str_eq(word, STR("resize")) && c->terminal >= 0 && str_to_u64(columns, &x) == 0 &&
         str_to_u64(rows, &y) == 0) {
         struct winsize size = {.ws_col = (uint16_t)x, .ws_row = (uint16_t)y};
@@ -108,15 +108,15 @@ static void obey(void *arg, struct str line)
     }
 }
 
-static void listen_to_caller(struct command *c)
+static void monitor_exec_read_caller(struct command *c)
 {
-    if (!monitor_lines_read(&c->lines, obey, c))
-        kill_all(c);
+    if (!monitor_lines_read(&c->lines, monitor_exec_on_line, c))
+        monitor_exec_kill_all(c);
 }
 
 // --- A terminal ----------------------------------------------------------------------------------
 
-static void take_terminal(struct command *c)
+static void monitor_exec_take_terminal(struct command *c)
 {
     c->terminal = monitor_console_take(c->console);
     (void)close(c->console);
@@ -125,7 +125,7 @@ static void take_terminal(struct command *c)
         (void)fcntl(c->terminal, F_SETFL, O_RDWR | O_NONBLOCK);
 }
 
-static void type_keys(struct command *c)
+static void monitor_exec_forward_input(struct command *c)
 {
     if (c->keys_at == c->keys_len) {
         ssize_t n = read(0, c->keys, sizeof(c->keys));
@@ -144,7 +144,7 @@ static void type_keys(struct command *c)
 }
 
 // False: nobody has the terminal open any more.
-static bool show(struct command *c)
+static bool monitor_exec_forward_output(struct command *c)
 {
     char text[4096];
     ssize_t n = read(c->terminal, text, sizeof(text));
@@ -163,12 +163,12 @@ static bool show(struct command *c)
 
 // --- Until its end -------------------------------------------------------------------------------
 
-static int status_of(int status)
+static int monitor_exec_exit_status(int status)
 {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static pid_t read_pid(void)
+static pid_t monitor_exec_read_pid(void)
 {
     char text[24];
     int64_t pid;
@@ -181,7 +181,7 @@ static pid_t read_pid(void)
 }
 
 // First the runtime ends; its child, the command, is ours then.
-static void reap(struct command *c)
+static void monitor_exec_reap(struct command *c)
 {
     struct signalfd_siginfo info;
     int status;
@@ -189,18 +189,18 @@ static void reap(struct command *c)
         ;
     if (c->runtime_pid > 0 && waitpid(c->runtime_pid, &status, WNOHANG) == c->runtime_pid) {
         c->runtime_pid = 0;
-        c->status = status_of(status);
-        c->command_pid = c->status == 0 ? read_pid() : 0;
+        c->status = monitor_exec_exit_status(status);
+        c->command_pid = c->status == 0 ? monitor_exec_read_pid() : 0;
         c->failed = c->ended = c->command_pid == 0;
     }
     if (c->command_pid > 0 && !c->ended) {
         pid_t got = waitpid(c->command_pid, &status, WNOHANG);
         c->ended = got == c->command_pid || (got < 0 && errno == ECHILD);
-        c->status = got == c->command_pid ? status_of(status) : c->ended ? 255 : 0;
+        c->status = got == c->command_pid ? monitor_exec_exit_status(status) : c->ended ? 255 : 0;
     }
 }
 
-static void wait_for_end(struct command *c)
+static void monitor_exec_wait(struct command *c)
 {
     while (!c->ended) {
         bool keys_wait = c->keys_at < c->keys_len;
@@ -214,24 +214,24 @@ static void wait_for_end(struct command *c)
         if (poll(fds, 5, -1) < 0)
             continue;
         if (fds[2].revents)
-            take_terminal(c);
+            monitor_exec_take_terminal(c);
         if (fds[4].revents || (fds[3].revents & POLLOUT))
-            type_keys(c);
-        if ((fds[3].revents & (POLLIN | POLLHUP | POLLERR)) && !show(c)) {
+            monitor_exec_forward_input(c);
+        if ((fds[3].revents & (POLLIN | POLLHUP | POLLERR)) && !monitor_exec_forward_output(c)) {
             (void)close(c->terminal);
             c->terminal = -1;
         }
         if (fds[1].revents)
-            listen_to_caller(c);
+            monitor_exec_read_caller(c);
         if (fds[0].revents)
-            reap(c);
+            monitor_exec_reap(c);
     }
-    while (c->terminal >= 0 && show(c) &&
+    while (c->terminal >= 0 && monitor_exec_forward_output(c) &&
            poll(&(struct pollfd){.fd = c->terminal, .events = POLLIN}, 1, 0) > 0)
         ;
 }
 
-static void tell_end(const struct command *c)
+static void monitor_exec_report_end(const struct command *c)
 {
     char text[DRAY_ERR_MSG_MAX];
     int fd = open("runtime.log", O_RDONLY | O_CLOEXEC);
@@ -251,7 +251,7 @@ int monitor_exec(int argc, char **argv)
     struct err err = {0};
     sigset_t mask;
     if (argc != 8 || chdir(argv[0]) != 0)
-        monitor_give_up("the monitor was called in a wrong way");
+        monitor_fail("the monitor was called in a wrong way");
     static struct command c;
     c = (struct command){.runtime = argv[1],
                          .state = argv[2],
@@ -268,12 +268,12 @@ int monitor_exec(int argc, char **argv)
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     c.signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     if (monitor_hide(c.hide, &err) < 0)
-        monitor_give_up(err.msg);
-    if (start(&c) < 0)
-        monitor_give_up("the runtime cannot be started");
+        monitor_fail(err.msg);
+    if (monitor_exec_start(&c) < 0)
+        monitor_fail("the runtime cannot be started");
     if (!c.tty)
-        let_go();
-    wait_for_end(&c);
-    tell_end(&c);
+        monitor_exec_release_stdio();
+    monitor_exec_wait(&c);
+    monitor_exec_report_end(&c);
     return 0;
 }

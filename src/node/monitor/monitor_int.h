@@ -104,7 +104,7 @@ struct monitor_lines {
 bool monitor_lines_read(struct monitor_lines *l, void (*each)(void *arg, struct str line),
                         void *arg);
 void monitor_answer(const char *text);
-_Noreturn void monitor_give_up(const char *text); // "error TEXT", and the end
+_Noreturn void monitor_fail(const char *text); // "error TEXT", and the end
 
 // --- Verbs ---------------------------------------------------------------------------------------
 

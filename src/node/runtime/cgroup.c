@@ -22,7 +22,7 @@
 // --- Where they are ------------------------------------------------------------------------------
 
 // One line of mountinfo: ID PARENT DEV ROOT PATH OPTIONS... - TYPE SOURCE SUPER
-static void add_mount(struct cgroup_layout *l, struct str line)
+static void cgroup_add_mount(struct cgroup_layout *l, struct str line)
 {
     struct str head = line, field[5], type, rest;
     ptrdiff_t dash = str_find(line, STR(" - "));
@@ -45,7 +45,7 @@ static void add_mount(struct cgroup_layout *l, struct str line)
     };
 }
 
-static void read_text(const char *path, struct sbuf *out)
+static void cgroup_read_file(const char *path, struct sbuf *out)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -64,11 +64,11 @@ void cgroup_layout_read(struct cgroup_layout *ret)
     cleanup_sbuf struct sbuf text = {0};
     size_t v1 = 0, v2 = 0;
     *ret = (struct cgroup_layout){0};
-    read_text("/proc/self/mountinfo", &text);
+    cgroup_read_file("/proc/self/mountinfo", &text);
     struct str rest = sbuf_str(&text), line;
     while (rest.n > 0) {
         (void)str_cut(rest, '\n', &line, &rest);
-        add_mount(ret, line);
+        cgroup_add_mount(ret, line);
     }
     for (size_t i = 0; i < ret->n; i++)
         *(ret->mounts[i].controllers ? &v1 : &v2) += 1;
@@ -85,7 +85,7 @@ void cgroup_layout_done(struct cgroup_layout *l)
     *l = (struct cgroup_layout){0};
 }
 
-static bool has_word(struct str text, char separator, const char *word)
+static bool cgroup_has_word(struct str text, char separator, const char *word)
 {
     struct str one;
     while (text.n > 0) {
@@ -100,7 +100,7 @@ bool cgroup_has(const struct cgroup_layout *l, const char *controller)
 {
     for (size_t i = 0; i < l->n; i++) {
         const struct cgroup_mount *m = &l->mounts[i];
-        if (m->controllers && has_word(str_z(m->controllers), ',', controller))
+        if (m->controllers && cgroup_has_word(str_z(m->controllers), ',', controller))
             return access(m->path, W_OK) == 0;
         if (m->controllers || !l->unified)
             continue;
@@ -108,8 +108,9 @@ bool cgroup_has(const struct cgroup_layout *l, const char *controller)
             return access(m->path, W_OK) == 0;
         cleanup_sbuf struct sbuf path = {0}, text = {0};
         sbuf_addf(&path, "%s/cgroup.controllers", m->path);
-        read_text(path.p, &text);
-        return has_word(str_trim(sbuf_str(&text)), ' ', controller) && access(m->path, W_OK) == 0;
+        cgroup_read_file(path.p, &text);
+        return cgroup_has_word(str_trim(sbuf_str(&text)), ' ', controller) &&
+               access(m->path, W_OK) == 0;
     }
     return false;
 }
@@ -135,7 +136,7 @@ static void each_pid_of(const char *folder, struct walk *w)
 {
     cleanup_sbuf struct sbuf path = {0}, text = {0};
     sbuf_addf(&path, "%s/cgroup.procs", folder);
-    read_text(path.p, &text);
+    cgroup_read_file(path.p, &text);
     struct str rest = sbuf_str(&text), line;
     while (rest.n > 0 && !w->stopped) {
         int64_t pid;
@@ -186,7 +187,7 @@ static void cgroup_each_pid(const struct cgroup_layout *l, const char *path,
     walk_all(l, path, &w);
 }
 
-static bool kill_one(void *arg, int64_t pid)
+static bool cgroup_kill_process(void *arg, int64_t pid)
 {
     size_t *found = arg;
     (*found)++;
@@ -201,7 +202,7 @@ bool cgroup_kill(const struct cgroup_layout *l, const char *path, int64_t wait_n
     int64_t pause_ns = CLOCK_NS_PER_MS / 4;
     while (true) {
         size_t found = 0;
-        struct walk w = {.pid = kill_one, .arg = &found};
+        struct walk w = {.pid = cgroup_kill_process, .arg = &found};
         walk_all(l, path, &w);
         if (found == 0)
             return true;
@@ -223,7 +224,7 @@ static bool counts_kill(const char *folder, const char *file)
 {
     cleanup_sbuf struct sbuf path = {0}, text = {0};
     sbuf_addf(&path, "%s/%s", folder, file);
-    read_text(path.p, &text);
+    cgroup_read_file(path.p, &text);
     struct str rest = sbuf_str(&text), line;
     while (rest.n > 0) {
         uint64_t count;
@@ -242,7 +243,7 @@ bool cgroup_oom_killed(const struct cgroup_layout *l, const char *path)
         const struct cgroup_mount *m = &l->mounts[i];
         cleanup_sbuf struct sbuf folder = {0};
         sbuf_addf(&folder, "%s/%s", m->path, path[0] == '/' ? path + 1 : path);
-        if (m->controllers ? has_word(str_z(m->controllers), ',', "memory") &&
+        if (m->controllers ? cgroup_has_word(str_z(m->controllers), ',', "memory") &&
                                  counts_kill(folder.p, "memory.oom_control")
                            : counts_kill(folder.p, "memory.events"))
             return true;
@@ -263,7 +264,7 @@ static bool kill_if_marked(void *arg, int64_t pid)
     char path[48];
     cleanup_sbuf struct sbuf env = {0};
     (void)snprintf(path, sizeof(path), "/proc/%lld/environ", (long long)pid);
-    read_text(path, &env);
+    cgroup_read_file(path, &env);
     if (str_contains(sbuf_str(&env), m->mark)) {
         m->found++;
         (void)kill((pid_t)pid, SIGKILL);
@@ -271,7 +272,7 @@ static bool kill_if_marked(void *arg, int64_t pid)
     return true;
 }
 
-static void each_process(bool (*fn)(void *arg, int64_t pid), void *arg)
+static void cgroup_each_process(bool (*fn)(void *arg, int64_t pid), void *arg)
 {
     DIR *d = opendir("/proc");
     struct dirent *e;
@@ -297,7 +298,7 @@ void cgroup_kill_marked(const struct cgroup_layout *l, const char *path, const c
         if (path && path[0])
             cgroup_each_pid(l, path, kill_if_marked, &m);
         else
-            each_process(kill_if_marked, &m);
+            cgroup_each_process(kill_if_marked, &m);
         quiet = m.found ? 0 : quiet + 1;
         if (m.found)
             (void)nanosleep(&(struct timespec){.tv_nsec = CLOCK_NS_PER_MS}, NULL);

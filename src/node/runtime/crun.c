@@ -29,22 +29,22 @@ struct crun_job *crun_job_new(struct crun *c, struct crun_pod *pod)
     return j;
 }
 
-static void run_work(void *arg)
+static void crun_job_work(void *arg)
 {
     struct crun_job *j = arg;
     if (j->work)
         j->work(j);
 }
 
-static void run_after(void *arg);
+static void crun_job_finish(void *arg);
 
-static void begin(struct crun_job *j)
+static void crun_job_begin(struct crun_job *j)
 {
     if (j->pod)
         j->pod->busy = true;
     if (j->before)
         j->before(j);
-    loop_work(j->crun->loop, run_work, run_after, j);
+    loop_work(j->crun->loop, crun_job_work, crun_job_finish, j);
 }
 
 void crun_job_submit(struct crun_job *j)
@@ -52,10 +52,10 @@ void crun_job_submit(struct crun_job *j)
     if (j->pod && j->pod->busy)
         list_push_back(&j->pod->jobs, &j->node);
     else
-        begin(j);
+        crun_job_begin(j);
 }
 
-static void answer(struct crun_job *j)
+static void crun_job_answer(struct crun_job *j)
 {
     const struct err *err = j->code < 0 ? &j->err : NULL;
     if (j->id_done) {
@@ -79,27 +79,27 @@ void crun_job_end(struct crun_job *j)
         if (next)
             pod->busy = true; // whoever is answered now waits behind it
     }
-    answer(j);
+    crun_job_answer(j);
     arena_done(&j->arena);
     free(j);
     if (next)
-        begin(list_entry(next, struct crun_job, node));
+        crun_job_begin(list_entry(next, struct crun_job, node));
     else if (pod && pod->gone && !pod->busy)
         crun_pod_drop(pod);
-    crun_over(c);
+    crun_operation_ended(c);
 }
 
-static void run_after(void *arg)
+static void crun_job_finish(void *arg)
 {
     crun_job_end(arg);
 }
 
-static void nothing(void *arg)
+static void crun_work_nothing(void *arg)
 {
     (void)arg;
 }
 
-void crun_answer(struct crun *c, int code, const char *why, runtime_done_fn done, void *arg)
+void crun_answer_later(struct crun *c, int code, const char *why, runtime_done_fn done, void *arg)
 {
     struct crun_job *j = crun_job_new(c, NULL);
     j->done = done;
@@ -107,13 +107,13 @@ void crun_answer(struct crun *c, int code, const char *why, runtime_done_fn done
     j->code = code;
     if (code < 0)
         (void)err_set(&j->err, -code, "%s", why);
-    loop_work(c->loop, nothing, run_after, j);
+    loop_work(c->loop, crun_work_nothing, crun_job_finish, j);
 }
 
 // --- Looking -------------------------------------------------------------------------------------
 
-static void about(struct runtime *r, struct str *ret_version, const struct str **ret_not_enforced,
-                  size_t *ret_len)
+static void crun_about(struct runtime *r, struct str *ret_version,
+                       const struct str **ret_not_enforced, size_t *ret_len)
 {
     struct crun *c = crun_of(r);
     *ret_version = c->version;
@@ -121,12 +121,13 @@ static void about(struct runtime *r, struct str *ret_version, const struct str *
     *ret_len = c->not_enforced.n;
 }
 
-static bool container_status(struct runtime *r, struct str id, struct runtime_container_status *ret)
+static bool crun_container_status(struct runtime *r, struct str id,
+                                  struct runtime_container_status *ret)
 {
-    struct crun_box *b = crun_box_find(crun_of(r), id);
-    if (b)
-        *ret = b->status;
-    return b != NULL;
+    struct crun_container *ct = crun_container_find(crun_of(r), id);
+    if (ct)
+        *ret = ct->status;
+    return ct != NULL;
 }
 
 struct listing {
@@ -135,12 +136,12 @@ struct listing {
     void *arg;
 };
 
-static void tell_list(void *arg)
+static void crun_list_deliver(void *arg)
 {
     struct listing *l = arg;
     struct crun *c = l->crun;
     struct pods VEC(struct runtime_pod_status) pods = {0};
-    struct boxes VEC(struct runtime_container_status) boxes = {0};
+    struct containers VEC(struct runtime_container_status) containers = {0};
     map_foreach(&c->pods, i) {
         const struct crun_pod *p = *map_value(&c->pods, i);
         if (!p->known)
@@ -156,33 +157,35 @@ static void tell_list(void *arg)
                             .created_ns = p->meta.created_ns,
                         }));
     }
-    map_foreach(&c->boxes, i)
-        vec_push(&boxes, (*map_value(&c->boxes, i))->status);
-    const struct runtime_list all = {
-        .pods = pods.p, .pods_len = pods.n, .containers = boxes.p, .containers_len = boxes.n};
+    map_foreach(&c->containers, i)
+        vec_push(&containers, (*map_value(&c->containers, i))->status);
+    const struct runtime_list all = {.pods = pods.p,
+                                     .pods_len = pods.n,
+                                     .containers = containers.p,
+                                     .containers_len = containers.n};
     l->fn(l->arg, &all);
     vec_done(&pods);
-    vec_done(&boxes);
+    vec_done(&containers);
     free(l);
-    crun_over(c);
+    crun_operation_ended(c);
 }
 
-static void list(struct runtime *r, void (*fn)(void *arg, const struct runtime_list *all),
-                 void *arg)
+static void crun_list(struct runtime *r, void (*fn)(void *arg, const struct runtime_list *all),
+                      void *arg)
 {
     struct listing *l = xcalloc(1, sizeof(*l));
     *l = (struct listing){crun_of(r), fn, arg};
     l->crun->under_way++;
-    exec_post(l->crun->exec, tell_list, l);
+    exec_post(l->crun->exec, crun_list_deliver, l);
 }
 
 // --- Life ----------------------------------------------------------------------------------------
 
-static void destroy(struct crun *c)
+static void crun_destroy(struct crun *c)
 {
-    map_foreach(&c->boxes, i)
-        crun_box_free(*map_value(&c->boxes, i));
-    map_done(&c->boxes);
+    map_foreach(&c->containers, i)
+        crun_container_free(*map_value(&c->containers, i));
+    map_done(&c->containers);
     map_foreach(&c->pods, i) {
         struct crun_pod *p = *map_value(&c->pods, i);
         arena_done(&p->arena);
@@ -203,11 +206,11 @@ static void destroy(struct crun *c)
     free(c);
 }
 
-void crun_over(struct crun *c)
+void crun_operation_ended(struct crun *c)
 {
     c->under_way--;
     if (c->freed && c->under_way == 0)
-        destroy(c);
+        crun_destroy(c);
 }
 
 // Jobs that the runtime began by itself, when a monitor died or to send a signal, are known to nobody else, and may still be
@@ -218,36 +221,36 @@ static void crun_free(struct runtime *r)
     if (c->puller_runs)
         crun_puller_stop(c);
     c->left = c->freed = true;
-    map_foreach(&c->boxes, i)
-        crun_box_leave(*map_value(&c->boxes, i));
+    map_foreach(&c->containers, i)
+        crun_container_detach(*map_value(&c->containers, i));
     if (c->under_way == 0)
-        destroy(c);
+        crun_destroy(c);
 }
 
-static void crun_leave(struct runtime *r)
+static void crun_detach(struct runtime *r)
 {
     struct crun *c = crun_of(r);
     (void)pthread_mutex_lock(&c->pull_lock);
     c->left = true;
     (void)pthread_mutex_unlock(&c->pull_lock);
-    map_foreach(&c->boxes, i)
-        crun_watch_stop(*map_value(&c->boxes, i));
+    map_foreach(&c->containers, i)
+        crun_watch_stop(*map_value(&c->containers, i));
 }
 
 static const struct runtime_ops ops = {
-    .about = about,
+    .about = crun_about,
     .image_ensure = crun_image_ensure,
     .image_gc = crun_image_gc,
     .pod_run = crun_pod_run,
     .pod_stop = crun_pod_stop,
     .pod_remove = crun_pod_remove,
     .pod_netns = crun_pod_netns,
-    .container_create = crun_box_create,
-    .container_start = crun_box_start,
-    .container_stop = crun_box_stop,
-    .container_remove = crun_box_remove,
-    .container_status = container_status,
-    .list = list,
+    .container_create = crun_container_create,
+    .container_start = crun_container_start,
+    .container_stop = crun_container_stop,
+    .container_remove = crun_container_remove,
+    .container_status = crun_container_status,
+    .list = crun_list,
     .exec = crun_exec,
     .attach = crun_attach,
     .exec_write = crun_exec_write,
@@ -255,11 +258,11 @@ static const struct runtime_ops ops = {
     .exec_queued = crun_exec_queued,
     .exec_hold = crun_exec_hold,
     .exec_cancel = crun_exec_cancel,
-    .leave = crun_leave,
+    .leave = crun_detach,
     .free = crun_free,
 };
 
-static int take_folder(struct crun *c, const char *path, struct err *err)
+static int crun_lock_root(struct crun *c, const char *path, struct err *err)
 {
     static const char *const parts[] = {"pods", "containers", "crun", "net"};
     int rc = file_make_dirs(path, 0711, NULL);
@@ -289,7 +292,7 @@ static int take_folder(struct crun *c, const char *path, struct err *err)
     return 0;
 }
 
-static int open_parts(struct crun *c, const struct runtime_crun_options *o, struct err *err)
+static int crun_open_parts(struct crun *c, const struct runtime_crun_options *o, struct err *err)
 {
     const struct image_store_options images = {
         .folder = arena_strf(&c->arena, "%s/images", c->root).p,
@@ -336,11 +339,11 @@ int runtime_crun_new(const struct runtime_crun_options *o, struct runtime **ret,
                  ? 0
                  : err_set(err, ERR_UNSUPPORTED, "containers need root; run the agent as root");
     if (rc == 0)
-        rc = take_folder(c, o->root, err);
+        rc = crun_lock_root(c, o->root, err);
     if (rc == 0)
         rc = crun_detect(c, o, err);
     if (rc == 0)
-        rc = open_parts(c, o, err);
+        rc = crun_open_parts(c, o, err);
     if (rc == 0)
         rc = crun_recover(c, err);
     if (rc < 0)

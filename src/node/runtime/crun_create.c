@@ -25,7 +25,7 @@ struct create {
     struct list_node making; // of the runtime, until it is made
     struct runtime_container *container;
     struct crun_pod_meta pod;
-    struct crun_box_meta meta;
+    struct crun_container_meta meta;
     const char *folder, *pod_folder;
     struct image_info image;
     int watch;  // a connection to its monitor
@@ -34,53 +34,53 @@ struct create {
     char filter[CRUN_ID_LEN + 1]; // to be kept when crun has compiled it
 };
 
-static int fail(const char *doing, const char *what, struct err *err)
+static int crun_create_fail(const char *doing, const char *what, struct err *err)
 {
     return err_set(err, errno, "cannot %s %s: %s", doing, what, strerrordesc_np(errno));
 }
 
 // --- Files ---------------------------------------------------------------------------------------
 
-static void add_word(struct sbuf *out, const char *word)
+static void crun_create_add_word(struct sbuf *out, const char *word)
 {
     sbuf_add(out, str_make(word, strlen(word) + 1));
 }
 
-static void add_row(struct sbuf *out, const char *key, const char *value)
+static void crun_create_add_row(struct sbuf *out, const char *key, const char *value)
 {
-    add_word(out, key);
-    add_word(out, value);
+    crun_create_add_word(out, key);
+    crun_create_add_word(out, value);
 }
 
 static void make_plan(const struct crun *c, const char *id, const struct create *k,
                       struct sbuf *out)
 {
-    const struct runtime_container *box = k->container;
+    const struct runtime_container *container = k->container;
     bool shared = false;
-    add_row(out, "id", id);
-    add_row(out, "runtime", c->program);
-    add_row(out, "state", c->state);
-    add_row(out, "cgroup", c->no_cgroups ? "" : k->meta.cgroup.p);
-    add_row(out, "hide", c->hide ? c->hide : "");
-    add_row(out, "lower", k->image.rootfs.p);
-    add_row(out, "log", k->meta.log.n ? k->meta.log.p : "");
+    crun_create_add_row(out, "id", id);
+    crun_create_add_row(out, "runtime", c->program);
+    crun_create_add_row(out, "state", c->state);
+    crun_create_add_row(out, "cgroup", c->no_cgroups ? "" : k->meta.cgroup.p);
+    crun_create_add_row(out, "hide", c->hide ? c->hide : "");
+    crun_create_add_row(out, "lower", k->image.rootfs.p);
+    crun_create_add_row(out, "log", k->meta.log.n ? k->meta.log.p : "");
     if (c->no_overlay)
-        add_row(out, "copy", "1");
-    if (box->tty)
-        add_row(out, "tty", "1");
-    if (box->stdin)
-        add_row(out, "stdin", "1");
-    if (box->stdin_once)
-        add_row(out, "once", "1");
-    for (size_t i = 0; i < box->mounts_len; i++) {
-        shared = shared || box->mounts[i].propagation == RUNTIME_BIDIRECTIONAL;
-        if (!box->mounts[i].sub_path || !box->mounts[i].sub_path[0])
+        crun_create_add_row(out, "copy", "1");
+    if (container->tty)
+        crun_create_add_row(out, "tty", "1");
+    if (container->stdin)
+        crun_create_add_row(out, "stdin", "1");
+    if (container->stdin_once)
+        crun_create_add_row(out, "once", "1");
+    for (size_t i = 0; i < container->mounts_len; i++) {
+        shared = shared || container->mounts[i].propagation == RUNTIME_BIDIRECTIONAL;
+        if (!container->mounts[i].sub_path || !container->mounts[i].sub_path[0])
             continue;
-        add_row(out, "bind", box->mounts[i].host_path);
-        add_word(out, box->mounts[i].sub_path);
+        crun_create_add_row(out, "bind", container->mounts[i].host_path);
+        crun_create_add_word(out, container->mounts[i].sub_path);
     }
     if (shared)
-        add_row(out, "shared", "1");
+        crun_create_add_row(out, "shared", "1");
 }
 
 // The writable layer's own folder becomes the container's /: it looks like the image's.
@@ -89,25 +89,26 @@ static int make_layer(const struct crun *c, const struct create *k, int folder, 
     static const char *const parts[] = {"rootfs", "upper", "work"};
     struct stat st;
     if (stat(k->image.rootfs.p, &st) != 0)
-        return fail("use the image's folder", k->image.rootfs.p, err);
+        return crun_create_fail("use the image's folder", k->image.rootfs.p, err);
     for (size_t i = 0; i < array_len(parts); i++) {
         int rc = file_make_dir_at(folder, parts[i], 0755);
         errno = -rc;
         if (rc < 0 && rc != -EEXIST)
-            return fail("make a folder in", k->folder, err);
+            return crun_create_fail("make a folder in", k->folder, err);
     }
     if (fchownat(folder, "upper", st.st_uid, st.st_gid, 0) != 0 ||
         fchmodat(folder, "upper", st.st_mode & 07777, 0) != 0)
-        return fail("prepare a folder in", k->folder, err);
+        return crun_create_fail("prepare a folder in", k->folder, err);
     if (!c->no_overlay)
         return 0;
     cleanup_fd int from = open(k->image.rootfs.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cleanup_fd int to = openat(folder, "rootfs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return from < 0 || to < 0 ? fail("copy", k->image.rootfs.p, err) : tree_copy_all(from, to, err);
+    return from < 0 || to < 0 ? crun_create_fail("copy", k->image.rootfs.p, err)
+                              : tree_copy_all(from, to, err);
 }
 
-static int find_edits(const struct crun *cc, const struct create *k, struct arena *arena,
-                      struct cdi_edits *ret, struct err *err)
+static int crun_create_find_edits(const struct crun *cc, const struct create *k,
+                                  struct arena *arena, struct cdi_edits *ret, struct err *err)
 {
     // The cache is the one thing that threads share, under its lock. Texts in it are void after the next
     // refresh: the configuration is written before the lock is let go.
@@ -132,7 +133,7 @@ static int target_pidns(const struct crun *c, struct create *k, struct arena *ar
         return 0;
     if (!crun_id_ok(id))
         return err_set(err, ERR_INVALID, "there is no such target container");
-    struct str folder = crun_box_folder(c, id.p, arena);
+    struct str folder = crun_container_dir(c, id.p, arena);
     int rc = file_read_at(AT_FDCWD, arena_strf(arena, "%s/pid", folder.p).p, 64, &text);
     if (rc == 0 && str_to_i64(str_trim(sbuf_str(&text)), &pid) == 0 && pid > 1)
         k->target =
@@ -143,7 +144,7 @@ static int target_pidns(const struct crun *c, struct create *k, struct arena *ar
     return 0;
 }
 
-static struct oci_pod pod_of(const struct create *k, struct arena *arena)
+static struct oci_pod crun_create_pod(const struct create *k, struct arena *arena)
 {
     bool own_pid = k->pod.share_pid && !k->pod.host_pid;
     const char *pidns =
@@ -181,7 +182,7 @@ static int move_links(const struct create *k, struct cdi_edits *edits, struct ar
 static int write_config(struct crun *c, struct create *k, struct arena *arena, struct sbuf *out,
                         struct err *err)
 {
-    const struct oci_pod pod = pod_of(k, arena);
+    const struct oci_pod pod = crun_create_pod(k, arena);
     struct cdi_edits edits = {0};
     const struct oci_options o = {
         .container = k->container,
@@ -201,7 +202,7 @@ static int write_config(struct crun *c, struct create *k, struct arena *arena, s
     }
     (void)pthread_mutex_lock(&c->cdi_lock);
     (void)cdi_cache_refresh(c->cdi);
-    int rc = find_edits(c, k, arena, &edits, err);
+    int rc = crun_create_find_edits(c, k, arena, &edits, err);
     if (rc == 0)
         rc = oci_device_edits(k->container, arena, &edits, err);
     if (rc == 0)
@@ -228,7 +229,7 @@ static int write_bundle(struct crun *c, const char *id, struct create *k, int fo
         rc = file_replace_atomic(folder, "plan", sbuf_str(&plan), 0644, NULL);
     if (rc < 0)
         return err_set(err, -rc, "cannot write to %s: %s", k->folder, strerrordesc_np(-rc));
-    return crun_write_box(c, id, &k->meta, err);
+    return crun_container_write(c, id, &k->meta, err);
 }
 
 // --- The monitor ---------------------------------------------------------------------------------
@@ -246,12 +247,12 @@ static int start_monitor(const struct crun *c, const struct create *k, int lock,
     return err_set(err, ERR_INTERNAL, "%s", why.p);
 }
 
-static int watch(struct create *k, struct err *err)
+static int crun_create_watch_monitor(struct create *k, struct err *err)
 {
-    k->watch = crun_monitor_say(k->folder, "watch");
+    k->watch = crun_monitor_send(k->folder, "watch");
     ssize_t n = k->watch < 0
                     ? k->watch
-                    : crun_monitor_hear(k->watch, k->said, sizeof(k->said) - 1, CRUN_CALL_NS);
+                    : crun_monitor_receive(k->watch, k->said, sizeof(k->said) - 1, CRUN_CALL_NS);
     if (n > 0) {
         k->said[n] = '\0';
         return 0;
@@ -281,11 +282,11 @@ static int make_bundle(struct crun *c, const char *id, struct create *k, struct 
     int rc = file_make_dir_at(AT_FDCWD, k->folder, 0711);
     errno = -rc;
     if (rc < 0)
-        return fail("make", k->folder, err);
+        return crun_create_fail("make", k->folder, err);
     cleanup_fd int folder = open(k->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cleanup_fd int lock = openat(folder, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (folder < 0 || lock < 0 || flock(lock, LOCK_EX | LOCK_NB) != 0)
-        return fail("lock", k->folder, err);
+        return crun_create_fail("lock", k->folder, err);
     rc = write_bundle(c, id, k, folder, arena, err);
     if (rc == 0) {
         fault_point("start the container's monitor");
@@ -294,7 +295,7 @@ static int make_bundle(struct crun *c, const char *id, struct create *k, struct 
     }
     if (rc == 0)
         keep_filter(c, id, k);
-    return rc < 0 ? rc : watch(k, err);
+    return rc < 0 ? rc : crun_create_watch_monitor(k, err);
 }
 
 static void work_create(struct crun_job *j)
@@ -302,8 +303,8 @@ static void work_create(struct crun_job *j)
     struct create *k = j->more;
     struct crun *c = j->crun;
     k->watch = k->target = -1;
-    k->folder = crun_box_folder(c, j->id, &j->arena).p;
-    k->pod_folder = crun_pod_folder(c, k->meta.pod.p, &j->arena).p;
+    k->folder = crun_container_dir(c, j->id, &j->arena).p;
+    k->pod_folder = crun_pod_dir(c, k->meta.pod.p, &j->arena).p;
     j->code = image_load(c->images, k->container->image, &j->arena, &k->image, &j->err);
     if (j->code < 0)
         return;
@@ -312,7 +313,7 @@ static void work_create(struct crun_job *j)
     k->meta.stop_signal = number ? number : SIGTERM;
     fault_point("make the container's folder");
     // What an interrupted attempt left.
-    j->code = crun_box_destroy(c, j->id, k->meta.cgroup, &j->err);
+    j->code = crun_container_destroy(c, j->id, k->meta.cgroup, &j->err);
     if (j->code == 0 && k->meta.log.n) {
         cleanup_sbuf struct sbuf above = {0};
         sbuf_add(&above, str_upto(k->meta.log, (size_t)str_rfind_char(k->meta.log, '/')));
@@ -325,7 +326,7 @@ static void work_create(struct crun_job *j)
     if (k->target >= 0)
         (void)close(k->target);
     if (j->code < 0)
-        (void)!crun_box_destroy(c, j->id, k->meta.cgroup, NULL);
+        (void)!crun_container_destroy(c, j->id, k->meta.cgroup, NULL);
 }
 
 static void after_create(struct crun_job *j)
@@ -334,15 +335,15 @@ static void after_create(struct crun_job *j)
     list_remove(&k->making);
     if (j->code < 0)
         return;
-    struct crun_box *b = crun_box_add(j->crun, j->id, &k->meta);
-    crun_heard(b, str_z(k->said));
-    crun_watch_start(b, k->watch);
+    struct crun_container *ct = crun_container_add(j->crun, j->id, &k->meta);
+    crun_container_update(ct, str_z(k->said));
+    crun_watch_start(ct, k->watch);
 }
 
 static void before_create(struct crun_job *j)
 {
     struct create *k = j->more;
-    struct crun_box *there = crun_box_find(j->crun, str_z(j->id));
+    struct crun_container *there = crun_container_find(j->crun, str_z(j->id));
     const struct crun_pod_meta *m = &j->pod->meta;
     if (there || !j->pod->known || m->stopped) {
         j->work = NULL;
@@ -374,7 +375,8 @@ bool crun_name_ok(struct str s)
     return s.n > 0 && s.n < 250 && !str_eq(s, STR(".")) && !str_eq(s, STR(".."));
 }
 
-static void answer_badly(struct crun *c, int code, const char *why, runtime_id_fn done, void *arg)
+static void crun_create_refuse(struct crun *c, int code, const char *why, runtime_id_fn done,
+                               void *arg)
 {
     struct crun_job *j = crun_job_new(c, NULL);
     j->id_done = done;
@@ -384,24 +386,25 @@ static void answer_badly(struct crun *c, int code, const char *why, runtime_id_f
     crun_job_submit(j);
 }
 
-void crun_box_create(struct runtime *r, struct str pod_id,
-                     const struct runtime_container *container, runtime_id_fn done, void *arg)
+void crun_container_create(struct runtime *r, struct str pod_id,
+                           const struct runtime_container *container, runtime_id_fn done, void *arg)
 {
     struct crun *c = crun_of(r);
     struct crun_pod *p = crun_pod_find(c, pod_id);
     if (!p || !crun_name_ok(container->name) || container->mounts_len > MONITOR_BINDS_MAX) {
-        answer_badly(c, p ? -ERR_INVALID : -ERR_NOT_FOUND,
-                     p ? "a container needs a name that can be a file's, and at most 512 mounts"
-                       : "there is no such pod",
-                     done, arg);
+        crun_create_refuse(
+            c, p ? -ERR_INVALID : -ERR_NOT_FOUND,
+            p ? "a container needs a name that can be a file's, and at most 512 mounts"
+              : "there is no such pod",
+            done, arg);
         return;
     }
     struct crun_job *j = crun_job_new(c, p);
     struct create *k = arena_one(&j->arena, struct create);
-    crun_box_id(c, pod_id, container->name, container->attempt, j->id);
-    k->container = crun_copy_container(container, &j->arena);
+    crun_container_id(c, pod_id, container->name, container->attempt, j->id);
+    k->container = crun_container_copy(container, &j->arena);
     struct str *reference = map_get(&c->references, k->container->image);
-    k->meta = (struct crun_box_meta){
+    k->meta = (struct crun_container_meta){
         .pod = arena_str(&j->arena, pod_id),
         .name = k->container->name,
         .image = reference ? arena_str(&j->arena, *reference) : k->container->image,

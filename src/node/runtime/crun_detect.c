@@ -17,14 +17,14 @@
 
 #include "base/banned.h"
 
-static void lacks(struct crun *c, const char *what)
+static void crun_detect_add_missing(struct crun *c, const char *what)
 {
     vec_push_arena(&c->arena, &c->not_enforced, arena_str(&c->arena, str_z(what)));
 }
 
 // --- Programs ------------------------------------------------------------------------------------
 
-static int find_monitor(struct crun *c, const char *said, struct err *err)
+static int crun_detect_monitor(struct crun *c, const char *said, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     char self[4096];
@@ -45,7 +45,7 @@ static int find_monitor(struct crun *c, const char *said, struct err *err)
 }
 
 // A bare name is looked for on PATH; monitors get the whole path.
-static int find_program(struct crun *c, const char *said, struct err *err)
+static int crun_detect_program(struct crun *c, const char *said, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     if (said && strchr(said, '/'))
@@ -65,7 +65,7 @@ static int find_program(struct crun *c, const char *said, struct err *err)
 }
 
 // "crun version 1.8.1\n...+SECCOMP...", "runc version 1.1.5\n...libseccomp: 2.5.4".
-static int ask_version(struct crun *c, struct err *err)
+static int crun_detect_version(struct crun *c, struct err *err)
 {
     cleanup_sbuf struct sbuf said = {0};
     const char *argv[] = {c->program, "--version", NULL};
@@ -91,7 +91,7 @@ static int ask_version(struct crun *c, struct err *err)
 
 // --- The kernel ----------------------------------------------------------------------------------
 
-static void look_at_cgroups(struct crun *c)
+static void crun_detect_cgroups(struct crun *c)
 {
     static const struct {
         const char *controller, *line;
@@ -109,13 +109,13 @@ static void look_at_cgroups(struct crun *c)
     c->no_cgroups = usable == 0;
     for (size_t i = 0; i < array_len(rows); i++)
         if (!cgroup_has(&c->cgroups, rows[i].controller))
-            lacks(c, rows[i].line);
+            crun_detect_add_missing(c, rows[i].line);
     if (c->is_crun && cgroup_hybrid_mount(&c->cgroups))
         c->hide = cgroup_hybrid_mount(&c->cgroups);
 }
 
 // Tries an overlay of empty folders, in a mount namespace that goes with the thread.
-static void *try_overlay(void *arg)
+static void *crun_detect_try_overlay(void *arg)
 {
     const char *folder = arg;
     cleanup_sbuf struct sbuf options = {0};
@@ -129,7 +129,7 @@ static void *try_overlay(void *arg)
     return works ? arg : NULL;
 }
 
-static void look_at_overlay(struct crun *c)
+static void crun_detect_overlay(struct crun *c)
 {
     static const char *const parts[] = {"lower", "upper", "work", "merged"};
     cleanup_sbuf struct sbuf folder = {0};
@@ -144,22 +144,23 @@ static void look_at_overlay(struct crun *c)
     // Names with a comma or a colon would be options; the monitor does without names.
     if (strpbrk(c->root, ",:\\"))
         works = folder.p;
-    else if (pthread_create(&thread, NULL, try_overlay, folder.p) == 0)
+    else if (pthread_create(&thread, NULL, crun_detect_try_overlay, folder.p) == 0)
         (void)pthread_join(thread, &works);
     (void)file_remove_tree(folder.p, NULL);
     c->no_overlay = !works;
     if (c->no_overlay)
-        lacks(c, "root file systems are copied for each container: overlayfs does not work here");
+        crun_detect_add_missing(
+            c, "root file systems are copied for each container: overlayfs does not work here");
 }
 
 int crun_detect(struct crun *c, const struct runtime_crun_options *o, struct err *err)
 {
     cleanup_sbuf struct sbuf boot = {0};
-    int rc = find_monitor(c, o->monitor, err);
+    int rc = crun_detect_monitor(c, o->monitor, err);
     if (rc == 0)
-        rc = find_program(c, o->runtime, err);
+        rc = crun_detect_program(c, o->runtime, err);
     if (rc == 0)
-        rc = ask_version(c, err);
+        rc = crun_detect_version(c, err);
     if (rc < 0)
         return rc;
     if (o->boot_id)
@@ -170,13 +171,15 @@ int crun_detect(struct crun *c, const struct runtime_crun_options *o, struct err
     // Filters of one version of crun may not suit another.
     c->filters = arena_strf(&c->arena, "%s/filters/%.*s", c->root, STR_ARG(c->version)).p;
     (void)file_make_dirs(c->filters, 0700, NULL);
-    look_at_cgroups(c);
-    look_at_overlay(c);
+    crun_detect_cgroups(c);
+    crun_detect_overlay(c);
     if (c->no_seccomp)
-        lacks(c, "system calls are not restricted: the runtime was built without seccomp");
+        crun_detect_add_missing(
+            c, "system calls are not restricted: the runtime was built without seccomp");
     if (access("/sys/kernel/security/apparmor", F_OK) == 0)
-        lacks(c, "AppArmor profiles are not applied");
-    lacks(c, "pods reach the node and each other, not other networks: there is no address "
-             "translation");
+        crun_detect_add_missing(c, "AppArmor profiles are not applied");
+    crun_detect_add_missing(
+        c, "pods reach the node and each other, not other networks: there is no address "
+           "translation");
     return 0;
 }

@@ -52,7 +52,7 @@ struct crun_pod {
     struct list jobs;
 };
 
-struct crun_box_meta {
+struct crun_container_meta {
     struct str pod, pod_uid, name, image, image_id, log, cgroup;
     uint32_t attempt;
     int stop_signal;
@@ -67,11 +67,11 @@ struct crun_waiter {
 };
 
 // A container.
-struct crun_box {
+struct crun_container {
     struct crun *crun;
     char id[CRUN_ID_LEN + 1];
     struct arena arena;
-    struct crun_box_meta meta;
+    struct crun_container_meta meta;
     struct runtime_container_status status;
     struct crun_watch *watch; // NULL: nobody to watch
     bool starting;            // its end is told after its start
@@ -102,7 +102,7 @@ struct crun_job {
 
 struct crun_texts VEC(struct str);
 struct crun_pods MAP(struct crun_pod *);
-struct crun_boxes MAP(struct crun_box *);
+struct crun_containers MAP(struct crun_container *);
 struct crun_references MAP(struct str);
 struct crun_images MAP(bool);
 
@@ -123,8 +123,8 @@ struct crun {
     struct cdi_cache *cdi;
     int lock;
     struct crun_pods pods;
-    struct crun_boxes boxes;
-    struct list making;                // containers that are not in boxes yet
+    struct crun_containers containers;
+    struct list making;                // containers that are not in containers yet
     struct crun_references references; // what images were asked for as, by id
     // The thread that pulls.
     pthread_t puller;
@@ -140,9 +140,9 @@ struct crun {
 
 struct crun *crun_of(struct runtime *r);
 
-// crun_name_ok: a name can be a file's. crun_copy_pairs copies pairs and their strings.
+// crun_name_ok: a name can be a file's. crun_pairs_copy copies pairs and their strings.
 bool crun_name_ok(struct str s);
-struct runtime_pair *crun_copy_pairs(const struct runtime_pair *from, size_t n, struct arena *a);
+struct runtime_pair *crun_pairs_copy(const struct runtime_pair *from, size_t n, struct arena *a);
 
 // --- Jobs ----------------------------------------------------------------------------------------
 
@@ -150,30 +150,31 @@ struct crun_job *crun_job_new(struct crun *c, struct crun_pod *pod);
 void crun_job_submit(struct crun_job *j);
 // crun_job_end runs what follows the work; for those that did not go through a pool.
 void crun_job_end(struct crun_job *j);
-// crun_over: something that is counted as under way has ended. Its caller touches c no more.
-void crun_over(struct crun *c);
-// crun_answer answers an operation without work, later.
-void crun_answer(struct crun *c, int code, const char *why, runtime_done_fn done, void *arg);
+// crun_operation_ended: something that is counted as under way has ended. Its caller touches c no more.
+void crun_operation_ended(struct crun *c);
+// crun_answer_later answers an operation without work, later.
+void crun_answer_later(struct crun *c, int code, const char *why, runtime_done_fn done, void *arg);
 
 // --- Names and files -----------------------------------------------------------------------------
 
 void crun_pod_id(const struct crun *c, struct str uid, uint32_t attempt, char out[CRUN_ID_LEN + 1]);
-void crun_box_id(const struct crun *c, struct str pod_id, struct str name, uint32_t attempt,
-                 char out[CRUN_ID_LEN + 1]);
+void crun_container_id(const struct crun *c, struct str pod_id, struct str name, uint32_t attempt,
+                       char out[CRUN_ID_LEN + 1]);
 bool crun_id_ok(struct str id);
-struct str crun_pod_folder(const struct crun *c, const char *id, struct arena *arena);
-struct str crun_box_folder(const struct crun *c, const char *id, struct arena *arena);
+struct str crun_pod_dir(const struct crun *c, const char *id, struct arena *arena);
+struct str crun_container_dir(const struct crun *c, const char *id, struct arena *arena);
 
-int crun_write_pod(const struct crun *c, const char *id, const struct crun_pod_meta *said,
+int crun_pod_write(const struct crun *c, const char *id, const struct crun_pod_meta *said,
                    struct err *err) MUST_USE;
-int crun_read_pod(const char *folder, struct arena *arena, struct crun_pod_meta *ret) MUST_USE;
-int crun_write_box(const struct crun *c, const char *id, const struct crun_box_meta *said,
-                   struct err *err) MUST_USE;
-int crun_read_box(const char *folder, struct arena *arena, struct crun_box_meta *ret) MUST_USE;
+int crun_pod_read(const char *folder, struct arena *arena, struct crun_pod_meta *ret) MUST_USE;
+int crun_container_write(const struct crun *c, const char *id,
+                         const struct crun_container_meta *said, struct err *err) MUST_USE;
+int crun_container_read(const char *folder, struct arena *arena,
+                        struct crun_container_meta *ret) MUST_USE;
 
-// crun_read_end reads how a container ended. False: it has not, or nobody knows.
-bool crun_read_end(const char *folder, struct runtime_container_status *ret);
-int64_t crun_read_time(const char *folder, const char *name);
+// crun_container_read_end reads how a container ended. False: it has not, or nobody knows.
+bool crun_container_read_end(const char *folder, struct runtime_container_status *ret);
+int64_t crun_container_read_time(const char *folder, const char *name);
 
 // --- Pods ----------------------------------------------------------------------------------------
 
@@ -189,48 +190,50 @@ void crun_pod_drop(struct crun_pod *p); // freed when nothing is under way for i
 
 // --- Containers ----------------------------------------------------------------------------------
 
-void crun_box_create(struct runtime *r, struct str pod_id,
-                     const struct runtime_container *container, runtime_id_fn done, void *arg);
+void crun_container_create(struct runtime *r, struct str pod_id,
+                           const struct runtime_container *container, runtime_id_fn done,
+                           void *arg);
 // crun_image_of_making is the id of the image of one that is being made.
 struct str crun_image_of_making(const struct list_node *n);
-void crun_box_start(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
-void crun_box_stop(struct runtime *r, struct str id, int64_t grace_ns, runtime_done_fn done,
-                   void *arg);
-void crun_box_remove(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
-struct crun_box *crun_box_find(struct crun *c, struct str id);
-struct crun_box *crun_box_add(struct crun *c, const char *id, const struct crun_box_meta *meta);
-void crun_box_free(struct crun_box *b);
-// crun_box_leave: nobody watches it any more, and nobody waits for its end.
-void crun_box_leave(struct crun_box *b);
-// crun_box_ended: it came to its end; whoever waits hears of it.
-void crun_box_ended(struct crun_box *b);
+void crun_container_start(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
+void crun_container_stop(struct runtime *r, struct str id, int64_t grace_ns, runtime_done_fn done,
+                         void *arg);
+void crun_container_remove(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
+struct crun_container *crun_container_find(struct crun *c, struct str id);
+struct crun_container *crun_container_add(struct crun *c, const char *id,
+                                          const struct crun_container_meta *meta);
+void crun_container_free(struct crun_container *ct);
+// crun_container_detach: nobody watches it any more, and nobody waits for its end.
+void crun_container_detach(struct crun_container *ct);
+// crun_container_ended: it came to its end; whoever waits hears of it.
+void crun_container_ended(struct crun_container *ct);
 
-// crun_box_kill ends a container's processes and waits for its monitor, from what is on disk alone; afterwards the
+// crun_container_kill ends a container's processes and waits for its monitor, from what is on disk alone; afterwards the
 // file `exit` is there. It blocks. Returns 0, or -ERR_TIMEOUT when something would not die.
-int crun_box_kill(const struct crun *c, const char *id, struct str cgroup,
-                  struct err *err) MUST_USE;
-// crun_box_destroy is that, and its files go. It blocks.
-int crun_box_destroy(const struct crun *c, const char *id, struct str cgroup,
-                     struct err *err) MUST_USE;
+int crun_container_kill(const struct crun *c, const char *id, struct str cgroup,
+                        struct err *err) MUST_USE;
+// crun_container_destroy is that, and its files go. It blocks.
+int crun_container_destroy(const struct crun *c, const char *id, struct str cgroup,
+                           struct err *err) MUST_USE;
 
-// crun_copy_container copies what the caller may free.
-struct runtime_container *crun_copy_container(const struct runtime_container *from,
+// crun_container_copy copies what the caller may free.
+struct runtime_container *crun_container_copy(const struct runtime_container *from,
                                               struct arena *arena);
 
 // --- Monitors ------------------------------------------------------------------------------------
 
-// crun_monitor_say connects to a container's monitor and says one thing. Returns the connection, or -errno.
-int crun_monitor_say(const char *folder, const char *text);
-// crun_monitor_hear waits for one packet. Returns its length, 0 at the end, -ERR_TIMEOUT or -errno.
-ssize_t crun_monitor_hear(int fd, char *buf, size_t cap, int64_t timeout_ns);
-// crun_monitor_ask is both, for an "ok". Returns 0, or a negative code with the monitor's words.
-int crun_monitor_ask(const char *folder, const char *text, struct err *err) MUST_USE;
+// crun_monitor_send connects to a container's monitor and says one thing. Returns the connection, or -errno.
+int crun_monitor_send(const char *folder, const char *text);
+// crun_monitor_receive waits for one packet. Returns its length, 0 at the end, -ERR_TIMEOUT or -errno.
+ssize_t crun_monitor_receive(int fd, char *buf, size_t cap, int64_t timeout_ns);
+// crun_monitor_call is both, for an "ok". Returns 0, or a negative code with the monitor's words.
+int crun_monitor_call(const char *folder, const char *text, struct err *err) MUST_USE;
 
 // crun_watch_start watches a container through a connection, which it takes.
-void crun_watch_start(struct crun_box *b, int fd);
-void crun_watch_stop(struct crun_box *b);
-// crun_heard changes a container's status by what its monitor said.
-void crun_heard(struct crun_box *b, struct str said);
+void crun_watch_start(struct crun_container *ct, int fd);
+void crun_watch_stop(struct crun_container *ct);
+// crun_container_update changes a container's status by what its monitor said.
+void crun_container_update(struct crun_container *ct, struct str said);
 
 // crun_runtime_error finds the message in what crun wrote to its log.
 void crun_runtime_error(struct str said, struct sbuf *out);

@@ -31,7 +31,7 @@ static int id_from(int64_t said, const char *what, uint32_t *ret, struct err *er
     return 0;
 }
 
-static void add_group(struct groups *all, uint32_t id, struct arena *arena)
+static void oci_config_add_group(struct groups *all, uint32_t id, struct arena *arena)
 {
     vec_foreach(all, g)
         if (*g == id)
@@ -39,8 +39,8 @@ static void add_group(struct groups *all, uint32_t id, struct arena *arena)
     vec_push_arena(arena, all, id);
 }
 
-static int find_user(const struct oci_options *o, struct arena *arena, struct oci_user *ret,
-                     struct err *err)
+static int oci_config_find_user(const struct oci_options *o, struct arena *arena,
+                                struct oci_user *ret, struct err *err)
 {
     const struct runtime_security *s = &o->container->security;
     cleanup_fd int rootfs = open(o->image->rootfs.p, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -61,13 +61,13 @@ static int find_user(const struct oci_options *o, struct arena *arena, struct oc
     // Its own group too: a process could otherwise leave it and get past a mode that shuts the group out.
     vec_push_arena(arena, &groups, u.gid);
     for (size_t i = 0; i < u.groups_len; i++)
-        add_group(&groups, u.groups[i], arena);
+        oci_config_add_group(&groups, u.groups[i], arena);
     for (size_t i = 0; i < s->groups_len; i++) {
         uint32_t id;
         rc = id_from(s->groups[i], "a supplemental group", &id, err);
         if (rc < 0)
             return rc;
-        add_group(&groups, id, arena);
+        oci_config_add_group(&groups, id, arena);
     }
     u.groups = groups.p;
     u.groups_len = groups.n;
@@ -123,7 +123,7 @@ static int write_args(struct json_writer *w, const struct oci_options *o, struct
 
 struct variables MAP(struct str);
 
-static void set(struct variables *all, struct str name, struct str value)
+static void oci_config_set_variable(struct variables *all, struct str name, struct str value)
 {
     if (name.n)
         *map_put(all, name) = value;
@@ -133,20 +133,20 @@ static void write_env(struct json_writer *w, const struct oci_options *o,
                       const struct oci_user *user)
 {
     struct variables all = {0};
-    set(&all, STR("PATH"), STR(DEFAULT_PATH));
+    oci_config_set_variable(&all, STR("PATH"), STR(DEFAULT_PATH));
     if (o->pod->hostname.n)
-        set(&all, STR("HOSTNAME"), o->pod->hostname);
+        oci_config_set_variable(&all, STR("HOSTNAME"), o->pod->hostname);
     if (o->container->tty)
-        set(&all, STR("TERM"), STR("xterm"));
+        oci_config_set_variable(&all, STR("TERM"), STR("xterm"));
     if (user->home.n)
-        set(&all, STR("HOME"), user->home);
+        oci_config_set_variable(&all, STR("HOME"), user->home);
     vec_foreach(&o->image->config.env, e) {
         struct str name, value;
         (void)str_cut(*e, '=', &name, &value);
-        set(&all, name, value);
+        oci_config_set_variable(&all, name, value);
     }
     for (size_t i = 0; i < o->container->env_len; i++)
-        set(&all, o->container->env[i].name, o->container->env[i].value);
+        oci_config_set_variable(&all, o->container->env[i].name, o->container->env[i].value);
     json_write_key(w, STR("env"));
     json_write_array_begin(w);
     map_foreach(&all, i) {
@@ -180,7 +180,7 @@ static int write_process(struct json_writer *w, const struct oci_options *o,
     struct oci_user user;
     struct str folder =
         o->container->working_dir.n ? o->container->working_dir : o->image->config.working_dir;
-    int rc = find_user(o, arena, &user, err);
+    int rc = oci_config_find_user(o, arena, &user, err);
     if (rc == 0 && folder.n)
         rc = oci_path_check(folder, "the working directory", err);
     // Descriptors that a runtime forgot to close were a way out more than once.
@@ -209,7 +209,8 @@ static int write_process(struct json_writer *w, const struct oci_options *o,
 }
 
 // Takes a compiled filter, as the text of an annotation, instead of the rules where there is one.
-static void use_filter(const struct oci_options *o, struct sbuf *seccomp, struct sbuf *out)
+static void oci_config_use_filter(const struct oci_options *o, struct sbuf *seccomp,
+                                  struct sbuf *out)
 {
     cleanup_sbuf struct sbuf name = {0}, path = {0}, filter = {0};
     if (!o->filters || seccomp->n == 0)
@@ -246,8 +247,8 @@ static void write_annotations(struct json_writer *w, const struct runtime_contai
     json_write_object_end(w);
 }
 
-static int write_all(struct json_writer *w, const struct oci_options *o, struct arena *arena,
-                     struct err *err)
+static int oci_config_write_all(struct json_writer *w, const struct oci_options *o,
+                                struct arena *arena, struct err *err)
 {
     struct oci_caps caps = {0};
     cleanup_sbuf struct sbuf seccomp = {0}, filter = {0};
@@ -272,7 +273,7 @@ static int write_all(struct json_writer *w, const struct oci_options *o, struct 
         rc = oci_make_seccomp(o, &caps, &seccomp, err);
     if (rc < 0)
         return rc;
-    use_filter(o, &seccomp, &filter);
+    oci_config_use_filter(o, &seccomp, &filter);
     write_annotations(w, o->container, sbuf_str(&filter));
     oci_write_linux(w, o, sbuf_str(&seccomp));
     json_write_object_end(w);
@@ -282,7 +283,7 @@ static int write_all(struct json_writer *w, const struct oci_options *o, struct 
 // --- Devices -------------------------------------------------------------------------------------
 
 // Paths in the container are walked by the runtime inside its root; ".." has no business there.
-static int check_edits(const struct cdi_edits *edits, struct err *err)
+static int oci_config_check_edits(const struct cdi_edits *edits, struct err *err)
 {
     int rc = 0;
     vec_foreach(&edits->device_nodes, n)
@@ -298,7 +299,7 @@ static int apply_edits(const struct cdi_edits *edits, struct sbuf *text, struct 
     cleanup_json_doc struct json_doc doc = {0};
     cleanup_sbuf struct sbuf result = {0};
     struct json_writer w = {.out = &result};
-    int rc = check_edits(edits, err);
+    int rc = oci_config_check_edits(edits, err);
     if (rc == 0)
         rc = json_parse(sbuf_str(text), &options, &doc, err);
     if (rc == 0)
@@ -315,7 +316,7 @@ int oci_config_write(const struct oci_options *o, struct arena *arena, struct sb
 {
     cleanup_sbuf struct sbuf text = {0};
     struct json_writer w = {.out = &text};
-    int rc = write_all(&w, o, arena, err);
+    int rc = oci_config_write_all(&w, o, arena, err);
     if (rc == 0 && o->edits && !cdi_edits_are_empty(o->edits))
         rc = apply_edits(o->edits, &text, err);
     if (rc == 0)

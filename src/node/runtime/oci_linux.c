@@ -127,7 +127,7 @@ struct placed {
     size_t depth, place;
 };
 
-static int by_depth(const void *a, const void *b)
+static int oci_linux_by_depth(const void *a, const void *b)
 {
     const struct placed *x = a, *y = b;
     if (x->depth != y->depth)
@@ -135,7 +135,7 @@ static int by_depth(const void *a, const void *b)
     return x->place < y->place ? -1 : 1;
 }
 
-static size_t depth_of(const char *path)
+static size_t oci_linux_path_depth(const char *path)
 {
     size_t n = 0;
     for (; *path; path++)
@@ -158,10 +158,10 @@ static int write_own_mounts(struct json_writer *w, const struct oci_options *o, 
         const char *source = m->host_path;
         if (m->sub_path && m->sub_path[0]) // the monitor puts it there
             source = arena_strf(arena, "%s/mounts/%zu", o->folder, sub_paths++).p;
-        all[i] = (struct placed){m, source, depth_of(m->container_path), i};
+        all[i] = (struct placed){m, source, oci_linux_path_depth(m->container_path), i};
     }
     // What lies in another one comes behind it.
-    qsort(all, c->mounts_len, sizeof(*all), by_depth);
+    qsort(all, c->mounts_len, sizeof(*all), oci_linux_by_depth);
     for (size_t i = 0; i < c->mounts_len; i++) {
         const struct runtime_mount *m = all[i].mount;
         write_mount(w, &(struct mount){m->container_path,
@@ -187,7 +187,7 @@ int oci_write_mounts(struct json_writer *w, const struct oci_options *o, struct 
 
 // --- Namespaces ----------------------------------------------------------------------------------
 
-static void write_namespace(struct json_writer *w, const char *type, const char *path)
+static void oci_linux_write_namespace(struct json_writer *w, const char *type, const char *path)
 {
     json_write_object_begin(w);
     json_write_key(w, STR("type"));
@@ -199,28 +199,28 @@ static void write_namespace(struct json_writer *w, const char *type, const char 
     json_write_object_end(w);
 }
 
-static void write_namespaces(struct json_writer *w, const struct oci_options *o)
+static void oci_linux_write_namespaces(struct json_writer *w, const struct oci_options *o)
 {
     const struct oci_pod *p = o->pod;
     json_write_key(w, STR("namespaces"));
     json_write_array_begin(w);
-    write_namespace(w, "mount", NULL);
+    oci_linux_write_namespace(w, "mount", NULL);
     if (p->pidns || !p->host_pid)
-        write_namespace(w, "pid", p->pidns);
+        oci_linux_write_namespace(w, "pid", p->pidns);
     if (p->netns)
-        write_namespace(w, "network", p->netns);
+        oci_linux_write_namespace(w, "network", p->netns);
     if (p->ipcns)
-        write_namespace(w, "ipc", p->ipcns);
+        oci_linux_write_namespace(w, "ipc", p->ipcns);
     if (p->utsns)
-        write_namespace(w, "uts", p->utsns);
+        oci_linux_write_namespace(w, "uts", p->utsns);
     if (o->unified_cgroups && !o->container->security.privileged)
-        write_namespace(w, "cgroup", NULL);
+        oci_linux_write_namespace(w, "cgroup", NULL);
     json_write_array_end(w);
 }
 
 // --- Limits and devices --------------------------------------------------------------------------
 
-static void write_number(struct json_writer *w, const char *key, int64_t v)
+static void oci_linux_write_number(struct json_writer *w, const char *key, int64_t v)
 {
     if (v == 0)
         return;
@@ -278,27 +278,27 @@ static void write_resources(struct json_writer *w, const struct oci_options *o)
     if (o->cgroup && l->memory_bytes) {
         json_write_key(w, STR("memory"));
         json_write_object_begin(w);
-        write_number(w, "limit", l->memory_bytes);
+        oci_linux_write_number(w, "limit", l->memory_bytes);
         json_write_object_end(w);
     }
     if (o->cgroup && (l->cpu_shares || l->cpu_quota_us || l->cpu_period_us)) {
         json_write_key(w, STR("cpu"));
         json_write_object_begin(w);
-        write_number(w, "shares", l->cpu_shares);
-        write_number(w, "quota", l->cpu_quota_us);
-        write_number(w, "period", l->cpu_period_us);
+        oci_linux_write_number(w, "shares", l->cpu_shares);
+        oci_linux_write_number(w, "quota", l->cpu_quota_us);
+        oci_linux_write_number(w, "period", l->cpu_period_us);
         json_write_object_end(w);
     }
     if (o->cgroup && l->pids) {
         json_write_key(w, STR("pids"));
         json_write_object_begin(w);
-        write_number(w, "limit", l->pids);
+        oci_linux_write_number(w, "limit", l->pids);
         json_write_object_end(w);
     }
     json_write_object_end(w);
 }
 
-static void write_device(struct json_writer *w, const char *path, const struct stat *st)
+static void oci_linux_write_device(struct json_writer *w, const char *path, const struct stat *st)
 {
     json_write_object_begin(w);
     json_write_key(w, STR("path"));
@@ -344,7 +344,7 @@ static void write_host_devices(struct json_writer *w, const char *folder, int de
         if (S_ISDIR(st.st_mode) && depth < DEVICE_DEPTH_MAX) {
             write_host_devices(w, path.p, depth + 1, count);
         } else if (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode)) {
-            write_device(w, path.p, &st);
+            oci_linux_write_device(w, path.p, &st);
             (*count)++;
         }
     }
@@ -408,7 +408,7 @@ void oci_write_linux(struct json_writer *w, const struct oci_options *o, struct 
     size_t devices = 0;
     json_write_key(w, STR("linux"));
     json_write_object_begin(w);
-    write_namespaces(w, o);
+    oci_linux_write_namespaces(w, o);
     write_resources(w, o);
     if (o->cgroup) {
         json_write_key(w, STR("cgroupsPath"));

@@ -45,7 +45,7 @@ struct podnet {
 
 // --- Netlink -------------------------------------------------------------------------------------
 
-static int code_of(int nl)
+static int podnet_error_code(int nl)
 {
     switch (-nl) {
     case NLE_PERM:
@@ -67,7 +67,7 @@ static int code_of(int nl)
 
 static int nl_fail(struct err *err, const char *doing, const char *what, int nl)
 {
-    return err_set(err, code_of(nl), "cannot %s %s: %s", doing, what, nl_geterror(nl));
+    return err_set(err, podnet_error_code(nl), "cannot %s %s: %s", doing, what, nl_geterror(nl));
 }
 
 static void close_socket(struct nl_sock **s)
@@ -124,7 +124,7 @@ static struct nl_addr *make_addr(uint32_t address, int prefix)
     return a;
 }
 
-static int give_address(struct nl_sock *s, int ifindex, uint32_t address, int prefix)
+static int podnet_add_address(struct nl_sock *s, int ifindex, uint32_t address, int prefix)
 {
     cleanup_nl_addr struct nl_addr *local = make_addr(address, prefix);
     struct rtnl_addr *a = rtnl_addr_alloc();
@@ -164,7 +164,7 @@ static int make_bridge(const struct podnet *n, struct nl_sock *s, struct rtnl_li
             return nl_fail(err, "find the bridge", n->bridge, rc);
     }
     fault_point("set up the bridge");
-    rc = give_address(s, rtnl_link_get_ifindex(*ret), n->base + 1, n->prefix);
+    rc = podnet_add_address(s, rtnl_link_get_ifindex(*ret), n->base + 1, n->prefix);
     if (rc == 0 && !(rtnl_link_get_flags(*ret) & IFF_UP))
         rc = raise_link(s, *ret);
     return rc < 0 ? nl_fail(err, "set up the bridge", n->bridge, rc) : 0;
@@ -193,7 +193,7 @@ static void file_name(uint32_t address, const char *pod_id, struct sbuf *out)
               address & 255, pod_id);
 }
 
-static bool read_name(struct str name, uint32_t *ret, struct str *pod_id)
+static bool podnet_read_name(struct str name, uint32_t *ret, struct str *pod_id)
 {
     struct str text;
     struct in_addr in;
@@ -208,7 +208,7 @@ static bool read_name(struct str name, uint32_t *ret, struct str *pod_id)
     return true;
 }
 
-static void load(struct podnet *n)
+static void podnet_load_addresses(struct podnet *n)
 {
     DIR *d = fdopendir(openat(n->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     struct dirent *e;
@@ -216,14 +216,14 @@ static void load(struct podnet *n)
     while (d && (e = readdir(d))) {
         uint32_t address;
         struct str pod_id;
-        if (read_name(str_z(e->d_name), &address, &pod_id))
+        if (podnet_read_name(str_z(e->d_name), &address, &pod_id))
             *map_put(&n->addresses, arena_str(&n->names, pod_id)) = address;
     }
     if (d)
         (void)closedir(d);
 }
 
-static bool is_taken(const struct podnet *n, uint32_t address)
+static bool podnet_is_taken(const struct podnet *n, uint32_t address)
 {
     map_foreach(&n->addresses, i)
         if (n->addresses.values && n->addresses.values[i] == address)
@@ -243,7 +243,7 @@ static int take_address(struct podnet *n, const char *pod_id, uint32_t *ret, str
     uint32_t room = n->count - 3;
     for (uint32_t i = 0; i < room; i++) {
         uint32_t address = n->base + 2 + (n->next + i) % room;
-        if (is_taken(n, address))
+        if (podnet_is_taken(n, address))
             continue;
         file_name(address, pod_id, &name);
         fault_point("keep the pod's address");
@@ -286,7 +286,7 @@ static int add_route(struct nl_sock *s, int ifindex, uint32_t gateway)
     return rc == -NLE_EXIST ? 0 : rc;
 }
 
-static int set_up_inside(struct inside *in)
+static int podnet_set_up_inside(struct inside *in)
 {
     cleanup_nl struct nl_sock *s = NULL;
     cleanup_link struct rtnl_link *link = NULL;
@@ -295,7 +295,7 @@ static int set_up_inside(struct inside *in)
         return rc;
     rc = find_link(s, "eth0", &link);
     if (rc == 0)
-        rc = give_address(s, rtnl_link_get_ifindex(link), in->address, in->n->prefix);
+        rc = podnet_add_address(s, rtnl_link_get_ifindex(link), in->address, in->n->prefix);
     if (rc == 0)
         rc = raise_link(s, link);
     if (rc == 0)
@@ -304,7 +304,7 @@ static int set_up_inside(struct inside *in)
 }
 
 // On a thread of its own, which ends: nobody else comes to run in the namespace.
-static void *go_inside(void *arg)
+static void *podnet_enter_netns(void *arg)
 {
     struct inside *in = arg;
     cleanup_fd int fd = open(in->netns, O_RDONLY | O_CLOEXEC);
@@ -312,7 +312,7 @@ static void *go_inside(void *arg)
         in->rc =
             err_set(in->err, errno, "cannot enter the pod's network: %s", strerrordesc_np(errno));
     else
-        in->rc = set_up_inside(in);
+        in->rc = podnet_set_up_inside(in);
     return NULL;
 }
 
@@ -335,7 +335,8 @@ static int make_pair(const char *host, int netns, int bridge, struct nl_sock *s)
     return rtnl_link_add(s, pair, NLM_F_CREATE | NLM_F_EXCL);
 }
 
-static int move(struct nl_sock *s, const char *link, const char *netns, const char *name)
+static int podnet_move_link(struct nl_sock *s, const char *link, const char *netns,
+                            const char *name)
 {
     cleanup_link struct rtnl_link *found = NULL, *change = rtnl_link_alloc();
     cleanup_fd int fd = open(netns, O_RDONLY | O_CLOEXEC);
@@ -370,7 +371,7 @@ static int connect_pod(const struct podnet *n, const char *pod_id, const char *n
     if (rc < 0)
         return nl_fail(err, "make the link", host, rc);
     fault_point("set up the pod's link");
-    int r = pthread_create(&thread, NULL, go_inside, &in);
+    int r = pthread_create(&thread, NULL, podnet_enter_netns, &in);
     if (r != 0)
         return err_set(err, r, "cannot make a thread: %s", strerrordesc_np(r));
     (void)pthread_join(thread, NULL);
@@ -426,7 +427,7 @@ int podnet_move(const char *link, const char *netns, const char *name, struct er
     int rc = open_socket(&s, err);
     if (rc < 0)
         return rc;
-    rc = move(s, link, netns, name);
+    rc = podnet_move_link(s, link, netns, name);
     if (rc == -NLE_NODEV || rc == -NLE_OBJ_NOTFOUND)
         return err_set(err, ERR_NOT_FOUND, "the host has no link '%s'", link);
     return rc < 0 ? nl_fail(err, "move the link", link, rc) : 0;
@@ -453,7 +454,7 @@ static int read_subnet(struct podnet *n, const char *subnet, struct err *err)
 }
 
 // Whether bridges can be made here at all. One that nobody uses any more goes.
-static int probe(const struct podnet *n, struct err *err)
+static int podnet_probe(const struct podnet *n, struct err *err)
 {
     cleanup_nl struct nl_sock *s = NULL;
     cleanup_link struct rtnl_link *made = rtnl_link_alloc(), *there = NULL;
@@ -491,10 +492,10 @@ int podnet_new(const struct podnet_options *o, struct podnet **ret, struct err *
         if (n->fd < 0)
             rc = err_set(err, rc < 0 ? -rc : errno, "cannot use %s", o->folder);
         else
-            load(n);
+            podnet_load_addresses(n);
     }
     if (rc == 0)
-        rc = probe(n, err);
+        rc = podnet_probe(n, err);
     if (rc < 0)
         podnet_free(n);
     else

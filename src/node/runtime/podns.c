@@ -29,7 +29,7 @@ struct making {
     int rc;
 };
 
-static int fail(struct making *m, const char *doing)
+static int podns_fail(struct making *m, const char *doing)
 {
     return err_set(m->err, errno, "cannot %s: %s", doing, strerrordesc_np(errno));
 }
@@ -41,9 +41,9 @@ static int raise_loopback(struct making *m)
     struct ifreq request = {.ifr_name = "lo"};
     cleanup_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &request) != 0)
-        return fail(m, "find the pod's loopback");
+        return podns_fail(m, "find the pod's loopback");
     request.ifr_flags = (short)(request.ifr_flags | IFF_UP);
-    return ioctl(fd, SIOCSIFFLAGS, &request) == 0 ? 0 : fail(m, "raise the pod's loopback");
+    return ioctl(fd, SIOCSIFFLAGS, &request) == 0 ? 0 : podns_fail(m, "raise the pod's loopback");
 }
 
 // Only what belongs to a namespace that the pod has for itself: all else is the host's.
@@ -75,15 +75,15 @@ static int set_sysctl(struct making *m, const struct runtime_pair *s)
     return 0;
 }
 
-static int keep(struct making *m, const char *from, const char *name)
+static int podns_keep_namespace(struct making *m, const char *from, const char *name)
 {
     cleanup_sbuf struct sbuf to = {0};
     sbuf_addf(&to, "%s/ns/%s", m->o->folder, name);
     int fd = open(to.p, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return fail(m, "make a file for a namespace");
+        return podns_fail(m, "make a file for a namespace");
     (void)close(fd);
-    return mount(from, to.p, NULL, MS_BIND, NULL) == 0 ? 0 : fail(m, "keep a namespace");
+    return mount(from, to.p, NULL, MS_BIND, NULL) == 0 ? 0 : podns_fail(m, "keep a namespace");
 }
 
 // --- Pause ---------------------------------------------------------------------------------------
@@ -103,9 +103,9 @@ static int start_pause(struct making *m)
     cleanup_sbuf struct sbuf text = {0}, from = {0};
     int ends[2];
     if (unshare(CLONE_NEWPID) != 0)
-        return fail(m, "make a process id namespace");
+        return podns_fail(m, "make a process id namespace");
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return fail(m, "make a pipe");
+        return podns_fail(m, "make a pipe");
     pid_t pid = spawn_pause(m, ends[0]);
     (void)close(ends[0]);
     if (pid < 0) {
@@ -119,34 +119,34 @@ static int start_pause(struct making *m)
     if (rc < 0)
         rc = err_set(m->err, -rc, "cannot write to %s: %s", m->o->folder, strerrordesc_np(-rc));
     else
-        rc = keep(m, from.p, "pid");
+        rc = podns_keep_namespace(m, from.p, "pid");
     if (rc == 0 && write(ends[1], "", 1) != 1)
-        rc = fail(m, "keep the pod's first process");
+        rc = podns_fail(m, "keep the pod's first process");
     (void)close(ends[1]);
     if (rc < 0)
         (void)waitpid(pid, NULL, 0);
     return rc;
 }
 
-static void *make(void *arg)
+static void *podns_make_thread(void *arg)
 {
     struct making *m = arg;
     const struct podns_options *o = m->o;
     int flags =
         (o->net ? CLONE_NEWNET : 0) | (o->ipc ? CLONE_NEWIPC : 0) | (o->uts ? CLONE_NEWUTS : 0);
-    int rc = unshare(flags) == 0 ? 0 : fail(m, "make namespaces");
+    int rc = unshare(flags) == 0 ? 0 : podns_fail(m, "make namespaces");
     if (rc == 0 && o->net)
         rc = raise_loopback(m);
     if (rc == 0 && o->uts && o->hostname.n && sethostname(o->hostname.p, o->hostname.n) != 0)
-        rc = fail(m, "set the host name");
+        rc = podns_fail(m, "set the host name");
     for (size_t i = 0; rc == 0 && i < o->sysctls_len; i++)
         rc = set_sysctl(m, &o->sysctls[i]);
     if (rc == 0 && o->ipc)
-        rc = keep(m, "/proc/thread-self/ns/ipc", "ipc");
+        rc = podns_keep_namespace(m, "/proc/thread-self/ns/ipc", "ipc");
     if (rc == 0 && o->uts)
-        rc = keep(m, "/proc/thread-self/ns/uts", "uts");
+        rc = podns_keep_namespace(m, "/proc/thread-self/ns/uts", "uts");
     if (rc == 0 && o->net)
-        rc = keep(m, "/proc/thread-self/ns/net", "net");
+        rc = podns_keep_namespace(m, "/proc/thread-self/ns/net", "net");
     if (rc == 0 && o->pid)
         rc = start_pause(m);
     m->rc = rc;
@@ -160,9 +160,9 @@ int podns_make(const struct podns_options *o, struct err *err)
     cleanup_sbuf struct sbuf folder = {0};
     sbuf_addf(&folder, "%s/ns", o->folder);
     if (mkdir(folder.p, 0700) != 0 && errno != EEXIST)
-        return fail(&m, "make a folder for namespaces");
+        return podns_fail(&m, "make a folder for namespaces");
     // A thread that ends afterwards: nobody else comes to run in the namespaces.
-    int r = pthread_create(&thread, NULL, make, &m);
+    int r = pthread_create(&thread, NULL, podns_make_thread, &m);
     if (r != 0)
         return err_set(err, r, "cannot make a thread: %s", strerrordesc_np(r));
     (void)pthread_join(thread, NULL);
