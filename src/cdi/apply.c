@@ -207,18 +207,18 @@ static int apply_gids(struct oci *o, const struct cdi_gids *gids)
 
 static int apply_all(struct oci *o, const struct cdi_edits *edits)
 {
-    int rc = apply_env(o, &edits->env);
-    for (size_t i = 0; rc == 0 && i < edits->device_nodes.n; i++)
-        rc = oci_device_node(o, &edits->device_nodes.p[i]);
-    if (rc == 0)
-        rc = apply_net_devices(o, &edits->net_devices);
-    if (rc == 0)
-        rc = oci_mounts(o, &edits->mounts);
-    for (size_t i = 0; rc == 0 && i < edits->hooks.n; i++)
-        rc = apply_hook(o, &edits->hooks.p[i]);
-    if (rc == 0 && edits->intel_rdt)
-        rc = apply_rdt(o, edits->intel_rdt);
-    return rc == 0 ? apply_gids(o, &edits->additional_gids) : rc;
+    int r = apply_env(o, &edits->env);
+    for (size_t i = 0; r == 0 && i < edits->device_nodes.n; i++)
+        r = oci_device_node(o, &edits->device_nodes.p[i]);
+    if (r == 0)
+        r = apply_net_devices(o, &edits->net_devices);
+    if (r == 0)
+        r = oci_mounts(o, &edits->mounts);
+    for (size_t i = 0; r == 0 && i < edits->hooks.n; i++)
+        r = apply_hook(o, &edits->hooks.p[i]);
+    if (r == 0 && edits->intel_rdt)
+        r = apply_rdt(o, edits->intel_rdt);
+    return r == 0 ? apply_gids(o, &edits->additional_gids) : r;
 }
 
 // --- Memory --------------------------------------------------------------------------------------
@@ -258,9 +258,9 @@ int cdi_apply(const struct cdi_edits *edits, const yyjson_val *oci, const struct
     // yyjson only reads it.
     yyjson_mut_doc_set_root(o.doc,
                             yyjson_val_mut_copy(o.doc, (yyjson_val *)(uintptr_t)(const void *)oci));
-    int rc = apply_all(&o, edits);
-    if (rc != 0)
-        return rc;
+    int r = apply_all(&o, edits);
+    if (r != 0)
+        return r;
     yyjson_doc *done = yyjson_mut_doc_imut_copy(o.doc, &alc);
     json_write_value(w, yyjson_doc_get_root(done));
     return 0;

@@ -48,13 +48,13 @@ static int complete_node(struct oci *o, struct cdi_device_node *n)
     bool fifo = str_eq(n->type, STR("p"));
     bool in_full = n->type.n && (n->major != 0 || fifo);
     struct cdi_node_info info = {0};
-    int rc = o->host->look(o->host->context, host_path, &info, in_full ? NULL : o->err);
-    if (rc != 0) {
+    int r = o->host->look(o->host->context, host_path, &info, in_full ? NULL : o->err);
+    if (r != 0) {
         if (in_full)
             return 0;
         (void)err_wrap(o->err, "the device node %.*s of the host",
                        STR_ARG(str_upto(host_path, 200)));
-        return rc;
+        return r;
     }
     if (!n->file_mode.set)
         n->file_mode = (struct cdi_opt_u32){true, info.file_mode};
@@ -123,9 +123,9 @@ int oci_device_node(struct oci *o, const struct cdi_device_node *said)
 {
     struct cdi_device_node n = *said;
     n.type.p = n.type.n ? n.type.p : "";
-    int rc = complete_node(o, &n);
-    if (rc != 0)
-        return rc;
+    int r = complete_node(o, &n);
+    if (r != 0)
+        return r;
     n.uid = cdi_apply_owner(o, n.uid, "uid");
     n.gid = cdi_apply_owner(o, n.gid, "gid");
     yyjson_mut_val *linux_part = oci_object(o, o->doc->root, "linux");

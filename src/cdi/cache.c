@@ -91,8 +91,8 @@ static int cdi_cache_list_directory(struct str dir, struct arena *arena, struct 
         return 0;
     if (!d)
         return err_set(err, errno, "cannot read the folder: %s", strerrordesc_np(errno));
-    int rc = 0;
-    while (rc == 0) {
+    int r = 0;
+    while (r == 0) {
         errno = 0;
         const struct dirent *e = readdir(d); // NOLINT(concurrency-mt-unsafe): the stream is ours
         if (!e)
@@ -100,17 +100,17 @@ static int cdi_cache_list_directory(struct str dir, struct arena *arena, struct 
         if (!is_spec_name(str_z(e->d_name)) || e->d_type == DT_DIR)
             continue;
         if (ret->n == CDI_FILES_MAX)
-            rc = err_set(err, ERR_TOO_LARGE, "more than %d spec files; the rest is left out",
-                         CDI_FILES_MAX);
+            r = err_set(err, ERR_TOO_LARGE, "more than %d spec files; the rest is left out",
+                        CDI_FILES_MAX);
         else
             vec_push(ret, arena_str(arena, str_z(e->d_name)));
     }
-    if (rc == 0 && errno != 0)
-        rc = err_set(err, errno, "cannot read the folder: %s", strerrordesc_np(errno));
+    if (r == 0 && errno != 0)
+        r = err_set(err, errno, "cannot read the folder: %s", strerrordesc_np(errno));
     (void)closedir(d);
     if (ret->n)
         qsort(ret->p, ret->n, sizeof(*ret->p), str_cmp_elements);
-    return rc;
+    return r;
 }
 
 struct stamp {

@@ -76,14 +76,14 @@ int cdi_name_parse(struct str text, struct cdi_name *ret, struct err *err)
         !cdi_kind_split(kind, &vendor, &class))
         return err_set(err, ERR_INVALID, "\"%.*s\" is not of the form vendor/class=device",
                        STR_ARG(str_upto(text, 300)));
-    int rc = cdi_check_vendor(vendor, err);
-    if (rc == 0)
-        rc = cdi_check_class(class, err);
-    if (rc == 0)
-        rc = cdi_check_device(device, err);
-    if (rc == 0)
+    int r = cdi_check_vendor(vendor, err);
+    if (r == 0)
+        r = cdi_check_class(class, err);
+    if (r == 0)
+        r = cdi_check_device(device, err);
+    if (r == 0)
         *ret = (struct cdi_name){vendor, class, device};
-    return rc;
+    return r;
 }
 
 void cdi_file_name(struct sbuf *out, struct str vendor, struct str class, struct str transient_id)

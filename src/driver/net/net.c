@@ -72,14 +72,14 @@ static int net_driver_read_all(struct net_driver *d, struct arena *a, struct net
     struct net_damages damaged = {0};
     struct net_view *view = arena_one(a, struct net_view);
     *view = (struct net_view){.sys = d->preparer.world.sys, .names = d->names};
-    int code = net_records_read(d->state_dir, a, records, &damaged, err);
-    if (code == 0)
-        code = net_view_read(d->preparer.world.host_ns, a, view, err);
-    if (code == 0)
+    int r = net_records_read(d->state_dir, a, records, &damaged, err);
+    if (r == 0)
+        r = net_view_read(d->preparer.world.host_ns, a, view, err);
+    if (r == 0)
         net_inventory(view, d->o.filter, records, a, devices);
     vec_foreach(&damaged, one)
         net_driver_log(d, one->why.p);
-    return code;
+    return r;
 }
 
 static int net_driver_publish(struct net_driver *d, const struct net_devices *devices,
@@ -95,9 +95,9 @@ static int net_driver_publish(struct net_driver *d, const struct net_devices *de
         dray_device_json(dray_pool_device(pool, name), json.p);
         dray_health(d->driver, NULL, name, DRAY_HEALTHY, "");
     }
-    int rc = dray_publish(d->driver, pool, &why);
+    int r = dray_publish(d->driver, pool, &why);
     dray_pool_free(pool);
-    return rc == 0 ? 0 : err_set(err, ERR_INVALID, "%s", why.message);
+    return r == 0 ? 0 : err_set(err, ERR_INVALID, "%s", why.message);
 }
 
 // --- The claim's status ----------------------------------------------------------------------------
@@ -206,11 +206,11 @@ static void net_driver_rescan(struct net_driver *d)
     struct net_records records = {0};
     struct net_devices devices = {0};
     struct err err = {0};
-    int code = net_driver_read_all(d, &arena, &records, &devices, &err);
-    if (code == 0)
-        code = net_driver_publish(d, &devices, &err);
+    int r = net_driver_read_all(d, &arena, &records, &devices, &err);
+    if (r == 0)
+        r = net_driver_publish(d, &devices, &err);
     net_driver_pin_now(d);
-    if (code == 0)
+    if (r == 0)
         net_driver_report_new(d, &records);
     else
         net_driver_log(d, err.msg);
@@ -351,9 +351,9 @@ static int net_driver_open_world(struct net_driver *d, struct err *err)
                             .host_ns = -1,
                             .wait_ns = NET_WAIT_NS,
                             .clock = clock_system()};
-    int code = file_make_dirs(d->state_dir, 0755, err);
+    int r = file_make_dirs(d->state_dir, 0755, err);
     file_remove_temporaries(d->state_dir, STR(""));
-    return code == 0 ? net_ns_open("/proc/self/ns/net", &w->host_ns, err) : code;
+    return r == 0 ? net_ns_open("/proc/self/ns/net", &w->host_ns, err) : r;
 }
 
 static int net_driver_register(struct net_driver *d, struct err *err)
@@ -381,14 +381,14 @@ static int publish_first(struct net_driver *d, struct err *err)
     cleanup_arena struct arena arena = {0};
     struct net_records records = {0};
     struct net_devices devices = {0};
-    int code = net_driver_read_all(d, &arena, &records, &devices, err);
-    if (code == 0)
-        code = net_driver_publish(d, &devices, err);
-    if (code == 0) {
+    int r = net_driver_read_all(d, &arena, &records, &devices, err);
+    if (r == 0)
+        r = net_driver_publish(d, &devices, err);
+    if (r == 0) {
         net_driver_pin_new(d, &records);
         net_driver_report_new(d, &records);
     }
-    return code;
+    return r;
 }
 
 int net_driver_start(const struct net_options *options, struct net_driver **ret, struct err *err)
@@ -398,21 +398,21 @@ int net_driver_start(const struct net_options *options, struct net_driver **ret,
     d->o.name = options->name ? options->name : NET_DRIVER_NAME;
     d->quit = d->netlink = d->changes = -1;
     d->names = net_pci_names_open(NET_PCI_IDS);
-    int code = net_driver_open_world(d, err);
+    int r = net_driver_open_world(d, err);
     d->preparer.filter = options->filter;
     d->preparer.names = d->names;
     d->preparer.hook = options->hook;
     d->preparer.runtime_moves = options->runtime_moves;
     d->preparer.told = net_driver_on_reported;
     d->preparer.arg = d;
-    if (code == 0)
-        code = net_driver_register(d, err);
-    if (code == 0)
-        code = publish_first(d, err);
-    if (code == 0)
-        code = net_driver_start_watching(d, err);
+    if (r == 0)
+        r = net_driver_register(d, err);
+    if (r == 0)
+        r = publish_first(d, err);
+    if (r == 0)
+        r = net_driver_start_watching(d, err);
     *ret = d; // freed by the caller, after the runtime that may know of it
-    return code;
+    return r;
 }
 
 void net_driver_stop(struct net_driver *d)

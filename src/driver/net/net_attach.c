@@ -111,11 +111,11 @@ static int pod_has(int pod_ns, const char *name, struct err *err)
     cleanup_arena struct arena arena = {0};
     struct net_links links = {0};
     struct net_sock *s = NULL;
-    int code = net_sock_open(pod_ns, &s, err);
-    if (code == 0)
-        code = net_links_read(s, &arena, &links, err);
+    int r = net_sock_open(pod_ns, &s, err);
+    if (r == 0)
+        r = net_links_read(s, &arena, &links, err);
     net_sock_free(s);
-    return code == 0 ? net_attach_find_link(&links, str_z(name)) != NULL : code;
+    return r == 0 ? net_attach_find_link(&links, str_z(name)) != NULL : r;
 }
 
 // The host's end of a pair that was made for a namespace that is ending, or the same VLAN in it, is in

@@ -442,13 +442,13 @@ void net_inventory(const struct net_view *v, const struct net_filter *f,
 int net_view_read(int ns, struct arena *arena, struct net_view *ret, struct err *err)
 {
     struct net_sock *s = NULL;
-    int code = net_sock_open(ns, &s, err);
-    if (code == 0)
-        code = net_links_read(s, arena, &ret->links, err);
-    if (code == 0)
-        code = net_addresses_read(s, arena, &ret->addresses, err);
-    if (code == 0)
-        code = net_routes_read(s, arena, &ret->routes, err);
+    int r = net_sock_open(ns, &s, err);
+    if (r == 0)
+        r = net_links_read(s, arena, &ret->links, err);
+    if (r == 0)
+        r = net_addresses_read(s, arena, &ret->addresses, err);
+    if (r == 0)
+        r = net_routes_read(s, arena, &ret->routes, err);
     net_sock_free(s);
-    return code;
+    return r;
 }

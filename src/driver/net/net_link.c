@@ -23,9 +23,9 @@
 
 static int connect_socket(struct net_sock *s, struct err *err)
 {
-    int rc = nl_connect(s->sk, NETLINK_ROUTE);
-    if (rc != 0)
-        return err_set(err, EIO, "no netlink socket: %s", nl_geterror(rc));
+    int r = nl_connect(s->sk, NETLINK_ROUTE);
+    if (r != 0)
+        return err_set(err, EIO, "no netlink socket: %s", nl_geterror(r));
     int on = 1;
     int fd = nl_socket_get_fd(s->sk);
     // Texts with errors; older kernels have none.
@@ -37,17 +37,17 @@ static int connect_socket(struct net_sock *s, struct err *err)
 int net_sock_open(int ns_fd, struct net_sock **ret, struct err *err)
 {
     int back = -1;
-    int rc = ns_fd >= 0 ? net_ns_enter(ns_fd, &back, err) : 0;
-    if (rc != 0)
-        return rc;
+    int r = ns_fd >= 0 ? net_ns_enter(ns_fd, &back, err) : 0;
+    if (r != 0)
+        return r;
     struct net_sock *s = xcalloc(1, sizeof(*s));
     s->sk = nl_socket_alloc();
-    rc = s->sk ? connect_socket(s, err) : err_set(err, ENOMEM, "no netlink socket");
+    r = s->sk ? connect_socket(s, err) : err_set(err, ENOMEM, "no netlink socket");
     if (back >= 0)
         net_ns_leave(back);
-    if (rc != 0) {
+    if (r != 0) {
         net_sock_free(s);
-        return rc;
+        return r;
     }
     *ret = s;
     return 0;
@@ -118,19 +118,19 @@ int net_sock_request(struct net_sock *s, struct nl_msg *m, struct err *err)
 {
     struct answer a = {0};
     nlmsg_hdr(m)->nlmsg_flags |= NLM_F_REQUEST | NLM_F_ACK;
-    int rc = nl_send_auto(s->sk, m);
+    int r = nl_send_auto(s->sk, m);
     nlmsg_free(m);
-    if (rc < 0)
-        return err_set(err, EIO, "netlink: %s", nl_geterror(rc));
+    if (r < 0)
+        return err_set(err, EIO, "netlink: %s", nl_geterror(r));
     struct nl_cb *cb = nl_cb_alloc(NL_CB_DEFAULT);
     (void)nl_cb_err(cb, NL_CB_CUSTOM, net_link_on_error, &a);
     (void)nl_cb_set(cb, NL_CB_ACK, NL_CB_CUSTOM, on_ack, &a);
     (void)nl_cb_set(cb, NL_CB_SEQ_CHECK, NL_CB_CUSTOM, net_link_no_check, NULL);
-    while (rc >= 0 && !a.done)
-        rc = nl_recvmsgs(s->sk, cb);
+    while (r >= 0 && !a.done)
+        r = nl_recvmsgs(s->sk, cb);
     nl_cb_put(cb);
     if (!a.done)
-        return err_set(err, EIO, "netlink: %s", nl_geterror(rc));
+        return err_set(err, EIO, "netlink: %s", nl_geterror(r));
     if (a.error == 0)
         return 0;
     return err_set(err, a.error, "%s%s%s", strerrordesc_np(a.error), a.text[0] ? ": " : "", a.text);
@@ -248,15 +248,15 @@ int net_link_add(struct net_sock *s, const struct net_new *n, struct err *err)
     if (n->peer || n->vlan || n->vrf_table || strstr(n->kind, "vlan"))
         put_data(m, n);
     (void)nla_nest_end(m, info);
-    int rc = net_sock_request(s, m, err);
-    return rc == 0 ? 0 : err_wrap(err, "cannot make %s of kind %s", n->name, n->kind);
+    int r = net_sock_request(s, m, err);
+    return r == 0 ? 0 : err_wrap(err, "cannot make %s of kind %s", n->name, n->kind);
 }
 
 int net_link_delete(struct net_sock *s, int index, struct err *err)
 {
     struct ifinfomsg head = {.ifi_index = index};
-    int rc = net_sock_request(s, net_link_message_new(RTM_DELLINK, 0, &head, sizeof(head)), err);
-    return rc == -ENODEV ? 0 : rc;
+    int r = net_sock_request(s, net_link_message_new(RTM_DELLINK, 0, &head, sizeof(head)), err);
+    return r == -ENODEV ? 0 : r;
 }
 
 // --- Addresses, routes, rules, neighbours -----------------------------------------------------------
@@ -364,6 +364,6 @@ int net_programs_drop(struct net_sock *s, int index, struct err *err)
                                .tcm_ifindex = index,
                                .tcm_parent = TC_H_CLSACT,
                                .tcm_handle = TC_H_MAKE(TC_H_CLSACT, 0)};
-    int rc = net_sock_request(s, net_link_message_new(RTM_DELQDISC, 0, &head, sizeof(head)), err);
-    return rc == -EINVAL || rc == -ENOENT ? 0 : rc; // there is none
+    int r = net_sock_request(s, net_link_message_new(RTM_DELQDISC, 0, &head, sizeof(head)), err);
+    return r == -EINVAL || r == -ENOENT ? 0 : r; // there is none
 }

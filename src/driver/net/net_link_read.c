@@ -120,11 +120,11 @@ static int net_link_read_receive(struct net_sock *s, struct dump *d)
     (void)nl_cb_set(cb, NL_CB_FINISH, NL_CB_CUSTOM, on_finish, d);
     (void)nl_cb_set(cb, NL_CB_SEQ_CHECK, NL_CB_CUSTOM, net_link_read_no_check, NULL);
     (void)nl_cb_err(cb, NL_CB_CUSTOM, net_link_read_on_error, d);
-    int rc = 0;
-    while (rc >= 0 && !d->done)
-        rc = nl_recvmsgs(s->sk, cb);
+    int r = 0;
+    while (r >= 0 && !d->done)
+        r = nl_recvmsgs(s->sk, cb);
     nl_cb_put(cb);
-    return rc;
+    return r;
 }
 
 int net_links_read(struct net_sock *s, struct arena *arena, struct net_links *ret, struct err *err)
@@ -132,13 +132,13 @@ int net_links_read(struct net_sock *s, struct arena *arena, struct net_links *re
     struct net_links links = {0};
     struct dump d = {.links = &links, .arena = arena};
     struct ifinfomsg head = {0};
-    int rc = nl_send_simple(s->sk, RTM_GETLINK, NLM_F_DUMP, &head, sizeof(head));
-    if (rc >= 0)
-        rc = net_link_read_receive(s, &d);
+    int r = nl_send_simple(s->sk, RTM_GETLINK, NLM_F_DUMP, &head, sizeof(head));
+    if (r >= 0)
+        r = net_link_read_receive(s, &d);
     if (d.error < 0)
         return err_set(err, -d.error, "cannot list interfaces: %s", strerrordesc_np(-d.error));
-    if (rc < 0)
-        return err_set(err, EIO, "cannot list interfaces: %s", nl_geterror(rc));
+    if (r < 0)
+        return err_set(err, EIO, "cannot list interfaces: %s", nl_geterror(r));
     *ret = links;
     return 0;
 }
@@ -187,9 +187,9 @@ int net_addresses_read(struct net_sock *s, struct arena *arena, struct net_addre
 {
     struct net_addresses all = {0};
     struct nl_cache *cache = NULL;
-    int rc = rtnl_addr_alloc_cache(s->sk, &cache);
-    if (rc < 0)
-        return err_set(err, EIO, "cannot list addresses: %s", nl_geterror(rc));
+    int r = rtnl_addr_alloc_cache(s->sk, &cache);
+    if (r < 0)
+        return err_set(err, EIO, "cannot list addresses: %s", nl_geterror(r));
     for (struct nl_object *o = nl_cache_get_first(cache); o; o = nl_cache_get_next(o)) {
         struct rtnl_addr *a = (struct rtnl_addr *)(void *)o;
         struct net_address one = {.index = rtnl_addr_get_ifindex(a),
@@ -231,9 +231,9 @@ int net_routes_read(struct net_sock *s, struct arena *arena, struct net_known_ro
 {
     struct net_known_routes all = {0};
     struct nl_cache *cache = NULL;
-    int rc = rtnl_route_alloc_cache(s->sk, AF_UNSPEC, 0, &cache);
-    if (rc < 0)
-        return err_set(err, EIO, "cannot list routes: %s", nl_geterror(rc));
+    int r = rtnl_route_alloc_cache(s->sk, AF_UNSPEC, 0, &cache);
+    if (r < 0)
+        return err_set(err, EIO, "cannot list routes: %s", nl_geterror(r));
     for (struct nl_object *o = nl_cache_get_first(cache); o; o = nl_cache_get_next(o))
         net_link_read_route((struct rtnl_route *)(void *)o, arena, &all);
     nl_cache_free(cache);

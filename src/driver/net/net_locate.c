@@ -21,10 +21,10 @@ int net_lock(const struct net_world *w, int *ret_fd, struct err *err)
     (void)snprintf(path, sizeof(path), "%s/.lock", w->state_dir);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0 || flock(fd, LOCK_EX) != 0) {
-        int code = err_set(err, errno, "cannot lock %s: %s", path, strerrordesc_np(errno));
+        int r = err_set(err, errno, "cannot lock %s: %s", path, strerrordesc_np(errno));
         if (fd >= 0)
             (void)close(fd);
-        return code;
+        return r;
     }
     *ret_fd = fd;
     return 0;
@@ -42,16 +42,16 @@ int net_pin(const struct net_world *w, struct net_ns_id id, int pid, int *ret_fd
     cleanup_sbuf struct sbuf path = {0};
     char target[64];
     int fd = -1;
-    int code = net_ns_find(w->proc, id, pid, &fd, err);
-    if (code != 0)
-        return code;
+    int r = net_ns_find(w->proc, id, pid, &fd, err);
+    if (r != 0)
+        return r;
     pin_path(w, id, &path);
     (void)snprintf(target, sizeof(target), "/proc/%d/fd/%d", (int)getpid(), fd);
     (void)unlink(path.p);
     if (symlink(target, path.p) != 0) {
-        code = err_set(err, errno, "cannot make %s: %s", path.p, strerrordesc_np(errno));
+        r = err_set(err, errno, "cannot make %s: %s", path.p, strerrordesc_np(errno));
         (void)close(fd);
-        return code;
+        return r;
     }
     *ret_fd = fd;
     return 0;
@@ -72,16 +72,16 @@ static int net_pin_open(const struct net_world *w, struct net_ns_id id, int *ret
     struct net_ns_id opened = {0};
     int fd = -1;
     pin_path(w, id, &path);
-    int code = net_ns_open(path.p, &fd, NULL);
-    if (code == 0)
-        code = net_ns_id(fd, &opened, NULL);
-    if (code == 0 && (opened.inode != id.inode || opened.device != id.device))
-        code = -ERR_NOT_FOUND;
-    if (code == 0)
+    int r = net_ns_open(path.p, &fd, NULL);
+    if (r == 0)
+        r = net_ns_id(fd, &opened, NULL);
+    if (r == 0 && (opened.inode != id.inode || opened.device != id.device))
+        r = -ERR_NOT_FOUND;
+    if (r == 0)
         *ret_fd = fd;
     else if (fd >= 0)
         (void)close(fd);
-    return code;
+    return r;
 }
 
 bool net_is_made(const struct net_record *r)

@@ -88,13 +88,13 @@ int net_ns_find(const char *proc, struct net_ns_id id, int pid, int *ret_fd, str
 int net_ns_enter(int fd, int *ret_back, struct err *err)
 {
     int back = -1;
-    int rc = net_ns_open("/proc/thread-self/ns/net", &back, err);
-    if (rc != 0)
-        return rc;
+    int r = net_ns_open("/proc/thread-self/ns/net", &back, err);
+    if (r != 0)
+        return r;
     if (setns(fd, CLONE_NEWNET) != 0) {
-        rc = err_set(err, errno, "cannot enter a network namespace: %s", strerrordesc_np(errno));
+        r = err_set(err, errno, "cannot enter a network namespace: %s", strerrordesc_np(errno));
         (void)close(back);
-        return rc;
+        return r;
     }
     *ret_back = back;
     return 0;

@@ -277,10 +277,10 @@ static int net_plan_read_name(const char *text, enum source of, char ret[IFNAMSI
 {
     if (!text || !*text)
         return 0;
-    int code = net_plan_check_name(str_z(text), of, err);
-    if (code == 0)
+    int r = net_plan_check_name(str_z(text), of, err);
+    if (r == 0)
         (void)snprintf(ret, IFNAMSIZ, "%s", text);
-    return code;
+    return r;
 }
 
 static int net_plan_read_addresses(struct net_plan *p, const struct dray_texts *texts,
@@ -289,11 +289,11 @@ static int net_plan_read_addresses(struct net_plan *p, const struct dray_texts *
     for (size_t i = 0; i < texts->n; i++) {
         struct net_ip ip = {0};
         bool there = false;
-        int code = net_ip_parse(str_z(texts->p[i]), true, &ip, err);
-        if (code == 0 && p->addresses.n == NET_LIST_MAX)
-            code = too_many(err);
-        if (code != 0)
-            return net_plan_in_item(code, i, "addresses", err);
+        int r = net_ip_parse(str_z(texts->p[i]), true, &ip, err);
+        if (r == 0 && p->addresses.n == NET_LIST_MAX)
+            r = too_many(err);
+        if (r != 0)
+            return net_plan_in_item(r, i, "addresses", err);
         vec_foreach(&p->addresses, have)
             there = there || net_ip_equal(have, &ip);
         if (!there)
@@ -313,9 +313,9 @@ static uint32_t vrf_table(const char *name)
 
 static int read_vrf(struct net_plan *p, const struct vrf_params *v, struct err *err)
 {
-    int code = net_name_check(str_z(v->name), err);
-    if (code != 0)
-        return net_plan_in_field(code, "name", err);
+    int r = net_name_check(str_z(v->name), err);
+    if (r != 0)
+        return net_plan_in_field(r, "name", err);
     if (v->table && *v->table >= 253 && *v->table <= 255)
         return net_plan_in_field(err_set(err, ERR_INVALID, "table %lld is the kernel's own",
                                          (long long)*v->table),
@@ -328,31 +328,31 @@ static int read_vrf(struct net_plan *p, const struct vrf_params *v, struct err *
 static int read_interface(struct net_plan *p, const struct interface_params *i, enum source of,
                           struct arena *a, struct err *err)
 {
-    int code = net_plan_in_field(net_plan_read_name(i->name, of, p->name, err), "name", err);
-    if (code == 0)
-        code = net_plan_read_addresses(p, &i->addresses, a, err);
-    if (code == 0 && i->mac)
-        code = net_plan_in_field((of == OF_USER ? net_mac_parse : net_mac_read)(str_z(i->mac),
-                                                                                &p->mac, err),
-                                 "hardwareAddr", err);
-    if (code == 0 && of == OF_USER && i->mtu && *i->mtu < NET_MTU_MIN)
-        code = net_plan_in_field(err_set(err, ERR_INVALID, "%lld is not within %d to %d",
-                                         (long long)*i->mtu, NET_MTU_MIN, SIZE_MAX_),
-                                 "mtu", err);
-    if (code == 0 && i->dhcp && *i->dhcp)
-        code = net_plan_in_field(
+    int r = net_plan_in_field(net_plan_read_name(i->name, of, p->name, err), "name", err);
+    if (r == 0)
+        r = net_plan_read_addresses(p, &i->addresses, a, err);
+    if (r == 0 && i->mac)
+        r = net_plan_in_field((of == OF_USER ? net_mac_parse : net_mac_read)(str_z(i->mac), &p->mac,
+                                                                             err),
+                              "hardwareAddr", err);
+    if (r == 0 && of == OF_USER && i->mtu && *i->mtu < NET_MTU_MIN)
+        r = net_plan_in_field(err_set(err, ERR_INVALID, "%lld is not within %d to %d",
+                                      (long long)*i->mtu, NET_MTU_MIN, SIZE_MAX_),
+                              "mtu", err);
+    if (r == 0 && i->dhcp && *i->dhcp)
+        r = net_plan_in_field(
             err_set(err, ERR_INVALID,
                     "this driver has no DHCP client; say the addresses, or run a client in "
                     "the pod"),
             "dhcp", err);
-    if (code == 0 && i->arp_ignore && *i->arp_ignore > 3 && *i->arp_ignore != 8)
-        code = net_plan_in_field(err_set(err, ERR_INVALID, "%lld is not one of 0, 1, 2, 3, 8",
-                                         (long long)*i->arp_ignore),
-                                 "arpIgnore", err);
-    if (code == 0 && i->vrf)
-        code = net_plan_in_field(read_vrf(p, i->vrf, err), "vrf", err);
-    if (code != 0)
-        return code;
+    if (r == 0 && i->arp_ignore && *i->arp_ignore > 3 && *i->arp_ignore != 8)
+        r = net_plan_in_field(err_set(err, ERR_INVALID, "%lld is not one of 0, 1, 2, 3, 8",
+                                      (long long)*i->arp_ignore),
+                              "arpIgnore", err);
+    if (r == 0 && i->vrf)
+        r = net_plan_in_field(read_vrf(p, i->vrf, err), "vrf", err);
+    if (r != 0)
+        return r;
     p->mtu = i->mtu ? *i->mtu : p->mtu;
     for (size_t k = 0; k < NET_SIZES; k++)
         p->sizes[k] = i->sizes[k] ? *i->sizes[k] : p->sizes[k];
@@ -369,11 +369,11 @@ static int read_same_family(const char *text, const struct net_ip *of, const cha
 {
     if (!text || !*text)
         return 0;
-    int code = net_ip_parse(str_z(text), false, ret, err);
-    if (code == 0 && of->family && ret->family != of->family)
-        code = err_set(err, ERR_INVALID, "must be an IPv%d address as the destination is",
-                       of->family == AF_INET ? 4 : 6);
-    return net_plan_in_field(code, field, err);
+    int r = net_ip_parse(str_z(text), false, ret, err);
+    if (r == 0 && of->family && ret->family != of->family)
+        r = err_set(err, ERR_INVALID, "must be an IPv%d address as the destination is",
+                    of->family == AF_INET ? 4 : 6);
+    return net_plan_in_field(r, field, err);
 }
 
 // A network: bits of the host are cut off, as Go's ParseCIDR does.
@@ -381,10 +381,10 @@ static int read_network(const char *text, const char *field, struct net_ip *ret,
 {
     if (!text || !*text)
         return 0;
-    int code = net_ip_parse(str_z(text), true, ret, err);
-    if (code == 0)
+    int r = net_ip_parse(str_z(text), true, ret, err);
+    if (r == 0)
         net_ip_mask(ret);
-    return net_plan_in_field(code, field, err);
+    return net_plan_in_field(r, field, err);
 }
 
 static int net_plan_read_route(const struct route_params *r, enum source of, struct net_route *ret,
@@ -486,16 +486,16 @@ static int read_neighbors(struct net_plan *p, const struct dray_objects *neighbo
     for (size_t i = 0; i < neighbors->n; i++) {
         struct net_neighbor n = {0};
         bool there = false;
-        int code =
+        int r =
             net_plan_in_field(net_ip_parse(str_z(all[i].destination), false, &n.destination, err),
                               "destination", err);
-        if (code == 0)
-            code = net_plan_in_field(net_mac_parse(str_z(all[i].mac), &n.mac, err), "hardwareAddr",
-                                     err);
-        if (code == 0 && p->neighbors.n == NET_LIST_MAX)
-            code = too_many(err);
-        if (code != 0)
-            return net_plan_in_item(code, i, "neighbors", err);
+        if (r == 0)
+            r = net_plan_in_field(net_mac_parse(str_z(all[i].mac), &n.mac, err), "hardwareAddr",
+                                  err);
+        if (r == 0 && p->neighbors.n == NET_LIST_MAX)
+            r = too_many(err);
+        if (r != 0)
+            return net_plan_in_item(r, i, "neighbors", err);
         vec_foreach(&p->neighbors, have) {
             if (net_ip_equal(&have->destination, &n.destination)) {
                 *have = n;
@@ -535,33 +535,32 @@ static int net_plan_read_flags(struct net_flags *to, const struct dray_flags *fr
 static int net_plan_merge(struct net_plan *p, const struct params *from, enum source of,
                           struct arena *a, struct err *err)
 {
-    int code = 0;
+    int r = 0;
     if (from->profile && *from->profile)
         return net_plan_in_field(
             err_set(err, ERR_INVALID,
                     "this driver has no profiles; say what the interface is to have"),
             "profile", err);
     if (from->interface)
-        code = net_plan_in_field(read_interface(p, from->interface, of, a, err), "interface", err);
-    if (code == 0)
-        code = read_routes(p, &from->routes, of, a, err);
-    if (code == 0)
-        code = net_plan_read_rules(p, &from->rules, a, err);
-    if (code == 0 && p->vrf[0] && p->rules.n)
-        code = net_plan_in_field(
+        r = net_plan_in_field(read_interface(p, from->interface, of, a, err), "interface", err);
+    if (r == 0)
+        r = read_routes(p, &from->routes, of, a, err);
+    if (r == 0)
+        r = net_plan_read_rules(p, &from->rules, a, err);
+    if (r == 0 && p->vrf[0] && p->rules.n)
+        r = net_plan_in_field(
             err_set(err, ERR_INVALID, "cannot be used together with interface.vrf"), "rules", err);
-    if (code == 0)
-        code = read_neighbors(p, &from->neighbors, a, err);
-    if (code == 0 && from->ethtool)
-        code = net_plan_in_field(net_plan_read_flags(&p->features, &from->ethtool->features,
-                                                     "features", a, err),
-                                 "ethtool", err);
-    if (code == 0 && from->ethtool)
-        code =
-            net_plan_in_field(net_plan_read_flags(&p->private_flags, &from->ethtool->private_flags,
+    if (r == 0)
+        r = read_neighbors(p, &from->neighbors, a, err);
+    if (r == 0 && from->ethtool)
+        r = net_plan_in_field(net_plan_read_flags(&p->features, &from->ethtool->features,
+                                                  "features", a, err),
+                              "ethtool", err);
+    if (r == 0 && from->ethtool)
+        r = net_plan_in_field(net_plan_read_flags(&p->private_flags, &from->ethtool->private_flags,
                                                   "privateFlags", a, err),
                               "ethtool", err);
-    return code;
+    return r;
 }
 
 // Lists of a copy, so that a plan that could not be merged stays as it was.
@@ -577,8 +576,8 @@ static int net_plan_add_json(struct net_plan *p, const char *json, enum source o
     struct dray_params *params = NULL;
     struct dray_error why = {0};
     if (dray_decode(json, &schema, 1, NULL, &params, &why) != 0) {
-        int code = err_set(err, ERR_INVALID, "%s", why.message);
-        return why.field[0] ? net_plan_in_field(code, why.field, err) : code;
+        int r = err_set(err, ERR_INVALID, "%s", why.message);
+        return why.field[0] ? net_plan_in_field(r, why.field, err) : r;
     }
     struct net_plan made = *p;
     COPY_LIST(arena, &made.addresses);
@@ -587,11 +586,11 @@ static int net_plan_add_json(struct net_plan *p, const char *json, enum source o
     COPY_LIST(arena, &made.neighbors);
     COPY_LIST(arena, &made.features);
     COPY_LIST(arena, &made.private_flags);
-    int code = net_plan_merge(&made, dray_params_value(params), of, arena, err);
+    int r = net_plan_merge(&made, dray_params_value(params), of, arena, err);
     dray_params_free(params);
-    if (code == 0)
+    if (r == 0)
         *p = made;
-    return code;
+    return r;
 }
 
 int net_plan_add(struct net_plan *p, const char *json, struct arena *arena, struct err *err)

@@ -20,12 +20,12 @@ struct scene {
 static int scene_read(const struct net_preparer *p, struct scene *s, struct err *err)
 {
     s->view = (struct net_view){.sys = p->world.sys, .names = p->names};
-    int code = net_records_read(p->world.state_dir, &s->arena, &s->records, &s->damaged, err);
-    if (code == 0)
-        code = net_view_read(p->world.host_ns, &s->arena, &s->view, err);
-    if (code == 0)
+    int r = net_records_read(p->world.state_dir, &s->arena, &s->records, &s->damaged, err);
+    if (r == 0)
+        r = net_view_read(p->world.host_ns, &s->arena, &s->view, err);
+    if (r == 0)
         net_inventory(&s->view, p->filter, &s->records, &s->arena, &s->devices);
-    return code;
+    return r;
 }
 
 static const struct net_link *link_named(const struct scene *s, struct str name)
@@ -79,11 +79,11 @@ static void note_host(const struct scene *s, const struct net_device *d, struct 
 static int net_prepare_read_configs(const struct dray_allocated *d, struct arena *a,
                                     struct net_plan *plan, struct err *err)
 {
-    int code = 0;
+    int r = 0;
     net_plan_init(plan);
-    for (size_t i = 0; code == 0 && i < d->configs_len; i++)
-        code = net_plan_add(plan, d->configs[i].parameters, a, err);
-    return code;
+    for (size_t i = 0; r == 0 && i < d->configs_len; i++)
+        r = net_plan_add(plan, d->configs[i].parameters, a, err);
+    return r;
 }
 
 static int check_parent(const struct scene *s, const struct net_record *r, struct err *err)
@@ -190,8 +190,8 @@ static int plan_device(const struct net_preparer *p, struct scene *s,
         ret->phase = NET_PLANNED;
     if (device->link)
         note_host(s, device, &s->arena, ret);
-    int code = net_prepare_read_configs(d, &s->arena, &ret->plan, err);
-    return code == 0 ? net_prepare_complete_record(s, index, &s->arena, ret, err) : code;
+    int r = net_prepare_read_configs(d, &s->arena, &ret->plan, err);
+    return r == 0 ? net_prepare_complete_record(s, index, &s->arena, ret, err) : r;
 }
 
 // --- What containers get ---------------------------------------------------------------------------
@@ -283,19 +283,19 @@ static int net_prepare_claim(struct net_preparer *p, struct scene *s,
                              struct err *err)
 {
     struct net_record *all = arena_array(&s->arena, struct net_record, claim->devices_len);
-    int code = scene_read(p, s, err);
-    for (size_t i = 0; code == 0 && i < claim->devices_len; i++)
-        code = in_device(plan_device(p, s, claim, i, &all[i], err), &claim->devices[i], err);
-    if (code == 0)
-        code = net_prepare_check_names(all, claim->devices_len, err);
-    for (size_t i = 0; code == 0 && i < claim->devices_len; i++) {
-        code = net_record_write(p->world.state_dir, &all[i], err);
-        if (code == 0)
-            code = mark_now(p, s, &all[i], err);
-        if (code == 0)
+    int r = scene_read(p, s, err);
+    for (size_t i = 0; r == 0 && i < claim->devices_len; i++)
+        r = in_device(plan_device(p, s, claim, i, &all[i], err), &claim->devices[i], err);
+    if (r == 0)
+        r = net_prepare_check_names(all, claim->devices_len, err);
+    for (size_t i = 0; r == 0 && i < claim->devices_len; i++) {
+        r = net_record_write(p->world.state_dir, &all[i], err);
+        if (r == 0)
+            r = mark_now(p, s, &all[i], err);
+        if (r == 0)
             net_prepare_fill_outcome(p, s, &all[i], out, i);
     }
-    return code;
+    return r;
 }
 
 int net_prepare(struct net_preparer *p, const struct dray_claim *claim, struct dray_outcome *out,
@@ -303,13 +303,13 @@ int net_prepare(struct net_preparer *p, const struct dray_claim *claim, struct d
 {
     struct scene s = {0};
     int lock = -1;
-    int code = net_lock(&p->world, &lock, err);
-    if (code != 0)
-        return code;
-    code = net_prepare_claim(p, &s, claim, out, err);
+    int r = net_lock(&p->world, &lock, err);
+    if (r != 0)
+        return r;
+    r = net_prepare_claim(p, &s, claim, out, err);
     (void)close(lock);
     arena_done(&s.arena);
-    return code;
+    return r;
 }
 
 // --- Unpreparing ---------------------------------------------------------------------------------
@@ -344,23 +344,23 @@ int net_unprepare(struct net_preparer *p, const struct dray_claim *claim, struct
     struct net_records all = {0};
     struct net_damages damaged = {0};
     int lock = -1;
-    int code = net_lock(&p->world, &lock, err);
-    if (code != 0)
-        return code;
-    code = net_records_read(p->world.state_dir, &arena, &all, &damaged, err);
-    for (size_t i = 0; code == 0 && i < claim->devices_len; i++)
-        code = check_damage(&damaged, claim->devices[i].device, err);
-    for (size_t i = 0; code == 0 && i < all.n; i++) {
+    int r = net_lock(&p->world, &lock, err);
+    if (r != 0)
+        return r;
+    r = net_records_read(p->world.state_dir, &arena, &all, &damaged, err);
+    for (size_t i = 0; r == 0 && i < claim->devices_len; i++)
+        r = check_damage(&damaged, claim->devices[i].device, err);
+    for (size_t i = 0; r == 0 && i < all.n; i++) {
         enum net_returned how = NET_RETURNED;
         struct err note = {0};
         if (!str_eqz(all.p[i].uid, claim->uid))
             continue;
-        code = net_return(&p->world, &all.p[i], &how, &note, err);
-        if (code == 0)
+        r = net_return(&p->world, &all.p[i], &how, &note, err);
+        if (r == 0)
             net_prepare_report_return(p, &all.p[i], how, &note);
     }
     (void)close(lock);
-    return code;
+    return r;
 }
 
 int net_verify(struct net_preparer *p, const struct dray_claim *claim, struct err *err)

@@ -190,9 +190,9 @@ int net_record_parse(struct str text_, struct arena *arena, struct net_record *r
     if (dray_decode(z, &schema, 1, NULL, &params, &why) != 0)
         return err_set(err, ERR_INVALID, "%s%s%s", why.field, why.field[0] ? ": " : "",
                        why.message);
-    int code = net_record_fill(dray_params_value(params), arena, ret, err);
+    int r = net_record_fill(dray_params_value(params), arena, ret, err);
     dray_params_free(params);
-    return code;
+    return r;
 }
 
 int net_record_read(const char *dir, struct str device, struct arena *arena, struct net_record *ret,
@@ -201,12 +201,12 @@ int net_record_read(const char *dir, struct str device, struct arena *arena, str
     cleanup_sbuf struct sbuf path = {0};
     cleanup_sbuf struct sbuf bytes = {0};
     net_record_path(&path, dir, device);
-    int code = file_read(path.p, NET_RECORD_BYTES_MAX, &bytes, err);
-    if (code == -ENOENT)
+    int r = file_read(path.p, NET_RECORD_BYTES_MAX, &bytes, err);
+    if (r == -ENOENT)
         return err_set(err, ERR_NOT_FOUND, "no claim has the device %.*s", STR_ARG(device));
-    if (code == 0)
-        code = net_record_parse(sbuf_str(&bytes), arena, ret, err);
-    return code == 0 ? 0 : err_wrap(err, "%s", path.p);
+    if (r == 0)
+        r = net_record_parse(sbuf_str(&bytes), arena, ret, err);
+    return r == 0 ? 0 : err_wrap(err, "%s", path.p);
 }
 
 int net_records_read(const char *dir, struct arena *arena, struct net_records *ret,

@@ -215,12 +215,12 @@ int net_vfs_make(const char *sys, const char *interface, int64_t n, struct err *
     sbuf_addz(&path, "/sriov_numvfs");
     int fd = open(path.p, O_WRONLY | O_CLOEXEC);
     int len = snprintf(text, sizeof(text), "%lld", (long long)n);
-    int code = 0;
+    int r = 0;
     if (fd < 0 || write(fd, text, (size_t)len) != len)
-        code = err_set(err, errno, "cannot write %s: %s", path.p, strerrordesc_np(errno));
+        r = err_set(err, errno, "cannot write %s: %s", path.p, strerrordesc_np(errno));
     if (fd >= 0)
         (void)close(fd);
-    return code;
+    return r;
 }
 
 void net_rdma_nodes(const char *sys, struct str rdma, void (*fn)(void *arg, const char *path),

@@ -25,11 +25,11 @@
 int image_store_new(const struct image_store_options *o, struct image_store **ret, struct err *err)
 {
     static const char *const parts[] = {"unpacked", "refs", "tmp"};
-    int rc = file_make_dirs(o->folder, 0700, NULL);
-    cleanup_fd int fd = rc == 0 ? open(o->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    int r = file_make_dirs(o->folder, 0700, NULL);
+    cleanup_fd int fd = r == 0 ? open(o->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (fd < 0)
-        return err_set(err, rc < 0 ? -rc : errno, "cannot use the image folder %s: %s", o->folder,
-                       strerrordesc_np(rc < 0 ? -rc : errno));
+        return err_set(err, r < 0 ? -r : errno, "cannot use the image folder %s: %s", o->folder,
+                       strerrordesc_np(r < 0 ? -r : errno));
     (void)file_remove_tree_at(fd, "tmp");
     for (size_t i = 0; i < array_len(parts); i++)
         if (mkdirat(fd, parts[i], 0700) != 0 && errno != EEXIST)
@@ -138,8 +138,8 @@ int image_read_info(struct image_store *s, struct str hex, struct arena *arena,
     sbuf_addf(&name, "unpacked/%.*s/info", STR_ARG(hex));
     if (file_read_at(s->fd, name.p, IMAGE_INFO_BYTES_MAX, &text) < 0)
         return err_set(err, ERR_NOT_FOUND, "there is no image sha256:%.*s here", STR_ARG(hex));
-    int rc = json_parse(sbuf_str(&text), NULL, &doc, err);
-    if (rc < 0)
+    int r = json_parse(sbuf_str(&text), NULL, &doc, err);
+    if (r < 0)
         return err_wrap(err, "%s/%s", s->folder, name.p);
     const yyjson_val *rootfs = json_get(doc.root, STR("rootfs"));
     const yyjson_val *full = json_get(doc.root, STR("name"));
@@ -167,12 +167,12 @@ int image_load_unused(struct image_store *s, struct str id, struct arena *arena,
         return err_set(err, ERR_NOT_FOUND, "'%.*s' is not the id of an image",
                        STR_ARG(str_upto(id, 100)));
     struct str hex = str_from(id, 7);
-    int rc = image_read_info(s, hex, arena, ret, err);
-    if (rc < 0)
-        return rc;
+    int r = image_read_info(s, hex, arena, ret, err);
+    if (r < 0)
+        return r;
     sbuf_addf(&name, "unpacked/%.*s/config", STR_ARG(hex));
-    rc = file_read_at(s->fd, name.p, IMAGE_DOCUMENT_BYTES_MAX, &text);
-    if (rc < 0)
+    r = file_read_at(s->fd, name.p, IMAGE_DOCUMENT_BYTES_MAX, &text);
+    if (r < 0)
         return err_set(err, ERR_NOT_FOUND, "the image %.*s has no configuration", STR_ARG(id));
     return image_config_read(sbuf_str(&text), arena, &ret->config, err);
 }
@@ -229,8 +229,8 @@ int image_find(struct image_store *s, struct str reference, struct arena *arena,
     struct str full;
     if (image_id_ok(reference))
         return image_load(s, reference, arena, ret, err);
-    int rc = image_canonical_reference(s, reference, arena, &full, err);
-    return rc < 0 ? rc : image_find_stored(s, full, arena, ret, err);
+    int r = image_canonical_reference(s, reference, arena, &full, err);
+    return r < 0 ? r : image_find_stored(s, full, arena, ret, err);
 }
 
 // --- Making --------------------------------------------------------------------------------------
@@ -247,8 +247,8 @@ static int keep_reference(struct image_store *s, struct str full, struct str id,
     sbuf_addf(&text, "%.*s\n%.*s\n", STR_ARG(id), STR_ARG(full));
     cleanup_fd int refs = openat(s->fd, "refs", O_PATH | O_DIRECTORY | O_CLOEXEC);
     fault_point("keep the reference of an image");
-    int rc = file_replace_atomic(refs, name.p + 5, sbuf_str(&text), 0644, NULL);
-    return rc < 0 ? image_fail("keep a reference in", s->folder, -rc, err) : 0;
+    int r = file_replace_atomic(refs, name.p + 5, sbuf_str(&text), 0644, NULL);
+    return r < 0 ? image_fail("keep a reference in", s->folder, -r, err) : 0;
 }
 
 static int unpack_one(const struct image_layer *layer, struct str diff_id, struct unpack *u,
@@ -296,31 +296,30 @@ static int image_write_info(int folder, const struct image_content *c, struct st
     json_write_key(&w, STR("size"));
     json_write_u64(&w, size);
     json_write_object_end(&w);
-    int rc = file_replace_atomic(folder, "info", sbuf_str(&text), 0644, NULL);
-    if (rc == 0)
-        rc = file_replace_atomic(folder, "config", c->config_text, 0644, NULL);
-    return rc < 0 ? image_fail("write", "an image's description", -rc, err) : 0;
+    int r = file_replace_atomic(folder, "info", sbuf_str(&text), 0644, NULL);
+    if (r == 0)
+        r = file_replace_atomic(folder, "config", c->config_text, 0644, NULL);
+    return r < 0 ? image_fail("write", "an image's description", -r, err) : 0;
 }
 
 static int image_fill_directory(int folder, const struct image_content *c, struct str full,
                                 struct err *err)
 {
     struct unpack u;
-    int rc = file_make_dir_at(folder, "rootfs", 0755);
-    if (rc < 0)
-        return image_fail("make", "a root file system", -rc, err);
+    int r = file_make_dir_at(folder, "rootfs", 0755);
+    if (r < 0)
+        return image_fail("make", "a root file system", -r, err);
     cleanup_fd int root = openat(folder, "rootfs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return image_fail("open", "a root file system", errno, err);
     image_unpack_init(&u, root);
-    for (size_t i = 0; rc == 0 && i < c->layers.n; i++) {
+    for (size_t i = 0; r == 0 && i < c->layers.n; i++) {
         fault_point("unpack a layer");
-        rc = unpack_one(&c->layers.p[i], c->config.diff_ids.p[i], &u, err);
+        r = unpack_one(&c->layers.p[i], c->config.diff_ids.p[i], &u, err);
     }
     fault_point("describe an image");
-    return rc < 0
-               ? rc
-               : image_write_info(folder, c, full, STR(""), UNPACK_BYTES_MAX - u.bytes_left, err);
+    return r < 0 ? r
+                 : image_write_info(folder, c, full, STR(""), UNPACK_BYTES_MAX - u.bytes_left, err);
 }
 
 // Unpacks into a temporary folder, which becomes the image's at the end.
@@ -339,18 +338,18 @@ static int image_install(struct image_store *s, const struct image_content *c, s
     if (mkdirat(s->fd, temporary.p, 0700) != 0)
         return image_fail("make a folder in", s->folder, errno, err);
     int folder = openat(s->fd, temporary.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc = folder < 0 ? image_fail("open a folder in", s->folder, errno, err)
-                        : image_fill_directory(folder, c, full, err);
-    if (rc == 0 && syncfs(folder) != 0)
-        rc = image_fail("write to", s->folder, errno, err);
+    int r = folder < 0 ? image_fail("open a folder in", s->folder, errno, err)
+                       : image_fill_directory(folder, c, full, err);
+    if (r == 0 && syncfs(folder) != 0)
+        r = image_fail("write to", s->folder, errno, err);
     if (folder >= 0)
         (void)close(folder);
     fault_point("let an image appear");
-    if (rc == 0 && renameat(s->fd, temporary.p, s->fd, to.p) != 0)
-        rc = image_fail("rename a folder in", s->folder, errno, err);
-    if (rc < 0)
+    if (r == 0 && renameat(s->fd, temporary.p, s->fd, to.p) != 0)
+        r = image_fail("rename a folder in", s->folder, errno, err);
+    if (r < 0)
         (void)file_remove_tree_at(s->fd, temporary.p);
-    return rc;
+    return r;
 }
 
 // An image in a layout or archive: by tag, by name, or the only one.
@@ -365,14 +364,14 @@ static int install_from(struct image_store *s, const struct place *at, struct st
 {
     struct image_source *source;
     struct image_content content;
-    int rc = image_source_open(at->path, &source, err);
-    if (rc < 0)
-        return rc;
-    rc = image_source_find(source, at->tag, at->name, arena, &content, err);
-    if (rc == 0)
-        rc = image_install(s, &content, full, ret_id, arena, err);
+    int r = image_source_open(at->path, &source, err);
+    if (r < 0)
+        return r;
+    r = image_source_find(source, at->tag, at->name, arena, &content, err);
+    if (r == 0)
+        r = image_install(s, &content, full, ret_id, arena, err);
     image_source_free(source);
-    return rc;
+    return r;
 }
 
 // A folder as it is: its path makes its id.
@@ -397,12 +396,12 @@ static int image_install_directory(struct image_store *s, struct str path, struc
     if (mkdirat(s->fd, temporary.p, 0700) != 0)
         return image_fail("make a folder in", s->folder, errno, err);
     cleanup_fd int folder = openat(s->fd, temporary.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc = image_write_info(folder, &c, full, path, 0, err);
-    if (rc == 0 && renameat(s->fd, temporary.p, s->fd, to.p) != 0)
-        rc = image_fail("rename a folder in", s->folder, errno, err);
-    if (rc < 0)
+    int r = image_write_info(folder, &c, full, path, 0, err);
+    if (r == 0 && renameat(s->fd, temporary.p, s->fd, to.p) != 0)
+        r = image_fail("rename a folder in", s->folder, errno, err);
+    if (r < 0)
         (void)file_remove_tree_at(s->fd, temporary.p);
-    return rc;
+    return r;
 }
 
 // --- Sources -------------------------------------------------------------------------------------
@@ -425,24 +424,24 @@ static int from_local(struct image_store *s, struct str full, struct arena *aren
 {
     struct dirent **names;
     int n = s->local ? scandir(s->local, &names, NULL, alphasort) : 0;
-    int rc = err_set(err, ERR_NOT_FOUND, "there is no image '%.*s' here", STR_ARG(full));
+    int r = err_set(err, ERR_NOT_FOUND, "there is no image '%.*s' here", STR_ARG(full));
     for (int i = 0; i < n; i++) {
         cleanup_sbuf struct sbuf path = {0};
         struct err why = {0};
         sbuf_addf(&path, "%s/%s", s->local, names[i]->d_name);
-        if (rc != 0 && names[i]->d_name[0] != '.') {
+        if (r != 0 && names[i]->d_name[0] != '.') {
             const struct place at = {.path = path.p, .name = full};
             int one = install_from(s, &at, full, arena, ret_id, &why);
             if (one == 0)
-                rc = 0;
+                r = 0;
             else if (one != -ERR_NOT_FOUND && err)
-                rc = (*err = why, one);
+                r = (*err = why, one);
         }
         free(names[i]);
     }
     if (n > 0)
         free(names);
-    return rc;
+    return r;
 }
 
 static int image_pull_registry(struct image_store *s, const struct runtime_image *image,
@@ -455,12 +454,12 @@ static int image_pull_registry(struct image_store *s, const struct runtime_image
     if (mkdir(folder.p, 0700) != 0)
         return image_fail("make", folder.p, errno, err);
     sbuf_addf(&layout, "%s/layout", folder.p);
-    int rc = image_pull(full, image->auths, image->auths_len, folder.p, layout.p, err);
+    int r = image_pull(full, image->auths, image->auths_len, folder.p, layout.p, err);
     const struct place at = {.path = layout.p};
-    if (rc == 0)
-        rc = install_from(s, &at, full, arena, ret_id, err);
+    if (r == 0)
+        r = install_from(s, &at, full, arena, ret_id, err);
     (void)file_remove_tree(folder.p, NULL);
-    return rc;
+    return r;
 }
 
 static int image_get_locked(struct image_store *s, const struct runtime_image *image,
@@ -468,19 +467,19 @@ static int image_get_locked(struct image_store *s, const struct runtime_image *i
                             struct err *err)
 {
     struct str id = {0};
-    int rc;
+    int r;
     if (image->pull != RUNTIME_PULL_ALWAYS && image_find_stored(s, full, arena, ret, NULL) == 0)
         return 0;
     if (is_file_reference(full)) {
-        rc = from_file(s, full, arena, &id, err);
+        r = from_file(s, full, arena, &id, err);
     } else {
-        rc = from_local(s, full, arena, &id, err);
-        if (rc == -ERR_NOT_FOUND && image->pull != RUNTIME_PULL_NEVER && image_pull_possible())
-            rc = image_pull_registry(s, image, full, arena, &id, err);
+        r = from_local(s, full, arena, &id, err);
+        if (r == -ERR_NOT_FOUND && image->pull != RUNTIME_PULL_NEVER && image_pull_possible())
+            r = image_pull_registry(s, image, full, arena, &id, err);
     }
-    if (rc == 0)
-        rc = keep_reference(s, full, id, err);
-    return rc < 0 ? rc : image_load(s, id, arena, ret, err);
+    if (r == 0)
+        r = keep_reference(s, full, id, err);
+    return r < 0 ? r : image_load(s, id, arena, ret, err);
 }
 
 int image_get(struct image_store *s, const struct runtime_image *image, struct arena *arena,
@@ -489,13 +488,13 @@ int image_get(struct image_store *s, const struct runtime_image *image, struct a
     struct str full;
     if (image_id_ok(image->reference))
         return image_load(s, image->reference, arena, ret, err);
-    int rc = image_canonical_reference(s, image->reference, arena, &full, err);
-    if (rc < 0)
-        return rc;
+    int r = image_canonical_reference(s, image->reference, arena, &full, err);
+    if (r < 0)
+        return r;
     if (image->pull != RUNTIME_PULL_ALWAYS && image_find_stored(s, full, arena, ret, NULL) == 0)
         return 0;
     (void)pthread_mutex_lock(&s->lock);
-    rc = image_get_locked(s, image, full, arena, ret, err);
+    r = image_get_locked(s, image, full, arena, ret, err);
     (void)pthread_mutex_unlock(&s->lock);
-    return rc;
+    return r;
 }

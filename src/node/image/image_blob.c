@@ -208,8 +208,8 @@ int image_blob_finish(struct image_blob *b, struct err *err)
     while (got > 0);
     if (got < 0)
         return (int)got;
-    int rc = sum_check(b->outer, b->digest, err);
-    return rc < 0 ? rc : sum_check(b->inner, b->diff_id, err);
+    int r = sum_check(b->outer, b->digest, err);
+    return r < 0 ? r : sum_check(b->inner, b->diff_id, err);
 }
 
 int image_blob_text(const struct image_place *place, struct str digest, size_t max,
@@ -220,15 +220,15 @@ int image_blob_text(const struct image_place *place, struct str digest, size_t m
                        (unsigned long long)place->size, max);
     struct image_blob *b;
     const struct image_blob_options o = {.place = *place, .digest = digest, .max_bytes = max};
-    int rc = image_blob_new(&o, &b, err);
-    if (rc < 0)
-        return rc;
+    int r = image_blob_new(&o, &b, err);
+    if (r < 0)
+        return r;
     ssize_t got;
     do {
         got = image_blob_read(b, sbuf_space(out, 16384), 16384, err);
         sbuf_commit(out, got > 0 ? (size_t)got : 0);
     } while (got > 0);
-    rc = got < 0 ? (int)got : image_blob_finish(b, err);
+    r = got < 0 ? (int)got : image_blob_finish(b, err);
     image_blob_free(b);
-    return rc;
+    return r;
 }

@@ -166,22 +166,22 @@ static void find_old(struct image_store *s, const struct image_gc *how, struct a
 static int image_gc_measure(struct image_store *s, struct image_freed *f, struct err *err)
 {
     struct statvfs fs = {0};
-    int rc = 0;
+    int r = 0;
     if (s->measure)
-        rc = s->measure(s->measure_arg, &f->capacity, &f->available);
+        r = s->measure(s->measure_arg, &f->capacity, &f->available);
     else if (fstatvfs(s->fd, &fs) != 0)
-        rc = -errno;
+        r = -errno;
     if (!s->measure) {
         f->capacity = (uint64_t)fs.f_blocks * fs.f_frsize;
         f->available = (uint64_t)fs.f_bavail * fs.f_frsize;
     }
-    if (rc == 0 && f->capacity == 0)
+    if (r == 0 && f->capacity == 0)
         return err_set(err, EINVAL, "the disk of %s says that it has no size", s->folder);
     if (f->available > f->capacity)
         f->available = f->capacity;
-    return rc < 0 ? err_set(err, -rc, "cannot tell how full the disk of %s is: %s", s->folder,
-                            strerrordesc_np(-rc))
-                  : 0;
+    return r < 0 ? err_set(err, -r, "cannot tell how full the disk of %s is: %s", s->folder,
+                           strerrordesc_np(-r))
+                 : 0;
 }
 
 unsigned image_used_percent(const struct image_freed *f)
@@ -194,18 +194,18 @@ static int remove_one(struct image_store *s, const struct image_gc *how, const s
 {
     cleanup_sbuf struct sbuf from = {0}, to = {0};
     int64_t used_ns;
-    int rc = 0;
+    int r = 0;
     image_gc_directory(o->hex, &from);
     sbuf_addf(&to, "tmp/%lu", s->next++);
     fault_point("let an image disappear");
     (void)pthread_mutex_lock(&s->use_lock);
     if (!last_use(s, from.p, &used_ns) || clock_wall_ns(s->clock) - used_ns < how->rules.min_age_ns)
-        rc = -EBUSY;
+        r = -EBUSY;
     else if (renameat(s->fd, from.p, s->fd, to.p) != 0)
-        rc = -errno;
+        r = -errno;
     (void)pthread_mutex_unlock(&s->use_lock);
-    if (rc < 0)
-        return rc;
+    if (r < 0)
+        return r;
     fault_point("remove an image");
     return file_remove_tree_at(s->fd, to.p);
 }
@@ -219,19 +219,19 @@ static int remove_old(struct image_store *s, const struct image_gc *how,
         // What was removed may be free later only, as far as the file system tells.
         if (!how->rules.all && (f->freed >= f->wanted || f->available >= goal))
             break;
-        int rc = remove_one(s, how, &old->p[i]);
-        if (rc == -EBUSY)
+        int r = remove_one(s, how, &old->p[i]);
+        if (r == -EBUSY)
             continue;
-        if (rc < 0) {
-            worst = err_set(err, -rc, "cannot remove the image sha256:%.*s: %s",
-                            STR_ARG(old->p[i].hex), strerrordesc_np(-rc));
+        if (r < 0) {
+            worst = err_set(err, -r, "cannot remove the image sha256:%.*s: %s",
+                            STR_ARG(old->p[i].hex), strerrordesc_np(-r));
             continue;
         }
         f->removed++;
         f->freed += old->p[i].size;
-        rc = image_gc_measure(s, f, err);
-        if (rc < 0)
-            return rc;
+        r = image_gc_measure(s, f, err);
+        if (r < 0)
+            return r;
     }
     f->enough = f->freed >= f->wanted || f->available >= goal;
     return worst;
@@ -243,19 +243,19 @@ int image_gc(struct image_store *s, const struct image_gc *how, struct image_fre
     cleanup_arena struct arena arena = {0};
     struct old_images old = {0};
     struct image_freed f = {.enough = true};
-    int rc = image_gc_measure(s, &f, err);
+    int r = image_gc_measure(s, &f, err);
     f.percent_before = image_used_percent(&f);
-    if (rc == 0 && f.percent_before >= how->rules.high_percent) {
+    if (r == 0 && f.percent_before >= how->rules.high_percent) {
         uint64_t goal = (uint64_t)((double)f.capacity * (100 - how->rules.low_percent) / 100);
         f.wanted = goal > f.available ? goal - f.available : 0;
     }
     (void)pthread_mutex_lock(&s->lock);
     find_old(s, how, &arena, &old);
-    if (rc == 0 && (how->rules.all || f.wanted))
-        rc = remove_old(s, how, &old, &f, err);
+    if (r == 0 && (how->rules.all || f.wanted))
+        r = remove_old(s, how, &old, &f, err);
     if (f.removed)
         drop_references(s);
     (void)pthread_mutex_unlock(&s->lock);
     *ret = f;
-    return rc;
+    return r;
 }

@@ -98,8 +98,8 @@ static int image_source_detect_archive(struct image_source *s, struct err *err)
     if (magic[0] == 0x1f && magic[1] == 0x8b)
         return err_set(err, ERR_UNSUPPORTED, "%s is compressed; decompress it first (gunzip)",
                        s->path);
-    int rc = index_archive(s, err);
-    return rc < 0 ? err_wrap(err, "%s", s->path) : 0;
+    int r = index_archive(s, err);
+    return r < 0 ? err_wrap(err, "%s", s->path) : 0;
 }
 
 int image_source_open(const char *path, struct image_source **ret, struct err *err)
@@ -115,12 +115,12 @@ int image_source_open(const char *path, struct image_source **ret, struct err *e
     *s = (struct image_source){.path = xstrndup(path, strlen(path)),
                                .fd = fd_take(&fd),
                                .is_archive = S_ISREG(st.st_mode)};
-    int rc = s->is_archive ? image_source_detect_archive(s, err) : 0;
-    if (rc < 0)
+    int r = s->is_archive ? image_source_detect_archive(s, err) : 0;
+    if (r < 0)
         image_source_free(s);
     else
         *ret = s;
-    return rc;
+    return r;
 }
 
 void image_source_free(struct image_source *s)
@@ -165,9 +165,9 @@ static int image_source_find_place(struct image_source *s, struct str name, stru
 {
     struct stat st;
     if (s->is_archive) {
-        int rc = place_in_archive(s, name, ret);
-        return rc < 0 ? err_set(err, ERR_NOT_FOUND, "%s has no file %.*s", s->path, STR_ARG(name))
-                      : 0;
+        int r = place_in_archive(s, name, ret);
+        return r < 0 ? err_set(err, ERR_NOT_FOUND, "%s has no file %.*s", s->path, STR_ARG(name))
+                     : 0;
     }
     cleanup_free char *z = xstrndup(name.p, name.n);
     int fd = tree_open_in(s->fd, z, O_RDONLY | O_NONBLOCK);
@@ -190,12 +190,11 @@ static int place_of_blob(struct image_source *s, const struct image_blob_ref *b,
     struct str algorithm, hex;
     (void)str_cut(b->digest, ':', &algorithm, &hex);
     sbuf_addf(&name, "blobs/%.*s/%.*s", STR_ARG(algorithm), STR_ARG(hex));
-    int rc = image_source_find_place(s, sbuf_str(&name), ret, err);
-    if (rc == 0 && ret->size != b->size)
-        rc =
-            err_set(err, ERR_INVALID, "the image is damaged: blob %.*s has %llu bytes, not %llu",
+    int r = image_source_find_place(s, sbuf_str(&name), ret, err);
+    if (r == 0 && ret->size != b->size)
+        r = err_set(err, ERR_INVALID, "the image is damaged: blob %.*s has %llu bytes, not %llu",
                     STR_ARG(b->digest), (unsigned long long)ret->size, (unsigned long long)b->size);
-    return rc;
+    return r;
 }
 
 static int read_blob(struct image_source *s, const struct image_blob_ref *b, struct arena *arena,
@@ -203,12 +202,12 @@ static int read_blob(struct image_source *s, const struct image_blob_ref *b, str
 {
     cleanup_sbuf struct sbuf text = {0};
     struct image_place place = {.fd = -1};
-    int rc = place_of_blob(s, b, &place, err);
-    if (rc == 0)
-        rc = image_blob_text(&place, b->digest, IMAGE_DOCUMENT_BYTES_MAX, &text, err);
-    if (rc == 0)
+    int r = place_of_blob(s, b, &place, err);
+    if (r == 0)
+        r = image_blob_text(&place, b->digest, IMAGE_DOCUMENT_BYTES_MAX, &text, err);
+    if (r == 0)
         *ret = arena_str(arena, sbuf_str(&text));
-    return rc;
+    return r;
 }
 
 static int image_source_read_file(struct image_source *s, const char *name, struct arena *arena,
@@ -216,12 +215,12 @@ static int image_source_read_file(struct image_source *s, const char *name, stru
 {
     cleanup_sbuf struct sbuf text = {0};
     struct image_place place;
-    int rc = image_source_find_place(s, str_z(name), &place, err);
-    if (rc == 0)
-        rc = image_blob_text(&place, STR(""), IMAGE_DOCUMENT_BYTES_MAX, &text, err);
-    if (rc == 0)
+    int r = image_source_find_place(s, str_z(name), &place, err);
+    if (r == 0)
+        r = image_blob_text(&place, STR(""), IMAGE_DOCUMENT_BYTES_MAX, &text, err);
+    if (r == 0)
         *ret = arena_str(arena, sbuf_str(&text));
-    return rc;
+    return r;
 }
 
 // --- Choosing ------------------------------------------------------------------------------------
@@ -287,14 +286,14 @@ static int find_manifest(struct image_source *s, struct str tag, struct str name
 {
     struct image_platform here = image_platform_here();
     struct str text;
-    int rc = image_source_read_file(s, "index.json", arena, &text, err);
-    for (int depth = 0; rc == 0; depth++) {
+    int r = image_source_read_file(s, "index.json", arena, &text, err);
+    for (int depth = 0; r == 0; depth++) {
         struct image_choices all = {0};
         const struct image_choice *c = NULL;
-        rc = image_index_read(text, &here, arena, &all, err);
-        if (rc == 0)
-            rc = image_source_choose(s, &all, tag, name, arena, &c, err);
-        if (rc < 0 || !c)
+        r = image_index_read(text, &here, arena, &all, err);
+        if (r == 0)
+            r = image_source_choose(s, &all, tag, name, arena, &c, err);
+        if (r < 0 || !c)
             break;
         if (!c->is_index) {
             *ret = c->blob;
@@ -303,10 +302,10 @@ static int find_manifest(struct image_source *s, struct str tag, struct str name
         if (depth == INDEX_DEPTH_MAX)
             return err_set(err, ERR_INVALID, "%s has indexes within indexes, more than %d deep",
                            s->path, INDEX_DEPTH_MAX);
-        rc = read_blob(s, &c->blob, arena, &text, err);
+        r = read_blob(s, &c->blob, arena, &text, err);
         tag = name = STR("");
     }
-    return rc;
+    return r;
 }
 
 // --- What was chosen -----------------------------------------------------------------------------
@@ -326,25 +325,25 @@ static int find_oci(struct image_source *s, struct str tag, struct str name, str
     struct image_blob_ref blob = {.digest = STR("")};
     struct image_manifest m = {0};
     struct str text = STR("");
-    int rc = find_manifest(s, tag, name, arena, &blob, err);
-    if (rc == 0)
-        rc = read_blob(s, &blob, arena, &text, err);
-    if (rc == 0)
-        rc = image_manifest_read(text, arena, &m, err);
-    if (rc == 0)
-        rc = read_blob(s, &m.config, arena, &c->config_text, err);
-    if (rc == 0)
-        rc = image_config_read(c->config_text, arena, &c->config, err);
-    for (size_t i = 0; rc == 0 && i < m.layers.n; i++) {
+    int r = find_manifest(s, tag, name, arena, &blob, err);
+    if (r == 0)
+        r = read_blob(s, &blob, arena, &text, err);
+    if (r == 0)
+        r = image_manifest_read(text, arena, &m, err);
+    if (r == 0)
+        r = read_blob(s, &m.config, arena, &c->config_text, err);
+    if (r == 0)
+        r = image_config_read(c->config_text, arena, &c->config, err);
+    for (size_t i = 0; r == 0 && i < m.layers.n; i++) {
         struct image_layer layer = {.digest = m.layers.p[i].digest};
-        rc = image_layer_kind(m.layers.p[i].media_type, &layer.compression, err);
-        if (rc == 0)
-            rc = place_of_blob(s, &m.layers.p[i], &layer.place, err);
-        if (rc == 0)
+        r = image_layer_kind(m.layers.p[i].media_type, &layer.compression, err);
+        if (r == 0)
+            r = place_of_blob(s, &m.layers.p[i], &layer.place, err);
+        if (r == 0)
             vec_push_arena(arena, &c->layers, layer);
     }
     c->digest = blob.digest;
-    return rc;
+    return r;
 }
 
 static const struct image_docker *choose_docker(const struct image_dockers *all, struct str tag,
@@ -373,28 +372,28 @@ static int find_docker(struct image_source *s, struct str tag, struct str name, 
 {
     struct image_dockers all = {0};
     struct str text;
-    int rc = image_source_read_file(s, "manifest.json", arena, &text, err);
-    if (rc == 0)
-        rc = image_docker_read(text, arena, &all, err);
-    if (rc < 0)
-        return rc;
+    int r = image_source_read_file(s, "manifest.json", arena, &text, err);
+    if (r == 0)
+        r = image_docker_read(text, arena, &all, err);
+    if (r < 0)
+        return r;
     const struct image_docker *d = choose_docker(&all, tag, name, arena);
     if (!d)
         return err_set(err, ERR_NOT_FOUND, "%s has no image '%.*s'", s->path,
                        STR_ARG(tag.n ? tag : name));
     cleanup_free char *config = xstrndup(d->config.p, d->config.n);
-    rc = image_source_read_file(s, config, arena, &c->config_text, err);
-    if (rc == 0)
-        rc = image_config_read(c->config_text, arena, &c->config, err);
-    for (size_t i = 0; rc == 0 && i < d->layers.n; i++) {
+    r = image_source_read_file(s, config, arena, &c->config_text, err);
+    if (r == 0)
+        r = image_config_read(c->config_text, arena, &c->config, err);
+    for (size_t i = 0; r == 0 && i < d->layers.n; i++) {
         struct image_layer layer = {.digest = STR("")};
-        rc = image_source_find_place(s, plain_name(d->layers.p[i]), &layer.place, err);
-        if (rc < 0)
+        r = image_source_find_place(s, plain_name(d->layers.p[i]), &layer.place, err);
+        if (r < 0)
             break;
         layer.compression = compression_of(&layer.place);
         vec_push_arena(arena, &c->layers, layer);
     }
-    return rc;
+    return r;
 }
 
 int image_source_find(struct image_source *s, struct str tag, struct str name, struct arena *arena,
@@ -404,16 +403,16 @@ int image_source_find(struct image_source *s, struct str tag, struct str name, s
     struct image_place place;
     // Newer docker save writes both forms; the OCI one has more sums.
     bool oci = image_source_find_place(s, STR("index.json"), &place, NULL) == 0;
-    int rc =
+    int r =
         oci ? find_oci(s, tag, name, arena, &c, err) : find_docker(s, tag, name, arena, &c, err);
-    if (rc == -ERR_NOT_FOUND && oci && s->is_archive &&
+    if (r == -ERR_NOT_FOUND && oci && s->is_archive &&
         image_source_find_place(s, STR("manifest.json"), &place, NULL) == 0) {
         c = (struct image_content){.digest = STR("")};
-        rc = find_docker(s, tag, name, arena, &c, err);
+        r = find_docker(s, tag, name, arena, &c, err);
     }
-    if (rc == 0)
-        rc = check_layers(&c, err);
-    if (rc == 0)
+    if (r == 0)
+        r = check_layers(&c, err);
+    if (r == 0)
         *ret = c;
-    return rc;
+    return r;
 }

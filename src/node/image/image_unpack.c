@@ -119,14 +119,14 @@ static int clear_lower(struct layer *l, int folder, struct sbuf *path, int depth
 {
     DIR *d = fdopendir(folder); // takes it
     struct dirent *e;
-    int rc = 0;
+    int r = 0;
     if (!d) {
         (void)close(folder);
         return -errno;
     }
     size_t start = path->n;
     // NOLINTNEXTLINE(concurrency-mt-unsafe): each thread has a stream of its own
-    while (rc == 0 && (e = readdir(d))) {
+    while (r == 0 && (e = readdir(d))) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
         sbuf_truncate(path, start);
@@ -134,15 +134,15 @@ static int clear_lower(struct layer *l, int folder, struct sbuf *path, int depth
             sbuf_addc(path, '/');
         sbuf_addz(path, e->d_name);
         if (!map_has(&l->made, sbuf_str(path))) {
-            rc = file_remove_tree_at(dirfd(d), e->d_name);
+            r = file_remove_tree_at(dirfd(d), e->d_name);
         } else if (e->d_type == DT_DIR && depth < UNPACK_DEPTH_MAX) {
             int fd = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-            rc = fd < 0 ? -errno : clear_lower(l, fd, path, depth + 1);
+            r = fd < 0 ? -errno : clear_lower(l, fd, path, depth + 1);
         }
     }
     sbuf_truncate(path, start);
     (void)closedir(d);
-    return rc;
+    return r;
 }
 
 static int unpack_whiteout(struct layer *l, const char *path, const char *name, int above)
@@ -154,16 +154,16 @@ static int unpack_whiteout(struct layer *l, const char *path, const char *name, 
         if (folder.n)
             sbuf_truncate(&folder, folder.n - 1); // the slash
         int fd = openat(above, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        int rc = fd < 0 ? -errno : clear_lower(l, fd, &folder, 0);
-        return rc < 0 ? unpack_fail(l, "empty the folder of", str_z(path), -rc) : 0;
+        int r = fd < 0 ? -errno : clear_lower(l, fd, &folder, 0);
+        return r < 0 ? unpack_fail(l, "empty the folder of", str_z(path), -r) : 0;
     }
     if (str_starts(hidden, STR(".wh."))) // of AUFS, for its own use
         return 0;
     if (hidden.n == 0 || str_eq(hidden, STR(".")) || str_eq(hidden, STR("..")))
         return err_set(l->err, ERR_INVALID, "the layer removes something without a name: '%s'",
                        path);
-    int rc = file_remove_tree_at(above, hidden.p);
-    return rc < 0 ? unpack_fail(l, "remove what is hidden by", str_z(path), -rc) : 0;
+    int r = file_remove_tree_at(above, hidden.p);
+    return r < 0 ? unpack_fail(l, "remove what is hidden by", str_z(path), -r) : 0;
 }
 
 // --- Entries -------------------------------------------------------------------------------------
@@ -214,8 +214,8 @@ static int unpack_make_file(struct layer *l, int above, const char *name, const 
         openat(above, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return unpack_fail(l, "make", e->name, errno);
-    int rc = unpack_write_file(l, fd, e);
-    return rc < 0 ? rc : set_opened(l, fd, e);
+    int r = unpack_write_file(l, fd, e);
+    return r < 0 ? r : set_opened(l, fd, e);
 }
 
 static int unpack_make_directory(struct layer *l, int above, const char *name,
@@ -245,9 +245,9 @@ static int make_hard_link(struct layer *l, int above, const char *name, const st
     cleanup_sbuf struct sbuf target = {0};
     struct stat st;
     const char *last;
-    int rc = unpack_path(e->link, &target, l->err);
-    if (rc < 0)
-        return rc;
+    int r = unpack_path(e->link, &target, l->err);
+    if (r < 0)
+        return r;
     if (target.n == 0)
         return err_set(l->err, ERR_INVALID, "the layer has a hard link to its root");
     cleanup_fd int from = open_above(l, target.p, false, &last);
@@ -277,9 +277,9 @@ static int unpack_make_entry(struct layer *l, int above, const char *name,
     // A folder over a folder changes it; everything else takes the place of what is there.
     bool there = fstatat(above, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
     if (there && !(S_ISDIR(st.st_mode) && e->type == TAR_FOLDER)) {
-        int rc = file_remove_tree_at(above, name);
-        if (rc < 0)
-            return unpack_fail(l, "replace", e->name, -rc);
+        int r = file_remove_tree_at(above, name);
+        if (r < 0)
+            return unpack_fail(l, "replace", e->name, -r);
     }
     switch (e->type) {
     case TAR_FILE:
@@ -314,9 +314,9 @@ static int unpack_apply_entry(struct layer *l, const struct tar_entry *e)
 {
     cleanup_sbuf struct sbuf path = {0};
     const char *name;
-    int rc = unpack_path(e->name, &path, l->err);
-    if (rc < 0)
-        return rc;
+    int r = unpack_path(e->name, &path, l->err);
+    if (r < 0)
+        return r;
     if (path.n == 0)
         return set_root(l, e);
     cleanup_fd int above = open_above(l, path.p, true, &name);
@@ -324,14 +324,14 @@ static int unpack_apply_entry(struct layer *l, const struct tar_entry *e)
         return unpack_fail(l, "open the folder of", e->name, -above);
     if (strncmp(name, ".wh.", 4) == 0)
         return unpack_whiteout(l, path.p, name, above);
-    rc = unpack_make_entry(l, above, name, e);
-    if (rc == 0) {
+    r = unpack_make_entry(l, above, name, e);
+    if (r == 0) {
         *map_put(&l->made, arena_str(&l->arena, sbuf_str(&path))) = true;
         if (l->arena.used_bytes > UNPACK_NAMES_MAX)
-            rc = err_set(l->err, ERR_TOO_LARGE, "the names of a layer have more than %zu bytes",
-                         UNPACK_NAMES_MAX);
+            r = err_set(l->err, ERR_TOO_LARGE, "the names of a layer have more than %zu bytes",
+                        UNPACK_NAMES_MAX);
     }
-    return rc;
+    return r;
 }
 
 int image_unpack_layer(struct unpack *u, struct tar_reader *r, struct err *err)

@@ -137,15 +137,15 @@ static int agent_find_container(void *arg, struct str namespace, struct str pod,
 {
     struct agent *a = arg;
     struct pods_container c;
-    int code = pods_find(a->pods, namespace, pod, uid, container, &c, err);
-    if (code == 0)
+    int r = pods_find(a->pods, namespace, pod, uid, container, &c, err);
+    if (r == 0)
         *ret = (struct kubelet_container){.id = c.id,
                                           .previous_id = c.previous_id,
                                           .running = c.running,
                                           .log_path = c.log_path,
                                           .previous_log_path = c.previous_log_path,
                                           .waiting = c.waiting};
-    return code;
+    return r;
 }
 
 static void list_pods(void *arg, struct sbuf *out)
@@ -165,10 +165,10 @@ static int agent_make_directories(struct agent *a, struct err *err)
 {
     static const char *const names[] = {"plugins_registry", "plugins", "pods",
                                         "pod-resources",    "logs",    "images"};
-    int code = volume_make_folder(a->options.data_dir, 0755, err);
-    for (size_t i = 0; code == 0 && i < array_len(names); i++)
-        code = volume_make_folder(agent_path_below(a, names[i]), 0755, err);
-    return code;
+    int r = volume_make_folder(a->options.data_dir, 0755, err);
+    for (size_t i = 0; r == 0 && i < array_len(names); i++)
+        r = volume_make_folder(agent_path_below(a, names[i]), 0755, err);
+    return r;
 }
 
 static int make_runtime(struct agent *a, struct err *err)
@@ -192,9 +192,9 @@ static int make_runtime(struct agent *a, struct err *err)
 static int make_claims(struct agent *a, struct err *err)
 {
     const struct agent_options *o = &a->options;
-    int code = disk_folder_new(o->data_dir, &a->disk, err);
-    if (code < 0)
-        return code;
+    int r = disk_folder_new(o->data_dir, &a->disk, err);
+    if (r < 0)
+        return r;
     a->transport = transport_grpc_new(o->loop);
     const struct dra_options d = {.exec = loop_exec(o->loop),
                                   .client = o->client,
@@ -219,9 +219,9 @@ static void make_devices(struct agent *a)
 {
     const struct agent_options *o = &a->options;
     struct err err = {0};
-    int code = volume_make_folder(o->device_plugins, 0755, &err);
-    if (code == 0)
-        code = disk_folder_new(o->device_plugins, &a->plugins_disk, &err);
+    int r = volume_make_folder(o->device_plugins, 0755, &err);
+    if (r == 0)
+        r = disk_folder_new(o->device_plugins, &a->plugins_disk, &err);
     const struct devplug_options d = {.exec = loop_exec(o->loop),
                                       .transport = a->transport,
                                       .disk = a->plugins_disk,
@@ -231,11 +231,11 @@ static void make_devices(struct agent *a)
                                       .health_changed = on_health,
                                       .plugin_changed = on_device_plugin,
                                       .arg = a};
-    if (code == 0) {
+    if (r == 0) {
         a->devices = devplug_new(&d);
-        code = devplug_serve(a->devices, o->loop, &err);
+        r = devplug_serve(a->devices, o->loop, &err);
     }
-    if (code == 0)
+    if (r == 0)
         return;
     devplug_free(take_ptr(a->devices));
     agent_log(a, "no device plugins in", str_z(o->device_plugins), err.msg);
@@ -381,31 +381,31 @@ int agent_new(const struct agent_options *options, struct agent **ret, struct er
     agent_copy_options(a, options);
     const struct event_recorder_options e = {
         .client = options->client, .component = STR("kubelet"), .host = a->options.node};
-    int code = agent_make_directories(a, err);
-    if (code == 0)
-        code = make_runtime(a, err);
-    if (code == 0)
-        code = probe_net_new(options->loop, &a->net, err);
-    if (code == 0) {
+    int r = agent_make_directories(a, err);
+    if (r == 0)
+        r = make_runtime(a, err);
+    if (r == 0)
+        r = probe_net_new(options->loop, &a->net, err);
+    if (r == 0) {
         a->events = event_recorder_new(&e);
         node_machine_read(a->options.data_dir, &a->arena, &a->machine);
         if (options->boot_id)
             a->machine.boot_id = str_z(options->boot_id);
         if (options->node_ip.n)
             a->machine.addresses = arena_str(&a->arena, options->node_ip);
-        code = make_claims(a, err);
+        r = make_claims(a, err);
     }
-    if (code == 0) {
+    if (r == 0) {
         make_devices(a);
         make_pods(a);
         make_images(a);
-        code = make_endpoint(a, err);
+        r = make_endpoint(a, err);
     }
-    if (code == 0)
-        code = make_podresources(a, err);
-    if (code < 0) {
+    if (r == 0)
+        r = make_podresources(a, err);
+    if (r < 0) {
         agent_free(a);
-        return code;
+        return r;
     }
     agent_make_node(a);
     *ret = a;

@@ -229,9 +229,9 @@ static int sim_gather_objects(struct sim_nodes *s, struct err *err)
     const struct sim_options *o = &s->options;
     for (size_t p = 0; p < o->profiles_len; p++) {
         struct profile_objects shared;
-        int code = profile_shared(o->profiles[p], &s->arena, &shared, err);
-        if (code != 0)
-            return code;
+        int r = profile_shared(o->profiles[p], &s->arena, &shared, err);
+        if (r != 0)
+            return r;
         for (size_t i = 0; i < shared.classes_len; i++)
             sim_add_object(s, sim_kind_of("resource.k8s.io/v1", "DeviceClass"), shared.classes[i]);
         s->stats.classes += shared.classes_len;
@@ -243,9 +243,9 @@ static int sim_gather_objects(struct sim_nodes *s, struct err *err)
             struct profile_objects made_of;
             struct str node = arena_strf(&s->arena, "%.*s-%0*zu", STR_ARG(name),
                                          (int)(o->min_digits ? o->min_digits : 1), n);
-            int code = profile_node(o->profiles[p], node, n, &s->arena, &made_of, err);
-            if (code != 0)
-                return code;
+            int r = profile_node(o->profiles[p], node, n, &s->arena, &made_of, err);
+            if (r != 0)
+                return r;
             sim_make_node_ready(s, made_of.node);
             sim_add_object(s, sim_kind_of("v1", "Node"), made_of.node);
             s->stats.nodes++;
@@ -433,9 +433,9 @@ struct sim_nodes *sim_nodes_new(const struct sim_options *options)
 
 int sim_nodes_start(struct sim_nodes *s, struct err *err)
 {
-    int code = sim_gather_objects(s, err);
-    if (code != 0)
-        return code;
+    int r = sim_gather_objects(s, err);
+    if (r != 0)
+        return r;
     s->left = s->objects.n;
     informer_start(s->pods);
     if (s->left == 0) {

@@ -82,18 +82,18 @@ static int mount_root(const struct monitor_plan *p, struct err *err)
     char options[160];
     int lower = monitor_mounts_open_dir(p->lower), upper = monitor_mounts_open_dir("upper"),
         work = monitor_mounts_open_dir("work");
-    int rc = 0;
+    int r = 0;
     if (lower < 0 || upper < 0 || work < 0)
-        rc = monitor_mounts_fail(err, "open the layers of", p->lower);
+        r = monitor_mounts_fail(err, "open the layers of", p->lower);
     (void)snprintf(options, sizeof(options),
                    "lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d,workdir=/proc/self/fd/%d",
                    lower, upper, work);
-    if (rc == 0 && mount("overlay", "rootfs", "overlay", 0, options) != 0)
-        rc = monitor_mounts_fail(err, "lay a writable layer over", p->lower);
+    if (r == 0 && mount("overlay", "rootfs", "overlay", 0, options) != 0)
+        r = monitor_mounts_fail(err, "lay a writable layer over", p->lower);
     (void)close(lower);
     (void)close(upper);
     (void)close(work);
-    return rc;
+    return r;
 }
 
 // --- Sources -------------------------------------------------------------------------------------
@@ -175,33 +175,33 @@ static int mount_source(const struct monitor_bind *b, size_t number, struct err 
         return fd;
     (void)snprintf(name, sizeof(name), "mounts/%zu", number);
     (void)snprintf(from, sizeof(from), "/proc/self/fd/%d", fd);
-    int rc = 0;
+    int r = 0;
     if (fstat(fd, &st) != 0)
-        rc = monitor_mounts_fail(err, "look at", b->sub);
+        r = monitor_mounts_fail(err, "look at", b->sub);
     else if (S_ISDIR(st.st_mode)) {
         if (mkdir(name, 0755) != 0 && errno != EEXIST)
-            rc = monitor_mounts_fail(err, "make", name);
+            r = monitor_mounts_fail(err, "make", name);
     } else {
         int made = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
         if (made < 0)
-            rc = monitor_mounts_fail(err, "make", name);
+            r = monitor_mounts_fail(err, "make", name);
         else
             (void)close(made);
     }
-    if (rc == 0 && mount(from, name, NULL, MS_BIND | MS_REC, NULL) != 0)
-        rc = monitor_mounts_fail(err, "mount subPath", b->sub);
+    if (r == 0 && mount(from, name, NULL, MS_BIND | MS_REC, NULL) != 0)
+        r = monitor_mounts_fail(err, "mount subPath", b->sub);
     (void)close(fd);
-    return rc;
+    return r;
 }
 
 int monitor_mounts(const struct monitor_plan *p, struct err *err)
 {
-    int rc = monitor_mounts_unshare(p, err);
-    if (rc == 0)
-        rc = mount_root(p, err);
-    if (rc == 0 && p->binds_len > 0 && mkdir("mounts", 0700) != 0 && errno != EEXIST)
-        rc = monitor_mounts_fail(err, "make", "mounts");
-    for (size_t i = 0; rc == 0 && i < p->binds_len; i++)
-        rc = mount_source(&p->binds[i], i, err);
-    return rc;
+    int r = monitor_mounts_unshare(p, err);
+    if (r == 0)
+        r = mount_root(p, err);
+    if (r == 0 && p->binds_len > 0 && mkdir("mounts", 0700) != 0 && errno != EEXIST)
+        r = monitor_mounts_fail(err, "make", "mounts");
+    for (size_t i = 0; r == 0 && i < p->binds_len; i++)
+        r = mount_source(&p->binds[i], i, err);
+    return r;
 }

@@ -286,17 +286,17 @@ static int monitor_run_set_up(struct monitor *m, struct err *err)
     m->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     if (m->signals < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
         return monitor_run_fail(err, "wait for children");
-    int rc = monitor_plan_read(&m->plan, err);
-    if (rc == 0)
-        rc = monitor_run_listen(m, err);
-    if (rc == 0)
-        rc = monitor_mounts(&m->plan, err);
-    if (rc == 0)
-        rc = open_streams(m, err);
-    if (rc == 0)
-        rc = monitor_run_create(m, err);
-    if (rc < 0)
-        return rc;
+    int r = monitor_plan_read(&m->plan, err);
+    if (r == 0)
+        r = monitor_run_listen(m, err);
+    if (r == 0)
+        r = monitor_mounts(&m->plan, err);
+    if (r == 0)
+        r = open_streams(m, err);
+    if (r == 0)
+        r = monitor_run_create(m, err);
+    if (r < 0)
+        return r;
     cgroup_layout_read(&m->cgroups);
     m->log = (struct monitor_log){
         .path = m->plan.log, .fd = -1, .copy = monitor_run_on_output, .arg = m};

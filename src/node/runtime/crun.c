@@ -265,22 +265,22 @@ static const struct runtime_ops ops = {
 static int crun_lock_root(struct crun *c, const char *path, struct err *err)
 {
     static const char *const parts[] = {"pods", "containers", "crun", "net"};
-    int rc = file_make_dirs(path, 0711, NULL);
-    cleanup_free char *real = rc == 0 ? realpath(path, NULL) : NULL;
+    int r = file_make_dirs(path, 0711, NULL);
+    cleanup_free char *real = r == 0 ? realpath(path, NULL) : NULL;
     if (!real)
-        return err_set(err, rc < 0 ? -rc : errno, "cannot use the folder %s: %s", path,
-                       strerrordesc_np(rc < 0 ? -rc : errno));
+        return err_set(err, r < 0 ? -r : errno, "cannot use the folder %s: %s", path,
+                       strerrordesc_np(r < 0 ? -r : errno));
     c->root = arena_str(&c->arena, str_z(real)).p;
     c->state = arena_strf(&c->arena, "%s/crun", real).p;
     for (size_t i = 0; i < array_len(parts); i++) {
         cleanup_sbuf struct sbuf part = {0};
         sbuf_addf(&part, "%s/%s", real, parts[i]);
         // Root in a container makes files that are set-user-id root: others of the machine must not get to them.
-        rc = file_make_dirs(part.p, 0700, NULL);
-        if (rc == 0 && chmod(part.p, 0700) != 0)
-            rc = -errno;
-        if (rc < 0)
-            return err_set(err, -rc, "cannot make %s: %s", part.p, strerrordesc_np(-rc));
+        r = file_make_dirs(part.p, 0700, NULL);
+        if (r == 0 && chmod(part.p, 0700) != 0)
+            r = -errno;
+        if (r < 0)
+            return err_set(err, -r, "cannot make %s: %s", part.p, strerrordesc_np(-r));
     }
     cleanup_sbuf struct sbuf lock = {0};
     sbuf_addf(&lock, "%s/lock", real);
@@ -303,16 +303,16 @@ static int crun_open_parts(struct crun *c, const struct runtime_crun_options *o,
         .subnet = o->subnet ? o->subnet : "10.199.0.0/16",
         .folder = arena_strf(&c->arena, "%s/net", c->root).p,
     };
-    int rc = image_store_new(&images, &c->images, err);
-    if (rc < 0)
-        return rc;
+    int r = image_store_new(&images, &c->images, err);
+    if (r < 0)
+        return r;
     c->cdi = cdi_cache_new(o->cdi_dirs, o->cdi_dirs_len);
     if (net.subnet[0]) {
         struct err why = {0};
-        rc = podnet_new(&net, &c->net, &why);
-        if (rc == -ERR_INVALID && err)
-            return (*err = why, rc);
-        if (rc < 0)
+        r = podnet_new(&net, &c->net, &why);
+        if (r == -ERR_INVALID && err)
+            return (*err = why, r);
+        if (r < 0)
             vec_push_arena(&c->arena, &c->not_enforced,
                            arena_strf(&c->arena, "pods have no network but loopback: %s", why.msg));
     } else {
@@ -335,20 +335,20 @@ int runtime_crun_new(const struct runtime_crun_options *o, struct runtime **ret,
     (void)pthread_mutex_init(&c->pull_lock, NULL);
     (void)pthread_cond_init(&c->pull_wake, NULL);
     c->cgroup_top = arena_str(&c->arena, str_z(o->cgroup_top ? o->cgroup_top : "dray")).p;
-    int rc = geteuid() == 0
-                 ? 0
-                 : err_set(err, ERR_UNSUPPORTED, "containers need root; run the agent as root");
-    if (rc == 0)
-        rc = crun_lock_root(c, o->root, err);
-    if (rc == 0)
-        rc = crun_detect(c, o, err);
-    if (rc == 0)
-        rc = crun_open_parts(c, o, err);
-    if (rc == 0)
-        rc = crun_recover(c, err);
-    if (rc < 0)
+    int r = geteuid() == 0
+                ? 0
+                : err_set(err, ERR_UNSUPPORTED, "containers need root; run the agent as root");
+    if (r == 0)
+        r = crun_lock_root(c, o->root, err);
+    if (r == 0)
+        r = crun_detect(c, o, err);
+    if (r == 0)
+        r = crun_open_parts(c, o, err);
+    if (r == 0)
+        r = crun_recover(c, err);
+    if (r < 0)
         crun_free(&c->runtime);
     else
         *ret = &c->runtime;
-    return rc;
+    return r;
 }

@@ -347,8 +347,8 @@ static int crun_container_write_end(const char *folder, int code, struct err *er
     cleanup_sbuf struct sbuf text = {0};
     cleanup_fd int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     sbuf_addf(&text, "%d 0 0 %lld\n", code, (long long)clock_wall_ns(clock_system()));
-    int rc = fd < 0 ? -errno : file_replace_atomic(fd, "exit", sbuf_str(&text), 0644, NULL);
-    return rc < 0 ? err_set(err, -rc, "cannot write to %s: %s", folder, strerrordesc_np(-rc)) : 0;
+    int r = fd < 0 ? -errno : file_replace_atomic(fd, "exit", sbuf_str(&text), 0644, NULL);
+    return r < 0 ? err_set(err, -r, "cannot write to %s: %s", folder, strerrordesc_np(-r)) : 0;
 }
 
 int crun_container_kill(const struct crun *c, const char *id, struct str cgroup, struct err *err)
@@ -369,27 +369,27 @@ int crun_container_kill(const struct crun *c, const char *id, struct str cgroup,
     bool dead = c->no_cgroups || cgroup_kill(&c->cgroups, cgroup.p, KILL_NS);
     if (dead && !c->no_cgroups)
         cgroup_remove(&c->cgroups, cgroup.p);
-    int rc = 0;
+    int r = 0;
     if (!dead)
-        rc = err_set(err, ERR_TIMEOUT, "processes of container %s do not end", id);
+        r = err_set(err, ERR_TIMEOUT, "processes of container %s do not end", id);
     else if (!crun_container_has_file(folder.p, "exit"))
-        rc = crun_container_write_end(folder.p, 255, err);
-    if (rc == -ENOSPC || rc == -EDQUOT)
-        rc = 0; // it has ended all the same; that nobody knows how is said
+        r = crun_container_write_end(folder.p, 255, err);
+    if (r == -ENOSPC || r == -EDQUOT)
+        r = 0; // it has ended all the same; that nobody knows how is said
     (void)close(lock);
-    return rc;
+    return r;
 }
 
 int crun_container_destroy(const struct crun *c, const char *id, struct str cgroup, struct err *err)
 {
     cleanup_arena struct arena arena = {0};
     struct str folder = crun_container_dir(c, id, &arena);
-    int rc = crun_container_kill(c, id, cgroup, err);
-    if (rc < 0)
-        return rc;
+    int r = crun_container_kill(c, id, cgroup, err);
+    if (r < 0)
+        return r;
     fault_point("remove the container's folder");
-    rc = file_remove_tree(folder.p, NULL);
-    return rc < 0 ? err_set(err, -rc, "cannot remove %s: %s", folder.p, strerrordesc_np(-rc)) : 0;
+    r = file_remove_tree(folder.p, NULL);
+    return r < 0 ? err_set(err, -r, "cannot remove %s: %s", folder.p, strerrordesc_np(-r)) : 0;
 }
 
 static void crun_container_work_remove(struct crun_job *j)

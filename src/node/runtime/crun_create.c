@@ -91,9 +91,9 @@ static int make_layer(const struct crun *c, const struct create *k, int folder, 
     if (stat(k->image.rootfs.p, &st) != 0)
         return crun_create_fail("use the image's folder", k->image.rootfs.p, err);
     for (size_t i = 0; i < array_len(parts); i++) {
-        int rc = file_make_dir_at(folder, parts[i], 0755);
-        errno = -rc;
-        if (rc < 0 && rc != -EEXIST)
+        int r = file_make_dir_at(folder, parts[i], 0755);
+        errno = -r;
+        if (r < 0 && r != -EEXIST)
             return crun_create_fail("make a folder in", k->folder, err);
     }
     if (fchownat(folder, "upper", st.st_uid, st.st_gid, 0) != 0 ||
@@ -134,8 +134,8 @@ static int target_pidns(const struct crun *c, struct create *k, struct arena *ar
     if (!crun_id_ok(id))
         return err_set(err, ERR_INVALID, "there is no such target container");
     struct str folder = crun_container_dir(c, id.p, arena);
-    int rc = file_read_at(AT_FDCWD, arena_strf(arena, "%s/pid", folder.p).p, 64, &text);
-    if (rc == 0 && str_to_i64(str_trim(sbuf_str(&text)), &pid) == 0 && pid > 1)
+    int r = file_read_at(AT_FDCWD, arena_strf(arena, "%s/pid", folder.p).p, 64, &text);
+    if (r == 0 && str_to_i64(str_trim(sbuf_str(&text)), &pid) == 0 && pid > 1)
         k->target =
             open(arena_strf(arena, "/proc/%lld/ns/pid", (long long)pid).p, O_RDONLY | O_CLOEXEC);
     // Its number may be another's by now: then the container has said how it ended.
@@ -167,16 +167,16 @@ static struct oci_pod crun_create_pod(const struct create *k, struct arena *aren
 static int move_links(const struct create *k, struct cdi_edits *edits, struct arena *arena,
                       struct err *err)
 {
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < edits->net_devices.n; i++) {
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < edits->net_devices.n; i++) {
         const struct cdi_net_device *d = &edits->net_devices.p[i];
         if (k->pod.host_network)
             break;
-        rc = podnet_move(arena_str(arena, d->host_interface_name).p, pod_file(k, "ns/net", arena),
-                         arena_str(arena, d->name).p, err);
+        r = podnet_move(arena_str(arena, d->host_interface_name).p, pod_file(k, "ns/net", arena),
+                        arena_str(arena, d->name).p, err);
     }
     edits->net_devices.n = 0;
-    return rc;
+    return r;
 }
 
 static int write_config(struct crun *c, struct create *k, struct arena *arena, struct sbuf *out,
@@ -197,38 +197,38 @@ static int write_config(struct crun *c, struct create *k, struct arena *arena, s
         .ret_filter = k->filter,
     };
     if (k->container->cdi_devices_len == 0) {
-        int rc = oci_device_edits(k->container, arena, &edits, err);
-        return rc < 0 ? rc : oci_config_write(&o, arena, out, err);
+        int r = oci_device_edits(k->container, arena, &edits, err);
+        return r < 0 ? r : oci_config_write(&o, arena, out, err);
     }
     (void)pthread_mutex_lock(&c->cdi_lock);
     (void)cdi_cache_refresh(c->cdi);
-    int rc = crun_create_find_edits(c, k, arena, &edits, err);
-    if (rc == 0)
-        rc = oci_device_edits(k->container, arena, &edits, err);
-    if (rc == 0)
-        rc = move_links(k, &edits, arena, err);
-    if (rc == 0)
-        rc = oci_config_write(&o, arena, out, err);
+    int r = crun_create_find_edits(c, k, arena, &edits, err);
+    if (r == 0)
+        r = oci_device_edits(k->container, arena, &edits, err);
+    if (r == 0)
+        r = move_links(k, &edits, arena, err);
+    if (r == 0)
+        r = oci_config_write(&o, arena, out, err);
     (void)pthread_mutex_unlock(&c->cdi_lock);
-    return rc;
+    return r;
 }
 
 static int write_bundle(struct crun *c, const char *id, struct create *k, int folder,
                         struct arena *arena, struct err *err)
 {
     cleanup_sbuf struct sbuf config = {0}, plan = {0};
-    int rc = make_layer(c, k, folder, err);
-    if (rc == 0)
-        rc = write_config(c, k, arena, &config, err);
-    if (rc < 0)
-        return rc;
+    int r = make_layer(c, k, folder, err);
+    if (r == 0)
+        r = write_config(c, k, arena, &config, err);
+    if (r < 0)
+        return r;
     make_plan(c, id, k, &plan);
     fault_point("write the container's configuration");
-    rc = file_replace_atomic(folder, "config.json", sbuf_str(&config), 0644, NULL);
-    if (rc == 0)
-        rc = file_replace_atomic(folder, "plan", sbuf_str(&plan), 0644, NULL);
-    if (rc < 0)
-        return err_set(err, -rc, "cannot write to %s: %s", k->folder, strerrordesc_np(-rc));
+    r = file_replace_atomic(folder, "config.json", sbuf_str(&config), 0644, NULL);
+    if (r == 0)
+        r = file_replace_atomic(folder, "plan", sbuf_str(&plan), 0644, NULL);
+    if (r < 0)
+        return err_set(err, -r, "cannot write to %s: %s", k->folder, strerrordesc_np(-r));
     return crun_container_write(c, id, &k->meta, err);
 }
 
@@ -240,9 +240,9 @@ static int start_monitor(const struct crun *c, const struct create *k, int lock,
     const char *argv[] = {c->monitor, "run", k->folder, NULL};
     const struct process p = {
         .argv = argv, .err = PROCESS_OUTPUT, .pass_fd = lock, .timeout_ns = CRUN_CALL_NS};
-    int rc = process_run(&p, &said, err);
-    if (rc <= 0)
-        return rc;
+    int r = process_run(&p, &said, err);
+    if (r <= 0)
+        return r;
     crun_runtime_error(sbuf_str(&said), &why);
     return err_set(err, ERR_INTERNAL, "%s", why.p);
 }
@@ -279,23 +279,23 @@ static void keep_filter(const struct crun *c, const char *id, const struct creat
 static int make_bundle(struct crun *c, const char *id, struct create *k, struct arena *arena,
                        struct err *err)
 {
-    int rc = file_make_dir_at(AT_FDCWD, k->folder, 0711);
-    errno = -rc;
-    if (rc < 0)
+    int r = file_make_dir_at(AT_FDCWD, k->folder, 0711);
+    errno = -r;
+    if (r < 0)
         return crun_create_fail("make", k->folder, err);
     cleanup_fd int folder = open(k->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cleanup_fd int lock = openat(folder, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (folder < 0 || lock < 0 || flock(lock, LOCK_EX | LOCK_NB) != 0)
         return crun_create_fail("lock", k->folder, err);
-    rc = write_bundle(c, id, k, folder, arena, err);
-    if (rc == 0) {
+    r = write_bundle(c, id, k, folder, arena, err);
+    if (r == 0) {
         fault_point("start the container's monitor");
-        rc = start_monitor(c, k, lock, err);
+        r = start_monitor(c, k, lock, err);
         fault_point("the container is made");
     }
-    if (rc == 0)
+    if (r == 0)
         keep_filter(c, id, k);
-    return rc < 0 ? rc : crun_create_watch_monitor(k, err);
+    return r < 0 ? r : crun_create_watch_monitor(k, err);
 }
 
 static void work_create(struct crun_job *j)

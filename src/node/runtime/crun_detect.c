@@ -70,11 +70,11 @@ static int crun_detect_version(struct crun *c, struct err *err)
     cleanup_sbuf struct sbuf said = {0};
     const char *argv[] = {c->program, "--version", NULL};
     const struct process p = {.argv = argv, .err = PROCESS_OUTPUT, .timeout_ns = CRUN_CALL_NS};
-    int rc = process_run(&p, &said, err);
-    if (rc < 0)
-        return rc;
-    if (rc > 0)
-        return err_set(err, ERR_UNSUPPORTED, "%s --version ended with %d", c->program, rc);
+    int r = process_run(&p, &said, err);
+    if (r < 0)
+        return r;
+    if (r > 0)
+        return err_set(err, ERR_UNSUPPORTED, "%s --version ended with %d", c->program, r);
     if (!str_starts(sbuf_str(&said), STR("crun ")) && !str_starts(sbuf_str(&said), STR("runc ")))
         return err_set(err, ERR_UNSUPPORTED, "%s is neither crun nor runc", c->program);
     struct str text = sbuf_str(&said), first, rest, name, version;
@@ -156,13 +156,13 @@ static void crun_detect_overlay(struct crun *c)
 int crun_detect(struct crun *c, const struct runtime_crun_options *o, struct err *err)
 {
     cleanup_sbuf struct sbuf boot = {0};
-    int rc = crun_detect_monitor(c, o->monitor, err);
-    if (rc == 0)
-        rc = crun_detect_program(c, o->runtime, err);
-    if (rc == 0)
-        rc = crun_detect_version(c, err);
-    if (rc < 0)
-        return rc;
+    int r = crun_detect_monitor(c, o->monitor, err);
+    if (r == 0)
+        r = crun_detect_program(c, o->runtime, err);
+    if (r == 0)
+        r = crun_detect_version(c, err);
+    if (r < 0)
+        return r;
     if (o->boot_id)
         sbuf_addz(&boot, o->boot_id);
     else

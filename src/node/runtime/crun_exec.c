@@ -71,23 +71,23 @@ static void crun_exec_report(struct runtime_exec *x)
 {
     struct str said = str_trim(sbuf_str(&x->said));
     struct err err = {0};
-    int code = 0;
+    int r = 0;
     int64_t status = 0;
     if (x->timed_out) {
-        code = err_set(&err, ERR_TIMEOUT, "command timed out after %lld ms",
-                       (long long)(x->options.timeout_ns / CLOCK_NS_PER_MS));
+        r = err_set(&err, ERR_TIMEOUT, "command timed out after %lld ms",
+                    (long long)(x->options.timeout_ns / CLOCK_NS_PER_MS));
     } else if (x->problem.n) {
-        code = err_set(&err, ERR_INTERNAL, "%s", x->problem.p);
+        r = err_set(&err, ERR_INTERNAL, "%s", x->problem.p);
     } else if (str_starts(said, STR("exit ")) && str_to_i64(str_from(said, 5), &status) == 0) {
-        code = 0;
+        r = 0;
     } else if (str_starts(said, STR("error "))) {
         cleanup_sbuf struct sbuf why = {0};
         crun_runtime_error(str_from(said, 6), &why);
-        code = err_set(&err, ERR_INTERNAL, "%s", why.p);
+        r = err_set(&err, ERR_INTERNAL, "%s", why.p);
     } else {
-        code = err_set(&err, ERR_INTERNAL, "the command's monitor was killed");
+        r = err_set(&err, ERR_INTERNAL, "the command's monitor was killed");
     }
-    x->options.done(x->options.arg, code, (int32_t)status, code < 0 ? &err : NULL);
+    x->options.done(x->options.arg, r, (int32_t)status, r < 0 ? &err : NULL);
 }
 
 static void crun_exec_end_if_over(struct runtime_exec *x)
@@ -244,22 +244,22 @@ static int crun_exec_prepare(struct runtime_exec *x, const char *container_dir, 
     (void)snprintf(x->folder, sizeof(x->folder), "%s/%s", container_dir, mark->p);
     sbuf_addf(&variable, CGROUP_MARK "%s", mark->p);
     sbuf_addf(&path, "%s/config.json", container_dir);
-    int rc = file_read_at(AT_FDCWD, path.p, CONFIG_BYTES_MAX, &config);
-    if (rc == 0)
-        rc = oci_process_write(sbuf_str(&config), o->command, o->command_len, o->tty,
-                               sbuf_str(&variable), &process, &err);
-    if (rc == 0 && mkdir(x->folder, 0700) != 0)
-        rc = -errno;
+    int r = file_read_at(AT_FDCWD, path.p, CONFIG_BYTES_MAX, &config);
+    if (r == 0)
+        r = oci_process_write(sbuf_str(&config), o->command, o->command_len, o->tty,
+                              sbuf_str(&variable), &process, &err);
+    if (r == 0 && mkdir(x->folder, 0700) != 0)
+        r = -errno;
     sbuf_clear(&path);
     sbuf_addf(&path, "%s/process.json", x->folder);
     // Not replaced but made: nobody else reads it.
-    cleanup_fd int fd = rc == 0 ? open(path.p, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
-    if (rc == 0 && (fd < 0 || write(fd, process.p, process.n) != (ssize_t)process.n))
-        rc = -EIO;
-    if (rc < 0)
+    cleanup_fd int fd = r == 0 ? open(path.p, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+    if (r == 0 && (fd < 0 || write(fd, process.p, process.n) != (ssize_t)process.n))
+        r = -EIO;
+    if (r < 0)
         sbuf_addf(&x->problem, "cannot prepare the command: %s",
-                  err.msg[0] ? err.msg : strerrordesc_np(-rc));
-    return rc;
+                  err.msg[0] ? err.msg : strerrordesc_np(-r));
+    return r;
 }
 
 static void crun_exec_init_pipe(struct runtime_exec *x, uv_pipe_t *p)
@@ -290,13 +290,13 @@ static int crun_exec_spawn_helper(struct runtime_exec *x, const char **argv)
         .stdio_count = 4,
         .stdio = stdio,
     };
-    int rc = uv_spawn(loop_uv(c->loop), &x->process, &options);
+    int r = uv_spawn(loop_uv(c->loop), &x->process, &options);
     x->process.data = x;
     x->has_process = true;
     x->handles++;
-    if (rc < 0)
-        sbuf_addf(&x->problem, "cannot run %s: %s", c->monitor, uv_strerror(rc));
-    return rc;
+    if (r < 0)
+        sbuf_addf(&x->problem, "cannot run %s: %s", c->monitor, uv_strerror(r));
+    return r;
 }
 
 static void crun_exec_fail_later(void *arg)
@@ -311,9 +311,9 @@ static int crun_exec_spawn_command(struct runtime_exec *x, const struct crun_con
     const struct crun *c = x->crun;
     cleanup_arena struct arena arena = {0};
     cleanup_sbuf struct sbuf mark = {0};
-    int rc = crun_exec_prepare(x, crun_container_dir(c, ct->id, &arena).p, &mark);
-    if (rc < 0)
-        return rc;
+    int r = crun_exec_prepare(x, crun_container_dir(c, ct->id, &arena).p, &mark);
+    if (r < 0)
+        return r;
     (void)snprintf(x->cgroup, sizeof(x->cgroup), "%s", c->no_cgroups ? "" : ct->meta.cgroup.p);
     const char *argv[] = {c->monitor,
                           "exec",
@@ -354,12 +354,12 @@ static struct runtime_exec *crun_exec_begin(struct crun *c,
     crun_exec_init_pipe(x, &x->control);
     if (x->has_in)
         crun_exec_init_pipe(x, &x->in);
-    int rc = -1;
+    int r = -1;
     if (!ct || ct->status.state != RUNTIME_RUNNING)
         sbuf_addz(&x->problem, "the container is not running");
     else
-        rc = helper(x, ct);
-    if (rc < 0) {
+        r = helper(x, ct);
+    if (r < 0) {
         exec_post(c->exec, crun_exec_fail_later, x);
         return x;
     }

@@ -327,9 +327,9 @@ static void crun_pod_work_end(struct crun_job *j)
     if (!e->remove)
         return;
     fault_point("remove the pod's folder");
-    int rc = file_remove_tree(crun_pod_dir(j->crun, j->id, &j->arena).p, NULL);
-    if (rc < 0)
-        j->code = err_set(&j->err, -rc, "cannot remove a pod's folder: %s", strerrordesc_np(-rc));
+    int r = file_remove_tree(crun_pod_dir(j->crun, j->id, &j->arena).p, NULL);
+    if (r < 0)
+        j->code = err_set(&j->err, -r, "cannot remove a pod's folder: %s", strerrordesc_np(-r));
 }
 
 static void crun_pod_after_end(struct crun_job *j)

@@ -163,6 +163,6 @@ int crun_recover(struct crun *c, struct err *err)
     cleanup_sbuf struct sbuf pods = {0}, containers = {0};
     sbuf_addf(&pods, "%s/pods", c->root);
     sbuf_addf(&containers, "%s/containers", c->root);
-    int rc = crun_recover_each(pods.p, c, crun_recover_pod, err);
-    return rc < 0 ? rc : crun_recover_each(containers.p, c, crun_recover_container, err);
+    int r = crun_recover_each(pods.p, c, crun_recover_pod, err);
+    return r < 0 ? r : crun_recover_each(containers.p, c, crun_recover_container, err);
 }

@@ -83,8 +83,8 @@ static int crun_state_write_rows(const char *folder, const struct row *rows, siz
     }
     json_write_object_end(&w);
     cleanup_fd int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int rc = fd < 0 ? -errno : file_replace_atomic(fd, "meta", sbuf_str(&text), 0644, NULL);
-    return rc < 0 ? err_set(err, -rc, "cannot write to %s: %s", folder, strerrordesc_np(-rc)) : 0;
+    int r = fd < 0 ? -errno : file_replace_atomic(fd, "meta", sbuf_str(&text), 0644, NULL);
+    return r < 0 ? err_set(err, -r, "cannot write to %s: %s", folder, strerrordesc_np(-r)) : 0;
 }
 
 static int crun_state_read_rows(const char *folder, const struct row *rows, size_t n,
@@ -93,20 +93,20 @@ static int crun_state_read_rows(const char *folder, const struct row *rows, size
     cleanup_sbuf struct sbuf text = {0}, path = {0};
     cleanup_json_doc struct json_doc doc = {0};
     sbuf_addf(&path, "%s/meta", folder);
-    int rc = file_read_at(AT_FDCWD, path.p, CRUN_META_BYTES, &text);
-    if (rc == 0)
-        rc = json_parse(sbuf_str(&text), NULL, &doc, NULL);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
+    int r = file_read_at(AT_FDCWD, path.p, CRUN_META_BYTES, &text);
+    if (r == 0)
+        r = json_parse(sbuf_str(&text), NULL, &doc, NULL);
+    for (size_t i = 0; r == 0 && i < n; i++) {
         const yyjson_val *v = json_get(doc.root, str_z(rows[i].key));
         struct str s = STR("");
         if (!v)
-            rc = -ERR_INVALID;
+            r = -ERR_INVALID;
         else if (!rows[i].text)
-            rc = json_to_i64(v, rows[i].number, NULL);
-        else if ((rc = json_to_str(v, &s, NULL)) == 0)
+            r = json_to_i64(v, rows[i].number, NULL);
+        else if ((r = json_to_str(v, &s, NULL)) == 0)
             *rows[i].text = arena_str(arena, s);
     }
-    return rc;
+    return r;
 }
 
 // The same rows for both directions: f is crun_state_read_rows or crun_state_write_rows in disguise.
@@ -140,7 +140,7 @@ int crun_pod_read(const char *folder, struct arena *arena, struct crun_pod_meta 
     struct crun_pod_meta m = {0};
     int64_t n[7] = {0};
     const struct row rows[] = POD_ROWS(&m, n);
-    int rc = crun_state_read_rows(folder, rows, array_len(rows), arena);
+    int r = crun_state_read_rows(folder, rows, array_len(rows), arena);
     m.attempt = (uint32_t)n[0];
     m.host_network = n[1];
     m.host_pid = n[2];
@@ -148,9 +148,9 @@ int crun_pod_read(const char *folder, struct arena *arena, struct crun_pod_meta 
     m.share_pid = n[4];
     m.stopped = n[5];
     m.created_ns = n[6];
-    if (rc == 0)
+    if (r == 0)
         *ret = m;
-    return rc;
+    return r;
 }
 
 #define CONTAINER_ROWS(m, n)                                                                   \
@@ -180,13 +180,13 @@ int crun_container_read(const char *folder, struct arena *arena, struct crun_con
     struct crun_container_meta m = {0};
     int64_t n[3] = {0};
     const struct row rows[] = CONTAINER_ROWS(&m, n);
-    int rc = crun_state_read_rows(folder, rows, array_len(rows), arena);
+    int r = crun_state_read_rows(folder, rows, array_len(rows), arena);
     m.attempt = (uint32_t)n[0];
     m.stop_signal = (int)n[1];
     m.created_ns = n[2];
-    if (rc == 0)
+    if (r == 0)
         *ret = m;
-    return rc;
+    return r;
 }
 
 // --- How it went ---------------------------------------------------------------------------------

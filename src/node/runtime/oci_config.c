@@ -51,22 +51,22 @@ static int oci_config_find_user(const struct oci_options *o, struct arena *arena
         said = arena_strf(arena, "%lld", (long long)s->user);
     else if (s->user_name.n)
         said = s->user_name;
-    int rc = oci_user_find(rootfs, said, arena, &u, err);
-    if (rc == 0 && s->has_user)
-        rc = id_from(s->user, "runAsUser", &u.uid, err);
-    if (rc == 0 && s->has_group)
-        rc = id_from(s->group, "runAsGroup", &u.gid, err);
-    if (rc < 0)
-        return rc;
+    int r = oci_user_find(rootfs, said, arena, &u, err);
+    if (r == 0 && s->has_user)
+        r = id_from(s->user, "runAsUser", &u.uid, err);
+    if (r == 0 && s->has_group)
+        r = id_from(s->group, "runAsGroup", &u.gid, err);
+    if (r < 0)
+        return r;
     // Its own group too: a process could otherwise leave it and get past a mode that shuts the group out.
     vec_push_arena(arena, &groups, u.gid);
     for (size_t i = 0; i < u.groups_len; i++)
         oci_config_add_group(&groups, u.groups[i], arena);
     for (size_t i = 0; i < s->groups_len; i++) {
         uint32_t id;
-        rc = id_from(s->groups[i], "a supplemental group", &id, err);
-        if (rc < 0)
-            return rc;
+        r = id_from(s->groups[i], "a supplemental group", &id, err);
+        if (r < 0)
+            return r;
         oci_config_add_group(&groups, id, arena);
     }
     u.groups = groups.p;
@@ -180,20 +180,20 @@ static int write_process(struct json_writer *w, const struct oci_options *o,
     struct oci_user user;
     struct str folder =
         o->container->working_dir.n ? o->container->working_dir : o->image->config.working_dir;
-    int rc = oci_config_find_user(o, arena, &user, err);
-    if (rc == 0 && folder.n)
-        rc = oci_path_check(folder, "the working directory", err);
+    int r = oci_config_find_user(o, arena, &user, err);
+    if (r == 0 && folder.n)
+        r = oci_path_check(folder, "the working directory", err);
     // Descriptors that a runtime forgot to close were a way out more than once.
-    if (rc == 0 && str_starts(folder, STR("/proc/")))
-        rc = err_set(err, ERR_INVALID, "the working directory may not be in /proc");
-    if (rc < 0)
-        return rc;
+    if (r == 0 && str_starts(folder, STR("/proc/")))
+        r = err_set(err, ERR_INVALID, "the working directory may not be in /proc");
+    if (r < 0)
+        return r;
     json_write_key(w, STR("process"));
     json_write_object_begin(w);
     json_write_key(w, STR("terminal"));
     json_write_bool(w, o->container->tty);
     write_user(w, &user);
-    rc = write_args(w, o, err);
+    r = write_args(w, o, err);
     write_env(w, o, &user);
     json_write_key(w, STR("cwd"));
     json_write_str(w, folder.n ? folder : STR("/"));
@@ -205,7 +205,7 @@ static int write_process(struct json_writer *w, const struct oci_options *o,
         json_write_i64(w, o->container->limits.oom_score_adj);
     }
     json_write_object_end(w);
-    return rc;
+    return r;
 }
 
 // Takes a compiled filter, as the text of an annotation, instead of the rules where there is one.
@@ -252,15 +252,15 @@ static int oci_config_write_all(struct json_writer *w, const struct oci_options 
 {
     struct oci_caps caps = {0};
     cleanup_sbuf struct sbuf seccomp = {0}, filter = {0};
-    int rc = oci_caps_make(&o->container->security, arena, &caps, err);
-    if (rc < 0)
-        return rc;
+    int r = oci_caps_make(&o->container->security, arena, &caps, err);
+    if (r < 0)
+        return r;
     json_write_object_begin(w);
     json_write_key(w, STR("ociVersion"));
     json_write_str(w, STR("1.0.2"));
-    rc = write_process(w, o, &caps, arena, err);
-    if (rc < 0)
-        return rc;
+    r = write_process(w, o, &caps, arena, err);
+    if (r < 0)
+        return r;
     json_write_key(w, STR("root"));
     json_write_object_begin(w);
     json_write_key(w, STR("path"));
@@ -268,11 +268,11 @@ static int oci_config_write_all(struct json_writer *w, const struct oci_options 
     json_write_key(w, STR("readonly"));
     json_write_bool(w, o->container->security.read_only_root);
     json_write_object_end(w);
-    rc = oci_write_mounts(w, o, arena, err);
-    if (rc == 0)
-        rc = oci_make_seccomp(o, &caps, &seccomp, err);
-    if (rc < 0)
-        return rc;
+    r = oci_write_mounts(w, o, arena, err);
+    if (r == 0)
+        r = oci_make_seccomp(o, &caps, &seccomp, err);
+    if (r < 0)
+        return r;
     oci_config_use_filter(o, &seccomp, &filter);
     write_annotations(w, o->container, sbuf_str(&filter));
     oci_write_linux(w, o, sbuf_str(&seccomp));
@@ -285,12 +285,12 @@ static int oci_config_write_all(struct json_writer *w, const struct oci_options 
 // Paths in the container are walked by the runtime inside its root; ".." has no business there.
 static int oci_config_check_edits(const struct cdi_edits *edits, struct err *err)
 {
-    int rc = 0;
+    int r = 0;
     vec_foreach(&edits->device_nodes, n)
-        rc = rc < 0 ? rc : oci_path_check(n->path, "the device node", err);
+        r = r < 0 ? r : oci_path_check(n->path, "the device node", err);
     vec_foreach(&edits->mounts, m)
-        rc = rc < 0 ? rc : oci_path_check(m->container_path, "the mount of a device at", err);
-    return rc;
+        r = r < 0 ? r : oci_path_check(m->container_path, "the mount of a device at", err);
+    return r;
 }
 
 static int apply_edits(const struct cdi_edits *edits, struct sbuf *text, struct err *err)
@@ -299,16 +299,16 @@ static int apply_edits(const struct cdi_edits *edits, struct sbuf *text, struct 
     cleanup_json_doc struct json_doc doc = {0};
     cleanup_sbuf struct sbuf result = {0};
     struct json_writer w = {.out = &result};
-    int rc = oci_config_check_edits(edits, err);
-    if (rc == 0)
-        rc = json_parse(sbuf_str(text), &options, &doc, err);
-    if (rc == 0)
-        rc = cdi_apply(edits, doc.root, cdi_host_system(), &w, err);
-    if (rc == 0) {
+    int r = oci_config_check_edits(edits, err);
+    if (r == 0)
+        r = json_parse(sbuf_str(text), &options, &doc, err);
+    if (r == 0)
+        r = cdi_apply(edits, doc.root, cdi_host_system(), &w, err);
+    if (r == 0) {
         sbuf_clear(text);
         sbuf_add(text, sbuf_str(&result));
     }
-    return rc;
+    return r;
 }
 
 int oci_config_write(const struct oci_options *o, struct arena *arena, struct sbuf *out,
@@ -316,12 +316,12 @@ int oci_config_write(const struct oci_options *o, struct arena *arena, struct sb
 {
     cleanup_sbuf struct sbuf text = {0};
     struct json_writer w = {.out = &text};
-    int rc = oci_config_write_all(&w, o, arena, err);
-    if (rc == 0 && o->edits && !cdi_edits_are_empty(o->edits))
-        rc = apply_edits(o->edits, &text, err);
-    if (rc == 0)
+    int r = oci_config_write_all(&w, o, arena, err);
+    if (r == 0 && o->edits && !cdi_edits_are_empty(o->edits))
+        r = apply_edits(o->edits, &text, err);
+    if (r == 0)
         sbuf_add(out, sbuf_str(&text));
-    return rc;
+    return r;
 }
 
 // --- Commands in a container ---------------------------------------------------------------------
@@ -332,10 +332,10 @@ int oci_process_write(struct str config, const struct str *command, size_t comma
     const struct json_options options = {.max_bytes = SIZE_MAX};
     cleanup_json_doc struct json_doc doc = {0};
     struct json_writer w = {.out = out};
-    int rc = json_parse(config, &options, &doc, err);
-    const yyjson_val *process = rc == 0 ? json_get(doc.root, STR("process")) : NULL;
-    if (rc < 0)
-        return rc;
+    int r = json_parse(config, &options, &doc, err);
+    const yyjson_val *process = r == 0 ? json_get(doc.root, STR("process")) : NULL;
+    if (r < 0)
+        return r;
     if (!process || !json_is_object(process) || command_len == 0)
         return err_set(err, ERR_INVALID, "there is no command to run");
     json_write_object_begin(&w);

@@ -52,17 +52,17 @@ static void oci_devices_add_directory(const struct adding *a, struct str host, s
 
 static int oci_devices_check(const struct runtime_device *d, struct err *err)
 {
-    int rc = oci_path_check(d->host_path, "the device", err);
-    if (rc == 0)
-        rc = oci_path_check(d->container_path, "the device at", err);
-    for (size_t i = 0; rc == 0 && i < d->permissions.n; i++)
+    int r = oci_path_check(d->host_path, "the device", err);
+    if (r == 0)
+        r = oci_path_check(d->container_path, "the device at", err);
+    for (size_t i = 0; r == 0 && i < d->permissions.n; i++)
         if (!strchr("rwm", d->permissions.p[i]) || d->permissions.p[i] == '\0')
-            rc = err_set(err, ERR_INVALID, "permissions of device '%.*s' are of r, w and m",
-                         STR_ARG(d->host_path));
-    if (rc == 0 &&
+            r = err_set(err, ERR_INVALID, "permissions of device '%.*s' are of r, w and m",
+                        STR_ARG(d->host_path));
+    if (r == 0 &&
         (str_find_char(d->host_path, '\0') >= 0 || str_find_char(d->container_path, '\0') >= 0))
-        rc = err_set(err, ERR_INVALID, "the path of a device is not a text");
-    return rc;
+        r = err_set(err, ERR_INVALID, "the path of a device is not a text");
+    return r;
 }
 
 int oci_device_edits(const struct runtime_container *container, struct arena *arena,
@@ -74,9 +74,9 @@ int oci_device_edits(const struct runtime_container *container, struct arena *ar
         struct str host = arena_str(arena, d->host_path);
         struct str path = arena_str(arena, d->container_path);
         struct stat st;
-        int rc = oci_devices_check(d, err);
-        if (rc < 0)
-            return rc;
+        int r = oci_devices_check(d, err);
+        if (r < 0)
+            return r;
         if (stat(host.p, &st) != 0)
             return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : errno, "device %s: %s", host.p,
                            strerrordesc_np(errno));

@@ -152,9 +152,9 @@ static int write_own_mounts(struct json_writer *w, const struct oci_options *o, 
     size_t sub_paths = 0;
     for (size_t i = 0; i < c->mounts_len; i++) {
         const struct runtime_mount *m = &c->mounts[i];
-        int rc = oci_path_check(str_z(m->container_path), "mountPath", err);
-        if (rc < 0)
-            return rc;
+        int r = oci_path_check(str_z(m->container_path), "mountPath", err);
+        if (r < 0)
+            return r;
         const char *source = m->host_path;
         if (m->sub_path && m->sub_path[0]) // the monitor puts it there
             source = arena_strf(arena, "%s/mounts/%zu", o->folder, sub_paths++).p;
@@ -180,9 +180,9 @@ int oci_write_mounts(struct json_writer *w, const struct oci_options *o, struct 
     json_write_array_begin(w);
     write_kernel_mounts(w, o);
     write_pod_mounts(w, o);
-    int rc = write_own_mounts(w, o, arena, err);
+    int r = write_own_mounts(w, o, arena, err);
     json_write_array_end(w);
-    return rc;
+    return r;
 }
 
 // --- Namespaces ----------------------------------------------------------------------------------
@@ -375,13 +375,13 @@ int oci_make_seccomp(const struct oci_options *o, const struct oci_caps *caps, s
     }
     cleanup_sbuf struct sbuf text = {0};
     cleanup_json_doc struct json_doc doc = {0};
-    int rc = s->seccomp_file ? file_read_at(AT_FDCWD, s->seccomp_file, SECCOMP_BYTES_MAX, &text)
-                             : -ENOENT;
-    if (rc < 0)
+    int r = s->seccomp_file ? file_read_at(AT_FDCWD, s->seccomp_file, SECCOMP_BYTES_MAX, &text)
+                            : -ENOENT;
+    if (r < 0)
         return err_set(err, ERR_INVALID, "cannot load seccomp profile %s: %s",
-                       s->seccomp_file ? s->seccomp_file : "", strerrordesc_np(-rc));
-    rc = json_parse(sbuf_str(&text), NULL, &doc, err);
-    if (rc < 0)
+                       s->seccomp_file ? s->seccomp_file : "", strerrordesc_np(-r));
+    r = json_parse(sbuf_str(&text), NULL, &doc, err);
+    if (r < 0)
         return err_wrap(err, "seccomp profile %s", s->seccomp_file);
     if (!json_is_object(doc.root))
         return err_set(err, ERR_INVALID, "seccomp profile %s is not an object", s->seccomp_file);

@@ -94,11 +94,11 @@ static void put_addr(struct nl_addr **a)
 static int open_socket(struct nl_sock **ret, struct err *err)
 {
     struct nl_sock *s = nl_socket_alloc();
-    int rc = s ? nl_connect(s, NETLINK_ROUTE) : -NLE_NOMEM;
-    if (rc < 0) {
+    int r = s ? nl_connect(s, NETLINK_ROUTE) : -NLE_NOMEM;
+    if (r < 0) {
         if (s)
             nl_socket_free(s);
-        return nl_fail(err, "open", "a netlink socket", rc);
+        return nl_fail(err, "open", "a netlink socket", r);
     }
     *ret = s;
     return 0;
@@ -129,11 +129,11 @@ static int podnet_add_address(struct nl_sock *s, int ifindex, uint32_t address, 
     cleanup_nl_addr struct nl_addr *local = make_addr(address, prefix);
     struct rtnl_addr *a = rtnl_addr_alloc();
     rtnl_addr_set_ifindex(a, ifindex);
-    int rc = rtnl_addr_set_local(a, local);
-    if (rc == 0)
-        rc = rtnl_addr_add(s, a, 0);
+    int r = rtnl_addr_set_local(a, local);
+    if (r == 0)
+        r = rtnl_addr_add(s, a, 0);
     rtnl_addr_put(a);
-    return rc == -NLE_EXIST ? 0 : rc;
+    return r == -NLE_EXIST ? 0 : r;
 }
 
 static int delete_link(struct nl_sock *s, const char *name)
@@ -148,26 +148,26 @@ static int delete_link(struct nl_sock *s, const char *name)
 static int make_bridge(const struct podnet *n, struct nl_sock *s, struct rtnl_link **ret,
                        struct err *err)
 {
-    int rc = find_link(s, n->bridge, ret);
-    if (rc < 0) {
+    int r = find_link(s, n->bridge, ret);
+    if (r < 0) {
         cleanup_link struct rtnl_link *made = rtnl_link_alloc();
         rtnl_link_set_name(made, n->bridge);
-        rc = rtnl_link_set_type(made, "bridge");
-        if (rc == 0) {
+        r = rtnl_link_set_type(made, "bridge");
+        if (r == 0) {
             fault_point("make the bridge");
-            rc = rtnl_link_add(s, made, NLM_F_CREATE | NLM_F_EXCL);
+            r = rtnl_link_add(s, made, NLM_F_CREATE | NLM_F_EXCL);
         }
-        if (rc < 0 && rc != -NLE_EXIST)
-            return nl_fail(err, "make the bridge", n->bridge, rc);
-        rc = find_link(s, n->bridge, ret);
-        if (rc < 0)
-            return nl_fail(err, "find the bridge", n->bridge, rc);
+        if (r < 0 && r != -NLE_EXIST)
+            return nl_fail(err, "make the bridge", n->bridge, r);
+        r = find_link(s, n->bridge, ret);
+        if (r < 0)
+            return nl_fail(err, "find the bridge", n->bridge, r);
     }
     fault_point("set up the bridge");
-    rc = podnet_add_address(s, rtnl_link_get_ifindex(*ret), n->base + 1, n->prefix);
-    if (rc == 0 && !(rtnl_link_get_flags(*ret) & IFF_UP))
-        rc = raise_link(s, *ret);
-    return rc < 0 ? nl_fail(err, "set up the bridge", n->bridge, rc) : 0;
+    r = podnet_add_address(s, rtnl_link_get_ifindex(*ret), n->base + 1, n->prefix);
+    if (r == 0 && !(rtnl_link_get_flags(*ret) & IFF_UP))
+        r = raise_link(s, *ret);
+    return r < 0 ? nl_fail(err, "set up the bridge", n->bridge, r) : 0;
 }
 
 static bool has_ports(const char *bridge)
@@ -290,17 +290,17 @@ static int podnet_set_up_inside(struct inside *in)
 {
     cleanup_nl struct nl_sock *s = NULL;
     cleanup_link struct rtnl_link *link = NULL;
-    int rc = open_socket(&s, in->err);
-    if (rc < 0)
-        return rc;
-    rc = find_link(s, "eth0", &link);
-    if (rc == 0)
-        rc = podnet_add_address(s, rtnl_link_get_ifindex(link), in->address, in->n->prefix);
-    if (rc == 0)
-        rc = raise_link(s, link);
-    if (rc == 0)
-        rc = add_route(s, rtnl_link_get_ifindex(link), in->n->base + 1);
-    return rc < 0 ? nl_fail(in->err, "set up", "the pod's end of its link", rc) : 0;
+    int r = open_socket(&s, in->err);
+    if (r < 0)
+        return r;
+    r = find_link(s, "eth0", &link);
+    if (r == 0)
+        r = podnet_add_address(s, rtnl_link_get_ifindex(link), in->address, in->n->prefix);
+    if (r == 0)
+        r = raise_link(s, link);
+    if (r == 0)
+        r = add_route(s, rtnl_link_get_ifindex(link), in->n->base + 1);
+    return r < 0 ? nl_fail(in->err, "set up", "the pod's end of its link", r) : 0;
 }
 
 // On a thread of its own, which ends: nobody else comes to run in the namespace.
@@ -340,9 +340,9 @@ static int podnet_move_link(struct nl_sock *s, const char *link, const char *net
 {
     cleanup_link struct rtnl_link *found = NULL, *change = rtnl_link_alloc();
     cleanup_fd int fd = open(netns, O_RDONLY | O_CLOEXEC);
-    int rc = fd < 0 ? -NLE_OBJ_NOTFOUND : find_link(s, link, &found);
-    if (rc < 0)
-        return rc;
+    int r = fd < 0 ? -NLE_OBJ_NOTFOUND : find_link(s, link, &found);
+    if (r < 0)
+        return r;
     rtnl_link_set_ns_fd(change, fd);
     rtnl_link_set_name(change, name);
     return rtnl_link_change(s, found, change, 0);
@@ -383,19 +383,19 @@ int podnet_add(struct podnet *n, const char *pod_id, const char *netns, struct s
 {
     uint32_t address = 0;
     (void)pthread_mutex_lock(&n->lock);
-    int rc = take_address(n, pod_id, &address, err);
+    int r = take_address(n, pod_id, &address, err);
     // Another process with the same bridge may take it away just then.
-    for (int tries = 0; rc == 0 && tries < 3; tries++) {
-        rc = connect_pod(n, pod_id, netns, address, err);
-        if (rc != -ENODEV)
+    for (int tries = 0; r == 0 && tries < 3; tries++) {
+        r = connect_pod(n, pod_id, netns, address, err);
+        if (r != -ENODEV)
             break;
-        rc = tries < 2 ? 0 : rc;
+        r = tries < 2 ? 0 : r;
     }
     (void)pthread_mutex_unlock(&n->lock);
-    if (rc == 0)
+    if (r == 0)
         sbuf_addf(out, "%u.%u.%u.%u", address >> 24, address >> 16 & 255, address >> 8 & 255,
                   address & 255);
-    return rc;
+    return r;
 }
 
 void podnet_remove(struct podnet *n, const char *pod_id)
@@ -424,13 +424,13 @@ void podnet_remove(struct podnet *n, const char *pod_id)
 int podnet_move(const char *link, const char *netns, const char *name, struct err *err)
 {
     cleanup_nl struct nl_sock *s = NULL;
-    int rc = open_socket(&s, err);
-    if (rc < 0)
-        return rc;
-    rc = podnet_move_link(s, link, netns, name);
-    if (rc == -NLE_NODEV || rc == -NLE_OBJ_NOTFOUND)
+    int r = open_socket(&s, err);
+    if (r < 0)
+        return r;
+    r = podnet_move_link(s, link, netns, name);
+    if (r == -NLE_NODEV || r == -NLE_OBJ_NOTFOUND)
         return err_set(err, ERR_NOT_FOUND, "the host has no link '%s'", link);
-    return rc < 0 ? nl_fail(err, "move the link", link, rc) : 0;
+    return r < 0 ? nl_fail(err, "move the link", link, r) : 0;
 }
 
 // --- Life ----------------------------------------------------------------------------------------
@@ -459,9 +459,9 @@ static int podnet_probe(const struct podnet *n, struct err *err)
     cleanup_nl struct nl_sock *s = NULL;
     cleanup_link struct rtnl_link *made = rtnl_link_alloc(), *there = NULL;
     char name[IFNAMSIZ];
-    int rc = open_socket(&s, err);
-    if (rc < 0)
-        return rc;
+    int r = open_socket(&s, err);
+    if (r < 0)
+        return r;
     if (find_link(s, n->bridge, &there) == 0) {
         if (map_len(&n->addresses) == 0 && !has_ports(n->bridge))
             (void)delete_link(s, n->bridge);
@@ -469,11 +469,11 @@ static int podnet_probe(const struct podnet *n, struct err *err)
     }
     (void)snprintf(name, sizeof(name), "dt%d", (int)getpid());
     rtnl_link_set_name(made, name);
-    rc = rtnl_link_set_type(made, "bridge");
-    if (rc == 0)
-        rc = rtnl_link_add(s, made, NLM_F_CREATE | NLM_F_EXCL);
+    r = rtnl_link_set_type(made, "bridge");
+    if (r == 0)
+        r = rtnl_link_add(s, made, NLM_F_CREATE | NLM_F_EXCL);
     (void)delete_link(s, name);
-    return rc < 0 ? nl_fail(err, "make", "a bridge", rc) : 0;
+    return r < 0 ? nl_fail(err, "make", "a bridge", r) : 0;
 }
 
 int podnet_new(const struct podnet_options *o, struct podnet **ret, struct err *err)
@@ -482,25 +482,25 @@ int podnet_new(const struct podnet_options *o, struct podnet **ret, struct err *
     n->fd = -1;
     (void)pthread_mutex_init(&n->lock, NULL);
     n->folder = xstrndup(o->folder, strlen(o->folder));
-    int rc = read_subnet(n, o->subnet, err);
-    if (rc == 0 && (strlen(o->bridge) == 0 || strlen(o->bridge) >= IFNAMSIZ))
-        rc = err_set(err, ERR_INVALID, "'%s' is not a name for a bridge", o->bridge);
-    if (rc == 0) {
+    int r = read_subnet(n, o->subnet, err);
+    if (r == 0 && (strlen(o->bridge) == 0 || strlen(o->bridge) >= IFNAMSIZ))
+        r = err_set(err, ERR_INVALID, "'%s' is not a name for a bridge", o->bridge);
+    if (r == 0) {
         (void)snprintf(n->bridge, sizeof(n->bridge), "%s", o->bridge);
-        rc = file_make_dirs(o->folder, 0700, NULL);
-        n->fd = rc == 0 ? open(o->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+        r = file_make_dirs(o->folder, 0700, NULL);
+        n->fd = r == 0 ? open(o->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
         if (n->fd < 0)
-            rc = err_set(err, rc < 0 ? -rc : errno, "cannot use %s", o->folder);
+            r = err_set(err, r < 0 ? -r : errno, "cannot use %s", o->folder);
         else
             podnet_load_addresses(n);
     }
-    if (rc == 0)
-        rc = podnet_probe(n, err);
-    if (rc < 0)
+    if (r == 0)
+        r = podnet_probe(n, err);
+    if (r < 0)
         podnet_free(n);
     else
         *ret = n;
-    return rc;
+    return r;
 }
 
 void podnet_free(struct podnet *n)

@@ -115,17 +115,17 @@ static int start_pause(struct making *m)
     sbuf_addf(&text, "%d\n", (int)pid);
     sbuf_addf(&from, "/proc/%d/ns/pid", (int)pid);
     cleanup_fd int folder = open(m->o->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int rc = file_replace_atomic(folder, "pause", sbuf_str(&text), 0644, NULL);
-    if (rc < 0)
-        rc = err_set(m->err, -rc, "cannot write to %s: %s", m->o->folder, strerrordesc_np(-rc));
+    int r = file_replace_atomic(folder, "pause", sbuf_str(&text), 0644, NULL);
+    if (r < 0)
+        r = err_set(m->err, -r, "cannot write to %s: %s", m->o->folder, strerrordesc_np(-r));
     else
-        rc = podns_keep_namespace(m, from.p, "pid");
-    if (rc == 0 && write(ends[1], "", 1) != 1)
-        rc = podns_fail(m, "keep the pod's first process");
+        r = podns_keep_namespace(m, from.p, "pid");
+    if (r == 0 && write(ends[1], "", 1) != 1)
+        r = podns_fail(m, "keep the pod's first process");
     (void)close(ends[1]);
-    if (rc < 0)
+    if (r < 0)
         (void)waitpid(pid, NULL, 0);
-    return rc;
+    return r;
 }
 
 static void *podns_make_thread(void *arg)
@@ -134,22 +134,22 @@ static void *podns_make_thread(void *arg)
     const struct podns_options *o = m->o;
     int flags =
         (o->net ? CLONE_NEWNET : 0) | (o->ipc ? CLONE_NEWIPC : 0) | (o->uts ? CLONE_NEWUTS : 0);
-    int rc = unshare(flags) == 0 ? 0 : podns_fail(m, "make namespaces");
-    if (rc == 0 && o->net)
-        rc = raise_loopback(m);
-    if (rc == 0 && o->uts && o->hostname.n && sethostname(o->hostname.p, o->hostname.n) != 0)
-        rc = podns_fail(m, "set the host name");
-    for (size_t i = 0; rc == 0 && i < o->sysctls_len; i++)
-        rc = set_sysctl(m, &o->sysctls[i]);
-    if (rc == 0 && o->ipc)
-        rc = podns_keep_namespace(m, "/proc/thread-self/ns/ipc", "ipc");
-    if (rc == 0 && o->uts)
-        rc = podns_keep_namespace(m, "/proc/thread-self/ns/uts", "uts");
-    if (rc == 0 && o->net)
-        rc = podns_keep_namespace(m, "/proc/thread-self/ns/net", "net");
-    if (rc == 0 && o->pid)
-        rc = start_pause(m);
-    m->rc = rc;
+    int r = unshare(flags) == 0 ? 0 : podns_fail(m, "make namespaces");
+    if (r == 0 && o->net)
+        r = raise_loopback(m);
+    if (r == 0 && o->uts && o->hostname.n && sethostname(o->hostname.p, o->hostname.n) != 0)
+        r = podns_fail(m, "set the host name");
+    for (size_t i = 0; r == 0 && i < o->sysctls_len; i++)
+        r = set_sysctl(m, &o->sysctls[i]);
+    if (r == 0 && o->ipc)
+        r = podns_keep_namespace(m, "/proc/thread-self/ns/ipc", "ipc");
+    if (r == 0 && o->uts)
+        r = podns_keep_namespace(m, "/proc/thread-self/ns/uts", "uts");
+    if (r == 0 && o->net)
+        r = podns_keep_namespace(m, "/proc/thread-self/ns/net", "net");
+    if (r == 0 && o->pid)
+        r = start_pause(m);
+    m->rc = r;
     return NULL;
 }
 
