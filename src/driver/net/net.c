@@ -102,26 +102,26 @@ static int net_driver_publish(struct net_driver *d, const struct net_devices *de
 
 // --- The claim's status ----------------------------------------------------------------------------
 
-static void net_driver_report(struct net_driver *d, const struct net_record *r)
+static void net_driver_report(struct net_driver *d, const struct net_record *rec)
 {
     cleanup_arena struct arena a = {0};
-    const struct dray_claim claim = {.namespace_ = arena_str(&a, r->namespace).p,
-                                     .name = arena_str(&a, r->claim).p,
-                                     .uid = arena_str(&a, r->uid).p};
-    bool attached = r->phase == NET_ATTACHED;
+    const struct dray_claim claim = {.namespace_ = arena_str(&a, rec->namespace).p,
+                                     .name = arena_str(&a, rec->claim).p,
+                                     .uid = arena_str(&a, rec->uid).p};
+    bool attached = rec->phase == NET_ATTACHED;
     const struct dray_claim_condition c = {
-        .pool = arena_str(&a, r->pool).p,
-        .device = arena_str(&a, r->device).p,
+        .pool = arena_str(&a, rec->pool).p,
+        .device = arena_str(&a, rec->device).p,
         .type = "NetworkReady",
         .reason = attached ? "Attached" : "AttachFailed",
-        .message = arena_str(&a, r->error).p,
+        .message = arena_str(&a, rec->error).p,
         .yes = attached,
     };
     dray_report(d->driver, &claim, &c);
     if (!attached)
         dray_event(d->driver, true, "AttachFailed",
                    arena_strf(&a, "claim %s/%s, device %s: %.*s", claim.namespace_, claim.name,
-                              c.device, STR_ARG(r->error))
+                              c.device, STR_ARG(rec->error))
                        .p);
 }
 
@@ -272,12 +272,12 @@ static int net_driver_start_watching(struct net_driver *d, struct err *err)
     if (d->quit < 0 || d->changes < 0 ||
         inotify_add_watch(d->changes, d->state_dir, IN_MOVED_TO | IN_DELETE) < 0)
         return err_set(err, errno, "cannot watch %s: %s", d->state_dir, strerrordesc_np(errno));
-    int code = open_netlink(d, err);
-    if (code != 0)
-        return code;
-    int rc = pthread_create(&d->thread, NULL, net_driver_watch, d);
-    if (rc != 0)
-        return err_set(err, rc, "no thread: %s", strerrordesc_np(rc));
+    int r = open_netlink(d, err);
+    if (r != 0)
+        return r;
+    r = pthread_create(&d->thread, NULL, net_driver_watch, d);
+    if (r != 0)
+        return err_set(err, r, "no thread: %s", strerrordesc_np(r));
     d->has_thread = true;
     return 0;
 }

@@ -83,18 +83,18 @@ static int join_vrf(struct net_sock *s, int index, const struct net_plan *p, str
 // Routes of the link first: gateways are found through them.
 static int add_routes(struct net_sock *s, int index, const struct net_plan *p, struct err *err)
 {
-    int code = 0;
+    int r = 0;
     for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; code == 0 && i < p->routes.n; i++) {
-            struct net_route r = p->routes.p[i];
-            if ((r.scope == NET_SCOPE_LINK) != (pass == 0))
+        for (size_t i = 0; r == 0 && i < p->routes.n; i++) {
+            struct net_route route = p->routes.p[i];
+            if ((route.scope == NET_SCOPE_LINK) != (pass == 0))
                 continue;
             if (p->vrf[0])
-                r.table = p->vrf_table;
-            code = net_route_add(s, index, &r, err);
+                route.table = p->vrf_table;
+            r = net_route_add(s, index, &route, err);
         }
     }
-    return code;
+    return r;
 }
 
 static int configure_step(int code, const char *what, struct err *err)

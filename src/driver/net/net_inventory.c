@@ -364,14 +364,14 @@ static const struct net_record *record_of(const struct net_records *records, str
 static void net_inventory_add_device(struct net_devices *all, const struct net_records *records,
                                      struct net_device d, struct arena *a)
 {
-    const struct net_record *r = record_of(records, d.name);
+    const struct net_record *rec = record_of(records, d.name);
     if (all->n == NET_DEVICES_MAX)
         return;
     vec_foreach(all, have)
         if (str_eq(have->name, d.name))
             return;
-    if (r && r->attributes.n)
-        d.attributes = r->attributes;
+    if (rec && rec->attributes.n)
+        d.attributes = rec->attributes;
     vec_push_arena(a, all, d);
 }
 

@@ -272,12 +272,11 @@ static void net_link_put_ip(struct nl_msg *m, int type, const struct net_ip *ip)
         net_link_put(m, type, ip->bytes, ip_len(ip));
 }
 
-static int net_link_ignore_exists(int rc, struct err *err, const char *what,
-                                  const struct net_ip *ip)
+static int net_link_ignore_exists(int r, struct err *err, const char *what, const struct net_ip *ip)
 {
     char text[NET_IP_TEXT_MAX];
     net_ip_text(ip, true, text);
-    return rc == 0 || rc == -EEXIST ? 0 : err_wrap(err, "cannot add the %s %s", what, text);
+    return r == 0 || r == -EEXIST ? 0 : err_wrap(err, "cannot add the %s %s", what, text);
 }
 
 int net_address_add(struct net_sock *s, int index, const struct net_ip *ip, struct err *err)
@@ -294,57 +293,60 @@ int net_address_add(struct net_sock *s, int index, const struct net_ip *ip, stru
     return net_link_ignore_exists(net_sock_request(s, m, err), err, "address", ip);
 }
 
-int net_route_add(struct net_sock *s, int index, const struct net_route *r, struct err *err)
+int net_route_add(struct net_sock *s, int index, const struct net_route *route, struct err *err)
 {
-    const struct rtmsg head = {.rtm_family = r->destination.family,
-                               .rtm_dst_len = r->destination.bits,
-                               .rtm_table = r->table < 256 ? (uint8_t)r->table : RT_TABLE_UNSPEC,
+    const struct rtmsg head = {.rtm_family = route->destination.family,
+                               .rtm_dst_len = route->destination.bits,
+                               .rtm_table =
+                                   route->table < 256 ? (uint8_t)route->table : RT_TABLE_UNSPEC,
                                .rtm_protocol = RTPROT_STATIC,
-                               .rtm_scope = r->scope,
+                               .rtm_scope = route->scope,
                                .rtm_type = RTN_UNICAST};
     struct nl_msg *m =
         net_link_message_new(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head));
-    if (r->destination.bits)
-        net_link_put_ip(m, RTA_DST, &r->destination);
-    net_link_put_ip(m, RTA_GATEWAY, &r->gateway);
-    net_link_put_ip(m, RTA_PREFSRC, &r->source);
+    if (route->destination.bits)
+        net_link_put_ip(m, RTA_DST, &route->destination);
+    net_link_put_ip(m, RTA_GATEWAY, &route->gateway);
+    net_link_put_ip(m, RTA_PREFSRC, &route->source);
     net_link_put_u32(m, RTA_OIF, (uint32_t)index);
-    net_link_put_u32(m, RTA_TABLE, r->table ? r->table : RT_TABLE_MAIN);
-    if (r->metric)
-        net_link_put_u32(m, RTA_PRIORITY, r->metric);
-    return net_link_ignore_exists(net_sock_request(s, m, err), err, "route to", &r->destination);
+    net_link_put_u32(m, RTA_TABLE, route->table ? route->table : RT_TABLE_MAIN);
+    if (route->metric)
+        net_link_put_u32(m, RTA_PRIORITY, route->metric);
+    return net_link_ignore_exists(net_sock_request(s, m, err), err, "route to",
+                                  &route->destination);
 }
 
-static int net_link_add_rule(struct net_sock *s, const struct net_rule *r, uint8_t family,
+static int net_link_add_rule(struct net_sock *s, const struct net_rule *rule, uint8_t family,
                              struct err *err)
 {
     const struct fib_rule_hdr head = {.family = family,
-                                      .src_len = r->source.family ? r->source.bits : 0,
-                                      .dst_len = r->destination.family ? r->destination.bits : 0,
+                                      .src_len = rule->source.family ? rule->source.bits : 0,
+                                      .dst_len =
+                                          rule->destination.family ? rule->destination.bits : 0,
                                       .action = FR_ACT_TO_TBL};
     struct nl_msg *m =
         net_link_message_new(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head));
     if (head.src_len)
-        net_link_put_ip(m, FRA_SRC, &r->source);
+        net_link_put_ip(m, FRA_SRC, &rule->source);
     if (head.dst_len)
-        net_link_put_ip(m, FRA_DST, &r->destination);
-    if (r->priority)
-        net_link_put_u32(m, FRA_PRIORITY, r->priority);
-    net_link_put_u32(m, FRA_TABLE, r->table ? r->table : RT_TABLE_MAIN);
-    int rc = net_sock_request(s, m, err);
-    return rc == 0 || rc == -EEXIST
+        net_link_put_ip(m, FRA_DST, &rule->destination);
+    if (rule->priority)
+        net_link_put_u32(m, FRA_PRIORITY, rule->priority);
+    net_link_put_u32(m, FRA_TABLE, rule->table ? rule->table : RT_TABLE_MAIN);
+    int r = net_sock_request(s, m, err);
+    return r == 0 || r == -EEXIST
                ? 0
-               : err_wrap(err, "cannot add the rule for table %u", (unsigned)r->table);
+               : err_wrap(err, "cannot add the rule for table %u", (unsigned)rule->table);
 }
 
 // A rule without addresses is for both families.
-int net_rule_add(struct net_sock *s, const struct net_rule *r, struct err *err)
+int net_rule_add(struct net_sock *s, const struct net_rule *rule, struct err *err)
 {
-    uint8_t family = r->source.family ? r->source.family : r->destination.family;
+    uint8_t family = rule->source.family ? rule->source.family : rule->destination.family;
     if (family)
-        return net_link_add_rule(s, r, family, err);
-    int rc = net_link_add_rule(s, r, AF_INET, err);
-    return rc == 0 ? net_link_add_rule(s, r, AF_INET6, err) : rc;
+        return net_link_add_rule(s, rule, family, err);
+    int r = net_link_add_rule(s, rule, AF_INET, err);
+    return r == 0 ? net_link_add_rule(s, rule, AF_INET6, err) : r;
 }
 
 int net_neighbor_add(struct net_sock *s, int index, const struct net_neighbor *n, struct err *err)

@@ -387,31 +387,31 @@ static int read_network(const char *text, const char *field, struct net_ip *ret,
     return net_plan_in_field(r, field, err);
 }
 
-static int net_plan_read_route(const struct route_params *r, enum source of, struct net_route *ret,
-                               struct err *err)
+static int net_plan_read_route(const struct route_params *route, enum source of,
+                               struct net_route *ret, struct err *err)
 {
     const struct net_ip any = {0};
-    int code = read_network(r->destination, "destination", &ret->destination, err);
+    int r = read_network(route->destination, "destination", &ret->destination, err);
     const struct net_ip *family = of == OF_USER ? &ret->destination : &any;
-    if (code == 0 && !ret->destination.family)
-        code = net_plan_in_field(err_set(err, ERR_INVALID, "is required"), "destination", err);
-    if (code == 0 && r->scope != 0 && r->scope != NET_SCOPE_LINK)
-        code = net_plan_in_field(err_set(err, ERR_INVALID,
-                                         "%lld is neither 0 (universe) nor %d (link)",
-                                         (long long)r->scope, NET_SCOPE_LINK),
-                                 "scope", err);
-    if (code == 0)
-        code = read_same_family(r->gateway, family, "gateway", &ret->gateway, err);
-    if (code == 0 && !ret->gateway.family && r->scope == 0)
-        code = net_plan_in_field(err_set(err, ERR_INVALID, "is required, unless scope is %d (link)",
-                                         NET_SCOPE_LINK),
-                                 "gateway", err);
-    if (code == 0)
-        code = read_same_family(r->source, family, "source", &ret->source, err);
-    ret->scope = (uint8_t)r->scope;
-    ret->table = (uint32_t)r->table;
-    ret->metric = (uint32_t)r->metric;
-    return code;
+    if (r == 0 && !ret->destination.family)
+        r = net_plan_in_field(err_set(err, ERR_INVALID, "is required"), "destination", err);
+    if (r == 0 && route->scope != 0 && route->scope != NET_SCOPE_LINK)
+        r = net_plan_in_field(err_set(err, ERR_INVALID,
+                                      "%lld is neither 0 (universe) nor %d (link)",
+                                      (long long)route->scope, NET_SCOPE_LINK),
+                              "scope", err);
+    if (r == 0)
+        r = read_same_family(route->gateway, family, "gateway", &ret->gateway, err);
+    if (r == 0 && !ret->gateway.family && route->scope == 0)
+        r = net_plan_in_field(err_set(err, ERR_INVALID, "is required, unless scope is %d (link)",
+                                      NET_SCOPE_LINK),
+                              "gateway", err);
+    if (r == 0)
+        r = read_same_family(route->source, family, "source", &ret->source, err);
+    ret->scope = (uint8_t)route->scope;
+    ret->table = (uint32_t)route->table;
+    ret->metric = (uint32_t)route->metric;
+    return r;
 }
 
 static bool same_route(const struct net_route *a, const struct net_route *b)
@@ -425,36 +425,36 @@ static int read_routes(struct net_plan *p, const struct dray_objects *routes, en
 {
     const struct route_params *all = routes->p;
     for (size_t i = 0; i < routes->n; i++) {
-        struct net_route r = {0};
+        struct net_route route = {0};
         bool there = false;
-        int code = net_plan_read_route(&all[i], of, &r, err);
-        if (code == 0 && p->routes.n == NET_LIST_MAX)
-            code = too_many(err);
-        if (code != 0)
-            return net_plan_in_item(code, i, "routes", err);
+        int r = net_plan_read_route(&all[i], of, &route, err);
+        if (r == 0 && p->routes.n == NET_LIST_MAX)
+            r = too_many(err);
+        if (r != 0)
+            return net_plan_in_item(r, i, "routes", err);
         vec_foreach(&p->routes, have) {
-            if (same_route(have, &r)) {
-                *have = r;
+            if (same_route(have, &route)) {
+                *have = route;
                 there = true;
             }
         }
         if (!there)
-            vec_push_arena(a, &p->routes, r);
+            vec_push_arena(a, &p->routes, route);
     }
     return 0;
 }
 
-static int net_plan_read_rule(const struct rule_params *r, struct net_rule *ret, struct err *err)
+static int net_plan_read_rule(const struct rule_params *rule, struct net_rule *ret, struct err *err)
 {
-    int code = read_network(r->source, "source", &ret->source, err);
-    if (code == 0)
-        code = read_network(r->destination, "destination", &ret->destination, err);
-    if (code == 0 && ret->source.family && ret->destination.family &&
+    int r = read_network(rule->source, "source", &ret->source, err);
+    if (r == 0)
+        r = read_network(rule->destination, "destination", &ret->destination, err);
+    if (r == 0 && ret->source.family && ret->destination.family &&
         ret->source.family != ret->destination.family)
-        code = err_set(err, ERR_INVALID, "source and destination must both be IPv4 or both IPv6");
-    ret->priority = (uint32_t)r->priority;
-    ret->table = (uint32_t)r->table;
-    return code;
+        r = err_set(err, ERR_INVALID, "source and destination must both be IPv4 or both IPv6");
+    ret->priority = (uint32_t)rule->priority;
+    ret->table = (uint32_t)rule->table;
+    return r;
 }
 
 static int net_plan_read_rules(struct net_plan *p, const struct dray_objects *rules,
@@ -462,19 +462,19 @@ static int net_plan_read_rules(struct net_plan *p, const struct dray_objects *ru
 {
     const struct rule_params *all = rules->p;
     for (size_t i = 0; i < rules->n; i++) {
-        struct net_rule r = {0};
+        struct net_rule rule = {0};
         bool there = false;
-        int code = net_plan_read_rule(&all[i], &r, err);
-        if (code == 0 && p->rules.n == NET_LIST_MAX)
-            code = too_many(err);
-        if (code != 0)
-            return net_plan_in_item(code, i, "rules", err);
+        int r = net_plan_read_rule(&all[i], &rule, err);
+        if (r == 0 && p->rules.n == NET_LIST_MAX)
+            r = too_many(err);
+        if (r != 0)
+            return net_plan_in_item(r, i, "rules", err);
         vec_foreach(&p->rules, have)
-            there = there || (net_ip_equal(&have->source, &r.source) &&
-                              net_ip_equal(&have->destination, &r.destination) &&
-                              have->priority == r.priority && have->table == r.table);
+            there = there || (net_ip_equal(&have->source, &rule.source) &&
+                              net_ip_equal(&have->destination, &rule.destination) &&
+                              have->priority == rule.priority && have->table == rule.table);
         if (!there)
-            vec_push_arena(a, &p->rules, r);
+            vec_push_arena(a, &p->rules, rule);
     }
     return 0;
 }

@@ -53,10 +53,10 @@ static void note_routes(const struct scene *s, int index, struct arena *a, struc
 }
 
 static void note_host(const struct scene *s, const struct net_device *d, struct arena *a,
-                      struct net_record *r)
+                      struct net_record *rec)
 {
     const struct net_link *l = d->link;
-    struct net_plan *host = &r->host;
+    struct net_plan *host = &rec->host;
     (void)snprintf(host->name, sizeof(host->name), "%s", l->name);
     host->mac = l->mac;
     host->mtu = l->mtu;
@@ -67,11 +67,11 @@ static void note_host(const struct scene *s, const struct net_device *d, struct 
             host->addresses.n < NET_LIST_MAX)
             vec_push_arena(a, &host->addresses, one->ip);
     note_routes(s, l->index, a, host);
-    r->host_kind = str_z(l->kind);
-    r->host_alias = l->alias;
-    r->host_up = (l->flags & IFF_UP) != 0;
-    r->permanent = l->permanent;
-    r->pci = d->hardware.pci;
+    rec->host_kind = str_z(l->kind);
+    rec->host_alias = l->alias;
+    rec->host_up = (l->flags & IFF_UP) != 0;
+    rec->permanent = l->permanent;
+    rec->pci = d->hardware.pci;
 }
 
 // --- What the pod gets -----------------------------------------------------------------------------
@@ -86,15 +86,15 @@ static int net_prepare_read_configs(const struct dray_allocated *d, struct arena
     return r;
 }
 
-static int check_parent(const struct scene *s, const struct net_record *r, struct err *err)
+static int check_parent(const struct scene *s, const struct net_record *rec, struct err *err)
 {
-    const struct net_link *parent = r->parent.n ? link_named(s, r->parent) : NULL;
-    if (r->parent.n && !parent)
+    const struct net_link *parent = rec->parent.n ? link_named(s, rec->parent) : NULL;
+    if (rec->parent.n && !parent)
         return err_set(err, ERR_NOT_FOUND, "device %.*s is made on %.*s, which the host lacks",
-                       STR_ARG(r->device), STR_ARG(r->parent));
-    if (parent && r->plan.mtu > (int64_t)parent->mtu) {
+                       STR_ARG(rec->device), STR_ARG(rec->parent));
+    if (parent && rec->plan.mtu > (int64_t)parent->mtu) {
         err_record(err, ERR_INVALID, "%lld is more than the %u of %s below it",
-                   (long long)r->plan.mtu, (unsigned)parent->mtu, parent->name);
+                   (long long)rec->plan.mtu, (unsigned)parent->mtu, parent->name);
         err_path_field(err, "interface.mtu", strlen("interface.mtu"));
         return -ERR_INVALID;
     }
@@ -103,15 +103,15 @@ static int check_parent(const struct scene *s, const struct net_record *r, struc
 
 // What the claim does not say: the name, the addresses and routes it has on the host.
 static int net_prepare_complete_record(const struct scene *s, size_t index, struct arena *a,
-                                       struct net_record *r, struct err *err)
+                                       struct net_record *rec, struct err *err)
 {
-    struct net_plan *plan = &r->plan;
-    if (str_eqz(r->kind, NET_KIND_MOVE)) {
+    struct net_plan *plan = &rec->plan;
+    if (str_eqz(rec->kind, NET_KIND_MOVE)) {
         if (!plan->name[0])
-            (void)snprintf(plan->name, sizeof(plan->name), "%s", r->host.name);
+            (void)snprintf(plan->name, sizeof(plan->name), "%s", rec->host.name);
         if (plan->addresses.n == 0) {
-            plan->addresses = r->host.addresses;
-            vec_foreach(&r->host.routes, route)
+            plan->addresses = rec->host.addresses;
+            vec_foreach(&rec->host.routes, route)
                 if (plan->routes.n < NET_LIST_MAX)
                     vec_push_arena(a, &plan->routes, *route);
         }
@@ -119,12 +119,13 @@ static int net_prepare_complete_record(const struct scene *s, size_t index, stru
     }
     if (!plan->name[0])
         (void)snprintf(plan->name, sizeof(plan->name), "net%u", (unsigned)(index % 999 + 1));
-    bool ipvlan = str_eqz(r->kind, "ipvlan"); // shares the address of its parent
+    bool ipvlan = str_eqz(rec->kind, "ipvlan"); // shares the address of its parent
     if (ipvlan && plan->mac.n)
         return err_set(err, ERR_INVALID, "interface.hardwareAddr: an ipvlan has its parent's");
     if (!plan->mac.n && !ipvlan)
-        plan->mac = net_mac_made(arena_strf(a, "%.*s/%.*s", STR_ARG(r->uid), STR_ARG(r->device)));
-    return check_parent(s, r, err);
+        plan->mac =
+            net_mac_made(arena_strf(a, "%.*s/%.*s", STR_ARG(rec->uid), STR_ARG(rec->device)));
+    return check_parent(s, rec, err);
 }
 
 // A field says enough by itself.
@@ -207,44 +208,45 @@ static void net_prepare_add_node(void *arg, const char *path)
     dray_device_node(n->out, n->device, path, NULL, "rw");
 }
 
-static void net_prepare_add_status(const struct scene *s, const struct net_record *r,
+static void net_prepare_add_status(const struct scene *s, const struct net_record *rec,
                                    struct dray_outcome *out, size_t i, struct arena *a)
 {
     char mac[NET_MAC_TEXT_MAX] = "";
     struct VEC(const char *) ips = {0};
-    const struct net_link *parent = r->parent.n ? link_named(s, r->parent) : NULL;
-    bool moved = str_eqz(r->kind, NET_KIND_MOVE);
-    const struct net_mac *own = moved ? &r->host.mac : parent ? &parent->mac : &r->plan.mac;
-    net_mac_text(r->plan.mac.n ? &r->plan.mac : own, mac);
-    vec_foreach(&r->plan.addresses, ip) {
+    const struct net_link *parent = rec->parent.n ? link_named(s, rec->parent) : NULL;
+    bool moved = str_eqz(rec->kind, NET_KIND_MOVE);
+    const struct net_mac *own = moved ? &rec->host.mac : parent ? &parent->mac : &rec->plan.mac;
+    net_mac_text(rec->plan.mac.n ? &rec->plan.mac : own, mac);
+    vec_foreach(&rec->plan.addresses, ip) {
         char buf[NET_IP_TEXT_MAX];
         net_ip_text(ip, true, buf);
         vec_push_arena(a, &ips, arena_str(a, str_z(buf)).p);
     }
     vec_push_arena(a, &ips, NULL);
-    dray_network(out, i, r->plan.name, mac, ips.p);
+    dray_network(out, i, rec->plan.name, mac, ips.p);
     dray_condition(out, i, "Ready", true, "Prepared", "");
-    dray_describe(out, i, "dra.net/ifName", r->plan.name);
+    dray_describe(out, i, "dra.net/ifName", rec->plan.name);
     dray_describe(out, i, "dra.net/mac", mac);
 }
 
 static void net_prepare_fill_outcome(const struct net_preparer *p, struct scene *s,
-                                     const struct net_record *r, struct dray_outcome *out, size_t i)
+                                     const struct net_record *rec, struct dray_outcome *out,
+                                     size_t i)
 {
     struct net_hardware h = {0};
-    const char *uid = arena_str(&s->arena, r->uid).p;
-    const char *device = arena_str(&s->arena, r->device).p;
+    const char *uid = arena_str(&s->arena, rec->uid).p;
+    const char *device = arena_str(&s->arena, rec->device).p;
     const char *const args[] = {"dray",    "netns-hook", "--state",  p->world.state_dir,
                                 "--claim", uid,          "--device", device,
                                 NULL};
-    if (r->runtime_moves)
-        dray_net_device(out, i, r->host.name, r->plan.name);
+    if (rec->runtime_moves)
+        dray_net_device(out, i, rec->host.name, rec->plan.name);
     dray_hook(out, i, "createRuntime", p->hook, args);
-    if (r->host.name[0])
-        net_hardware_read(p->world.sys, r->host.name, NULL, &s->arena, &h);
+    if (rec->host.name[0])
+        net_hardware_read(p->world.sys, rec->host.name, NULL, &s->arena, &h);
     if (h.rdma.n)
         net_rdma_nodes(p->world.sys, h.rdma, net_prepare_add_node, &(struct nodes){out, i});
-    net_prepare_add_status(s, r, out, i, &s->arena);
+    net_prepare_add_status(s, rec, out, i, &s->arena);
 }
 
 // --- Preparing -----------------------------------------------------------------------------------
@@ -262,20 +264,20 @@ static int net_prepare_check_names(const struct net_record *all, size_t n, struc
 }
 
 // With the runtime's help nobody marks the interface before it moves, so that is done here.
-static int mark_now(const struct net_preparer *p, const struct scene *s, const struct net_record *r,
-                    struct err *err)
+static int mark_now(const struct net_preparer *p, const struct scene *s,
+                    const struct net_record *rec, struct err *err)
 {
     cleanup_arena struct arena arena = {0};
-    const struct net_link *l = link_named(s, str_z(r->host.name));
+    const struct net_link *l = link_named(s, str_z(rec->host.name));
     struct net_sock *sock = NULL;
-    if (!r->runtime_moves || !l)
+    if (!rec->runtime_moves || !l)
         return 0;
-    int code = net_sock_open(p->world.host_ns, &sock, err);
-    if (code == 0)
-        code = net_link_change(sock, l->index,
-                               &(struct net_change){.alias = net_record_mark(r, &arena).p}, err);
+    int r = net_sock_open(p->world.host_ns, &sock, err);
+    if (r == 0)
+        r = net_link_change(sock, l->index,
+                            &(struct net_change){.alias = net_record_mark(rec, &arena).p}, err);
     net_sock_free(sock);
-    return code;
+    return r;
 }
 
 static int net_prepare_claim(struct net_preparer *p, struct scene *s,
@@ -314,7 +316,7 @@ int net_prepare(struct net_preparer *p, const struct dray_claim *claim, struct d
 
 // --- Unpreparing ---------------------------------------------------------------------------------
 
-static void net_prepare_report_return(const struct net_preparer *p, const struct net_record *r,
+static void net_prepare_report_return(const struct net_preparer *p, const struct net_record *rec,
                                       enum net_returned how, const struct err *note)
 {
     char text[DRAY_ERR_MSG_MAX + 256];
@@ -323,16 +325,16 @@ static void net_prepare_report_return(const struct net_preparer *p, const struct
     if (how == NET_NAME_TAKEN) {
         (void)snprintf(text, sizeof(text),
                        "device %.*s is back on the host, but another interface is called %s now",
-                       STR_ARG(r->device), r->host.name);
+                       STR_ARG(rec->device), rec->host.name);
         p->told(p->arg, true, "InterfaceNameTaken", text);
     }
     if (how == NET_LOST) {
         (void)snprintf(text, sizeof(text), "interface %s of device %.*s did not come back",
-                       r->host.name, STR_ARG(r->device));
+                       rec->host.name, STR_ARG(rec->device));
         p->told(p->arg, true, "InterfaceLost", text);
     }
     if (note->code != 0) {
-        (void)snprintf(text, sizeof(text), "device %.*s is back, but: %s", STR_ARG(r->device),
+        (void)snprintf(text, sizeof(text), "device %.*s is back, but: %s", STR_ARG(rec->device),
                        note->msg);
         p->told(p->arg, true, "InterfaceChanged", text);
     }
@@ -367,14 +369,14 @@ int net_verify(struct net_preparer *p, const struct dray_claim *claim, struct er
 {
     cleanup_arena struct arena arena = {0};
     for (size_t i = 0; i < claim->devices_len; i++) {
-        struct net_record r;
-        int code =
-            net_record_read(p->world.state_dir, str_z(claim->devices[i].device), &arena, &r, err);
-        if (code == 0 && (!str_eqz(r.uid, claim->uid) || !str_eqz(r.boot, p->world.boot_id)))
-            code = err_set(err, ERR_NOT_FOUND, "device %s is another claim's",
-                           claim->devices[i].device);
-        if (code != 0)
-            return code;
+        struct net_record rec;
+        int r =
+            net_record_read(p->world.state_dir, str_z(claim->devices[i].device), &arena, &rec, err);
+        if (r == 0 && (!str_eqz(rec.uid, claim->uid) || !str_eqz(rec.boot, p->world.boot_id)))
+            r = err_set(err, ERR_NOT_FOUND, "device %s is another claim's",
+                        claim->devices[i].device);
+        if (r != 0)
+            return r;
     }
     return 0;
 }

@@ -255,7 +255,7 @@ static int unpack_one(const struct image_layer *layer, struct str diff_id, struc
                       struct err *err)
 {
     struct image_blob *b;
-    struct tar_reader r;
+    struct tar_reader tar;
     const struct image_blob_options o = {
         .place = layer->place,
         .digest = layer->digest,
@@ -263,16 +263,16 @@ static int unpack_one(const struct image_layer *layer, struct str diff_id, struc
         .compression = layer->compression,
         .max_bytes = UNPACK_BYTES_MAX,
     };
-    int rc = image_blob_new(&o, &b, err);
-    if (rc < 0)
-        return rc;
-    tar_reader_init(&r, image_blob_read, b);
-    rc = image_unpack_layer(u, &r, err);
-    tar_reader_done(&r);
-    if (rc == 0)
-        rc = image_blob_finish(b, err);
+    int r = image_blob_new(&o, &b, err);
+    if (r < 0)
+        return r;
+    tar_reader_init(&tar, image_blob_read, b);
+    r = image_unpack_layer(u, &tar, err);
+    tar_reader_done(&tar);
+    if (r == 0)
+        r = image_blob_finish(b, err);
     image_blob_free(b);
-    return rc;
+    return r;
 }
 
 static int image_write_info(int folder, const struct image_content *c, struct str full,

@@ -65,14 +65,14 @@ static struct str plain_name(struct str name)
 static int index_archive(struct image_source *s, struct err *err)
 {
     struct cursor c = {.fd = s->fd};
-    struct tar_reader r;
+    struct tar_reader tar;
     struct tar_entry e;
-    int rc;
-    tar_reader_init(&r, read_at, &c);
-    while ((rc = tar_next(&r, &e, err)) > 0) {
+    int r;
+    tar_reader_init(&tar, read_at, &c);
+    while ((r = tar_next(&tar, &e, err)) > 0) {
         if (map_len(&s->places) == ARCHIVE_ENTRIES_MAX) {
-            rc = err_set(err, ERR_TOO_LARGE, "the archive has more than %d files",
-                         ARCHIVE_ENTRIES_MAX);
+            r = err_set(err, ERR_TOO_LARGE, "the archive has more than %d files",
+                        ARCHIVE_ENTRIES_MAX);
             break;
         }
         if (e.type == TAR_FILE || e.type == TAR_SYMBOLIC_LINK || e.type == TAR_HARD_LINK) {
@@ -83,12 +83,12 @@ static int index_archive(struct image_source *s, struct err *err)
             *p = (struct place_in){c.at, e.size, link};
         }
         // The data is stepped over, not read; a cut off end is told by whoever reads the last file.
-        c.at += r.left + r.padding;
-        r.offset += r.left + r.padding;
-        r.left = r.padding = 0;
+        c.at += tar.left + tar.padding;
+        tar.offset += tar.left + tar.padding;
+        tar.left = tar.padding = 0;
     }
-    tar_reader_done(&r);
-    return rc;
+    tar_reader_done(&tar);
+    return r;
 }
 
 static int image_source_detect_archive(struct image_source *s, struct err *err)

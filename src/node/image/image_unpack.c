@@ -334,23 +334,23 @@ static int unpack_apply_entry(struct layer *l, const struct tar_entry *e)
     return r;
 }
 
-int image_unpack_layer(struct unpack *u, struct tar_reader *r, struct err *err)
+int image_unpack_layer(struct unpack *u, struct tar_reader *tar, struct err *err)
 {
-    struct layer l = {.u = u, .reader = r, .err = err};
+    struct layer l = {.u = u, .reader = tar, .err = err};
     struct tar_entry e;
-    int rc;
-    while ((rc = tar_next(r, &e, err)) > 0) {
+    int r;
+    while ((r = tar_next(tar, &e, err)) > 0) {
         if (u->entries_left == 0) {
-            rc = err_set(err, ERR_TOO_LARGE, "the image has more than %llu files",
-                         (unsigned long long)UNPACK_ENTRIES_MAX);
+            r = err_set(err, ERR_TOO_LARGE, "the image has more than %llu files",
+                        (unsigned long long)UNPACK_ENTRIES_MAX);
             break;
         }
         u->entries_left--;
-        rc = unpack_apply_entry(&l, &e);
-        if (rc < 0)
+        r = unpack_apply_entry(&l, &e);
+        if (r < 0)
             break;
     }
     map_done(&l.made);
     arena_done(&l.arena);
-    return rc;
+    return r;
 }

@@ -88,10 +88,10 @@ static void crun_pod_copy_meta(const struct crun_pod_meta *from, struct arena *a
     to->boot_id = arena_str(a, from->boot_id);
 }
 
-static int crun_pod_write_files(const char *folder, const struct run *r, struct err *err)
+static int crun_pod_write_files(const char *folder, const struct run *run, struct err *err)
 {
     cleanup_sbuf struct sbuf hosts = {0}, hostname = {0}, resolv = {0};
-    const struct runtime_pod *p = &r->pod;
+    const struct runtime_pod *p = &run->pod;
     cleanup_fd int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (p->hosts.n)
         sbuf_add(&hosts, p->hosts);
@@ -101,8 +101,8 @@ static int crun_pod_write_files(const char *folder, const struct run *r, struct 
         sbuf_addz(&hosts, "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
                           "fe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\n"
                           "fe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n");
-        if (r->meta.address.n && p->hostname.n)
-            sbuf_addf(&hosts, "%.*s\t%.*s\n", STR_ARG(r->meta.address), STR_ARG(p->hostname));
+        if (run->meta.address.n && p->hostname.n)
+            sbuf_addf(&hosts, "%.*s\t%.*s\n", STR_ARG(run->meta.address), STR_ARG(p->hostname));
     }
     if (p->resolv_conf.n)
         sbuf_add(&resolv, p->resolv_conf);
@@ -110,12 +110,12 @@ static int crun_pod_write_files(const char *folder, const struct run *r, struct 
         (void)!file_read("/etc/resolv.conf", 65536, &resolv, NULL);
     sbuf_addf(&hostname, "%.*s\n", STR_ARG(p->hostname));
     fault_point("write the pod's files");
-    int rc = fd < 0 ? -errno : file_replace_atomic(fd, "hosts", sbuf_str(&hosts), 0644, NULL);
-    if (rc == 0)
-        rc = file_replace_atomic(fd, "resolv.conf", sbuf_str(&resolv), 0644, NULL);
-    if (rc == 0)
-        rc = file_replace_atomic(fd, "hostname", sbuf_str(&hostname), 0644, NULL);
-    return rc < 0 ? err_set(err, -rc, "cannot write to %s: %s", folder, strerrordesc_np(-rc)) : 0;
+    int r = fd < 0 ? -errno : file_replace_atomic(fd, "hosts", sbuf_str(&hosts), 0644, NULL);
+    if (r == 0)
+        r = file_replace_atomic(fd, "resolv.conf", sbuf_str(&resolv), 0644, NULL);
+    if (r == 0)
+        r = file_replace_atomic(fd, "hostname", sbuf_str(&hostname), 0644, NULL);
+    return r < 0 ? err_set(err, -r, "cannot write to %s: %s", folder, strerrordesc_np(-r)) : 0;
 }
 
 static int crun_pod_mount_shm(const char *folder, struct err *err)
@@ -131,48 +131,48 @@ static int crun_pod_mount_shm(const char *folder, struct err *err)
 }
 
 static int crun_pod_add_network(const struct crun *c, const char *id, const char *folder,
-                                struct run *r, struct arena *arena, struct err *err)
+                                struct run *run, struct arena *arena, struct err *err)
 {
     cleanup_sbuf struct sbuf netns = {0}, address = {0};
-    if (r->pod.host_network || !c->net)
+    if (run->pod.host_network || !c->net)
         return 0;
     sbuf_addf(&netns, "%s/ns/net", folder);
-    int rc = podnet_add(c->net, id, netns.p, &address, err);
-    if (rc == 0)
-        r->meta.address = arena_str(arena, sbuf_str(&address));
-    return rc;
+    int r = podnet_add(c->net, id, netns.p, &address, err);
+    if (r == 0)
+        run->meta.address = arena_str(arena, sbuf_str(&address));
+    return r;
 }
 
-static int crun_pod_make(const struct crun *c, const char *id, struct run *r, struct arena *arena,
+static int crun_pod_make(const struct crun *c, const char *id, struct run *run, struct arena *arena,
                          struct err *err)
 {
     struct str folder = crun_pod_dir(c, id, arena);
     const struct podns_options ns = {
         .folder = folder.p,
         .monitor = c->monitor,
-        .net = !r->pod.host_network,
-        .ipc = !r->pod.host_ipc,
-        .uts = !r->pod.host_network,
-        .pid = r->pod.share_pid && !r->pod.host_pid,
-        .hostname = r->pod.hostname,
-        .sysctls = r->pod.sysctls,
-        .sysctls_len = r->pod.sysctls_len,
+        .net = !run->pod.host_network,
+        .ipc = !run->pod.host_ipc,
+        .uts = !run->pod.host_network,
+        .pid = run->pod.share_pid && !run->pod.host_pid,
+        .hostname = run->pod.hostname,
+        .sysctls = run->pod.sysctls,
+        .sysctls_len = run->pod.sysctls_len,
     };
     fault_point("make the pod's folder");
-    int rc = file_make_dir_at(AT_FDCWD, folder.p, 0711);
-    if (rc < 0)
-        return err_set(err, -rc, "cannot make %s: %s", folder.p, strerrordesc_np(-rc));
+    int r = file_make_dir_at(AT_FDCWD, folder.p, 0711);
+    if (r < 0)
+        return err_set(err, -r, "cannot make %s: %s", folder.p, strerrordesc_np(-r));
     fault_point("make the pod's namespaces");
-    rc = podns_make(&ns, err);
-    if (rc == 0)
-        rc = crun_pod_add_network(c, id, folder.p, r, arena, err);
-    if (rc == 0)
-        rc = crun_pod_write_files(folder.p, r, err);
-    if (rc == 0 && !r->pod.host_ipc)
-        rc = crun_pod_mount_shm(folder.p, err);
+    r = podns_make(&ns, err);
+    if (r == 0)
+        r = crun_pod_add_network(c, id, folder.p, run, arena, err);
+    if (r == 0)
+        r = crun_pod_write_files(folder.p, run, err);
+    if (r == 0 && !run->pod.host_ipc)
+        r = crun_pod_mount_shm(folder.p, err);
     fault_point("describe the pod");
     // The description comes last: a pod without one was never made.
-    return rc < 0 ? rc : crun_pod_write(c, id, &r->meta, err);
+    return r < 0 ? r : crun_pod_write(c, id, &run->meta, err);
 }
 
 void crun_pod_dismantle(const struct crun *c, const char *id, const struct crun_pod_meta *m)
@@ -190,27 +190,27 @@ void crun_pod_dismantle(const struct crun *c, const char *id, const struct crun_
 
 static void crun_pod_work_run(struct crun_job *j)
 {
-    struct run *r = j->more;
+    struct run *run = j->more;
     const struct crun *c = j->crun;
     struct str folder = crun_pod_dir(c, j->id, &j->arena);
     // What an interrupted attempt left.
     crun_pod_dismantle(c, j->id, NULL);
     (void)file_remove_tree(folder.p, NULL);
-    j->code = crun_pod_make(c, j->id, r, &j->arena, &j->err);
+    j->code = crun_pod_make(c, j->id, run, &j->arena, &j->err);
     if (j->code < 0) {
-        crun_pod_dismantle(c, j->id, &r->meta);
+        crun_pod_dismantle(c, j->id, &run->meta);
         (void)file_remove_tree(folder.p, NULL);
     }
 }
 
 static void crun_pod_after_run(struct crun_job *j)
 {
-    const struct run *r = j->more;
+    const struct run *run = j->more;
     if (j->code < 0) {
         j->pod->gone = true;
         return;
     }
-    crun_pod_copy_meta(&r->meta, &j->pod->arena, &j->pod->meta);
+    crun_pod_copy_meta(&run->meta, &j->pod->arena, &j->pod->meta);
     j->pod->known = true;
     j->pod->gone = false;
 }
@@ -240,17 +240,17 @@ void crun_pod_run(struct runtime *rt, const struct runtime_pod *pod, runtime_id_
     if (!p)
         p = crun_pod_add(c, id);
     struct crun_job *j = crun_job_new(c, p);
-    struct run *r = arena_one(&j->arena, struct run);
+    struct run *run = arena_one(&j->arena, struct run);
     memcpy(j->id, id, sizeof(j->id));
-    crun_pod_copy(pod, &j->arena, &r->pod);
-    r->meta = (struct crun_pod_meta){
-        .namespace = r->pod.namespace,
-        .name = r->pod.name,
-        .uid = r->pod.uid,
-        .hostname = r->pod.hostname,
-        .log_dir = str_z(r->pod.log_dir),
+    crun_pod_copy(pod, &j->arena, &run->pod);
+    run->meta = (struct crun_pod_meta){
+        .namespace = run->pod.namespace,
+        .name = run->pod.name,
+        .uid = run->pod.uid,
+        .hostname = run->pod.hostname,
+        .log_dir = str_z(run->pod.log_dir),
         .address = STR(""),
-        .cgroup = crun_pod_cgroup(c, &r->pod, &j->arena),
+        .cgroup = crun_pod_cgroup(c, &run->pod, &j->arena),
         .attempt = pod->attempt,
         .host_network = pod->host_network,
         .host_pid = pod->host_pid,
@@ -259,7 +259,7 @@ void crun_pod_run(struct runtime *rt, const struct runtime_pod *pod, runtime_id_
         .created_ns = exec_wall_ns(c->exec),
         .boot_id = c->boot_id,
     };
-    j->more = r;
+    j->more = run;
     j->id_done = done;
     j->arg = arg;
     j->before = crun_pod_before_run;
@@ -287,14 +287,14 @@ struct ending {
 
 static int crun_pod_end_containers(struct crun_job *j, const struct ending *e)
 {
-    int code = 0;
+    int worst = 0;
     for (size_t i = 0; i < e->n; i++) {
-        int rc = e->remove ? crun_container_destroy(j->crun, e->ids[i], e->cgroups[i], &j->err)
-                           : crun_container_kill(j->crun, e->ids[i], e->cgroups[i], &j->err);
-        if (rc < 0)
-            code = rc;
+        int r = e->remove ? crun_container_destroy(j->crun, e->ids[i], e->cgroups[i], &j->err)
+                          : crun_container_kill(j->crun, e->ids[i], e->cgroups[i], &j->err);
+        if (r < 0)
+            worst = r;
     }
-    return code;
+    return worst;
 }
 
 // A full disk must not keep a pod alive that perhaps fills it: to remove a description takes no room, and a pod

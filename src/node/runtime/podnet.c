@@ -266,24 +266,24 @@ struct inside {
     const char *netns;
     uint32_t address;
     struct err *err;
-    int rc;
+    int r;
 };
 
 static int add_route(struct nl_sock *s, int ifindex, uint32_t gateway)
 {
     cleanup_nl_addr struct nl_addr *to = make_addr(0, 0), *via = make_addr(gateway, 32);
-    struct rtnl_route *r = rtnl_route_alloc();
+    struct rtnl_route *route = rtnl_route_alloc();
     struct rtnl_nexthop *hop = rtnl_route_nh_alloc();
     rtnl_route_nh_set_ifindex(hop, ifindex);
     rtnl_route_nh_set_gateway(hop, via);
-    (void)rtnl_route_set_family(r, AF_INET);
-    rtnl_route_set_scope(r, RT_SCOPE_UNIVERSE);
-    int rc = rtnl_route_set_dst(r, to);
-    rtnl_route_add_nexthop(r, hop);
-    if (rc == 0)
-        rc = rtnl_route_add(s, r, 0);
-    rtnl_route_put(r);
-    return rc == -NLE_EXIST ? 0 : rc;
+    (void)rtnl_route_set_family(route, AF_INET);
+    rtnl_route_set_scope(route, RT_SCOPE_UNIVERSE);
+    int r = rtnl_route_set_dst(route, to);
+    rtnl_route_add_nexthop(route, hop);
+    if (r == 0)
+        r = rtnl_route_add(s, route, 0);
+    rtnl_route_put(route);
+    return r == -NLE_EXIST ? 0 : r;
 }
 
 static int podnet_set_up_inside(struct inside *in)
@@ -309,10 +309,10 @@ static void *podnet_enter_netns(void *arg)
     struct inside *in = arg;
     cleanup_fd int fd = open(in->netns, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || setns(fd, CLONE_NEWNET) != 0)
-        in->rc =
+        in->r =
             err_set(in->err, errno, "cannot enter the pod's network: %s", strerrordesc_np(errno));
     else
-        in->rc = podnet_set_up_inside(in);
+        in->r = podnet_set_up_inside(in);
     return NULL;
 }
 
@@ -360,22 +360,22 @@ static int connect_pod(const struct podnet *n, const char *pod_id, const char *n
     link_name(pod_id, host);
     if (fd < 0)
         return err_set(err, errno, "cannot open %s: %s", netns, strerrordesc_np(errno));
-    int rc = open_socket(&s, err);
-    if (rc == 0)
-        rc = make_bridge(n, s, &bridge, err);
-    if (rc < 0)
-        return rc;
+    int r = open_socket(&s, err);
+    if (r == 0)
+        r = make_bridge(n, s, &bridge, err);
+    if (r < 0)
+        return r;
     fault_point("make the pod's link");
     (void)delete_link(s, host);
-    rc = make_pair(host, fd, rtnl_link_get_ifindex(bridge), s);
-    if (rc < 0)
-        return nl_fail(err, "make the link", host, rc);
+    r = make_pair(host, fd, rtnl_link_get_ifindex(bridge), s);
+    if (r < 0)
+        return nl_fail(err, "make the link", host, r);
     fault_point("set up the pod's link");
-    int r = pthread_create(&thread, NULL, podnet_enter_netns, &in);
-    if (r != 0)
-        return err_set(err, r, "cannot make a thread: %s", strerrordesc_np(r));
+    int code = pthread_create(&thread, NULL, podnet_enter_netns, &in);
+    if (code != 0)
+        return err_set(err, code, "cannot make a thread: %s", strerrordesc_np(code));
     (void)pthread_join(thread, NULL);
-    return in.rc;
+    return in.r;
 }
 
 int podnet_add(struct podnet *n, const char *pod_id, const char *netns, struct sbuf *out,

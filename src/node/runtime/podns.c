@@ -26,7 +26,7 @@
 struct making {
     const struct podns_options *o;
     struct err *err;
-    int rc;
+    int r;
 };
 
 static int podns_fail(struct making *m, const char *doing)
@@ -149,7 +149,7 @@ static void *podns_make_thread(void *arg)
         r = podns_keep_namespace(m, "/proc/thread-self/ns/net", "net");
     if (r == 0 && o->pid)
         r = start_pause(m);
-    m->rc = r;
+    m->r = r;
     return NULL;
 }
 
@@ -166,7 +166,7 @@ int podns_make(const struct podns_options *o, struct err *err)
     if (r != 0)
         return err_set(err, r, "cannot make a thread: %s", strerrordesc_np(r));
     (void)pthread_join(thread, NULL);
-    return m.rc;
+    return m.r;
 }
 
 // The process is ours to kill only as long as the number still stands for one of the pod's namespace. Without that
