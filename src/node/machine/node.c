@@ -226,6 +226,11 @@ static void node_write_status(const struct node *n, const struct condition *cond
         json_write_object_end(w);
     }
     node_write_info(n, w);
+    json_write_key(w, STR("features"));
+    json_write_object_begin(w);
+    json_write_key(w, STR("supplementalGroupsPolicy"));
+    json_write_bool(w, true);
+    json_write_object_end(w);
     if (n->options.has_health) {
         json_write_key(w, STR("declaredFeatures"));
         json_write_array_begin(w);

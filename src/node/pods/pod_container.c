@@ -227,6 +227,7 @@ static void take_groups(const struct api_pod_security_context *pod, struct arena
         groups[n++] = pod->fs_group;
     s->groups = groups;
     s->groups_len = n;
+    s->strict_groups = pod && str_eqz(pod->supplemental_groups_policy, "Strict");
 }
 
 static void take_seccomp(const struct pod *p, const struct api_seccomp_profile *profile,

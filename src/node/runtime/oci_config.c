@@ -60,7 +60,7 @@ static int oci_config_find_user(const struct oci_options *o, struct arena *arena
         return r;
     // Its own group too: a process could otherwise leave it and get past a mode that shuts the group out.
     vec_push_arena(arena, &groups, u.gid);
-    for (size_t i = 0; i < u.groups_len; i++)
+    for (size_t i = 0; !s->strict_groups && i < u.groups_len; i++)
         oci_config_add_group(&groups, u.groups[i], arena);
     for (size_t i = 0; i < s->groups_len; i++) {
         uint32_t id;

@@ -76,6 +76,7 @@ struct runtime_security {
     struct str user_name; // looked up in the image's /etc/passwd
     const int64_t *groups;
     size_t groups_len;
+    bool strict_groups;         // only these: the image's /etc/group adds none
     const struct str *add_caps; // "NET_ADMIN", "ALL"
     size_t add_caps_len;
     const struct str *drop_caps;
