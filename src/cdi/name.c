@@ -69,23 +69,6 @@ bool cdi_kind_split(struct str kind, struct str *vendor, struct str *class)
     return false;
 }
 
-int cdi_name_parse(struct str text, struct cdi_name *ret, struct err *err)
-{
-    struct str kind, device, vendor, class;
-    if (!str_cut(text, '=', &kind, &device) || device.n == 0 ||
-        !cdi_kind_split(kind, &vendor, &class))
-        return err_set(err, ERR_INVALID, "\"%.*s\" is not of the form vendor/class=device",
-                       STR_ARG(str_upto(text, 300)));
-    int r = cdi_check_vendor(vendor, err);
-    if (r == 0)
-        r = cdi_check_class(class, err);
-    if (r == 0)
-        r = cdi_check_device(device, err);
-    if (r == 0)
-        *ret = (struct cdi_name){vendor, class, device};
-    return r;
-}
-
 void cdi_file_name(struct sbuf *out, struct str vendor, struct str class, struct str transient_id)
 {
     sbuf_addf(out, "%.*s-%.*s", STR_ARG(vendor), STR_ARG(class));

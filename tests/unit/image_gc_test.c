@@ -41,7 +41,7 @@ static int measure(void *arg, uint64_t *ret_capacity, uint64_t *ret_available)
     (void)arg;
     if (t.fails)
         return -t.fails;
-    image_each(t.store, count, &n);
+    kit_each_image(t.store, count, &n);
     *ret_capacity = 10 * ONE;
     *ret_available = n < 10 ? (10 - n) * ONE : 0;
     return 0;
@@ -126,7 +126,7 @@ static const char *here(void)
 {
     bool all[256] = {false};
     struct sbuf out = {0};
-    image_each(t.store, add_name, all);
+    kit_each_image(t.store, add_name, all);
     for (int i = 0; i < 256; i++)
         if (all[i])
             sbuf_addc(&out, (char)i);

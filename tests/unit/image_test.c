@@ -671,7 +671,7 @@ static void images_are_found_unpacked_and_removed(void **state)
     (void)close(fd);
     assert_int_equal(get(s, "app:v3", RUNTIME_PULL_NEVER, &a, &again, &err), -ERR_NOT_FOUND);
     assert_int_equal(get(s, "App", RUNTIME_PULL_NEVER, &a, &again, &err), -ERR_INVALID);
-    image_each(s, count_image, &n);
+    kit_each_image(s, count_image, &n);
     assert_int_equal(n, 2);
     image_store_free(s);
     s = open_store("store"); // as it was
@@ -858,7 +858,7 @@ static void every_sum_is_checked(void **state)
         struct image_store *s = open_store("store4");
         int rc = get(s, reference, RUNTIME_PULL_ALWAYS, &a, &info, &err);
         size_t n = 0;
-        image_each(s, count_image, &n);
+        kit_each_image(s, count_image, &n);
         if (rc < 0) {
             assert_int_equal(n, 0);
             refused++;

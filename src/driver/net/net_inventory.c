@@ -205,8 +205,7 @@ static struct str pci_name(struct str pci, struct arena *arena)
 
 static void net_inventory_write_name(struct json_writer *w, const char *name)
 {
-    json_write_key(w, str_z(name));
-    json_write_object_begin(w);
+    json_write_object_in(w, name);
 }
 
 // As much as an attribute takes: whole characters, since what is none grows when it is written.
@@ -222,8 +221,7 @@ static struct str net_inventory_cut_text(struct str value)
 static void net_inventory_write_text(struct json_writer *w, const char *name, struct str value)
 {
     net_inventory_write_name(w, name);
-    json_write_key(w, STR("string"));
-    json_write_str(w, net_inventory_cut_text(value));
+    json_write_text(w, "string", net_inventory_cut_text(value));
     json_write_object_end(w);
 }
 
@@ -236,16 +234,14 @@ static void net_inventory_write_text_if(struct json_writer *w, const char *name,
 static void net_inventory_write_number(struct json_writer *w, const char *name, int64_t value)
 {
     net_inventory_write_name(w, name);
-    json_write_key(w, STR("int"));
-    json_write_i64(w, value);
+    json_write_number(w, "int", value);
     json_write_object_end(w);
 }
 
 static void net_inventory_write_flag(struct json_writer *w, const char *name, bool value)
 {
     net_inventory_write_name(w, name);
-    json_write_key(w, STR("bool"));
-    json_write_bool(w, value);
+    json_write_flag(w, "bool", value);
     json_write_object_end(w);
 }
 

@@ -114,7 +114,8 @@ static int net_link_no_check(struct nl_msg *m, void *arg)
     return NL_OK;
 }
 
-int net_sock_request(struct net_sock *s, struct nl_msg *m, struct err *err)
+// Sends m, which it frees, and waits for the answer. Returns 0 or -errno with the kernel's text.
+static int net_link_request(struct net_sock *s, struct nl_msg *m, struct err *err)
 {
     struct answer a = {0};
     nlmsg_hdr(m)->nlmsg_flags |= NLM_F_REQUEST | NLM_F_ACK;
@@ -202,7 +203,7 @@ int net_link_change(struct net_sock *s, int index, const struct net_change *c, s
         net_link_put_u32(m, IFLA_MASTER, c->master > 0 ? (uint32_t)c->master : 0);
     if (c->moves)
         net_link_put_u32(m, IFLA_NET_NS_FD, (uint32_t)c->ns_fd);
-    return net_sock_request(s, m, err);
+    return net_link_request(s, m, err);
 }
 
 static void put_data(struct nl_msg *m, const struct net_new *n)
@@ -248,14 +249,14 @@ int net_link_add(struct net_sock *s, const struct net_new *n, struct err *err)
     if (n->peer || n->vlan || n->vrf_table || strstr(n->kind, "vlan"))
         put_data(m, n);
     (void)nla_nest_end(m, info);
-    int r = net_sock_request(s, m, err);
+    int r = net_link_request(s, m, err);
     return r == 0 ? 0 : err_wrap(err, "cannot make %s of kind %s", n->name, n->kind);
 }
 
 int net_link_delete(struct net_sock *s, int index, struct err *err)
 {
     struct ifinfomsg head = {.ifi_index = index};
-    int r = net_sock_request(s, net_link_message_new(RTM_DELLINK, 0, &head, sizeof(head)), err);
+    int r = net_link_request(s, net_link_message_new(RTM_DELLINK, 0, &head, sizeof(head)), err);
     return r == -ENODEV ? 0 : r;
 }
 
@@ -290,7 +291,7 @@ int net_address_add(struct net_sock *s, int index, const struct net_ip *ip, stru
         net_link_message_new(RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE, &head, sizeof(head));
     net_link_put_ip(m, IFA_LOCAL, ip);
     net_link_put_ip(m, IFA_ADDRESS, ip);
-    return net_link_ignore_exists(net_sock_request(s, m, err), err, "address", ip);
+    return net_link_ignore_exists(net_link_request(s, m, err), err, "address", ip);
 }
 
 int net_route_add(struct net_sock *s, int index, const struct net_route *route, struct err *err)
@@ -312,7 +313,7 @@ int net_route_add(struct net_sock *s, int index, const struct net_route *route, 
     net_link_put_u32(m, RTA_TABLE, route->table ? route->table : RT_TABLE_MAIN);
     if (route->metric)
         net_link_put_u32(m, RTA_PRIORITY, route->metric);
-    return net_link_ignore_exists(net_sock_request(s, m, err), err, "route to",
+    return net_link_ignore_exists(net_link_request(s, m, err), err, "route to",
                                   &route->destination);
 }
 
@@ -333,7 +334,7 @@ static int net_link_add_rule(struct net_sock *s, const struct net_rule *rule, ui
     if (rule->priority)
         net_link_put_u32(m, FRA_PRIORITY, rule->priority);
     net_link_put_u32(m, FRA_TABLE, rule->table ? rule->table : RT_TABLE_MAIN);
-    int r = net_sock_request(s, m, err);
+    int r = net_link_request(s, m, err);
     return r == 0 || r == -EEXIST
                ? 0
                : err_wrap(err, "cannot add the rule for table %u", (unsigned)rule->table);
@@ -357,7 +358,7 @@ int net_neighbor_add(struct net_sock *s, int index, const struct net_neighbor *n
         net_link_message_new(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &head, sizeof(head));
     net_link_put_ip(m, NDA_DST, &n->destination);
     net_link_put(m, NDA_LLADDR, n->mac.bytes, n->mac.n);
-    return net_link_ignore_exists(net_sock_request(s, m, err), err, "neighbour", &n->destination);
+    return net_link_ignore_exists(net_link_request(s, m, err), err, "neighbour", &n->destination);
 }
 
 int net_programs_drop(struct net_sock *s, int index, struct err *err)
@@ -366,6 +367,6 @@ int net_programs_drop(struct net_sock *s, int index, struct err *err)
                                .tcm_ifindex = index,
                                .tcm_parent = TC_H_CLSACT,
                                .tcm_handle = TC_H_MAKE(TC_H_CLSACT, 0)};
-    int r = net_sock_request(s, net_link_message_new(RTM_DELQDISC, 0, &head, sizeof(head)), err);
+    int r = net_link_request(s, net_link_message_new(RTM_DELQDISC, 0, &head, sizeof(head)), err);
     return r == -EINVAL || r == -ENOENT ? 0 : r; // there is none
 }

@@ -28,12 +28,6 @@ static void net_record_path(struct sbuf *out, const char *dir, struct str device
 
 // --- Writing -------------------------------------------------------------------------------------
 
-static void net_record_write_number(struct json_writer *w, const char *key, uint64_t value)
-{
-    json_write_key(w, str_z(key));
-    json_write_u64(w, value);
-}
-
 static void net_record_write_json(const struct net_record *rec, struct json_writer *w)
 {
     char permanent[NET_MAC_TEXT_MAX];
@@ -48,19 +42,17 @@ static void net_record_write_json(const struct net_record *rec, struct json_writ
     json_write_text_if(w, "device", rec->device);
     json_write_text_if(w, "what", rec->kind);
     json_write_text_if(w, "parent", rec->parent);
-    net_record_write_number(w, "vlan", rec->vlan);
+    json_write_number(w, "vlan", rec->vlan);
     json_write_text_if(w, "hostKind", rec->host_kind);
     json_write_text_if(w, "hostAlias", rec->host_alias);
-    json_write_key(w, STR("hostUp"));
-    json_write_bool(w, rec->host_up);
+    json_write_flag(w, "hostUp", rec->host_up);
     json_write_text_if(w, "permanentMac", str_z(permanent));
     json_write_text_if(w, "pci", rec->pci);
-    json_write_key(w, STR("runtimeMoves"));
-    json_write_bool(w, rec->runtime_moves);
+    json_write_flag(w, "runtimeMoves", rec->runtime_moves);
     if (rec->ns.inode) {
-        net_record_write_number(w, "nsDevice", rec->ns.device);
-        net_record_write_number(w, "nsInode", rec->ns.inode);
-        net_record_write_number(w, "pid", (uint64_t)rec->pid);
+        json_write_number(w, "nsDevice", (int64_t)rec->ns.device);
+        json_write_number(w, "nsInode", (int64_t)rec->ns.inode);
+        json_write_number(w, "pid", rec->pid);
     }
     json_write_text_if(w, "error", rec->error);
     json_write_text_if(w, "attributes", rec->attributes);
@@ -102,45 +94,32 @@ struct written {
     bool host_up, runtime_moves;
 };
 
+#define MEMBER(type, member) .offset = offsetof(struct type, member)
+
 static const struct dray_field fields[] = {
-    {.name = "phase",
-     .kind = DRAY_CHOICE,
-     .offset = offsetof(struct written, phase),
-     .required = true,
-     .choices = phases},
-    {.name = "boot", .kind = DRAY_TEXT, .offset = offsetof(struct written, boot)},
-    {.name = "namespace", .kind = DRAY_TEXT, .offset = offsetof(struct written, namespace)},
-    {.name = "claim", .kind = DRAY_TEXT, .offset = offsetof(struct written, claim)},
-    {.name = "uid", .kind = DRAY_TEXT, .offset = offsetof(struct written, uid), .required = true},
-    {.name = "pool", .kind = DRAY_TEXT, .offset = offsetof(struct written, pool)},
-    {.name = "device",
-     .kind = DRAY_TEXT,
-     .offset = offsetof(struct written, device),
-     .required = true},
-    {.name = "what", .kind = DRAY_TEXT, .offset = offsetof(struct written, kind), .required = true},
-    {.name = "parent", .kind = DRAY_TEXT, .offset = offsetof(struct written, parent)},
-    {.name = "vlan",
-     .kind = DRAY_INT,
-     .offset = offsetof(struct written, vlan),
-     .min = 0,
-     .max = 4094},
-    {.name = "hostKind", .kind = DRAY_TEXT, .offset = offsetof(struct written, host_kind)},
-    {.name = "hostAlias", .kind = DRAY_TEXT, .offset = offsetof(struct written, host_alias)},
-    {.name = "hostUp", .kind = DRAY_BOOL, .offset = offsetof(struct written, host_up)},
-    {.name = "permanentMac", .kind = DRAY_TEXT, .offset = offsetof(struct written, permanent)},
-    {.name = "pci", .kind = DRAY_TEXT, .offset = offsetof(struct written, pci)},
-    {.name = "runtimeMoves", .kind = DRAY_BOOL, .offset = offsetof(struct written, runtime_moves)},
-    {.name = "nsDevice", .kind = DRAY_INT, .offset = offsetof(struct written, ns_device)},
-    {.name = "nsInode", .kind = DRAY_INT, .offset = offsetof(struct written, ns_inode)},
-    {.name = "pid",
-     .kind = DRAY_INT,
-     .offset = offsetof(struct written, pid),
-     .min = 0,
-     .max = INT32_MAX},
-    {.name = "error", .kind = DRAY_TEXT, .offset = offsetof(struct written, error)},
-    {.name = "attributes", .kind = DRAY_TEXT, .offset = offsetof(struct written, attributes)},
-    {.name = "host", .kind = DRAY_RAW, .offset = offsetof(struct written, host), .required = true},
-    {.name = "plan", .kind = DRAY_RAW, .offset = offsetof(struct written, plan), .required = true},
+    {"phase", DRAY_CHOICE, MEMBER(written, phase), .required = true, .choices = phases},
+    {"boot", DRAY_TEXT, MEMBER(written, boot)},
+    {"namespace", DRAY_TEXT, MEMBER(written, namespace)},
+    {"claim", DRAY_TEXT, MEMBER(written, claim)},
+    {"uid", DRAY_TEXT, MEMBER(written, uid), .required = true},
+    {"pool", DRAY_TEXT, MEMBER(written, pool)},
+    {"device", DRAY_TEXT, MEMBER(written, device), .required = true},
+    {"what", DRAY_TEXT, MEMBER(written, kind), .required = true},
+    {"parent", DRAY_TEXT, MEMBER(written, parent)},
+    {"vlan", DRAY_INT, MEMBER(written, vlan), .max = 4094},
+    {"hostKind", DRAY_TEXT, MEMBER(written, host_kind)},
+    {"hostAlias", DRAY_TEXT, MEMBER(written, host_alias)},
+    {"hostUp", DRAY_BOOL, MEMBER(written, host_up)},
+    {"permanentMac", DRAY_TEXT, MEMBER(written, permanent)},
+    {"pci", DRAY_TEXT, MEMBER(written, pci)},
+    {"runtimeMoves", DRAY_BOOL, MEMBER(written, runtime_moves)},
+    {"nsDevice", DRAY_INT, MEMBER(written, ns_device)},
+    {"nsInode", DRAY_INT, MEMBER(written, ns_inode)},
+    {"pid", DRAY_INT, MEMBER(written, pid), .max = INT32_MAX},
+    {"error", DRAY_TEXT, MEMBER(written, error)},
+    {"attributes", DRAY_TEXT, MEMBER(written, attributes)},
+    {"host", DRAY_RAW, MEMBER(written, host), .required = true},
+    {"plan", DRAY_RAW, MEMBER(written, plan), .required = true},
     {0},
 };
 static const struct dray_schema schema = {NULL, NULL, fields, sizeof(struct written)};

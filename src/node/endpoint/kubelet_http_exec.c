@@ -75,15 +75,11 @@ static void kubelet_exec_add_details(struct json_writer *w, int32_t exit_code)
 {
     cleanup_sbuf struct sbuf code = {0};
     sbuf_add_i64(&code, exit_code);
-    json_write_key(w, STR("details"));
+    json_write_object_in(w, "details");
+    json_write_array_in(w, "causes");
     json_write_object_begin(w);
-    json_write_key(w, STR("causes"));
-    json_write_array_begin(w);
-    json_write_object_begin(w);
-    json_write_key(w, STR("reason"));
-    json_write_str(w, STR("ExitCode"));
-    json_write_key(w, STR("message"));
-    json_write_str(w, sbuf_str(&code));
+    json_write_text(w, "reason", STR("ExitCode"));
+    json_write_text(w, "message", sbuf_str(&code));
     json_write_object_end(w);
     json_write_array_end(w);
     json_write_object_end(w);
@@ -101,21 +97,16 @@ static void kubelet_exec_send_status(struct session *s, const char *reason, stru
     }
     struct json_writer w = {.out = &text};
     json_write_object_begin(&w);
-    json_write_key(&w, STR("metadata"));
-    json_write_object_begin(&w);
+    json_write_object_in(&w, "metadata");
     json_write_object_end(&w);
-    json_write_key(&w, STR("status"));
-    json_write_str(&w, reason ? STR("Failure") : STR("Success"));
+    json_write_text(&w, "status", reason ? STR("Failure") : STR("Success"));
     if (reason) {
-        json_write_key(&w, STR("message"));
-        json_write_str(&w, message);
-        json_write_key(&w, STR("reason"));
-        json_write_str(&w, str_z(reason));
+        json_write_text(&w, "message", message);
+        json_write_text(&w, "reason", str_z(reason));
         if (exit_code) {
             kubelet_exec_add_details(&w, exit_code);
         } else {
-            json_write_key(&w, STR("code"));
-            json_write_i64(&w, 500);
+            json_write_number(&w, "code", 500);
         }
     }
     json_write_object_end(&w);

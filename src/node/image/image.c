@@ -287,14 +287,10 @@ static int image_write_info(int folder, const struct image_content *c, struct st
     if (c->digest.n)
         sbuf_addf(&name, "%.*s@%.*s", STR_ARG(bare), STR_ARG(c->digest));
     json_write_object_begin(&w);
-    json_write_key(&w, STR("name"));
-    json_write_str(&w, sbuf_str(&name));
-    if (rootfs.n) {
-        json_write_key(&w, STR("rootfs"));
-        json_write_str(&w, rootfs);
-    }
-    json_write_key(&w, STR("size"));
-    json_write_u64(&w, size);
+    json_write_text(&w, "name", sbuf_str(&name));
+    if (rootfs.n)
+        json_write_text(&w, "rootfs", rootfs);
+    json_write_number(&w, "size", (int64_t)size);
     json_write_object_end(&w);
     int r = file_replace_atomic(folder, "info", sbuf_str(&text), 0644, NULL);
     if (r == 0)

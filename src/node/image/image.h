@@ -64,10 +64,6 @@ int image_get(struct image_store *s, const struct runtime_image *image, struct a
 int image_load(struct image_store *s, struct str id, struct arena *arena, struct image_info *ret,
                struct err *err) MUST_USE;
 
-// image_each calls fn for every image; that is no use of it.
-void image_each(struct image_store *s, void (*fn)(void *arg, const struct image_info *info),
-                void *arg);
-
 struct image_gc {
     struct runtime_image_gc rules;
     // used: a container has the image (its id, and its name where it has one), or is about to.

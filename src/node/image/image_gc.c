@@ -26,24 +26,6 @@ static int image_gc_scan(struct image_store *s, const char *part, struct dirent 
     return scandir(path.p, ret, NULL, alphasort);
 }
 
-void image_each(struct image_store *s, void (*fn)(void *arg, const struct image_info *info),
-                void *arg)
-{
-    struct dirent **names;
-    int n = image_gc_scan(s, "unpacked", &names);
-    for (int i = 0; i < n; i++) {
-        cleanup_arena struct arena arena = {0};
-        struct image_info info;
-        if (names[i]->d_name[0] != '.' &&
-            image_load_unused(s, arena_strf(&arena, "sha256:%s", names[i]->d_name), &arena, &info,
-                              NULL) == 0)
-            fn(arg, &info);
-        free(names[i]);
-    }
-    if (n >= 0)
-        free(names);
-}
-
 // References that lead nowhere.
 static void drop_references(struct image_store *s)
 {

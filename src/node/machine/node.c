@@ -91,8 +91,7 @@ static void node_write_amounts(const struct node *n, struct json_writer *w, bool
 static void node_write_addresses(const struct node *n, struct json_writer *w)
 {
     struct str rest = n->machine.addresses, one;
-    json_write_key(w, STR("addresses"));
-    json_write_array_begin(w);
+    json_write_array_in(w, "addresses");
     // Addresses are merged by type on the server: several of one type need the whole list.
     json_write_object_begin(w);
     json_write_text(w, "$patch", STR("replace"));
@@ -114,8 +113,7 @@ static void node_write_addresses(const struct node *n, struct json_writer *w)
 static void node_write_info(const struct node *n, struct json_writer *w)
 {
     const struct node_machine *m = &n->machine;
-    json_write_key(w, STR("nodeInfo"));
-    json_write_object_begin(w);
+    json_write_object_in(w, "nodeInfo");
     json_write_text(w, "machineID", m->machine_id);
     json_write_text(w, "systemUUID", m->system_uuid);
     json_write_text(w, "bootID", m->boot_id);
@@ -183,8 +181,7 @@ static void node_write_conditions(const struct node *n, const struct condition *
     const struct typed_object *o = node_object(n);
     struct api_time now = {.at = {.sec = exec_wall_ns(n->options.exec) / CLOCK_NS_PER_SEC},
                            .set = true};
-    json_write_key(w, STR("conditions"));
-    json_write_array_begin(w);
+    json_write_array_in(w, "conditions");
     for (size_t i = 0; i < CONDITIONS; i++) {
         const struct api_node_condition *old =
             node_condition_of(o ? o->object.value : NULL, all[i].type);
@@ -216,24 +213,18 @@ static void node_write_status(const struct node *n, const struct condition *cond
     node_write_conditions(n, conditions, w);
     node_write_addresses(n, w);
     if (n->options.port) {
-        json_write_key(w, STR("daemonEndpoints"));
-        json_write_object_begin(w);
-        json_write_key(w, STR("kubeletEndpoint"));
-        json_write_object_begin(w);
-        json_write_key(w, STR("Port"));
-        json_write_i64(w, n->options.port);
+        json_write_object_in(w, "daemonEndpoints");
+        json_write_object_in(w, "kubeletEndpoint");
+        json_write_number(w, "Port", n->options.port);
         json_write_object_end(w);
         json_write_object_end(w);
     }
     node_write_info(n, w);
-    json_write_key(w, STR("features"));
-    json_write_object_begin(w);
-    json_write_key(w, STR("supplementalGroupsPolicy"));
-    json_write_bool(w, true);
+    json_write_object_in(w, "features");
+    json_write_flag(w, "supplementalGroupsPolicy", true);
     json_write_object_end(w);
     if (n->options.has_health) {
-        json_write_key(w, STR("declaredFeatures"));
-        json_write_array_begin(w);
+        json_write_array_in(w, "declaredFeatures");
         for (size_t i = 0; i < array_len(features); i++)
             json_write_str(w, str_z(features[i]));
         json_write_array_end(w);
@@ -324,8 +315,7 @@ static void node_write_labels(const struct node *n, struct json_writer *w)
                  {"kubernetes.io/hostname", n->options.name},
                  {"kubernetes.io/os", STR("linux")}};
     struct str rest = n->options.labels, one, key, value;
-    json_write_key(w, STR("labels"));
-    json_write_object_begin(w);
+    json_write_object_in(w, "labels");
     for (size_t i = 0; i < array_len(usual); i++)
         json_write_text(w, usual[i].key, usual[i].value);
     while (rest.n > 0) {
@@ -343,10 +333,8 @@ static void node_write_taints(const struct node *n, struct json_writer *w)
     struct str rest = n->options.taints, one, left, effect, key, value;
     if (rest.n == 0)
         return;
-    json_write_key(w, STR("spec"));
-    json_write_object_begin(w);
-    json_write_key(w, STR("taints"));
-    json_write_array_begin(w);
+    json_write_object_in(w, "spec");
+    json_write_array_in(w, "taints");
     while (rest.n > 0) {
         (void)str_cut(rest, ',', &one, &rest);
         (void)str_cut(one, ':', &left, &effect);
@@ -386,8 +374,7 @@ static void node_create(struct node *n)
     struct json_writer w = {.out = &body};
     node_observe(n, &why, conditions);
     json_write_object_begin(&w);
-    json_write_key(&w, STR("metadata"));
-    json_write_object_begin(&w);
+    json_write_object_in(&w, "metadata");
     json_write_text(&w, "name", n->options.name);
     node_write_labels(n, &w);
     json_write_object_end(&w);
@@ -411,8 +398,7 @@ static void node_update_labels(struct node *n)
     cleanup_sbuf struct sbuf body = {0};
     struct json_writer w = {.out = &body};
     json_write_object_begin(&w);
-    json_write_key(&w, STR("metadata"));
-    json_write_object_begin(&w);
+    json_write_object_in(&w, "metadata");
     node_write_labels(n, &w);
     json_write_object_end(&w);
     json_write_object_end(&w);

@@ -306,16 +306,11 @@ static void sim_write_containers(struct json_writer *w, const struct api_pod *po
         json_write_text(w, "name", c->name);
         json_write_text(w, "image", c->image);
         json_write_text(w, "imageID", STR(""));
-        json_write_key(w, STR("ready"));
-        json_write_bool(w, true);
-        json_write_key(w, STR("started"));
-        json_write_bool(w, true);
-        json_write_key(w, STR("restartCount"));
-        json_write_i64(w, 0);
-        json_write_key(w, STR("state"));
-        json_write_object_begin(w);
-        json_write_key(w, STR("running"));
-        json_write_object_begin(w);
+        json_write_flag(w, "ready", true);
+        json_write_flag(w, "started", true);
+        json_write_number(w, "restartCount", 0);
+        json_write_object_in(w, "state");
+        json_write_object_in(w, "running");
         json_write_text(w, "startedAt", now);
         json_write_object_end(w);
         json_write_object_end(w);
@@ -335,17 +330,14 @@ static void run_pod(struct sim_nodes *s, struct str key, const struct typed_obje
     rfc3339_write_seconds((struct moment){.sec = exec_wall_ns(s->options.exec) / CLOCK_NS_PER_SEC},
                           &now);
     json_write_object_begin(&w);
-    json_write_key(&w, STR("metadata"));
-    json_write_object_begin(&w);
+    json_write_object_in(&w, "metadata");
     json_write_text(&w, "uid", o->meta->uid);
     json_write_text(&w, "resourceVersion", o->meta->resource_version); // nothing newer is undone
     json_write_object_end(&w);
-    json_write_key(&w, STR("status"));
-    json_write_object_begin(&w);
+    json_write_object_in(&w, "status");
     json_write_text(&w, "phase", STR("Running"));
     json_write_text(&w, "startTime", sbuf_str(&now));
-    json_write_key(&w, STR("conditions"));
-    json_write_array_begin(&w);
+    json_write_array_in(&w, "conditions");
     for (size_t i = 0; i < array_len(conditions); i++)
         sim_write_condition(&w, conditions[i], sbuf_str(&now));
     json_write_array_end(&w);

@@ -79,17 +79,12 @@ static int oci_config_find_user(const struct oci_options *o, struct arena *arena
 
 static void write_user(struct json_writer *w, const struct oci_user *u)
 {
-    json_write_key(w, STR("user"));
-    json_write_object_begin(w);
-    json_write_key(w, STR("uid"));
-    json_write_u64(w, u->uid);
-    json_write_key(w, STR("gid"));
-    json_write_u64(w, u->gid);
-    json_write_key(w, STR("umask"));
-    json_write_u64(w, CONTAINER_UMASK);
+    json_write_object_in(w, "user");
+    json_write_number(w, "uid", u->uid);
+    json_write_number(w, "gid", u->gid);
+    json_write_number(w, "umask", CONTAINER_UMASK);
     if (u->groups_len) {
-        json_write_key(w, STR("additionalGids"));
-        json_write_array_begin(w);
+        json_write_array_in(w, "additionalGids");
         for (size_t i = 0; i < u->groups_len; i++)
             json_write_u64(w, u->groups[i]);
         json_write_array_end(w);
@@ -104,8 +99,7 @@ static int write_args(struct json_writer *w, const struct oci_options *o, struct
     const struct runtime_container *c = o->container;
     const struct image_config *image = &o->image->config;
     size_t n = 0;
-    json_write_key(w, STR("args"));
-    json_write_array_begin(w);
+    json_write_array_in(w, "args");
     for (size_t i = 0; i < c->command_len; i++, n++)
         json_write_str(w, c->command[i]);
     for (size_t i = 0; !c->command_len && i < image->entrypoint.n; i++, n++)
@@ -147,8 +141,7 @@ static void write_env(struct json_writer *w, const struct oci_options *o,
     }
     for (size_t i = 0; i < o->container->env_len; i++)
         oci_config_set_variable(&all, o->container->env[i].name, o->container->env[i].value);
-    json_write_key(w, STR("env"));
-    json_write_array_begin(w);
+    json_write_array_in(w, "env");
     map_foreach(&all, i) {
         cleanup_sbuf struct sbuf one = {0};
         sbuf_addf(&one, "%.*s=", STR_ARG(map_key(&all, i)));
@@ -162,11 +155,9 @@ static void write_env(struct json_writer *w, const struct oci_options *o,
 static void write_caps(struct json_writer *w, const struct oci_caps *caps)
 {
     static const char *const sets[] = {"bounding", "effective", "permitted"};
-    json_write_key(w, STR("capabilities"));
-    json_write_object_begin(w);
+    json_write_object_in(w, "capabilities");
     for (size_t i = 0; i < array_len(sets); i++) {
-        json_write_key(w, str_z(sets[i]));
-        json_write_array_begin(w);
+        json_write_array_in(w, sets[i]);
         vec_foreach(caps, c)
             json_write_str(w, *c);
         json_write_array_end(w);
@@ -188,22 +179,16 @@ static int write_process(struct json_writer *w, const struct oci_options *o,
         r = err_set(err, ERR_INVALID, "the working directory may not be in /proc");
     if (r < 0)
         return r;
-    json_write_key(w, STR("process"));
-    json_write_object_begin(w);
-    json_write_key(w, STR("terminal"));
-    json_write_bool(w, o->container->tty);
+    json_write_object_in(w, "process");
+    json_write_flag(w, "terminal", o->container->tty);
     write_user(w, &user);
     r = write_args(w, o, err);
     write_env(w, o, &user);
-    json_write_key(w, STR("cwd"));
-    json_write_str(w, folder.n ? folder : STR("/"));
+    json_write_text(w, "cwd", folder.n ? folder : STR("/"));
     write_caps(w, caps);
-    json_write_key(w, STR("noNewPrivileges"));
-    json_write_bool(w, o->container->security.no_new_privileges);
-    if (o->container->limits.oom_score_adj) {
-        json_write_key(w, STR("oomScoreAdj"));
-        json_write_i64(w, o->container->limits.oom_score_adj);
-    }
+    json_write_flag(w, "noNewPrivileges", o->container->security.no_new_privileges);
+    if (o->container->limits.oom_score_adj)
+        json_write_number(w, "oomScoreAdj", o->container->limits.oom_score_adj);
     json_write_object_end(w);
     return r;
 }
@@ -232,8 +217,7 @@ static void write_annotations(struct json_writer *w, const struct runtime_contai
 {
     if (c->annotations_len == 0 && filter.n == 0)
         return;
-    json_write_key(w, STR("annotations"));
-    json_write_object_begin(w);
+    json_write_object_in(w, "annotations");
     for (size_t i = 0; i < c->annotations_len; i++) {
         if (str_eqz(c->annotations[i].name, FILTER_ANNOTATION))
             continue; // ours alone
@@ -256,17 +240,13 @@ static int oci_config_write_all(struct json_writer *w, const struct oci_options 
     if (r < 0)
         return r;
     json_write_object_begin(w);
-    json_write_key(w, STR("ociVersion"));
-    json_write_str(w, STR("1.0.2"));
+    json_write_text(w, "ociVersion", STR("1.0.2"));
     r = write_process(w, o, &caps, arena, err);
     if (r < 0)
         return r;
-    json_write_key(w, STR("root"));
-    json_write_object_begin(w);
-    json_write_key(w, STR("path"));
-    json_write_str(w, arena_strf(arena, "%s/rootfs", o->folder));
-    json_write_key(w, STR("readonly"));
-    json_write_bool(w, o->container->security.read_only_root);
+    json_write_object_in(w, "root");
+    json_write_text(w, "path", arena_strf(arena, "%s/rootfs", o->folder));
+    json_write_flag(w, "readonly", o->container->security.read_only_root);
     json_write_object_end(w);
     r = oci_write_mounts(w, o, arena, err);
     if (r == 0)

@@ -22,8 +22,7 @@
 static void oci_write_texts(struct json_writer *w, const char *key, const char *const *texts,
                             size_t n)
 {
-    json_write_key(w, str_z(key));
-    json_write_array_begin(w);
+    json_write_array_in(w, key);
     for (size_t i = 0; i < n; i++)
         json_write_str(w, str_z(texts[i]));
     json_write_array_end(w);
@@ -57,12 +56,9 @@ static void write_mount(struct json_writer *w, const struct mount *m)
     while (n < array_len(m->options) && m->options[n])
         n++;
     json_write_object_begin(w);
-    json_write_key(w, STR("destination"));
-    json_write_str(w, str_z(m->destination));
-    json_write_key(w, STR("type"));
-    json_write_str(w, str_z(m->type));
-    json_write_key(w, STR("source"));
-    json_write_str(w, str_z(m->source));
+    json_write_text(w, "destination", str_z(m->destination));
+    json_write_text(w, "type", str_z(m->type));
+    json_write_text(w, "source", str_z(m->source));
     oci_write_texts(w, "options", m->options, n);
     json_write_object_end(w);
 }
@@ -176,8 +172,7 @@ static int write_own_mounts(struct json_writer *w, const struct oci_options *o, 
 int oci_write_mounts(struct json_writer *w, const struct oci_options *o, struct arena *arena,
                      struct err *err)
 {
-    json_write_key(w, STR("mounts"));
-    json_write_array_begin(w);
+    json_write_array_in(w, "mounts");
     write_kernel_mounts(w, o);
     write_pod_mounts(w, o);
     int r = write_own_mounts(w, o, arena, err);
@@ -190,20 +185,16 @@ int oci_write_mounts(struct json_writer *w, const struct oci_options *o, struct 
 static void oci_linux_write_namespace(struct json_writer *w, const char *type, const char *path)
 {
     json_write_object_begin(w);
-    json_write_key(w, STR("type"));
-    json_write_str(w, str_z(type));
-    if (path) {
-        json_write_key(w, STR("path"));
-        json_write_str(w, str_z(path));
-    }
+    json_write_text(w, "type", str_z(type));
+    if (path)
+        json_write_text(w, "path", str_z(path));
     json_write_object_end(w);
 }
 
 static void oci_linux_write_namespaces(struct json_writer *w, const struct oci_options *o)
 {
     const struct oci_pod *p = o->pod;
-    json_write_key(w, STR("namespaces"));
-    json_write_array_begin(w);
+    json_write_array_in(w, "namespaces");
     oci_linux_write_namespace(w, "mount", NULL);
     if (p->pidns || !p->host_pid)
         oci_linux_write_namespace(w, "pid", p->pidns);
@@ -222,32 +213,23 @@ static void oci_linux_write_namespaces(struct json_writer *w, const struct oci_o
 
 static void oci_linux_write_number(struct json_writer *w, const char *key, int64_t v)
 {
-    if (v == 0)
-        return;
-    json_write_key(w, str_z(key));
-    json_write_i64(w, v);
+    if (v)
+        json_write_number(w, key, v);
 }
 
 static void write_device_rule(struct json_writer *w, bool allow, const char *type, int64_t major,
                               int64_t minor, const char *access)
 {
     json_write_object_begin(w);
-    json_write_key(w, STR("allow"));
-    json_write_bool(w, allow);
-    if (type) {
-        json_write_key(w, STR("type"));
-        json_write_str(w, str_z(type));
-    }
+    json_write_flag(w, "allow", allow);
+    if (type)
+        json_write_text(w, "type", str_z(type));
     if (major >= 0) {
-        json_write_key(w, STR("major"));
-        json_write_i64(w, major);
+        json_write_number(w, "major", major);
     }
-    if (minor >= 0) {
-        json_write_key(w, STR("minor"));
-        json_write_i64(w, minor);
-    }
-    json_write_key(w, STR("access"));
-    json_write_str(w, str_z(access));
+    if (minor >= 0)
+        json_write_number(w, "minor", minor);
+    json_write_text(w, "access", str_z(access));
     json_write_object_end(w);
 }
 
@@ -256,8 +238,7 @@ static void write_device_rules(struct json_writer *w, bool privileged)
     static const struct {
         int64_t major, minor;
     } usual[] = {{1, 3}, {1, 5}, {1, 7}, {1, 8}, {1, 9}, {5, 0}, {5, 2}, {136, -1}};
-    json_write_key(w, STR("devices"));
-    json_write_array_begin(w);
+    json_write_array_in(w, "devices");
     write_device_rule(w, privileged, NULL, -1, -1, "rwm");
     if (!privileged) {
         // Any node may be made; only these may be opened.
@@ -272,26 +253,22 @@ static void write_device_rules(struct json_writer *w, bool privileged)
 static void write_resources(struct json_writer *w, const struct oci_options *o)
 {
     const struct runtime_limits *l = &o->container->limits;
-    json_write_key(w, STR("resources"));
-    json_write_object_begin(w);
+    json_write_object_in(w, "resources");
     write_device_rules(w, o->container->security.privileged);
     if (o->cgroup && l->memory_bytes) {
-        json_write_key(w, STR("memory"));
-        json_write_object_begin(w);
+        json_write_object_in(w, "memory");
         oci_linux_write_number(w, "limit", l->memory_bytes);
         json_write_object_end(w);
     }
     if (o->cgroup && (l->cpu_shares || l->cpu_quota_us || l->cpu_period_us)) {
-        json_write_key(w, STR("cpu"));
-        json_write_object_begin(w);
+        json_write_object_in(w, "cpu");
         oci_linux_write_number(w, "shares", l->cpu_shares);
         oci_linux_write_number(w, "quota", l->cpu_quota_us);
         oci_linux_write_number(w, "period", l->cpu_period_us);
         json_write_object_end(w);
     }
     if (o->cgroup && l->pids) {
-        json_write_key(w, STR("pids"));
-        json_write_object_begin(w);
+        json_write_object_in(w, "pids");
         oci_linux_write_number(w, "limit", l->pids);
         json_write_object_end(w);
     }
@@ -301,20 +278,13 @@ static void write_resources(struct json_writer *w, const struct oci_options *o)
 static void oci_linux_write_device(struct json_writer *w, const char *path, const struct stat *st)
 {
     json_write_object_begin(w);
-    json_write_key(w, STR("path"));
-    json_write_str(w, str_z(path));
-    json_write_key(w, STR("type"));
-    json_write_str(w, S_ISBLK(st->st_mode) ? STR("b") : STR("c"));
-    json_write_key(w, STR("major"));
-    json_write_u64(w, major(st->st_rdev));
-    json_write_key(w, STR("minor"));
-    json_write_u64(w, minor(st->st_rdev));
-    json_write_key(w, STR("fileMode"));
-    json_write_u64(w, st->st_mode & 0777);
-    json_write_key(w, STR("uid"));
-    json_write_u64(w, st->st_uid);
-    json_write_key(w, STR("gid"));
-    json_write_u64(w, st->st_gid);
+    json_write_text(w, "path", str_z(path));
+    json_write_text(w, "type", S_ISBLK(st->st_mode) ? STR("b") : STR("c"));
+    json_write_number(w, "major", major(st->st_rdev));
+    json_write_number(w, "minor", minor(st->st_rdev));
+    json_write_number(w, "fileMode", st->st_mode & 0777);
+    json_write_number(w, "uid", st->st_uid);
+    json_write_number(w, "gid", st->st_gid);
     json_write_object_end(w);
 }
 
@@ -406,21 +376,16 @@ void oci_write_linux(struct json_writer *w, const struct oci_options *o, struct 
     const struct runtime_security *s = &o->container->security;
     const char *propagation = root_propagation(o->container);
     size_t devices = 0;
-    json_write_key(w, STR("linux"));
-    json_write_object_begin(w);
+    json_write_object_in(w, "linux");
     oci_linux_write_namespaces(w, o);
     write_resources(w, o);
-    if (o->cgroup) {
-        json_write_key(w, STR("cgroupsPath"));
-        json_write_str(w, str_z(o->cgroup));
-    }
+    if (o->cgroup)
+        json_write_text(w, "cgroupsPath", str_z(o->cgroup));
     if (propagation) {
-        json_write_key(w, STR("rootfsPropagation"));
-        json_write_str(w, str_z(propagation));
+        json_write_text(w, "rootfsPropagation", str_z(propagation));
     }
     if (s->privileged) {
-        json_write_key(w, STR("devices"));
-        json_write_array_begin(w);
+        json_write_array_in(w, "devices");
         write_host_devices(w, "/dev", 0, &devices);
         json_write_array_end(w);
     } else if (!s->unmasked_proc) {
