@@ -11,7 +11,7 @@
 
 #include "base/banned.h"
 
-// --- The host ------------------------------------------------------------------------------------
+// --- Host ----------------------------------------------------------------------------------------
 
 static int cdi_apply_read_host_node(void *context, struct str path, struct cdi_node_info *ret,
                                     struct err *err)
@@ -73,7 +73,7 @@ static int complete_node(struct oci *o, struct cdi_device_node *n)
     return 0;
 }
 
-// The process's user or group owns a node that the spec gives to nobody.
+// The process's user or group owns a node for which the spec names no owner.
 static struct cdi_opt_u32 cdi_apply_owner(struct oci *o, struct cdi_opt_u32 said, const char *key)
 {
     if (said.set)

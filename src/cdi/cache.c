@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Scans the CDI directories and keeps the valid specs by device name. A hash over the files' stat
+// data decides whether a refresh must read them again.
 #include "cdi/cache.h"
 
 #include <dirent.h>
@@ -15,7 +18,8 @@
 
 #include "base/banned.h"
 
-// A file that changed this shortly before it was looked at may change again with the same time stamp.
+// A file that changed this shortly before it was looked at may change again with the same time
+// stamp.
 #define STAMP_GRAIN_NS (INT64_C(50) * CLOCK_NS_PER_MS)
 
 struct device_slot {
@@ -35,7 +39,7 @@ struct cdi_cache {
     struct slots slots;
     struct cached_devices devices;
     struct file_problems problems;
-    uint64_t stamp; // of what the folders looked like
+    uint64_t stamp; // hash over the directories' files
     bool unsure;    // something changed so recently that the stamp proves nothing
 };
 
@@ -75,14 +79,14 @@ void cdi_cache_free(struct cdi_cache *c)
     free(c);
 }
 
-// --- Folders -------------------------------------------------------------------------------------
+// --- Directories ---------------------------------------------------------------------------------
 
 static bool is_spec_name(struct str name)
 {
     return str_ends(name, STR(".json")) || str_ends(name, STR(".yaml"));
 }
 
-// Lists the spec files of a folder by name. A folder that does not exist is an empty one.
+// Lists the spec files of a directory by name. A directory that does not exist is an empty one.
 static int cdi_cache_list_directory(struct str dir, struct arena *arena, struct file_names *ret,
                                     struct err *err)
 {
@@ -90,7 +94,7 @@ static int cdi_cache_list_directory(struct str dir, struct arena *arena, struct 
     if (!d && errno == ENOENT)
         return 0;
     if (!d)
-        return err_set(err, errno, "cannot read the folder: %s", strerrordesc_np(errno));
+        return err_set(err, errno, "cannot read the directory: %s", strerrordesc_np(errno));
     int r = 0;
     while (r == 0) {
         errno = 0;
@@ -106,7 +110,7 @@ static int cdi_cache_list_directory(struct str dir, struct arena *arena, struct 
             vec_push(ret, arena_str(arena, str_z(e->d_name)));
     }
     if (r == 0 && errno != 0)
-        r = err_set(err, errno, "cannot read the folder: %s", strerrordesc_np(errno));
+        r = err_set(err, errno, "cannot read the directory: %s", strerrordesc_np(errno));
     (void)closedir(d);
     if (ret->n)
         qsort(ret->p, ret->n, sizeof(*ret->p), str_cmp_elements);
@@ -133,7 +137,7 @@ static void stamp_file(struct stamp *s, const char *path)
         s->newest_ns = changed;
 }
 
-// What the folders look like now. *ret_unsure: something has only just changed.
+// Hashes the stat data of all spec files. *ret_unsure: a file changed within the last moments.
 static uint64_t cdi_cache_stamp(const struct cdi_cache *c, bool *ret_unsure)
 {
     struct stamp s = {0};
@@ -190,7 +194,7 @@ static void read_spec(struct cdi_cache *c, struct str path, size_t priority)
     cleanup_sbuf struct sbuf text = {0};
     struct err err = {0};
     if (cdi_spec_read_file(path.p, &text, &err) != 0) {
-        if (err.code != ENOENT) // it went away since it was listed
+        if (err.code != ENOENT) // removed since it was listed
             cdi_cache_add_problem(c, path, &err);
         return;
     }
@@ -250,7 +254,7 @@ bool cdi_cache_refresh(struct cdi_cache *c)
     return true;
 }
 
-// --- Asking --------------------------------------------------------------------------------------
+// --- Lookup --------------------------------------------------------------------------------------
 
 const struct cdi_cached_device *cdi_cache_find(const struct cdi_cache *c, struct str name)
 {

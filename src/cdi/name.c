@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The naming rules of CDI: vendors, classes and device names, each checked character by character
+// as upstream's library does.
 #include "cdi/name.h"
 
 #include "base/banned.h"

@@ -20,7 +20,7 @@ int cdi_check_device(struct str device, struct err *err) MUST_USE;
 bool cdi_kind_split(struct str kind, struct str *vendor, struct str *class);
 
 // cdi_file_name adds the name, without extension, under which a vendor's spec of a class is kept;
-// transient_id, if not empty, tells specs apart that live as long as some container. Slashes in it
+// transient_id, if not empty, distinguishes specs that live as long as a container. Slashes in it
 // become underscores.
 void cdi_file_name(struct sbuf *out, struct str vendor, struct str class, struct str transient_id);
 

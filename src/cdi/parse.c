@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading a spec: YAML or JSON to a document, and the document to structs by the tables of schema.c.
-// Scalars are taken as go-yaml takes them, since that is what runtimes read these files with: where a
-// text is meant, a bare 0 or true is the text as it stands in the file.
+// Reading a spec: YAML or JSON to a document, and the document to structs by the tables of
+// schema.c. Scalars are taken as go-yaml takes them, since that is what runtimes read these files
+// with: where a text is meant, a bare 0 or true is the text as it stands in the file.
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,8 @@ struct reader {
     size_t bare; // scalars looked up in the text
 };
 
-// Reads into the struct at `to`. Mutually recursive through lists and objects, as deep as the tables.
+// Reads into the struct at `to`. Mutually recursive through lists and objects, as deep as the
+// tables.
 static int cdi_parse_object(struct reader *rd, const yyjson_val *v, const struct cdi_type *type,
                             char *to, struct err *err);
 
@@ -310,7 +311,7 @@ int cdi_spec_load(struct str text, struct arena *arena, struct cdi_spec **ret,
 
 int cdi_spec_read_file(const char *path, struct sbuf *out, struct err *err)
 {
-    // A pipe that someone left there must not stop us.
+    // Opening a pipe must not block.
     cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return err_set(err, errno, "cannot open: %s", strerrordesc_np(errno));

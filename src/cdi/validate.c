@@ -241,8 +241,8 @@ static size_t version_of_edits(const struct cdi_edits *e)
     return v;
 }
 
-// Upstream means to ask every device for mount types and host paths, but asks only the last one. With
-// `lenient` so do we: what every runtime takes must not be refused here.
+// Upstream means to ask every device for mount types and host paths, but asks only the last one.
+// With `lenient` so do we: what every runtime takes must not be refused here.
 static size_t version_of_device(const struct cdi_spec *spec, const struct cdi_device *d,
                                 bool lenient)
 {
@@ -283,7 +283,7 @@ static void cdi_validate_version(struct checker *c, const struct cdi_spec *spec)
             continue;
         if (i < version_of_spec(spec, true))
             cdi_validate_problem(c, "cdiVersion",
-                                 "what this spec uses came with version %s; it says %.*s",
+                                 "fields of this spec need version %s or newer; cdiVersion is %.*s",
                                  cdi_spec_min_version(spec), STR_ARG(spec->version));
         return;
     }

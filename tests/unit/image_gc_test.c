@@ -424,13 +424,12 @@ TEST_WITH_PODS(people_hear_what_went_and_what_could_not)
 {
     struct image_keeper *k = keeper(p);
     answer(p, 0, &too_little);
-    assert_string_equal(
-        m.said.p,
-        "removed 1 image that nobody uses, 512.0 KiB: their disk was 95 % full, now it is "
-        "90 %\n"
-        "the disk of the images has 10.0 MiB, 90 % of it in use: 1.5 MiB should be "
-        "freed, images that nobody uses had 512.0 KiB. Remove something else, or give "
-        "it more room\n");
+    assert_string_equal(m.said.p,
+                        "removed 1 unused image, 512.0 KiB: their disk was 95 % full, now it is "
+                        "90 %\n"
+                        "the disk of the images has 10.0 MiB, 90 % of it in use: 1.5 MiB should be "
+                        "freed, unused images had 512.0 KiB. Remove something else, or give "
+                        "it more room\n");
     pods_world_expect_event(p, "FreeDiskSpaceFailed|the disk of the images has 10.0 MiB, ");
     world_pass(p->w, 301);
     answer(p, -EIO, &nothing); // the first time it may pass

@@ -761,7 +761,7 @@ static void paths_lead_to_local_images_alone(void **state)
                   elsewhere[i].path);
         if (get(s, reference.p, RUNTIME_PULL_ALWAYS, &a, &info, &err) != -ERR_INVALID)
             fail_msg("%s is not refused: %s", reference.p, err.msg);
-        assert_non_null(strstr(err.msg, "folder of local images"));
+        assert_non_null(strstr(err.msg, "directory of local images"));
         // Nor by what an earlier program may have kept.
         assert_int_equal(image_find(s, sbuf_str(&reference), &a, &info, &err), -ERR_INVALID);
     }

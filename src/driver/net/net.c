@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The network driver on the SDK: publishes interfaces, answers prepare and unprepare, and watches
+// the kernel and the records from a thread of its own to publish changes and report attach results.
 #include "driver/net.h"
 
 #include <fcntl.h>
@@ -26,14 +29,14 @@ enum {
     SETTLE_MS = 200,       // changes come in bursts
 };
 
-// What people were told of a device last.
-struct told {
+// The last report of a device.
+struct reported {
     enum net_phase phase;
     char *error;
     char *uid;
 };
 
-struct tolds MAP(struct told);
+struct reports MAP(struct reported);
 
 // A namespace that is held open for an interface in it.
 struct pin {
@@ -54,7 +57,7 @@ struct net_driver {
     pthread_t thread;
     bool has_thread;
     int quit, netlink, changes; // eventfd, socket, inotify
-    struct tolds tolds;         // of the watching thread, as what follows
+    struct reports reports;     // of the watching thread, as what follows
     struct pins pins;
 };
 
@@ -100,7 +103,7 @@ static int net_driver_publish(struct net_driver *d, const struct net_devices *de
     return r == 0 ? 0 : err_set(err, ERR_INVALID, "%s", why.message);
 }
 
-// --- The claim's status ----------------------------------------------------------------------------
+// --- Claim status --------------------------------------------------------------------------------
 
 static void net_driver_report(struct net_driver *d, const struct net_record *rec)
 {
@@ -125,22 +128,22 @@ static void net_driver_report(struct net_driver *d, const struct net_record *rec
                        .p);
 }
 
-// The hook leaves its word in the records; what is new goes into the claim's status.
+// The hook writes its result into the records; changes go into the claim's status.
 static void net_driver_report_new(struct net_driver *d, const struct net_records *records)
 {
     vec_foreach(records, r) {
-        struct told *t = map_get(&d->tolds, r->device);
+        struct reported *t = map_get(&d->reports, r->device);
         bool news = r->phase == NET_ATTACHED || r->error.n > 0;
         bool known =
             t && t->phase == r->phase && str_eqz(r->error, t->error) && str_eqz(r->uid, t->uid);
         if (!news || known)
             continue;
         if (!t)
-            t = map_put(&d->tolds, str_z(xstrndup(r->device.p, r->device.n)));
+            t = map_put(&d->reports, str_z(xstrndup(r->device.p, r->device.n)));
         free(t->error);
         free(t->uid);
-        *t =
-            (struct told){r->phase, xstrndup(r->error.p, r->error.n), xstrndup(r->uid.p, r->uid.n)};
+        *t = (struct reported){r->phase, xstrndup(r->error.p, r->error.n),
+                               xstrndup(r->uid.p, r->uid.n)};
         net_driver_report(d, r);
     }
 }
@@ -183,12 +186,12 @@ static void net_driver_pins_done(struct net_driver *d)
 
 static void net_driver_reports_done(struct net_driver *d)
 {
-    map_foreach(&d->tolds, i) {
-        free((void *)(uintptr_t)map_key(&d->tolds, i).p);
-        free(map_value(&d->tolds, i)->error);
-        free(map_value(&d->tolds, i)->uid);
+    map_foreach(&d->reports, i) {
+        free((void *)(uintptr_t)map_key(&d->reports, i).p);
+        free(map_value(&d->reports, i)->error);
+        free(map_value(&d->reports, i)->uid);
     }
-    map_done(&d->tolds);
+    map_done(&d->reports);
 }
 
 // At once, before anything else: a pod may be short-lived.
@@ -216,7 +219,7 @@ static void net_driver_rescan(struct net_driver *d)
         net_driver_log(d, err.msg);
 }
 
-// --- Watching ------------------------------------------------------------------------------------
+// --- Watch ---------------------------------------------------------------------------------------
 
 static void net_driver_drain_fd(int fd)
 {
@@ -403,7 +406,7 @@ int net_driver_start(const struct net_options *options, struct net_driver **ret,
     d->preparer.names = d->names;
     d->preparer.hook = options->hook;
     d->preparer.runtime_moves = options->runtime_moves;
-    d->preparer.told = net_driver_on_reported;
+    d->preparer.report = net_driver_on_reported;
     d->preparer.arg = d;
     if (r == 0)
         r = net_driver_register(d, err);

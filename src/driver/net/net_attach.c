@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Moves or makes an interface in a pod's namespace, configures it and brings it back. Each step is
+// idempotent, since the process may be killed between any two.
 #include "driver/net/net_attach.h"
 
 #include <stdio.h>
@@ -119,8 +122,8 @@ static int pod_has(int pod_ns, const char *name, struct err *err)
     return r == 0 ? net_attach_find_link(&links, str_z(name)) != NULL : r;
 }
 
-// The host's end of a pair that was made for a namespace that is ending, or the same VLAN in it, is in
-// the way until it has ended.
+// The host's end of a pair that was made for a namespace that is ending, or the same VLAN in it, is
+// in the way until it has ended.
 static int net_attach_make_link(const struct net_world *w, const struct net_record *rec, int pod_ns,
                                 struct err *err)
 {
@@ -147,7 +150,7 @@ static int net_attach_make_link(const struct net_world *w, const struct net_reco
     return r;
 }
 
-// Marks what was made, or moved by the runtime itself, once it is in the pod.
+// Marks an interface in the pod that was made there, or moved there by the runtime.
 static int mark_in_pod(struct net_found *f, const struct net_record *rec, struct err *err)
 {
     cleanup_arena struct arena arena = {0};
@@ -219,7 +222,8 @@ static int net_attach_configure(const struct net_world *w, const struct net_reco
     return r;
 }
 
-// A macvlan of a namespace that is ending still has the hardware address that the new one is to have.
+// A macvlan of a namespace that is ending still has the hardware address that the new one is to
+// have.
 static int configure_patiently(const struct net_world *w, const struct net_record *rec, int pod_ns,
                                struct err *err)
 {
@@ -232,14 +236,14 @@ static int configure_patiently(const struct net_world *w, const struct net_recor
     }
 }
 
-// Undoes what was begun, and tells the driver through the record.
+// Undoes a partial attach and notes the failure in the record, where the driver finds it.
 static int net_attach_undo(const struct net_world *w, struct net_record *rec, int pod_ns,
                            struct net_ns_id pod, int code, struct err *err)
 {
     struct net_found f = {.ns = -1};
     struct err why = {0};
     enum net_returned returned;
-    // In another pod it is none of ours to touch.
+    // An interface in another pod is not touched.
     if (code != -ERR_CONFLICT && net_locate(w, rec, pod_ns, pod, &f, &why) == 0 &&
         f.place != NOWHERE && bring_back(w, rec, &f, &returned, NULL, &why) == 0) {
         rec->phase = NET_PLANNED;
@@ -340,7 +344,7 @@ static int rename_back(const struct net_record *rec, struct net_found *f, enum n
     if (strcmp(f->link.name, rec->host.name) == 0)
         return 0;
     int r = fault_check("give the interface its name again", err);
-    if (r == 0) // only what is down can be renamed everywhere
+    if (r == 0) // older kernels rename only interfaces that are down
         r = net_link_change(f->sock, f->link.index, &(struct net_change){.down = true}, err);
     if (r == 0)
         r = net_link_change(f->sock, f->link.index, &(struct net_change){.name = rec->host.name},
@@ -435,8 +439,8 @@ static int end_peer(const struct net_world *w, const struct net_record *rec, str
     return r;
 }
 
-// Software ends with its namespace. Hardware does not: unless it was taken out, it is in a namespace
-// that cannot be seen from here, and must not be forgotten.
+// Software ends with its namespace. Hardware does not: unless it was taken out, it is in a
+// namespace that cannot be seen from here, and must not be forgotten.
 static int net_attach_lost(const struct net_world *w, const struct net_record *rec,
                            enum net_returned *ret, struct err *err)
 {
@@ -458,7 +462,8 @@ int net_return(const struct net_world *w, const struct net_record *rec, enum net
     struct net_found f = {.ns = -1};
     bool this_boot = str_eqz(rec->boot, w->boot_id);
     *ret = NET_RETURNED;
-    // Nothing of an earlier boot is anywhere but where it was at start; what was never begun either.
+    // Nothing of an earlier boot is anywhere but where it was at start; what was never begun
+    // either.
     if (!this_boot || (rec->phase == NET_PLANNED && !rec->runtime_moves))
         return net_record_remove(w->state_dir, rec->device, err);
     now.phase = NET_RETURNING;

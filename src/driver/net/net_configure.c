@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an interface is to be in its pod: settings of the kernel before it is up, then addresses, then
-// routes. Doing it again changes nothing.
+// What an interface is to be in its pod: settings of the kernel before it is up, then addresses,
+// then routes. Doing it again changes nothing.
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -16,7 +16,8 @@
 
 enum { STRINGS_MAX = 4096 };
 
-// What ethtool calls several features of the kernel; a name that ends in '*' stands for all that begin so.
+// What ethtool calls several features of the kernel; a name that ends in '*' stands for all that
+// begin so.
 static const struct {
     const char *name;
     const char *kernel[5];

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The OCI hook that attaches a prepared interface: reads the container's pid from the state on
+// standard input and calls net_attach with the pod's network namespace.
 #include "driver/net_hook.h"
 
 #include <stdio.h>

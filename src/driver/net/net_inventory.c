@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Decides which interfaces of the host may be offered, names them, and writes their attributes as
+// DRANET publishes them.
 #include "driver/net/net_inventory.h"
 
 #include <fnmatch.h>
@@ -60,7 +63,7 @@ int net_offer_parse(const char *text, struct net_offer *ret, struct err *err)
     return 0;
 }
 
-// --- What may be given away ------------------------------------------------------------------------
+// --- Eligible interfaces -------------------------------------------------------------------------
 
 static bool net_inventory_matches(const struct net_patterns *patterns, const char *name)
 {
@@ -170,8 +173,8 @@ static bool net_inventory_is_label(struct str s)
     return s.n > 0 && s.n <= 63;
 }
 
-// net_device_name is what an interface without PCI address is published as: its name, or, when that is
-// no DNS label, "net-" and the name in base 32.
+// net_device_name is what an interface without PCI address is published as: its name, or, when that
+// is no DNS label, "net-" and the name in base 32.
 static struct str net_device_name(struct str interface, struct arena *arena)
 {
     static const char digits[] = "abcdefghijklmnopqrstuvwxyz234567";
@@ -208,7 +211,7 @@ static void net_inventory_write_name(struct json_writer *w, const char *name)
     json_write_object_in(w, name);
 }
 
-// As much as an attribute takes: whole characters, since what is none grows when it is written.
+// Cuts to the size of an attribute at whole characters: invalid bytes grow when they are written.
 static struct str net_inventory_cut_text(struct str value)
 {
     size_t n = 0, len;
@@ -320,7 +323,7 @@ static struct str attributes_of(const struct net_view *v, const struct net_link 
     return arena_str(a, sbuf_str(&out));
 }
 
-// What is made has the place of what it is made on.
+// A made interface has the NUMA node and PCIe root of its parent.
 static struct str attributes_of_offer(const struct net_offer *o, const struct net_link *parent,
                                       const struct net_hardware *h, uint16_t vlan, struct arena *a)
 {
@@ -347,7 +350,7 @@ static struct str attributes_of_offer(const struct net_offer *o, const struct ne
     return arena_str(a, sbuf_str(&out));
 }
 
-// --- The list ------------------------------------------------------------------------------------
+// --- Device list ---------------------------------------------------------------------------------
 
 static const struct net_record *record_of(const struct net_records *records, struct str device)
 {
@@ -421,7 +424,7 @@ void net_inventory(const struct net_view *v, const struct net_filter *f,
     }
     vec_foreach(&f->offers, o)
         add_offer(v, o, records, a, &all);
-    vec_foreach(records, r) // what is in a pod now
+    vec_foreach(records, r) // devices that are in a pod now
         net_inventory_add_device(&all, records,
                                  (struct net_device){.name = r->device,
                                                      .kind = r->kind,

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Changes interfaces, addresses, routes, rules and neighbours by netlink. Messages are built by
+// hand: libnl's objects lack moving and renaming in one request.
 #include "driver/net/net_link.h"
 
 #include <netlink/attr.h>
@@ -62,7 +65,7 @@ void net_sock_free(struct net_sock *s)
     free(s);
 }
 
-// --- One request, one answer ---------------------------------------------------------------------
+// --- Requests ------------------------------------------------------------------------------------
 
 struct answer {
     int error; // errno of the kernel
@@ -72,7 +75,8 @@ struct answer {
 
 static void net_link_read_error_text(const struct nlmsgerr *e, struct answer *a)
 {
-    // Behind the header of the request, or the whole of it, come attributes with the kernel's words.
+    // Behind the header of the request, or the whole of it, come attributes with the kernel's
+    // words.
     const struct nlmsghdr *h =
         (const struct nlmsghdr *)(const void *)((const char *)e - NLMSG_HDRLEN);
     size_t skip = sizeof(*e);
@@ -260,7 +264,7 @@ int net_link_delete(struct net_sock *s, int index, struct err *err)
     return r == -ENODEV ? 0 : r;
 }
 
-// --- Addresses, routes, rules, neighbours -----------------------------------------------------------
+// --- Addresses, routes, rules, neighbours --------------------------------------------------------
 
 static size_t ip_len(const struct net_ip *ip)
 {
@@ -282,11 +286,12 @@ static int net_link_ignore_exists(int r, struct err *err, const char *what, cons
 
 int net_address_add(struct net_sock *s, int index, const struct net_ip *ip, struct err *err)
 {
-    const struct ifaddrmsg head = {.ifa_family = ip->family,
-                                   .ifa_prefixlen = ip->bits,
-                                   // Duplicates are not looked for: the pod would start without it.
-                                   .ifa_flags = ip->family == AF_INET6 ? IFA_F_NODAD : 0,
-                                   .ifa_index = (unsigned)index};
+    const struct ifaddrmsg head = {
+        .ifa_family = ip->family,
+        .ifa_prefixlen = ip->bits,
+        // Without duplicate detection: the pod would start before the address is usable.
+        .ifa_flags = ip->family == AF_INET6 ? IFA_F_NODAD : 0,
+        .ifa_index = (unsigned)index};
     struct nl_msg *m =
         net_link_message_new(RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE, &head, sizeof(head));
     net_link_put_ip(m, IFA_LOCAL, ip);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where an interface is: found by its mark, or by what else is known of it, on the host, in its pod, in
-// a namespace that is ending. And the lock, and namespaces that are held.
+// Where an interface is: found by its mark, or by what else is known of it, on the host, in its
+// pod, in a namespace that is ending. And the lock, and namespaces that are held.
 #include <fcntl.h>
 #include <stdio.h>
 #include <time.h>
@@ -30,7 +30,7 @@ int net_lock(const struct net_world *w, int *ret_fd, struct err *err)
     return 0;
 }
 
-// --- Pins ------------------------------------------------------------------------------------------
+// --- Pins ----------------------------------------------------------------------------------------
 
 static void pin_path(const struct net_world *w, struct net_ns_id id, struct sbuf *out)
 {
@@ -65,7 +65,8 @@ void net_unpin(const struct net_world *w, struct net_ns_id id, int fd)
     (void)close(fd);
 }
 
-// Opens a namespace that a driver holds. That may have ended, and its number be another's: look twice.
+// Opens a namespace that a driver holds. That may have ended, and its number be another's: look
+// twice.
 static int net_pin_open(const struct net_world *w, struct net_ns_id id, int *ret_fd)
 {
     cleanup_sbuf struct sbuf path = {0};
@@ -94,7 +95,7 @@ bool net_ns_same(struct net_ns_id a, struct net_ns_id b)
     return a.inode == b.inode && a.device == b.device;
 }
 
-// --- Where it is ---------------------------------------------------------------------------------
+// --- Location ------------------------------------------------------------------------------------
 
 void net_located_done(struct net_found *f)
 {
@@ -104,8 +105,8 @@ void net_located_done(struct net_found *f)
     *f = (struct net_found){.ns = -1};
 }
 
-// By its mark; where that is missing (not yet set, or changed by a pod with the right to) by what the
-// hardware says, or by name, kind and hardware address together.
+// By its mark; where that is missing (not yet set, or changed by a pod with the right to) by the
+// permanent hardware address, or by name, kind and hardware address together.
 static bool net_locate_is_link(const struct net_link *l, const struct net_record *rec,
                                struct str mark, bool host)
 {
@@ -190,8 +191,8 @@ void net_pause(void)
     (void)nanosleep(&t, NULL);
 }
 
-// Namespaces end a while after their last process: until then an interface can be in one that nobody
-// can open any more. Something that was never given to a namespace does not come back from one.
+// Namespaces end a while after their last process: until then an interface can be in one that
+// cannot be opened any more. An interface that was never moved does not come back.
 int net_locate_patiently(const struct net_world *w, const struct net_record *rec, int pod_ns,
                          struct net_ns_id pod, struct net_found *ret, struct err *err)
 {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Network namespaces by descriptor and by identity (device and inode): a path may name another
+// namespace by the time it is opened, so the identity is checked again.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -39,7 +42,7 @@ static bool net_ns_is_same(const char *path, struct net_ns_id id)
     return stat(path, &st) == 0 && st.st_dev == id.device && st.st_ino == id.inode;
 }
 
-// The file may have been replaced since it was looked at.
+// The file may be replaced between stat and open.
 static bool try_path(const char *path, struct net_ns_id id, int *ret_fd)
 {
     struct net_ns_id opened = {0};

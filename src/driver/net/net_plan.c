@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reads DRANET's NetworkConfig by field tables, checks it, and merges several configurations into
+// one plan of numbers that the kernel understands.
 #include "driver/net/net_plan.h"
 
 #include <stdio.h>
@@ -9,7 +12,7 @@
 
 #include "base/banned.h"
 
-// --- Parameters as they are written --------------------------------------------------------------
+// --- Parameter tables ----------------------------------------------------------------------------
 
 struct vrf_params {
     const char *name;
@@ -165,7 +168,7 @@ int net_name_check(struct str name, struct err *err)
         good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                c == '-' || c == '_' || c == '.';
     }
-    // "all" and "default" are folders of /proc/sys/net/ipv4/conf that mean every interface.
+    // "all" and "default" are directories of /proc/sys/net/ipv4/conf that mean every interface.
     if (!good || str_eq(name, STR("all")) || str_eq(name, STR("default")))
         return err_set(err, ERR_INVALID,
                        "\"%.*s\" cannot be an interface's name: 1 to %d letters, digits, '-', '_' "

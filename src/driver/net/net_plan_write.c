@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plans as parameters: what is kept on disk has the form of what a user writes.
+// Writes plans as parameters: records on disk have the same form as a user's configuration.
 #include "codec/json_writer.h"
 #include "driver/net/net_plan.h"
 

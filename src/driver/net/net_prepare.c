@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Prepares and unprepares the devices of a claim: plans each interface, records it on disk, and
+// fills the outcome with the hook, RDMA nodes and the device's status.
 #include "driver/net/net_prepare.h"
 
 #include <stdio.h>
@@ -8,7 +11,7 @@
 
 #include "base/banned.h"
 
-// What is known while a claim is prepared.
+// The state read for preparing one claim.
 struct scene {
     struct arena arena;
     struct net_view view;
@@ -36,7 +39,7 @@ static const struct net_link *link_named(const struct scene *s, struct str name)
     return NULL;
 }
 
-// --- How it is on the host -------------------------------------------------------------------------
+// --- Host configuration --------------------------------------------------------------------------
 
 // Routes that the kernel makes by itself come back by themselves.
 static void note_routes(const struct scene *s, int index, struct arena *a, struct net_plan *host)
@@ -74,7 +77,7 @@ static void note_host(const struct scene *s, const struct net_device *d, struct 
     rec->pci = d->hardware.pci;
 }
 
-// --- What the pod gets -----------------------------------------------------------------------------
+// --- Plan ----------------------------------------------------------------------------------------
 
 static int net_prepare_read_configs(const struct dray_allocated *d, struct arena *a,
                                     struct net_plan *plan, struct err *err)
@@ -128,7 +131,7 @@ static int net_prepare_complete_record(const struct scene *s, size_t index, stru
     return check_parent(s, rec, err);
 }
 
-// A field says enough by itself.
+// The path of a field identifies the device already.
 static int in_device(int code, const struct dray_allocated *d, struct err *err)
 {
     return code == 0 || err->path[0]
@@ -136,7 +139,7 @@ static int in_device(int code, const struct dray_allocated *d, struct err *err)
                : err_wrap(err, "request %s, device %s", d->request, d->device);
 }
 
-// Whether the interface is on the host, and how it was there, nobody knows then.
+// Without its record, the interface's place and original configuration are unknown.
 static int check_damage(const struct net_damages *damaged, const char *device, struct err *err)
 {
     vec_foreach(damaged, one)
@@ -195,7 +198,7 @@ static int plan_device(const struct net_preparer *p, struct scene *s,
     return r == 0 ? net_prepare_complete_record(s, index, &s->arena, ret, err) : r;
 }
 
-// --- What containers get ---------------------------------------------------------------------------
+// --- Container edits -----------------------------------------------------------------------------
 
 struct nodes {
     struct dray_outcome *out;
@@ -249,7 +252,7 @@ static void net_prepare_fill_outcome(const struct net_preparer *p, struct scene 
     net_prepare_add_status(s, rec, out, i, &s->arena);
 }
 
-// --- Preparing -----------------------------------------------------------------------------------
+// --- Prepare -------------------------------------------------------------------------------------
 
 static int net_prepare_check_names(const struct net_record *all, size_t n, struct err *err)
 {
@@ -263,7 +266,7 @@ static int net_prepare_check_names(const struct net_record *all, size_t n, struc
     return 0;
 }
 
-// With the runtime's help nobody marks the interface before it moves, so that is done here.
+// The runtime moves the interface without marking it, so it is marked here.
 static int mark_now(const struct net_preparer *p, const struct scene *s,
                     const struct net_record *rec, struct err *err)
 {
@@ -314,29 +317,29 @@ int net_prepare(struct net_preparer *p, const struct dray_claim *claim, struct d
     return r;
 }
 
-// --- Unpreparing ---------------------------------------------------------------------------------
+// --- Unprepare -----------------------------------------------------------------------------------
 
 static void net_prepare_report_return(const struct net_preparer *p, const struct net_record *rec,
                                       enum net_returned how, const struct err *note)
 {
     char text[DRAY_ERR_MSG_MAX + 256];
-    if (!p->told)
+    if (!p->report)
         return;
     if (how == NET_NAME_TAKEN) {
         (void)snprintf(text, sizeof(text),
                        "device %.*s is back on the host, but another interface is called %s now",
                        STR_ARG(rec->device), rec->host.name);
-        p->told(p->arg, true, "InterfaceNameTaken", text);
+        p->report(p->arg, true, "InterfaceNameTaken", text);
     }
     if (how == NET_LOST) {
         (void)snprintf(text, sizeof(text), "interface %s of device %.*s did not come back",
                        rec->host.name, STR_ARG(rec->device));
-        p->told(p->arg, true, "InterfaceLost", text);
+        p->report(p->arg, true, "InterfaceLost", text);
     }
     if (note->code != 0) {
         (void)snprintf(text, sizeof(text), "device %.*s is back, but: %s", STR_ARG(rec->device),
                        note->msg);
-        p->told(p->arg, true, "InterfaceChanged", text);
+        p->report(p->arg, true, "InterfaceChanged", text);
     }
 }
 

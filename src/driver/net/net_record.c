@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// One JSON file for each prepared device, replaced atomically. The driver and the hook both rely on
+// it after a crash.
 #include "driver/net/net_record.h"
 
 #include <dirent.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reads an interface's PCI address, NUMA node, vendor, virtual functions and RDMA devices from
+// sysfs and pci.ids.
 #include "driver/net/net_sysfs.h"
 
 #include <dirent.h>
@@ -15,7 +18,7 @@
 
 enum { FILE_MAX = 4096, PCI_IDS_MAX = 8 << 20 };
 
-// --- Names of makers -----------------------------------------------------------------------------
+// --- Vendor names --------------------------------------------------------------------------------
 
 struct net_pci_names {
     struct sbuf text;
@@ -37,7 +40,8 @@ void net_pci_names_free(struct net_pci_names *n)
     free(n);
 }
 
-// The file: "vendor  name" at the start of a line, "\tdevice  name" below it, deeper lines for subsystems.
+// The file: "vendor name" at the start of a line, "\tdevice name" below it, deeper lines for
+// subsystems.
 static bool is_line(struct str line, size_t tabs, struct str id, struct str *ret_name)
 {
     for (size_t i = 0; i < tabs; i++)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a request to what serves it: who asks, whether they may, which container is meant.
+// Authenticates and authorizes requests, finds their container and routes them.
 #include "node/endpoint/kubelet_http.h"
 
 #include <assert.h>
@@ -25,7 +25,7 @@ struct visit {
     bool asked_all; // whether they may use all of the node, after a part of it was refused
 };
 
-// --- Answers -------------------------------------------------------------------------------------
+// --- Replies -------------------------------------------------------------------------------------
 
 void kubelet_reply(struct http_request *q, int status, struct str text)
 {
@@ -42,7 +42,7 @@ void kubelet_reply_error(struct http_request *q, const struct err *err)
     kubelet_reply(q, status, str_z(err->msg));
 }
 
-// --- What is there -------------------------------------------------------------------------------
+// --- Paths ---------------------------------------------------------------------------------------
 
 static void kubelet_http_serve_metrics(struct kubelet_http *h, struct http_request *q)
 {
@@ -150,7 +150,7 @@ static void kubelet_http_serve(struct kubelet_http *h, struct http_request *q)
         kubelet_reply(q, 404, STR("404 page not found\n"));
 }
 
-// --- Who, and whether they may -------------------------------------------------------------------
+// --- Authentication and authorization ------------------------------------------------------------
 
 static void visit_free(struct visit *v)
 {
@@ -172,7 +172,7 @@ static struct http_request *visit_over(struct visit *v)
 static void visit_closed(void *arg)
 {
     struct visit *v = arg;
-    v->q = NULL; // whoever judges still answers
+    v->q = NULL; // the authorizer still answers
 }
 
 // pods and healthz can be allowed by themselves, or with all the rest.
@@ -251,7 +251,7 @@ static void kubelet_http_on_authenticated(void *ctx, const struct kubelet_user *
         groups[i] = arena_str(&v->arena, u->groups[i]);
         said = said || str_eq(groups[i], authenticated);
     }
-    if (!said) // certificates do not name the group that everybody is in who showed one
+    if (!said) // certificates do not name the group of all authenticated users
         groups[n++] = authenticated;
     v->user = (struct kubelet_user){arena_str(&v->arena, u->name), groups, n};
     kubelet_http_authorize(v);
@@ -295,7 +295,7 @@ static void kubelet_http_handle(void *arg, struct http_request *q)
     }
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Lifecycle -----------------------------------------------------------------------------------
 
 struct kubelet_http *kubelet_http_new(const struct kubelet_http_options *options)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Who a token belongs to and what a user may do, asked of the API server: TokenReview and
-// SubjectAccessReview, as kubelet does with --authentication-token-webhook and --authorization-mode=Webhook.
+// SubjectAccessReview, as kubelet does with --authentication-token-webhook and
+// --authorization-mode=Webhook.
 #include <stdlib.h>
 
 #include "base/list.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exec and attach over a WebSocket, in the protocols of Kubernetes' remote commands: every message begins
-// with the number of its channel. v5 can close the input (channel 255); the end is a Status on channel 3.
+// exec and attach over a WebSocket, in the protocols of Kubernetes' remote commands: every message
+// begins with the number of its channel. v5 can close the input (channel 255); the end is a Status
+// on channel 3.
 #include <assert.h>
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@
 // Output that waits for a client while the runtime cannot be held up. Beyond, the command is ended.
 #define OUTPUT_BYTES_MAX ((size_t)16 * 1024 * 1024)
 
-// Input that waits for a command before its client is held up, and how often that is looked at.
+// Input queued for a command before reading from its client stops, and how often that is checked.
 #define INPUT_BYTES_HIGH ((size_t)1024 * 1024)
 #define INPUT_LOOK_NS    (20 * CLOCK_NS_PER_MS)
 
@@ -29,7 +30,7 @@ static const struct str protocols[] = {
 
 struct session {
     struct kubelet_stream stream; // first
-    struct kubelet_http *h;       // not for what comes after the client has gone
+    struct kubelet_http *h;       // not valid after the client is gone
     struct exec *exec;
     struct runtime *runtime;
     struct http_request *q; // NULL: the client is gone
@@ -46,7 +47,7 @@ struct session {
     bool running;           // done has not been called
 };
 
-// --- To the client -------------------------------------------------------------------------------
+// --- Output --------------------------------------------------------------------------------------
 
 static void kubelet_exec_flush(struct session *s)
 {
@@ -113,7 +114,7 @@ static void kubelet_exec_send_status(struct session *s, const char *reason, stru
     kubelet_exec_send(s, CHANNEL_STATUS, sbuf_str(&text));
 }
 
-// --- The end -------------------------------------------------------------------------------------
+// --- End -----------------------------------------------------------------------------------------
 
 static void kubelet_exec_session_free(struct session *s)
 {
@@ -174,7 +175,7 @@ static void kubelet_exec_on_drained(void *arg)
         ops->exec_hold(s->x, false);
 }
 
-// --- From the client -----------------------------------------------------------------------------
+// --- Input ---------------------------------------------------------------------------------------
 
 static void kubelet_exec_resize(struct session *s, struct str text)
 {
@@ -200,7 +201,7 @@ static void kubelet_exec_end_input(struct session *s)
     s->input_ended = true;
 }
 
-// A command that does not read holds up who writes to it.
+// Stops reading from the client while the command does not read.
 static void kubelet_exec_check_input(void *arg)
 {
     struct session *s = arg;
@@ -245,14 +246,14 @@ static void kubelet_exec_on_input(void *arg, struct str bytes)
         kubelet_exec_take_message(s, m.bytes);
     }
     kubelet_exec_flush(s);
-    // Pings want answers: who sends them and reads none is not waited for.
+    // A client that sends pings and reads no answers is dropped.
     if (s->over && http_queued(s->q) > OUTPUT_BYTES_MAX)
         kubelet_exec_detach(s);
     else
         kubelet_exec_check_input(s);
 }
 
-// --- From the container --------------------------------------------------------------------------
+// --- Command output ------------------------------------------------------------------------------
 
 static void kubelet_exec_on_output(void *arg, int stream, struct str bytes)
 {
@@ -287,7 +288,7 @@ static void kubelet_exec_on_done(void *arg, int code, int32_t exit_code, const s
     kubelet_exec_finish(s);
 }
 
-// --- The beginning -------------------------------------------------------------------------------
+// --- Start ---------------------------------------------------------------------------------------
 
 static bool kubelet_exec_query_flag(const struct query *q, const char *name)
 {
@@ -334,7 +335,7 @@ static void kubelet_exec_start(struct session *s, const struct kubelet_target *t
     s->x = attach ? r->ops->attach(r, &o) : r->ops->exec(r, &o);
 }
 
-// Tells the client that the connection stands.
+// Sends an empty message, by which clients see that the connection is established.
 static void kubelet_exec_open_channels(struct session *s)
 {
     kubelet_exec_send(s,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A log file that grows and is rotated: read to its end, then looked at again until the container has ended.
-// Rotation renames the file and makes a new one: what is left of the old one is read first.
+// A log file that grows and is rotated: read to its end, then looked at again until the container
+// has ended. Rotation renames the file and makes a new one: what is left of the old one is read
+// first.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -22,8 +23,8 @@ struct log_follower {
     char *id;
     int fd;
     struct exec_timer timer;
-    bool waiting;  // data said not now
-    bool last;     // the container has ended: one look more
+    bool waiting;  // data returned LOG_WAIT
+    bool last;     // the container has ended: read once more
     bool finished; // done was called
 };
 
@@ -76,7 +77,7 @@ static void log_follower_finish(struct log_follower *f)
     f->o.done(f->o.arg);
 }
 
-// A pod that can write where logs lie must not choose what is read: no links.
+// A pod that can write to the log directory must not redirect the read: no links.
 static int log_follower_open(const char *path)
 {
     return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);

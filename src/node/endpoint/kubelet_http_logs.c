@@ -24,7 +24,7 @@ struct log_query {
     bool previous;
 };
 
-// --- The parameters ------------------------------------------------------------------------------
+// --- Parameters ----------------------------------------------------------------------------------
 
 static bool kubelet_logs_read_number(const struct query *q, const char *name, int64_t least,
                                      int64_t *ret, int *status)
@@ -75,7 +75,7 @@ static int kubelet_logs_read_query(const struct query *q, int64_t now_ns, struct
     return status;
 }
 
-// --- The stream ----------------------------------------------------------------------------------
+// --- Stream --------------------------------------------------------------------------------------
 
 static void kubelet_logs_free(struct log_stream *l)
 {

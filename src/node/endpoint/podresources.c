@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The PodResources gRPC service: which devices and claims each container of the node has, built
+// from the DRA manager and the device plugins at each call.
 #include "node/podresources.h"
 
 #include <stdlib.h>
@@ -21,7 +24,8 @@ struct filling {
     struct plugin_container_resources *container;
 };
 
-// Each device comes with the CDI names of those before it in the same driver, as kubelet tells it.
+// Each device comes with the CDI names of those before it in the same driver, as kubelet reports
+// it.
 static void podresources_add_driver(struct arena *a, const struct node_claim_driver *part,
                                     struct plugin_dynamic_resource *r)
 {
@@ -59,7 +63,7 @@ static void podresources_add_container(struct podresources *p, struct arena *a,
     struct plugin_container_resources one = {.name = c->name};
     struct filling f = {p, a, &one};
     struct err err;
-    // What is not known (yet) is left out, as kubelet does.
+    // Unknown claims are left out, as kubelet does.
     if (dra_container_claims(p->options.dra, pod, c, podresources_add_claim, &f, &err) < 0)
         one = (struct plugin_container_resources){.name = c->name};
     if (p->options.devices)

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The image store: resolves references, finds stored images and installs new ones from layouts,
+// archives, directories or a registry. An image appears by one rename, after all digests matched.
 #include "node/image/image.h"
 
 #include <dirent.h>
@@ -28,7 +31,7 @@ int image_store_new(const struct image_store_options *o, struct image_store **re
     int r = file_make_dirs(o->folder, 0700, NULL);
     cleanup_fd int fd = r == 0 ? open(o->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (fd < 0)
-        return err_set(err, r < 0 ? -r : errno, "cannot use the image folder %s: %s", o->folder,
+        return err_set(err, r < 0 ? -r : errno, "cannot use the image directory %s: %s", o->folder,
                        strerrordesc_np(r < 0 ? -r : errno));
     (void)file_remove_tree_at(fd, "tmp");
     for (size_t i = 0; i < array_len(parts); i++)
@@ -111,9 +114,9 @@ static bool image_has_dots(struct str path)
     return false;
 }
 
-// Whoever makes a pod writes its image's name; a path in it must not choose among the machine's files. So it
-// leads to the folder of local images, with and without following links, and what is elsewhere is refused
-// whether or not it exists.
+// The name of an image is chosen by the pod's author; a path in it must not reach arbitrary files.
+// So it leads to the directory of local images, with and without following links, and any other
+// path is refused whether or not it exists.
 static bool is_local(const struct image_store *s, struct str path)
 {
     cleanup_free char *top = s->local ? realpath(s->local, NULL) : NULL;
@@ -123,7 +126,7 @@ static bool is_local(const struct image_store *s, struct str path)
     return !real || is_below(str_z(real), top);
 }
 
-// --- What is here --------------------------------------------------------------------------------
+// --- Stored images -------------------------------------------------------------------------------
 
 bool image_id_ok(struct str id)
 {
@@ -177,7 +180,7 @@ int image_load_unused(struct image_store *s, struct str id, struct arena *arena,
     return image_config_read(sbuf_str(&text), arena, &ret->config, err);
 }
 
-// First the use is noted, then the image is read: whoever removes images looks at the one before the other.
+// The use is noted before the image is read: the garbage collector checks it before it removes.
 int image_load(struct image_store *s, struct str id, struct arena *arena, struct image_info *ret,
                struct err *err)
 {
@@ -197,10 +200,11 @@ static int image_canonical_reference(const struct image_store *s, struct str ref
         return err_set(err, ERR_INVALID, "a NUL character in the name of an image");
     split_reference(reference, arena, &kind, &path, &tag);
     if (!is_local(s, path))
-        return err_set(err, ERR_INVALID,
-                       "'%.*s' is not in the folder of local images, %s: images by path are taken "
-                       "from there alone",
-                       STR_ARG(str_upto(reference, 200)), s->local ? s->local : "(none)");
+        return err_set(
+            err, ERR_INVALID,
+            "'%.*s' is not in the directory of local images, %s: images by path are taken "
+            "from there alone",
+            STR_ARG(str_upto(reference, 200)), s->local ? s->local : "(none)");
     *ret = arena_str(arena, reference);
     return 0;
 }
@@ -233,7 +237,7 @@ int image_find(struct image_store *s, struct str reference, struct arena *arena,
     return r < 0 ? r : image_find_stored(s, full, arena, ret, err);
 }
 
-// --- Making --------------------------------------------------------------------------------------
+// --- Creation ------------------------------------------------------------------------------------
 
 static int image_fail(const char *doing, const char *what, int code, struct err *err)
 {
@@ -318,7 +322,7 @@ static int image_fill_directory(int folder, const struct image_content *c, struc
                  : image_write_info(folder, c, full, STR(""), UNPACK_BYTES_MAX - u.bytes_left, err);
 }
 
-// Unpacks into a temporary folder, which becomes the image's at the end.
+// Unpacks into a temporary directory, which becomes the image's at the end.
 static int image_install(struct image_store *s, const struct image_content *c, struct str full,
                          struct str *ret_id, struct arena *arena, struct err *err)
 {
@@ -330,11 +334,11 @@ static int image_install(struct image_store *s, const struct image_content *c, s
     if (fstatat(s->fd, to.p, &st, 0) == 0)
         return 0;
     sbuf_addf(&temporary, "tmp/%lu", s->next++);
-    fault_point("make a folder for an image");
+    fault_point("make a directory for an image");
     if (mkdirat(s->fd, temporary.p, 0700) != 0)
-        return image_fail("make a folder in", s->folder, errno, err);
+        return image_fail("make a directory in", s->folder, errno, err);
     int folder = openat(s->fd, temporary.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int r = folder < 0 ? image_fail("open a folder in", s->folder, errno, err)
+    int r = folder < 0 ? image_fail("open a directory in", s->folder, errno, err)
                        : image_fill_directory(folder, c, full, err);
     if (r == 0 && syncfs(folder) != 0)
         r = image_fail("write to", s->folder, errno, err);
@@ -342,7 +346,7 @@ static int image_install(struct image_store *s, const struct image_content *c, s
         (void)close(folder);
     fault_point("let an image appear");
     if (r == 0 && renameat(s->fd, temporary.p, s->fd, to.p) != 0)
-        r = image_fail("rename a folder in", s->folder, errno, err);
+        r = image_fail("rename a directory in", s->folder, errno, err);
     if (r < 0)
         (void)file_remove_tree_at(s->fd, temporary.p);
     return r;
@@ -370,14 +374,15 @@ static int install_from(struct image_store *s, const struct place *at, struct st
     return r;
 }
 
-// A folder as it is: its path makes its id.
+// Registers a directory without copying it: its id is a hash of the reference.
 static int image_install_directory(struct image_store *s, struct str path, struct str full,
                                    struct arena *arena, struct str *ret_id, struct err *err)
 {
     struct stat st;
     struct image_content c = {.digest = STR("")};
     if (path.n == 0 || path.p[0] != '/' || stat(path.p, &st) != 0 || !S_ISDIR(st.st_mode))
-        return err_set(err, ERR_NOT_FOUND, "'%s' is not a folder; dir: needs a whole path", path.p);
+        return err_set(err, ERR_NOT_FOUND, "'%s' is not a directory; dir: needs a whole path",
+                       path.p);
     c.config_text = arena_strf(arena,
                                "{\"config\":{},\"rootfs\":{\"type\":\"layers\"},"
                                "\"comment\":\"%zu\"}",
@@ -390,11 +395,11 @@ static int image_install_directory(struct image_store *s, struct str path, struc
         return 0;
     sbuf_addf(&temporary, "tmp/%lu", s->next++);
     if (mkdirat(s->fd, temporary.p, 0700) != 0)
-        return image_fail("make a folder in", s->folder, errno, err);
+        return image_fail("make a directory in", s->folder, errno, err);
     cleanup_fd int folder = openat(s->fd, temporary.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int r = image_write_info(folder, &c, full, path, 0, err);
     if (r == 0 && renameat(s->fd, temporary.p, s->fd, to.p) != 0)
-        r = image_fail("rename a folder in", s->folder, errno, err);
+        r = image_fail("rename a directory in", s->folder, errno, err);
     if (r < 0)
         (void)file_remove_tree_at(s->fd, temporary.p);
     return r;
@@ -413,8 +418,8 @@ static int from_file(struct image_store *s, struct str full, struct arena *arena
     return install_from(s, &at, full, arena, ret_id, err);
 }
 
-// Looks through the folder of local images. A file that is no image, or damaged, hides no other; what was wrong
-// with the last one is told when nothing is found.
+// Looks through the directory of local images. A file that is no image, or damaged, hides no other;
+// the last error is returned when nothing is found.
 static int from_local(struct image_store *s, struct str full, struct arena *arena,
                       struct str *ret_id, struct err *err)
 {
@@ -446,7 +451,7 @@ static int image_pull_registry(struct image_store *s, const struct runtime_image
 {
     cleanup_sbuf struct sbuf folder = {0}, layout = {0};
     sbuf_addf(&folder, "%s/tmp/%lu", s->folder, s->next++);
-    fault_point("make a folder for a pulled image");
+    fault_point("make a directory for a pulled image");
     if (mkdir(folder.p, 0700) != 0)
         return image_fail("make", folder.p, errno, err);
     sbuf_addf(&layout, "%s/layout", folder.p);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reads a blob of an image, decompresses it and computes the digests of both forms on the way.
 #include "node/image/image_blob.h"
 
 #include <assert.h>
@@ -26,7 +28,7 @@ struct image_blob {
     size_t in_at, in_len;
 };
 
-// --- Sums ----------------------------------------------------------------------------------------
+// --- Digests -------------------------------------------------------------------------------------
 
 static EVP_MD_CTX *sum_new(const char *digest)
 {

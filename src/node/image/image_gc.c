@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All images, and removing those that nobody uses when their disk fills up: kubelet's rules, and the time of last use kept
-// where it survives a restart, as the time of the image's folder.
+// Removes unused images when their disk fills up, by kubelet's rules. The time of last use is kept
+// where it survives a restart, as the time of the image's directory.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +49,7 @@ static void drop_references(struct image_store *s)
         free(names);
 }
 
-// --- When it was used last -----------------------------------------------------------------------
+// --- Last use ------------------------------------------------------------------------------------
 
 static void image_gc_directory(struct str hex, struct sbuf *out)
 {
@@ -81,7 +81,7 @@ static bool last_use(struct image_store *s, const char *folder, int64_t *ret_ns)
     return true;
 }
 
-// --- What may go ---------------------------------------------------------------------------------
+// --- Candidates ----------------------------------------------------------------------------------
 
 struct old_image {
     struct str hex;
@@ -143,7 +143,7 @@ static void find_old(struct image_store *s, const struct image_gc *how, struct a
         qsort(old->p, old->n, sizeof(*old->p), by_last_use);
 }
 
-// --- Removing ------------------------------------------------------------------------------------
+// --- Removal -------------------------------------------------------------------------------------
 
 static int image_gc_measure(struct image_store *s, struct image_freed *f, struct err *err)
 {
@@ -158,7 +158,7 @@ static int image_gc_measure(struct image_store *s, struct image_freed *f, struct
         f->available = (uint64_t)fs.f_bavail * fs.f_frsize;
     }
     if (r == 0 && f->capacity == 0)
-        return err_set(err, EINVAL, "the disk of %s says that it has no size", s->folder);
+        return err_set(err, EINVAL, "the file system of %s reports no size", s->folder);
     if (f->available > f->capacity)
         f->available = f->capacity;
     return r < 0 ? err_set(err, -r, "cannot tell how full the disk of %s is: %s", s->folder,
@@ -171,7 +171,7 @@ unsigned image_used_percent(const struct image_freed *f)
     return f->capacity ? 100 - (unsigned)((double)f->available * 100 / (double)f->capacity) : 0;
 }
 
-// First out of sight, then, however long it takes, away. Whoever began to use it since is left alone.
+// Renames the image away, then removes it, however long that takes. An image used meanwhile stays.
 static int remove_one(struct image_store *s, const struct image_gc *how, const struct old_image *o)
 {
     cleanup_sbuf struct sbuf from = {0}, to = {0};
@@ -198,7 +198,7 @@ static int remove_old(struct image_store *s, const struct image_gc *how,
     uint64_t goal = f->available + f->wanted;
     int worst = 0;
     for (size_t i = 0; i < old->n; i++) {
-        // What was removed may be free later only, as far as the file system tells.
+        // The file system may report the freed space later.
         if (!how->rules.all && (f->freed >= f->wanted || f->available >= goal))
             break;
         int r = remove_one(s, how, &old->p[i]);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Runs image garbage collection every five minutes and after a pull without space, and reports the
+// result as kubelet does.
 #include "node/image_keeper.h"
 
 #include <stdlib.h>
@@ -21,7 +24,7 @@ struct image_keeper {
     char *node;
     struct exec_timer timer;
     struct look *look; // under way; NULL: none
-    bool full;         // the next look is because of a pull without space
+    bool full;         // the next collection follows a pull without space
     bool quiet;
     bool short_told;   // that there is too little to remove: once, until it is better
     unsigned failures; // in a row
@@ -53,13 +56,12 @@ static void image_keeper_add_bytes(struct sbuf *out, uint64_t n)
     sbuf_addf(out, u ? "%.1f %s" : "%.0f %s", d, units[u]);
 }
 
-// --- What came of it -----------------------------------------------------------------------------
+// --- Reports -------------------------------------------------------------------------------------
 
 static void image_keeper_report_freed(struct image_keeper *k, const struct image_freed *f)
 {
     cleanup_sbuf struct sbuf text = {0};
-    sbuf_addf(&text, "removed %zu image%s that nobody uses, ", f->removed,
-              f->removed == 1 ? "" : "s");
+    sbuf_addf(&text, "removed %zu unused image%s, ", f->removed, f->removed == 1 ? "" : "s");
     image_keeper_add_bytes(&text, f->freed);
     sbuf_addf(&text, ": their disk was %u %% full, now it is %u %%", f->percent_before,
               image_used_percent(f));
@@ -74,7 +76,7 @@ static void image_keeper_report_short(struct image_keeper *k, const struct image
     image_keeper_add_bytes(&text, f->capacity);
     sbuf_addf(&text, ", %u %% of it in use: ", image_used_percent(f));
     image_keeper_add_bytes(&text, f->wanted);
-    sbuf_addz(&text, " should be freed, images that nobody uses had ");
+    sbuf_addz(&text, " should be freed, unused images had ");
     image_keeper_add_bytes(&text, f->freed);
     sbuf_addz(&text, ". Remove something else, or give it more room");
     image_keeper_write_event(k, "FreeDiskSpaceFailed", text.p);
@@ -120,7 +122,7 @@ static void image_keeper_on_freed(void *arg, int code, const struct image_freed 
         image_keeper_begin(k);
 }
 
-// --- When ----------------------------------------------------------------------------------------
+// --- Schedule ------------------------------------------------------------------------------------
 
 static void image_keeper_begin(struct image_keeper *k)
 {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Parses image indexes, manifests, configurations and references, with a bound on every list.
 #include "node/image/image_manifest.h"
 
 #include <string.h>
@@ -11,7 +13,7 @@
 
 #define REFERENCE_MAX 4096
 
-// --- Small parts ---------------------------------------------------------------------------------
+// --- Members -------------------------------------------------------------------------------------
 
 bool image_digest_ok(struct str digest)
 {
@@ -244,8 +246,9 @@ int image_manifest_read(struct str text, struct arena *arena, struct image_manif
     if (r < 0)
         return r;
     if (json_get(doc.root, STR("schemaVersion")) && json_get(doc.root, STR("fsLayers")))
-        return err_set(err, ERR_UNSUPPORTED,
-                       "Docker's image manifest of version 1 is not understood; pull it anew");
+        return err_set(
+            err, ERR_UNSUPPORTED,
+            "Docker's image manifest of version 1 is not supported; push the image again");
     if (!config)
         return err_set(err, ERR_INVALID, "an image manifest has a member \"config\"");
     r = get_blob(config, arena, &m.config, err);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Pulls images by running skopeo, with each pull secret in turn and then without credentials.
 #include "node/image/image_pull.h"
 
 #include <errno.h>

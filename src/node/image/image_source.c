@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Finds the manifest, configuration and layers of an image in an OCI layout or a docker archive. A
+// tar archive is indexed once; its blobs are read in place.
 #include "node/image/image_source.h"
 
 #include <errno.h>
@@ -28,11 +31,11 @@ struct fds VEC(int);
 
 struct image_source {
     char *path;
-    int fd; // a folder or an archive
+    int fd; // a directory or an archive
     bool is_archive;
     struct places places; // of an archive
     struct arena names;
-    struct fds open; // blobs of a folder
+    struct fds open; // blobs of a directory
 };
 
 // --- Archives ------------------------------------------------------------------------------------
@@ -82,7 +85,7 @@ static int index_archive(struct image_source *s, struct err *err)
             free(p->link);
             *p = (struct place_in){c.at, e.size, link};
         }
-        // The data is stepped over, not read; a cut off end is told by whoever reads the last file.
+        // The data is stepped over, not read; reading the last file detects a truncated end.
         c.at += tar.left + tar.padding;
         tar.offset += tar.left + tar.padding;
         tar.left = tar.padding = 0;
@@ -110,7 +113,7 @@ int image_source_open(const char *path, struct image_source **ret, struct err *e
         return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : errno, "cannot open the image %s: %s",
                        path, strerrordesc_np(errno));
     if (fstat(fd, &st) != 0 || (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)))
-        return err_set(err, ERR_INVALID, "%s is neither a folder nor a file", path);
+        return err_set(err, ERR_INVALID, "%s is neither a directory nor a file", path);
     struct image_source *s = xcalloc(1, sizeof(*s));
     *s = (struct image_source){.path = xstrndup(path, strlen(path)),
                                .fd = fd_take(&fd),
@@ -223,7 +226,7 @@ static int image_source_read_file(struct image_source *s, const char *name, stru
     return r;
 }
 
-// --- Choosing ------------------------------------------------------------------------------------
+// --- Selection -----------------------------------------------------------------------------------
 
 static bool same_reference(struct str a, struct str full, struct arena *arena)
 {
@@ -308,7 +311,7 @@ static int find_manifest(struct image_source *s, struct str tag, struct str name
     return r;
 }
 
-// --- What was chosen -----------------------------------------------------------------------------
+// --- Content -------------------------------------------------------------------------------------
 
 static int check_layers(const struct image_content *c, struct err *err)
 {

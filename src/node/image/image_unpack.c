@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every name is opened below the root with RESOLVE_IN_ROOT, as a process chrooted there would see it, up to the
-// folder it lies in; its last part is never followed.
+// Every name is opened below the root with RESOLVE_IN_ROOT, as a process chrooted there would see
+// it, up to the directory it lies in; its last part is never followed.
 #include "node/image/image_unpack.h"
 
 #include <dirent.h>
@@ -27,7 +27,7 @@ struct layer {
     struct unpack *u;
     struct tar_reader *reader;
     struct arena arena;
-    struct names made; // by this layer, simplified: an opaque folder keeps them
+    struct names made; // by this layer, simplified: an opaque directory keeps them
     struct err *err;
 };
 
@@ -39,8 +39,8 @@ void image_unpack_init(struct unpack *u, int root)
                          .keep_owners = geteuid() == 0};
 }
 
-// unpack_path simplifies a name of an archive: no empty parts, no ".", ".." undone. Empty for the folder itself.
-// Returns 0 or -ERR_INVALID (leaves the folder, too deep).
+// unpack_path simplifies a name of an archive: no empty parts, no ".", ".." undone. Empty for the
+// directory itself. Returns 0 or -ERR_INVALID (leaves the directory, too deep).
 static int unpack_path(struct str name, struct sbuf *out, struct err *err)
 {
     size_t starts[UNPACK_DEPTH_MAX], depth = 0, begin = out->n;
@@ -76,7 +76,7 @@ static int unpack_fail(struct layer *l, const char *doing, struct str name, int 
                    STR_ARG(str_upto(name, 200)), strerrordesc_np(code));
 }
 
-// --- Folders above -------------------------------------------------------------------------------
+// --- Directories above ---------------------------------------------------------------------------
 
 static int make_above(struct layer *l, const char *path)
 {
@@ -100,7 +100,8 @@ static int make_above(struct layer *l, const char *path)
     return fd_take(&above);
 }
 
-// Opens the folder a simplified path lies in, making what is missing; *ret_name is the last part.
+// Opens the directory a simplified path lies in, making what is missing; *ret_name is the last
+// part.
 static int open_above(struct layer *l, const char *path, bool make, const char **ret_name)
 {
     const char *slash = strrchr(path, '/');
@@ -114,7 +115,7 @@ static int open_above(struct layer *l, const char *path, bool make, const char *
 
 // --- Whiteouts -----------------------------------------------------------------------------------
 
-// Removes what lower layers have in a folder; what this layer made stays.
+// Removes what lower layers have in a directory; what this layer made stays.
 static int clear_lower(struct layer *l, int folder, struct sbuf *path, int depth)
 {
     DIR *d = fdopendir(folder); // takes it
@@ -155,7 +156,7 @@ static int unpack_whiteout(struct layer *l, const char *path, const char *name, 
             sbuf_truncate(&folder, folder.n - 1); // the slash
         int fd = openat(above, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         int r = fd < 0 ? -errno : clear_lower(l, fd, &folder, 0);
-        return r < 0 ? unpack_fail(l, "empty the folder of", str_z(path), -r) : 0;
+        return r < 0 ? unpack_fail(l, "empty the directory of", str_z(path), -r) : 0;
     }
     if (str_starts(hidden, STR(".wh."))) // of AUFS, for its own use
         return 0;
@@ -256,7 +257,7 @@ static int make_hard_link(struct layer *l, int above, const char *name, const st
     if (fstatat(from, last, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return unpack_fail(l, "link to", e->link, errno);
     if (S_ISDIR(st.st_mode))
-        return err_set(l->err, ERR_INVALID, "the layer has a hard link to a folder: '%.*s'",
+        return err_set(l->err, ERR_INVALID, "the layer has a hard link to a directory: '%.*s'",
                        STR_ARG(str_upto(e->link, 200)));
     return linkat(from, last, above, name, 0) == 0 ? 0 : unpack_fail(l, "link", e->name, errno);
 }
@@ -274,7 +275,7 @@ static int unpack_make_entry(struct layer *l, int above, const char *name,
                              const struct tar_entry *e)
 {
     struct stat st;
-    // A folder over a folder changes it; everything else takes the place of what is there.
+    // A directory over a directory changes it; everything else replaces an existing entry.
     bool there = fstatat(above, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
     if (there && !(S_ISDIR(st.st_mode) && e->type == TAR_FOLDER)) {
         int r = file_remove_tree_at(above, name);
@@ -321,7 +322,7 @@ static int unpack_apply_entry(struct layer *l, const struct tar_entry *e)
         return set_root(l, e);
     cleanup_fd int above = open_above(l, path.p, true, &name);
     if (above < 0)
-        return unpack_fail(l, "open the folder of", e->name, -above);
+        return unpack_fail(l, "open the directory of", e->name, -above);
     if (strncmp(name, ".wh.", 4) == 0)
         return unpack_whiteout(l, path.p, name, above);
     r = unpack_make_entry(l, above, name, e);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reads tar archives entry by entry. Every size and name is bounded before it is used, since layers
+// come from strangers.
 #include "node/image/tar.h"
 
 #include <assert.h>
@@ -335,7 +338,7 @@ static int tar_make_entry(struct tar_reader *tar, const struct header *h, const 
         return tar_fail(tar, "size", err);
     if (e.type == TAR_FILE && str_ends(e.name, STR("/")))
         e.type = TAR_FOLDER; // of the oldest format
-    // Links and the like have no data, whatever the size says; unknown kinds do.
+    // Links and the like have no data, whatever the size field; unknown kinds do.
     bool has_data = e.type == TAR_FILE || e.type == TAR_OTHER;
     tar->left = has_data ? e.size : 0;
     tar->padding = has_data ? tar_padding(e.size) : 0;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Builds a whole node on one loop: runtime, DRA manager, device plugins, pods, images, the kubelet
+// endpoint and the Node object, and routes the callbacks between them.
 #include "node/agent.h"
 
 #include <stdlib.h>
@@ -56,7 +59,7 @@ static void agent_log(struct agent *a, const char *what, struct str about, const
     a->options.say(a->options.arg, line.p);
 }
 
-// --- What the parts ask of each other ------------------------------------------------------------
+// --- Callbacks between the parts -----------------------------------------------------------------
 
 static const struct typed_object *agent_node(void *arg)
 {
@@ -154,7 +157,7 @@ static void list_pods(void *arg, struct sbuf *out)
     pods_list_json(a->pods, out);
 }
 
-// --- Making them ---------------------------------------------------------------------------------
+// --- Setup ---------------------------------------------------------------------------------------
 
 static const char *agent_path_below(struct agent *a, const char *name)
 {
@@ -214,7 +217,8 @@ static int make_claims(struct agent *a, struct err *err)
     return dra_new(&d, &a->dra, err);
 }
 
-// Where device plugins cannot be served, the node does without them: a kubelet may be at work beside it.
+// Where device plugins cannot be served, the node does without them: a kubelet may be at work
+// beside it.
 static void make_devices(struct agent *a)
 {
     const struct agent_options *o = &a->options;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The state directory on a real file system: replaced files are durable, copies are hard links.
 #include "node/machine/disk.h"
 
 #include <errno.h>
@@ -73,11 +75,11 @@ static int disk_directory_copy(struct disk *d, const char *from, const char *to,
 
 int disk_folder_new(const char *path, struct disk **ret, struct err *err)
 {
-    (void)file_make_dirs(path, 0755, NULL); // opening it tells whether it worked
+    (void)file_make_dirs(path, 0755, NULL); // a failure shows when it is opened
     file_remove_temporaries(path, STR(""));
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return err_set(err, errno, "cannot use the state folder %s: %s", path,
+        return err_set(err, errno, "cannot use the state directory %s: %s", path,
                        strerrordesc_np(errno));
     struct folder *f = xcalloc(1, sizeof(*f));
     *f = (struct folder){

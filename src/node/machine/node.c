@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Registers the Node object, patches its status when it changed or the heartbeat is due, and renews
+// its Lease, with kubelet's intervals and texts.
 #include "node/machine/node.h"
 
 #include <stdlib.h>
@@ -23,7 +26,7 @@ struct node {
     struct list calls;
     struct exec_timer lease, look;
     bool creating, patching, leasing;
-    bool again; // look once more when what is under way is over
+    bool again; // check once more after the pending patch
     bool registered;
     int64_t written_ns; // the last status, monotonic
 };
@@ -232,7 +235,7 @@ static void node_write_status(const struct node *n, const struct condition *cond
     json_write_object_end(w);
 }
 
-// Whether what the API has says the same, times aside.
+// Whether the API's object has the same status, times aside.
 static bool node_status_is_current(const struct node *n, const struct api_node *node,
                                    const struct condition *conditions)
 {
@@ -352,7 +355,7 @@ static void node_write_taints(const struct node *n, struct json_writer *w)
 static void node_on_created(void *arg, const struct client_answer *a)
 {
     struct node *n = node_call_take(arg);
-    (void)a; // a failure is tried again with the next look
+    (void)a; // a failure is retried at the next check
     if (n)
         n->creating = false;
 }
@@ -442,7 +445,7 @@ static void node_on_changed(void *arg, const struct typed_object *before,
     struct node *n = arg;
     (void)before;
     if (!after)
-        n->registered = false; // somebody deleted it: it is made again
+        n->registered = false; // deleted: it is created again
     exec_timer_start(n->options.exec, &n->look, 0);
     if (after && n->options.changed)
         n->options.changed(n->options.arg);
@@ -489,7 +492,7 @@ static void node_on_lease_created(void *arg, const struct client_answer *a)
 static void node_on_namespace(void *arg, const struct client_answer *a)
 {
     struct node *n = node_call_take(arg);
-    (void)a; // there already, or nobody may make it: the lease tells
+    (void)a; // it exists, or may not be created: creating the lease shows which
     const struct typed_object *o = n ? node_object(n) : NULL;
     if (!o) {
         if (n)
@@ -538,7 +541,7 @@ static void node_renew_lease(void *arg)
                  node_on_lease_renewed, node_call_new(n));
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Lifecycle -----------------------------------------------------------------------------------
 
 static int64_t node_default_or(int64_t v, int64_t usual)
 {

@@ -48,7 +48,7 @@ static void node_extended_find(void *ctx, struct str resource, int64_t capacity,
                     node_extended_amount_in(&l->status->allocatable, resource) != allocatable;
 }
 
-// What another life of the node offered is 0 until somebody offers it.
+// Resources of an earlier life of the node are 0 until a plugin offers them.
 static void node_extended_write_reset(const struct node_options *o, const struct api_node *old,
                                       struct writing *x)
 {

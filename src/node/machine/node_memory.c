@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Giving back what only the start has touched: pages of programs and libraries that nobody has changed. They come
+// Releases memory that only the start needed: unmodified pages of programs and libraries. They come
 // back by themselves when they are needed, from memory that all processes share.
 #include <malloc.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ static bool node_memory_read_mapping(struct str line, struct mapping *m)
 static void node_memory_release(const struct mapping *m)
 {
     if (m->file && m->unchanged && m->to > m->from)
-        // NOLINTNEXTLINE(performance-no-int-to-ptr): that is how the kernel tells addresses
+        // NOLINTNEXTLINE(performance-no-int-to-ptr): smaps has addresses as numbers
         (void)madvise((void *)(uintptr_t)m->from, m->to - m->from, MADV_DONTNEED);
 }
 

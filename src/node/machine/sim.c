@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Simulated nodes: creates classes, nodes and slices from profiles with bounded concurrency, then
+// plays kubelet for their pods by patching statuses.
 #include "node/sim.h"
 
 #include <stdlib.h>
@@ -30,10 +33,10 @@ struct sim_nodes {
     size_t under_way;
     size_t left;
     struct sim_stats stats;
-    struct exec_timer ready; // tells so when there was nothing to make
+    struct exec_timer ready; // calls options.ready when there is nothing to create
     struct err first_error;
     bool failed;
-    bool told;
+    bool reported;
 };
 
 // A write of an object, or a step for a pod; the owner may be gone when it ends.
@@ -60,7 +63,7 @@ static struct sim_nodes *sim_call_take(struct sim_call *c)
     return s;
 }
 
-// --- Making everything ---------------------------------------------------------------------------
+// --- Object creation -----------------------------------------------------------------------------
 
 static void sim_create_more(struct sim_nodes *s);
 
@@ -68,8 +71,8 @@ static void sim_count_created(struct sim_nodes *s)
 {
     s->under_way--;
     s->left--;
-    if (s->left == 0 && !s->told) {
-        s->told = true;
+    if (s->left == 0 && !s->reported) {
+        s->reported = true;
         if (s->options.ready)
             s->options.ready(s->options.arg, s->failed ? &s->first_error : NULL);
         return;
@@ -255,7 +258,7 @@ static int sim_gather_objects(struct sim_nodes *s, struct err *err)
     return 0;
 }
 
-// --- A kubelet's part ----------------------------------------------------------------------------
+// --- Pods ----------------------------------------------------------------------------------------
 
 static bool is_simulated(const struct sim_nodes *s, struct str node)
 {
@@ -399,9 +402,9 @@ static void pods_progress(void *arg, uint64_t revision)
     work_seen(s->work, SOURCE_PODS, revision);
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Lifecycle -----------------------------------------------------------------------------------
 
-static void sim_is_idle(void *arg)
+static void sim_report_ready(void *arg)
 {
     struct sim_nodes *s = arg;
     if (s->options.ready)
@@ -412,7 +415,7 @@ struct sim_nodes *sim_nodes_new(const struct sim_options *options)
 {
     struct sim_nodes *s = xcalloc(1, sizeof(*s));
     s->options = *options;
-    s->ready = (struct exec_timer){.fn = sim_is_idle, .arg = s};
+    s->ready = (struct exec_timer){.fn = sim_report_ready, .arg = s};
     list_init(&s->calls);
     s->work = work_new(options->exec, NULL, sim_step_pod, s);
     const struct informer_options o = {.client = options->client, .kind = sim_kind_of("v1", "Pod")};
@@ -431,7 +434,7 @@ int sim_nodes_start(struct sim_nodes *s, struct err *err)
     s->left = s->objects.n;
     informer_start(s->pods);
     if (s->left == 0) {
-        s->told = true;
+        s->reported = true;
         exec_timer_start(s->options.exec, &s->ready, 0);
     }
     sim_create_more(s);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray-monitor: the process that stays with a container. It makes the container's mounts, lets crun make the
-// container, keeps what it says and how it ends, and tells whoever asks. It links against src/base and src/os alone and
-// stays small. Not for people to call:
-//     dray-monitor run FOLDER      one container (node/monitor/monitor_plan.h); comes back when it is made
+// dray-monitor: the process that stays with a container. It makes the container's mounts, lets crun
+// make the container, logs its output, records its exit and reports its state. It links against
+// src/base and src/os alone and stays small. Not for people to call:
+//     dray-monitor run DIR         one container (monitor_plan.h); returns when it is made
 //     dray-monitor exec ...        one command in a container, for as long as the caller lives
-//     dray-monitor attach FOLDER   the input and output of a container, for as long as both live
+//     dray-monitor attach DIR      input and output of a container, for as long as both live
 //     dray-monitor call MOUNT ...  a program that must not see a mount
 //     dray-monitor pause           process 1 of a pod that shares its process ids
 #include <errno.h>
@@ -32,7 +32,7 @@
 
 #define PLAN_BYTES_MAX ((size_t)4 << 20)
 
-// --- The plan ------------------------------------------------------------------------------------
+// --- Plan ----------------------------------------------------------------------------------------
 
 // A key's place for its one value, or NULL.
 static const char **monitor_plan_place(struct monitor_plan *p, const char *key)
@@ -185,7 +185,7 @@ ssize_t monitor_take_fd(int from, char *buf, size_t cap, int *ret_fd)
     return n < 0 ? -errno : n;
 }
 
-// --- What the caller says ------------------------------------------------------------------------
+// --- Caller's requests ---------------------------------------------------------------------------
 
 bool monitor_lines_read(struct monitor_lines *l, void (*each)(void *arg, struct str line),
                         void *arg)
@@ -229,7 +229,7 @@ static void monitor_pause_end(int number)
 static int monitor_pause(void)
 {
     char known;
-    // Whoever made us writes down that we are here, and says so. Else nobody would ever end us.
+    // The parent writes our pid down, then a byte. Without that byte nothing would ever end us.
     if (read(0, &known, 1) != 1)
         return 1;
     (void)signal(SIGTERM, monitor_pause_end);
@@ -253,7 +253,8 @@ static int monitor_call(char **argv)
 
 int main(int argc, char **argv)
 {
-    // The runtime makes mount points and devices in root file systems; the agent's own umask keeps secrets.
+    // The runtime makes mount points and devices in root file systems; the agent's own umask keeps
+    // secrets.
     (void)umask(022);
     if (argc == 3 && strcmp(argv[1], "run") == 0)
         return monitor_run(argv[2]);
@@ -266,6 +267,6 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "pause") == 0)
         return monitor_pause();
     (void)fprintf(stderr,
-                  "dray-monitor: dray's agent calls this; there is nothing to do by hand\n");
+                  "dray-monitor: internal program of dray's agent; do not run it directly\n");
     return 2;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between a container's monitor and somebody who is attached to the container: standard descriptors are theirs,
-// descriptor 3 is a socket on which the caller says "resize COLUMNS ROWS" and "kill", a line each, and hears "exit 0" or
-// "error TEXT". Nothing here blocks but the wait: a container that does not read does not hold up its output.
+// Relays between a container's monitor and an attached client: standard descriptors are the
+// client's, descriptor 3 is a socket on which the caller sends "resize COLUMNS ROWS" and "kill", a
+// line each, and receives "exit 0" or "error TEXT". Nothing here blocks but the wait: a container
+// that does not read does not hold up its output.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,10 +21,10 @@
 struct attached {
     int monitor;
     int input;              // of the container; -1: it has none
-    bool input_ended, over; // over: somebody has gone
+    bool input_ended, over; // over: one side is gone
     char keys[4096];        // typed, not taken by the container yet
     size_t keys_at, keys_len;
-    char out[1 + MONITOR_LINE_MAX]; // the stream's number, and what was written to it
+    char out[1 + MONITOR_LINE_MAX]; // the stream's number and its bytes
     size_t out_at, out_len;
     struct monitor_lines lines;
 };
@@ -53,7 +54,7 @@ static void monitor_attach_forward_input(struct attached *a)
         a->keys_at = 0;
         a->keys_len = n > 0 ? (size_t)n : 0;
     }
-    ssize_t n = a->input < 0 ? (ssize_t)(a->keys_len - a->keys_at) // there is nobody to read it
+    ssize_t n = a->input < 0 ? (ssize_t)(a->keys_len - a->keys_at) // there is no reader
                              : write(a->input, a->keys + a->keys_at, a->keys_len - a->keys_at);
     if (n > 0) {
         a->keys_at += (size_t)n;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One command in a running container, for as long as the caller wants it. Arguments: a folder of its own (which
-// has process.json), the runtime, its state folder, the container, the mount to hide or "", 1 for a terminal,
-// the mark that the command's environment carries, the container's control group or "". Standard descriptors
-// are the command's; descriptor 3 is a socket on which the caller says "resize COLUMNS ROWS" and "kill", a line
-// each, and hears "exit CODE" or "error TEXT". The end of the caller is a "kill".
+// One command in a running container, for as long as the caller wants it. Arguments: a directory of
+// its own (which has process.json), the runtime, its state directory, the container, the mount to
+// hide or "", 1 for a terminal, the mark that the command's environment carries, the container's
+// control group or "". Standard descriptors are the command's; descriptor 3 is a socket on which
+// the caller sends "resize COLUMNS ROWS" and "kill", a line each, and receives "exit CODE" or
+// "error TEXT". The end of the caller is a "kill".
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -46,7 +47,7 @@ static int monitor_exec_start(struct command *c)
     argv[n++] = "exec";
     argv[n++] = "--process";
     argv[n++] = "process.json";
-    argv[n++] = "--detach"; // it becomes our child then, and nobody copies its output
+    argv[n++] = "--detach"; // it becomes our child, and its output is not copied
     argv[n++] = "--pid-file";
     argv[n++] = "pid";
     c->console = c->terminal = -1;
@@ -64,7 +65,7 @@ static int monitor_exec_start(struct command *c)
     return c->runtime_pid < 0 ? (int)c->runtime_pid : 0;
 }
 
-// The command's own descriptors are not ours to keep open.
+// Closes our copies of the command's descriptors.
 static void monitor_exec_release_stdio(void)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -78,7 +79,7 @@ static void monitor_exec_kill_all(struct command *c)
     struct cgroup_layout layout;
     if (c->ended)
         return;
-    // The runtime first: a command that it has not let go yet ends with it.
+    // The runtime first: a command that is not started yet ends with it.
     if (c->runtime_pid > 0) {
         (void)kill(c->runtime_pid, SIGKILL);
         (void)monitor_wait(c->runtime_pid);
@@ -114,7 +115,7 @@ static void monitor_exec_read_caller(struct command *c)
         monitor_exec_kill_all(c);
 }
 
-// --- A terminal ----------------------------------------------------------------------------------
+// --- Terminal ------------------------------------------------------------------------------------
 
 static void monitor_exec_take_terminal(struct command *c)
 {
@@ -143,7 +144,7 @@ static void monitor_exec_forward_input(struct command *c)
         c->keys_at += (size_t)n;
 }
 
-// False: nobody has the terminal open any more.
+// False: the terminal is closed on the other side.
 static bool monitor_exec_forward_output(struct command *c)
 {
     char text[4096];
@@ -161,7 +162,7 @@ static bool monitor_exec_forward_output(struct command *c)
     return true;
 }
 
-// --- Until its end -------------------------------------------------------------------------------
+// --- Wait ----------------------------------------------------------------------------------------
 
 static int monitor_exec_exit_status(int status)
 {
@@ -180,7 +181,7 @@ static pid_t monitor_exec_read_pid(void)
     return ok ? (pid_t)pid : 0;
 }
 
-// First the runtime ends; its child, the command, is ours then.
+// The runtime exits first; we, as subreaper, become the command's parent.
 static void monitor_exec_reap(struct command *c)
 {
     struct signalfd_siginfo info;

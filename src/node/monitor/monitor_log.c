@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a container says, in the CRI's format: time, stream, P or F (a part of a line, or its end), text.
+// A container's output in the CRI's log format: time, stream, P or F (a part of a line, or its
+// end), text.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -87,7 +88,7 @@ bool monitor_log_pump(struct monitor_log *l, struct monitor_stream *s)
     ssize_t n = read(s->fd, s->line + s->used, sizeof(s->line) - s->used);
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return true;
-    if (n <= 0) { // a terminal that nobody has open any more is an error to read
+    if (n <= 0) { // reading a closed terminal is an error
         monitor_log_flush(l, s);
         return false;
     }

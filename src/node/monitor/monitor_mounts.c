@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The mounts of one container, in a mount namespace that only its monitor and crun are in: nothing has to be
-// unmounted, whatever is killed.
+// The mounts of one container, in a mount namespace that only its monitor and crun are in: nothing
+// has to be unmounted, whatever is killed.
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -24,7 +24,7 @@ static int monitor_mounts_fail(struct err *err, const char *doing, const char *w
     return err_set(err, code, "cannot %s %s: %s", doing, what, strerrordesc_np(code));
 }
 
-// --- The namespace -------------------------------------------------------------------------------
+// --- Mount namespace -----------------------------------------------------------------------------
 
 static int monitor_mounts_hide(const char *path, struct err *err)
 {
@@ -55,7 +55,7 @@ static int monitor_mounts_unshare(const struct monitor_plan *p, struct err *err)
     if (unshare(CLONE_NEWNS) != 0)
         return monitor_mounts_fail(err, "make", "a mount namespace");
     if (!p->shared) {
-        // The host's mounts still come in; ours do not go out.
+        // The host's mounts still propagate in; ours do not propagate out.
         if (mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) != 0)
             return monitor_mounts_fail(err, "detach", "the mount namespace");
     } else if (mount(p->folder, p->folder, NULL, MS_BIND, NULL) != 0 ||
@@ -67,7 +67,7 @@ static int monitor_mounts_unshare(const struct monitor_plan *p, struct err *err)
     return p->hide ? monitor_mounts_hide(p->hide, err) : 0;
 }
 
-// --- The root file system ------------------------------------------------------------------------
+// --- Root file system ----------------------------------------------------------------------------
 
 static int monitor_mounts_open_dir(const char *path)
 {
@@ -112,7 +112,7 @@ static int open_beneath(int base, const char *path, uint64_t flags)
     return (int)fd;
 }
 
-// Makes what is missing of sub, folder by folder, without leaving base.
+// Makes missing directories of sub one by one, without leaving base.
 static int make_beneath(int base, const char *sub)
 {
     struct str all = str_z(sub), rest = all, part;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One container from its making to its end. The caller's child only waits until the container is made; the
-// process that stays is its child, with a session and a mount namespace of its own.
+// One container from its making to its end. The caller's child only waits until the container is
+// made; the process that stays is its child, with a session and a mount namespace of its own.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -43,15 +43,15 @@ struct monitor {
         bool behind; // has not taken `copy` yet
     } clients[CLIENTS_MAX];
     size_t clients_len;
-    char copy[1 + MONITOR_LINE_MAX]; // the last output, for those who are attached
+    char copy[1 + MONITOR_LINE_MAX]; // the last output, for attached clients
     size_t copy_len;
-    int64_t slow_since_ns; // somebody is behind; 0: nobody
+    int64_t slow_since_ns; // since when a client is behind; 0: none is
     int64_t started_ns, finished_ns;
     int code, signal;
     bool ended, oom;
 };
 
-// --- Who is attached -----------------------------------------------------------------------------
+// --- Attached clients ----------------------------------------------------------------------------
 
 static void monitor_run_end_input(struct monitor *m)
 {
@@ -63,11 +63,12 @@ static void monitor_run_end_input(struct monitor *m)
 static void monitor_run_copy_to_client(const struct monitor *m, struct client *c)
 {
     ssize_t n = send(c->fd, m->copy, m->copy_len, MSG_NOSIGNAL | MSG_DONTWAIT);
-    // One that is gone is found to be gone when it is read from.
+    // A closed connection is detected when it is read.
     c->behind = n < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOBUFS);
 }
 
-// Gives the last output to who is behind. True: nobody is any more. Who takes nothing for long is let go.
+// Sends the last output to clients that lack it. True: all have it. A client that is slow for long
+// is dropped.
 static bool monitor_run_flush_clients(struct monitor *m)
 {
     bool behind = false;
@@ -116,7 +117,7 @@ static void monitor_run_on_output(void *arg, const struct monitor_stream *s, str
     (void)monitor_run_flush_clients(m);
 }
 
-// The container's input goes along as a descriptor: what is typed does not pass through here.
+// The container's input goes along as a descriptor: input does not pass through here.
 static void monitor_run_attach_client(const struct monitor *m, struct client *c)
 {
     int input = m->plan.tty ? (m->plan.wants_stdin ? m->terminal : -1) : m->input;
@@ -138,7 +139,7 @@ static void monitor_run_attach_client(const struct monitor *m, struct client *c)
     c->attached = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
 }
 
-// --- Making --------------------------------------------------------------------------------------
+// --- Creation ------------------------------------------------------------------------------------
 
 static int monitor_run_fail(struct err *err, const char *doing)
 {
@@ -209,7 +210,7 @@ static int run_runtime(struct monitor *m, const char *const *verb, const int std
 
 static const int nothing[3] = {-1, -1, -1};
 
-// What crun had to say about its failure, for the caller to read.
+// Adds the end of crun's log to the error.
 static int runtime_failed(const char *verb, int status, struct err *err)
 {
     char text[DRAY_ERR_MSG_MAX - 64];
@@ -304,11 +305,11 @@ static int monitor_run_set_up(struct monitor *m, struct err *err)
     monitor_run_set_nonblocking(m->out.fd);
     monitor_run_set_nonblocking(m->err.fd);
     if (file_replace_atomic(AT_FDCWD, "created", STR("\n"), 0600, NULL) < 0)
-        return monitor_run_fail(err, "write to the container's folder");
+        return monitor_run_fail(err, "write to the container's directory");
     return 0;
 }
 
-// --- Talking -------------------------------------------------------------------------------------
+// --- Requests to the monitor ---------------------------------------------------------------------
 
 static void monitor_run_send(int fd, const char *text)
 {
@@ -365,7 +366,7 @@ static void monitor_run_send_signal(struct monitor *m, int number)
 {
     if (m->ended)
         return;
-    // One that was never started would only note it for later.
+    // A container that was not started would keep the signal pending.
     if (number == SIGKILL || !m->started_ns) {
         (void)kill(m->init, SIGKILL);
     } else {
@@ -438,7 +439,7 @@ static bool monitor_run_serve_client(struct monitor *m, struct client *c)
     return true;
 }
 
-// --- The end -------------------------------------------------------------------------------------
+// --- End -----------------------------------------------------------------------------------------
 
 static void monitor_run_reap(struct monitor *m)
 {
@@ -461,7 +462,7 @@ static void monitor_run_drain_output(struct monitor *m)
 {
     int64_t end_ns = clock_mono_ns(clock_system()) + DRAIN_NS;
     while ((m->out.fd >= 0 || m->err.fd >= 0) && clock_mono_ns(clock_system()) < end_ns) {
-        if (!monitor_run_flush_clients(m)) { // they get the same time, and the log gets everything
+        if (!monitor_run_flush_clients(m)) { // slow clients get the same time; the log is complete
             (void)poll(NULL, 0, 10);
             if (clock_mono_ns(clock_system()) >= end_ns) {
                 monitor_run_drop_slow_clients(m);
@@ -544,7 +545,7 @@ static void monitor_run_watch(struct monitor *m)
     }
 }
 
-// --- Two processes -------------------------------------------------------------------------------
+// --- Daemon --------------------------------------------------------------------------------------
 
 static _Noreturn void monitor_run_daemon(const char *folder, int report)
 {

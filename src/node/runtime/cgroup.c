@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Finds the cgroup mounts of the machine, kills and removes groups on all of them, and finds the
+// processes of an exec by a mark in their environment.
 #include "node/runtime/cgroup.h"
 
 #include <dirent.h>
@@ -19,7 +22,7 @@
 
 #define DEPTH_MAX 8 // of groups below a container's
 
-// --- Where they are ------------------------------------------------------------------------------
+// --- Mounts --------------------------------------------------------------------------------------
 
 // One line of mountinfo: ID PARENT DEV ROOT PATH OPTIONS... - TYPE SOURCE SUPER
 static void cgroup_add_mount(struct cgroup_layout *l, struct str line)
@@ -123,7 +126,7 @@ const char *cgroup_hybrid_mount(const struct cgroup_layout *l)
     return NULL;
 }
 
-// --- Who is in them ------------------------------------------------------------------------------
+// --- Processes -----------------------------------------------------------------------------------
 
 struct walk {
     bool (*pid)(void *arg, int64_t pid);
@@ -292,7 +295,7 @@ void cgroup_kill_marked(const struct cgroup_layout *l, const char *path, const c
     int64_t end_ns = clock_mono_ns(clock) + wait_ns;
     cleanup_sbuf struct sbuf text = {0};
     sbuf_addf(&text, CGROUP_MARK "%s", mark);
-    // Twice nobody: one that forked while it was looked for is found by the second look.
+    // Two passes without a match: a process that forked during the first is found by the second.
     for (int quiet = 0; quiet < 2 && clock_mono_ns(clock) < end_ns;) {
         struct marked m = {.mark = sbuf_str(&text)};
         if (path && path[0])

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Decodes CRI log lines into the text that the logs endpoint returns, incrementally, so that a
+// followed log needs no whole file in memory.
 #include "node/runtime/cri_log.h"
 
 #include "base/banned.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The runtime object: jobs that run off the loop in order for each pod, listing, and setup and
+// teardown of the runtime's directory.
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -77,7 +80,7 @@ void crun_job_end(struct crun_job *j)
         pod->busy = false;
         next = list_pop_front(&pod->jobs);
         if (next)
-            pod->busy = true; // whoever is answered now waits behind it
+            pod->busy = true; // jobs submitted by the callback queue behind it
     }
     crun_job_answer(j);
     arena_done(&j->arena);
@@ -110,7 +113,7 @@ void crun_answer_later(struct crun *c, int code, const char *why, runtime_done_f
     loop_work(c->loop, crun_work_nothing, crun_job_finish, j);
 }
 
-// --- Looking -------------------------------------------------------------------------------------
+// --- Status --------------------------------------------------------------------------------------
 
 static void crun_about(struct runtime *r, struct str *ret_version,
                        const struct str **ret_not_enforced, size_t *ret_len)
@@ -179,7 +182,7 @@ static void crun_list(struct runtime *r, void (*fn)(void *arg, const struct runt
     exec_post(l->crun->exec, crun_list_deliver, l);
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Lifecycle -----------------------------------------------------------------------------------
 
 static void crun_destroy(struct crun *c)
 {
@@ -198,8 +201,8 @@ static void crun_destroy(struct crun *c)
     cdi_cache_free(c->cdi);
     cgroup_layout_done(&c->cgroups);
     (void)pthread_mutex_destroy(&c->cdi_lock);
-    (void)pthread_mutex_destroy(&c->pull_lock);
-    (void)pthread_cond_destroy(&c->pull_wake);
+    (void)pthread_mutex_destroy(&c->puller.lock);
+    (void)pthread_cond_destroy(&c->puller.wake);
     if (c->lock >= 0)
         (void)close(c->lock);
     arena_done(&c->arena);
@@ -213,12 +216,12 @@ void crun_operation_ended(struct crun *c)
         crun_destroy(c);
 }
 
-// Jobs that the runtime began by itself, when a monitor died or to send a signal, are known to nobody else, and may still be
-// at work.
+// Jobs that the runtime began by itself, when a monitor died or to send a signal, are not known to
+// the caller, and may still be at work.
 static void crun_free(struct runtime *r)
 {
     struct crun *c = crun_of(r);
-    if (c->puller_runs)
+    if (c->puller.runs)
         crun_puller_stop(c);
     c->left = c->freed = true;
     map_foreach(&c->containers, i)
@@ -230,9 +233,9 @@ static void crun_free(struct runtime *r)
 static void crun_detach(struct runtime *r)
 {
     struct crun *c = crun_of(r);
-    (void)pthread_mutex_lock(&c->pull_lock);
+    (void)pthread_mutex_lock(&c->puller.lock);
     c->left = true;
-    (void)pthread_mutex_unlock(&c->pull_lock);
+    (void)pthread_mutex_unlock(&c->puller.lock);
     map_foreach(&c->containers, i)
         crun_watch_stop(*map_value(&c->containers, i));
 }
@@ -268,14 +271,15 @@ static int crun_lock_root(struct crun *c, const char *path, struct err *err)
     int r = file_make_dirs(path, 0711, NULL);
     cleanup_free char *real = r == 0 ? realpath(path, NULL) : NULL;
     if (!real)
-        return err_set(err, r < 0 ? -r : errno, "cannot use the folder %s: %s", path,
+        return err_set(err, r < 0 ? -r : errno, "cannot use the directory %s: %s", path,
                        strerrordesc_np(r < 0 ? -r : errno));
-    c->root = arena_str(&c->arena, str_z(real)).p;
-    c->state = arena_strf(&c->arena, "%s/crun", real).p;
+    c->paths.root = arena_str(&c->arena, str_z(real)).p;
+    c->paths.state = arena_strf(&c->arena, "%s/crun", real).p;
     for (size_t i = 0; i < array_len(parts); i++) {
         cleanup_sbuf struct sbuf part = {0};
         sbuf_addf(&part, "%s/%s", real, parts[i]);
-        // Root in a container makes files that are set-user-id root: others of the machine must not get to them.
+        // Root in a container makes files that are set-user-id root: others of the machine must not
+        // get to them.
         r = file_make_dirs(part.p, 0700, NULL);
         if (r == 0 && chmod(part.p, 0700) != 0)
             r = -errno;
@@ -288,20 +292,20 @@ static int crun_lock_root(struct crun *c, const char *path, struct err *err)
     if (c->lock < 0)
         return err_set(err, errno, "cannot open %s: %s", lock.p, strerrordesc_np(errno));
     if (flock(c->lock, LOCK_EX | LOCK_NB) != 0)
-        return err_set(err, ERR_CONFLICT, "another process uses the folder %s", real);
+        return err_set(err, ERR_CONFLICT, "another process uses the directory %s", real);
     return 0;
 }
 
 static int crun_open_parts(struct crun *c, const struct runtime_crun_options *o, struct err *err)
 {
     const struct image_store_options images = {
-        .folder = arena_strf(&c->arena, "%s/images", c->root).p,
+        .folder = arena_strf(&c->arena, "%s/images", c->paths.root).p,
         .local = o->image_dir,
     };
     const struct podnet_options net = {
         .bridge = o->bridge ? o->bridge : "dray0",
         .subnet = o->subnet ? o->subnet : "10.199.0.0/16",
-        .folder = arena_strf(&c->arena, "%s/net", c->root).p,
+        .folder = arena_strf(&c->arena, "%s/net", c->paths.root).p,
     };
     int r = image_store_new(&images, &c->images, err);
     if (r < 0)
@@ -329,11 +333,11 @@ int runtime_crun_new(const struct runtime_crun_options *o, struct runtime **ret,
     c->loop = o->loop;
     c->exec = loop_exec(o->loop);
     c->lock = -1;
-    list_init(&c->pulls);
+    list_init(&c->puller.queue);
     list_init(&c->making);
     (void)pthread_mutex_init(&c->cdi_lock, NULL);
-    (void)pthread_mutex_init(&c->pull_lock, NULL);
-    (void)pthread_cond_init(&c->pull_wake, NULL);
+    (void)pthread_mutex_init(&c->puller.lock, NULL);
+    (void)pthread_cond_init(&c->puller.wake, NULL);
     c->cgroup_top = arena_str(&c->arena, str_z(o->cgroup_top ? o->cgroup_top : "dray")).p;
     int r = geteuid() == 0
                 ? 0

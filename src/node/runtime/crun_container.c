@@ -22,7 +22,7 @@
 
 #define KILL_NS (30 * CLOCK_NS_PER_SEC) // for processes to die, and a monitor to end
 
-// --- In memory -----------------------------------------------------------------------------------
+// --- Containers in memory ------------------------------------------------------------------------
 
 struct crun_container *crun_container_find(struct crun *c, struct str id)
 {
@@ -198,7 +198,7 @@ static void crun_container_after_start(struct crun_job *j)
     }
 }
 
-// The end of a container that ended at once is told after its start.
+// The end of a container that ended at once is reported after its start.
 struct started {
     struct crun *crun;
     char id[CRUN_ID_LEN + 1];
@@ -250,7 +250,8 @@ static void crun_container_work_signal(struct crun_job *j)
     j->code = crun_monitor_call(folder.p, j->answer.p, &j->err);
 }
 
-// A signal does not wait for its turn. A monitor that does not answer is gone, which its watch tells.
+// A signal does not wait for its turn. A monitor that does not answer is gone, which its watch
+// detects.
 static void crun_container_send_signal(struct crun_container *ct, int number)
 {
     struct crun_job *j = crun_job_new(ct->crun, NULL);
@@ -318,16 +319,16 @@ static int crun_container_wait_for_lock(const char *folder, int64_t wait_ns)
 
 static void crun_container_delete(const struct crun *c, const char *id)
 {
-    const char *argv[16] = {c->monitor, "call",   c->hide ? c->hide : "",
-                            c->program, "--root", c->state};
+    const char *argv[16] = {c->paths.monitor, "call",   c->paths.hide ? c->paths.hide : "",
+                            c->paths.program, "--root", c->paths.state};
     size_t n = 6;
-    if (c->no_cgroups && c->is_crun)
+    if (c->machine.no_cgroups && c->machine.is_crun)
         argv[n++] = "--cgroup-manager=disabled";
     argv[n++] = "delete";
     argv[n++] = "--force";
     argv[n] = id;
     const struct process p = {.argv = argv, .err = PROCESS_OUTPUT, .timeout_ns = CRUN_CALL_NS};
-    (void)!process_run(&p, NULL, NULL); // one that it does not know is fine
+    (void)!process_run(&p, NULL, NULL); // an unknown container is fine
 }
 
 static bool crun_container_has_file(const char *folder, const char *name)
@@ -339,7 +340,7 @@ static bool crun_container_has_file(const char *folder, const char *name)
 
 static bool known_to_runtime(const struct crun *c, const char *id)
 {
-    return crun_container_has_file(c->state, id);
+    return crun_container_has_file(c->paths.state, id);
 }
 
 static int crun_container_write_end(const char *folder, int code, struct err *err)
@@ -366,8 +367,8 @@ int crun_container_kill(const struct crun *c, const char *id, struct str cgroup,
     fault_point("clean up behind the monitor");
     if (known_to_runtime(c, id))
         crun_container_delete(c, id);
-    bool dead = c->no_cgroups || cgroup_kill(&c->cgroups, cgroup.p, KILL_NS);
-    if (dead && !c->no_cgroups)
+    bool dead = c->machine.no_cgroups || cgroup_kill(&c->cgroups, cgroup.p, KILL_NS);
+    if (dead && !c->machine.no_cgroups)
         cgroup_remove(&c->cgroups, cgroup.p);
     int r = 0;
     if (!dead)
@@ -375,7 +376,7 @@ int crun_container_kill(const struct crun *c, const char *id, struct str cgroup,
     else if (!crun_container_has_file(folder.p, "exit"))
         r = crun_container_write_end(folder.p, 255, err);
     if (r == -ENOSPC || r == -EDQUOT)
-        r = 0; // it has ended all the same; that nobody knows how is said
+        r = 0; // it has ended all the same; its exit status is reported as unknown
     (void)close(lock);
     return r;
 }
@@ -387,7 +388,7 @@ int crun_container_destroy(const struct crun *c, const char *id, struct str cgro
     int r = crun_container_kill(c, id, cgroup, err);
     if (r < 0)
         return r;
-    fault_point("remove the container's folder");
+    fault_point("remove the container's directory");
     r = file_remove_tree(folder.p, NULL);
     return r < 0 ? err_set(err, -r, "cannot remove %s: %s", folder.p, strerrordesc_np(-r)) : 0;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A container's bundle: image, configuration, plan for its monitor, and the monitor that lets crun make it.
+// A container's bundle: image, configuration, plan for its monitor, and the monitor that lets crun
+// make it.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -58,13 +59,13 @@ static void make_plan(const struct crun *c, const char *id, const struct create 
     const struct runtime_container *container = k->container;
     bool shared = false;
     crun_create_add_row(out, "id", id);
-    crun_create_add_row(out, "runtime", c->program);
-    crun_create_add_row(out, "state", c->state);
-    crun_create_add_row(out, "cgroup", c->no_cgroups ? "" : k->meta.cgroup.p);
-    crun_create_add_row(out, "hide", c->hide ? c->hide : "");
+    crun_create_add_row(out, "runtime", c->paths.program);
+    crun_create_add_row(out, "state", c->paths.state);
+    crun_create_add_row(out, "cgroup", c->machine.no_cgroups ? "" : k->meta.cgroup.p);
+    crun_create_add_row(out, "hide", c->paths.hide ? c->paths.hide : "");
     crun_create_add_row(out, "lower", k->image.rootfs.p);
     crun_create_add_row(out, "log", k->meta.log.n ? k->meta.log.p : "");
-    if (c->no_overlay)
+    if (c->machine.no_overlay)
         crun_create_add_row(out, "copy", "1");
     if (container->tty)
         crun_create_add_row(out, "tty", "1");
@@ -83,23 +84,23 @@ static void make_plan(const struct crun *c, const char *id, const struct create 
         crun_create_add_row(out, "shared", "1");
 }
 
-// The writable layer's own folder becomes the container's /: it looks like the image's.
+// The writable layer's own directory becomes the container's /: it looks like the image's.
 static int make_layer(const struct crun *c, const struct create *k, int folder, struct err *err)
 {
     static const char *const parts[] = {"rootfs", "upper", "work"};
     struct stat st;
     if (stat(k->image.rootfs.p, &st) != 0)
-        return crun_create_fail("use the image's folder", k->image.rootfs.p, err);
+        return crun_create_fail("use the image's directory", k->image.rootfs.p, err);
     for (size_t i = 0; i < array_len(parts); i++) {
         int r = file_make_dir_at(folder, parts[i], 0755);
         errno = -r;
         if (r < 0 && r != -EEXIST)
-            return crun_create_fail("make a folder in", k->folder, err);
+            return crun_create_fail("make a directory in", k->folder, err);
     }
     if (fchownat(folder, "upper", st.st_uid, st.st_gid, 0) != 0 ||
         fchmodat(folder, "upper", st.st_mode & 07777, 0) != 0)
-        return crun_create_fail("prepare a folder in", k->folder, err);
-    if (!c->no_overlay)
+        return crun_create_fail("prepare a directory in", k->folder, err);
+    if (!c->machine.no_overlay)
         return 0;
     cleanup_fd int from = open(k->image.rootfs.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cleanup_fd int to = openat(folder, "rootfs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -110,8 +111,8 @@ static int make_layer(const struct crun *c, const struct create *k, int folder, 
 static int crun_create_find_edits(const struct crun *cc, const struct create *k,
                                   struct arena *arena, struct cdi_edits *ret, struct err *err)
 {
-    // The cache is the one thing that threads share, under its lock. Texts in it are void after the next
-    // refresh: the configuration is written before the lock is let go.
+    // The cache is the one thing that threads share, under its lock. Texts in it are void after the
+    // next refresh: the configuration is written before the lock is released.
     return cdi_cache_edits(cc->cdi, k->container->cdi_devices, k->container->cdi_devices_len, arena,
                            ret, err);
 }
@@ -121,7 +122,8 @@ static const char *pod_file(const struct create *k, const char *name, struct are
     return arena_strf(arena, "%s/%s", k->pod_folder, name).p;
 }
 
-// The process id namespace of another container of this machine, held open: its path is good as long as we are.
+// The process id namespace of another container of this machine, held open: its path is good as
+// long as we are.
 static int target_pidns(const struct crun *c, struct create *k, struct arena *arena,
                         struct err *err)
 {
@@ -138,7 +140,7 @@ static int target_pidns(const struct crun *c, struct create *k, struct arena *ar
     if (r == 0 && str_to_i64(str_trim(sbuf_str(&text)), &pid) == 0 && pid > 1)
         k->target =
             open(arena_strf(arena, "/proc/%lld/ns/pid", (long long)pid).p, O_RDONLY | O_CLOEXEC);
-    // Its number may be another's by now: then the container has said how it ended.
+    // The pid may have been reused: then the container's file `exit` exists.
     if (k->target < 0 || access(arena_strf(arena, "%s/exit", folder.p).p, F_OK) == 0)
         return err_set(err, ERR_NOT_FOUND, "the target container does not run");
     return 0;
@@ -163,7 +165,8 @@ static struct oci_pod crun_create_pod(const struct create *k, struct arena *aren
     };
 }
 
-// Links that devices bring along go to the pod's namespace; the runtime's own way is younger than most runtimes.
+// Links that devices bring along go to the pod's namespace; the runtime's own way is younger than
+// most runtimes.
 static int move_links(const struct create *k, struct cdi_edits *edits, struct arena *arena,
                       struct err *err)
 {
@@ -189,11 +192,11 @@ static int write_config(struct crun *c, struct create *k, struct arena *arena, s
         .image = &k->image,
         .pod = &pod,
         .folder = k->folder,
-        .cgroup = c->no_cgroups ? NULL : k->meta.cgroup.p,
+        .cgroup = c->machine.no_cgroups ? NULL : k->meta.cgroup.p,
         .unified_cgroups = c->cgroups.unified,
-        .no_seccomp = c->no_seccomp,
+        .no_seccomp = c->machine.no_seccomp,
         .edits = &edits,
-        .filters = c->is_crun ? c->filters : NULL,
+        .filters = c->machine.is_crun ? c->paths.filters : NULL,
         .ret_filter = k->filter,
     };
     if (k->container->cdi_devices_len == 0) {
@@ -232,12 +235,12 @@ static int write_bundle(struct crun *c, const char *id, struct create *k, int fo
     return crun_container_write(c, id, &k->meta, err);
 }
 
-// --- The monitor ---------------------------------------------------------------------------------
+// --- Monitor -------------------------------------------------------------------------------------
 
 static int start_monitor(const struct crun *c, const struct create *k, int lock, struct err *err)
 {
     cleanup_sbuf struct sbuf said = {0}, why = {0};
-    const char *argv[] = {c->monitor, "run", k->folder, NULL};
+    const char *argv[] = {c->paths.monitor, "run", k->folder, NULL};
     const struct process p = {
         .argv = argv, .err = PROCESS_OUTPUT, .pass_fd = lock, .timeout_ns = CRUN_CALL_NS};
     int r = process_run(&p, &said, err);
@@ -263,14 +266,14 @@ static int crun_create_watch_monitor(struct create *k, struct err *err)
     return err_set(err, ERR_GONE, "the container's monitor went away");
 }
 
-// What crun made of the rules for system calls, for the next container with the same ones.
+// Keeps the seccomp filter that crun compiled, for the next container with the same rules.
 static void keep_filter(const struct crun *c, const char *id, const struct create *k)
 {
     cleanup_sbuf struct sbuf from = {0}, filter = {0};
     if (!k->filter[0])
         return;
-    sbuf_addf(&from, "%s/%s/seccomp.bpf", c->state, id);
-    cleanup_fd int folder = open(c->filters, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    sbuf_addf(&from, "%s/%s/seccomp.bpf", c->paths.state, id);
+    cleanup_fd int folder = open(c->paths.filters, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder >= 0 && file_read_at(AT_FDCWD, from.p, (size_t)1 << 20, &filter) == 0 &&
         filter.n > 0)
         (void)!file_replace_atomic(folder, k->filter, sbuf_str(&filter), 0644, NULL);
@@ -311,8 +314,8 @@ static void work_create(struct crun_job *j)
     k->meta.image_id = k->image.name.n ? k->image.name : k->image.id;
     int number = oci_signal(k->image.config.stop_signal);
     k->meta.stop_signal = number ? number : SIGTERM;
-    fault_point("make the container's folder");
-    // What an interrupted attempt left.
+    fault_point("make the container's directory");
+    // Remove what an interrupted attempt left.
     j->code = crun_container_destroy(c, j->id, k->meta.cgroup, &j->err);
     if (j->code == 0 && k->meta.log.n) {
         cleanup_sbuf struct sbuf above = {0};

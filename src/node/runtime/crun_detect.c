@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What this machine has: which runtime, which control groups, whether overlays work. What is missing is told in a
-// line each.
+// Detects the machine's OCI runtime, control groups and overlay support. Each missing feature is
+// reported in a line each.
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -40,7 +40,7 @@ static int crun_detect_monitor(struct crun *c, const char *said, struct err *err
     if (!real || access(real, X_OK) != 0)
         return err_set(err, ERR_UNSUPPORTED, "there is no %s; install dray-monitor beside dray",
                        path.p);
-    c->monitor = arena_str(&c->arena, str_z(real)).p;
+    c->paths.monitor = arena_str(&c->arena, str_z(real)).p;
     return 0;
 }
 
@@ -60,7 +60,7 @@ static int crun_detect_program(struct crun *c, const char *said, struct err *err
     struct stat st;
     if (!real || stat(real, &st) != 0 || !S_ISREG(st.st_mode) || access(real, X_OK) != 0)
         return err_set(err, ERR_UNSUPPORTED, "the runtime '%s' is not a program", path.p);
-    c->program = arena_str(&c->arena, str_z(real)).p;
+    c->paths.program = arena_str(&c->arena, str_z(real)).p;
     return 0;
 }
 
@@ -68,28 +68,28 @@ static int crun_detect_program(struct crun *c, const char *said, struct err *err
 static int crun_detect_version(struct crun *c, struct err *err)
 {
     cleanup_sbuf struct sbuf said = {0};
-    const char *argv[] = {c->program, "--version", NULL};
+    const char *argv[] = {c->paths.program, "--version", NULL};
     const struct process p = {.argv = argv, .err = PROCESS_OUTPUT, .timeout_ns = CRUN_CALL_NS};
     int r = process_run(&p, &said, err);
     if (r < 0)
         return r;
     if (r > 0)
-        return err_set(err, ERR_UNSUPPORTED, "%s --version ended with %d", c->program, r);
+        return err_set(err, ERR_UNSUPPORTED, "%s --version ended with %d", c->paths.program, r);
     if (!str_starts(sbuf_str(&said), STR("crun ")) && !str_starts(sbuf_str(&said), STR("runc ")))
-        return err_set(err, ERR_UNSUPPORTED, "%s is neither crun nor runc", c->program);
+        return err_set(err, ERR_UNSUPPORTED, "%s is neither crun nor runc", c->paths.program);
     struct str text = sbuf_str(&said), first, rest, name, version;
     (void)str_cut(text, '\n', &first, &rest);
     (void)str_cut(first, ' ', &name, &version);
     if (str_starts(version, STR("version ")))
         version = str_from(version, 8);
-    c->is_crun = str_eq(name, STR("crun"));
+    c->machine.is_crun = str_eq(name, STR("crun"));
     c->version = arena_strf(&c->arena, "%.*s %.*s", STR_ARG(name), STR_ARG(str_trim(version)));
-    c->no_seccomp =
-        c->is_crun ? !str_contains(text, STR("+SECCOMP")) : !str_contains(text, STR("libseccomp"));
+    c->machine.no_seccomp = c->machine.is_crun ? !str_contains(text, STR("+SECCOMP"))
+                                               : !str_contains(text, STR("libseccomp"));
     return 0;
 }
 
-// --- The kernel ----------------------------------------------------------------------------------
+// --- Kernel features -----------------------------------------------------------------------------
 
 static void crun_detect_cgroups(struct crun *c)
 {
@@ -106,15 +106,15 @@ static void crun_detect_cgroups(struct crun *c)
     size_t usable = 0;
     for (size_t i = 0; i < array_len(rows); i++)
         usable += cgroup_has(&c->cgroups, rows[i].controller);
-    c->no_cgroups = usable == 0;
+    c->machine.no_cgroups = usable == 0;
     for (size_t i = 0; i < array_len(rows); i++)
         if (!cgroup_has(&c->cgroups, rows[i].controller))
             crun_detect_add_missing(c, rows[i].line);
-    if (c->is_crun && cgroup_hybrid_mount(&c->cgroups))
-        c->hide = cgroup_hybrid_mount(&c->cgroups);
+    if (c->machine.is_crun && cgroup_hybrid_mount(&c->cgroups))
+        c->paths.hide = cgroup_hybrid_mount(&c->cgroups);
 }
 
-// Tries an overlay of empty folders, in a mount namespace that goes with the thread.
+// Tries an overlay of empty directories, in a mount namespace that goes with the thread.
 static void *crun_detect_try_overlay(void *arg)
 {
     const char *folder = arg;
@@ -135,20 +135,20 @@ static void crun_detect_overlay(struct crun *c)
     cleanup_sbuf struct sbuf folder = {0};
     pthread_t thread;
     void *works = NULL;
-    sbuf_addf(&folder, "%s/probe", c->root);
+    sbuf_addf(&folder, "%s/probe", c->paths.root);
     for (size_t i = 0; i < array_len(parts); i++) {
         cleanup_sbuf struct sbuf part = {0};
         sbuf_addf(&part, "%s/%s", folder.p, parts[i]);
         (void)file_make_dirs(part.p, 0700, NULL);
     }
     // Names with a comma or a colon would be options; the monitor does without names.
-    if (strpbrk(c->root, ",:\\"))
+    if (strpbrk(c->paths.root, ",:\\"))
         works = folder.p;
     else if (pthread_create(&thread, NULL, crun_detect_try_overlay, folder.p) == 0)
         (void)pthread_join(thread, &works);
     (void)file_remove_tree(folder.p, NULL);
-    c->no_overlay = !works;
-    if (c->no_overlay)
+    c->machine.no_overlay = !works;
+    if (c->machine.no_overlay)
         crun_detect_add_missing(
             c, "root file systems are copied for each container: overlayfs does not work here");
 }
@@ -169,11 +169,12 @@ int crun_detect(struct crun *c, const struct runtime_crun_options *o, struct err
         (void)!file_read_at(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 64, &boot);
     c->boot_id = arena_str(&c->arena, str_trim(sbuf_str(&boot)));
     // Filters of one version of crun may not suit another.
-    c->filters = arena_strf(&c->arena, "%s/filters/%.*s", c->root, STR_ARG(c->version)).p;
-    (void)file_make_dirs(c->filters, 0700, NULL);
+    c->paths.filters =
+        arena_strf(&c->arena, "%s/filters/%.*s", c->paths.root, STR_ARG(c->version)).p;
+    (void)file_make_dirs(c->paths.filters, 0700, NULL);
     crun_detect_cgroups(c);
     crun_detect_overlay(c);
-    if (c->no_seccomp)
+    if (c->machine.no_seccomp)
         crun_detect_add_missing(
             c, "system calls are not restricted: the runtime was built without seccomp");
     if (access("/sys/kernel/security/apparmor", F_OK) == 0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Commands in running containers, and attaching to containers: `dray-monitor exec` or `attach` as a child of ours,
-// its streams on the loop. When we end, it ends, and the command with it.
+// Commands in running containers, and attaching to containers: `dray-monitor exec` or `attach` as a
+// child of ours, its streams on the loop. When we end, it ends, and the command with it.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -31,15 +31,15 @@ struct runtime_exec {
     uv_pipe_t in, out, err, control;
     bool made_in, has_in, has_process; // has_in: not at its end
     bool process_ended, out_ended, err_ended, control_ended;
-    bool timed_out, killed, told;
-    bool held; // who reads the output wants none for now
+    bool timed_out, killed, reported;
+    bool held; // the reader of the output has paused it
     struct exec_timer timer;
     struct sbuf said; // on the control socket
     int handles;      // open ones
     struct sbuf problem;
 };
 
-// --- The end -------------------------------------------------------------------------------------
+// --- End -----------------------------------------------------------------------------------------
 
 static void crun_exec_free(struct runtime_exec *x)
 {
@@ -92,9 +92,9 @@ static void crun_exec_report(struct runtime_exec *x)
 
 static void crun_exec_end_if_over(struct runtime_exec *x)
 {
-    if (x->told || !x->process_ended || !x->out_ended || !x->err_ended || !x->control_ended)
+    if (x->reported || !x->process_ended || !x->out_ended || !x->err_ended || !x->control_ended)
         return;
-    x->told = true;
+    x->reported = true;
     exec_timer_stop(x->crun->exec, &x->timer);
     crun_exec_report(x);
     if (x->made_in)
@@ -119,7 +119,7 @@ static void crun_exec_on_output(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
 {
     struct runtime_exec *x = s->data;
     bool is_err = (void *)s == (void *)&x->err;
-    if (n > 0 && x->options.output && !x->told)
+    if (n > 0 && x->options.output && !x->reported)
         x->options.output(x->options.arg, is_err ? 2 : 1, str_make(buf->base, (size_t)n));
     free(buf->base);
     if (n >= 0)
@@ -158,15 +158,15 @@ static void crun_exec_sweep(const struct runtime_exec *x)
     crun_job_submit(j);
 }
 
-// Whoever still has the streams open is not waited for.
+// Does not wait for processes that still hold the streams open.
 static void crun_exec_end_streams(struct runtime_exec *x)
 {
     x->out_ended = x->err_ended = x->control_ended = true;
     crun_exec_end_if_over(x);
 }
 
-// The helper ended. A background process may have kept the command's output open: it gets a moment. Not when the runtime
-// goes: the loop's timers may be gone already.
+// The helper ended. A background process may have kept the command's output open: it gets a moment.
+// Not when the runtime goes: the loop's timers may be gone already.
 static void crun_exec_on_helper_exit(uv_process_t *p, int64_t status, int signal)
 {
     struct runtime_exec *x = p->data;
@@ -189,7 +189,7 @@ struct written {
 
 static void crun_exec_on_written(uv_write_t *request, int status)
 {
-    (void)status; // a command that does not read is not our trouble
+    (void)status; // the command may have closed its input
     free(container_of(request, struct written, request));
 }
 
@@ -203,11 +203,11 @@ static void crun_exec_write_pipe(uv_pipe_t *pipe, struct str bytes)
         free(w);
 }
 
-// --- Killing -------------------------------------------------------------------------------------
+// --- Kill ----------------------------------------------------------------------------------------
 
 static void crun_exec_kill_command(struct runtime_exec *x)
 {
-    if (x->process_ended || x->told)
+    if (x->process_ended || x->reported)
         return;
     if (x->killed) {
         (void)uv_process_kill(&x->process, SIGKILL);
@@ -221,7 +221,7 @@ static void crun_exec_kill_command(struct runtime_exec *x)
 static void crun_exec_on_timer(void *arg)
 {
     struct runtime_exec *x = arg;
-    if (x->process_ended && x->held) { // what it said is still there to be read
+    if (x->process_ended && x->held) { // its output is still to be read
         exec_timer_start(x->crun->exec, &x->timer, CLOCK_NS_PER_SEC);
         return;
     }
@@ -233,7 +233,7 @@ static void crun_exec_on_timer(void *arg)
     crun_exec_kill_command(x);
 }
 
-// --- The start -----------------------------------------------------------------------------------
+// --- Start ---------------------------------------------------------------------------------------
 
 static int crun_exec_prepare(struct runtime_exec *x, const char *container_dir, struct sbuf *mark)
 {
@@ -252,7 +252,7 @@ static int crun_exec_prepare(struct runtime_exec *x, const char *container_dir, 
         r = -errno;
     sbuf_clear(&path);
     sbuf_addf(&path, "%s/process.json", x->folder);
-    // Not replaced but made: nobody else reads it.
+    // Created, not replaced atomically: it has no other reader.
     cleanup_fd int fd = r == 0 ? open(path.p, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
     if (r == 0 && (fd < 0 || write(fd, process.p, process.n) != (ssize_t)process.n))
         r = -EIO;
@@ -284,7 +284,7 @@ static int crun_exec_spawn_helper(struct runtime_exec *x, const char **argv)
                                           .data.stream = (uv_stream_t *)&x->in};
     const uv_process_options_t options = {
         .exit_cb = crun_exec_on_helper_exit,
-        .file = c->monitor,
+        .file = c->paths.monitor,
         .args = (char **)(uintptr_t)argv, // only read
         .flags = UV_PROCESS_DETACHED,
         .stdio_count = 4,
@@ -295,7 +295,7 @@ static int crun_exec_spawn_helper(struct runtime_exec *x, const char **argv)
     x->has_process = true;
     x->handles++;
     if (r < 0)
-        sbuf_addf(&x->problem, "cannot run %s: %s", c->monitor, uv_strerror(r));
+        sbuf_addf(&x->problem, "cannot run %s: %s", c->paths.monitor, uv_strerror(r));
     return r;
 }
 
@@ -314,14 +314,15 @@ static int crun_exec_spawn_command(struct runtime_exec *x, const struct crun_con
     int r = crun_exec_prepare(x, crun_container_dir(c, ct->id, &arena).p, &mark);
     if (r < 0)
         return r;
-    (void)snprintf(x->cgroup, sizeof(x->cgroup), "%s", c->no_cgroups ? "" : ct->meta.cgroup.p);
-    const char *argv[] = {c->monitor,
+    (void)snprintf(x->cgroup, sizeof(x->cgroup), "%s",
+                   c->machine.no_cgroups ? "" : ct->meta.cgroup.p);
+    const char *argv[] = {c->paths.monitor,
                           "exec",
                           x->folder,
-                          c->program,
-                          c->state,
+                          c->paths.program,
+                          c->paths.state,
                           ct->id,
-                          c->hide ? c->hide : "",
+                          c->paths.hide ? c->paths.hide : "",
                           x->options.tty ? "1" : "0",
                           mark.p,
                           x->cgroup,
@@ -332,8 +333,8 @@ static int crun_exec_spawn_command(struct runtime_exec *x, const struct crun_con
 static int crun_exec_spawn_attach(struct runtime_exec *x, const struct crun_container *ct)
 {
     cleanup_arena struct arena arena = {0};
-    const char *argv[] = {x->crun->monitor, "attach", crun_container_dir(x->crun, ct->id, &arena).p,
-                          NULL};
+    const char *argv[] = {x->crun->paths.monitor, "attach",
+                          crun_container_dir(x->crun, ct->id, &arena).p, NULL};
     return crun_exec_spawn_helper(x, argv);
 }
 
@@ -391,13 +392,13 @@ static void crun_exec_on_shutdown(uv_shutdown_t *request, int status)
 
 void crun_exec_write(struct runtime_exec *x, struct str bytes)
 {
-    if (!x->has_in || x->told || !x->has_process)
+    if (!x->has_in || x->reported || !x->has_process)
         return;
     if (bytes.p) {
         crun_exec_write_pipe(&x->in, bytes);
         return;
     }
-    // What was written before still goes out.
+    // Input queued before is still delivered.
     x->has_in = false;
     uv_shutdown_t *request = xcalloc(1, sizeof(*request));
     request->data = x;
@@ -410,7 +411,7 @@ void crun_exec_write(struct runtime_exec *x, struct str bytes)
 void crun_exec_resize(struct runtime_exec *x, uint16_t columns, uint16_t rows)
 {
     cleanup_sbuf struct sbuf line = {0};
-    if (x->told || !x->has_process || x->process_ended)
+    if (x->reported || !x->has_process || x->process_ended)
         return;
     sbuf_addf(&line, "resize %u %u\n", columns, rows);
     crun_exec_write_pipe(&x->control, sbuf_str(&line));
@@ -418,7 +419,7 @@ void crun_exec_resize(struct runtime_exec *x, uint16_t columns, uint16_t rows)
 
 size_t crun_exec_queued(const struct runtime_exec *x)
 {
-    return x->made_in && !x->told ? x->in.write_queue_size : 0;
+    return x->made_in && !x->reported ? x->in.write_queue_size : 0;
 }
 
 static void crun_exec_hold_stream(uv_pipe_t *p, bool hold, bool ended)
@@ -434,7 +435,7 @@ static void crun_exec_hold_stream(uv_pipe_t *p, bool hold, bool ended)
 // The pipes fill up meanwhile, and the command waits.
 void crun_exec_hold(struct runtime_exec *x, bool hold)
 {
-    if (x->told || !x->has_process || x->held == hold)
+    if (x->reported || !x->has_process || x->held == hold)
         return;
     x->held = hold;
     crun_exec_hold_stream(&x->out, hold, x->out_ended);
@@ -445,7 +446,7 @@ void crun_exec_hold(struct runtime_exec *x, bool hold)
 
 void crun_exec_cancel(struct runtime_exec *x)
 {
-    crun_exec_hold(x, false); // nobody reads it any more
+    crun_exec_hold(x, false); // its output is not read any more
     if (!x->has_process)
         return;
     crun_exec_kill_command(x);

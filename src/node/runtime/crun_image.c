@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Images for pods: what is here is answered at once, what is not is pulled one after the other by a thread of its
-// own, so that a slow registry holds up nothing else. The same thread removes images, between two pulls.
+// Images for pods: stored images are answered at once; missing ones are pulled in order by one
+// thread, so that a slow registry delays nothing else. The same thread removes images, between two
+// pulls.
 #include <stdlib.h>
 
 #include "node/runtime/crun_int.h"
@@ -43,47 +44,47 @@ static void *crun_image_run_puller(void *arg)
 {
     struct crun *c = arg;
     while (true) {
-        (void)pthread_mutex_lock(&c->pull_lock);
-        while (list_empty(&c->pulls) && !c->puller_stops)
-            (void)pthread_cond_wait(&c->pull_wake, &c->pull_lock);
-        struct list_node *n = list_pop_front(&c->pulls);
-        (void)pthread_mutex_unlock(&c->pull_lock);
+        (void)pthread_mutex_lock(&c->puller.lock);
+        while (list_empty(&c->puller.queue) && !c->puller.stops)
+            (void)pthread_cond_wait(&c->puller.wake, &c->puller.lock);
+        struct list_node *n = list_pop_front(&c->puller.queue);
+        (void)pthread_mutex_unlock(&c->puller.lock);
         if (!n)
             return NULL;
         struct crun_job *j = list_entry(n, struct crun_job, node);
         j->work(j);
-        (void)pthread_mutex_lock(&c->pull_lock);
+        (void)pthread_mutex_lock(&c->puller.lock);
         if (!c->left) // else the loop may be gone
             exec_post(c->exec, crun_image_end_pull, j);
-        (void)pthread_mutex_unlock(&c->pull_lock);
+        (void)pthread_mutex_unlock(&c->puller.lock);
     }
 }
 
 void crun_puller_stop(struct crun *c)
 {
-    (void)pthread_mutex_lock(&c->pull_lock);
-    c->puller_stops = true;
-    (void)pthread_cond_signal(&c->pull_wake);
-    (void)pthread_mutex_unlock(&c->pull_lock);
-    (void)pthread_join(c->puller, NULL);
-    c->puller_runs = false;
+    (void)pthread_mutex_lock(&c->puller.lock);
+    c->puller.stops = true;
+    (void)pthread_cond_signal(&c->puller.wake);
+    (void)pthread_mutex_unlock(&c->puller.lock);
+    (void)pthread_join(c->puller.thread, NULL);
+    c->puller.runs = false;
 }
 
 static void crun_image_queue_pull(struct crun_job *j, bool first)
 {
     struct crun *c = j->crun;
-    if (!c->puller_runs)
-        c->puller_runs = pthread_create(&c->puller, NULL, crun_image_run_puller, c) == 0;
-    (void)pthread_mutex_lock(&c->pull_lock);
+    if (!c->puller.runs)
+        c->puller.runs = pthread_create(&c->puller.thread, NULL, crun_image_run_puller, c) == 0;
+    (void)pthread_mutex_lock(&c->puller.lock);
     if (first)
-        list_push_front(&c->pulls, &j->node);
+        list_push_front(&c->puller.queue, &j->node);
     else
-        list_push_back(&c->pulls, &j->node);
-    (void)pthread_cond_signal(&c->pull_wake);
-    (void)pthread_mutex_unlock(&c->pull_lock);
+        list_push_back(&c->puller.queue, &j->node);
+    (void)pthread_cond_signal(&c->puller.wake);
+    (void)pthread_mutex_unlock(&c->puller.lock);
 }
 
-// --- First a look --------------------------------------------------------------------------------
+// --- Lookup --------------------------------------------------------------------------------------
 
 static void crun_image_work_find(void *arg)
 {
@@ -129,7 +130,7 @@ void crun_image_ensure(struct runtime *r, const struct runtime_image *image, run
     loop_work(c->loop, crun_image_work_find, crun_image_after_find, j);
 }
 
-// --- Removing ------------------------------------------------------------------------------------
+// --- Removal -------------------------------------------------------------------------------------
 
 struct removal {
     struct runtime_image_gc rules;
@@ -159,7 +160,7 @@ static void crun_image_after_gc(struct crun_job *j)
     x->done(x->arg, j->code, &x->freed, j->code < 0 ? &j->err : NULL);
 }
 
-// What begins to use an image after this is told by the time of its last use.
+// An image that is used after this is protected by the time of its last use.
 void crun_image_gc(struct runtime *r, const struct runtime_image_gc *how, runtime_freed_fn done,
                    void *arg)
 {

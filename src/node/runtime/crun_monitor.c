@@ -19,9 +19,9 @@
 
 #include "base/banned.h"
 
-// --- Talking -------------------------------------------------------------------------------------
+// --- Requests to the monitor ---------------------------------------------------------------------
 
-// The folder's path may be longer than an address can be; a descriptor's is not.
+// The directory's path may be longer than an address can be; a descriptor's is not.
 int crun_monitor_send(const char *folder, const char *text)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -91,12 +91,12 @@ void crun_runtime_error(struct str said, struct sbuf *out)
         sbuf_addz(out, "the runtime gave no reason");
 }
 
-// --- Watching ------------------------------------------------------------------------------------
+// --- Watch ---------------------------------------------------------------------------------------
 
 struct crun_watch {
     uv_poll_t poll;
     int fd;
-    struct crun_container *container; // NULL: nobody cares any more
+    struct crun_container *container; // NULL: stopped
 };
 
 static void crun_monitor_on_closed(uv_handle_t *h)
@@ -141,7 +141,7 @@ void crun_container_update(struct crun_container *ct, struct str said)
     }
 }
 
-// --- A monitor that is gone ----------------------------------------------------------------------
+// --- Lost monitors -------------------------------------------------------------------------------
 
 static void crun_monitor_work_lost(struct crun_job *j)
 {

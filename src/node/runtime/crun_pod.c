@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pods: a folder, namespaces, a network, the files that containers find in /etc.
+// Pods: a directory, namespaces, a network, the files that containers find in /etc.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -149,7 +149,7 @@ static int crun_pod_make(const struct crun *c, const char *id, struct run *run, 
     struct str folder = crun_pod_dir(c, id, arena);
     const struct podns_options ns = {
         .folder = folder.p,
-        .monitor = c->monitor,
+        .monitor = c->paths.monitor,
         .net = !run->pod.host_network,
         .ipc = !run->pod.host_ipc,
         .uts = !run->pod.host_network,
@@ -158,7 +158,7 @@ static int crun_pod_make(const struct crun *c, const char *id, struct run *run, 
         .sysctls = run->pod.sysctls,
         .sysctls_len = run->pod.sysctls_len,
     };
-    fault_point("make the pod's folder");
+    fault_point("make the pod's directory");
     int r = file_make_dir_at(AT_FDCWD, folder.p, 0711);
     if (r < 0)
         return err_set(err, -r, "cannot make %s: %s", folder.p, strerrordesc_np(-r));
@@ -184,7 +184,7 @@ void crun_pod_dismantle(const struct crun *c, const char *id, const struct crun_
         podnet_remove(c->net, id);
     fault_point("take the pod's namespaces apart");
     podns_remove(folder.p);
-    if (m && m->cgroup.n && !c->no_cgroups)
+    if (m && m->cgroup.n && !c->machine.no_cgroups)
         cgroup_remove(&c->cgroups, m->cgroup.p);
 }
 
@@ -193,7 +193,7 @@ static void crun_pod_work_run(struct crun_job *j)
     struct run *run = j->more;
     const struct crun *c = j->crun;
     struct str folder = crun_pod_dir(c, j->id, &j->arena);
-    // What an interrupted attempt left.
+    // Remove what an interrupted attempt left.
     crun_pod_dismantle(c, j->id, NULL);
     (void)file_remove_tree(folder.p, NULL);
     j->code = crun_pod_make(c, j->id, run, &j->arena, &j->err);
@@ -215,7 +215,7 @@ static void crun_pod_after_run(struct crun_job *j)
     j->pod->gone = false;
 }
 
-// What is there and ready is not made again; one that was stopped is made anew.
+// Reuse an existing, ready sandbox; make a stopped one again.
 static void crun_pod_before_run(struct crun_job *j)
 {
     if (j->pod->known && !j->pod->meta.stopped) {
@@ -297,8 +297,8 @@ static int crun_pod_end_containers(struct crun_job *j, const struct ending *e)
     return worst;
 }
 
-// A full disk must not keep a pod alive that perhaps fills it: to remove a description takes no room, and a pod
-// without one counts as never made.
+// A full disk must not keep a pod alive that perhaps fills it: to remove a description takes no
+// room, and a pod without one counts as never made.
 static int crun_pod_forget(struct crun_job *j)
 {
     struct str folder = crun_pod_dir(j->crun, j->id, &j->arena);
@@ -314,7 +314,7 @@ static void crun_pod_work_end(struct crun_job *j)
     j->code = crun_pod_end_containers(j, e);
     if (j->code < 0)
         return;
-    // Said before it is done: a pod that is half taken apart is not ready.
+    // Recorded first: a pod that is half dismantled is not ready.
     e->meta.stopped = true;
     e->meta.address = STR("");
     fault_point("say that the pod is stopped");
@@ -326,10 +326,10 @@ static void crun_pod_work_end(struct crun_job *j)
     crun_pod_dismantle(j->crun, j->id, &e->meta);
     if (!e->remove)
         return;
-    fault_point("remove the pod's folder");
+    fault_point("remove the pod's directory");
     int r = file_remove_tree(crun_pod_dir(j->crun, j->id, &j->arena).p, NULL);
     if (r < 0)
-        j->code = err_set(&j->err, -r, "cannot remove a pod's folder: %s", strerrordesc_np(-r));
+        j->code = err_set(&j->err, -r, "cannot remove a pod's directory: %s", strerrordesc_np(-r));
 }
 
 static void crun_pod_after_end(struct crun_job *j)
@@ -413,6 +413,6 @@ const char *crun_pod_netns(struct runtime *r, struct str id)
     if (!p || !p->known || p->meta.host_network)
         return NULL;
     if (!p->netns)
-        p->netns = arena_strf(&p->arena, "%s/pods/%s/ns/net", p->crun->root, p->id).p;
+        p->netns = arena_strf(&p->arena, "%s/pods/%s/ns/net", p->crun->paths.root, p->id).p;
     return p->netns;
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// After a start: what the folder has is taken over, what was left half done goes.
+// Recovery at the start: adopts pods and containers of the directory, removes incomplete ones.
 //
-// A pod without a description was never made. A container whose monitor lives is taken over, whatever it is about
-// to do; one without a monitor and without an end had its monitor killed, or the machine went down; one that was not
-// made to its end is removed. Nothing here believes that a process id is still the same process.
+// A pod without a description was never made. A container whose monitor lives is taken over,
+// whatever it is about to do; one without a monitor and without an end had its monitor killed, or
+// the machine went down; one that was not made to its end is removed. Nothing here believes that a
+// process id is still the same process.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +55,7 @@ static void crun_recover_pod(struct crun *c, const char *id)
     p->meta = meta;
     p->known = true;
     if (!str_eq(meta.boot_id, c->boot_id) && !meta.stopped) {
-        // Its namespaces went with the machine.
+        // Its namespaces ended with the last boot.
         p->meta.stopped = true;
         p->meta.address = STR("");
         crun_pod_dismantle(c, id, &p->meta);
@@ -86,7 +87,7 @@ static bool crun_recover_adopt(struct crun *c, const char *id,
     return true;
 }
 
-// Commands that nobody waits for any more.
+// Ends commands whose caller is gone.
 static void crun_recover_end_commands(const struct crun *c, const char *folder, struct str cgroup)
 {
     DIR *d = opendir(folder);
@@ -95,7 +96,7 @@ static void crun_recover_end_commands(const struct crun *c, const char *folder, 
     while (d && (e = readdir(d))) {
         if (strncmp(e->d_name, "exec-", 5) != 0)
             continue;
-        cgroup_kill_marked(&c->cgroups, c->no_cgroups ? "" : cgroup.p, e->d_name,
+        cgroup_kill_marked(&c->cgroups, c->machine.no_cgroups ? "" : cgroup.p, e->d_name,
                            10 * CLOCK_NS_PER_SEC);
         (void)file_remove_tree_at(dirfd(d), e->d_name);
     }
@@ -118,7 +119,7 @@ static void crun_recover_ended(struct crun *c, const char *id,
     } else if (!had_end) {
         ct->status.message =
             same_boot ? STR("the container's monitor was killed, and the container with it")
-                      : STR("the machine was started anew");
+                      : STR("the machine was restarted");
     }
 }
 
@@ -161,8 +162,8 @@ static int crun_recover_each(const char *folder, struct crun *c,
 int crun_recover(struct crun *c, struct err *err)
 {
     cleanup_sbuf struct sbuf pods = {0}, containers = {0};
-    sbuf_addf(&pods, "%s/pods", c->root);
-    sbuf_addf(&containers, "%s/containers", c->root);
+    sbuf_addf(&pods, "%s/pods", c->paths.root);
+    sbuf_addf(&containers, "%s/containers", c->paths.root);
     int r = crun_recover_each(pods.p, c, crun_recover_pod, err);
     return r < 0 ? r : crun_recover_each(containers.p, c, crun_recover_container, err);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names, and what is on disk.
+// Identifiers, and descriptions and exit status of pods and containers on disk.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static void crun_state_hash_id(struct str text, char out[CRUN_ID_LEN + 1])
 void crun_pod_id(const struct crun *c, struct str uid, uint32_t attempt, char out[CRUN_ID_LEN + 1])
 {
     cleanup_sbuf struct sbuf text = {0};
-    sbuf_addf(&text, "pod %s %.*s %u", c->root, STR_ARG(uid), attempt);
+    sbuf_addf(&text, "pod %s %.*s %u", c->paths.root, STR_ARG(uid), attempt);
     crun_state_hash_id(sbuf_str(&text), out);
 }
 
@@ -35,7 +35,8 @@ void crun_container_id(const struct crun *c, struct str pod_id, struct str name,
                        char out[CRUN_ID_LEN + 1])
 {
     cleanup_sbuf struct sbuf text = {0};
-    sbuf_addf(&text, "container %s %.*s %.*s %u", c->root, STR_ARG(pod_id), STR_ARG(name), attempt);
+    sbuf_addf(&text, "container %s %.*s %.*s %u", c->paths.root, STR_ARG(pod_id), STR_ARG(name),
+              attempt);
     crun_state_hash_id(sbuf_str(&text), out);
 }
 
@@ -51,12 +52,12 @@ bool crun_id_ok(struct str id)
 
 struct str crun_pod_dir(const struct crun *c, const char *id, struct arena *arena)
 {
-    return arena_strf(arena, "%s/pods/%s", c->root, id);
+    return arena_strf(arena, "%s/pods/%s", c->paths.root, id);
 }
 
 struct str crun_container_dir(const struct crun *c, const char *id, struct arena *arena)
 {
-    return arena_strf(arena, "%s/containers/%s", c->root, id);
+    return arena_strf(arena, "%s/containers/%s", c->paths.root, id);
 }
 
 // --- Descriptions --------------------------------------------------------------------------------
@@ -109,7 +110,8 @@ static int crun_state_read_rows(const char *folder, const struct row *rows, size
     return r;
 }
 
-// The same rows for both directions: f is crun_state_read_rows or crun_state_write_rows in disguise.
+// The same rows for both directions: f is crun_state_read_rows or crun_state_write_rows in
+// disguise.
 #define POD_ROWS(m, n)                                                                           \
     {                                                                                            \
         {"namespace", &(m)->namespace, NULL}, {"name", &(m)->name, NULL},                        \
@@ -189,7 +191,7 @@ int crun_container_read(const char *folder, struct arena *arena, struct crun_con
     return r;
 }
 
-// --- How it went ---------------------------------------------------------------------------------
+// --- Exit status ---------------------------------------------------------------------------------
 
 static bool crun_state_read_words(const char *folder, const char *name, struct sbuf *out)
 {

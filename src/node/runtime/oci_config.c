@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Writes the process part of config.json (user, arguments, environment, capabilities), puts the
+// parts together and applies CDI edits to the result.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -19,7 +22,7 @@
 #define CONTAINER_UMASK   022 // as containerd and CRI-O have it; else a runtime may pass on its own
 #define DEFAULT_PATH      "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// --- Who -----------------------------------------------------------------------------------------
+// --- User ----------------------------------------------------------------------------------------
 
 struct groups VEC(uint32_t);
 
@@ -58,7 +61,8 @@ static int oci_config_find_user(const struct oci_options *o, struct arena *arena
         r = id_from(s->group, "runAsGroup", &u.gid, err);
     if (r < 0)
         return r;
-    // Its own group too: a process could otherwise leave it and get past a mode that shuts the group out.
+    // Its own group too: a process could otherwise leave it and get past a mode that shuts the
+    // group out.
     vec_push_arena(arena, &groups, u.gid);
     for (size_t i = 0; !s->strict_groups && i < u.groups_len; i++)
         oci_config_add_group(&groups, u.groups[i], arena);
@@ -92,7 +96,7 @@ static void write_user(struct json_writer *w, const struct oci_user *u)
     json_write_object_end(w);
 }
 
-// --- What ----------------------------------------------------------------------------------------
+// --- Process -------------------------------------------------------------------------------------
 
 static int write_args(struct json_writer *w, const struct oci_options *o, struct err *err)
 {
@@ -220,7 +224,7 @@ static void write_annotations(struct json_writer *w, const struct runtime_contai
     json_write_object_in(w, "annotations");
     for (size_t i = 0; i < c->annotations_len; i++) {
         if (str_eqz(c->annotations[i].name, FILTER_ANNOTATION))
-            continue; // ours alone
+            continue; // reserved for the agent
         json_write_key(w, c->annotations[i].name);
         json_write_str(w, c->annotations[i].value);
     }

@@ -28,7 +28,7 @@ static void oci_devices_add_node(const struct adding *a, struct str host, struct
         ((struct cdi_device_node){.path = path, .host_path = host, .permissions = a->permissions}));
 }
 
-// NOLINTNEXTLINE(misc-no-recursion): DEPTH_MAX folders deep at most
+// NOLINTNEXTLINE(misc-no-recursion): DEPTH_MAX directories deep at most
 static void oci_devices_add_directory(const struct adding *a, struct str host, struct str path,
                                       int depth)
 {

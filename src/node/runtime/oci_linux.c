@@ -156,7 +156,7 @@ static int write_own_mounts(struct json_writer *w, const struct oci_options *o, 
             source = arena_strf(arena, "%s/mounts/%zu", o->folder, sub_paths++).p;
         all[i] = (struct placed){m, source, oci_linux_path_depth(m->container_path), i};
     }
-    // What lies in another one comes behind it.
+    // A nested mount follows the mount that contains it.
     qsort(all, c->mounts_len, sizeof(*all), oci_linux_by_depth);
     for (size_t i = 0; i < c->mounts_len; i++) {
         const struct runtime_mount *m = all[i].mount;
@@ -288,7 +288,7 @@ static void oci_linux_write_device(struct json_writer *w, const char *path, cons
     json_write_object_end(w);
 }
 
-// Those that every container has anyway, and folders that are mounts of their own.
+// Nodes that every container has, and directories that are mounts.
 static bool is_left_out(const char *path)
 {
     static const char *const rows[] = {"/dev/null",    "/dev/zero", "/dev/full", "/dev/random",

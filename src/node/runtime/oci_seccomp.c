@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// System calls that a container may make when nothing else is asked for: the same in effect as containerd's default
-// profile. Everything else is refused with EPERM, clone3 with ENOSYS so that libraries fall back to clone.
+// System calls that a container may make by default: the same in effect as containerd's default
+// profile. Everything else is refused with EPERM, clone3 with ENOSYS so that libraries fall back to
+// clone.
 #include <string.h>
 
 #include <linux/sched.h>
@@ -57,7 +58,7 @@ static const char always[] =
     "timerfd_settime64 times tkill truncate truncate64 ugetrlimit umask uname unlink unlinkat "
     "utime utimensat utimensat_time64 utimes vfork vmsplice wait4 waitid waitpid write writev ";
 
-// What a capability of the container allows besides.
+// Additional system calls by capability.
 static const struct {
     const char *capability, *calls;
 } by_capability[] = {
@@ -126,7 +127,7 @@ static void write_rule(struct json_writer *w, const char *words)
     json_write_object_end(w);
 }
 
-// A rule that looks at one argument.
+// A rule on one argument.
 static void write_argument_rule(struct json_writer *w, const char *words, uint64_t index,
                                 uint64_t value, const char *op)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Users and groups of an image. Its files are opened as a process in it would open them, so that a link in it
-// cannot show files of the host, and read within bounds.
+// Users and groups of an image. Its files are opened as a process in it would open them, so that a
+// link in it cannot show files of the host, and read within bounds.
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>

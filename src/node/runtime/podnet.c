@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's end of a pod's link is named after the pod, and a file ADDRESS_POD says who has an address: both are
-// there before anything that could be leaked, and go last.
+// The host's end of a pod's link is named after the pod, and a file ADDRESS_POD records the owner
+// of an address: both are there before anything that could be leaked, and go last.
 #include "node/runtime/podnet.h"
 
 #include <dirent.h>
@@ -143,7 +143,7 @@ static int delete_link(struct nl_sock *s, const char *name)
     return rtnl_link_delete(s, link);
 }
 
-// --- The bridge ----------------------------------------------------------------------------------
+// --- Bridge --------------------------------------------------------------------------------------
 
 static int make_bridge(const struct podnet *n, struct nl_sock *s, struct rtnl_link **ret,
                        struct err *err)
@@ -259,7 +259,7 @@ static int take_address(struct podnet *n, const char *pod_id, uint32_t *ret, str
     return err_set(err, ERR_TOO_MANY, "the pods' network has no address left");
 }
 
-// --- A pod's end ---------------------------------------------------------------------------------
+// --- The pod's side ------------------------------------------------------------------------------
 
 struct inside {
     const struct podnet *n;
@@ -303,7 +303,7 @@ static int podnet_set_up_inside(struct inside *in)
     return r < 0 ? nl_fail(in->err, "set up", "the pod's end of its link", r) : 0;
 }
 
-// On a thread of its own, which ends: nobody else comes to run in the namespace.
+// Runs on a thread of its own, which ends: no other code runs in the namespace.
 static void *podnet_enter_netns(void *arg)
 {
     struct inside *in = arg;
@@ -321,7 +321,8 @@ static void link_name(const char *pod_id, char host[IFNAMSIZ])
     (void)snprintf(host, IFNAMSIZ, "dray%.11s", pod_id);
 }
 
-// The pod's end is made where it belongs: moving it there would cost the kernel another round of waiting.
+// The pod's end is made where it belongs: moving it there would cost the kernel another round of
+// waiting.
 static int make_pair(const char *host, int netns, int bridge, struct nl_sock *s)
 {
     cleanup_link struct rtnl_link *pair = rtnl_link_veth_alloc();
@@ -433,7 +434,7 @@ int podnet_move(const char *link, const char *netns, const char *name, struct er
     return r < 0 ? nl_fail(err, "move the link", link, r) : 0;
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Lifecycle -----------------------------------------------------------------------------------
 
 static int read_subnet(struct podnet *n, const char *subnet, struct err *err)
 {
@@ -453,7 +454,7 @@ static int read_subnet(struct podnet *n, const char *subnet, struct err *err)
     return 0;
 }
 
-// Whether bridges can be made here at all. One that nobody uses any more goes.
+// Checks that bridges can be made here. Removes an unused one.
 static int podnet_probe(const struct podnet *n, struct err *err)
 {
     cleanup_nl struct nl_sock *s = NULL;

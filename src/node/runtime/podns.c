@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Makes a pod's namespaces on a thread that ends afterwards and keeps them alive by bind mounts. A
+// shared pid namespace has a pause process.
 #include "node/runtime/podns.h"
 
 #include <errno.h>
@@ -34,7 +37,7 @@ static int podns_fail(struct making *m, const char *doing)
     return err_set(m->err, errno, "cannot %s: %s", doing, strerrordesc_np(errno));
 }
 
-// --- In the new namespaces -----------------------------------------------------------------------
+// --- Namespace setup -----------------------------------------------------------------------------
 
 static int raise_loopback(struct making *m)
 {
@@ -88,8 +91,8 @@ static int podns_keep_namespace(struct making *m, const char *from, const char *
 
 // --- Pause ---------------------------------------------------------------------------------------
 
-// Process 1 of the pod, which goes by itself unless it hears through a pipe that it is known: a crash leaves nobody
-// behind. Returns its id, or -1.
+// Starts process 1 of the pod, which exits unless it receives a byte that its pid is recorded: a
+// crash leaves no process behind. Returns its id, or -1.
 static pid_t spawn_pause(struct making *m, int hears)
 {
     const char *argv[] = {m->o->monitor, "pause", NULL};
@@ -160,8 +163,8 @@ int podns_make(const struct podns_options *o, struct err *err)
     cleanup_sbuf struct sbuf folder = {0};
     sbuf_addf(&folder, "%s/ns", o->folder);
     if (mkdir(folder.p, 0700) != 0 && errno != EEXIST)
-        return podns_fail(&m, "make a folder for namespaces");
-    // A thread that ends afterwards: nobody else comes to run in the namespaces.
+        return podns_fail(&m, "make a directory for namespaces");
+    // A thread that ends afterwards: no other code runs in the namespaces.
     int r = pthread_create(&thread, NULL, podns_make_thread, &m);
     if (r != 0)
         return err_set(err, r, "cannot make a thread: %s", strerrordesc_np(r));
@@ -169,8 +172,8 @@ int podns_make(const struct podns_options *o, struct err *err)
     return m.r;
 }
 
-// The process is ours to kill only as long as the number still stands for one of the pod's namespace. Without that
-// namespace's file it has gone by itself.
+// The process is ours to kill only as long as the number still stands for one of the pod's
+// namespace. Without that namespace's file it has gone by itself.
 static void kill_pause(const char *folder)
 {
     cleanup_sbuf struct sbuf file = {0}, text = {0}, of_process = {0}, of_pod = {0};
