@@ -111,7 +111,7 @@ static int on_ack(struct nl_msg *m, void *arg)
     return NL_STOP;
 }
 
-static int net_link_no_check(struct nl_msg *m, void *arg)
+int net_link_no_check(struct nl_msg *m, void *arg)
 {
     (void)m;
     (void)arg;

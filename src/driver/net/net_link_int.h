@@ -13,4 +13,7 @@ struct net_sock {
     struct nl_sock *sk;
 };
 
+// net_link_no_check accepts every sequence number: answers are matched by their socket.
+int net_link_no_check(struct nl_msg *m, void *arg);
+
 #endif

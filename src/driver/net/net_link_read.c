@@ -106,19 +106,12 @@ static int net_link_read_on_error(struct sockaddr_nl *who, struct nlmsgerr *e, v
     return NL_STOP;
 }
 
-static int net_link_read_no_check(struct nl_msg *m, void *arg)
-{
-    (void)m;
-    (void)arg;
-    return NL_OK;
-}
-
 static int net_link_read_receive(struct net_sock *s, struct dump *d)
 {
     struct nl_cb *cb = nl_cb_alloc(NL_CB_DEFAULT);
     (void)nl_cb_set(cb, NL_CB_VALID, NL_CB_CUSTOM, on_link, d);
     (void)nl_cb_set(cb, NL_CB_FINISH, NL_CB_CUSTOM, on_finish, d);
-    (void)nl_cb_set(cb, NL_CB_SEQ_CHECK, NL_CB_CUSTOM, net_link_read_no_check, NULL);
+    (void)nl_cb_set(cb, NL_CB_SEQ_CHECK, NL_CB_CUSTOM, net_link_no_check, NULL);
     (void)nl_cb_err(cb, NL_CB_CUSTOM, net_link_read_on_error, d);
     int r = 0;
     while (r >= 0 && !d->done)

@@ -128,13 +128,34 @@ pid_t monitor_spawn(const char *const *argv, const int stdio[3])
     return pid < 0 ? -errno : pid;
 }
 
+int monitor_exit_status(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+pid_t monitor_read_pid(void)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    int64_t pid;
+    if (file_read_at(AT_FDCWD, "pid", 24, &text) < 0 ||
+        str_to_i64(str_trim(sbuf_str(&text)), &pid) != 0 || pid < 2)
+        return 0;
+    return (pid_t)pid;
+}
+
+void monitor_set_nonblocking(int fd)
+{
+    if (fd >= 0)
+        (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
 int monitor_wait(pid_t pid)
 {
     int status;
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return 127;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return monitor_exit_status(status);
 }
 
 int monitor_console(const char *name)

@@ -126,12 +126,6 @@ static void monitor_attach_connect(struct attached *a)
         monitor_fail("the container has ended, or too many are attached to it");
 }
 
-static void monitor_attach_set_nonblocking(int fd)
-{
-    if (fd >= 0)
-        (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-}
-
 int monitor_attach(const char *folder)
 {
     static struct attached a = {.input = -1};
@@ -141,10 +135,10 @@ int monitor_attach(const char *folder)
         monitor_fail("the container is gone");
     monitor_attach_connect(&a);
     for (int i = 0; i < 3; i++)
-        monitor_attach_set_nonblocking(i);
-    monitor_attach_set_nonblocking(MONITOR_CONTROL);
-    monitor_attach_set_nonblocking(a.monitor);
-    monitor_attach_set_nonblocking(a.input);
+        monitor_set_nonblocking(i);
+    monitor_set_nonblocking(MONITOR_CONTROL);
+    monitor_set_nonblocking(a.monitor);
+    monitor_set_nonblocking(a.input);
     monitor_attach_relay(&a);
     monitor_answer("exit 0\n");
     return 0;

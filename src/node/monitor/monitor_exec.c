@@ -164,23 +164,6 @@ static bool monitor_exec_forward_output(struct command *c)
 
 // --- Wait ----------------------------------------------------------------------------------------
 
-static int monitor_exec_exit_status(int status)
-{
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-static pid_t monitor_exec_read_pid(void)
-{
-    char text[24];
-    int64_t pid;
-    int fd = open("pid", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text)) : -1;
-    if (fd >= 0)
-        (void)close(fd);
-    bool ok = n > 0 && str_to_i64(str_trim(str_make(text, (size_t)n)), &pid) == 0 && pid > 1;
-    return ok ? (pid_t)pid : 0;
-}
-
 // The runtime exits first; we, as subreaper, become the command's parent.
 static void monitor_exec_reap(struct command *c)
 {
@@ -190,14 +173,14 @@ static void monitor_exec_reap(struct command *c)
         ;
     if (c->runtime_pid > 0 && waitpid(c->runtime_pid, &status, WNOHANG) == c->runtime_pid) {
         c->runtime_pid = 0;
-        c->status = monitor_exec_exit_status(status);
-        c->command_pid = c->status == 0 ? monitor_exec_read_pid() : 0;
+        c->status = monitor_exit_status(status);
+        c->command_pid = c->status == 0 ? monitor_read_pid() : 0;
         c->failed = c->ended = c->command_pid == 0;
     }
     if (c->command_pid > 0 && !c->ended) {
         pid_t got = waitpid(c->command_pid, &status, WNOHANG);
         c->ended = got == c->command_pid || (got < 0 && errno == ECHILD);
-        c->status = got == c->command_pid ? monitor_exec_exit_status(status) : c->ended ? 255 : 0;
+        c->status = got == c->command_pid ? monitor_exit_status(status) : c->ended ? 255 : 0;
     }
 }
 

@@ -226,20 +226,6 @@ static int runtime_failed(const char *verb, int status, struct err *err)
                    text);
 }
 
-static int monitor_run_read_pid(struct monitor *m)
-{
-    char text[24];
-    int64_t pid;
-    int fd = open("pid", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text)) : -1;
-    if (fd >= 0)
-        (void)close(fd);
-    if (n <= 0 || str_to_i64(str_trim(str_make(text, (size_t)n)), &pid) != 0 || pid < 2)
-        return -1;
-    m->init = (pid_t)pid;
-    return 0;
-}
-
 static int monitor_run_create(struct monitor *m, struct err *err)
 {
     const char *verb[12] = {"create", "--bundle", m->plan.folder, "--pid-file", "pid"};
@@ -265,15 +251,10 @@ static int monitor_run_create(struct monitor *m, struct err *err)
             return err_set(err, -m->terminal, "the runtime sent no terminal");
         m->out.fd = m->terminal;
     }
-    if (monitor_run_read_pid(m) < 0)
+    m->init = monitor_read_pid();
+    if (m->init == 0)
         return err_set(err, ERR_INTERNAL, "the runtime named no process");
     return 0;
-}
-
-static void monitor_run_set_nonblocking(int fd)
-{
-    if (fd >= 0)
-        (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
 static int monitor_run_set_up(struct monitor *m, struct err *err)
@@ -302,8 +283,8 @@ static int monitor_run_set_up(struct monitor *m, struct err *err)
     m->log = (struct monitor_log){
         .path = m->plan.log, .fd = -1, .copy = monitor_run_on_output, .arg = m};
     monitor_log_reopen(&m->log);
-    monitor_run_set_nonblocking(m->out.fd);
-    monitor_run_set_nonblocking(m->err.fd);
+    monitor_set_nonblocking(m->out.fd);
+    monitor_set_nonblocking(m->err.fd);
     if (file_replace_atomic(AT_FDCWD, "created", STR("\n"), 0600, NULL) < 0)
         return monitor_run_fail(err, "write to the container's directory");
     return 0;

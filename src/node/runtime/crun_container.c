@@ -331,18 +331,6 @@ static void crun_container_delete(const struct crun *c, const char *id)
     (void)!process_run(&p, NULL, NULL); // an unknown container is fine
 }
 
-static bool crun_container_has_file(const char *folder, const char *name)
-{
-    cleanup_sbuf struct sbuf path = {0};
-    sbuf_addf(&path, "%s/%s", folder, name);
-    return access(path.p, F_OK) == 0;
-}
-
-static bool known_to_runtime(const struct crun *c, const char *id)
-{
-    return crun_container_has_file(c->paths.state, id);
-}
-
 static int crun_container_write_end(const char *folder, int code, struct err *err)
 {
     cleanup_sbuf struct sbuf text = {0};
@@ -365,7 +353,7 @@ int crun_container_kill(const struct crun *c, const char *id, struct str cgroup,
     if (lock < 0)
         return err_set(err, ERR_TIMEOUT, "the monitor of container %s does not end", id);
     fault_point("clean up behind the monitor");
-    if (known_to_runtime(c, id))
+    if (crun_has_file(c->paths.state, id))
         crun_container_delete(c, id);
     bool dead = c->machine.no_cgroups || cgroup_kill(&c->cgroups, cgroup.p, KILL_NS);
     if (dead && !c->machine.no_cgroups)
@@ -373,7 +361,7 @@ int crun_container_kill(const struct crun *c, const char *id, struct str cgroup,
     int r = 0;
     if (!dead)
         r = err_set(err, ERR_TIMEOUT, "processes of container %s do not end", id);
-    else if (!crun_container_has_file(folder.p, "exit"))
+    else if (!crun_has_file(folder.p, "exit"))
         r = crun_container_write_end(folder.p, 255, err);
     if (r == -ENOSPC || r == -EDQUOT)
         r = 0; // it has ended all the same; its exit status is reported as unknown

@@ -30,13 +30,6 @@ static bool crun_recover_monitor_lives(const char *folder)
     return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0;
 }
 
-static bool crun_recover_has_file(const char *folder, const char *name)
-{
-    cleanup_sbuf struct sbuf path = {0};
-    sbuf_addf(&path, "%s/%s", folder, name);
-    return access(path.p, F_OK) == 0;
-}
-
 // --- Pods ----------------------------------------------------------------------------------------
 
 static void crun_recover_pod(struct crun *c, const char *id)
@@ -108,7 +101,7 @@ static void crun_recover_ended(struct crun *c, const char *id,
                                const struct crun_container_meta *meta, const char *folder)
 {
     bool same_boot = str_eq(meta->boot_id, c->boot_id);
-    bool had_end = crun_recover_has_file(folder, "exit");
+    bool had_end = crun_has_file(folder, "exit");
     struct err err = {0};
     (void)!crun_container_kill(c, id, same_boot ? meta->cgroup : STR(""), &err);
     struct crun_container *ct = crun_container_add(c, id, meta);
@@ -135,7 +128,7 @@ static void crun_recover_container(struct crun *c, const char *id)
         for (int tries = 0; tries < 3 && crun_recover_monitor_lives(folder.p); tries++)
             if (crun_recover_adopt(c, id, &meta, folder.p))
                 return;
-        if (crun_recover_has_file(folder.p, "created") || crun_recover_has_file(folder.p, "exit")) {
+        if (crun_has_file(folder.p, "created") || crun_has_file(folder.p, "exit")) {
             crun_recover_ended(c, id, &meta, folder.p);
             return;
         }

@@ -200,6 +200,13 @@ static bool crun_state_read_words(const char *folder, const char *name, struct s
     return file_read_at(AT_FDCWD, path.p, 4096, out) == 0;
 }
 
+bool crun_has_file(const char *dir, const char *name)
+{
+    cleanup_sbuf struct sbuf path = {0};
+    sbuf_addf(&path, "%s/%s", dir, name);
+    return access(path.p, F_OK) == 0;
+}
+
 bool crun_container_read_end(const char *folder, struct runtime_container_status *ret)
 {
     cleanup_sbuf struct sbuf text = {0};

@@ -50,6 +50,8 @@ int crun_container_write(const struct crun *c, const char *id,
 int crun_container_read(const char *folder, struct arena *arena,
                         struct crun_container_meta *ret) MUST_USE;
 
+bool crun_has_file(const char *dir, const char *name);
+
 // crun_container_read_end reads how a container ended. False: it has not, or that is unknown.
 bool crun_container_read_end(const char *folder, struct runtime_container_status *ret);
 int64_t crun_container_read_time(const char *folder, const char *name);
