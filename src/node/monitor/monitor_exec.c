@@ -31,6 +31,7 @@ struct command {
     int signals, console, terminal;
     bool ended, input_ended, failed; // failed: the runtime could not start it
     int status;
+    struct winsize size; // of the terminal; zero: not set
     struct monitor_lines lines;
     char keys[4096]; // typed, not taken by the terminal yet
     size_t keys_at, keys_len;
@@ -102,10 +103,10 @@ static void monitor_exec_on_line(void *arg, struct str line)
     (void)str_cut(rows, ' ', &columns, &rows);
     if (str_eq(word, STR("kill")))
         monitor_exec_kill_all(c);
-    if (str_eq(word, STR("resize")) && c->terminal >= 0 && str_to_u64(columns, &x) == 0 &&
-        str_to_u64(rows, &y) == 0) {
-        struct winsize size = {.ws_col = (uint16_t)x, .ws_row = (uint16_t)y};
-        (void)ioctl(c->terminal, TIOCSWINSZ, &size);
+    if (str_eq(word, STR("resize")) && str_to_u64(columns, &x) == 0 && str_to_u64(rows, &y) == 0) {
+        c->size = (struct winsize){.ws_col = (uint16_t)x, .ws_row = (uint16_t)y};
+        if (c->terminal >= 0)
+            (void)ioctl(c->terminal, TIOCSWINSZ, &c->size);
     }
 }
 
@@ -124,6 +125,8 @@ static void monitor_exec_take_terminal(struct command *c)
     c->console = -1;
     if (c->terminal >= 0)
         (void)fcntl(c->terminal, F_SETFL, O_RDWR | O_NONBLOCK);
+    if (c->terminal >= 0 && c->size.ws_col) // the client may be faster than the runtime
+        (void)ioctl(c->terminal, TIOCSWINSZ, &c->size);
 }
 
 static void monitor_exec_forward_input(struct command *c)

@@ -80,8 +80,8 @@ void monitor_log_reopen(struct monitor_log *l);
 // us. Returns its process id or -errno.
 pid_t monitor_spawn(const char *const *argv, const int stdio[3]);
 
-// monitor_exit_status is the exit code of a wait status, 128 + signal for a signal. monitor_read_pid
-// reads the file `pid` that the runtime wrote; 0: there is none.
+// monitor_exit_status is the exit code of a wait status, 128 + signal for a signal.
+// monitor_read_pid reads the file `pid` that the runtime wrote; 0: there is none.
 int monitor_exit_status(int status);
 pid_t monitor_read_pid(void);
 

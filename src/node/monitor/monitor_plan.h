@@ -9,7 +9,7 @@
 //   lower DIR           the image's root file system
 //   copy 1              overlays do not work here
 //   shared 1            mounts of the container reach the host
-//   log PATH            tty 1               stdin 1         once 1 (input ends with its first client)
+//   log PATH            tty 1               stdin 1         once 1 (input ends with the client)
 //   bind HOST SUB       the next mount source, to stand at mounts/N in the directory
 //
 // Other files there: `config.json`; `lock`, locked as long as the monitor lives (the runtime opens
