@@ -45,6 +45,13 @@ void json_write_null(struct json_writer *w);
 void json_write_text(struct json_writer *w, const char *key, struct str value);
 void json_write_text_if(struct json_writer *w, const char *key, struct str value);
 
+// json_write_number and json_write_flag write a key and its value. json_write_object_in and
+// json_write_array_in write a key and begin its object or list.
+void json_write_number(struct json_writer *w, const char *key, int64_t value);
+void json_write_flag(struct json_writer *w, const char *key, bool value);
+void json_write_object_in(struct json_writer *w, const char *key);
+void json_write_array_in(struct json_writer *w, const char *key);
+
 // json_write_double writes the shortest text that reads back as v; v must be finite.
 void json_write_double(struct json_writer *w, double v);
 

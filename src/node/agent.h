@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A whole node on one loop: runtime, manager of claims, pods, the Node object, and the endpoint for
-// logs and commands. It lays out one folder as kubelet does (plugins_registry, plugins, pods,
+// logs and commands. It lays out one directory as kubelet does (plugins_registry, plugins, pods,
 // pod-resources), so that DRA drivers find what they look for.
 #ifndef NODE_AGENT_H
 #define NODE_AGENT_H
@@ -53,7 +53,7 @@ struct agent_options {
 };
 
 // agent_new looks at the machine and takes over what it has. Returns 0; -ERR_UNSUPPORTED (not root,
-// no crun and no runc) with what to do; -ERR_CONFLICT (another agent uses the folder); -errno.
+// no crun and no runc) with what to do; -ERR_CONFLICT (another agent uses the directory); -errno.
 int agent_new(const struct agent_options *options, struct agent **ret, struct err *err) MUST_USE;
 void agent_start(struct agent *a);
 

@@ -439,3 +439,27 @@ void json_write_text_if(struct json_writer *w, const char *key, struct str value
     if (value.n)
         json_write_text(w, key, value);
 }
+
+void json_write_number(struct json_writer *w, const char *key, int64_t value)
+{
+    json_write_key(w, str_z(key));
+    json_write_i64(w, value);
+}
+
+void json_write_flag(struct json_writer *w, const char *key, bool value)
+{
+    json_write_key(w, str_z(key));
+    json_write_bool(w, value);
+}
+
+void json_write_object_in(struct json_writer *w, const char *key)
+{
+    json_write_key(w, str_z(key));
+    json_write_object_begin(w);
+}
+
+void json_write_array_in(struct json_writer *w, const char *key)
+{
+    json_write_key(w, str_z(key));
+    json_write_array_begin(w);
+}
