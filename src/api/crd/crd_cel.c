@@ -17,10 +17,10 @@ struct typing {
     struct cel_structs_vec VEC(struct cel_struct) structs;
 };
 
-static const struct cel_type *type_of(struct typing *t, struct crd_node *n, bool root);
+static const struct cel_type *crd_cel_type_of(struct typing *t, struct crd_node *n, bool root);
 
-static void add_field(struct arena *a, struct cel_struct_field *fields, size_t *n, struct str name,
-                      const struct cel_type *type)
+static void crd_cel_add_field(struct arena *a, struct cel_struct_field *fields, size_t *n,
+                              struct str name, const struct cel_type *type)
 {
     struct str spelt;
     if (!type || !cel_escape(name, a, &spelt))
@@ -43,22 +43,22 @@ static const struct cel_type *add_struct(struct typing *t, const struct cel_stru
 }
 
 // apiVersion, kind and the names of metadata are always there at the root of an object.
-static void add_meta(struct typing *t, struct cel_struct_field *fields, size_t *n)
+static void crd_cel_add_metadata(struct typing *t, struct cel_struct_field *fields, size_t *n)
 {
     struct arena *a = &t->s->arena;
     struct cel_struct_field *names = arena_array(a, struct cel_struct_field, 2);
     names[0] = (struct cel_struct_field){STR("name"), &cel_type_string};
     names[1] = (struct cel_struct_field){STR("generateName"), &cel_type_string};
-    add_field(a, fields, n, STR("apiVersion"), &cel_type_string);
-    add_field(a, fields, n, STR("kind"), &cel_type_string);
-    add_field(a, fields, n, STR("metadata"), add_struct(t, names, 2));
+    crd_cel_add_field(a, fields, n, STR("apiVersion"), &cel_type_string);
+    crd_cel_add_field(a, fields, n, STR("kind"), &cel_type_string);
+    crd_cel_add_field(a, fields, n, STR("metadata"), add_struct(t, names, 2));
 }
 
 static const struct cel_type *object_type(struct typing *t, struct crd_node *n, bool root)
 {
     struct arena *a = &t->s->arena;
     if (n->has_additional && n->additional) {
-        const struct cel_type *value = type_of(t, n->additional, n->additional->embedded);
+        const struct cel_type *value = crd_cel_type_of(t, n->additional, n->additional->embedded);
         return value ? cel_type_map(a, &cel_type_string, value) : NULL;
     }
     struct cel_struct_field *fields =
@@ -66,10 +66,11 @@ static const struct cel_type *object_type(struct typing *t, struct crd_node *n, 
     size_t len = 0;
     for (size_t i = 0; i < n->properties_len; i++) {
         struct crd_node *p = n->properties[i].node;
-        add_field(a, fields, &len, n->properties[i].name, type_of(t, p, p->embedded));
+        crd_cel_add_field(a, fields, &len, n->properties[i].name,
+                          crd_cel_type_of(t, p, p->embedded));
     }
     if (root)
-        add_meta(t, fields, &len);
+        crd_cel_add_metadata(t, fields, &len);
     return add_struct(t, fields, len);
 }
 
@@ -86,13 +87,13 @@ static const struct cel_type *string_type(const struct crd_node *n)
 
 // The type of a node; NULL: CEL cannot see it.
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the document
-static const struct cel_type *type_of(struct typing *t, struct crd_node *n, bool root)
+static const struct cel_type *crd_cel_type_of(struct typing *t, struct crd_node *n, bool root)
 {
     const struct cel_type *type = NULL;
     if (n->int_or_string)
         type = &cel_type_dyn;
     else if (str_eqz(n->type, "array") && n->items) {
-        const struct cel_type *item = type_of(t, n->items, n->items->embedded);
+        const struct cel_type *item = crd_cel_type_of(t, n->items, n->items->embedded);
         type = item ? cel_type_list(&t->s->arena, item) : NULL;
     } else if (str_eqz(n->type, "object"))
         type = object_type(t, n, root);
@@ -115,7 +116,8 @@ struct compiling {
     const struct crd_check *check; // NULL: nobody wants to know what is wrong
 };
 
-static struct cel_env *make_env(const struct compiling *c, const struct crd_node *n, bool optional)
+static struct cel_env *crd_cel_make_env(const struct compiling *c, const struct crd_node *n,
+                                        bool optional)
 {
     const struct cel_env_options options = {.kind = CEL_ENV_GENERIC};
     struct cel_env *env = cel_env_new(&options);
@@ -128,8 +130,8 @@ static struct cel_env *make_env(const struct compiling *c, const struct crd_node
     return env;
 }
 
-static void complain(const struct compiling *c, const struct path *rule, struct str field,
-                     const struct crd_rule *r, struct str why)
+static void crd_cel_report_rule(const struct compiling *c, const struct path *rule,
+                                struct str field, const struct crd_rule *r, struct str why)
 {
     if (!c->check)
         return;
@@ -148,19 +150,19 @@ static struct cel_program *compile_one(const struct compiling *c, struct cel_env
     if (cel_compile(env, text, &p, &issues, NULL) < 0) {
         cleanup_sbuf struct sbuf why = {0};
         sbuf_addf(&why, "%s%.*s", message ? "messageExpression " : "", STR_ARG(sbuf_str(&issues)));
-        complain(c, at, field, r, sbuf_str(&why));
+        crd_cel_report_rule(c, at, field, r, sbuf_str(&why));
         return NULL;
     }
     const struct cel_type *want = message ? &cel_type_string : &cel_type_bool;
     if (!cel_type_same(cel_program_type(p), want)) {
-        complain(c, at, field, r,
-                 message ? STR("messageExpression must evaluate to a string")
-                         : STR("cel expression must evaluate to a bool"));
+        crd_cel_report_rule(c, at, field, r,
+                            message ? STR("messageExpression must evaluate to a string")
+                                    : STR("cel expression must evaluate to a bool"));
         cel_program_free(p);
         return NULL;
     }
     if (!cel_program_runnable(p)) {
-        complain(c, at, field, r, STR("it calls a function this server does not have"));
+        crd_cel_report_rule(c, at, field, r, STR("it calls a function this server does not have"));
         cel_program_free(p);
         return NULL;
     }
@@ -200,7 +202,7 @@ static void compile_node(const struct compiling *c, struct crd_node *n, const st
             continue;
         struct cel_env **env = r->optional_old_self ? &n->message_env : &n->env;
         if (!*env)
-            *env = make_env(c, n, r->optional_old_self);
+            *env = crd_cel_make_env(c, n, r->optional_old_self);
         r->program = compile_one(c, *env, r, &here, false);
         r->uses_old = r->program && cel_program_uses(r->program, STR("oldSelf"));
         if (r->program && str_trim(r->message_expression).n)
@@ -236,7 +238,7 @@ void crd_compile_rules(struct crd_schema *s, const struct crd_check *check)
     if (!s->root->any_rules)
         return;
     struct typing t = {.s = s};
-    (void)type_of(&t, s->root, true);
+    (void)crd_cel_type_of(&t, s->root, true);
     const struct compiling c = {&t, check};
     compile_all(&c, s->root, check ? check->at : NULL, NULL);
 }
@@ -250,8 +252,8 @@ struct asking {
     int64_t budget; // negative: no more rules
 };
 
-static void refuse(struct asking *k, const struct path *at, enum cause_type type, struct str value,
-                   struct str detail)
+static void crd_cel_report(struct asking *k, const struct path *at, enum cause_type type,
+                           struct str value, struct str detail)
 {
     const struct path root = path_root(STR("<nil>"));
     (void)cause_add(k->causes, type, at ? at : &root, value, detail);
@@ -262,15 +264,17 @@ static struct str type_value(struct asking *k, const struct crd_node *n)
     return arena_strf(k->causes->arena, "\"%.*s\"", STR_ARG(n->type));
 }
 
-static bool pay(struct asking *k, const struct path *at, const struct crd_node *n, uint64_t cost)
+static bool crd_cel_spend(struct asking *k, const struct path *at, const struct crd_node *n,
+                          uint64_t cost)
 {
     if (cost <= INT64_MAX && (int64_t)cost <= k->budget) {
         k->budget -= (int64_t)cost;
         return true;
     }
-    refuse(k, at, CAUSE_INVALID, type_value(k, n),
-           STR("validation failed due to running out of cost budget, no further validation rules "
-               "will be run"));
+    crd_cel_report(
+        k, at, CAUSE_INVALID, type_value(k, n),
+        STR("validation failed due to running out of cost budget, no further validation rules "
+            "will be run"));
     k->budget = -1;
     return false;
 }
@@ -295,11 +299,11 @@ static void refuse_error(struct asking *k, const struct path *at, const struct c
     } else {
         text = arena_strf(a, "%.*s evaluating rule: %.*s", STR_ARG(error), STR_ARG(rule));
     }
-    refuse(k, at, CAUSE_INVALID, type_value(k, n), text);
+    crd_cel_report(k, at, CAUSE_INVALID, type_value(k, n), text);
 }
 
-static struct str message_of(struct asking *k, const struct crd_rule *r,
-                             const struct cel_val *const *vars)
+static struct str crd_cel_rule_message(struct asking *k, const struct crd_rule *r,
+                                       const struct cel_val *const *vars)
 {
     struct arena *a = k->causes->arena;
     if (r->message_program) {
@@ -330,17 +334,17 @@ static void refuse_rule(struct asking *k, const struct path *at, const struct cr
     if (plain)
         crd_show(v, &shown);
     if (r->has_reason && str_eqz(r->reason, "FieldValueForbidden"))
-        refuse(k, at, CAUSE_FORBIDDEN, STR(""), detail);
+        crd_cel_report(k, at, CAUSE_FORBIDDEN, STR(""), detail);
     else if (r->has_reason && str_eqz(r->reason, "FieldValueRequired"))
-        refuse(k, at, CAUSE_REQUIRED, STR(""), detail);
+        crd_cel_report(k, at, CAUSE_REQUIRED, STR(""), detail);
     else if (r->has_reason && str_eqz(r->reason, "FieldValueDuplicate"))
-        refuse(k, at, CAUSE_DUPLICATE, sbuf_str(&shown), STR(""));
+        crd_cel_report(k, at, CAUSE_DUPLICATE, sbuf_str(&shown), STR(""));
     else
-        refuse(k, at, CAUSE_INVALID, sbuf_str(&shown), detail);
+        crd_cel_report(k, at, CAUSE_INVALID, sbuf_str(&shown), detail);
 }
 
-static void ask_node(struct asking *k, const struct dyn *v, const struct dyn *old,
-                     const struct crd_node *n, const struct path *at)
+static void crd_cel_eval_node(struct asking *k, const struct dyn *v, const struct dyn *old,
+                              const struct crd_node *n, const struct path *at)
 {
     struct cel_val self = dyn_cel(v, n, &k->values);
     struct cel_val before = old ? dyn_cel(old, n, &k->values) : cel_null;
@@ -352,7 +356,7 @@ static void ask_node(struct asking *k, const struct dyn *v, const struct dyn *ol
             continue;
         const struct cel_val *const vars[] = {&self, r->optional_old_self ? &maybe : &before};
         cel_eval_value(k->run, r->program, NULL, vars, &result);
-        if (!pay(k, at, n, result.cost))
+        if (!crd_cel_spend(k, at, n, result.cost))
             return;
         if (result.failed) {
             refuse_error(k, at, n, r, result.error);
@@ -361,32 +365,32 @@ static void ask_node(struct asking *k, const struct dyn *v, const struct dyn *ol
         // What has not changed may go on breaking a rule that does not look back.
         if (result.match || (!r->uses_old && old && dyn_equal(v, old)))
             continue;
-        refuse_rule(k, at, n, r, v, message_of(k, r, vars));
+        refuse_rule(k, at, n, r, v, crd_cel_rule_message(k, r, vars));
     }
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the document
-static void ask_all(struct asking *k, const struct dyn *v, const struct dyn *old,
-                    const struct crd_node *n, const struct path *at)
+static void crd_cel_eval_all(struct asking *k, const struct dyn *v, const struct dyn *old,
+                             const struct crd_node *n, const struct path *at)
 {
     if (!n || !n->any_rules || v->type == DYN_NULL || k->budget < 0 || causes_full(k->causes))
         return;
     if (old && old->type == DYN_NULL)
         old = NULL;
     if (n->rules_len)
-        ask_node(k, v, old, n, at);
+        crd_cel_eval_node(k, v, old, n, at);
     cleanup_crd_before struct crd_before earlier = {
         .old = old, .node = n, .arena = k->causes->arena};
     for (size_t i = 0; v->type == DYN_LIST && i < v->items_len; i++) {
         const struct path item = path_index(at, i);
-        ask_all(k, &v->items[i], crd_before_find(&earlier, &v->items[i]), n->items, &item);
+        crd_cel_eval_all(k, &v->items[i], crd_before_find(&earlier, &v->items[i]), n->items, &item);
     }
     for (size_t i = 0; v->type == DYN_OBJECT && i < v->members_len; i++) {
         const struct dyn_member *m = &v->members[i];
         const struct crd_node *property = crd_property(n, m->key);
         const struct path below = property ? path_field(at, m->key) : path_key(at, m->key);
         const struct dyn *before = str_eqz(n->map_type, "atomic") ? NULL : dyn_get(old, m->key);
-        ask_all(k, &m->value, before, property ? property : n->additional, &below);
+        crd_cel_eval_all(k, &m->value, before, property ? property : n->additional, &below);
     }
 }
 
@@ -396,7 +400,7 @@ void crd_rules(const struct dyn *v, const struct dyn *old, const struct crd_node
     if (!n->any_rules)
         return;
     struct asking k = {.causes = causes, .run = cel_run_new(), .budget = RULES_BUDGET};
-    ask_all(&k, v, old, n, NULL);
+    crd_cel_eval_all(&k, v, old, n, NULL);
     cel_run_free(k.run);
     arena_done(&k.values);
 }

@@ -204,8 +204,8 @@ static void check_object_words(struct checking *c, const struct crd_node *n, enu
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the document
-static void check_structure(struct checking *c, const struct crd_node *n, enum level level,
-                            const struct path *at)
+static void crd_check_structure(struct checking *c, const struct crd_node *n, enum level level,
+                                const struct path *at)
 {
     if (causes_full(c->causes))
         return;
@@ -213,17 +213,17 @@ static void check_structure(struct checking *c, const struct crd_node *n, enum l
     if (str_eqz(n->type, "array") && !n->items && !n->items_is_list)
         (void)cause_required(c->causes, &items, STR("must be specified"));
     if (n->items)
-        check_structure(c, n->items, AT_ITEM, &items);
+        crd_check_structure(c, n->items, AT_ITEM, &items);
     const struct path properties = path_field(at, STR("properties"));
     for (size_t i = 0; i < n->properties_len; i++) {
         const struct path below = path_key(&properties, n->properties[i].name);
-        check_structure(c, n->properties[i].node, AT_FIELD, &below);
+        crd_check_structure(c, n->properties[i].node, AT_FIELD, &below);
     }
     if (n->has_additional && level == AT_ROOT)
         FORBID(c, at, STR("additionalProperties"), STR("must not be used at the root"));
     const struct path additional = path_field(at, STR("additionalProperties"));
     if (n->additional)
-        check_structure(c, n->additional, AT_FIELD, &additional);
+        crd_check_structure(c, n->additional, AT_FIELD, &additional);
     if (n->int_or_string && n->preserve) {
         const struct path p = path_field(at, STR("x-kubernetes-preserve-unknown-fields"));
         (void)cause_invalid_bool(c->causes, &p, true,
@@ -236,8 +236,9 @@ static void check_structure(struct checking *c, const struct crd_node *n, enum l
 
 // --- Completeness: what is judged must also be declared ------------------------------------------
 
-static void check_declared(struct checking *c, const struct crd_node *v, const struct crd_node *n,
-                           const struct path *at, const struct path *from);
+static void crd_check_declared(struct checking *c, const struct crd_node *v,
+                               const struct crd_node *n, const struct path *at,
+                               const struct path *from);
 
 static void check_declared_lists(struct checking *c, const struct crd_node *v,
                                  const struct crd_node *n, const struct path *at,
@@ -250,12 +251,12 @@ static void check_declared_lists(struct checking *c, const struct crd_node *v,
         {&v->all_of, STR("allOf")}, {&v->any_of, STR("anyOf")}, {&v->one_of, STR("oneOf")}};
     const struct path not_from = path_field(from, STR("not"));
     if (v->not_)
-        check_declared(c, v->not_, n, at, &not_from);
+        crd_check_declared(c, v->not_, n, at, &not_from);
     for (size_t k = 0; k < array_len(lists); k++) {
         const struct path list = path_field(from, lists[k].name);
         for (size_t i = 0; i < lists[k].nodes->n; i++) {
             const struct path item = path_index(&list, i);
-            check_declared(c, lists[k].nodes->p[i], n, at, &item);
+            crd_check_declared(c, lists[k].nodes->p[i], n, at, &item);
         }
     }
 }
@@ -270,8 +271,9 @@ static void demand_declared(struct checking *c, const struct path *at, const str
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the document
-static void check_declared(struct checking *c, const struct crd_node *v, const struct crd_node *n,
-                           const struct path *at, const struct path *from)
+static void crd_check_declared(struct checking *c, const struct crd_node *v,
+                               const struct crd_node *n, const struct path *at,
+                               const struct path *from)
 {
     if (!n) {
         demand_declared(c, at, from);
@@ -281,14 +283,14 @@ static void check_declared(struct checking *c, const struct crd_node *v, const s
     const struct path items = path_field(at, STR("items")),
                       items_from = path_field(from, items.name);
     if (v->items)
-        check_declared(c, v->items, n->items, &items, &items_from);
+        crd_check_declared(c, v->items, n->items, &items, &items_from);
     const struct path properties = path_field(at, STR("properties"));
     const struct path properties_from = path_field(from, STR("properties"));
     for (size_t i = 0; i < v->properties_len; i++) {
         struct str name = v->properties[i].name;
         const struct path below = path_key(&properties, name);
         const struct path below_from = path_key(&properties_from, name);
-        check_declared(c, v->properties[i].node, crd_property(n, name), &below, &below_from);
+        crd_check_declared(c, v->properties[i].node, crd_property(n, name), &below, &below_from);
     }
 }
 
@@ -321,17 +323,17 @@ static void check_default(struct checking *c, const struct crd_node *n, bool emb
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the document
-static void check_defaults(struct checking *c, const struct crd_node *n, const struct path *at)
+static void crd_check_defaults(struct checking *c, const struct crd_node *n, const struct path *at)
 {
     if (n->has_default)
         check_default(c, n, n->embedded, at);
     const struct path items = path_field(at, STR("items"));
     if (n->items)
-        check_defaults(c, n->items, &items);
+        crd_check_defaults(c, n->items, &items);
     const struct path properties = path_field(at, STR("properties"));
     for (size_t i = 0; i < n->properties_len; i++) {
         const struct path below = path_key(&properties, n->properties[i].name);
-        check_defaults(c, n->properties[i].node, &below);
+        crd_check_defaults(c, n->properties[i].node, &below);
     }
 }
 
@@ -542,11 +544,11 @@ void crd_schema_check(struct crd_schema *s, const struct crd_check *check)
     size_t before = check->causes->n;
     if (s->root->nullable)
         FORBID(&c, check->at, STR("nullable"), STR("nullable cannot be true at the root"));
-    check_structure(&c, s->root, AT_ROOT, check->at);
+    crd_check_structure(&c, s->root, AT_ROOT, check->at);
     check_declared_lists(&c, s->root, s->root, check->at, check->at);
     if (check->causes->n == before) {
         crd_schema_compile(s);
-        check_defaults(&c, s->root, check->at);
+        crd_check_defaults(&c, s->root, check->at);
     }
     check_extensions(&c, s->root, true, check->at);
     if (check->causes->n == before)

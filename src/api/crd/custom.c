@@ -9,8 +9,8 @@
 
 // --- Bytes ---------------------------------------------------------------------------------------
 
-static int read_text(const yyjson_val *v, struct str key, struct arena *a, struct str *ret,
-                     struct err *err)
+static int custom_read_text(const yyjson_val *v, struct str key, struct arena *a, struct str *ret,
+                            struct err *err)
 {
     struct str text = {0};
     if (json_is_null(v))
@@ -38,9 +38,9 @@ int custom_json_read(const struct api_custom *c, const struct json_doc *doc, con
                 r = api_json_read(&api_object_meta_type, doc, value, &o->metadata, arena, strict,
                                   err);
         } else if (str_eqz(name, "kind")) {
-            r = read_text(value, name, arena, &o->kind, err);
+            r = custom_read_text(value, name, arena, &o->kind, err);
         } else if (str_eqz(name, "apiVersion")) {
-            r = read_text(value, name, arena, &o->api_version, err);
+            r = custom_read_text(value, name, arena, &o->api_version, err);
         } else {
             json_strict_walk(strict, value);
         }
@@ -235,9 +235,9 @@ static void check_scale(const struct api_custom *c, const struct dyn *whole, str
     }
 }
 
-static void check_schema(enum api_op op, const struct api_object *object,
-                         const struct api_object *old, const struct api_kind *version,
-                         struct causes *causes)
+static void custom_check_schema(enum api_op op, const struct api_object *object,
+                                const struct api_object *old, const struct api_kind *version,
+                                struct causes *causes)
 {
     const struct crd_node *root = version->custom->schema->root;
     struct arena *a = causes->arena;
@@ -281,10 +281,10 @@ void custom_validate(enum api_op op, const struct api_object *object, const stru
         return;
     }
     if (old)
-        check_object_meta_update(&v, meta, api_object_meta(old));
+        validate_object_meta_update(&v, meta, api_object_meta(old));
     else
-        check_object_meta(&v, meta, version->namespaced,
-                          &(struct name_rule){.check = name_dns_subdomain});
+        validate_object_meta(&v, meta, version->namespaced,
+                             &(struct name_rule){.check = name_dns_subdomain});
     if (version->custom->schema)
-        check_schema(op, object, old, version, causes);
+        custom_check_schema(op, object, old, version, causes);
 }

@@ -28,15 +28,16 @@ static struct str join_msgs(const struct name_msgs *msgs)
     return arena_str(msgs->arena, sbuf_str(&all));
 }
 
-// bad_key says what is wrong with a key; empty when nothing is.
-static struct str bad_key(struct str key, struct arena *arena)
+// label_selector_key_error says what is wrong with a key; empty when nothing is.
+static struct str label_selector_key_error(struct str key, struct arena *arena)
 {
     struct name_msgs msgs = {.arena = arena};
     name_label_key(key, &msgs);
     return msgs.n ? join_msgs(&msgs) : STR("");
 }
 
-static void check_values(struct label_requirement *r, const struct path *at, struct causes *causes)
+static void label_selector_check_values(struct label_requirement *r, const struct path *at,
+                                        struct causes *causes)
 {
     struct path values = path_field(at, STR("values"));
     assert(r->values || r->values_len == 0);
@@ -91,11 +92,11 @@ static int check_requirement(struct label_requirement *r, int code, struct arena
                              struct err *err)
 {
     struct causes causes = {.arena = arena};
-    struct str wrong = bad_key(r->key, arena);
+    struct str wrong = label_selector_key_error(r->key, arena);
     struct path key = path_root(STR("key"));
     if (wrong.n)
         (void)cause_invalid(&causes, &key, r->key, wrong);
-    check_values(r, NULL, &causes);
+    label_selector_check_values(r, NULL, &causes);
     if (causes.n == 0)
         return 0;
     cleanup_sbuf struct sbuf all = {0};
@@ -105,7 +106,7 @@ static int check_requirement(struct label_requirement *r, int code, struct arena
     return err_set(err, code, causes.n > 1 ? "[%s]" : "%s", all.p);
 }
 
-static int by_key(const void *a, const void *b)
+static int label_selector_compare_keys(const void *a, const void *b)
 {
     const struct label_requirement *x = a, *y = b;
     int order = str_cmp(x->key, y->key);
@@ -122,7 +123,7 @@ static void sort_by_key(struct label_requirement *p, size_t n, struct arena *are
     memcpy(sorted, p, n * sizeof(*p));
     for (size_t i = 0; i < n; i++)
         sorted[i].number = (int64_t)i;
-    qsort(sorted, n, sizeof(*sorted), by_key);
+    qsort(sorted, n, sizeof(*sorted), label_selector_compare_keys);
     for (size_t i = 0; i < n; i++)
         sorted[i].number = p[sorted[i].number].number;
     memcpy(p, sorted, n * sizeof(*p));
@@ -189,7 +190,7 @@ static enum token symbol_of(struct str text)
     return TOKEN_ERROR;
 }
 
-static bool is_space(char c)
+static bool label_selector_is_space(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
@@ -217,10 +218,10 @@ static void read_symbol(struct parser *p)
         p->text = arena_strf(p->arena, "error expected: keyword found '%.*s'", STR_ARG(p->text));
 }
 
-// advance reads the next token. A NUL ends a word, and the text where a token would begin.
-static void advance(struct parser *p)
+// label_selector_advance reads the next token. A NUL ends a word, and the text where a token would begin.
+static void label_selector_advance(struct parser *p)
 {
-    while (p->rest.n && is_space(p->rest.p[0]))
+    while (p->rest.n && label_selector_is_space(p->rest.p[0]))
         p->rest = str_from(p->rest, 1);
     if (p->rest.n == 0 || p->rest.p[0] == 0) {
         p->token = TOKEN_END;
@@ -232,7 +233,8 @@ static void advance(struct parser *p)
         return;
     }
     size_t n = 0;
-    while (n < p->rest.n && p->rest.p[n] && !is_space(p->rest.p[n]) && !is_special(p->rest.p[n]))
+    while (n < p->rest.n && p->rest.p[n] && !label_selector_is_space(p->rest.p[n]) &&
+           !is_special(p->rest.p[n]))
         n++;
     p->text = str_upto(p->rest, n);
     p->token = symbol_of(p->text);
@@ -242,25 +244,25 @@ static void advance(struct parser *p)
     p->rest = str_from(p->rest, n);
 }
 
-// is_word: in and notin are words too where no operator can stand.
-static bool is_word(const struct parser *p)
+// label_selector_at_word: in and notin are words too where no operator can stand.
+static bool label_selector_at_word(const struct parser *p)
 {
     return p->token == TOKEN_WORD || p->token == TOKEN_IN || p->token == TOKEN_NOT_IN;
 }
 
-static int unexpected(struct parser *p, const char *expected)
+static int label_selector_syntax_error(struct parser *p, const char *expected)
 {
     return err_set(p->err, ERR_BAD_REQUEST, "found '%.*s'%s", STR_ARG(p->text), expected);
 }
 
-static int read_key(struct parser *p, struct label_requirement *r, bool *ret_unary)
+static int label_selector_read_key(struct parser *p, struct label_requirement *r, bool *ret_unary)
 {
     bool absent = p->token == TOKEN_NOT;
     if (absent)
-        advance(p);
-    if (!is_word(p))
-        return unexpected(p, ", expected: identifier");
-    struct str wrong = bad_key(p->text, p->arena);
+        label_selector_advance(p);
+    if (!label_selector_at_word(p))
+        return label_selector_syntax_error(p, ", expected: identifier");
+    struct str wrong = label_selector_key_error(p->text, p->arena);
     if (wrong.n) {
         cleanup_sbuf struct sbuf quoted = {0};
         sbuf_add_quoted(&quoted, p->text);
@@ -268,7 +270,7 @@ static int read_key(struct parser *p, struct label_requirement *r, bool *ret_una
                        STR_ARG(wrong));
     }
     r->key = p->text;
-    advance(p);
+    label_selector_advance(p);
     r->relation = absent ? LABEL_DOES_NOT_EXIST : LABEL_EXISTS;
     *ret_unary = absent || p->token == TOKEN_END || p->token == TOKEN_COMMA;
     return 0;
@@ -289,67 +291,67 @@ static int read_operator(struct parser *p, enum label_operator *ret)
     for (size_t i = 0; i < array_len(operators); i++) {
         if (p->token == operators[i].token) {
             *ret = operators[i].relation;
-            advance(p);
+            label_selector_advance(p);
             return 0;
         }
     }
-    return unexpected(p, ", expected: in, notin, =, ==, !=, gt, lt");
+    return label_selector_syntax_error(p, ", expected: in, notin, =, ==, !=, gt, lt");
 }
 
-// read_list takes the values of a set up to its closing parenthesis; two commas have an empty value
+// label_selector_read_list takes the values of a set up to its closing parenthesis; two commas have an empty value
 // between them.
-static int read_list(struct parser *p, struct values *values)
+static int label_selector_read_list(struct parser *p, struct values *values)
 {
     for (;;) {
-        if (is_word(p)) {
+        if (label_selector_at_word(p)) {
             vec_push_arena(p->arena, values, p->text);
-            advance(p);
+            label_selector_advance(p);
             if (p->token == TOKEN_CLOSE)
                 return 0;
             if (p->token != TOKEN_COMMA)
-                return unexpected(p, ", expected: ',' or ')'");
+                return label_selector_syntax_error(p, ", expected: ',' or ')'");
         } else if (p->token == TOKEN_COMMA) {
             if (values->n == 0)
                 vec_push_arena(p->arena, values, STR(""));
-            advance(p);
+            label_selector_advance(p);
             if (p->token == TOKEN_CLOSE || p->token == TOKEN_COMMA)
                 vec_push_arena(p->arena, values, STR(""));
             if (p->token == TOKEN_CLOSE)
                 return 0;
         } else {
-            return unexpected(p, ", expected: ',', or identifier");
+            return label_selector_syntax_error(p, ", expected: ',', or identifier");
         }
     }
 }
 
-static int read_set(struct parser *p, struct values *values)
+static int label_selector_read_set(struct parser *p, struct values *values)
 {
     if (p->token != TOKEN_OPEN)
-        return unexpected(p, " expected: '('");
-    advance(p);
+        return label_selector_syntax_error(p, " expected: '('");
+    label_selector_advance(p);
     if (p->token == TOKEN_CLOSE) {
         vec_push_arena(p->arena, values, STR(""));
-    } else if (is_word(p) || p->token == TOKEN_COMMA) {
-        int rc = read_list(p, values);
+    } else if (label_selector_at_word(p) || p->token == TOKEN_COMMA) {
+        int rc = label_selector_read_list(p, values);
         if (rc < 0)
             return rc;
     } else {
-        return unexpected(p, ", expected: ',', ')' or identifier");
+        return label_selector_syntax_error(p, ", expected: ',', ')' or identifier");
     }
-    advance(p);
+    label_selector_advance(p);
     return 0;
 }
 
-static int read_one(struct parser *p, struct values *values)
+static int label_selector_read_value(struct parser *p, struct values *values)
 {
     if (p->token == TOKEN_END || p->token == TOKEN_COMMA) {
         vec_push_arena(p->arena, values, STR(""));
         return 0;
     }
-    if (!is_word(p))
-        return unexpected(p, ", expected: identifier");
+    if (!label_selector_at_word(p))
+        return label_selector_syntax_error(p, ", expected: identifier");
     vec_push_arena(p->arena, values, p->text);
-    advance(p);
+    label_selector_advance(p);
     return 0;
 }
 
@@ -358,13 +360,13 @@ static int read_requirement(struct parser *p, struct label_requirement *ret)
     struct label_requirement r = {0};
     struct values values = {0};
     bool unary = false;
-    int rc = read_key(p, &r, &unary);
+    int rc = label_selector_read_key(p, &r, &unary);
     if (rc == 0 && !unary) {
         rc = read_operator(p, &r.relation);
         if (rc == 0 && (r.relation == LABEL_IN || r.relation == LABEL_NOT_IN))
-            rc = read_set(p, &values);
+            rc = label_selector_read_set(p, &values);
         else if (rc == 0)
-            rc = read_one(p, &values);
+            rc = label_selector_read_value(p, &values);
     }
     if (rc < 0)
         return rc;
@@ -381,21 +383,21 @@ int label_selector_parse(struct str text, struct arena *arena, struct label_sele
     struct requirements VEC(struct label_requirement);
     struct requirements all = {0};
     struct parser p = {.rest = arena_str(arena, text), .arena = arena, .err = err};
-    advance(&p);
+    label_selector_advance(&p);
     while (p.token != TOKEN_END) {
         struct label_requirement r;
-        if (!is_word(&p) && p.token != TOKEN_NOT)
-            return unexpected(&p, ", expected: !, identifier, or 'end of string'");
+        if (!label_selector_at_word(&p) && p.token != TOKEN_NOT)
+            return label_selector_syntax_error(&p, ", expected: !, identifier, or 'end of string'");
         if (read_requirement(&p, &r) < 0)
             return err ? err_wrap(err, "unable to parse requirement") : -ERR_BAD_REQUEST;
         vec_push_arena(arena, &all, r);
         if (p.token == TOKEN_END)
             break;
         if (p.token != TOKEN_COMMA)
-            return unexpected(&p, ", expected: ',' or 'end of string'");
-        advance(&p);
-        if (!is_word(&p) && p.token != TOKEN_NOT)
-            return unexpected(&p, ", expected: identifier after ','");
+            return label_selector_syntax_error(&p, ", expected: ',' or 'end of string'");
+        label_selector_advance(&p);
+        if (!label_selector_at_word(&p) && p.token != TOKEN_NOT)
+            return label_selector_syntax_error(&p, ", expected: identifier after ','");
     }
     sort_by_key(all.p, all.n, arena);
     *ret = (struct label_selector){all.p, all.n, false};

@@ -338,9 +338,9 @@ static bool is_rolling(struct str type)
     return type.n == 0 || str_eqz(type, "RollingUpdate");
 }
 
-// set_int_or_string gives *member a value if it has none.
-static void set_int_or_string(struct defaulter *d, struct api_int_or_string **member,
-                              struct api_int_or_string value)
+// default_core_set_int_or_string gives *member a value if it has none.
+static void default_core_set_int_or_string(struct defaulter *d, struct api_int_or_string **member,
+                                           struct api_int_or_string value)
 {
     if (*member)
         return;
@@ -356,8 +356,8 @@ static void default_deployment_strategy(struct defaulter *d, void *value)
         return;
     if (!strategy->rolling_update)
         strategy->rolling_update = arena_one(d->arena, struct api_rolling_update_deployment);
-    set_int_or_string(d, &strategy->rolling_update->max_unavailable, quarter);
-    set_int_or_string(d, &strategy->rolling_update->max_surge, quarter);
+    default_core_set_int_or_string(d, &strategy->rolling_update->max_unavailable, quarter);
+    default_core_set_int_or_string(d, &strategy->rolling_update->max_surge, quarter);
 }
 
 static void default_daemon_set_strategy(struct defaulter *d, void *value)
@@ -367,9 +367,10 @@ static void default_daemon_set_strategy(struct defaulter *d, void *value)
         return;
     if (!strategy->rolling_update)
         strategy->rolling_update = arena_one(d->arena, struct api_rolling_update_daemon_set);
-    set_int_or_string(d, &strategy->rolling_update->max_unavailable,
-                      (struct api_int_or_string){.number = 1});
-    set_int_or_string(d, &strategy->rolling_update->max_surge, (struct api_int_or_string){0});
+    default_core_set_int_or_string(d, &strategy->rolling_update->max_unavailable,
+                                   (struct api_int_or_string){.number = 1});
+    default_core_set_int_or_string(d, &strategy->rolling_update->max_surge,
+                                   (struct api_int_or_string){0});
 }
 
 static void default_stateful_set_strategy(struct defaulter *d, void *value)
@@ -382,8 +383,8 @@ static void default_stateful_set_strategy(struct defaulter *d, void *value)
         return;
     strategy->type = STR("RollingUpdate");
     strategy->rolling_update->has_partition = true;
-    set_int_or_string(d, &strategy->rolling_update->max_unavailable,
-                      (struct api_int_or_string){.number = 1});
+    default_core_set_int_or_string(d, &strategy->rolling_update->max_unavailable,
+                                   (struct api_int_or_string){.number = 1});
 }
 
 // default_job: these are a Job's alone; the template of a CronJob stays as it is.

@@ -37,7 +37,7 @@ static void prepare_class(const struct preparer *p, struct api_device_class *cla
 
 // --- DeviceTaintRule -----------------------------------------------------------------------------
 
-static bool same_time(const struct api_time *a, const struct api_time *b)
+static bool prepare_time_equal(const struct api_time *a, const struct api_time *b)
 {
     return a->set == b->set && (!a->set || (a->at.sec == b->at.sec && a->at.nsec == b->at.nsec));
 }
@@ -49,7 +49,7 @@ static void prepare_rule_update(const struct preparer *p, struct api_device_tain
     rule->status = old->status;
     // Another effect begins now, unless the user says when.
     if (!str_eq(taint->effect, old->spec.taint.effect) &&
-        same_time(&taint->time_added, &old->spec.taint.time_added) && p->rules->now.set) {
+        prepare_time_equal(&taint->time_added, &old->spec.taint.time_added) && p->rules->now.set) {
         taint->time_added = p->rules->now;
         taint->time_added.at.nsec = 0;
     }

@@ -153,7 +153,7 @@ int features_set(struct features *f, struct str name, bool on, struct err *err)
     return 0;
 }
 
-static int read_bool(struct str name, struct str text, bool *ret, struct err *err)
+static int features_read_bool(struct str name, struct str text, bool *ret, struct err *err)
 {
     *ret = str_eqz(text, "true");
     if (*ret || str_eqz(text, "false"))
@@ -184,7 +184,7 @@ static int parse_pass(struct features *f, struct str list, bool stages, struct e
         if (!str_cut(item, '=', &name, &value))
             return err_set(err, ERR_INVALID, "feature gate %.*s: want NAME=true or NAME=false",
                            STR_ARG(item));
-        int rc = read_bool(name, value, &on, err);
+        int rc = features_read_bool(name, value, &on, err);
         if (rc < 0)
             return rc;
         bool alpha = str_eqz(name, "AllAlpha"), beta = str_eqz(name, "AllBeta");

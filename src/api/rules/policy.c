@@ -39,7 +39,7 @@ struct policy {
     bool fail; // what cannot be evaluated refuses
 };
 
-static struct cel_env *make_env(void)
+static struct cel_env *policy_make_env(void)
 {
     const struct cel_env_options options = {.kind = CEL_ENV_GENERIC};
     struct cel_env *env = cel_env_new(&options);
@@ -48,7 +48,8 @@ static struct cel_env *make_env(void)
     return env;
 }
 
-static struct expression compile(const struct cel_env *env, struct str text, struct arena *a)
+static struct expression policy_compile_expression(const struct cel_env *env, struct str text,
+                                                   struct arena *a)
 {
     struct expression e = {0};
     cleanup_sbuf struct sbuf issues = {0};
@@ -62,7 +63,8 @@ static struct named *compile_conditions(const struct cel_env *env,
 {
     struct named *out = arena_array(a, struct named, in->n + 1);
     for (size_t i = 0; i < in->n; i++)
-        out[i] = (struct named){arena_str(a, in->p[i].name), compile(env, in->p[i].expression, a)};
+        out[i] = (struct named){arena_str(a, in->p[i].name),
+                                policy_compile_expression(env, in->p[i].expression, a)};
     return out;
 }
 
@@ -70,13 +72,13 @@ struct policy *policy_new(const struct api_validating_admission_policy_spec *spe
 {
     struct policy *p = xcalloc(1, sizeof(*p));
     struct arena *a = &p->arena;
-    p->env = make_env();
+    p->env = policy_make_env();
     p->fail = !str_eqz(spec->failure_policy, "Ignore");
     p->variables = arena_array(a, struct named, spec->variables.n + 1);
     for (size_t i = 0; i < spec->variables.n; i++)
         p->variables[p->variables_len++] =
             (struct named){arena_str(a, spec->variables.p[i].name),
-                           compile(p->env, spec->variables.p[i].expression, a)};
+                           policy_compile_expression(p->env, spec->variables.p[i].expression, a)};
     p->conditions = compile_conditions(p->env, &spec->match_conditions, a);
     p->conditions_len = spec->match_conditions.n;
     p->rules = arena_array(a, struct rule, spec->validations.n + 1);
@@ -86,9 +88,9 @@ struct policy *policy_new(const struct api_validating_admission_policy_spec *spe
         r->text = arena_str(a, str_trim(v->expression));
         r->said = arena_str(a, str_trim(v->message));
         r->reason = v->has_reason ? arena_str(a, v->reason) : STR("");
-        r->test = compile(p->env, v->expression, a);
+        r->test = policy_compile_expression(p->env, v->expression, a);
         if (v->message_expression.n)
-            r->message = compile(p->env, v->message_expression, a);
+            r->message = policy_compile_expression(p->env, v->message_expression, a);
     }
     return p;
 }
@@ -112,8 +114,9 @@ void policy_free(struct policy *p)
 
 // --- Judging expressions -------------------------------------------------------------------------
 
-static void check_one(const struct cel_env *env, const struct path *at, struct str text,
-                      const struct cel_type *want, struct causes *causes)
+static void policy_check_expression(const struct cel_env *env, const struct path *at,
+                                    struct str text, const struct cel_type *want,
+                                    struct causes *causes)
 {
     cleanup_sbuf struct sbuf issues = {0};
     struct cel_program *p = NULL;
@@ -138,19 +141,20 @@ static void check_one(const struct cel_env *env, const struct path *at, struct s
 
 void policy_check(const struct api_validating_admission_policy_spec *spec, struct causes *causes)
 {
-    struct cel_env *env = make_env();
+    struct cel_env *env = policy_make_env();
     const struct path root = path_root(STR("spec"));
     const struct path variables = path_field(&root, STR("variables"));
     for (size_t i = 0; i < spec->variables.n; i++) {
         const struct path item = path_index(&variables, i);
         const struct path at = path_field(&item, STR("expression"));
-        check_one(env, &at, spec->variables.p[i].expression, NULL, causes);
+        policy_check_expression(env, &at, spec->variables.p[i].expression, NULL, causes);
     }
     const struct path conditions = path_field(&root, STR("matchConditions"));
     for (size_t i = 0; i < spec->match_conditions.n; i++) {
         const struct path item = path_index(&conditions, i);
         const struct path at = path_field(&item, STR("expression"));
-        check_one(env, &at, spec->match_conditions.p[i].expression, &cel_type_bool, causes);
+        policy_check_expression(env, &at, spec->match_conditions.p[i].expression, &cel_type_bool,
+                                causes);
     }
     const struct path validations = path_field(&root, STR("validations"));
     for (size_t i = 0; i < spec->validations.n; i++) {
@@ -158,9 +162,9 @@ void policy_check(const struct api_validating_admission_policy_spec *spec, struc
         const struct path item = path_index(&validations, i);
         const struct path at = path_field(&item, STR("expression"));
         const struct path message = path_field(&item, STR("messageExpression"));
-        check_one(env, &at, v->expression, &cel_type_bool, causes);
+        policy_check_expression(env, &at, v->expression, &cel_type_bool, causes);
         if (v->message_expression.n)
-            check_one(env, &message, v->message_expression, &cel_type_string, causes);
+            policy_check_expression(env, &message, v->message_expression, &cel_type_string, causes);
     }
     cel_env_free(env);
 }
@@ -187,7 +191,7 @@ static void asking_start(struct asking *k, const struct policy_request *q, struc
 }
 
 // The value of an expression, in the arena; an error value if there is none.
-static struct cel_val value_of(struct asking *k, const struct expression *e)
+static struct cel_val policy_eval_expression(struct asking *k, const struct expression *e)
 {
     struct cel_result r;
     if (!e->program)
@@ -203,10 +207,11 @@ static void set_variables(struct asking *k, const struct policy *p)
     // An error shows where the variable is used, and nowhere else.
     for (size_t i = 0; i < p->variables_len; i++)
         (void)cel_map_set(k->arena, k->values[VARIABLES].map, cel_string(p->variables[i].name),
-                          value_of(k, &p->variables[i].e));
+                          policy_eval_expression(k, &p->variables[i].e));
 }
 
-static struct policy_verdict failure(struct asking *k, struct str text, struct cel_val error)
+static struct policy_verdict policy_eval_failure(struct asking *k, struct str text,
+                                                 struct cel_val error)
 {
     return (struct policy_verdict){
         .refused = true,
@@ -215,9 +220,9 @@ static struct policy_verdict failure(struct asking *k, struct str text, struct c
     };
 }
 
-static struct str message_of(struct asking *k, const struct rule *r)
+static struct str policy_rule_message(struct asking *k, const struct rule *r)
 {
-    struct cel_val v = r->message.program ? value_of(k, &r->message) : cel_null;
+    struct cel_val v = r->message.program ? policy_eval_expression(k, &r->message) : cel_null;
     struct str text = v.kind == CEL_STRING ? str_trim(cel_str(v)) : STR("");
     if (text.n && str_find_char(text, '\n') < 0 && text.n <= 5 * 1024)
         return text;
@@ -226,14 +231,15 @@ static struct str message_of(struct asking *k, const struct rule *r)
     return arena_strf(k->arena, "failed expression: %.*s", STR_ARG(r->text));
 }
 
-static struct policy_verdict judge(struct asking *k, const struct policy *p, const struct rule *r)
+static struct policy_verdict policy_judge_rule(struct asking *k, const struct policy *p,
+                                               const struct rule *r)
 {
-    struct cel_val v = value_of(k, &r->test);
+    struct cel_val v = policy_eval_expression(k, &r->test);
     if (cel_is_error(v))
-        return p->fail ? failure(k, r->text, v) : (struct policy_verdict){0};
+        return p->fail ? policy_eval_failure(k, r->text, v) : (struct policy_verdict){0};
     if (cel_is_true(v))
         return (struct policy_verdict){0};
-    return (struct policy_verdict){true, message_of(k, r), r->reason};
+    return (struct policy_verdict){true, policy_rule_message(k, r), r->reason};
 }
 
 // Whether all conditions hold: 1, 0, or -1 with the error of one that cannot be evaluated, if none is false.
@@ -242,7 +248,7 @@ static int conditions_hold(struct asking *k, const struct named *conditions, siz
 {
     int holds = 1;
     for (size_t i = 0; i < n; i++) {
-        struct cel_val v = value_of(k, &conditions[i].e);
+        struct cel_val v = policy_eval_expression(k, &conditions[i].e);
         if (v.kind == CEL_BOOL && !v.b)
             return 0;
         if (cel_is_error(v)) {
@@ -269,7 +275,7 @@ int policy_ask(const struct policy *p, const struct policy_request *q, struct ar
             .message = arena_strf(arena, "match condition could not be evaluated: %.*s",
                                   STR_ARG(error.error->text))};
     for (size_t i = 0; holds > 0 && i < p->rules_len; i++) {
-        struct policy_verdict v = judge(&k, p, &p->rules[i]);
+        struct policy_verdict v = policy_judge_rule(&k, p, &p->rules[i]);
         if (v.refused)
             (*ret)[refused++] = v;
     }

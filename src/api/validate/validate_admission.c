@@ -30,8 +30,8 @@ static void check_rule_list(struct validator *v, const struct path *at,
                                   STR("if '*' is present, must not specify other values"));
 }
 
-static void check_rules(struct validator *v, const struct path *list,
-                        const struct api_named_rule_with_operations_array *rules)
+static void validate_admission_rules(struct validator *v, const struct path *list,
+                                     const struct api_named_rule_with_operations_array *rules)
 {
     static const struct str operations[] = {STR_INIT("*"), STR_INIT("CONNECT"), STR_INIT("CREATE"),
                                             STR_INIT("DELETE"), STR_INIT("UPDATE")};
@@ -66,8 +66,8 @@ static void check_selector(struct validator *v, const struct path *at,
         (void)cause_invalid_plain(v->causes, at, str_z(err.msg));
 }
 
-static void check_match(struct validator *v, const struct path *at,
-                        const struct api_match_resources *m)
+static void validate_admission_match(struct validator *v, const struct path *at,
+                                     const struct api_match_resources *m)
 {
     static const struct str policies[] = {STR_INIT("Equivalent"), STR_INIT("Exact")};
     const struct path rules = path_field(at, STR("resourceRules"));
@@ -75,8 +75,8 @@ static void check_match(struct validator *v, const struct path *at,
     const struct path namespaces = path_field(at, STR("namespaceSelector"));
     const struct path objects = path_field(at, STR("objectSelector"));
     const struct path policy = path_field(at, STR("matchPolicy"));
-    check_rules(v, &rules, &m->resource_rules);
-    check_rules(v, &excluded, &m->exclude_resource_rules);
+    validate_admission_rules(v, &rules, &m->resource_rules);
+    validate_admission_rules(v, &excluded, &m->exclude_resource_rules);
     check_selector(v, &namespaces, m->namespace_selector);
     check_selector(v, &objects, m->object_selector);
     if (m->has_match_policy)
@@ -98,7 +98,7 @@ static void check_policy(struct validator *v, const struct api_validating_admiss
     else if (s->match_constraints->resource_rules.n == 0)
         (void)cause_required(v->causes, &rules, STR(""));
     if (s->match_constraints)
-        check_match(v, &match, s->match_constraints);
+        validate_admission_match(v, &match, s->match_constraints);
     if (s->has_failure_policy)
         check_one_of(v, &failure, s->failure_policy, failures, array_len(failures));
     if (s->validations.n == 0 && s->audit_annotations.n == 0)
@@ -110,8 +110,8 @@ static void check_policy(struct validator *v, const struct api_validating_admiss
     policy_check(s, v->causes);
 }
 
-static void check_binding(struct validator *v,
-                          const struct api_validating_admission_policy_binding *b)
+static void validate_admission_binding(struct validator *v,
+                                       const struct api_validating_admission_policy_binding *b)
 {
     static const struct str actions[] = {STR_INIT("Audit"), STR_INIT("Deny"), STR_INIT("Warn")};
     const struct path spec = path_root(STR("spec"));
@@ -141,7 +141,7 @@ static void check_binding(struct validator *v,
                                       "validation failure information in the API response and "
                                       "headers serves no purpose)"));
     if (b->spec.match_resources)
-        check_match(v, &match, b->spec.match_resources);
+        validate_admission_match(v, &match, b->spec.match_resources);
     const struct api_param_ref *p = b->spec.param_ref;
     if (p && !p->has_parameter_not_found_action)
         (void)cause_required(v->causes, &action, STR(""));
@@ -158,8 +158,8 @@ static void refuse_webhooks(struct validator *v, size_t n)
                                   "they should judge; use a ValidatingAdmissionPolicy"));
 }
 
-void check_admission(struct validator *v, const struct api_type *t, const void *value,
-                     const void *old)
+void validate_admission(struct validator *v, const struct api_type *t, const void *value,
+                        const void *old)
 {
     (void)old;
     if (v->op == API_STATUS_UPDATE)
@@ -167,7 +167,7 @@ void check_admission(struct validator *v, const struct api_type *t, const void *
     if (t == &api_validating_admission_policy_type)
         check_policy(v, value);
     else if (t == &api_validating_admission_policy_binding_type)
-        check_binding(v, value);
+        validate_admission_binding(v, value);
     else if (t == &api_validating_webhook_configuration_type)
         refuse_webhooks(v,
                         ((const struct api_validating_webhook_configuration *)value)->webhooks.n);

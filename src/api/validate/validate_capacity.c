@@ -11,7 +11,7 @@
 static void bad_quantity(struct validator *v, const struct path *at, const struct quantity *q,
                          struct str detail)
 {
-    cause_invalid(v->causes, at, quantity_text(q, scratch(v)), detail);
+    cause_invalid(v->causes, at, validate_quantity_text(q, scratch(v)), detail);
 }
 
 // "what: limit"
@@ -20,14 +20,14 @@ static void bad_bound(struct validator *v, const struct path *at, const struct q
 {
     bad_quantity(v, at, q,
                  arena_strf(scratch(v), "%s: %.*s", what,
-                            STR_ARG(quantity_text(limit, scratch(v)))));
+                            STR_ARG(validate_quantity_text(limit, scratch(v)))));
 }
 
 // --- A list of values ----------------------------------------------------------------------------
 
 // The number written out in full, with as many decimal places as it was given with: 1.5 and 1500m
 // differ in that.
-static void write_plain(const struct quantity *q, struct sbuf *out)
+static void capacity_write_number(const struct quantity *q, struct sbuf *out)
 {
     cleanup_sbuf struct sbuf digits = {0};
     if (q->big)
@@ -59,7 +59,7 @@ static struct str value_key(struct validator *v, const struct quantity *q)
     if (!gate(v, FEATURE_DRA_FRACTIONAL_CAPACITY_RANGE))
         return arena_strf(scratch(v), "%lld", (long long)quantity_value(q));
     cleanup_sbuf struct sbuf b = {0};
-    write_plain(q, &b);
+    capacity_write_number(q, &b);
     return arena_str(scratch(v), sbuf_str(&b));
 }
 
@@ -76,8 +76,8 @@ static void check_repeats(struct validator *v, const struct path *at,
     }
 }
 
-static void check_values(struct validator *v, const struct path *at,
-                         const struct api_device_capacity *capacity)
+static void validate_capacity_values(struct validator *v, const struct path *at,
+                                     const struct api_device_capacity *capacity)
 {
     const struct api_capacity_request_policy *policy = capacity->request_policy;
     const struct api_quantity_array *values = &policy->valid_values;
@@ -87,7 +87,7 @@ static void check_values(struct validator *v, const struct path *at,
         if (quantity_cmp(&values->p[i - 1], &values->p[i]) > 0)
             bad_quantity(v, &item, &values->p[i], STR("values must be sorted in ascending order"));
     }
-    if (check_max_items(v, at, values->n, VALID_VALUES_MAX, OWN)) {
+    if (validate_max_items(v, at, values->n, VALID_VALUES_MAX, OWN)) {
         for (size_t i = 0; i < values->n; i++) {
             struct path item = path_index(at, i);
             if (quantity_cmp(&values->p[i], &capacity->value) > 0)
@@ -111,7 +111,8 @@ struct range_check {
     bool milli;
 };
 
-static const struct quantity *part(const struct range_check *r, size_t i, struct str *ret_name)
+static const struct quantity *capacity_range_part(const struct range_check *r, size_t i,
+                                                  struct str *ret_name)
 {
     static const struct str names[] = {STR_INIT("default"), STR_INIT("min"), STR_INIT("max"),
                                        STR_INIT("step")};
@@ -120,7 +121,7 @@ static const struct quantity *part(const struct range_check *r, size_t i, struct
     return parts[i];
 }
 
-static void check_bounds(const struct range_check *r)
+static void validate_capacity_bounds(const struct range_check *r)
 {
     struct path min = path_field(r->at, STR("min")), max = path_field(r->at, STR("max"));
     struct path fallback = path_field(r->at, STR("default"));
@@ -149,7 +150,7 @@ static bool check_milli(const struct range_check *r)
     bool good = true;
     for (size_t i = 0; i < 4; i++) {
         struct str name;
-        const struct quantity *q = part(r, i, &name);
+        const struct quantity *q = capacity_range_part(r, i, &name);
         struct path at = path_field(r->at, name);
         if (!q)
             continue;
@@ -169,7 +170,7 @@ static bool check_whole(const struct range_check *r)
     bool good = true;
     for (size_t i = 0; i < 4; i++) {
         struct str name;
-        const struct quantity *q = part(r, i, &name);
+        const struct quantity *q = capacity_range_part(r, i, &name);
         struct path at = path_field(r->at, name);
         if (!q)
             continue;
@@ -197,8 +198,8 @@ static void check_on_grid(const struct range_check *r, const struct path *at,
     bad_quantity(r->v, at, value,
                  arena_strf(scratch(r->v),
                             "value is not a multiple of a given step (%.*s) from (%.*s)",
-                            STR_ARG(quantity_text(r->step, scratch(r->v))),
-                            STR_ARG(quantity_text(r->min, scratch(r->v)))));
+                            STR_ARG(validate_quantity_text(r->step, scratch(r->v))),
+                            STR_ARG(validate_quantity_text(r->min, scratch(r->v)))));
 }
 
 static void check_step(const struct range_check *r)
@@ -213,8 +214,8 @@ static void check_step(const struct range_check *r)
     if (quantity_cmp(&sum, r->capacity) > 0)
         bad_quantity(r->v, &at, r->step,
                      arena_strf(scratch(r->v), "one step %.*s is larger than capacity value: %.*s",
-                                STR_ARG(quantity_text(&sum, scratch(r->v))),
-                                STR_ARG(quantity_text(r->capacity, scratch(r->v)))));
+                                STR_ARG(validate_quantity_text(&sum, scratch(r->v))),
+                                STR_ARG(validate_quantity_text(r->capacity, scratch(r->v)))));
     if (!r->milli && !check_whole(r))
         return;
     check_on_grid(r, &at, r->fallback);
@@ -222,8 +223,8 @@ static void check_step(const struct range_check *r)
         check_on_grid(r, &at, r->max);
 }
 
-static void check_range(struct validator *v, const struct path *at,
-                        const struct api_device_capacity *capacity)
+static void validate_capacity_range(struct validator *v, const struct path *at,
+                                    const struct api_device_capacity *capacity)
 {
     const struct api_capacity_request_policy_range *range = capacity->request_policy->valid_range;
     struct path min = path_field(at, STR("min"));
@@ -243,15 +244,15 @@ static void check_range(struct validator *v, const struct path *at,
     r.milli = gate(v, FEATURE_DRA_FRACTIONAL_CAPACITY_RANGE) &&
               (has_fraction(r.fallback) || has_fraction(r.min) || has_fraction(r.max) ||
                has_fraction(r.step));
-    check_bounds(&r);
+    validate_capacity_bounds(&r);
     if (r.milli && !check_milli(&r))
         return;
     if (r.step)
         check_step(&r);
 }
 
-void check_request_policy(struct validator *v, const struct path *at,
-                          const struct api_device_capacity *capacity)
+void validate_request_policy(struct validator *v, const struct path *at,
+                             const struct api_device_capacity *capacity)
 {
     const struct api_capacity_request_policy *policy = capacity->request_policy;
     struct path fallback = path_field(at, STR("default"));
@@ -263,12 +264,12 @@ void check_request_policy(struct validator *v, const struct path *at,
                             "and \"validRange\" at the same time"));
     } else if (policy->valid_values.n) {
         if (policy->default_value)
-            check_values(v, &values, capacity);
+            validate_capacity_values(v, &values, capacity);
         else
             cause_required(v->causes, &fallback, STR("required when validValues is defined"));
     } else if (policy->valid_range) {
         if (policy->default_value)
-            check_range(v, &range, capacity);
+            validate_capacity_range(v, &range, capacity);
         else
             cause_required(v->causes, &fallback, STR("required when validRange is defined"));
     }

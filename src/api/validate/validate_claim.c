@@ -29,15 +29,15 @@ static void check_deviceclass_name(struct validator *v, const struct path *at, s
     if (name.n == 0)
         cause_required(v->causes, at, STR(""));
     else
-        check_dns_subdomain(v, at, name);
+        validate_dns_subdomain(v, at, name);
     causes_mark(v->causes, from, NULL, covered);
 }
 
 // --- CEL -----------------------------------------------------------------------------------------
 
 // Adds the estimated cost to *cost, if given.
-static void check_expression(struct validator *v, const struct path *at, struct str expression,
-                             bool derived, uint64_t *cost)
+static void validate_claim_expression(struct validator *v, const struct path *at,
+                                      struct str expression, bool derived, uint64_t *cost)
 {
     if (expression.n > EXPRESSION_BYTES_MAX) {
         cause_too_long(v->causes, at, EXPRESSION_BYTES_MAX);
@@ -66,10 +66,10 @@ static void check_expression(struct validator *v, const struct path *at, struct 
     }
 }
 
-void check_selectors(struct validator *v, const struct path *at,
-                     const struct api_device_selector_array *selectors, bool stored)
+void validate_selectors(struct validator *v, const struct path *at,
+                        const struct api_device_selector_array *selectors, bool stored)
 {
-    if (!check_max_items(v, at, selectors->n, SELECTORS_MAX, COVERED))
+    if (!validate_max_items(v, at, selectors->n, SELECTORS_MAX, COVERED))
         return;
     for (size_t i = 0; i < selectors->n; i++) {
         struct path item = path_index(at, i), cel = path_field(&item, STR("cel"));
@@ -77,7 +77,7 @@ void check_selectors(struct validator *v, const struct path *at,
         if (!selectors->p[i].cel)
             cause_required(v->causes, &cel, STR(""));
         else if (!stored) // what is stored was good when it was stored
-            check_expression(v, &expression, selectors->p[i].cel->expression, false, NULL);
+            validate_claim_expression(v, &expression, selectors->p[i].cel->expression, false, NULL);
     }
 }
 
@@ -129,7 +129,7 @@ static void check_derived_attributes(struct claim_check *c, const struct path *a
                           STR("must be referenced by at least one matchAttribute or "
                               "distinctAttribute constraint targeting this request"));
         if (a->expression.n)
-            check_expression(v, &expression, a->expression, true, &c->derived_cost);
+            validate_claim_expression(v, &expression, a->expression, true, &c->derived_cost);
     }
     cleanup_seen struct seen names = {0};
     for (size_t i = 0; i < list->n; i++) {
@@ -168,21 +168,21 @@ static bool known_effect(struct str effect)
 static const struct str effects[] = {STR_INIT("NoExecute"), STR_INIT("NoSchedule"),
                                      STR_INIT("None")};
 
-void check_toleration(struct validator *v, const struct path *at,
-                      const struct api_device_toleration *t)
+void validate_toleration(struct validator *v, const struct path *at,
+                         const struct api_device_toleration *t)
 {
     static const struct str operators[] = {STR_INIT("Equal"), STR_INIT("Exists")};
     struct path key = path_field(at, STR("key")), operation = path_field(at, STR("operator"));
     struct path value = path_field(at, STR("value")), effect = path_field(at, STR("effect"));
     size_t from = v->causes->n;
     if (t->key.n)
-        check_label_key(v, &key, t->key);
+        validate_label_key(v, &key, t->key);
     causes_mark(v->causes, from, NULL, COVERED);
     if (str_eqz(t->operator, "Exists")) {
         if (t->value.n)
             cause_invalid(v->causes, &value, t->value, STR("must be empty for operator `Exists`"));
     } else if (str_eqz(t->operator, "Equal")) {
-        check_label_value(v, &value, t->value);
+        validate_label_value(v, &value, t->value);
     } else if (t->operator.n == 0) {
         causes_mark(v->causes, cause_required(v->causes, &operation, STR("")), NULL, COVERED);
     } else {
@@ -196,14 +196,14 @@ void check_toleration(struct validator *v, const struct path *at,
                     NULL, COVERED);
 }
 
-void check_taint(struct validator *v, const struct path *at, const struct api_device_taint *taint,
-                 const struct api_device_taint *old)
+void validate_taint(struct validator *v, const struct path *at,
+                    const struct api_device_taint *taint, const struct api_device_taint *old)
 {
     struct path key = path_field(at, STR("key")), value = path_field(at, STR("value"));
     struct path effect = path_field(at, STR("effect"));
-    check_label_key(v, &key, taint->key);
+    validate_label_key(v, &key, taint->key);
     if (taint->value.n)
-        check_label_value(v, &value, taint->value);
+        validate_label_value(v, &value, taint->value);
     if (old && str_eq(old->effect, taint->effect))
         return;
     if (taint->effect.n == 0)
@@ -215,13 +215,13 @@ void check_taint(struct validator *v, const struct path *at, const struct api_de
                     NULL, COVERED);
 }
 
-static void check_tolerations(struct validator *v, const struct path *at,
-                              const struct api_device_toleration_array *tolerations)
+static void validate_device_tolerations(struct validator *v, const struct path *at,
+                                        const struct api_device_toleration_array *tolerations)
 {
     struct path list = path_field(at, STR("tolerations"));
     for (size_t i = 0; i < tolerations->n; i++) {
         struct path item = path_index(&list, i);
-        check_toleration(v, &item, &tolerations->p[i]);
+        validate_toleration(v, &item, &tolerations->p[i]);
     }
 }
 
@@ -232,10 +232,10 @@ static void check_exact(struct claim_check *c, const struct path *at,
     struct path selectors = path_field(at, STR("selectors"));
     struct path derived = path_field(at, STR("derivedAttributes"));
     check_deviceclass_name(c->v, &class_name, r->device_class_name, OWN);
-    check_selectors(c->v, &selectors, &r->selectors, false);
+    validate_selectors(c->v, &selectors, &r->selectors, false);
     check_derived_attributes(c, &derived, &r->derived_attributes, name, STR(""));
     check_allocation_mode(c->v, at, r->allocation_mode, r->count);
-    check_tolerations(c->v, at, &r->tolerations);
+    validate_device_tolerations(c->v, at, &r->tolerations);
 }
 
 static void check_alternative(struct claim_check *c, const struct path *at,
@@ -245,19 +245,19 @@ static void check_alternative(struct claim_check *c, const struct path *at,
     struct path class_name = path_field(at, STR("deviceClassName"));
     struct path selectors = path_field(at, STR("selectors"));
     struct path derived = path_field(at, STR("derivedAttributes"));
-    check_dns_label(c->v, &name, r->name);
+    validate_dns_label(c->v, &name, r->name);
     check_deviceclass_name(c->v, &class_name, r->device_class_name, COVERED);
-    check_selectors(c->v, &selectors, &r->selectors, false);
+    validate_selectors(c->v, &selectors, &r->selectors, false);
     check_derived_attributes(c, &derived, &r->derived_attributes, request, r->name);
     check_allocation_mode(c->v, at, r->allocation_mode, r->count);
-    check_tolerations(c->v, at, &r->tolerations);
+    validate_device_tolerations(c->v, at, &r->tolerations);
 }
 
 static void check_alternatives(struct claim_check *c, const struct path *at,
                                const struct api_device_request *request)
 {
     const struct api_device_sub_request_array *list = &request->first_available;
-    if (!check_max_items(c->v, at, list->n, ALTERNATIVES_MAX, COVERED))
+    if (!validate_max_items(c->v, at, list->n, ALTERNATIVES_MAX, COVERED))
         return;
     for (size_t i = 0; i < list->n; i++) {
         struct path item = path_index(at, i);
@@ -279,7 +279,7 @@ static void check_request(struct claim_check *c, const struct path *at,
 {
     struct path name = path_field(at, STR("name")), exactly = path_field(at, STR("exactly"));
     struct path alternatives = path_field(at, STR("firstAvailable"));
-    check_dns_label(c->v, &name, r->name);
+    validate_dns_label(c->v, &name, r->name);
     if (r->exactly && r->first_available.n)
         cause_invalid_json(c->v->causes, at, STR("null"),
                            STR("exactly one of `exactly` or `firstAvailable` is required, but "
@@ -293,10 +293,10 @@ static void check_request(struct claim_check *c, const struct path *at,
                        STR("exactly one of `exactly` or `firstAvailable` is required"));
 }
 
-static void check_requests(struct claim_check *c, const struct path *at)
+static void validate_claim_requests(struct claim_check *c, const struct path *at)
 {
     const struct api_device_request_array *list = &c->claim->requests;
-    if (!check_max_items(c->v, at, list->n, REQUESTS_MAX, COVERED))
+    if (!validate_max_items(c->v, at, list->n, REQUESTS_MAX, COVERED))
         return;
     for (size_t i = 0; i < list->n; i++) {
         struct path item = path_index(at, i);
@@ -334,8 +334,8 @@ static bool claim_has_request(const struct api_device_claim *claim, struct str r
     return false;
 }
 
-void check_request_ref(struct validator *v, const struct path *at, struct str name,
-                       const struct api_device_claim *claim)
+void validate_request_ref(struct validator *v, const struct path *at, struct str name,
+                          const struct api_device_claim *claim)
 {
     struct str request, subrequest;
     bool two = str_cut(name, '/', &request, &subrequest);
@@ -343,21 +343,21 @@ void check_request_ref(struct validator *v, const struct path *at, struct str na
         cause_invalid(v->causes, at, name, str_z(ref_rule));
         return;
     }
-    check_dns_label(v, at, request);
+    validate_dns_label(v, at, request);
     if (two)
-        check_dns_label(v, at, subrequest);
+        validate_dns_label(v, at, subrequest);
     if (!claim_has_request(claim, request, two ? &subrequest : NULL))
         cause_invalid(v->causes, at, name, str_z(ref_rule));
 }
 
-void check_request_refs(struct validator *v, const struct path *at,
-                        const struct api_str_array *names, const struct api_device_claim *claim)
+void validate_request_refs(struct validator *v, const struct path *at,
+                           const struct api_str_array *names, const struct api_device_claim *claim)
 {
-    if (!check_max_items(v, at, names->n, REQUESTS_MAX, COVERED))
+    if (!validate_max_items(v, at, names->n, REQUESTS_MAX, COVERED))
         return;
     for (size_t i = 0; i < names->n; i++) {
         struct path item = path_index(at, i);
-        check_request_ref(v, &item, names->p[i], claim);
+        validate_request_ref(v, &item, names->p[i], claim);
     }
     for (size_t i = 0; i < names->n; i++) {
         struct path item = path_index(at, i);
@@ -367,19 +367,19 @@ void check_request_refs(struct validator *v, const struct path *at,
     }
 }
 
-static void check_constraint(struct claim_check *c, const struct path *at,
-                             const struct api_device_constraint *constraint)
+static void validate_claim_constraint(struct claim_check *c, const struct path *at,
+                                      const struct api_device_constraint *constraint)
 {
     struct validator *v = c->v;
     struct path requests = path_field(at, STR("requests"));
     struct path match = path_field(at, STR("matchAttribute"));
     struct path distinct = path_field(at, STR("distinctAttribute"));
-    check_request_refs(v, &requests, &constraint->requests, c->claim);
+    validate_request_refs(v, &requests, &constraint->requests, c->claim);
     size_t from = v->causes->n;
     if (constraint->has_match_attribute)
-        check_fully_qualified_name(v, &match, constraint->match_attribute);
+        validate_fully_qualified_name(v, &match, constraint->match_attribute);
     else if (constraint->has_distinct_attribute)
-        check_fully_qualified_name(v, &distinct, constraint->distinct_attribute);
+        validate_fully_qualified_name(v, &distinct, constraint->distinct_attribute);
     causes_mark(v->causes, from, NULL, COVERED);
     if (constraint->has_match_attribute || constraint->has_distinct_attribute)
         return;
@@ -391,8 +391,8 @@ static void check_constraint(struct claim_check *c, const struct path *at,
         cause_required(v->causes, &match, STR(""));
 }
 
-void check_configuration(struct validator *v, const struct path *at,
-                         const struct api_device_configuration *config, bool stored)
+void validate_configuration(struct validator *v, const struct path *at,
+                            const struct api_device_configuration *config, bool stored)
 {
     struct path opaque = path_field(at, STR("opaque"));
     struct path driver = path_field(&opaque, STR("driver"));
@@ -401,24 +401,24 @@ void check_configuration(struct validator *v, const struct path *at,
         cause_required(v->causes, &opaque, STR(""));
         return;
     }
-    check_driver_name(v, &driver, config->opaque->driver, COVERED);
-    check_raw_object(v, &parameters, config->opaque->parameters, stored, PARAMETERS_BYTES_MAX);
+    validate_driver_name(v, &driver, config->opaque->driver, COVERED);
+    validate_raw_object(v, &parameters, config->opaque->parameters, stored, PARAMETERS_BYTES_MAX);
 }
 
 static void check_claim_configs(struct claim_check *c, const struct path *at)
 {
     const struct api_device_claim_configuration_array *list = &c->claim->config;
-    if (!check_max_items(c->v, at, list->n, CONFIGS_MAX, COVERED))
+    if (!validate_max_items(c->v, at, list->n, CONFIGS_MAX, COVERED))
         return;
     for (size_t i = 0; i < list->n; i++) {
         struct path item = path_index(at, i), requests = path_field(&item, STR("requests"));
-        check_request_refs(c->v, &requests, &list->p[i].requests, c->claim);
-        check_configuration(c->v, &item, &list->p[i].device_configuration, false);
+        validate_request_refs(c->v, &requests, &list->p[i].requests, c->claim);
+        validate_configuration(c->v, &item, &list->p[i].device_configuration, false);
     }
 }
 
-static void check_claim_spec(struct validator *v, const struct path *at,
-                             const struct api_resource_claim_spec *spec)
+static void validate_claim_spec(struct validator *v, const struct path *at,
+                                const struct api_resource_claim_spec *spec)
 {
     struct claim_check c = {.v = v, .claim = &spec->devices};
     struct path devices = path_field(at, STR("devices"));
@@ -426,12 +426,12 @@ static void check_claim_spec(struct validator *v, const struct path *at,
     struct path constraints = path_field(&devices, STR("constraints"));
     struct path config = path_field(&devices, STR("config"));
     note_constraints(&c);
-    check_requests(&c, &requests);
+    validate_claim_requests(&c, &requests);
     seen_done(&c.used);
-    if (check_max_items(v, &constraints, spec->devices.constraints.n, CONSTRAINTS_MAX, COVERED))
+    if (validate_max_items(v, &constraints, spec->devices.constraints.n, CONSTRAINTS_MAX, COVERED))
         for (size_t i = 0; i < spec->devices.constraints.n; i++) {
             struct path item = path_index(&constraints, i);
-            check_constraint(&c, &item, &spec->devices.constraints.p[i]);
+            validate_claim_constraint(&c, &item, &spec->devices.constraints.p[i]);
         }
     check_claim_configs(&c, &config);
     if (c.derived_cost > EXPRESSION_COST_MAX)
@@ -446,51 +446,52 @@ static const struct name_rule subdomain = {.check = name_dns_subdomain};
 
 static void check_claim_meta(struct validator *v, const struct api_object_meta *meta)
 {
-    check_object_meta(v, meta, true, &subdomain);
-    check_kube_finalizers(v, meta);
+    validate_object_meta(v, meta, true, &subdomain);
+    validate_kube_finalizers(v, meta);
 }
 
-void check_claim_create(struct validator *v, const struct api_resource_claim *claim)
+void validate_claim_create(struct validator *v, const struct api_resource_claim *claim)
 {
     struct path spec = path_root(STR("spec"));
-    check_admin_access(v, &claim->spec.devices.requests);
+    validate_admin_access(v, &claim->spec.devices.requests);
     check_claim_meta(v, &claim->metadata);
-    check_claim_spec(v, &spec, &claim->spec);
+    validate_claim_spec(v, &spec, &claim->spec);
 }
 
-void check_claim_update(struct validator *v, const struct api_resource_claim *claim,
-                        const struct api_resource_claim *old)
+void validate_claim_update(struct validator *v, const struct api_resource_claim *claim,
+                           const struct api_resource_claim *old)
 {
     struct path spec = path_root(STR("spec"));
     check_claim_meta(v, &claim->metadata);
-    check_object_meta_update(v, &claim->metadata, &old->metadata);
-    check_kube_finalizers(v, &claim->metadata);
+    validate_object_meta_update(v, &claim->metadata, &old->metadata);
+    validate_kube_finalizers(v, &claim->metadata);
     // A spec that cannot change need not be looked at again.
     if (!api_equal(&api_resource_claim_spec_type, &claim->spec, &old->spec))
         causes_mark(v->causes,
-                    cause_immutable(v, &spec, &api_resource_claim_spec_type, &claim->spec),
+                    validate_report_immutable(v, &spec, &api_resource_claim_spec_type,
+                                              &claim->spec),
                     "immutable", COVERED);
 }
 
-void check_template_create(struct validator *v, const struct api_resource_claim_template *t)
+void validate_template_create(struct validator *v, const struct api_resource_claim_template *t)
 {
     struct path spec = path_root(STR("spec")), claim = path_field(&spec, STR("spec"));
     struct path meta = path_field(&spec, STR("metadata"));
     if (v->op == API_CREATE)
-        check_admin_access(v, &t->spec.spec.devices.requests);
+        validate_admin_access(v, &t->spec.spec.devices.requests);
     check_claim_meta(v, &t->metadata);
-    check_template_meta(v, &t->spec.metadata, &meta);
-    check_claim_spec(v, &claim, &t->spec.spec);
+    validate_template_meta(v, &t->spec.metadata, &meta);
+    validate_claim_spec(v, &claim, &t->spec.spec);
 }
 
-void check_template_update(struct validator *v, const struct api_resource_claim_template *t,
-                           const struct api_resource_claim_template *old)
+void validate_template_update(struct validator *v, const struct api_resource_claim_template *t,
+                              const struct api_resource_claim_template *old)
 {
     struct path spec = path_root(STR("spec"));
     // Upstream checks the whole template again here, unlike a claim.
-    check_template_create(v, t);
-    check_object_meta_update(v, &t->metadata, &old->metadata);
-    check_kube_finalizers(v, &t->metadata);
+    validate_template_create(v, t);
+    validate_object_meta_update(v, &t->metadata, &old->metadata);
+    validate_kube_finalizers(v, &t->metadata);
     if (!api_equal(&api_resource_claim_template_spec_type, &t->spec, &old->spec))
-        cause_immutable(v, &spec, &api_resource_claim_template_spec_type, &t->spec);
+        validate_report_immutable(v, &spec, &api_resource_claim_template_spec_type, &t->spec);
 }

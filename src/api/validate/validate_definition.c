@@ -28,8 +28,9 @@ static void check_shape(struct validator *v, const struct path *at, struct str v
     (void)cause_invalid(v->causes, at, shown, sbuf_str(&why));
 }
 
-static void check_names(struct validator *v, const struct api_custom_resource_definition_names *n,
-                        const struct path *at)
+static void validate_definition_names(struct validator *v,
+                                      const struct api_custom_resource_definition_names *n,
+                                      const struct path *at)
 {
     const struct {
         const char *field;
@@ -41,7 +42,8 @@ static void check_names(struct validator *v, const struct api_custom_resource_de
                  {"listKind", n->list_kind, true}};
     for (size_t i = 0; i < array_len(names); i++) {
         const struct path field = path_field(at, str_z(names[i].field));
-        struct str text = names[i].mixed ? lower_case(names[i].text, scratch(v)) : names[i].text;
+        struct str text =
+            names[i].mixed ? validate_lower_case(names[i].text, scratch(v)) : names[i].text;
         if (text.n)
             check_shape(v, &field, text, names[i].text, name_dns1035_label,
                         names[i].mixed ? "may have mixed case, but should otherwise match: " : "");
@@ -179,8 +181,8 @@ static void check_selectable(struct validator *v, const struct path *at, const v
 }
 
 // at: of the version; top: where upstream keeps what all versions have in common.
-static void check_schema(struct validator *v, const struct path *at, const struct path *top,
-                         const version *ver)
+static void validate_definition_schema(struct validator *v, const struct path *at,
+                                       const struct path *top, const version *ver)
 {
     const struct path schema_at =
         top ? path_field(top, STR("validation")) : path_field(at, STR("schema"));
@@ -209,8 +211,8 @@ static void check_version_name(struct validator *v, const struct path *at, const
     check_shape(v, &name, ver->name, ver->name, name_dns1035_label, "");
 }
 
-static void check_version(struct validator *v, const struct path *at, const struct path *top,
-                          const version *ver)
+static void validate_definition_version(struct validator *v, const struct path *at,
+                                        const struct path *top, const version *ver)
 {
     const struct path warning = path_field(at, STR("deprecationWarning"));
     const struct path columns = path_field(at, STR("additionalPrinterColumns"));
@@ -225,7 +227,7 @@ static void check_version(struct validator *v, const struct path *at, const stru
     else if (ver->has_deprecation_warning && ver->deprecation_warning.n == 0)
         (void)cause_invalid(v->causes, &warning, ver->deprecation_warning,
                             STR("must not be an empty string"));
-    check_schema(v, at, top, ver);
+    validate_definition_schema(v, at, top, ver);
     check_subresources(v, &subresources, ver->subresources);
     for (size_t i = 0; i < ver->additional_printer_columns.n; i++) {
         const struct path item = path_index(&columns, i);
@@ -233,7 +235,8 @@ static void check_version(struct validator *v, const struct path *at, const stru
     }
 }
 
-static void check_versions(struct validator *v, const definition *crd, const struct path *spec)
+static void validate_definition_versions(struct validator *v, const definition *crd,
+                                         const struct path *spec)
 {
     const struct path list = path_field(spec, STR("versions"));
     const version *all = crd->spec.versions.p;
@@ -249,7 +252,7 @@ static void check_versions(struct validator *v, const definition *crd, const str
             unique &= !str_eq(crd->spec.versions.p[k].name, crd->spec.versions.p[i].name);
         // What all versions say is judged once.
         if (!alike || i == 0)
-            check_version(v, &item, alike ? spec : NULL, &crd->spec.versions.p[i]);
+            validate_definition_version(v, &item, alike ? spec : NULL, &crd->spec.versions.p[i]);
         else
             check_version_name(v, &item, &all[i]);
     }
@@ -341,7 +344,7 @@ static void check_stored(struct validator *v, const definition *crd)
     }
 }
 
-static bool is_established(const definition *crd)
+static bool definition_is_established(const definition *crd)
 {
     for (size_t i = 0; i < crd->status.conditions.n; i++)
         if (str_eqz(crd->status.conditions.p[i].type, "Established"))
@@ -349,7 +352,8 @@ static bool is_established(const definition *crd)
     return false;
 }
 
-static void check_same(struct validator *v, const struct path *at, struct str value, struct str old)
+static void validate_definition_unchanged(struct validator *v, const struct path *at,
+                                          struct str value, struct str old)
 {
     if (!str_eq(value, old))
         (void)cause_invalid(v->causes, at, value, STR("field is immutable"));
@@ -363,12 +367,12 @@ static void check_change(struct validator *v, const definition *crd, const defin
                       group = path_field(spec, STR("group"));
     const struct path kind = path_field(&names, STR("kind")),
                       plural = path_field(&names, STR("plural"));
-    if (is_established(old)) {
-        check_same(v, &scope, crd->spec.scope, old->spec.scope);
-        check_same(v, &kind, crd->spec.names.kind, old->spec.names.kind);
+    if (definition_is_established(old)) {
+        validate_definition_unchanged(v, &scope, crd->spec.scope, old->spec.scope);
+        validate_definition_unchanged(v, &kind, crd->spec.names.kind, old->spec.names.kind);
     }
-    check_same(v, &group, crd->spec.group, old->spec.group);
-    check_same(v, &plural, crd->spec.names.plural, old->spec.names.plural);
+    validate_definition_unchanged(v, &group, crd->spec.group, old->spec.group);
+    validate_definition_unchanged(v, &plural, crd->spec.names.plural, old->spec.names.plural);
 }
 
 static void check_needed_names(struct validator *v, const definition *crd, const struct path *names)
@@ -387,7 +391,7 @@ static void check_needed_names(struct validator *v, const definition *crd, const
     }
 }
 
-static void check_name(struct validator *v, const definition *crd)
+static void validate_definition_name(struct validator *v, const definition *crd)
 {
     const struct path meta = path_root(STR("metadata")), at = path_field(&meta, STR("name"));
     struct str want = arena_strf(scratch(v), "%.*s.%.*s", STR_ARG(crd->spec.names.plural),
@@ -397,7 +401,7 @@ static void check_name(struct validator *v, const definition *crd)
                             STR("must be spec.names.plural+\".\"+spec.group"));
 }
 
-void check_definition(struct validator *v, const definition *crd, const definition *old)
+void validate_definition(struct validator *v, const definition *crd, const definition *old)
 {
     static const struct str scopes[] = {STR_INIT("Cluster"), STR_INIT("Namespaced")};
     const struct path spec = path_root(STR("spec"));
@@ -407,15 +411,15 @@ void check_definition(struct validator *v, const definition *crd, const definiti
     if (v->op == API_STATUS_UPDATE)
         return;
     if (!old)
-        check_name(v, crd);
+        validate_definition_name(v, crd);
     check_group(v, crd, &spec);
     if (crd->spec.scope.n == 0)
         (void)cause_required(v->causes, &scope, STR(""));
     else if (!str_eqz(crd->spec.scope, "Cluster") && !str_eqz(crd->spec.scope, "Namespaced"))
         (void)cause_not_supported(v->causes, &scope, crd->spec.scope, scopes, array_len(scopes));
-    check_versions(v, crd, &spec);
+    validate_definition_versions(v, crd, &spec);
     check_needed_names(v, crd, &names);
-    check_names(v, &crd->spec.names, &names);
+    validate_definition_names(v, &crd->spec.names, &names);
     check_conversion(v, crd, &spec);
     if (old)
         check_change(v, crd, old, &spec);

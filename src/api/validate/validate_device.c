@@ -25,22 +25,23 @@ static struct str short_key(struct str key, struct arena *arena)
 
 // --- Attributes ----------------------------------------------------------------------------------
 
-static void check_text(struct validator *v, const struct path *at, struct str value)
+static void validate_device_string(struct validator *v, const struct path *at, struct str value)
 {
     if (value.n > VALUE_BYTES_MAX)
         cause_too_long(v->causes, at, VALUE_BYTES_MAX);
 }
 
-static void check_version(struct validator *v, const struct path *at, struct str value)
+static void validate_device_version(struct validator *v, const struct path *at, struct str value)
 {
     if (!name_is_semver(value))
         cause_invalid(v->causes, at, value,
                       STR("must be a string compatible with semver.org spec 2.0.0"));
-    check_text(v, at, value);
+    validate_device_string(v, at, value);
 }
 
 // Counts a list that is set, and says so when there is nothing in it.
-static size_t check_list(struct validator *v, const struct path *at, const void *p, size_t n)
+static size_t validate_device_values(struct validator *v, const struct path *at, const void *p,
+                                     size_t n)
 {
     if (p && n == 0)
         cause_invalid_json(v->causes, at, STR("[]"), STR("must not be empty if specified"));
@@ -53,19 +54,19 @@ static size_t check_lists(struct validator *v, const struct path *at,
     struct path bools = path_field(at, STR("bools")), ints = path_field(at, STR("ints"));
     struct path strings = path_field(at, STR("strings"));
     struct path versions = path_field(at, STR("versions"));
-    size_t set = check_list(v, &bools, a->bool_values.p, a->bool_values.n);
-    set += check_list(v, &ints, a->int_values.p, a->int_values.n);
-    set += check_list(v, &strings, a->string_values.p, a->string_values.n);
+    size_t set = validate_device_values(v, &bools, a->bool_values.p, a->bool_values.n);
+    set += validate_device_values(v, &ints, a->int_values.p, a->int_values.n);
+    set += validate_device_values(v, &strings, a->string_values.p, a->string_values.n);
     for (size_t i = 0; i < a->string_values.n; i++) {
         struct path item = path_index(&strings, i);
         size_t from = v->causes->n;
-        check_text(v, &item, a->string_values.p[i]);
+        validate_device_string(v, &item, a->string_values.p[i]);
         causes_mark(v->causes, from, "maxBytes", COVERED);
     }
-    set += check_list(v, &versions, a->version_values.p, a->version_values.n);
+    set += validate_device_values(v, &versions, a->version_values.p, a->version_values.n);
     for (size_t i = 0; i < a->version_values.n; i++) {
         struct path item = path_index(&versions, i);
-        check_version(v, &item, a->version_values.p[i]);
+        validate_device_version(v, &item, a->version_values.p[i]);
     }
     return set;
 }
@@ -77,18 +78,18 @@ static void check_attribute(struct validator *v, const struct path *at,
     size_t set =
         (size_t)a->has_bool_value + a->has_int_value + a->has_string_value + a->has_version_value;
     if (a->has_string_value)
-        check_text(v, &string, a->string_value);
+        validate_device_string(v, &string, a->string_value);
     if (a->has_version_value)
-        check_version(v, &version, a->version_value);
+        validate_device_version(v, &version, a->version_value);
     set += check_lists(v, at, a);
     if (set == 1)
         return;
     struct str rule = STR("exactly one value must be specified");
-    size_t n =
-        set == 0
-            ? cause_invalid(v->causes, at, STR(""), rule)
-            : cause_invalid_json(v->causes, at,
-                                 internal_json_of(&api_device_attribute_type, a, scratch(v)), rule);
+    size_t n = set == 0 ? cause_invalid(v->causes, at, STR(""), rule)
+                        : cause_invalid_json(v->causes, at,
+                                             validate_show_internal_json(&api_device_attribute_type,
+                                                                         a, scratch(v)),
+                                             rule);
     causes_mark(v->causes, n, "union", COVERED);
 }
 
@@ -120,26 +121,26 @@ static void check_attributes(struct validator *v, const struct path *at,
 {
     for (size_t i = 0; i < map->n; i++) {
         struct path item = path_key(at, short_key(map->p[i].key, scratch(v)));
-        check_qualified_name(v, at, map->p[i].key);
+        validate_qualified_name(v, at, map->p[i].key);
         check_attribute(v, &item, &map->p[i].value);
     }
 }
 
 // --- Capacity, taints, counters ------------------------------------------------------------------
 
-static void check_capacities(struct validator *v, const struct path *at,
-                             const struct api_device *device)
+static void validate_device_capacities(struct validator *v, const struct path *at,
+                                       const struct api_device *device)
 {
     bool shared = device->has_allow_multiple_allocations && device->allow_multiple_allocations;
     for (size_t i = 0; i < device->capacity.n; i++) {
         const struct api_device_capacity *c = &device->capacity.p[i].value;
         struct path item = path_key(at, short_key(device->capacity.p[i].key, scratch(v)));
         struct path policy = path_field(&item, STR("requestPolicy"));
-        check_qualified_name(v, at, device->capacity.p[i].key);
+        validate_qualified_name(v, at, device->capacity.p[i].key);
         if (!c->request_policy)
             continue;
         if (shared)
-            check_request_policy(v, &policy, c);
+            validate_request_policy(v, &policy, c);
         else
             cause_forbidden(v->causes, &policy, STR("allowMultipleAllocations must be true"));
     }
@@ -148,23 +149,23 @@ static void check_capacities(struct validator *v, const struct path *at,
 static void check_taints(struct validator *v, const struct path *at,
                          const struct api_device_taint_array *taints)
 {
-    if (!check_max_items(v, at, taints->n, TAINTS_MAX, OWN))
+    if (!validate_max_items(v, at, taints->n, TAINTS_MAX, OWN))
         return;
     for (size_t i = 0; i < taints->n; i++) {
         struct path item = path_index(at, i);
-        check_taint(v, &item, &taints->p[i], NULL);
+        validate_taint(v, &item, &taints->p[i], NULL);
     }
 }
 
-static void check_consumption(struct validator *v, const struct path *at,
-                              const struct api_device_counter_consumption *c)
+static void validate_device_consumption(struct validator *v, const struct path *at,
+                                        const struct api_device_counter_consumption *c)
 {
     struct path set = path_field(at, STR("counterSet")), counters = path_field(at, STR("counters"));
     size_t from = v->causes->n;
     if (c->counter_set.n == 0)
         cause_required(v->causes, &set, STR(""));
     else
-        check_dns_label(v, &set, c->counter_set);
+        validate_dns_label(v, &set, c->counter_set);
     if (c->counters.n == 0)
         cause_required(v->causes, &counters, STR(""));
     causes_mark(v->causes, from, NULL, COVERED);
@@ -174,18 +175,18 @@ static void check_consumption(struct validator *v, const struct path *at,
     }
     from = v->causes->n;
     for (size_t i = 0; i < c->counters.n; i++)
-        check_dns_label(v, &counters, c->counters.p[i].key);
+        validate_dns_label(v, &counters, c->counters.p[i].key);
     causes_mark(v->causes, from, NULL, COVERED);
 }
 
 static void check_consumptions(struct validator *v, const struct path *at,
                                const struct api_device_counter_consumption_array *list)
 {
-    if (!check_max_items(v, at, list->n, CONSUMPTIONS_MAX, COVERED))
+    if (!validate_max_items(v, at, list->n, CONSUMPTIONS_MAX, COVERED))
         return;
     for (size_t i = 0; i < list->n; i++) {
         struct path item = path_index(at, i);
-        check_consumption(v, &item, &list->p[i]);
+        validate_device_consumption(v, &item, &list->p[i]);
     }
     for (size_t i = 0; i < list->n; i++) {
         struct path item = path_index(at, i);
@@ -200,7 +201,7 @@ static void check_consumptions(struct validator *v, const struct path *at,
 
 // --- Nodes ---------------------------------------------------------------------------------------
 
-static void add_set(struct sbuf *set, size_t *n, const char *name)
+static void device_list_field(struct sbuf *set, size_t *n, const char *name)
 {
     sbuf_addz(set, (*n)++ ? ", `" : "{`");
     sbuf_addz(set, name);
@@ -219,17 +220,17 @@ static void check_own_nodes(struct validator *v, const struct path *at,
     struct path selector = path_field(at, STR("nodeSelector"));
     struct path all = path_field(at, STR("allNodes"));
     if (device->has_node_name && device->node_name.n) {
-        add_set(&set, &n, "nodeName");
-        check_format(v, &name, device->node_name, name_dns_subdomain, NULL);
+        device_list_field(&set, &n, "nodeName");
+        validate_format(v, &name, device->node_name, name_dns_subdomain, NULL);
     } else if (device->has_node_name) {
         cause_invalid(v->causes, &name, STR(""), STR("must not be empty"));
     }
     if (device->node_selector) {
-        add_set(&set, &n, "nodeSelector");
-        check_node_selector(v, &selector, device->node_selector);
+        device_list_field(&set, &n, "nodeSelector");
+        validate_node_selector(v, &selector, device->node_selector);
     }
     if (device->has_all_nodes && device->all_nodes)
-        add_set(&set, &n, "allNodes");
+        device_list_field(&set, &n, "allNodes");
     else if (device->has_all_nodes)
         cause_invalid_bool(v->causes, &all, false, STR("must be either unset or set to true"));
     if (n == 0)
@@ -257,11 +258,11 @@ static void check_device_nodes(struct validator *v, const struct path *at,
 static void check_condition_names(struct validator *v, const struct path *at,
                                   const struct api_str_array *names)
 {
-    if (!check_max_items(v, at, names->n, BINDING_CONDITIONS_MAX, COVERED))
+    if (!validate_max_items(v, at, names->n, BINDING_CONDITIONS_MAX, COVERED))
         return;
     for (size_t i = 0; i < names->n; i++) {
         struct path item = path_index(at, i);
-        check_label_key(v, &item, names->p[i]);
+        validate_label_key(v, &item, names->p[i]);
     }
 }
 
@@ -282,9 +283,9 @@ static void check_condition_repeats(struct validator *v, const struct path *at,
     }
 }
 
-void check_binding_conditions(struct validator *v, const struct path *at,
-                              const struct api_str_array *conditions,
-                              const struct api_str_array *failures)
+void validate_binding_conditions(struct validator *v, const struct path *at,
+                                 const struct api_str_array *conditions,
+                                 const struct api_str_array *failures)
 {
     struct path good = path_field(at, STR("bindingConditions"));
     struct path bad = path_field(at, STR("bindingFailureConditions"));
@@ -294,10 +295,11 @@ void check_binding_conditions(struct validator *v, const struct path *at,
     check_condition_repeats(v, &bad, failures, conditions);
     if (conditions->n == 0 && failures->n)
         cause_invalid_json(v->causes, &good,
-                           json_of_strings(conditions->p, conditions->n, scratch(v)),
+                           validate_show_strings(conditions->p, conditions->n, scratch(v)),
                            STR("bindingConditions are required to use bindingFailureConditions"));
     if (failures->n == 0 && conditions->n)
-        cause_invalid_json(v->causes, &bad, json_of_strings(failures->p, failures->n, scratch(v)),
+        cause_invalid_json(v->causes, &bad,
+                           validate_show_strings(failures->p, failures->n, scratch(v)),
                            STR("bindingFailureConditions are required to use bindingConditions"));
 }
 
@@ -319,10 +321,12 @@ static bool has_capacity(const struct api_device_capacity_map *map, struct str k
     return false;
 }
 
-static void check_positive(struct validator *v, const struct path *at, const struct quantity *q)
+static void validate_device_count(struct validator *v, const struct path *at,
+                                  const struct quantity *q)
 {
     if (q && quantity_sign(q) <= 0)
-        cause_invalid(v->causes, at, quantity_text(q, scratch(v)), STR("must be positive"));
+        cause_invalid(v->causes, at, validate_quantity_text(q, scratch(v)),
+                      STR("must be positive"));
 }
 
 static void check_dependent(struct validator *v, const struct path *at, struct str rule)
@@ -345,9 +349,9 @@ static void check_mapping(struct validator *v, const struct path *at,
         if (!m->capacity_multiplier)
             check_dependent(v, &multiplier,
                             STR("capacityMultiplier is required when capacityKey is set"));
-        check_positive(v, &multiplier, m->capacity_multiplier);
+        validate_device_count(v, &multiplier, m->capacity_multiplier);
     }
-    check_positive(v, &device, m->device_multiplier);
+    validate_device_count(v, &device, m->device_multiplier);
     if (m->capacity_multiplier && !m->has_capacity_key)
         check_dependent(v, &key, STR("capacityKey is required when capacityMultiplier is set"));
 }
@@ -361,10 +365,10 @@ static void check_overhead(struct validator *v, const struct path *at,
         cause_invalid(v->causes, at, STR(""),
                       STR("at least one of perPod or perContainer must be set"));
     if (o->per_pod && quantity_sign(o->per_pod) < 0)
-        cause_invalid(v->causes, &pod, quantity_text(o->per_pod, scratch(v)),
+        cause_invalid(v->causes, &pod, validate_quantity_text(o->per_pod, scratch(v)),
                       STR("must be non-negative"));
     if (o->per_container && quantity_sign(o->per_container) < 0)
-        cause_invalid(v->causes, &container, quantity_text(o->per_container, scratch(v)),
+        cause_invalid(v->causes, &container, validate_quantity_text(o->per_container, scratch(v)),
                       STR("must be non-negative"));
 }
 
@@ -392,29 +396,30 @@ static void check_node_allocatable(struct validator *v, const struct path *at,
 
 // --- The whole -----------------------------------------------------------------------------------
 
-static bool same_field(struct str name, const struct api_device *a, const struct api_device *b)
+static bool device_field_equal(struct str name, const struct api_device *a,
+                               const struct api_device *b)
 {
     return api_field_equal(api_type_field(&api_device_type, name), a, b);
 }
 
-void check_device(struct validator *v, const struct path *at, const struct api_device *device,
-                  const struct api_device *old, bool per_device_nodes)
+void validate_device(struct validator *v, const struct path *at, const struct api_device *device,
+                     const struct api_device *old, bool per_device_nodes)
 {
     struct path name = path_field(at, STR("name")), attributes = path_field(at, STR("attributes"));
     struct path capacity = path_field(at, STR("capacity")), taints = path_field(at, STR("taints"));
     struct path counters = path_field(at, STR("consumesCounters"));
     struct path resources = path_field(at, STR("nodeAllocatableResources"));
-    check_dns_label(v, &name, device->name);
+    validate_dns_label(v, &name, device->name);
     check_sizes(v, at, device);
     check_attributes(v, &attributes, &device->attributes);
     // What has not changed may break rules that came later.
-    if (!old || !same_field(STR("capacity"), device, old))
-        check_capacities(v, &capacity, device);
-    if (!old || !same_field(STR("taints"), device, old))
+    if (!old || !device_field_equal(STR("capacity"), device, old))
+        validate_device_capacities(v, &capacity, device);
+    if (!old || !device_field_equal(STR("taints"), device, old))
         check_taints(v, &taints, &device->taints);
     check_consumptions(v, &counters, &device->consumes_counters);
     check_device_nodes(v, at, device, per_device_nodes);
-    check_binding_conditions(v, at, &device->binding_conditions,
-                             &device->binding_failure_conditions);
+    validate_binding_conditions(v, at, &device->binding_conditions,
+                                &device->binding_failure_conditions);
     check_node_allocatable(v, &resources, device);
 }

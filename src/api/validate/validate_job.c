@@ -144,7 +144,7 @@ static void job_check_choice(struct validator *v, const struct path *at, struct 
     if (value.n == 0)
         cause_required(v->causes, at, arena_strf(scratch(v), "valid values: %.*s", STR_ARG(all)));
     else
-        check_choice(v, at, value, c);
+        validate_choice(v, at, value, c);
 }
 
 static void job_check_exit_codes(struct validator *v, const struct path *at,
@@ -169,7 +169,7 @@ static void job_check_conditions(
     if (list->n > JOB_CONDITIONS_MAX)
         cause_too_many(v->causes, at, list->n, JOB_CONDITIONS_MAX);
     for (size_t i = 0; i < list->n && !causes_full(v->causes); i++) {
-        check_named(v, AT(AT_ITEM(at, i), "type"), list->p[i].type, name_label_key);
+        validate_named(v, AT(AT_ITEM(at, i), "type"), list->p[i].type, name_label_key);
         job_check_choice(v, AT(AT_ITEM(at, i), "status"), list->p[i].status, CHOICES(states),
                          STR("[\"False\" \"True\" \"Unknown\"]"));
     }
@@ -215,7 +215,7 @@ static void job_check_failure_policy(struct validator *v, const struct path *at,
 static void job_check_success_count(struct validator *v, const struct path *at, int64_t count,
                                     int64_t completions, bool has_indexes, int64_t total)
 {
-    check_not_negative(v, at, count);
+    validate_not_negative(v, at, count);
     if (count > completions)
         cause_invalid_i64(v->causes, at, count,
                           arena_strf(scratch(v),
@@ -290,7 +290,7 @@ static void job_check_signs(struct validator *v, const struct path *at,
     };
     for (size_t i = 0; i < array_len(numbers); i++)
         if (numbers[i].has)
-            check_not_negative(v, AT_NAME(at, numbers[i].name), numbers[i].value);
+            validate_not_negative(v, AT_NAME(at, numbers[i].name), numbers[i].value);
 }
 
 // Counters of single indexes are kept in the status: with many completions fewer may fail.
@@ -335,7 +335,7 @@ static void job_check_mode(struct validator *v, const struct path *at, const str
     static const struct str modes[] = {STR_INIT("NonIndexed"), STR_INIT("Indexed")};
     static const struct str indexed = STR_INIT("requires indexed completion mode");
     if (s->has_completion_mode)
-        check_choice(v, AT(at, "completionMode"), s->completion_mode, CHOICES(modes));
+        validate_choice(v, AT(at, "completionMode"), s->completion_mode, CHOICES(modes));
     if (job_is_indexed(s))
         job_check_indexed(v, at, s);
     if (s->has_completion_mode && !str_eqz(s->completion_mode, "NonIndexed"))
@@ -362,8 +362,8 @@ static void job_check_spec(struct validator *v, const struct path *at, const str
         job_check_success_policy(v, AT(at, "successPolicy"), s);
     else if (!job_is_indexed(s))
         cause_invalid_json(v->causes, AT(at, "successPolicy"),
-                           internal_json_of(&api_success_policy_type, s->success_policy,
-                                            scratch(v)),
+                           validate_show_internal_json(&api_success_policy_type, s->success_policy,
+                                                       scratch(v)),
                            STR("requires indexed completion mode"));
 }
 
@@ -401,7 +401,7 @@ static void job_check_same(struct validator *v, const struct path *at, const str
 {
     bool same = now && old ? api_equal(t, now, old) : now == old;
     if (!same)
-        cause_immutable(v, at, t, now);
+        validate_report_immutable(v, at, t, now);
 }
 
 static void job_check_completions(struct validator *v, const struct path *at,
@@ -433,7 +433,7 @@ static void job_check_update(struct validator *v, const struct path *at,
                       STR("field is immutable"));
 }
 
-void check_job(struct validator *v, const void *value, const void *old)
+void validate_job(struct validator *v, const void *value, const void *old)
 {
     const struct api_job *job = value;
     const struct path spec = path_root(STR("spec"));
@@ -443,16 +443,17 @@ void check_job(struct validator *v, const void *value, const void *old)
         job_check_update(v, &spec, &job->spec, &((const struct api_job *)old)->spec);
 }
 
-void check_cron_job(struct validator *v, const void *value, const void *old)
+void validate_cron_job(struct validator *v, const void *value, const void *old)
 {
     (void)old;
     const struct api_cron_job_spec *s = &((const struct api_cron_job *)value)->spec;
     const struct path root = path_root(STR("spec")), *at = &root;
     if (s->has_starting_deadline_seconds)
-        check_not_negative(v, AT(at, "startingDeadlineSeconds"), s->starting_deadline_seconds);
+        validate_not_negative(v, AT(at, "startingDeadlineSeconds"), s->starting_deadline_seconds);
     job_check_spec(v, AT(AT(at, "jobTemplate"), "spec"), &s->job_template.spec);
-    check_not_negative(v, AT(at, "successfulJobsHistoryLimit"), s->successful_jobs_history_limit);
-    check_not_negative(v, AT(at, "failedJobsHistoryLimit"), s->failed_jobs_history_limit);
+    validate_not_negative(v, AT(at, "successfulJobsHistoryLimit"),
+                          s->successful_jobs_history_limit);
+    validate_not_negative(v, AT(at, "failedJobsHistoryLimit"), s->failed_jobs_history_limit);
 }
 
 // --- Status --------------------------------------------------------------------------------------
@@ -486,16 +487,16 @@ static void job_check_counters(struct validator *v, const struct path *at,
                           STR("cannot set more ready pods than active"));
 }
 
-void check_job_status(struct validator *v, const void *value, const void *old)
+void validate_job_status(struct validator *v, const void *value, const void *old)
 {
     const struct api_job *job = value, *was = old;
     const struct api_job_status *s = &job->status;
     const struct path root = path_root(STR("status")), *at = &root;
-    check_not_negative(v, AT(at, "active"), s->active);
-    check_not_negative(v, AT(at, "succeeded"), s->succeeded);
-    check_not_negative(v, AT(at, "failed"), s->failed);
-    check_not_negative(v, AT(at, "ready"), s->ready);
-    check_not_negative(v, AT(at, "terminating"), s->terminating);
+    validate_not_negative(v, AT(at, "active"), s->active);
+    validate_not_negative(v, AT(at, "succeeded"), s->succeeded);
+    validate_not_negative(v, AT(at, "failed"), s->failed);
+    validate_not_negative(v, AT(at, "ready"), s->ready);
+    validate_not_negative(v, AT(at, "terminating"), s->terminating);
     if (job->spec.has_completions && !str_eq(s->completed_indexes, was->status.completed_indexes))
         job_check_indexes(v, AT(at, "completedIndexes"), "completedIndexes", s->completed_indexes,
                           job->spec.completions);

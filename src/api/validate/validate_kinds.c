@@ -14,14 +14,14 @@
 #define SYSTEM_CRITICAL      2000000000
 #define SYSTEM_NODE_CRITICAL (SYSTEM_CRITICAL + 1000)
 
-static struct path top(const char *field)
+static struct path kinds_field_path(const char *field)
 {
     return path_root(str_z(field));
 }
 
 // --- ConfigMap, Secret ---------------------------------------------------------------------------
 
-static bool has_key(const struct api_str_map *map, struct str key)
+static bool kinds_map_has(const struct api_str_map *map, struct str key)
 {
     return api_map_find(map, key) != NULL;
 }
@@ -31,7 +31,7 @@ static size_t check_data(struct validator *v, const struct path *at, const struc
     size_t bytes = 0;
     for (size_t i = 0; i < data->n; i++) {
         if (!causes_full(v->causes))
-            check_named(v, AT_KEY(at, data->p[i].key), data->p[i].key, name_config_key);
+            validate_named(v, AT_KEY(at, data->p[i].key), data->p[i].key, name_config_key);
         bytes += data->p[i].value.n;
     }
     return bytes;
@@ -39,7 +39,7 @@ static size_t check_data(struct validator *v, const struct path *at, const struc
 
 static void check_frozen(struct validator *v, const char *field, bool same)
 {
-    const struct path at = top(field);
+    const struct path at = kinds_field_path(field);
     if (!same)
         cause_forbidden(v->causes, &at, STR("field is immutable when `immutable` is set"));
 }
@@ -47,7 +47,8 @@ static void check_frozen(struct validator *v, const char *field, bool same)
 static void check_config_map(struct validator *v, const struct api_config_map *map,
                              const struct api_config_map *old)
 {
-    const struct path data = top("data"), binary = top("binaryData"), all = top("");
+    const struct path data = kinds_field_path("data"), binary = kinds_field_path("binaryData"),
+                      all = kinds_field_path("");
     const struct api_type *t = &api_config_map_type;
     if (old && old->has_immutable && old->immutable) {
         check_frozen(v, "immutable", map->has_immutable && map->immutable);
@@ -57,7 +58,7 @@ static void check_config_map(struct validator *v, const struct api_config_map *m
     }
     size_t bytes = check_data(v, &data, &map->data);
     for (size_t i = 0; i < map->data.n && !causes_full(v->causes); i++)
-        if (has_key(&map->binary_data, map->data.p[i].key))
+        if (kinds_map_has(&map->binary_data, map->data.p[i].key))
             cause_invalid(v->causes, AT_KEY(&data, map->data.p[i].key), map->data.p[i].key,
                           STR("duplicate of key present in binaryData"));
     bytes += check_data(v, &binary, &map->binary_data);
@@ -67,15 +68,15 @@ static void check_config_map(struct validator *v, const struct api_config_map *m
 
 static void must_have_key(struct validator *v, const struct api_str_map *data, const char *key)
 {
-    const struct path at = top("data");
-    if (!has_key(data, str_z(key)))
+    const struct path at = kinds_field_path("data");
+    if (!kinds_map_has(data, str_z(key)))
         cause_required(v->causes, AT_KEY(&at, str_z(key)), STR(""));
 }
 
 static void check_docker_config(struct validator *v, const struct api_secret *secret,
                                 const char *key)
 {
-    const struct path at = top("data");
+    const struct path at = kinds_field_path("data");
     must_have_key(v, &secret->data, key);
     for (size_t i = 0; i < secret->data.n; i++) {
         cleanup_json_doc struct json_doc doc = {0};
@@ -93,7 +94,7 @@ static void check_docker_config(struct validator *v, const struct api_secret *se
 static void check_secret_type(struct validator *v, const struct api_secret *secret)
 {
     static const char account[] = "kubernetes.io/service-account.name";
-    const struct path meta = top("metadata");
+    const struct path meta = kinds_field_path("metadata");
     const struct api_str_map *data = &secret->data;
     if (str_eqz(secret->type, "kubernetes.io/service-account-token")) {
         bool named = false;
@@ -107,7 +108,7 @@ static void check_secret_type(struct validator *v, const struct api_secret *secr
     } else if (str_eqz(secret->type, "kubernetes.io/dockerconfigjson")) {
         check_docker_config(v, secret, ".dockerconfigjson");
     } else if (str_eqz(secret->type, "kubernetes.io/basic-auth")) {
-        if (!has_key(data, STR("username")) && !has_key(data, STR("password"))) {
+        if (!kinds_map_has(data, STR("username")) && !kinds_map_has(data, STR("password"))) {
             must_have_key(v, data, "username");
             must_have_key(v, data, "password");
         }
@@ -122,7 +123,7 @@ static void check_secret_type(struct validator *v, const struct api_secret *secr
 static void check_secret(struct validator *v, const struct api_secret *secret,
                          const struct api_secret *old)
 {
-    const struct path data = top("data"), type = top("type");
+    const struct path data = kinds_field_path("data"), type = kinds_field_path("type");
     if (old && !str_eq(secret->type, old->type))
         cause_invalid(v->causes, &type, secret->type, STR("field is immutable"));
     if (old && old->has_immutable && old->immutable) {
@@ -140,10 +141,10 @@ static void check_secret(struct validator *v, const struct api_secret *secret,
 static void check_namespace_kind(struct validator *v, const struct api_namespace *ns,
                                  const struct api_namespace *old)
 {
-    const struct path spec = top("spec"), *at = AT(&spec, "finalizers");
+    const struct path spec = kinds_field_path("spec"), *at = AT(&spec, "finalizers");
     for (size_t i = 0; !old && i < ns->spec.finalizers.n && !causes_full(v->causes); i++) {
         struct str name = ns->spec.finalizers.p[i];
-        check_named(v, at, name, name_label_key);
+        validate_named(v, at, name, name_label_key);
         if (str_find_char(name, '/') < 0 && !str_eqz(name, "kubernetes") &&
             !str_eqz(name, "orphan") && !str_eqz(name, "foregroundDeletion"))
             cause_invalid(
@@ -154,7 +155,7 @@ static void check_namespace_kind(struct validator *v, const struct api_namespace
 
 static void check_namespace_status(struct validator *v, const struct api_namespace *ns)
 {
-    const struct path status = top("status"), *at = AT(&status, "Phase");
+    const struct path status = kinds_field_path("status"), *at = AT(&status, "Phase");
     bool ending = ns->metadata.deletion_timestamp.set;
     if (!str_eqz(ns->status.phase, ending ? "Terminating" : "Active"))
         cause_invalid(v->causes, at, ns->status.phase,
@@ -165,9 +166,9 @@ static void check_namespace_status(struct validator *v, const struct api_namespa
 static void check_event_text(struct validator *v, const char *field, struct str text, size_t most,
                              bool required)
 {
-    const struct path at = top(field);
+    const struct path at = kinds_field_path(field);
     if (required)
-        must_have(v, &at, text);
+        validate_required(v, &at, text);
     if (text.n > most)
         cause_invalid(v->causes, &at, STR(""),
                       arena_strf(scratch(v), "can have at most %zu characters", most));
@@ -175,9 +176,11 @@ static void check_event_text(struct validator *v, const char *field, struct str 
 
 static void check_event(struct validator *v, const struct api_event *e)
 {
-    const struct path involved = top("involvedObject"), *at = AT(&involved, "namespace");
+    const struct path involved = kinds_field_path("involvedObject"),
+                      *at = AT(&involved, "namespace");
     bool newer = str_eqz(v->version->group, "events.k8s.io");
-    const struct path controller = top(newer ? "reportingController" : "reportingComponent");
+    const struct path controller =
+        kinds_field_path(newer ? "reportingController" : "reportingComponent");
     struct str own = e->metadata.namespace, theirs = e->involved_object.namespace;
     bool is_default = str_eqz(own, "default");
     bool fits = theirs.n ? str_eq(own, theirs) : own.n == 0 || is_default;
@@ -187,8 +190,8 @@ static void check_event(struct validator *v, const struct api_event *e)
         cause_invalid(v->causes, at, theirs, STR("does not match event.namespace"));
     if (!e->event_time.set)
         return;
-    must_have(v, &controller, e->reporting_component);
-    check_named(v, &controller, e->reporting_component, name_label_key);
+    validate_required(v, &controller, e->reporting_component);
+    validate_named(v, &controller, e->reporting_component, name_label_key);
     check_event_text(v, "reportingInstance", e->reporting_instance, EVENT_TEXT_MAX, true);
     check_event_text(v, "action", e->action, EVENT_TEXT_MAX, true);
     check_event_text(v, "reason", e->reason, EVENT_TEXT_MAX, true);
@@ -198,8 +201,9 @@ static void check_event(struct validator *v, const struct api_event *e)
 // The newer API wants every event to say when it was, and takes nothing of the older one's fields.
 static void check_new_event(struct validator *v, const struct api_event *e)
 {
-    const struct path time = top("eventTime"), type = top("type");
-    const struct path count = top("series.count"), last = top("series.lastObservedTime");
+    const struct path time = kinds_field_path("eventTime"), type = kinds_field_path("type");
+    const struct path count = kinds_field_path("series.count"),
+                      last = kinds_field_path("series.lastObservedTime");
     const struct {
         const char *field;
         bool set;
@@ -219,7 +223,7 @@ static void check_new_event(struct validator *v, const struct api_event *e)
         cause_invalid(v->causes, &type, STR(""),
                       arena_strf(scratch(v), "has invalid value: %.*s", STR_ARG(e->type)));
     for (size_t i = 0; i < array_len(older); i++) {
-        const struct path at = top(older[i].field);
+        const struct path at = kinds_field_path(older[i].field);
         if (older[i].set)
             cause_invalid(v->causes, &at, STR(""), STR("needs to be unset"));
     }
@@ -228,18 +232,18 @@ static void check_new_event(struct validator *v, const struct api_event *e)
 static void check_lease(struct validator *v, const struct api_lease *lease)
 {
     static const struct str strategies[] = {STR_INIT("OldestEmulationVersion")};
-    const struct path root = top("spec"), *spec = &root;
+    const struct path root = kinds_field_path("spec"), *spec = &root;
     const struct path *strategy = AT(AT(spec, "strategy"), "strategy");
     const struct api_lease_spec *s = &lease->spec;
     if (s->has_lease_duration_seconds && s->lease_duration_seconds <= 0)
         cause_invalid_i64(v->causes, AT(spec, "leaseDurationSeconds"), s->lease_duration_seconds,
                           STR("must be greater than 0"));
     if (s->has_lease_transitions)
-        check_not_negative(v, AT(spec, "leaseTransitions"), s->lease_transitions);
+        validate_not_negative(v, AT(spec, "leaseTransitions"), s->lease_transitions);
     if (s->has_strategy && str_find_char(s->strategy, '/') < 0)
-        check_choice(v, strategy, s->strategy, CHOICES(strategies));
+        validate_choice(v, strategy, s->strategy, CHOICES(strategies));
     else if (s->has_strategy)
-        check_named(v, strategy, s->strategy, name_label_key);
+        validate_named(v, strategy, s->strategy, name_label_key);
     if (s->preferred_holder.n && s->strategy.n == 0)
         cause_forbidden(v->causes, AT(spec, "preferredHolder"),
                         STR("may only be specified if `strategy` is defined"));
@@ -270,8 +274,9 @@ static void check_priority_class(struct validator *v, const struct api_priority_
                                  const struct api_priority_class *old)
 {
     static const struct str policies[] = {STR_INIT("PreemptLowerPriority"), STR_INIT("Never")};
-    const struct path value = top("value"), policy = top("preemptionPolicy");
-    const struct path meta = top("metadata");
+    const struct path value = kinds_field_path("value"),
+                      policy = kinds_field_path("preemptionPolicy");
+    const struct path meta = kinds_field_path("metadata");
     if (old) {
         if (pc->value != old->value)
             cause_forbidden(v->causes, &value, STR("may not be changed in an update."));
@@ -292,7 +297,7 @@ static void check_priority_class(struct validator *v, const struct api_priority_
                         STR("maximum allowed value of a user defined priority is 1000000000"));
     }
     if (pc->has_preemption_policy)
-        check_choice_required(v, &policy, pc->preemption_policy, CHOICES(policies));
+        validate_choice_required(v, &policy, pc->preemption_policy, CHOICES(policies));
 }
 
 static void check_share(struct validator *v, const struct path *at,
@@ -301,7 +306,7 @@ static void check_share(struct validator *v, const struct path *at,
     if (!share)
         return;
     if (!share->is_text) {
-        check_not_negative(v, at, share->number);
+        validate_not_negative(v, at, share->number);
         return;
     }
     uint64_t percent = 0;
@@ -315,21 +320,23 @@ static void check_share(struct validator *v, const struct path *at,
         cause_invalid(v->causes, at, share->text, STR("must not be greater than 100%"));
 }
 
-static void check_budget(struct validator *v, const struct api_pod_disruption_budget *budget)
+static void validate_disruption_budget(struct validator *v,
+                                       const struct api_pod_disruption_budget *budget)
 {
     static const struct str policies[] = {STR_INIT("AlwaysAllow"), STR_INIT("IfHealthyBudget")};
-    const struct path root = top("spec"), *spec = &root;
+    const struct path root = kinds_field_path("spec"), *spec = &root;
     const struct api_pod_disruption_budget_spec *s = &budget->spec;
     if (s->min_available && s->max_unavailable)
         cause_invalid_json(v->causes, spec,
-                           internal_json_of(&api_pod_disruption_budget_spec_type, s, scratch(v)),
+                           validate_show_internal_json(&api_pod_disruption_budget_spec_type, s,
+                                                       scratch(v)),
                            STR("minAvailable and maxUnavailable cannot be both set"));
     check_share(v, AT(spec, "minAvailable"), s->min_available);
     check_share(v, AT(spec, "maxUnavailable"), s->max_unavailable);
-    check_label_selector(v, AT(spec, "selector"), s->selector);
+    validate_label_selector(v, AT(spec, "selector"), s->selector);
     if (s->has_unhealthy_pod_eviction_policy)
-        check_choice(v, AT(spec, "unhealthyPodEvictionPolicy"), s->unhealthy_pod_eviction_policy,
-                     CHOICES(policies));
+        validate_choice(v, AT(spec, "unhealthyPodEvictionPolicy"), s->unhealthy_pod_eviction_policy,
+                        CHOICES(policies));
 }
 
 // --- Names ---------------------------------------------------------------------------------------
@@ -388,7 +395,7 @@ static void check_kind_name(struct validator *v, const struct api_kind *kind,
     for (size_t i = 0; i < array_len(names); i++) {
         const struct name_rule rule = {.check = names[i].check, .characters = true};
         if (names[i].type == kind->type)
-            check_object_meta(v, meta, kind->namespaced, &rule);
+            validate_object_meta(v, meta, kind->namespaced, &rule);
     }
 }
 
@@ -399,7 +406,7 @@ static void check_claim_changes(struct validator *v, const struct path *spec,
                                 const struct api_persistent_volume_claim *old)
 {
     static const struct quantity nothing = {0};
-    const struct path mode = top("volumeMode");
+    const struct path mode = kinds_field_path("volumeMode");
     struct api_persistent_volume_claim_spec masked = now->spec;
     if (old->spec.volume_name.n == 0)
         masked.volume_name = old->spec.volume_name;
@@ -434,8 +441,8 @@ static void check_claim_changes(struct validator *v, const struct path *spec,
 static void check_volume_claim(struct validator *v, const struct api_persistent_volume_claim *claim,
                                const struct api_persistent_volume_claim *old)
 {
-    const struct path spec = top("spec");
-    check_claim_spec(v, &spec, &claim->spec);
+    const struct path spec = kinds_field_path("spec");
+    validate_volume_claim_spec(v, &spec, &claim->spec);
     if (old)
         check_claim_changes(v, &spec, claim, old);
 }
@@ -445,7 +452,8 @@ static void check_volume_claim(struct validator *v, const struct api_persistent_
 static void check_runtime_class(struct validator *v, const struct api_runtime_class *class,
                                 const struct api_runtime_class *old)
 {
-    const struct path handler = top("handler"), scheduling = top("scheduling");
+    const struct path handler = kinds_field_path("handler"),
+                      scheduling = kinds_field_path("scheduling");
     if (old && !str_eq(class->handler, old->handler))
         cause_invalid(v->causes, &handler, class->handler, STR("field is immutable"));
     if (old)
@@ -453,9 +461,9 @@ static void check_runtime_class(struct validator *v, const struct api_runtime_cl
     if (!class->handler.n)
         cause_required(v->causes, &handler, STR(""));
     else
-        check_named(v, &handler, class->handler, name_dns_label);
+        validate_named(v, &handler, class->handler, name_dns_label);
     if (class->scheduling)
-        check_tolerations(v, AT(&scheduling, "tolerations"), &class->scheduling->tolerations);
+        validate_tolerations(v, AT(&scheduling, "tolerations"), &class->scheduling->tolerations);
 }
 
 // --- Which kind ----------------------------------------------------------------------------------
@@ -478,38 +486,38 @@ static void check_small_kind(struct validator *v, const struct api_type *t, cons
     else if (t == &api_priority_class_type)
         check_priority_class(v, value, old);
     else if (t == &api_pod_disruption_budget_type)
-        check_budget(v, value);
+        validate_disruption_budget(v, value);
     else if (t == &api_limit_range_type)
-        check_limit_range(v, value);
+        validate_limit_range(v, value);
     else if (t == &api_resource_quota_type)
-        check_quota(v, value, old);
+        validate_quota(v, value, old);
     else if (t == &api_service_type)
-        check_service(v, value, old);
+        validate_service(v, value, old);
     else if (t == &api_persistent_volume_claim_type)
         check_volume_claim(v, value, old);
     else if (t == &api_runtime_class_type)
         check_runtime_class(v, value, old);
     else if (t == &api_pod_group_type)
-        check_pod_group(v, value, !old);
+        validate_pod_group(v, value, !old);
     else if (t == &api_workload_type)
-        check_workload(v, value);
+        validate_workload(v, value);
 }
 
-void check_core_kind(struct validator *v, const struct api_object *object,
-                     const struct api_object *old)
+void validate_core_kind(struct validator *v, const struct api_object *object,
+                        const struct api_object *old)
 {
     const struct api_type *t = object->kind->type;
     bool status = v->op == API_STATUS_UPDATE;
     if (!old)
         check_kind_name(v, object->kind, api_object_meta(object));
     if (t == &api_node_type)
-        check_node(v, object->value, old ? old->value : NULL);
+        validate_node(v, object->value, old ? old->value : NULL);
     else if (t == &api_certificate_signing_request_type)
-        check_certificate_request(v, object->value, old ? old->value : NULL);
+        validate_certificate_request(v, object->value, old ? old->value : NULL);
     else if (t == &api_namespace_type && status)
         check_namespace_status(v, object->value);
     else if (t == &api_pod_group_type && status)
-        check_pod_group_status(v, object->value);
+        validate_pod_group_status(v, object->value);
     else if (!status)
         check_small_kind(v, t, object->value, old ? old->value : NULL);
 }

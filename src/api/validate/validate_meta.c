@@ -34,7 +34,7 @@ static struct str mask_trailing_dash(struct str name, struct arena *arena)
     return arena_strf(arena, "%.*sa", (int)(name.n - 2), name.p);
 }
 
-struct str in_characters(struct str message, name_check check, struct arena *arena)
+struct str validate_in_characters(struct str message, name_check check, struct arena *arena)
 {
     static const struct str bytes = STR_INIT(" bytes");
     bool old =
@@ -44,35 +44,35 @@ struct str in_characters(struct str message, name_check check, struct arena *are
     return arena_strf(arena, "%.*s characters", (int)(message.n - bytes.n), message.p);
 }
 
-void check_prefix_name(struct validator *v, const struct path *at, struct str name,
-                       name_check check)
+void validate_prefix_name(struct validator *v, const struct path *at, struct str name,
+                          name_check check)
 {
     struct name_msgs msgs = {.arena = scratch(v)};
     check(check == name_path_segment ? name : mask_trailing_dash(name, scratch(v)), &msgs);
     // What is the beginning of a path segment may well be "." or "..".
     bool dots = check == name_path_segment && (str_eqz(name, ".") || str_eqz(name, ".."));
     for (size_t i = 0; i < msgs.n && !dots; i++)
-        cause_invalid(v->causes, at, name, in_characters(msgs.p[i], check, scratch(v)));
+        cause_invalid(v->causes, at, name, validate_in_characters(msgs.p[i], check, scratch(v)));
 }
 
-static void check_names(struct validator *v, const struct api_object_meta *meta,
-                        const struct name_rule *rule)
+static void validate_meta_names(struct validator *v, const struct api_object_meta *meta,
+                                const struct name_rule *rule)
 {
     struct path root = meta_path();
     struct path name = path_field(&root, STR("name"));
     struct path generate = path_field(&root, STR("generateName"));
     if (meta->generate_name.n && !rule->own_way)
-        check_prefix_name(v, &generate, meta->generate_name, rule->check);
+        validate_prefix_name(v, &generate, meta->generate_name, rule->check);
     if (meta->name.n == 0) {
         cause_required(v->causes, &name, STR("name or generateName is required"));
     } else if (rule->own_way) {
         size_t from = v->causes->n;
-        check_format(v, &name, meta->name, rule->check, "format=k8s-long-name");
+        validate_format(v, &name, meta->name, rule->check, "format=k8s-long-name");
         causes_mark(v->causes, from, NULL, COVERED);
     } else if (rule->characters) {
-        check_named(v, &name, meta->name, rule->check);
+        validate_named(v, &name, meta->name, rule->check);
     } else {
-        check_format(v, &name, meta->name, rule->check, NULL);
+        validate_format(v, &name, meta->name, rule->check, NULL);
     }
 }
 
@@ -87,28 +87,28 @@ static void check_namespace(struct validator *v, const struct api_object_meta *m
     } else if (meta->namespace.n == 0) {
         cause_required(v->causes, &at, STR(""));
     } else {
-        check_format(v, &at, meta->namespace, name_dns_label, NULL);
+        validate_format(v, &at, meta->namespace, name_dns_label, NULL);
     }
 }
 
 // --- Labels, annotations, owners, finalizers, managers -------------------------------------------
 
-void check_labels(struct validator *v, const struct path *at, const struct api_str_map *labels)
+void validate_labels(struct validator *v, const struct path *at, const struct api_str_map *labels)
 {
     for (size_t i = 0; i < labels->n; i++) {
-        check_label_key(v, at, labels->p[i].key);
-        check_format(v, at, labels->p[i].value, name_label_value, "format=k8s-label-value");
+        validate_label_key(v, at, labels->p[i].key);
+        validate_format(v, at, labels->p[i].value, name_label_value, "format=k8s-label-value");
     }
 }
 
-void check_annotations(struct validator *v, const struct path *at,
-                       const struct api_str_map *annotations)
+void validate_annotations(struct validator *v, const struct path *at,
+                          const struct api_str_map *annotations)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < annotations->n; i++) {
         struct name_msgs msgs = {.arena = scratch(v)};
         struct str key = annotations->p[i].key;
-        name_label_key(lower_case(key, scratch(v)), &msgs);
+        name_label_key(validate_lower_case(key, scratch(v)), &msgs);
         for (size_t j = 0; j < msgs.n; j++) {
             size_t n = cause_invalid(v->causes, at, key, msgs.p[j]);
             v->causes->p[n].origin = label_key;
@@ -128,8 +128,8 @@ static void check_must(struct validator *v, const struct path *at, struct str fi
                     COVERED);
 }
 
-static void check_owner(struct validator *v, const struct path *at,
-                        const struct api_owner_reference *owner)
+static void validate_meta_owner(struct validator *v, const struct path *at,
+                                const struct api_owner_reference *owner)
 {
     struct str group, version, more = STR("");
     bool has_group = str_cut(owner->api_version, '/', &group, &version);
@@ -147,7 +147,8 @@ static void check_owner(struct validator *v, const struct path *at,
     check_must(v, at, STR("name"), owner->name);
     check_must(v, at, STR("uid"), owner->uid);
     if (!slashes && group.n == 0 && str_eqz(version, "v1") && str_eqz(owner->kind, "Event"))
-        cause_invalid_json(v->causes, at, json_of(&api_owner_reference_type, owner, scratch(v)),
+        cause_invalid_json(v->causes, at,
+                           validate_show_json(&api_owner_reference_type, owner, scratch(v)),
                            STR("/v1, Kind=Event is disallowed from being an owner"));
 }
 
@@ -159,7 +160,7 @@ static struct str json_of_owners(const struct api_owner_reference_array *owners,
     for (size_t i = 0; i < owners->n; i++) {
         if (i)
             sbuf_addc(&b, ',');
-        sbuf_add(&b, json_of(&api_owner_reference_type, &owners->p[i], arena));
+        sbuf_add(&b, validate_show_json(&api_owner_reference_type, &owners->p[i], arena));
     }
     sbuf_addc(&b, ']');
     return arena_str(arena, sbuf_str(&b));
@@ -172,7 +173,7 @@ static void check_owners(struct validator *v, const struct path *at,
     for (size_t i = 0; i < owners->n && !causes_full(v->causes); i++) {
         const struct api_owner_reference *owner = &owners->p[i];
         struct path item = path_index(at, i);
-        check_owner(v, &item, owner);
+        validate_meta_owner(v, &item, owner);
         if (!owner->has_controller || !owner->controller)
             continue;
         if (controller)
@@ -192,14 +193,15 @@ static void check_finalizers(struct validator *v, const struct path *at,
                              const struct api_str_array *finalizers)
 {
     for (size_t i = 0; i < finalizers->n; i++)
-        check_format(v, at, finalizers->p[i], name_label_key, NULL);
+        validate_format(v, at, finalizers->p[i], name_label_key, NULL);
     if (api_str_listed(finalizers, STR("orphan")) &&
         api_str_listed(finalizers, STR("foregroundDeletion")))
-        cause_invalid_json(v->causes, at, json_of_strings(finalizers->p, finalizers->n, scratch(v)),
+        cause_invalid_json(v->causes, at,
+                           validate_show_strings(finalizers->p, finalizers->n, scratch(v)),
                            STR("finalizer orphan and foregroundDeletion cannot be both set"));
 }
 
-void check_kube_finalizers(struct validator *v, const struct api_object_meta *meta)
+void validate_kube_finalizers(struct validator *v, const struct api_object_meta *meta)
 {
     static const struct str standard[] = {STR_INIT("kubernetes"), STR_INIT("orphan"),
                                           STR_INIT("foregroundDeletion")};
@@ -218,7 +220,7 @@ void check_kube_finalizers(struct validator *v, const struct api_object_meta *me
 }
 
 // A rough unicode.IsPrint: no controls, no separators but the space, no surrogates or private use.
-static bool printable(uint32_t c)
+static bool meta_rune_printable(uint32_t c)
 {
     if (c < 0x20 || (c >= 0x7f && c <= 0xa0) || c == 0xad)
         return false;
@@ -228,14 +230,14 @@ static bool printable(uint32_t c)
     return c != 0x3000 && c != 0xfeff && !(c >= 0xd800 && c <= 0xf8ff) && c < 0xf0000;
 }
 
-static void check_manager(struct validator *v, const struct path *at, struct str manager)
+static void validate_meta_manager(struct validator *v, const struct path *at, struct str manager)
 {
     if (manager.n > MANAGER_BYTES_MAX)
         cause_too_long(v->causes, at, MANAGER_BYTES_MAX);
     size_t len;
     for (size_t i = 0; i < manager.n; i += len) {
         uint32_t c = utf8_decode(manager, i, &len);
-        if (!printable(c))
+        if (!meta_rune_printable(c))
             cause_invalid(v->causes, at, manager,
                           arena_strf(scratch(v), "invalid character U+%04X (at position %zu)", c,
                                      i));
@@ -260,7 +262,7 @@ static void check_managed_fields(struct validator *v, const struct path *list,
                         NULL, COVERED);
         if (e->fields_type.n && !str_eqz(e->fields_type, "FieldsV1"))
             cause_invalid(v->causes, &type, e->fields_type, STR("must be `FieldsV1`"));
-        check_manager(v, &manager, e->manager);
+        validate_meta_manager(v, &manager, e->manager);
         if (e->subresource.n > SUBRESOURCE_BYTES_MAX)
             cause_too_long(v->causes, &subresource, SUBRESOURCE_BYTES_MAX);
     }
@@ -278,8 +280,8 @@ static void check_generation(struct validator *v, int64_t generation)
                     "minimum", COVERED);
 }
 
-void check_object_meta(struct validator *v, const struct api_object_meta *meta, bool namespaced,
-                       const struct name_rule *rule)
+void validate_object_meta(struct validator *v, const struct api_object_meta *meta, bool namespaced,
+                          const struct name_rule *rule)
 {
     struct path root = meta_path();
     struct path labels = path_field(&root, STR("labels"));
@@ -287,11 +289,11 @@ void check_object_meta(struct validator *v, const struct api_object_meta *meta, 
     struct path owners = path_field(&root, STR("ownerReferences"));
     struct path finalizers = path_field(&root, STR("finalizers"));
     struct path managed = path_field(&root, STR("managedFields"));
-    check_names(v, meta, rule);
+    validate_meta_names(v, meta, rule);
     check_namespace(v, meta, namespaced);
     check_generation(v, meta->generation);
-    check_labels(v, &labels, &meta->labels);
-    check_annotations(v, &annotations, &meta->annotations);
+    validate_labels(v, &labels, &meta->labels);
+    validate_annotations(v, &annotations, &meta->annotations);
     check_owners(v, &owners, &meta->owner_references);
     check_finalizers(v, &finalizers, &meta->finalizers);
     check_managed_fields(v, &managed, &meta->managed_fields);
@@ -332,7 +334,7 @@ static void check_same_text(struct validator *v, struct str field, struct str va
     causes_mark(v->causes, n, origin, origin != NULL);
 }
 
-static bool same_time(const struct api_time *a, const struct api_time *b)
+static bool meta_time_equal(const struct api_time *a, const struct api_time *b)
 {
     return a->set == b->set && (!a->set || (a->at.sec == b->at.sec && a->at.nsec == b->at.nsec));
 }
@@ -341,7 +343,7 @@ static void check_same_time(struct validator *v, struct str field, const struct 
                             const struct api_time *old)
 {
     struct path root = meta_path(), at = path_field(&root, field);
-    if (same_time(value, old))
+    if (meta_time_equal(value, old))
         return;
     cleanup_sbuf struct sbuf b = {0};
     if (value->set) {
@@ -369,8 +371,8 @@ static void check_same_grace(struct validator *v, const struct api_object_meta *
     causes_mark(v->causes, n, "immutable", COVERED);
 }
 
-void check_object_meta_update(struct validator *v, const struct api_object_meta *meta,
-                              const struct api_object_meta *old)
+void validate_object_meta_update(struct validator *v, const struct api_object_meta *meta,
+                                 const struct api_object_meta *old)
 {
     struct path root = meta_path();
     struct path finalizers = path_field(&root, STR("finalizers"));
@@ -396,28 +398,28 @@ void check_object_meta_update(struct validator *v, const struct api_object_meta 
     check_same_time(v, STR("deletionTimestamp"), &meta->deletion_timestamp,
                     &old->deletion_timestamp);
     check_same_grace(v, meta, old);
-    check_labels(v, &labels, &meta->labels);
-    check_annotations(v, &annotations, &meta->annotations);
+    validate_labels(v, &labels, &meta->labels);
+    validate_annotations(v, &annotations, &meta->annotations);
     check_owners(v, &owners, &meta->owner_references);
     check_managed_fields(v, &managed, &meta->managed_fields);
 }
 
-void check_common_meta(struct validator *v, const struct api_object_meta *meta,
-                       const struct api_object_meta *old, bool namespaced)
+void validate_common_meta(struct validator *v, const struct api_object_meta *meta,
+                          const struct api_object_meta *old, bool namespaced)
 {
     static const struct name_rule segment = {.check = name_path_segment};
-    check_object_meta(v, meta, namespaced, &segment);
+    validate_object_meta(v, meta, namespaced, &segment);
     if (old)
-        check_object_meta_update(v, meta, old);
+        validate_object_meta_update(v, meta, old);
 }
 
-void check_template_meta(struct validator *v, const struct api_object_meta *meta,
-                         const struct path *at)
+void validate_template_meta(struct validator *v, const struct api_object_meta *meta,
+                            const struct path *at)
 {
     struct path labels = path_field(at, STR("labels"));
     struct path annotations = path_field(at, STR("annotations"));
-    check_annotations(v, &annotations, &meta->annotations);
-    check_labels(v, &labels, &meta->labels);
+    validate_annotations(v, &annotations, &meta->annotations);
+    validate_labels(v, &labels, &meta->labels);
     const struct api_type *t = &api_object_meta_type;
     for (size_t i = 0; i < t->fields_len; i++) {
         const struct api_field *f = &t->fields[i];
@@ -432,18 +434,18 @@ void check_template_meta(struct validator *v, const struct api_object_meta *meta
 
 // --- Conditions ----------------------------------------------------------------------------------
 
-static bool is_alpha(char c)
+static bool meta_is_alpha(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 static bool good_reason(struct str s)
 {
-    if (s.n == 0 || !is_alpha(s.p[0]))
+    if (s.n == 0 || !meta_is_alpha(s.p[0]))
         return false;
     for (size_t i = 0; i < s.n; i++) {
         char c = s.p[i];
-        bool word = is_alpha(c) || (c >= '0' && c <= '9') || c == '_';
+        bool word = meta_is_alpha(c) || (c >= '0' && c <= '9') || c == '_';
         if (!word && (i + 1 == s.n || (c != ',' && c != ':')))
             return false;
     }
@@ -468,8 +470,8 @@ static void check_reason(struct validator *v, const struct path *at, struct str 
                     COVERED);
 }
 
-static void check_condition(struct validator *v, const struct path *at,
-                            const struct api_condition *c)
+static void validate_condition(struct validator *v, const struct path *at,
+                               const struct api_condition *c)
 {
     static const struct str statuses[] = {STR_INIT("False"), STR_INIT("True"), STR_INIT("Unknown")};
     struct path type = path_field(at, STR("type")), status = path_field(at, STR("status"));
@@ -479,7 +481,7 @@ static void check_condition(struct validator *v, const struct path *at,
     if (c->type.n == 0)
         causes_mark(v->causes, cause_required(v->causes, &type, STR("is required")), NULL, COVERED);
     else
-        check_label_key(v, &type, c->type);
+        validate_label_key(v, &type, c->type);
     bool known = false;
     for (size_t i = 0; i < array_len(statuses); i++)
         known = known || str_eq(c->status, statuses[i]);
@@ -502,8 +504,8 @@ static void check_condition(struct validator *v, const struct path *at,
         cause_too_long(v->causes, &message, CONDITION_MESSAGE_BYTES_MAX);
 }
 
-void check_conditions(struct validator *v, const struct path *list,
-                      const struct api_condition_array *conditions)
+void validate_conditions(struct validator *v, const struct path *list,
+                         const struct api_condition_array *conditions)
 {
     cleanup_seen struct seen types = {0};
     for (size_t i = 0; i < conditions->n; i++) {
@@ -511,42 +513,42 @@ void check_conditions(struct validator *v, const struct path *list,
         if (seen_add(&types, conditions->p[i].type))
             causes_mark(v->causes, cause_duplicate(v->causes, &at, conditions->p[i].type), NULL,
                         COVERED);
-        check_condition(v, &at, &conditions->p[i]);
+        validate_condition(v, &at, &conditions->p[i]);
     }
 }
 
 // --- Node selectors ------------------------------------------------------------------------------
 
-static bool one_of(struct str s, const char *a, const char *b)
+static bool meta_is_either(struct str s, const char *a, const char *b)
 {
     return str_eqz(s, a) || str_eqz(s, b);
 }
 
-static void check_expression(struct validator *v, const struct path *at,
-                             const struct api_node_selector_requirement *r, bool preferred)
+static void validate_node_expression(struct validator *v, const struct path *at,
+                                     const struct api_node_selector_requirement *r, bool preferred)
 {
     struct path values = path_field(at, STR("values")), key = path_field(at, STR("key"));
     struct path operation = path_field(at, STR("operator"));
-    if (one_of(r->operator, "In", "NotIn")) {
+    if (meta_is_either(r->operator, "In", "NotIn")) {
         if (r->values.n == 0)
             cause_required(v->causes, &values,
                            STR("must be specified when `operator` is 'In' or 'NotIn'"));
-    } else if (one_of(r->operator, "Exists", "DoesNotExist")) {
+    } else if (meta_is_either(r->operator, "Exists", "DoesNotExist")) {
         if (r->values.n)
             cause_forbidden(
                 v->causes, &values,
                 STR("may not be specified when `operator` is 'Exists' or 'DoesNotExist'"));
-    } else if (one_of(r->operator, "Gt", "Lt")) {
+    } else if (meta_is_either(r->operator, "Gt", "Lt")) {
         if (r->values.n != 1)
             cause_required(v->causes, &values,
                            STR("must be specified single value when `operator` is 'Lt' or 'Gt'"));
     } else {
         cause_invalid(v->causes, &operation, r->operator, STR("not a valid selector operator"));
     }
-    check_label_key(v, &key, r->key);
+    validate_label_key(v, &key, r->key);
     for (size_t i = 0; i < r->values.n && !preferred; i++) {
         struct path value = path_index(&values, i);
-        check_format(v, &value, r->values.p[i], name_label_value, "format=k8s-label-value");
+        validate_format(v, &value, r->values.p[i], name_label_value, "format=k8s-label-value");
     }
 }
 
@@ -555,7 +557,7 @@ static void check_field_requirement(struct validator *v, const struct path *at,
 {
     struct path values = path_field(at, STR("values")), key = path_field(at, STR("key"));
     struct path operation = path_field(at, STR("operator"));
-    if (!one_of(r->operator, "In", "NotIn"))
+    if (!meta_is_either(r->operator, "In", "NotIn"))
         cause_invalid(v->causes, &operation, r->operator, STR("not a valid selector operator"));
     else if (r->values.n != 1)
         cause_required(v->causes, &values,
@@ -567,7 +569,7 @@ static void check_field_requirement(struct validator *v, const struct path *at,
     }
     for (size_t i = 0; i < r->values.n; i++) {
         struct path value = path_index(&values, i);
-        check_format(v, &value, r->values.p[i], name_dns_subdomain, NULL);
+        validate_format(v, &value, r->values.p[i], name_dns_subdomain, NULL);
     }
 }
 
@@ -578,7 +580,7 @@ static void check_term(struct validator *v, const struct path *at,
     struct path fields = path_field(at, STR("matchFields"));
     for (size_t i = 0; i < term->match_expressions.n; i++) {
         struct path item = path_index(&expressions, i);
-        check_expression(v, &item, &term->match_expressions.p[i], preferred);
+        validate_node_expression(v, &item, &term->match_expressions.p[i], preferred);
     }
     for (size_t i = 0; i < term->match_fields.n; i++) {
         struct path item = path_index(&fields, i);
@@ -586,14 +588,14 @@ static void check_term(struct validator *v, const struct path *at,
     }
 }
 
-void check_preferred_term(struct validator *v, const struct path *at,
-                          const struct api_node_selector_term *term)
+void validate_preferred_term(struct validator *v, const struct path *at,
+                             const struct api_node_selector_term *term)
 {
     check_term(v, at, term, true);
 }
 
-void check_node_selector(struct validator *v, const struct path *at,
-                         const struct api_node_selector *selector)
+void validate_node_selector(struct validator *v, const struct path *at,
+                            const struct api_node_selector *selector)
 {
     struct path terms = path_field(at, STR("nodeSelectorTerms"));
     if (selector->node_selector_terms.n == 0)

@@ -19,7 +19,7 @@ static void check_pool(struct validator *v, const struct path *at,
 {
     struct path name = path_field(at, STR("name")), generation = path_field(at, STR("generation"));
     struct path count = path_field(at, STR("resourceSliceCount"));
-    check_pool_name(v, &name, pool->name);
+    validate_pool_name(v, &name, pool->name);
     if (pool->resource_slice_count <= 0)
         cause_invalid_i64(v->causes, &count, pool->resource_slice_count,
                           STR("must be greater than zero"));
@@ -28,7 +28,8 @@ static void check_pool(struct validator *v, const struct path *at,
                           STR("must be greater than or equal to zero"));
 }
 
-static void check_same(struct validator *v, const struct path *at, struct str value, struct str old)
+static void validate_slice_unchanged(struct validator *v, const struct path *at, struct str value,
+                                     struct str old)
 {
     if (!str_eq(value, old))
         cause_invalid(v->causes, at, value, STR("field is immutable"));
@@ -40,8 +41,8 @@ static void check_immutable(struct validator *v, const struct path *at,
 {
     struct path pool = path_field(at, STR("pool")), name = path_field(&pool, STR("name"));
     struct path driver = path_field(at, STR("driver")), node = path_field(at, STR("nodeName"));
-    check_same(v, &name, spec->pool.name, old->pool.name);
-    check_same(v, &driver, spec->driver, old->driver);
+    validate_slice_unchanged(v, &name, spec->pool.name, old->pool.name);
+    validate_slice_unchanged(v, &driver, spec->driver, old->driver);
     if (spec->has_node_name != old->has_node_name || !str_eq(spec->node_name, old->node_name)) {
         // Upstream has a pointer here, which shows as JSON.
         cleanup_sbuf struct sbuf b = {0};
@@ -55,7 +56,7 @@ static void check_immutable(struct validator *v, const struct path *at,
 
 // --- Node selection ------------------------------------------------------------------------------
 
-static void add_set(struct sbuf *set, size_t *n, const char *name)
+static void slice_list_field(struct sbuf *set, size_t *n, const char *name)
 {
     sbuf_addz(set, (*n)++ ? ", `" : "{`");
     sbuf_addz(set, name);
@@ -66,11 +67,11 @@ static void check_slice_selector(struct validator *v, const struct path *at,
                                  const struct api_node_selector *selector)
 {
     struct path terms = path_field(at, STR("nodeSelectorTerms"));
-    check_node_selector(v, at, selector);
+    validate_node_selector(v, at, selector);
     if (selector->node_selector_terms.n == 1)
         return;
     // Shown as upstream's list of terms: cut out of the selector.
-    struct str shown = internal_json_of(&api_node_selector_type, selector, scratch(v));
+    struct str shown = validate_show_internal_json(&api_node_selector_type, selector, scratch(v));
     size_t skip = sizeof("{\"NodeSelectorTerms\":") - 1;
     cause_invalid_json(v->causes, &terms, str_upto(str_from(shown, skip), shown.n - skip - 1),
                        STR("must have exactly one node selector term"));
@@ -80,13 +81,13 @@ static void check_flag(struct validator *v, const struct path *at, bool value, s
                        size_t *n)
 {
     if (value)
-        add_set(set, n, at->name.p);
+        slice_list_field(set, n, at->name.p);
     else
         cause_invalid_bool(v->causes, at, false, STR("must be either unset or set to true"));
 }
 
-static void check_nodes(struct validator *v, const struct path *at,
-                        const struct api_resource_slice_spec *spec)
+static void validate_slice_nodes(struct validator *v, const struct path *at,
+                                 const struct api_resource_slice_spec *spec)
 {
     cleanup_sbuf struct sbuf set = {0};
     size_t n = 0;
@@ -95,14 +96,14 @@ static void check_nodes(struct validator *v, const struct path *at,
     struct path all = path_field(at, STR("allNodes"));
     struct path each = path_field(at, STR("perDeviceNodeSelection"));
     if (spec->has_node_name && spec->node_name.n) {
-        add_set(&set, &n, "nodeName");
-        check_format(v, &name, spec->node_name, name_dns_subdomain, NULL);
+        slice_list_field(&set, &n, "nodeName");
+        validate_format(v, &name, spec->node_name, name_dns_subdomain, NULL);
     } else if (spec->has_node_name) {
         cause_invalid(v->causes, &name, spec->node_name,
                       STR("must be either unset or set to a non-empty string"));
     }
     if (spec->node_selector) {
-        add_set(&set, &n, "nodeSelector");
+        slice_list_field(&set, &n, "nodeSelector");
         check_slice_selector(v, &selector, spec->node_selector);
     }
     if (spec->has_all_nodes)
@@ -131,7 +132,7 @@ static void check_counter_set(struct validator *v, const struct path *at,
     if (set->name.n == 0)
         cause_required(v->causes, &name, STR(""));
     else
-        check_dns_label(v, &name, set->name);
+        validate_dns_label(v, &name, set->name);
     if (set->counters.n == 0)
         cause_required(v->causes, &counters, STR(""));
     causes_mark(v->causes, from, NULL, COVERED);
@@ -141,7 +142,7 @@ static void check_counter_set(struct validator *v, const struct path *at,
     }
     from = v->causes->n;
     for (size_t i = 0; i < set->counters.n; i++)
-        check_dns_label(v, &counters, set->counters.p[i].key);
+        validate_dns_label(v, &counters, set->counters.p[i].key);
     causes_mark(v->causes, from, NULL, COVERED);
 }
 
@@ -149,7 +150,7 @@ static void check_counter_sets(struct validator *v, const struct path *at,
                                const struct api_counter_set_array *sets)
 {
     assert(sets->p || sets->n == 0);
-    if (!check_max_items(v, at, sets->n, COUNTER_SETS_MAX, COVERED))
+    if (!validate_max_items(v, at, sets->n, COUNTER_SETS_MAX, COVERED))
         return;
     for (size_t i = 0; i < sets->n; i++) {
         struct path item = path_index(at, i);
@@ -184,7 +185,7 @@ static bool any_consumes_counters(const struct api_resource_slice_spec *spec)
     return false;
 }
 
-static size_t devices_max(const struct api_resource_slice_spec *spec)
+static size_t slice_max_devices(const struct api_resource_slice_spec *spec)
 {
     assert(spec->devices.p || spec->devices.n == 0);
     for (size_t i = 0; i < spec->devices.n; i++) {
@@ -195,8 +196,8 @@ static size_t devices_max(const struct api_resource_slice_spec *spec)
     return DEVICES_MAX;
 }
 
-static const struct api_device *find_device(const struct api_resource_slice_spec *spec,
-                                            struct str name)
+static const struct api_device *slice_find_device(const struct api_resource_slice_spec *spec,
+                                                  struct str name)
 {
     for (size_t i = 0; spec && i < spec->devices.n; i++)
         if (str_eq(spec->devices.p[i].name, name))
@@ -204,21 +205,21 @@ static const struct api_device *find_device(const struct api_resource_slice_spec
     return NULL;
 }
 
-static void check_devices(struct validator *v, const struct path *at,
-                          const struct api_resource_slice_spec *spec,
-                          const struct api_resource_slice_spec *old)
+static void validate_slice_devices(struct validator *v, const struct path *at,
+                                   const struct api_resource_slice_spec *spec,
+                                   const struct api_resource_slice_spec *old)
 {
     bool each = spec->has_per_device_node_selection && spec->per_device_node_selection;
-    if (!check_max_items(v, at, spec->devices.n, devices_max(spec), OWN))
+    if (!validate_max_items(v, at, spec->devices.n, slice_max_devices(spec), OWN))
         return;
     for (size_t i = 0; i < spec->devices.n; i++) {
         struct path item = path_index(at, i);
         const struct api_device *d = &spec->devices.p[i];
-        check_device(v, &item, d, find_device(old, d->name), each);
+        validate_device(v, &item, d, slice_find_device(old, d->name), each);
     }
     for (size_t i = 0; i < spec->devices.n; i++) {
         struct path item = path_index(at, i);
-        if (find_device(spec, spec->devices.p[i].name) != &spec->devices.p[i])
+        if (slice_find_device(spec, spec->devices.p[i].name) != &spec->devices.p[i])
             cause_duplicate(v->causes, &item, spec->devices.p[i].name);
     }
 }
@@ -239,7 +240,7 @@ static bool well_formed(struct validator *v, struct str name)
     struct causes ignored = {.arena = scratch(v)};
     struct validator quiet = *v;
     quiet.causes = &ignored;
-    check_fully_qualified_name(&quiet, NULL, name);
+    validate_fully_qualified_name(&quiet, NULL, name);
     return ignored.n == 0;
 }
 
@@ -258,7 +259,7 @@ static void check_partition_device(struct validator *v, const struct path *attri
                            "attribute, so it must be set"));
     else if (!a->has_string_value)
         cause_invalid_json(v->causes, &at,
-                           internal_json_of(&api_device_attribute_type, a, scratch(v)),
+                           validate_show_internal_json(&api_device_attribute_type, a, scratch(v)),
                            STR("must be a string value because `partitionTypeAttribute` names "
                                "this attribute"));
 }
@@ -289,48 +290,49 @@ static void check_partition_type(struct validator *v, const struct path *at,
     }
 }
 
-void check_skip_node_operations(struct validator *v, const struct path *at,
-                                const struct api_str_array *operations)
+void validate_skip_node_operations(struct validator *v, const struct path *at,
+                                   const struct api_str_array *operations)
 {
     if (api_str_listed(operations, STR("NodePrepareResources")) &&
         !api_str_listed(operations, STR("NodeUnprepareResources")) &&
         !api_str_listed(operations, STR("*")))
-        cause_invalid_json(v->causes, at, json_of_strings(operations->p, operations->n, scratch(v)),
+        cause_invalid_json(v->causes, at,
+                           validate_show_strings(operations->p, operations->n, scratch(v)),
                            STR("NodePrepareResources cannot be skipped unless "
                                "NodeUnprepareResources is also skipped"));
 }
 
 // --- The whole -----------------------------------------------------------------------------------
 
-static void check_spec(struct validator *v, const struct api_resource_slice_spec *spec,
-                       const struct api_resource_slice_spec *old)
+static void validate_slice_spec(struct validator *v, const struct api_resource_slice_spec *spec,
+                                const struct api_resource_slice_spec *old)
 {
     struct path at = path_root(STR("spec")), driver = path_field(&at, STR("driver"));
     struct path pool = path_field(&at, STR("pool")), devices = path_field(&at, STR("devices"));
     struct path counters = path_field(&at, STR("sharedCounters"));
     struct path skip = path_field(&at, STR("skipNodeOperations"));
-    check_driver_name(v, &driver, spec->driver, OWN);
+    validate_driver_name(v, &driver, spec->driver, OWN);
     check_pool(v, &pool, &spec->pool);
     if (old)
         check_immutable(v, &at, spec, old);
-    check_nodes(v, &at, spec);
+    validate_slice_nodes(v, &at, spec);
     if (spec->shared_counters.p && spec->devices.p)
         cause_invalid(v->causes, &at, STR(""),
                       STR("only one of `sharedCounters` or `devices` is allowed"));
-    check_devices(v, &devices, spec, old);
+    validate_slice_devices(v, &devices, spec, old);
     check_counter_sets(v, &counters, &spec->shared_counters);
     if (spec->has_partition_type_attribute)
         check_partition_type(v, &at, spec);
-    check_skip_node_operations(v, &skip, &spec->skip_node_operations);
+    validate_skip_node_operations(v, &skip, &spec->skip_node_operations);
 }
 
-void check_slice(struct validator *v, const struct api_resource_slice *slice,
-                 const struct api_resource_slice *old)
+void validate_slice(struct validator *v, const struct api_resource_slice *slice,
+                    const struct api_resource_slice *old)
 {
     if (old)
-        check_object_meta_update(v, &slice->metadata, &old->metadata);
+        validate_object_meta_update(v, &slice->metadata, &old->metadata);
     else
-        check_object_meta(v, &slice->metadata, false, &subdomain);
-    check_kube_finalizers(v, &slice->metadata);
-    check_spec(v, &slice->spec, old ? &old->spec : NULL);
+        validate_object_meta(v, &slice->metadata, false, &subdomain);
+    validate_kube_finalizers(v, &slice->metadata);
+    validate_slice_spec(v, &slice->spec, old ? &old->spec : NULL);
 }

@@ -83,7 +83,7 @@ static void check_consumer(struct validator *v, const struct path *at,
 static void check_reserved_for(struct validator *v, const struct path *at,
                                const struct api_resource_claim_consumer_reference_array *list)
 {
-    if (!check_max_items(v, at, list->n, RESERVED_FOR_MAX, COVERED))
+    if (!validate_max_items(v, at, list->n, RESERVED_FOR_MAX, COVERED))
         return;
     for (size_t i = 0; i < list->n; i++) {
         struct path item = path_index(at, i);
@@ -130,7 +130,7 @@ static void check_reservation(struct validator *v, const struct path *at,
 
 // --- devices -------------------------------------------------------------------------------------
 
-static void check_ip(struct validator *v, const struct path *at, struct str ip)
+static void validate_status_ip(struct validator *v, const struct path *at, struct str ip)
 {
     cleanup_sbuf struct sbuf canonical = {0}, detail = {0};
     if (!name_canonical_interface_address(ip, &canonical)) {
@@ -157,11 +157,11 @@ static void check_network_data(struct validator *v, const struct path *at,
     if (data->hardware_address.n > HARDWARE_ADDRESS_MAX)
         causes_mark(v->causes, cause_too_long(v->causes, &hardware, HARDWARE_ADDRESS_MAX),
                     "maxBytes", COVERED);
-    if (!check_max_items(v, &ips, data->ips.n, IPS_MAX, COVERED))
+    if (!validate_max_items(v, &ips, data->ips.n, IPS_MAX, COVERED))
         return;
     for (size_t i = 0; i < data->ips.n; i++) {
         struct path item = path_index(&ips, i);
-        check_ip(v, &item, data->ips.p[i]);
+        validate_status_ip(v, &item, data->ips.p[i]);
     }
     for (size_t i = 0; i < data->ips.n; i++) {
         struct path item = path_index(&ips, i);
@@ -180,26 +180,26 @@ static void check_device_status(struct validator *v, const struct path *at,
     struct path device = path_field(at, STR("device")), share = path_field(at, STR("shareID"));
     struct path conditions = path_field(at, STR("conditions")), data = path_field(at, STR("data"));
     struct path network = path_field(at, STR("networkData"));
-    check_driver_name(v, &driver, d->driver, OWN);
-    check_pool_name(v, &pool, d->pool);
-    check_dns_label(v, &device, d->device);
+    validate_driver_name(v, &driver, d->driver, OWN);
+    validate_pool_name(v, &pool, d->pool);
+    validate_dns_label(v, &device, d->device);
     if (d->has_share_id)
-        check_share_id(v, &share, d->share_id);
+        validate_share_id(v, &share, d->share_id);
     struct device_id id = status_id(d);
     if (!is_allocated(allocation, &id))
         cause_invalid_json(v->causes, at, show_id(&id, scratch(v)),
                            STR("must be an allocated device in the claim"));
     if (d->conditions.n > DEVICE_CONDITIONS_MAX)
         cause_too_many(v->causes, &conditions, d->conditions.n, DEVICE_CONDITIONS_MAX);
-    check_conditions(v, &conditions, &d->conditions);
+    validate_conditions(v, &conditions, &d->conditions);
     if (d->data.n)
-        check_raw_object(v, &data, d->data, false, DEVICE_DATA_BYTES_MAX);
+        validate_raw_object(v, &data, d->data, false, DEVICE_DATA_BYTES_MAX);
     if (d->network_data)
         check_network_data(v, &network, d->network_data);
 }
 
-static void check_devices(struct validator *v, const struct path *at,
-                          const struct api_resource_claim_status *status)
+static void validate_status_devices(struct validator *v, const struct path *at,
+                                    const struct api_resource_claim_status *status)
 {
     for (size_t i = 0; i < status->devices.n; i++) {
         struct path item = path_index(at, i);
@@ -217,29 +217,29 @@ static void check_devices(struct validator *v, const struct path *at,
 
 // --- allocation ----------------------------------------------------------------------------------
 
-static void check_result(struct validator *v, const struct path *at,
-                         const struct api_device_request_allocation_result *r,
-                         const struct api_device_claim *claim)
+static void validate_status_result(struct validator *v, const struct path *at,
+                                   const struct api_device_request_allocation_result *r,
+                                   const struct api_device_claim *claim)
 {
     struct path request = path_field(at, STR("request")), driver = path_field(at, STR("driver"));
     struct path pool = path_field(at, STR("pool")), device = path_field(at, STR("device"));
     struct path tolerations = path_field(at, STR("tolerations"));
     struct path share = path_field(at, STR("shareID"));
     struct path skip = path_field(at, STR("skipNodeOperations"));
-    check_request_ref(v, &request, r->request, claim);
-    check_driver_name(v, &driver, r->driver, COVERED);
+    validate_request_ref(v, &request, r->request, claim);
+    validate_driver_name(v, &driver, r->driver, COVERED);
     size_t from = v->causes->n;
-    check_pool_name(v, &pool, r->pool);
+    validate_pool_name(v, &pool, r->pool);
     causes_mark(v->causes, from, NULL, COVERED);
-    check_dns_label(v, &device, r->device);
-    check_binding_conditions(v, at, &r->binding_conditions, &r->binding_failure_conditions);
+    validate_dns_label(v, &device, r->device);
+    validate_binding_conditions(v, at, &r->binding_conditions, &r->binding_failure_conditions);
     for (size_t i = 0; i < r->tolerations.n; i++) {
         struct path item = path_index(&tolerations, i);
-        check_toleration(v, &item, &r->tolerations.p[i]);
+        validate_toleration(v, &item, &r->tolerations.p[i]);
     }
     if (r->has_share_id)
-        check_share_id(v, &share, r->share_id);
-    check_skip_node_operations(v, &skip, &r->skip_node_operations);
+        validate_share_id(v, &share, r->share_id);
+    validate_skip_node_operations(v, &skip, &r->skip_node_operations);
 }
 
 static void check_source(struct validator *v, const struct path *at, struct str source)
@@ -261,36 +261,36 @@ static void check_allocation(struct validator *v, const struct path *at,
     struct path results = path_field(&devices, STR("results"));
     struct path config = path_field(&devices, STR("config"));
     struct path selector = path_field(at, STR("nodeSelector"));
-    if (check_max_items(v, &results, d->results.n, RESULTS_MAX, COVERED))
+    if (validate_max_items(v, &results, d->results.n, RESULTS_MAX, COVERED))
         for (size_t i = 0; i < d->results.n; i++) {
             struct path item = path_index(&results, i);
-            check_result(v, &item, &d->results.p[i], claim);
+            validate_status_result(v, &item, &d->results.p[i], claim);
         }
-    if (check_max_items(v, &config, d->config.n, ALLOCATED_CONFIGS_MAX, COVERED))
+    if (validate_max_items(v, &config, d->config.n, ALLOCATED_CONFIGS_MAX, COVERED))
         for (size_t i = 0; i < d->config.n; i++) {
             struct path item = path_index(&config, i), source = path_field(&item, STR("source"));
             struct path requests = path_field(&item, STR("requests"));
             check_source(v, &source, d->config.p[i].source);
-            check_request_refs(v, &requests, &d->config.p[i].requests, claim);
-            check_configuration(v, &item, &d->config.p[i].device_configuration, false);
+            validate_request_refs(v, &requests, &d->config.p[i].requests, claim);
+            validate_configuration(v, &item, &d->config.p[i].device_configuration, false);
         }
     if (allocation->node_selector)
-        check_node_selector(v, &selector, allocation->node_selector);
+        validate_node_selector(v, &selector, allocation->node_selector);
 }
 
-void check_claim_status(struct validator *v, const struct api_resource_claim *claim,
-                        const struct api_resource_claim *old)
+void validate_claim_status(struct validator *v, const struct api_resource_claim *claim,
+                           const struct api_resource_claim *old)
 {
     struct path status = path_root(STR("status"));
     struct path reserved = path_field(&status, STR("reservedFor"));
     struct path devices = path_field(&status, STR("devices"));
     struct path allocation = path_field(&status, STR("allocation"));
-    check_admin_access_status(v, &claim->status, &old->status);
-    check_status_access(v, claim, old);
-    check_object_meta_update(v, &claim->metadata, &old->metadata);
-    check_kube_finalizers(v, &claim->metadata);
+    validate_admin_access_status(v, &claim->status, &old->status);
+    validate_status_access(v, claim, old);
+    validate_object_meta_update(v, &claim->metadata, &old->metadata);
+    validate_kube_finalizers(v, &claim->metadata);
     check_reserved_for(v, &reserved, &claim->status.reserved_for);
-    check_devices(v, &devices, &claim->status);
+    validate_status_devices(v, &devices, &claim->status);
     check_reservation(v, &reserved, claim, old);
     // What was allocated before may break today's rules; it may not change either.
     if (!claim->status.allocation)
@@ -300,7 +300,7 @@ void check_claim_status(struct validator *v, const struct api_resource_claim *cl
     else if (!api_equal(&api_allocation_result_type, claim->status.allocation,
                         old->status.allocation))
         causes_mark(v->causes,
-                    cause_immutable(v, &allocation, &api_allocation_result_type,
-                                    claim->status.allocation),
+                    validate_report_immutable(v, &allocation, &api_allocation_result_type,
+                                              claim->status.allocation),
                     "update", COVERED);
 }

@@ -27,7 +27,7 @@ static void check_claim_statuses(struct validator *v, const struct path *list,
         if (seen_add(&names, s->name))
             cause_duplicate(v->causes, &name, s->name);
         if (s->has_resource_claim_name)
-            check_named(v, &claim, s->resource_claim_name, name_dns_subdomain);
+            validate_named(v, &claim, s->resource_claim_name, name_dns_subdomain);
     }
 }
 
@@ -43,7 +43,8 @@ static const struct api_container *find_container(const struct api_container_arr
     return NULL;
 }
 
-static const struct quantity *find_request(const struct api_container *c, struct str resource)
+static const struct quantity *pod_status_find_request(const struct api_container *c,
+                                                      struct str resource)
 {
     for (size_t i = 0; i < c->resources.requests.n; i++)
         if (str_eq(c->resources.requests.p[i].key, resource))
@@ -64,7 +65,7 @@ static void check_request_mapping(struct validator *v, const struct path *at,
         cause_invalid(v->causes, &container, m->container_name,
                       STR("must match the name of an entry in spec.initContainers.name or "
                           "spec.containers.name"));
-    else if (!find_request(c, m->resource_name))
+    else if (!pod_status_find_request(c, m->resource_name))
         cause_invalid(v->causes, &resource, m->resource_name,
                       STR("must match the extended resource name of an entry in "
                           "spec.initContainers.resources.requests or "
@@ -78,7 +79,8 @@ static void check_repeated_mapping(struct validator *v, const struct path *at,
     struct path container = path_field(at, STR("containerName"));
     struct path resource = path_field(at, STR("resourceName"));
     struct path request = path_field(at, STR("requestName"));
-    if (!seen_add(keys, json_of(&api_container_extended_resource_request_type, m, scratch(v))))
+    if (!seen_add(keys,
+                  validate_show_json(&api_container_extended_resource_request_type, m, scratch(v))))
         return;
     cause_duplicate(v->causes, &container, m->container_name);
     cause_duplicate(v->causes, &resource, m->resource_name);
@@ -100,13 +102,13 @@ static void check_extended_status(struct validator *v, const struct path *at,
         struct path item = path_index(&mappings, i);
         check_request_mapping(v, &item, &s->request_mappings.p[i], &pod->spec);
         // Upstream's path for this one lacks the mapping.
-        check_named(v, &request, s->request_mappings.p[i].request_name, name_dns_label);
+        validate_named(v, &request, s->request_mappings.p[i].request_name, name_dns_label);
         check_repeated_mapping(v, &item, &s->request_mappings.p[i], &keys);
     }
     if (s->resource_claim_name.n == 0)
         cause_required(v->causes, &claim, STR(""));
     else
-        check_named(v, &claim, s->resource_claim_name, name_dns_subdomain);
+        validate_named(v, &claim, s->resource_claim_name, name_dns_subdomain);
 }
 
 // --- nodeAllocatableResourceClaimStatuses --------------------------------------------------------
@@ -123,7 +125,8 @@ static void check_status_amount(struct validator *v, const struct path *item, st
 {
     struct path at = path_field(item, field);
     if (q && quantity_sign(q) < 0)
-        cause_invalid(v->causes, &at, quantity_text(q, scratch(v)), STR("must be non-negative"));
+        cause_invalid(v->causes, &at, validate_quantity_text(q, scratch(v)),
+                      STR("must be non-negative"));
 }
 
 static bool knows_claim(const struct api_pod *pod, struct str name)
@@ -197,7 +200,7 @@ static bool is_extended_claim(const struct api_container *c, struct str name,
         const struct api_container_extended_resource_request *m = &s->request_mappings.p[i];
         if (!str_eq(m->container_name, c->name) || !str_eq(m->request_name, request))
             continue;
-        const struct quantity *q = find_request(c, m->resource_name);
+        const struct quantity *q = pod_status_find_request(c, m->resource_name);
         if (q && quantity_sign(q) != 0)
             return true;
     }
@@ -208,7 +211,7 @@ static void check_resource_status_name(struct validator *v, const struct path *a
                                        const struct api_container *c, const struct api_pod *pod)
 {
     if (!str_starts(name, STR("claim:"))) {
-        if (!find_request(c, name))
+        if (!pod_status_find_request(c, name))
             cause_invalid(v->causes, at, name,
                           STR("must match one of the container's resource requests"));
     } else if (!claims_resource(c, name, scratch(v)) &&
@@ -287,7 +290,7 @@ static void check_ephemeral_statuses(struct validator *v, const struct path *lis
     }
 }
 
-void check_pod_status(struct validator *v, const struct api_pod *pod)
+void validate_pod_status(struct validator *v, const struct api_pod *pod)
 {
     struct path at = path_root(STR("status"));
     struct path claims = path_field(&at, STR("resourceClaimStatuses"));

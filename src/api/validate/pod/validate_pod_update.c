@@ -22,7 +22,7 @@ static bool check_same_containers(struct validator *v, const struct path *list,
         return false;
     }
     for (size_t i = 0; i < now->n; i++)
-        must_have(v, AT(AT_ITEM(list, i), "image"), now->p[i].image);
+        validate_required(v, AT(AT_ITEM(list, i), "image"), now->p[i].image);
     return true;
 }
 
@@ -37,7 +37,7 @@ static bool check_deadline(struct validator *v, const struct path *at,
         return true;
     }
     size_t before = v->causes->n;
-    check_between(v, at, value, 0, INT32_MAX);
+    validate_between(v, at, value, 0, INT32_MAX);
     if (v->causes->n == before && old->has_active_deadline_seconds &&
         old->active_deadline_seconds < value)
         cause_invalid_i64(v->causes, at, value,
@@ -159,9 +159,9 @@ static void check_gated_affinity(struct validator *v, const struct path *spec,
     if (was->n && was->n != is->n) {
         cleanup_sbuf struct sbuf b = {0};
         for (size_t i = 0; i < is->n; i++)
-            sbuf_addf(
-                &b, "%s%.*s", i ? "," : "[",
-                STR_ARG(internal_json_of(&api_node_selector_term_type, &is->p[i], scratch(v))));
+            sbuf_addf(&b, "%s%.*s", i ? "," : "[",
+                      STR_ARG(validate_show_internal_json(&api_node_selector_term_type, &is->p[i],
+                                                          scratch(v))));
         sbuf_addz(&b, is->n ? "]" : is->p ? "[]" : "null");
         cause_invalid_json(
             v->causes, terms, arena_str(scratch(v), sbuf_str(&b)),
@@ -171,8 +171,8 @@ static void check_gated_affinity(struct validator *v, const struct path *spec,
     for (size_t i = 0; i < was->n; i++)
         if (!term_only_grew(&is->p[i], &was->p[i]))
             cause_invalid_json(v->causes, AT_ITEM(terms, i),
-                               internal_json_of(&api_node_selector_term_type, &is->p[i],
-                                                scratch(v)),
+                               validate_show_internal_json(&api_node_selector_term_type, &is->p[i],
+                                                           scratch(v)),
                                STR("only additions are allowed (no mutations or deletions)"));
 }
 
@@ -275,7 +275,7 @@ static void check_debuggers(struct validator *v, const struct path *at,
     }
 }
 
-void check_pod_update(struct validator *v, const struct api_pod *pod, const struct api_pod *old)
+void validate_pod_update(struct validator *v, const struct api_pod *pod, const struct api_pod *old)
 {
     const struct path root = path_root(STR("spec")), *spec = &root;
     const struct api_pod_spec *now = &pod->spec, *was = &old->spec;
