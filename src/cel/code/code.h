@@ -104,6 +104,7 @@ struct cel_call {
     uint8_t work; // enum cel_work
     bool takes_string;
     uint8_t zero_kind;                // kind of the sum of nothing
+    uint16_t walked;                  // kinds of containers that the call walks, a bit each
     const struct cel_overload *guard; // the arguments must fit this overload; NULL: any
     struct str name;
     const struct cel_regex *regex; // compiled constant pattern, or NULL

@@ -235,7 +235,7 @@ void cel_gen_call(struct cel_gen *g, struct cel_node *n)
     }
     call.name = arena_str(&g->p->arena, f ? f->name : n->call.function);
     call.impl = f ? f->impl : NULL;
-    call.work = (uint8_t)cel_work_of(call.name);
+    cel_work_classify(&call);
     if (f && !f->impl && n->overload_count)
         g->p->runnable = false;
     if (f) {

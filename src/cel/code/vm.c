@@ -25,9 +25,16 @@ enum { SLOT_AT = 1, SLOT_VAR = 2, SLOT_VAR2 = 3 };
 
 #define INTERRUPT_EVERY 100
 
-// Calls with shorter texts and no containers are not weighed.
-#define LIGHT_TEXT  64
-#define HEAVY_KINDS (1U << CEL_LIST | 1U << CEL_MAP | 1U << CEL_OPTIONAL)
+// Calls with shorter texts and no containers that they walk (struct cel_call) are not weighed: their
+// cost of at least 1 bounds them. A power of two, so that lengths are tested by their union.
+#define LIGHT_TEXT 64U
+
+__attribute__((noinline, cold)) static struct cel_val vm_first_error(const struct cel_val *args)
+{
+    while (args->kind != CEL_ERROR)
+        args++;
+    return *args;
+}
 
 static inline bool fits_guard(const struct cel_overload *o, const struct cel_val *args)
 {
@@ -567,19 +574,17 @@ op_call : {
     const struct cel_call *c = &p->calls.p[ip->c];
     struct cel_val *args = sp - c->args;
     struct cel_val v;
-    bool bad = false;
-    bool heavy = false;
-    for (unsigned i = 0; i < c->args; i++) {
-        heavy |= (HEAVY_KINDS >> args[i].kind & 1U) || args[i].n > LIGHT_TEXT;
-        if (unlikely(args[i].kind == CEL_ERROR)) {
-            v = args[i];
-            bad = true;
-            break;
-        }
+    uint32_t kinds = 0, lengths = 0;
+    for (const struct cel_val *a = args; a != sp; a++) {
+        kinds |= 1U << a->kind;
+        lengths |= a->n;
     }
-    if (likely(!bad)) {
+    bool bad = kinds >> CEL_ERROR & 1U;
+    if (unlikely(bad)) {
+        v = vm_first_error(args);
+    } else {
         run->call = c;
-        if (heavy && unlikely(!cel_work_call(run, c, args)))
+        if (unlikely((kinds & c->walked) || lengths >= LIGHT_TEXT) && !cel_work_call(run, c, args))
             goto over;
         if (c->guard && unlikely(!fits_guard(c->guard, args)))
             v = cel_slow_misfit(run, c, args);

@@ -80,15 +80,19 @@ uint64_t cel_weight(struct cel_val v)
     }
 }
 
-enum cel_work cel_work_of(struct str function)
+void cel_work_classify(struct cel_call *c)
 {
     static const char *const light[] = {"size",     "_[_]",  "_[?_]",  "_?._",  "dyn",
                                         "type",     "first", "last",   "slice", "optional.of",
                                         "hasValue", "value", "orValue"};
-    for (size_t i = 0; i < array_len(light); i++)
-        if (str_eqz(function, light[i]))
-            return CEL_WORK_LIGHT;
-    return str_eqz(function, "@in") ? CEL_WORK_LOOKUP : CEL_WORK_ARGS;
+    c->walked = 1U << CEL_LIST | 1U << CEL_MAP | 1U << CEL_OPTIONAL;
+    c->work = str_eqz(c->name, "@in") ? CEL_WORK_LOOKUP : CEL_WORK_ARGS;
+    for (size_t i = 0; i < array_len(light); i++) {
+        if (str_eqz(c->name, light[i])) {
+            c->walked = 0;
+            c->work = CEL_WORK_LIGHT;
+        }
+    }
 }
 
 // What comes out of these is as large as a product.

@@ -13,7 +13,8 @@ enum cel_work {
     CEL_WORK_LOOKUP, // likewise, if the last argument is a map
 };
 
-enum cel_work cel_work_of(struct str function);
+// cel_work_classify sets what the call's work follows from, by the name of its function.
+void cel_work_classify(struct cel_call *call);
 
 // cel_weight is how many values and how much text there is in a value, parts that it has more than once
 // counted each time.
