@@ -301,14 +301,14 @@ int field_selector_parse(struct str text, const struct api_kind *kind,
     for (size_t i = 0; i < terms.n; i++) {
         if (terms.p[i].n == 0)
             continue;
-        int rc = read_term(text, terms.p[i], arena, &p[n++], err);
-        if (rc < 0)
-            return rc;
+        int r = read_term(text, terms.p[i], arena, &p[n++], err);
+        if (r < 0)
+            return r;
     }
     for (size_t i = 0; i < n; i++) {
-        int rc = field_selector_resolve(&p[i], kind, stored ? stored : kind->type, err);
-        if (rc < 0)
-            return rc;
+        int r = field_selector_resolve(&p[i], kind, stored ? stored : kind->type, err);
+        if (r < 0)
+            return r;
     }
     *ret = (struct field_selector){p, n};
     return 0;

@@ -332,9 +332,9 @@ static int label_selector_read_set(struct parser *p, struct values *values)
     if (p->token == TOKEN_CLOSE) {
         vec_push_arena(p->arena, values, STR(""));
     } else if (label_selector_at_word(p) || p->token == TOKEN_COMMA) {
-        int rc = label_selector_read_list(p, values);
-        if (rc < 0)
-            return rc;
+        int r = label_selector_read_list(p, values);
+        if (r < 0)
+            return r;
     } else {
         return label_selector_syntax_error(p, ", expected: ',', ')' or identifier");
     }
@@ -357,23 +357,23 @@ static int label_selector_read_value(struct parser *p, struct values *values)
 
 static int read_requirement(struct parser *p, struct label_requirement *ret)
 {
-    struct label_requirement r = {0};
+    struct label_requirement req = {0};
     struct values values = {0};
     bool unary = false;
-    int rc = label_selector_read_key(p, &r, &unary);
-    if (rc == 0 && !unary) {
-        rc = read_operator(p, &r.relation);
-        if (rc == 0 && (r.relation == LABEL_IN || r.relation == LABEL_NOT_IN))
-            rc = label_selector_read_set(p, &values);
-        else if (rc == 0)
-            rc = label_selector_read_value(p, &values);
+    int r = label_selector_read_key(p, &req, &unary);
+    if (r == 0 && !unary) {
+        r = read_operator(p, &req.relation);
+        if (r == 0 && (req.relation == LABEL_IN || req.relation == LABEL_NOT_IN))
+            r = label_selector_read_set(p, &values);
+        else if (r == 0)
+            r = label_selector_read_value(p, &values);
     }
-    if (rc < 0)
-        return rc;
+    if (r < 0)
+        return r;
     sort_values(values.p, &values.n, true);
-    r.values = values.p;
-    r.values_len = values.n;
-    *ret = r;
+    req.values = values.p;
+    req.values_len = values.n;
+    *ret = req;
     return check_requirement(ret, ERR_BAD_REQUEST, p->arena, p->err);
 }
 
@@ -436,20 +436,20 @@ int label_selector_of(const struct api_label_selector *in, struct arena *arena,
     struct label_requirement *p =
         arena_array(arena, struct label_requirement, in->match_labels.n + in->match_expressions.n);
     for (size_t i = 0; i < in->match_labels.n; i++) {
-        struct label_requirement *r = &p[n++];
-        *r = (struct label_requirement){.key = arena_str(arena, in->match_labels.p[i].key),
-                                        .relation = LABEL_EQUALS,
-                                        .values = arena_one(arena, struct str),
-                                        .values_len = 1};
-        r->values[0] = arena_str(arena, in->match_labels.p[i].value);
-        int rc = check_requirement(r, ERR_INVALID, arena, err);
-        if (rc < 0)
-            return rc;
+        struct label_requirement *req = &p[n++];
+        *req = (struct label_requirement){.key = arena_str(arena, in->match_labels.p[i].key),
+                                          .relation = LABEL_EQUALS,
+                                          .values = arena_one(arena, struct str),
+                                          .values_len = 1};
+        req->values[0] = arena_str(arena, in->match_labels.p[i].value);
+        int r = check_requirement(req, ERR_INVALID, arena, err);
+        if (r < 0)
+            return r;
     }
     for (size_t i = 0; i < in->match_expressions.n; i++) {
-        int rc = of_expression(&in->match_expressions.p[i], arena, &p[n++], err);
-        if (rc < 0)
-            return rc;
+        int r = of_expression(&in->match_expressions.p[i], arena, &p[n++], err);
+        if (r < 0)
+            return r;
     }
     sort_by_key(p, n, arena);
     *ret = (struct label_selector){p, n, false};

@@ -80,10 +80,10 @@ static default_hook *find_hook(const struct api_type *t)
 static void set_json(struct defaulter *d, const struct api_field *f, void *out)
 {
     cleanup_json_doc struct json_doc doc = {0};
-    int rc = json_parse(str_z(f->info->default_text), NULL, &doc, NULL);
-    assert(rc == 0);
-    rc = api_json_read(f->sub, &doc, doc.root, out, d->arena, NULL, NULL);
-    assert(rc == 0);
+    int r = json_parse(str_z(f->info->default_text), NULL, &doc, NULL);
+    assert(r == 0);
+    r = api_json_read(f->sub, &doc, doc.root, out, d->arena, NULL, NULL);
+    assert(r == 0);
 }
 
 static void default_set_int_or_string(struct str text, struct api_int_or_string *out)
@@ -109,8 +109,8 @@ static void default_set_elem(struct defaulter *d, const struct api_field *f, voi
         set_json(d, f, out);
     } else {
         assert(f->elem == API_I32 || f->elem == API_I64);
-        int rc = str_to_i64(text, &number);
-        assert(rc == 0);
+        int r = str_to_i64(text, &number);
+        assert(r == 0);
         if (f->elem == API_I32)
             *(int32_t *)out = (int32_t)number;
         else

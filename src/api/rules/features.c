@@ -184,22 +184,22 @@ static int parse_pass(struct features *f, struct str list, bool stages, struct e
         if (!str_cut(item, '=', &name, &value))
             return err_set(err, ERR_INVALID, "feature gate %.*s: want NAME=true or NAME=false",
                            STR_ARG(item));
-        int rc = features_read_bool(name, value, &on, err);
-        if (rc < 0)
-            return rc;
+        int r = features_read_bool(name, value, &on, err);
+        if (r < 0)
+            return r;
         bool alpha = str_eqz(name, "AllAlpha"), beta = str_eqz(name, "AllBeta");
         if (stages && (alpha || beta))
             set_stage(f, alpha ? FEATURE_ALPHA : FEATURE_BETA, on);
-        if (!stages && !alpha && !beta && (rc = features_set(f, name, on, err)) < 0)
-            return rc;
+        if (!stages && !alpha && !beta && (r = features_set(f, name, on, err)) < 0)
+            return r;
     }
     return 0;
 }
 
 int features_parse(struct features *f, struct str list, struct err *err)
 {
-    int rc = parse_pass(f, list, true, err);
-    return rc < 0 ? rc : parse_pass(f, list, false, err);
+    int r = parse_pass(f, list, true, err);
+    return r < 0 ? r : parse_pass(f, list, false, err);
 }
 
 int features_check_dependencies(const struct features *f, struct err *err)
