@@ -3,6 +3,7 @@
 // x-kubernetes-validations: the types of a schema as CEL has them, rules compiled, rules asked.
 
 #include "api/crd/dyn_cel.h"
+#include "api/rules/at.h"
 #include "base/vec.h"
 
 #include "base/banned.h"
@@ -135,8 +136,7 @@ static void crd_cel_report_rule(const struct compiling *c, const struct path *ru
 {
     if (!c->check)
         return;
-    const struct path at = path_field(rule, field);
-    (void)cause_invalid_json(c->check->causes, &at, r->json, why);
+    cause_invalid_json(c->check->causes, AT_NAME(rule, field), r->json, why);
 }
 
 static struct cel_program *compile_one(const struct compiling *c, struct cel_env *env,
@@ -176,17 +176,15 @@ static void check_old(const struct compiling *c, const struct crd_rule *r, const
         return;
     cleanup_sbuf struct sbuf where = {0};
     path_write(forbidden, &where);
-    const struct path rule = path_field(at, STR("rule"));
-    const struct path optional = path_field(at, STR("optionalOldSelf"));
     if (r->uses_old && forbidden)
-        (void)cause_invalid(c->check->causes, &rule, r->rule,
-                            arena_strf(c->check->causes->arena,
-                                       "oldSelf cannot be used on the uncorrelatable portion of "
-                                       "the schema within %.*s",
-                                       STR_ARG(sbuf_str(&where))));
+        cause_invalid(c->check->causes, AT(at, "rule"), r->rule,
+                      arena_strf(c->check->causes->arena,
+                                 "oldSelf cannot be used on the uncorrelatable portion of "
+                                 "the schema within %.*s",
+                                 STR_ARG(sbuf_str(&where))));
     if (!r->uses_old && r->has_optional_old_self)
-        (void)cause_invalid_bool(c->check->causes, &optional, r->optional_old_self,
-                                 STR("may not be set if oldSelf is not used in rule"));
+        cause_invalid_bool(c->check->causes, AT(at, "optionalOldSelf"), r->optional_old_self,
+                           STR("may not be set if oldSelf is not used in rule"));
 }
 
 static void compile_node(const struct compiling *c, struct crd_node *n, const struct path *at,
@@ -194,20 +192,19 @@ static void compile_node(const struct compiling *c, struct crd_node *n, const st
 {
     if (n->rules_len == 0 || !n->cel_type)
         return;
-    const struct path rules = path_field(at, STR("x-kubernetes-validations"));
     for (size_t i = 0; i < n->rules_len; i++) {
         struct crd_rule *r = &n->rules[i];
-        const struct path here = path_index(&rules, i);
+        const struct path *here = AT_ITEM(AT(at, "x-kubernetes-validations"), i);
         if (str_trim(r->rule).n == 0 || r->program)
             continue;
         struct cel_env **env = r->optional_old_self ? &n->message_env : &n->env;
         if (!*env)
             *env = crd_cel_make_env(c, n, r->optional_old_self);
-        r->program = compile_one(c, *env, r, &here, false);
+        r->program = compile_one(c, *env, r, here, false);
         r->uses_old = r->program && cel_program_uses(r->program, STR("oldSelf"));
         if (r->program && str_trim(r->message_expression).n)
-            r->message_program = compile_one(c, *env, r, &here, true);
-        check_old(c, r, &here, forbidden);
+            r->message_program = compile_one(c, *env, r, here, true);
+        check_old(c, r, here, forbidden);
     }
 }
 
@@ -218,19 +215,15 @@ static void compile_all(const struct compiling *c, struct crd_node *n, const str
     if (!n || !n->any_rules)
         return;
     compile_node(c, n, at, forbidden);
-    const struct path items = path_field(at, STR("items"));
     const struct path *no_items = forbidden;
     if (!str_eqz(n->list_type, "map") && !no_items)
         no_items = at;
-    compile_all(c, n->items, &items, no_items);
-    const struct path additional = path_field(at, STR("additionalProperties"));
-    compile_all(c, n->additional, &additional, forbidden);
-    const struct path properties = path_field(at, STR("properties"));
+    compile_all(c, n->items, AT(at, "items"), no_items);
+    compile_all(c, n->additional, AT(at, "additionalProperties"), forbidden);
     const struct path *no_old = !forbidden && str_eqz(n->map_type, "atomic") ? at : forbidden;
-    for (size_t i = 0; i < n->properties_len; i++) {
-        const struct path below = path_key(&properties, n->properties[i].name);
-        compile_all(c, n->properties[i].node, &below, no_old);
-    }
+    for (size_t i = 0; i < n->properties_len; i++)
+        compile_all(c, n->properties[i].node, AT_KEY(AT(at, "properties"), n->properties[i].name),
+                    no_old);
 }
 
 void crd_compile_rules(struct crd_schema *s, const struct crd_check *check)
@@ -255,8 +248,7 @@ struct asking {
 static void crd_cel_report(struct asking *k, const struct path *at, enum cause_type type,
                            struct str value, struct str detail)
 {
-    const struct path root = path_root(STR("<nil>"));
-    (void)cause_add(k->causes, type, at ? at : &root, value, detail);
+    cause_add(k->causes, type, at ? at : AT(NULL, "<nil>"), value, detail);
 }
 
 static struct str type_value(struct asking *k, const struct crd_node *n)
@@ -381,10 +373,9 @@ static void crd_cel_eval_all(struct asking *k, const struct dyn *v, const struct
         crd_cel_eval_node(k, v, old, n, at);
     cleanup_crd_before struct crd_before earlier = {
         .old = old, .node = n, .arena = k->causes->arena};
-    for (size_t i = 0; v->type == DYN_LIST && i < v->items_len; i++) {
-        const struct path item = path_index(at, i);
-        crd_cel_eval_all(k, &v->items[i], crd_before_find(&earlier, &v->items[i]), n->items, &item);
-    }
+    for (size_t i = 0; v->type == DYN_LIST && i < v->items_len; i++)
+        crd_cel_eval_all(k, &v->items[i], crd_before_find(&earlier, &v->items[i]), n->items,
+                         AT_ITEM(at, i));
     for (size_t i = 0; v->type == DYN_OBJECT && i < v->members_len; i++) {
         const struct dyn_member *m = &v->members[i];
         const struct crd_node *property = crd_property(n, m->key);

@@ -3,6 +3,7 @@
 // Lists that are sets or maps: no item twice, and which was which. And objects within objects: names and labels as everywhere.
 #include "api/crd/crd_schema.h"
 #include "api/names.h"
+#include "api/rules/at.h"
 #include "base/map.h"
 
 #include "base/banned.h"
@@ -54,10 +55,8 @@ static void crd_lists_check_unique(const struct dyn *v, const struct crd_node *n
             shown = arena_str(causes->arena, sbuf_str(&b));
         }
         size_t *times = map_put(&seen, key);
-        if (++*times == 2) {
-            const struct path item = path_index(at, i);
-            (void)cause_duplicate_json(causes, &item, shown);
-        }
+        if (++*times == 2)
+            cause_duplicate_json(causes, AT_ITEM(at, i), shown);
     }
     map_done(&seen);
 }
@@ -67,13 +66,12 @@ static void crd_lists_check_list(const struct dyn *v, const struct crd_node *n,
 {
     if (str_eqz(n->list_type, "map"))
         for (size_t i = 0; i < v->items_len; i++) {
-            const struct path item = path_index(at, i);
             if (v->items[i].type == DYN_OBJECT || v->items[i].type == DYN_NULL)
                 continue;
             cleanup_sbuf struct sbuf b = {0};
             crd_show(&v->items[i], &b);
-            (void)cause_invalid_json(causes, &item, sbuf_str(&b),
-                                     STR("must be an object for an array of list-type map"));
+            cause_invalid_json(causes, AT_ITEM(at, i), sbuf_str(&b),
+                               STR("must be an object for an array of list-type map"));
             return;
         }
     if (str_eqz(n->list_type, "map") || str_eqz(n->list_type, "set"))
@@ -88,10 +86,8 @@ void crd_check_lists(const struct dyn *v, const struct crd_node *n, const struct
         return;
     if (v->type == DYN_LIST) {
         crd_lists_check_list(v, n, at, causes);
-        for (size_t i = 0; n->items && i < v->items_len; i++) {
-            const struct path item = path_index(at, i);
-            crd_check_lists(&v->items[i], n->items, &item, causes);
-        }
+        for (size_t i = 0; n->items && i < v->items_len; i++)
+            crd_check_lists(&v->items[i], n->items, AT_ITEM(at, i), causes);
     }
     if (v->type != DYN_OBJECT)
         return;
@@ -114,7 +110,7 @@ static void check_texts(const struct dyn *map, const struct path *at, bool value
         if (values && map->members[i].value.type == DYN_STR)
             name_label_value(map->members[i].value.text, &bad);
         for (size_t k = 0; k < bad.n; k++)
-            (void)cause_invalid(causes, at, map->members[i].key, bad.p[k]);
+            cause_invalid(causes, at, map->members[i].key, bad.p[k]);
     }
 }
 
@@ -123,28 +119,24 @@ static void crd_lists_check_value(const struct dyn *v, const struct path *at, st
     static const char *const texts[] = {"apiVersion", "kind"};
     for (size_t i = 0; i < array_len(texts); i++) {
         const struct dyn *have = dyn_get(v, str_z(texts[i]));
-        const struct path below = path_field(at, str_z(texts[i]));
+        const struct path *below = AT_NAME(at, str_z(texts[i]));
         if (!have)
-            (void)cause_required(causes, &below, STR(""));
+            cause_required(causes, below, STR(""));
         else if (have->type == DYN_STR && have->text.n == 0)
-            (void)cause_required(causes, &below, STR("must not be empty"));
+            cause_required(causes, below, STR("must not be empty"));
         else if (have->type != DYN_STR)
-            (void)cause_add(causes, CAUSE_TYPE_INVALID, &below, STR("\"\""),
-                            STR("must be a string"));
+            cause_add(causes, CAUSE_TYPE_INVALID, below, STR("\"\""), STR("must be a string"));
     }
     const struct dyn *meta = dyn_get(v, STR("metadata"));
-    const struct path below = path_field(at, STR("metadata"));
+    const struct path *below = AT(at, "metadata");
     const struct dyn *name = dyn_get(meta, STR("name"));
     struct name_msgs bad = {.arena = causes->arena};
     if (name && name->type == DYN_STR && name->text.n)
         name_dns_subdomain(name->text, &bad);
-    const struct path at_name = path_field(&below, STR("name"));
     for (size_t k = 0; k < bad.n; k++)
-        (void)cause_invalid(causes, &at_name, name->text, bad.p[k]);
-    const struct path labels = path_field(&below, STR("labels"));
-    check_texts(dyn_get(meta, STR("labels")), &labels, true, causes);
-    const struct path annotations = path_field(&below, STR("annotations"));
-    check_texts(dyn_get(meta, STR("annotations")), &annotations, false, causes);
+        cause_invalid(causes, AT(below, "name"), name->text, bad.p[k]);
+    check_texts(dyn_get(meta, STR("labels")), AT(below, "labels"), true, causes);
+    check_texts(dyn_get(meta, STR("annotations")), AT(below, "annotations"), false, causes);
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the document
@@ -155,10 +147,8 @@ void crd_check_embedded(const struct dyn *v, const struct crd_node *n, const str
         return;
     if (n->embedded && at && v->type == DYN_OBJECT)
         crd_lists_check_value(v, at, causes);
-    for (size_t i = 0; v->type == DYN_LIST && n->items && i < v->items_len; i++) {
-        const struct path item = path_index(at, i);
-        crd_check_embedded(&v->items[i], n->items, &item, causes);
-    }
+    for (size_t i = 0; v->type == DYN_LIST && n->items && i < v->items_len; i++)
+        crd_check_embedded(&v->items[i], n->items, AT_ITEM(at, i), causes);
     for (size_t i = 0; v->type == DYN_OBJECT && i < v->members_len; i++) {
         const struct dyn_member *m = &v->members[i];
         const struct crd_node *property = crd_property(n, m->key);

@@ -34,7 +34,7 @@ static void crd_validate_report(struct judge *j, enum cause_type type, struct st
     const struct path at = path_root(path.n ? path : STR("<nil>"));
     if (causes_full(j->causes))
         return;
-    (void)cause_add(j->causes, type, &at, value, detail);
+    cause_add(j->causes, type, &at, value, detail);
 }
 
 static struct str crd_validate_quote(struct judge *j, struct str s)

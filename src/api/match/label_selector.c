@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/cause.h"
 #include "api/names.h"
+#include "api/rules/at.h"
 #include "base/vec.h"
 #include "codec/json_writer.h"
 
@@ -39,15 +39,15 @@ static struct str label_selector_key_error(struct str key, struct arena *arena)
 static void label_selector_check_values(struct label_requirement *r, const struct path *at,
                                         struct causes *causes)
 {
-    struct path values = path_field(at, STR("values"));
+    const struct path *values = AT(at, "values");
     assert(r->values || r->values_len == 0);
     struct str shown = r->values ? STR("[]") : STR("null");
     switch (r->relation) {
     case LABEL_IN:
     case LABEL_NOT_IN:
         if (r->values_len == 0)
-            (void)cause_invalid_json(causes, &values, shown,
-                                     STR("for 'in', 'notin' operators, values set can't be empty"));
+            cause_invalid_json(causes, values, shown,
+                               STR("for 'in', 'notin' operators, values set can't be empty"));
         break;
     case LABEL_EXISTS:
     case LABEL_DOES_NOT_EXIST:
@@ -58,17 +58,16 @@ static void label_selector_check_values(struct label_requirement *r, const struc
             for (size_t i = 0; i < r->values_len; i++)
                 json_write_str(&w, r->values[i]);
             json_write_array_end(&w);
-            (void)cause_invalid_json(causes, &values, sbuf_str(&json),
-                                     STR("values set must be empty for exists and does not exist"));
+            cause_invalid_json(causes, values, sbuf_str(&json),
+                               STR("values set must be empty for exists and does not exist"));
         }
         break;
     case LABEL_GREATER:
     case LABEL_LESS: {
         assert(r->values_len == 1); // by the grammar
-        struct path first = path_index(&values, 0);
         if (!label_number_read(r->values[0], &r->number))
-            (void)cause_invalid(causes, &first, r->values[0],
-                                STR("for 'Gt', 'Lt' operators, the value must be an integer"));
+            cause_invalid(causes, AT_ITEM(values, 0), r->values[0],
+                          STR("for 'Gt', 'Lt' operators, the value must be an integer"));
         break;
     }
     case LABEL_EQUALS:
@@ -79,10 +78,10 @@ static void label_selector_check_values(struct label_requirement *r, const struc
     }
     for (size_t i = 0; i < r->values_len; i++) {
         struct name_msgs msgs = {.arena = causes->arena};
-        struct path item = path_index(&values, i), key = path_key(&item, r->key);
         name_label_value(r->values[i], &msgs);
         if (msgs.n)
-            (void)cause_invalid(causes, &key, r->values[i], join_msgs(&msgs));
+            cause_invalid(causes, AT_KEY(AT_ITEM(values, i), r->key), r->values[i],
+                          join_msgs(&msgs));
     }
 }
 
@@ -93,9 +92,8 @@ static int check_requirement(struct label_requirement *r, int code, struct arena
 {
     struct causes causes = {.arena = arena};
     struct str wrong = label_selector_key_error(r->key, arena);
-    struct path key = path_root(STR("key"));
     if (wrong.n)
-        (void)cause_invalid(&causes, &key, r->key, wrong);
+        cause_invalid(&causes, AT(NULL, "key"), r->key, wrong);
     label_selector_check_values(r, NULL, &causes);
     if (causes.n == 0)
         return 0;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "api/crd/dyn_cel.h"
+#include "api/rules/at.h"
 
 #include "base/banned.h"
 
@@ -121,50 +122,42 @@ static void policy_check_expression(const struct cel_env *env, const struct path
     cleanup_sbuf struct sbuf issues = {0};
     struct cel_program *p = NULL;
     if (str_trim(text).n == 0) {
-        (void)cause_required(causes, at, STR("expression is not specified"));
+        cause_required(causes, at, STR("expression is not specified"));
         return;
     }
     if (cel_compile(env, text, &p, &issues, NULL) < 0) {
-        (void)cause_invalid(causes, at, text, sbuf_str(&issues));
+        cause_invalid(causes, at, text, sbuf_str(&issues));
         return;
     }
     const struct cel_type *got = cel_program_type(p);
     bool dynamic = got->kind == CEL_T_DYN || got->kind == CEL_T_ANY;
     if (want && !dynamic && !cel_type_same(got, want))
-        (void)cause_invalid(causes, at, text,
-                            want == &cel_type_bool ? STR("must evaluate to bool")
-                                                   : STR("must evaluate to string"));
+        cause_invalid(causes, at, text,
+                      want == &cel_type_bool ? STR("must evaluate to bool")
+                                             : STR("must evaluate to string"));
     if (!cel_program_runnable(p))
-        (void)cause_invalid(causes, at, text, STR("it calls a function this server does not have"));
+        cause_invalid(causes, at, text, STR("it calls a function this server does not have"));
     cel_program_free(p);
 }
 
 void policy_check(const struct api_validating_admission_policy_spec *spec, struct causes *causes)
 {
     struct cel_env *env = policy_make_env();
-    const struct path root = path_root(STR("spec"));
-    const struct path variables = path_field(&root, STR("variables"));
-    for (size_t i = 0; i < spec->variables.n; i++) {
-        const struct path item = path_index(&variables, i);
-        const struct path at = path_field(&item, STR("expression"));
-        policy_check_expression(env, &at, spec->variables.p[i].expression, NULL, causes);
-    }
-    const struct path conditions = path_field(&root, STR("matchConditions"));
-    for (size_t i = 0; i < spec->match_conditions.n; i++) {
-        const struct path item = path_index(&conditions, i);
-        const struct path at = path_field(&item, STR("expression"));
-        policy_check_expression(env, &at, spec->match_conditions.p[i].expression, &cel_type_bool,
-                                causes);
-    }
-    const struct path validations = path_field(&root, STR("validations"));
+    const struct path *root = AT(NULL, "spec");
+    for (size_t i = 0; i < spec->variables.n; i++)
+        policy_check_expression(env, AT(AT_ITEM(AT(root, "variables"), i), "expression"),
+                                spec->variables.p[i].expression, NULL, causes);
+    for (size_t i = 0; i < spec->match_conditions.n; i++)
+        policy_check_expression(env, AT(AT_ITEM(AT(root, "matchConditions"), i), "expression"),
+                                spec->match_conditions.p[i].expression, &cel_type_bool, causes);
     for (size_t i = 0; i < spec->validations.n; i++) {
         const struct api_validation *v = &spec->validations.p[i];
-        const struct path item = path_index(&validations, i);
-        const struct path at = path_field(&item, STR("expression"));
-        const struct path message = path_field(&item, STR("messageExpression"));
-        policy_check_expression(env, &at, v->expression, &cel_type_bool, causes);
+        policy_check_expression(env, AT(AT_ITEM(AT(root, "validations"), i), "expression"),
+                                v->expression, &cel_type_bool, causes);
         if (v->message_expression.n)
-            policy_check_expression(env, &message, v->message_expression, &cel_type_string, causes);
+            policy_check_expression(env,
+                                    AT(AT_ITEM(AT(root, "validations"), i), "messageExpression"),
+                                    v->message_expression, &cel_type_string, causes);
     }
     cel_env_free(env);
 }

@@ -282,13 +282,13 @@ static void declarative_check_unique(struct validator *v, const struct path *at,
     cleanup_seen struct seen keys = {0};
     for (size_t i = 0; i < list->n; i++) {
         const void *item = list_item(f, list, i);
-        struct path item_at = path_index(at, i);
         if (!seen_add(&keys, item_key(f, item, scratch(v))))
             continue;
         if (f->elem == API_STR)
-            cause_duplicate(v->causes, &item_at, *(const struct str *)item);
+            cause_duplicate(v->causes, AT_ITEM(at, i), *(const struct str *)item);
         else
-            cause_duplicate_json(v->causes, &item_at, validate_show_json(f->sub, item, scratch(v)));
+            cause_duplicate_json(v->causes, AT_ITEM(at, i),
+                                 validate_show_json(f->sub, item, scratch(v)));
     }
 }
 
@@ -301,10 +301,9 @@ static void walk_struct_list(struct walk *w, const struct path *at, const struct
     for (size_t i = 0; i < list->n; i++) {
         const void *item = list_item(f, list, i);
         const void *before = keyed ? declarative_find_item(f, old, item) : NULL;
-        struct path item_at = path_index(at, i);
         if (w->update && before && api_equal(f->sub, item, before))
             continue;
-        walk_struct(w, f->sub, &item_at, item, before, standard);
+        walk_struct(w, f->sub, AT_ITEM(at, i), item, before, standard);
     }
 }
 
@@ -315,12 +314,11 @@ static void apply_items(struct walk *w, const struct path *at, const struct api_
         return;
     for (size_t i = 0; i < list->n; i++) {
         const void *item = list_item(f, list, i);
-        struct path item_at = path_index(at, i);
         if (w->update && is_set(f) && declarative_find_item(f, old, item))
             continue;
-        apply_format(w->v, &item_at, f->info->item_format, *(const struct str *)item);
+        apply_format(w->v, AT_ITEM(at, i), f->info->item_format, *(const struct str *)item);
         if (f->info->values)
-            apply_enum(w->v, &item_at, f->info->values, *(const struct str *)item);
+            apply_enum(w->v, AT_ITEM(at, i), f->info->values, *(const struct str *)item);
     }
 }
 
@@ -363,12 +361,12 @@ static void walk_map(struct walk *w, const struct path *at, const struct api_fie
     for (size_t i = 0; i < map->n; i++) {
         const char *entry = map_entry(f, map, i),
                    *before = declarative_find_entry(f, old, declarative_entry_key(entry));
-        struct path item_at = path_key(at, declarative_entry_key(entry));
         const void *value = entry + API_ENTRY_VALUE;
         const void *old_value = before ? before + API_ENTRY_VALUE : NULL;
         if (w->update && before && api_equal(f->sub, value, old_value))
             continue;
-        walk_struct(w, f->sub, &item_at, value, old_value, standard);
+        walk_struct(w, f->sub, AT_KEY(at, declarative_entry_key(entry)), value, old_value,
+                    standard);
     }
 }
 
@@ -414,9 +412,8 @@ static bool apply_update(struct walk *w, const struct path *at, const struct api
         say_update(w, at, "field cannot be cleared once set");
     const struct api_span *now = api_member_const(f, owner), *was = api_member_const(f, old);
     for (size_t i = 0; (f->flags & API_NO_ADD) && i < now->n; i++) {
-        struct path item = path_index(at, i);
         if (!declarative_find_item(f, was, list_item(f, now, i)))
-            cause_forbidden(w->v->causes, &item, STR("item may not be added"));
+            cause_forbidden(w->v->causes, AT_ITEM(at, i), STR("item may not be added"));
     }
     for (size_t i = 0; (f->flags & API_NO_REMOVE) && i < was->n; i++)
         if (!declarative_find_item(f, now, list_item(f, was, i)))
@@ -574,10 +571,9 @@ static void check_class_name(struct walk *w, const struct api_object *object,
 {
     const struct api_object_meta *meta = api_object_meta(object);
     const struct api_object_meta *before = old ? api_object_meta(old) : NULL;
-    struct path root = path_root(STR("metadata")), at = path_field(&root, STR("name"));
     size_t from = w->v->causes->n;
     if (meta->name.n && !(before && str_eq(before->name, meta->name)))
-        apply_format(w->v, &at, "k8s-long-name", meta->name);
+        apply_format(w->v, AT(AT(NULL, "metadata"), "name"), "k8s-long-name", meta->name);
     declarative_settle_causes(w, from, false);
 }
 

@@ -19,10 +19,10 @@ void validate_admin_access(struct validator *v, const struct api_device_request_
         if (!r || !r->has_admin_access || !r->admin_access)
             continue;
         // The path is upstream's: without `exactly`, and the same for templates.
-        struct path spec = path_root(STR("spec")), devices = path_field(&spec, STR("devices"));
-        struct path list = path_field(&devices, STR("requests")), item = path_index(&list, i);
-        struct path at = path_field(&item, STR("adminAccess"));
-        cause_forbidden(v->causes, &at, str_z(admin_rule));
+        cause_forbidden(v->causes,
+                        AT(AT_ITEM(AT(AT(AT(NULL, "spec"), "devices"), "requests"), i),
+                           "adminAccess"),
+                        str_z(admin_rule));
         return;
     }
 }
@@ -47,13 +47,11 @@ void validate_admin_access_status(struct validator *v,
     ptrdiff_t i = admin_result(status);
     if (v->rules->admin_namespace || admin_result(old) >= 0 || i < 0)
         return;
-    struct path root = path_root(STR("status"));
-    struct path allocation = path_field(&root, STR("allocation"));
-    struct path devices = path_field(&allocation, STR("devices"));
-    struct path results = path_field(&devices, STR("results"));
-    struct path item = path_index(&results, (size_t)i);
-    struct path at = path_field(&item, STR("adminAccess"));
-    cause_forbidden(v->causes, &at, str_z(admin_rule));
+    cause_forbidden(
+        v->causes,
+        AT(AT_ITEM(AT(AT(AT(AT(NULL, "status"), "allocation"), "devices"), "results"), (size_t)i),
+           "adminAccess"),
+        str_z(admin_rule));
 }
 
 // --- Parts of the status -------------------------------------------------------------------------
@@ -97,11 +95,10 @@ static void check_binding_access(struct validator *v, const struct api_resource_
     if (api_field_equal(status_field(STR("allocation")), &claim->status, &old->status) &&
         api_field_equal(status_field(STR("reservedFor")), &claim->status, &old->status))
         return;
-    struct path root = path_root(STR("status")), at = path_field(&root, STR("allocation"));
     struct api_authz_question q = {.verb = v->rules->requester.verb, .subresource = STR("binding")};
     struct str why;
     if (!validate_access_authorize(v, &q, &why))
-        cause_forbidden(v->causes, &at,
+        cause_forbidden(v->causes, AT(AT(NULL, "status"), "allocation"),
                         arena_strf(scratch(v),
                                    "changing status.allocation or status.reservedFor requires "
                                    "resource=\"resourceclaims/binding\", verb=\"%.*s\" "
@@ -189,7 +186,6 @@ static struct drivers changed_drivers(const struct api_resource_claim_status *no
 static void check_device_access(struct validator *v, const struct api_resource_claim *claim,
                                 const struct api_resource_claim *old)
 {
-    struct path root = path_root(STR("status")), at = path_field(&root, STR("devices"));
     struct drivers drivers = changed_drivers(&claim->status, &old->status, scratch(v));
     struct str verb = v->rules->requester.verb;
     struct str arbitrary = arena_strf(scratch(v), "arbitrary-node:%.*s", STR_ARG(verb));
@@ -210,7 +206,7 @@ static void check_device_access(struct validator *v, const struct api_resource_c
             allowed = validate_access_authorize(v, &q, &second);
         }
         if (!allowed)
-            cause_forbidden(v->causes, &at,
+            cause_forbidden(v->causes, AT(AT(NULL, "status"), "devices"),
                             arena_strf(scratch(v),
                                        "changing status.devices requires "
                                        "resource=\"resourceclaims/driver\", verb=\"%.*s\" "

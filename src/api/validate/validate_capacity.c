@@ -68,11 +68,10 @@ static void check_repeats(struct validator *v, const struct path *at,
 {
     struct str keys[VALID_VALUES_MAX];
     for (size_t i = 0; i < values->n; i++) {
-        struct path item = path_index(at, i);
         keys[i] = value_key(v, &values->p[i]);
         struct api_str_array before = {keys, i};
         if (api_str_listed(&before, keys[i]))
-            cause_duplicate(v->causes, &item, keys[i]);
+            cause_duplicate(v->causes, AT_ITEM(at, i), keys[i]);
     }
 }
 
@@ -83,15 +82,14 @@ static void validate_capacity_values(struct validator *v, const struct path *at,
     const struct api_quantity_array *values = &policy->valid_values;
     bool found = false;
     for (size_t i = 1; i < values->n; i++) {
-        struct path item = path_index(at, i);
         if (quantity_cmp(&values->p[i - 1], &values->p[i]) > 0)
-            bad_quantity(v, &item, &values->p[i], STR("values must be sorted in ascending order"));
+            bad_quantity(v, AT_ITEM(at, i), &values->p[i],
+                         STR("values must be sorted in ascending order"));
     }
     if (validate_max_items(v, at, values->n, VALID_VALUES_MAX, OWN)) {
         for (size_t i = 0; i < values->n; i++) {
-            struct path item = path_index(at, i);
             if (quantity_cmp(&values->p[i], &capacity->value) > 0)
-                bad_bound(v, &item, &values->p[i], "option is larger than capacity value",
+                bad_bound(v, AT_ITEM(at, i), &values->p[i], "option is larger than capacity value",
                           &capacity->value);
             found = found || quantity_cmp(&values->p[i], policy->default_value) == 0;
         }
@@ -123,20 +121,18 @@ static const struct quantity *capacity_range_part(const struct range_check *r, s
 
 static void validate_capacity_bounds(const struct range_check *r)
 {
-    struct path min = path_field(r->at, STR("min")), max = path_field(r->at, STR("max"));
-    struct path fallback = path_field(r->at, STR("default"));
     if (quantity_cmp(r->min, r->capacity) > 0)
-        bad_bound(r->v, &min, r->min, "min is larger than capacity value", r->capacity);
+        bad_bound(r->v, AT(r->at, "min"), r->min, "min is larger than capacity value", r->capacity);
     if (quantity_cmp(r->fallback, r->min) < 0)
-        bad_bound(r->v, &fallback, r->fallback, "default is less than min", r->min);
+        bad_bound(r->v, AT(r->at, "default"), r->fallback, "default is less than min", r->min);
     if (!r->max)
         return;
     if (quantity_cmp(r->min, r->max) > 0)
-        bad_bound(r->v, &max, r->min, "min is larger than max", r->max);
+        bad_bound(r->v, AT(r->at, "max"), r->min, "min is larger than max", r->max);
     if (quantity_cmp(r->max, r->capacity) > 0)
-        bad_bound(r->v, &max, r->max, "max is larger than capacity value", r->capacity);
+        bad_bound(r->v, AT(r->at, "max"), r->max, "max is larger than capacity value", r->capacity);
     if (quantity_cmp(r->fallback, r->max) > 0)
-        bad_bound(r->v, &fallback, r->fallback, "default is more than max", r->max);
+        bad_bound(r->v, AT(r->at, "default"), r->fallback, "default is more than max", r->max);
 }
 
 static bool has_fraction(const struct quantity *q)
@@ -151,12 +147,12 @@ static bool check_milli(const struct range_check *r)
     for (size_t i = 0; i < 4; i++) {
         struct str name;
         const struct quantity *q = capacity_range_part(r, i, &name);
-        struct path at = path_field(r->at, name);
         if (!q)
             continue;
         struct quantity milli = {.value = quantity_milli(q), .scale = -3, .format = q->format};
         if (quantity_cmp(q, &milli) != 0) {
-            bad_quantity(r->v, &at, q, STR("value cannot be represented as a milli value"));
+            bad_quantity(r->v, AT_NAME(r->at, name), q,
+                         STR("value cannot be represented as a milli value"));
             good = false;
         }
     }
@@ -171,13 +167,13 @@ static bool check_whole(const struct range_check *r)
     for (size_t i = 0; i < 4; i++) {
         struct str name;
         const struct quantity *q = capacity_range_part(r, i, &name);
-        struct path at = path_field(r->at, name);
         if (!q)
             continue;
         if (quantity_sign(q) < 0)
-            bad_quantity(r->v, &at, q, STR("must be greater than or equal to 0"));
+            bad_quantity(r->v, AT_NAME(r->at, name), q, STR("must be greater than or equal to 0"));
         else if (quantity_cmp(q, &most) > 0)
-            bad_quantity(r->v, &at, q, STR("must not be larger than 9223372036854775807"));
+            bad_quantity(r->v, AT_NAME(r->at, name), q,
+                         STR("must not be larger than 9223372036854775807"));
         else
             continue;
         good = false;
@@ -204,23 +200,23 @@ static void check_on_grid(const struct range_check *r, const struct path *at,
 
 static void check_step(const struct range_check *r)
 {
-    struct path at = path_field(r->at, STR("step"));
+    const struct path *at = AT(r->at, "step");
     if (quantity_sign(r->step) <= 0) {
-        bad_quantity(r->v, &at, r->step, STR("must be greater than zero"));
+        bad_quantity(r->v, at, r->step, STR("must be greater than zero"));
         return;
     }
     struct quantity sum;
     quantity_add(&sum, r->min, r->step, scratch(r->v));
     if (quantity_cmp(&sum, r->capacity) > 0)
-        bad_quantity(r->v, &at, r->step,
+        bad_quantity(r->v, at, r->step,
                      arena_strf(scratch(r->v), "one step %.*s is larger than capacity value: %.*s",
                                 STR_ARG(validate_quantity_text(&sum, scratch(r->v))),
                                 STR_ARG(validate_quantity_text(r->capacity, scratch(r->v)))));
     if (!r->milli && !check_whole(r))
         return;
-    check_on_grid(r, &at, r->fallback);
+    check_on_grid(r, at, r->fallback);
     if (r->max)
-        check_on_grid(r, &at, r->max);
+        check_on_grid(r, at, r->max);
 }
 
 static void validate_capacity_range(struct validator *v, const struct path *at,
@@ -255,22 +251,21 @@ void validate_request_policy(struct validator *v, const struct path *at,
                              const struct api_device_capacity *capacity)
 {
     const struct api_capacity_request_policy *policy = capacity->request_policy;
-    struct path fallback = path_field(at, STR("default"));
-    struct path values = path_field(at, STR("validValues"));
-    struct path range = path_field(at, STR("validRange"));
     if (policy->valid_values.n && policy->valid_range) {
         cause_forbidden(v->causes, at,
                         STR("exactly one policy can be specified, cannot specify \"validValues\" "
                             "and \"validRange\" at the same time"));
     } else if (policy->valid_values.n) {
         if (policy->default_value)
-            validate_capacity_values(v, &values, capacity);
+            validate_capacity_values(v, AT(at, "validValues"), capacity);
         else
-            cause_required(v->causes, &fallback, STR("required when validValues is defined"));
+            cause_required(v->causes, AT(at, "default"),
+                           STR("required when validValues is defined"));
     } else if (policy->valid_range) {
         if (policy->default_value)
-            validate_capacity_range(v, &range, capacity);
+            validate_capacity_range(v, AT(at, "validRange"), capacity);
         else
-            cause_required(v->causes, &fallback, STR("required when validRange is defined"));
+            cause_required(v->causes, AT(at, "default"),
+                           STR("required when validRange is defined"));
     }
 }

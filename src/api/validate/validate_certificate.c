@@ -151,20 +151,20 @@ void validate_certificate_request(struct validator *v,
                                   const struct api_certificate_signing_request *now,
                                   const struct api_certificate_signing_request *old)
 {
-    const struct path spec = path_root(STR("spec")), status = path_root(STR("status"));
-    validate_certificate_usages(v, AT(&spec, "usages"), &now->spec.usages);
+    const struct path *spec = AT(NULL, "spec");
+    validate_certificate_usages(v, AT(spec, "usages"), &now->spec.usages);
     if (str_eqz(now->spec.signer_name, "kubernetes.io/legacy-unknown") &&
         !(old && str_eq(old->spec.signer_name, now->spec.signer_name)))
-        cause_invalid(v->causes, AT(&spec, "signerName"), now->spec.signer_name,
+        cause_invalid(v->causes, AT(spec, "signerName"), now->spec.signer_name,
                       STR("the legacy signerName is not allowed via this API version"));
     else
-        check_signer_name(v, AT(&spec, "signerName"), now->spec.signer_name);
+        check_signer_name(v, AT(spec, "signerName"), now->spec.signer_name);
     if (now->spec.has_expiration_seconds && now->spec.expiration_seconds < 600)
-        cause_invalid_i64(v->causes, AT(&spec, "expirationSeconds"), now->spec.expiration_seconds,
+        cause_invalid_i64(v->causes, AT(spec, "expirationSeconds"), now->spec.expiration_seconds,
                           STR("may not specify a duration less than 600 seconds (10 minutes)"));
-    check_verdicts(v, AT(&status, "conditions"), now, old);
+    check_verdicts(v, AT(AT(NULL, "status"), "conditions"), now, old);
     if (old && old->status.certificate.n &&
         !str_eq(old->status.certificate, now->status.certificate))
-        cause_forbidden(v->causes, AT(&status, "certificate"),
+        cause_forbidden(v->causes, AT(AT(NULL, "status"), "certificate"),
                         STR("updates may not modify existing certificate content"));
 }

@@ -21,23 +21,21 @@ static bool class_field_equal(struct str name, const struct api_device_class_spe
 static void check_class_spec(struct validator *v, const struct api_device_class_spec *spec,
                              const struct api_device_class_spec *old)
 {
-    struct path at = path_root(STR("spec")), selectors = path_field(&at, STR("selectors"));
-    struct path config = path_field(&at, STR("config"));
-    struct path name = path_field(&at, STR("extendedResourceName"));
-    validate_selectors(v, &selectors, &spec->selectors,
+    const struct path *at = AT(NULL, "spec");
+    validate_selectors(v, AT(at, "selectors"), &spec->selectors,
                        old && class_field_equal(STR("selectors"), spec, old));
     bool stored = old && class_field_equal(STR("config"), spec, old);
-    if (validate_max_items(v, &config, spec->config.n, CONFIGS_MAX, COVERED))
-        for (size_t i = 0; i < spec->config.n; i++) {
-            struct path item = path_index(&config, i);
-            validate_configuration(v, &item, &spec->config.p[i].device_configuration, stored);
-        }
+    if (validate_max_items(v, AT(at, "config"), spec->config.n, CONFIGS_MAX, COVERED))
+        for (size_t i = 0; i < spec->config.n; i++)
+            validate_configuration(v, AT_ITEM(AT(at, "config"), i),
+                                   &spec->config.p[i].device_configuration, stored);
     struct name_msgs msgs = {.arena = scratch(v)};
     if (spec->has_extended_resource_name)
         name_extended_resource(spec->extended_resource_name, &msgs);
     if (msgs.n)
         causes_mark(v->causes,
-                    cause_invalid(v->causes, &name, spec->extended_resource_name,
+                    cause_invalid(v->causes, AT(at, "extendedResourceName"),
+                                  spec->extended_resource_name,
                                   STR("must be a valid extended resource name")),
                     "format=k8s-extended-resource-name", COVERED);
 }
@@ -60,30 +58,25 @@ void validate_class(struct validator *v, const struct api_device_class *class_,
 static void check_taint_selector(struct validator *v, const struct path *at,
                                  const struct api_device_taint_selector *s)
 {
-    struct path driver = path_field(at, STR("driver")), pool = path_field(at, STR("pool"));
-    struct path device = path_field(at, STR("device"));
     if (s->has_driver)
-        validate_driver_name(v, &driver, s->driver, OWN);
+        validate_driver_name(v, AT(at, "driver"), s->driver, OWN);
     if (s->has_pool)
-        validate_pool_name(v, &pool, s->pool);
+        validate_pool_name(v, AT(at, "pool"), s->pool);
     if (s->has_device)
-        validate_dns_label(v, &device, s->device);
+        validate_dns_label(v, AT(at, "device"), s->device);
 }
 
 static void check_rule_status(struct validator *v, const struct api_device_taint_rule *rule)
 {
-    struct path status = path_root(STR("status"));
-    struct path conditions = path_field(&status, STR("conditions"));
-    validate_conditions(v, &conditions, &rule->status.conditions);
+    validate_conditions(v, AT(AT(NULL, "status"), "conditions"), &rule->status.conditions);
     if (rule->status.conditions.n > RULE_CONDITIONS_MAX)
-        cause_too_many(v->causes, &conditions, rule->status.conditions.n, RULE_CONDITIONS_MAX);
+        cause_too_many(v->causes, AT(AT(NULL, "status"), "conditions"), rule->status.conditions.n,
+                       RULE_CONDITIONS_MAX);
 }
 
 void validate_taint_rule(struct validator *v, const struct api_device_taint_rule *rule,
                          const struct api_device_taint_rule *old)
 {
-    struct path spec = path_root(STR("spec")), taint = path_field(&spec, STR("taint"));
-    struct path selector = path_field(&spec, STR("deviceSelector"));
     if (old)
         validate_object_meta_update(v, &rule->metadata, &old->metadata);
     else
@@ -94,8 +87,9 @@ void validate_taint_rule(struct validator *v, const struct api_device_taint_rule
         return;
     }
     if (rule->spec.device_selector)
-        check_taint_selector(v, &selector, rule->spec.device_selector);
-    validate_taint(v, &taint, &rule->spec.taint, old ? &old->spec.taint : NULL);
+        check_taint_selector(v, AT(AT(NULL, "spec"), "deviceSelector"), rule->spec.device_selector);
+    validate_taint(v, AT(AT(NULL, "spec"), "taint"), &rule->spec.taint,
+                   old ? &old->spec.taint : NULL);
 }
 
 // --- ResourcePoolStatusRequest -------------------------------------------------------------------
@@ -105,13 +99,12 @@ static void check_pool_status(struct validator *v,
                               const struct api_resource_pool_status_request_status *old)
 {
     const struct api_type *t = &api_resource_pool_status_request_status_type;
-    struct path at = path_root(STR("status")), conditions = path_field(&at, STR("conditions"));
     // Once there is a status, the request is done with.
     if (old) {
         if (!status || !api_equal(t, status, old))
-            validate_report_immutable(v, &at, t, status);
+            validate_report_immutable(v, AT(NULL, "status"), t, status);
     } else if (status) {
-        validate_conditions(v, &conditions, &status->conditions);
+        validate_conditions(v, AT(AT(NULL, "status"), "conditions"), &status->conditions);
     }
 }
 

@@ -9,16 +9,6 @@
 #include "api/validate/validate_int.h"
 #include "codec/json_writer.h"
 
-// Places, good until the end of the enclosing block.
-#define AT(above, field) \
-    (&(const struct path){.parent = (above), .name = STR_INIT(field), .kind = PATH_FIELD})
-#define AT_NAME(above, field) \
-    (&(const struct path){.parent = (above), .name = (field), .kind = PATH_FIELD})
-#define AT_ITEM(above, i) \
-    (&(const struct path){.parent = (above), .index = (i), .kind = PATH_INDEX})
-#define AT_KEY(above, key) \
-    (&(const struct path){.parent = (above), .name = (key), .kind = PATH_KEY})
-
 // A list of words that a value must be one of, in the order in which messages show them.
 struct choices {
     const struct str *p;

@@ -51,36 +51,29 @@ static size_t validate_device_values(struct validator *v, const struct path *at,
 static size_t check_lists(struct validator *v, const struct path *at,
                           const struct api_device_attribute *a)
 {
-    struct path bools = path_field(at, STR("bools")), ints = path_field(at, STR("ints"));
-    struct path strings = path_field(at, STR("strings"));
-    struct path versions = path_field(at, STR("versions"));
-    size_t set = validate_device_values(v, &bools, a->bool_values.p, a->bool_values.n);
-    set += validate_device_values(v, &ints, a->int_values.p, a->int_values.n);
-    set += validate_device_values(v, &strings, a->string_values.p, a->string_values.n);
+    size_t set = validate_device_values(v, AT(at, "bools"), a->bool_values.p, a->bool_values.n);
+    set += validate_device_values(v, AT(at, "ints"), a->int_values.p, a->int_values.n);
+    set += validate_device_values(v, AT(at, "strings"), a->string_values.p, a->string_values.n);
     for (size_t i = 0; i < a->string_values.n; i++) {
-        struct path item = path_index(&strings, i);
         size_t from = v->causes->n;
-        validate_device_string(v, &item, a->string_values.p[i]);
+        validate_device_string(v, AT_ITEM(AT(at, "strings"), i), a->string_values.p[i]);
         causes_mark(v->causes, from, "maxBytes", COVERED);
     }
-    set += validate_device_values(v, &versions, a->version_values.p, a->version_values.n);
-    for (size_t i = 0; i < a->version_values.n; i++) {
-        struct path item = path_index(&versions, i);
-        validate_device_version(v, &item, a->version_values.p[i]);
-    }
+    set += validate_device_values(v, AT(at, "versions"), a->version_values.p, a->version_values.n);
+    for (size_t i = 0; i < a->version_values.n; i++)
+        validate_device_version(v, AT_ITEM(AT(at, "versions"), i), a->version_values.p[i]);
     return set;
 }
 
 static void check_attribute(struct validator *v, const struct path *at,
                             const struct api_device_attribute *a)
 {
-    struct path string = path_field(at, STR("string")), version = path_field(at, STR("version"));
     size_t set =
         (size_t)a->has_bool_value + a->has_int_value + a->has_string_value + a->has_version_value;
     if (a->has_string_value)
-        validate_device_string(v, &string, a->string_value);
+        validate_device_string(v, AT(at, "string"), a->string_value);
     if (a->has_version_value)
-        validate_device_version(v, &version, a->version_value);
+        validate_device_version(v, AT(at, "version"), a->version_value);
     set += check_lists(v, at, a);
     if (set == 1)
         return;
@@ -120,9 +113,8 @@ static void check_attributes(struct validator *v, const struct path *at,
                              const struct api_device_attribute_map *map)
 {
     for (size_t i = 0; i < map->n; i++) {
-        struct path item = path_key(at, short_key(map->p[i].key, scratch(v)));
         validate_qualified_name(v, at, map->p[i].key);
-        check_attribute(v, &item, &map->p[i].value);
+        check_attribute(v, AT_KEY(at, short_key(map->p[i].key, scratch(v))), &map->p[i].value);
     }
 }
 
@@ -134,15 +126,15 @@ static void validate_device_capacities(struct validator *v, const struct path *a
     bool shared = device->has_allow_multiple_allocations && device->allow_multiple_allocations;
     for (size_t i = 0; i < device->capacity.n; i++) {
         const struct api_device_capacity *c = &device->capacity.p[i].value;
-        struct path item = path_key(at, short_key(device->capacity.p[i].key, scratch(v)));
-        struct path policy = path_field(&item, STR("requestPolicy"));
+        const struct path *item = AT_KEY(at, short_key(device->capacity.p[i].key, scratch(v)));
         validate_qualified_name(v, at, device->capacity.p[i].key);
         if (!c->request_policy)
             continue;
         if (shared)
-            validate_request_policy(v, &policy, c);
+            validate_request_policy(v, AT(item, "requestPolicy"), c);
         else
-            cause_forbidden(v->causes, &policy, STR("allowMultipleAllocations must be true"));
+            cause_forbidden(v->causes, AT(item, "requestPolicy"),
+                            STR("allowMultipleAllocations must be true"));
     }
 }
 
@@ -151,31 +143,29 @@ static void check_taints(struct validator *v, const struct path *at,
 {
     if (!validate_max_items(v, at, taints->n, TAINTS_MAX, OWN))
         return;
-    for (size_t i = 0; i < taints->n; i++) {
-        struct path item = path_index(at, i);
-        validate_taint(v, &item, &taints->p[i], NULL);
-    }
+    for (size_t i = 0; i < taints->n; i++)
+        validate_taint(v, AT_ITEM(at, i), &taints->p[i], NULL);
 }
 
 static void validate_device_consumption(struct validator *v, const struct path *at,
                                         const struct api_device_counter_consumption *c)
 {
-    struct path set = path_field(at, STR("counterSet")), counters = path_field(at, STR("counters"));
+    const struct path *counters = AT(at, "counters");
     size_t from = v->causes->n;
     if (c->counter_set.n == 0)
-        cause_required(v->causes, &set, STR(""));
+        cause_required(v->causes, AT(at, "counterSet"), STR(""));
     else
-        validate_dns_label(v, &set, c->counter_set);
+        validate_dns_label(v, AT(at, "counterSet"), c->counter_set);
     if (c->counters.n == 0)
-        cause_required(v->causes, &counters, STR(""));
+        cause_required(v->causes, counters, STR(""));
     causes_mark(v->causes, from, NULL, COVERED);
     if (c->counters.n > COUNTERS_MAX) {
-        cause_too_many(v->causes, &counters, c->counters.n, COUNTERS_MAX);
+        cause_too_many(v->causes, counters, c->counters.n, COUNTERS_MAX);
         return;
     }
     from = v->causes->n;
     for (size_t i = 0; i < c->counters.n; i++)
-        validate_dns_label(v, &counters, c->counters.p[i].key);
+        validate_dns_label(v, counters, c->counters.p[i].key);
     causes_mark(v->causes, from, NULL, COVERED);
 }
 
@@ -184,17 +174,15 @@ static void check_consumptions(struct validator *v, const struct path *at,
 {
     if (!validate_max_items(v, at, list->n, CONSUMPTIONS_MAX, COVERED))
         return;
+    for (size_t i = 0; i < list->n; i++)
+        validate_device_consumption(v, AT_ITEM(at, i), &list->p[i]);
     for (size_t i = 0; i < list->n; i++) {
-        struct path item = path_index(at, i);
-        validate_device_consumption(v, &item, &list->p[i]);
-    }
-    for (size_t i = 0; i < list->n; i++) {
-        struct path item = path_index(at, i);
         bool seen = false;
         for (size_t j = 0; j < i && !seen; j++)
             seen = str_eq(list->p[j].counter_set, list->p[i].counter_set);
         if (seen)
-            causes_mark(v->causes, cause_duplicate(v->causes, &item, list->p[i].counter_set), NULL,
+            causes_mark(v->causes,
+                        cause_duplicate(v->causes, AT_ITEM(at, i), list->p[i].counter_set), NULL,
                         COVERED);
     }
 }
@@ -216,23 +204,21 @@ static void check_own_nodes(struct validator *v, const struct path *at,
             "`perDeviceNodeSelection` is set to true in the ResourceSlice spec");
     cleanup_sbuf struct sbuf set = {0};
     size_t n = 0;
-    struct path name = path_field(at, STR("nodeName"));
-    struct path selector = path_field(at, STR("nodeSelector"));
-    struct path all = path_field(at, STR("allNodes"));
     if (device->has_node_name && device->node_name.n) {
         device_list_field(&set, &n, "nodeName");
-        validate_format(v, &name, device->node_name, name_dns_subdomain, NULL);
+        validate_format(v, AT(at, "nodeName"), device->node_name, name_dns_subdomain, NULL);
     } else if (device->has_node_name) {
-        cause_invalid(v->causes, &name, STR(""), STR("must not be empty"));
+        cause_invalid(v->causes, AT(at, "nodeName"), STR(""), STR("must not be empty"));
     }
     if (device->node_selector) {
         device_list_field(&set, &n, "nodeSelector");
-        validate_node_selector(v, &selector, device->node_selector);
+        validate_node_selector(v, AT(at, "nodeSelector"), device->node_selector);
     }
     if (device->has_all_nodes && device->all_nodes)
         device_list_field(&set, &n, "allNodes");
     else if (device->has_all_nodes)
-        cause_invalid_bool(v->causes, &all, false, STR("must be either unset or set to true"));
+        cause_invalid_bool(v->causes, AT(at, "allNodes"), false,
+                           STR("must be either unset or set to true"));
     if (n == 0)
         cause_required(v->causes, at, rule);
     if (n <= 1)
@@ -260,10 +246,8 @@ static void check_condition_names(struct validator *v, const struct path *at,
 {
     if (!validate_max_items(v, at, names->n, BINDING_CONDITIONS_MAX, COVERED))
         return;
-    for (size_t i = 0; i < names->n; i++) {
-        struct path item = path_index(at, i);
-        validate_label_key(v, &item, names->p[i]);
-    }
+    for (size_t i = 0; i < names->n; i++)
+        validate_label_key(v, AT_ITEM(at, i), names->p[i]);
 }
 
 static void check_condition_repeats(struct validator *v, const struct path *at,
@@ -274,11 +258,10 @@ static void check_condition_repeats(struct validator *v, const struct path *at,
     for (size_t i = 0; disjoint && i < disjoint->n; i++)
         (void)seen_add(&other, disjoint->p[i]);
     for (size_t i = 0; i < names->n; i++) {
-        struct path item = path_index(at, i);
         if (seen_add(&own, names->p[i]))
-            cause_duplicate(v->causes, &item, names->p[i]);
+            cause_duplicate(v->causes, AT_ITEM(at, i), names->p[i]);
         if (map_has(&other, names->p[i]))
-            cause_invalid(v->causes, &item, names->p[i],
+            cause_invalid(v->causes, AT_ITEM(at, i), names->p[i],
                           STR("bindingFailureConditions must not overlap with bindingConditions"));
     }
 }
@@ -287,18 +270,18 @@ void validate_binding_conditions(struct validator *v, const struct path *at,
                                  const struct api_str_array *conditions,
                                  const struct api_str_array *failures)
 {
-    struct path good = path_field(at, STR("bindingConditions"));
-    struct path bad = path_field(at, STR("bindingFailureConditions"));
-    check_condition_names(v, &good, conditions);
-    check_condition_names(v, &bad, failures);
-    check_condition_repeats(v, &good, conditions, NULL);
-    check_condition_repeats(v, &bad, failures, conditions);
+    const struct path *good = AT(at, "bindingConditions");
+    const struct path *bad = AT(at, "bindingFailureConditions");
+    check_condition_names(v, good, conditions);
+    check_condition_names(v, bad, failures);
+    check_condition_repeats(v, good, conditions, NULL);
+    check_condition_repeats(v, bad, failures, conditions);
     if (conditions->n == 0 && failures->n)
-        cause_invalid_json(v->causes, &good,
+        cause_invalid_json(v->causes, good,
                            validate_show_strings(conditions->p, conditions->n, scratch(v)),
                            STR("bindingConditions are required to use bindingFailureConditions"));
     if (failures->n == 0 && conditions->n)
-        cause_invalid_json(v->causes, &bad,
+        cause_invalid_json(v->causes, bad,
                            validate_show_strings(failures->p, failures->n, scratch(v)),
                            STR("bindingFailureConditions are required to use bindingConditions"));
 }
@@ -338,37 +321,34 @@ static void check_mapping(struct validator *v, const struct path *at,
                           const struct api_node_allocatable_mapping *m,
                           const struct api_device_capacity_map *capacity)
 {
-    struct path key = path_field(at, STR("capacityKey"));
-    struct path multiplier = path_field(at, STR("capacityMultiplier"));
-    struct path device = path_field(at, STR("deviceMultiplier"));
+    const struct path *key = AT(at, "capacityKey");
     if (m->has_capacity_key) {
         if (m->capacity_key.n == 0)
-            cause_invalid(v->causes, &key, STR(""), STR("capacityKey must not be an empty string"));
+            cause_invalid(v->causes, key, STR(""), STR("capacityKey must not be an empty string"));
         else if (!has_capacity(capacity, m->capacity_key))
-            cause_not_found(v->causes, &key, m->capacity_key);
+            cause_not_found(v->causes, key, m->capacity_key);
         if (!m->capacity_multiplier)
-            check_dependent(v, &multiplier,
+            check_dependent(v, AT(at, "capacityMultiplier"),
                             STR("capacityMultiplier is required when capacityKey is set"));
-        validate_device_count(v, &multiplier, m->capacity_multiplier);
+        validate_device_count(v, AT(at, "capacityMultiplier"), m->capacity_multiplier);
     }
-    validate_device_count(v, &device, m->device_multiplier);
+    validate_device_count(v, AT(at, "deviceMultiplier"), m->device_multiplier);
     if (m->capacity_multiplier && !m->has_capacity_key)
-        check_dependent(v, &key, STR("capacityKey is required when capacityMultiplier is set"));
+        check_dependent(v, key, STR("capacityKey is required when capacityMultiplier is set"));
 }
 
 static void check_overhead(struct validator *v, const struct path *at,
                            const struct api_node_allocatable_overhead *o)
 {
-    struct path pod = path_field(at, STR("perPod"));
-    struct path container = path_field(at, STR("perContainer"));
     if (!o->per_pod && !o->per_container)
         cause_invalid(v->causes, at, STR(""),
                       STR("at least one of perPod or perContainer must be set"));
     if (o->per_pod && quantity_sign(o->per_pod) < 0)
-        cause_invalid(v->causes, &pod, validate_quantity_text(o->per_pod, scratch(v)),
+        cause_invalid(v->causes, AT(at, "perPod"), validate_quantity_text(o->per_pod, scratch(v)),
                       STR("must be non-negative"));
     if (o->per_container && quantity_sign(o->per_container) < 0)
-        cause_invalid(v->causes, &container, validate_quantity_text(o->per_container, scratch(v)),
+        cause_invalid(v->causes, AT(at, "perContainer"),
+                      validate_quantity_text(o->per_container, scratch(v)),
                       STR("must be non-negative"));
 }
 
@@ -379,18 +359,16 @@ static void check_node_allocatable(struct validator *v, const struct path *at,
         struct str name = device->node_allocatable_resources.p[i].key;
         const struct api_node_allocatable_resource *r =
             &device->node_allocatable_resources.p[i].value;
-        struct path item = path_key(at, name), mapping = path_field(&item, STR("mapping"));
-        struct path overhead = path_field(&item, STR("overhead"));
+        const struct path *item = AT_KEY(at, name);
         if (!str_eqz(name, "cpu") && !str_eqz(name, "memory") &&
             !str_starts(name, STR("hugepages-")))
-            cause_invalid(v->causes, &item, name, STR("must be a node allocatable resource name"));
+            cause_invalid(v->causes, item, name, STR("must be a node allocatable resource name"));
         if (!r->mapping && !r->overhead)
-            cause_required(v->causes, &item,
-                           STR("at least one of mapping or overhead must be set"));
+            cause_required(v->causes, item, STR("at least one of mapping or overhead must be set"));
         if (r->mapping)
-            check_mapping(v, &mapping, r->mapping, &device->capacity);
+            check_mapping(v, AT(item, "mapping"), r->mapping, &device->capacity);
         if (r->overhead)
-            check_overhead(v, &overhead, r->overhead);
+            check_overhead(v, AT(item, "overhead"), r->overhead);
     }
 }
 
@@ -405,21 +383,17 @@ static bool device_field_equal(struct str name, const struct api_device *a,
 void validate_device(struct validator *v, const struct path *at, const struct api_device *device,
                      const struct api_device *old, bool per_device_nodes)
 {
-    struct path name = path_field(at, STR("name")), attributes = path_field(at, STR("attributes"));
-    struct path capacity = path_field(at, STR("capacity")), taints = path_field(at, STR("taints"));
-    struct path counters = path_field(at, STR("consumesCounters"));
-    struct path resources = path_field(at, STR("nodeAllocatableResources"));
-    validate_dns_label(v, &name, device->name);
+    validate_dns_label(v, AT(at, "name"), device->name);
     check_sizes(v, at, device);
-    check_attributes(v, &attributes, &device->attributes);
+    check_attributes(v, AT(at, "attributes"), &device->attributes);
     // What has not changed may break rules that came later.
     if (!old || !device_field_equal(STR("capacity"), device, old))
-        validate_device_capacities(v, &capacity, device);
+        validate_device_capacities(v, AT(at, "capacity"), device);
     if (!old || !device_field_equal(STR("taints"), device, old))
-        check_taints(v, &taints, &device->taints);
-    check_consumptions(v, &counters, &device->consumes_counters);
+        check_taints(v, AT(at, "taints"), &device->taints);
+    check_consumptions(v, AT(at, "consumesCounters"), &device->consumes_counters);
     check_device_nodes(v, at, device, per_device_nodes);
     validate_binding_conditions(v, at, &device->binding_conditions,
                                 &device->binding_failure_conditions);
-    check_node_allocatable(v, &resources, device);
+    check_node_allocatable(v, AT(at, "nodeAllocatableResources"), device);
 }

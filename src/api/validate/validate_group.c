@@ -20,21 +20,20 @@ static bool has_entry(const struct api_pod_group_resource_claim_array *claims, s
 
 void validate_pod_group(struct validator *v, const struct api_pod_group *group, bool is_new)
 {
-    const struct path spec = path_root(STR("spec"));
     if (is_new && group->spec.has_parent_composite_pod_group_name && !group->spec.workload_ref)
-        cause_required(v->causes, AT(&spec, "workloadRef"),
+        cause_required(v->causes, AT(AT(NULL, "spec"), "workloadRef"),
                        STR("must be set when parentCompositePodGroupName is set"));
 }
 
 void validate_pod_group_status(struct validator *v, const struct api_pod_group *group)
 {
-    const struct path status = path_root(STR("status"));
-    validate_conditions(v, AT(&status, "conditions"), &group->status.conditions);
+    validate_conditions(v, AT(AT(NULL, "status"), "conditions"), &group->status.conditions);
     const struct api_pod_group_resource_claim_status_array *list =
         &group->status.resource_claim_statuses;
     for (size_t i = 0; i < list->n && !causes_full(v->causes); i++)
         if (!has_entry(&group->spec.resource_claims, list->p[i].name))
-            cause_invalid(v->causes, AT(AT_ITEM(AT(&status, "resourceClaimStatuses"), i), "name"),
+            cause_invalid(v->causes,
+                          AT(AT_ITEM(AT(AT(NULL, "status"), "resourceClaimStatuses"), i), "name"),
                           list->p[i].name,
                           STR("must match the name of an entry in `spec.resourceClaims`"));
 }
@@ -153,18 +152,18 @@ static void check_children(struct validator *v, const struct path *at,
 
 void validate_workload(struct validator *v, const struct api_workload *workload)
 {
-    const struct path spec = path_root(STR("spec"));
+    const struct path *spec = AT(NULL, "spec");
     const struct api_workload_spec *s = &workload->spec;
-    const struct path *field = AT(&spec, "compositePodGroupTemplates");
+    const struct path *field = AT(spec, "compositePodGroupTemplates");
     cleanup_seen struct seen names = {0};
     for (size_t i = 0; i < s->pod_group_templates.n; i++)
         (void)seen_add(&names, s->pod_group_templates.p[i].name);
-    validate_group_names(v, &spec, &s->composite_pod_group_templates, &names, 1);
+    validate_group_names(v, spec, &s->composite_pod_group_templates, &names, 1);
     for (size_t i = 0; i < s->composite_pod_group_templates.n; i++)
         if (group_exceeds_depth(&s->composite_pod_group_templates.p[i], 1))
             cause_invalid(v->causes, AT_ITEM(field, i), s->composite_pod_group_templates.p[i].name,
                           STR("maximum template hierarchy depth is 4"));
-    check_priority(v, &spec, s);
+    check_priority(v, spec, s);
     for (size_t i = 0; i < s->composite_pod_group_templates.n; i++)
         check_children(v, AT_ITEM(field, i), &s->composite_pod_group_templates.p[i], 1);
 }

@@ -6,6 +6,7 @@
 #define API_VALIDATE_VALIDATE_INT_H
 
 #include "api/names.h"
+#include "api/rules/at.h"
 #include "api/validate.h"
 #include "base/map.h"
 

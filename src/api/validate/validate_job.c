@@ -370,7 +370,6 @@ static void job_check_spec(struct validator *v, const struct path *at, const str
 // job_check_name: an Indexed Job's pods have its name and their index as host name.
 static void job_check_name(struct validator *v, const struct api_job *job)
 {
-    const struct path meta = path_root(STR("metadata"));
     struct name_msgs wrong = {.arena = scratch(v)};
     if (!job_is_indexed(&job->spec) || job->spec.completions <= 0)
         return;
@@ -379,7 +378,7 @@ static void job_check_name(struct validator *v, const struct api_job *job)
     name_dns_label(longest, &wrong);
     if (wrong.n == 0)
         return;
-    cause_invalid(v->causes, AT(&meta, "name"), job->metadata.name,
+    cause_invalid(v->causes, AT(AT(NULL, "metadata"), "name"), job->metadata.name,
                   arena_strf(scratch(v), "will not able to create pod with invalid DNS label: %.*s",
                              STR_ARG(longest)));
 }
@@ -436,18 +435,17 @@ static void job_check_update(struct validator *v, const struct path *at,
 void validate_job(struct validator *v, const void *value, const void *old)
 {
     const struct api_job *job = value;
-    const struct path spec = path_root(STR("spec"));
-    job_check_spec(v, &spec, &job->spec);
+    job_check_spec(v, AT(NULL, "spec"), &job->spec);
     job_check_name(v, job);
     if (old)
-        job_check_update(v, &spec, &job->spec, &((const struct api_job *)old)->spec);
+        job_check_update(v, AT(NULL, "spec"), &job->spec, &((const struct api_job *)old)->spec);
 }
 
 void validate_cron_job(struct validator *v, const void *value, const void *old)
 {
     (void)old;
     const struct api_cron_job_spec *s = &((const struct api_cron_job *)value)->spec;
-    const struct path root = path_root(STR("spec")), *at = &root;
+    const struct path *at = AT(NULL, "spec");
     if (s->has_starting_deadline_seconds)
         validate_not_negative(v, AT(at, "startingDeadlineSeconds"), s->starting_deadline_seconds);
     job_check_spec(v, AT(AT(at, "jobTemplate"), "spec"), &s->job_template.spec);
@@ -491,7 +489,7 @@ void validate_job_status(struct validator *v, const void *value, const void *old
 {
     const struct api_job *job = value, *was = old;
     const struct api_job_status *s = &job->status;
-    const struct path root = path_root(STR("status")), *at = &root;
+    const struct path *at = AT(NULL, "status");
     validate_not_negative(v, AT(at, "active"), s->active);
     validate_not_negative(v, AT(at, "succeeded"), s->succeeded);
     validate_not_negative(v, AT(at, "failed"), s->failed);

@@ -14,11 +14,6 @@
 #define SYSTEM_CRITICAL      2000000000
 #define SYSTEM_NODE_CRITICAL (SYSTEM_CRITICAL + 1000)
 
-static struct path kinds_field_path(const char *field)
-{
-    return path_root(str_z(field));
-}
-
 // --- ConfigMap, Secret ---------------------------------------------------------------------------
 
 static bool kinds_map_has(const struct api_str_map *map, struct str key)
@@ -39,16 +34,14 @@ static size_t check_data(struct validator *v, const struct path *at, const struc
 
 static void check_frozen(struct validator *v, const char *field, bool same)
 {
-    const struct path at = kinds_field_path(field);
     if (!same)
-        cause_forbidden(v->causes, &at, STR("field is immutable when `immutable` is set"));
+        cause_forbidden(v->causes, AT_NAME(NULL, str_z(field)),
+                        STR("field is immutable when `immutable` is set"));
 }
 
 static void check_config_map(struct validator *v, const struct api_config_map *map,
                              const struct api_config_map *old)
 {
-    const struct path data = kinds_field_path("data"), binary = kinds_field_path("binaryData"),
-                      all = kinds_field_path("");
     const struct api_type *t = &api_config_map_type;
     if (old && old->has_immutable && old->immutable) {
         check_frozen(v, "immutable", map->has_immutable && map->immutable);
@@ -56,27 +49,25 @@ static void check_config_map(struct validator *v, const struct api_config_map *m
         check_frozen(v, "binaryData",
                      api_field_equal(api_type_field(t, STR("binaryData")), map, old));
     }
-    size_t bytes = check_data(v, &data, &map->data);
+    size_t bytes = check_data(v, AT(NULL, "data"), &map->data);
     for (size_t i = 0; i < map->data.n && !causes_full(v->causes); i++)
         if (kinds_map_has(&map->binary_data, map->data.p[i].key))
-            cause_invalid(v->causes, AT_KEY(&data, map->data.p[i].key), map->data.p[i].key,
-                          STR("duplicate of key present in binaryData"));
-    bytes += check_data(v, &binary, &map->binary_data);
+            cause_invalid(v->causes, AT_KEY(AT(NULL, "data"), map->data.p[i].key),
+                          map->data.p[i].key, STR("duplicate of key present in binaryData"));
+    bytes += check_data(v, AT(NULL, "binaryData"), &map->binary_data);
     if (bytes > DATA_BYTES_MAX)
-        cause_too_long(v->causes, &all, DATA_BYTES_MAX);
+        cause_too_long(v->causes, AT(NULL, ""), DATA_BYTES_MAX);
 }
 
 static void must_have_key(struct validator *v, const struct api_str_map *data, const char *key)
 {
-    const struct path at = kinds_field_path("data");
     if (!kinds_map_has(data, str_z(key)))
-        cause_required(v->causes, AT_KEY(&at, str_z(key)), STR(""));
+        cause_required(v->causes, AT_KEY(AT(NULL, "data"), str_z(key)), STR(""));
 }
 
 static void check_docker_config(struct validator *v, const struct api_secret *secret,
                                 const char *key)
 {
-    const struct path at = kinds_field_path("data");
     must_have_key(v, &secret->data, key);
     for (size_t i = 0; i < secret->data.n; i++) {
         cleanup_json_doc struct json_doc doc = {0};
@@ -85,8 +76,8 @@ static void check_docker_config(struct validator *v, const struct api_secret *se
         if (!str_eqz(secret->data.p[i].key, key))
             continue;
         if (json_parse(secret->data.p[i].value, &options, &doc, &err) < 0)
-            cause_invalid(v->causes, AT_KEY(&at, str_z(key)), STR("<secret contents redacted>"),
-                          str_z(err.msg));
+            cause_invalid(v->causes, AT_KEY(AT(NULL, "data"), str_z(key)),
+                          STR("<secret contents redacted>"), str_z(err.msg));
     }
 }
 
@@ -94,7 +85,6 @@ static void check_docker_config(struct validator *v, const struct api_secret *se
 static void check_secret_type(struct validator *v, const struct api_secret *secret)
 {
     static const char account[] = "kubernetes.io/service-account.name";
-    const struct path meta = kinds_field_path("metadata");
     const struct api_str_map *data = &secret->data;
     if (str_eqz(secret->type, "kubernetes.io/service-account-token")) {
         bool named = false;
@@ -102,7 +92,9 @@ static void check_secret_type(struct validator *v, const struct api_secret *secr
             named = named || (str_eqz(secret->metadata.annotations.p[i].key, account) &&
                               secret->metadata.annotations.p[i].value.n);
         if (!named)
-            cause_required(v->causes, AT_KEY(AT(&meta, "annotations"), str_z(account)), STR(""));
+            cause_required(v->causes,
+                           AT_KEY(AT(AT(NULL, "metadata"), "annotations"), str_z(account)),
+                           STR(""));
     } else if (str_eqz(secret->type, "kubernetes.io/dockercfg")) {
         check_docker_config(v, secret, ".dockercfg");
     } else if (str_eqz(secret->type, "kubernetes.io/dockerconfigjson")) {
@@ -123,16 +115,15 @@ static void check_secret_type(struct validator *v, const struct api_secret *secr
 static void check_secret(struct validator *v, const struct api_secret *secret,
                          const struct api_secret *old)
 {
-    const struct path data = kinds_field_path("data"), type = kinds_field_path("type");
     if (old && !str_eq(secret->type, old->type))
-        cause_invalid(v->causes, &type, secret->type, STR("field is immutable"));
+        cause_invalid(v->causes, AT(NULL, "type"), secret->type, STR("field is immutable"));
     if (old && old->has_immutable && old->immutable) {
         check_frozen(v, "immutable", secret->has_immutable && secret->immutable);
         check_frozen(v, "data",
                      api_field_equal(api_type_field(&api_secret_type, STR("data")), secret, old));
     }
-    if (check_data(v, &data, &secret->data) > DATA_BYTES_MAX)
-        cause_too_long(v->causes, &data, DATA_BYTES_MAX);
+    if (check_data(v, AT(NULL, "data"), &secret->data) > DATA_BYTES_MAX)
+        cause_too_long(v->causes, AT(NULL, "data"), DATA_BYTES_MAX);
     check_secret_type(v, secret);
 }
 
@@ -141,7 +132,7 @@ static void check_secret(struct validator *v, const struct api_secret *secret,
 static void check_namespace_kind(struct validator *v, const struct api_namespace *ns,
                                  const struct api_namespace *old)
 {
-    const struct path spec = kinds_field_path("spec"), *at = AT(&spec, "finalizers");
+    const struct path *at = AT(AT(NULL, "spec"), "finalizers");
     for (size_t i = 0; !old && i < ns->spec.finalizers.n && !causes_full(v->causes); i++) {
         struct str name = ns->spec.finalizers.p[i];
         validate_named(v, at, name, name_label_key);
@@ -155,7 +146,7 @@ static void check_namespace_kind(struct validator *v, const struct api_namespace
 
 static void check_namespace_status(struct validator *v, const struct api_namespace *ns)
 {
-    const struct path status = kinds_field_path("status"), *at = AT(&status, "Phase");
+    const struct path *at = AT(AT(NULL, "status"), "Phase");
     bool ending = ns->metadata.deletion_timestamp.set;
     if (!str_eqz(ns->status.phase, ending ? "Terminating" : "Active"))
         cause_invalid(v->causes, at, ns->status.phase,
@@ -166,21 +157,20 @@ static void check_namespace_status(struct validator *v, const struct api_namespa
 static void check_event_text(struct validator *v, const char *field, struct str text, size_t most,
                              bool required)
 {
-    const struct path at = kinds_field_path(field);
+    const struct path *at = AT_NAME(NULL, str_z(field));
     if (required)
-        validate_required(v, &at, text);
+        validate_required(v, at, text);
     if (text.n > most)
-        cause_invalid(v->causes, &at, STR(""),
+        cause_invalid(v->causes, at, STR(""),
                       arena_strf(scratch(v), "can have at most %zu characters", most));
 }
 
 static void check_event(struct validator *v, const struct api_event *e)
 {
-    const struct path involved = kinds_field_path("involvedObject"),
-                      *at = AT(&involved, "namespace");
+    const struct path involved = path_root(STR("involvedObject")), *at = AT(&involved, "namespace");
     bool newer = str_eqz(v->version->group, "events.k8s.io");
     const struct path controller =
-        kinds_field_path(newer ? "reportingController" : "reportingComponent");
+        path_root(str_z(newer ? "reportingController" : "reportingComponent"));
     struct str own = e->metadata.namespace, theirs = e->involved_object.namespace;
     bool is_default = str_eqz(own, "default");
     bool fits = theirs.n ? str_eq(own, theirs) : own.n == 0 || is_default;
@@ -201,9 +191,6 @@ static void check_event(struct validator *v, const struct api_event *e)
 // The newer API wants every event to say when it was, and takes nothing of the older one's fields.
 static void check_new_event(struct validator *v, const struct api_event *e)
 {
-    const struct path time = kinds_field_path("eventTime"), type = kinds_field_path("type");
-    const struct path count = kinds_field_path("series.count"),
-                      last = kinds_field_path("series.lastObservedTime");
     const struct {
         const char *field;
         bool set;
@@ -214,25 +201,25 @@ static void check_new_event(struct validator *v, const struct api_event *e)
         {"source", e->source.component.n || e->source.host.n},
     };
     if (e->series && e->series->count < 2)
-        cause_invalid(v->causes, &count, STR(""), STR("should be at least 2"));
+        cause_invalid(v->causes, AT(NULL, "series.count"), STR(""), STR("should be at least 2"));
     if (e->series && !e->series->last_observed_time.set)
-        cause_required(v->causes, &last, STR(""));
+        cause_required(v->causes, AT(NULL, "series.lastObservedTime"), STR(""));
     if (!e->event_time.set)
-        cause_required(v->causes, &time, STR(""));
+        cause_required(v->causes, AT(NULL, "eventTime"), STR(""));
     if (!str_eqz(e->type, "Normal") && !str_eqz(e->type, "Warning"))
-        cause_invalid(v->causes, &type, STR(""),
+        cause_invalid(v->causes, AT(NULL, "type"), STR(""),
                       arena_strf(scratch(v), "has invalid value: %.*s", STR_ARG(e->type)));
     for (size_t i = 0; i < array_len(older); i++) {
-        const struct path at = kinds_field_path(older[i].field);
         if (older[i].set)
-            cause_invalid(v->causes, &at, STR(""), STR("needs to be unset"));
+            cause_invalid(v->causes, AT_NAME(NULL, str_z(older[i].field)), STR(""),
+                          STR("needs to be unset"));
     }
 }
 
 static void check_lease(struct validator *v, const struct api_lease *lease)
 {
     static const struct str strategies[] = {STR_INIT("OldestEmulationVersion")};
-    const struct path root = kinds_field_path("spec"), *spec = &root;
+    const struct path *spec = AT(NULL, "spec");
     const struct path *strategy = AT(AT(spec, "strategy"), "strategy");
     const struct api_lease_spec *s = &lease->spec;
     if (s->has_lease_duration_seconds && s->lease_duration_seconds <= 0)
@@ -274,30 +261,29 @@ static void check_priority_class(struct validator *v, const struct api_priority_
                                  const struct api_priority_class *old)
 {
     static const struct str policies[] = {STR_INIT("PreemptLowerPriority"), STR_INIT("Never")};
-    const struct path value = kinds_field_path("value"),
-                      policy = kinds_field_path("preemptionPolicy");
-    const struct path meta = kinds_field_path("metadata");
     if (old) {
         if (pc->value != old->value)
-            cause_forbidden(v->causes, &value, STR("may not be changed in an update."));
+            cause_forbidden(v->causes, AT(NULL, "value"), STR("may not be changed in an update."));
         if (!str_eq(pc->preemption_policy, old->preemption_policy))
-            cause_invalid(v->causes, &policy, pc->preemption_policy, STR("field is immutable"));
+            cause_invalid(v->causes, AT(NULL, "preemptionPolicy"), pc->preemption_policy,
+                          STR("field is immutable"));
         return;
     }
     if (str_starts(pc->metadata.name, STR("system-"))) {
         const char *fault = system_class_fault(pc, scratch(v));
         if (fault)
-            cause_forbidden(v->causes, AT(&meta, "name"),
+            cause_forbidden(v->causes, AT(AT(NULL, "metadata"), "name"),
                             arena_strf(scratch(v),
                                        "priority class names with 'system-' prefix are reserved "
                                        "for system use only. error: %s",
                                        fault));
     } else if (pc->value > USER_PRIORITY_MAX) {
-        cause_forbidden(v->causes, &value,
+        cause_forbidden(v->causes, AT(NULL, "value"),
                         STR("maximum allowed value of a user defined priority is 1000000000"));
     }
     if (pc->has_preemption_policy)
-        validate_choice_required(v, &policy, pc->preemption_policy, CHOICES(policies));
+        validate_choice_required(v, AT(NULL, "preemptionPolicy"), pc->preemption_policy,
+                                 CHOICES(policies));
 }
 
 static void check_share(struct validator *v, const struct path *at,
@@ -324,7 +310,7 @@ static void validate_disruption_budget(struct validator *v,
                                        const struct api_pod_disruption_budget *budget)
 {
     static const struct str policies[] = {STR_INIT("AlwaysAllow"), STR_INIT("IfHealthyBudget")};
-    const struct path root = kinds_field_path("spec"), *spec = &root;
+    const struct path *spec = AT(NULL, "spec");
     const struct api_pod_disruption_budget_spec *s = &budget->spec;
     if (s->min_available && s->max_unavailable)
         cause_invalid_json(v->causes, spec,
@@ -406,7 +392,6 @@ static void check_claim_changes(struct validator *v, const struct path *spec,
                                 const struct api_persistent_volume_claim *old)
 {
     static const struct quantity nothing = {0};
-    const struct path mode = kinds_field_path("volumeMode");
     struct api_persistent_volume_claim_spec masked = now->spec;
     if (old->spec.volume_name.n == 0)
         masked.volume_name = old->spec.volume_name;
@@ -435,16 +420,16 @@ static void check_claim_changes(struct validator *v, const struct path *spec,
                         STR("field can not be less than status.capacity"));
     if (now->spec.has_volume_mode != old->spec.has_volume_mode ||
         !str_eq(now->spec.volume_mode, old->spec.volume_mode))
-        cause_invalid(v->causes, &mode, now->spec.volume_mode, STR("field is immutable"));
+        cause_invalid(v->causes, AT(NULL, "volumeMode"), now->spec.volume_mode,
+                      STR("field is immutable"));
 }
 
 static void check_volume_claim(struct validator *v, const struct api_persistent_volume_claim *claim,
                                const struct api_persistent_volume_claim *old)
 {
-    const struct path spec = kinds_field_path("spec");
-    validate_volume_claim_spec(v, &spec, &claim->spec);
+    validate_volume_claim_spec(v, AT(NULL, "spec"), &claim->spec);
     if (old)
-        check_claim_changes(v, &spec, claim, old);
+        check_claim_changes(v, AT(NULL, "spec"), claim, old);
 }
 
 // --- RuntimeClass --------------------------------------------------------------------------------
@@ -452,18 +437,18 @@ static void check_volume_claim(struct validator *v, const struct api_persistent_
 static void check_runtime_class(struct validator *v, const struct api_runtime_class *class,
                                 const struct api_runtime_class *old)
 {
-    const struct path handler = kinds_field_path("handler"),
-                      scheduling = kinds_field_path("scheduling");
+    const struct path *handler = AT(NULL, "handler");
     if (old && !str_eq(class->handler, old->handler))
-        cause_invalid(v->causes, &handler, class->handler, STR("field is immutable"));
+        cause_invalid(v->causes, handler, class->handler, STR("field is immutable"));
     if (old)
         return;
     if (!class->handler.n)
-        cause_required(v->causes, &handler, STR(""));
+        cause_required(v->causes, handler, STR(""));
     else
-        validate_named(v, &handler, class->handler, name_dns_label);
+        validate_named(v, handler, class->handler, name_dns_label);
     if (class->scheduling)
-        validate_tolerations(v, AT(&scheduling, "tolerations"), &class->scheduling->tolerations);
+        validate_tolerations(v, AT(AT(NULL, "scheduling"), "tolerations"),
+                             &class->scheduling->tolerations);
 }
 
 // --- Which kind ----------------------------------------------------------------------------------

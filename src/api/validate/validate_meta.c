@@ -18,11 +18,6 @@
 
 static const char label_key[] = "format=k8s-label-key";
 
-static struct path meta_path(void)
-{
-    return path_root(STR("metadata"));
-}
-
 // --- Names ---------------------------------------------------------------------------------------
 
 // A generated name gets letters behind it, so a dash may stand at its end; upstream puts an 'a' over
@@ -58,36 +53,34 @@ void validate_prefix_name(struct validator *v, const struct path *at, struct str
 static void validate_meta_names(struct validator *v, const struct api_object_meta *meta,
                                 const struct name_rule *rule)
 {
-    struct path root = meta_path();
-    struct path name = path_field(&root, STR("name"));
-    struct path generate = path_field(&root, STR("generateName"));
+    const struct path *name = AT(AT(NULL, "metadata"), "name");
     if (meta->generate_name.n && !rule->own_way)
-        validate_prefix_name(v, &generate, meta->generate_name, rule->check);
+        validate_prefix_name(v, AT(AT(NULL, "metadata"), "generateName"), meta->generate_name,
+                             rule->check);
     if (meta->name.n == 0) {
-        cause_required(v->causes, &name, STR("name or generateName is required"));
+        cause_required(v->causes, name, STR("name or generateName is required"));
     } else if (rule->own_way) {
         size_t from = v->causes->n;
-        validate_format(v, &name, meta->name, rule->check, "format=k8s-long-name");
+        validate_format(v, name, meta->name, rule->check, "format=k8s-long-name");
         causes_mark(v->causes, from, NULL, COVERED);
     } else if (rule->characters) {
-        validate_named(v, &name, meta->name, rule->check);
+        validate_named(v, name, meta->name, rule->check);
     } else {
-        validate_format(v, &name, meta->name, rule->check, NULL);
+        validate_format(v, name, meta->name, rule->check, NULL);
     }
 }
 
 static void check_namespace(struct validator *v, const struct api_object_meta *meta,
                             bool namespaced)
 {
-    struct path root = meta_path();
-    struct path at = path_field(&root, STR("namespace"));
+    const struct path *at = AT(AT(NULL, "metadata"), "namespace");
     if (!namespaced) {
         if (meta->namespace.n)
-            cause_forbidden(v->causes, &at, STR("not allowed on this type"));
+            cause_forbidden(v->causes, at, STR("not allowed on this type"));
     } else if (meta->namespace.n == 0) {
-        cause_required(v->causes, &at, STR(""));
+        cause_required(v->causes, at, STR(""));
     } else {
-        validate_format(v, &at, meta->namespace, name_dns_label, NULL);
+        validate_format(v, at, meta->namespace, name_dns_label, NULL);
     }
 }
 
@@ -122,9 +115,9 @@ void validate_annotations(struct validator *v, const struct path *at,
 static void check_must(struct validator *v, const struct path *at, struct str field,
                        struct str value)
 {
-    struct path p = path_field(at, field);
     if (value.n == 0)
-        causes_mark(v->causes, cause_required(v->causes, &p, STR("must not be empty")), NULL,
+        causes_mark(v->causes,
+                    cause_required(v->causes, AT_NAME(at, field), STR("must not be empty")), NULL,
                     COVERED);
 }
 
@@ -138,10 +131,9 @@ static void validate_meta_owner(struct validator *v, const struct path *at,
         version = group;
         group = STR("");
     }
-    struct path api_version = path_field(at, STR("apiVersion"));
     check_must(v, at, STR("apiVersion"), owner->api_version);
     if (owner->api_version.n && (slashes || version.n == 0))
-        cause_invalid(v->causes, &api_version, owner->api_version,
+        cause_invalid(v->causes, AT(at, "apiVersion"), owner->api_version,
                       STR("must be <group>/<version> or <version>"));
     check_must(v, at, STR("kind"), owner->kind);
     check_must(v, at, STR("name"), owner->name);
@@ -172,8 +164,7 @@ static void check_owners(struct validator *v, const struct path *at,
     const struct api_owner_reference *controller = NULL;
     for (size_t i = 0; i < owners->n && !causes_full(v->causes); i++) {
         const struct api_owner_reference *owner = &owners->p[i];
-        struct path item = path_index(at, i);
-        validate_meta_owner(v, &item, owner);
+        validate_meta_owner(v, AT_ITEM(at, i), owner);
         if (!owner->has_controller || !owner->controller)
             continue;
         if (controller)
@@ -205,16 +196,14 @@ void validate_kube_finalizers(struct validator *v, const struct api_object_meta 
 {
     static const struct str standard[] = {STR_INIT("kubernetes"), STR_INIT("orphan"),
                                           STR_INIT("foregroundDeletion")};
-    struct path root = meta_path(), list = path_field(&root, STR("finalizers"));
     for (size_t i = 0; i < meta->finalizers.n; i++) {
         struct str name = meta->finalizers.p[i];
         bool known = str_find_char(name, '/') >= 0;
         for (size_t j = 0; j < array_len(standard); j++)
             known = known || str_eq(name, standard[j]);
-        struct path at = path_index(&list, i);
         if (!known)
             cause_invalid(
-                v->causes, &at, name,
+                v->causes, AT_ITEM(AT(AT(NULL, "metadata"), "finalizers"), i), name,
                 STR("name is neither a standard finalizer name nor is it fully qualified"));
     }
 }
@@ -250,21 +239,20 @@ static void check_managed_fields(struct validator *v, const struct path *list,
     static const struct str operations[] = {STR_INIT("Apply"), STR_INIT("Update")};
     for (size_t i = 0; i < entries->n; i++) {
         const struct api_managed_fields_entry *e = &entries->p[i];
-        struct path at = path_index(list, i), operation = path_field(&at, STR("operation"));
-        struct path type = path_field(&at, STR("fieldsType"));
-        struct path manager = path_field(&at, STR("manager"));
-        struct path subresource = path_field(&at, STR("subresource"));
-        check_must(v, &at, STR("operation"), e->operation);
+        const struct path *at = AT_ITEM(list, i);
+        check_must(v, at, STR("operation"), e->operation);
         if (e->operation.n && !str_eq(e->operation, operations[0]) &&
             !str_eq(e->operation, operations[1]))
             causes_mark(v->causes,
-                        cause_not_supported(v->causes, &operation, e->operation, operations, 2),
+                        cause_not_supported(v->causes, AT(at, "operation"), e->operation,
+                                            operations, 2),
                         NULL, COVERED);
         if (e->fields_type.n && !str_eqz(e->fields_type, "FieldsV1"))
-            cause_invalid(v->causes, &type, e->fields_type, STR("must be `FieldsV1`"));
-        validate_meta_manager(v, &manager, e->manager);
+            cause_invalid(v->causes, AT(at, "fieldsType"), e->fields_type,
+                          STR("must be `FieldsV1`"));
+        validate_meta_manager(v, AT(at, "manager"), e->manager);
         if (e->subresource.n > SUBRESOURCE_BYTES_MAX)
-            cause_too_long(v->causes, &subresource, SUBRESOURCE_BYTES_MAX);
+            cause_too_long(v->causes, AT(at, "subresource"), SUBRESOURCE_BYTES_MAX);
     }
 }
 
@@ -272,10 +260,9 @@ static void check_managed_fields(struct validator *v, const struct path *list,
 
 static void check_generation(struct validator *v, int64_t generation)
 {
-    struct path root = meta_path(), at = path_field(&root, STR("generation"));
     if (generation < 0)
         causes_mark(v->causes,
-                    cause_invalid_i64(v->causes, &at, generation,
+                    cause_invalid_i64(v->causes, AT(AT(NULL, "metadata"), "generation"), generation,
                                       STR("must be greater than or equal to 0")),
                     "minimum", COVERED);
 }
@@ -283,20 +270,15 @@ static void check_generation(struct validator *v, int64_t generation)
 void validate_object_meta(struct validator *v, const struct api_object_meta *meta, bool namespaced,
                           const struct name_rule *rule)
 {
-    struct path root = meta_path();
-    struct path labels = path_field(&root, STR("labels"));
-    struct path annotations = path_field(&root, STR("annotations"));
-    struct path owners = path_field(&root, STR("ownerReferences"));
-    struct path finalizers = path_field(&root, STR("finalizers"));
-    struct path managed = path_field(&root, STR("managedFields"));
+    const struct path *root = AT(NULL, "metadata");
     validate_meta_names(v, meta, rule);
     check_namespace(v, meta, namespaced);
     check_generation(v, meta->generation);
-    validate_labels(v, &labels, &meta->labels);
-    validate_annotations(v, &annotations, &meta->annotations);
-    check_owners(v, &owners, &meta->owner_references);
-    check_finalizers(v, &finalizers, &meta->finalizers);
-    check_managed_fields(v, &managed, &meta->managed_fields);
+    validate_labels(v, AT(root, "labels"), &meta->labels);
+    validate_annotations(v, AT(root, "annotations"), &meta->annotations);
+    check_owners(v, AT(root, "ownerReferences"), &meta->owner_references);
+    check_finalizers(v, AT(root, "finalizers"), &meta->finalizers);
+    check_managed_fields(v, AT(root, "managedFields"), &meta->managed_fields);
 }
 
 static void check_new_finalizers(struct validator *v, const struct path *at,
@@ -327,10 +309,10 @@ static void check_new_finalizers(struct validator *v, const struct path *at,
 static void check_same_text(struct validator *v, struct str field, struct str value, struct str old,
                             const char *origin)
 {
-    struct path root = meta_path(), at = path_field(&root, field);
     if (str_eq(value, old))
         return;
-    size_t n = cause_invalid(v->causes, &at, value, STR("field is immutable"));
+    size_t n = cause_invalid(v->causes, AT_NAME(AT(NULL, "metadata"), field), value,
+                             STR("field is immutable"));
     causes_mark(v->causes, n, origin, origin != NULL);
 }
 
@@ -342,7 +324,6 @@ static bool meta_time_equal(const struct api_time *a, const struct api_time *b)
 static void check_same_time(struct validator *v, struct str field, const struct api_time *value,
                             const struct api_time *old)
 {
-    struct path root = meta_path(), at = path_field(&root, field);
     if (meta_time_equal(value, old))
         return;
     cleanup_sbuf struct sbuf b = {0};
@@ -353,43 +334,38 @@ static void check_same_time(struct validator *v, struct str field, const struct 
     } else {
         sbuf_addz(&b, "null");
     }
-    size_t n = cause_invalid_json(v->causes, &at, sbuf_str(&b), STR("field is immutable"));
+    size_t n = cause_invalid_json(v->causes, AT_NAME(AT(NULL, "metadata"), field), sbuf_str(&b),
+                                  STR("field is immutable"));
     causes_mark(v->causes, n, "immutable", COVERED);
 }
 
 static void check_same_grace(struct validator *v, const struct api_object_meta *meta,
                              const struct api_object_meta *old)
 {
-    struct path root = meta_path(), at = path_field(&root, STR("deletionGracePeriodSeconds"));
     if (meta->has_deletion_grace_period_seconds == old->has_deletion_grace_period_seconds &&
         meta->deletion_grace_period_seconds == old->deletion_grace_period_seconds)
         return;
     struct str shown = STR("null");
     if (meta->has_deletion_grace_period_seconds)
         shown = arena_strf(scratch(v), "%lld", (long long)meta->deletion_grace_period_seconds);
-    size_t n = cause_invalid_json(v->causes, &at, shown, STR("field is immutable"));
+    size_t n = cause_invalid_json(v->causes, AT(AT(NULL, "metadata"), "deletionGracePeriodSeconds"),
+                                  shown, STR("field is immutable"));
     causes_mark(v->causes, n, "immutable", COVERED);
 }
 
 void validate_object_meta_update(struct validator *v, const struct api_object_meta *meta,
                                  const struct api_object_meta *old)
 {
-    struct path root = meta_path();
-    struct path finalizers = path_field(&root, STR("finalizers"));
-    struct path version = path_field(&root, STR("resourceVersion"));
-    struct path generation = path_field(&root, STR("generation"));
-    struct path labels = path_field(&root, STR("labels"));
-    struct path annotations = path_field(&root, STR("annotations"));
-    struct path owners = path_field(&root, STR("ownerReferences"));
-    struct path managed = path_field(&root, STR("managedFields"));
+    const struct path *root = AT(NULL, "metadata");
     if (old->deletion_timestamp.set)
-        check_new_finalizers(v, &finalizers, &meta->finalizers, &old->finalizers);
+        check_new_finalizers(v, AT(root, "finalizers"), &meta->finalizers, &old->finalizers);
     if (meta->resource_version.n == 0)
-        cause_invalid(v->causes, &version, meta->resource_version,
+        cause_invalid(v->causes, AT(root, "resourceVersion"), meta->resource_version,
                       STR("must be specified for an update"));
     check_generation(v, meta->generation);
     if (meta->generation < old->generation)
-        cause_invalid_i64(v->causes, &generation, meta->generation, STR("must not be decremented"));
+        cause_invalid_i64(v->causes, AT(root, "generation"), meta->generation,
+                          STR("must not be decremented"));
     check_same_text(v, STR("name"), meta->name, old->name, NULL);
     check_same_text(v, STR("namespace"), meta->namespace, old->namespace, NULL);
     check_same_text(v, STR("uid"), meta->uid, old->uid, "immutable");
@@ -398,10 +374,10 @@ void validate_object_meta_update(struct validator *v, const struct api_object_me
     check_same_time(v, STR("deletionTimestamp"), &meta->deletion_timestamp,
                     &old->deletion_timestamp);
     check_same_grace(v, meta, old);
-    validate_labels(v, &labels, &meta->labels);
-    validate_annotations(v, &annotations, &meta->annotations);
-    check_owners(v, &owners, &meta->owner_references);
-    check_managed_fields(v, &managed, &meta->managed_fields);
+    validate_labels(v, AT(root, "labels"), &meta->labels);
+    validate_annotations(v, AT(root, "annotations"), &meta->annotations);
+    check_owners(v, AT(root, "ownerReferences"), &meta->owner_references);
+    check_managed_fields(v, AT(root, "managedFields"), &meta->managed_fields);
 }
 
 void validate_common_meta(struct validator *v, const struct api_object_meta *meta,
@@ -416,10 +392,8 @@ void validate_common_meta(struct validator *v, const struct api_object_meta *met
 void validate_template_meta(struct validator *v, const struct api_object_meta *meta,
                             const struct path *at)
 {
-    struct path labels = path_field(at, STR("labels"));
-    struct path annotations = path_field(at, STR("annotations"));
-    validate_annotations(v, &annotations, &meta->annotations);
-    validate_labels(v, &labels, &meta->labels);
+    validate_annotations(v, AT(at, "annotations"), &meta->annotations);
+    validate_labels(v, AT(at, "labels"), &meta->labels);
     const struct api_type *t = &api_object_meta_type;
     for (size_t i = 0; i < t->fields_len; i++) {
         const struct api_field *f = &t->fields[i];
@@ -427,8 +401,8 @@ void validate_template_meta(struct validator *v, const struct api_object_meta *m
             !api_field_present(f, meta))
             continue;
         // Upstream makes the path from Go's name of the field.
-        struct path field = path_field(at, str_eqz(f->name, "uid") ? STR("uID") : f->name);
-        cause_forbidden(v->causes, &field, STR("cannot be set"));
+        cause_forbidden(v->causes, AT_NAME(at, str_eqz(f->name, "uid") ? STR("uID") : f->name),
+                        STR("cannot be set"));
     }
 }
 
@@ -474,34 +448,33 @@ static void validate_condition(struct validator *v, const struct path *at,
                                const struct api_condition *c)
 {
     static const struct str statuses[] = {STR_INIT("False"), STR_INIT("True"), STR_INIT("Unknown")};
-    struct path type = path_field(at, STR("type")), status = path_field(at, STR("status"));
-    struct path generation = path_field(at, STR("observedGeneration"));
-    struct path time = path_field(at, STR("lastTransitionTime"));
-    struct path reason = path_field(at, STR("reason")), message = path_field(at, STR("message"));
     if (c->type.n == 0)
-        causes_mark(v->causes, cause_required(v->causes, &type, STR("is required")), NULL, COVERED);
+        causes_mark(v->causes, cause_required(v->causes, AT(at, "type"), STR("is required")), NULL,
+                    COVERED);
     else
-        validate_label_key(v, &type, c->type);
+        validate_label_key(v, AT(at, "type"), c->type);
     bool known = false;
     for (size_t i = 0; i < array_len(statuses); i++)
         known = known || str_eq(c->status, statuses[i]);
     if (c->status.n == 0)
-        causes_mark(v->causes, cause_required(v->causes, &status, STR("")), NULL, COVERED);
+        causes_mark(v->causes, cause_required(v->causes, AT(at, "status"), STR("")), NULL, COVERED);
     else if (!known)
         causes_mark(v->causes,
-                    cause_not_supported(v->causes, &status, c->status, statuses,
+                    cause_not_supported(v->causes, AT(at, "status"), c->status, statuses,
                                         array_len(statuses)),
                     NULL, COVERED);
     if (c->observed_generation < 0)
         causes_mark(v->causes,
-                    cause_invalid_i64(v->causes, &generation, c->observed_generation,
+                    cause_invalid_i64(v->causes, AT(at, "observedGeneration"),
+                                      c->observed_generation,
                                       STR("must be greater than or equal to zero")),
                     "minimum", COVERED);
     if (!c->last_transition_time.set)
-        causes_mark(v->causes, cause_required(v->causes, &time, STR("")), NULL, COVERED);
-    check_reason(v, &reason, c->reason);
+        causes_mark(v->causes, cause_required(v->causes, AT(at, "lastTransitionTime"), STR("")),
+                    NULL, COVERED);
+    check_reason(v, AT(at, "reason"), c->reason);
     if (c->message.n > CONDITION_MESSAGE_BYTES_MAX)
-        cause_too_long(v->causes, &message, CONDITION_MESSAGE_BYTES_MAX);
+        cause_too_long(v->causes, AT(at, "message"), CONDITION_MESSAGE_BYTES_MAX);
 }
 
 void validate_conditions(struct validator *v, const struct path *list,
@@ -509,11 +482,11 @@ void validate_conditions(struct validator *v, const struct path *list,
 {
     cleanup_seen struct seen types = {0};
     for (size_t i = 0; i < conditions->n; i++) {
-        struct path at = path_index(list, i);
         if (seen_add(&types, conditions->p[i].type))
-            causes_mark(v->causes, cause_duplicate(v->causes, &at, conditions->p[i].type), NULL,
+            causes_mark(v->causes,
+                        cause_duplicate(v->causes, AT_ITEM(list, i), conditions->p[i].type), NULL,
                         COVERED);
-        validate_condition(v, &at, &conditions->p[i]);
+        validate_condition(v, AT_ITEM(list, i), &conditions->p[i]);
     }
 }
 
@@ -527,65 +500,56 @@ static bool meta_is_either(struct str s, const char *a, const char *b)
 static void validate_node_expression(struct validator *v, const struct path *at,
                                      const struct api_node_selector_requirement *r, bool preferred)
 {
-    struct path values = path_field(at, STR("values")), key = path_field(at, STR("key"));
-    struct path operation = path_field(at, STR("operator"));
+    const struct path *values = AT(at, "values");
     if (meta_is_either(r->operator, "In", "NotIn")) {
         if (r->values.n == 0)
-            cause_required(v->causes, &values,
+            cause_required(v->causes, values,
                            STR("must be specified when `operator` is 'In' or 'NotIn'"));
     } else if (meta_is_either(r->operator, "Exists", "DoesNotExist")) {
         if (r->values.n)
             cause_forbidden(
-                v->causes, &values,
+                v->causes, values,
                 STR("may not be specified when `operator` is 'Exists' or 'DoesNotExist'"));
     } else if (meta_is_either(r->operator, "Gt", "Lt")) {
         if (r->values.n != 1)
-            cause_required(v->causes, &values,
+            cause_required(v->causes, values,
                            STR("must be specified single value when `operator` is 'Lt' or 'Gt'"));
     } else {
-        cause_invalid(v->causes, &operation, r->operator, STR("not a valid selector operator"));
+        cause_invalid(v->causes, AT(at, "operator"), r->operator,
+                      STR("not a valid selector operator"));
     }
-    validate_label_key(v, &key, r->key);
-    for (size_t i = 0; i < r->values.n && !preferred; i++) {
-        struct path value = path_index(&values, i);
-        validate_format(v, &value, r->values.p[i], name_label_value, "format=k8s-label-value");
-    }
+    validate_label_key(v, AT(at, "key"), r->key);
+    for (size_t i = 0; i < r->values.n && !preferred; i++)
+        validate_format(v, AT_ITEM(values, i), r->values.p[i], name_label_value,
+                        "format=k8s-label-value");
 }
 
 static void check_field_requirement(struct validator *v, const struct path *at,
                                     const struct api_node_selector_requirement *r)
 {
-    struct path values = path_field(at, STR("values")), key = path_field(at, STR("key"));
-    struct path operation = path_field(at, STR("operator"));
     if (!meta_is_either(r->operator, "In", "NotIn"))
-        cause_invalid(v->causes, &operation, r->operator, STR("not a valid selector operator"));
+        cause_invalid(v->causes, AT(at, "operator"), r->operator,
+                      STR("not a valid selector operator"));
     else if (r->values.n != 1)
-        cause_required(v->causes, &values,
+        cause_required(v->causes, AT(at, "values"),
                        STR("must be only one value when `operator` is 'In' or 'NotIn' for node "
                            "field selector"));
     if (!str_eqz(r->key, "metadata.name")) {
-        cause_invalid(v->causes, &key, r->key, STR("not a valid field selector key"));
+        cause_invalid(v->causes, AT(at, "key"), r->key, STR("not a valid field selector key"));
         return;
     }
-    for (size_t i = 0; i < r->values.n; i++) {
-        struct path value = path_index(&values, i);
-        validate_format(v, &value, r->values.p[i], name_dns_subdomain, NULL);
-    }
+    for (size_t i = 0; i < r->values.n; i++)
+        validate_format(v, AT_ITEM(AT(at, "values"), i), r->values.p[i], name_dns_subdomain, NULL);
 }
 
 static void check_term(struct validator *v, const struct path *at,
                        const struct api_node_selector_term *term, bool preferred)
 {
-    struct path expressions = path_field(at, STR("matchExpressions"));
-    struct path fields = path_field(at, STR("matchFields"));
-    for (size_t i = 0; i < term->match_expressions.n; i++) {
-        struct path item = path_index(&expressions, i);
-        validate_node_expression(v, &item, &term->match_expressions.p[i], preferred);
-    }
-    for (size_t i = 0; i < term->match_fields.n; i++) {
-        struct path item = path_index(&fields, i);
-        check_field_requirement(v, &item, &term->match_fields.p[i]);
-    }
+    for (size_t i = 0; i < term->match_expressions.n; i++)
+        validate_node_expression(v, AT_ITEM(AT(at, "matchExpressions"), i),
+                                 &term->match_expressions.p[i], preferred);
+    for (size_t i = 0; i < term->match_fields.n; i++)
+        check_field_requirement(v, AT_ITEM(AT(at, "matchFields"), i), &term->match_fields.p[i]);
 }
 
 void validate_preferred_term(struct validator *v, const struct path *at,
@@ -597,11 +561,10 @@ void validate_preferred_term(struct validator *v, const struct path *at,
 void validate_node_selector(struct validator *v, const struct path *at,
                             const struct api_node_selector *selector)
 {
-    struct path terms = path_field(at, STR("nodeSelectorTerms"));
     if (selector->node_selector_terms.n == 0)
-        cause_required(v->causes, &terms, STR("must have at least one node selector term"));
-    for (size_t i = 0; i < selector->node_selector_terms.n; i++) {
-        struct path one = path_index(&terms, i);
-        check_term(v, &one, &selector->node_selector_terms.p[i], false);
-    }
+        cause_required(v->causes, AT(at, "nodeSelectorTerms"),
+                       STR("must have at least one node selector term"));
+    for (size_t i = 0; i < selector->node_selector_terms.n; i++)
+        check_term(v, AT_ITEM(AT(at, "nodeSelectorTerms"), i), &selector->node_selector_terms.p[i],
+                   false);
 }

@@ -153,17 +153,16 @@ static void check_cidrs(struct validator *v, const struct path *list,
 
 void validate_node(struct validator *v, const struct api_node *node, const struct api_node *old)
 {
-    const struct path spec = path_root(STR("spec")), status = path_root(STR("status"));
+    const struct path *status = AT(NULL, "status");
     // Upstream looks for taints below metadata.
-    const struct path meta = path_root(STR("metadata"));
-    check_node_taints(v, AT(&meta, "taints"), &node->spec.taints);
-    check_amounts(v, AT(&status, "capacity"), &node->status.capacity);
-    check_amounts(v, AT(&status, "allocatable"), &node->status.allocatable);
-    validate_node_declared(v, AT(&status, "declaredFeatures"), &node->status.declared_features);
+    check_node_taints(v, AT(AT(NULL, "metadata"), "taints"), &node->spec.taints);
+    check_amounts(v, AT(status, "capacity"), &node->status.capacity);
+    check_amounts(v, AT(status, "allocatable"), &node->status.allocatable);
+    validate_node_declared(v, AT(status, "declaredFeatures"), &node->status.declared_features);
     if (old) {
-        check_addresses(v, AT(&status, "addresses"), &node->status.addresses);
-        check_changes(v, &spec, &node->spec, &old->spec);
+        check_addresses(v, AT(status, "addresses"), &node->status.addresses);
+        check_changes(v, AT(NULL, "spec"), &node->spec, &old->spec);
     }
     struct api_str_array cidrs = cidrs_of(v, &node->spec);
-    check_cidrs(v, AT(&spec, "podCIDRs"), &cidrs);
+    check_cidrs(v, AT(AT(NULL, "spec"), "podCIDRs"), &cidrs);
 }

@@ -137,7 +137,7 @@ static void check_limit_item(struct validator *v, const struct path *at,
 
 void validate_limit_range(struct validator *v, const struct api_limit_range *range)
 {
-    const struct path spec = path_root(STR("spec")), *list = AT(&spec, "limits");
+    const struct path *list = AT(AT(NULL, "spec"), "limits");
     cleanup_seen struct seen types = {0};
     for (size_t i = 0; i < range->spec.limits.n && !causes_full(v->causes); i++) {
         const struct api_limit_range_item *item = &range->spec.limits.p[i];
@@ -240,7 +240,7 @@ static void check_scope_selector(struct validator *v, const struct path *at,
 void validate_quota(struct validator *v, const struct api_resource_quota *quota,
                     const struct api_resource_quota *old)
 {
-    const struct path root = path_root(STR("spec")), *spec = &root;
+    const struct path *spec = AT(NULL, "spec");
     const struct api_str_array *list = &quota->spec.scopes;
     check_hard(v, AT(spec, "hard"), &quota->spec.hard);
     check_scopes(v, AT(spec, "scopes"), list, &quota->spec.hard);

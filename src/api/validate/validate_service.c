@@ -281,7 +281,7 @@ static void check_service_changes(struct validator *v, const struct path *spec,
 void validate_service(struct validator *v, const struct api_service *service,
                       const struct api_service *old)
 {
-    const struct path root = path_root(STR("spec")), *spec = &root;
+    const struct path *spec = AT(NULL, "spec");
     const struct api_service_spec *s = &service->spec;
     if (old)
         check_service_changes(v, spec, s, &old->spec);

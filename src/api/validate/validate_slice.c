@@ -17,14 +17,12 @@ static const struct name_rule subdomain = {.check = name_dns_subdomain};
 static void check_pool(struct validator *v, const struct path *at,
                        const struct api_resource_pool *pool)
 {
-    struct path name = path_field(at, STR("name")), generation = path_field(at, STR("generation"));
-    struct path count = path_field(at, STR("resourceSliceCount"));
-    validate_pool_name(v, &name, pool->name);
+    validate_pool_name(v, AT(at, "name"), pool->name);
     if (pool->resource_slice_count <= 0)
-        cause_invalid_i64(v->causes, &count, pool->resource_slice_count,
+        cause_invalid_i64(v->causes, AT(at, "resourceSliceCount"), pool->resource_slice_count,
                           STR("must be greater than zero"));
     if (pool->generation < 0)
-        cause_invalid_i64(v->causes, &generation, pool->generation,
+        cause_invalid_i64(v->causes, AT(at, "generation"), pool->generation,
                           STR("must be greater than or equal to zero"));
 }
 
@@ -39,10 +37,8 @@ static void check_immutable(struct validator *v, const struct path *at,
                             const struct api_resource_slice_spec *spec,
                             const struct api_resource_slice_spec *old)
 {
-    struct path pool = path_field(at, STR("pool")), name = path_field(&pool, STR("name"));
-    struct path driver = path_field(at, STR("driver")), node = path_field(at, STR("nodeName"));
-    validate_slice_unchanged(v, &name, spec->pool.name, old->pool.name);
-    validate_slice_unchanged(v, &driver, spec->driver, old->driver);
+    validate_slice_unchanged(v, AT(AT(at, "pool"), "name"), spec->pool.name, old->pool.name);
+    validate_slice_unchanged(v, AT(at, "driver"), spec->driver, old->driver);
     if (spec->has_node_name != old->has_node_name || !str_eq(spec->node_name, old->node_name)) {
         // Upstream has a pointer here, which shows as JSON.
         cleanup_sbuf struct sbuf b = {0};
@@ -50,7 +46,7 @@ static void check_immutable(struct validator *v, const struct path *at,
             sbuf_add_json_str(&b, spec->node_name, true);
         else
             sbuf_addz(&b, "null");
-        cause_invalid_json(v->causes, &node, sbuf_str(&b), STR("field is immutable"));
+        cause_invalid_json(v->causes, AT(at, "nodeName"), sbuf_str(&b), STR("field is immutable"));
     }
 }
 
@@ -66,14 +62,14 @@ static void slice_list_field(struct sbuf *set, size_t *n, const char *name)
 static void check_slice_selector(struct validator *v, const struct path *at,
                                  const struct api_node_selector *selector)
 {
-    struct path terms = path_field(at, STR("nodeSelectorTerms"));
     validate_node_selector(v, at, selector);
     if (selector->node_selector_terms.n == 1)
         return;
     // Shown as upstream's list of terms: cut out of the selector.
     struct str shown = validate_show_internal_json(&api_node_selector_type, selector, scratch(v));
     size_t skip = sizeof("{\"NodeSelectorTerms\":") - 1;
-    cause_invalid_json(v->causes, &terms, str_upto(str_from(shown, skip), shown.n - skip - 1),
+    cause_invalid_json(v->causes, AT(at, "nodeSelectorTerms"),
+                       str_upto(str_from(shown, skip), shown.n - skip - 1),
                        STR("must have exactly one node selector term"));
 }
 
@@ -91,25 +87,21 @@ static void validate_slice_nodes(struct validator *v, const struct path *at,
 {
     cleanup_sbuf struct sbuf set = {0};
     size_t n = 0;
-    struct path name = path_field(at, STR("nodeName"));
-    struct path selector = path_field(at, STR("nodeSelector"));
-    struct path all = path_field(at, STR("allNodes"));
-    struct path each = path_field(at, STR("perDeviceNodeSelection"));
     if (spec->has_node_name && spec->node_name.n) {
         slice_list_field(&set, &n, "nodeName");
-        validate_format(v, &name, spec->node_name, name_dns_subdomain, NULL);
+        validate_format(v, AT(at, "nodeName"), spec->node_name, name_dns_subdomain, NULL);
     } else if (spec->has_node_name) {
-        cause_invalid(v->causes, &name, spec->node_name,
+        cause_invalid(v->causes, AT(at, "nodeName"), spec->node_name,
                       STR("must be either unset or set to a non-empty string"));
     }
     if (spec->node_selector) {
         slice_list_field(&set, &n, "nodeSelector");
-        check_slice_selector(v, &selector, spec->node_selector);
+        check_slice_selector(v, AT(at, "nodeSelector"), spec->node_selector);
     }
     if (spec->has_all_nodes)
-        check_flag(v, &all, spec->all_nodes, &set, &n);
+        check_flag(v, AT(at, "allNodes"), spec->all_nodes, &set, &n);
     if (spec->has_per_device_node_selection)
-        check_flag(v, &each, spec->per_device_node_selection, &set, &n);
+        check_flag(v, AT(at, "perDeviceNodeSelection"), spec->per_device_node_selection, &set, &n);
     if (n == 0)
         cause_required(v->causes, at,
                        STR("exactly one of `nodeName`, `nodeSelector`, `allNodes`, "
@@ -127,22 +119,22 @@ static void validate_slice_nodes(struct validator *v, const struct path *at,
 static void check_counter_set(struct validator *v, const struct path *at,
                               const struct api_counter_set *set)
 {
-    struct path name = path_field(at, STR("name")), counters = path_field(at, STR("counters"));
+    const struct path *counters = AT(at, "counters");
     size_t from = v->causes->n;
     if (set->name.n == 0)
-        cause_required(v->causes, &name, STR(""));
+        cause_required(v->causes, AT(at, "name"), STR(""));
     else
-        validate_dns_label(v, &name, set->name);
+        validate_dns_label(v, AT(at, "name"), set->name);
     if (set->counters.n == 0)
-        cause_required(v->causes, &counters, STR(""));
+        cause_required(v->causes, counters, STR(""));
     causes_mark(v->causes, from, NULL, COVERED);
     if (set->counters.n > COUNTERS_MAX) {
-        cause_too_many(v->causes, &counters, set->counters.n, COUNTERS_MAX);
+        cause_too_many(v->causes, counters, set->counters.n, COUNTERS_MAX);
         return;
     }
     from = v->causes->n;
     for (size_t i = 0; i < set->counters.n; i++)
-        validate_dns_label(v, &counters, set->counters.p[i].key);
+        validate_dns_label(v, counters, set->counters.p[i].key);
     causes_mark(v->causes, from, NULL, COVERED);
 }
 
@@ -152,18 +144,15 @@ static void check_counter_sets(struct validator *v, const struct path *at,
     assert(sets->p || sets->n == 0);
     if (!validate_max_items(v, at, sets->n, COUNTER_SETS_MAX, COVERED))
         return;
+    for (size_t i = 0; i < sets->n; i++)
+        check_counter_set(v, AT_ITEM(at, i), &sets->p[i]);
     for (size_t i = 0; i < sets->n; i++) {
-        struct path item = path_index(at, i);
-        check_counter_set(v, &item, &sets->p[i]);
-    }
-    for (size_t i = 0; i < sets->n; i++) {
-        struct path item = path_index(at, i);
         bool seen = false;
         for (size_t j = 0; j < i && !seen; j++)
             seen = str_eq(sets->p[j].name, sets->p[i].name);
         if (seen)
-            causes_mark(v->causes, cause_duplicate(v->causes, &item, sets->p[i].name), NULL,
-                        COVERED);
+            causes_mark(v->causes, cause_duplicate(v->causes, AT_ITEM(at, i), sets->p[i].name),
+                        NULL, COVERED);
     }
 }
 
@@ -213,14 +202,12 @@ static void validate_slice_devices(struct validator *v, const struct path *at,
     if (!validate_max_items(v, at, spec->devices.n, slice_max_devices(spec), OWN))
         return;
     for (size_t i = 0; i < spec->devices.n; i++) {
-        struct path item = path_index(at, i);
         const struct api_device *d = &spec->devices.p[i];
-        validate_device(v, &item, d, slice_find_device(old, d->name), each);
+        validate_device(v, AT_ITEM(at, i), d, slice_find_device(old, d->name), each);
     }
     for (size_t i = 0; i < spec->devices.n; i++) {
-        struct path item = path_index(at, i);
         if (slice_find_device(spec, spec->devices.p[i].name) != &spec->devices.p[i])
-            cause_duplicate(v->causes, &item, spec->devices.p[i].name);
+            cause_duplicate(v->causes, AT_ITEM(at, i), spec->devices.p[i].name);
     }
 }
 
@@ -249,16 +236,15 @@ static void check_partition_device(struct validator *v, const struct path *attri
                                    const struct api_device *device, struct str name,
                                    struct str bare)
 {
-    struct path at = path_key(attributes, name);
     const struct api_device_attribute *a = find_attribute(device, name);
     if (!a)
         a = find_attribute(device, bare);
     if (!a)
-        cause_required(v->causes, &at,
+        cause_required(v->causes, AT_KEY(attributes, name),
                        STR("device consumes counters and `partitionTypeAttribute` names this "
                            "attribute, so it must be set"));
     else if (!a->has_string_value)
-        cause_invalid_json(v->causes, &at,
+        cause_invalid_json(v->causes, AT_KEY(attributes, name),
                            validate_show_internal_json(&api_device_attribute_type, a, scratch(v)),
                            STR("must be a string value because `partitionTypeAttribute` names "
                                "this attribute"));
@@ -268,10 +254,8 @@ static void check_partition_type(struct validator *v, const struct path *at,
                                  const struct api_resource_slice_spec *spec)
 {
     struct str name = spec->partition_type_attribute;
-    struct path attribute = path_field(at, STR("partitionTypeAttribute"));
-    struct path devices = path_field(at, STR("devices"));
     if (!any_consumes_counters(spec)) {
-        cause_invalid(v->causes, &attribute, name,
+        cause_invalid(v->causes, AT(at, "partitionTypeAttribute"), name,
                       STR("may only be set on a slice which declares devices that consume "
                           "counters"));
         return;
@@ -283,10 +267,9 @@ static void check_partition_type(struct validator *v, const struct path *at,
     struct str prefix = arena_strf(scratch(v), "%.*s/", STR_ARG(spec->driver));
     struct str bare = str_starts(name, prefix) ? str_from(name, prefix.n) : name;
     for (size_t i = 0; i < spec->devices.n; i++) {
-        struct path item = path_index(&devices, i);
-        struct path attributes = path_field(&item, STR("attributes"));
         if (spec->devices.p[i].consumes_counters.n)
-            check_partition_device(v, &attributes, &spec->devices.p[i], name, bare);
+            check_partition_device(v, AT(AT_ITEM(AT(at, "devices"), i), "attributes"),
+                                   &spec->devices.p[i], name, bare);
     }
 }
 
@@ -307,23 +290,20 @@ void validate_skip_node_operations(struct validator *v, const struct path *at,
 static void validate_slice_spec(struct validator *v, const struct api_resource_slice_spec *spec,
                                 const struct api_resource_slice_spec *old)
 {
-    struct path at = path_root(STR("spec")), driver = path_field(&at, STR("driver"));
-    struct path pool = path_field(&at, STR("pool")), devices = path_field(&at, STR("devices"));
-    struct path counters = path_field(&at, STR("sharedCounters"));
-    struct path skip = path_field(&at, STR("skipNodeOperations"));
-    validate_driver_name(v, &driver, spec->driver, OWN);
-    check_pool(v, &pool, &spec->pool);
+    const struct path *at = AT(NULL, "spec");
+    validate_driver_name(v, AT(at, "driver"), spec->driver, OWN);
+    check_pool(v, AT(at, "pool"), &spec->pool);
     if (old)
-        check_immutable(v, &at, spec, old);
-    validate_slice_nodes(v, &at, spec);
+        check_immutable(v, at, spec, old);
+    validate_slice_nodes(v, at, spec);
     if (spec->shared_counters.p && spec->devices.p)
-        cause_invalid(v->causes, &at, STR(""),
+        cause_invalid(v->causes, at, STR(""),
                       STR("only one of `sharedCounters` or `devices` is allowed"));
-    validate_slice_devices(v, &devices, spec, old);
-    check_counter_sets(v, &counters, &spec->shared_counters);
+    validate_slice_devices(v, AT(at, "devices"), spec, old);
+    check_counter_sets(v, AT(at, "sharedCounters"), &spec->shared_counters);
     if (spec->has_partition_type_attribute)
-        check_partition_type(v, &at, spec);
-    validate_skip_node_operations(v, &skip, &spec->skip_node_operations);
+        check_partition_type(v, at, spec);
+    validate_skip_node_operations(v, AT(at, "skipNodeOperations"), &spec->skip_node_operations);
 }
 
 void validate_slice(struct validator *v, const struct api_resource_slice *slice,

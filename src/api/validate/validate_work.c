@@ -99,7 +99,7 @@ static void work_check_deployment(struct validator *v, const void *value, const 
 {
     (void)old;
     const struct api_deployment_spec *s = &((const struct api_deployment *)value)->spec;
-    const struct path root = path_root(STR("spec")), *at = &root;
+    const struct path *at = AT(NULL, "spec");
     const struct path *deadline = AT(at, "progressDeadlineSeconds");
     validate_not_negative(v, AT(at, "replicas"), s->replicas);
     work_check_deployment_strategy(v, AT(at, "strategy"), &s->strategy);
@@ -115,7 +115,7 @@ static void work_check_replica_set(struct validator *v, const void *value, const
 {
     (void)old;
     const struct api_replica_set_spec *s = &((const struct api_replica_set *)value)->spec;
-    const struct path root = path_root(STR("spec")), *at = &root;
+    const struct path *at = AT(NULL, "spec");
     validate_not_negative(v, AT(at, "replicas"), s->replicas);
     validate_not_negative(v, AT(at, "minReadySeconds"), s->min_ready_seconds);
 }
@@ -145,7 +145,7 @@ static void work_check_daemon_set(struct validator *v, const void *value, const 
 {
     (void)old;
     const struct api_daemon_set_spec *s = &((const struct api_daemon_set *)value)->spec;
-    const struct path root = path_root(STR("spec")), *at = &root;
+    const struct path *at = AT(NULL, "spec");
     validate_not_negative(v, AT(at, "minReadySeconds"), s->min_ready_seconds);
     work_check_daemon_strategy(v, AT(at, "updateStrategy"), &s->update_strategy);
     validate_not_negative(v, AT(at, "revisionHistoryLimit"), s->revision_history_limit);
@@ -172,7 +172,7 @@ static void work_check_stateful_set(struct validator *v, const void *value, cons
 {
     (void)old;
     const struct api_stateful_set_spec *s = &((const struct api_stateful_set *)value)->spec;
-    const struct path root = path_root(STR("spec")), *at = &root;
+    const struct path *at = AT(NULL, "spec");
     work_check_stateful_strategy(v, AT(at, "updateStrategy"), &s->update_strategy);
     validate_not_negative(v, AT(at, "replicas"), s->replicas);
     validate_not_negative(v, AT(at, "minReadySeconds"), s->min_ready_seconds);
@@ -183,8 +183,8 @@ static void work_check_stateful_set(struct validator *v, const void *value, cons
 static void work_check_revision(struct validator *v, const void *value, const void *old)
 {
     (void)old;
-    const struct path at = path_root(STR("revision"));
-    validate_not_negative(v, &at, ((const struct api_controller_revision *)value)->revision);
+    validate_not_negative(v, AT(NULL, "revision"),
+                          ((const struct api_controller_revision *)value)->revision);
 }
 
 // --- Statuses ------------------------------------------------------------------------------------
@@ -199,26 +199,25 @@ struct work_count {
 static void work_check_counts(struct validator *v, const struct work_count *counts, size_t n,
                               int64_t replicas)
 {
-    const struct path status = path_root(STR("status"));
     for (size_t i = 0; i < n; i++)
-        validate_not_negative(v, AT_NAME(&status, counts[i].name), counts[i].value);
+        validate_not_negative(v, AT_NAME(AT(NULL, "status"), counts[i].name), counts[i].value);
     for (size_t i = 0; i < n; i++)
         if (counts[i].within_replicas && counts[i].value > replicas)
-            cause_invalid_i64(v->causes, AT_NAME(&status, counts[i].name), counts[i].value,
-                              STR("cannot be greater than status.replicas"));
+            cause_invalid_i64(v->causes, AT_NAME(AT(NULL, "status"), counts[i].name),
+                              counts[i].value, STR("cannot be greater than status.replicas"));
 }
 
 static void work_check_available(struct validator *v, int64_t available, int64_t ready,
                                  struct str detail)
 {
-    const struct path status = path_root(STR("status"));
     if (available > ready)
-        cause_invalid_i64(v->causes, AT(&status, "availableReplicas"), available, detail);
+        cause_invalid_i64(v->causes, AT(AT(NULL, "status"), "availableReplicas"), available,
+                          detail);
 }
 
 static void work_check_collisions(struct validator *v, int64_t now, bool has, int64_t old, bool had)
 {
-    const struct path status = path_root(STR("status")), *at = AT(&status, "collisionCount");
+    const struct path *at = AT(AT(NULL, "status"), "collisionCount");
     if (has)
         validate_not_negative(v, at, now);
     if (had && (!has || now < old))

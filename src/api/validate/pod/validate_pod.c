@@ -25,8 +25,6 @@ static bool has_annotation(const struct api_object_meta *meta, const char *key)
 static void check_claim_source(struct validator *v, const struct path *at,
                                const struct api_pod_resource_claim *c)
 {
-    struct path name = path_field(at, STR("resourceClaimName"));
-    struct path template = path_field(at, STR("resourceClaimTemplateName"));
     struct str shown = validate_show_internal_json(&api_pod_resource_claim_type, c, scratch(v));
     if (c->has_resource_claim_name && c->has_resource_claim_template_name)
         cause_invalid_json(v->causes, at, shown,
@@ -37,31 +35,32 @@ static void check_claim_source(struct validator *v, const struct path *at,
                            STR("must specify one of: `resourceClaimName`, "
                                "`resourceClaimTemplateName`"));
     if (c->has_resource_claim_name)
-        validate_named(v, &name, c->resource_claim_name, name_dns_subdomain);
+        validate_named(v, AT(at, "resourceClaimName"), c->resource_claim_name, name_dns_subdomain);
     if (c->has_resource_claim_template_name)
-        validate_named(v, &template, c->resource_claim_template_name, name_dns_subdomain);
+        validate_named(v, AT(at, "resourceClaimTemplateName"), c->resource_claim_template_name,
+                       name_dns_subdomain);
 }
 
 static void check_pod_claims(struct validator *v, const struct path *at,
                              const struct api_object_meta *meta,
                              const struct api_pod_resource_claim_array *claims)
 {
-    struct path nowhere = path_root(STR(""));
     cleanup_seen struct seen names = {0};
     for (size_t i = 0; i < claims->n; i++) {
         const struct api_pod_resource_claim *c = &claims->p[i];
-        struct path item = path_index(at, i), name = path_field(&item, STR("name"));
+        const struct path *name = AT(AT_ITEM(at, i), "name");
         if (meta && has_annotation(meta, mirror_annotation)) {
-            cause_forbidden(v->causes, &nowhere, STR("static pods do not support resource claims"));
+            cause_forbidden(v->causes, AT(NULL, ""),
+                            STR("static pods do not support resource claims"));
             continue;
         }
         if (c->name.n == 0)
-            cause_required(v->causes, &name, STR(""));
+            cause_required(v->causes, name, STR(""));
         else if (seen_add(&names, c->name))
-            cause_duplicate(v->causes, &name, c->name);
+            cause_duplicate(v->causes, name, c->name);
         else
-            validate_named(v, &name, c->name, name_dns_label);
-        check_claim_source(v, &item, c);
+            validate_named(v, name, c->name, name_dns_label);
+        check_claim_source(v, AT_ITEM(at, i), c);
     }
 }
 
@@ -100,14 +99,13 @@ static void check_reference(struct pod_rules *p, const struct path *item,
                             const struct api_container_resource_claim *c, struct named *named)
 {
     struct validator *v = p->v;
-    struct path request = path_field(item, STR("request"));
     if (map_has(&named->whole, c->name)) {
         cause_duplicate(v->causes, item, c->name);
         return;
     }
     struct str key = c->name;
     if (c->request.n) {
-        validate_named(v, &request, c->request, name_dns_label);
+        validate_named(v, AT(item, "request"), c->request, name_dns_label);
         key = arena_strf(scratch(v), "%.*s/%.*s", STR_ARG(c->name), STR_ARG(c->request));
         (void)seen_add(&named->parts, c->name);
     } else if (map_has(&named->parts, c->name)) {
@@ -126,14 +124,14 @@ void validate_claim_names(struct pod_rules *p, const struct path *at,
     struct named named = {0};
     for (size_t i = 0; i < claims->n && !causes_full(p->v->causes); i++) {
         const struct api_container_resource_claim *c = &claims->p[i];
-        struct path item = path_index(at, i);
+        const struct path *item = AT_ITEM(at, i);
         if (c->name.n == 0) {
-            cause_required(p->v->causes, &item, STR(""));
+            cause_required(p->v->causes, item, STR(""));
             continue;
         }
-        check_reference(p, &item, c, &named);
+        check_reference(p, item, c, &named);
         if (!map_has(&p->claims, c->name))
-            cause_not_found_because(p->v->causes, &item, c->name, missing_claim(p));
+            cause_not_found_because(p->v->causes, item, c->name, missing_claim(p));
     }
     seen_done(&named.whole);
     seen_done(&named.keys);
@@ -556,7 +554,7 @@ static void check_token_volumes(struct pod_rules *p, const struct path *spec)
 static void check_pod_itself(struct validator *v, const struct api_pod *pod)
 {
     static const struct name_rule subdomain = {.check = name_dns_subdomain, .characters = true};
-    const struct path root = path_root(STR("spec")), *spec = &root;
+    const struct path *spec = AT(NULL, "spec");
     struct pod_rules p = {.v = v, .spec = &pod->spec, .meta = &pod->metadata};
     validate_object_meta(v, &pod->metadata, true, &subdomain);
     validate_kube_finalizers(v, &pod->metadata);
@@ -572,7 +570,7 @@ static void check_pod_itself(struct validator *v, const struct api_pod *pod)
 
 static void check_pod_create(struct validator *v, const struct api_pod *pod)
 {
-    const struct path root = path_root(STR("spec")), *spec = &root;
+    const struct path *spec = AT(NULL, "spec");
     const struct api_pod_spec *s = &pod->spec;
     struct pod_rules p = {.v = v, .spec = s, .meta = &pod->metadata};
     if (s->ephemeral_containers.n)
@@ -630,8 +628,7 @@ static const struct api_pod_template_spec *stateful_template(const struct api_st
 
 void validate_pod_template(struct validator *v, const struct api_type *t, const void *value)
 {
-    const struct path root = path_root(STR("spec")), bare = path_root(STR("template"));
-    const struct path *at = AT(&root, "template");
+    const struct path *bare = AT(NULL, "template"), *at = AT(AT(NULL, "spec"), "template");
     const struct api_pod_template_spec *found = NULL;
     if (t == &api_deployment_type)
         found = &((const struct api_deployment *)value)->spec.template;
@@ -648,7 +645,7 @@ void validate_pod_template(struct validator *v, const struct api_type *t, const 
     if (!found)
         return;
     if (t == &api_pod_template_type)
-        at = &bare;
+        at = bare;
     struct pod_rules p = {.v = v, .spec = &found->spec};
     validate_labels(v, AT(at, "labels"), &found->metadata.labels);
     validate_annotations(v, AT(at, "annotations"), &found->metadata.annotations);

@@ -161,7 +161,7 @@ static void check_pod_conditions(struct validator *v, const struct path *list,
 
 void validate_pod_state(struct validator *v, const struct api_pod *pod, const struct api_pod *old)
 {
-    const struct path root = path_root(STR("status")), *status = &root;
+    const struct path *status = AT(NULL, "status");
     const struct api_pod_status *now = &pod->status, *was = &old->status;
     const struct api_pod_spec *spec = &old->spec;
     check_pod_conditions(v, AT(status, "conditions"), &now->conditions);

@@ -89,7 +89,7 @@ static void check_annotation_changes(struct validator *v, const struct api_str_m
                                      const struct api_str_map *old, bool added)
 {
     static const struct str app_armor = STR_INIT("container.apparmor.security.beta.kubernetes.io/");
-    const struct path root = path_root(STR("metadata")), *at = AT(&root, "annotations");
+    const struct path *at = AT(AT(NULL, "metadata"), "annotations");
     for (size_t i = 0; i < old->n; i++) {
         struct str key = old->p[i].key;
         bool armor = str_starts(key, app_armor);
@@ -277,7 +277,7 @@ static void check_debuggers(struct validator *v, const struct path *at,
 
 void validate_pod_update(struct validator *v, const struct api_pod *pod, const struct api_pod *old)
 {
-    const struct path root = path_root(STR("spec")), *spec = &root;
+    const struct path *spec = AT(NULL, "spec");
     const struct api_pod_spec *now = &pod->spec, *was = &old->spec;
     struct str sub = v->rules->subresource;
     enum part part = str_eqz(sub, "ephemeralcontainers") ? PART_DEBUGGERS
