@@ -138,7 +138,6 @@ void crd_rules(const struct dyn *v, const struct dyn *old, const struct crd_node
 
 // crd_show adds a value as the texts of errors show it: doubles as Go's %v does.
 void crd_show(const struct dyn *v, struct sbuf *out);
-void crd_show_double(double d, struct sbuf *out);
 
 // struct crd_before finds what the items of a list were: only those of maps are known again. Set the first three; texts
 // of keys are put into arena.

@@ -44,6 +44,31 @@ static struct str crd_validate_quote(struct judge *j, struct str s)
     return arena_str(j->causes->arena, sbuf_str(&b));
 }
 
+static void crd_show_double(double d, struct sbuf *out)
+{
+    cleanup_sbuf struct sbuf json = {0};
+    sbuf_add_json_double(&json, d);
+    // JSON writes exponents from 1e21 on, %v from 1e+06 on when there are no more digits than six.
+    struct str digits = sbuf_str(&json);
+    bool plain = str_find_char(digits, 'e') < 0 && str_find_char(digits, '.') < 0;
+    bool negative = digits.n && digits.p[0] == '-';
+    struct str whole = str_from(digits, negative ? 1 : 0);
+    if (!plain || whole.n <= 6 || whole.n > 21 || d == 0) {
+        sbuf_add(out, digits);
+        return;
+    }
+    size_t significant = whole.n;
+    while (significant > 1 && whole.p[significant - 1] == '0')
+        significant--;
+    sbuf_addz(out, negative ? "-" : "");
+    sbuf_addc(out, whole.p[0]);
+    if (significant > 1) {
+        sbuf_addc(out, '.');
+        sbuf_add(out, str_make(whole.p + 1, significant - 1));
+    }
+    sbuf_addf(out, "e+%02zu", whole.n - 1);
+}
+
 void crd_show(const struct dyn *v, struct sbuf *out)
 {
     if (v->type == DYN_STR)
@@ -581,33 +606,3 @@ void crd_validate(const struct dyn *v, const struct dyn *old, const struct crd_n
 }
 
 // --- Doubles -------------------------------------------------------------------------------------
-
-void crd_show_double(double d, struct sbuf *out)
-{
-    cleanup_sbuf struct sbuf json = {0};
-    sbuf_add_json_double(&json, d);
-    // JSON writes exponents from 1e21 on, %v from 1e+06 on when there are no more digits than six.
-    struct str digits = sbuf_str(&json);
-    bool plain = str_find_char(digits, 'e') < 0 && str_find_char(digits, '.') < 0;
-    bool negative = digits.n && digits.p[0] == '-';
-    struct str whole = str_from(digits, negative ? 1 : 0);
-    if (!plain || whole.n <= 6 || whole.n > 21 || d == 0) {
-        sbuf_add(out, digits);
-        return;
-    }
-    size_t significant = whole.n;
-    while (significant > 1 && whole.p[significant - 1] == '0')
-        significant--;
-    // Go takes as many digits as there are before it turns to exponents.
-    if (whole.n <= 21 && significant > 21) {
-        sbuf_add(out, digits);
-        return;
-    }
-    sbuf_addz(out, negative ? "-" : "");
-    sbuf_addc(out, whole.p[0]);
-    if (significant > 1) {
-        sbuf_addc(out, '.');
-        sbuf_add(out, str_make(whole.p + 1, significant - 1));
-    }
-    sbuf_addf(out, "e+%02zu", whole.n - 1);
-}

@@ -65,10 +65,6 @@ bool consumer_is_group(const struct api_resource_claim_consumer_reference *r);
 struct api_resource_claim_consumer_reference consumer_reference_to(
     const struct api_object_meta *meta, bool group);
 
-// consumer_is_group_named says whether a reference is to the PodGroup of this name; empty: to none.
-bool consumer_is_group_named(const struct api_resource_claim_consumer_reference *r,
-                             struct str name);
-
 // claim_is_surplus: a claim for extended resources whose pod was bound with another one, or with
 // none. pod is the claim's controller; it may be NULL.
 bool claim_is_surplus(const struct api_resource_claim *claim, const struct api_pod *pod);

@@ -21,10 +21,6 @@ enum selection node_term_match(const struct api_node_selector_term *t, const str
 // the difference.
 enum selection node_selector_match(const struct api_node_selector *s, const struct api_node *node);
 
-// node_selector_check says whether all terms can be read. For devices: there a selector with one
-// unreadable term is an error even where another term matches. Returns 0 or -ERR_INVALID.
-int node_selector_check(const struct api_node_selector *s, struct err *err) MUST_USE;
-
 // node_takes_pod: a pod's node selector and required node affinity allow the node. Unreadable terms
 // match nothing.
 bool node_takes_pod(const struct api_pod_spec *spec, const struct api_node *node);

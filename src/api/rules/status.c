@@ -125,11 +125,6 @@ struct api_status *api_status_forbidden(struct arena *a, const struct status_sub
     return status_create_about(a, s, 403, "Forbidden", message);
 }
 
-struct api_status *api_status_unauthorized(struct arena *a, struct str why)
-{
-    return status_create(a, 401, "Unauthorized", why.n ? why : STR("not authorized"));
-}
-
 // --- Invalid -------------------------------------------------------------------------------------
 
 struct seen MAP(bool);
@@ -187,19 +182,9 @@ struct api_status *api_status_bad_request(struct arena *a, struct str message)
     return status_create(a, 400, "BadRequest", message);
 }
 
-struct api_status *api_status_gone(struct arena *a, struct str message)
-{
-    return status_create(a, 410, "Gone", message);
-}
-
 struct api_status *api_status_expired(struct arena *a, struct str message)
 {
     return status_create(a, 410, "Expired", message);
-}
-
-struct api_status *api_status_unavailable(struct arena *a, struct str message)
-{
-    return status_create(a, 503, "ServiceUnavailable", message);
 }
 
 struct api_status *api_status_too_many(struct arena *a, struct str message,
@@ -221,22 +206,8 @@ struct api_status *api_status_method_not_allowed(struct arena *a, const struct s
                                           STR_ARG(action), quoted.p));
 }
 
-struct api_status *api_status_server_timeout(struct arena *a, const struct status_subject *s,
-                                             struct str operation, int32_t retry_after_seconds)
-{
-    struct status_subject what = {s->group, s->resource, operation};
-    struct api_status *status = status_create_about(
-        a, &what, 500, "ServerTimeout",
-        arena_strf(a,
-                   "The %.*s operation against %.*s could not be completed at this time, "
-                   "please try again.",
-                   STR_ARG(operation), STR_ARG(status_qualified_resource(a, s))));
-    status->details->retry_after_seconds = retry_after_seconds;
-    return status;
-}
-
-struct api_status *api_status_timeout(struct arena *a, struct str message,
-                                      int32_t retry_after_seconds)
+static struct api_status *status_create_timeout(struct arena *a, struct str message,
+                                                int32_t retry_after_seconds)
 {
     struct api_status *status =
         status_create_about(a, &nothing, 504, "Timeout", status_join_text(a, "Timeout: ", message));
@@ -249,10 +220,10 @@ struct api_status *api_status_resource_version_too_large(struct arena *a, uint64
                                                          int32_t retry_after_seconds)
 {
     struct api_status *status =
-        api_status_timeout(a,
-                           arena_strf(a, "Too large resource version: %llu, current: %llu",
-                                      (unsigned long long)asked, (unsigned long long)current),
-                           retry_after_seconds);
+        status_create_timeout(a,
+                              arena_strf(a, "Too large resource version: %llu, current: %llu",
+                                         (unsigned long long)asked, (unsigned long long)current),
+                              retry_after_seconds);
     status_add_cause(a, status->details, "ResourceVersionTooLarge",
                      STR("Too large resource version"));
     return status;
@@ -276,34 +247,6 @@ struct api_status *api_status_internal(struct arena *a, struct str message)
 struct api_status *api_status_unknown(struct arena *a, struct str message)
 {
     return status_create(a, 500, NULL, message);
-}
-
-static struct str list_types(struct arena *a, const char *before, const struct str *types, size_t n)
-{
-    cleanup_sbuf struct sbuf out = {0};
-    sbuf_addz(&out, before);
-    for (size_t i = 0; i < n; i++) {
-        sbuf_addz(&out, i ? ", " : "");
-        sbuf_add(&out, types[i]);
-    }
-    return arena_str(a, sbuf_str(&out));
-}
-
-struct api_status *api_status_not_acceptable(struct arena *a, const struct str *types, size_t n)
-{
-    return status_create(a, 406, "NotAcceptable",
-                         list_types(a, "only the following media types are accepted: ", types, n));
-}
-
-struct api_status *api_status_unsupported_media_type(struct arena *a, const struct str *types,
-                                                     size_t n)
-{
-    return status_create(
-        a, 415, "UnsupportedMediaType",
-        list_types(a,
-                   "the body of the request was in an unknown format - accepted media "
-                   "types include: ",
-                   types, n));
 }
 
 struct api_status *api_status_patch_failed(struct arena *a, struct str why)
@@ -332,7 +275,7 @@ struct api_status *api_status_of(struct arena *a, const struct status_subject *s
     case ERR_BAD_REQUEST:
         return api_status_bad_request(a, message);
     case ERR_UNAUTHORIZED:
-        return api_status_unauthorized(a, message);
+        return status_create(a, 401, "Unauthorized", message.n ? message : STR("not authorized"));
     case ERR_FORBIDDEN:
         return api_status_forbidden(a, s, message);
     case ERR_NOT_FOUND:
@@ -342,7 +285,7 @@ struct api_status *api_status_of(struct arena *a, const struct status_subject *s
     case ERR_CONFLICT:
         return api_status_conflict(a, s, message);
     case ERR_GONE:
-        return api_status_gone(a, message);
+        return status_create(a, 410, "Gone", message);
     case ERR_EXPIRED:
         return api_status_expired(a, message);
     case ERR_INVALID:
@@ -358,9 +301,9 @@ struct api_status *api_status_of(struct arena *a, const struct status_subject *s
     case ERR_TOO_MANY:
         return api_status_too_many(a, message, 1);
     case ERR_TIMEOUT:
-        return api_status_timeout(a, message, 0);
+        return status_create_timeout(a, message, 0);
     case ERR_UNAVAILABLE:
-        return api_status_unavailable(a, message);
+        return status_create(a, 503, "ServiceUnavailable", message);
     case ERR_UNSUPPORTED:
         return status_create(a, 415, "UnsupportedMediaType", message);
     default:

@@ -129,11 +129,7 @@ static void check_derived_attributes(struct claim_check *c, const struct path *a
             validate_claim_expression(v, AT(AT_ITEM(at, i), "expression"), a->expression, true,
                                       &c->derived_cost);
     }
-    cleanup_seen struct seen names = {0};
-    for (size_t i = 0; i < list->n; i++) {
-        if (seen_add(&names, list->p[i].name))
-            cause_duplicate(v->causes, AT_ITEM(at, i), list->p[i].name);
-    }
+    validate_unique(v, at, TEXTS(list, name), OWN);
 }
 
 // --- Requests ------------------------------------------------------------------------------------
@@ -150,9 +146,8 @@ static void check_allocation_mode(struct validator *v, const struct path *at, st
         if (count <= 0)
             cause_invalid_i64(v->causes, AT(at, "count"), count, STR("must be greater than zero"));
     } else {
-        causes_mark(v->causes,
-                    cause_not_supported(v->causes, AT(at, "allocationMode"), mode, modes, 2), NULL,
-                    COVERED);
+        validate_covered(v,
+                         cause_not_supported(v->causes, AT(at, "allocationMode"), mode, modes, 2));
     }
 }
 
@@ -179,18 +174,14 @@ void validate_toleration(struct validator *v, const struct path *at,
     } else if (str_eqz(t->operator, "Equal")) {
         validate_label_value(v, AT(at, "value"), t->value);
     } else if (t->operator.n == 0) {
-        causes_mark(v->causes, cause_required(v->causes, AT(at, "operator"), STR("")), NULL,
-                    COVERED);
+        validate_covered(v, cause_required(v->causes, AT(at, "operator"), STR("")));
     } else {
-        causes_mark(v->causes,
-                    cause_not_supported(v->causes, AT(at, "operator"), t->operator, operators, 2),
-                    NULL, COVERED);
+        validate_covered(v, cause_not_supported(v->causes, AT(at, "operator"), t->operator,
+                                                operators, 2));
     }
     if (t->effect.n && !known_effect(t->effect))
-        causes_mark(v->causes,
-                    cause_not_supported(v->causes, AT(at, "effect"), t->effect, effects,
-                                        array_len(effects)),
-                    NULL, COVERED);
+        validate_covered(v, cause_not_supported(v->causes, AT(at, "effect"), t->effect, effects,
+                                                array_len(effects)));
 }
 
 void validate_taint(struct validator *v, const struct path *at,
@@ -202,12 +193,10 @@ void validate_taint(struct validator *v, const struct path *at,
     if (old && str_eq(old->effect, taint->effect))
         return;
     if (taint->effect.n == 0)
-        causes_mark(v->causes, cause_required(v->causes, AT(at, "effect"), STR("")), NULL, COVERED);
+        validate_covered(v, cause_required(v->causes, AT(at, "effect"), STR("")));
     else if (!known_effect(taint->effect))
-        causes_mark(v->causes,
-                    cause_not_supported(v->causes, AT(at, "effect"), taint->effect, effects,
-                                        array_len(effects)),
-                    NULL, COVERED);
+        validate_covered(v, cause_not_supported(v->causes, AT(at, "effect"), taint->effect, effects,
+                                                array_len(effects)));
 }
 
 static void validate_device_tolerations(struct validator *v, const struct path *at,
@@ -247,15 +236,7 @@ static void check_alternatives(struct claim_check *c, const struct path *at,
         return;
     for (size_t i = 0; i < list->n; i++)
         check_alternative(c, AT_ITEM(at, i), &list->p[i], request->name);
-    for (size_t i = 0; i < list->n; i++) {
-        bool seen = false;
-        for (size_t j = 0; j < i && !seen; j++)
-            seen = str_eq(list->p[j].name, list->p[i].name);
-        if (seen)
-            causes_mark(c->v->causes,
-                        cause_duplicate(c->v->causes, AT_ITEM(at, i), list->p[i].name), NULL,
-                        COVERED);
-    }
+    validate_unique(c->v, at, TEXTS(list, name), COVERED);
 }
 
 static void check_request(struct claim_check *c, const struct path *at,
@@ -282,15 +263,7 @@ static void validate_claim_requests(struct claim_check *c, const struct path *at
         return;
     for (size_t i = 0; i < list->n; i++)
         check_request(c, AT_ITEM(at, i), &list->p[i]);
-    for (size_t i = 0; i < list->n; i++) {
-        bool seen = false;
-        for (size_t j = 0; j < i && !seen; j++)
-            seen = str_eq(list->p[j].name, list->p[i].name);
-        if (seen)
-            causes_mark(c->v->causes,
-                        cause_duplicate(c->v->causes, AT_ITEM(at, i), list->p[i].name), NULL,
-                        COVERED);
-    }
+    validate_unique(c->v, at, TEXTS(list, name), COVERED);
 }
 
 // --- Constraints and configuration ---------------------------------------------------------------
@@ -337,12 +310,7 @@ void validate_request_refs(struct validator *v, const struct path *at,
         return;
     for (size_t i = 0; i < names->n; i++)
         validate_request_ref(v, AT_ITEM(at, i), names->p[i], claim);
-    for (size_t i = 0; i < names->n; i++) {
-        struct api_str_array before = {names->p, i};
-        if (api_str_listed(&before, names->p[i]))
-            causes_mark(v->causes, cause_duplicate(v->causes, AT_ITEM(at, i), names->p[i]), NULL,
-                        COVERED);
-    }
+    validate_unique(v, at, STRINGS(names), COVERED);
 }
 
 static void validate_claim_constraint(struct claim_check *c, const struct path *at,

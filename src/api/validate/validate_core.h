@@ -64,7 +64,6 @@ void validate_preferred_term(struct validator *v, const struct path *at,
 // --- validate_resources.c: names and amounts of resources ----------------------------------------
 
 bool resources_is_huge_page(struct str resource);
-bool resources_is_native(struct str resource);
 bool resources_can_overcommit(struct str resource); // may be promised more often than it is there
 bool resources_is_quota(struct str name);           // one that a quota knows by itself
 void validate_resource_name(struct validator *v, const struct path *at, struct str name);
@@ -90,7 +89,6 @@ void validate_volumes(struct validator *v, const struct path *list,
                       struct volume_map *ret);
 void validate_volume_drivers(struct validator *v, const struct path *at,
                              const struct api_volume_source *s, size_t *found);
-void validate_file_mode(struct validator *v, const struct path *at, bool has, int32_t mode);
 void validate_field_ref(struct validator *v, const struct path *at,
                         const struct api_object_field_selector *ref, struct choices allowed);
 void validate_resource_field_ref(struct validator *v, const struct path *at,
@@ -117,7 +115,6 @@ void validate_images(struct validator *v, const struct path *list,
 void validate_claim_names(struct pod_rules *p, const struct path *at,
                           const struct api_container_resource_claim_array *claims);
 void validate_probes(struct pod_rules *p, const struct path *at, const struct api_container *c);
-void validate_lifecycle(struct pod_rules *p, const struct path *at, const struct api_lifecycle *l);
 void validate_mounts(struct pod_rules *p, const struct path *at, const struct api_container *c);
 void validate_env(struct pod_rules *p, const struct path *at, const struct api_container *c);
 void validate_pull_policy(struct validator *v, const struct path *at, struct str policy);
@@ -154,6 +151,9 @@ void validate_security_annotations(struct pod_rules *p, const struct path *at);
 // (validate_work.c). The rules of Jobs are in validate_job.c.
 void validate_work_numbers(struct validator *v, const struct api_type *t, const void *value,
                            const void *old);
+// validate_share: a number that is not negative, or a percentage of at most 100.
+void validate_share(struct validator *v, const struct path *at,
+                    const struct api_int_or_string *share);
 void validate_job(struct validator *v, const void *value, const void *old);
 void validate_job_status(struct validator *v, const void *value, const void *old);
 void validate_cron_job(struct validator *v, const void *value, const void *old);

@@ -331,24 +331,17 @@ static bool definition_is_established(const definition *crd)
     return false;
 }
 
-static void validate_definition_unchanged(struct validator *v, const struct path *at,
-                                          struct str value, struct str old)
-{
-    if (!str_eq(value, old))
-        cause_invalid(v->causes, at, value, STR("field is immutable"));
-}
-
 static void check_change(struct validator *v, const definition *crd, const definition *old,
                          const struct path *spec)
 {
     if (definition_is_established(old)) {
-        validate_definition_unchanged(v, AT(spec, "scope"), crd->spec.scope, old->spec.scope);
-        validate_definition_unchanged(v, AT(AT(spec, "names"), "kind"), crd->spec.names.kind,
-                                      old->spec.names.kind);
+        validate_unchanged(v, AT(spec, "scope"), crd->spec.scope, old->spec.scope);
+        validate_unchanged(v, AT(AT(spec, "names"), "kind"), crd->spec.names.kind,
+                           old->spec.names.kind);
     }
-    validate_definition_unchanged(v, AT(spec, "group"), crd->spec.group, old->spec.group);
-    validate_definition_unchanged(v, AT(AT(spec, "names"), "plural"), crd->spec.names.plural,
-                                  old->spec.names.plural);
+    validate_unchanged(v, AT(spec, "group"), crd->spec.group, old->spec.group);
+    validate_unchanged(v, AT(AT(spec, "names"), "plural"), crd->spec.names.plural,
+                       old->spec.names.plural);
 }
 
 static void check_needed_names(struct validator *v, const definition *crd, const struct path *names)

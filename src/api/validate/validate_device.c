@@ -176,15 +176,7 @@ static void check_consumptions(struct validator *v, const struct path *at,
         return;
     for (size_t i = 0; i < list->n; i++)
         validate_device_consumption(v, AT_ITEM(at, i), &list->p[i]);
-    for (size_t i = 0; i < list->n; i++) {
-        bool seen = false;
-        for (size_t j = 0; j < i && !seen; j++)
-            seen = str_eq(list->p[j].counter_set, list->p[i].counter_set);
-        if (seen)
-            causes_mark(v->causes,
-                        cause_duplicate(v->causes, AT_ITEM(at, i), list->p[i].counter_set), NULL,
-                        COVERED);
-    }
+    validate_unique(v, at, TEXTS(list, counter_set), COVERED);
 }
 
 // --- Nodes ---------------------------------------------------------------------------------------

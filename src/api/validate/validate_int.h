@@ -27,6 +27,12 @@ static inline struct arena *scratch(const struct validator *v)
     return v->causes->arena;
 }
 
+// validate_covered marks one cause as found by a declarative rule too.
+static inline void validate_covered(const struct validator *v, size_t cause)
+{
+    causes_mark(v->causes, cause, NULL, true);
+}
+
 // validate_lower_case is a copy with ASCII letters in lower case.
 struct str validate_lower_case(struct str s, struct arena *arena);
 
@@ -57,6 +63,26 @@ void validate_fully_qualified_name(struct validator *v, const struct path *at, s
 // validate_max_items adds a cause and returns false when there are too many.
 bool validate_max_items(struct validator *v, const struct path *at, size_t have, size_t most,
                         bool covered);
+
+// A text in each item of a list.
+struct text_list {
+    const void *items;
+    size_t n;
+    size_t stride; // bytes from one item to the next
+    size_t offset; // of the text in its item
+};
+#define TEXTS(list, member)                                              \
+    (&(const struct text_list){(list)->p, (list)->n, sizeof(*(list)->p), \
+                               offsetof(typeof(*(list)->p), member)})
+#define STRINGS(list) (&(const struct text_list){(list)->p, (list)->n, sizeof(*(list)->p), 0})
+
+// validate_unique reports each item whose text an item before it has.
+void validate_unique(struct validator *v, const struct path *at, const struct text_list *list,
+                     bool covered);
+
+// validate_unchanged reports a string that an update must not change.
+void validate_unchanged(struct validator *v, const struct path *at, struct str value,
+                        struct str old);
 
 // validate_raw_object checks the JSON text of a RawExtension; the length only if it is new.
 void validate_raw_object(struct validator *v, const struct path *at, struct str raw, bool stored,

@@ -115,8 +115,8 @@ static void check_secret_type(struct validator *v, const struct api_secret *secr
 static void check_secret(struct validator *v, const struct api_secret *secret,
                          const struct api_secret *old)
 {
-    if (old && !str_eq(secret->type, old->type))
-        cause_invalid(v->causes, AT(NULL, "type"), secret->type, STR("field is immutable"));
+    if (old)
+        validate_unchanged(v, AT(NULL, "type"), secret->type, old->type);
     if (old && old->has_immutable && old->immutable) {
         check_frozen(v, "immutable", secret->has_immutable && secret->immutable);
         check_frozen(v, "data",
@@ -264,9 +264,8 @@ static void check_priority_class(struct validator *v, const struct api_priority_
     if (old) {
         if (pc->value != old->value)
             cause_forbidden(v->causes, AT(NULL, "value"), STR("may not be changed in an update."));
-        if (!str_eq(pc->preemption_policy, old->preemption_policy))
-            cause_invalid(v->causes, AT(NULL, "preemptionPolicy"), pc->preemption_policy,
-                          STR("field is immutable"));
+        validate_unchanged(v, AT(NULL, "preemptionPolicy"), pc->preemption_policy,
+                           old->preemption_policy);
         return;
     }
     if (str_starts(pc->metadata.name, STR("system-"))) {
@@ -286,26 +285,6 @@ static void check_priority_class(struct validator *v, const struct api_priority_
                                  CHOICES(policies));
 }
 
-static void check_share(struct validator *v, const struct path *at,
-                        const struct api_int_or_string *share)
-{
-    if (!share)
-        return;
-    if (!share->is_text) {
-        validate_not_negative(v, at, share->number);
-        return;
-    }
-    uint64_t percent = 0;
-    struct str digits =
-        str_ends(share->text, STR("%")) ? str_upto(share->text, share->text.n - 1) : STR("");
-    if (digits.n == 0 || str_to_u64(digits, &percent) < 0)
-        cause_invalid(v->causes, at, share->text,
-                      STR("a valid percent string must be a numeric string followed by an ending "
-                          "'%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"));
-    else if (percent > 100)
-        cause_invalid(v->causes, at, share->text, STR("must not be greater than 100%"));
-}
-
 static void validate_disruption_budget(struct validator *v,
                                        const struct api_pod_disruption_budget *budget)
 {
@@ -317,8 +296,8 @@ static void validate_disruption_budget(struct validator *v,
                            validate_show_internal_json(&api_pod_disruption_budget_spec_type, s,
                                                        scratch(v)),
                            STR("minAvailable and maxUnavailable cannot be both set"));
-    check_share(v, AT(spec, "minAvailable"), s->min_available);
-    check_share(v, AT(spec, "maxUnavailable"), s->max_unavailable);
+    validate_share(v, AT(spec, "minAvailable"), s->min_available);
+    validate_share(v, AT(spec, "maxUnavailable"), s->max_unavailable);
     validate_label_selector(v, AT(spec, "selector"), s->selector);
     if (s->has_unhealthy_pod_eviction_policy)
         validate_choice(v, AT(spec, "unhealthyPodEvictionPolicy"), s->unhealthy_pod_eviction_policy,
@@ -327,62 +306,61 @@ static void validate_disruption_budget(struct validator *v,
 
 // --- Names ---------------------------------------------------------------------------------------
 
-// Kinds whose names are more than a segment of a path.
-static const struct {
-    const struct api_type *type;
-    name_check check;
-} names[] = {
-    {&api_config_map_type, name_dns_subdomain},
-    {&api_secret_type, name_dns_subdomain},
-    {&api_service_account_type, name_dns_subdomain},
-    {&api_node_type, name_dns_subdomain},
-    {&api_namespace_type, name_dns_label},
-    {&api_service_type, name_dns_label},
-    {&api_limit_range_type, name_dns_subdomain},
-    {&api_resource_quota_type, name_dns_subdomain},
-    {&api_persistent_volume_claim_type, name_dns_subdomain},
-    {&api_persistent_volume_type, name_dns_subdomain},
-    {&api_endpoints_type, name_dns_subdomain},
-    {&api_replication_controller_type, name_dns_subdomain},
-    {&api_pod_template_type, name_dns_subdomain},
-    {&api_lease_type, name_dns_subdomain},
-    {&api_priority_class_type, name_dns_subdomain},
-    {&api_storage_class_type, name_dns_subdomain},
-    {&api_csi_driver_type, name_dns_subdomain},
-    {&api_csi_node_type, name_dns_subdomain},
-    {&api_csi_storage_capacity_type, name_dns_subdomain},
-    {&api_volume_attachment_type, name_dns_subdomain},
-    {&api_deployment_type, name_dns_subdomain},
-    {&api_replica_set_type, name_dns_subdomain},
-    {&api_daemon_set_type, name_dns_subdomain},
-    {&api_stateful_set_type, name_dns_subdomain},
-    {&api_controller_revision_type, name_dns_subdomain},
-    {&api_job_type, name_dns_subdomain},
-    {&api_cron_job_type, name_dns_subdomain},
-    {&api_pod_group_type, name_dns_subdomain},
-    {&api_runtime_class_type, name_dns_subdomain},
-    {&api_workload_type, name_dns_subdomain},
-    {&api_volume_attributes_class_type, name_dns_subdomain},
-    {&api_pod_certificate_request_type, name_dns_subdomain},
-    {&api_network_policy_type, name_dns_subdomain},
-    {&api_ingress_type, name_dns_subdomain},
-    {&api_ingress_class_type, name_dns_subdomain},
-    {&api_service_cidr_type, name_dns_subdomain},
-    {&api_endpoint_slice_type, name_dns_subdomain},
-    {&api_storage_version_migration_type, name_dns_subdomain},
-    {&api_flow_schema_type, name_dns_subdomain},
-    {&api_priority_level_configuration_type, name_dns_subdomain},
-    {&api_horizontal_pod_autoscaler_type, name_dns_subdomain},
+// Kinds whose names must be subdomains, or labels: more than a segment of a path.
+static const struct api_type *const named_kinds[] = {
+    &api_config_map_type,
+    &api_secret_type,
+    &api_service_account_type,
+    &api_node_type,
+    &api_namespace_type,
+    &api_service_type,
+    &api_limit_range_type,
+    &api_resource_quota_type,
+    &api_persistent_volume_claim_type,
+    &api_persistent_volume_type,
+    &api_endpoints_type,
+    &api_replication_controller_type,
+    &api_pod_template_type,
+    &api_lease_type,
+    &api_priority_class_type,
+    &api_storage_class_type,
+    &api_csi_driver_type,
+    &api_csi_node_type,
+    &api_csi_storage_capacity_type,
+    &api_volume_attachment_type,
+    &api_deployment_type,
+    &api_replica_set_type,
+    &api_daemon_set_type,
+    &api_stateful_set_type,
+    &api_controller_revision_type,
+    &api_job_type,
+    &api_cron_job_type,
+    &api_pod_group_type,
+    &api_runtime_class_type,
+    &api_workload_type,
+    &api_volume_attributes_class_type,
+    &api_pod_certificate_request_type,
+    &api_network_policy_type,
+    &api_ingress_type,
+    &api_ingress_class_type,
+    &api_service_cidr_type,
+    &api_endpoint_slice_type,
+    &api_storage_version_migration_type,
+    &api_flow_schema_type,
+    &api_priority_level_configuration_type,
+    &api_horizontal_pod_autoscaler_type,
 };
 
 static void check_kind_name(struct validator *v, const struct api_kind *kind,
                             const struct api_object_meta *meta)
 {
-    for (size_t i = 0; i < array_len(names); i++) {
-        const struct name_rule rule = {.check = names[i].check, .characters = true};
-        if (names[i].type == kind->type)
+    const struct api_type *t = kind->type;
+    bool label = t == &api_namespace_type || t == &api_service_type;
+    const struct name_rule rule = {.check = label ? name_dns_label : name_dns_subdomain,
+                                   .characters = true};
+    for (size_t i = 0; i < array_len(named_kinds); i++)
+        if (named_kinds[i] == t)
             validate_object_meta(v, meta, kind->namespaced, &rule);
-    }
 }
 
 // --- Claims to volumes ---------------------------------------------------------------------------
@@ -438,10 +416,10 @@ static void check_runtime_class(struct validator *v, const struct api_runtime_cl
                                 const struct api_runtime_class *old)
 {
     const struct path *handler = AT(NULL, "handler");
-    if (old && !str_eq(class->handler, old->handler))
-        cause_invalid(v->causes, handler, class->handler, STR("field is immutable"));
-    if (old)
+    if (old) {
+        validate_unchanged(v, handler, class->handler, old->handler);
         return;
+    }
     if (!class->handler.n)
         cause_required(v->causes, handler, STR(""));
     else

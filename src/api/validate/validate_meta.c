@@ -116,9 +116,8 @@ static void check_must(struct validator *v, const struct path *at, struct str fi
                        struct str value)
 {
     if (value.n == 0)
-        causes_mark(v->causes,
-                    cause_required(v->causes, AT_NAME(at, field), STR("must not be empty")), NULL,
-                    COVERED);
+        validate_covered(v,
+                         cause_required(v->causes, AT_NAME(at, field), STR("must not be empty")));
 }
 
 static void validate_meta_owner(struct validator *v, const struct path *at,
@@ -243,10 +242,8 @@ static void check_managed_fields(struct validator *v, const struct path *list,
         check_must(v, at, STR("operation"), e->operation);
         if (e->operation.n && !str_eq(e->operation, operations[0]) &&
             !str_eq(e->operation, operations[1]))
-            causes_mark(v->causes,
-                        cause_not_supported(v->causes, AT(at, "operation"), e->operation,
-                                            operations, 2),
-                        NULL, COVERED);
+            validate_covered(v, cause_not_supported(v->causes, AT(at, "operation"), e->operation,
+                                                    operations, 2));
         if (e->fields_type.n && !str_eqz(e->fields_type, "FieldsV1"))
             cause_invalid(v->causes, AT(at, "fieldsType"), e->fields_type,
                           STR("must be `FieldsV1`"));
@@ -429,7 +426,7 @@ static bool good_reason(struct str s)
 static void check_reason(struct validator *v, const struct path *at, struct str reason)
 {
     if (reason.n == 0) {
-        causes_mark(v->causes, cause_required(v->causes, at, STR("")), NULL, COVERED);
+        validate_covered(v, cause_required(v->causes, at, STR("")));
         return;
     }
     if (!good_reason(reason))
@@ -449,20 +446,17 @@ static void validate_condition(struct validator *v, const struct path *at,
 {
     static const struct str statuses[] = {STR_INIT("False"), STR_INIT("True"), STR_INIT("Unknown")};
     if (c->type.n == 0)
-        causes_mark(v->causes, cause_required(v->causes, AT(at, "type"), STR("is required")), NULL,
-                    COVERED);
+        validate_covered(v, cause_required(v->causes, AT(at, "type"), STR("is required")));
     else
         validate_label_key(v, AT(at, "type"), c->type);
     bool known = false;
     for (size_t i = 0; i < array_len(statuses); i++)
         known = known || str_eq(c->status, statuses[i]);
     if (c->status.n == 0)
-        causes_mark(v->causes, cause_required(v->causes, AT(at, "status"), STR("")), NULL, COVERED);
+        validate_covered(v, cause_required(v->causes, AT(at, "status"), STR("")));
     else if (!known)
-        causes_mark(v->causes,
-                    cause_not_supported(v->causes, AT(at, "status"), c->status, statuses,
-                                        array_len(statuses)),
-                    NULL, COVERED);
+        validate_covered(v, cause_not_supported(v->causes, AT(at, "status"), c->status, statuses,
+                                                array_len(statuses)));
     if (c->observed_generation < 0)
         causes_mark(v->causes,
                     cause_invalid_i64(v->causes, AT(at, "observedGeneration"),
@@ -470,8 +464,7 @@ static void validate_condition(struct validator *v, const struct path *at,
                                       STR("must be greater than or equal to zero")),
                     "minimum", COVERED);
     if (!c->last_transition_time.set)
-        causes_mark(v->causes, cause_required(v->causes, AT(at, "lastTransitionTime"), STR("")),
-                    NULL, COVERED);
+        validate_covered(v, cause_required(v->causes, AT(at, "lastTransitionTime"), STR("")));
     check_reason(v, AT(at, "reason"), c->reason);
     if (c->message.n > CONDITION_MESSAGE_BYTES_MAX)
         cause_too_long(v->causes, AT(at, "message"), CONDITION_MESSAGE_BYTES_MAX);
@@ -483,9 +476,8 @@ void validate_conditions(struct validator *v, const struct path *list,
     cleanup_seen struct seen types = {0};
     for (size_t i = 0; i < conditions->n; i++) {
         if (seen_add(&types, conditions->p[i].type))
-            causes_mark(v->causes,
-                        cause_duplicate(v->causes, AT_ITEM(list, i), conditions->p[i].type), NULL,
-                        COVERED);
+            validate_covered(v,
+                             cause_duplicate(v->causes, AT_ITEM(list, i), conditions->p[i].type));
         validate_condition(v, AT_ITEM(list, i), &conditions->p[i]);
     }
 }

@@ -26,19 +26,12 @@ static void check_pool(struct validator *v, const struct path *at,
                           STR("must be greater than or equal to zero"));
 }
 
-static void validate_slice_unchanged(struct validator *v, const struct path *at, struct str value,
-                                     struct str old)
-{
-    if (!str_eq(value, old))
-        cause_invalid(v->causes, at, value, STR("field is immutable"));
-}
-
 static void check_immutable(struct validator *v, const struct path *at,
                             const struct api_resource_slice_spec *spec,
                             const struct api_resource_slice_spec *old)
 {
-    validate_slice_unchanged(v, AT(AT(at, "pool"), "name"), spec->pool.name, old->pool.name);
-    validate_slice_unchanged(v, AT(at, "driver"), spec->driver, old->driver);
+    validate_unchanged(v, AT(AT(at, "pool"), "name"), spec->pool.name, old->pool.name);
+    validate_unchanged(v, AT(at, "driver"), spec->driver, old->driver);
     if (spec->has_node_name != old->has_node_name || !str_eq(spec->node_name, old->node_name)) {
         // Upstream has a pointer here, which shows as JSON.
         cleanup_sbuf struct sbuf b = {0};
@@ -146,14 +139,7 @@ static void check_counter_sets(struct validator *v, const struct path *at,
         return;
     for (size_t i = 0; i < sets->n; i++)
         check_counter_set(v, AT_ITEM(at, i), &sets->p[i]);
-    for (size_t i = 0; i < sets->n; i++) {
-        bool seen = false;
-        for (size_t j = 0; j < i && !seen; j++)
-            seen = str_eq(sets->p[j].name, sets->p[i].name);
-        if (seen)
-            causes_mark(v->causes, cause_duplicate(v->causes, AT_ITEM(at, i), sets->p[i].name),
-                        NULL, COVERED);
-    }
+    validate_unique(v, at, TEXTS(sets, name), COVERED);
 }
 
 static bool has_list_attribute(const struct api_device *device)
@@ -205,10 +191,7 @@ static void validate_slice_devices(struct validator *v, const struct path *at,
         const struct api_device *d = &spec->devices.p[i];
         validate_device(v, AT_ITEM(at, i), d, slice_find_device(old, d->name), each);
     }
-    for (size_t i = 0; i < spec->devices.n; i++) {
-        if (slice_find_device(spec, spec->devices.p[i].name) != &spec->devices.p[i])
-            cause_duplicate(v->causes, AT_ITEM(at, i), spec->devices.p[i].name);
-    }
+    validate_unique(v, at, TEXTS(&spec->devices, name), OWN);
 }
 
 // --- Partition type and node operations ----------------------------------------------------------

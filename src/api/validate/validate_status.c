@@ -85,14 +85,7 @@ static void check_reserved_for(struct validator *v, const struct path *at,
         return;
     for (size_t i = 0; i < list->n; i++)
         check_consumer(v, AT_ITEM(at, i), &list->p[i]);
-    for (size_t i = 0; i < list->n; i++) {
-        bool seen = false;
-        for (size_t j = 0; j < i && !seen; j++)
-            seen = str_eq(list->p[j].uid, list->p[i].uid);
-        if (seen)
-            causes_mark(v->causes, cause_duplicate(v->causes, AT_ITEM(at, i), list->p[i].uid), NULL,
-                        COVERED);
-    }
+    validate_unique(v, at, TEXTS(list, uid), COVERED);
 }
 
 static bool adds_consumer(const struct api_resource_claim_consumer_reference_array *now,
@@ -156,12 +149,7 @@ static void check_network_data(struct validator *v, const struct path *at,
         return;
     for (size_t i = 0; i < data->ips.n; i++)
         validate_status_ip(v, AT_ITEM(ips, i), data->ips.p[i]);
-    for (size_t i = 0; i < data->ips.n; i++) {
-        struct api_str_array before = {data->ips.p, i};
-        if (api_str_listed(&before, data->ips.p[i]))
-            causes_mark(v->causes, cause_duplicate(v->causes, AT_ITEM(ips, i), data->ips.p[i]),
-                        NULL, COVERED);
-    }
+    validate_unique(v, ips, STRINGS(&data->ips), COVERED);
 }
 
 static void check_device_status(struct validator *v, const struct path *at,
@@ -196,8 +184,7 @@ static void validate_status_devices(struct validator *v, const struct path *at,
         struct device_id id = status_id(&status->devices.p[i]);
         struct str shown = show_id(&id, scratch(v));
         if (seen_add(&ids, shown))
-            causes_mark(v->causes, cause_duplicate_json(v->causes, AT_ITEM(at, i), shown), NULL,
-                        COVERED);
+            validate_covered(v, cause_duplicate_json(v->causes, AT_ITEM(at, i), shown));
     }
 }
 
@@ -225,10 +212,9 @@ static void check_source(struct validator *v, const struct path *at, struct str 
 {
     static const struct str sources[] = {STR_INIT("FromClaim"), STR_INIT("FromClass")};
     if (source.n == 0)
-        causes_mark(v->causes, cause_required(v->causes, at, STR("")), NULL, COVERED);
+        validate_covered(v, cause_required(v->causes, at, STR("")));
     else if (!str_eq(source, sources[0]) && !str_eq(source, sources[1]))
-        causes_mark(v->causes, cause_not_supported(v->causes, at, source, sources, 2), NULL,
-                    COVERED);
+        validate_covered(v, cause_not_supported(v->causes, at, source, sources, 2));
 }
 
 static void check_allocation(struct validator *v, const struct path *at,

@@ -198,6 +198,26 @@ bool validate_max_items(struct validator *v, const struct path *at, size_t have,
     return false;
 }
 
+void validate_unique(struct validator *v, const struct path *at, const struct text_list *list,
+                     bool covered)
+{
+    cleanup_seen struct seen texts = {0};
+    for (size_t i = 0; list->n > 1 && i < list->n; i++) {
+        const struct str *text =
+            (const void *)((const char *)list->items + i * list->stride + list->offset);
+        if (seen_add(&texts, *text))
+            causes_mark(v->causes, cause_duplicate(v->causes, AT_ITEM(at, i), *text), NULL,
+                        covered);
+    }
+}
+
+void validate_unchanged(struct validator *v, const struct path *at, struct str value,
+                        struct str old)
+{
+    if (!str_eq(value, old))
+        cause_invalid(v->causes, at, value, STR("field is immutable"));
+}
+
 void validate_raw_object(struct validator *v, const struct path *at, struct str raw, bool stored,
                          size_t most)
 {

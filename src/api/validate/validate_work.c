@@ -72,6 +72,13 @@ static void work_check_whole(struct validator *v, const struct path *at,
         work_cause_share(v, at, share, STR("must not be greater than 100%"));
 }
 
+void validate_share(struct validator *v, const struct path *at,
+                    const struct api_int_or_string *share)
+{
+    work_check_share(v, at, share);
+    work_check_whole(v, at, share);
+}
+
 // --- Specs ---------------------------------------------------------------------------------------
 
 static void work_check_deployment_strategy(struct validator *v, const struct path *at,

@@ -203,8 +203,9 @@ static uint8_t plain_kind(const struct cel_type *t)
     return CEL_KINDS;
 }
 
-void cel_overload_init(struct arena *a, struct cel_overload *o, struct str id, bool member,
-                       const char *signature)
+// cel_overload_init fills an overload from a signature such as "list(A),A>int".
+static void cel_overload_init(struct arena *a, struct cel_overload *o, struct str id, bool member,
+                              const char *signature)
 {
     const char *p = signature;
     struct str letters = {0};

@@ -272,8 +272,9 @@ static const char *write_hex(struct cel_val v, bool upper, struct sbuf *out, str
     return NULL;
 }
 
-const char *cel_format_clause(const struct cel_clause *c, struct cel_val v, struct sbuf *out,
-                              struct arena *a)
+// cel_format_clause writes one value. Returns NULL or what is wrong.
+static const char *cel_format_clause(const struct cel_clause *c, struct cel_val v, struct sbuf *out,
+                                     struct arena *a)
 {
     double d;
     switch (c->verb) {

@@ -7,8 +7,10 @@
 
 #include "base/banned.h"
 
-const struct cel_regex *cel_run_regex(struct cel_run *run, struct cel_val pattern,
-                                      struct cel_val *ret_error)
+// cel_run_regex gives the compiled pattern: the call's constant one, or this one compiled now.
+// NULL with an error value in *ret_error.
+static const struct cel_regex *cel_run_regex(struct cel_run *run, struct cel_val pattern,
+                                             struct cel_val *ret_error)
 {
     if (run->call && run->call->regex)
         return run->call->regex;

@@ -84,8 +84,8 @@ static int64_t lib_strings_find(struct cel_val text, struct cel_val part_val, in
     }
 }
 
-struct cel_val cel_text_index(struct cel_run *run, const struct cel_val *args, unsigned n,
-                              bool last)
+static struct cel_val cel_text_index(struct cel_run *run, const struct cel_val *args, unsigned n,
+                                     bool last)
 {
     const char *name = last ? "lastIndexOf" : "indexOf";
     if (n > 3 || !is_string(args, n, 0) || !is_string(args, n, 1) ||

@@ -301,7 +301,8 @@ static const struct cel_format formats[] = {
     {"datetime", DATETIME_PATTERN_SIZE, check_datetime},
 };
 
-const struct cel_format *cel_format_find(struct str name)
+// cel_format_find finds by name; NULL when there is no such format.
+static const struct cel_format *cel_format_find(struct str name)
 {
     for (size_t i = 0; i < array_len(formats); i++)
         if (str_eqz(name, formats[i].name))

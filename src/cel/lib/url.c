@@ -311,7 +311,8 @@ static void wrap_error(struct str text, struct err *err)
     (void)err_wrap(err, "parse %.*s", STR_ARG(sbuf_str(&b)));
 }
 
-bool cel_url_parse(struct arena *a, struct str text, struct cel_url *ret, struct err *err)
+// cel_url_parse reads text; false with a reason in err. Slices point into text or the arena.
+static bool cel_url_parse(struct arena *a, struct str text, struct cel_url *ret, struct err *err)
 {
     if (!url_parse_text(a, text, true, ret, err)) {
         wrap_error(text, err);
@@ -340,7 +341,8 @@ static bool valid_encoded(struct str s)
     return true;
 }
 
-void cel_url_escaped_path(const struct cel_url *u, struct sbuf *out)
+// cel_url_escaped_path adds Go's EscapedPath.
+static void cel_url_escaped_path(const struct cel_url *u, struct sbuf *out)
 {
     if (u->raw_path.n && valid_encoded(u->raw_path)) {
         sbuf_add(out, u->raw_path);
@@ -422,7 +424,7 @@ static void split_port(const struct cel_url *u, struct str *host, struct str *po
     *host = h;
 }
 
-struct str cel_url_hostname(const struct cel_url *u)
+static struct str cel_url_hostname(const struct cel_url *u)
 {
     struct str host;
     struct str port;
@@ -430,7 +432,8 @@ struct str cel_url_hostname(const struct cel_url *u)
     return host;
 }
 
-struct str cel_url_port(const struct cel_url *u)
+// cel_url_hostname and cel_url_port split the host as Go's Hostname and Port do.
+static struct str cel_url_port(const struct cel_url *u)
 {
     struct str host;
     struct str port;
@@ -438,7 +441,8 @@ struct str cel_url_port(const struct cel_url *u)
     return port;
 }
 
-struct cel_map *cel_url_query(struct arena *a, const struct cel_url *u)
+// cel_url_query makes the map(string, list(string)) of the query; bad pairs are left out as in Go.
+static struct cel_map *cel_url_query(struct arena *a, const struct cel_url *u)
 {
     struct cel_map *m = cel_map_new(a, 0);
     struct str rest = u->query;

@@ -141,15 +141,6 @@ static void check_probe(struct pod_rules *p, const struct path *at, const struct
                           STR("must be 1"));
 }
 
-void validate_probes(struct pod_rules *p, const struct path *at, const struct api_container *c)
-{
-    if (c->lifecycle)
-        validate_lifecycle(p, AT(at, "lifecycle"), c->lifecycle);
-    check_probe(p, AT(at, "livenessProbe"), c->liveness_probe, false);
-    check_probe(p, AT(at, "readinessProbe"), c->readiness_probe, true);
-    check_probe(p, AT(at, "startupProbe"), c->startup_probe, false);
-}
-
 static void check_stop_signal(struct pod_rules *p, const struct path *at, struct str sig)
 {
     static const struct str windows[] = {STR_INIT("SIGKILL"), STR_INIT("SIGTERM")};
@@ -169,7 +160,8 @@ static struct handler probe_from_hook(const struct api_lifecycle_handler *h)
         .exec = h->exec, .http = h->http_get, .tcp = h->tcp_socket, .sleep = h->sleep};
 }
 
-void validate_lifecycle(struct pod_rules *p, const struct path *at, const struct api_lifecycle *l)
+static void validate_lifecycle(struct pod_rules *p, const struct path *at,
+                               const struct api_lifecycle *l)
 {
     if (l->post_start) {
         struct handler h = probe_from_hook(l->post_start);
@@ -181,4 +173,13 @@ void validate_lifecycle(struct pod_rules *p, const struct path *at, const struct
     }
     if (l->has_stop_signal)
         check_stop_signal(p, AT(at, "stopSignal"), l->stop_signal);
+}
+
+void validate_probes(struct pod_rules *p, const struct path *at, const struct api_container *c)
+{
+    if (c->lifecycle)
+        validate_lifecycle(p, AT(at, "lifecycle"), c->lifecycle);
+    check_probe(p, AT(at, "livenessProbe"), c->liveness_probe, false);
+    check_probe(p, AT(at, "readinessProbe"), c->readiness_probe, true);
+    check_probe(p, AT(at, "startupProbe"), c->startup_probe, false);
 }

@@ -30,7 +30,7 @@ bool resources_is_huge_page(struct str resource)
     return str_starts(resource, STR("hugepages-"));
 }
 
-bool resources_is_native(struct str resource)
+static bool resources_is_native(struct str resource)
 {
     return str_find_char(resource, '/') < 0 || str_contains(resource, STR("kubernetes.io/"));
 }

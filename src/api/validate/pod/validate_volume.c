@@ -12,7 +12,7 @@
 static const struct str file_mode_rule =
     STR_INIT("must be a number between 0 and 0777 (octal), both inclusive");
 
-void validate_file_mode(struct validator *v, const struct path *at, bool has, int32_t mode)
+static void validate_file_mode(struct validator *v, const struct path *at, bool has, int32_t mode)
 {
     if (has && (mode < 0 || mode > 0777))
         cause_invalid_i64(v->causes, at, mode, file_mode_rule);
