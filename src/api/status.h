@@ -2,8 +2,8 @@
 //
 // Status objects: the answers to calls that fail, or that succeed without an object. Codes, reasons
 // and messages are those of apimachinery's errors package. Each function makes one in the arena;
-// texts given to it are copied. Write it with api_json_write(&api_status_type, ...); its code is the
-// HTTP status.
+// texts given to it are copied. Write it with api_json_write(&api_status_type, ...); its code is
+// the HTTP status.
 #ifndef API_STATUS_H
 #define API_STATUS_H
 
@@ -64,8 +64,9 @@ struct api_status *api_status_resource_version_too_large(struct arena *a, uint64
 // api_status_too_large: 413, "Request entity too large: " and the message.
 struct api_status *api_status_too_large(struct arena *a, struct str message);
 
-// api_status_internal: 500, "Internal error occurred: " and the message. api_status_unknown: 500 with
-// the bare message and no reason, which is what becomes of an error that upstream does not translate.
+// api_status_internal: 500, "Internal error occurred: " and the message. api_status_unknown: 500
+// with the bare message and no reason, which is what becomes of an error that upstream does not
+// translate.
 struct api_status *api_status_internal(struct arena *a, struct str message);
 struct api_status *api_status_unknown(struct arena *a, struct str message);
 

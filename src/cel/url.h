@@ -9,7 +9,7 @@
 struct cel_url {
     struct str scheme; // lower case
     struct str opaque;
-    struct str user;     // as written, without '@'; has_user says whether it is there
+    struct str user;     // as written, without '@'; has_user reports whether it is there
     struct str host;     // host or host:port, percent-decoded as Go does
     struct str path;     // decoded
     struct str raw_path; // as written, when its encoding is not the default one
@@ -20,7 +20,7 @@ struct cel_url {
     bool omit_host;
 };
 
-// cel_url_valid says whether text is what ParseRequestURI takes; the reason goes to err.
+// cel_url_valid reports whether text is what ParseRequestURI takes; the reason goes to err.
 bool cel_url_valid(struct arena *a, struct str text, struct err *err);
 bool cel_url_equal(const struct cel_url *a, const struct cel_url *b);
 void cel_url_write(const struct cel_url *u, struct sbuf *out);

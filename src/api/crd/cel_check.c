@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Checks CEL expressions of device selectors for validation: one environment for each set of
+// features, made when the first expression needs it and kept by the engine.
 #include "api/cel_check.h"
 
 #include <stdlib.h>

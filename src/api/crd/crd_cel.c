@@ -114,7 +114,7 @@ static const struct cel_type *crd_cel_type_of(struct typing *t, struct crd_node 
 
 struct compiling {
     const struct typing *types;
-    const struct crd_check *check; // NULL: nobody wants to know what is wrong
+    const struct crd_check *check; // NULL: errors are not reported
 };
 
 static struct cel_env *crd_cel_make_env(const struct compiling *c, const struct crd_node *n,
@@ -308,8 +308,8 @@ static struct str crd_cel_rule_message(struct asking *k, const struct crd_rule *
         if (text.n && text.n <= 5 * 1024 && str_find_char(text, '\n') < 0)
             return arena_str(a, text);
     }
-    struct str said = str_trim(r->message);
-    return said.n ? said : arena_strf(a, "failed rule: %.*s", STR_ARG(str_trim(r->rule)));
+    struct str text = str_trim(r->message);
+    return text.n ? text : arena_strf(a, "failed rule: %.*s", STR_ARG(str_trim(r->rule)));
 }
 
 static void refuse_rule(struct asking *k, const struct path *at, const struct crd_node *n,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a schema is one that custom resources may have: structural, with extensions that fit each other and
-// defaults that are themselves valid.
+// Whether a schema is one that custom resources may have: structural, with extensions that fit each
+// other and defaults that are themselves valid.
 #include "api/crd/crd_schema.h"
 #include "api/rules/at.h"
 #include "base/vec.h"

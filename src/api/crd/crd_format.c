@@ -16,7 +16,8 @@
 // Names are compared without dashes.
 #define FORMAT_NAME_MAX 16
 
-// A pattern is compiled when it is first asked, and kept: that takes a thousand times as long as asking.
+// A pattern is compiled when it is first asked, and kept: that takes a thousand times as long as
+// asking.
 struct pattern {
     const char *text;
     _Atomic(struct cel_regex *) compiled;
@@ -148,7 +149,8 @@ static size_t word_end(struct str s, size_t at)
     return at;
 }
 
-// Spans in words, which may stand anywhere in the text. A number that is too large spoils all of it.
+// Spans in words, which may stand anywhere in the text. A number that is too large spoils all of
+// it.
 static bool has_span(struct str s)
 {
     bool found = false;
@@ -183,8 +185,9 @@ static bool is_duration(struct str s)
 // What a label of a hostname is made of, when letters are plain ones.
 #define IN_LABEL "a-zA-Z0-9$+<=>^`|~"
 
-// as_plain writes text with an 'a' for each letter beyond ASCII, a '$' for each symbol and a blank for what is neither: a
-// pattern that knew them all would be a thousand times as large. out has room for as many bytes as text.
+// as_plain writes text with an 'a' for each letter beyond ASCII, a '$' for each symbol and a blank
+// for what is neither: a pattern that knew them all would be a thousand times as large. out has
+// room for as many bytes as text.
 static struct str as_plain(struct str text, char *out)
 {
     static struct pattern letter = {.text = "^\\p{L}$"}, symbol = {.text = "^\\p{S}$"};
@@ -278,7 +281,8 @@ static bool is_cidr(struct str s)
     return is_plain_ipv4(address) ? n <= 32 : is_plain_ipv6(address) && n <= 128;
 }
 
-// Six, eight or twenty bytes: in pairs of digits, in fours behind dots, or without anything between.
+// Six, eight or twenty bytes: in pairs of digits, in fours behind dots, or without anything
+// between.
 #define TWO  "[0-9A-Fa-f]{2}"
 #define FOUR "[0-9A-Fa-f]{4}"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists that are sets or maps: no item twice, and which was which. And objects within objects: names and labels as everywhere.
+// Lists that are sets or maps: no item twice, and which was which. And objects within objects:
+// names and labels as everywhere.
 #include "api/crd/crd_schema.h"
 #include "api/names.h"
 #include "api/rules/at.h"

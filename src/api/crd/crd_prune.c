@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What becomes of a custom resource before anything looks at it: fields the schema does not know go, nulls that
-// may not stand go or get their default, defaults are set.
+// What becomes of a custom resource before anything looks at it: fields the schema does not know
+// go, nulls that may not stand go or get their default, defaults are set.
 #include "api/crd/crd_schema.h"
 
 #include "base/banned.h"
@@ -33,7 +33,7 @@ static void prune_items(struct pruning *p, struct dyn *v, const struct crd_node 
     for (size_t i = 0; i < v->items_len; i++) {
         size_t mark = json_strict_index(p->strict, i);
         p->depth++;
-        // Below a list whose unknown fields stay they stay only as far as its own schema says.
+        // Below a list whose unknown fields stay they stay only where its own schema lets them.
         if (!keep || n)
             crd_prune_value(p, &v->items[i], n, n && n->embedded);
         p->depth--;
@@ -127,7 +127,8 @@ static bool is_absent(const struct dyn *v, const struct crd_property *p)
     return p->node->has_default && (!have || is_bad_null(have, p->node));
 }
 
-// add_absent sets the properties that are absent: members and properties are both sorted, so one pass does.
+// add_absent sets the properties that are absent: members and properties are both sorted, so one
+// pass does.
 static void add_absent(struct defaulting *d, struct dyn *v, const struct crd_node *n)
 {
     size_t absent = 0, len = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Judging a value by a schema, in the words and with the quirks of kube-apiserver: the order of checks, how often
-// an alternative of anyOf matched decides whose errors are shown, what did not change is not judged again.
+// Judging a value by a schema, in the words and with the quirks of kube-apiserver: the order of
+// checks, how often an alternative of anyOf matched decides whose errors are shown, what did not
+// change is not judged again.
 #include <math.h>
 
 #include "api/crd/crd_schema.h"
@@ -14,7 +15,7 @@
 struct judge {
     struct causes *causes;
     struct sbuf path;
-    size_t muted; // nobody will read what is reported: it counts, but need not say where
+    size_t muted; // reports are only counted: their paths need not be written
 };
 
 // How many checks a value passed: alternatives are compared by it.
@@ -88,7 +89,7 @@ static struct str crd_validate_show(struct judge *j, const struct dyn *v)
 
 #define SAY(j, ...) arena_strf((j)->causes->arena, __VA_ARGS__)
 
-// What the object as a whole is told.
+// Errors of the object as a whole.
 static void crd_validate_report_whole(struct judge *j, struct str detail)
 {
     crd_validate_report(j, CAUSE_INVALID, STR(""), STR("\"\""), detail);
@@ -123,7 +124,7 @@ static bool is_whole(double d)
     return isfinite(d) && floor(d) == d && fabs(d) < 9223372036854775808.0;
 }
 
-// The formats that count for a type; the others are as if not said.
+// The formats that count for a type; others are ignored.
 static struct str format_of(const struct crd_node *n)
 {
     struct str f = n->format, none = STR("");
@@ -194,13 +195,14 @@ static void crd_validate_merge_causes(struct judge *j, const struct causes *from
     }
 }
 
-// What alternatives said: how many hold, and whose errors are worth showing.
+// The result of alternatives: how many hold, and the errors of the best one.
 struct verdict {
     size_t holding, count, best_count;
-    struct causes best; // empty if nobody will read it
+    struct causes best; // empty while reports are only counted
 };
 
-// Paths may be as long as the object, and most values fail some alternative: errors are put into words when none holds.
+// Paths may be as long as the object, and most values fail some alternative: errors are put into
+// words when none holds.
 static struct verdict crd_validate_branches(struct judge *j, const struct dyn *v,
                                             const struct dyn *old, const struct crd_nodes *nodes,
                                             bool first)

@@ -9,12 +9,12 @@
 
 #include "base/banned.h"
 
-// One version: the kind, its list, and what its definition says. Never freed before the table.
+// One version: the kind, its list, and the parts of its definition. Never freed before the table.
 struct version {
     struct api_kind kind, list;
     struct api_type type;
     struct api_custom custom;
-    struct arena arena; // of what the definition says; renewed with it
+    struct arena arena; // of the parts of the definition; renewed with it
 };
 
 struct custom_kind {
@@ -53,8 +53,8 @@ static const struct api_type *custom_kinds_type_of(struct arena *a, const struct
     return t;
 }
 
-// What an item of a list, a value of a map or a field itself is. Lists and maps within lists and maps are taken
-// as they come.
+// What an item of a list, a value of a map or a field itself is. Lists and maps within lists and
+// maps are taken as they come.
 static void custom_kinds_set_elem(struct arena *a, const struct crd_node *n, struct api_field *f)
 {
     bool object = n && str_eqz(n->type, "object");
@@ -286,7 +286,8 @@ static const char *const *custom_kinds_copy_names(struct arena *a, const struct 
     return out;
 }
 
-// Texts that others keep must outlive the definition: they go to the table's arena when they change.
+// Texts that others keep must outlive the definition: they go to the table's arena when they
+// change.
 static void keep_text(struct custom_kinds *t, struct str *to, struct str text)
 {
     if (!str_eq(*to, text))

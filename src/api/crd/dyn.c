@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// JSON values that can be changed (dyn.h): made from parsed documents, compared, copied, and
+// written. Members are kept sorted, so lookups are binary searches.
 #include "api/crd/dyn.h"
 
 #include <stdlib.h>

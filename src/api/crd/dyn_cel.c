@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Values of custom resources as CEL sees them: strings with a format become times, durations or
+// bytes, and names that CEL reserves are escaped.
 #include "api/crd/dyn_cel.h"
 
 #include "cel/text.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Schemas between JSON and protobuf (schema_proto.h), by one table of their fields. Recursion is bounded by
-// proto_enter on the way in, and by the depth of parsed JSON on the way out.
+// Schemas between JSON and protobuf (schema_proto.h), by one table of their fields. Recursion is
+// bounded by proto_enter on the way in, and by the depth of parsed JSON on the way out.
 #include "api/crd/schema_proto.h"
 
 #include <math.h>
@@ -230,7 +230,7 @@ static int schema_read_either(struct schema_reader *rd, enum schema_kind kind,
     bool truth = kind == SCHEMA_OR_BOOL;
     int r = schema_read_choice(rd, in, truth ? 2 : 1, truth ? 0 : 2, &c);
     if (r < 0 || (kind == SCHEMA_OR_LIST && !c.has_one && c.n == 0))
-        return r; // an empty one says nothing
+        return r; // an empty one has no effect
     if (key.n)
         json_write_key(&rd->w, key);
     if (c.n > 0)
@@ -256,7 +256,8 @@ static int schema_read_double(struct schema_reader *rd, const struct proto_reade
     return r;
 }
 
-// schema_read_plain: what is empty or false is left out, except where Go has a pointer, and of a rule.
+// schema_read_plain: what is empty or false is left out, except where Go has a pointer, and of a
+// rule.
 static int schema_read_plain(struct schema_reader *rd, const struct schema_field *row,
                              const struct proto_reader *in, const struct proto_field *f)
 {
@@ -535,7 +536,7 @@ static void schema_write_map(const struct schema_field *row, const yyjson_val *m
     proto_sort_by_key(all.p, all.n, sizeof(*all.p));
     for (size_t i = all.n; i > 0; i--) {
         if (i < all.n && str_eq(all.p[i - 1].key, all.p[i].key))
-            continue; // said twice
+            continue; // a repeated member
         size_t mark = proto_mark(w);
         schema_write_value(row->kind, 2, all.p[i - 1].value, w);
         proto_put_bytes(w, 1, all.p[i - 1].key);

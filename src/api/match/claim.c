@@ -111,7 +111,8 @@ struct api_resource_claim_consumer_reference consumer_reference_to(
     };
 }
 
-// consumer_is_group_named says whether a reference is to the PodGroup of this name; empty: to none.
+// consumer_is_group_named reports whether a reference is to the PodGroup of this name; empty: to
+// none.
 static bool consumer_is_group_named(const struct api_resource_claim_consumer_reference *r,
                                     struct str name)
 {

@@ -269,7 +269,8 @@ static bool custom_has(const struct api_custom *c, struct str field)
     return false;
 }
 
-// field_selector_resolve finds the field of a requirement: by its label in kind, then by its name in stored.
+// field_selector_resolve finds the field of a requirement: by its label in kind, then by its name
+// in stored.
 static int field_selector_resolve(struct field_requirement *r, const struct api_kind *kind,
                                   const struct api_type *stored, struct err *err)
 {

@@ -28,7 +28,7 @@ static struct str join_msgs(const struct name_msgs *msgs)
     return arena_str(msgs->arena, sbuf_str(&all));
 }
 
-// label_selector_key_error says what is wrong with a key; empty when nothing is.
+// label_selector_key_error describes what is wrong with a key; empty: nothing.
 static struct str label_selector_key_error(struct str key, struct arena *arena)
 {
     struct name_msgs msgs = {.arena = arena};
@@ -85,8 +85,8 @@ static void label_selector_check_values(struct label_requirement *r, const struc
     }
 }
 
-// check_requirement checks key, operator and values. Returns 0, or -code with all that is wrong in the
-// form of an aggregate.
+// check_requirement checks key, operator and values. Returns 0, or -code with all that is wrong in
+// the form of an aggregate.
 static int check_requirement(struct label_requirement *r, int code, struct arena *arena,
                              struct err *err)
 {
@@ -216,7 +216,8 @@ static void read_symbol(struct parser *p)
         p->text = arena_strf(p->arena, "error expected: keyword found '%.*s'", STR_ARG(p->text));
 }
 
-// label_selector_advance reads the next token. A NUL ends a word, and the text where a token would begin.
+// label_selector_advance reads the next token. A NUL ends a word, and the text where a token would
+// begin.
 static void label_selector_advance(struct parser *p)
 {
     while (p->rest.n && label_selector_is_space(p->rest.p[0]))
@@ -296,8 +297,8 @@ static int read_operator(struct parser *p, enum label_operator *ret)
     return label_selector_syntax_error(p, ", expected: in, notin, =, ==, !=, gt, lt");
 }
 
-// label_selector_read_list takes the values of a set up to its closing parenthesis; two commas have an empty value
-// between them.
+// label_selector_read_list takes the values of a set up to its closing parenthesis; two commas have
+// an empty value between them.
 static int label_selector_read_list(struct parser *p, struct values *values)
 {
     for (;;) {

@@ -151,7 +151,7 @@ static int node_field_check(const struct api_node_selector_requirement *f, struc
     return node_requirement_fail(err, "Unsupported value of operator", f->operator);
 }
 
-// node_selector_check says whether all terms can be read. For devices: there a selector with one
+// node_selector_check reports whether all terms can be read. For devices: there a selector with one
 // unreadable term is an error even where another term matches. Returns 0 or -ERR_INVALID.
 static int node_selector_check(const struct api_node_selector *s, struct err *err)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Defaults of core, apps, batch, rbac and storage that depend on other fields. Left out: requests of
-// whole pods (PodLevelResources), which only a feature gate brings.
+// Defaults of core, apps, batch, rbac and storage that depend on other fields. Left out: requests
+// of whole pods (PodLevelResources), which only a feature gate brings.
 #include <string.h>
 
 #include "api/prepare/default.h"
@@ -83,8 +83,8 @@ static bool is_path_part(struct str s)
     return true;
 }
 
-// is_image_path says whether a name without tag and digest can name an image. A first part with a dot,
-// a colon or capitals is a registry's host, which is not looked at.
+// is_image_path reports whether a name without tag and digest can name an image. A first part with
+// a dot, a colon or capitals is a registry's host, which is not looked at.
 static bool is_image_path(struct str name)
 {
     struct str part, rest = name;
@@ -102,8 +102,8 @@ static bool is_image_path(struct str name)
     } while (true);
 }
 
-// pull_policy: an image with the tag latest, or with neither tag nor digest, is pulled always. So is
-// nothing whose name makes no sense; validation will say so.
+// pull_policy: an image with the tag latest, or with neither tag nor digest, is pulled always. So
+// is an image with an invalid name, which validation rejects.
 static struct str pull_policy(struct str image)
 {
     struct str name, digest, tag = STR("latest");
@@ -448,7 +448,7 @@ static void default_discovery_port(struct defaulter *d, void *value)
     ((struct api_discovery_port *)value)->has_name = true;
 }
 
-// An autoscaler that is not told what to look at looks at the use of processors.
+// An autoscaler without metrics scales by CPU utilization.
 static void default_autoscaler(struct defaulter *d, void *value)
 {
     struct api_horizontal_pod_autoscaler_spec *spec = value;

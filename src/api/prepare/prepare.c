@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Entry point of preparation: resets what users may not set, dispatches to the kind's own rules,
+// and drops fields whose feature gate is off unless the stored object has them.
 #include <assert.h>
 
 #include "api/custom.h"
@@ -47,7 +50,7 @@ static void prepare_rule_update(const struct preparer *p, struct api_device_tain
 {
     struct api_device_taint *taint = &rule->spec.taint;
     rule->status = old->status;
-    // Another effect begins now, unless the user says when.
+    // Another effect begins now, unless the user sets a time.
     if (!str_eq(taint->effect, old->spec.taint.effect) &&
         prepare_time_equal(&taint->time_added, &old->spec.taint.time_added) && p->rules->now.set) {
         taint->time_added = p->rules->now;

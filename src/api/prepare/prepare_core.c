@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Preparation of the kinds outside resource.k8s.io: whose changes count as a generation, what a new
-// object's status says, what an update of the status may touch besides it.
+// object's status holds, what an update of the status may touch besides it.
 #include <assert.h>
 #include <string.h>
 
@@ -127,8 +127,8 @@ static const struct str *label_of(const struct api_pod *pod, struct str key)
     return NULL;
 }
 
-// Adds a requirement for each key that the pod has a label of: its value, or any but that. The selector may be
-// shared with the object as it was sent, so it is replaced.
+// Adds a requirement for each key that the pod has a label of: its value, or any but that. The
+// selector may be shared with the object as it was sent, so it is replaced.
 static void merge_label_keys(const struct preparer *p, const struct api_pod *pod,
                              const struct api_str_array *keys, struct str operator,
                              struct api_label_selector ** selector)
@@ -175,8 +175,8 @@ static void merge_affinity_keys(const struct preparer *p, const struct api_pod *
         merge_term_keys(p, pod, &preferred->p[i].pod_affinity_term);
 }
 
-// What matchLabelKeys and mismatchLabelKeys stand for is written into the selectors once, when the pod is created: its
-// labels may change later.
+// What matchLabelKeys and mismatchLabelKeys stand for is written into the selectors once, when the
+// pod is created: its labels may change later.
 static void merge_keys_of_pod(const struct preparer *p, struct api_pod *pod)
 {
     const struct api_affinity *f = pod->spec.affinity;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// IP addresses with a prefix length, read as leniently as Kubernetes reads them (IPv4 parts may have
-// leading zeroes, which count as decimal) and written in the form of RFC 5952.
+// IP addresses with a prefix length, read as leniently as Kubernetes reads them (IPv4 parts may
+// have leading zeroes, which count as decimal) and written in the form of RFC 5952.
 #include "api/names.h"
 
 #include "base/banned.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pod may name tens of thousands of resources, in as many containers: whatever is done to all of them takes time
-// and memory that grow with their number, not with its square.
+// A pod may name tens of thousands of resources, in as many containers: whatever is done to all of
+// them takes time and memory that grow with their number, not with its square.
 #include "api/amounts.h"
 
 #include <stdlib.h>
@@ -137,8 +137,8 @@ struct share {
 };
 struct shares VEC(struct share);
 
-// What is known of one resource: needed by all containers together, by init containers that stay, and at
-// the most while init containers start one after another.
+// What is known of one resource: needed by all containers together, by init containers that stay,
+// and at the most while init containers start one after another.
 struct need {
     struct quantity all, staying, start;
     bool has_all, has_staying, has_start;
@@ -204,7 +204,8 @@ static void amounts_add_share(struct need *n, const struct share *s, struct aren
         raise_to(&n->start, &n->has_start, &now);
 }
 
-// What stays needs no less while a container without a share starts, so only those with one are looked at.
+// What stays needs no less while a container without a share starts, so only those with one are
+// looked at.
 struct api_quantity_map container_amounts(const struct api_pod_spec *spec, bool limits,
                                           struct arena *arena)
 {
@@ -226,19 +227,19 @@ struct api_quantity_map container_amounts(const struct api_pod_spec *spec, bool 
     return (struct api_quantity_map){all.p, all.n};
 }
 
-// What a pod says as a whole counts before what its containers say.
+// Amounts of the pod as a whole take precedence over those of its containers.
 static void amounts_override(struct api_quantity_map *all,
                              const struct api_resource_requirements *own, bool limits,
                              struct arena *arena)
 {
     const struct api_quantity_map *m = own ? amounts_requirements_part(own, limits) : NULL;
-    struct amounts said = {0};
+    struct amounts named = {0};
     for (size_t i = 0; m && i < m->n; i++) {
         struct str key = m->p[i].key;
         if (str_eqz(key, "cpu") || str_eqz(key, "memory") || str_starts(key, STR("hugepages-")))
-            vec_push_arena(arena, &said, m->p[i]);
+            vec_push_arena(arena, &named, m->p[i]);
     }
-    amounts_put(all, &(struct api_quantity_map){said.p, said.n}, arena);
+    amounts_put(all, &(struct api_quantity_map){named.p, named.n}, arena);
 }
 
 struct api_quantity_map pod_amounts(const struct api_pod *pod, bool limits, struct arena *arena)

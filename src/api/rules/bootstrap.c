@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reads bootstrap tokens and their Secrets: the shape of a token, its expiry, usages and groups.
 #include "api/bootstrap.h"
 
 #include "base/vec.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Feature gates: their stages by release, defaults and dependencies, as one table, and the text
+// form name=bool that flags and configuration files use.
 #include "api/features.h"
 
 #include "base/mem.h"

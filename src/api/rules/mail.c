@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A parser of mail addresses as lenient and as strict as Go's net/mail, for the email format of
+// custom resources.
 #include "api/rules/mail.h"
 
 #include "base/ip.h"
@@ -20,7 +23,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-// Characters of an atom; dots are looked at by whoever reads it.
+// Characters of an atom; callers check dots.
 static bool is_atom_char(char c)
 {
     return is_printable(c) && !strchr("()[];@\\,<>\":", c);

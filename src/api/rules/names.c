@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Shapes of names: labels, subdomains, identifiers, label keys and values, each with upstream's
+// messages.
 #include "api/names.h"
 
 #include <assert.h>
@@ -44,7 +47,7 @@ static bool names_is_alnum(char c)
     return is_lower_alnum(c) || (c >= 'A' && c <= 'Z');
 }
 
-// One label of any length; `ok` says which letters and digits count.
+// One label of any length; `ok` decides which characters count.
 static bool label_shape(struct str s, bool (*ok)(char c))
 {
     if (s.n == 0 || !ok(s.p[0]) || !ok(s.p[s.n - 1]))

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Objects that a pod refers to: secrets, config maps, claims, service accounts. Admission and
+// the authorizer of nodes decide by them.
 #include "api/pod_kin.h"
 
 #include "api/api.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Compiles the expressions of a ValidatingAdmissionPolicy and evaluates them for one request:
+// match conditions, variables, validations and their messages.
 #include "api/policy.h"
 
 #include <stdlib.h>
@@ -22,7 +25,7 @@ struct expression {
 
 struct rule {
     struct expression test, message;
-    struct str text, said, reason;
+    struct str text, fixed_message, reason;
 };
 
 struct named {
@@ -87,7 +90,7 @@ struct policy *policy_new(const struct api_validating_admission_policy_spec *spe
         const struct api_validation *v = &spec->validations.p[i];
         struct rule *r = &p->rules[p->rules_len++];
         r->text = arena_str(a, str_trim(v->expression));
-        r->said = arena_str(a, str_trim(v->message));
+        r->fixed_message = arena_str(a, str_trim(v->message));
         r->reason = v->has_reason ? arena_str(a, v->reason) : STR("");
         r->test = policy_compile_expression(p->env, v->expression, a);
         if (v->message_expression.n)
@@ -219,8 +222,8 @@ static struct str policy_rule_message(struct asking *k, const struct rule *r)
     struct str text = v.kind == CEL_STRING ? str_trim(cel_str(v)) : STR("");
     if (text.n && str_find_char(text, '\n') < 0 && text.n <= 5 * 1024)
         return text;
-    if (r->said.n)
-        return r->said;
+    if (r->fixed_message.n)
+        return r->fixed_message;
     return arena_strf(k->arena, "failed expression: %.*s", STR_ARG(r->text));
 }
 
@@ -235,7 +238,8 @@ static struct policy_verdict policy_judge_rule(struct asking *k, const struct po
     return (struct policy_verdict){true, policy_rule_message(k, r), r->reason};
 }
 
-// Whether all conditions hold: 1, 0, or -1 with the error of one that cannot be evaluated, if none is false.
+// Whether all conditions hold: 1, 0, or -1 with the error of one that cannot be evaluated, if none
+// is false.
 static int conditions_hold(struct asking *k, const struct named *conditions, size_t n,
                            struct cel_val *ret_error)
 {

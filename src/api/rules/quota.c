@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Usage of resources by objects, and the quotas that count it: scopes, counted resources, and
+// whether a change fits the hard limits.
 #include "api/quota.h"
 
 #include <stdlib.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Builds Status objects with upstream's codes, reasons, messages and details, and chooses one by
+// the code of an error.
 #include "api/status.h"
 
 #include <string.h>
@@ -42,7 +45,8 @@ static void status_add_cause(struct arena *a, struct api_status_details *d, cons
         (struct api_status_cause){.reason = str_z(reason), .message = arena_str(a, message)};
 }
 
-// status_qualified_resource names a resource or kind with its group: resourceclaims.resource.k8s.io.
+// status_qualified_resource names a resource or kind with its group:
+// resourceclaims.resource.k8s.io.
 static struct str status_qualified_resource(struct arena *a, const struct status_subject *s)
 {
     if (s->group.n == 0)

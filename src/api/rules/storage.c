@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Storage classes of claims and volumes, bindings between them, and the default class: shared by
+// scheduler, controllers, admission and node.
 #include "api/storage.h"
 
 #include "api/api.h"
@@ -9,7 +12,7 @@
 #define CLASS_BEFORE   "volume.beta.kubernetes.io/storage-class" // older than the field
 #define DEFAULT_BEFORE "storageclass.beta.kubernetes.io/is-default-class"
 
-// The older annotation counts before the field, also when it says that there is no class.
+// The older annotation counts before the field, also when it names no class.
 static struct str storage_class_name(const struct api_object_meta *meta, struct str field)
 {
     const struct str *before = api_map_find(&meta->annotations, STR(CLASS_BEFORE));

@@ -8,9 +8,9 @@
 // whenever anything in the list has changed.
 //
 // A rule that needs a value ends the look at a field when there is none, and so does a list that is
-// too long. Upstream knows rules in trial (alpha) that never reach a user: those of object metadata,
-// of conditions, of dependent fields and of the length of list items. They are left out; the same is
-// checked by hand.
+// too long. Upstream knows rules in trial (alpha) that never reach a user: those of object
+// metadata, of conditions, of dependent fields and of the length of list items. They are left out;
+// the same is checked by hand.
 #include "api/validate/validate_int.h"
 #include "base/utf8.h"
 
@@ -34,7 +34,7 @@ static void format_uuid(struct validator *v, const struct path *at, struct str v
         cause_invalid(v->causes, at, value, STR("must be a lowercase UUID in 8-4-4-4-12 format"));
 }
 
-// Adds what a check says of part, with words before it.
+// Adds the messages of a check of part, each with a prefix.
 static void say_of(struct validator *v, const struct path *at, struct str part, struct str before)
 {
     struct name_msgs msgs = {.arena = scratch(v)};

@@ -127,16 +127,16 @@ static void drop_replaced(struct causes *c, size_t from, size_t declared)
     c->n = n;
 }
 
-// Metadata is checked by more than one hand; each cause is told once.
+// Several rules check metadata; each cause is reported once.
 static void validate_drop_repeated(struct causes *c, size_t from)
 {
-    cleanup_seen struct seen told = {0};
+    cleanup_seen struct seen reported = {0};
     size_t n = from;
     for (size_t i = from; i < c->n; i++) {
         struct str key =
             arena_strf(c->arena, "%d %zu %.*s %.*s", (int)c->p[i].type, c->p[i].field.n,
                        STR_ARG(c->p[i].field), STR_ARG(c->p[i].message));
-        if (!seen_add(&told, key))
+        if (!seen_add(&reported, key))
             c->p[n++] = c->p[i];
     }
     c->n = n;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kinds of admissionregistration.k8s.io: policies and bindings by their rules; webhooks are refused, because a
-// request that a webhook should have judged must not pass unjudged.
+// The kinds of admissionregistration.k8s.io: policies and bindings by their rules; webhooks are
+// refused, because a request that a webhook should have judged must not pass unjudged.
 #include "api/match/label_selector.h"
 #include "api/policy.h"
 #include "api/type/extension.h"

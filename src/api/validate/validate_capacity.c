@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The request policy of a consumable capacity: which amounts may be asked for.
+// The request policy of a consumable capacity: which amounts a request may name.
 #include "api/validate/validate_int.h"
 #include "codec/bigint.h"
 
@@ -52,8 +52,8 @@ static void capacity_write_number(const struct quantity *q, struct sbuf *out)
     sbuf_add(out, str_from(d, whole));
 }
 
-// Two values count as the same by their whole numbers, or with fractions allowed as they are written
-// out in full.
+// Two values count as the same by their whole numbers, or with fractions allowed as they are
+// written out in full.
 static struct str value_key(struct validator *v, const struct quantity *q)
 {
     if (!gate(v, FEATURE_DRA_FRACTIONAL_CAPACITY_RANGE))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the rules of core kinds share: short ways to name a place and to say what is wrong there, and
-// the parts of pods that other kinds have too. Private to src/api.
+// What the rules of core kinds share: short ways to name a place and to say what is wrong there,
+// and the parts of pods that other kinds have too. Private to src/api.
 #ifndef API_VALIDATE_VALIDATE_CORE_H
 #define API_VALIDATE_VALIDATE_CORE_H
 
@@ -30,10 +30,11 @@ void validate_between(struct validator *v, const struct path *at, int64_t value,
                       int64_t most);
 void validate_user_id(struct validator *v, const struct path *at, bool has, int64_t id);
 
-// validate_named: an object's name of the given shape, told with the place where it stands.
+// validate_named: the name of an object, checked by the given rule.
 void validate_named(struct validator *v, const struct path *at, struct str value, name_check check);
 
-// validate_in_characters: the older checks of core kinds count characters where newer ones say bytes.
+// validate_in_characters: the older checks of core kinds count characters where newer ones say
+// bytes.
 struct str validate_in_characters(struct str message, name_check check, struct arena *arena);
 
 // validate_prefix_name: the beginning of such a name, which may end in a dash.
@@ -57,7 +58,7 @@ void validate_port_or_name(struct validator *v, const struct path *at,
 void validate_label_selector(struct validator *v, const struct path *at,
                              const struct api_label_selector *selector);
 
-// validate_preferred_term: labels that nobody can have are let through in preferences.
+// validate_preferred_term: preferences may name labels that no node can have.
 void validate_preferred_term(struct validator *v, const struct path *at,
                              const struct api_node_selector_term *term);
 
@@ -123,7 +124,8 @@ void validate_pull_policy(struct validator *v, const struct path *at, struct str
 void validate_pod_state(struct validator *v, const struct api_pod *pod, const struct api_pod *old);
 void validate_pod_update(struct validator *v, const struct api_pod *pod, const struct api_pod *old);
 
-// validate_each_container calls fn with every container of a pod and where it stands, in upstream's order.
+// validate_each_container calls fn with every container of a pod and where it stands, in upstream's
+// order.
 typedef void (*container_fn)(struct pod_rules *p, const struct path *at,
                              const struct api_container *c);
 void validate_each_container(struct pod_rules *p, const struct path *spec, container_fn fn);
@@ -158,13 +160,14 @@ void validate_job(struct validator *v, const void *value, const void *old);
 void validate_job_status(struct validator *v, const void *value, const void *old);
 void validate_cron_job(struct validator *v, const void *value, const void *old);
 
-// validate_pod_group, validate_pod_group_status, validate_workload: what the schema's rules do not say.
+// validate_pod_group, validate_pod_group_status, validate_workload: what the schema's rules do not
+// say.
 void validate_pod_group(struct validator *v, const struct api_pod_group *group, bool is_new);
 void validate_pod_group_status(struct validator *v, const struct api_pod_group *group);
 void validate_workload(struct validator *v, const struct api_workload *workload);
 
-// validate_core_kind applies the rules of a kind of core, coordination, scheduling or policy other than
-// pods, and those of the names of others.
+// validate_core_kind applies the rules of a kind of core, coordination, scheduling or policy other
+// than pods, and those of the names of others.
 void validate_core_kind(struct validator *v, const struct api_object *object,
                         const struct api_object *old);
 // validate_certificate_request: all but what stands in PEM (validate_certificate.c).

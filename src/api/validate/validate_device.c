@@ -39,7 +39,7 @@ static void validate_device_version(struct validator *v, const struct path *at, 
     validate_device_string(v, at, value);
 }
 
-// Counts a list that is set, and says so when there is nothing in it.
+// Counts a list that is set, and reports one that is set but empty.
 static size_t validate_device_values(struct validator *v, const struct path *at, const void *p,
                                      size_t n)
 {

@@ -41,7 +41,7 @@ enum { OWN = false, COVERED = true };
 
 // --- validate_values.c: single values ------------------------------------------------------------
 
-// validate_format adds an Invalid cause with the given origin for everything a name check says.
+// validate_format adds an Invalid cause with the given origin for every message of a name check.
 void validate_format(struct validator *v, const struct path *at, struct str value, name_check check,
                      const char *origin);
 
@@ -92,16 +92,16 @@ void validate_raw_object(struct validator *v, const struct path *at, struct str 
 size_t validate_report_immutable(struct validator *v, const struct path *at,
                                  const struct api_type *t, const void *value);
 
-// validate_show_json writes a value as JSON, validate_show_internal_json as upstream prints its internal types: Go's field
-// names, nothing left out.
+// validate_show_json writes a value as JSON, validate_show_internal_json as upstream prints its
+// internal types: Go's field names, nothing left out.
 struct str validate_show_json(const struct api_type *t, const void *value, struct arena *arena);
 struct str validate_show_internal_json(const struct api_type *t, const void *value,
                                        struct arena *arena);
 struct str validate_show_strings(const struct str *p, size_t n, struct arena *arena);
 struct str validate_quantity_text(const struct quantity *q, struct arena *arena);
 
-// struct seen is a set of texts, for lists without a bound. seen_add says whether a text, which must
-// live on, was there before. Zeroed, it is empty.
+// struct seen is a set of texts, for lists without a bound. seen_add reports whether a text, which
+// must live on, was there before. Zeroed, it is empty.
 struct seen MAP(bool);
 
 static inline bool seen_add(struct seen *s, struct str text)
@@ -117,7 +117,7 @@ static inline void seen_done(struct seen *s)
 }
 #define cleanup_seen cleanup_with(seen_done)
 
-// struct positions says where in a list without a bound a text stands.
+// struct positions maps a text to its index in a list without a bound.
 struct positions MAP(size_t);
 
 static inline void positions_done(struct positions *p)
@@ -131,7 +131,7 @@ static inline void positions_done(struct positions *p)
 // What the name of a kind must look like.
 struct name_rule {
     name_check check;
-    bool characters; // a kind of the older sort: lengths are told in characters
+    bool characters; // a kind of the older sort: lengths are counted in characters
     bool own_way; // DeviceClass: generateName is not looked at, the name is covered by its own rule
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Jobs and CronJobs: numbers, sets of indexes, failure and success policies. A Job's controller relies
-// on these bounds; Kubernetes' are the same, word for word.
+// Jobs and CronJobs: numbers, sets of indexes, failure and success policies. A Job's controller
+// relies on these bounds; Kubernetes' are the same, word for word.
 #include "api/validate/validate_core.h"
 
 #include "base/banned.h"
@@ -9,7 +9,7 @@
 #define JOB_PARALLELISM_MAX       100000
 #define JOB_FAILED_INDEXES_MAX    100000
 #define JOB_COMPLETIONS_MANY      100000
-#define JOB_MANY_MAX              10000 // parallel pods, failed indexes of a Job with many completions
+#define JOB_MANY_MAX              10000 // parallel pods, failed indexes with many completions
 #define JOB_FAILURE_RULES_MAX     20
 #define JOB_EXIT_CODES_MAX        255
 #define JOB_CONDITIONS_MAX        20
@@ -57,7 +57,8 @@ static struct str job_index_interval(struct arena *arena, struct str text, int64
     return wrong;
 }
 
-// job_indexes_total counts the indexes of a text such as 1,3-5; *ret_wrong says what is wrong.
+// job_indexes_total counts the indexes of a text such as 1,3-5; *ret_wrong receives the error, if
+// any.
 static int64_t job_indexes_total(struct arena *arena, struct str text, int64_t completions,
                                  struct str *ret_wrong)
 {
@@ -104,7 +105,8 @@ static struct str job_json_of_codes(const struct api_i32_array *codes, struct ar
     return arena_str(arena, sbuf_str(&text));
 }
 
-// Repetitions are looked for by a list of at most JOB_EXIT_CODES_MAX; a longer one is refused anyway.
+// Repetitions are looked for by a list of at most JOB_EXIT_CODES_MAX; a longer one is refused
+// anyway.
 static bool job_code_repeats(const struct api_i32_array *codes, size_t i)
 {
     for (size_t k = 0; k < i && k <= JOB_EXIT_CODES_MAX; k++)

@@ -373,7 +373,7 @@ static void check_claim_changes(struct validator *v, const struct path *spec,
     struct api_persistent_volume_claim_spec masked = now->spec;
     if (old->spec.volume_name.n == 0)
         masked.volume_name = old->spec.volume_name;
-    // A claim without a class may get one, and the field what an older annotation says.
+    // A claim without a class may get one, and the field the value of an older annotation.
     if (!volume_claim_names_class(old) ||
         (!old->spec.has_storage_class_name &&
          str_eq(volume_claim_class(old), now->spec.storage_class_name))) {

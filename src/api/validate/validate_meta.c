@@ -20,8 +20,8 @@ static const char label_key[] = "format=k8s-label-key";
 
 // --- Names ---------------------------------------------------------------------------------------
 
-// A generated name gets letters behind it, so a dash may stand at its end; upstream puts an 'a' over
-// the last two characters to look at the rest.
+// A generated name gets letters behind it, so a dash may stand at its end; upstream puts an 'a'
+// over the last two characters to look at the rest.
 static struct str mask_trailing_dash(struct str name, struct arena *arena)
 {
     if (name.n < 2 || name.p[name.n - 1] != '-')

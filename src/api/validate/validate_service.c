@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Services: types, ports, addresses. What a load balancer or an allocator of addresses would fill in
-// is not asked for.
+// Services: types, ports, addresses. Fields that a load balancer or an allocator of addresses would
+// fill in are not required.
 #include "api/validate/validate_core.h"
 
 #include "base/banned.h"

@@ -14,7 +14,7 @@
 #define HARDWARE_ADDRESS_MAX  128
 #define IPS_MAX               16
 
-// What tells one share of a device from another.
+// The identity of one share of a device.
 struct device_id {
     struct str driver, pool, device, share;
 };

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Rules of single values in the kinds of resource.k8s.io: names, identifiers, lists of texts, raw
+// JSON, immutable fields. Each sets the origin of the declarative rule that it duplicates.
 #include <string.h>
 
 #include "api/validate/validate_int.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers of the kinds of apps: replicas, times, history limits, and how many pods may be missing or
-// in excess during an update. A negative one must never reach a controller. Jobs have their own file.
+// Numbers of the kinds of apps: replicas, times, history limits, and how many pods may be missing
+// or in excess during an update. A negative one must never reach a controller. Jobs have their own
+// file.
 #include "api/validate/validate_core.h"
 
 #include "base/banned.h"

@@ -55,8 +55,8 @@ void cel_cache_free(struct cel_cache *c)
     free(c);
 }
 
-// Tells most expressions apart; the text itself decides. A word at a time, since this is a good part
-// of answering a small question.
+// Distinguishes most expressions; the text itself decides. A word at a time, since this is a good
+// part of answering a small question.
 static uint64_t quick_hash(struct str s)
 {
     uint64_t h = s.n * UINT64_C(0x9e3779b97f4a7c15);

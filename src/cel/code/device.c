@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Devices as CEL values. Devices with the same attribute names share a shape, so that a path of
+// a program resolves to a slot once for all of them.
 #include "cel/code/device.h"
 
 #include <assert.h>

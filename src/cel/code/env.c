@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Environments: a set of libraries, variables and struct types, seen as filters over the table of
+// all overloads.
 #include "cel/env.h"
 
 #include "cel/front/parse.h"

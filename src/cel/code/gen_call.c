@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Code of calls: operators with instructions of their own, membership in constant lists, compiled
+// constant patterns, and the general call.
 #include "cel/code/generate.h"
 #include "cel/code/run.h"
 #include "cel/cost/work.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Construction of the well-known protobuf messages; there are no others.
 #include "cel/code/message.h"
 
 #include "base/banned.h"

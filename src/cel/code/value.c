@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Values: construction, comparison, equality, lookup in maps, and text as cel-go prints it.
 #include "cel/value.h"
 
 #include <assert.h>

@@ -25,8 +25,8 @@ enum { SLOT_AT = 1, SLOT_VAR = 2, SLOT_VAR2 = 3 };
 
 #define INTERRUPT_EVERY 100
 
-// Calls with shorter texts and no containers that they walk (struct cel_call) are not weighed: their
-// cost of at least 1 bounds them. A power of two, so that lengths are tested by their union.
+// Calls with shorter texts and no containers that they walk (struct cel_call) are not weighed:
+// their cost of at least 1 bounds them. A power of two, so that lengths are tested by their union.
 #define LIGHT_TEXT 64U
 
 __attribute__((noinline, cold)) static struct cel_val vm_first_error(const struct cel_val *args)
@@ -805,7 +805,7 @@ finish:
     run->cost = cost;
     if (!batch)
         return result;
-    // The next device: everything that an evaluation changes starts anew.
+    // The next device: reset everything that an evaluation changes.
     for (;;) {
         vm_note_result(batch, turn, result);
         if (++turn == batch->n)

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Bounds on the cost of an expression before it runs, as upstream's cost estimator computes them:
+// validation rejects selectors whose upper bound is too high.
 #include "cel/cost/estimate.h"
 
 #include "base/utf8.h"

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A bound on what an evaluation does. Upstream's cost is part of the API and stays what it is, but it is no measure
-// of time or memory: comparing lists costs a tenth of their length, whatever is in them, lists are joined for 1, and a
-// result's size is seldom counted. A list that has the last one ten times, ten times over, is 10^10 values to whoever
-// walks through it, for a cost of 200. So each call is charged for all that its arguments hold before it is made, and
-// an evaluation that does too much ends as if its cost were too high.
+// A bound on what an evaluation does. Upstream's cost is part of the API and stays what it is, but
+// it is no measure of time or memory: comparing lists costs a tenth of their length, whatever is in
+// them, lists are joined for 1, and a result's size is seldom counted. A list that has the last one
+// ten times, ten times over, is 10^10 values to walk, for a cost of 200. So each call is charged
+// for all that its arguments hold before it is made, and an evaluation that does too much ends as
+// if its cost were too high.
 #include "cel/cost/work.h"
 
 #include "base/banned.h"
@@ -31,7 +32,7 @@ static bool work_is_container(struct cel_val v)
     return v.kind == CEL_LIST || v.kind == CEL_MAP || (v.kind == CEL_OPTIONAL && v.opt);
 }
 
-// Constants are shared by threads; whoever comes first notes the same number.
+// Constants are shared by threads; all threads store the same number.
 static uint64_t work_note(uint32_t *to, uint64_t sum, bool open)
 {
     if (sum > UINT32_MAX)

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The type checker: resolves names and overloads and assigns a type to every node, with cel-go's
+// error messages.
 #include "cel/front/check.h"
 
 #include <assert.h>
@@ -213,8 +216,8 @@ static void check_logic(struct checker *c, struct cel_node *n, const struct cel_
     n->overload_count = 1;
 }
 
-// The i-th overload in the order the environment declares them: Kubernetes' list functions come last
-// since 1.37, and first before. The first that fits binds a type that is still open.
+// The i-th overload in the order the environment declares them: Kubernetes' list functions come
+// last since 1.37, and first before. The first that fits binds a type that is still open.
 static const struct cel_overload *overload_at(const struct cel_env *env,
                                               const struct cel_function *f, uint32_t i)
 {

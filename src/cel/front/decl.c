@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The registry of functions and overloads, built once from decl_table.c: signatures parsed, names
+// indexed.
 #include "cel/front/decl.h"
 
 #include <assert.h>

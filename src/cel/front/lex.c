@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The lexer: numbers, strings and bytes with their escapes, identifiers and operators.
 #include "cel/lex.h"
 
 #include "base/str.h"

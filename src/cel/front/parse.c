@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A recursive-descent parser that builds cel-go's tree, macros expanded, and reports its syntax
+// errors. Depth is bounded.
 #include "cel/front/parse.h"
 
 #include "base/vec.h"

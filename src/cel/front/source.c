@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Positions in the source text and issues with line, column and caret, as cel-go prints them.
 #include "cel/source.h"
 
 #include <stdio.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Types: the built-in ones, construction of lists, maps and optionals, and their names.
 #include "cel/front/type.h"
 
 #include <assert.h>

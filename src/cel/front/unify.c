@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Assignability of types with type variables, and a trail that undoes bindings when an overload
+// does not fit.
 #include "cel/front/unify.h"
 
 #include <assert.h>

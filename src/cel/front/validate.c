@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Rules on checked trees that are not types: homogeneous literals, valid constant patterns, times
+// and formats.
 #include "cel/front/check.h"
 #include "cel/lib/format.h"
 #include "cel/lib/lib.h"

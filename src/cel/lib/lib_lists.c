@@ -108,7 +108,7 @@ static struct cel_val fn_distinct(struct cel_run *run, const struct cel_val *arg
     if (n != 1 || !lib_lists_is_list(args[0]))
         return cel_run_mismatch(run, "distinct", args, n);
     const struct cel_list *in = args[0].list;
-    // Quadratic, as its cost says; a list that would exceed the limit is not looked at.
+    // Quadratic, like its cost; a list that would exceed the limit is not looked at.
     if ((uint64_t)in->n * in->n * 2 > run->limit)
         return args[0];
     struct cel_list *l = cel_list_new(&run->arena, in->n);

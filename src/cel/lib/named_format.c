@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The named formats of Kubernetes' CEL library (dns1123Label and others) with upstream's messages.
 #include "cel/lib/named_format.h"
 
 #include <ctype.h>
@@ -19,7 +21,7 @@ static void named_format_add_message(struct cel_run *run, struct cel_list *out, 
 static void named_format_add_length(struct cel_run *run, struct cel_list *out, const char *prefix,
                                     unsigned max)
 {
-    // Upstream counts characters in names and bytes in labels, or says so.
+    // Upstream counts characters in names and bytes in labels, at least in its messages.
     const char *what = prefix ? "bytes" : "characters";
     struct str s =
         arena_strf(&run->arena, "%smust be no more than %u %s", prefix ? prefix : "", max, what);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// POSIX TZ rules, with which a time zone file describes the years after its last transition.
 #include "cel/lib/posix_tz.h"
 
 #include <ctype.h>

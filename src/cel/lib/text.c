@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Numbers, durations, timestamps and addresses as text, read and written as Go does.
 #include "cel/text.h"
 
 #include <ctype.h>

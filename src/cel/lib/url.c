@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// URLs as Go's net/url parses and prints them, and the functions of the URL library.
 #include "cel/url.h"
 
 #include <ctype.h>

@@ -35,7 +35,7 @@ static void check_ports(struct validator *v, const struct path *list,
     }
 }
 
-// A port of the host can be taken once; init containers share with nobody.
+// A port of the host can be taken once; init containers run alone.
 static void check_host_ports(struct validator *v, const struct path *list,
                              const struct api_container *containers, size_t n)
 {

@@ -7,7 +7,8 @@
 
 // --- Mounts --------------------------------------------------------------------------------------
 
-// What a container's mounts, or devices, are called, and where they are. Of several with one name the last one counts.
+// What a container's mounts, or devices, are called, and where they are. Of several with one name
+// the last one counts.
 struct places {
     struct seen names, paths;
 };

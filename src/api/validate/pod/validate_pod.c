@@ -597,7 +597,8 @@ void validate_pod(struct validator *v, const struct api_pod *pod, const struct a
 
 // --- Templates -----------------------------------------------------------------------------------
 
-// A StatefulSet's pods get names from their controller, and a volume for each of its claims: mounts may name these.
+// A StatefulSet's pods get names from their controller, and a volume for each of its claims: mounts
+// may name these.
 static const struct api_pod_template_spec *stateful_template(const struct api_stateful_set *set,
                                                              struct arena *arena)
 {

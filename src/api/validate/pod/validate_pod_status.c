@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a pod's status says of claims and of the health of devices.
+// A pod's status: its claims and the health of its devices.
 #include "api/validate/validate_core.h"
 
 #include "base/banned.h"

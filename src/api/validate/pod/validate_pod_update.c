@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What may change of a pod that is there: nearly nothing of its spec. Subresources change their part.
+// What may change of a pod that is there: nearly nothing of its spec. Subresources change their
+// part.
 #include "api/validate/validate_core.h"
 
 #include "base/banned.h"
@@ -12,7 +13,7 @@
 
 // --- Parts that may change in one direction ------------------------------------------------------
 
-// False: nothing more can be said about this pod.
+// False: the remaining rules do not apply to this pod.
 static bool check_same_containers(struct validator *v, const struct path *list,
                                   const struct api_container_array *now,
                                   const struct api_container_array *old)

@@ -82,7 +82,7 @@ struct handler {
     const struct api_sleep_action *sleep;
 };
 
-// Whether a way counts: the second one is told off and not looked at.
+// Whether a handler counts: a second one is reported and not checked.
 static bool first_handler(struct validator *v, const struct path *at, const void *given, size_t *n)
 {
     if (!given)

@@ -194,7 +194,7 @@ static void check_covers(struct validator *v, const struct path *at,
 {
     const struct quantity *found = amounts_get(containers, e->key);
     struct quantity sum = found ? *found : (struct quantity){0};
-    sum.original = (struct str){0}; // sums are written anew
+    sum.original = (struct str){0}; // a sum has no original text
     if (found && quantity_cmp(&sum, &e->value) > 0)
         cause_invalid(v->causes, at, validate_quantity_text(&e->value, scratch(v)),
                       arena_strf(scratch(v),

@@ -203,7 +203,7 @@ static bool good_sysctl(struct str name)
     return true;
 }
 
-// Whose kernel parameter it is: that of the network, of IPC, or nobody's.
+// The namespace a kernel parameter belongs to: network, IPC, or none.
 static const char *sysctl_owner(struct str name)
 {
     static const struct str ipc[] = {STR_INIT("kernel.sem")};
@@ -347,7 +347,7 @@ struct profile {
     struct str name; // of a local one
 };
 
-// Whether what an annotation says is what the field says; word is what profiles are called.
+// Whether annotation and field agree; word is the name of the profile kind in messages.
 static void validate_security_profile_match(struct validator *v, const struct path *at,
                                             struct str annotation, const struct profile *p,
                                             const char *word)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Volumes that other systems provide, most of them relics, and claims to persistent volumes. Nearly
-// all rules are that something must be given, so a table says it.
+// all rules are that something must be given, so they are a table.
 #include "api/validate/validate_core.h"
 
 #include "base/banned.h"

@@ -383,7 +383,7 @@ static void validate_volume_ephemeral(struct validator *v, const struct path *vo
 
 // --- One volume ----------------------------------------------------------------------------------
 
-// Whether a source counts: the second one is told off and not looked at.
+// Whether a source counts: a second one is reported and not checked.
 static bool first_source(struct validator *v, const struct path *at, const void *given, size_t *n)
 {
     if (!given)
