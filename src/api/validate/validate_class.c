@@ -8,8 +8,6 @@
 #define CONFIGS_MAX         32
 #define RULE_CONDITIONS_MAX 8
 
-static const struct name_rule subdomain = {.check = name_dns_subdomain};
-
 // --- DeviceClass ---------------------------------------------------------------------------------
 
 static bool class_field_equal(struct str name, const struct api_device_class_spec *a,
@@ -77,11 +75,7 @@ static void check_rule_status(struct validator *v, const struct api_device_taint
 void validate_taint_rule(struct validator *v, const struct api_device_taint_rule *rule,
                          const struct api_device_taint_rule *old)
 {
-    if (old)
-        validate_object_meta_update(v, &rule->metadata, &old->metadata);
-    else
-        validate_object_meta(v, &rule->metadata, false, &subdomain);
-    validate_kube_finalizers(v, &rule->metadata);
+    validate_cluster_meta(v, &rule->metadata, old ? &old->metadata : NULL);
     if (v->op == API_STATUS_UPDATE) {
         check_rule_status(v, rule);
         return;
@@ -112,11 +106,7 @@ void validate_pool_status_request(struct validator *v,
                                   const struct api_resource_pool_status_request *request,
                                   const struct api_resource_pool_status_request *old)
 {
-    if (old)
-        validate_object_meta_update(v, &request->metadata, &old->metadata);
-    else
-        validate_object_meta(v, &request->metadata, false, &subdomain);
-    validate_kube_finalizers(v, &request->metadata);
+    validate_cluster_meta(v, &request->metadata, old ? &old->metadata : NULL);
     if (v->op == API_STATUS_UPDATE && old)
         check_pool_status(v, request->status, old->status);
 }

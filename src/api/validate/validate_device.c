@@ -147,25 +147,25 @@ static void check_taints(struct validator *v, const struct path *at,
         validate_taint(v, AT_ITEM(at, i), &taints->p[i], NULL);
 }
 
-static void validate_device_consumption(struct validator *v, const struct path *at,
-                                        const struct api_device_counter_consumption *c)
+void validate_counters(struct validator *v, const struct path *at, struct str field,
+                       struct str name, const struct api_counter_map *map)
 {
     const struct path *counters = AT(at, "counters");
     size_t from = v->causes->n;
-    if (c->counter_set.n == 0)
-        cause_required(v->causes, AT(at, "counterSet"), STR(""));
+    if (name.n == 0)
+        cause_required(v->causes, AT_NAME(at, field), STR(""));
     else
-        validate_dns_label(v, AT(at, "counterSet"), c->counter_set);
-    if (c->counters.n == 0)
+        validate_dns_label(v, AT_NAME(at, field), name);
+    if (map->n == 0)
         cause_required(v->causes, counters, STR(""));
     causes_mark(v->causes, from, NULL, COVERED);
-    if (c->counters.n > COUNTERS_MAX) {
-        cause_too_many(v->causes, counters, c->counters.n, COUNTERS_MAX);
+    if (map->n > COUNTERS_MAX) {
+        cause_too_many(v->causes, counters, map->n, COUNTERS_MAX);
         return;
     }
     from = v->causes->n;
-    for (size_t i = 0; i < c->counters.n; i++)
-        validate_dns_label(v, counters, c->counters.p[i].key);
+    for (size_t i = 0; i < map->n; i++)
+        validate_dns_label(v, counters, map->p[i].key);
     causes_mark(v->causes, from, NULL, COVERED);
 }
 
@@ -175,17 +175,29 @@ static void check_consumptions(struct validator *v, const struct path *at,
     if (!validate_max_items(v, at, list->n, CONSUMPTIONS_MAX, COVERED))
         return;
     for (size_t i = 0; i < list->n; i++)
-        validate_device_consumption(v, AT_ITEM(at, i), &list->p[i]);
+        validate_counters(v, AT_ITEM(at, i), STR("counterSet"), list->p[i].counter_set,
+                          &list->p[i].counters);
     validate_unique(v, at, TEXTS(list, counter_set), COVERED);
 }
 
 // --- Nodes ---------------------------------------------------------------------------------------
 
-static void device_list_field(struct sbuf *set, size_t *n, const char *name)
+void validate_choose(struct chosen *c, const char *field)
 {
-    sbuf_addz(set, (*n)++ ? ", `" : "{`");
-    sbuf_addz(set, name);
-    sbuf_addc(set, '`');
+    sbuf_addz(&c->names, c->n++ ? ", `" : "{`");
+    sbuf_addz(&c->names, field);
+    sbuf_addc(&c->names, '`');
+}
+
+void validate_one_chosen(struct validator *v, const struct path *at, struct chosen *c,
+                         struct str none, struct str several)
+{
+    sbuf_addc(&c->names, '}');
+    if (c->n == 0)
+        cause_required(v->causes, at, none);
+    else if (c->n > 1)
+        cause_invalid(v->causes, at, sbuf_str(&c->names), several);
+    sbuf_done(&c->names);
 }
 
 static void check_own_nodes(struct validator *v, const struct path *at,
@@ -194,29 +206,23 @@ static void check_own_nodes(struct validator *v, const struct path *at,
     struct str rule =
         STR("exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when "
             "`perDeviceNodeSelection` is set to true in the ResourceSlice spec");
-    cleanup_sbuf struct sbuf set = {0};
-    size_t n = 0;
+    struct chosen chosen = {0};
     if (device->has_node_name && device->node_name.n) {
-        device_list_field(&set, &n, "nodeName");
+        validate_choose(&chosen, "nodeName");
         validate_format(v, AT(at, "nodeName"), device->node_name, name_dns_subdomain, NULL);
     } else if (device->has_node_name) {
         cause_invalid(v->causes, AT(at, "nodeName"), STR(""), STR("must not be empty"));
     }
     if (device->node_selector) {
-        device_list_field(&set, &n, "nodeSelector");
+        validate_choose(&chosen, "nodeSelector");
         validate_node_selector(v, AT(at, "nodeSelector"), device->node_selector);
     }
     if (device->has_all_nodes && device->all_nodes)
-        device_list_field(&set, &n, "allNodes");
+        validate_choose(&chosen, "allNodes");
     else if (device->has_all_nodes)
         cause_invalid_bool(v->causes, AT(at, "allNodes"), false,
                            STR("must be either unset or set to true"));
-    if (n == 0)
-        cause_required(v->causes, at, rule);
-    if (n <= 1)
-        return;
-    sbuf_addc(&set, '}');
-    cause_invalid(v->causes, at, sbuf_str(&set), rule);
+    validate_one_chosen(v, at, &chosen, rule, rule);
 }
 
 static void check_device_nodes(struct validator *v, const struct path *at,

@@ -139,6 +139,9 @@ void validate_object_meta(struct validator *v, const struct api_object_meta *met
                           const struct name_rule *rule);
 void validate_object_meta_update(struct validator *v, const struct api_object_meta *meta,
                                  const struct api_object_meta *old);
+// validate_cluster_meta: of a kind without namespace whose names are subdomains. old may be NULL.
+void validate_cluster_meta(struct validator *v, const struct api_object_meta *meta,
+                           const struct api_object_meta *old);
 void validate_kube_finalizers(struct validator *v, const struct api_object_meta *meta);
 
 // validate_common_meta is what the server checks of every kind: names must do for a URL.
@@ -199,6 +202,19 @@ void validate_device(struct validator *v, const struct path *at, const struct ap
                      const struct api_device *old, bool per_device_nodes);
 void validate_request_policy(struct validator *v, const struct path *at,
                              const struct api_device_capacity *capacity);
+// validate_counters: the name of a counter set, in `field`, and the names of its counters.
+void validate_counters(struct validator *v, const struct path *at, struct str field,
+                       struct str name, const struct api_counter_map *map);
+
+// Fields of which exactly one may be set. validate_choose notes one; validate_one_chosen reports
+// when there is none, or several, and frees the list.
+struct chosen {
+    struct sbuf names;
+    size_t n;
+};
+void validate_choose(struct chosen *c, const char *field);
+void validate_one_chosen(struct validator *v, const struct path *at, struct chosen *c,
+                         struct str none, struct str several);
 void validate_binding_conditions(struct validator *v, const struct path *at,
                                  const struct api_str_array *conditions,
                                  const struct api_str_array *failures);

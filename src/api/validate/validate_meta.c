@@ -377,6 +377,17 @@ void validate_object_meta_update(struct validator *v, const struct api_object_me
     check_managed_fields(v, AT(root, "managedFields"), &meta->managed_fields);
 }
 
+void validate_cluster_meta(struct validator *v, const struct api_object_meta *meta,
+                           const struct api_object_meta *old)
+{
+    static const struct name_rule subdomain = {.check = name_dns_subdomain};
+    if (old)
+        validate_object_meta_update(v, meta, old);
+    else
+        validate_object_meta(v, meta, false, &subdomain);
+    validate_kube_finalizers(v, meta);
+}
+
 void validate_common_meta(struct validator *v, const struct api_object_meta *meta,
                           const struct api_object_meta *old, bool namespaced)
 {

@@ -10,9 +10,6 @@
 #define DEVICES_MAX          128
 #define DEVICES_ADVANCED_MAX 64 // when a device has taints, counters or lists in attributes
 #define COUNTER_SETS_MAX     8
-#define COUNTERS_MAX         32
-
-static const struct name_rule subdomain = {.check = name_dns_subdomain};
 
 static void check_pool(struct validator *v, const struct path *at,
                        const struct api_resource_pool *pool)
@@ -45,13 +42,6 @@ static void check_immutable(struct validator *v, const struct path *at,
 
 // --- Node selection ------------------------------------------------------------------------------
 
-static void slice_list_field(struct sbuf *set, size_t *n, const char *name)
-{
-    sbuf_addz(set, (*n)++ ? ", `" : "{`");
-    sbuf_addz(set, name);
-    sbuf_addc(set, '`');
-}
-
 static void check_slice_selector(struct validator *v, const struct path *at,
                                  const struct api_node_selector *selector)
 {
@@ -66,11 +56,11 @@ static void check_slice_selector(struct validator *v, const struct path *at,
                        STR("must have exactly one node selector term"));
 }
 
-static void check_flag(struct validator *v, const struct path *at, bool value, struct sbuf *set,
-                       size_t *n)
+static void check_flag(struct validator *v, const struct path *at, bool value,
+                       struct chosen *chosen)
 {
     if (value)
-        slice_list_field(set, n, at->name.p);
+        validate_choose(chosen, at->name.p);
     else
         cause_invalid_bool(v->causes, at, false, STR("must be either unset or set to true"));
 }
@@ -78,58 +68,31 @@ static void check_flag(struct validator *v, const struct path *at, bool value, s
 static void validate_slice_nodes(struct validator *v, const struct path *at,
                                  const struct api_resource_slice_spec *spec)
 {
-    cleanup_sbuf struct sbuf set = {0};
-    size_t n = 0;
+    struct chosen chosen = {0};
     if (spec->has_node_name && spec->node_name.n) {
-        slice_list_field(&set, &n, "nodeName");
+        validate_choose(&chosen, "nodeName");
         validate_format(v, AT(at, "nodeName"), spec->node_name, name_dns_subdomain, NULL);
     } else if (spec->has_node_name) {
         cause_invalid(v->causes, AT(at, "nodeName"), spec->node_name,
                       STR("must be either unset or set to a non-empty string"));
     }
     if (spec->node_selector) {
-        slice_list_field(&set, &n, "nodeSelector");
+        validate_choose(&chosen, "nodeSelector");
         check_slice_selector(v, AT(at, "nodeSelector"), spec->node_selector);
     }
     if (spec->has_all_nodes)
-        check_flag(v, AT(at, "allNodes"), spec->all_nodes, &set, &n);
+        check_flag(v, AT(at, "allNodes"), spec->all_nodes, &chosen);
     if (spec->has_per_device_node_selection)
-        check_flag(v, AT(at, "perDeviceNodeSelection"), spec->per_device_node_selection, &set, &n);
-    if (n == 0)
-        cause_required(v->causes, at,
-                       STR("exactly one of `nodeName`, `nodeSelector`, `allNodes`, "
-                           "`perDeviceNodeSelection` is required"));
-    if (n <= 1)
-        return;
-    sbuf_addc(&set, '}');
-    cause_invalid(v->causes, at, sbuf_str(&set),
-                  STR("exactly one of `nodeName`, `nodeSelector`, `allNodes`, "
-                      "`perDeviceNodeSelection` is required, but multiple fields are set"));
+        check_flag(v, AT(at, "perDeviceNodeSelection"), spec->per_device_node_selection, &chosen);
+    validate_one_chosen(
+        v, at, &chosen,
+        STR("exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is "
+            "required"),
+        STR("exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is "
+            "required, but multiple fields are set"));
 }
 
 // --- Counters and devices ------------------------------------------------------------------------
-
-static void check_counter_set(struct validator *v, const struct path *at,
-                              const struct api_counter_set *set)
-{
-    const struct path *counters = AT(at, "counters");
-    size_t from = v->causes->n;
-    if (set->name.n == 0)
-        cause_required(v->causes, AT(at, "name"), STR(""));
-    else
-        validate_dns_label(v, AT(at, "name"), set->name);
-    if (set->counters.n == 0)
-        cause_required(v->causes, counters, STR(""));
-    causes_mark(v->causes, from, NULL, COVERED);
-    if (set->counters.n > COUNTERS_MAX) {
-        cause_too_many(v->causes, counters, set->counters.n, COUNTERS_MAX);
-        return;
-    }
-    from = v->causes->n;
-    for (size_t i = 0; i < set->counters.n; i++)
-        validate_dns_label(v, counters, set->counters.p[i].key);
-    causes_mark(v->causes, from, NULL, COVERED);
-}
 
 static void check_counter_sets(struct validator *v, const struct path *at,
                                const struct api_counter_set_array *sets)
@@ -138,7 +101,7 @@ static void check_counter_sets(struct validator *v, const struct path *at,
     if (!validate_max_items(v, at, sets->n, COUNTER_SETS_MAX, COVERED))
         return;
     for (size_t i = 0; i < sets->n; i++)
-        check_counter_set(v, AT_ITEM(at, i), &sets->p[i]);
+        validate_counters(v, AT_ITEM(at, i), STR("name"), sets->p[i].name, &sets->p[i].counters);
     validate_unique(v, at, TEXTS(sets, name), COVERED);
 }
 
@@ -292,10 +255,6 @@ static void validate_slice_spec(struct validator *v, const struct api_resource_s
 void validate_slice(struct validator *v, const struct api_resource_slice *slice,
                     const struct api_resource_slice *old)
 {
-    if (old)
-        validate_object_meta_update(v, &slice->metadata, &old->metadata);
-    else
-        validate_object_meta(v, &slice->metadata, false, &subdomain);
-    validate_kube_finalizers(v, &slice->metadata);
+    validate_cluster_meta(v, &slice->metadata, old ? &old->metadata : NULL);
     validate_slice_spec(v, &slice->spec, old ? &old->spec : NULL);
 }
