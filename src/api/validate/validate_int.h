@@ -8,7 +8,7 @@
 #include "api/names.h"
 #include "api/rules/at.h"
 #include "api/validate.h"
-#include "base/map.h"
+#include "api/validate/seen.h"
 
 struct validator {
     const struct api_rules *rules;
@@ -99,32 +99,6 @@ struct str validate_show_internal_json(const struct api_type *t, const void *val
                                        struct arena *arena);
 struct str validate_show_strings(const struct str *p, size_t n, struct arena *arena);
 struct str validate_quantity_text(const struct quantity *q, struct arena *arena);
-
-// struct seen is a set of texts, for lists without a bound. seen_add reports whether a text, which
-// must live on, was there before. Zeroed, it is empty.
-struct seen MAP(bool);
-
-static inline bool seen_add(struct seen *s, struct str text)
-{
-    bool added;
-    (void)map_put_new(s, text, &added);
-    return !added;
-}
-
-static inline void seen_done(struct seen *s)
-{
-    map_done(s);
-}
-#define cleanup_seen cleanup_with(seen_done)
-
-// struct positions maps a text to its index in a list without a bound.
-struct positions MAP(size_t);
-
-static inline void positions_done(struct positions *p)
-{
-    map_done(p);
-}
-#define cleanup_positions cleanup_with(positions_done)
 
 // --- validate_meta.c -----------------------------------------------------------------------------
 
