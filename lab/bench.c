@@ -120,7 +120,7 @@ struct listing {
     struct err err;
 };
 
-static void on_listed(void *arg, const struct client_event *e)
+static void bench_on_listed(void *arg, const struct client_event *e)
 {
     struct listing *l = arg;
     if (e->type == CLIENT_ADDED) {
@@ -138,7 +138,7 @@ static int list_once(struct bench *b, const struct api_kind *kind, struct str na
 {
     struct listing l = {.bench = b, .out = out};
     const struct client_list_options o = {.namespace = namespace};
-    struct client_watch *w = client_watch(b->client, kind, &o, 0, on_listed, &l);
+    struct client_watch *w = client_watch(b->client, kind, &o, 0, bench_on_listed, &l);
     loop_run(b->loop);
     client_watch_stop(b->client, w);
     if (l.code < 0)

@@ -174,6 +174,13 @@ static inline const yyjson_val *json_arr_first(const yyjson_val *v)
 // missing or v is not an object.
 const yyjson_val *json_get(const yyjson_val *v, struct str key);
 
+// json_get_str is the text of an object's member; empty when v is NULL or has no string there.
+static inline struct str json_get_str(const yyjson_val *v, const char *key)
+{
+    const yyjson_val *t = v ? json_get(v, str_z(key)) : NULL;
+    return t && json_is_string(t) ? json_str(t) : (struct str){0};
+}
+
 // json_at finds the item of an array, or NULL. It walks; use json_arr_foreach for more than one.
 const yyjson_val *json_at(const yyjson_val *v, size_t index);
 

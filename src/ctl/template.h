@@ -23,4 +23,7 @@ struct api_persistent_volume_claim template_storage_claim(const struct api_state
                                                           size_t i, struct str pod,
                                                           struct arena *arena);
 
+// load_scaled is a number, or a percentage of total (rounded up or down); never negative.
+int32_t load_scaled(const struct api_int_or_string *value, int32_t total, bool up);
+
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A whole node on one loop: runtime, manager of claims, pods, the Node object, and the endpoint for logs and
-// commands. It lays out one folder as kubelet does (plugins_registry, plugins, pods, pod-resources), so that DRA
-// drivers find what they look for.
+// A whole node on one loop: runtime, manager of claims, pods, the Node object, and the endpoint for
+// logs and commands. It lays out one folder as kubelet does (plugins_registry, plugins, pods,
+// pod-resources), so that DRA drivers find what they look for.
 #ifndef NODE_AGENT_H
 #define NODE_AGENT_H
 
@@ -25,7 +25,8 @@ struct agent_options {
     const char *data_dir;  // /var/lib/dray-agent
     const char *image_dir; // local images: OCI layouts and archives
     const char *runtime;   // crun or runc
-    // Where device plugins register: below data_dir; /var/lib/kubelet/device-plugins where data_dir is the default.
+    // Where device plugins register: below data_dir; /var/lib/kubelet/device-plugins where data_dir
+    // is the default.
     const char *device_plugins;
     const char *monitor; // dray-monitor
     const char *bridge, *subnet, *cgroup_top;
@@ -51,19 +52,19 @@ struct agent_options {
     void *arg;
 };
 
-// agent_new looks at the machine and takes over what it has. Returns 0; -ERR_UNSUPPORTED (not root, no crun and no
-// runc) with what to do; -ERR_CONFLICT (another agent uses the folder); -errno.
+// agent_new looks at the machine and takes over what it has. Returns 0; -ERR_UNSUPPORTED (not root,
+// no crun and no runc) with what to do; -ERR_CONFLICT (another agent uses the folder); -errno.
 int agent_new(const struct agent_options *options, struct agent **ret, struct err *err) MUST_USE;
 void agent_start(struct agent *a);
 
-// agent_quiet begins nothing new; agent_busy: something is still under way. agent_free leaves what runs running; a
-// runtime that is still busy stops watching and is left to the end of the process.
+// agent_quiet begins nothing new; agent_busy: something is still under way. agent_free leaves what
+// runs running; a runtime that is still busy stops watching and is left to the end of the process.
 void agent_quiet(struct agent *a);
 bool agent_busy(const struct agent *a);
 void agent_free(struct agent *a);
 
-// agent_port is that of the endpoint, 0: there is none. agent_about is the runtime and what this machine does not
-// enforce, one line each.
+// agent_port is that of the endpoint, 0: there is none. agent_about is the runtime and what this
+// machine does not enforce, one line each.
 uint16_t agent_port(const struct agent *a);
 void agent_about(const struct agent *a, struct sbuf *out);
 

@@ -14,7 +14,8 @@
 
 #define CHECKPOINT_CLAIMS_MAX 1000000 // in a file; a node has hundreds
 
-// checkpoint_write adds the text. Claims come in the order they were added, sets sorted, as Go does.
+// checkpoint_write adds the text. Claims come in the order they were added, sets sorted, as Go
+// does.
 void checkpoint_write(const struct node_claims *claims, struct sbuf *out);
 
 // checkpoint_read adds the claims of a text to ret, which must be empty. As kubelet, it ignores
@@ -26,8 +27,8 @@ int checkpoint_read(struct str text, struct node_claims *ret, struct err *err) M
 // checkpoint_crc is CRC-32 as in Ethernet and zlib (IEEE).
 uint32_t checkpoint_crc(struct str bytes);
 
-// For other checkpoints in kubelet's manner: how much JSON is taken; a member, or NULL when it is missing or
-// null; its text, empty when it is missing.
+// For other checkpoints in kubelet's manner: how much JSON is taken; a member, or NULL when it is
+// missing or null; its text, empty when it is missing.
 extern const struct json_options checkpoint_json;
 const yyjson_val *checkpoint_member(const yyjson_val *in, struct str key);
 int checkpoint_text(const yyjson_val *in, struct str key, struct str *ret,

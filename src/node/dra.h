@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The DRA manager of a node, kubelet's part of Dynamic Resource Allocation: drivers register with it, claims
-// of pods are prepared before their containers start and unprepared after they stopped, and what
-// is owed to drivers is on disk before they hear of it. Design and crash points: docs/agent.md.
+// The DRA manager of a node, kubelet's part of Dynamic Resource Allocation: drivers register with
+// it, claims of pods are prepared before their containers start and unprepared after they stopped,
+// and what is owed to drivers is on disk before they hear of it. Design and crash points:
+// docs/agent.md.
 //
 // Lives on one exec. Every operation ends once, by its `done`, never before the call has returned.
 #ifndef NODE_DRA_H
@@ -57,10 +58,10 @@ struct dra_options {
     bool rebuild;     // start empty when no checkpoint can be read, and learn from the active pods
     bool keep_slices; // wipe nothing
     struct dra_times times;
-    // pods calls each for every active pod of the node. False: they are not known yet. NULL: there are
-    // none to know of, and nothing is unprepared by itself.
+    // pods calls each for every active pod of the node. False: they are not known yet. NULL: there
+    // are none to know of, and nothing is unprepared by itself.
     bool (*pods)(void *arg, dra_pod_fn each, void *ctx);
-    // The health of a device that a pod uses changed: its status should be written anew.
+    // The health of a device that a pod uses changed: its status should be written again.
     void (*health_changed)(void *arg, struct str pod_uid);
     // For those who show what happens; each may be NULL.
     void (*plugin_changed)(void *arg, struct str driver, bool usable);
@@ -76,22 +77,22 @@ int dra_new(const struct dra_options *options, struct dra **ret, struct err *err
 // dra_start begins to register plugins, to wipe slices and to reconcile.
 void dra_start(struct dra *d);
 
-// dra_free ends all operations with -ECANCELED before it returns; none may be started from there, and
-// it is not called from one of them.
+// dra_free ends all operations with -ECANCELED before it returns; none may be started from there,
+// and it is not called from one of them.
 void dra_free(struct dra *d);
 
 typedef void (*dra_done_fn)(void *arg, int code, const struct err *err);
 
 // dra_prepare prepares all claims of a pod. Codes: -ERR_NOT_FOUND (claim or driver), -ERR_FORBIDDEN
-// (not reserved for the pod), -ERR_INVALID, -ERR_CONFLICT, -ERR_UNAVAILABLE, -ERR_TIMEOUT, -errno of the
-// checkpoint … with kubelet's texts.
+// (not reserved for the pod), -ERR_INVALID, -ERR_CONFLICT, -ERR_UNAVAILABLE, -ERR_TIMEOUT, -errno
+// of the checkpoint … with kubelet's texts.
 void dra_prepare(struct dra *d, const struct typed_object *pod, dra_done_fn done, void *arg);
 
 // dra_unprepare lets go of the claims of a pod whose containers have stopped.
 void dra_unprepare(struct dra *d, const struct typed_object *pod, dra_done_fn done, void *arg);
 
-// dra_prepare_claims prepares claims for a consumer without a Pod object, and without asking whether
-// they are reserved for it.
+// dra_prepare_claims prepares claims for a consumer without a Pod object, and without asking
+// whether they are reserved for it.
 void dra_prepare_claims(struct dra *d, struct str consumer_uid,
                         const struct typed_object *const *claims, size_t n, dra_done_fn done,
                         void *arg);
@@ -118,8 +119,8 @@ int dra_container_devices(const struct dra *d, const struct api_pod *pod,
                           const struct api_container *container, struct arena *arena,
                           struct dra_texts *out, struct err *err) MUST_USE;
 
-// dra_container_claims calls fn for each claim of a container, as PodResources tells them. Returns 0
-// or -ERR_NOT_FOUND.
+// dra_container_claims calls fn for each claim of a container, as PodResources reports them.
+// Returns 0 or -ERR_NOT_FOUND.
 int dra_container_claims(const struct dra *d, const struct api_pod *pod,
                          const struct api_container *container,
                          void (*fn)(void *arg, const struct node_claim *claim), void *arg,
@@ -134,7 +135,7 @@ void dra_container_health(const struct dra *d, const struct api_pod *pod,
 struct str dra_device_health(const struct dra *d, struct str driver, struct str pool,
                              struct str device, struct str *ret_message);
 
-// --- Looking in ----------------------------------------------------------------------------------
+// --- Queries -------------------------------------------------------------------------------------
 
 const struct node_claims *dra_claims(const struct dra *d);
 
@@ -154,7 +155,7 @@ struct dra_blocked {
 void dra_blocked_each(const struct dra *d, void (*fn)(void *arg, const struct dra_blocked *b),
                       void *arg);
 
-// dra_abandon makes claims forget a driver that will not come back: whoever calls it vouches that its
+// dra_abandon makes claims forget a driver that will not come back: the caller vouches that its
 // devices are free. waiting_only: only claims whose unprepare waits for it. Returns how many did,
 // -ERR_CONFLICT when the driver is there, or -errno of the checkpoint.
 int dra_abandon(struct dra *d, struct str driver, bool waiting_only, struct err *err) MUST_USE;

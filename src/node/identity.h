@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A node's certificates: one is asked for with a CertificateSigningRequest and waited for; both of a node (as a client, and of its
-// endpoint) are kept in files and renewed in time. Files hold certificate and key together, so that a rename replaces both.
+// A node's certificates: each is requested with a CertificateSigningRequest; both of a node (as a
+// client, and of its endpoint) are kept in files and renewed in time. Files hold certificate and
+// key together, so that a rename replaces both.
 #ifndef NODE_IDENTITY_H
 #define NODE_IDENTITY_H
 
@@ -14,23 +15,24 @@
 
 // --- One certificate -----------------------------------------------------------------------------
 
-struct identity_ask;
+struct identity_request;
 
-struct identity_wish {
-    struct client *client; // who asks
+struct identity_request_options {
+    struct client *client; // authenticates the request
     const char *node;
     const char *const *names; // NULL: as a client; else of its endpoint, NULL-terminated
-    int64_t lifetime_s;       // 0: what the signer gives
+    int64_t lifetime_s;       // 0: the signer's default
     int64_t timeout_ns;
-    // done is called once, unless it is cancelled before. pem: certificate and key. code: 0, -ERR_FORBIDDEN (denied), -ERR_TIMEOUT
-    // (nobody decided), -ERR_INVALID (it failed), or what the server said.
+    // done is called once, unless it is cancelled before. pem: certificate and key. code: 0,
+    // -ERR_FORBIDDEN (denied), -ERR_TIMEOUT (not decided in time), -ERR_INVALID (it failed), or the
+    // server's error.
     void (*done)(void *arg, int code, const struct err *err, struct str pem);
     void *arg;
 };
 
 // identity_ask makes a key and asks. Names are copied. NULL: done has been called already.
-struct identity_ask *identity_ask(const struct identity_wish *wish);
-void identity_ask_cancel(struct identity_ask *a);
+struct identity_request *identity_request_new(const struct identity_request_options *wish);
+void identity_request_cancel(struct identity_request *a);
 
 // --- Both, in files ------------------------------------------------------------------------------
 
@@ -45,19 +47,20 @@ struct identity_options {
     const char *folder;    // of the files
     const char *node;
     const char *const *names; // of the endpoint, NULL-terminated
-    int64_t lifetime_s;       // of what is asked for; 0: what the signer gives
+    int64_t lifetime_s;       // requested; 0: the signer's default
     int64_t renew_after_s;    // after a certificate was made; 0: 70 to 90 % of its time
     void (*say)(void *arg, const char *line);
     void (*renewed)(void *arg, bool serving); // a file was replaced
     void *arg;
 };
 
-// identity_new keeps the certificates from now on; an endpoint's that the CA has not signed is replaced at once.
+// identity_new keeps the certificates from now on; an endpoint's that the CA has not signed is
+// replaced at once.
 struct identity *identity_new(const struct identity_options *options);
 void identity_free(struct identity *i);
 
-// identity_placeholder makes the endpoint's file, unless there is a good one: a certificate that nobody vouches for, until the
-// first answer.
+// identity_placeholder creates the endpoint's file with a self-signed certificate, unless a valid
+// one exists.
 int identity_placeholder(const char *folder, const char *node, int64_t now_s,
                          struct err *err) MUST_USE;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Looks after the disk that images lie on: kubelet's image manager. Every five minutes it lets the runtime look how full
-// it is, and remove what nobody uses; at once when a pull found no space. What was done, and what could not be, is said.
+// Keeps the disk of the images from filling up: kubelet's image manager. Every five minutes, and
+// when a pull found no space, the runtime checks the disk and removes unused images. Removals and
+// failures are reported.
 #ifndef NODE_IMAGE_KEEPER_H
 #define NODE_IMAGE_KEEPER_H
 
@@ -26,7 +27,7 @@ struct image_keeper_options {
     int64_t low_percent;           // 80
     int64_t min_age_ns;            // 2 min
     int64_t period_ns;             // 5 min
-    // say tells what happens, one line each; may be NULL.
+    // say gets log lines; may be NULL.
     void (*say)(void *arg, const char *line);
     void *arg;
 };
@@ -36,7 +37,7 @@ struct image_keeper *image_keeper_new(const struct image_keeper_options *options
 // image_keeper_start looks for the first time, soon.
 void image_keeper_start(struct image_keeper *k);
 
-// image_keeper_disk_full: a pull found no space. Everything that nobody uses goes.
+// image_keeper_disk_full: a pull found no space. All unused images are removed.
 void image_keeper_disk_full(struct image_keeper *k);
 
 // image_keeper_quiet begins nothing new; image_keeper_busy: the runtime is at it.

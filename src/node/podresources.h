@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kubelet's PodResources API (v1.PodResourcesLister) on a gRPC server: which pods of the node have which
-// dynamic resources and which devices of plugins. CPUs and memory of kubelet's other managers do not exist here.
+// kubelet's PodResources API (v1.PodResourcesLister) on a gRPC server: which pods of the node have
+// which dynamic resources and which devices of plugins. CPUs and memory of kubelet's other managers
+// do not exist here.
 #ifndef NODE_PODRESOURCES_H
 #define NODE_PODRESOURCES_H
 

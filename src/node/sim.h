@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nodes that exist only in the API: made from profiles, with the slices their drivers would publish,
-// and a kubelet's part played for their pods: one that is bound runs, one that is deleted stops. So
-// a whole control plane can be tried on a machine without devices. What exists already is kept: a
-// second start continues where the first one was.
+// Nodes that exist only in the API: made from profiles, with the slices their drivers would
+// publish, and a kubelet's part played for their pods: one that is bound runs, one that is deleted
+// stops. So a whole control plane can be tried on a machine without devices. What exists already is
+// kept: a second start continues where the first one was.
 #ifndef NODE_SIM_H
 #define NODE_SIM_H
 
@@ -23,7 +23,7 @@ struct sim_options {
     size_t profiles_len;
     size_t nodes;      // of each profile
     size_t min_digits; // of the number in a node's name; 0: 1
-    // ready is called once, when everything has been made; err is NULL, or tells the first failure.
+    // ready is called once, when everything has been made; err is NULL, or the first failure.
     void (*ready)(void *arg, const struct err *err);
     void *arg;
 };

@@ -11,7 +11,7 @@ from agent_kit import *  # noqa: E402
 
 DRAY = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else 'build/dray')
 CSRS = '/apis/certificates.k8s.io/v1/certificatesigningrequests'
-SERVER, NODE = '10.213.7.1', '10.213.7.2'
+SERVER, NODE, UNNAMED = '10.213.7.1', '10.213.7.2', '10.213.7.9'  # UNNAMED: the server's as well, but not in its certificate
 
 
 def run(*command, **more):
@@ -110,7 +110,9 @@ def bad_input(c, address, pin, token):
     refused(c.join(address, '--token', 'zzzzzz.' + 'x' * 16, '--ca-hash', pin, *data, timeout='1s'), 'does not know the token')
     refused(c.join(address, '--token', 'nonsense', '--ca-hash', pin, *data), '--token is ID.SECRET')
     refused(c.join(address, '--token', token, '--ca-hash', 'md5:1', *data), '--ca-hash is')
-    refused(c.join(f'{SERVER}:1', '--token', token, '--ca-hash', pin, *data, timeout='1s'), 'nobody answers')
+    refused(c.join(f'{SERVER}:1', '--token', token, '--ca-hash', pin, *data, timeout='1s'), 'no answer from')
+    run('ip', '-n', c.wires.names[0], 'addr', 'add', UNNAMED + '/32', 'dev', 'lo', check=True)
+    refused(c.join(address.replace(SERVER, UNNAMED), '--token', token, '--ca-hash', pin, *data), "certificate is not for " + UNNAMED)
     refused(c.join(address, '--token', token, '--ca-hash', pin, *data[:2], '--node-name', 'example-gpu-0'), 'living node example-gpu-0')
     refused(c.join(*data[:2]), 'nothing in .* tells of an earlier join')
     # Expired: made as good for a second, and gone from the list soon after.

@@ -43,7 +43,7 @@ static void begin(struct nodes *n)
                   "\"expression\":\"device.attributes['d.example.com'].%s\"}}]}}]}}}",
                   i ? "," : "", i, i ? "serial == '7'" : "uuidMark == 'odd'");
     sbuf_addz(&b, "]}");
-    if (question_read(&n->q, sbuf_str(&b), &err) < 0)
+    if (alloc_question_read(&n->q, sbuf_str(&b), &err) < 0)
         fail_msg("%s", err.msg);
     n->index = index_new(&(struct index_options){.features = n->q.features});
     n->solver = alloc_solver_new(&(struct alloc_options){.policy = ALLOC_FIRST});
@@ -61,7 +61,7 @@ static void end(struct nodes *n)
 {
     alloc_solver_free(n->solver);
     index_free(n->index);
-    question_done(&n->q);
+    alloc_question_done(&n->q);
 }
 
 static const struct alloc_view *view(struct nodes *n, uint32_t node)

@@ -513,7 +513,7 @@ static void references_are_completed(void **state)
         struct str full;
         int rc = image_reference_full(str_z(rows[i].said), &a, &full, NULL);
         if (!rows[i].full) {
-            if (rc != -ERR_INVALID)
+            if (rc != -ERR_BAD_REQUEST)
                 fail_msg("'%s' was taken for a name", rows[i].said);
             continue;
         }
@@ -670,7 +670,7 @@ static void images_are_found_unpacked_and_removed(void **state)
     assert_false(there(&r, "etc/one"));
     (void)close(fd);
     assert_int_equal(get(s, "app:v3", RUNTIME_PULL_NEVER, &a, &again, &err), -ERR_NOT_FOUND);
-    assert_int_equal(get(s, "App", RUNTIME_PULL_NEVER, &a, &again, &err), -ERR_INVALID);
+    assert_int_equal(get(s, "App", RUNTIME_PULL_NEVER, &a, &again, &err), -ERR_BAD_REQUEST);
     image_each(s, count_image, &n);
     assert_int_equal(n, 2);
     image_store_free(s);

@@ -68,7 +68,7 @@ static struct question *read_text(struct world *w, struct str text)
         sbuf_addc(&b, text.p[i] == '\'' && !cel ? '"' : text.p[i]);
     }
     struct question *q = xcalloc(1, sizeof(*q));
-    if (question_read(q, sbuf_str(&b), &err) < 0)
+    if (alloc_question_read(q, sbuf_str(&b), &err) < 0)
         fail_msg("%s in %s", err.msg, b.p);
     vec_push(&w->kept, q);
     return q;
@@ -363,7 +363,7 @@ static void end(struct world *w)
     alloc_solver_free(w->solver);
     index_free(w->index);
     vec_foreach(&w->kept, q) {
-        question_done(*q);
+        alloc_question_done(*q);
         free(*q);
     }
     vec_done(&w->kept);

@@ -259,7 +259,7 @@ static void run_image(struct fake_call *c)
     bool there = has_word(c->r->machine->registry, str_z(c->id)) && !c->word;
     int code = 0;
     if (strcmp(c->id, "Bad Name") == 0)
-        code = refuse(&err, ERR_INVALID, "invalid reference format");
+        code = refuse(&err, ERR_BAD_REQUEST, "invalid reference format");
     else if (!here && !c->word && has_word(c->r->machine->huge, str_z(c->id)))
         code = refuse(&err, ENOSPC, "no space");
     else if (!here && !there)

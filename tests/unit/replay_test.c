@@ -184,8 +184,8 @@ static struct mig_result run_mig(enum mig_policy policy, const char *gpu, const 
                             .check = true};
     struct mig_result r;
     struct err err = {0};
-    assert_null(mig_judge(&o));
-    if (mig_run(&o, 7, &r, &err) < 0)
+    assert_null(replay_mig_check_options(&o));
+    if (replay_mig_run(&o, 7, &r, &err) < 0)
         fail_msg("%s", err.msg);
     return r;
 }
@@ -213,25 +213,25 @@ static void options_of_partitions_are_judged(void **state)
         .gpu = STR("a100"), .mix = STR("large"), .gpus = 8, .load = 90, .claims = 100};
     struct mig_options o = good;
     enum mig_policy policy;
-    assert_null(mig_judge(&o));
+    assert_null(replay_mig_check_options(&o));
     o.gpu = STR("b100");
-    assert_non_null(mig_judge(&o));
+    assert_non_null(replay_mig_check_options(&o));
     o = good;
     o.mix = STR("any");
-    assert_non_null(mig_judge(&o));
+    assert_non_null(replay_mig_check_options(&o));
     o = good;
     o.gpus = 0;
-    assert_non_null(mig_judge(&o));
+    assert_non_null(replay_mig_check_options(&o));
     o.gpus = 12;
-    assert_non_null(mig_judge(&o));
+    assert_non_null(replay_mig_check_options(&o));
     o = good;
     o.load = 0;
-    assert_non_null(mig_judge(&o));
+    assert_non_null(replay_mig_check_options(&o));
     o = good;
     o.claims = 0;
-    assert_non_null(mig_judge(&o));
-    assert_true(mig_policy_parse(STR("mfi"), &policy) && policy == MIG_MFI);
-    assert_false(mig_policy_parse(STR("fgd"), &policy));
+    assert_non_null(replay_mig_check_options(&o));
+    assert_true(replay_mig_parse_policy(STR("mfi"), &policy) && policy == MIG_MFI);
+    assert_false(replay_mig_parse_policy(STR("fgd"), &policy));
 }
 
 // --- Views ---------------------------------------------------------------------------------------
@@ -287,8 +287,8 @@ static void an_updated_view_is_like_a_new_one(void **state)
     struct err err = {0};
     struct rng_seeded rng;
     rng_seeded_init(&rng, 11);
-    struct replay_world *w = mig_world();
-    assert_int_equal(mig_add_node(w, mig_gpu_find(STR("a100")), &err), 0);
+    struct replay_world *w = replay_mig_new_world();
+    assert_int_equal(replay_mig_add_node(w, replay_mig_find_gpu(STR("a100")), &err), 0);
     struct world_node *n = &w->nodes.p[0];
     for (int round = 0; round < 40; round++) {
         struct alloc_view *fresh = NULL;
@@ -302,19 +302,19 @@ static void an_updated_view_is_like_a_new_one(void **state)
         assert_same_view(n->view, fresh);
         alloc_view_free(fresh);
     }
-    world_free(w);
+    replay_world_free(w);
 }
 
 static void a_view_of_other_slices_is_left_alone(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct replay_world *w = mig_world();
-    assert_int_equal(mig_add_node(w, mig_gpu_find(STR("a100")), &err), 0);
-    assert_int_equal(mig_add_node(w, mig_gpu_find(STR("h100")), &err), 0);
+    struct replay_world *w = replay_mig_new_world();
+    assert_int_equal(replay_mig_add_node(w, replay_mig_find_gpu(STR("a100")), &err), 0);
+    assert_int_equal(replay_mig_add_node(w, replay_mig_find_gpu(STR("h100")), &err), 0);
     assert_false(alloc_view_update(w->nodes.p[0].view, w->nodes.p[1].state));
     assert_ptr_equal(w->nodes.p[0].view->cluster, w->nodes.p[0].state);
-    world_free(w);
+    replay_world_free(w);
 }
 
 int main(void)

@@ -608,7 +608,7 @@ static void a_container_is_who_it_is_said_to_be(void **state)
     c.image = str_z(kit.image);
     c.command = command;
     c.command_len = 1;
-    assert_int_equal(kit_create(&kit, pod, &c, id), -ERR_INVALID);
+    assert_int_equal(kit_create(&kit, pod, &c, id), -ERR_FORBIDDEN);
     assert_non_null(strstr(kit.err.msg, "runAsNonRoot"));
     must(kit_pod_remove(&kit, pod));
 }

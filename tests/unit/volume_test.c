@@ -7,7 +7,7 @@
 
 #include <sys/stat.h>
 
-#include "node/pods/volume.h"
+#include "node/volume/volume.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -35,7 +35,8 @@ static int enter(void **state)
     (void)snprintf(r.volume, sizeof(r.volume), "%s/pod/volume", r.dir);
     (void)snprintf(r.outside, sizeof(r.outside), "%s/outside", r.dir);
     *state = &r;
-    return volume_make_folder(r.volume, 0777, &err) + volume_make_folder(r.outside, 0755, &err);
+    return volume_make_directory(r.volume, 0777, &err) +
+           volume_make_directory(r.outside, 0755, &err);
 }
 
 static int leave(void **state)

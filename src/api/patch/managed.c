@@ -364,14 +364,14 @@ static int take_from(struct work *w, struct version_diffs *diffs, const yyjson_v
 // Takes from everyone but self what a write changes, or lists it. self may be NULL. Returns 0 or -ERR_CONFLICT.
 int managed_take_over(struct work *w, const struct owner *self, const yyjson_val *before,
                       const yyjson_val *after, bool force, struct conflict_list *conflicts,
-                      struct field_diff *ret)
+                      struct field_set *ret_changed)
 {
     struct version_diffs diffs = {0};
     const struct version_diff *d = NULL;
     int r = diff_in(w, &diffs, w->q->kind->api_version, before, after, &d);
     if (r < 0)
         return r;
-    *ret = d->diff;
+    *ret_changed = d->changed;
     struct hit *hits = arena_array(w->arena, struct hit, w->owners.n + 1);
     size_t hits_len = 0;
     for (size_t i = 0; i < w->owners.n; i++) {
@@ -452,12 +452,11 @@ static void cap_updaters(struct work *w)
 int managed_step(struct work *w, const yyjson_val *before, const yyjson_val *after,
                  struct str manager)
 {
-    struct field_diff diff;
+    struct field_set set;
     struct conflict_list none = {.w = w};
-    int r = managed_take_over(w, NULL, before, after, true, &none, &diff);
+    int r = managed_take_over(w, NULL, before, after, true, &none, &set);
     if (r < 0)
         return r;
-    struct field_set set = field_set_union(&diff.modified, &diff.added, w->arena);
     set = managed_strip(w, &set);
     if (!field_set_empty(&set)) {
         struct owner self = {.manager = manager.n ? manager : STR("unknown"),

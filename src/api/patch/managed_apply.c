@@ -171,7 +171,7 @@ static int apply(struct work *w, const yyjson_val *live, const yyjson_val *confi
                          .applies = true};
     struct owner last = {0};
     struct conflict_list conflicts = {.w = w};
-    struct field_diff diff;
+    struct field_set changed;
     int r = check_config(w, config);
     if (r == 0)
         r = begin(w, live);
@@ -193,11 +193,11 @@ static int apply(struct work *w, const yyjson_val *live, const yyjson_val *confi
     if (last.api_version.n)
         r = prune(w, &last, &object);
     if (r == 0)
-        r = managed_take_over(w, mine, live, object.value, q->force, &conflicts, &diff);
+        r = managed_take_over(w, mine, live, object.value, q->force, &conflicts, &changed);
     if (r == -ERR_CONFLICT && str_eqz(q->manager, "kubectl")) {
         struct field_set allowed = managed_last_allowed(w, live);
         conflicts = (struct conflict_list){.w = w, .allowed = &allowed};
-        r = managed_take_over(w, mine, live, object.value, false, &conflicts, &diff);
+        r = managed_take_over(w, mine, live, object.value, false, &conflicts, &changed);
     }
     ret->conflicts = conflicts.found.p;
     ret->conflicts_len = conflicts.found.n;

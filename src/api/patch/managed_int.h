@@ -64,11 +64,11 @@ struct conflict_list {
     struct VEC(struct managed_conflict) found;
 };
 
-// managed_take_over takes from everyone but self (may be NULL) what a write changes, or lists it. Returns 0 or
-// -ERR_CONFLICT.
+// managed_take_over takes from everyone but self (may be NULL) what a write changes, or lists it.
+// *ret_changed: what was modified or added, as the request's version shows it. Returns 0 or -ERR_CONFLICT.
 int managed_take_over(struct work *w, const struct owner *self, const yyjson_val *before,
                       const yyjson_val *after, bool force, struct conflict_list *conflicts,
-                      struct field_diff *ret) MUST_USE;
+                      struct field_set *ret_changed) MUST_USE;
 
 // managed_step is a write by an updater.
 int managed_step(struct work *w, const yyjson_val *before, const yyjson_val *after,

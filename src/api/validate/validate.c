@@ -15,7 +15,7 @@
 
 const struct api_kind *api_hub_kind(const struct api_kind *kind)
 {
-    if (!str_eqz(kind->group, "resource.k8s.io"))
+    if (!str_eqz(kind->group, "resource.k8s.io") || str_eqz(kind->version, "v1"))
         return kind;
     const struct api_kind *hub = api_kind_find(STR("resource.k8s.io/v1"), kind->kind);
     return hub ? hub : kind;

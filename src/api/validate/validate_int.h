@@ -15,6 +15,9 @@ struct validator {
     struct causes *causes;
     enum api_op op;
     const struct api_kind *version; // of the request
+    // Metadata in which the rules of objects, and those of updates, found nothing: kinds repeat the
+    // general rules, and what is clean need not be checked twice.
+    const struct api_object_meta *clean_meta, *clean_update;
 };
 
 static inline bool gate(const struct validator *v, enum feature which)

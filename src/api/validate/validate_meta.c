@@ -269,6 +269,9 @@ void validate_object_meta(struct validator *v, const struct api_object_meta *met
 {
     const struct path *root = AT(NULL, "metadata");
     validate_meta_names(v, meta, rule);
+    if (v->clean_meta == meta) // the general rules and those of the kind differ in names alone
+        return;
+    size_t before = v->causes->n;
     check_namespace(v, meta, namespaced);
     check_generation(v, meta->generation);
     validate_labels(v, AT(root, "labels"), &meta->labels);
@@ -276,6 +279,8 @@ void validate_object_meta(struct validator *v, const struct api_object_meta *met
     check_owners(v, AT(root, "ownerReferences"), &meta->owner_references);
     check_finalizers(v, AT(root, "finalizers"), &meta->finalizers);
     check_managed_fields(v, AT(root, "managedFields"), &meta->managed_fields);
+    if (v->causes->n == before)
+        v->clean_meta = meta;
 }
 
 static void check_new_finalizers(struct validator *v, const struct path *at,
@@ -354,6 +359,9 @@ void validate_object_meta_update(struct validator *v, const struct api_object_me
                                  const struct api_object_meta *old)
 {
     const struct path *root = AT(NULL, "metadata");
+    if (v->clean_update == meta)
+        return;
+    size_t before = v->causes->n;
     if (old->deletion_timestamp.set)
         check_new_finalizers(v, AT(root, "finalizers"), &meta->finalizers, &old->finalizers);
     if (meta->resource_version.n == 0)
@@ -371,10 +379,14 @@ void validate_object_meta_update(struct validator *v, const struct api_object_me
     check_same_time(v, STR("deletionTimestamp"), &meta->deletion_timestamp,
                     &old->deletion_timestamp);
     check_same_grace(v, meta, old);
-    validate_labels(v, AT(root, "labels"), &meta->labels);
-    validate_annotations(v, AT(root, "annotations"), &meta->annotations);
-    check_owners(v, AT(root, "ownerReferences"), &meta->owner_references);
-    check_managed_fields(v, AT(root, "managedFields"), &meta->managed_fields);
+    if (v->clean_meta != meta) {
+        validate_labels(v, AT(root, "labels"), &meta->labels);
+        validate_annotations(v, AT(root, "annotations"), &meta->annotations);
+        check_owners(v, AT(root, "ownerReferences"), &meta->owner_references);
+        check_managed_fields(v, AT(root, "managedFields"), &meta->managed_fields);
+    }
+    if (v->causes->n == before)
+        v->clean_update = meta;
 }
 
 void validate_cluster_meta(struct validator *v, const struct api_object_meta *meta,

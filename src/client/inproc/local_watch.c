@@ -165,17 +165,15 @@ static bool overflowing(struct client_watch *w)
     return yes;
 }
 
-static bool matches(const struct client_watch *w, const struct object *o)
-{
-    return o && store_select_matches(&w->select, o);
-}
-
 static void on_store_event(void *arg, const struct store_event *e)
 {
+    static const enum client_event_type types[] = {[STORE_ADDED] = CLIENT_ADDED,
+                                                   [STORE_MODIFIED] = CLIENT_MODIFIED,
+                                                   [STORE_DELETED] = CLIENT_DELETED};
     struct client_watch *w = arg;
-    bool was = matches(w, e->before);
-    bool is = e->type != STORE_DELETED && matches(w, e->object);
-    if (!was && !is)
+    enum store_event_type type;
+    const struct object *shown;
+    if (!store_select_event(&w->select, e, &type, &shown))
         return;
     if (overflowing(w)) {
         struct err err;
@@ -183,10 +181,8 @@ static void on_store_event(void *arg, const struct store_event *e)
         watch_over(w, &err);
         return;
     }
-    // What ceases to match is shown as it was while it did.
-    const struct object *shown = is || e->type == STORE_DELETED ? e->object : e->before;
     queue_event(w, &(struct queued){
-                       .type = is ? (was ? CLIENT_MODIFIED : CLIENT_ADDED) : CLIENT_DELETED,
+                       .type = types[type],
                        .object = object_ref(shown),
                        .revision = e->object->revision,
                    });
@@ -212,7 +208,7 @@ static uint64_t list_now(struct client_watch *w, const struct store *store)
     int r = store_walk_start(store, &walk, &err);
     assert(r == 0); // the present is always there
     for (const struct object *o; (o = store_walk_next(store, &walk));)
-        if (matches(w, o))
+        if (store_select_matches(&w->select, o))
             queue_event(w, &(struct queued){.type = CLIENT_ADDED,
                                             .object = object_ref(o),
                                             .revision = o->revision,

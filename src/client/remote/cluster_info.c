@@ -6,8 +6,8 @@
 #include "codec/base64.h"
 #include "codec/json_writer.h"
 #include "codec/yaml.h"
-#include "net/csr.h"
-#include "net/sign.h"
+#include "pki/csr.h"
+#include "pki/sign.h"
 
 #include "base/banned.h"
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "client/remote/remote_int.h"
+#include "pki/certificate.h"
 
 #include "base/banned.h"
 
@@ -103,7 +104,7 @@ static void read_certificate_files(struct remote *r)
         return;
     bool same =
         str_eq(sbuf_str(&certificate), t->certificate_pem) && str_eq(sbuf_str(&key), t->key_pem);
-    if (!same && tls_pair_matches(certificate.p, key.p))
+    if (!same && pki_pair_matches(certificate.p, key.p))
         set_identity(r, sbuf_str(&certificate), sbuf_str(&key));
 }
 

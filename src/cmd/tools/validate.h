@@ -19,12 +19,14 @@ struct judged {
     const struct api_kind *version;
 };
 
-// judge_decode defaults an object and converts it to its hub version. Returns as api_convert.
-int judge_decode(const struct api_object *decoded, const struct api_rules *rules,
-                 struct arena *arena, struct judged *ret, struct err *err) MUST_USE;
+// validate_decode_object defaults an object and converts it to its hub version. Returns as
+// api_convert.
+int validate_decode_object(const struct api_object *decoded, const struct api_rules *rules,
+                           struct arena *arena, struct judged *ret, struct err *err) MUST_USE;
 
-// judge_name does for a new object what the server does before it looks at it: it gets a namespace
-// and, in place of a generated one, a name. Returns the name it came with, to be put back.
-struct str judge_name(const struct judged *j, struct arena *arena);
+// validate_object_name does for a new object what the server does before it looks at it: it gets a
+// namespace and, in place of a generated one, a name. Returns the name it came with, to be put
+// back.
+struct str validate_object_name(const struct judged *j, struct arena *arena);
 
 #endif

@@ -7,6 +7,7 @@
 #include "ctl/access/csr_policy.h"
 #include "ctl/core/ctl_int.h"
 #include "net/address.h"
+#include "pki/certificate.h"
 
 #include "base/banned.h"
 
@@ -21,7 +22,7 @@ struct csr_ctl {
     struct work *work;
     struct list calls;
     struct ctl_certificates with; // texts below
-    struct tls_key_pair ca;       // NULL: nothing is signed
+    struct pki_key_pair ca;       // NULL: nothing is signed
     struct sbuf server_certificate;
     bool approve, sign, clean;
 };
@@ -234,7 +235,7 @@ struct csr_ctl *csr_ctl_new(struct ctl *ctl, const struct ctl_certificates *with
     c->sign = !ctl->off[CTL_CSR_SIGNING];
     c->clean = !ctl->off[CTL_CSR_CLEANER];
     if (with->ca_certificate.n && with->ca_key.n)
-        c->ca = (struct tls_key_pair){xstrndup(with->ca_certificate.p, with->ca_certificate.n),
+        c->ca = (struct pki_key_pair){xstrndup(with->ca_certificate.p, with->ca_certificate.n),
                                       xstrndup(with->ca_key.p, with->ca_key.n)};
     sbuf_add(&c->server_certificate, with->server_certificate);
     c->work = ctl_work(ctl, "certificate", step, c);
@@ -249,7 +250,7 @@ void csr_ctl_free(struct csr_ctl *c)
         return;
     ctl_calls_drop(&c->calls);
     work_free(c->work);
-    tls_key_pair_done(&c->ca);
+    pki_key_pair_done(&c->ca);
     sbuf_done(&c->server_certificate);
     free(c);
 }

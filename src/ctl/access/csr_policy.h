@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "api/types.h"
-#include "net/csr.h"
+#include "pki/csr.h"
 
 #define CSR_NODE_CLIENT  "kubernetes.io/kube-apiserver-client-kubelet"
 #define CSR_NODE_SERVING "kubernetes.io/kubelet-serving"

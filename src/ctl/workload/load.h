@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "ctl/core/ctl_int.h"
+#include "ctl/template.h"
 
 enum load_kind {
     LOAD_REPLICA_SET,
@@ -168,9 +169,6 @@ static inline int64_t load_next(int64_t revision)
 {
     return revision < INT64_MAX ? revision + 1 : revision;
 }
-
-// load_scaled is a number, or a percentage of total (rounded up or down); never negative.
-int32_t load_scaled(const struct api_int_or_string *value, int32_t total, bool up);
 
 // load_template_hash is a name for a template's content, in arena; collisions tells clashes apart.
 struct str load_template_hash(const struct api_pod_template_spec *template, bool has_collisions,

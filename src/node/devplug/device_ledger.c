@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The records of who holds which device of a plugin: adding, finding and dropping grants. Pure
+// data, without I/O; device_checkpoint.c is its form on disk.
 #include "node/devplug/device_ledger.h"
 
 #include "base/mem.h"
@@ -75,7 +78,7 @@ void device_ledger_held(const struct device_ledger *l, struct str resource, stru
     }
 }
 
-static void grant_free(struct device_grant *g)
+static void device_ledger_free_grant(struct device_grant *g)
 {
     arena_done(&g->arena);
     free(g);
@@ -87,7 +90,7 @@ size_t device_ledger_drop(struct device_ledger *l,
     size_t kept = 0, before = l->grants.n;
     vec_foreach(&l->grants, g) {
         if (fn(arg, *g))
-            grant_free(*g);
+            device_ledger_free_grant(*g);
         else
             l->grants.p[kept++] = *g;
     }
@@ -98,6 +101,6 @@ size_t device_ledger_drop(struct device_ledger *l,
 void device_ledger_done(struct device_ledger *l)
 {
     vec_foreach(&l->grants, g)
-        grant_free(*g);
+        device_ledger_free_grant(*g);
     vec_done(&l->grants);
 }

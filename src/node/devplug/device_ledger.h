@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who holds which devices of device plugins: the node's one ledger of them, pure data. A grant is what one
-// container got of one resource. Devices that a claim gives are not in here: what a claim satisfies is never
-// asked of a plugin (docs/device-plugins.md).
+// Who holds which devices of device plugins: the node's one ledger of them, pure data. A grant is
+// what one container got of one resource. Devices that a claim gives are not in here: what a claim
+// satisfies is never asked of a plugin (docs/device-plugins.md).
 //
-// Written to disk as kubelet's `kubelet_internal_checkpoint`, so that either program can take over from the other.
+// Written to disk as kubelet's `kubelet_internal_checkpoint`, so that either program can take over
+// from the other.
 #ifndef NODE_DEVPLUG_DEVICE_LEDGER_H
 #define NODE_DEVPLUG_DEVICE_LEDGER_H
 
@@ -54,10 +55,11 @@ struct device_grant *device_ledger_find(const struct device_ledger *l, struct st
 bool device_ledger_has_pod(const struct device_ledger *l, struct str pod_uid);
 bool device_ledger_has_resource(const struct device_ledger *l, struct str resource);
 
-// device_ledger_held adds the ids of a resource's devices that are held by anybody. The set borrows them.
+// device_ledger_held adds the ids of a resource's devices that are held by anybody. The set borrows
+// them.
 void device_ledger_held(const struct device_ledger *l, struct str resource, struct device_set *out);
 
-// device_ledger_drop removes grants for which fn says so. Returns how many.
+// device_ledger_drop removes the grants that fn selects. Returns how many.
 size_t device_ledger_drop(struct device_ledger *l,
                           bool (*fn)(void *arg, const struct device_grant *g), void *arg);
 void device_ledger_done(struct device_ledger *l);
@@ -76,8 +78,8 @@ struct device_registrations VEC(struct device_registered);
 void device_ledger_write(const struct device_ledger *l, const struct device_registrations *r,
                          struct sbuf *out);
 
-// device_ledger_read reads it into an empty ledger; registrations live in arena. Returns 0, -ERR_INVALID
-// (checksum) or -ERR_BAD_REQUEST; then the ledger is empty.
+// device_ledger_read reads it into an empty ledger; registrations live in arena. Returns 0,
+// -ERR_INVALID (checksum) or -ERR_BAD_REQUEST; then the ledger is empty.
 int device_ledger_read(struct str text, struct device_ledger *ret, struct arena *arena,
                        struct device_registrations *ret_registered, struct err *err) MUST_USE;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device plugins, old style: kubelet's device-plugin API v1beta1. Plugins register, tell their devices, and are
-// asked at a pod's admission for those it gets; what they offer is the node's capacity of an extended resource.
-// Who holds what is in one ledger (device_ledger.h) and on disk before a pod is admitted. Design, and how this
-// goes together with extended resources that claims satisfy: docs/device-plugins.md.
+// Device plugins, old style: kubelet's device-plugin API v1beta1. Plugins register, tell their
+// devices, and are asked at a pod's admission for those it gets; what they offer is the node's
+// capacity of an extended resource. Who holds what is in one ledger (device_ledger.h) and on disk
+// before a pod is admitted. Design, and how this goes together with extended resources that claims
+// satisfy: docs/device-plugins.md.
 //
 // Lives on one exec.
 #ifndef NODE_DEVPLUG_DEVPLUG_H
@@ -45,7 +46,8 @@ struct devplug_options {
     struct devplug_times times;
     // pods calls each for every pod that may hold devices; false: they are not known yet.
     bool (*pods)(void *arg, dra_pod_fn each, void *ctx);
-    // changed: capacity or allocatable of the node is another. health_changed: of a device that a pod has.
+    // changed: capacity or allocatable of the node is another. health_changed: of a device that a
+    // pod has.
     void (*changed)(void *arg);
     void (*health_changed)(void *arg, struct str pod_uid);
     // plugin_changed (may be NULL): a plugin came, or the last one of a resource went.
@@ -53,32 +55,37 @@ struct devplug_options {
     void *arg;
 };
 
-// devplug_new reads the checkpoint. One that cannot be read is told of and begun anew, as by kubelet.
+// devplug_new reads the checkpoint. An unreadable one is reported and replaced by an empty one, as
+// by kubelet.
 struct devplug *devplug_new(const struct devplug_options *options);
 
 // devplug_free ends all operations with -ECANCELED before it returns.
 void devplug_free(struct devplug *d);
 
-// devplug_serve removes the sockets that plugins have in the folder and listens for registrations, so that they
-// notice and register again. Returns 0, or what listening says: somebody else may serve there.
+// devplug_serve removes the sockets that plugins have in the folder and listens for registrations,
+// so that they notice and register again. Returns 0, or the failure to listen: another process may
+// serve there.
 int devplug_serve(struct devplug *d, struct loop *loop, struct err *err) MUST_USE;
 
 typedef void (*devplug_done_fn)(void *arg, int code, const struct err *err);
 
-// devplug_register takes in a plugin that registers; done, which may come before it returns, says what the plugin
-// is to be told: 0, -ERR_INVALID (version, name), -ERR_TOO_MANY, -ERR_UNAVAILABLE, with kubelet's texts.
+// devplug_register accepts the registration of a plugin; done, possibly called before it returns,
+// has the answer to the plugin: 0, -ERR_INVALID (version, name), -ERR_TOO_MANY, -ERR_UNAVAILABLE,
+// with kubelet's texts.
 void devplug_register(struct devplug *d, const struct plugin_register_request *q,
                       devplug_done_fn done, void *arg);
 
-// --- The node ------------------------------------------------------------------------------------
+// --- Capacity of the node ------------------------------------------------------------------------
 
 typedef void (*devplug_amount_fn)(void *arg, struct str resource, int64_t capacity,
                                   int64_t allocatable);
 
-// devplug_amounts tells of every resource that was ever registered; 0 for one whose plugin is gone for good.
+// devplug_amounts reports every resource that was ever registered; 0 for one whose plugin is gone
+// for good.
 void devplug_amounts(const struct devplug *d, devplug_amount_fn fn, void *arg);
 
-// devplug_is_new: there was no checkpoint. What a Node object says of extended resources is of another life.
+// devplug_is_new: there was no checkpoint. The extended resources of a Node object are then from an
+// earlier installation.
 bool devplug_is_new(const struct devplug *d);
 
 // --- Pods ----------------------------------------------------------------------------------------
@@ -86,21 +93,22 @@ bool devplug_is_new(const struct devplug *d);
 // devplug_wanted: a container of the pod asks for what plugins give, and no claim satisfies it.
 bool devplug_wanted(const struct devplug *d, const struct api_pod *pod);
 
-// devplug_allocate gives every container of a pod its devices; what it has already stays. All or nothing: on
-// failure nothing is held. done comes later, once, with 0 or kubelet's text; -errno when it could not be saved.
+// devplug_allocate gives every container of a pod its devices; what it has already stays. All or
+// nothing: on failure nothing is held. done comes later, once, with 0 or kubelet's text; -errno
+// when it could not be saved.
 void devplug_allocate(struct devplug *d, const struct typed_object *pod, devplug_done_fn done,
                       void *arg);
 
-// devplug_pre_start makes sure that a container has its devices, and calls PreStartContainer where that is asked
-// for. Returns false, and done is not called, when there is nothing to do.
+// devplug_pre_start makes sure that a container has its devices, and calls PreStartContainer if the
+// plugin requires it. Returns false, and done is not called, when there is nothing to do.
 bool devplug_pre_start(struct devplug *d, const struct typed_object *pod,
                        const struct api_container *container, devplug_done_fn done, void *arg);
 
 // devplug_release ends what is under way for a pod with -ECANCELED, and takes back what it has.
 void devplug_release(struct devplug *d, struct str pod_uid);
 
-// devplug_held is how many devices of a resource are held by all pods, 0 when this pod holds none: a pod that was
-// admitted before fits, whatever became of the plugin.
+// devplug_held is how many devices of a resource are held by all pods, 0 when this pod holds none:
+// a pod that was admitted before fits, whatever became of the plugin.
 int64_t devplug_held(const struct devplug *d, struct str pod_uid, struct str resource);
 
 // --- What containers get -------------------------------------------------------------------------
@@ -114,7 +122,7 @@ struct devplug_gifts {
     struct VEC(struct str) cdi_devices;
 };
 
-// devplug_container puts it together, in arena. Returns 0 or -ERR_INVALID: an answer on disk makes no sense.
+// devplug_container collects it, in arena. Returns 0 or -ERR_INVALID: a saved answer is corrupt.
 int devplug_container(const struct devplug *d, struct str pod_uid, struct str container,
                       struct arena *arena, struct devplug_gifts *ret, struct err *err) MUST_USE;
 

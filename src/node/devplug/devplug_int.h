@@ -3,9 +3,9 @@
 // What the files of the manager of device plugins share.
 //
 //     devplug ── resources ── plugins (instances, the newest counts) ── list of devices
-//        │            └── the list that counts: the newest that was told, or what the last instance left, all unhealthy
+//        │            └── the newest list, or the last instance's, all unhealthy
 //        ├── ledger: grants (pod, container, resource → devices, the plugin's answer)
-//        └── operations: one for each pod that is being admitted, or container that is about to start
+//        └── operations: one for each pod being admitted, or container about to start
 #ifndef NODE_DEVPLUG_DEVPLUG_INT_H
 #define NODE_DEVPLUG_DEVPLUG_INT_H
 
@@ -22,7 +22,7 @@ struct listed {
     struct VEC(int64_t) nodes; // NUMA
 };
 
-// The devices that one message told of; never changed.
+// The devices of one message; never changed.
 struct device_list {
     struct arena arena;
     struct VEC(struct listed) all;
@@ -40,7 +40,7 @@ struct device_plugin {
     char *name, *path;
     struct transport_link *link;
     struct plugin_devices_options options;
-    struct device_list *list; // NULL: it has told nothing yet
+    struct device_list *list; // NULL: none reported yet
     struct exec_timer timer;  // of the dialling, then of the burial
     bool asking, dead;        // its options; it goes when control is back at the exec
     devplug_done_fn done;     // of the registration, until it is answered
@@ -95,20 +95,21 @@ struct devplug {
 int devplug_save(struct devplug *d, struct err *err) MUST_USE;
 
 struct resource *devplug_find(const struct devplug *d, struct str name);
-// resource_list is the list that counts, NULL: nothing was told yet. live: its plugin is there, so devices can be
-// healthy. resource_plugin is the instance to ask, or NULL.
-const struct device_list *resource_list(const struct resource *r, bool *ret_live);
-struct device_plugin *resource_plugin(const struct resource *r);
-const struct listed *device_list_find(const struct device_list *l, struct str id);
-// resource_healthy is how many devices can be allocated.
-size_t resource_healthy(const struct resource *r);
+// devplug_resource_list is the current list, NULL: none was reported yet. live: its plugin is
+// there, so devices can be healthy. devplug_resource_plugin is the instance to ask, or NULL.
+const struct device_list *devplug_resource_list(const struct resource *r, bool *ret_live);
+struct device_plugin *devplug_resource_plugin(const struct resource *r);
+const struct listed *devplug_list_find(const struct device_list *l, struct str id);
+// devplug_resource_healthy is how many devices can be allocated.
+size_t devplug_resource_healthy(const struct resource *r);
 
-// device_plugin_call asks a plugin; done runs once, later.
-void device_plugin_call(struct device_plugin *p, const char *method,
-                        const struct plugin_message *message, const void *value, int64_t timeout_ns,
-                        void (*done)(void *arg, const struct grpc_result *r), void *arg);
+// devplug_call_plugin asks a plugin; done runs once, later.
+void devplug_call_plugin(struct device_plugin *p, const char *method,
+                         const struct plugin_message *message, const void *value,
+                         int64_t timeout_ns, void (*done)(void *arg, const struct grpc_result *r),
+                         void *arg);
 
-// device_op_cancel_all ends operations of a pod, or of all (empty uid).
-void device_op_cancel_all(struct devplug *d, struct str pod_uid);
+// devplug_cancel_ops ends operations of a pod, or of all (empty uid).
+void devplug_cancel_ops(struct devplug *d, struct str pod_uid);
 
 #endif

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a container gets, what its status says, and what PodResources tells, from the ledger.
+// Views of the ledger: what the runtime gives a container, its status, and PodResources.
 #include "node/devplug/devplug_int.h"
 
 #include "base/banned.h"
 
-// --- What a container gets -----------------------------------------------------------------------
+// --- The runtime's view --------------------------------------------------------------------------
 
-// True for the first of a name; a second one that says something else is told of.
-static bool is_first(struct device_set *seen, const char *kind, struct str key)
+// True for the first of a name; a second one with another value is logged.
+static bool devplug_pod_is_first(struct device_set *seen, const char *kind, struct str key)
 {
     bool fresh = false;
     *map_put_new(seen, key, &fresh) = true;
@@ -23,7 +23,7 @@ struct seen {
     struct device_set env, mounts, devices, annotations, cdi;
 };
 
-static void seen_done(struct seen *s)
+static void devplug_pod_seen_done(struct seen *s)
 {
     map_done(&s->env);
     map_done(&s->mounts);
@@ -32,25 +32,25 @@ static void seen_done(struct seen *s)
     map_done(&s->cdi);
 }
 
-static void add_texts(const struct plugin_allocation *from, struct arena *a, struct seen *s,
-                      struct devplug_gifts *out)
+static void devplug_pod_add_texts(const struct plugin_allocation *from, struct arena *a,
+                                  struct seen *s, struct devplug_gifts *out)
 {
     vec_foreach(&from->envs, e)
-        if (is_first(&s->env, "env", e->key))
+        if (devplug_pod_is_first(&s->env, "env", e->key))
             vec_push_arena(a, &out->env, ((struct runtime_pair){e->key, e->value}));
     vec_foreach(&from->annotations, e)
-        if (is_first(&s->annotations, "annotation", e->key))
+        if (devplug_pod_is_first(&s->annotations, "annotation", e->key))
             vec_push_arena(a, &out->annotations, ((struct runtime_pair){e->key, e->value}));
     vec_foreach(&from->cdi_devices, c)
-        if (is_first(&s->cdi, "CDI device", c->name))
+        if (devplug_pod_is_first(&s->cdi, "CDI device", c->name))
             vec_push_arena(a, &out->cdi_devices, c->name);
 }
 
-static void add_paths(const struct plugin_allocation *from, struct arena *a, struct seen *s,
-                      struct devplug_gifts *out)
+static void devplug_pod_add_paths(const struct plugin_allocation *from, struct arena *a,
+                                  struct seen *s, struct devplug_gifts *out)
 {
     vec_foreach(&from->mounts, m)
-        if (is_first(&s->mounts, "mount", m->container_path))
+        if (devplug_pod_is_first(&s->mounts, "mount", m->container_path))
             vec_push_arena(
                 a, &out->mounts,
                 ((struct runtime_mount){.host_path = arena_str(a, m->host_path).p,
@@ -58,7 +58,7 @@ static void add_paths(const struct plugin_allocation *from, struct arena *a, str
                                         .sub_path = "",
                                         .read_only = m->read_only}));
     vec_foreach(&from->devices, d)
-        if (is_first(&s->devices, "device", d->container_path))
+        if (devplug_pod_is_first(&s->devices, "device", d->container_path))
             vec_push_arena(a, &out->devices,
                            ((struct runtime_device){.host_path = d->host_path,
                                                     .container_path = d->container_path,
@@ -68,7 +68,7 @@ static void add_paths(const struct plugin_allocation *from, struct arena *a, str
 int devplug_container(const struct devplug *d, struct str pod_uid, struct str container,
                       struct arena *arena, struct devplug_gifts *ret, struct err *err)
 {
-    cleanup_with(seen_done) struct seen seen = {0};
+    cleanup_with(devplug_pod_seen_done) struct seen seen = {0};
     vec_foreach(&d->ledger.grants, it) {
         const struct device_grant *g = *it;
         struct plugin_allocation said = {0};
@@ -80,8 +80,8 @@ int devplug_container(const struct devplug *d, struct str pod_uid, struct str co
                            "what the device plugin of %.*s answered cannot be read from the "
                            "checkpoint",
                            STR_ARG(g->resource));
-        add_texts(&said, arena, &seen, ret);
-        add_paths(&said, arena, &seen, ret);
+        devplug_pod_add_texts(&said, arena, &seen, ret);
+        devplug_pod_add_paths(&said, arena, &seen, ret);
     }
     return 0;
 }
@@ -107,7 +107,7 @@ struct one_device {
 
 typedef void (*device_fn)(void *arg, const struct one_device *d);
 
-static bool is_earlier(const struct device_grant *g, size_t at)
+static bool devplug_pod_is_earlier_grant(const struct device_grant *g, size_t at)
 {
     for (size_t i = 0; i < at; i++)
         if (str_eq(g->devices.p[i].id, g->devices.p[at].id))
@@ -116,11 +116,12 @@ static bool is_earlier(const struct device_grant *g, size_t at)
 }
 
 // Calls fn for each device, once, with all nodes it belongs to.
-static void each_device(const struct device_grant *g, struct arena *a, device_fn fn, void *arg)
+static void devplug_pod_each_device(const struct device_grant *g, struct arena *a, device_fn fn,
+                                    void *arg)
 {
     for (size_t i = 0; i < g->devices.n; i++) {
         struct one_device one = {.grant = g, .id = g->devices.p[i].id};
-        if (is_earlier(g, i))
+        if (devplug_pod_is_earlier_grant(g, i))
             continue;
         for (size_t k = i; k < g->devices.n; k++)
             if (str_eq(g->devices.p[k].id, one.id) && g->devices.p[k].node != DEVICE_NODE_NONE)
@@ -130,8 +131,9 @@ static void each_device(const struct device_grant *g, struct arena *a, device_fn
     }
 }
 
-static void each_grant(const struct devplug *d, struct str pod_uid, struct str container,
-                       void (*fn)(void *arg, const struct device_grant *g), void *arg)
+static void devplug_pod_each_grant(const struct devplug *d, struct str pod_uid,
+                                   struct str container,
+                                   void (*fn)(void *arg, const struct device_grant *g), void *arg)
 {
     vec_foreach(&d->ledger.grants, g)
         if ((*g)->settled && str_eq((*g)->pod_uid, pod_uid) && str_eq((*g)->container, container))
@@ -147,14 +149,14 @@ struct health_walk {
     struct VEC(struct api_resource_health) one;
 };
 
-// As kubelet: a device that nothing is known of, since its plugin has not told yet, counts as healthy.
-static void add_health(void *arg, const struct one_device *d)
+// As kubelet: an unknown device of a plugin that has not reported yet counts as healthy.
+static void devplug_pod_add_health(void *arg, const struct one_device *d)
 {
     struct health_walk *w = arg;
     const struct resource *r = devplug_find(w->devices, d->grant->resource);
     bool live = false;
-    const struct device_list *l = r ? resource_list(r, &live) : NULL;
-    const struct listed *known = device_list_find(l, d->id);
+    const struct device_list *l = r ? devplug_resource_list(r, &live) : NULL;
+    const struct listed *known = devplug_list_find(l, d->id);
     bool healthy = !known || (known->healthy && live);
     vec_push_arena(
         w->arena, &w->one,
@@ -162,12 +164,12 @@ static void add_health(void *arg, const struct one_device *d)
                                       .health = healthy ? STR("Healthy") : STR("Unhealthy")}));
 }
 
-static void add_status(void *arg, const struct device_grant *g)
+static void devplug_pod_add_status(void *arg, const struct device_grant *g)
 {
     struct health_walk *w = arg;
     w->one.p = NULL;
     w->one.n = w->one.cap = 0;
-    each_device(g, w->arena, add_health, w);
+    devplug_pod_each_device(g, w->arena, devplug_pod_add_health, w);
     vec_push_arena(w->arena, &w->all,
                    ((struct api_resource_status){.name = arena_str(w->arena, g->resource),
                                                  .resources = {w->one.p, w->one.n}}));
@@ -179,7 +181,7 @@ void devplug_health(const struct devplug *d, struct str pod_uid, struct str cont
     struct health_walk w = {.devices = d, .arena = arena};
     for (size_t i = 0; i < out->n; i++)
         vec_push_arena(arena, &w.all, out->p[i]);
-    each_grant(d, pod_uid, container, add_status, &w);
+    devplug_pod_each_grant(d, pod_uid, container, devplug_pod_add_status, &w);
     *out = (struct api_resource_status_array){w.all.p, w.all.n};
 }
 
@@ -190,8 +192,8 @@ struct resources_walk {
     struct plugin_container_resources *out;
 };
 
-static struct plugin_container_devices told(struct arena *a, struct str resource, struct str id,
-                                            const struct plugin_topology *topology)
+static struct plugin_container_devices devplug_pod_make_devices(
+    struct arena *a, struct str resource, struct str id, const struct plugin_topology *topology)
 {
     struct plugin_container_devices one = {.resource_name = arena_str(a, resource)};
     vec_push_arena(a, &one.device_ids, arena_str(a, id));
@@ -200,24 +202,24 @@ static struct plugin_container_devices told(struct arena *a, struct str resource
     return one;
 }
 
-static void add_device(void *arg, const struct one_device *d)
+static void devplug_pod_add_device(void *arg, const struct one_device *d)
 {
     struct resources_walk *w = arg;
     vec_push_arena(w->arena, &w->out->devices,
-                   told(w->arena, d->grant->resource, d->id, &d->topology));
+                   devplug_pod_make_devices(w->arena, d->grant->resource, d->id, &d->topology));
 }
 
-static void add_devices(void *arg, const struct device_grant *g)
+static void devplug_pod_add_devices(void *arg, const struct device_grant *g)
 {
     struct resources_walk *w = arg;
-    each_device(g, w->arena, add_device, w);
+    devplug_pod_each_device(g, w->arena, devplug_pod_add_device, w);
 }
 
 void devplug_of_container(const struct devplug *d, struct str pod_uid, struct str container,
                           struct arena *arena, struct plugin_container_resources *out)
 {
     struct resources_walk w = {arena, out};
-    each_grant(d, pod_uid, container, add_devices, &w);
+    devplug_pod_each_grant(d, pod_uid, container, devplug_pod_add_devices, &w);
 }
 
 void devplug_allocatable(const struct devplug *d, struct arena *arena,
@@ -225,7 +227,7 @@ void devplug_allocatable(const struct devplug *d, struct arena *arena,
 {
     vec_foreach(&d->resources, r) {
         bool live;
-        const struct device_list *l = resource_list(*r, &live);
+        const struct device_list *l = devplug_resource_list(*r, &live);
         for (size_t i = 0; live && i < l->all.n; i++) {
             struct plugin_topology topology = {0};
             if (!l->all.p[i].healthy)
@@ -233,7 +235,8 @@ void devplug_allocatable(const struct devplug *d, struct arena *arena,
             vec_foreach(&l->all.p[i].nodes, node)
                 vec_push_arena(arena, &topology.nodes, ((struct plugin_numa_node){*node}));
             vec_push_arena(arena, &out->devices,
-                           told(arena, str_z((*r)->name), l->all.p[i].id, &topology));
+                           devplug_pod_make_devices(arena, str_z((*r)->name), l->all.p[i].id,
+                                                    &topology));
         }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The registration socket of device plugins.
+// The registration socket of device plugins: a gRPC server that hands requests to devplug_register.
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -20,13 +20,13 @@ struct registering {
     struct grpc_call *call; // NULL: it is gone
 };
 
-static void on_gone(void *arg)
+static void devplug_serve_on_call_cancelled(void *arg)
 {
     struct registering *r = arg;
     r->call = NULL;
 }
 
-static void on_registered(void *arg, int code, const struct err *err)
+static void devplug_serve_on_registered(void *arg, int code, const struct err *err)
 {
     struct registering *r = arg;
     if (r->call && code == 0)
@@ -36,7 +36,7 @@ static void on_registered(void *arg, int code, const struct err *err)
     free(r);
 }
 
-static void on_register(void *arg, struct grpc_call *call)
+static void devplug_serve_on_register(void *arg, struct grpc_call *call)
 {
     struct plugin_register_request q = {0};
     struct err err = {0};
@@ -46,13 +46,13 @@ static void on_register(void *arg, struct grpc_call *call)
     }
     struct registering *r = xcalloc(1, sizeof(*r));
     r->call = call;
-    call->closed = on_gone;
+    call->closed = devplug_serve_on_call_cancelled;
     call->arg = r;
-    devplug_register(arg, &q, on_registered, r);
+    devplug_register(arg, &q, devplug_serve_on_registered, r);
 }
 
 // Plugins take the end of their socket, or a new kubelet.sock, as the sign to register again.
-static void wipe(const char *folder)
+static void devplug_serve_remove_sockets(const char *folder)
 {
     DIR *dir = opendir(folder);
     const struct dirent *e;
@@ -70,12 +70,12 @@ int devplug_serve(struct devplug *d, struct loop *loop, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     sbuf_addf(&path, "%s/%s", d->folder, DEVPLUG_SOCKET);
-    int code = net_clear_path(path.p, err); // nothing is removed under the eyes of a kubelet
-    if (code < 0)
-        return code;
+    int r = net_clear_path(path.p, err); // nothing is removed under the eyes of a kubelet
+    if (r < 0)
+        return r;
     fault_point("remove the sockets of plugins");
-    wipe(d->folder);
+    devplug_serve_remove_sockets(d->folder);
     d->server = grpc_server_new(loop, NULL);
-    grpc_server_handle(d->server, STR(PLUGIN_REGISTER), on_register, d);
+    grpc_server_handle(d->server, STR(PLUGIN_REGISTER), devplug_serve_on_register, d);
     return grpc_server_listen(d->server, path.p, err);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drivers that are gone but still owe an unprepare: told as an event and as a condition of the node, with
-// a way out for those that never come back.
+// Drivers that are gone but still owe an unprepare: reports them as an event and as a condition of
+// the node, and abandons those that never come back.
 #include <stdlib.h>
 
 #include "api/match/claim.h"
@@ -24,11 +24,11 @@ struct blocked {
     struct entries entries;
     size_t calls;
     bool condition_true; // as it was last written
-    bool written;        // the condition says what is the case
+    bool written;        // the condition is up to date
     bool looking;        // for drivers to abandon
 };
 
-static struct entry *find(const struct blocked *b, struct str driver)
+static struct entry *blocked_find_driver(const struct blocked *b, struct str driver)
 {
     vec_foreach(&b->entries, e)
         if (str_eqz(driver, e->driver))
@@ -37,7 +37,7 @@ static struct entry *find(const struct blocked *b, struct str driver)
 }
 
 // The claims that wait for a driver.
-static void add_claims(const struct dra *d, struct str driver, struct sbuf *out)
+static void blocked_add_claims(const struct dra *d, struct str driver, struct sbuf *out)
 {
     map_foreach(&d->claims.by_key, i) {
         const struct node_claim *c = *map_value(&d->claims.by_key, i);
@@ -51,7 +51,7 @@ static void add_claims(const struct dra *d, struct str driver, struct sbuf *out)
     }
 }
 
-static struct blocked *back(struct blocked *b)
+static struct blocked *blocked_end_call(struct blocked *b)
 {
     b->calls--;
     if (b->dra)
@@ -63,18 +63,18 @@ static struct blocked *back(struct blocked *b)
 
 // --- The condition of the node -------------------------------------------------------------------
 
-static void on_condition(void *arg, const struct client_answer *a)
+static void blocked_on_condition(void *arg, const struct client_answer *a)
 {
-    struct blocked *b = back(arg);
+    struct blocked *b = blocked_end_call(arg);
     if (b && a->code < 0)
         b->written = false; // once more with the next round
 }
 
-static void add_message(const struct blocked *b, struct sbuf *out)
+static void blocked_add_message(const struct blocked *b, struct sbuf *out)
 {
     vec_foreach(&b->entries, e) {
         cleanup_sbuf struct sbuf claims = {0};
-        add_claims(b->dra, str_z(e->driver), &claims);
+        blocked_add_claims(b->dra, str_z(e->driver), &claims);
         sbuf_addf(out, "%sclaims %.*s wait for driver %s to unprepare them", out->n ? "; " : "",
                   STR_ARG(sbuf_str(&claims)), e->driver);
     }
@@ -86,13 +86,13 @@ static void add_message(const struct blocked *b, struct sbuf *out)
         sbuf_addz(out, "every driver has unprepared what it had to");
 }
 
-static void write_condition(struct blocked *b, struct sbuf *out)
+static void blocked_write_condition(struct blocked *b, struct sbuf *out)
 {
     cleanup_sbuf struct sbuf now = {0}, message = {0};
     struct json_writer w = {.out = out};
     bool is = b->entries.n > 0;
     rfc3339_write_seconds(moment_from_ns(exec_wall_ns(b->dra->options.exec)), &now);
-    add_message(b, &message);
+    blocked_add_message(b, &message);
     json_write_object_begin(&w);
     json_write_key(&w, STR("status"));
     json_write_object_begin(&w);
@@ -113,24 +113,26 @@ static void write_condition(struct blocked *b, struct sbuf *out)
     b->condition_true = is;
 }
 
-static void tell_node(struct blocked *b)
+static void blocked_patch_node(struct blocked *b)
 {
     struct client *client = b->dra->options.client;
     if (!client || b->dra->node[0] == '\0')
         return;
     cleanup_sbuf struct sbuf body = {0};
-    write_condition(b, &body);
+    blocked_write_condition(b, &body);
     const struct client_key key = {.kind = api_kind_find(STR("v1"), STR("Node")),
                                    .name = str_z(b->dra->node)};
     const struct client_write how = {.subresource = STR("status")};
     b->written = true;
     b->calls++;
-    client_patch(client, &key, CLIENT_PATCH_STRATEGIC, sbuf_str(&body), &how, on_condition, b);
+    client_patch(client, &key, CLIENT_PATCH_STRATEGIC, sbuf_str(&body), &how, blocked_on_condition,
+                 b);
 }
 
-// --- Noting --------------------------------------------------------------------------------------
+// --- Blocked drivers -----------------------------------------------------------------------------
 
-static void tell_claims(struct blocked *b, const struct dra_op_batch *batch, const struct err *err)
+static void blocked_report_claims(struct blocked *b, const struct dra_op_batch *batch,
+                                  const struct err *err)
 {
     struct event_recorder *events = b->dra->options.events;
     if (!events)
@@ -158,30 +160,30 @@ void blocked_note(struct blocked *b, const struct dra_op_batch *batch, const str
     if (b->dra->closing)
         return;
     const char *reason = err->code == ERR_NOT_FOUND ? "DriverNotRegistered" : "DriverNotAnswering";
-    struct entry *e = find(b, batch->driver);
-    tell_claims(b, batch, err);
+    struct entry *e = blocked_find_driver(b, batch->driver);
+    blocked_report_claims(b, batch, err);
     if (e) {
         e->reason = reason;
-        return; // the condition is written anew with the next round
+        return; // the condition is written again in the next round
     }
     LOG_WARN(&dra_log, "a driver is gone but has claims to unprepare",
              log_str("driver", batch->driver), log_z("why", err->msg));
     const struct entry fresh = {xstrndup(batch->driver.p, batch->driver.n), reason,
                                 exec_wall_ns(b->dra->options.exec)};
     vec_push(&b->entries, fresh);
-    tell_node(b);
+    blocked_patch_node(b);
 }
 
 void blocked_clear(struct blocked *b, struct str driver)
 {
-    struct entry *e = find(b, driver);
+    struct entry *e = blocked_find_driver(b, driver);
     if (!e)
         return;
     LOG_INFO(&dra_log, "a driver unprepares again", log_str("driver", driver));
     free(e->driver);
     *e = b->entries.p[--b->entries.n];
     if (!b->dra->closing)
-        tell_node(b);
+        blocked_patch_node(b);
 }
 
 void dra_blocked_each(const struct dra *d, void (*fn)(void *arg, const struct dra_blocked *b),
@@ -189,14 +191,14 @@ void dra_blocked_each(const struct dra *d, void (*fn)(void *arg, const struct dr
 {
     vec_foreach(&d->blocked->entries, e) {
         cleanup_sbuf struct sbuf claims = {0};
-        add_claims(d, str_z(e->driver), &claims);
+        blocked_add_claims(d, str_z(e->driver), &claims);
         const struct dra_blocked view = {str_z(e->driver), str_z(e->reason), e->since_ns,
                                          sbuf_str(&claims)};
         fn(arg, &view);
     }
 }
 
-// --- The way out ---------------------------------------------------------------------------------
+// --- Abandoning a driver -------------------------------------------------------------------------
 
 int dra_abandon(struct dra *d, struct str driver, bool waiting_only, struct err *err)
 {
@@ -215,32 +217,32 @@ int dra_abandon(struct dra *d, struct str driver, bool waiting_only, struct err 
                  log_str("driver", driver), log_i64("claims", claims));
     }
     blocked_clear(d->blocked, driver);
-    int rc = dra_save(d, err);
-    return rc < 0 ? rc : claims;
+    int r = dra_save(d, err);
+    return r < 0 ? r : claims;
 }
 
-static void abandon_named(struct dra *d, struct str names)
+static void blocked_abandon_driver(struct dra *d, struct str names)
 {
     while (names.n > 0) {
         struct str name;
         struct err err = {0};
         (void)str_cut(names, ',', &name, &names);
         name = str_trim(name);
-        if (find(d->blocked, name) && dra_abandon(d, name, true, &err) < 0)
+        if (blocked_find_driver(d->blocked, name) && dra_abandon(d, name, true, &err) < 0)
             LOG_WARN(&dra_log, "a driver is not abandoned", log_str("driver", name),
                      log_z("why", err.msg));
     }
 }
 
-static void on_node(void *arg, const struct client_answer *a)
+static void blocked_on_node(void *arg, const struct client_answer *a)
 {
-    struct blocked *b = back(arg);
+    struct blocked *b = blocked_end_call(arg);
     if (!b)
         return;
     b->looking = false;
     if (a->code < 0 || !a->object)
         return;
-    abandon_named(b->dra, meta_annotation(a->object->meta, STR(DRA_ABANDON_ANNOTATION)));
+    blocked_abandon_driver(b->dra, meta_annotation(a->object->meta, STR(DRA_ABANDON_ANNOTATION)));
 }
 
 void blocked_check(struct blocked *b)
@@ -249,17 +251,17 @@ void blocked_check(struct blocked *b)
     if (!d->options.client || d->node[0] == '\0')
         return;
     if (b->entries.n > 0 || !b->written)
-        tell_node(b);
+        blocked_patch_node(b);
     if (b->entries.n == 0 || b->looking)
         return;
     const struct client_key key = {.kind = api_kind_find(STR("v1"), STR("Node")),
                                    .name = str_z(d->node)};
     b->looking = true;
     b->calls++;
-    client_get(d->options.client, &key, on_node, b);
+    client_get(d->options.client, &key, blocked_on_node, b);
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Construction --------------------------------------------------------------------------------
 
 struct blocked *blocked_new(struct dra *d)
 {

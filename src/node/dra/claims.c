@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The claims of a node in memory, by namespace and name: built from the API or the checkpoint, with
+// the pods that use them and what each driver prepared.
 #include "node/dra/claims.h"
 
 #include <assert.h>
@@ -75,7 +78,8 @@ bool node_claim_driver_skips(const struct node_claim_driver *d, const char *oper
     return false;
 }
 
-static void copy_texts(struct arena *a, const struct plugin_strs *from, struct plugin_strs *to)
+static void node_claim_copy_texts(struct arena *a, const struct plugin_strs *from,
+                                  struct plugin_strs *to)
 {
     *to = (struct plugin_strs){0};
     vec_foreach(from, s)
@@ -95,8 +99,8 @@ void node_claim_driver_set(struct node_claim_driver *d, const struct plugin_devi
             .share_id = arena_str(&fresh, from->share_id),
             .has_share_id = from->has_share_id,
         };
-        copy_texts(&fresh, &from->request_names, &to.request_names);
-        copy_texts(&fresh, &from->cdi_device_ids, &to.cdi_device_ids);
+        node_claim_copy_texts(&fresh, &from->request_names, &to.request_names);
+        node_claim_copy_texts(&fresh, &from->cdi_device_ids, &to.cdi_device_ids);
         vec_push_arena(&fresh, &all, to);
     }
     arena_done(&d->arena);
@@ -104,7 +108,7 @@ void node_claim_driver_set(struct node_claim_driver *d, const struct plugin_devi
     d->devices = all;
 }
 
-static size_t pod_place(const struct node_claim *claim, struct str uid, bool *ret_found)
+static size_t node_claim_pod_index(const struct node_claim *claim, struct str uid, bool *ret_found)
 {
     size_t at = 0;
     int order = 1;
@@ -117,14 +121,14 @@ static size_t pod_place(const struct node_claim *claim, struct str uid, bool *re
 bool node_claim_pod_has(const struct node_claim *claim, struct str uid)
 {
     bool found;
-    (void)pod_place(claim, uid, &found);
+    (void)node_claim_pod_index(claim, uid, &found);
     return found;
 }
 
 bool node_claim_pod_add(struct node_claim *claim, struct str uid)
 {
     bool found;
-    size_t at = pod_place(claim, uid, &found);
+    size_t at = node_claim_pod_index(claim, uid, &found);
     if (found)
         return false;
     vec_push(&claim->pods, NULL);
@@ -137,7 +141,7 @@ bool node_claim_pod_add(struct node_claim *claim, struct str uid)
 bool node_claim_pod_remove(struct node_claim *claim, struct str uid)
 {
     bool found;
-    size_t at = pod_place(claim, uid, &found);
+    size_t at = node_claim_pod_index(claim, uid, &found);
     if (!found)
         return false;
     char **p = claim->pods.p;
@@ -149,7 +153,8 @@ bool node_claim_pod_remove(struct node_claim *claim, struct str uid)
 
 // --- From the API --------------------------------------------------------------------------------
 
-static bool skips(const struct api_device_request_allocation_result *r, struct str operation)
+static bool node_claim_result_skips(const struct api_device_request_allocation_result *r,
+                                    struct str operation)
 {
     for (size_t i = 0; i < r->skip_node_operations.n; i++) {
         struct str op = r->skip_node_operations.p[i];
@@ -159,17 +164,19 @@ static bool skips(const struct api_device_request_allocation_result *r, struct s
     return false;
 }
 
-// all_skip says whether every result of a driver skips an operation.
-static bool all_skip(const struct api_device_request_allocation_result_array *results,
-                     struct str driver, struct str operation)
+// node_claim_all_skip: every result of a driver skips an operation.
+static bool node_claim_all_skip(const struct api_device_request_allocation_result_array *results,
+                                struct str driver, struct str operation)
 {
     for (size_t i = 0; i < results->n; i++)
-        if (str_eq(results->p[i].driver, driver) && !skips(&results->p[i], operation))
+        if (str_eq(results->p[i].driver, driver) &&
+            !node_claim_result_skips(&results->p[i], operation))
             return false;
     return true;
 }
 
-static void add_skip(struct node_claim *claim, struct node_claim_driver *d, struct str operation)
+static void node_claim_add_skip(struct node_claim *claim, struct node_claim_driver *d,
+                                struct str operation)
 {
     size_t at = 0;
     for (; at < d->skips.n; at++) {
@@ -186,11 +193,12 @@ static void add_skip(struct node_claim *claim, struct node_claim_driver *d, stru
 }
 
 // What all results of a driver skip: everything, or the operations each of them names.
-static void gather_skips(const struct api_device_request_allocation_result_array *results,
-                         struct node_claim *claim, struct node_claim_driver *d)
+static void node_claim_gather_skips(
+    const struct api_device_request_allocation_result_array *results, struct node_claim *claim,
+    struct node_claim_driver *d)
 {
-    if (all_skip(results, d->name, STR(CLAIM_SKIP_ALL))) {
-        add_skip(claim, d, STR(CLAIM_SKIP_ALL));
+    if (node_claim_all_skip(results, d->name, STR(CLAIM_SKIP_ALL))) {
+        node_claim_add_skip(claim, d, STR(CLAIM_SKIP_ALL));
         return;
     }
     for (size_t i = 0; i < results->n; i++) {
@@ -199,8 +207,8 @@ static void gather_skips(const struct api_device_request_allocation_result_array
             continue;
         for (size_t j = 0; j < r->skip_node_operations.n; j++) {
             struct str op = r->skip_node_operations.p[j];
-            if (!str_eqz(op, CLAIM_SKIP_ALL) && all_skip(results, d->name, op))
-                add_skip(claim, d, op);
+            if (!str_eqz(op, CLAIM_SKIP_ALL) && node_claim_all_skip(results, d->name, op))
+                node_claim_add_skip(claim, d, op);
         }
     }
 }
@@ -218,7 +226,7 @@ int node_claim_from_api(const struct api_resource_claim *from, bool skips_allowe
         (void)node_claim_driver_add(c, results->p[i].driver);
     bool any = false;
     vec_foreach(&c->drivers, d) {
-        gather_skips(results, c, d);
+        node_claim_gather_skips(results, c, d);
         any = any || d->skips.n > 0;
     }
     if (any && !skips_allowed) {
@@ -230,7 +238,7 @@ int node_claim_from_api(const struct api_resource_claim *from, bool skips_allowe
     return 0;
 }
 
-// --- All of them ---------------------------------------------------------------------------------
+// --- All claims ----------------------------------------------------------------------------------
 
 void node_claims_done(struct node_claims *c)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The claims a node has to do with: which pods use each, which drivers have a part in it, and what they
-// answered. Data alone; who changes it when is the manager's business.
+// The claims a node has to do with: which pods use each, which drivers have a part in it, and what
+// they answered. Data alone; who changes it when is the manager's business.
 #ifndef NODE_DRA_CLAIMS_H
 #define NODE_DRA_CLAIMS_H
 
@@ -41,7 +41,7 @@ struct node_claim {
     struct node_claim_drivers drivers;
     bool prepared;    // by this process, by all its drivers
     bool unpreparing; // takes no more pods
-    bool stale;       // what the checkpoint said of devices is not believed
+    bool stale;       // the devices in the checkpoint are not trusted
     struct arena arena;
 };
 
@@ -66,13 +66,14 @@ void node_claim_free(struct node_claim *claim);
 // node_claim_new makes a claim without pods and drivers. Texts are copied.
 struct node_claim *node_claim_new(struct str namespace, struct str name, struct str uid);
 
-// node_claim_from_api makes one from an allocated ResourceClaim: every driver with a result has a part in
-// it; what all results of a driver skip, the driver skips. Returns 0 or -ERR_INVALID (not allocated, or
-// something is skipped and skips_allowed is false).
+// node_claim_from_api makes one from an allocated ResourceClaim: every driver with a result has a
+// part in it; what all results of a driver skip, the driver skips. Returns 0 or -ERR_INVALID (not
+// allocated, or something is skipped and skips_allowed is false).
 int node_claim_from_api(const struct api_resource_claim *from, bool skips_allowed,
                         struct node_claim **ret, struct err *err) MUST_USE;
 
-// node_claim_driver_add finds a driver's part or adds an empty one. node_claim_driver_remove takes one away.
+// node_claim_driver_add finds a driver's part or adds an empty one. node_claim_driver_remove takes
+// one away.
 struct node_claim_driver *node_claim_driver_add(struct node_claim *claim, struct str name);
 struct node_claim_driver *node_claim_driver_find(const struct node_claim *claim, struct str name);
 bool node_claim_driver_remove(struct node_claim *claim, struct str name);
@@ -82,12 +83,12 @@ bool node_claim_driver_skips(const struct node_claim_driver *d, const char *oper
 void node_claim_driver_set(struct node_claim_driver *d, const struct plugin_device *devices,
                            size_t n);
 
-// node_claim_pod_add says whether the pod is new; node_claim_pod_remove whether it was there.
+// node_claim_pod_add returns whether the pod is new; node_claim_pod_remove whether it was known.
 bool node_claim_pod_add(struct node_claim *claim, struct str uid);
 bool node_claim_pod_remove(struct node_claim *claim, struct str uid);
 bool node_claim_pod_has(const struct node_claim *claim, struct str uid);
 
-// node_claims_use says whether any claim is used by the pod.
+// node_claims_use: the pod uses a claim.
 bool node_claims_use(const struct node_claims *c, struct str pod_uid);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The manager's life: operations and their order, the reconcile round, healing.
+// The DRA manager: operations and their order, reconciling with the pods of the node, healing of
+// claims that are not trusted, and the health of devices.
 #include "node/dra.h"
 
 #include <assert.h>
@@ -16,7 +17,7 @@ struct log_module dra_log = LOG_MODULE("agent");
 
 // --- Operations ----------------------------------------------------------------------------------
 
-static void op_free(struct dra_op *op)
+static void dra_op_free(struct dra_op *op)
 {
     for (size_t i = 0; i < op->claims.n; i++) {
         typed_object_unref(op->claims.p[i].object);
@@ -27,7 +28,7 @@ static void op_free(struct dra_op *op)
     free(op);
 }
 
-static struct dra_op *next_of(struct dra *d, struct str pod_uid)
+static struct dra_op *dra_find_pod_op(struct dra *d, struct str pod_uid)
 {
     list_foreach(&d->ops, n) {
         struct dra_op *op = list_entry(n, struct dra_op, node);
@@ -38,62 +39,63 @@ static struct dra_op *next_of(struct dra *d, struct str pod_uid)
 }
 
 // Starts the first operation of a pod, if it is not running.
-static void start_next(struct dra *d, struct str pod_uid);
+static void dra_start_next_op(struct dra *d, struct str pod_uid);
 
-static void on_start(void *arg)
+static void dra_on_op_start(void *arg)
 {
-    struct dra_op *op = dra_op_back(arg);
+    struct dra_op *op = dra_op_resume(arg);
     if (op)
-        op->run(op);
+        op->kind->run(op);
 }
 
-static void start_next(struct dra *d, struct str pod_uid)
+static void dra_start_next_op(struct dra *d, struct str pod_uid)
 {
-    struct dra_op *op = next_of(d, pod_uid);
+    struct dra_op *op = dra_find_pod_op(d, pod_uid);
     if (!op || op->started)
         return;
     op->started = true;
     op->waiting = true;
-    exec_post(d->options.exec, on_start, op);
+    exec_post(d->options.exec, dra_on_op_start, op);
 }
 
-struct dra_op *dra_op_new(struct dra *d, struct str pod_uid, void (*run)(struct dra_op *op),
-                          dra_done_fn done, void *arg)
+// dra_op_new makes an operation that runs when earlier ones of the pod are over.
+static struct dra_op *dra_op_new(struct dra *d, struct str pod_uid, const struct dra_op_kind *kind,
+                                 dra_done_fn done, void *arg)
 {
     assert(!d->closing);
     struct dra_op *op = xcalloc(1, sizeof(*op));
     op->dra = d;
-    op->run = run;
+    op->kind = kind;
     op->done = done;
     op->arg = arg;
     op->since_ns = exec_now_ns(d->options.exec);
     op->pod_uid = arena_str(&op->arena, pod_uid);
     list_push_back(&d->ops, &op->node);
-    start_next(d, op->pod_uid);
+    dra_start_next_op(d, op->pod_uid);
     return op;
 }
 
-struct dra_op *dra_op_back(struct dra_op *op)
+struct dra_op *dra_op_resume(struct dra_op *op)
 {
     op->waiting = false;
     if (op->dra)
         return op;
-    op_free(op);
+    dra_op_free(op);
     return NULL;
 }
 
-static void tell_failure(struct dra_op *op)
+static void dra_report_failure(struct dra_op *op)
 {
     struct dra *d = op->dra;
     if (!d->options.events || !op->pod || op->internal)
         return;
     cleanup_sbuf struct sbuf text = {0};
-    const char *what = op->preparing ? "prepare" : "unprepare";
+    const char *what = op->kind->preparing ? "prepare" : "unprepare";
     sbuf_addf(&text, "Failed to %s dynamic resources: %s dynamic resources: %s", what, what,
               op->err.msg);
     event_record(d->options.events, op->pod, EVENT_WARNING,
-                 op->preparing ? STR("FailedPrepareDynamicResources")
-                               : STR("FailedUnprepareDynamicResources"),
+                 op->kind->preparing ? STR("FailedPrepareDynamicResources")
+                                     : STR("FailedUnprepareDynamicResources"),
                  sbuf_str(&text));
 }
 
@@ -101,88 +103,17 @@ void dra_op_end(struct dra_op *op, int code)
 {
     struct dra *d = op->dra;
     if (code < 0 && !d->closing)
-        tell_failure(op);
-    dra_meter_operation(&d->meter, op->preparing, code < 0,
+        dra_report_failure(op);
+    dra_meter_operation(&d->meter, op->kind->preparing, code < 0,
                         exec_now_ns(d->options.exec) - op->since_ns);
     list_remove(&op->node);
     op->dra = NULL;
     if (op->done)
         op->done(op->arg, code, code < 0 ? &op->err : NULL);
     if (!d->closing)
-        start_next(d, op->pod_uid);
+        dra_start_next_op(d, op->pod_uid);
     if (!op->waiting)
-        op_free(op);
-}
-
-void dra_op_batch_for(struct dra_op *op, struct str driver, const struct node_claim *claim)
-{
-    struct dra_op_batch *b = NULL;
-    vec_foreach(&op->batches, it)
-        if (str_eq(it->driver, driver))
-            b = it;
-    if (!b) {
-        vec_push_arena(&op->arena, &op->batches,
-                       ((struct dra_op_batch){.driver = arena_str(&op->arena, driver)}));
-        b = &op->batches.p[op->batches.n - 1];
-    }
-    vec_foreach(&b->request.claims, c)
-        if (str_eq(c->uid, claim->uid))
-            return; // the pod has two names for it
-    const struct plugin_claim c = {
-        .namespace = arena_str(&op->arena, claim->namespace),
-        .uid = arena_str(&op->arena, claim->uid),
-        .name = arena_str(&op->arena, claim->name),
-    };
-    vec_push_arena(&op->arena, &b->request.claims, c);
-}
-
-static size_t batch_place(const struct dra_op_batch *b, struct str uid)
-{
-    for (size_t i = 0; i < b->request.claims.n; i++)
-        if (str_eq(b->request.claims.p[i].uid, uid))
-            return i;
-    return SIZE_MAX;
-}
-
-int dra_op_answers(struct dra_op *op, const struct dra_op_batch *b, const char *method,
-                   const void *entries, size_t n, size_t size, size_t *ret)
-{
-    int missing = 0;
-    for (size_t i = 0; i < b->request.claims.n; i++)
-        ret[i] = SIZE_MAX;
-    for (size_t i = 0; i < n; i++) {
-        struct str uid;
-        memcpy(&uid, (const char *)entries + i * size, sizeof(uid));
-        size_t at = batch_place(b, uid);
-        if (at == SIZE_MAX)
-            return err_set(&op->err, ERR_INTERNAL, "%s returned result for unknown claim UID %.*s",
-                           method, STR_ARG(uid));
-        ret[at] = i;
-    }
-    for (size_t i = 0; i < b->request.claims.n; i++)
-        missing += ret[i] == SIZE_MAX;
-    return missing;
-}
-
-void dra_op_call(struct dra_op *op, struct dra_op_batch *batch, struct plugin *plugin,
-                 struct str method, void (*done)(void *arg, const struct grpc_result *r))
-{
-    struct dra *d = op->dra;
-    cleanup_proto_writer struct proto_writer w = {0};
-    plugin_encode(&plugin_claims_message, &batch->request, &w);
-    op->waiting = true;
-    op->called_ns = exec_now_ns(d->options.exec);
-    op->method = arena_strf(&op->arena, "%s%.*s", plugin_service(plugin), STR_ARG(method));
-    fault_point("call the driver");
-    plugin_call(plugin, method, proto_written(&w),
-                d->options.times.call_ns ? d->options.times.call_ns : DRA_CALL_NS, done, op);
-}
-
-void dra_op_answered(struct dra_op *op, const struct grpc_result *r)
-{
-    struct dra *d = op->dra;
-    dra_meter_call(&d->meter, op->batches.p[op->next_batch].driver, op->method, r->status,
-                   exec_now_ns(d->options.exec) - op->called_ns);
+        dra_op_free(op);
 }
 
 void dra_metrics(const struct dra *d, struct sbuf *out)
@@ -190,40 +121,37 @@ void dra_metrics(const struct dra *d, struct sbuf *out)
     dra_meter_write(&d->meter, &d->claims, out);
 }
 
-// --- What callers ask for ------------------------------------------------------------------------
+// --- Interface -----------------------------------------------------------------------------------
 
-static const struct api_pod *pod_of(const struct typed_object *o)
+static const struct api_pod *dra_pod_spec(const struct typed_object *o)
 {
     return o->object.value;
 }
 
-static struct dra_op *pod_op(struct dra *d, const struct typed_object *pod, bool preparing,
-                             dra_done_fn done, void *arg)
+static struct dra_op *dra_new_pod_op(struct dra *d, const struct typed_object *pod,
+                                     const struct dra_op_kind *kind, dra_done_fn done, void *arg)
 {
-    struct dra_op *op =
-        dra_op_new(d, pod->meta->uid, preparing ? dra_prepare_run : dra_unprepare_run, done, arg);
+    struct dra_op *op = dra_op_new(d, pod->meta->uid, kind, done, arg);
     op->pod = typed_object_ref(pod);
     op->namespace = arena_str(&op->arena, pod->meta->namespace);
-    op->preparing = preparing;
     return op;
 }
 
 void dra_prepare(struct dra *d, const struct typed_object *pod, dra_done_fn done, void *arg)
 {
-    (void)pod_op(d, pod, true, done, arg);
+    (void)dra_new_pod_op(d, pod, &dra_prepare_kind, done, arg);
 }
 
 void dra_unprepare(struct dra *d, const struct typed_object *pod, dra_done_fn done, void *arg)
 {
-    (void)pod_op(d, pod, false, done, arg);
+    (void)dra_new_pod_op(d, pod, &dra_unprepare_kind, done, arg);
 }
 
 void dra_prepare_claims(struct dra *d, struct str consumer_uid,
                         const struct typed_object *const *claims, size_t n, dra_done_fn done,
                         void *arg)
 {
-    struct dra_op *op = dra_op_new(d, consumer_uid, dra_prepare_run, done, arg);
-    op->preparing = true;
+    struct dra_op *op = dra_op_new(d, consumer_uid, &dra_prepare_kind, done, arg);
     for (size_t i = 0; i < n; i++) {
         const struct dra_op_claim c = {.name = arena_str(&op->arena, claims[i]->meta->name),
                                        .object = typed_object_ref(claims[i])};
@@ -233,7 +161,7 @@ void dra_prepare_claims(struct dra *d, struct str consumer_uid,
 
 void dra_unprepare_uid(struct dra *d, struct str consumer_uid, dra_done_fn done, void *arg)
 {
-    (void)dra_op_new(d, consumer_uid, dra_unprepare_run, done, arg);
+    (void)dra_op_new(d, consumer_uid, &dra_unprepare_kind, done, arg);
 }
 
 bool dra_needs_unprepare(const struct dra *d, struct str pod_uid)
@@ -266,13 +194,13 @@ struct round {
     struct arena arena;
 };
 
-static void note_active(void *ctx, const struct typed_object *pod)
+static void dra_mark_active(void *ctx, const struct typed_object *pod)
 {
     struct round *r = ctx;
     *map_put(&r->active, arena_str(&r->arena, pod->meta->uid)) = true;
 }
 
-static void on_forgotten(void *arg, int code, const struct err *err)
+static void dra_on_inactive_unprepared(void *arg, int code, const struct err *err)
 {
     (void)arg;
     if (code < 0 && code != -ECANCELED)
@@ -281,7 +209,7 @@ static void on_forgotten(void *arg, int code, const struct err *err)
 }
 
 // Pods of the checkpoint that are not active any more, once each.
-static void forget_inactive(struct round *r)
+static void dra_unprepare_inactive(struct round *r)
 {
     struct dra *d = r->dra;
     map_foreach(&d->claims.by_key, i) {
@@ -291,24 +219,27 @@ static void forget_inactive(struct round *r)
             if (map_has(&r->active, text))
                 continue;
             *map_put(&r->active, text) = true;
-            if (!next_of(d, text)) // one that is under way does it already
-                dra_unprepare_uid(d, text, on_forgotten, NULL);
+            if (!dra_find_pod_op(d, text)) // one that is under way does it already
+                dra_unprepare_uid(d, text, dra_on_inactive_unprepared, NULL);
         }
     }
 }
 
+// dra_heal_soon checks on a later turn whether claims that are not trusted can be prepared again.
+static void dra_heal_soon(struct dra *d);
+
 void dra_reconcile(struct dra *d)
 {
     struct round r = {.dra = d};
-    if (d->options.pods && d->options.pods(d->options.arg, note_active, &r))
-        forget_inactive(&r);
+    if (d->options.pods && d->options.pods(d->options.arg, dra_mark_active, &r))
+        dra_unprepare_inactive(&r);
     map_done(&r.active);
     arena_done(&r.arena);
     blocked_check(d->blocked);
     dra_heal_soon(d);
 }
 
-static void on_reconcile(void *arg)
+static void dra_on_reconcile(void *arg)
 {
     struct dra *d = arg;
     int64_t period_ns = d->options.times.reconcile_ns;
@@ -318,7 +249,7 @@ static void on_reconcile(void *arg)
 
 // --- Healing -------------------------------------------------------------------------------------
 
-static bool any_stale(const struct dra *d)
+static bool dra_has_stale_claims(const struct dra *d)
 {
     map_foreach(&d->claims.by_key, i)
         if ((*map_value(&d->claims.by_key, i))->stale)
@@ -326,7 +257,7 @@ static bool any_stale(const struct dra *d)
     return false;
 }
 
-static bool uses_stale(const struct dra *d, struct str pod_uid)
+static bool dra_pod_uses_stale(const struct dra *d, struct str pod_uid)
 {
     map_foreach(&d->claims.by_key, i) {
         const struct node_claim *c = *map_value(&d->claims.by_key, i);
@@ -336,7 +267,7 @@ static bool uses_stale(const struct dra *d, struct str pod_uid)
     return false;
 }
 
-static void on_healed(void *arg, int code, const struct err *err)
+static void dra_on_pod_healed(void *arg, int code, const struct err *err)
 {
     struct dra *d = arg;
     d->healing--;
@@ -349,32 +280,32 @@ static void on_healed(void *arg, int code, const struct err *err)
         d->rebuilding = false;
 }
 
-static void heal_pod(void *ctx, const struct typed_object *pod)
+static void dra_heal_pod(void *ctx, const struct typed_object *pod)
 {
     struct dra *d = ctx;
-    bool has_claims = pod_of(pod)->spec.resource_claims.n > 0 ||
-                      pod_of(pod)->status.extended_resource_claim_status;
-    bool wanted = uses_stale(d, pod->meta->uid) || (d->rebuilding && has_claims);
-    if (!wanted || next_of(d, pod->meta->uid))
+    bool has_claims = dra_pod_spec(pod)->spec.resource_claims.n > 0 ||
+                      dra_pod_spec(pod)->status.extended_resource_claim_status;
+    bool wanted = dra_pod_uses_stale(d, pod->meta->uid) || (d->rebuilding && has_claims);
+    if (!wanted || dra_find_pod_op(d, pod->meta->uid))
         return;
     d->healing++;
-    struct dra_op *op = pod_op(d, pod, true, on_healed, d);
+    struct dra_op *op = dra_new_pod_op(d, pod, &dra_prepare_kind, dra_on_pod_healed, d);
     op->internal = true;
 }
 
-static void on_heal(void *arg)
+static void dra_on_heal(void *arg)
 {
     struct dra *d = arg;
-    if (d->healing > 0 || (!d->rebuilding && !any_stale(d)) || !d->options.pods)
+    if (d->healing > 0 || (!d->rebuilding && !dra_has_stale_claims(d)) || !d->options.pods)
         return;
     d->heal_failed = false;
-    if (d->options.pods(d->options.arg, heal_pod, d) && d->healing == 0)
+    if (d->options.pods(d->options.arg, dra_heal_pod, d) && d->healing == 0)
         d->rebuilding = false;
 }
 
-void dra_heal_soon(struct dra *d)
+static void dra_heal_soon(struct dra *d)
 {
-    d->heal_soon.fn = on_heal;
+    d->heal_soon.fn = dra_on_heal;
     d->heal_soon.arg = d;
     if (!exec_timer_armed(&d->heal_soon))
         exec_timer_start(d->options.exec, &d->heal_soon, 0);
@@ -382,7 +313,7 @@ void dra_heal_soon(struct dra *d)
 
 // --- Plugins and health --------------------------------------------------------------------------
 
-static void on_plugin_changed(void *arg, struct str driver, bool usable)
+static void dra_on_plugin_changed(void *arg, struct str driver, bool usable)
 {
     struct dra *d = arg;
     if (d->wipe)
@@ -393,33 +324,33 @@ static void on_plugin_changed(void *arg, struct str driver, bool usable)
         d->options.plugin_changed(d->options.arg, driver, usable);
 }
 
-static int accept_plugin(void *arg, const struct plugin_info *info, struct err *err)
+static int dra_accept_plugin(void *arg, const struct plugin_info *info, struct err *err)
 {
     struct dra *d = arg;
     return plugins_add(d->plugins, info, err);
 }
 
-static void leave_plugin(void *arg, struct str driver, struct str endpoint)
+static void dra_remove_plugin(void *arg, struct str driver, struct str endpoint)
 {
     struct dra *d = arg;
     plugins_remove(d->plugins, driver, endpoint);
 }
 
-static void on_looked(void *arg, size_t unsettled)
+static void dra_on_registry_scanned(void *arg, size_t unsettled)
 {
     struct dra *d = arg;
     if (d->options.looked)
         d->options.looked(d->options.arg, unsettled);
 }
 
-static void on_plugin_failed(void *arg, struct str path, const struct err *err)
+static void dra_on_plugin_failed(void *arg, struct str path, const struct err *err)
 {
     struct dra *d = arg;
     if (d->options.plugin_failed)
         d->options.plugin_failed(d->options.arg, path, err);
 }
 
-static void save_health(struct dra *d)
+static void dra_save_health(struct dra *d)
 {
     cleanup_sbuf struct sbuf text = {0};
     struct err err = {0};
@@ -428,7 +359,8 @@ static void save_health(struct dra *d)
         LOG_WARN(&dra_log, "health of devices could not be saved", log_z("why", err.msg));
 }
 
-static bool uses_changed(const struct node_claim_driver *part, const struct health_changes *changes)
+static bool dra_uses_changed_device(const struct node_claim_driver *part,
+                                    const struct health_changes *changes)
 {
     vec_foreach(&part->devices, device)
         vec_foreach(changes, x)
@@ -437,14 +369,14 @@ static bool uses_changed(const struct node_claim_driver *part, const struct heal
     return false;
 }
 
-// Tells of the pods that use one of the devices, each once.
-static void tell_pods(struct dra *d, struct str driver, const struct health_changes *changes)
+// Notifies of the pods that use one of the devices, each once.
+static void dra_notify_pods(struct dra *d, struct str driver, const struct health_changes *changes)
 {
     struct uids told = {0};
     map_foreach(&d->claims.by_key, i) {
         const struct node_claim *c = *map_value(&d->claims.by_key, i);
         const struct node_claim_driver *part = node_claim_driver_find(c, driver);
-        if (!part || !uses_changed(part, changes))
+        if (!part || !dra_uses_changed_device(part, changes))
             continue;
         vec_foreach(&c->pods, uid) {
             bool fresh = false;
@@ -456,7 +388,7 @@ static void tell_pods(struct dra *d, struct str driver, const struct health_chan
     map_done(&told);
 }
 
-static void on_health_message(void *arg, struct str driver, struct str message)
+static void dra_on_health_message(void *arg, struct str driver, struct str message)
 {
     struct dra *d = arg;
     cleanup_arena struct arena a = {0};
@@ -465,7 +397,7 @@ static void on_health_message(void *arg, struct str driver, struct str message)
     struct err err = {0};
     bool dirty = false;
     if (plugin_decode(&plugin_health_response_message, message, &r, &a, &err) < 0) {
-        LOG_WARN(&dra_log, "a health report makes no sense", log_str("driver", driver),
+        LOG_WARN(&dra_log, "cannot decode a health report", log_str("driver", driver),
                  log_z("why", err.msg));
         return;
     }
@@ -474,32 +406,32 @@ static void on_health_message(void *arg, struct str driver, struct str message)
         LOG_ERROR(&dra_log, "a health report has too many devices", log_str("driver", driver),
                   log_u64("limit", HEALTH_DEVICES_MAX), log_u64("ignored", ignored));
     if (dirty)
-        save_health(d);
+        dra_save_health(d);
     if (changes.n > 0 && d->options.health_changed)
-        tell_pods(d, driver, &changes);
+        dra_notify_pods(d, driver, &changes);
 }
 
-static void on_health_end(void *arg, struct str driver)
+static void dra_on_health_end(void *arg, struct str driver)
 {
     struct dra *d = arg;
     if (health_clear(d->health, driver))
-        save_health(d);
+        dra_save_health(d);
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Construction --------------------------------------------------------------------------------
 
-static void load_health(struct dra *d)
+static void dra_load_health(struct dra *d)
 {
     cleanup_sbuf struct sbuf text = {0};
     struct err err = {0};
-    int rc = d->options.disk->read(d->options.disk, DRA_HEALTH_FILE, &text, &err);
-    if (rc == 0)
-        rc = health_read(d->health, sbuf_str(&text), &err);
-    if (rc < 0 && rc != -ENOENT)
+    int r = d->options.disk->read(d->options.disk, DRA_HEALTH_FILE, &text, &err);
+    if (r == 0)
+        r = health_read(d->health, sbuf_str(&text), &err);
+    if (r < 0 && r != -ENOENT)
         LOG_WARN(&dra_log, "saved health of devices is ignored", log_z("why", err.msg));
 }
 
-static int make_registrar(struct dra *d, struct err *err)
+static int dra_make_registrar(struct dra *d, struct err *err)
 {
     const struct registrar_options o = {
         .exec = d->options.exec,
@@ -507,25 +439,25 @@ static int make_registrar(struct dra *d, struct err *err)
         .folder = d->options.registry,
         .period_ns = d->options.times.look_ns,
         .dial_ns = d->options.times.dial_ns,
-        .accept = accept_plugin,
-        .leave = leave_plugin,
-        .looked = on_looked,
-        .failed = on_plugin_failed,
+        .accept = dra_accept_plugin,
+        .leave = dra_remove_plugin,
+        .looked = dra_on_registry_scanned,
+        .failed = dra_on_plugin_failed,
         .arg = d,
     };
     return d->options.registry ? registrar_new(&o, &d->registrar, err) : 0;
 }
 
-static void make_parts(struct dra *d)
+static void dra_make_parts(struct dra *d)
 {
     const struct plugins_options plugins = {
         .exec = d->options.exec,
         .transport = d->options.transport,
         .health_retry_ns = d->options.times.health_retry_ns,
         .health = features_on(d->options.features, FEATURE_RESOURCE_HEALTH_STATUS),
-        .changed = on_plugin_changed,
-        .health_message = on_health_message,
-        .health_end = on_health_end,
+        .changed = dra_on_plugin_changed,
+        .health_message = dra_on_health_message,
+        .health_end = dra_on_health_end,
         .arg = d,
     };
     d->plugins = plugins_new(&plugins);
@@ -548,15 +480,15 @@ int dra_new(const struct dra_options *options, struct dra **ret, struct err *err
     d->boot_id = xstrndup(options->boot_id.p, options->boot_id.n);
     list_init(&d->ops);
     d->health = health_new(options->exec->clock);
-    make_parts(d);
-    int rc = dra_load(d, err);
-    if (rc == 0)
-        rc = make_registrar(d, err);
-    if (rc < 0) {
+    dra_make_parts(d);
+    int r = dra_load(d, err);
+    if (r == 0)
+        r = dra_make_registrar(d, err);
+    if (r < 0) {
         dra_free(d);
-        return rc;
+        return r;
     }
-    load_health(d);
+    dra_load_health(d);
     *ret = d;
     return 0;
 }
@@ -567,7 +499,7 @@ void dra_start(struct dra *d)
         wipe_all(d->wipe);
     if (d->registrar)
         registrar_start(d->registrar);
-    d->reconcile.fn = on_reconcile;
+    d->reconcile.fn = dra_on_reconcile;
     d->reconcile.arg = d;
     exec_timer_start(d->options.exec, &d->reconcile, 0);
 }

@@ -58,17 +58,36 @@ struct dra_op_batch {
     struct plugin_claims request;
 };
 
+// The entries of a driver's answer, of size bytes each, with the claim's UID as first member.
+struct dra_answers {
+    const void *entries;
+    size_t n, size;
+};
+
+struct dra_op;
+
+// How the two kinds of operations differ.
+struct dra_op_kind {
+    bool preparing;
+    const char *method;
+    void (*run)(struct dra_op *op); // begins it and ends with dra_call_drivers
+    int (*decode)(struct str message, struct dra_answers *ret, struct arena *a, struct err *err);
+    int (*take)(struct dra_op *op, const struct dra_op_batch *b, const struct plugin_claim *asked,
+                const void *entry);    // one claim's answer
+    void (*finish)(struct dra_op *op); // all drivers have answered; ends with dra_call_end
+};
+extern const struct dra_op_kind dra_prepare_kind, dra_unprepare_kind;
+
 struct dra_op {
     struct list_node node;
     struct dra *dra; // NULL: ended, only its last answer is waited for
-    void (*run)(struct dra_op *op);
+    const struct dra_op_kind *kind;
     struct arena arena;
     struct str pod_uid, namespace;
     const struct typed_object *pod; // referenced; may be NULL
     struct VEC(struct dra_op_claim) claims;
     struct VEC(struct dra_op_batch) batches;
     size_t next_claim, next_batch;
-    bool preparing;
     bool waiting; // for an answer, or for its turn
     bool started;
     bool internal;               // no event for its failure
@@ -79,36 +98,25 @@ struct dra_op {
     struct err err;
 };
 
-// dra_op_new makes an operation that runs when earlier ones of the pod are over.
-struct dra_op *dra_op_new(struct dra *d, struct str pod_uid, void (*run)(struct dra_op *op),
-                          dra_done_fn done, void *arg);
-// dra_op_end ends it; err of the operation tells why if code is not 0. The operation is gone then.
+// dra_op_end ends it; err of the operation has the reason if code is not 0. The operation is freed.
 void dra_op_end(struct dra_op *op, int code);
-// dra_op_back is called first in every answer that an operation waited for. NULL: it has ended meanwhile.
-struct dra_op *dra_op_back(struct dra_op *op);
-// dra_op_call asks the driver of a batch; done is called with the operation.
-void dra_op_call(struct dra_op *op, struct dra_op_batch *batch, struct plugin *plugin,
-                 struct str method, void (*done)(void *arg, const struct grpc_result *r));
-// dra_op_answered counts the answer to its last call.
-void dra_op_answered(struct dra_op *op, const struct grpc_result *r);
-// dra_op_batch_for finds or adds the batch of a driver and adds a claim to it.
-void dra_op_batch_for(struct dra_op *op, struct str driver, const struct node_claim *claim);
-// dra_op_answers finds the answer to each claim of a batch among n entries of size bytes whose first member
-// is the UID: its number, or SIZE_MAX. An answer is a map: of two entries for a claim the last one
-// counts. Returns how many have none, or -ERR_INTERNAL when a claim was not asked for.
-int dra_op_answers(struct dra_op *op, const struct dra_op_batch *b, const char *method,
-                   const void *entries, size_t n, size_t size, size_t *ret) MUST_USE;
+// dra_op_resume is called first in every answer that an operation waited for. NULL: it has ended
+// meanwhile.
+struct dra_op *dra_op_resume(struct dra_op *op);
 
-void dra_prepare_run(struct dra_op *op);
-void dra_unprepare_run(struct dra_op *op);
+// dra_call_add adds a claim to the call of a driver.
+void dra_call_add(struct dra_op *op, struct str driver, const struct node_claim *claim);
+// dra_call_drivers calls the drivers one after the other, then the kind's finish.
+void dra_call_drivers(struct dra_op *op);
+// dra_call_claim_failed is the failure of one claim of a call.
+int dra_call_claim_failed(struct dra_op *op, const struct plugin_claim *claim, struct str why);
+// dra_call_end saves the checkpoint and ends the operation.
+void dra_call_end(struct dra_op *op);
 
 // dra_save writes the checkpoint if memory is ahead of it.
 int dra_save(struct dra *d, struct err *err) MUST_USE;
 // dra_load reads it, by the rules of docs/agent.md.
 int dra_load(struct dra *d, struct err *err) MUST_USE;
-
-// heal_soon looks on a later turn whether claims that are not believed can be prepared again.
-void dra_heal_soon(struct dra *d);
 
 // dra_pod_claim_name finds the claim of an entry of a pod. Returns 1 with the name, 0 when there is
 // none to care for, or -ERR_INVALID with kubelet's text.

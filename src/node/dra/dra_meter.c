@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Metrics of the DRA manager, under kubelet's names and with its buckets, so that dashboards made
+// for kubelet work.
 #include "node/dra/dra_meter.h"
 
 #include "base/clock.h"
@@ -7,7 +10,8 @@
 
 #include "base/banned.h"
 
-// Kubelet's: fifteen from 0.1 s to 40 s, each so much longer than the one before: the fourteenth root of 400.
+// Kubelet's: fifteen from 0.1 s to 40 s, each so much longer than the one before: the fourteenth
+// root of 400.
 static const struct prom_buckets buckets = {.first = 0.1, .factor = 1.534127404634391, .n = 15};
 
 void dra_meter_operation(struct dra_meter *m, bool preparing, bool failed, int64_t took_ns)
@@ -44,7 +48,7 @@ void dra_meter_skip(struct dra_meter *m, struct str driver, bool preparing)
 
 // --- Writing -------------------------------------------------------------------------------------
 
-static void write_operations(const struct dra_meter *m, struct sbuf *out)
+static void dra_meter_write_operations(const struct dra_meter *m, struct sbuf *out)
 {
     static const char name[] = "dra_operations_duration_seconds";
     prom_head(
@@ -62,8 +66,8 @@ static void write_operations(const struct dra_meter *m, struct sbuf *out)
         }
 }
 
-// go_name is a status as Go's gRPC writes it: DeadlineExceeded.
-static void go_name(struct sbuf *out, enum grpc_status status)
+// dra_meter_write_go_name is a status as Go's gRPC writes it: DeadlineExceeded.
+static void dra_meter_write_go_name(struct sbuf *out, enum grpc_status status)
 {
     bool first = true;
     if (status == GRPC_OK) {
@@ -77,7 +81,7 @@ static void go_name(struct sbuf *out, enum grpc_status status)
     }
 }
 
-static void write_calls(const struct dra_meter *m, struct sbuf *out)
+static void dra_meter_write_calls(const struct dra_meter *m, struct sbuf *out)
 {
     static const char name[] = "dra_grpc_operations_duration_seconds";
     prom_head(out, name, "histogram", "Duration in seconds of the DRA gRPC operations");
@@ -85,13 +89,13 @@ static void write_calls(const struct dra_meter *m, struct sbuf *out)
         cleanup_sbuf struct sbuf labels = {0};
         sbuf_addf(&labels, "driver_name=\"%s\",method_name=\"%s\",grpc_status_code=\"", c->driver,
                   c->method);
-        go_name(&labels, c->status);
+        dra_meter_write_go_name(&labels, c->status);
         sbuf_addc(&labels, '"');
         prom_write_times(out, name, labels.p, &c->times, &buckets);
     }
 }
 
-static void write_skips(const struct dra_meter *m, struct sbuf *out)
+static void dra_meter_write_skips(const struct dra_meter *m, struct sbuf *out)
 {
     prom_head(out, "dra_node_prepare_skips_total", "counter",
               "Calls of NodePrepareResources that were not needed, by driver.");
@@ -106,7 +110,7 @@ static void write_skips(const struct dra_meter *m, struct sbuf *out)
 }
 
 // Claims by driver; all of them as <any>.
-static void write_claims(const struct node_claims *claims, struct sbuf *out)
+static void dra_meter_write_claims(const struct node_claims *claims, struct sbuf *out)
 {
     struct driver_counts MAP(size_t) counts = {0};
     prom_head(
@@ -129,10 +133,10 @@ static void write_claims(const struct node_claims *claims, struct sbuf *out)
 
 void dra_meter_write(const struct dra_meter *m, const struct node_claims *claims, struct sbuf *out)
 {
-    write_operations(m, out);
-    write_calls(m, out);
-    write_skips(m, out);
-    write_claims(claims, out);
+    dra_meter_write_operations(m, out);
+    dra_meter_write_calls(m, out);
+    dra_meter_write_skips(m, out);
+    dra_meter_write_claims(claims, out);
 }
 
 void dra_meter_done(struct dra_meter *m)

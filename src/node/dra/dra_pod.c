@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a container gets and what its status says, from what is known of its claims.
+// Views of the claims: CDI devices of a container, PodResources, and the health in its status.
 #include "node/dra/dra_int.h"
 
 #include "base/banned.h"
 
-static const struct api_pod_extended_resource_claim_status *extended_claim(
+static const struct api_pod_extended_resource_claim_status *dra_pod_extended_claim(
     const struct dra *d, const struct api_pod *pod)
 {
     return features_on(d->options.features, FEATURE_DRA_EXTENDED_RESOURCE)
@@ -13,7 +13,7 @@ static const struct api_pod_extended_resource_claim_status *extended_claim(
                : NULL;
 }
 
-static bool asks_for(const struct api_container *c, struct str resource)
+static bool dra_pod_requests_resource(const struct api_container *c, struct str resource)
 {
     for (size_t i = 0; i < c->resources.requests.n; i++)
         if (str_eq(c->resources.requests.p[i].key, resource))
@@ -23,7 +23,7 @@ static bool asks_for(const struct api_container *c, struct str resource)
 
 // --- Devices -------------------------------------------------------------------------------------
 
-static bool is_for(const struct plugin_device *device, struct str request)
+static bool dra_pod_device_is_for(const struct plugin_device *device, struct str request)
 {
     if (request.n == 0 || device->request_names.n == 0)
         return true;
@@ -33,9 +33,9 @@ static bool is_for(const struct plugin_device *device, struct str request)
     return false;
 }
 
-static int add_devices(const struct dra *d, struct str namespace, struct str name,
-                       struct str request, struct arena *arena, struct dra_texts *out,
-                       struct err *err)
+static int dra_pod_add_devices(const struct dra *d, struct str namespace, struct str name,
+                               struct str request, struct arena *arena, struct dra_texts *out,
+                               struct err *err)
 {
     const struct node_claim *claim = node_claims_find(&d->claims, namespace, name);
     if (!claim)
@@ -50,7 +50,7 @@ static int add_devices(const struct dra *d, struct str namespace, struct str nam
                        STR_ARG(name));
     vec_foreach(&claim->drivers, part)
         vec_foreach(&part->devices, device) {
-            if (!is_for(device, request))
+            if (!dra_pod_device_is_for(device, request))
                 continue;
             vec_foreach(&device->cdi_device_ids, id)
                 vec_push_arena(arena, out, arena_str(arena, *id));
@@ -58,10 +58,10 @@ static int add_devices(const struct dra *d, struct str namespace, struct str nam
     return 0;
 }
 
-static int add_entry(const struct dra *d, const struct api_pod *pod,
-                     const struct api_pod_resource_claim *entry,
-                     const struct api_container *container, struct arena *arena,
-                     struct dra_texts *out, struct err *err)
+static int dra_pod_add_entry(const struct dra *d, const struct api_pod *pod,
+                             const struct api_pod_resource_claim *entry,
+                             const struct api_container *container, struct arena *arena,
+                             struct dra_texts *out, struct err *err)
 {
     for (size_t i = 0; i < container->resources.claims.n; i++) {
         const struct api_container_resource_claim *use = &container->resources.claims.p[i];
@@ -69,11 +69,12 @@ static int add_entry(const struct dra *d, const struct api_pod *pod,
         bool check;
         if (!str_eq(use->name, entry->name))
             continue;
-        int rc = dra_pod_claim_name(pod, entry, &name, &check, err);
-        if (rc > 0)
-            rc = add_devices(d, pod->metadata.namespace, name, use->request, arena, out, err);
-        if (rc < 0)
-            return rc;
+        int r = dra_pod_claim_name(pod, entry, &name, &check, err);
+        if (r > 0)
+            r = dra_pod_add_devices(d, pod->metadata.namespace, name, use->request, arena, out,
+                                    err);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
@@ -82,22 +83,23 @@ int dra_container_devices(const struct dra *d, const struct api_pod *pod,
                           const struct api_container *container, struct arena *arena,
                           struct dra_texts *out, struct err *err)
 {
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < pod->spec.resource_claims.n; i++)
-        rc = add_entry(d, pod, &pod->spec.resource_claims.p[i], container, arena, out, err);
-    const struct api_pod_extended_resource_claim_status *extended = extended_claim(d, pod);
-    for (size_t i = 0; rc == 0 && extended && i < extended->request_mappings.n; i++) {
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < pod->spec.resource_claims.n; i++)
+        r = dra_pod_add_entry(d, pod, &pod->spec.resource_claims.p[i], container, arena, out, err);
+    const struct api_pod_extended_resource_claim_status *extended = dra_pod_extended_claim(d, pod);
+    for (size_t i = 0; r == 0 && extended && i < extended->request_mappings.n; i++) {
         const struct api_container_extended_resource_request *m = &extended->request_mappings.p[i];
-        if (str_eq(m->container_name, container->name) && asks_for(container, m->resource_name))
-            rc = add_devices(d, pod->metadata.namespace, extended->resource_claim_name,
-                             m->request_name, arena, out, err);
+        if (str_eq(m->container_name, container->name) &&
+            dra_pod_requests_resource(container, m->resource_name))
+            r = dra_pod_add_devices(d, pod->metadata.namespace, extended->resource_claim_name,
+                                    m->request_name, arena, out, err);
     }
-    return rc;
+    return r;
 }
 
 // --- Claims --------------------------------------------------------------------------------------
 
-static bool uses(const struct api_container *container, struct str entry)
+static bool dra_pod_uses_entry(const struct api_container *container, struct str entry)
 {
     for (size_t i = 0; i < container->resources.claims.n; i++)
         if (str_eq(container->resources.claims.p[i].name, entry))
@@ -105,9 +107,9 @@ static bool uses(const struct api_container *container, struct str entry)
     return false;
 }
 
-static int tell_claim(const struct dra *d, struct str namespace, struct str name,
-                      void (*fn)(void *arg, const struct node_claim *claim), void *arg,
-                      struct err *err)
+static int dra_pod_report_claim(const struct dra *d, struct str namespace, struct str name,
+                                void (*fn)(void *arg, const struct node_claim *claim), void *arg,
+                                struct err *err)
 {
     const struct node_claim *claim = node_claims_find(&d->claims, namespace, name);
     if (!claim)
@@ -117,8 +119,8 @@ static int tell_claim(const struct dra *d, struct str namespace, struct str name
     return 0;
 }
 
-static bool maps(const struct api_pod_extended_resource_claim_status *extended,
-                 const struct api_container *container)
+static bool dra_pod_maps_container(const struct api_pod_extended_resource_claim_status *extended,
+                                   const struct api_container *container)
 {
     for (size_t i = 0; i < extended->request_mappings.n; i++)
         if (str_eq(extended->request_mappings.p[i].container_name, container->name))
@@ -131,21 +133,22 @@ int dra_container_claims(const struct dra *d, const struct api_pod *pod,
                          void (*fn)(void *arg, const struct node_claim *claim), void *arg,
                          struct err *err)
 {
-    int rc = 0;
-    for (size_t i = 0; rc >= 0 && i < pod->spec.resource_claims.n; i++) {
+    int r = 0;
+    for (size_t i = 0; r >= 0 && i < pod->spec.resource_claims.n; i++) {
         const struct api_pod_resource_claim *entry = &pod->spec.resource_claims.p[i];
         struct str name;
         bool check;
-        if (!uses(container, entry->name))
+        if (!dra_pod_uses_entry(container, entry->name))
             continue;
-        rc = dra_pod_claim_name(pod, entry, &name, &check, err);
-        if (rc > 0)
-            rc = tell_claim(d, pod->metadata.namespace, name, fn, arg, err);
+        r = dra_pod_claim_name(pod, entry, &name, &check, err);
+        if (r > 0)
+            r = dra_pod_report_claim(d, pod->metadata.namespace, name, fn, arg, err);
     }
-    const struct api_pod_extended_resource_claim_status *extended = extended_claim(d, pod);
-    if (rc >= 0 && extended && maps(extended, container))
-        rc = tell_claim(d, pod->metadata.namespace, extended->resource_claim_name, fn, arg, err);
-    return rc < 0 ? rc : 0;
+    const struct api_pod_extended_resource_claim_status *extended = dra_pod_extended_claim(d, pod);
+    if (r >= 0 && extended && dra_pod_maps_container(extended, container))
+        r = dra_pod_report_claim(d, pod->metadata.namespace, extended->resource_claim_name, fn, arg,
+                                 err);
+    return r < 0 ? r : 0;
 }
 
 // --- Health --------------------------------------------------------------------------------------
@@ -153,7 +156,7 @@ int dra_container_claims(const struct dra *d, const struct api_pod *pod,
 struct resource_list VEC(struct api_resource_health);
 struct status_list VEC(struct api_resource_status);
 
-static bool listed(const struct resource_list *l, struct str id)
+static bool dra_pod_has_resource(const struct resource_list *l, struct str id)
 {
     vec_foreach(l, r)
         if (str_eq(r->resource_id, id))
@@ -161,15 +164,15 @@ static bool listed(const struct resource_list *l, struct str id)
     return false;
 }
 
-static void add_health(const struct dra *d, const struct node_claim_driver *part,
-                       const struct plugin_device *device, struct arena *arena,
-                       struct resource_list *out)
+static void dra_pod_add_health(const struct dra *d, const struct node_claim_driver *part,
+                               const struct plugin_device *device, struct arena *arena,
+                               struct resource_list *out)
 {
     struct str id = device->cdi_device_ids.n > 0
                         ? arena_str(arena, device->cdi_device_ids.p[0])
                         : arena_strf(arena, "%.*s/%.*s/%.*s", STR_ARG(part->name),
                                      STR_ARG(device->pool_name), STR_ARG(device->device_name));
-    if (listed(out, id))
+    if (dra_pod_has_resource(out, id))
         return;
     struct health_state h =
         health_of(d->health, part->name, device->pool_name, device->device_name);
@@ -185,7 +188,7 @@ static void add_health(const struct dra *d, const struct node_claim_driver *part
 }
 
 // The name of the claim that an entry of the container means; empty when there is none.
-static struct str claim_of(const struct api_pod *pod, struct str entry)
+static struct str dra_pod_entry_claim_name(const struct api_pod *pod, struct str entry)
 {
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
         struct str name = {0};
@@ -198,26 +201,26 @@ static struct str claim_of(const struct api_pod *pod, struct str entry)
 }
 
 // A request without its subrequest: drivers answer with that.
-static struct str base_request(struct str request)
+static struct str dra_pod_base_request(struct str request)
 {
     struct str head, tail;
     (void)str_cut(request, '/', &head, &tail);
     return head;
 }
 
-static void add_status(const struct dra *d, const struct api_pod *pod,
-                       const struct api_container_resource_claim *use, struct arena *arena,
-                       struct status_list *out)
+static void dra_pod_add_status(const struct dra *d, const struct api_pod *pod,
+                               const struct api_container_resource_claim *use, struct arena *arena,
+                               struct status_list *out)
 {
-    const struct node_claim *claim =
-        node_claims_find(&d->claims, pod->metadata.namespace, claim_of(pod, use->name));
+    const struct node_claim *claim = node_claims_find(&d->claims, pod->metadata.namespace,
+                                                      dra_pod_entry_claim_name(pod, use->name));
     struct resource_list all = {0};
     if (!claim)
         return;
     vec_foreach(&claim->drivers, part)
         vec_foreach(&part->devices, device)
-            if (is_for(device, base_request(use->request)))
-                add_health(d, part, device, arena, &all);
+            if (dra_pod_device_is_for(device, dra_pod_base_request(use->request)))
+                dra_pod_add_health(d, part, device, arena, &all);
     if (all.n == 0)
         return;
     const struct api_resource_status s = {
@@ -235,7 +238,7 @@ void dra_container_health(const struct dra *d, const struct api_pod *pod,
 {
     struct status_list all = {0};
     for (size_t i = 0; i < container->resources.claims.n; i++)
-        add_status(d, pod, &container->resources.claims.p[i], arena, &all);
+        dra_pod_add_status(d, pod, &container->resources.claims.p[i], arena, &all);
     *ret = (struct api_resource_status_array){all.p, all.n};
 }
 

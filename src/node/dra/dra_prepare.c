@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Preparing: look at everything, write down what is about to be owed, ask the drivers, write down what
-// they said.
+// Preparing claims: check everything, save what is about to be owed, call the drivers, save their
+// answers. A crash at any point leaves a checkpoint that is safe to continue from.
 #include "api/match/claim.h"
 #include "node/dra/dra_int.h"
 #include "os/fault.h"
 
 #include "base/banned.h"
 
-static const struct api_resource_claim *api_claim(const struct typed_object *o)
+static const struct api_resource_claim *dra_prepare_api_claim(const struct typed_object *o)
 {
     return o->object.value;
 }
 
-static const struct api_pod *pod_of(const struct dra_op *op)
+static const struct api_pod *dra_prepare_pod_spec(const struct dra_op *op)
 {
     return op->pod->object.value;
 }
 
-static bool gate(const struct dra_op *op, enum feature which)
+static bool dra_prepare_is_enabled(const struct dra_op *op, enum feature which)
 {
     return features_on(op->dra->options.features, which);
 }
@@ -44,15 +44,15 @@ int dra_pod_claim_name(const struct api_pod *pod, const struct api_pod_resource_
                    STR_ARG(meta->namespace), STR_ARG(meta->name), STR_ARG(entry->name));
 }
 
-// --- Looking, without changing anything ----------------------------------------------------------
+// --- Checks, without side effects ----------------------------------------------------------------
 
-static void look_at_next(struct dra_op *op);
-static void commit(struct dra_op *op);
+static void dra_prepare_check_next(struct dra_op *op);
+static void dra_prepare_commit(struct dra_op *op);
 
-static int check_owner(struct dra_op *op, const struct api_resource_claim *claim)
+static int dra_prepare_check_owner(struct dra_op *op, const struct api_resource_claim *claim)
 {
-    const struct api_pod *pod = pod_of(op);
-    bool groups = gate(op, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
+    const struct api_pod *pod = dra_prepare_pod_spec(op);
+    bool groups = dra_prepare_is_enabled(op, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
     const struct api_pod_scheduling_group *group = pod->spec.scheduling_group;
     if (claim_is_for(claim, pod, groups))
         return 0;
@@ -68,22 +68,22 @@ static int check_owner(struct dra_op *op, const struct api_resource_claim *claim
                    STR_ARG(pod->metadata.namespace), STR_ARG(pod->metadata.name), who.p);
 }
 
-static int check_pod(struct dra_op *op, const struct dra_op_claim *c)
+static int dra_prepare_check_pod(struct dra_op *op, const struct dra_op_claim *c)
 {
-    const struct api_resource_claim *claim = api_claim(c->object);
-    const struct api_pod *pod = pod_of(op);
-    int rc = c->check_owner ? check_owner(op, claim) : 0;
-    if (rc == 0 &&
-        !claim_is_reserved_for_pod(claim, pod, gate(op, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS)))
-        rc = err_set(&op->err, ERR_FORBIDDEN,
-                     "pod %.*s (%.*s) is not allowed to use ResourceClaim %.*s (%.*s)",
-                     STR_ARG(pod->metadata.name), STR_ARG(pod->metadata.uid), STR_ARG(c->name),
-                     STR_ARG(claim->metadata.uid));
-    return rc;
+    const struct api_resource_claim *claim = dra_prepare_api_claim(c->object);
+    const struct api_pod *pod = dra_prepare_pod_spec(op);
+    int r = c->check_owner ? dra_prepare_check_owner(op, claim) : 0;
+    if (r == 0 && !claim_is_reserved_for_pod(
+                      claim, pod, dra_prepare_is_enabled(op, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS)))
+        r = err_set(&op->err, ERR_FORBIDDEN,
+                    "pod %.*s (%.*s) is not allowed to use ResourceClaim %.*s (%.*s)",
+                    STR_ARG(pod->metadata.name), STR_ARG(pod->metadata.uid), STR_ARG(c->name),
+                    STR_ARG(claim->metadata.uid));
+    return r;
 }
 
 // Drivers must be there, even for a claim that is prepared already: something is wrong otherwise.
-static int check_drivers(struct dra_op *op, const struct node_claim *claim)
+static int dra_prepare_check_drivers(struct dra_op *op, const struct node_claim *claim)
 {
     vec_foreach(&claim->drivers, part)
         if (!node_claim_driver_skips(part, CLAIM_SKIP_PREPARE) &&
@@ -92,22 +92,23 @@ static int check_drivers(struct dra_op *op, const struct node_claim *claim)
     return 0;
 }
 
-static int check_claim(struct dra_op *op, struct dra_op_claim *c)
+static int dra_prepare_check_claim(struct dra_op *op, struct dra_op_claim *c)
 {
-    int rc = op->pod ? check_pod(op, c) : 0;
-    if (rc < 0)
-        return rc;
+    int r = op->pod ? dra_prepare_check_pod(op, c) : 0;
+    if (r < 0)
+        return r;
     struct err why = {0};
-    rc = node_claim_from_api(api_claim(c->object), gate(op, FEATURE_DRA_OPTIONAL_NODE_OPERATIONS),
-                             &c->fresh, &why);
-    if (rc < 0)
+    r = node_claim_from_api(dra_prepare_api_claim(c->object),
+                            dra_prepare_is_enabled(op, FEATURE_DRA_OPTIONAL_NODE_OPERATIONS),
+                            &c->fresh, &why);
+    if (r < 0)
         return err_set(&op->err, why.code, "ResourceClaim %.*s: %s", STR_ARG(c->name), why.msg);
-    return check_drivers(op, c->fresh);
+    return dra_prepare_check_drivers(op, c->fresh);
 }
 
-static void on_claim(void *arg, const struct client_answer *a)
+static void dra_prepare_on_claim(void *arg, const struct client_answer *a)
 {
-    struct dra_op *op = dra_op_back(arg);
+    struct dra_op *op = dra_op_resume(arg);
     if (!op)
         return;
     struct dra_op_claim *c = &op->claims.p[op->next_claim];
@@ -117,10 +118,10 @@ static void on_claim(void *arg, const struct client_answer *a)
         return;
     }
     c->object = typed_object_ref(a->object);
-    look_at_next(op);
+    dra_prepare_check_next(op);
 }
 
-static void fetch(struct dra_op *op, struct dra_op_claim *c)
+static void dra_prepare_fetch_claim(struct dra_op *op, struct dra_op_claim *c)
 {
     struct client *client = op->dra->options.client;
     if (!client) {
@@ -134,67 +135,68 @@ static void fetch(struct dra_op *op, struct dra_op_claim *c)
         .name = c->name,
     };
     op->waiting = true;
-    client_get(client, &key, on_claim, op);
+    client_get(client, &key, dra_prepare_on_claim, op);
 }
 
-static void look_at_next(struct dra_op *op)
+static void dra_prepare_check_next(struct dra_op *op)
 {
     for (; op->next_claim < op->claims.n; op->next_claim++) {
         struct dra_op_claim *c = &op->claims.p[op->next_claim];
         if (!c->object) {
-            fetch(op, c);
+            dra_prepare_fetch_claim(op, c);
             return;
         }
-        int rc = check_claim(op, c);
-        if (rc < 0) {
-            dra_op_end(op, rc);
+        int r = dra_prepare_check_claim(op, c);
+        if (r < 0) {
+            dra_op_end(op, r);
             return;
         }
     }
-    commit(op);
+    dra_prepare_commit(op);
 }
 
 // The claims of the pod by name.
-static int gather(struct dra_op *op)
+static int dra_prepare_collect_claims(struct dra_op *op)
 {
-    const struct api_pod *pod = pod_of(op);
+    const struct api_pod *pod = dra_prepare_pod_spec(op);
     const struct api_pod_resource_claim_array *entries = &pod->spec.resource_claims;
     for (size_t i = 0; i < entries->n; i++) {
         struct dra_op_claim c = {0};
-        int rc = dra_pod_claim_name(pod, &entries->p[i], &c.name, &c.check_owner, &op->err);
-        if (rc < 0)
-            return rc;
-        if (rc > 0)
+        int r = dra_pod_claim_name(pod, &entries->p[i], &c.name, &c.check_owner, &op->err);
+        if (r < 0)
+            return r;
+        if (r > 0)
             vec_push_arena(&op->arena, &op->claims, c);
     }
     const struct api_pod_extended_resource_claim_status *extended =
         pod->status.extended_resource_claim_status;
-    if (extended && gate(op, FEATURE_DRA_EXTENDED_RESOURCE))
+    if (extended && dra_prepare_is_enabled(op, FEATURE_DRA_EXTENDED_RESOURCE))
         vec_push_arena(&op->arena, &op->claims,
                        ((struct dra_op_claim){.name = extended->resource_claim_name}));
     return 0;
 }
 
-void dra_prepare_run(struct dra_op *op)
+static void dra_prepare_run(struct dra_op *op)
 {
-    int rc = op->pod ? gather(op) : 0;
-    if (rc < 0)
-        dra_op_end(op, rc);
+    int r = op->pod ? dra_prepare_collect_claims(op) : 0;
+    if (r < 0)
+        dra_op_end(op, r);
     else
-        look_at_next(op);
+        dra_prepare_check_next(op);
 }
 
-// --- Writing down --------------------------------------------------------------------------------
+// --- Checkpoint ----------------------------------------------------------------------------------
 
-static struct node_claim *known(const struct dra_op *op, const struct dra_op_claim *c)
+static struct node_claim *dra_prepare_known_claim(const struct dra_op *op,
+                                                  const struct dra_op_claim *c)
 {
     const struct api_object_meta *meta = c->object->meta;
     return node_claims_find(&op->dra->claims, meta->namespace, meta->name);
 }
 
-static int check_known(struct dra_op *op, const struct dra_op_claim *c)
+static int dra_prepare_check_known(struct dra_op *op, const struct dra_op_claim *c)
 {
-    const struct node_claim *before = known(op, c);
+    const struct node_claim *before = dra_prepare_known_claim(op, c);
     if (before && !str_eq(before->uid, c->object->meta->uid))
         return err_set(&op->err, ERR_CONFLICT,
                        "old ResourceClaim with same name %.*s and different UID %.*s still exists "
@@ -213,12 +215,12 @@ struct addition {
 };
 struct additions VEC(struct addition);
 
-static void add_all(struct dra_op *op, struct additions *done)
+static void dra_prepare_add_claims(struct dra_op *op, struct additions *done)
 {
     struct dra *d = op->dra;
     for (size_t i = 0; i < op->claims.n; i++) {
         struct dra_op_claim *c = &op->claims.p[i];
-        struct addition a = {.claim = known(op, c)};
+        struct addition a = {.claim = dra_prepare_known_claim(op, c)};
         if (!a.claim) {
             a.claim = take_ptr(c->fresh);
             a.claim_is_new = true;
@@ -230,7 +232,7 @@ static void add_all(struct dra_op *op, struct additions *done)
     }
 }
 
-static void take_back(struct dra_op *op, const struct additions *done)
+static void dra_prepare_undo(struct dra_op *op, const struct additions *done)
 {
     for (size_t i = done->n; i-- > 0;) {
         const struct addition *a = &done->p[i];
@@ -241,68 +243,63 @@ static void take_back(struct dra_op *op, const struct additions *done)
     }
 }
 
-static void call_next(struct dra_op *op);
-
-static void batch_up(struct dra_op *op)
+static void dra_prepare_make_batches(struct dra_op *op)
 {
     for (size_t i = 0; i < op->claims.n; i++) {
         struct dra_op_claim *c = &op->claims.p[i];
-        const struct node_claim *claim = known(op, c);
+        const struct node_claim *claim = dra_prepare_known_claim(op, c);
         if (claim->prepared)
             continue;
         c->calls = true;
         vec_foreach(&claim->drivers, part)
             if (!node_claim_driver_skips(part, CLAIM_SKIP_PREPARE))
-                dra_op_batch_for(op, part->name, claim);
+                dra_call_add(op, part->name, claim);
             else
                 dra_meter_skip(&op->dra->meter, part->name, true);
     }
 }
 
-static void commit(struct dra_op *op)
+static void dra_prepare_commit(struct dra_op *op)
 {
     struct additions done = {0};
     for (size_t i = 0; i < op->claims.n; i++) {
-        int rc = check_known(op, &op->claims.p[i]);
-        if (rc < 0) {
-            dra_op_end(op, rc);
+        int r = dra_prepare_check_known(op, &op->claims.p[i]);
+        if (r < 0) {
+            dra_op_end(op, r);
             return;
         }
     }
-    add_all(op, &done);
-    int rc = dra_save(op->dra, &op->err);
-    if (rc < 0) {
-        take_back(op, &done);
+    dra_prepare_add_claims(op, &done);
+    int r = dra_save(op->dra, &op->err);
+    if (r < 0) {
+        dra_prepare_undo(op, &done);
         op->dra->dirty = true; // the file may have been replaced nevertheless
         (void)err_wrap(&op->err, "checkpoint ResourceClaim cache");
-        dra_op_end(op, rc);
+        dra_op_end(op, r);
         return;
     }
-    batch_up(op);
-    call_next(op);
+    dra_prepare_make_batches(op);
+    dra_call_drivers(op);
 }
 
-// --- Asking the drivers --------------------------------------------------------------------------
+// --- Answers of the drivers ----------------------------------------------------------------------
 
-static void finish(struct dra_op *op)
+static void dra_prepare_finish(struct dra_op *op)
 {
     struct dra *d = op->dra;
     for (size_t i = 0; i < op->claims.n; i++) {
-        struct node_claim *claim = op->claims.p[i].calls ? known(op, &op->claims.p[i]) : NULL;
+        struct node_claim *claim =
+            op->claims.p[i].calls ? dra_prepare_known_claim(op, &op->claims.p[i]) : NULL;
         if (!claim)
             continue;
         claim->prepared = true;
         claim->stale = false;
         d->dirty = true;
     }
-    int rc = dra_save(d, &op->err);
-    if (rc < 0)
-        (void)err_wrap(&op->err, "checkpoint ResourceClaim state");
-    fault_point("tell that it is prepared");
-    dra_op_end(op, rc);
+    dra_call_end(op);
 }
 
-static size_t texts_bytes(const struct plugin_strs *texts)
+static size_t dra_prepare_texts_bytes(const struct plugin_strs *texts)
 {
     size_t n = 0;
     vec_foreach(texts, text)
@@ -311,24 +308,23 @@ static size_t texts_bytes(const struct plugin_strs *texts)
 }
 
 // What is kept of an answer, in memory and in the state file, for as long as the claim is here.
-static bool fits(const struct plugin_prepared *r)
+static bool dra_prepare_answer_fits(const struct plugin_prepared *r)
 {
     size_t n = 0;
     vec_foreach(&r->claim.devices, d)
         n += sizeof(*d) + d->pool_name.n + d->device_name.n + d->share_id.n +
-             texts_bytes(&d->request_names) + texts_bytes(&d->cdi_device_ids);
+             dra_prepare_texts_bytes(&d->request_names) +
+             dra_prepare_texts_bytes(&d->cdi_device_ids);
     return n <= DRA_ANSWER_BYTES_MAX;
 }
 
-// Takes one claim's answer in.
-static int take_one(struct dra_op *op, const struct dra_op_batch *b,
-                    const struct plugin_claim *asked, const struct plugin_prepared *r)
+static int dra_prepare_take_claim(struct dra_op *op, const struct dra_op_batch *b,
+                                  const struct plugin_claim *asked, const void *entry)
 {
+    const struct plugin_prepared *r = entry;
     if (r->claim.error.n > 0)
-        return err_set(&op->err, ERR_INTERNAL,
-                       "NodePrepareResources failed for ResourceClaim %.*s: %.*s",
-                       STR_ARG(asked->name), STR_ARG(r->claim.error));
-    if (!fits(r))
+        return dra_call_claim_failed(op, asked, r->claim.error);
+    if (!dra_prepare_answer_fits(r))
         return err_set(&op->err, ERR_TOO_LARGE,
                        "NodePrepareResources: the answer for ResourceClaim %.*s has more than %zu "
                        "bytes of devices",
@@ -345,60 +341,19 @@ static int take_one(struct dra_op *op, const struct dra_op_batch *b,
     return 0;
 }
 
-static int take_answer(struct dra_op *op, const struct dra_op_batch *b, struct str message)
+static int dra_prepare_decode(struct str message, struct dra_answers *ret, struct arena *a,
+                              struct err *err)
 {
-    cleanup_arena struct arena a = {0};
     struct plugin_prepare_response r = {0};
-    size_t *answers = arena_array(&a, size_t, b->request.claims.n);
-    int rc = plugin_decode(&plugin_prepare_response_message, message, &r, &a, &op->err);
-    if (rc < 0) {
-        (void)err_wrap(&op->err, "NodePrepareResources");
-        return rc;
-    }
-    rc = dra_op_answers(op, b, "NodePrepareResources", r.claims.p, r.claims.n, sizeof(*r.claims.p),
-                        answers);
-    for (size_t i = 0; rc >= 0 && i < b->request.claims.n; i++)
-        if (answers[i] != SIZE_MAX) {
-            int taken = take_one(op, b, &b->request.claims.p[i], &r.claims.p[answers[i]]);
-            rc = taken < 0 ? taken : rc;
-        }
-    if (rc > 0)
-        rc = err_set(&op->err, ERR_INTERNAL, "NodePrepareResources skipped %d ResourceClaims", rc);
-    return rc;
+    if (plugin_decode(&plugin_prepare_response_message, message, &r, a, err) < 0)
+        return -err->code;
+    *ret = (struct dra_answers){r.claims.p, r.claims.n, sizeof(*r.claims.p)};
+    return 0;
 }
 
-static void on_prepared(void *arg, const struct grpc_result *r)
-{
-    struct dra_op *op = dra_op_back(arg);
-    if (!op)
-        return;
-    fault_point("take the driver's answer");
-    dra_op_answered(op, r);
-    int rc;
-    if (r->status != GRPC_OK) {
-        rc = transport_error(r, &op->err);
-        (void)err_wrap(&op->err, "NodePrepareResources");
-    } else {
-        rc = take_answer(op, &op->batches.p[op->next_batch], r->response);
-    }
-    if (rc < 0) {
-        dra_op_end(op, rc);
-        return;
-    }
-    op->next_batch++;
-    call_next(op);
-}
-
-static void call_next(struct dra_op *op)
-{
-    if (op->next_batch == op->batches.n) {
-        finish(op);
-        return;
-    }
-    struct dra_op_batch *b = &op->batches.p[op->next_batch];
-    struct plugin *plugin = plugins_pick(op->dra->plugins, b->driver, &op->err);
-    if (plugin)
-        dra_op_call(op, b, plugin, STR("NodePrepareResources"), on_prepared);
-    else
-        dra_op_end(op, -op->err.code);
-}
+const struct dra_op_kind dra_prepare_kind = {.preparing = true,
+                                             .method = "NodePrepareResources",
+                                             .run = dra_prepare_run,
+                                             .decode = dra_prepare_decode,
+                                             .take = dra_prepare_take_claim,
+                                             .finish = dra_prepare_finish};

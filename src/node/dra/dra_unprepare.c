@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unpreparing, from the checkpoint: strike the pod off, and let drivers go of claims that nobody uses any
-// more.
+// Unpreparing claims, from the checkpoint: remove the pod, and call the drivers of claims that no
+// pod uses any more.
 #include "node/dra/dra_int.h"
-#include "os/fault.h"
 
 #include "base/banned.h"
 
-static void call_next(struct dra_op *op);
-
 // Which claims the pod has, by the checkpoint; by the pod itself if the checkpoint has none.
-static int gather(struct dra_op *op)
+static int dra_unprepare_collect_claims(struct dra_op *op)
 {
     struct dra *d = op->dra;
     map_foreach(&d->claims.by_key, i) {
@@ -21,34 +18,34 @@ static int gather(struct dra_op *op)
     }
     if (op->claims.n > 0 || !op->pod)
         return 0;
-    // Nothing is owed to a driver then; but a pod whose claims cannot be named is told of.
+    // Nothing is owed to a driver then; but a pod whose claims cannot be named is a failure.
     const struct api_pod *pod = op->pod->object.value;
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
         struct str name;
         bool check;
-        int rc = dra_pod_claim_name(pod, &pod->spec.resource_claims.p[i], &name, &check, &op->err);
-        if (rc < 0)
-            return rc;
+        int r = dra_pod_claim_name(pod, &pod->spec.resource_claims.p[i], &name, &check, &op->err);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
 
-static struct node_claim *claim_of(const struct dra_op *op, size_t i)
+static struct node_claim *dra_unprepare_claim(const struct dra_op *op, size_t i)
 {
     struct node_claim *const *found = map_get(&op->dra->claims.by_key, op->claims.p[i].name);
     return found ? *found : NULL;
 }
 
-void dra_unprepare_run(struct dra_op *op)
+static void dra_unprepare_run(struct dra_op *op)
 {
     struct dra *d = op->dra;
-    int rc = gather(op);
-    if (rc < 0) {
-        dra_op_end(op, rc);
+    int r = dra_unprepare_collect_claims(op);
+    if (r < 0) {
+        dra_op_end(op, r);
         return;
     }
     for (size_t i = 0; i < op->claims.n; i++) {
-        struct node_claim *c = claim_of(op, i);
+        struct node_claim *c = dra_unprepare_claim(op, i);
         if (!c)
             continue;
         if (c->pods.n > 1) {
@@ -61,93 +58,46 @@ void dra_unprepare_run(struct dra_op *op)
         c->unpreparing = true;
         vec_foreach(&c->drivers, part)
             if (!node_claim_driver_skips(part, CLAIM_SKIP_UNPREPARE))
-                dra_op_batch_for(op, part->name, c);
+                dra_call_add(op, part->name, c);
             else
                 dra_meter_skip(&d->meter, part->name, false);
     }
-    call_next(op);
+    dra_call_drivers(op);
 }
 
-static void finish(struct dra_op *op)
+static void dra_unprepare_finish(struct dra_op *op)
 {
     struct dra *d = op->dra;
     for (size_t i = 0; i < op->claims.n; i++) {
-        struct node_claim *c = op->claims.p[i].calls ? claim_of(op, i) : NULL;
+        struct node_claim *c = op->claims.p[i].calls ? dra_unprepare_claim(op, i) : NULL;
         if (!c)
             continue;
         node_claim_free(node_claims_take(&d->claims, c));
         d->dirty = true;
     }
-    int rc = dra_save(d, &op->err);
-    if (rc < 0)
-        (void)err_wrap(&op->err, "checkpoint ResourceClaim state");
-    fault_point("tell that it is unprepared");
-    dra_op_end(op, rc);
+    dra_call_end(op);
 }
 
-static int take_answer(struct dra_op *op, const struct dra_op_batch *b, struct str message)
+static int dra_unprepare_take_claim(struct dra_op *op, const struct dra_op_batch *b,
+                                    const struct plugin_claim *asked, const void *entry)
 {
-    cleanup_arena struct arena a = {0};
+    const struct plugin_unprepared *r = entry;
+    (void)b;
+    return r->claim.error.n > 0 ? dra_call_claim_failed(op, asked, r->claim.error) : 0;
+}
+
+static int dra_unprepare_decode(struct str message, struct dra_answers *ret, struct arena *a,
+                                struct err *err)
+{
     struct plugin_unprepare_response r = {0};
-    size_t *answers = arena_array(&a, size_t, b->request.claims.n);
-    int rc = plugin_decode(&plugin_unprepare_response_message, message, &r, &a, &op->err);
-    if (rc < 0) {
-        (void)err_wrap(&op->err, "NodeUnprepareResources");
-        return rc;
-    }
-    rc = dra_op_answers(op, b, "NodeUnprepareResources", r.claims.p, r.claims.n,
-                        sizeof(*r.claims.p), answers);
-    for (size_t i = 0; rc >= 0 && i < b->request.claims.n; i++) {
-        struct str why = answers[i] == SIZE_MAX ? STR("") : r.claims.p[answers[i]].claim.error;
-        if (why.n > 0)
-            rc = err_set(&op->err, ERR_INTERNAL,
-                         "NodeUnprepareResources failed for ResourceClaim %.*s: %.*s",
-                         STR_ARG(b->request.claims.p[i].name), STR_ARG(why));
-    }
-    if (rc > 0)
-        rc =
-            err_set(&op->err, ERR_INTERNAL, "NodeUnprepareResources skipped %d ResourceClaims", rc);
-    return rc;
+    if (plugin_decode(&plugin_unprepare_response_message, message, &r, a, err) < 0)
+        return -err->code;
+    *ret = (struct dra_answers){r.claims.p, r.claims.n, sizeof(*r.claims.p)};
+    return 0;
 }
 
-static void on_unprepared(void *arg, const struct grpc_result *r)
-{
-    struct dra_op *op = dra_op_back(arg);
-    if (!op)
-        return;
-    fault_point("take the driver's answer");
-    dra_op_answered(op, r);
-    struct dra_op_batch *b = &op->batches.p[op->next_batch];
-    int rc;
-    if (r->status != GRPC_OK) {
-        rc = transport_error(r, &op->err);
-        (void)err_wrap(&op->err, "NodeUnprepareResources");
-        if (rc == -ERR_UNAVAILABLE || rc == -ERR_TIMEOUT)
-            blocked_note(op->dra->blocked, b, &op->err);
-    } else {
-        rc = take_answer(op, b, r->response);
-    }
-    if (rc < 0) {
-        dra_op_end(op, rc);
-        return;
-    }
-    blocked_clear(op->dra->blocked, b->driver);
-    op->next_batch++;
-    call_next(op);
-}
-
-static void call_next(struct dra_op *op)
-{
-    if (op->next_batch == op->batches.n) {
-        finish(op);
-        return;
-    }
-    struct dra_op_batch *b = &op->batches.p[op->next_batch];
-    struct plugin *plugin = plugins_pick(op->dra->plugins, b->driver, &op->err);
-    if (plugin) {
-        dra_op_call(op, b, plugin, STR("NodeUnprepareResources"), on_unprepared);
-        return;
-    }
-    blocked_note(op->dra->blocked, b, &op->err);
-    dra_op_end(op, -op->err.code);
-}
+const struct dra_op_kind dra_unprepare_kind = {.method = "NodeUnprepareResources",
+                                               .run = dra_unprepare_run,
+                                               .decode = dra_unprepare_decode,
+                                               .take = dra_unprepare_take_claim,
+                                               .finish = dra_unprepare_finish};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What drivers said about the health of their devices. Each report is the whole list of a driver; what is
-// not repeated in time is not known any more. Kept in kubelet's dra_health_state, which may be lost.
+// The health of devices as drivers report it. Each report is the whole list of a driver; a device
+// that is not reported again in time becomes unknown. Kept in kubelet's dra_health_state, which may
+// be lost.
 #ifndef NODE_DRA_HEALTH_H
 #define NODE_DRA_HEALTH_H
 
@@ -30,12 +31,12 @@ struct health_changes VEC(struct health_change);
 struct health *health_new(const struct clock *clock); // borrowed
 void health_free(struct health *h);
 
-// health_report takes a driver's report in and adds what changed to out, texts in arena. Returns how
-// many devices were too many. *ret_dirty says whether the file should be written.
+// health_report takes a driver's report in and adds what changed to out, texts in arena. Returns
+// how many devices were too many. *ret_dirty: the file should be written.
 size_t health_report(struct health *h, struct str driver, const struct plugin_health_response *r,
                      struct arena *arena, struct health_changes *out, bool *ret_dirty);
 
-// health_clear forgets a driver; says whether there was anything.
+// health_clear forgets a driver. Returns whether it had devices.
 bool health_clear(struct health *h, struct str driver);
 
 struct health_state {

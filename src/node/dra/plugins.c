@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The registered drivers and their instances: chooses versions and the instance to call, keeps a
+// connection to each, and follows their health streams.
 #include "node/dra/plugins.h"
 
 #include <stdlib.h>
@@ -22,7 +25,7 @@ struct plugin {
     struct transport_link *link;
     bool connected;
     bool watching;  // a health stream is open
-    bool no_health; // the driver says it does not have it
+    bool no_health; // the driver does not implement it
     bool closing;
     struct exec_timer health_retry;
 };
@@ -41,13 +44,13 @@ struct plugins {
     struct driver_map drivers;
 };
 
-// --- Which versions ------------------------------------------------------------------------------
+// --- Versions ------------------------------------------------------------------------------------
 
 static const char *const dra_services[] = {PLUGIN_ID_DRA_V1, PLUGIN_ID_DRA_V1BETA1};
 static const char *const health_services[] = {PLUGIN_ID_HEALTH_V1, PLUGIN_ID_HEALTH_ALPHA};
 
 // The first of the plugin's list that is known counts.
-static const char *choose_service(const struct plugin_strs *offered)
+static const char *plugins_choose_service(const struct plugin_strs *offered)
 {
     vec_foreach(offered, s)
         for (size_t i = 0; i < array_len(dra_services); i++)
@@ -57,7 +60,7 @@ static const char *choose_service(const struct plugin_strs *offered)
 }
 
 // Here our own order counts.
-static const char *choose_health(const struct plugin_strs *offered)
+static const char *plugins_choose_health(const struct plugin_strs *offered)
 {
     for (size_t i = 0; i < array_len(health_services); i++)
         vec_foreach(offered, s)
@@ -66,7 +69,7 @@ static const char *choose_health(const struct plugin_strs *offered)
     return NULL;
 }
 
-static void add_list(struct sbuf *out, const struct str *texts, size_t n)
+static void plugins_add_list(struct sbuf *out, const struct str *texts, size_t n)
 {
     sbuf_addc(out, '[');
     for (size_t i = 0; i < n; i++) {
@@ -77,9 +80,9 @@ static void add_list(struct sbuf *out, const struct str *texts, size_t n)
     sbuf_addc(out, ']');
 }
 
-// kubelet takes any text. The API takes no other driver names, and one like "=other.example.com" would be
-// another driver's in a field selector.
-static int check_name(const struct plugin_info *info, struct err *err)
+// kubelet takes any text. The API takes no other driver names, and one like "=other.example.com"
+// would be another driver's in a field selector.
+static int plugins_check_name(const struct plugin_info *info, struct err *err)
 {
     if (info->name.n == 0)
         return err_set(err, ERR_INVALID, "DRA driver name is empty");
@@ -94,24 +97,24 @@ static int check_name(const struct plugin_info *info, struct err *err)
     return 0;
 }
 
-// plugins_check says whether a plugin of this name that supports these can be used. Returns 0 or
-// -ERR_INVALID with kubelet's text where kubelet has one.
-static int plugins_check(const struct plugin_info *info, struct err *err)
+// plugins_check_info checks the name and the versions of a plugin. Returns 0 or -ERR_INVALID with
+// kubelet's text where kubelet has one.
+static int plugins_check_info(const struct plugin_info *info, struct err *err)
 {
-    int rc = check_name(info, err);
-    if (rc < 0)
-        return rc;
+    int r = plugins_check_name(info, err);
+    if (r < 0)
+        return r;
     static const struct str ours[] = {STR_INIT(PLUGIN_ID_DRA_V1), STR_INIT(PLUGIN_ID_DRA_V1BETA1)};
-    if (choose_service(&info->supported_versions))
+    if (plugins_choose_service(&info->supported_versions))
         return 0;
     cleanup_sbuf struct sbuf why = {0};
     if (info->supported_versions.n == 0) {
         sbuf_addz(&why, "empty list of supported gRPC services (aka supported versions)");
     } else {
         sbuf_addz(&why, "none of services supported by the plugin (");
-        add_list(&why, info->supported_versions.p, info->supported_versions.n);
+        plugins_add_list(&why, info->supported_versions.p, info->supported_versions.n);
         sbuf_addz(&why, ") are supported by the kubelet (");
-        add_list(&why, ours, array_len(ours));
+        plugins_add_list(&why, ours, array_len(ours));
         sbuf_addc(&why, ')');
     }
     return err_set(err, ERR_INVALID,
@@ -122,14 +125,14 @@ static int plugins_check(const struct plugin_info *info, struct err *err)
 
 // --- Health --------------------------------------------------------------------------------------
 
-static void health_start(struct plugin *p);
+static void plugins_health_start(struct plugin *p);
 
-static void on_health_retry(void *arg)
+static void plugins_on_health_retry(void *arg)
 {
-    health_start(arg);
+    plugins_health_start(arg);
 }
 
-static void on_health_message(void *arg, struct str message)
+static void plugins_on_health_message(void *arg, struct str message)
 {
     struct plugin *p = arg;
     const struct plugins_options *o = &p->owner->options;
@@ -137,7 +140,7 @@ static void on_health_message(void *arg, struct str message)
         o->health_message(o->arg, str_z(p->driver), message);
 }
 
-static void on_health_end(void *arg, const struct grpc_result *r)
+static void plugins_on_health_end(void *arg, const struct grpc_result *r)
 {
     struct plugin *p = arg;
     const struct plugins_options *o = &p->owner->options;
@@ -147,16 +150,16 @@ static void on_health_end(void *arg, const struct grpc_result *r)
     if (p->closing)
         return;
     if (r->status == GRPC_UNIMPLEMENTED) {
-        p->no_health = true; // one that gains it registers anew
+        p->no_health = true; // one that gains it registers again
         return;
     }
-    p->health_retry.fn = on_health_retry;
+    p->health_retry.fn = plugins_on_health_retry;
     p->health_retry.arg = p;
     exec_timer_start(o->exec, &p->health_retry,
                      o->health_retry_ns ? o->health_retry_ns : HEALTH_RETRY_NS);
 }
 
-static void health_start(struct plugin *p)
+static void plugins_health_start(struct plugin *p)
 {
     const struct plugins_options *o = &p->owner->options;
     if (!o->health || !p->health_service || p->no_health || p->watching)
@@ -164,8 +167,8 @@ static void health_start(struct plugin *p)
     bool v1 = strcmp(p->health_service, PLUGIN_ID_HEALTH_V1) == 0;
     const struct grpc_request q = {
         .method = v1 ? STR(PLUGIN_HEALTH_V1) : STR(PLUGIN_HEALTH_ALPHA),
-        .received = on_health_message,
-        .done = on_health_end,
+        .received = plugins_on_health_message,
+        .done = plugins_on_health_end,
         .arg = p,
     };
     p->watching = true;
@@ -185,20 +188,20 @@ bool plugins_usable(const struct plugins *p, struct str driver)
     return false;
 }
 
-static void tell_changed(struct plugins *p, struct str driver)
+static void plugins_notify_changed(struct plugins *p, struct str driver)
 {
     if (p->options.changed)
         p->options.changed(p->options.arg, driver, plugins_usable(p, driver));
 }
 
-static void on_state(void *arg, bool connected)
+static void plugins_on_state(void *arg, bool connected)
 {
     struct plugin *p = arg;
     p->connected = connected;
-    tell_changed(p->owner, str_z(p->driver));
+    plugins_notify_changed(p->owner, str_z(p->driver));
 }
 
-static struct driver *driver_put(struct plugins *p, struct str name)
+static struct driver *plugins_driver_put(struct plugins *p, struct str name)
 {
     struct driver *d = map_get(&p->drivers, name);
     if (d)
@@ -209,7 +212,7 @@ static struct driver *driver_put(struct plugins *p, struct str name)
     return d;
 }
 
-static struct plugin *find(const struct driver *d, struct str endpoint)
+static struct plugin *plugins_find_instance(const struct driver *d, struct str endpoint)
 {
     vec_foreach(&d->instances, instance)
         if (str_eqz(endpoint, (*instance)->endpoint))
@@ -217,10 +220,11 @@ static struct plugin *find(const struct driver *d, struct str endpoint)
     return NULL;
 }
 
-static int check_room(const struct plugins *p, const struct plugin_info *info, struct err *err)
+static int plugins_check_room(const struct plugins *p, const struct plugin_info *info,
+                              struct err *err)
 {
     const struct driver *d = map_get(&p->drivers, info->name);
-    if (d && find(d, info->endpoint))
+    if (d && plugins_find_instance(d, info->endpoint))
         return err_set(err, ERR_ALREADY_EXISTS,
                        "endpoint %.*s already registered for DRA driver plugin %.*s",
                        STR_ARG(info->endpoint), STR_ARG(info->name));
@@ -232,27 +236,28 @@ static int check_room(const struct plugins *p, const struct plugin_info *info, s
 
 int plugins_add(struct plugins *p, const struct plugin_info *info, struct err *err)
 {
-    int rc = plugins_check(info, err);
-    if (rc == 0)
-        rc = check_room(p, info, err);
-    if (rc < 0)
-        return rc;
+    int r = plugins_check_info(info, err);
+    if (r == 0)
+        r = plugins_check_room(p, info, err);
+    if (r < 0)
+        return r;
     struct plugin *one = xcalloc(1, sizeof(*one));
     one->owner = p;
     one->driver = xstrndup(info->name.p, info->name.n);
     one->endpoint = xstrndup(info->endpoint.p, info->endpoint.n);
-    one->service = choose_service(&info->supported_versions);
-    one->health_service = choose_health(&info->supported_versions);
-    struct driver *d = driver_put(p, info->name);
+    one->service = plugins_choose_service(&info->supported_versions);
+    one->health_service = plugins_choose_health(&info->supported_versions);
+    struct driver *d = plugins_driver_put(p, info->name);
     vec_push(&d->instances, one);
-    one->link = p->options.transport->open(p->options.transport, one->endpoint, on_state, one);
-    health_start(one);
-    tell_changed(p, info->name);
+    one->link =
+        p->options.transport->open(p->options.transport, one->endpoint, plugins_on_state, one);
+    plugins_health_start(one);
+    plugins_notify_changed(p, info->name);
     return 0;
 }
 
 // Ends an instance that is in no list any more; its calls end before.
-static void plugin_free(struct plugin *one)
+static void plugins_plugin_free(struct plugin *one)
 {
     struct plugins *p = one->owner;
     one->closing = true;
@@ -266,7 +271,7 @@ static void plugin_free(struct plugin *one)
 void plugins_remove(struct plugins *p, struct str driver, struct str endpoint)
 {
     struct driver *d = map_get(&p->drivers, driver);
-    struct plugin *one = d ? find(d, endpoint) : NULL;
+    struct plugin *one = d ? plugins_find_instance(d, endpoint) : NULL;
     if (!d || !one)
         return;
     size_t kept = 0;
@@ -282,8 +287,8 @@ void plugins_remove(struct plugins *p, struct str driver, struct str endpoint)
     } else {
         name = xstrndup(name, strlen(name));
     }
-    plugin_free(one);
-    tell_changed(p, str_z(name));
+    plugins_plugin_free(one);
+    plugins_notify_changed(p, str_z(name));
 }
 
 struct plugin *plugins_pick(const struct plugins *p, struct str driver, struct err *err)
@@ -302,16 +307,16 @@ struct plugin *plugins_pick(const struct plugins *p, struct str driver, struct e
     return d->instances.p[d->instances.n - 1];
 }
 
-const char *plugin_service(const struct plugin *p)
+const char *plugins_service(const struct plugin *p)
 {
     return strcmp(p->service, PLUGIN_ID_DRA_V1) == 0 ? PLUGIN_DRA_V1 : PLUGIN_DRA_V1BETA1;
 }
 
-void plugin_call(struct plugin *p, struct str method, struct str message, int64_t timeout_ns,
-                 void (*done)(void *arg, const struct grpc_result *result), void *arg)
+void plugins_call(struct plugin *p, struct str method, struct str message, int64_t timeout_ns,
+                  void (*done)(void *arg, const struct grpc_result *result), void *arg)
 {
     cleanup_sbuf struct sbuf path = {0};
-    sbuf_addz(&path, plugin_service(p));
+    sbuf_addz(&path, plugins_service(p));
     sbuf_add(&path, method);
     // Waits while the connection is being made; fails at once where that failed.
     const struct grpc_request q = {
@@ -342,7 +347,7 @@ void plugins_each(const struct plugins *p, void (*fn)(void *arg, const struct pl
     }
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Construction --------------------------------------------------------------------------------
 
 struct plugins *plugins_new(const struct plugins_options *options)
 {
@@ -360,7 +365,7 @@ void plugins_free(struct plugins *p)
     map_foreach(&p->drivers, i) {
         struct driver *d = map_value(&p->drivers, i);
         vec_foreach(&d->instances, instance)
-            plugin_free(*instance);
+            plugins_plugin_free(*instance);
         vec_done(&d->instances);
         free(d->name);
     }

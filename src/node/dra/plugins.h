@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plugins that are registered: of each driver one or, while it is being updated, several instances,
-// in the order they came. Keeps a connection to each and watches the health of their devices.
+// The plugins that are registered: of each driver one or, while it is being updated, several
+// instances, in the order they came. Keeps a connection to each and watches the health of their
+// devices.
 #ifndef NODE_DRA_PLUGINS_H
 #define NODE_DRA_PLUGINS_H
 
@@ -25,7 +26,8 @@ struct plugins_options {
     struct transport *transport; // borrowed
     int64_t health_retry_ns;     // 0: 5 s
     bool health;                 // watch it
-    // changed: an instance came or went, connected or lost its connection. usable: one is connected.
+    // changed: an instance came or went, connected or lost its connection. usable: one is
+    // connected.
     void (*changed)(void *arg, struct str driver, bool usable);
     // A health message; the end of a health stream.
     void (*health_message)(void *arg, struct str driver, struct str message);
@@ -41,20 +43,20 @@ void plugins_free(struct plugins *p);
 int plugins_add(struct plugins *p, const struct plugin_info *info, struct err *err) MUST_USE;
 void plugins_remove(struct plugins *p, struct str driver, struct str endpoint);
 
-// plugins_pick is the instance to call: the newest that is connected, else the newest; NULL, and err
-// set, when the driver is not registered. Good until control goes back to the exec.
+// plugins_pick is the instance to call: the newest that is connected, else the newest; NULL, and
+// err set, when the driver is not registered. Good until control goes back to the exec.
 struct plugin *plugins_pick(const struct plugins *p, struct str driver, struct err *err);
 
-// plugins_usable says whether an instance of the driver is connected.
+// plugins_usable: an instance of the driver is connected.
 bool plugins_usable(const struct plugins *p, struct str driver);
 
-// plugin_service is what its methods are called by: /k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/.
-const char *plugin_service(const struct plugin *p);
+// plugins_service is what its methods are called by: /k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/.
+const char *plugins_service(const struct plugin *p);
 
-// plugin_call calls a method of DRA (NodePrepareResources, NodeUnprepareResources) in the version that
-// was agreed on. done runs once, later.
-void plugin_call(struct plugin *p, struct str method, struct str message, int64_t timeout_ns,
-                 void (*done)(void *arg, const struct grpc_result *result), void *arg);
+// plugins_call calls a method of DRA (NodePrepareResources, NodeUnprepareResources) in the version
+// that was agreed on. done runs once, later.
+void plugins_call(struct plugin *p, struct str method, struct str message, int64_t timeout_ns,
+                  void (*done)(void *arg, const struct grpc_result *result), void *arg);
 
 struct plugin_view {
     struct str driver, endpoint;
@@ -63,7 +65,7 @@ struct plugin_view {
     bool connected;
 };
 
-// plugins_each tells of all instances, drivers in the order they came.
+// plugins_each calls fn for all instances, drivers in the order of registration.
 void plugins_each(const struct plugins *p, void (*fn)(void *arg, const struct plugin_view *v),
                   void *arg);
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Scans the registration directory, connects to each socket, queries the plugin behind it and
+// notifies it of the result; a failed one is retried with a growing delay.
 #include "node/dra/registrar.h"
 
 #include <dirent.h>
@@ -53,7 +56,7 @@ struct socket {
     int64_t next_ns;  // not before
     struct transport_link *link;
     struct exec_timer timer; // of the dialling
-    // What it said:
+    // Its answer:
     char *driver, *endpoint;
     bool accepted;
     struct err err; // why not
@@ -70,14 +73,14 @@ struct registrar {
 
 // --- The conversation with a plugin --------------------------------------------------------------
 
-static void hang_up(struct socket *s)
+static void registrar_close_link(struct socket *s)
 {
     exec_timer_stop(s->owner->options.exec, &s->timer);
     struct transport_link *link = take_ptr(s->link);
     s->owner->options.transport->close(link);
 }
 
-static void forget_plugin(struct socket *s)
+static void registrar_forget_plugin(struct socket *s)
 {
     if (s->accepted)
         s->owner->options.leave(s->owner->options.arg, str_z(s->driver), str_z(s->endpoint));
@@ -87,23 +90,23 @@ static void forget_plugin(struct socket *s)
 }
 
 // It did not work: later again.
-static void give_up(struct socket *s)
+static void registrar_retry_later(struct socket *s)
 {
     const struct registrar_options *o = &s->owner->options;
     LOG_WARN(&log_mod, "plugin is not registered", log_z("socket", s->path),
              log_z("why", s->err.msg));
-    forget_plugin(s);
+    registrar_forget_plugin(s);
     s->phase = PHASE_IDLE;
     s->refused = true;
     static const struct backoff_policy p = {.first_ns = RETRY_MIN_NS, .max_ns = RETRY_MAX_NS};
     s->retry_ns = backoff_grow_ns(&p, s->retry_ns);
     s->next_ns = exec_now_ns(o->exec) + s->retry_ns;
-    hang_up(s);
+    registrar_close_link(s);
     if (o->failed)
         o->failed(o->arg, str_z(s->path), &s->err);
 }
 
-static void on_notified(void *arg, const struct grpc_result *r)
+static void registrar_on_notified(void *arg, const struct grpc_result *r)
 {
     struct socket *s = arg;
     if (!s->link)
@@ -117,7 +120,7 @@ static void on_notified(void *arg, const struct grpc_result *r)
                       s->path, why.msg);
     }
     if (r->status != GRPC_OK || !s->accepted) {
-        give_up(s);
+        registrar_retry_later(s);
         return;
     }
     LOG_INFO(&log_mod, "plugin is registered", log_z("driver", s->driver),
@@ -125,10 +128,10 @@ static void on_notified(void *arg, const struct grpc_result *r)
     s->phase = PHASE_REGISTERED;
     s->refused = false;
     s->retry_ns = 0;
-    hang_up(s);
+    registrar_close_link(s);
 }
 
-static void notify(struct socket *s)
+static void registrar_notify_plugin(struct socket *s)
 {
     cleanup_proto_writer struct proto_writer w = {0};
     const struct plugin_registration_status status = {
@@ -140,15 +143,15 @@ static void notify(struct socket *s)
         .method = STR(PLUGIN_NOTIFY),
         .message = proto_written(&w),
         .timeout_ns = NOTIFY_NS,
-        .done = on_notified,
+        .done = registrar_on_notified,
         .arg = s,
     };
     s->phase = PHASE_NOTIFY;
     s->owner->options.transport->call(s->link, &q);
 }
 
-// Takes the plugin in, or says in s->err why not.
-static void consider(struct socket *s, struct plugin_info *info)
+// Accepts the plugin, or sets s->err.
+static void registrar_accept_info(struct socket *s, struct plugin_info *info)
 {
     const struct registrar_options *o = &s->owner->options;
     if (!str_eqz(info->type, PLUGIN_TYPE_DRA)) {
@@ -175,7 +178,7 @@ static void consider(struct socket *s, struct plugin_info *info)
                   invalid ? "validation" : "registration", why.msg);
 }
 
-static void on_info(void *arg, const struct grpc_result *r)
+static void registrar_on_info(void *arg, const struct grpc_result *r)
 {
     struct socket *s = arg;
     if (!s->link)
@@ -193,50 +196,51 @@ static void on_info(void *arg, const struct grpc_result *r)
                       "RegisterPlugin error -- failed to get plugin info using RPC GetInfo at "
                       "socket %s, err: %s",
                       s->path, why.msg);
-        give_up(s);
+        registrar_retry_later(s);
         return;
     }
     s->err = (struct err){0};
-    consider(s, &info);
-    notify(s);
+    registrar_accept_info(s, &info);
+    registrar_notify_plugin(s);
 }
 
-static void on_state(void *arg, bool connected)
+static void registrar_on_state(void *arg, bool connected)
 {
     struct socket *s = arg;
     if (!connected || s->phase != PHASE_DIAL)
         return;
     exec_timer_stop(s->owner->options.exec, &s->timer);
     s->phase = PHASE_INFO;
-    const struct grpc_request q = {
-        .method = STR(PLUGIN_GET_INFO), .timeout_ns = GET_INFO_NS, .done = on_info, .arg = s};
+    const struct grpc_request q = {.method = STR(PLUGIN_GET_INFO),
+                                   .timeout_ns = GET_INFO_NS,
+                                   .done = registrar_on_info,
+                                   .arg = s};
     s->owner->options.transport->call(s->link, &q);
 }
 
-static void on_dial_timeout(void *arg)
+static void registrar_on_dial_timeout(void *arg)
 {
     struct socket *s = arg;
     (void)err_set(&s->err, ERR_TIMEOUT,
-                  "RegisterPlugin error -- dial failed at socket %s, err: nobody answers there",
-                  s->path);
-    give_up(s);
+                  "RegisterPlugin error -- dial failed at socket %s, err: no answer", s->path);
+    registrar_retry_later(s);
 }
 
-static void dial(struct socket *s)
+static void registrar_dial_socket(struct socket *s)
 {
     const struct registrar_options *o = &s->owner->options;
     s->phase = PHASE_DIAL;
-    s->link = o->transport->open(o->transport, s->path, on_state, s);
-    s->timer.fn = on_dial_timeout;
+    s->link = o->transport->open(o->transport, s->path, registrar_on_state, s);
+    s->timer.fn = registrar_on_dial_timeout;
     s->timer.arg = s;
     exec_timer_start(o->exec, &s->timer, o->dial_ns ? o->dial_ns : DIAL_NS);
 }
 
-// --- The folder ----------------------------------------------------------------------------------
+// --- The directory -------------------------------------------------------------------------------
 
-static void socket_free(struct socket *s)
+static void registrar_socket_free(struct socket *s)
 {
-    hang_up(s);
+    registrar_close_link(s);
     list_remove(&s->node);
     s->owner->sockets_len--;
     free(s->path);
@@ -245,14 +249,14 @@ static void socket_free(struct socket *s)
     free(s);
 }
 
-static void socket_gone(struct socket *s)
+static void registrar_socket_gone(struct socket *s)
 {
-    hang_up(s);
-    forget_plugin(s);
-    socket_free(s);
+    registrar_close_link(s);
+    registrar_forget_plugin(s);
+    registrar_socket_free(s);
 }
 
-static struct socket *find(const struct registrar *r, const char *path)
+static struct socket *registrar_find_socket(const struct registrar *r, const char *path)
 {
     list_foreach(&r->sockets, n) {
         struct socket *s = list_entry(n, struct socket, node);
@@ -262,28 +266,28 @@ static struct socket *find(const struct registrar *r, const char *path)
     return NULL;
 }
 
-static bool same(const struct identity *a, const struct identity *b)
+static bool registrar_same_identity(const struct identity *a, const struct identity *b)
 {
     return a->device == b->device && a->inode == b->inode && a->made_ns == b->made_ns;
 }
 
 // A socket is never written to, so its time of change is that of its making.
-static struct identity identity_of(const struct stat *st)
+static struct identity registrar_identity(const struct stat *st)
 {
     return (struct identity){st->st_dev, st->st_ino,
                              (int64_t)st->st_mtim.tv_sec * CLOCK_NS_PER_SEC + st->st_mtim.tv_nsec};
 }
 
-static void see(struct registrar *r, const char *path, const struct stat *st)
+static void registrar_visit_socket(struct registrar *r, const char *path, const struct stat *st)
 {
-    struct identity identity = identity_of(st);
-    struct socket *s = find(r, path);
-    if (s && same(&s->identity, &identity)) {
+    struct identity identity = registrar_identity(st);
+    struct socket *s = registrar_find_socket(r, path);
+    if (s && registrar_same_identity(&s->identity, &identity)) {
         s->seen = true;
         return;
     }
     if (s)
-        socket_gone(s);
+        registrar_socket_gone(s);
     if (r->sockets_len >= REGISTRAR_SOCKETS_MAX) {
         if (!r->full_told)
             LOG_ERROR(&log_mod, "too many sockets in the registration folder",
@@ -301,7 +305,7 @@ static void see(struct registrar *r, const char *path, const struct stat *st)
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): REGISTRAR_DEPTH_MAX folders deep at most
-static void look(struct registrar *r, const char *folder, int depth)
+static void registrar_scan_directory(struct registrar *r, const char *folder, int depth)
 {
     DIR *dir = depth < REGISTRAR_DEPTH_MAX ? opendir(folder) : NULL;
     if (!dir)
@@ -316,44 +320,44 @@ static void look(struct registrar *r, const char *folder, int depth)
         if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
             continue; // gone already
         if (S_ISDIR(st.st_mode))
-            look(r, path.p, depth + 1);
+            registrar_scan_directory(r, path.p, depth + 1);
         else if (S_ISSOCK(st.st_mode))
-            see(r, path.p, &st);
+            registrar_visit_socket(r, path.p, &st);
     }
     (void)closedir(dir);
 }
 
-static bool settled(const struct socket *s)
+static bool registrar_is_settled(const struct socket *s)
 {
     return s->phase == PHASE_REGISTERED || (s->phase == PHASE_IDLE && s->refused);
 }
 
 // A look: what is gone leaves first, then what is new is asked.
-static void on_look(void *arg)
+static void registrar_on_scan(void *arg)
 {
     struct registrar *r = arg;
     const struct registrar_options *o = &r->options;
     size_t unsettled = 0;
     list_foreach(&r->sockets, n)
         list_entry(n, struct socket, node)->seen = false;
-    look(r, r->folder, 0);
+    registrar_scan_directory(r, r->folder, 0);
     list_foreach(&r->sockets, n) {
         struct socket *s = list_entry(n, struct socket, node);
         if (!s->seen)
-            socket_gone(s);
+            registrar_socket_gone(s);
     }
     list_foreach(&r->sockets, n) {
         struct socket *s = list_entry(n, struct socket, node);
         if (s->phase == PHASE_IDLE && exec_now_ns(o->exec) >= s->next_ns)
-            dial(s);
-        unsettled += !settled(s);
+            registrar_dial_socket(s);
+        unsettled += !registrar_is_settled(s);
     }
     exec_timer_start(o->exec, &r->timer, o->period_ns ? o->period_ns : PERIOD_NS);
     if (o->looked)
         o->looked(o->arg, unsettled);
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Construction --------------------------------------------------------------------------------
 
 int registrar_new(const struct registrar_options *options, struct registrar **ret, struct err *err)
 {
@@ -367,7 +371,7 @@ int registrar_new(const struct registrar_options *options, struct registrar **re
         n--;
     r->folder = xstrndup(options->folder, n);
     list_init(&r->sockets);
-    r->timer.fn = on_look;
+    r->timer.fn = registrar_on_scan;
     r->timer.arg = r;
     *ret = r;
     return 0;
@@ -384,7 +388,7 @@ void registrar_free(struct registrar *r)
         return;
     exec_timer_stop(r->options.exec, &r->timer);
     list_foreach(&r->sockets, n)
-        socket_free(list_entry(n, struct socket, node));
+        registrar_socket_free(list_entry(n, struct socket, node));
     free(r->folder);
     free(r);
 }

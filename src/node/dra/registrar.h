@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The registration folder: plugins put sockets there; each is asked what it is and told what became of
-// it. A socket that goes, or is made anew, ends its plugin's registration.
+// The registration directory: plugins put sockets there; each is queried and notified of the
+// result. A socket that is removed or replaced ends its plugin's registration.
 #ifndef NODE_DRA_REGISTRAR_H
 #define NODE_DRA_REGISTRAR_H
 
@@ -22,14 +22,14 @@ struct registrar_options {
     const char *folder;          // copied; made if it is missing
     int64_t period_ns;           // between looks; 0: 1 s
     int64_t dial_ns;             // 0: 10 s
-    // accept registers a plugin; its endpoint is filled in. Returns 0, or a code with what the plugin
-    // is told. leave ends the registration of one that was accepted.
+    // accept registers a plugin; its endpoint is filled in. Returns 0, or a code with the
+    // answer to the plugin. leave ends the registration of one that was accepted.
     int (*accept)(void *arg, const struct plugin_info *info, struct err *err);
     void (*leave)(void *arg, struct str driver, struct str endpoint);
-    // looked (may be NULL) is told after each look how many sockets are not settled yet: neither
+    // looked (may be NULL) gets, after each scan, the number of sockets not settled yet: neither
     // registered nor refused.
     void (*looked)(void *arg, size_t unsettled);
-    // failed (may be NULL) is told why a socket's plugin could not be registered.
+    // failed (may be NULL) gets the reason why a socket's plugin could not be registered.
     void (*failed)(void *arg, struct str path, const struct err *err);
     void *arg;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Deletes the slices of a node: all at the start, when no driver is there yet, and those of a driver
-// that has been gone for a while. Tried again until it works. Slices without the node's name are never
-// touched.
+// Deletes the slices of a node: all at the start, when no driver is there yet, and those of a
+// driver that has been gone for a while. Tried again until it works. Slices without the node's name
+// are never touched.
 #ifndef NODE_DRA_WIPE_H
 #define NODE_DRA_WIPE_H
 
@@ -29,8 +29,8 @@ void wipe_free(struct wipe *w);
 // wipe_all deletes the slices of all drivers, once the Node exists.
 void wipe_all(struct wipe *w);
 
-// wipe_driver: a driver became usable, or ceased to be. Only the first of several reports that it is
-// gone starts the delay; one that is back is left alone.
+// wipe_driver: a driver became usable, or ceased to be. Only the first of several reports that it
+// is gone starts the delay; one that is back is left alone.
 void wipe_driver(struct wipe *w, struct str driver, bool usable);
 
 #endif

@@ -194,7 +194,7 @@ static int canonical(const struct image_store *s, struct str reference, struct a
     if (!is_file_reference(reference))
         return image_reference_full(reference, arena, ret, err);
     if (memchr(reference.p, '\0', reference.n))
-        return err_set(err, ERR_INVALID, "a NUL character in the name of an image");
+        return err_set(err, ERR_BAD_REQUEST, "a NUL character in the name of an image");
     split_reference(reference, arena, &kind, &path, &tag);
     if (!is_local(s, path))
         return err_set(err, ERR_INVALID,

@@ -399,7 +399,7 @@ int image_reference_full(struct str reference, struct arena *arena, struct str *
     }
     if (reference.n > REFERENCE_MAX || !host_ok(host) || !path_ok(path) ||
         (colon > slash && !tag_ok(tag)) || (at >= 0 && !image_digest_ok(digest)))
-        return err_set(err, ERR_INVALID, "'%.*s' is not the name of an image",
+        return err_set(err, ERR_BAD_REQUEST, "'%.*s' is not the name of an image",
                        STR_ARG(str_upto(reference, 200)));
     bool library = str_eq(host, STR("docker.io")) && str_find_char(path, '/') < 0;
     if (tag.n == 0 && digest.n == 0)

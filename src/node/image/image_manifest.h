@@ -87,7 +87,7 @@ enum image_compression { IMAGE_PLAIN, IMAGE_GZIP, IMAGE_ZSTD };
 int image_layer_kind(struct str media_type, enum image_compression *ret, struct err *err) MUST_USE;
 
 // image_reference_full completes a reference as Docker and Kubernetes do: "busybox" becomes
-// docker.io/library/busybox:latest. Returns 0 or -ERR_INVALID (InvalidImageName).
+// docker.io/library/busybox:latest. Returns 0 or -ERR_BAD_REQUEST (InvalidImageName).
 int image_reference_full(struct str reference, struct arena *arena, struct str *ret,
                          struct err *err) MUST_USE;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two certificates of a node, in files, renewed in time.
+// Keeps the two certificates of a node in files and renews them in time.
 #include "node/identity.h"
 
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 #include "base/backoff.h"
 #include "base/rand.h"
 #include "client/kubeconfig.h"
-#include "net/csr.h"
 #include "net/tls.h"
 #include "os/file.h"
+#include "pki/csr.h"
 
 #include "base/banned.h"
 
@@ -25,9 +25,9 @@ struct kept {
     bool serving;
     struct sbuf file;
     struct exec_timer timer;
-    struct identity_ask *ask; // under way
+    struct identity_request *ask; // under way
     int64_t retry_ns;
-    bool failing; // said already
+    bool failing; // reported already
 };
 
 struct identity {
@@ -36,12 +36,13 @@ struct identity {
     struct kept kept[2]; // as a client, of the endpoint
 };
 
-static const char *what_of(const struct kept *k)
+static const char *identity_certificate_name(const struct kept *k)
 {
     return k->serving ? "the endpoint's certificate" : "the node's certificate";
 }
 
-static void say(const struct identity *i, const char *fmt, const char *what, const char *more)
+static void identity_report(const struct identity *i, const char *fmt, const char *what,
+                            const char *more)
 {
     cleanup_sbuf struct sbuf line = {0};
     sbuf_addf(&line, "%s %s%s%s", what, fmt, more ? ": " : "", more ? more : "");
@@ -49,15 +50,16 @@ static void say(const struct identity *i, const char *fmt, const char *what, con
         i->options.say(i->options.arg, line.p);
 }
 
-// --- When ----------------------------------------------------------------------------------------
+// --- Time of renewal -----------------------------------------------------------------------------
 
-static int64_t wall_s(const struct identity *i)
+static int64_t identity_wall_s(const struct identity *i)
 {
     return exec_wall_ns(i->options.client->exec) / CLOCK_NS_PER_SEC;
 }
 
 // good_names: an endpoint's certificate must be signed by the CA and for all of its names.
-static bool is_right(const struct identity *i, const struct kept *k, struct str pem)
+static bool identity_certificate_fits(const struct identity *i, const struct kept *k,
+                                      struct str pem)
 {
     bool right = csr_signed_by(pem, sbuf_str(&i->ca_pem));
     for (const char *const *n = i->options.names; right && k->serving && n && *n; n++)
@@ -65,14 +67,14 @@ static bool is_right(const struct identity *i, const struct kept *k, struct str 
     return right;
 }
 
-// wait_for is how many seconds from now a certificate is to be renewed: 0 at once.
-static int64_t wait_for(const struct identity *i, const struct kept *k)
+// identity_renewal_wait_s is how many seconds from now a certificate is to be renewed: 0 at once.
+static int64_t identity_renewal_wait_s(const struct identity *i, const struct kept *k)
 {
     cleanup_sbuf struct sbuf pem = {0};
-    int64_t from = 0, until = 0, now = wall_s(i);
+    int64_t from = 0, until = 0, now = identity_wall_s(i);
     if (kubeconfig_read_file(k->file.p, &pem, NULL) < 0 ||
         csr_certificate_times(sbuf_str(&pem), &from, &until, NULL) < 0 ||
-        !is_right(i, k, sbuf_str(&pem)))
+        !identity_certificate_fits(i, k, sbuf_str(&pem)))
         return 0;
     int64_t percent = 70 + (int64_t)rng_below(rng_system(), 21);
     int64_t at = from + (until - from) / 100 * percent;
@@ -81,28 +83,29 @@ static int64_t wait_for(const struct identity *i, const struct kept *k)
     return at > now ? at - now : 0;
 }
 
-static void plan(struct kept *k)
+static void identity_schedule_renewal(struct kept *k)
 {
     const struct identity *i = k->owner;
     // Timers of many years would be no timers.
-    int64_t seconds = wait_for(i, k), most = INT64_C(30) * 86400;
+    int64_t seconds = identity_renewal_wait_s(i, k), most = INT64_C(30) * 86400;
     exec_timer_start(i->options.client->exec, &k->timer,
                      (seconds < most ? seconds : most) * CLOCK_NS_PER_SEC);
 }
 
-// --- Renewing ------------------------------------------------------------------------------------
+// --- Renewal -------------------------------------------------------------------------------------
 
-static void on_failed(struct kept *k, const struct err *err)
+static void identity_retry_later(struct kept *k, const struct err *err)
 {
     struct identity *i = k->owner;
     if (!k->failing)
-        say(i, "could not be renewed, trying again", what_of(k), err->msg);
+        identity_report(i, "could not be renewed, trying again", identity_certificate_name(k),
+                        err->msg);
     k->failing = true;
     exec_timer_start(i->options.client->exec, &k->timer, k->retry_ns);
     k->retry_ns = backoff_grow_ns(&retry_policy, k->retry_ns);
 }
 
-static void on_answer(void *arg, int code, const struct err *err, struct str pem)
+static void identity_on_certificate(void *arg, int code, const struct err *err, struct str pem)
 {
     struct kept *k = arg;
     struct identity *i = k->owner;
@@ -113,33 +116,33 @@ static void on_answer(void *arg, int code, const struct err *err, struct str pem
         code = -why.code;
     }
     if (code < 0) {
-        on_failed(k, err);
+        identity_retry_later(k, err);
         return;
     }
-    say(i, "is new", what_of(k), NULL);
+    identity_report(i, "is new", identity_certificate_name(k), NULL);
     k->failing = false;
     k->retry_ns = retry_policy.first_ns;
     if (i->options.renewed)
         i->options.renewed(i->options.arg, k->serving);
-    plan(k);
+    identity_schedule_renewal(k);
 }
 
-static void on_time(void *arg)
+static void identity_renew(void *arg)
 {
     struct kept *k = arg;
     const struct identity_options *o = &k->owner->options;
-    if (!o->renew_after_s && wait_for(k->owner, k) > 0) {
-        plan(k); // the end of a pause, not of the certificate
+    if (!o->renew_after_s && identity_renewal_wait_s(k->owner, k) > 0) {
+        identity_schedule_renewal(k); // the end of a pause, not of the certificate
         return;
     }
-    const struct identity_wish wish = {.client = o->client,
-                                       .node = k->owner->node.p,
-                                       .names = k->serving ? o->names : NULL,
-                                       .lifetime_s = o->lifetime_s,
-                                       .timeout_ns = WAIT_NS,
-                                       .done = on_answer,
-                                       .arg = k};
-    k->ask = identity_ask(&wish);
+    const struct identity_request_options wish = {.client = o->client,
+                                                  .node = k->owner->node.p,
+                                                  .names = k->serving ? o->names : NULL,
+                                                  .lifetime_s = o->lifetime_s,
+                                                  .timeout_ns = WAIT_NS,
+                                                  .done = identity_on_certificate,
+                                                  .arg = k};
+    k->ask = identity_request_new(&wish);
 }
 
 struct identity *identity_new(const struct identity_options *options)
@@ -154,10 +157,10 @@ struct identity *identity_new(const struct identity_options *options)
         struct kept *k = &i->kept[n];
         *k = (struct kept){.owner = i,
                            .serving = n == 1,
-                           .timer = {.fn = on_time, .arg = k},
+                           .timer = {.fn = identity_renew, .arg = k},
                            .retry_ns = retry_policy.first_ns};
         sbuf_addf(&k->file, "%s/%s", options->folder, n ? IDENTITY_SERVING : IDENTITY_CLIENT);
-        plan(k);
+        identity_schedule_renewal(k);
     }
     return i;
 }
@@ -168,7 +171,7 @@ void identity_free(struct identity *i)
         return;
     for (size_t n = 0; n < array_len(i->kept); n++) {
         exec_timer_stop(i->options.client->exec, &i->kept[n].timer);
-        identity_ask_cancel(i->kept[n].ask);
+        identity_request_cancel(i->kept[n].ask);
         sbuf_done(&i->kept[n].file);
     }
     sbuf_done(&i->ca_pem);
@@ -179,20 +182,20 @@ void identity_free(struct identity *i)
 int identity_placeholder(const char *folder, const char *node, int64_t now_s, struct err *err)
 {
     cleanup_sbuf struct sbuf file = {0}, pem = {0};
-    struct tls_key_pair pair = {0};
+    struct pki_key_pair pair = {0};
     int64_t from = 0, until = 0;
     sbuf_addf(&file, "%s/" IDENTITY_SERVING, folder);
     if (kubeconfig_read_file(file.p, &pem, NULL) == 0 &&
         csr_certificate_times(sbuf_str(&pem), &from, &until, NULL) == 0 && until > now_s)
         return 0;
     sbuf_clear(&pem);
-    const struct tls_subject subject = {
+    const struct pki_subject subject = {
         .common_name = node, .not_before = now_s - 300, .not_after = now_s + PLACEHOLDER_S};
-    int code = tls_make_ca(&subject, &pair, err);
-    if (code == 0) {
+    int r = pki_make_ca(&subject, &pair, err);
+    if (r == 0) {
         sbuf_addf(&pem, "%s%s", pair.certificate_pem, pair.key_pem);
-        code = file_replace_durable(AT_FDCWD, file.p, sbuf_str(&pem), 0600, err);
+        r = file_replace_durable(AT_FDCWD, file.p, sbuf_str(&pem), 0600, err);
     }
-    tls_key_pair_done(&pair);
-    return code;
+    pki_key_pair_done(&pair);
+    return r;
 }

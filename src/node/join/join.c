@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Joining a cluster. join_steps is the whole chain in order. A step that calls the server runs the
+// loop until its callback has recorded the result.
 #include "node/join.h"
 
 #include <stdlib.h>
@@ -12,10 +15,11 @@
 #include "client/kubeconfig.h"
 #include "client/remote.h"
 #include "net/address.h"
-#include "net/csr.h"
 #include "net/https.h"
+#include "net/tls.h"
 #include "node/identity.h"
 #include "os/file.h"
+#include "pki/csr.h"
 
 #include "base/banned.h"
 
@@ -25,6 +29,7 @@
 #define SKEW_MOST_S  240                    // certificates begin five minutes ago
 #define CONNECT_MS   5000
 
+// What a join needs and has got so far.
 struct joining {
     const struct join_options *options;
     struct bootstrap_token token;
@@ -33,30 +38,39 @@ struct joining {
     struct arena arena;
     struct cluster_info info;
     struct loop *loop;
-    struct client *client; // with the token, checked by the CA
+    struct client *client; // authenticates by the token and verifies the CA
     int64_t give_up_ns;
-    // Of the call that is waited for.
-    int code;
+    // The result of the call under way.
+    int r;
     struct err err;
     struct sbuf body;
     int64_t date_s;
-    bool waited_said;
+    bool reported_wait;
 };
 
-static void say(const struct joining *j, const char *line)
+static void join_report(const struct joining *j, const char *line)
 {
     if (j->options->say)
         j->options->say(j->options->arg, line);
 }
 
-static int64_t wall_s(void)
+static int64_t join_wall_s(void)
 {
     return clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC;
 }
 
-// --- What was typed ------------------------------------------------------------------------------
+// join_record ends the call under way.
+static void join_record(struct joining *j, int r, const struct err *err)
+{
+    j->r = r;
+    if (r < 0)
+        j->err = *err;
+    loop_stop(j->loop);
+}
 
-static bool is_hex(struct str s)
+// --- Options -------------------------------------------------------------------------------------
+
+static bool join_is_hex(struct str s)
 {
     for (size_t i = 0; i < s.n; i++)
         if (!((s.p[i] >= '0' && s.p[i] <= '9') || (s.p[i] >= 'a' && s.p[i] <= 'f')))
@@ -64,7 +78,7 @@ static bool is_hex(struct str s)
     return true;
 }
 
-// join_check says whether what was typed can be meant. Returns 0 or -ERR_INVALID with what to do.
+// join_check checks the syntax of the options. Returns 0 or -ERR_INVALID.
 static int join_check(const struct join_options *o, struct err *err)
 {
     struct bootstrap_token token;
@@ -74,27 +88,27 @@ static int join_check(const struct join_options *o, struct err *err)
     if (!bootstrap_token_parse(o->token, &token))
         return err_set(
             err, ERR_INVALID,
-            "--token is ID.SECRET, six and sixteen of a-z and 0-9: 'dray token create' on "
-            "the other machine makes one");
-    if (!str_starts(o->ca_hash, STR(PIN_PREFIX)) || pin.n != CSR_PIN_BYTES - 1 || !is_hex(pin))
+            "--token is ID.SECRET, six and sixteen of a-z and 0-9; create one with 'dray token "
+            "create' on the server's machine");
+    if (!str_starts(o->ca_hash, STR(PIN_PREFIX)) || pin.n != CSR_PIN_BYTES - 1 || !join_is_hex(pin))
         return err_set(err, ERR_INVALID,
-                       "--ca-hash is sha256: and 64 digits of 0-9 and a-f: 'dray token create "
-                       "--print-join-command' on the other machine tells it");
+                       "--ca-hash is sha256: and 64 digits of 0-9 and a-f; 'dray token create "
+                       "--print-join-command' on the server's machine prints it");
     return 0;
 }
 
 // --- Waiting -------------------------------------------------------------------------------------
 
-static void on_pause_over(void *arg)
+static void join_stop_loop(void *arg)
 {
     loop_stop(((struct joining *)arg)->loop);
 }
 
-// pause_a_while lets time go by; false: there is no more.
-static bool pause_a_while(struct joining *j, int64_t until_ns)
+// join_pause waits before a retry; false: it would end after until_ns.
+static bool join_pause(struct joining *j, int64_t until_ns)
 {
     struct exec *exec = loop_exec(j->loop);
-    struct exec_timer timer = {.fn = on_pause_over, .arg = j};
+    struct exec_timer timer = {.fn = join_stop_loop, .arg = j};
     if (exec_now_ns(exec) + TRY_AGAIN_NS >= until_ns)
         return false;
     exec_timer_start(exec, &timer, TRY_AGAIN_NS);
@@ -104,22 +118,21 @@ static bool pause_a_while(struct joining *j, int64_t until_ns)
 
 // --- Discovery -----------------------------------------------------------------------------------
 
-static void on_info(void *arg, const struct https_answer *a)
+static void join_on_info(void *arg, const struct https_answer *a)
 {
     struct joining *j = arg;
-    j->code = a->code;
-    if (a->code < 0)
-        j->err = *a->err;
-    else
-        j->code = client_remote_status(a->status, a->body, &j->err);
+    struct err err = {0};
     sbuf_clear(&j->body);
     sbuf_add(&j->body, a->body);
     j->date_s = a->date_seconds;
-    loop_stop(j->loop);
+    if (a->code < 0)
+        join_record(j, a->code, a->err);
+    else
+        join_record(j, client_remote_status(a->status, a->body, &err), &err);
 }
 
-// fetch_info asks for cluster-info without credentials, and without knowing yet whom it asks.
-static int fetch_info(struct joining *j, struct err *err)
+// join_fetch_info requests cluster-info, without credentials and from a server not verified yet.
+static int join_fetch_info(struct joining *j)
 {
     struct https *h = NULL;
     const struct https_options o = {.url = sbuf_str(&j->url),
@@ -131,157 +144,146 @@ static int fetch_info(struct joining *j, struct err *err)
                                     .target = STR(CLUSTER_INFO_PATH),
                                     .accept = STR("application/json"),
                                     .timeout_ms = 2 * CONNECT_MS,
-                                    .done = on_info,
+                                    .done = join_on_info,
                                     .arg = j};
-    int code = https_new(j->loop, &o, &h, err);
-    if (code < 0)
-        return code;
-    j->err = (struct err){0};
+    j->r = https_new(j->loop, &o, &h, &j->err);
+    if (j->r < 0)
+        return j->r;
     (void)https_start(h, &q);
     loop_run(j->loop);
     https_free(h);
-    *err = j->err;
-    return j->code;
+    return j->r;
 }
 
-static int check_clock(const struct joining *j, struct err *err)
+static int join_check_clock(const struct joining *j, struct err *err)
 {
-    int64_t ahead = j->date_s ? wall_s() - j->date_s : 0;
+    int64_t ahead = j->date_s ? join_wall_s() - j->date_s : 0;
     if (ahead <= SKEW_MOST_S && ahead >= -SKEW_MOST_S)
         return 0;
-    return err_set(
-        err, ERR_INVALID,
-        "this machine's clock is %lld seconds %s the server's: certificates would not be "
-        "good yet, or not any more. Set the clocks by NTP",
-        (long long)(ahead > 0 ? ahead : -ahead), ahead > 0 ? "ahead of" : "behind");
+    return err_set(err, ERR_INVALID,
+                   "this machine's clock is %lld seconds %s the server's, certificates would be "
+                   "invalid; synchronize the clocks (NTP)",
+                   (long long)(ahead > 0 ? ahead : -ahead), ahead > 0 ? "ahead of" : "behind");
 }
 
-static int explain_info(struct joining *j, int code, struct err *err)
+static int join_explain_info(struct joining *j, struct err *err)
 {
-    if (code == -ERR_UNAUTHORIZED || code == -ERR_FORBIDDEN || code == -ERR_NOT_FOUND)
-        return err_set(
-            err, ERR_UNAVAILABLE,
-            "the server at %.*s shows no cluster-info: it is not a 'dray up' that can be "
-            "joined",
-            STR_ARG(j->options->address));
-    return err_set(
-        err, ERR_UNAVAILABLE,
-        "nobody answers at %.*s (%s): is the address right, does 'dray up' listen there, "
-        "may this machine get there?",
-        STR_ARG(j->options->address), j->err.msg);
+    if (j->r == -ERR_UNAUTHORIZED || j->r == -ERR_FORBIDDEN || j->r == -ERR_NOT_FOUND)
+        return err_set(err, ERR_UNAVAILABLE,
+                       "the server at %.*s has no cluster-info; join a cluster of 'dray up'",
+                       STR_ARG(j->options->address));
+    return err_set(err, ERR_UNAVAILABLE,
+                   "no answer from %.*s (%s); check the address, that 'dray up' listens there, and "
+                   "the route from this machine",
+                   STR_ARG(j->options->address), j->err.msg);
 }
 
-// discover ends with a CA that the hash names and a text that the token has signed.
-static int discover(struct joining *j, struct err *err)
+// join_discover ends with a CA of the given hash and a cluster-info that the token has signed.
+static int join_discover(struct joining *j, struct err *err)
 {
     int64_t unsigned_until = exec_now_ns(loop_exec(j->loop)) + UNSIGNED_NS;
     if (unsigned_until > j->give_up_ns)
         unsigned_until = j->give_up_ns;
     for (;;) {
-        int code = fetch_info(j, err);
-        bool unanswered = code == -ERR_UNAVAILABLE || code == -ERR_TIMEOUT;
-        if (code == 0) {
-            code = check_clock(j, err);
-            if (code == 0)
-                code = cluster_info_check(sbuf_str(&j->body), &j->token, j->pin, &j->arena,
-                                          &j->info, err);
-            if (code != -ERR_NOT_FOUND || !pause_a_while(j, unsigned_until))
-                return code;
+        int r = join_fetch_info(j);
+        if (r == 0) {
+            r = join_check_clock(j, err);
+            if (r == 0)
+                r = cluster_info_check(sbuf_str(&j->body), &j->token, j->pin, &j->arena, &j->info,
+                                       err);
+            if (r != -ERR_NOT_FOUND || !join_pause(j, unsigned_until))
+                return r;
             continue;
         }
-        if (unanswered && !j->waited_said)
-            say(j, "the server does not answer yet, trying again");
-        j->waited_said = true;
-        if (!unanswered || !pause_a_while(j, j->give_up_ns))
-            return explain_info(j, code, err);
+        bool unanswered = r == -ERR_UNAVAILABLE || r == -ERR_TIMEOUT;
+        if (unanswered && !j->reported_wait)
+            join_report(j, "the server does not answer yet, retrying");
+        j->reported_wait = true;
+        if (!unanswered || !join_pause(j, j->give_up_ns))
+            return join_explain_info(j, err);
     }
 }
 
 // --- The certificate -----------------------------------------------------------------------------
 
-static void on_node(void *arg, const struct client_answer *a)
-{
-    struct joining *j = arg;
-    j->code = a->code;
-    if (a->code < 0)
-        j->err = *a->err;
-    const struct api_node *node = a->code == 0 ? a->object->object.value : NULL;
-    for (size_t i = 0; node && i < node->status.conditions.n; i++)
-        if (str_eqz(node->status.conditions.p[i].type, "Ready") &&
-            str_eqz(node->status.conditions.p[i].status, "True"))
-            j->code = err_set(&j->err, ERR_CONFLICT,
-                              "the cluster has a living node %s: choose another --node-name, or "
-                              "stop that one and 'kubectl delete node %s' first",
-                              j->options->node, j->options->node);
-    loop_stop(j->loop);
-}
-
-static int explain_call(struct joining *j, struct err *err)
-{
-    *err = j->err;
-    if (j->code == -ERR_UNAUTHORIZED)
-        return err_set(err, ERR_UNAUTHORIZED, "the server does not take the token %.*s (any more)",
-                       STR_ARG(j->token.id));
-    if (j->code == -ERR_FORBIDDEN)
-        return err_wrap(err, "the token may not be used to join");
-    if (str_contains(str_z(j->err.msg), STR("subject name")) ||
-        str_contains(str_z(j->err.msg), STR("not match")))
-        return err_set(err, ERR_INVALID,
-                       "the server's certificate is not for %.*s: join by an address it knows, or "
-                       "start it with 'dray up --advertise-address HOST'",
-                       STR_ARG(j->options->address));
-    return j->code;
-}
-
-// check_name asks, now with the token and checked, whether the name is free.
-static int check_name(struct joining *j, struct err *err)
-{
-    const struct client_key key = {.kind = api_kind_find(STR("v1"), STR("Node")),
-                                   .name = str_z(j->options->node)};
-    client_get(j->client, &key, on_node, j);
-    loop_run(j->loop);
-    return j->code == 0 || j->code == -ERR_NOT_FOUND ? 0 : explain_call(j, err);
-}
-
-static void on_certificate(void *arg, int code, const struct err *err, struct str pem)
-{
-    struct joining *j = arg;
-    j->code = code;
-    if (code < 0)
-        j->err = *err;
-    sbuf_clear(&j->body);
-    sbuf_add(&j->body, pem);
-    loop_stop(j->loop);
-}
-
-static int get_certificate(struct joining *j, struct err *err)
+static int join_connect(struct joining *j, struct err *err)
 {
     const struct kubeconfig_target target = {.server = sbuf_str(&j->url),
                                              .ca_pem = j->info.ca_pem,
                                              .token = j->options->token,
                                              .namespace = STR("default")};
     const struct client_remote_options o = {.target = &target, .user_agent = STR("dray-join")};
-    int code = client_remote_new(j->loop, &o, &j->client, err);
-    if (code == 0)
-        code = check_name(j, err);
-    if (code < 0)
-        return code;
-    say(j, "asking for a certificate");
-    const struct identity_wish wish = {.client = j->client,
-                                       .node = j->options->node,
-                                       .lifetime_s = j->options->lifetime_s,
-                                       .timeout_ns =
-                                           j->give_up_ns - exec_now_ns(loop_exec(j->loop)),
-                                       .done = on_certificate,
-                                       .arg = j};
-    if (identity_ask(&wish))
+    return client_remote_new(j->loop, &o, &j->client, err);
+}
+
+static int join_explain_call(struct joining *j, struct err *err)
+{
+    *err = j->err;
+    if (j->r == -ERR_UNAUTHORIZED)
+        return err_set(err, ERR_UNAUTHORIZED,
+                       "the server rejects the token %.*s; create another with 'dray token create'",
+                       STR_ARG(j->token.id));
+    if (j->r == -ERR_FORBIDDEN)
+        return err_wrap(err, "the token is not authorized to join");
+    if (j->r == -TLS_WRONG_NAME)
+        return err_set(err, ERR_INVALID,
+                       "the server's certificate is not for %.*s; join by an address in it, or "
+                       "start the server with 'dray up --advertise-address HOST'",
+                       STR_ARG(j->options->address));
+    return j->r;
+}
+
+static void join_on_node(void *arg, const struct client_answer *a)
+{
+    struct joining *j = arg;
+    const struct api_node *node = a->code == 0 ? a->object->object.value : NULL;
+    struct err err = {0};
+    for (size_t i = 0; node && i < node->status.conditions.n; i++)
+        if (str_eqz(node->status.conditions.p[i].type, "Ready") &&
+            str_eqz(node->status.conditions.p[i].status, "True"))
+            err_record(&err, ERR_CONFLICT,
+                       "the cluster has a living node %s; choose another --node-name, or stop that "
+                       "one and run 'kubectl delete node %s' first",
+                       j->options->node, j->options->node);
+    join_record(j, node ? -err.code : a->code, node ? &err : a->err);
+}
+
+// join_check_name checks that no living node has the name, now authenticated and verified.
+static int join_check_name(struct joining *j, struct err *err)
+{
+    const struct client_key key = {.kind = api_kind_find(STR("v1"), STR("Node")),
+                                   .name = str_z(j->options->node)};
+    client_get(j->client, &key, join_on_node, j);
+    loop_run(j->loop);
+    return j->r == 0 || j->r == -ERR_NOT_FOUND ? 0 : join_explain_call(j, err);
+}
+
+static void join_on_certificate(void *arg, int code, const struct err *err, struct str pem)
+{
+    struct joining *j = arg;
+    sbuf_clear(&j->body);
+    sbuf_add(&j->body, pem);
+    join_record(j, code, err);
+}
+
+static int join_get_certificate(struct joining *j, struct err *err)
+{
+    const struct identity_request_options o = {.client = j->client,
+                                               .node = j->options->node,
+                                               .lifetime_s = j->options->lifetime_s,
+                                               .timeout_ns =
+                                                   j->give_up_ns - exec_now_ns(loop_exec(j->loop)),
+                                               .done = join_on_certificate,
+                                               .arg = j};
+    join_report(j, "requesting a certificate");
+    if (identity_request_new(&o))
         loop_run(j->loop);
-    return j->code < 0 ? explain_call(j, err) : 0;
+    return j->r < 0 ? join_explain_call(j, err) : 0;
 }
 
 // --- Files ---------------------------------------------------------------------------------------
 
-static void write_kubeconfig(const struct joining *j, struct sbuf *out)
+static void join_write_kubeconfig(const struct joining *j, struct sbuf *out)
 {
     sbuf_addf(out,
               "apiVersion: v1\nkind: Config\ncurrent-context: node\ncontexts:\n- name: node\n"
@@ -293,43 +295,48 @@ static void write_kubeconfig(const struct joining *j, struct sbuf *out)
                    "    client-key: pki/" IDENTITY_CLIENT "\n");
 }
 
-// The kubeconfig last: with it the machine has joined.
-static int save(struct joining *j, struct err *err)
+// The kubeconfig is written last: it marks the join as complete.
+static int join_save_files(struct joining *j, struct err *err)
 {
     cleanup_sbuf struct sbuf ca = {0}, client = {0}, config = {0}, text = {0};
     sbuf_addf(&ca, "%s/" IDENTITY_CA, j->pki.p);
     sbuf_addf(&client, "%s/" IDENTITY_CLIENT, j->pki.p);
     sbuf_addf(&config, "%s/node.kubeconfig", j->options->data_dir);
-    write_kubeconfig(j, &text);
-    int code = file_replace_durable(AT_FDCWD, ca.p, str_z(j->info.ca_pem.p), 0600, err);
-    if (code == 0)
-        code = file_replace_durable(AT_FDCWD, client.p, str_z(j->body.p), 0600, err);
-    return code < 0 ? code : file_replace_durable(AT_FDCWD, config.p, sbuf_str(&text), 0600, err);
+    join_write_kubeconfig(j, &text);
+    int r = file_replace_durable(AT_FDCWD, ca.p, str_z(j->info.ca_pem.p), 0600, err);
+    if (r == 0)
+        r = file_replace_durable(AT_FDCWD, client.p, str_z(j->body.p), 0600, err);
+    return r < 0 ? r : file_replace_durable(AT_FDCWD, config.p, sbuf_str(&text), 0600, err);
 }
 
-static int make_folders(struct joining *j, struct err *err)
+static int join_make_directories(struct joining *j, struct err *err)
 {
     sbuf_addf(&j->pki, "%s/pki", j->options->data_dir);
     if (mkdir(j->options->data_dir, 0755) < 0 && errno != EEXIST)
-        return err_set(err, errno, "cannot make the folder %s: %m", j->options->data_dir);
+        return err_set(err, errno, "cannot create the directory %s: %m", j->options->data_dir);
     if (mkdir(j->pki.p, 0700) < 0 && errno != EEXIST)
-        return err_set(err, errno, "cannot make the folder %s: %m", j->pki.p);
+        return err_set(err, errno, "cannot create the directory %s: %m", j->pki.p);
     file_remove_temporaries(j->pki.p, STR(""));
     return 0;
 }
 
-static void on_settled(void *arg)
+static int join_open_loop(struct joining *j, struct err *err)
 {
-    loop_stop(((struct joining *)arg)->loop);
+    int r = loop_new(&j->loop, err);
+    if (r == 0)
+        j->give_up_ns = exec_now_ns(loop_exec(j->loop)) + j->options->timeout_ns;
+    return r;
 }
 
-static void joining_done(struct joining *j)
+// --- The chain -----------------------------------------------------------------------------------
+
+static void join_done(struct joining *j)
 {
     if (j->client)
         client_free(j->client);
     if (j->loop) {
-        exec_post(loop_exec(j->loop), on_settled, j);
-        loop_run(j->loop); // what was cancelled is answered
+        exec_post(loop_exec(j->loop), join_stop_loop, j);
+        loop_run(j->loop); // deliver the ends of cancelled calls
     }
     loop_free(j->loop);
     if (j->body.p)
@@ -340,33 +347,45 @@ static void joining_done(struct joining *j)
     arena_done(&j->arena);
 }
 
+enum join_step {
+    JOIN_MAKE_DIRECTORIES,
+    JOIN_OPEN_LOOP,
+    JOIN_DISCOVER,   // CA and cluster-info, by hash and token
+    JOIN_CONNECT,    // to the verified server, with the token
+    JOIN_CHECK_NAME, // of the node
+    JOIN_GET_CERTIFICATE,
+    JOIN_SAVE_FILES,
+    JOIN_STEPS
+};
+
+static int (*const join_steps[JOIN_STEPS])(struct joining *j, struct err *err) = {
+    [JOIN_MAKE_DIRECTORIES] = join_make_directories,
+    [JOIN_OPEN_LOOP] = join_open_loop,
+    [JOIN_DISCOVER] = join_discover,
+    [JOIN_CONNECT] = join_connect,
+    [JOIN_CHECK_NAME] = join_check_name,
+    [JOIN_GET_CERTIFICATE] = join_get_certificate,
+    [JOIN_SAVE_FILES] = join_save_files,
+};
+
 int join_run(const struct join_options *options, struct err *err)
 {
     struct joining j = {.options = options,
                         .pin = str_from(options->ca_hash, sizeof(PIN_PREFIX) - 1)};
-    int code = join_check(options, err);
-    if (code < 0)
-        return code;
+    int r = join_check(options, err);
+    if (r < 0)
+        return r;
     (void)bootstrap_token_parse(options->token, &j.token);
     sbuf_addf(&j.url, "https://%.*s", STR_ARG(options->address));
-    code = make_folders(&j, err);
-    if (code == 0)
-        code = loop_new(&j.loop, err);
-    if (code == 0) {
-        j.give_up_ns = exec_now_ns(loop_exec(j.loop)) + options->timeout_ns;
-        code = discover(&j, err);
-    }
-    if (code == 0)
-        code = get_certificate(&j, err);
-    if (code == 0)
-        code = save(&j, err);
-    joining_done(&j);
-    return code;
+    for (enum join_step s = 0; r == 0 && s < JOIN_STEPS; s++)
+        r = join_steps[s](&j, err);
+    join_done(&j);
+    return r;
 }
 
-// --- What an earlier one has left ----------------------------------------------------------------
+// --- The state an earlier join left --------------------------------------------------------------
 
-int join_look(const char *data_dir, int64_t now_s, struct join_state *ret, struct err *err)
+int join_read_state(const char *data_dir, int64_t now_s, struct join_state *ret, struct err *err)
 {
     static const struct str prefix = STR_INIT("system:node:");
     cleanup_kubeconfig struct kubeconfig k = {0};
@@ -375,18 +394,18 @@ int join_look(const char *data_dir, int64_t now_s, struct join_state *ret, struc
     sbuf_addf(&ret->kubeconfig, "%s/node.kubeconfig", data_dir);
     if (access(ret->kubeconfig.p, F_OK) < 0)
         return 0;
-    int code = kubeconfig_find(&k, ret->kubeconfig.p, NULL, &target, err);
-    if (code == 0)
-        code = csr_common_name(target.certificate_pem, &ret->node, err);
-    if (code == 0)
-        code = csr_certificate_times(target.certificate_pem, &from, &until, err);
-    if (code == 0 && !str_starts(sbuf_str(&ret->node), prefix))
-        code = err_set(err, ERR_INVALID, "its certificate is not a node's");
-    if (code < 0)
+    int r = kubeconfig_find(&k, ret->kubeconfig.p, NULL, &target, err);
+    if (r == 0)
+        r = csr_common_name(target.certificate_pem, &ret->node, err);
+    if (r == 0)
+        r = csr_certificate_times(target.certificate_pem, &from, &until, err);
+    if (r == 0 && !str_starts(sbuf_str(&ret->node), prefix))
+        r = err_set(err, ERR_INVALID, "the certificate is not a node's");
+    if (r < 0)
         return err_set(
             err, ERR_INVALID,
-            "what an earlier join left in %s cannot be used (%s): remove %s to join anew", data_dir,
-            err->msg, ret->kubeconfig.p);
+            "the files of an earlier join in %s are unusable (%s); remove %s to join again",
+            data_dir, err->msg, ret->kubeconfig.p);
     struct sbuf name = {0};
     sbuf_add(&name, str_from(sbuf_str(&ret->node), prefix.n));
     sbuf_done(&ret->node);

@@ -14,8 +14,8 @@
 #include "node/podresources.h"
 #include "node/pods/pods.h"
 #include "node/pods/probe_net.h"
-#include "node/pods/volume.h"
 #include "node/runtime/runtime_crun.h"
+#include "node/volume/volume.h"
 
 #include "base/banned.h"
 
@@ -164,9 +164,9 @@ static int make_folders(struct agent *a, struct err *err)
 {
     static const char *const names[] = {"plugins_registry", "plugins", "pods",
                                         "pod-resources",    "logs",    "images"};
-    int code = volume_make_folder(a->options.data_dir, 0755, err);
+    int code = volume_make_directory(a->options.data_dir, 0755, err);
     for (size_t i = 0; code == 0 && i < array_len(names); i++)
-        code = volume_make_folder(below(a, names[i]), 0755, err);
+        code = volume_make_directory(below(a, names[i]), 0755, err);
     return code;
 }
 
@@ -218,7 +218,7 @@ static void make_devices(struct agent *a)
 {
     const struct agent_options *o = &a->options;
     struct err err = {0};
-    int code = volume_make_folder(o->device_plugins, 0755, &err);
+    int code = volume_make_directory(o->device_plugins, 0755, &err);
     if (code == 0)
         code = disk_folder_new(o->device_plugins, &a->plugins_disk, &err);
     const struct devplug_options d = {.exec = loop_exec(o->loop),
@@ -430,7 +430,7 @@ void agent_start(struct agent *a)
 
 void agent_quiet(struct agent *a)
 {
-    pods_quiet(a->pods);
+    pods_pause(a->pods);
     image_keeper_quiet(a->images);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The environment of a container and the facts about a pod that it, and files of downward volumes, can
-// name. Pure functions: what the pod refers to has been fetched before.
+// The environment of a container and the facts about a pod that it, and files of downward volumes,
+// can name. Pure functions: what the pod refers to has been fetched before.
 #ifndef NODE_PODS_ENV_H
 #define NODE_PODS_ENV_H
 
@@ -32,8 +32,9 @@ int env_resource(const struct env_facts *f, const struct api_resource_field_sele
                  const struct api_container *container, struct arena *arena, struct str *ret,
                  struct err *err) MUST_USE;
 
-// env_expand replaces $(NAME) by the value among env; what is not known stays; $$ is a $. In arena. *left, at first
-// DRAY_EXPANDED_BYTES_MAX, is what may still be made for the container. Returns 0 or -ERR_TOO_LARGE.
+// env_expand replaces $(NAME) by the value among env; what is not known stays; $$ is a $. In arena.
+// *left, at first DRAY_EXPANDED_BYTES_MAX, is what may still be made for the container. Returns 0
+// or -ERR_TOO_LARGE.
 int env_expand(struct str text, const struct env_pairs *env, size_t *left, struct arena *arena,
                struct str *ret, struct err *err) MUST_USE;
 
@@ -44,8 +45,9 @@ struct env_options {
     size_t services_len;
 };
 
-// env_make makes the variables of a container, in the order of their making, each name once. skipped
-// (may be NULL) gets names that are no variable names, by ", ". Returns 0 or -ERR_… with kubelet's text.
+// env_make makes the variables of a container, in the order of their making, each name once.
+// skipped (may be NULL) gets names that are no variable names, by ", ". Returns 0 or -ERR_… with
+// kubelet's text.
 int env_make(const struct env_options *o, const struct api_container *container,
              struct arena *arena, struct env_pairs *ret, struct sbuf *skipped,
              struct err *err) MUST_USE;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a pod that was bound to this node may run on it: kubelet's own look at what a scheduler should have
-// looked at, with its reasons and texts.
+// Admission of a pod that is bound to this node: kubelet checks again what a scheduler should have
+// checked, with its reasons and texts.
 #include "api/match/claim.h"
 #include "api/match/label.h"
 #include "api/match/node.h"
@@ -10,7 +10,8 @@
 
 #include "base/banned.h"
 
-static const struct quantity *amount_of(const struct api_quantity_map *m, struct str key)
+static const struct quantity *pod_admit_find_quantity(const struct api_quantity_map *m,
+                                                      struct str key)
 {
     for (size_t i = 0; i < m->n; i++)
         if (str_eq(m->p[i].key, key))
@@ -18,29 +19,29 @@ static const struct quantity *amount_of(const struct api_quantity_map *m, struct
     return NULL;
 }
 
-static int64_t number(const struct quantity *q, bool cpu)
+static int64_t pod_admit_quantity_value(const struct quantity *q, bool cpu)
 {
     int64_t v = !q ? 0 : cpu ? quantity_milli(q) : quantity_value(q);
     return v < 0 ? 0 : v;
 }
 
-static int64_t container_needs(const struct api_pod *pod, const struct api_container *c,
-                               struct str resource, bool cpu)
+static int64_t pod_admit_container_request(const struct api_pod *pod, const struct api_container *c,
+                                           struct str resource, bool cpu)
 {
     if (pod_resource_is_claimed(pod, c->name, resource))
         return 0;
-    return number(amount_of(&c->resources.requests, resource), cpu);
+    return pod_admit_quantity_value(pod_admit_find_quantity(&c->resources.requests, resource), cpu);
 }
 
-// What a pod needs of a resource: its containers and sidecars together, or the most that initialisation needs at
-// one time; what the pod says as a whole goes before that.
-static int64_t pod_needs_of(const struct api_pod *pod, struct str resource)
+// What a pod needs of a resource: its containers and sidecars together, or the most that
+// initialisation needs at one time; the pod's own resources take precedence.
+static int64_t pod_admit_pod_request(const struct api_pod *pod, struct str resource)
 {
     bool cpu = str_eqz(resource, "cpu");
     int64_t sidecars = 0, most = 0, together = 0;
     for (size_t i = 0; i < pod->spec.init_containers.n; i++) {
         const struct api_container *c = &pod->spec.init_containers.p[i];
-        int64_t one = container_needs(pod, c, resource, cpu);
+        int64_t one = pod_admit_container_request(pod, c, resource, cpu);
         bool sidecar = c->has_restart_policy && str_eqz(c->restart_policy, "Always");
         if (sidecar)
             sidecars += one;
@@ -48,18 +49,21 @@ static int64_t pod_needs_of(const struct api_pod *pod, struct str resource)
         most = now > most ? now : most;
     }
     for (size_t i = 0; i < pod->spec.containers.n; i++)
-        together += container_needs(pod, &pod->spec.containers.p[i], resource, cpu);
+        together += pod_admit_container_request(pod, &pod->spec.containers.p[i], resource, cpu);
     together += sidecars;
     int64_t need = together > most ? together : most;
     const struct quantity *whole =
-        pod->spec.resources ? amount_of(&pod->spec.resources->requests, resource) : NULL;
+        pod->spec.resources ? pod_admit_find_quantity(&pod->spec.resources->requests, resource)
+                            : NULL;
     if (whole)
-        need = number(whole, cpu);
-    return need + number(amount_of(&pod->spec.overhead, resource), cpu);
+        need = pod_admit_quantity_value(whole, cpu);
+    return need +
+           pod_admit_quantity_value(pod_admit_find_quantity(&pod->spec.overhead, resource), cpu);
 }
 
 // What the pods that were admitted before have of it.
-static int64_t used_of(const struct pods *p, const struct pod *but, struct str resource)
+static int64_t pod_admit_sum_requests(const struct pods *p, const struct pod *but,
+                                      struct str resource)
 {
     int64_t used = 0;
     list_foreach(&p->all, n) {
@@ -67,22 +71,24 @@ static int64_t used_of(const struct pods *p, const struct pod *but, struct str r
         bool counts = other->admitted || other->admitting;
         if (other == but || !counts || other->rejected || other->stage == POD_STOPPED)
             continue;
-        used += str_eqz(resource, "pods") ? 1 : pod_needs_of(pod_spec_of(other), resource);
+        used += str_eqz(resource, "pods") ? 1 : pod_admit_pod_request(pod_spec_of(other), resource);
     }
     return used;
 }
 
-static bool fits(const struct pods *p, const struct pod *pod, const struct api_node *node,
-                 struct sbuf *reason, struct sbuf *message)
+static bool pod_admit_check_resources(const struct pods *p, const struct pod *pod,
+                                      const struct api_node *node, struct sbuf *reason,
+                                      struct sbuf *message)
 {
     for (size_t i = 0; i < node->status.allocatable.n; i++) {
         struct str name = node->status.allocatable.p[i].key;
         bool pods = str_eqz(name, "pods");
-        int64_t need = pods ? 1 : pod_needs_of(pod_spec_of(pod), name);
+        int64_t need = pods ? 1 : pod_admit_pod_request(pod_spec_of(pod), name);
         if (need == 0)
             continue;
-        int64_t used = used_of(p, pod, name);
-        int64_t have = number(&node->status.allocatable.p[i].value, str_eqz(name, "cpu"));
+        int64_t used = pod_admit_sum_requests(p, pod, name);
+        int64_t have =
+            pod_admit_quantity_value(&node->status.allocatable.p[i].value, str_eqz(name, "cpu"));
         int64_t held = p->devices ? devplug_held(p->devices, str_z(pod->uid_text), name) : 0;
         have = held > have ? held : have;
         if (need <= have - used)
@@ -97,7 +103,8 @@ static bool fits(const struct pods *p, const struct pod *pod, const struct api_n
     return true;
 }
 
-static bool uses_host_port(const struct api_pod *pod, const struct api_container_port *port)
+static bool pod_admit_uses_host_port(const struct api_pod *pod,
+                                     const struct api_container_port *port)
 {
     for (size_t i = 0; i < pod->spec.containers.n; i++)
         for (size_t k = 0; k < pod->spec.containers.p[i].ports.n; k++) {
@@ -112,7 +119,7 @@ static bool uses_host_port(const struct api_pod *pod, const struct api_container
     return false;
 }
 
-static bool ports_are_free(const struct pods *p, const struct pod *pod)
+static bool pod_admit_check_host_ports(const struct pods *p, const struct pod *pod)
 {
     const struct api_container_array *cs = &pod_spec_of(pod)->spec.containers;
     for (size_t i = 0; i < cs->n; i++)
@@ -123,14 +130,15 @@ static bool ports_are_free(const struct pods *p, const struct pod *pod)
                 const struct pod *other = list_entry(n, struct pod, node);
                 if (other != pod && (other->admitted || other->admitting) &&
                     other->stage != POD_STOPPED &&
-                    uses_host_port(pod_spec_of(other), &cs->p[i].ports.p[k]))
+                    pod_admit_uses_host_port(pod_spec_of(other), &cs->p[i].ports.p[k]))
                     return false;
             }
         }
     return true;
 }
 
-static bool no(struct sbuf *reason, struct sbuf *message, const char *why, const char *text)
+static bool pod_admit_reject(struct sbuf *reason, struct sbuf *message, const char *why,
+                             const char *text)
 {
     sbuf_addz(reason, why);
     sbuf_addz(message, text);
@@ -143,26 +151,29 @@ bool pod_admit(struct pods *p, struct pod *pod, struct sbuf *reason, struct sbuf
     const struct api_node *node = p->options.node_object(p->options.arg)->object.value;
     const struct str *os = api_map_find(&a->metadata.labels, STR("kubernetes.io/os"));
     if (os && !str_eqz(*os, "linux"))
-        return no(reason, message, "PodOSSelectorNodeLabelDoesNotMatch",
-                  "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label");
+        return pod_admit_reject(
+            reason, message, "PodOSSelectorNodeLabelDoesNotMatch",
+            "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label");
     if (a->spec.os && !str_eqz(a->spec.os->name, "linux"))
-        return no(reason, message, "PodOSNotSupported",
-                  "Failed to admit pod as the OS field doesn't match node OS");
+        return pod_admit_reject(reason, message, "PodOSNotSupported",
+                                "Failed to admit pod as the OS field doesn't match node OS");
     if (!pod_isolation_is_possible(pod, NULL, reason, message))
         return false;
-    if (!fits(p, pod, node, reason, message))
+    if (!pod_admit_check_resources(p, pod, node, reason, message))
         return false;
     if (!node_takes_pod(&a->spec, node))
-        return no(reason, message, "NodeAffinity",
-                  "Predicate NodeAffinity failed: node(s) didn't match Pod's node "
-                  "affinity/selector");
-    if (!ports_are_free(p, pod))
-        return no(reason, message, "NodePorts",
-                  "Predicate NodePorts failed: node(s) didn't have free ports for the requested "
-                  "pod ports");
+        return pod_admit_reject(reason, message, "NodeAffinity",
+                                "Predicate NodeAffinity failed: node(s) didn't match Pod's node "
+                                "affinity/selector");
+    if (!pod_admit_check_host_ports(p, pod))
+        return pod_admit_reject(
+            reason, message, "NodePorts",
+            "Predicate NodePorts failed: node(s) didn't have free ports for the requested "
+            "pod ports");
     if (taint_untolerated(&node->spec.taints, &a->spec.tolerations, taint_is_evicting))
-        return no(reason, message, "TaintToleration",
-                  "Predicate TaintToleration failed: node(s) had taints that the pod didn't "
-                  "tolerate");
+        return pod_admit_reject(
+            reason, message, "TaintToleration",
+            "Predicate TaintToleration failed: node(s) had taints that the pod didn't "
+            "tolerate");
     return true;
 }

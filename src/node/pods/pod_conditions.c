@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The conditions of a pod that a kubelet owns, computed from the statuses of its containers with
+// kubelet's reasons and messages.
 #include "node/pods/pod_conditions.h"
 
 #include "api/match/claim.h"
@@ -19,8 +22,8 @@ bool pod_condition_is_ours(struct str type)
     return false;
 }
 
-static const struct api_container_status *status_of(const struct api_container_status_array *all,
-                                                    struct str name)
+static const struct api_container_status *pod_conditions_find_status(
+    const struct api_container_status_array *all, struct str name)
 {
     for (size_t i = 0; i < all->n; i++)
         if (str_eq(all->p[i].name, name))
@@ -28,13 +31,13 @@ static const struct api_container_status *status_of(const struct api_container_s
     return NULL;
 }
 
-static bool is_sidecar(const struct api_container *c)
+static bool pod_conditions_is_sidecar(const struct api_container *c)
 {
     return c->has_restart_policy && str_eqz(c->restart_policy, "Always");
 }
 
-static const struct api_pod_condition *find(const struct api_pod_condition_array *all,
-                                            struct str type)
+static const struct api_pod_condition *pod_conditions_find_type(
+    const struct api_pod_condition_array *all, struct str type)
 {
     for (size_t i = 0; i < all->n; i++)
         if (str_eq(all->p[i].type, type))
@@ -42,24 +45,25 @@ static const struct api_pod_condition *find(const struct api_pod_condition_array
     return NULL;
 }
 
-static void name_it(struct sbuf *list, struct str name)
+static void pod_conditions_list_name(struct sbuf *list, struct str name)
 {
     sbuf_addf(list, "%s%.*s", list->n ? " " : "", STR_ARG(name));
 }
 
-static void say(struct api_pod_condition *c, const char *status, const char *reason,
-                struct str message)
+static void pod_conditions_set(struct api_pod_condition *c, const char *status, const char *reason,
+                               struct str message)
 {
     c->status = str_z(status);
     c->reason = str_z(reason);
     c->message = message;
 }
 
-static void initialized(const struct api_pod *pod, const struct api_pod_status *s,
-                        struct arena *arena, struct api_pod_condition *c)
+static void pod_conditions_make_initialized(const struct api_pod *pod,
+                                            const struct api_pod_status *s, struct arena *arena,
+                                            struct api_pod_condition *c)
 {
     cleanup_sbuf struct sbuf missing = {0};
-    say(c, "True", NULL, (struct str){0});
+    pod_conditions_set(c, "True", NULL, (struct str){0});
     if (str_eqz(s->phase, "Succeeded")) {
         c->reason = STR("PodCompleted");
         return;
@@ -69,46 +73,51 @@ static void initialized(const struct api_pod *pod, const struct api_pod_status *
             return; // a container has run: it was initialized before
     for (size_t i = 0; i < pod->spec.init_containers.n; i++) {
         const struct api_container *spec = &pod->spec.init_containers.p[i];
-        const struct api_container_status *is = status_of(&s->init_container_statuses, spec->name);
-        bool done = is && (is_sidecar(spec) ? is->started : is->ready);
+        const struct api_container_status *is =
+            pod_conditions_find_status(&s->init_container_statuses, spec->name);
+        bool done = is && (pod_conditions_is_sidecar(spec) ? is->started : is->ready);
         if (!done)
-            name_it(&missing, spec->name);
+            pod_conditions_list_name(&missing, spec->name);
     }
     if (missing.n)
-        say(c, "False", "ContainersNotInitialized",
-            arena_strf(arena, "containers with incomplete status: [%s]", missing.p));
+        pod_conditions_set(c, "False", "ContainersNotInitialized",
+                           arena_strf(arena, "containers with incomplete status: [%s]", missing.p));
 }
 
-static void containers_ready(const struct api_pod *pod, const struct api_pod_status *s,
-                             struct arena *arena, struct api_pod_condition *c)
+static void pod_conditions_make_containers_ready(const struct api_pod *pod,
+                                                 const struct api_pod_status *s,
+                                                 struct arena *arena, struct api_pod_condition *c)
 {
     cleanup_sbuf struct sbuf missing = {0};
-    say(c, "True", NULL, (struct str){0});
+    pod_conditions_set(c, "True", NULL, (struct str){0});
     if (pod_phase_is_final(s->phase)) {
-        say(c, "False", str_eqz(s->phase, "Failed") ? "PodFailed" : "PodCompleted",
-            (struct str){0});
+        pod_conditions_set(c, "False", str_eqz(s->phase, "Failed") ? "PodFailed" : "PodCompleted",
+                           (struct str){0});
         return;
     }
     for (size_t i = 0; i < pod->spec.init_containers.n; i++) {
         const struct api_container *spec = &pod->spec.init_containers.p[i];
-        const struct api_container_status *is = status_of(&s->init_container_statuses, spec->name);
-        if (is_sidecar(spec) && !(is && is->ready))
-            name_it(&missing, spec->name);
+        const struct api_container_status *is =
+            pod_conditions_find_status(&s->init_container_statuses, spec->name);
+        if (pod_conditions_is_sidecar(spec) && !(is && is->ready))
+            pod_conditions_list_name(&missing, spec->name);
     }
     for (size_t i = 0; i < pod->spec.containers.n; i++) {
         struct str name = pod->spec.containers.p[i].name;
-        const struct api_container_status *is = status_of(&s->container_statuses, name);
+        const struct api_container_status *is =
+            pod_conditions_find_status(&s->container_statuses, name);
         if (!is || !is->ready)
-            name_it(&missing, name);
+            pod_conditions_list_name(&missing, name);
     }
     if (missing.n)
-        say(c, "False", "ContainersNotReady",
-            arena_strf(arena, "containers with unready status: [%s]", missing.p));
+        pod_conditions_set(c, "False", "ContainersNotReady",
+                           arena_strf(arena, "containers with unready status: [%s]", missing.p));
 }
 
 // Ready: the containers are, and others who were asked agree.
-static void ready(const struct pod_conditions_input *in, const struct api_pod_condition *containers,
-                  struct arena *arena, struct api_pod_condition *c)
+static void pod_conditions_make_ready(const struct pod_conditions_input *in,
+                                      const struct api_pod_condition *containers,
+                                      struct arena *arena, struct api_pod_condition *c)
 {
     const struct api_pod_readiness_gate_array *gates = &in->pod->spec.readiness_gates;
     cleanup_sbuf struct sbuf text = {0};
@@ -119,7 +128,7 @@ static void ready(const struct pod_conditions_input *in, const struct api_pod_co
         return;
     for (size_t i = 0; i < gates->n; i++) {
         struct str type = gates->p[i].condition_type;
-        const struct api_pod_condition *g = find(&in->old->conditions, type);
+        const struct api_pod_condition *g = pod_conditions_find_type(&in->old->conditions, type);
         if (!g)
             sbuf_addf(&text,
                       "%scorresponding condition of pod readiness gate \"%.*s\" does not exist.",
@@ -130,13 +139,15 @@ static void ready(const struct pod_conditions_input *in, const struct api_pod_co
                       text.n ? ", " : "", STR_ARG(type), STR_ARG(g->status));
     }
     if (text.n)
-        say(c, "False", "ReadinessGatesNotReady", arena_str(arena, sbuf_str(&text)));
+        pod_conditions_set(c, "False", "ReadinessGatesNotReady", arena_str(arena, sbuf_str(&text)));
 }
 
 // The time of the last transition stays while the status does.
-static void date(const struct pod_conditions_input *in, struct api_pod_condition *c)
+static void pod_conditions_set_transition(const struct pod_conditions_input *in,
+                                          struct api_pod_condition *c)
 {
-    const struct api_pod_condition *before = find(&in->old->conditions, c->type);
+    const struct api_pod_condition *before =
+        pod_conditions_find_type(&in->old->conditions, c->type);
     c->observed_generation = in->pod->metadata.generation;
     if (before && str_eq(before->status, c->status))
         c->last_transition_time = before->last_transition_time;
@@ -154,13 +165,13 @@ void pod_conditions_make(const struct pod_conditions_input *in, struct api_pod_s
     size_t n = 0;
     for (size_t i = 0; i < array_len(ours); i++)
         made[i].type = ours[i];
-    say(&made[0], in->sandbox_ready ? "True" : "False", NULL, (struct str){0});
-    initialized(in->pod, status, arena, &made[1]);
-    containers_ready(in->pod, status, arena, &made[3]);
-    ready(in, &made[3], arena, &made[2]);
-    say(&made[4], "True", NULL, (struct str){0});
+    pod_conditions_set(&made[0], in->sandbox_ready ? "True" : "False", NULL, (struct str){0});
+    pod_conditions_make_initialized(in->pod, status, arena, &made[1]);
+    pod_conditions_make_containers_ready(in->pod, status, arena, &made[3]);
+    pod_conditions_make_ready(in, &made[3], arena, &made[2]);
+    pod_conditions_set(&made[4], "True", NULL, (struct str){0});
     for (size_t i = 0; i < array_len(ours); i++)
-        date(in, &made[i]);
+        pod_conditions_set_transition(in, &made[i]);
     // In the order the API has them, new ones behind: as a server merges them.
     for (size_t i = 0; i < old->n; i++) {
         all[n++] = old->p[i];
@@ -169,7 +180,7 @@ void pod_conditions_make(const struct pod_conditions_input *in, struct api_pod_s
                 all[n - 1] = made[m];
     }
     for (size_t m = 0; m < array_len(ours); m++)
-        if (!find(old, made[m].type))
+        if (!pod_conditions_find_type(old, made[m].type))
             all[n++] = made[m];
     status->conditions = (struct api_pod_condition_array){all, n};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The conditions that a kubelet writes: pure functions over a pod and the status made for it. Private to
-// src/agent.
+// The conditions that a kubelet writes: pure functions over a pod and the status made for it.
+// Private to src/agent.
 #ifndef NODE_PODS_POD_CONDITIONS_H
 #define NODE_PODS_POD_CONDITIONS_H
 
@@ -18,12 +18,13 @@ struct pod_conditions_input {
     int64_t now_s;
 };
 
-// pod_conditions_make sets the conditions of a status whose phase and containers are set: ours anew, those of
-// others as they were.
+// pod_conditions_make sets the conditions of a status whose phase and containers are set: ours from
+// scratch, those of others as they were.
 void pod_conditions_make(const struct pod_conditions_input *in, struct api_pod_status *status,
                          struct arena *arena);
 
-// pod_condition_is_ours: PodScheduled, PodReadyToStartContainers, Initialized, ContainersReady, Ready.
+// pod_condition_is_ours: PodScheduled, PodReadyToStartContainers, Initialized, ContainersReady,
+// Ready.
 bool pod_condition_is_ours(struct str type);
 
 #endif

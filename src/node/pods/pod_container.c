@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the runtime is asked for: a container's command, environment, mounts, devices, privileges and limits,
-// out of its spec and of what the pod refers to.
+// The request to the runtime for a container: its command, environment, mounts, devices, privileges
+// and limits, from its spec and the objects that the pod refers to.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "api/service_names.h"
 #include "node/pods/env.h"
 #include "node/pods/pods_int.h"
-#include "node/pods/volume.h"
+#include "node/volume/volume.h"
 
 #include "base/banned.h"
 
@@ -33,19 +33,19 @@ struct service_walk {
     bool api;
 };
 
-static void add_service(void *arg, const struct typed_object *o)
+static void pod_container_add_service_env(void *arg, const struct typed_object *o)
 {
     struct service_walk *w = arg;
     bool api = str_eqz(o->meta->namespace, "default") && str_eqz(o->meta->name, "kubernetes");
     if (api && api_map_find(&o->meta->annotations, STR(SERVICE_DIRECT)))
-        return; // its cluster IP leads nowhere: add_api gives the server's own address
+        return; // its cluster IP has no route: pod_container_add_api_env adds the real address
     if (api)
         w->api = true;
     if (api || (w->all && str_eq(o->meta->namespace, w->namespace)))
         env_service(o->object.value, w->arena, &w->env);
 }
 
-static void add_api(const struct pods *p, struct service_walk *w)
+static void pod_container_add_api_env(const struct pods *p, struct service_walk *w)
 {
     if (w->api || p->options.api_host.n == 0)
         return;
@@ -58,8 +58,8 @@ static void add_api(const struct pods *p, struct service_walk *w)
         ((struct runtime_pair){STR("KUBERNETES_SERVICE_PORT_HTTPS"), p->options.api_port}));
 }
 
-static int make_env(struct pod_container *c, struct arena *arena, struct env_pairs *ret,
-                    struct err *err)
+static int pod_container_make_env(struct pod_container *c, struct arena *arena,
+                                  struct env_pairs *ret, struct err *err)
 {
     const struct pod *p = c->pod;
     const struct api_pod *pod = pod_spec_of(p);
@@ -69,47 +69,49 @@ static int make_env(struct pod_container *c, struct arena *arena, struct env_pai
                              .all = !pod->spec.has_enable_service_links ||
                                     pod->spec.enable_service_links};
     cleanup_sbuf struct sbuf skipped = {0};
-    informer_foreach(p->owner->services, add_service, &w);
-    add_api(p->owner, &w);
-    const struct env_options o = {
-        .facts = {.pod = pod,
-                  .pod_ip = pod->spec.host_network ? p->owner->options.host_ips : str_z(p->address),
-                  .host_ips = p->owner->options.host_ips,
-                  .node = node ? node->object.value : NULL},
-        .refs = &p->refs,
-        .services = w.env.p,
-        .services_len = w.env.n};
-    int code = env_make(&o, pod_container_spec(c), arena, ret, &skipped, err);
-    if (code == 0 && skipped.n)
-        pod_event(c->pod, EVENT_WARNING, "InvalidEnvironmentVariableNames",
-                  "Keys [%s] were skipped since they are invalid environment variable names.",
-                  skipped.p);
-    return code;
+    informer_foreach(p->owner->services, pod_container_add_service_env, &w);
+    pod_container_add_api_env(p->owner, &w);
+    const struct env_options o = {.facts = {.pod = pod,
+                                            .pod_ip = pod->spec.host_network
+                                                          ? p->owner->options.host_ips
+                                                          : str_z(p->sandbox.address),
+                                            .host_ips = p->owner->options.host_ips,
+                                            .node = node ? node->object.value : NULL},
+                                  .refs = &p->refs,
+                                  .services = w.env.p,
+                                  .services_len = w.env.n};
+    int r = env_make(&o, pod_container_spec(c), arena, ret, &skipped, err);
+    if (r == 0 && skipped.n)
+        pod_add_event(c->pod, EVENT_WARNING, "InvalidEnvironmentVariableNames",
+                      "Keys [%s] were skipped since they are invalid environment variable names.",
+                      skipped.p);
+    return r;
 }
 
-static int expand_all(const struct api_str_array *in, const struct env_pairs *env, size_t *left,
-                      struct arena *arena, const struct str **ret, struct err *err)
+static int pod_container_expand_all(const struct api_str_array *in, const struct env_pairs *env,
+                                    size_t *left, struct arena *arena, const struct str **ret,
+                                    struct err *err)
 {
     struct str *out = arena_array(arena, struct str, in->n + 1);
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < in->n; i++)
-        code = env_expand(in->p[i], env, left, arena, &out[i], err);
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < in->n; i++)
+        r = env_expand(in->p[i], env, left, arena, &out[i], err);
     *ret = out;
-    return code;
+    return r;
 }
 
 // --- Mounts --------------------------------------------------------------------------------------
 
 struct mounts VEC(struct runtime_mount);
 
-static enum runtime_propagation propagation_of(const struct api_volume_mount *m)
+static enum runtime_propagation pod_container_propagation_of(const struct api_volume_mount *m)
 {
     return str_eqz(m->mount_propagation, "Bidirectional")     ? RUNTIME_BIDIRECTIONAL
            : str_eqz(m->mount_propagation, "HostToContainer") ? RUNTIME_HOST_TO_CONTAINER
                                                               : RUNTIME_PRIVATE;
 }
 
-static bool leaves(struct str path)
+static bool pod_container_path_escapes(struct str path)
 {
     struct str rest = path;
     if (path.n > 0 && path.p[0] == '/')
@@ -124,7 +126,7 @@ static bool leaves(struct str path)
 }
 
 // What the agent writes, and claims that the pod wants to read alone.
-static bool is_read_only(const struct api_pod *pod, struct str name)
+static bool pod_container_is_read_only(const struct api_pod *pod, struct str name)
 {
     for (size_t i = 0; i < pod->spec.volumes.n; i++) {
         const struct api_volume_source *v = &pod->spec.volumes.p[i].volume_source;
@@ -135,25 +137,25 @@ static bool is_read_only(const struct api_pod *pod, struct str name)
     return false;
 }
 
-static int add_mount(const struct pod *p, const struct api_volume_mount *m,
-                     const struct env_pairs *env, size_t *left, struct arena *arena,
-                     struct mounts *out, struct err *err)
+static int pod_container_add_mount(const struct pod *p, const struct api_volume_mount *m,
+                                   const struct env_pairs *env, size_t *left, struct arena *arena,
+                                   struct mounts *out, struct err *err)
 {
     cleanup_sbuf struct sbuf folder = {0};
-    pod_folder(p, &folder);
+    pod_directory(p, &folder);
     const char *host = volume_path(folder.p, pod_spec_of(p), &p->refs, m->name, arena);
     if (!host)
         return err_set(err, ERR_NOT_FOUND, "cannot find volume \"%.*s\" to mount into container",
                        STR_ARG(m->name));
     struct str sub = m->sub_path;
     if (m->sub_path_expr.n) {
-        int code = env_expand(m->sub_path_expr, env, left, arena, &sub, err);
-        if (code < 0)
-            return code;
+        int r = env_expand(m->sub_path_expr, env, left, arena, &sub, err);
+        if (r < 0)
+            return r;
     }
     if (m->sub_path_expr.n && str_contains(sub, STR("$(")))
         return err_set(err, ERR_INVALID, "missing value for \"%.*s\"", STR_ARG(m->sub_path_expr));
-    if (leaves(sub))
+    if (pod_container_path_escapes(sub))
         return err_set(err, ERR_INVALID, "subPath \"%.*s\" must be a relative path without \"..\"",
                        STR_ARG(sub));
     vec_push_arena(
@@ -161,13 +163,14 @@ static int add_mount(const struct pod *p, const struct api_volume_mount *m,
         ((struct runtime_mount){.host_path = host,
                                 .container_path = arena_str(arena, m->mount_path).p,
                                 .sub_path = arena_str(arena, sub).p,
-                                .read_only = m->read_only || is_read_only(pod_spec_of(p), m->name),
-                                .propagation = propagation_of(m)}));
+                                .read_only = m->read_only ||
+                                             pod_container_is_read_only(pod_spec_of(p), m->name),
+                                .propagation = pod_container_propagation_of(m)}));
     return 0;
 }
 
-static int add_message_file(struct pod_container *c, struct arena *arena, struct mounts *out,
-                            struct err *err)
+static int pod_container_add_message_file(struct pod_container *c, struct arena *arena,
+                                          struct mounts *out, struct err *err)
 {
     struct str at = pod_container_spec(c)->termination_message_path;
     cleanup_sbuf struct sbuf path = {0};
@@ -176,27 +179,28 @@ static int add_message_file(struct pod_container *c, struct arena *arena, struct
     pod_message_path(c, c->next_attempt, &path);
     ptrdiff_t slash = str_rfind_char(sbuf_str(&path), '/');
     path.p[slash] = '\0';
-    int code = volume_make_folder(path.p, 0755, err);
+    int r = volume_make_directory(path.p, 0755, err);
     path.p[slash] = '/';
-    if (code < 0)
-        return code;
+    if (r < 0)
+        return r;
     int fd = open(path.p, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0 || fchmod(fd, 0666) != 0)
-        code = err_set(err, errno, "%s: %s", path.p, strerrordesc_np(errno));
+        r = err_set(err, errno, "%s: %s", path.p, strerrordesc_np(errno));
     if (fd >= 0)
         (void)close(fd);
-    if (code == 0)
+    if (r == 0)
         vec_push_arena(arena, out,
                        ((struct runtime_mount){.host_path = arena_str(arena, sbuf_str(&path)).p,
                                                .container_path = arena_str(arena, at).p,
                                                .sub_path = ""}));
-    return code;
+    return r;
 }
 
 // --- Privileges ----------------------------------------------------------------------------------
 
-static void take_user(const struct api_pod_security_context *pod,
-                      const struct api_security_context *own, struct runtime_security *s)
+static void pod_container_set_user(const struct api_pod_security_context *pod,
+                                   const struct api_security_context *own,
+                                   struct runtime_security *s)
 {
     if (own && own->has_run_as_user) {
         s->has_user = true;
@@ -216,8 +220,8 @@ static void take_user(const struct api_pod_security_context *pod,
         own && own->has_run_as_non_root ? own->run_as_non_root : pod && pod->run_as_non_root;
 }
 
-static void take_groups(const struct api_pod_security_context *pod, struct arena *arena,
-                        struct runtime_security *s)
+static void pod_container_set_groups(const struct api_pod_security_context *pod,
+                                     struct arena *arena, struct runtime_security *s)
 {
     size_t n = pod ? pod->supplemental_groups.n : 0;
     int64_t *groups = arena_array(arena, int64_t, n + 1);
@@ -229,8 +233,9 @@ static void take_groups(const struct api_pod_security_context *pod, struct arena
     s->groups_len = n;
 }
 
-static void take_seccomp(const struct pod *p, const struct api_seccomp_profile *profile,
-                         struct arena *arena, struct runtime_security *s)
+static void pod_container_set_seccomp(const struct pod *p,
+                                      const struct api_seccomp_profile *profile,
+                                      struct arena *arena, struct runtime_security *s)
 {
     if (!profile || str_eqz(profile->type, "RuntimeDefault"))
         return;
@@ -244,13 +249,13 @@ static void take_seccomp(const struct pod *p, const struct api_seccomp_profile *
                           .p;
 }
 
-static int take_security(struct pod_container *c, struct arena *arena, struct runtime_security *s,
-                         struct err *err)
+static int pod_container_set_security(struct pod_container *c, struct arena *arena,
+                                      struct runtime_security *s, struct err *err)
 {
     const struct api_pod_security_context *pod = pod_spec_of(c->pod)->spec.security_context;
     const struct api_security_context *own = pod_container_spec(c)->security_context;
-    take_user(pod, own, s);
-    take_groups(pod, arena, s);
+    pod_container_set_user(pod, own, s);
+    pod_container_set_groups(pod, arena, s);
     if (s->must_not_be_root && s->has_user && s->user == 0)
         return err_set(
             err, ERR_INVALID,
@@ -260,9 +265,10 @@ static int take_security(struct pod_container *c, struct arena *arena, struct ru
                                                 : pod                       ? pod->seccomp_profile
                                                                             : NULL;
     if (profile && str_eqz(profile->type, "Localhost") &&
-        (profile->localhost_profile.n == 0 || leaves(profile->localhost_profile)))
+        (profile->localhost_profile.n == 0 ||
+         pod_container_path_escapes(profile->localhost_profile)))
         return err_set(err, ERR_INVALID, "localhostProfile must be a relative path without \"..\"");
-    take_seccomp(c->pod, profile, arena, s);
+    pod_container_set_seccomp(c->pod, profile, arena, s);
     if (!own)
         return 0;
     s->privileged = own->privileged;
@@ -280,7 +286,7 @@ static int take_security(struct pod_container *c, struct arena *arena, struct ru
 
 // --- Limits --------------------------------------------------------------------------------------
 
-static bool write_score(int64_t score)
+static bool pod_container_set_oom_score(int64_t score)
 {
     char number[24];
     int n = snprintf(number, sizeof(number), "%lld", (long long)score);
@@ -292,7 +298,7 @@ static bool write_score(int64_t score)
 }
 
 // The lowest score that may be given here: a machine within a machine may not lower its own.
-static int64_t lowest_score(void)
+static int64_t pod_container_lowest_oom_score(void)
 {
     static bool known;
     static int64_t lowest = GUARANTEED_SCORE;
@@ -307,14 +313,14 @@ static int64_t lowest_score(void)
         (void)close(fd);
     if (n <= 0 || str_to_i64(str_trim(str_make(number, (size_t)n)), &own) < 0)
         return lowest;
-    if (!write_score(GUARANTEED_SCORE))
+    if (!pod_container_set_oom_score(GUARANTEED_SCORE))
         lowest = own;
     else
-        (void)write_score(own);
+        (void)pod_container_set_oom_score(own);
     return lowest;
 }
 
-static int64_t oom_score(struct pod_container *c, int64_t memory_request)
+static int64_t pod_container_oom_score(struct pod_container *c, int64_t memory_request)
 {
     const struct pod *p = c->pod;
     struct str qos = pod_spec_of(p)->status.qos_class;
@@ -330,7 +336,7 @@ static int64_t oom_score(struct pod_container *c, int64_t memory_request)
     return score < 3 ? 3 : score >= 1000 ? 999 : score;
 }
 
-static void take_limits(struct pod_container *c, struct runtime_limits *l)
+static void pod_container_set_limits(struct pod_container *c, struct runtime_limits *l)
 {
     const struct api_resource_requirements *r = &pod_container_spec(c)->resources;
     const struct quantity *cpu = amounts_get(&r->limits, STR("cpu"));
@@ -348,22 +354,24 @@ static void take_limits(struct pod_container *c, struct runtime_limits *l)
         l->cpu_quota_us = quota < CPU_QUOTA_MIN ? CPU_QUOTA_MIN : quota;
     }
     l->memory_bytes = memory ? quantity_value(memory) : 0;
-    int64_t score = oom_score(c, memory_request ? quantity_value(memory_request) : 0);
-    l->oom_score_adj = score < lowest_score() ? lowest_score() : score;
+    int64_t score = pod_container_oom_score(c, memory_request ? quantity_value(memory_request) : 0);
+    l->oom_score_adj =
+        score < pod_container_lowest_oom_score() ? pod_container_lowest_oom_score() : score;
 }
 
-// --- All of it -----------------------------------------------------------------------------------
+// --- The request ---------------------------------------------------------------------------------
 
-// What claims give, and what plugins asked for.
-static int take_devices(struct pod_container *c, const struct devplug_gifts *gifts,
-                        struct arena *arena, struct runtime_container *q, struct err *err)
+// Devices of claims and of device plugins.
+static int pod_container_set_dra_devices(struct pod_container *c, const struct devplug_gifts *gifts,
+                                         struct arena *arena, struct runtime_container *q,
+                                         struct err *err)
 {
     const struct api_container *spec = pod_container_spec(c);
     struct dra_texts names = {0};
-    int code = 0;
+    int r = 0;
     if (c->pod->owner->dra)
-        code = dra_container_devices(c->pod->owner->dra, pod_spec_of(c->pod), spec, arena, &names,
-                                     err);
+        r = dra_container_devices(c->pod->owner->dra, pod_spec_of(c->pod), spec, arena, &names,
+                                  err);
     vec_foreach(&gifts->cdi_devices, name)
         vec_push_arena(arena, &names, *name);
     q->devices = gifts->devices.p;
@@ -372,18 +380,19 @@ static int take_devices(struct pod_container *c, const struct devplug_gifts *gif
     q->annotations_len = gifts->annotations.n;
     q->cdi_devices = names.p;
     q->cdi_devices_len = names.n;
-    return code;
+    return r;
 }
 
-// Environment and mounts of plugins come first: what the pod says goes before them.
-static int take_gifts(struct pod_container *c, struct arena *arena, struct devplug_gifts *gifts,
-                      struct env_pairs *env, struct mounts *mounts, struct err *err)
+// Environment and mounts of plugins come first: the pod's own override them.
+static int pod_container_set_plugin_devices(struct pod_container *c, struct arena *arena,
+                                            struct devplug_gifts *gifts, struct env_pairs *env,
+                                            struct mounts *mounts, struct err *err)
 {
     const struct devplug *d = c->pod->owner->devices;
     struct env_pairs own = *env;
     if (!d)
         return 0;
-    int code = devplug_container(d, str_z(c->pod->uid_text), str_z(c->name), arena, gifts, err);
+    int r = devplug_container(d, str_z(c->pod->uid_text), str_z(c->name), arena, gifts, err);
     if (gifts->env.n > 0) {
         *env = (struct env_pairs){0};
         vec_foreach(&gifts->env, e)
@@ -393,11 +402,11 @@ static int take_gifts(struct pod_container *c, struct arena *arena, struct devpl
     }
     vec_foreach(&gifts->mounts, m)
         vec_push_arena(arena, mounts, *m);
-    return code;
+    return r;
 }
 
 // The container whose processes an ephemeral container shall see.
-static int take_target(const struct pod_container *c, struct str *ret, struct err *err)
+static int pod_container_set_target(const struct pod_container *c, struct str *ret, struct err *err)
 {
     if (c->kind != POD_DEBUG)
         return 0;
@@ -411,7 +420,7 @@ static int take_target(const struct pod_container *c, struct str *ret, struct er
 }
 
 // Admission has not seen ephemeral containers, nor pods that an older agent admitted.
-static int check_isolation(const struct pod_container *c, struct err *err)
+static int pod_container_check_isolation(const struct pod_container *c, struct err *err)
 {
     cleanup_sbuf struct sbuf reason = {0}, message = {0};
     if (pod_isolation_is_possible(c->pod, c, &reason, &message))
@@ -420,31 +429,31 @@ static int check_isolation(const struct pod_container *c, struct err *err)
 }
 
 int pod_request_make(struct pod_container *c, struct str image, struct arena *arena,
-                     struct pod_request *ret, struct err *err)
+                     struct runtime_container *q, struct err *err)
 {
     const struct api_container *spec = pod_container_spec(c);
-    struct runtime_container *q = &ret->container;
     struct env_pairs env = {0};
     struct mounts mounts = {0};
     struct devplug_gifts gifts = {0};
     const struct str *command = NULL, *args = NULL;
     size_t left = DRAY_EXPANDED_BYTES_MAX;
-    int code = check_isolation(c, err);
-    if (code == 0)
-        code = make_env(c, arena, &env, err);
-    if (code == 0)
-        code = take_gifts(c, arena, &gifts, &env, &mounts, err);
-    for (size_t i = 0; code == 0 && i < spec->volume_mounts.n; i++)
-        code = add_mount(c->pod, &spec->volume_mounts.p[i], &env, &left, arena, &mounts, err);
-    if (code == 0 && spec->volume_devices.n)
-        code = err_set(err, ERR_UNSUPPORTED,
-                       "this node offers no raw block volumes: use a volumeMount");
-    if (code == 0)
-        code = add_message_file(c, arena, &mounts, err);
-    if (code == 0)
-        code = expand_all(&spec->command, &env, &left, arena, &command, err);
-    if (code == 0)
-        code = expand_all(&spec->args, &env, &left, arena, &args, err);
+    int r = pod_container_check_isolation(c, err);
+    if (r == 0)
+        r = pod_container_make_env(c, arena, &env, err);
+    if (r == 0)
+        r = pod_container_set_plugin_devices(c, arena, &gifts, &env, &mounts, err);
+    for (size_t i = 0; r == 0 && i < spec->volume_mounts.n; i++)
+        r = pod_container_add_mount(c->pod, &spec->volume_mounts.p[i], &env, &left, arena, &mounts,
+                                    err);
+    if (r == 0 && spec->volume_devices.n)
+        r = err_set(err, ERR_UNSUPPORTED,
+                    "this node offers no raw block volumes: use a volumeMount");
+    if (r == 0)
+        r = pod_container_add_message_file(c, arena, &mounts, err);
+    if (r == 0)
+        r = pod_container_expand_all(&spec->command, &env, &left, arena, &command, err);
+    if (r == 0)
+        r = pod_container_expand_all(&spec->args, &env, &left, arena, &args, err);
     *q = (struct runtime_container){.name = spec->name,
                                     .attempt = c->next_attempt,
                                     .image = arena_str(arena, image),
@@ -460,12 +469,12 @@ int pod_request_make(struct pod_container *c, struct str image, struct arena *ar
                                     .stdin = spec->stdin,
                                     .stdin_once = spec->stdin_once,
                                     .tty = spec->tty};
-    if (code == 0)
-        code = take_target(c, &q->target, err);
-    if (code == 0)
-        code = take_security(c, arena, &q->security, err);
-    if (code == 0)
-        code = take_devices(c, &gifts, arena, q, err);
-    take_limits(c, &q->limits);
-    return code;
+    if (r == 0)
+        r = pod_container_set_target(c, &q->target, err);
+    if (r == 0)
+        r = pod_container_set_security(c, arena, &q->security, err);
+    if (r == 0)
+        r = pod_container_set_dra_devices(c, &gifts, arena, q, err);
+    pod_container_set_limits(c, &q->limits);
+    return r;
 }

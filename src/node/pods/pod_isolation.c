@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fields of a pod that promise isolation which this agent cannot provide. A pod that asks for one of them is
-// refused with a reason: running it without the promised isolation would be worse than not running it. One
-// table holds them all; a field that becomes supported leaves it. Reasons and messages are kubelet's where
-// kubelet refuses the same pods.
+// Fields of a pod that promise isolation which this node cannot provide. A pod with one of them is
+// rejected with a reason: running it without the promised isolation would be worse than not running
+// it. One table holds them all; a field that becomes supported leaves it. Reasons and messages are
+// kubelet's where kubelet refuses the same pods.
 #include "node/pods/pods_int.h"
 
 #include "base/banned.h"
@@ -11,8 +11,8 @@
 struct isolation_row {
     const char *reason;
     const char *message;
-    // Each says whether the pod or one of its containers asks for it; NULL: the field does not exist there.
-    // The pod's may add to the message.
+    // Each checks whether the pod or one of its containers has the field set; NULL: it does not
+    // exist there. The pod's may add to the message.
     bool (*pod_asks)(const struct pods *p, const struct api_pod *pod, struct sbuf *detail);
     bool (*container_asks)(const struct api_container *c);
 };
@@ -35,7 +35,8 @@ static const struct api_runtime_class *isolation_find_class(const struct pods *p
     return o ? o->object.value : NULL;
 }
 
-// A class that does not exist (any more) is not judged here: pod_runtime_class_is_known waits for it.
+// A class that does not exist (any more) is not judged here: pod_runtime_class_is_known waits for
+// it.
 static bool isolation_asks_handler(const struct pods *p, const struct api_pod *pod,
                                    struct sbuf *detail)
 {
@@ -152,7 +153,7 @@ static const struct isolation_row isolation_rows[] = {
      .container_asks = isolation_asks_mount_options},
 };
 
-// --- Questions -----------------------------------------------------------------------------------
+// --- Interface -----------------------------------------------------------------------------------
 
 static bool isolation_row_refuses(const struct isolation_row *row, const struct pods *p,
                                   const struct pod *pod, const struct pod_container *only,

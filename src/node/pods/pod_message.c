@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The last words of a container: what it wrote into its message file, or the end of its log.
+// The termination message of a container: its message file, or the end of its log.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,12 +18,12 @@
 
 void pod_message_path(const struct pod_container *c, uint32_t attempt, struct sbuf *out)
 {
-    pod_folder(c->pod, out);
+    pod_directory(c->pod, out);
     sbuf_addf(out, "/containers/%s/%u", c->name, attempt);
 }
 
 // The last max bytes of a regular file; nothing of anything else.
-static void read_tail(const char *path, size_t max, struct sbuf *out)
+static void pod_message_read_tail(const char *path, size_t max, struct sbuf *out)
 {
     struct stat st;
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -38,7 +38,7 @@ static void read_tail(const char *path, size_t max, struct sbuf *out)
 }
 
 // A line of the CRI's log without time, stream and tag.
-static struct str content_of(struct str line)
+static struct str pod_message_read_file(struct str line)
 {
     struct str head, rest = line;
     for (int i = 0; i < 3; i++)
@@ -47,16 +47,17 @@ static struct str content_of(struct str line)
     return rest;
 }
 
-static void read_log(const struct pod_container *c, const struct pod_run *r, struct sbuf *out)
+static void pod_message_read_log(const struct pod_container *c, const struct pod_run *r,
+                                 struct sbuf *out)
 {
     cleanup_sbuf struct sbuf path = {0}, raw = {0}, text = {0};
-    pod_log_folder(c->pod, &path);
+    pod_log_directory(c->pod, &path);
     sbuf_addf(&path, "/%s/%u.log", c->name, r->attempt);
-    read_tail(path.p, (size_t)4 * LOG_TAIL_BYTES, &raw);
+    pod_message_read_tail(path.p, (size_t)4 * LOG_TAIL_BYTES, &raw);
     struct str rest = sbuf_str(&raw), line;
     while (rest.n > 0) {
         (void)str_cut(rest, '\n', &line, &rest);
-        struct str content = content_of(line);
+        struct str content = pod_message_read_file(line);
         if (content.p)
             sbuf_addf(&text, "%.*s\n", STR_ARG(content));
     }
@@ -80,10 +81,10 @@ void pod_message_read(struct pod_container *c, struct pod_run *r)
         return;
     r->message_read = true;
     pod_message_path(c, r->attempt, &path);
-    read_tail(path.p, MESSAGE_MAX, &text);
+    pod_message_read_tail(path.p, MESSAGE_MAX, &text);
     if (text.n == 0 && r->exit_code != 0 &&
         str_eqz(spec->termination_message_policy, "FallbackToLogsOnError"))
-        read_log(c, r, &text);
+        pod_message_read_log(c, r, &text);
     if (text.n == 0)
         return;
     free(r->message);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The objects a pod refers to: collects their names from the spec and fetches them, so that volumes
+// and environment are built without waiting.
 #include "node/pods/pod_refs.h"
 
 #include <stdlib.h>
@@ -11,10 +14,11 @@
 // A token is renewed when four fifths of its life are over, or after a day.
 #define TOKEN_DAY_NS (INT64_C(86400) * CLOCK_NS_PER_SEC)
 
-// --- What there is -------------------------------------------------------------------------------
+// --- References of a pod -------------------------------------------------------------------------
 
-static struct pod_ref *find(const struct pod_refs *r, enum pod_ref_kind kind, struct str name,
-                            struct str audience, int64_t expiration_s)
+static struct pod_ref *pod_refs_find_entry(const struct pod_refs *r, enum pod_ref_kind kind,
+                                           struct str name, struct str audience,
+                                           int64_t expiration_s)
 {
     vec_foreach(&r->all, ref)
         if (ref->kind == kind && str_eqz(name, ref->name) &&
@@ -24,61 +28,62 @@ static struct pod_ref *find(const struct pod_refs *r, enum pod_ref_kind kind, st
     return NULL;
 }
 
-static void add(struct pod_refs *r, enum pod_ref_kind kind, struct str name)
+static void pod_refs_add_entry(struct pod_refs *r, enum pod_ref_kind kind, struct str name)
 {
-    if (name.n == 0 || find(r, kind, name, STR(""), 0))
+    if (name.n == 0 || pod_refs_find_entry(r, kind, name, STR(""), 0))
         return;
     vec_push(&r->all, ((struct pod_ref){.kind = kind, .name = xstrndup(name.p, name.n)}));
 }
 
-static int64_t token_life(const struct api_service_account_token_projection *t)
+static int64_t pod_refs_token_lifetime(const struct api_service_account_token_projection *t)
 {
     return t->has_expiration_seconds ? t->expiration_seconds : 3600;
 }
 
-static void add_token(struct pod_refs *r, const struct api_pod *pod,
-                      const struct api_service_account_token_projection *t)
+static void pod_refs_add_token(struct pod_refs *r, const struct api_pod *pod,
+                               const struct api_service_account_token_projection *t)
 {
     struct str account = pod->spec.service_account_name;
     if (account.n == 0)
         account = STR("default");
-    if (find(r, REF_TOKEN, account, t->audience, token_life(t)))
+    if (pod_refs_find_entry(r, REF_TOKEN, account, t->audience, pod_refs_token_lifetime(t)))
         return;
     vec_push(&r->all, ((struct pod_ref){.kind = REF_TOKEN,
                                         .name = xstrndup(account.p, account.n),
                                         .audience = xstrndup(t->audience.n ? t->audience.p : "",
                                                              t->audience.n),
-                                        .expiration_s = token_life(t)}));
+                                        .expiration_s = pod_refs_token_lifetime(t)}));
 }
 
-static void gather_env(struct pod_refs *r, const struct api_env_from_source_array *from,
-                       const struct api_env_var_array *env)
+static void pod_refs_gather_env(struct pod_refs *r, const struct api_env_from_source_array *from,
+                                const struct api_env_var_array *env)
 {
     for (size_t i = 0; i < from->n; i++) {
         const struct api_env_from_source *f = &from->p[i];
         if (f->config_map_ref)
-            add(r, REF_CONFIG_MAP, f->config_map_ref->local_object_reference.name);
+            pod_refs_add_entry(r, REF_CONFIG_MAP, f->config_map_ref->local_object_reference.name);
         if (f->secret_ref)
-            add(r, REF_SECRET, f->secret_ref->local_object_reference.name);
+            pod_refs_add_entry(r, REF_SECRET, f->secret_ref->local_object_reference.name);
     }
     for (size_t i = 0; i < env->n; i++) {
         const struct api_env_var_source *v = env->p[i].value_from;
         if (v && v->config_map_key_ref)
-            add(r, REF_CONFIG_MAP, v->config_map_key_ref->local_object_reference.name);
+            pod_refs_add_entry(r, REF_CONFIG_MAP,
+                               v->config_map_key_ref->local_object_reference.name);
         if (v && v->secret_key_ref)
-            add(r, REF_SECRET, v->secret_key_ref->local_object_reference.name);
+            pod_refs_add_entry(r, REF_SECRET, v->secret_key_ref->local_object_reference.name);
     }
 }
 
-static void gather_projection(struct pod_refs *r, const struct api_pod *pod,
-                              const struct api_volume_projection *s)
+static void pod_refs_gather_projection(struct pod_refs *r, const struct api_pod *pod,
+                                       const struct api_volume_projection *s)
 {
     if (s->config_map)
-        add(r, REF_CONFIG_MAP, s->config_map->local_object_reference.name);
+        pod_refs_add_entry(r, REF_CONFIG_MAP, s->config_map->local_object_reference.name);
     if (s->secret)
-        add(r, REF_SECRET, s->secret->local_object_reference.name);
+        pod_refs_add_entry(r, REF_SECRET, s->secret->local_object_reference.name);
     if (s->service_account_token)
-        add_token(r, pod, s->service_account_token);
+        pod_refs_add_token(r, pod, s->service_account_token);
 }
 
 void pod_refs_gather(struct pod_refs *r, const struct api_pod *pod)
@@ -89,25 +94,26 @@ void pod_refs_gather(struct pod_refs *r, const struct api_pod *pod)
     for (size_t i = 0; i < spec->volumes.n; i++) {
         const struct api_volume_source *v = &spec->volumes.p[i].volume_source;
         if (v->config_map)
-            add(r, REF_CONFIG_MAP, v->config_map->local_object_reference.name);
+            pod_refs_add_entry(r, REF_CONFIG_MAP, v->config_map->local_object_reference.name);
         if (v->secret)
-            add(r, REF_SECRET, v->secret->secret_name);
+            pod_refs_add_entry(r, REF_SECRET, v->secret->secret_name);
         if (v->persistent_volume_claim)
-            add(r, REF_VOLUME_CLAIM, v->persistent_volume_claim->claim_name);
+            pod_refs_add_entry(r, REF_VOLUME_CLAIM, v->persistent_volume_claim->claim_name);
         for (size_t s = 0; v->projected && s < v->projected->sources.n; s++)
-            gather_projection(r, pod, &v->projected->sources.p[s]);
+            pod_refs_gather_projection(r, pod, &v->projected->sources.p[s]);
     }
     for (size_t i = 0; i < spec->init_containers.n; i++)
-        gather_env(r, &spec->init_containers.p[i].env_from, &spec->init_containers.p[i].env);
+        pod_refs_gather_env(r, &spec->init_containers.p[i].env_from,
+                            &spec->init_containers.p[i].env);
     for (size_t i = 0; i < spec->containers.n; i++)
-        gather_env(r, &spec->containers.p[i].env_from, &spec->containers.p[i].env);
+        pod_refs_gather_env(r, &spec->containers.p[i].env_from, &spec->containers.p[i].env);
     for (size_t i = 0; i < spec->ephemeral_containers.n; i++) {
         const struct api_ephemeral_container_common *c =
             &spec->ephemeral_containers.p[i].ephemeral_container_common;
-        gather_env(r, &c->env_from, &c->env);
+        pod_refs_gather_env(r, &c->env_from, &c->env);
     }
     for (size_t i = 0; i < spec->image_pull_secrets.n; i++)
-        add(r, REF_SECRET, spec->image_pull_secrets.p[i].name);
+        pod_refs_add_entry(r, REF_SECRET, spec->image_pull_secrets.p[i].name);
 }
 
 void pod_refs_done(struct pod_refs *r)
@@ -134,7 +140,8 @@ struct fetch {
     void *arg;
 };
 
-static void take(struct pod_ref *ref, const struct fetch *f, const struct client_answer *a)
+static void pod_refs_take_answer(struct pod_ref *ref, const struct fetch *f,
+                                 const struct client_answer *a)
 {
     struct typed_object **slot = f->of_claim ? &ref->volume : &ref->object;
     if (a->code == 0 && a->object) {
@@ -152,30 +159,32 @@ static void take(struct pod_ref *ref, const struct fetch *f, const struct client
     }
 }
 
-static void fetched(void *arg, const struct client_answer *a);
+static void pod_refs_on_fetched(void *arg, const struct client_answer *a);
 
-// As kubelet sees it: annotations are whose who may write the claim, its status is the controller's.
-static bool is_bound(const struct api_persistent_volume_claim *claim)
+// As kubelet sees it: annotations are whose who may write the claim, its status is the
+// controller's.
+static bool pod_refs_claim_is_bound(const struct api_persistent_volume_claim *claim)
 {
     return claim->spec.volume_name.n && str_eqz(claim->status.phase, "Bound");
 }
 
-// follow_claim asks for the volume of a claim that was fetched. False: there is nothing to ask for.
-static bool follow_claim(struct pod_refs *r, const struct pod_ref *ref, struct fetch *f)
+// pod_refs_fetch_volume asks for the volume of a claim that was fetched. False: there is nothing to
+// ask for.
+static bool pod_refs_fetch_volume(struct pod_refs *r, const struct pod_ref *ref, struct fetch *f)
 {
     if (ref->kind != REF_VOLUME_CLAIM || f->of_claim || ref->err.code != 0 || !ref->object ||
-        !is_bound(ref->object->object.value))
+        !pod_refs_claim_is_bound(ref->object->object.value))
         return false;
     const struct api_persistent_volume_claim *claim = ref->object->object.value;
     const struct client_key key = {api_kind_find(STR("v1"), STR("PersistentVolume")), STR(""),
                                    claim->spec.volume_name};
     f->of_claim = true;
     list_push_back(&r->calls, &f->node);
-    client_get(f->client, &key, fetched, f);
+    client_get(f->client, &key, pod_refs_on_fetched, f);
     return true;
 }
 
-static void fetched(void *arg, const struct client_answer *a)
+static void pod_refs_on_fetched(void *arg, const struct client_answer *a)
 {
     struct fetch *f = arg;
     struct pod_refs *r = list_linked(&f->node) ? f->refs : NULL;
@@ -184,8 +193,8 @@ static void fetched(void *arg, const struct client_answer *a)
         free(f);
         return;
     }
-    take(&r->all.p[f->index], f, a);
-    if (follow_claim(r, &r->all.p[f->index], f))
+    pod_refs_take_answer(&r->all.p[f->index], f, a);
+    if (pod_refs_fetch_volume(r, &r->all.p[f->index], f))
         return;
     r->waiting--;
     void (*done)(void *) = f->done;
@@ -195,8 +204,8 @@ static void fetched(void *arg, const struct client_answer *a)
         done(done_arg);
 }
 
-static void fetch_token(struct client *client, const struct typed_object *pod,
-                        const struct pod_ref *ref, struct fetch *f)
+static void pod_refs_fetch_token(struct client *client, const struct typed_object *pod,
+                                 const struct pod_ref *ref, struct fetch *f)
 {
     struct str audience = str_z(ref->audience);
     struct api_bound_object_reference bound = {.kind = STR("Pod"),
@@ -212,7 +221,7 @@ static void fetch_token(struct client *client, const struct typed_object *pod,
     const struct api_object object = {
         api_kind_find(STR("authentication.k8s.io/v1"), STR("TokenRequest")), &request};
     const struct client_write how = {.subresource = STR("token")};
-    client_create(client, &object, &how, fetched, f);
+    client_create(client, &object, &how, pod_refs_on_fetched, f);
 }
 
 static const struct str kind_names[] = {[REF_CONFIG_MAP] = STR_INIT("ConfigMap"),
@@ -220,16 +229,16 @@ static const struct str kind_names[] = {[REF_CONFIG_MAP] = STR_INIT("ConfigMap")
                                         [REF_TOKEN] = STR_INIT("TokenRequest"),
                                         [REF_VOLUME_CLAIM] = STR_INIT("PersistentVolumeClaim")};
 
-// What is wrong with a claim, as kubelet says it; NULL: nothing.
-static const char *claim_problem(const struct pod_ref *ref)
+// Why a claim cannot be used, in kubelet's words; NULL: it can.
+static const char *pod_refs_explain_claim(const struct pod_ref *ref)
 {
     const struct api_persistent_volume_claim *claim = ref->object->object.value;
     if (claim->metadata.deletion_timestamp.set)
         return "PVC is being deleted";
-    if (!is_bound(claim))
+    if (!pod_refs_claim_is_bound(claim))
         return "PVC is not bound";
     if (!ref->volume)
-        return ref->err.code ? ref->err.msg : "its PersistentVolume was not asked for yet";
+        return ref->err.code ? ref->err.msg : "its PersistentVolume was not fetched yet";
     if (!volume_is_for(ref->volume->object.value, claim))
         return "its PersistentVolume is bound to another claim";
     return NULL;
@@ -243,7 +252,8 @@ void pod_refs_fetch(struct pod_refs *r, struct client *client, const struct type
         const struct pod_ref *ref = &r->all.p[i];
         if (ref->kind == REF_TOKEN && ref->object && ref->err.code == 0 && now < ref->renew_ns)
             continue;
-        if (ref->object && ref->volume && !claim_problem(ref)) // what a claim is bound to stays
+        if (ref->object && ref->volume &&
+            !pod_refs_explain_claim(ref)) // what a claim is bound to stays
             continue;
         struct fetch *f = xcalloc(1, sizeof(*f));
         *f = (struct fetch){.refs = r, .index = i, .client = client, .done = done, .arg = arg};
@@ -252,9 +262,9 @@ void pod_refs_fetch(struct pod_refs *r, struct client *client, const struct type
         const struct client_key key = {api_kind_find(STR("v1"), kind_names[ref->kind]),
                                        pod->meta->namespace, str_z(ref->name)};
         if (ref->kind == REF_TOKEN)
-            fetch_token(client, pod, ref, f);
+            pod_refs_fetch_token(client, pod, ref, f);
         else
-            client_get(client, &key, fetched, f);
+            client_get(client, &key, pod_refs_on_fetched, f);
     }
 }
 
@@ -267,13 +277,7 @@ void pod_refs_cancel(struct pod_refs *r)
     r->waiting = 0;
 }
 
-// --- Looking up ----------------------------------------------------------------------------------
-
-const struct pod_ref *pod_refs_find(const struct pod_refs *r, enum pod_ref_kind kind,
-                                    struct str name)
-{
-    return find(r, kind, name, STR(""), 0);
-}
+// --- Lookup --------------------------------------------------------------------------------------
 
 const struct pod_ref *pod_refs_token(const struct pod_refs *r, struct str audience,
                                      int64_t expiration_s)
@@ -285,8 +289,8 @@ const struct pod_ref *pod_refs_token(const struct pod_refs *r, struct str audien
     return NULL;
 }
 
-static const void *object_of(const struct pod_ref *ref, const char *plural, struct str name,
-                             struct err *err)
+static const void *pod_refs_object(const struct pod_ref *ref, const char *plural, struct str name,
+                                   struct err *err)
 {
     if (ref && ref->object)
         return ref->object->object.value;
@@ -300,22 +304,24 @@ static const void *object_of(const struct pod_ref *ref, const char *plural, stru
 const struct api_config_map *pod_refs_config_map(const struct pod_refs *r, struct str name,
                                                  struct err *err)
 {
-    return object_of(pod_refs_find(r, REF_CONFIG_MAP, name), "configmap", name, err);
+    return pod_refs_object(pod_refs_find_entry(r, REF_CONFIG_MAP, name, STR(""), 0), "configmap",
+                           name, err);
 }
 
 const struct api_secret *pod_refs_secret(const struct pod_refs *r, struct str name, struct err *err)
 {
-    return object_of(pod_refs_find(r, REF_SECRET, name), "secret", name, err);
+    return pod_refs_object(pod_refs_find_entry(r, REF_SECRET, name, STR(""), 0), "secret", name,
+                           err);
 }
 
 const struct api_persistent_volume *pod_refs_volume(const struct pod_refs *r, struct str claim,
                                                     struct err *err)
 {
-    const struct pod_ref *ref = pod_refs_find(r, REF_VOLUME_CLAIM, claim);
+    const struct pod_ref *ref = pod_refs_find_entry(r, REF_VOLUME_CLAIM, claim, STR(""), 0);
     const char *problem = NULL;
-    if (!object_of(ref, "persistentvolumeclaim", claim, err))
+    if (!pod_refs_object(ref, "persistentvolumeclaim", claim, err))
         return NULL;
-    problem = claim_problem(ref);
+    problem = pod_refs_explain_claim(ref);
     if (!problem)
         return ref->volume->object.value;
     (void)err_set(err, ERR_UNAVAILABLE, "error processing PVC %.*s/%.*s: %s",

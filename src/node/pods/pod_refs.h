@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a pod refers to: config maps, secrets, tokens of its service account, claims for storage with their volumes. Fetched from the API before they are
-// needed, kept by reference while the pod runs, fetched again for volumes that follow changes.
+// What a pod refers to: config maps, secrets, tokens of its service account, claims for storage
+// with their volumes. Fetched from the API before they are needed, kept by reference while the pod
+// runs, fetched again for volumes that follow changes.
 #ifndef NODE_PODS_POD_REFS_H
 #define NODE_PODS_POD_REFS_H
 
@@ -37,17 +38,15 @@ struct pod_refs {
 void pod_refs_gather(struct pod_refs *r, const struct api_pod *pod);
 void pod_refs_done(struct pod_refs *r);
 
-// pod_refs_fetch fetches everything (tokens only when they are due, claims until their volumes are known); done runs once, after the call has
-// returned. What could not be fetched has its err set: that may be legal (optional).
+// pod_refs_fetch fetches everything (tokens only when they are due, claims until their volumes are
+// known); done runs once, after the call has returned. What could not be fetched has its err set:
+// that may be legal (optional).
 void pod_refs_fetch(struct pod_refs *r, struct client *client, const struct typed_object *pod,
                     void (*done)(void *arg), void *arg);
 
 // pod_refs_cancel: done does not come.
 void pod_refs_cancel(struct pod_refs *r);
 
-// pod_refs_find finds one; NULL when the pod does not refer to it.
-const struct pod_ref *pod_refs_find(const struct pod_refs *r, enum pod_ref_kind kind,
-                                    struct str name);
 const struct pod_ref *pod_refs_token(const struct pod_refs *r, struct str audience,
                                      int64_t expiration_s);
 
@@ -58,7 +57,8 @@ const struct api_config_map *pod_refs_config_map(const struct pod_refs *r, struc
 const struct api_secret *pod_refs_secret(const struct pod_refs *r, struct str name,
                                          struct err *err);
 
-// pod_refs_volume is the volume of a claim for storage, or NULL with kubelet's text in err (error processing PVC …).
+// pod_refs_volume is the volume of a claim for storage, or NULL with kubelet's text in err (error
+// processing PVC …).
 const struct api_persistent_volume *pod_refs_volume(const struct pod_refs *r, struct str claim,
                                                     struct err *err);
 

@@ -1,99 +1,157 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The way up: volumes, claims, namespaces, then for each container its image, its making, its start and
-// what follows the start. Each function begins one step, the next is begun by its end.
+// The start of a pod up to its sandbox; its containers follow in pod_launch.c. pod_start_steps is
+// the whole chain in order; pod_start_advance runs it. A step that waits is advanced by its
+// callback, with the result.
 #include <stdlib.h>
 
 #include "base/mem.h"
 #include "node/pods/pods_int.h"
-#include "node/pods/volume.h"
+#include "node/volume/volume.h"
 #include "os/fault.h"
 
 #include "base/banned.h"
 
-static struct runtime *runtime_of(const struct pod *p)
+static void pod_start_advance(struct pod *p, int r, const struct err *err);
+
+static void pod_start_on_done(void *arg, int code, const struct err *err)
 {
-    return p->owner->options.runtime;
+    struct pod_call call;
+    if (pod_step_take(arg, &call))
+        pod_start_advance(call.pod, code, err);
 }
 
-// The end of a step: false when the pod is gone, or has begun to end meanwhile.
-static bool step_goes_on(void *arg, struct pod_call *call)
+// --- References and volumes ----------------------------------------------------------------------
+
+static void pod_start_on_refs_fetched(void *arg)
 {
-    if (!pod_call_take(arg, call))
-        return false;
-    struct pod *p = call->pod;
-    if (p->stage == POD_ACTIVE && !p->owner->quiet)
-        return true;
-    p->busy = false;
-    pod_sync(p);
-    return false;
+    struct pod *p = arg;
+    if (pod_step_goes_on(p))
+        pod_start_advance(p, 0, NULL);
 }
 
-static void facts_of(const struct pod *p, struct env_facts *f)
+static int pod_start_fetch_refs(struct pod *p, struct err *err)
+{
+    (void)err;
+    pod_refs_cancel(&p->refs); // of a refresh
+    pod_refs_fetch(&p->refs, p->owner->options.client, p->object, pod_start_on_refs_fetched, p);
+    return p->refs.waiting > 0 ? POD_STEP_WAITS : 0;
+}
+
+static void pod_start_env_facts(const struct pod *p, struct env_facts *f)
 {
     const struct typed_object *node = p->owner->options.node_object(p->owner->options.arg);
     *f = (struct env_facts){.pod = pod_spec_of(p),
                             .pod_ip = pod_spec_of(p)->spec.host_network ? p->owner->options.host_ips
-                                                                        : str_z(p->address),
+                                                                        : str_z(p->sandbox.address),
                             .host_ips = p->owner->options.host_ips,
                             .node = node ? node->object.value : NULL};
 }
 
-// tell says what went wrong around a pod, the same thing once.
-static void tell(struct pod *p, const char *reason, const char *message)
+static int pod_start_write_volumes(struct pod *p, bool update, struct err *err)
 {
-    cleanup_sbuf struct sbuf text = {0};
-    sbuf_addf(&text, "%s %s", reason, message);
-    pod_event(p, EVENT_WARNING, reason, "%s", message);
-    free(p->last_event);
-    p->last_event = sbuf_take(&text);
+    cleanup_sbuf struct sbuf folder = {0};
+    bool on_disk = false;
+    pod_directory(p, &folder);
+    struct volume_options o = {.folder = folder.p,
+                               .refs = &p->refs,
+                               .may_mount = p->owner->options.may_mount,
+                               .on_disk = &on_disk};
+    pod_start_env_facts(p, &o.facts);
+    int r = update ? volumes_update(&o, err) : volume_make_directory(folder.p, 0750, err);
+    if (r == 0 && !update)
+        r = volumes_set_up(&o, err);
+    if (on_disk && !update && !p->volumes_ready)
+        pod_add_event(
+            p, EVENT_WARNING, "PossibleMemoryBackedVolumesOnDisk",
+            "volumes that should be in memory are on the disk of the node: mounting a tmpfs "
+            "needs root");
+    return r;
 }
 
-// --- Namespaces ----------------------------------------------------------------------------------
-
-static void on_address(void *arg, const struct runtime_list *all)
+static void pod_start_on_refresh_fetched(void *arg)
 {
-    struct pod_call call;
-    if (!step_goes_on(arg, &call))
-        return;
-    struct pod *p = call.pod;
-    for (size_t i = 0; i < all->pods_len; i++) {
-        const struct runtime_pod_status *s = &all->pods[i];
-        if (!str_eqz(s->id, p->sandbox_id))
-            continue;
-        free(p->address);
-        p->address = xstrndup(s->address.n ? s->address.p : "", s->address.n);
-        p->sandbox_ready = s->state == RUNTIME_POD_READY;
-    }
-    pod_status_changed(p);
-    pod_step_over(p);
+    struct pod *p = arg;
+    struct err err = {0};
+    if (p->stage == POD_ACTIVE && p->volumes_ready && pod_start_write_volumes(p, true, &err) < 0)
+        pod_add_event(p, EVENT_WARNING, "FailedMount", "%s", err.msg);
 }
 
-static void on_sandbox(void *arg, int code, struct str id, const struct err *err)
+static void pod_start_refresh_volumes(void *arg)
 {
-    struct pod_call call;
-    if (code == 0) { // before anything else: the end has to know it
-        struct pod_call *c = arg;
-        if (list_linked(&c->node)) {
-            free(c->pod->sandbox_id);
-            c->pod->sandbox_id = xstrndup(id.p, id.n);
-            c->pod->sandbox_known = true;
-        }
-    }
-    if (!step_goes_on(arg, &call))
+    struct pod *p = arg;
+    if (p->stage != POD_ACTIVE)
         return;
-    struct pod *p = call.pod;
-    if (code < 0) {
-        cleanup_sbuf struct sbuf text = {0};
-        sbuf_addf(&text, "Failed to create pod sandbox: %s", err->msg);
-        tell(p, "FailedCreatePodSandBox", text.p);
-        pod_step_failed(p);
+    // A step may be fetching already.
+    exec_timer_start(p->owner->exec, &p->refresh,
+                     p->busy ? CLOCK_NS_PER_SEC : p->owner->options.times.refresh_ns);
+    if (p->busy)
         return;
-    }
-    runtime_of(p)->ops->list(runtime_of(p), on_address, pod_call_new(p, NULL));
+    pod_refs_cancel(&p->refs);
+    pod_refs_fetch(&p->refs, p->owner->options.client, p->object, pod_start_on_refresh_fetched, p);
+    if (p->refs.waiting == 0)
+        pod_start_on_refresh_fetched(p);
 }
 
-static struct str hostname_of(const struct api_pod *pod)
+static void pod_start_schedule_refresh(struct pod *p)
+{
+    if (pod_spec_of(p)->spec.volumes.n == 0 || exec_timer_armed(&p->refresh))
+        return;
+    p->refresh = (struct exec_timer){.fn = pod_start_refresh_volumes, .arg = p};
+    exec_timer_start(p->owner->exec, &p->refresh, p->owner->options.times.refresh_ns);
+}
+
+static int pod_start_set_up_volumes(struct pod *p, struct err *err)
+{
+    p->refs_at_ns = exec_now_ns(p->owner->exec);
+    p->refs_fresh = true;
+    int r = pod_start_write_volumes(p, false, err);
+    if (r < 0)
+        return r;
+    p->volumes_ready = true;
+    pod_start_schedule_refresh(p);
+    return 0;
+}
+
+// --- Claims --------------------------------------------------------------------------------------
+
+static int pod_start_prepare_claims(struct pod *p, struct err *err)
+{
+    const struct api_pod *pod = pod_spec_of(p);
+    if (pod->spec.resource_claims.n == 0 && !pod->status.extended_resource_claim_status)
+        return 0;
+    if (!p->owner->dra)
+        return err_set(err, ERR_UNSUPPORTED, "this node runs without a manager of claims");
+    dra_prepare(p->owner->dra, p->object, pod_start_on_done, pod_call_new(p, NULL));
+    return POD_STEP_WAITS;
+}
+
+// --- The sandbox ---------------------------------------------------------------------------------
+
+// A sandbox of an earlier attempt is stopped first. Its failure is not the new one's.
+static int pod_start_stop_old_sandbox(struct pod *p, struct err *err)
+{
+    struct runtime *runtime = pod_runtime(p);
+    (void)err;
+    if (!p->sandbox.id)
+        return 0;
+    fault_point("pod_stop");
+    runtime->ops->pod_stop(runtime, str_z(p->sandbox.id), pod_start_on_done, pod_call_new(p, NULL));
+    return POD_STEP_WAITS;
+}
+
+static void pod_start_on_sandbox_created(void *arg, int code, struct str id, const struct err *err)
+{
+    struct pod_call *call = arg;
+    if (code == 0 && list_linked(&call->node)) { // also for a pod that is stopping: it must know
+        free(call->pod->sandbox.id);
+        call->pod->sandbox.id = xstrndup(id.p, id.n);
+        call->pod->sandbox.known = true;
+    }
+    pod_start_on_done(arg, code, err);
+}
+
+static struct str pod_start_hostname(const struct api_pod *pod)
 {
     if (pod->spec.has_hostname_override)
         return pod->spec.hostname_override;
@@ -104,14 +162,14 @@ static struct str hostname_of(const struct api_pod *pod)
     return name;
 }
 
-static void add_hosts(const struct pod *p, struct sbuf *out)
+static void pod_start_add_hosts(const struct pod *p, struct sbuf *out)
 {
     const struct api_host_alias_array *all = &pod_spec_of(p)->spec.host_aliases;
     if (all->n == 0)
         return;
     sbuf_addz(out, "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n"
                    "::1\tlocalhost ip6-localhost ip6-loopback\n");
-    sbuf_addf(out, "127.0.0.1\t%.*s\n", STR_ARG(hostname_of(pod_spec_of(p))));
+    sbuf_addf(out, "127.0.0.1\t%.*s\n", STR_ARG(pod_start_hostname(pod_spec_of(p))));
     sbuf_addz(out, "\n# Entries added by HostAliases.\n");
     for (size_t i = 0; i < all->n; i++) {
         sbuf_add(out, all->p[i].ip);
@@ -121,7 +179,7 @@ static void add_hosts(const struct pod *p, struct sbuf *out)
     }
 }
 
-static void add_dns(const struct pod *p, struct sbuf *out)
+static void pod_start_set_dns(const struct pod *p, struct sbuf *out)
 {
     const struct api_pod_dns_config *d = pod_spec_of(p)->spec.dns_config;
     if (!d)
@@ -137,8 +195,8 @@ static void add_dns(const struct pod *p, struct sbuf *out)
                   i + 1 == d->options.n ? "\n" : "");
 }
 
-static size_t take_sysctls(const struct api_pod *pod, struct arena *arena,
-                           struct runtime_pair **ret)
+static size_t pod_start_set_sysctls(const struct api_pod *pod, struct arena *arena,
+                                    struct runtime_pair **ret)
 {
     const struct api_pod_security_context *s = pod->spec.security_context;
     size_t n = s ? s->sysctls.n : 0;
@@ -148,7 +206,7 @@ static size_t take_sysctls(const struct api_pod *pod, struct arena *arena,
     return n;
 }
 
-static struct str cgroup_of(const struct api_pod *pod)
+static struct str pod_start_cgroup_parent(const struct api_pod *pod)
 {
     struct str q = pod->status.qos_class;
     return str_eqz(q, "Guaranteed")   ? STR("guaranteed")
@@ -156,23 +214,25 @@ static struct str cgroup_of(const struct api_pod *pod)
                                       : STR("burstable");
 }
 
-static void make_namespaces(struct pod *p)
+static int pod_start_create_sandbox(struct pod *p, struct err *err)
 {
+    struct runtime *runtime = pod_runtime(p);
     const struct api_pod *pod = pod_spec_of(p);
     cleanup_arena struct arena arena = {0};
     cleanup_sbuf struct sbuf logs = {0}, hosts = {0}, dns = {0};
     struct runtime_pair *sysctls = NULL;
-    size_t sysctls_len = take_sysctls(pod, &arena, &sysctls);
-    pod_log_folder(p, &logs);
-    add_hosts(p, &hosts);
-    add_dns(p, &dns);
-    p->sandbox_attempt = p->sandbox_known ? p->sandbox_attempt + 1 : 0;
+    size_t sysctls_len = pod_start_set_sysctls(pod, &arena, &sysctls);
+    (void)err;
+    pod_log_directory(p, &logs);
+    pod_start_add_hosts(p, &hosts);
+    pod_start_set_dns(p, &dns);
+    p->sandbox.attempt = p->sandbox.known ? p->sandbox.attempt + 1 : 0;
     const struct runtime_pod q = {
         .namespace = pod->metadata.namespace,
         .name = pod->metadata.name,
         .uid = pod->metadata.uid,
-        .attempt = p->sandbox_attempt,
-        .hostname = pod->spec.host_network ? (struct str){0} : hostname_of(pod),
+        .attempt = p->sandbox.attempt,
+        .hostname = pod->spec.host_network ? (struct str){0} : pod_start_hostname(pod),
         .log_dir = logs.p,
         .host_network = pod->spec.host_network,
         .host_pid = pod->spec.host_pid,
@@ -182,147 +242,84 @@ static void make_namespaces(struct pod *p)
         .hosts = sbuf_str(&hosts),
         .sysctls = sysctls,
         .sysctls_len = sysctls_len,
-        .cgroup_parent = cgroup_of(pod)};
+        .cgroup_parent = pod_start_cgroup_parent(pod)};
     fault_point("pod_run");
-    runtime_of(p)->ops->pod_run(runtime_of(p), &q, on_sandbox, pod_call_new(p, NULL));
+    runtime->ops->pod_run(runtime, &q, pod_start_on_sandbox_created, pod_call_new(p, NULL));
+    return POD_STEP_WAITS;
 }
 
-// --- Claims --------------------------------------------------------------------------------------
-
-static void on_old_stopped(void *arg, int code, const struct err *err)
+static void pod_start_on_address(void *arg, const struct runtime_list *all)
 {
     struct pod_call call;
-    (void)code;
-    (void)err;
-    if (step_goes_on(arg, &call))
-        make_namespaces(call.pod);
-}
-
-// Namespaces of an earlier attempt are taken apart before new ones are made.
-static void stop_old(struct pod *p)
-{
-    if (!p->sandbox_id) {
-        make_namespaces(p);
-        return;
-    }
-    fault_point("pod_stop");
-    runtime_of(p)->ops->pod_stop(runtime_of(p), str_z(p->sandbox_id), on_old_stopped,
-                                 pod_call_new(p, NULL));
-}
-
-static void on_prepared(void *arg, int code, const struct err *err)
-{
-    struct pod_call call;
-    if (!step_goes_on(arg, &call))
+    if (!pod_step_take(arg, &call))
         return;
     struct pod *p = call.pod;
-    if (code < 0) {
-        cleanup_sbuf struct sbuf text = {0};
-        sbuf_addf(&text, "Failed to prepare dynamic resources: prepare dynamic resources: %s",
-                  err->msg);
-        tell(p, "FailedPrepareDynamicResources", text.p);
-        pod_step_failed(p);
-        return;
+    for (size_t i = 0; i < all->pods_len; i++) {
+        const struct runtime_pod_status *s = &all->pods[i];
+        if (!str_eqz(s->id, p->sandbox.id))
+            continue;
+        free(p->sandbox.address);
+        p->sandbox.address = pod_text_copy(s->address);
+        p->sandbox.ready = s->state == RUNTIME_POD_READY;
     }
-    stop_old(p);
+    pod_start_advance(p, 0, NULL);
 }
 
-static void prepare_claims(struct pod *p)
+static int pod_start_read_address(struct pod *p, struct err *err)
 {
-    const struct api_pod *pod = pod_spec_of(p);
-    if (pod->spec.resource_claims.n == 0 && !pod->status.extended_resource_claim_status) {
-        stop_old(p);
-        return;
+    struct runtime *runtime = pod_runtime(p);
+    (void)err;
+    runtime->ops->list(runtime, pod_start_on_address, pod_call_new(p, NULL));
+    return POD_STEP_WAITS;
+}
+
+static int pod_start_finish(struct pod *p, struct err *err)
+{
+    (void)err;
+    pod_status_changed(p);
+    pod_step_done(p);
+    return POD_STEP_WAITS;
+}
+
+// --- The chain -----------------------------------------------------------------------------------
+
+// begin returns 0 (done), POD_STEP_WAITS (its callback advances), or a failure: the event has
+// reason and message; without a reason the failure is ignored.
+static const struct {
+    int (*begin)(struct pod *p, struct err *err);
+    const char *reason, *message;
+} pod_start_steps[] = {
+    [START_REFS] = {pod_start_fetch_refs, NULL, NULL},
+    [START_VOLUMES] = {pod_start_set_up_volumes, "FailedMount", ""},
+    [START_CLAIMS] = {pod_start_prepare_claims, "FailedPrepareDynamicResources",
+                      "Failed to prepare dynamic resources: prepare dynamic resources: "},
+    [START_OLD_SANDBOX] = {pod_start_stop_old_sandbox, NULL, NULL},
+    [START_SANDBOX] = {pod_start_create_sandbox, "FailedCreatePodSandBox",
+                       "Failed to create pod sandbox: "},
+    [START_ADDRESS] = {pod_start_read_address, NULL, NULL},
+    [START_DONE] = {pod_start_finish, NULL, NULL},
+};
+
+// pod_start_advance takes the result of the step under way and runs the next ones up to one that
+// waits.
+static void pod_start_advance(struct pod *p, int r, const struct err *err)
+{
+    struct err why = {0};
+    while (r == 0 || (r < 0 && !pod_start_steps[p->start].reason)) {
+        p->start++;
+        r = pod_start_steps[p->start].begin(p, &why);
+        err = &why;
     }
-    if (!p->owner->dra) {
-        tell(p, "FailedPrepareDynamicResources",
-             "Failed to prepare dynamic resources: this agent runs without a manager of claims");
-        pod_step_failed(p);
+    if (r > 0)
         return;
-    }
-    dra_prepare(p->owner->dra, p->object, on_prepared, pod_call_new(p, NULL));
+    pod_add_event(p, EVENT_WARNING, pod_start_steps[p->start].reason, "%s%s",
+                  pod_start_steps[p->start].message, err->msg);
+    pod_step_failed(p);
 }
 
-// --- Volumes -------------------------------------------------------------------------------------
-
-static int set_up_volumes(struct pod *p, bool update, struct err *err)
-{
-    cleanup_sbuf struct sbuf folder = {0};
-    bool on_disk = false;
-    pod_folder(p, &folder);
-    struct volume_options o = {.folder = folder.p,
-                               .refs = &p->refs,
-                               .may_mount = p->owner->options.may_mount,
-                               .on_disk = &on_disk};
-    facts_of(p, &o.facts);
-    int code = update ? volumes_update(&o, err) : volume_make_folder(folder.p, 0750, err);
-    if (code == 0 && !update)
-        code = volumes_set_up(&o, err);
-    if (on_disk && !update && !p->volumes_ready)
-        pod_event(p, EVENT_WARNING, "PossibleMemoryBackedVolumesOnDisk",
-                  "volumes that should be in memory are on the disk of the node: mounting a tmpfs "
-                  "needs root");
-    return code;
-}
-
-static void on_refresh_fetched(void *arg)
-{
-    struct pod *p = arg;
-    struct err err = {0};
-    if (p->stage == POD_ACTIVE && p->volumes_ready && set_up_volumes(p, true, &err) < 0)
-        tell(p, "FailedMount", err.msg);
-}
-
-static void on_refresh(void *arg)
-{
-    struct pod *p = arg;
-    if (p->stage != POD_ACTIVE)
-        return;
-    // A step may be fetching already.
-    exec_timer_start(p->owner->exec, &p->refresh,
-                     p->busy ? CLOCK_NS_PER_SEC : p->owner->options.times.refresh_ns);
-    if (p->busy)
-        return;
-    pod_refs_cancel(&p->refs);
-    pod_refs_fetch(&p->refs, p->owner->options.client, p->object, on_refresh_fetched, p);
-    if (p->refs.waiting == 0)
-        on_refresh_fetched(p);
-}
-
-static void follow_changes(struct pod *p)
-{
-    if (pod_spec_of(p)->spec.volumes.n == 0 || exec_timer_armed(&p->refresh))
-        return;
-    p->refresh = (struct exec_timer){.fn = on_refresh, .arg = p};
-    exec_timer_start(p->owner->exec, &p->refresh, p->owner->options.times.refresh_ns);
-}
-
-static void on_refs(void *arg)
-{
-    struct pod *p = arg;
-    struct err err = {0};
-    p->refs_at_ns = exec_now_ns(p->owner->exec);
-    p->refs_fresh = true;
-    if (p->stage != POD_ACTIVE) {
-        p->busy = false;
-        pod_sync(p);
-        return;
-    }
-    if (set_up_volumes(p, false, &err) < 0) {
-        tell(p, "FailedMount", err.msg);
-        pod_step_failed(p);
-        return;
-    }
-    p->volumes_ready = true;
-    follow_changes(p);
-    prepare_claims(p);
-}
-
-void pod_make_sandbox(struct pod *p)
+void pod_start_sandbox(struct pod *p)
 {
     p->busy = true;
-    pod_refs_cancel(&p->refs); // of a refresh
-    pod_refs_fetch(&p->refs, p->owner->options.client, p->object, on_refs, p);
-    if (p->refs.waiting == 0)
-        on_refs(p);
+    p->start = START_IDLE;
+    pod_start_advance(p, 0, NULL);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pod's status as kubelet writes it: containers, phase, conditions, addresses. Made from what is known now,
-// compared with what the API has, written as a patch of what is ours.
+// A pod's status as kubelet writes it: containers, phase, conditions, addresses. Computed from the
+// current state, compared with the API's, written as a patch of the fields that a kubelet owns.
 #include <stdlib.h>
 
 #include "api/match/claim.h"
@@ -17,18 +17,19 @@ static struct log_module log_mod = LOG_MODULE("pods");
 
 // --- Containers ----------------------------------------------------------------------------------
 
-static struct api_time time_of(int64_t ns)
+static struct api_time pod_status_api_time(int64_t ns)
 {
     return (struct api_time){.at = {.sec = ns / CLOCK_NS_PER_SEC}, .set = ns != 0};
 }
 
-static struct str full_id(const struct pod *p, const char *id, struct arena *arena)
+static struct str pod_status_container_id(const struct pod *p, const char *id, struct arena *arena)
 {
     return arena_strf(arena, "%.*s://%s", STR_ARG(p->owner->runtime_name), id);
 }
 
-static struct api_container_state ended_state(const struct pod *p, const struct pod_run *r,
-                                              struct arena *arena)
+static struct api_container_state pod_status_ended_state(const struct pod *p,
+                                                         const struct pod_run *r,
+                                                         struct arena *arena)
 {
     struct api_container_state_terminated *t =
         arena_one(arena, struct api_container_state_terminated);
@@ -38,13 +39,15 @@ static struct api_container_state ended_state(const struct pod *p, const struct 
                                                            : r->exit_code == 0 ? STR("Completed")
                                                                                : STR("Error"),
                                                  .message = str_z(r->message),
-                                                 .started_at = time_of(r->started_ns),
-                                                 .finished_at = time_of(r->finished_ns),
-                                                 .container_id = full_id(p, r->id, arena)};
+                                                 .started_at = pod_status_api_time(r->started_ns),
+                                                 .finished_at = pod_status_api_time(r->finished_ns),
+                                                 .container_id =
+                                                     pod_status_container_id(p, r->id, arena)};
     return (struct api_container_state){.terminated = t};
 }
 
-static struct api_container_state waiting_state(const struct pod_container *c, struct arena *arena)
+static struct api_container_state pod_status_waiting_state(const struct pod_container *c,
+                                                           struct arena *arena)
 {
     struct api_container_state_waiting *w = arena_one(arena, struct api_container_state_waiting);
     bool inits = pod_spec_of(c->pod)->spec.init_containers.n > 0;
@@ -56,7 +59,7 @@ static struct api_container_state waiting_state(const struct pod_container *c, s
 }
 
 // A container that never ran, of a pod that is over.
-static struct api_container_state lost_state(struct arena *arena)
+static struct api_container_state pod_status_lost_state(struct arena *arena)
 {
     struct api_container_state_terminated *t =
         arena_one(arena, struct api_container_state_terminated);
@@ -67,33 +70,33 @@ static struct api_container_state lost_state(struct arena *arena)
     return (struct api_container_state){.terminated = t};
 }
 
-static void set_states(const struct pod_container *c, struct arena *arena,
-                       struct api_container_status *s)
+static void pod_status_set_states(const struct pod_container *c, struct arena *arena,
+                                  struct api_container_status *s)
 {
     const struct pod *p = c->pod;
     const struct pod_run *r = &c->now;
     bool comes_again = p->stage == POD_ACTIVE && r->id && r->state == RUNTIME_EXITED &&
-                       !pod_container_over(c) &&
-                       (c->waiting_reason || (p->sandbox_ready && pod_run_stale(p, r)));
+                       !pod_container_is_over(c) &&
+                       (c->waiting_reason || (p->sandbox.ready && pod_run_is_stale(p, r)));
     if (r->id && r->state == RUNTIME_RUNNING) {
         struct api_container_state_running *up =
             arena_one(arena, struct api_container_state_running);
-        up->started_at = time_of(r->started_ns);
+        up->started_at = pod_status_api_time(r->started_ns);
         s->state.running = up;
     } else if (r->id && r->state == RUNTIME_EXITED && !comes_again) {
-        s->state = ended_state(p, r, arena);
+        s->state = pod_status_ended_state(p, r, arena);
     } else if (p->stage == POD_STOPPED) {
-        s->state = lost_state(arena);
+        s->state = pod_status_lost_state(arena);
     } else {
-        s->state = waiting_state(c, arena);
+        s->state = pod_status_waiting_state(c, arena);
     }
     const struct pod_run *before = comes_again ? r : &c->last;
     if (before->id && before->state == RUNTIME_EXITED)
-        s->last_state = ended_state(p, before, arena);
+        s->last_state = pod_status_ended_state(p, before, arena);
 }
 
-static void set_mounts(const struct api_container *spec, struct arena *arena,
-                       struct api_container_status *s)
+static void pod_status_set_mounts(const struct api_container *spec, struct arena *arena,
+                                  struct api_container_status *s)
 {
     struct api_volume_mount_status *m =
         arena_array(arena, struct api_volume_mount_status, spec->volume_mounts.n + 1);
@@ -110,8 +113,8 @@ static void set_mounts(const struct api_container *spec, struct arena *arena,
         s->volume_mounts = (struct api_volume_mount_status_array){m, spec->volume_mounts.n};
 }
 
-static void set_resources(const struct api_container *spec, struct arena *arena,
-                          struct api_container_status *s)
+static void pod_status_set_resources(const struct api_container *spec, struct arena *arena,
+                                     struct api_container_status *s)
 {
     s->allocated_resources = spec->resources.requests;
     s->resources = arena_one(arena, struct api_resource_requirements);
@@ -119,8 +122,8 @@ static void set_resources(const struct api_container *spec, struct arena *arena,
                                                        .requests = spec->resources.requests};
 }
 
-static void container_status(const struct pod_container *c, struct arena *arena,
-                             struct api_container_status *s)
+static void pod_status_fill_container(const struct pod_container *c, struct arena *arena,
+                                      struct api_container_status *s)
 {
     const struct api_container *spec = pod_container_spec(c);
     const struct pod_run *r = &c->now;
@@ -132,15 +135,15 @@ static void container_status(const struct pod_container *c, struct arena *arena,
         .ready = c->kind == POD_INIT ? r->id && r->state == RUNTIME_EXITED && r->exit_code == 0
                                      : running && c->ready && c->kind != POD_DEBUG,
         .started = running && c->started && c->kind != POD_DEBUG,
-        .has_started = c->kind != POD_DEBUG, // as kubelet: nobody asks
+        .has_started = c->kind != POD_DEBUG, // as kubelet
         .restart_count = r->id             ? (int32_t)r->attempt
                          : c->next_attempt ? (int32_t)c->next_attempt - 1
                                            : 0};
     if (r->id)
-        s->container_id = full_id(c->pod, r->id, arena);
-    set_states(c, arena, s);
-    set_mounts(spec, arena, s);
-    set_resources(spec, arena, s);
+        s->container_id = pod_status_container_id(c->pod, r->id, arena);
+    pod_status_set_states(c, arena, s);
+    pod_status_set_mounts(spec, arena, s);
+    pod_status_set_resources(spec, arena, s);
     if (c->kind == POD_MAIN && spec->resources.claims.n && c->pod->owner->dra)
         dra_container_health(c->pod->owner->dra, pod_spec_of(c->pod), spec, arena,
                              &s->allocated_resources_status);
@@ -150,15 +153,15 @@ static void container_status(const struct pod_container *c, struct arena *arena,
 }
 
 // The containers of two kinds next to each other.
-static void containers_status(const struct pod *p, enum pod_container_kind from,
-                              enum pod_container_kind to, struct arena *arena,
-                              struct api_container_status_array *ret)
+static void pod_status_fill_containers(const struct pod *p, enum pod_container_kind from,
+                                       enum pod_container_kind to, struct arena *arena,
+                                       struct api_container_status_array *ret)
 {
     *ret = (struct api_container_status_array){
         arena_array(arena, struct api_container_status, p->containers_len + 1), 0};
     for (size_t i = 0; i < p->containers_len; i++)
         if (p->containers[i]->kind >= from && p->containers[i]->kind <= to)
-            container_status(p->containers[i], arena, &ret->p[ret->n++]);
+            pod_status_fill_container(p->containers[i], arena, &ret->p[ret->n++]);
     if (ret->n == 0)
         ret->p = NULL;
 }
@@ -169,7 +172,7 @@ struct tally {
     size_t pending_init, failed_init, running, waiting, stopped, restarting, succeeded;
 };
 
-static void count_init(const struct pod_container *c, struct tally *t)
+static void pod_status_count_init(const struct pod_container *c, struct tally *t)
 {
     const struct pod_run *r = &c->now;
     if (c->kind == POD_SIDECAR) {
@@ -184,17 +187,17 @@ static void count_init(const struct pod_container *c, struct tally *t)
     if (!r->id || r->state != RUNTIME_EXITED)
         t->pending_init++;
     else if (r->exit_code != 0)
-        t->failed_init += pod_container_over(c);
+        t->failed_init += pod_container_is_over(c);
 }
 
-static void count_main(const struct pod_container *c, struct tally *t)
+static void pod_status_count_main(const struct pod_container *c, struct tally *t)
 {
     const struct pod_run *r = &c->now;
     if (r->id && r->state == RUNTIME_RUNNING)
         t->running++;
     else if (r->id && r->state == RUNTIME_EXITED) {
         t->stopped++;
-        t->restarting += !pod_container_over(c);
+        t->restarting += !pod_container_is_over(c);
         t->succeeded += r->exit_code == 0;
     } else if (c->last.id)
         t->stopped++, t->restarting++;
@@ -202,16 +205,16 @@ static void count_main(const struct pod_container *c, struct tally *t)
         t->waiting++;
 }
 
-static struct str computed_phase(const struct pod *p)
+static struct str pod_status_compute_phase(const struct pod *p)
 {
     struct tally t = {0};
     bool initialized = false;
     for (size_t i = 0; i < p->containers_len; i++) {
         const struct pod_container *c = p->containers[i];
         if (c->kind == POD_MAIN)
-            count_main(c, &t);
+            pod_status_count_main(c, &t);
         else if (c->kind != POD_DEBUG)
-            count_init(c, &t);
+            pod_status_count_init(c, &t);
         initialized |= c->kind == POD_MAIN && c->now.id;
     }
     bool over = p->stage == POD_STOPPED;
@@ -227,14 +230,14 @@ static struct str computed_phase(const struct pod *p)
     return t.stopped == t.succeeded ? STR("Succeeded") : STR("Failed");
 }
 
-struct str pod_phase(const struct pod *p)
+static struct str pod_status_phase(const struct pod *p)
 {
     const struct api_pod *pod = pod_spec_of(p);
     if (pod_is_terminal(pod))
         return pod->status.phase;
     if (p->rejected || (p->failed_reason && p->stage == POD_STOPPED))
         return STR("Failed");
-    struct str phase = computed_phase(p);
+    struct str phase = pod_status_compute_phase(p);
     if (!pod_phase_is_final(phase) || p->stage == POD_STOPPED)
         return phase;
     // Not before claims and volumes are let go: others take a final phase for that.
@@ -244,12 +247,15 @@ struct str pod_phase(const struct pod *p)
 
 // --- The status ----------------------------------------------------------------------------------
 
-static const struct typed_object *newest(const struct pod *p)
+static const struct typed_object *pod_status_newest_object(const struct pod *p)
 {
-    return p->written && p->written->revision > p->object->revision ? p->written : p->object;
+    return p->status.written && p->status.written->revision > p->object->revision
+               ? p->status.written
+               : p->object;
 }
 
-static void set_addresses(const struct pod *p, struct arena *arena, struct api_pod_status *s)
+static void pod_status_set_addresses(const struct pod *p, struct arena *arena,
+                                     struct api_pod_status *s)
 {
     struct str rest = p->owner->options.host_ips, one;
     bool host = pod_spec_of(p)->spec.host_network;
@@ -265,22 +271,22 @@ static void set_addresses(const struct pod *p, struct arena *arena, struct api_p
         s->host_ip = ips[0].ip;
         s->host_ips = (struct api_host_ip_array){ips, n};
     }
-    if (host && p->sandbox_ready && n > 0) {
+    if (host && p->sandbox.ready && n > 0) {
         s->pod_ip = own[0].ip;
         s->pod_ips = (struct api_pod_ip_array){own, n};
-    } else if (!host && p->address && p->address[0] && p->stage != POD_STOPPED) {
-        own[0] = (struct api_pod_ip){str_z(p->address)};
+    } else if (!host && p->sandbox.address && p->sandbox.address[0] && p->stage != POD_STOPPED) {
+        own[0] = (struct api_pod_ip){str_z(p->sandbox.address)};
         s->pod_ip = own[0].ip;
         s->pod_ips = (struct api_pod_ip_array){own, 1};
     }
 }
 
-static void make_status(const struct pod *p, const struct api_pod_status *base, struct arena *arena,
-                        struct api_pod_status *s)
+static void pod_status_fill(const struct pod *p, const struct api_pod_status *base,
+                            struct arena *arena, struct api_pod_status *s)
 {
     *s = *base;
     s->observed_generation = p->object->meta->generation;
-    s->phase = pod_phase(p);
+    s->phase = pod_status_phase(p);
     if (p->failed_reason) {
         s->reason = str_z(p->failed_reason);
         s->message = str_z(p->failed_message);
@@ -288,16 +294,16 @@ static void make_status(const struct pod *p, const struct api_pod_status *base, 
     if (p->rejected)
         return;
     s->start_time = p->start_time;
-    containers_status(p, POD_INIT, POD_SIDECAR, arena, &s->init_container_statuses);
-    containers_status(p, POD_MAIN, POD_MAIN, arena, &s->container_statuses);
-    containers_status(p, POD_DEBUG, POD_DEBUG, arena, &s->ephemeral_container_statuses);
+    pod_status_fill_containers(p, POD_INIT, POD_SIDECAR, arena, &s->init_container_statuses);
+    pod_status_fill_containers(p, POD_MAIN, POD_MAIN, arena, &s->container_statuses);
+    pod_status_fill_containers(p, POD_DEBUG, POD_DEBUG, arena, &s->ephemeral_container_statuses);
     s->host_ip = s->pod_ip = (struct str){0};
     s->host_ips = (struct api_host_ip_array){0};
     s->pod_ips = (struct api_pod_ip_array){0};
-    set_addresses(p, arena, s);
+    pod_status_set_addresses(p, arena, s);
     const struct pod_conditions_input in = {.pod = pod_spec_of(p),
                                             .old = base,
-                                            .sandbox_ready = p->sandbox_ready,
+                                            .sandbox_ready = p->sandbox.ready,
                                             .now_s =
                                                 exec_wall_ns(p->owner->exec) / CLOCK_NS_PER_SEC};
     pod_conditions_make(&in, s, arena);
@@ -305,7 +311,7 @@ static void make_status(const struct pod *p, const struct api_pod_status *base, 
 
 // --- The patch -----------------------------------------------------------------------------------
 
-static void write_text(struct json_writer *w, struct str key, struct str value)
+static void pod_status_write_text(struct json_writer *w, struct str key, struct str value)
 {
     json_write_key(w, key);
     if (value.n)
@@ -314,15 +320,15 @@ static void write_text(struct json_writer *w, struct str key, struct str value)
         json_write_null(w);
 }
 
-static void write_time(struct json_writer *w, struct str key, const struct api_time *t)
+static void pod_status_write_time(struct json_writer *w, struct str key, const struct api_time *t)
 {
     cleanup_sbuf struct sbuf text = {0};
     if (t->set)
         rfc3339_write_seconds(t->at, &text);
-    write_text(w, key, sbuf_str(&text));
+    pod_status_write_text(w, key, sbuf_str(&text));
 }
 
-static void write_conditions(struct json_writer *w, const struct api_pod_status *s)
+static void pod_status_write_conditions(struct json_writer *w, const struct api_pod_status *s)
 {
     json_write_key(w, STR("conditions"));
     json_write_array_begin(w);
@@ -331,20 +337,20 @@ static void write_conditions(struct json_writer *w, const struct api_pod_status 
         if (!pod_condition_is_ours(c->type))
             continue;
         json_write_object_begin(w);
-        write_text(w, STR("type"), c->type);
-        write_text(w, STR("status"), c->status);
+        pod_status_write_text(w, STR("type"), c->type);
+        pod_status_write_text(w, STR("status"), c->status);
         json_write_key(w, STR("observedGeneration"));
         json_write_i64(w, c->observed_generation);
-        write_time(w, STR("lastTransitionTime"), &c->last_transition_time);
-        write_text(w, STR("reason"), c->reason);
-        write_text(w, STR("message"), c->message);
+        pod_status_write_time(w, STR("lastTransitionTime"), &c->last_transition_time);
+        pod_status_write_text(w, STR("reason"), c->reason);
+        pod_status_write_text(w, STR("message"), c->message);
         json_write_object_end(w);
     }
     json_write_array_end(w);
 }
 
-static void write_containers(struct json_writer *w, struct str key,
-                             const struct api_container_status_array *all)
+static void pod_status_write_containers(struct json_writer *w, struct str key,
+                                        const struct api_container_status_array *all)
 {
     struct err err = {0};
     if (all->n == 0)
@@ -356,144 +362,147 @@ static void write_containers(struct json_writer *w, struct str key,
     json_write_array_end(w);
 }
 
-// Addresses are merged by value on the server unless it is told that these are all.
-static void write_ips(struct json_writer *w, struct str key, const struct str *ips, size_t n)
+// The server merges addresses by value unless the patch replaces the list.
+static void pod_status_write_ips(struct json_writer *w, struct str key, const struct str *ips,
+                                 size_t n)
 {
     json_write_key(w, key);
     json_write_array_begin(w);
     json_write_object_begin(w);
-    write_text(w, STR("$patch"), STR("replace"));
+    pod_status_write_text(w, STR("$patch"), STR("replace"));
     json_write_object_end(w);
     for (size_t i = 0; i < n; i++) {
         json_write_object_begin(w);
-        write_text(w, STR("ip"), ips[i]);
+        pod_status_write_text(w, STR("ip"), ips[i]);
         json_write_object_end(w);
     }
     json_write_array_end(w);
 }
 
-static void write_addresses(struct json_writer *w, const struct api_pod_status *s)
+static void pod_status_write_addresses(struct json_writer *w, const struct api_pod_status *s)
 {
     struct str ips[8];
-    write_text(w, STR("hostIP"), s->host_ip);
+    pod_status_write_text(w, STR("hostIP"), s->host_ip);
     for (size_t i = 0; i < s->host_ips.n; i++)
         ips[i] = s->host_ips.p[i].ip;
-    write_ips(w, STR("hostIPs"), ips, s->host_ips.n);
-    write_text(w, STR("podIP"), s->pod_ip);
+    pod_status_write_ips(w, STR("hostIPs"), ips, s->host_ips.n);
+    pod_status_write_text(w, STR("podIP"), s->pod_ip);
     for (size_t i = 0; i < s->pod_ips.n; i++)
         ips[i] = s->pod_ips.p[i].ip;
-    write_ips(w, STR("podIPs"), ips, s->pod_ips.n);
+    pod_status_write_ips(w, STR("podIPs"), ips, s->pod_ips.n);
 }
 
-static void write_patch(const struct pod *p, const struct api_pod_status *s, struct sbuf *out)
+static void pod_status_write_patch(const struct pod *p, const struct api_pod_status *s,
+                                   struct sbuf *out)
 {
     struct json_writer writer = {.out = out}, *w = &writer;
     json_write_object_begin(w);
     json_write_key(w, STR("metadata"));
     json_write_object_begin(w);
-    write_text(w, STR("uid"), p->object->meta->uid);
+    pod_status_write_text(w, STR("uid"), p->object->meta->uid);
     json_write_object_end(w);
     json_write_key(w, STR("status"));
     json_write_object_begin(w);
     json_write_key(w, STR("observedGeneration"));
     json_write_i64(w, s->observed_generation);
-    write_text(w, STR("phase"), s->phase);
-    write_text(w, STR("reason"), s->reason);
-    write_text(w, STR("message"), s->message);
+    pod_status_write_text(w, STR("phase"), s->phase);
+    pod_status_write_text(w, STR("reason"), s->reason);
+    pod_status_write_text(w, STR("message"), s->message);
     if (!p->rejected) {
-        write_time(w, STR("startTime"), &s->start_time);
-        write_addresses(w, s);
-        write_conditions(w, s);
-        write_containers(w, STR("initContainerStatuses"), &s->init_container_statuses);
-        write_containers(w, STR("containerStatuses"), &s->container_statuses);
-        write_containers(w, STR("ephemeralContainerStatuses"), &s->ephemeral_container_statuses);
+        pod_status_write_time(w, STR("startTime"), &s->start_time);
+        pod_status_write_addresses(w, s);
+        pod_status_write_conditions(w, s);
+        pod_status_write_containers(w, STR("initContainerStatuses"), &s->init_container_statuses);
+        pod_status_write_containers(w, STR("containerStatuses"), &s->container_statuses);
+        pod_status_write_containers(w, STR("ephemeralContainerStatuses"),
+                                    &s->ephemeral_container_statuses);
     }
     json_write_object_end(w);
     json_write_object_end(w);
 }
 
-static void write_status(struct pod *p);
+static void pod_status_send(struct pod *p);
 
-static void on_written(void *arg, const struct client_answer *a)
+static void pod_status_on_written(void *arg, const struct client_answer *a)
 {
     struct pod_call call;
     if (!pod_call_take(arg, &call))
         return;
     struct pod *p = call.pod;
-    p->status_busy = false;
-    p->status_refused = false;
+    p->status.busy = false;
+    p->status.refused = false;
     if (a->code == 0 && a->object) {
-        typed_object_unref(p->written);
-        p->written = typed_object_ref(a->object);
+        typed_object_unref(p->status.written);
+        p->status.written = typed_object_ref(a->object);
     } else if (a->code != -ERR_NOT_FOUND && a->code != -ERR_CONFLICT) {
         LOG_WARN(&log_mod, "the status of a pod cannot be written",
                  log_str("namespace", p->object->meta->namespace),
                  log_str("pod", p->object->meta->name), log_z("why", a->err->msg));
-        p->status_dirty = true; // the server is out of reach, or refused: again, not at once
-        p->status_refused = a->code == -ERR_INVALID || a->code == -ERR_FORBIDDEN;
-        if (p->status_refused && p->stage == POD_STOPPED)
+        p->status.dirty = true; // the server is out of reach, or refused: again, not at once
+        p->status.refused = a->code == -ERR_INVALID || a->code == -ERR_FORBIDDEN;
+        if (p->status.refused && p->stage == POD_STOPPED)
             pod_wake(p, 0);
-        exec_timer_start(p->owner->exec, &p->status_again, p->owner->options.times.retry_max_ns);
+        exec_timer_start(p->owner->exec, &p->status.again, p->owner->options.times.retry_max_ns);
         pod_release(p);
         return;
     } else {
-        p->status_lost = true; // another object has the name now, or none
+        p->status.lost = true; // another object has the name now, or none
     }
-    if (p->status_dirty)
-        write_status(p);
+    if (p->status.dirty)
+        pod_status_send(p);
     if (p->stage == POD_STOPPED)
         pod_wake(p, 0);
 }
 
-static void write_status(struct pod *p)
+static void pod_status_send(struct pod *p)
 {
-    const struct typed_object *base = newest(p);
+    const struct typed_object *base = pod_status_newest_object(p);
     const struct api_pod *pod = base->object.value;
     cleanup_arena struct arena arena = {0};
     cleanup_sbuf struct sbuf body = {0};
     struct api_pod_status s;
-    p->status_dirty = false;
-    make_status(p, &pod->status, &arena, &s);
-    if (p->gone || p->status_lost || api_equal(&api_pod_status_type, &s, &pod->status))
+    p->status.dirty = false;
+    pod_status_fill(p, &pod->status, &arena, &s);
+    if (p->gone || p->status.lost || api_equal(&api_pod_status_type, &s, &pod->status))
         return;
-    write_patch(p, &s, &body);
+    pod_status_write_patch(p, &s, &body);
     const struct client_key at = {p->object->object.kind, p->object->meta->namespace,
                                   p->object->meta->name};
     const struct client_write how = {.subresource = STR("status")};
-    p->status_busy = true;
+    p->status.busy = true;
     fault_point("status");
     client_patch(p->owner->options.client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&body), &how,
-                 on_written, pod_call_new(p, NULL));
+                 pod_status_on_written, pod_call_new(p, NULL));
 }
 
-static void on_again(void *arg)
+static void pod_status_on_retry(void *arg)
 {
     pod_status_changed(arg);
 }
 
-// The status is written when control is back at the exec: what changes together is told together.
-void pod_status_changed(struct pod *p)
-{
-    p->status_dirty = true;
-    if (!p->status_soon.fn) {
-        p->status_soon = (struct exec_timer){.fn = pod_status_flush, .arg = p};
-        p->status_again = (struct exec_timer){.fn = on_again, .arg = p};
-    }
-    if (!p->status_busy && !exec_timer_armed(&p->status_soon))
-        exec_timer_start(p->owner->exec, &p->status_soon, 0);
-}
-
-void pod_status_flush(void *arg)
+static void pod_status_flush(void *arg)
 {
     struct pod *p = arg;
-    if (p->status_busy || !p->status_dirty)
+    if (p->status.busy || !p->status.dirty)
         return;
-    write_status(p);
-    if (!p->status_busy && p->stage == POD_STOPPED)
+    pod_status_send(p);
+    if (!p->status.busy && p->stage == POD_STOPPED)
         pod_wake(p, 0);
+}
+
+// The status is written in the next turn of the exec, once for several changes.
+void pod_status_changed(struct pod *p)
+{
+    p->status.dirty = true;
+    if (!p->status.soon.fn) {
+        p->status.soon = (struct exec_timer){.fn = pod_status_flush, .arg = p};
+        p->status.again = (struct exec_timer){.fn = pod_status_on_retry, .arg = p};
+    }
+    if (!p->status.busy && !exec_timer_armed(&p->status.soon))
+        exec_timer_start(p->owner->exec, &p->status.soon, 0);
 }
 
 bool pod_status_written(const struct pod *p)
 {
-    return p->status_lost || p->status_refused || (!p->status_busy && !p->status_dirty);
+    return p->status.lost || p->status.refused || (!p->status.busy && !p->status.dirty);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The way down: preStop, the stop with its grace, sidecars last; then namespaces, claims, volumes; then the object
-// is let go.
+// The stop of a pod: preStop, the stop with its grace, sidecars last; then sandbox, claims,
+// volumes; then the object is deleted. pod_continue_stop is the whole chain in order.
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -13,11 +13,6 @@
 
 #define GRACE_MIN_NS  (2 * CLOCK_NS_PER_SEC) // that is left after a preStop hook
 #define GONE_GRACE_NS (2 * CLOCK_NS_PER_SEC) // of a pod whose object is gone
-
-static struct runtime *runtime_of(const struct pod_container *c)
-{
-    return c->pod->owner->options.runtime;
-}
 
 int64_t pod_seconds_ns(int64_t seconds)
 {
@@ -39,12 +34,12 @@ int64_t pod_grace_ns(const struct pod *p)
 
 // --- One container -------------------------------------------------------------------------------
 
-static void has_ended(struct pod_container *c)
+static void pod_stop_container_ended(struct pod_container *c)
 {
     struct runtime_container_status s;
-    if (runtime_of(c)->ops->container_status(runtime_of(c), str_z(c->now.id), &s) &&
+    if (pod_runtime(c->pod)->ops->container_status(pod_runtime(c->pod), str_z(c->now.id), &s) &&
         s.state == RUNTIME_EXITED) {
-        pod_run_take(&c->now, &s);
+        pod_run_set(&c->now, &s);
     } else { // the runtime has lost it
         c->now.state = RUNTIME_EXITED;
         c->now.exit_code = 137;
@@ -55,7 +50,7 @@ static void has_ended(struct pod_container *c)
     pod_container_exited(c);
 }
 
-static void on_stopped(void *arg, int code, const struct err *err)
+static void pod_stop_on_container_stopped(void *arg, int code, const struct err *err)
 {
     struct pod_call call;
     struct str id = str_z(((struct pod_call *)arg)->text);
@@ -67,34 +62,35 @@ static void on_stopped(void *arg, int code, const struct err *err)
         pod_wake(call.pod, 0);
         return;
     }
-    if (c->now.state == RUNTIME_EXITED) { // told already
+    if (c->now.state == RUNTIME_EXITED) { // reported already
         pod_wake(c->pod, 0);
         return;
     }
     if (code == 0 || code == -ERR_NOT_FOUND) {
-        has_ended(c);
+        pod_stop_container_ended(c);
         return;
     }
     c->stopping = false;
-    pod_event(c->pod, EVENT_WARNING, "FailedKillPod", "error killing pod: %s", err->msg);
+    pod_add_event(c->pod, EVENT_WARNING, "FailedKillPod", "error killing pod: %s", err->msg);
     pod_wake(c->pod, c->pod->owner->options.times.retry_max_ns);
 }
 
-static void stop_now(struct pod_container *c, int64_t grace_ns)
+static void pod_stop_kill_container(struct pod_container *c, int64_t grace_ns)
 {
     struct pod_call *call = pod_call_new(c->pod, c);
     call->text = xstrndup(c->now.id, strlen(c->now.id));
     fault_point("container_stop");
-    runtime_of(c)->ops->container_stop(runtime_of(c), str_z(c->now.id), grace_ns, on_stopped, call);
+    pod_runtime(c->pod)->ops->container_stop(pod_runtime(c->pod), str_z(c->now.id), grace_ns,
+                                             pod_stop_on_container_stopped, call);
 }
 
-static int64_t grace_left(const struct pod_container *c, int64_t begun_ns)
+static int64_t pod_stop_grace_left_ns(const struct pod_container *c, int64_t begun_ns)
 {
     int64_t left = c->grace_ns - (exec_now_ns(c->pod->owner->exec) - begun_ns);
     return c->grace_ns <= 0 ? 0 : left < GRACE_MIN_NS ? GRACE_MIN_NS : left;
 }
 
-static void on_pre_stop(void *arg, bool ok, struct str text)
+static void pod_stop_on_pre_stop(void *arg, bool ok, struct str text)
 {
     struct pod_container *c = arg;
     c->hook = NULL;
@@ -103,277 +99,209 @@ static void on_pre_stop(void *arg, bool ok, struct str text)
         (void)text;
         pod_container_event(c, EVENT_WARNING, "FailedPreStopHook", "PreStopHook failed");
     }
-    stop_now(c, grace_left(c, c->stop_begun_ns));
+    pod_stop_kill_container(c, pod_stop_grace_left_ns(c, c->stop_begun_ns));
 }
 
-static void on_pre_sleep(void *arg)
+static void pod_stop_on_pre_stop_slept(void *arg)
 {
-    on_pre_stop(arg, true, STR(""));
-}
-
-static void pre_stop(struct pod_container *c, const struct api_lifecycle_handler *h)
-{
-    if (h->sleep) {
-        int64_t wait = pod_seconds_ns(h->sleep->seconds);
-        c->hook_timer = (struct exec_timer){.fn = on_pre_sleep, .arg = c};
-        exec_timer_start(c->pod->owner->exec, &c->hook_timer,
-                         wait < c->grace_ns ? wait : c->grace_ns);
-        return;
-    }
-    struct probe_target t;
-    pod_probe_target(c, &t);
-    const struct api_probe_handler handler = {
-        .exec = h->exec, .http_get = h->http_get, .tcp_socket = h->tcp_socket};
-    fault_point("pre_stop");
-    c->hook = probe_run(&t, &handler, c->grace_ns, on_pre_stop, c);
+    pod_stop_on_pre_stop(arg, true, STR(""));
 }
 
 void pod_stop_container(struct pod_container *c, int64_t grace_ns, const char *message)
 {
     const struct api_lifecycle *l = pod_container_spec(c)->lifecycle;
-    if (c->stopping || !pod_container_alive(c))
+    if (c->stopping || !pod_container_is_alive(c))
         return;
     c->stopping = true;
     c->grace_ns = grace_ns;
     c->stop_begun_ns = exec_now_ns(c->pod->owner->exec);
-    pod_end_probes(c, false);
+    pod_probes_end(c, false);
     probe_cancel(take_ptr(c->hook)); // a postStart that is still under way
     exec_timer_stop(c->pod->owner->exec, &c->hook_timer);
     if (message)
         pod_container_event(c, EVENT_NORMAL, "Killing", "%s", message);
     else
         pod_container_event(c, EVENT_NORMAL, "Killing", "Stopping container %s", c->name);
-    if (l && l->pre_stop && grace_ns > 0 && c->now.state == RUNTIME_RUNNING)
-        pre_stop(c, l->pre_stop);
-    else
-        stop_now(c, grace_ns);
+    if (l && l->pre_stop && grace_ns > 0 && c->now.state == RUNTIME_RUNNING) {
+        fault_point("pre_stop");
+        pod_hook_run(c, l->pre_stop, grace_ns, pod_stop_on_pre_stop_slept, pod_stop_on_pre_stop);
+    } else {
+        pod_stop_kill_container(c, grace_ns);
+    }
 }
 
 // a shorter grace
-static void pod_stop_again(struct pod_container *c, int64_t grace_ns)
+static void pod_stop_check_containers(struct pod_container *c, int64_t grace_ns)
 {
     c->grace_ns = grace_ns;
     if (c->hook || exec_timer_armed(&c->hook_timer)) { // the hook's time is cut short as well
         probe_cancel(take_ptr(c->hook));
         exec_timer_stop(c->pod->owner->exec, &c->hook_timer);
     }
-    stop_now(c, grace_ns);
+    pod_stop_kill_container(c, grace_ns);
 }
 
 // --- All containers of a pod ---------------------------------------------------------------------
 
-static int64_t stop_left_ns(const struct pod *p)
+static int64_t pod_stop_time_left_ns(const struct pod *p)
 {
-    int64_t left = p->stop_grace_ns - (exec_now_ns(p->owner->exec) - p->stop_begun_ns);
+    int64_t left = p->stop.grace_ns - (exec_now_ns(p->owner->exec) - p->stop.begun_ns);
     return left > 0 ? left : 0;
 }
 
 // A deletion that is more urgent than the first one.
-static void hurry(struct pod *p)
+static void pod_stop_shorten_grace(struct pod *p)
 {
     int64_t grace = pod_grace_ns(p);
-    if (grace >= p->stop_grace_ns)
+    if (grace >= p->stop.grace_ns)
         return;
-    p->stop_grace_ns = grace;
+    p->stop.grace_ns = grace;
     for (size_t i = 0; i < p->containers_len; i++)
-        if (p->containers[i]->stopping && pod_container_alive(p->containers[i]))
-            pod_stop_again(p->containers[i], stop_left_ns(p));
+        if (p->containers[i]->stopping && pod_container_is_alive(p->containers[i]))
+            pod_stop_check_containers(p->containers[i], pod_stop_time_left_ns(p));
 }
 
 // True: all have ended. Sidecars end after the others, the last one first.
-static bool stop_containers(struct pod *p)
+static bool pod_stop_stop_all(struct pod *p)
 {
     bool alive = false;
-    hurry(p);
+    pod_stop_shorten_grace(p);
     for (size_t i = 0; i < p->containers_len; i++) {
         struct pod_container *c = p->containers[i];
-        if (c->kind == POD_SIDECAR || !pod_container_alive(c))
+        if (c->kind == POD_SIDECAR || !pod_container_is_alive(c))
             continue;
         alive = true;
-        pod_stop_container(c, stop_left_ns(p), NULL);
+        pod_stop_container(c, pod_stop_time_left_ns(p), NULL);
     }
     for (size_t i = p->containers_len; i > 0 && !alive; i--) {
         struct pod_container *c = p->containers[i - 1];
-        if (c->kind != POD_SIDECAR || !pod_container_alive(c))
+        if (c->kind != POD_SIDECAR || !pod_container_is_alive(c))
             continue;
         alive = true;
-        pod_stop_container(c, stop_left_ns(p), NULL);
+        pod_stop_container(c, pod_stop_time_left_ns(p), NULL);
     }
     return !alive;
 }
 
-// --- Steps of the end ----------------------------------------------------------------------------
+// --- Steps of the stop ---------------------------------------------------------------------------
 
-static void failed(struct pod *p, const char *what, const struct err *err)
+// pod_stop_advance: the step is done, the next one is due.
+static void pod_stop_advance(struct pod *p)
 {
-    pod_event(p, EVENT_WARNING, "FailedKillPod", "error killing pod: %s%s", what, err->msg);
-    pod_step_failed(p);
-}
-
-// The pod whose step went well; NULL: it is gone, or has been told that the step failed.
-static struct pod *well_done(void *arg, int code, const char *what, const struct err *err)
-{
-    struct pod_call call;
-    if (!pod_call_take(arg, &call))
-        return NULL;
-    if (code >= 0)
-        return call.pod;
-    failed(call.pod, what, err);
-    return NULL;
-}
-
-static void on_namespaces_gone(void *arg, int code, const struct err *err)
-{
-    struct pod *p = well_done(arg, code, "", err);
-    if (!p)
-        return;
-    p->sandbox_ready = false;
-    p->end = END_CLAIMS;
-    pod_step_over(p);
-}
-
-static void on_unprepared(void *arg, int code, const struct err *err)
-{
-    struct pod *p = well_done(arg, code, "unprepare dynamic resources: ", err);
-    if (!p)
-        return;
-    p->end = END_VOLUMES;
-    pod_step_over(p);
-}
-
-static void let_claims_go(struct pod *p)
-{
-    if (p->owner->devices)
-        devplug_release(p->owner->devices, str_z(p->uid_text));
-    if (!p->owner->dra || !dra_needs_unprepare(p->owner->dra, str_z(p->uid_text))) {
-        p->end = END_VOLUMES;
-        pod_step_over(p);
-        return;
+    enum pod_stop_step done = p->stop.step++;
+    if (done == STOP_SANDBOX)
+        p->sandbox.ready = false;
+    if (done == STOP_VOLUMES) {
+        p->volumes_ready = false;
+        p->stage = POD_STOPPED;
+        pod_status_changed(p);
     }
-    dra_unprepare(p->owner->dra, p->object, on_unprepared, pod_call_new(p, NULL));
+    pod_step_done(p);
 }
 
-static void on_volumes_gone(void *arg, int code, const struct err *err)
-{
-    struct pod *p = well_done(arg, code, "", err);
-    if (!p)
-        return;
-    p->volumes_ready = false;
-    p->end = END_DONE;
-    p->stage = POD_STOPPED;
-    pod_status_changed(p);
-    pod_step_over(p);
-}
-
-static void remove_volumes(struct pod *p)
-{
-    fault_point("volumes down");
-    pods_remove_files(p->owner, str_z(p->uid_text), false, on_volumes_gone, pod_call_new(p, NULL));
-}
-
-static void on_folder_gone(void *arg, int code, const struct err *err)
-{
-    struct pod *p = well_done(arg, code, "", err);
-    if (!p)
-        return;
-    p->removed = true;
-    pod_step_over(p);
-}
-
-static void on_removed(void *arg, int code, const struct err *err)
-{
-    struct pod *p = well_done(arg, code, "", err);
-    if (!p)
-        return;
-    fault_point("pod folder");
-    pods_remove_files(p->owner, str_z(p->uid_text), true, on_folder_gone, pod_call_new(p, NULL));
-}
-
-static void on_deleted(void *arg, const struct client_answer *a)
+static void pod_stop_on_done(void *arg, int code, const struct err *err)
 {
     struct pod_call call;
     if (!pod_call_take(arg, &call))
         return;
     struct pod *p = call.pod;
-    p->deleting = false;
+    if (code == 0) {
+        pod_stop_advance(p);
+        return;
+    }
+    pod_add_event(p, EVENT_WARNING, "FailedKillPod", "error killing pod: %s%s",
+                  p->stop.step == STOP_CLAIMS ? "unprepare dynamic resources: " : "", err->msg);
+    pod_step_failed(p);
+}
+
+static void pod_stop_release_claims(struct pod *p)
+{
+    if (p->owner->devices)
+        devplug_release(p->owner->devices, str_z(p->uid_text));
+    if (p->owner->dra && dra_needs_unprepare(p->owner->dra, str_z(p->uid_text)))
+        dra_unprepare(p->owner->dra, p->object, pod_stop_on_done, pod_call_new(p, NULL));
+    else
+        pod_stop_advance(p);
+}
+
+static void pod_stop_on_deleted(void *arg, const struct client_answer *a)
+{
+    struct pod_call call;
+    if (!pod_call_take(arg, &call))
+        return;
+    struct pod *p = call.pod;
+    p->stop.deleting = false;
     if (a->code == 0 || a->code == -ERR_NOT_FOUND || a->code == -ERR_CONFLICT)
-        p->delete_sent = true; // the object goes when its finalizers are done
+        p->stop.delete_sent = true; // the object goes when its finalizers are done
     else
         pod_wake(p, p->owner->options.times.retry_max_ns);
     pod_release(p);
 }
 
-static void delete_object(struct pod *p)
+static void pod_stop_delete_object(struct pod *p)
 {
     const struct api_object_meta *m = p->object->meta;
     struct api_preconditions same = {.uid = m->uid, .has_uid = true};
     const struct api_delete_options now = {
         .preconditions = &same, .grace_period_seconds = 0, .has_grace_period_seconds = true};
     const struct client_key at = {p->object->object.kind, m->namespace, m->name};
-    p->deleting = true;
+    p->stop.deleting = true;
     fault_point("delete pod");
-    client_delete(p->owner->options.client, &at, &now, on_deleted, pod_call_new(p, NULL));
+    client_delete(p->owner->options.client, &at, &now, pod_stop_on_deleted, pod_call_new(p, NULL));
 }
 
-// An ended pod: its records and logs stay until it is deleted.
-static void finish(struct pod *p)
+void pod_continue_stop(struct pod *p)
 {
-    bool deleted = p->gone || p->object->meta->deletion_timestamp.set;
-    if (!deleted)
-        return;
-    if (!p->removed) {
-        p->busy = true;
-        pod_sweep(p->owner, str_z(p->uid_text), SWEEP_REMOVE, 0, on_removed, pod_call_new(p, NULL));
-        return;
-    }
-    if (p->gone)
-        pod_release(p);
-    else if (!p->deleting && !p->delete_sent && pod_status_written(p))
-        delete_object(p);
-}
-
-void pod_go_on_ending(struct pod *p)
-{
+    struct str uid = str_z(p->uid_text);
     int64_t now = exec_now_ns(p->owner->exec);
     if (p->retry_at_ns > now && p->retry.delay_ns > 0) {
         pod_wake(p, p->retry_at_ns - now);
         return;
     }
-    if (p->stage == POD_STOPPED) {
-        finish(p);
+    switch (p->stop.step) {
+    case STOP_CONTAINERS:
+        if (pod_stop_stop_all(p))
+            pod_stop_advance(p);
         return;
-    }
-    switch (p->end) {
-    case END_CONTAINERS:
-        if (!stop_containers(p))
+    case STOP_SANDBOX:
+        p->busy = true;
+        pod_sweep(p->owner, uid, SWEEP_STOP, 0, pod_stop_on_done, pod_call_new(p, NULL));
+        return;
+    case STOP_CLAIMS:
+        p->busy = true;
+        pod_stop_release_claims(p);
+        return;
+    case STOP_VOLUMES:
+        p->busy = true;
+        fault_point("volumes down");
+        pods_remove_files(p->owner, uid, false, pod_stop_on_done, pod_call_new(p, NULL));
+        return;
+    case STOP_RECORDS: // they and the logs stay until the pod is deleted
+        if (!p->gone && !p->object->meta->deletion_timestamp.set)
             return;
-        p->end = END_SANDBOX;
-        pod_go_on_ending(p);
-        return;
-    case END_SANDBOX:
         p->busy = true;
-        pod_sweep(p->owner, str_z(p->uid_text), SWEEP_STOP, 0, on_namespaces_gone,
-                  pod_call_new(p, NULL));
+        pod_sweep(p->owner, uid, SWEEP_REMOVE, 0, pod_stop_on_done, pod_call_new(p, NULL));
         return;
-    case END_CLAIMS:
+    case STOP_FILES:
         p->busy = true;
-        let_claims_go(p);
+        fault_point("pod folder");
+        pods_remove_files(p->owner, uid, true, pod_stop_on_done, pod_call_new(p, NULL));
         return;
-    case END_VOLUMES:
-    case END_DONE:
-        p->busy = true;
-        remove_volumes(p);
+    case STOP_OBJECT:
+        if (p->gone)
+            pod_release(p);
+        else if (!p->stop.deleting && !p->stop.delete_sent && pod_status_written(p))
+            pod_stop_delete_object(p);
         return;
     }
 }
 
-void pod_stop(struct pod *p, const char *why)
+void pod_stop(struct pod *p)
 {
-    (void)why;
     p->stage = POD_STOPPING;
-    p->end = END_CONTAINERS;
-    p->stop_begun_ns = exec_now_ns(p->owner->exec);
-    p->stop_grace_ns = pod_grace_ns(p);
+    p->stop.step = STOP_CONTAINERS;
+    p->stop.begun_ns = exec_now_ns(p->owner->exec);
+    p->stop.grace_ns = pod_grace_ns(p);
     p->retry = (struct pod_backoff){0};
     exec_timer_stop(p->owner->exec, &p->refresh);
     if (p->pull) { // an image on its way makes nothing that would have to be undone
@@ -383,7 +311,7 @@ void pod_stop(struct pod *p, const char *why)
     }
     for (size_t i = 0; i < p->containers_len; i++) {
         struct pod_container *c = p->containers[i];
-        pod_end_probes(c, false);
+        pod_probes_end(c, false);
         if ((c->hook || exec_timer_armed(&c->hook_timer)) && !c->stopping) { // postStart
             probe_cancel(take_ptr(c->hook));
             exec_timer_stop(p->owner->exec, &c->hook_timer);
@@ -393,8 +321,6 @@ void pod_stop(struct pod *p, const char *why)
     pod_status_changed(p);
     if (p->admitting)
         devplug_release(p->owner->devices, str_z(p->uid_text)); // goes on from there
-    else if (p->busy)
-        p->again = true;
-    else
-        pod_go_on_ending(p);
+    else if (!p->busy)
+        pod_continue_stop(p);
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Stops or removes everything of a pod that the runtime lists, and its files; also for orphans,
+// whose pods the API does not have any more.
 #include "node/pods/pod_sweep.h"
 
 #include <dirent.h>
@@ -6,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "node/pods/volume.h"
+#include "node/volume/volume.h"
 #include "os/fault.h"
 
 #include "base/banned.h"
@@ -35,7 +38,7 @@ struct sweep {
     void *arg;
 };
 
-static void sweep_free(struct sweep *s)
+static void pod_sweep_free(struct sweep *s)
 {
     vec_foreach(&s->todo, t)
         free(t->id);
@@ -44,30 +47,30 @@ static void sweep_free(struct sweep *s)
     free(s);
 }
 
-static void go_on(struct sweep *s);
+static void pod_sweep_next(struct sweep *s);
 
-// The pods are gone: whoever waits is told so, and the rest is left to the next start.
-static void cancelled(struct sweep *s)
+// The pods are freed: end the operation; the next start does the rest.
+static void pod_sweep_cancel(struct sweep *s)
 {
     struct err err = {0};
     s->done(s->arg, err_set(&err, ECANCELED, "the agent stops"), &err);
-    sweep_free(s);
+    pod_sweep_free(s);
 }
 
-static void did(void *arg, int code, const struct err *err)
+static void pod_sweep_on_done(void *arg, int code, const struct err *err)
 {
     struct sweep *s = arg;
     if (!list_linked(&s->node)) {
-        cancelled(s);
+        pod_sweep_cancel(s);
         return;
     }
     if (code < 0 && code != -ERR_NOT_FOUND && s->first.code == 0)
         s->first = *err;
     s->next++;
-    go_on(s);
+    pod_sweep_next(s);
 }
 
-static void go_on(struct sweep *s)
+static void pod_sweep_next(struct sweep *s)
 {
     static const char *const names[] = {"container_stop", "container_remove", "pod_stop",
                                         "pod_remove"};
@@ -76,37 +79,37 @@ static void go_on(struct sweep *s)
         struct sweep over = *s;
         list_remove(&s->node);
         over.done(over.arg, -over.first.code, &over.first);
-        sweep_free(s);
+        pod_sweep_free(s);
         return;
     }
     const struct todo *t = &s->todo.p[s->next];
     fault_point(names[t->op]);
     switch (t->op) {
     case OP_CONTAINER_STOP:
-        r->ops->container_stop(r, str_z(t->id), s->grace_ns, did, s);
+        r->ops->container_stop(r, str_z(t->id), s->grace_ns, pod_sweep_on_done, s);
         break;
     case OP_CONTAINER_REMOVE:
-        r->ops->container_remove(r, str_z(t->id), did, s);
+        r->ops->container_remove(r, str_z(t->id), pod_sweep_on_done, s);
         break;
     case OP_POD_STOP:
-        r->ops->pod_stop(r, str_z(t->id), did, s);
+        r->ops->pod_stop(r, str_z(t->id), pod_sweep_on_done, s);
         break;
     case OP_POD_REMOVE:
-        r->ops->pod_remove(r, str_z(t->id), did, s);
+        r->ops->pod_remove(r, str_z(t->id), pod_sweep_on_done, s);
         break;
     }
 }
 
-static void add(struct sweep *s, enum op op, struct str id)
+static void pod_sweep_add_job(struct sweep *s, enum op op, struct str id)
 {
     vec_push(&s->todo, ((struct todo){op, xstrndup(id.p, id.n)}));
 }
 
-static void on_list(void *arg, const struct runtime_list *all)
+static void pod_sweep_on_list(void *arg, const struct runtime_list *all)
 {
     struct sweep *s = arg;
     if (!list_linked(&s->node)) {
-        cancelled(s);
+        pod_sweep_cancel(s);
         return;
     }
     for (size_t i = 0; s->what == SWEEP_REMOVE && i < all->containers_len; i++) {
@@ -114,18 +117,18 @@ static void on_list(void *arg, const struct runtime_list *all)
         if (!str_eqz(c->pod_uid, s->uid))
             continue;
         if (c->state != RUNTIME_EXITED)
-            add(s, OP_CONTAINER_STOP, c->id);
-        add(s, OP_CONTAINER_REMOVE, c->id);
+            pod_sweep_add_job(s, OP_CONTAINER_STOP, c->id);
+        pod_sweep_add_job(s, OP_CONTAINER_REMOVE, c->id);
     }
     for (size_t i = 0; i < all->pods_len; i++) {
         const struct runtime_pod_status *p = &all->pods[i];
         if (!str_eqz(p->uid, s->uid))
             continue;
-        add(s, OP_POD_STOP, p->id);
+        pod_sweep_add_job(s, OP_POD_STOP, p->id);
         if (s->what == SWEEP_REMOVE)
-            add(s, OP_POD_REMOVE, p->id);
+            pod_sweep_add_job(s, OP_POD_REMOVE, p->id);
     }
-    go_on(s);
+    pod_sweep_next(s);
 }
 
 void pod_sweep(struct pods *p, struct str uid, enum sweep_what what, int64_t grace_ns,
@@ -139,7 +142,7 @@ void pod_sweep(struct pods *p, struct str uid, enum sweep_what what, int64_t gra
                         .done = done,
                         .arg = arg};
     list_push_back(&p->calls, &s->node);
-    p->options.runtime->ops->list(p->options.runtime, on_list, s);
+    p->options.runtime->ops->list(p->options.runtime, pod_sweep_on_list, s);
 }
 
 // --- Files ---------------------------------------------------------------------------------------
@@ -154,41 +157,41 @@ struct files {
 };
 
 // The UID of "NAMESPACE_NAME_UID", a folder of logs; empty: it is something else.
-static struct str uid_of_logs(const struct dirent *e)
+static struct str pod_sweep_log_uid(const struct dirent *e)
 {
     struct str name = str_z(e->d_name);
     ptrdiff_t last = str_rfind_char(name, '_');
     return e->d_type == DT_DIR && last > 0 ? str_from(name, (size_t)last + 1) : STR("");
 }
 
-static int remove_logs(const char *log_dir, struct str uid, struct err *err)
+static int pod_sweep_remove_logs(const char *log_dir, struct str uid, struct err *err)
 {
     DIR *d = opendir(log_dir);
     const struct dirent *e;
-    int code = 0;
+    int r = 0;
     // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours
-    while (d && code == 0 && (e = readdir(d))) {
-        if (!str_eq(uid_of_logs(e), uid))
+    while (d && r == 0 && (e = readdir(d))) {
+        if (!str_eq(pod_sweep_log_uid(e), uid))
             continue;
         cleanup_sbuf struct sbuf path = {0};
         sbuf_addf(&path, "%s/%s", log_dir, e->d_name);
-        code = volume_remove_tree(path.p, err);
+        r = volume_remove_tree(path.p, err);
     }
     if (d)
         (void)closedir(d);
-    return code;
+    return r;
 }
 
-static void files_work(void *arg)
+static void pod_sweep_remove_files_work(void *arg)
 {
     struct files *f = arg;
     f->code =
         f->all ? volumes_remove_pod(f->folder, &f->err) : volumes_tear_down(f->folder, &f->err);
     if (f->code == 0 && f->all)
-        f->code = remove_logs(f->log_dir, str_z(f->uid), &f->err);
+        f->code = pod_sweep_remove_logs(f->log_dir, str_z(f->uid), &f->err);
 }
 
-static void files_after(void *arg)
+static void pod_sweep_on_files_removed(void *arg)
 {
     struct files *f = arg;
     f->done(f->arg, f->code, &f->err);
@@ -211,14 +214,14 @@ void pods_remove_files(struct pods *p, struct str uid, bool all, runtime_done_fn
                         .done = done,
                         .arg = arg};
     if (p->options.work) {
-        p->options.work(p->options.arg, files_work, files_after, f);
+        p->options.work(p->options.arg, pod_sweep_remove_files_work, pod_sweep_on_files_removed, f);
         return;
     }
-    files_work(f);
-    files_after(f);
+    pod_sweep_remove_files_work(f);
+    pod_sweep_on_files_removed(f);
 }
 
-// --- Orphans: what no pod of the API has ---------------------------------------------------------
+// --- Orphans -------------------------------------------------------------------------------------
 
 struct orphan {
     struct list_node node; // in the pods' orphans
@@ -229,7 +232,7 @@ struct orphan {
     bool busy; // a sweep is under way
 };
 
-static void orphan_free(struct orphan *o)
+static void pod_sweep_orphan_free(struct orphan *o)
 {
     exec_timer_stop(o->owner->exec, &o->again);
     list_remove(&o->node);
@@ -237,7 +240,7 @@ static void orphan_free(struct orphan *o)
     free(o);
 }
 
-static void orphan_later(struct orphan *o)
+static void pod_sweep_retry_orphan(struct orphan *o)
 {
     const struct pods_times *t = &o->owner->options.times;
     o->wait_ns = o->wait_ns == 0                    ? t->retry_first_ns
@@ -246,7 +249,7 @@ static void orphan_later(struct orphan *o)
     exec_timer_start(o->owner->exec, &o->again, o->wait_ns);
 }
 
-static void orphan_removed(void *arg, int code, const struct err *err)
+static void pod_sweep_on_orphan_removed(void *arg, int code, const struct err *err)
 {
     struct orphan *o = arg;
     struct pods *p = o->owner; // NULL: the pods are gone
@@ -259,32 +262,32 @@ static void orphan_removed(void *arg, int code, const struct err *err)
     if (code < 0) {
         LOG_WARN(&log_mod, "what is left of a pod cannot be removed yet", log_z("uid", o->uid),
                  log_z("why", err->msg));
-        orphan_later(o);
+        pod_sweep_retry_orphan(o);
         return;
     }
-    orphan_free(o);
+    pod_sweep_orphan_free(o);
     if (list_empty(&p->orphans) && p->dra)
         dra_reconcile(p->dra);
 }
 
 // Claims go by the manager's own look at who is active; volumes when nothing runs any more.
-static void orphan_swept(void *arg, int code, const struct err *err)
+static void pod_sweep_on_orphan_swept(void *arg, int code, const struct err *err)
 {
     struct orphan *o = arg;
     if (code < 0 || !o->owner)
-        orphan_removed(o, code, err);
+        pod_sweep_on_orphan_removed(o, code, err);
     else
-        pods_remove_files(o->owner, str_z(o->uid), true, orphan_removed, o);
+        pods_remove_files(o->owner, str_z(o->uid), true, pod_sweep_on_orphan_removed, o);
 }
 
-static void orphan_go(void *arg)
+static void pod_sweep_remove_orphan(void *arg)
 {
     struct orphan *o = arg;
     o->busy = true;
-    pod_sweep(o->owner, str_z(o->uid), SWEEP_REMOVE, ORPHAN_GRACE_NS, orphan_swept, o);
+    pod_sweep(o->owner, str_z(o->uid), SWEEP_REMOVE, ORPHAN_GRACE_NS, pod_sweep_on_orphan_swept, o);
 }
 
-static void add_orphan(struct pods *p, struct str uid)
+static void pod_sweep_add_orphan(struct pods *p, struct str uid)
 {
     if (uid.n == 0 || map_has(&p->by_uid, uid))
         return;
@@ -294,24 +297,24 @@ static void add_orphan(struct pods *p, struct str uid)
     struct orphan *o = xcalloc(1, sizeof(*o));
     o->owner = p;
     o->uid = xstrndup(uid.p, uid.n);
-    o->again = (struct exec_timer){.fn = orphan_go, .arg = o};
+    o->again = (struct exec_timer){.fn = pod_sweep_remove_orphan, .arg = o};
     list_push_back(&p->orphans, &o->node);
     exec_timer_start(p->exec, &o->again, 0);
 }
 
-static bool is_folder_name(struct str name)
+static bool pod_sweep_is_uid_name(struct str name)
 {
     return name.n > 0 && name.p[0] != '.' && str_find_char(name, '/') < 0;
 }
 
-static void add_orphans_in(struct pods *p, const char *folder, bool logs)
+static void pod_sweep_add_orphans(struct pods *p, const char *folder, bool logs)
 {
     DIR *d = opendir(folder);
     const struct dirent *e;
     // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours
     while (d && (e = readdir(d)))
-        if (is_folder_name(str_z(e->d_name)))
-            add_orphan(p, logs ? uid_of_logs(e) : str_z(e->d_name));
+        if (pod_sweep_is_uid_name(str_z(e->d_name)))
+            pod_sweep_add_orphan(p, logs ? pod_sweep_log_uid(e) : str_z(e->d_name));
     if (d)
         (void)closedir(d);
 }
@@ -319,21 +322,21 @@ static void add_orphans_in(struct pods *p, const char *folder, bool logs)
 void pods_sweep(struct pods *p, const struct runtime_list *all)
 {
     for (size_t i = 0; i < all->containers_len; i++)
-        add_orphan(p, all->containers[i].pod_uid);
+        pod_sweep_add_orphan(p, all->containers[i].pod_uid);
     for (size_t i = 0; i < all->pods_len; i++)
-        add_orphan(p, all->pods[i].uid);
+        pod_sweep_add_orphan(p, all->pods[i].uid);
     cleanup_sbuf struct sbuf path = {0};
     sbuf_addf(&path, "%s/pods", p->options.data_dir);
-    add_orphans_in(p, path.p, false);
-    add_orphans_in(p, p->options.log_dir, true);
+    pod_sweep_add_orphans(p, path.p, false);
+    pod_sweep_add_orphans(p, p->options.log_dir, true);
 }
 
-void pods_forget_orphans(struct pods *p)
+void pods_free_orphans(struct pods *p)
 {
     list_foreach(&p->orphans, n) {
         struct orphan *o = list_entry(n, struct orphan, node);
         if (!o->busy) {
-            orphan_free(o);
+            pod_sweep_orphan_free(o);
             continue;
         }
         list_remove(&o->node);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pods this node has: what the API says, what the runtime has, and who looks after each.
+// The pods of this node: merges those of the API with those of the runtime and keeps a struct pod
+// for each.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,195 +13,31 @@
 
 #include "base/banned.h"
 
-// --- Calls ---------------------------------------------------------------------------------------
+// --- Pods of the API -----------------------------------------------------------------------------
 
-struct pod_call *pod_call_new(struct pod *p, struct pod_container *c)
-{
-    struct pod_call *call = xcalloc(1, sizeof(*call));
-    *call = (struct pod_call){.pod = p, .container = c, .begun_ns = exec_now_ns(p->owner->exec)};
-    list_push_back(&p->calls, &call->node);
-    return call;
-}
-
-bool pod_call_take(void *arg, struct pod_call *ret)
-{
-    struct pod_call *call = arg;
-    bool there = list_linked(&call->node);
-    list_remove(&call->node);
-    *ret = *call;
-    free(call->text);
-    ret->text = NULL;
-    free(call);
-    return there;
-}
-
-// --- Small things --------------------------------------------------------------------------------
-
-const struct api_pod *pod_spec_of(const struct pod *p)
-{
-    return p->object->object.value;
-}
-
-const struct api_container *pod_container_spec(const struct pod_container *c)
-{
-    const struct api_pod_spec *s = &pod_spec_of(c->pod)->spec;
-    return c->kind == POD_DEBUG  ? c->debug
-           : c->kind == POD_MAIN ? &s->containers.p[c->index]
-                                 : &s->init_containers.p[c->index];
-}
-
-struct pod_container *pod_container_named(struct pod *p, struct str name)
-{
-    for (size_t i = 0; i < p->containers_len; i++)
-        if (str_eqz(name, p->containers[i]->name))
-            return p->containers[i];
-    return NULL;
-}
-
-void pod_wake(struct pod *p, int64_t delay_ns)
-{
-    int64_t due = exec_now_ns(p->owner->exec) + delay_ns;
-    if (!exec_timer_armed(&p->wake) || p->wake.due_ns > due)
-        exec_timer_start(p->owner->exec, &p->wake, delay_ns);
-}
-
-void pod_folder(const struct pod *p, struct sbuf *out)
-{
-    sbuf_addf(out, "%s/pods/%s", p->owner->options.data_dir, p->uid_text);
-}
-
-void pod_log_folder(const struct pod *p, struct sbuf *out)
-{
-    sbuf_addf(out, "%s/%.*s_%.*s_%s", p->owner->options.log_dir,
-              STR_ARG(p->object->meta->namespace), STR_ARG(p->object->meta->name), p->uid_text);
-}
-
-static void ERR_PRINTF(5, 0) record(struct pod *p, struct str field, struct str type,
-                                    const char *reason, const char *fmt, va_list ap)
-{
-    char text[1024];
-    if (!p->owner->options.events)
-        return;
-    (void)vsnprintf(text, sizeof(text), fmt, ap);
-    const struct api_object_meta *m = p->object->meta;
-    const struct api_object_reference ref = {.kind = STR("Pod"),
-                                             .api_version = STR("v1"),
-                                             .namespace = m->namespace,
-                                             .name = m->name,
-                                             .uid = m->uid,
-                                             .resource_version = m->resource_version,
-                                             .field_path = field};
-    event_record_ref(p->owner->options.events, &ref, type, str_z(reason), str_z(text));
-}
-
-void pod_event(struct pod *p, struct str type, const char *reason, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    record(p, (struct str){0}, type, reason, fmt, ap);
-    va_end(ap);
-}
-
-void pod_container_event(struct pod_container *c, struct str type, const char *reason,
-                         const char *fmt, ...)
-{
-    cleanup_sbuf struct sbuf field = {0};
-    va_list ap;
-    sbuf_addf(&field, "spec.%s{%s}",
-              c->kind == POD_MAIN    ? "containers"
-              : c->kind == POD_DEBUG ? "ephemeralContainers"
-                                     : "initContainers",
-              c->name);
-    va_start(ap, fmt);
-    record(c->pod, sbuf_str(&field), type, reason, fmt, ap);
-    va_end(ap);
-}
-
-int64_t pod_backoff_next(struct pod_backoff *b, int64_t failed_ns, int64_t first_ns, int64_t max_ns)
-{
-    const struct backoff_policy p = {.first_ns = first_ns, .max_ns = max_ns};
-    if (failed_ns - b->updated_ns > 2 * max_ns)
-        b->delay_ns = 0;
-    b->delay_ns = backoff_grow_ns(&p, b->delay_ns);
-    b->updated_ns = failed_ns;
-    return b->delay_ns;
-}
-
-// --- Runs of containers --------------------------------------------------------------------------
-
-void pod_run_done(struct pod_run *r)
-{
-    free(r->id);
-    free(r->sandbox_id);
-    free(r->image);
-    free(r->image_id);
-    free(r->reason);
-    free(r->message);
-    *r = (struct pod_run){0};
-}
-
-static char *copy(struct str s)
-{
-    return xstrndup(s.n ? s.p : "", s.n);
-}
-
-void pod_run_take(struct pod_run *to, const struct runtime_container_status *s)
-{
-    bool same = to->id && str_eqz(s->id, to->id);
-    if (!same)
-        pod_run_done(to);
-    char *reason = same ? take_ptr(to->reason) : NULL;
-    char *message = same ? take_ptr(to->message) : NULL;
-    bool read = same && to->message_read;
-    if (same) {
-        free(to->id);
-        free(to->sandbox_id);
-        free(to->image);
-        free(to->image_id);
-    }
-    *to = (struct pod_run){
-        .id = copy(s->id),
-        .sandbox_id = copy(s->pod_id),
-        .attempt = s->attempt,
-        .state = s->state,
-        .image = copy(s->image),
-        .image_id = copy(s->image_id),
-        .started_ns = s->started_ns,
-        .finished_ns = s->finished_ns,
-        .exit_code = s->exit_code,
-        .signal = s->signal,
-        .oom_killed = s->oom_killed,
-        .message_read = read,
-        .reason = reason,
-        .message = message,
-    };
-    if (!to->message && s->message.n)
-        to->message = copy(s->message);
-}
-
-// --- A pod comes, changes and goes ---------------------------------------------------------------
-
-static void on_wake(void *arg)
+static void pods_on_wake(void *arg)
 {
     pod_sync(arg);
 }
 
-static struct pod_container *add_container(struct pod *p, struct str name,
-                                           enum pod_container_kind kind, size_t index)
+static struct pod_container *pods_add_container(struct pod *p, struct str name,
+                                                enum pod_container_kind kind, size_t index)
 {
     struct pod_container *c = xcalloc(1, sizeof(*c));
-    *c = (struct pod_container){.pod = p, .kind = kind, .index = index, .name = copy(name)};
+    *c =
+        (struct pod_container){.pod = p, .kind = kind, .index = index, .name = pod_text_copy(name)};
     p->containers[p->containers_len++] = c;
     return c;
 }
 
-static enum pod_container_kind init_kind(const struct api_container *c)
+static enum pod_container_kind pods_init_kind(const struct api_container *c)
 {
     return c->has_restart_policy && str_eqz(c->restart_policy, "Always") ? POD_SIDECAR : POD_INIT;
 }
 
 // An ephemeral container has the fields of any other.
-static void take_debug_spec(struct pod_container *c, const struct api_ephemeral_container *e)
+static void pods_set_ephemeral_spec(struct pod_container *c,
+                                    const struct api_ephemeral_container *e)
 {
     static_assert(sizeof(e->ephemeral_container_common) == sizeof(*c->debug) &&
                       offsetof(struct api_ephemeral_container_common, security_context) ==
@@ -214,7 +51,7 @@ static void take_debug_spec(struct pod_container *c, const struct api_ephemeral_
 }
 
 // Ephemeral containers of the newest object: those that are new are added, none is ever taken away.
-static void take_debug_containers(struct pod *p)
+static void pods_update_ephemeral(struct pod *p)
 {
     const struct api_ephemeral_container_array *all = &pod_spec_of(p)->spec.ephemeral_containers;
     size_t before = p->containers_len;
@@ -224,9 +61,9 @@ static void take_debug_containers(struct pod *p)
         struct str name = all->p[i].ephemeral_container_common.name;
         struct pod_container *c = pod_container_named(p, name);
         if (!c)
-            c = add_container(p, name, POD_DEBUG, i);
+            c = pods_add_container(p, name, POD_DEBUG, i);
         if (c->kind == POD_DEBUG)
-            take_debug_spec(c, &all->p[i]);
+            pods_set_ephemeral_spec(c, &all->p[i]);
     }
     if (p->containers_len > before) {
         pod_refs_gather(&p->refs, pod_spec_of(p));
@@ -234,18 +71,20 @@ static void take_debug_containers(struct pod *p)
     }
 }
 
-static void make_containers(struct pod *p)
+static void pods_make_containers(struct pod *p)
 {
     const struct api_pod_spec *s = &pod_spec_of(p)->spec;
     p->containers = xcalloc(s->init_containers.n + s->containers.n + 1, sizeof(*p->containers));
     for (size_t i = 0; i < s->init_containers.n; i++)
-        add_container(p, s->init_containers.p[i].name, init_kind(&s->init_containers.p[i]), i);
+        pods_add_container(p, s->init_containers.p[i].name,
+                           pods_init_kind(&s->init_containers.p[i]), i);
     for (size_t i = 0; i < s->containers.n; i++)
-        add_container(p, s->containers.p[i].name, POD_MAIN, i);
-    take_debug_containers(p);
+        pods_add_container(p, s->containers.p[i].name, POD_MAIN, i);
+    pods_update_ephemeral(p);
 }
 
-static const struct api_container_status *status_named(const struct api_pod *pod, const char *name)
+static const struct api_container_status *pods_find_status(const struct api_pod *pod,
+                                                           const char *name)
 {
     const struct api_container_status_array *lists[] = {&pod->status.init_container_statuses,
                                                         &pod->status.container_statuses,
@@ -259,13 +98,13 @@ static const struct api_container_status *status_named(const struct api_pod *pod
 
 // What the API remembers of a pod that ran here before this process: how often its containers were
 // started, since when it is here.
-static void remember(struct pod *p)
+static void pods_restore_status(struct pod *p)
 {
     const struct api_pod *pod = pod_spec_of(p);
     p->start_time = pod->status.start_time;
     for (size_t i = 0; i < p->containers_len; i++) {
         struct pod_container *c = p->containers[i];
-        const struct api_container_status *s = status_named(pod, c->name);
+        const struct api_container_status *s = pods_find_status(pod, c->name);
         if (!s)
             continue;
         c->started = s->has_started && s->started;
@@ -275,25 +114,25 @@ static void remember(struct pod *p)
     }
 }
 
-static struct pod *pod_new(struct pods *owner, const struct typed_object *o)
+static struct pod *pods_add_pod(struct pods *owner, const struct typed_object *o)
 {
     struct pod *p = xcalloc(1, sizeof(*p));
     p->owner = owner;
     p->object = typed_object_ref(o);
-    p->uid_text = copy(o->meta->uid);
-    p->wake = (struct exec_timer){.fn = on_wake, .arg = p};
+    p->uid_text = pod_text_copy(o->meta->uid);
+    p->wake = (struct exec_timer){.fn = pods_on_wake, .arg = p};
     list_init(&p->calls);
     list_push_back(&owner->all, &p->node);
-    make_containers(p);
-    remember(p);
+    pods_make_containers(p);
+    pods_restore_status(p);
     pod_refs_gather(&p->refs, pod_spec_of(p));
     *map_put(&owner->by_uid, str_z(p->uid_text)) = p;
     return p;
 }
 
-static void container_done(struct pod_container *c)
+static void pods_free_container(struct pod_container *c)
 {
-    pod_end_probes(c, true);
+    pod_probes_end(c, true);
     probe_cancel(c->hook);
     exec_timer_stop(c->pod->owner->exec, &c->hook_timer);
     pod_run_done(&c->now);
@@ -303,11 +142,12 @@ static void container_done(struct pod_container *c)
     free(c->waiting_message);
     free(c->pull_error);
     free(c->image_asked);
+    arena_done(&c->launch.arena);
     free(c->debug);
     free(c);
 }
 
-static void pod_free(struct pod *p)
+static void pods_free_pod(struct pod *p)
 {
     struct pods *owner = p->owner;
     (void)map_del(&owner->by_uid, str_z(p->uid_text));
@@ -316,31 +156,30 @@ static void pod_free(struct pod *p)
         ;
     exec_timer_stop(owner->exec, &p->wake);
     exec_timer_stop(owner->exec, &p->refresh);
-    exec_timer_stop(owner->exec, &p->status_soon);
-    exec_timer_stop(owner->exec, &p->status_again);
+    exec_timer_stop(owner->exec, &p->status.soon);
+    exec_timer_stop(owner->exec, &p->status.again);
     for (size_t i = 0; i < p->containers_len; i++)
-        container_done(p->containers[i]);
+        pods_free_container(p->containers[i]);
     free(p->containers);
     pod_refs_done(&p->refs);
-    typed_object_unref(p->written);
+    typed_object_unref(p->status.written);
     typed_object_unref(p->object);
     free(p->uid_text);
-    free(p->sandbox_id);
-    free(p->address);
+    free(p->sandbox.id);
+    free(p->sandbox.address);
     free(p->failed_reason);
     free(p->failed_message);
-    free(p->last_event);
     free(p);
 }
 
 void pod_release(struct pod *p)
 {
-    if (p->gone && p->removed && list_empty(&p->calls))
-        pod_free(p);
+    if (p->gone && p->stop.step == STOP_OBJECT && list_empty(&p->calls))
+        pods_free_pod(p);
 }
 
-static void pod_changed(void *arg, const struct typed_object *before,
-                        const struct typed_object *after)
+static void pods_on_pod_changed(void *arg, const struct typed_object *before,
+                                const struct typed_object *after)
 {
     struct pods *owner = arg;
     const struct typed_object *o = after ? after : before;
@@ -354,15 +193,15 @@ static void pod_changed(void *arg, const struct typed_object *before,
         return;
     }
     if (!p) {
-        p = pod_new(owner, after);
+        p = pods_add_pod(owner, after);
     } else {
         const struct typed_object *old = p->object;
         p->object = typed_object_ref(after);
-        take_debug_containers(p); // before the old one goes, which their specs are in
+        pods_update_ephemeral(p); // before the old one goes, which their specs are in
         typed_object_unref(old);
-        if (p->written && p->written->revision <= after->revision) {
-            typed_object_unref(p->written);
-            p->written = NULL;
+        if (p->status.written && p->status.written->revision <= after->revision) {
+            typed_object_unref(p->status.written);
+            p->status.written = NULL;
         }
         p->gone = false;
     }
@@ -370,10 +209,10 @@ static void pod_changed(void *arg, const struct typed_object *before,
         pod_wake(p, 0);
 }
 
-// --- The beginning -------------------------------------------------------------------------------
+// --- State at the start --------------------------------------------------------------------------
 
-// begin lets all pods go once both the API's pods and the runtime's are known.
-static void begin(struct pods *p, const struct runtime_list *all)
+// pods_begin lets all pods go once both the API's pods and the runtime's are known.
+static void pods_begin(struct pods *p, const struct runtime_list *all)
 {
     pods_sweep(p, all);
     p->swept = true;
@@ -381,7 +220,7 @@ static void begin(struct pods *p, const struct runtime_list *all)
         struct pod *pod = list_entry(n, struct pod, node);
         for (size_t i = 0; i < pod->containers_len; i++)
             if (pod->containers[i]->now.id && pod->containers[i]->now.state == RUNTIME_RUNNING)
-                pod_begin_probes(pod->containers[i]); // it ran on without us
+                pod_probes_begin(pod->containers[i]); // it ran on without us
         pod_wake(pod, 0);
     }
     if (p->dra)
@@ -389,22 +228,22 @@ static void begin(struct pods *p, const struct runtime_list *all)
     pod_logs_start(p);
 }
 
-static void take_sandbox(struct pods *p, const struct runtime_pod_status *s)
+static void pods_restore_sandbox(struct pods *p, const struct runtime_pod_status *s)
 {
     struct pod **at = map_get(&p->by_uid, s->uid);
     struct pod *pod = at ? *at : NULL;
-    if (!pod || (pod->sandbox_known && s->attempt < pod->sandbox_attempt))
+    if (!pod || (pod->sandbox.known && s->attempt < pod->sandbox.attempt))
         return;
-    free(pod->sandbox_id);
-    free(pod->address);
-    pod->sandbox_id = copy(s->id);
-    pod->address = copy(s->address);
-    pod->sandbox_attempt = s->attempt;
-    pod->sandbox_known = true;
-    pod->sandbox_ready = s->state == RUNTIME_POD_READY;
+    free(pod->sandbox.id);
+    free(pod->sandbox.address);
+    pod->sandbox.id = pod_text_copy(s->id);
+    pod->sandbox.address = pod_text_copy(s->address);
+    pod->sandbox.attempt = s->attempt;
+    pod->sandbox.known = true;
+    pod->sandbox.ready = s->state == RUNTIME_POD_READY;
 }
 
-static void take_container(struct pods *p, const struct runtime_container_status *s)
+static void pods_restore_container(struct pods *p, const struct runtime_container_status *s)
 {
     struct pod **at = map_get(&p->by_uid, s->pod_uid);
     struct pod_container *c = at ? pod_container_named(*at, s->name) : NULL;
@@ -414,39 +253,40 @@ static void take_container(struct pods *p, const struct runtime_container_status
         pod_run_done(&c->last);
         c->last = c->now;
         c->now = (struct pod_run){0};
-        pod_run_take(&c->now, s);
+        pod_run_set(&c->now, s);
     } else if (!c->last.id || s->attempt > c->last.attempt) {
-        pod_run_take(&c->last, s);
+        pod_run_set(&c->last, s);
     }
     if (s->attempt + 1 > c->next_attempt)
         c->next_attempt = s->attempt + 1;
 }
 
-// A container that the API knows and the runtime does not any more: it ended, nobody knows how.
-static void take_lost(struct pod_container *c)
+// A container that the API knows and the runtime does not any more: it ended in an unknown way.
+static void pods_restore_lost(struct pod_container *c)
 {
-    const struct api_container_status *s = status_named(pod_spec_of(c->pod), c->name);
+    const struct api_container_status *s = pods_find_status(pod_spec_of(c->pod), c->name);
     if (c->now.id || !s || s->container_id.n == 0 || (!s->state.running && !s->state.terminated))
         return;
     ptrdiff_t scheme = str_find(s->container_id, STR("://"));
     const struct api_container_state_terminated *t = s->state.terminated;
     c->now = (struct pod_run){
-        .id = copy(scheme < 0 ? s->container_id : str_from(s->container_id, (size_t)scheme + 3)),
+        .id = pod_text_copy(scheme < 0 ? s->container_id
+                                       : str_from(s->container_id, (size_t)scheme + 3)),
         .attempt = (uint32_t)s->restart_count,
         .state = RUNTIME_EXITED,
-        .image = copy(s->image),
-        .image_id = copy(s->image_id),
+        .image = pod_text_copy(s->image),
+        .image_id = pod_text_copy(s->image_id),
         .exit_code = t ? t->exit_code : 137,
         .message_read = true,
-        .reason = copy(t ? t->reason : STR("ContainerStatusUnknown")),
-        .message = copy(t ? t->message
-                          : STR("The container could not be located when the pod was terminated")),
+        .reason = pod_text_copy(t ? t->reason : STR("ContainerStatusUnknown")),
+        .message = pod_text_copy(
+            t ? t->message : STR("The container could not be located when the pod was terminated")),
         .started_ns = t ? t->started_at.at.sec * CLOCK_NS_PER_SEC
                         : s->state.running->started_at.at.sec * CLOCK_NS_PER_SEC,
         .finished_ns = t ? t->finished_at.at.sec * CLOCK_NS_PER_SEC : 0};
 }
 
-static void on_list(void *arg, const struct runtime_list *all)
+static void pods_on_runtime_list(void *arg, const struct runtime_list *all)
 {
     struct pods_call *call = arg;
     struct pods *p = list_linked(&call->node) ? call->owner : NULL;
@@ -455,47 +295,47 @@ static void on_list(void *arg, const struct runtime_list *all)
     if (!p)
         return;
     for (size_t i = 0; i < all->pods_len; i++)
-        take_sandbox(p, &all->pods[i]);
+        pods_restore_sandbox(p, &all->pods[i]);
     for (size_t i = 0; i < all->containers_len; i++)
-        take_container(p, &all->containers[i]);
+        pods_restore_container(p, &all->containers[i]);
     list_foreach(&p->all, n) {
         struct pod *pod = list_entry(n, struct pod, node);
         for (size_t i = 0; i < pod->containers_len; i++)
-            take_lost(pod->containers[i]);
+            pods_restore_lost(pod->containers[i]);
     }
-    begin(p, all);
+    pods_begin(p, all);
 }
 
-static void synced(void *arg)
+static void pods_on_synced(void *arg)
 {
     struct pods *p = arg;
     struct pods_call *call = xcalloc(1, sizeof(*call));
     call->owner = p;
     list_push_back(&p->calls, &call->node);
-    p->options.runtime->ops->list(p->options.runtime, on_list, call);
+    p->options.runtime->ops->list(p->options.runtime, pods_on_runtime_list, call);
 }
 
-// --- What the runtime tells ----------------------------------------------------------------------
+// --- Notifications of the runtime ----------------------------------------------------------------
 
-static void on_exited(void *arg, const struct runtime_container_status *s)
+static void pods_on_exited(void *arg, const struct runtime_container_status *s)
 {
     struct pods *p = arg;
     struct pod **at = map_get(&p->by_uid, s->pod_uid);
     struct pod_container *c = at ? pod_container_named(*at, s->name) : NULL;
     if (!c || !c->now.id || !str_eqz(s->id, c->now.id) || c->now.state == RUNTIME_EXITED)
         return;
-    pod_run_take(&c->now, s);
+    pod_run_set(&c->now, s);
     pod_container_exited(c);
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Construction --------------------------------------------------------------------------------
 
-static int64_t otherwise(int64_t v, int64_t usual)
+static int64_t pods_or_default(int64_t v, int64_t usual)
 {
     return v > 0 ? v : usual;
 }
 
-static void copy_options(struct pods *p, const struct pods_options *o)
+static void pods_copy_options(struct pods *p, const struct pods_options *o)
 {
     p->options = *o;
     p->options.node = arena_str(&p->arena, o->node);
@@ -505,14 +345,14 @@ static void copy_options(struct pods *p, const struct pods_options *o)
     p->options.api_host = arena_str(&p->arena, o->api_host);
     p->options.api_port = arena_str(&p->arena, o->api_port);
     struct pods_times *t = &p->options.times;
-    t->backoff_first_ns = otherwise(t->backoff_first_ns, 10 * CLOCK_NS_PER_SEC);
-    t->backoff_max_ns = otherwise(t->backoff_max_ns, 300 * CLOCK_NS_PER_SEC);
-    t->retry_first_ns = otherwise(t->retry_first_ns, CLOCK_NS_PER_SEC / 2);
-    t->retry_max_ns = otherwise(t->retry_max_ns, 10 * CLOCK_NS_PER_SEC);
-    t->refresh_ns = otherwise(t->refresh_ns, 60 * CLOCK_NS_PER_SEC);
+    t->backoff_first_ns = pods_or_default(t->backoff_first_ns, 10 * CLOCK_NS_PER_SEC);
+    t->backoff_max_ns = pods_or_default(t->backoff_max_ns, 300 * CLOCK_NS_PER_SEC);
+    t->retry_first_ns = pods_or_default(t->retry_first_ns, CLOCK_NS_PER_SEC / 2);
+    t->retry_max_ns = pods_or_default(t->retry_max_ns, 10 * CLOCK_NS_PER_SEC);
+    t->refresh_ns = pods_or_default(t->refresh_ns, 60 * CLOCK_NS_PER_SEC);
 }
 
-static void name_runtime(struct pods *p)
+static void pods_name_runtime(struct pods *p)
 {
     struct str version = {0};
     const struct str *missing = NULL;
@@ -532,15 +372,16 @@ struct pods *pods_new(const struct pods_options *options)
     list_init(&p->all);
     list_init(&p->orphans);
     list_init(&p->calls);
-    copy_options(p, options);
-    name_runtime(p);
-    p->options.runtime->listener = (struct runtime_listener){.exited = on_exited, .arg = p};
+    pods_copy_options(p, options);
+    pods_name_runtime(p);
+    p->options.runtime->listener = (struct runtime_listener){.exited = pods_on_exited, .arg = p};
     struct str fields = arena_strf(&p->arena, "spec.nodeName=%.*s", STR_ARG(p->options.node));
     const struct informer_options o = {.client = options->client,
                                        .kind = api_kind_find(STR("v1"), STR("Pod")),
                                        .list = {.field_selector = fields}};
     p->informer = informer_new(&o);
-    const struct informer_handler h = {.changed = pod_changed, .synced = synced, .arg = p};
+    const struct informer_handler h = {
+        .changed = pods_on_pod_changed, .synced = pods_on_synced, .arg = p};
     informer_add_handler(p->informer, &h);
     const struct informer_options so = {.client = options->client,
                                         .kind = api_kind_find(STR("v1"), STR("Service"))};
@@ -576,8 +417,8 @@ void pods_free(struct pods *p)
     informer_free(p->services);
     informer_free(p->runtime_classes);
     list_foreach(&p->all, n)
-        pod_free(list_entry(n, struct pod, node));
-    pods_forget_orphans(p);
+        pods_free_pod(list_entry(n, struct pod, node));
+    pods_free_orphans(p);
     while (list_pop_front(&p->calls))
         ;
     map_done(&p->by_uid);
@@ -587,7 +428,7 @@ void pods_free(struct pods *p)
     free(p);
 }
 
-// --- For the manager of claims, for the node -----------------------------------------------------
+// --- For other parts of the node -----------------------------------------------------------------
 
 bool pods_each(void *arg, dra_pod_fn each, void *ctx)
 {
@@ -596,8 +437,8 @@ bool pods_each(void *arg, dra_pod_fn each, void *ctx)
         return false; // what runs unseen may hold devices
     list_foreach(&p->all, n) {
         const struct pod *pod = list_entry(n, struct pod, node);
-        bool holds =
-            pod->stage == POD_ACTIVE || (pod->stage == POD_STOPPING && pod->end < END_VOLUMES);
+        bool holds = pod->stage == POD_ACTIVE ||
+                     (pod->stage == POD_STOPPING && pod->stop.step < STOP_VOLUMES);
         if (holds && !pod->rejected)
             each(ctx, pod->object);
     }
@@ -623,9 +464,10 @@ void pods_node_changed(struct pods *p)
     }
 }
 
-// --- Looking in ----------------------------------------------------------------------------------
+// --- Queries -------------------------------------------------------------------------------------
 
-static struct pod *pod_named(struct pods *p, struct str namespace, struct str name, struct str uid)
+static struct pod *pods_find_pod(struct pods *p, struct str namespace, struct str name,
+                                 struct str uid)
 {
     struct pod *found = NULL;
     list_foreach(&p->all, n) {
@@ -638,17 +480,17 @@ static struct pod *pod_named(struct pods *p, struct str namespace, struct str na
     return found;
 }
 
-static void log_path(const struct pod_container *c, uint32_t attempt, struct sbuf *out)
+static void pods_set_log_path(const struct pod_container *c, uint32_t attempt, struct sbuf *out)
 {
     sbuf_clear(out);
-    pod_log_folder(c->pod, out);
+    pod_log_directory(c->pod, out);
     sbuf_addf(out, "/%s/%u.log", c->name, attempt);
 }
 
 int pods_find(struct pods *p, struct str namespace, struct str name, struct str uid,
               struct str container, struct pods_container *ret, struct err *err)
 {
-    struct pod *pod = pod_named(p, namespace, name, uid);
+    struct pod *pod = pods_find_pod(p, namespace, name, uid);
     if (!pod)
         return err_set(err, ERR_NOT_FOUND, "pod \"%.*s\" does not exist", STR_ARG(name));
     if (container.n == 0 && pod_spec_of(pod)->spec.containers.n == 1)
@@ -658,17 +500,17 @@ int pods_find(struct pods *p, struct str namespace, struct str name, struct str 
         return err_set(err, ERR_BAD_REQUEST, "container %.*s is not valid for pod %.*s",
                        STR_ARG(container), STR_ARG(name));
     *ret = (struct pods_container){.pod_uid = str_z(pod->uid_text),
-                                   .pod_id = str_z(pod->sandbox_id),
+                                   .pod_id = str_z(pod->sandbox.id),
                                    .id = str_z(c->now.id),
                                    .previous_id = str_z(c->last.id),
                                    .attempt = c->now.attempt,
                                    .running = c->now.id && c->now.state == RUNTIME_RUNNING};
     if (c->now.id) {
-        log_path(c, c->now.attempt, &p->found[0]);
+        pods_set_log_path(c, c->now.attempt, &p->found[0]);
         ret->log_path = p->found[0].p;
     }
     if (c->now.id && c->now.attempt > 0) {
-        log_path(c, c->now.attempt - 1, &p->found[1]);
+        pods_set_log_path(c, c->now.attempt - 1, &p->found[1]);
         ret->previous_log_path = p->found[1].p;
     }
     ret->waiting = c->waiting_reason                              ? str_z(c->waiting_reason)
@@ -698,7 +540,7 @@ void pods_list_json(struct pods *p, struct sbuf *out)
     json_write_object_end(&w);
 }
 
-void pods_quiet(struct pods *p)
+void pods_pause(struct pods *p)
 {
     p->quiet = true;
 }

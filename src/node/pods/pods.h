@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pods of this node, from admission to deletion: kubelet's pod workers, each pod a state machine of
-// its own on one exec. What a pod needs is made in the order of docs/containers.md and taken apart in the
-// reverse order; each step may be cut short by kill -9 and is done again after a restart. The only memory is
-// the API, the runtime's list and the DRA manager's checkpoint.
+// The pods of this node, from admission to deletion: kubelet's pod workers, each pod a state
+// machine of its own on one exec. What a pod needs is made in the order of docs/containers.md and
+// taken apart in the reverse order; each step may be cut short by kill -9 and is done again after a
+// restart. The only memory is the API, the runtime's list and the DRA manager's checkpoint.
 #ifndef NODE_PODS_PODS_H
 #define NODE_PODS_PODS_H
 
@@ -40,28 +40,28 @@ struct pods_options {
     const char *data_dir;  // pods/UID/… below it; copied
     const char *log_dir;   // of containers; copied
     struct str host_ips;   // of the node, by commas; copied
-    struct str api_host;   // what KUBERNETES_SERVICE_HOST says where no service does; copied
+    struct str api_host;   // KUBERNETES_SERVICE_HOST without a service; copied
     struct str api_port;
     const struct features *features;
-    bool may_mount; // tmpfs for secrets; else they are on disk, and an event says so
+    bool may_mount; // tmpfs for secrets; else they are on disk, with an event
     struct pods_times times;
-    // node tells the Node object as it is known, for admission. NULL: not known yet.
+    // node_object is the Node object, for admission. NULL: not known yet.
     const struct typed_object *(*node_object)(void *arg);
     // disk_full: a pull found no space. May be NULL.
     void (*disk_full)(void *arg);
     void *arg;
-    // work runs work(job) where it may block, then after(job) on the exec: a volume may hold a million files.
-    // NULL: both at once.
+    // work runs work(job) where it may block, then after(job) on the exec: a volume may hold a
+    // million files. NULL: both at once.
     void (*work)(void *arg, exec_fn work, exec_fn after, void *job);
 };
 
 struct pods *pods_new(const struct pods_options *options);
 
-// pods_set_dra gives it the manager of claims, which in turn asks for pods_each. Before pods_start; without
-// it pods with claims do not start.
+// pods_set_dra gives it the manager of claims, which in turn asks for pods_each. Before pods_start;
+// without it pods with claims do not start.
 void pods_set_dra(struct pods *p, struct dra *dra);
 
-// pods_set_devices gives it the manager of device plugins, likewise; without it, nobody is asked for them.
+// pods_set_devices gives it the manager of device plugins, likewise; without it, none is called.
 void pods_set_devices(struct pods *p, struct devplug *devices);
 
 // pods_start reads what the runtime has, then follows the API.
@@ -70,7 +70,8 @@ void pods_start(struct pods *p);
 // pods_free leaves everything as it is: what runs goes on.
 void pods_free(struct pods *p);
 
-// pods_each is for dra_options.pods: all pods whose claims must stay prepared. False: not known yet.
+// pods_each is for dra_options.pods: all pods whose claims must stay prepared. False: not known
+// yet.
 bool pods_each(void *arg, dra_pod_fn each, void *ctx);
 
 // pods_health_changed is for dra_options.health_changed.
@@ -79,7 +80,7 @@ void pods_health_changed(void *arg, struct str pod_uid);
 // pods_node_changed: labels, taints or capacity of the node have changed.
 void pods_node_changed(struct pods *p);
 
-// --- Looking in ----------------------------------------------------------------------------------
+// --- Queries -------------------------------------------------------------------------------------
 
 // What a container of a pod is, for those who serve logs and exec.
 struct pods_container {
@@ -93,16 +94,17 @@ struct pods_container {
     struct str waiting;                       // why there is no run yet
 };
 
-// pods_find finds a container of a pod; an empty container name means the only one. uid may be empty.
-// Returns 0, -ERR_NOT_FOUND, or -ERR_BAD_REQUEST with kubelet's text.
+// pods_find finds a container of a pod; an empty container name means the only one. uid may be
+// empty. Returns 0, -ERR_NOT_FOUND, or -ERR_BAD_REQUEST with kubelet's text.
 int pods_find(struct pods *p, struct str namespace, struct str name, struct str uid,
               struct str container, struct pods_container *ret, struct err *err) MUST_USE;
 
 // pods_list_json adds the pods of the node as a PodList.
 void pods_list_json(struct pods *p, struct sbuf *out);
 
-// pods_quiet begins nothing new; pods_busy: operations of the runtime or of others are still under way.
-void pods_quiet(struct pods *p);
+// pods_pause begins nothing new; pods_busy: operations of the runtime or of others are still under
+// way.
+void pods_pause(struct pods *p);
 bool pods_busy(const struct pods *p);
 
 // pods_idle: nothing is under way; pods_len: how many it knows.

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Runs probes and hooks: by a command in the container or over the network, once or periodically,
+// and counts successes and failures up to the thresholds.
 #include "node/pods/probe.h"
 
 #include <stdlib.h>
@@ -25,20 +28,20 @@ struct probe_action {
     bool cancelled;
 };
 
-static void action_free(struct probe_action *a)
+static void probe_action_free(struct probe_action *a)
 {
     sbuf_done(&a->text);
     free(a);
 }
 
-static void action_end(struct probe_action *a, bool ok, struct str text)
+static void probe_action_end(struct probe_action *a, bool ok, struct str text)
 {
     if (!a->cancelled)
         a->done(a->arg, ok, text);
-    action_free(a);
+    probe_action_free(a);
 }
 
-static void on_output(void *arg, int stream, struct str bytes)
+static void probe_on_output(void *arg, int stream, struct str bytes)
 {
     struct probe_action *a = arg;
     (void)stream;
@@ -46,7 +49,7 @@ static void on_output(void *arg, int stream, struct str bytes)
         sbuf_add(&a->text, str_upto(bytes, OUTPUT_MAX - a->text.n));
 }
 
-static void on_command(void *arg, int code, int32_t exit_code, const struct err *err)
+static void probe_on_command(void *arg, int code, int32_t exit_code, const struct err *err)
 {
     struct probe_action *a = arg;
     a->command = NULL;
@@ -57,31 +60,31 @@ static void on_command(void *arg, int code, int32_t exit_code, const struct err 
         sbuf_clear(&a->text);
         sbuf_addz(&a->text, err->msg);
     }
-    action_end(a, code == 0 && exit_code == 0, sbuf_str(&a->text));
+    probe_action_end(a, code == 0 && exit_code == 0, sbuf_str(&a->text));
 }
 
-static void on_net(void *arg, bool ok, struct str text)
+static void probe_on_net(void *arg, bool ok, struct str text)
 {
     struct probe_action *a = arg;
     a->call = NULL;
-    action_end(a, ok, text);
+    probe_action_end(a, ok, text);
 }
 
-static void on_later(void *arg)
+static void probe_on_failed_later(void *arg)
 {
     struct probe_action *a = arg;
-    action_end(a, false, sbuf_str(&a->text));
+    probe_action_end(a, false, sbuf_str(&a->text));
 }
 
-static void fail_later(struct probe_action *a, const char *why)
+static void probe_fail_later(struct probe_action *a, const char *why)
 {
     sbuf_addz(&a->text, why);
-    a->later = (struct exec_timer){.fn = on_later, .arg = a};
+    a->later = (struct exec_timer){.fn = probe_on_failed_later, .arg = a};
     exec_timer_start(a->exec, &a->later, 0);
 }
 
 // The number of a port that may be given by name; 0: there is none.
-static uint16_t port_of(const struct api_int_or_string *p, const struct api_container *c)
+static uint16_t probe_resolve_port(const struct api_int_or_string *p, const struct api_container *c)
 {
     uint64_t number = 0;
     if (!p->is_text)
@@ -92,7 +95,7 @@ static uint16_t port_of(const struct api_int_or_string *p, const struct api_cont
     return str_to_u64(p->text, &number) == 0 && number < 65536 ? (uint16_t)number : 0;
 }
 
-static struct str header_of(const struct api_http_get_action *h, const char *name)
+static struct str probe_find_header(const struct api_http_get_action *h, const char *name)
 {
     for (size_t i = 0; i < h->http_headers.n; i++)
         if (h->http_headers.p[i].name.n == strlen(name) &&
@@ -101,26 +104,26 @@ static struct str header_of(const struct api_http_get_action *h, const char *nam
     return (struct str){0};
 }
 
-static bool net_request(const struct probe_target *t, const struct api_probe_handler *h,
-                        struct probe_net_request *q)
+static bool probe_make_net_request(const struct probe_target *t, const struct api_probe_handler *h,
+                                   struct probe_net_request *q)
 {
     struct str own = t->address.n ? t->address : STR("127.0.0.1");
     q->host = own;
     q->netns = t->address.n ? NULL : t->netns;
     if (h->http_get) {
         q->kind = str_eqz(h->http_get->scheme, "HTTPS") ? PROBE_NET_HTTPS : PROBE_NET_HTTP;
-        q->port = port_of(&h->http_get->port, t->container);
+        q->port = probe_resolve_port(&h->http_get->port, t->container);
         q->path = h->http_get->path.n ? h->http_get->path : STR("/");
         if (h->http_get->host.n) {
             q->host = h->http_get->host;
             q->netns = NULL; // somebody else is meant
         }
-        q->host_header = header_of(h->http_get, "host");
+        q->host_header = probe_find_header(h->http_get, "host");
         q->headers = h->http_get->http_headers.p;
         q->headers_len = h->http_get->http_headers.n;
     } else if (h->tcp_socket) {
         q->kind = PROBE_NET_TCP;
-        q->port = port_of(&h->tcp_socket->port, t->container);
+        q->port = probe_resolve_port(&h->tcp_socket->port, t->container);
         if (h->tcp_socket->host.n) {
             q->host = h->tcp_socket->host;
             q->netns = NULL;
@@ -133,15 +136,15 @@ static bool net_request(const struct probe_target *t, const struct api_probe_han
     return q->port != 0;
 }
 
-static void run_command(struct probe_action *a, const struct probe_target *t,
-                        const struct api_exec_action *e, int64_t timeout_ns)
+static void probe_run_command(struct probe_action *a, const struct probe_target *t,
+                              const struct api_exec_action *e, int64_t timeout_ns)
 {
     const struct runtime_exec_options o = {.container_id = t->container_id,
                                            .command = e->command.p,
                                            .command_len = e->command.n,
                                            .timeout_ns = timeout_ns,
-                                           .output = on_output,
-                                           .done = on_command,
+                                           .output = probe_on_output,
+                                           .done = probe_on_command,
                                            .arg = a};
     a->command = t->runtime->ops->exec(t->runtime, &o);
 }
@@ -154,15 +157,15 @@ struct probe_action *probe_run(const struct probe_target *t, const struct api_pr
         .runtime = t->runtime, .net = t->net, .exec = t->exec, .done = done, .arg = arg};
     struct probe_net_request q = {.timeout_ns = timeout_ns};
     if (h->exec)
-        run_command(a, t, h->exec, timeout_ns);
+        probe_run_command(a, t, h->exec, timeout_ns);
     else if (!h->http_get && !h->tcp_socket && !h->grpc)
-        fail_later(a, "missing handler");
-    else if (!net_request(t, h, &q))
-        fail_later(a, "the port is no number and no name of a port of the container");
+        probe_fail_later(a, "missing handler");
+    else if (!probe_make_net_request(t, h, &q))
+        probe_fail_later(a, "the port is no number and no name of a port of the container");
     else if (!t->net)
-        fail_later(a, "this agent was started without a network");
+        probe_fail_later(a, "this agent was started without a network");
     else
-        a->call = t->net->check(t->net, &q, on_net, a);
+        a->call = t->net->check(t->net, &q, probe_on_net, a);
     return a;
 }
 
@@ -178,10 +181,10 @@ void probe_cancel(struct probe_action *a)
     if (a->call)
         a->net->cancel(a->call);
     exec_timer_stop(a->exec, &a->later);
-    action_free(a);
+    probe_action_free(a);
 }
 
-// --- Again and again -----------------------------------------------------------------------------
+// --- Periodic probes -----------------------------------------------------------------------------
 
 struct probe {
     struct probe_options options;
@@ -200,19 +203,20 @@ const char *probe_type_name(enum probe_type t)
     return names[t];
 }
 
-static int32_t at_least(int32_t v, int32_t otherwise)
+static int32_t probe_or_default(int32_t v, int32_t otherwise)
 {
     return v > 0 ? v : otherwise;
 }
 
-static void count(struct probe *p, bool ok)
+static void probe_count_result(struct probe *p, bool ok)
 {
     const struct api_probe *s = p->options.probe;
     p->in_a_row = p->known && p->last == ok ? p->in_a_row + 1 : 1;
     if (!p->known)
         p->known = true;
     p->last = ok;
-    if (p->in_a_row < at_least(ok ? s->success_threshold : s->failure_threshold, ok ? 1 : 3))
+    if (p->in_a_row <
+        probe_or_default(ok ? s->success_threshold : s->failure_threshold, ok ? 1 : 3))
         return;
     bool over = p->options.type == PROBE_STARTUP || (p->options.type == PROBE_LIVENESS && !ok);
     bool changed = p->good != ok || p->options.type == PROBE_STARTUP;
@@ -225,25 +229,26 @@ static void count(struct probe *p, bool ok)
         p->options.changed(p->options.arg, p->options.type, ok);
 }
 
-static void checked(void *arg, bool ok, struct str text)
+static void probe_on_checked(void *arg, bool ok, struct str text)
 {
     struct probe *p = arg;
     p->action = NULL;
     if (!p->running)
         return;
     exec_timer_start(p->options.target.exec, &p->timer,
-                     at_least(p->options.probe->period_seconds, 10) * CLOCK_NS_PER_SEC);
+                     probe_or_default(p->options.probe->period_seconds, 10) * CLOCK_NS_PER_SEC);
     if (!ok)
         p->options.failed(p->options.arg, p->options.type, text);
-    count(p, ok);
+    probe_count_result(p, ok);
 }
 
-static void tick(void *arg)
+static void probe_start_check(void *arg)
 {
     struct probe *p = arg;
     const struct api_probe *s = p->options.probe;
-    p->action = probe_run(&p->options.target, &s->probe_handler,
-                          at_least(s->timeout_seconds, 1) * CLOCK_NS_PER_SEC, checked, p);
+    p->action =
+        probe_run(&p->options.target, &s->probe_handler,
+                  probe_or_default(s->timeout_seconds, 1) * CLOCK_NS_PER_SEC, probe_on_checked, p);
 }
 
 struct probe *probe_new(const struct probe_options *options)
@@ -256,7 +261,7 @@ struct probe *probe_new(const struct probe_options *options)
     t->address = arena_str(&p->arena, t->address);
     t->netns = t->netns ? arena_str(&p->arena, str_z(t->netns)).p : NULL;
     p->good = options->good;
-    p->timer = (struct exec_timer){.fn = tick, .arg = p};
+    p->timer = (struct exec_timer){.fn = probe_start_check, .arg = p};
     return p;
 }
 

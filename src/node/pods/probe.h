@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks of a container: startup, liveness and readiness, each by a command, over HTTP, by a connection or
-// by gRPC's health service, with kubelet's delays and thresholds. Network checks go through an
-// interface, so that tests need no network.
+// Checks of a container: startup, liveness and readiness, each by a command, over HTTP, by a
+// connection or by gRPC's health service, with kubelet's delays and thresholds. Network checks go
+// through an interface, so that tests need no network.
 #ifndef NODE_PODS_PROBE_H
 #define NODE_PODS_PROBE_H
 
@@ -58,13 +58,13 @@ struct probe_target {
 
 struct probe_action; // one command or request under way
 
-// probe_run begins what a handler says (one of exec, http, tcp, grpc; the others NULL). done: ok, and what
-// it said, at most 10 KiB. Cancelled: done does not come.
+// probe_run runs a handler (one of exec, http, tcp, grpc; the others NULL). done: ok, and the
+// output, at most 10 KiB; not called after a cancel.
 struct probe_action *probe_run(const struct probe_target *t, const struct api_probe_handler *h,
                                int64_t timeout_ns, probe_net_fn done, void *arg);
 void probe_cancel(struct probe_action *a);
 
-// --- Checks again and again ----------------------------------------------------------------------
+// --- Periodic probes -----------------------------------------------------------------------------
 
 enum probe_type { PROBE_STARTUP, PROBE_LIVENESS, PROBE_READINESS, PROBE_TYPES };
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Probes over the network: a TCP connection, an HTTP request, or gRPC's health check, spoken by
+// hand since the peer is a container that may answer anything.
 #include "node/pods/probe_net.h"
 
 #include <stdio.h>
@@ -31,7 +34,7 @@ struct probe_net_call {
     void *arg;
 };
 
-static void call_free(struct probe_net_call *c)
+static void probe_net_call_free(struct probe_net_call *c)
 {
     exec_timer_stop(loop_exec(c->owner->loop), &c->timer);
     if (c->dial)
@@ -42,17 +45,17 @@ static void call_free(struct probe_net_call *c)
     free(c);
 }
 
-static void finish(struct probe_net_call *c, bool ok, const char *text)
+static void probe_net_finish(struct probe_net_call *c, bool ok, const char *text)
 {
     probe_net_fn done = c->done;
     void *arg = c->arg;
-    call_free(c);
+    probe_net_call_free(c);
     done(arg, ok, str_z(text));
 }
 
 // --- HTTP ----------------------------------------------------------------------------------------
 
-static bool has_header(const struct probe_net_request *q, const char *name)
+static bool probe_net_has_header(const struct probe_net_request *q, const char *name)
 {
     for (size_t i = 0; i < q->headers_len; i++)
         if (q->headers[i].name.n == strlen(name) &&
@@ -61,7 +64,7 @@ static bool has_header(const struct probe_net_request *q, const char *name)
     return false;
 }
 
-static void add_authority(struct sbuf *out, const struct probe_net_request *q)
+static void probe_net_add_authority(struct sbuf *out, const struct probe_net_request *q)
 {
     if (q->host_header.n && h1_is_value(q->host_header))
         sbuf_add(out, q->host_header);
@@ -69,9 +72,9 @@ static void add_authority(struct sbuf *out, const struct probe_net_request *q)
         h1_add_authority(out, q->host, q->port);
 }
 
-// A path is any text: what cannot stand in a request's line is escaped, as kubelet does. Else a pod could have its node send
-// whatever it likes to whom it likes.
-static void add_path(struct sbuf *out, struct str path)
+// A path is any text: what cannot stand in a request's line is escaped, as kubelet does. Else a pod
+// could have its node send whatever it likes to whom it likes.
+static void probe_net_add_path(struct sbuf *out, struct str path)
 {
     if (path.n == 0 || path.p[0] != '/')
         sbuf_addc(out, '/');
@@ -86,12 +89,12 @@ static void add_path(struct sbuf *out, struct str path)
 void probe_http_request(struct sbuf *out, const struct probe_net_request *q)
 {
     cleanup_sbuf struct sbuf path = {0}, authority = {0};
-    add_path(&path, q->path);
-    add_authority(&authority, q);
+    probe_net_add_path(&path, q->path);
+    probe_net_add_authority(&authority, q);
     (void)h1_add_request_line(out, STR("GET"), sbuf_str(&path), sbuf_str(&authority));
-    if (!has_header(q, "user-agent"))
+    if (!probe_net_has_header(q, "user-agent"))
         sbuf_addz(out, "User-Agent: kube-probe/1.37\r\n");
-    if (!has_header(q, "accept"))
+    if (!probe_net_has_header(q, "accept"))
         sbuf_addz(out, "Accept: */*\r\n");
     for (size_t i = 0; i < q->headers_len; i++) {
         struct str name = q->headers[i].name;
@@ -106,8 +109,8 @@ void probe_http_request(struct sbuf *out, const struct probe_net_request *q)
 
 #define H2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-static void add_frame(struct sbuf *out, uint8_t type, uint8_t flags, uint32_t stream,
-                      struct str body)
+static void probe_net_add_frame(struct sbuf *out, uint8_t type, uint8_t flags, uint32_t stream,
+                                struct str body)
 {
     const char head[9] = {(char)(body.n >> 16), (char)(body.n >> 8), (char)body.n,
                           (char)type,           (char)flags,         (char)(stream >> 24),
@@ -117,7 +120,7 @@ static void add_frame(struct sbuf *out, uint8_t type, uint8_t flags, uint32_t st
 }
 
 // A header as a literal that is not indexed, without Huffman; both parts are short.
-static void add_field(struct sbuf *out, const char *name, struct str value)
+static void probe_net_add_field(struct sbuf *out, const char *name, struct str value)
 {
     struct str v = str_upto(value, 126);
     sbuf_addc(out, 0);
@@ -131,13 +134,13 @@ void probe_grpc_request(struct sbuf *out, struct str authority, struct str servi
 {
     cleanup_sbuf struct sbuf head = {0}, body = {0};
     struct str name = str_upto(service, 120);
-    add_field(&head, ":method", STR("POST"));
-    add_field(&head, ":scheme", STR("http"));
-    add_field(&head, ":path", STR("/grpc.health.v1.Health/Check"));
-    add_field(&head, ":authority", authority);
-    add_field(&head, "content-type", STR("application/grpc"));
-    add_field(&head, "te", STR("trailers"));
-    add_field(&head, "user-agent", STR("kube-probe/1.37"));
+    probe_net_add_field(&head, ":method", STR("POST"));
+    probe_net_add_field(&head, ":scheme", STR("http"));
+    probe_net_add_field(&head, ":path", STR("/grpc.health.v1.Health/Check"));
+    probe_net_add_field(&head, ":authority", authority);
+    probe_net_add_field(&head, "content-type", STR("application/grpc"));
+    probe_net_add_field(&head, "te", STR("trailers"));
+    probe_net_add_field(&head, "user-agent", STR("kube-probe/1.37"));
     const char prefix[5] = {0, 0, 0, 0, (char)(name.n ? name.n + 2 : 0)};
     sbuf_add(&body, str_make(prefix, sizeof(prefix)));
     if (name.n) {
@@ -146,10 +149,10 @@ void probe_grpc_request(struct sbuf *out, struct str authority, struct str servi
         sbuf_add(&body, name);
     }
     sbuf_addz(out, H2_PREFACE);
-    add_frame(out, 4, 0, 0, STR(""));         // SETTINGS
-    add_frame(out, 1, 4, 1, sbuf_str(&head)); // HEADERS, END_HEADERS
-    add_frame(out, 0, 1, 1, sbuf_str(&body)); // DATA, END_STREAM
-    add_frame(out, 4, 1, 0, STR(""));         // SETTINGS, ACK
+    probe_net_add_frame(out, 4, 0, 0, STR(""));         // SETTINGS
+    probe_net_add_frame(out, 1, 4, 1, sbuf_str(&head)); // HEADERS, END_HEADERS
+    probe_net_add_frame(out, 0, 1, 1, sbuf_str(&body)); // DATA, END_STREAM
+    probe_net_add_frame(out, 4, 1, 0, STR(""));         // SETTINGS, ACK
 }
 
 int probe_grpc_status(struct str b)
@@ -172,16 +175,16 @@ int probe_grpc_status(struct str b)
 
 // --- The call ------------------------------------------------------------------------------------
 
-static void on_connected(void *arg)
+static void probe_net_on_connected(void *arg)
 {
     struct probe_net_call *c = arg;
     if (c->kind == PROBE_NET_TCP)
-        finish(c, true, "");
+        probe_net_finish(c, true, "");
     else
         (void)dial_write(c->dial, sbuf_str(&c->request));
 }
 
-static void on_http(struct probe_net_call *c, struct str bytes)
+static void probe_net_on_http(struct probe_net_call *c, struct str bytes)
 {
     char text[64];
     struct str piece;
@@ -190,56 +193,58 @@ static void on_http(struct probe_net_call *c, struct str bytes)
     if (r == H1_ANSWER_MORE)
         return;
     if (r < 0) {
-        finish(c, false, err.msg);
+        probe_net_finish(c, false, err.msg);
         return;
     }
     int status = c->http.status;
     (void)snprintf(text, sizeof(text), "HTTP probe failed with statuscode: %d", status);
     bool ok = status >= 200 && status < 400;
-    finish(c, ok, ok ? "" : text);
+    probe_net_finish(c, ok, ok ? "" : text);
 }
 
-static void on_grpc(struct probe_net_call *c, struct str bytes)
+static void probe_net_on_grpc(struct probe_net_call *c, struct str bytes)
 {
     if (c->answer.n < ANSWER_MAX)
         sbuf_add(&c->answer, str_upto(bytes, ANSWER_MAX - c->answer.n));
     int status = probe_grpc_status(sbuf_str(&c->answer));
     if (status != 0)
-        finish(c, status > 0,
-               status > 0 ? "" : "service unhealthy (the health service does not say SERVING)");
+        probe_net_finish(
+            c, status > 0,
+            status > 0 ? "" : "service unhealthy (the health service does not say SERVING)");
 }
 
-static void on_input(void *arg, struct str bytes)
+static void probe_net_on_input(void *arg, struct str bytes)
 {
     struct probe_net_call *c = arg;
     if (c->kind == PROBE_NET_GRPC)
-        on_grpc(c, bytes);
+        probe_net_on_grpc(c, bytes);
     else if (c->kind != PROBE_NET_TCP)
-        on_http(c, bytes);
+        probe_net_on_http(c, bytes);
 }
 
-static void on_closed(void *arg, const struct err *err)
+static void probe_net_on_closed(void *arg, const struct err *err)
 {
     struct probe_net_call *c = arg;
     c->dial = NULL; // it frees itself
-    finish(c, false, err ? err->msg : "EOF");
+    probe_net_finish(c, false, err ? err->msg : "EOF");
 }
 
-static void on_timeout(void *arg)
+static void probe_net_on_timeout(void *arg)
 {
-    finish(arg, false, "context deadline exceeded");
+    probe_net_finish(arg, false, "context deadline exceeded");
 }
 
-static struct probe_net_call *check(struct probe_net *n, const struct probe_net_request *q,
-                                    probe_net_fn done, void *arg)
+static struct probe_net_call *probe_net_start(struct probe_net *n,
+                                              const struct probe_net_request *q, probe_net_fn done,
+                                              void *arg)
 {
     struct net *owner = container_of(n, struct net, net);
     struct probe_net_call *c = xcalloc(1, sizeof(*c));
     *c = (struct probe_net_call){.owner = owner, .kind = q->kind, .done = done, .arg = arg};
-    c->timer = (struct exec_timer){.fn = on_timeout, .arg = c};
+    c->timer = (struct exec_timer){.fn = probe_net_on_timeout, .arg = c};
     if (q->kind == PROBE_NET_GRPC) {
         cleanup_sbuf struct sbuf authority = {0};
-        add_authority(&authority, q);
+        probe_net_add_authority(&authority, q);
         probe_grpc_request(&c->request, sbuf_str(&authority), q->service);
     } else if (q->kind != PROBE_NET_TCP) {
         probe_http_request(&c->request, q);
@@ -250,9 +255,9 @@ static struct probe_net_call *check(struct probe_net *n, const struct probe_net_
                                    .netns = q->netns,
                                    .tls = q->kind == PROBE_NET_HTTPS ? owner->tls : NULL,
                                    .timeout_ns = q->timeout_ns,
-                                   .connected = on_connected,
-                                   .input = on_input,
-                                   .closed = on_closed,
+                                   .connected = probe_net_on_connected,
+                                   .input = probe_net_on_input,
+                                   .closed = probe_net_on_closed,
                                    .arg = c};
     exec_timer_start(loop_exec(owner->loop), &c->timer, q->timeout_ns);
     c->dial = dial_new(&o);
@@ -263,13 +268,13 @@ int probe_net_new(struct loop *loop, struct probe_net **ret, struct err *err)
 {
     const struct tls_client_options o = {.insecure = true};
     struct net *n = xcalloc(1, sizeof(*n));
-    int code = tls_client_new(&o, &n->tls, err);
-    if (code < 0) {
+    int r = tls_client_new(&o, &n->tls, err);
+    if (r < 0) {
         free(n);
-        return code;
+        return r;
     }
     n->loop = loop;
-    n->net = (struct probe_net){.check = check, .cancel = call_free};
+    n->net = (struct probe_net){.check = probe_net_start, .cancel = probe_net_call_free};
     *ret = &n->net;
     return 0;
 }

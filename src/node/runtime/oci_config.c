@@ -72,7 +72,7 @@ static int find_user(const struct oci_options *o, struct arena *arena, struct oc
     u.groups = groups.p;
     u.groups_len = groups.n;
     if (s->must_not_be_root && u.uid == 0)
-        return err_set(err, ERR_INVALID, "container has runAsNonRoot and image will run as root");
+        return err_set(err, ERR_FORBIDDEN, "container has runAsNonRoot and image will run as root");
     *ret = u;
     return 0;
 }

@@ -221,7 +221,7 @@ struct runtime_ops {
                   size_t *ret_len);
 
     // image_ensure answers with the image's id. Codes: -ERR_NOT_FOUND (not here and may not be pulled:
-    // ErrImageNeverPull; or nowhere: ErrImagePull), -ERR_INVALID (InvalidImageName, bad digest), …
+    // ErrImageNeverPull; or nowhere: ErrImagePull), -ERR_BAD_REQUEST (InvalidImageName), …
     void (*image_ensure)(struct runtime *r, const struct runtime_image *image, runtime_id_fn done,
                          void *arg);
 
@@ -237,6 +237,7 @@ struct runtime_ops {
     // pod_netns is a path of the pod's network namespace, NULL for the host's. Good until the next call.
     const char *(*pod_netns)(struct runtime *r, struct str id);
 
+    // container_create: -ERR_FORBIDDEN when the security context rules the image out.
     void (*container_create)(struct runtime *r, struct str pod_id,
                              const struct runtime_container *container, runtime_id_fn done,
                              void *arg);

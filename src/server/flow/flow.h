@@ -12,7 +12,7 @@
 void flow_admit(struct exchange *ex, void (*serve)(struct exchange *ex));
 
 // flow_release gives a request's seat back before it ends: what goes on for long, and costs little,
-// keeps nobody waiting.
+// delays no other request.
 void flow_release(struct exchange *ex);
 
 // flow_metrics adds how many run and wait.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Claims for storage: a PersistentVolume that is a path of this node is mounted as it is. Those of dray's own provisioner are folders that are
-// made here, for the first pod; they outlive their pods.
+// PersistentVolumeClaims: a PersistentVolume that is a path of this node is mounted as it is.
+// Directories of dray's own provisioner are created here, for the first pod; they outlive their
+// pods.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -10,7 +11,7 @@
 #include "api/match/claim.h"
 #include "api/match/node.h"
 #include "api/storage.h"
-#include "node/pods/volume.h"
+#include "node/volume/volume.h"
 
 #include "base/banned.h"
 
@@ -20,9 +21,10 @@ struct str volume_claim_path(const struct api_persistent_volume *volume)
     return s->host_path ? s->host_path->path : s->local ? s->local->path : STR("");
 }
 
-// Whoever runs in the pod may write there, as in an emptyDir; the folder above it, which is this volume's alone, keeps others on the node out.
-static int make_own(const struct api_host_path_volume_source *s, struct arena *arena,
-                    struct err *err)
+// Every user in the pod may write there, as in an emptyDir; the directory above it, this volume's
+// alone, keeps other users of the node out.
+static int volume_claim_make_own(const struct api_host_path_volume_source *s, struct arena *arena,
+                                 struct err *err)
 {
     const char *path = arena_str(arena, s->path).p;
     struct stat st;
@@ -31,26 +33,26 @@ static int make_own(const struct api_host_path_volume_source *s, struct arena *a
         return 0; // is refused next, and nothing is made before
     if (lstat(path, &st) == 0 || errno != ENOENT)
         return 0; // what it is, is looked at next
-    int code = volume_make_folder(path, 0777, err);
-    if (code < 0)
-        return code;
+    int r = volume_make_directory(path, 0777, err);
+    if (r < 0)
+        return r;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fchmod(fd, 0777) != 0)
-        code = err_set(err, errno, "%s: %s", path, strerrordesc_np(errno));
+        r = err_set(err, errno, "%s: %s", path, strerrordesc_np(errno));
     if (fd >= 0)
         (void)close(fd);
-    return code;
+    return r;
 }
 
-static int check_local(const struct api_local_volume_source *s, struct arena *arena,
-                       struct err *err)
+static int volume_claim_check_local(const struct api_local_volume_source *s, struct arena *arena,
+                                    struct err *err)
 {
     const struct api_host_path_volume_source as_host = {
         .path = s->path, .type = STR("Directory"), .has_type = true};
     return volume_check_host(&as_host, arena, err);
 }
 
-static const char *type_of(const struct api_persistent_volume_source *s)
+static const char *volume_claim_source_type(const struct api_persistent_volume_source *s)
 {
     return s->csi ? "csi" : s->nfs ? "nfs" : s->iscsi ? "iscsi" : s->fc ? "fc" : "another type";
 }
@@ -62,7 +64,7 @@ int volume_claim_set_up(const struct api_persistent_volume *volume, const struct
     const struct api_volume_node_affinity *affinity = volume->spec.node_affinity;
     bool own =
         str_eqz(meta_annotation(&volume->metadata, STR(STORAGE_PROVISIONED_BY)), STORAGE_LOCAL);
-    int code = 0;
+    int r = 0;
     if (affinity && affinity->required && !node)
         return err_set(err, ERR_UNAVAILABLE,
                        "this node's Node is not known yet: whether it has PersistentVolume %.*s is "
@@ -77,13 +79,13 @@ int volume_claim_set_up(const struct api_persistent_volume *volume, const struct
                        "PersistentVolume %.*s is a raw block volume: this node offers file systems",
                        STR_ARG(volume->metadata.name));
     if (s->local)
-        return check_local(s->local, arena, err);
+        return volume_claim_check_local(s->local, arena, err);
     if (!s->host_path)
         return err_set(err, ERR_UNSUPPORTED,
                        "PersistentVolume %.*s is of type %s: this node mounts hostPath and local "
                        "ones; run the pod on another node",
-                       STR_ARG(volume->metadata.name), type_of(s));
+                       STR_ARG(volume->metadata.name), volume_claim_source_type(s));
     if (own)
-        code = make_own(s->host_path, arena, err);
-    return code < 0 ? code : volume_check_host(s->host_path, arena, err);
+        r = volume_claim_make_own(s->host_path, arena, err);
+    return r < 0 ? r : volume_check_host(s->host_path, arena, err);
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tokens of service accounts: JSON Web Tokens signed with this server's key, with Kubernetes' claims. What is
-// read here has a good signature, is of this issuer and of now; whether the account and the object it is bound to
-// are still there, the caller finds out.
-#ifndef SERVER_AUTH_JWT_H
-#define SERVER_AUTH_JWT_H
+// Tokens of service accounts: JSON Web Tokens signed with this server's key, with Kubernetes'
+// claims. Reading verifies signature, issuer and times. Whether the account and the bound object
+// still exist is for the caller to find out.
+#ifndef PKI_JWT_H
+#define PKI_JWT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "net/sign.h"
+#include "pki/sign.h"
 
 #define JWT_ISSUER "https://kubernetes.default.svc.cluster.local"
 
@@ -34,9 +34,6 @@ struct jwt {
 // jwt_write adds the token's text.
 int jwt_write(const struct jwt *t, const struct sign_key *key, struct sbuf *out,
               struct err *err) MUST_USE;
-
-// jwt_looks_like: the text has the form of such a token, good or bad.
-bool jwt_looks_like(struct str text);
 
 // jwt_read checks form, signature, issuer and times. What *ret points to is in arena. Returns 0 or
 // -ERR_INVALID with what is wrong, in words that tell an attacker nothing about the key.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/run/up_say.h"
+//
+// The output of `dray up`: progress on standard error, then pods with their nodes and devices.
+#include "cmd/run/up_watch.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,7 +43,8 @@ struct up_watch {
     struct informer *claims;
 };
 
-static void add_devices(const struct up_watch *w, const struct api_pod *pod, struct sbuf *out)
+static void up_watch_add_devices(const struct up_watch *w, const struct api_pod *pod,
+                                 struct sbuf *out)
 {
     const char *before = " with ";
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
@@ -63,7 +66,7 @@ static void add_devices(const struct up_watch *w, const struct api_pod *pod, str
     }
 }
 
-static const struct api_pod_condition *scheduled(const struct api_pod *pod)
+static const struct api_pod_condition *up_watch_scheduled_condition(const struct api_pod *pod)
 {
     for (size_t i = 0; i < pod->status.conditions.n; i++)
         if (str_eq(pod->status.conditions.p[i].type, STR("PodScheduled")))
@@ -71,8 +74,8 @@ static const struct api_pod_condition *scheduled(const struct api_pod *pod)
     return NULL;
 }
 
-static void pod_changed(void *arg, const struct typed_object *before,
-                        const struct typed_object *after)
+static void up_watch_pod_changed(void *arg, const struct typed_object *before,
+                                 const struct typed_object *after)
 {
     const struct up_watch *w = arg;
     cleanup_sbuf struct sbuf line = {0}, out = {0};
@@ -80,12 +83,12 @@ static void pod_changed(void *arg, const struct typed_object *before,
         return;
     const struct api_pod *pod = after->object.value;
     const struct api_pod *old = before ? before->object.value : NULL;
-    const struct api_pod_condition *now = scheduled(pod);
-    const struct api_pod_condition *then = old ? scheduled(old) : NULL;
+    const struct api_pod_condition *now = up_watch_scheduled_condition(pod);
+    const struct api_pod_condition *then = old ? up_watch_scheduled_condition(old) : NULL;
     if (pod->spec.node_name.n > 0 && (!old || old->spec.node_name.n == 0)) {
         sbuf_addf(&line, "  pod %.*s/%.*s → %.*s", STR_ARG(pod->metadata.namespace),
                   STR_ARG(pod->metadata.name), STR_ARG(pod->spec.node_name));
-        add_devices(w, pod, &line);
+        up_watch_add_devices(w, pod, &line);
     } else if (now && str_eq(now->status, STR("False")) &&
                !(then && str_eq(then->message, now->message))) {
         sbuf_addf(&line, "  pod %.*s/%.*s is pending: %.*s", STR_ARG(pod->metadata.namespace),
@@ -103,7 +106,7 @@ struct up_watch *up_watch_new(struct client *client)
         .client = client, .kind = api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceClaim"))};
     const struct informer_options pods = {.client = client,
                                           .kind = api_kind_find(STR("v1"), STR("Pod"))};
-    const struct informer_handler h = {.changed = pod_changed, .arg = w};
+    const struct informer_handler h = {.changed = up_watch_pod_changed, .arg = w};
     w->claims = informer_new(&claims);
     w->pods = informer_new(&pods);
     informer_add_handler(w->pods, &h);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/pki.h"
+//
+// The files of a control plane in one directory: CAs, certificates, keys, kubeconfig. Missing ones
+// are made, those about to expire are renewed at a start.
+#include "pki/pki.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,8 +13,8 @@
 
 #include "codec/base64.h"
 #include "net/address.h"
-#include "net/sign.h"
 #include "os/file.h"
+#include "pki/sign.h"
 
 #include "base/banned.h"
 
@@ -24,7 +27,7 @@
 #define ADDRESSES_MAX   16
 #define FILE_BYTES_MAX  ((size_t)1024 * 1024)
 
-static char *join(const char *folder, const char *name)
+static char *pki_join_path(const char *folder, const char *name)
 {
     struct sbuf b = {0};
     sbuf_addf(&b, "%s/%s", folder, name);
@@ -44,7 +47,7 @@ int pki_read_file(const char *path, char **ret, struct err *err)
     return 0;
 }
 
-static int make_folder(const char *path, struct err *err)
+static int pki_make_directory(const char *path, struct err *err)
 {
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
         return err_set(err, errno, "cannot make the folder %s: %m", path);
@@ -52,33 +55,34 @@ static int make_folder(const char *path, struct err *err)
     return 0;
 }
 
-// load reads a pair whose certificate is good for another while. Returns 0, -ENOENT when it must be
-// made anew, or another error.
-static int load(const char *certificate_file, const char *key_file, int64_t until,
-                struct tls_key_pair *ret, struct err *err)
+// pki_load_pair reads a pair whose certificate is good for another while. Returns 0, -ENOENT when
+// it must be made again, or another error.
+static int pki_load_pair(const char *certificate_file, const char *key_file, int64_t until,
+                         struct pki_key_pair *ret, struct err *err)
 {
-    struct tls_key_pair pair = {0};
+    struct pki_key_pair pair = {0};
     int64_t expiry = 0;
     int r = pki_read_file(certificate_file, &pair.certificate_pem, err);
     if (r == 0)
         r = pki_read_file(key_file, &pair.key_pem, err);
-    if (r == 0 && tls_certificate_expiry(pair.certificate_pem, &expiry, err) < 0)
+    if (r == 0 && pki_certificate_expiry(pair.certificate_pem, &expiry, err) < 0)
         r = err_set(err, ERR_INVALID,
                     "%s does not hold a certificate: remove it and its key to have new ones made",
                     certificate_file);
     if (r == 0 && expiry < until)
         r = -ENOENT;
     if (r < 0) {
-        tls_key_pair_done(&pair);
+        pki_key_pair_done(&pair);
         return r;
     }
     *ret = pair;
     return 0;
 }
 
-// save writes the key first: a certificate without its key would be believed at the next start.
-static int save(const struct tls_key_pair *pair, const char *certificate_file, const char *key_file,
-                struct err *err)
+// pki_save_pair writes the key first: a certificate without its key would be believed at the next
+// start.
+static int pki_save_pair(const struct pki_key_pair *pair, const char *certificate_file,
+                         const char *key_file, struct err *err)
 {
     int r = file_replace_durable(AT_FDCWD, key_file, str_z(pair->key_pem), 0600, err);
     if (r == 0)
@@ -88,23 +92,23 @@ static int save(const struct tls_key_pair *pair, const char *certificate_file, c
 }
 
 static int prepare_any_ca(const char *name, const char *file, const char *key_file, int64_t now,
-                          struct tls_key_pair *ret, struct err *err)
+                          struct pki_key_pair *ret, struct err *err)
 {
-    int r = load(file, key_file, now + CA_RENEW_DAYS * DAY_S, ret, err);
+    int r = pki_load_pair(file, key_file, now + CA_RENEW_DAYS * DAY_S, ret, err);
     if (r != -ENOENT)
         return r;
-    struct tls_subject subject = {
+    struct pki_subject subject = {
         .common_name = name, .not_before = now - 3600, .not_after = now + CA_DAYS * DAY_S};
-    r = tls_make_ca(&subject, ret, err);
+    r = pki_make_ca(&subject, ret, err);
     if (r == 0)
-        r = save(ret, file, key_file, err);
+        r = pki_save_pair(ret, file, key_file, err);
     return r < 0 ? r : 1;
 }
 
-static int prepare_ca(struct pki *p, int64_t now, struct tls_key_pair *ret, bool *ret_new,
+static int prepare_ca(struct pki *p, int64_t now, struct pki_key_pair *ret, bool *ret_new,
                       struct err *err)
 {
-    char *key_file = join(p->folder, "ca.key");
+    char *key_file = pki_join_path(p->folder, "ca.key");
     int r = prepare_any_ca("dray-ca", p->ca_file, key_file, now, ret, err);
     *ret_new = r > 0;
     free(key_file);
@@ -115,30 +119,31 @@ static int prepare_ca(struct pki *p, int64_t now, struct tls_key_pair *ret, bool
 // signs nothing else. The server itself does not believe it.
 static int prepare_proxy_ca(struct pki *p, int64_t now, struct err *err)
 {
-    struct tls_key_pair pair = {0};
-    char *key_file = join(p->folder, "front-proxy-ca.key");
+    struct pki_key_pair pair = {0};
+    char *key_file = pki_join_path(p->folder, "front-proxy-ca.key");
     int r = prepare_any_ca("dray-front-proxy-ca", p->proxy_ca_file, key_file, now, &pair, err);
-    tls_key_pair_done(&pair);
+    pki_key_pair_done(&pair);
     free(key_file);
     return r < 0 ? r : 0;
 }
 
-static int prepare_leaf(const struct tls_key_pair *ca, const struct tls_subject *what,
+static int prepare_leaf(const struct pki_key_pair *ca, const struct pki_subject *what,
                         const char *certificate_file, const char *key_file, int64_t now, bool renew,
                         struct err *err)
 {
-    struct tls_key_pair pair = {0};
-    struct tls_subject subject = *what;
+    struct pki_key_pair pair = {0};
+    struct pki_subject subject = *what;
     int r = renew ? -ENOENT
-                  : load(certificate_file, key_file, now + LEAF_RENEW_DAYS * DAY_S, &pair, err);
+                  : pki_load_pair(certificate_file, key_file, now + LEAF_RENEW_DAYS * DAY_S, &pair,
+                                  err);
     if (r == -ENOENT) {
         subject.not_before = now - 3600;
         subject.not_after = now + LEAF_DAYS * DAY_S;
-        r = tls_make_certificate(ca, &subject, &pair, err);
+        r = pki_make_certificate(ca, &subject, &pair, err);
         if (r == 0)
-            r = save(&pair, certificate_file, key_file, err);
+            r = pki_save_pair(&pair, certificate_file, key_file, err);
     }
-    tls_key_pair_done(&pair);
+    pki_key_pair_done(&pair);
     return r;
 }
 
@@ -152,7 +157,7 @@ struct names {
     char addresses[ADDRESSES_MAX][ADDRESS_BYTES];
 };
 
-static void add_name(struct names *ns, const char *name)
+static void pki_add_name(struct names *ns, const char *name)
 {
     for (size_t i = 0; i < ns->n; i++)
         if (strcmp(ns->p[i], name) == 0)
@@ -167,11 +172,11 @@ static void add_str(struct names *ns, struct str name, char space[256])
         return;
     memcpy(space, name.p, name.n);
     space[name.n] = '\0';
-    add_name(ns, space);
+    pki_add_name(ns, space);
 }
 
 // What listens everywhere is known by all addresses of the machine.
-static void list_names(struct names *ns, struct str host, struct str advertised)
+static void pki_list_names(struct names *ns, struct str host, struct str advertised)
 {
     static const char *const usual[] = {"localhost",
                                         "127.0.0.1",
@@ -182,9 +187,9 @@ static void list_names(struct names *ns, struct str host, struct str advertised)
                                         "kubernetes.default.svc",
                                         "kubernetes.default.svc.cluster.local"};
     for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
-        add_name(ns, usual[i]);
+        pki_add_name(ns, usual[i]);
     if (gethostname(ns->machine, sizeof(ns->machine) - 1) == 0)
-        add_name(ns, ns->machine);
+        pki_add_name(ns, ns->machine);
     add_str(ns, advertised, ns->advertised);
     if (host.n && !str_eq(host, STR("0.0.0.0")) && !str_eq(host, STR("::"))) {
         add_str(ns, host, ns->host);
@@ -192,7 +197,7 @@ static void list_names(struct names *ns, struct str host, struct str advertised)
     }
     size_t n = address_machine(ns->addresses, ADDRESSES_MAX);
     for (size_t i = 0; i < n; i++)
-        add_name(ns, ns->addresses[i]);
+        pki_add_name(ns, ns->addresses[i]);
 }
 
 // names_changed compares with what the certificate on disk was made for.
@@ -206,15 +211,15 @@ static bool names_changed(const struct names *ns, const char *file, struct sbuf 
     return !same;
 }
 
-static int prepare_server(struct pki *p, const struct tls_key_pair *ca, const struct pki_host *host,
+static int prepare_server(struct pki *p, const struct pki_key_pair *ca, const struct pki_host *host,
                           int64_t now, bool renew, struct err *err)
 {
     struct names ns = {0};
-    list_names(&ns, host->listen, host->advertise);
+    pki_list_names(&ns, host->listen, host->advertise);
     cleanup_sbuf struct sbuf text = {0};
-    char *names_file = join(p->folder, "server.names");
+    char *names_file = pki_join_path(p->folder, "server.names");
     bool changed = names_changed(&ns, names_file, &text);
-    struct tls_subject subject = {.common_name = "dray-server", .names = ns.p, .server = true};
+    struct pki_subject subject = {.common_name = "dray-server", .names = ns.p, .server = true};
     int r =
         prepare_leaf(ca, &subject, p->server_file, p->server_key_file, now, renew || changed, err);
     if (r == 0 && changed)
@@ -223,15 +228,16 @@ static int prepare_server(struct pki *p, const struct tls_key_pair *ca, const st
     return r;
 }
 
-// prepare_kubelet_client: what nodes are shown. It is in no group: roles give this name the endpoints of nodes
-// (schema/roles.policy) and nothing else. Older programs made one of system:masters here, which is replaced.
-static int prepare_kubelet_client(struct pki *p, const struct tls_key_pair *ca, int64_t now,
+// prepare_kubelet_client: what nodes are shown. It is in no group: roles give this name the
+// endpoints of nodes (schema/roles.policy) and nothing else. Older programs made one of
+// system:masters here, which is replaced.
+static int prepare_kubelet_client(struct pki *p, const struct pki_key_pair *ca, int64_t now,
                                   bool renew, struct err *err)
 {
-    const struct tls_subject subject = {.common_name = "kube-apiserver-kubelet-client"};
+    const struct pki_subject subject = {.common_name = "kube-apiserver-kubelet-client"};
     char *pem = NULL;
     int r = pki_read_file(p->kubelet_client_file, &pem, err);
-    if (r == 0 && !tls_certificate_names(pem, &subject))
+    if (r == 0 && !pki_certificate_names(pem, &subject))
         renew = true;
     free(pem);
     if (r < 0 && r != -ENOENT)
@@ -244,19 +250,19 @@ int pki_prepare(const char *folder, const struct pki_host *host, int64_t now, st
                 struct err *err)
 {
     static const char *const masters[] = {"system:masters", NULL};
-    struct pki p = {.folder = join(folder, "."),
-                    .ca_file = join(folder, "ca.crt"),
-                    .proxy_ca_file = join(folder, "front-proxy-ca.crt"),
-                    .server_file = join(folder, "server.crt"),
-                    .server_key_file = join(folder, "server.key"),
-                    .admin_file = join(folder, "admin.crt"),
-                    .admin_key_file = join(folder, "admin.key"),
-                    .kubelet_client_file = join(folder, "kubelet-client.crt"),
-                    .kubelet_client_key_file = join(folder, "kubelet-client.key")};
-    struct tls_key_pair ca = {0};
+    struct pki p = {.folder = pki_join_path(folder, "."),
+                    .ca_file = pki_join_path(folder, "ca.crt"),
+                    .proxy_ca_file = pki_join_path(folder, "front-proxy-ca.crt"),
+                    .server_file = pki_join_path(folder, "server.crt"),
+                    .server_key_file = pki_join_path(folder, "server.key"),
+                    .admin_file = pki_join_path(folder, "admin.crt"),
+                    .admin_key_file = pki_join_path(folder, "admin.key"),
+                    .kubelet_client_file = pki_join_path(folder, "kubelet-client.crt"),
+                    .kubelet_client_key_file = pki_join_path(folder, "kubelet-client.key")};
+    struct pki_key_pair ca = {0};
     bool fresh = false;
-    struct tls_subject admin = {.common_name = "dray-admin", .organizations = masters};
-    int r = make_folder(folder, err);
+    struct pki_subject admin = {.common_name = "dray-admin", .organizations = masters};
+    int r = pki_make_directory(folder, err);
     if (r == 0)
         r = prepare_ca(&p, now, &ca, &fresh, err);
     if (r == 0)
@@ -267,7 +273,7 @@ int pki_prepare(const char *folder, const struct pki_host *host, int64_t now, st
         r = prepare_leaf(&ca, &admin, p.admin_file, p.admin_key_file, now, fresh, err);
     if (r == 0)
         r = prepare_kubelet_client(&p, &ca, now, fresh, err);
-    tls_key_pair_done(&ca);
+    pki_key_pair_done(&ca);
     if (r < 0)
         pki_done(&p);
     else
@@ -275,10 +281,10 @@ int pki_prepare(const char *folder, const struct pki_host *host, int64_t now, st
     return r;
 }
 
-int pki_read_ca(const struct pki *p, struct tls_key_pair *ret, struct err *err)
+int pki_read_ca(const struct pki *p, struct pki_key_pair *ret, struct err *err)
 {
-    char *key_file = join(p->folder, "ca.key");
-    int r = load(p->ca_file, key_file, 0, ret, err);
+    char *key_file = pki_join_path(p->folder, "ca.key");
+    int r = pki_load_pair(p->ca_file, key_file, 0, ret, err);
     free(key_file);
     return r == -ENOENT ? err_set(err, ENOENT, "%s or its key has gone", p->ca_file) : r;
 }
@@ -287,18 +293,18 @@ int pki_make_node_certificate(const struct pki *p, const char *node, const char 
                               int64_t now, char **ret_file, char **ret_key_file, struct err *err)
 {
     static const char *const nodes[] = {"system:nodes", NULL};
-    struct tls_key_pair ca = {0};
+    struct pki_key_pair ca = {0};
     bool server = names != NULL;
-    char *file = join(p->folder, server ? "kubelet.crt" : "node.crt");
-    char *key_file = join(p->folder, server ? "kubelet.key" : "node.key");
+    char *file = pki_join_path(p->folder, server ? "kubelet.crt" : "node.crt");
+    char *key_file = pki_join_path(p->folder, server ? "kubelet.key" : "node.key");
     cleanup_sbuf struct sbuf name = {0};
     sbuf_addf(&name, "system:node:%s", node);
-    const struct tls_subject subject = {
+    const struct pki_subject subject = {
         .common_name = name.p, .organizations = nodes, .names = names, .server = server};
     int r = pki_read_ca(p, &ca, err);
     if (r == 0)
         r = prepare_leaf(&ca, &subject, file, key_file, now, true, err);
-    tls_key_pair_done(&ca);
+    pki_key_pair_done(&ca);
     if (r < 0) {
         free(file);
         free(key_file);
@@ -340,7 +346,8 @@ static int add_data(struct sbuf *out, const char *key, const char *file, struct 
     return r;
 }
 
-// has_text: the file is there and says that already. A disk that is full is no reason to write it again.
+// has_text: the file already has this content. A disk that is full is no reason to write it
+// again.
 static bool has_text(const char *path, struct str text)
 {
     char *have = NULL;
@@ -370,8 +377,8 @@ int pki_write_kubeconfig(const struct pki *p, const char *url, const char *path,
 
 int pki_account_key(const char *folder, char **ret, struct err *err)
 {
-    char *path = join(folder, "sa.key");
-    int r = make_folder(folder, err);
+    char *path = pki_join_path(folder, "sa.key");
+    int r = pki_make_directory(folder, err);
     if (r == 0)
         r = pki_read_file(path, ret, err);
     if (r == -ENOENT) {

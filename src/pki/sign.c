@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "net/sign.h"
+//
+// ES256 signatures and HS256 codes as JOSE wants them, over OpenSSL's keys.
+#include "pki/sign.h"
 
 #include <assert.h>
 #include <openssl/bn.h>
@@ -12,10 +14,9 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "pki/pki_int.h"
 
 #include "base/banned.h"
-
-#define PEM_BYTES_MAX ((size_t)64 * 1024)
 
 struct sign_key {
     EVP_PKEY *key;
@@ -26,19 +27,18 @@ int sign_key_make(struct sbuf *ret_pem, struct err *err)
 {
     EVP_PKEY *key = EVP_EC_gen("P-256");
     BIO *out = BIO_new(BIO_s_mem());
-    char *text = NULL;
     int r = 0;
     if (!key || !out || PEM_write_bio_PrivateKey(out, key, NULL, NULL, 0, NULL, NULL) != 1)
         r = err_set(err, ERR_INTERNAL, "cannot make a key");
-    long n = r == 0 ? BIO_get_mem_data(out, &text) : 0;
-    if (n > 0)
-        sbuf_add(ret_pem, str_make(text, (size_t)n));
+    if (r == 0)
+        pem_add_text(ret_pem, out);
     BIO_free(out);
     EVP_PKEY_free(key);
     return r;
 }
 
-static bool coordinate(const EVP_PKEY *key, const char *name, unsigned char ret[SIGN_COORD_BYTES])
+static bool sign_read_coordinate(const EVP_PKEY *key, const char *name,
+                                 unsigned char ret[SIGN_COORD_BYTES])
 {
     BIGNUM *n = NULL;
     bool ok = EVP_PKEY_get_bn_param(key, name, &n) == 1 &&
@@ -50,20 +50,19 @@ static bool coordinate(const EVP_PKEY *key, const char *name, unsigned char ret[
 int sign_key_load(struct str pem, struct sign_key **ret, struct err *err)
 {
     char group[32] = "";
-    if (pem.n > PEM_BYTES_MAX)
-        return err_set(err, ERR_INVALID, "this is no key");
     struct sign_key *k = xcalloc(1, sizeof(*k));
-    BIO *in = BIO_new_mem_buf(pem.p, (int)pem.n);
+    BIO *in = pem_open(pem);
     k->key = in ? PEM_read_bio_PrivateKey(in, NULL, NULL, NULL) : NULL;
     BIO_free(in);
     if (!k->key) {
-        in = BIO_new_mem_buf(pem.p, (int)pem.n);
+        in = pem_open(pem);
         k->key = in ? PEM_read_bio_PUBKEY(in, NULL, NULL, NULL) : NULL;
         BIO_free(in);
     }
     if (k->key && EVP_PKEY_get_group_name(k->key, group, sizeof(group), NULL) == 1 &&
-        str_eqz(str_z(group), "prime256v1") && coordinate(k->key, OSSL_PKEY_PARAM_EC_PUB_X, k->x) &&
-        coordinate(k->key, OSSL_PKEY_PARAM_EC_PUB_Y, k->y)) {
+        str_eqz(str_z(group), "prime256v1") &&
+        sign_read_coordinate(k->key, OSSL_PKEY_PARAM_EC_PUB_X, k->x) &&
+        sign_read_coordinate(k->key, OSSL_PKEY_PARAM_EC_PUB_Y, k->y)) {
         *ret = k;
         return 0;
     }

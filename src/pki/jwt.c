@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/auth/jwt.h"
+//
+// Tokens of service accounts: written with Kubernetes' claims, read only after the signature has
+// been verified. Errors never depend on the key.
+#include "pki/jwt.h"
 
 #include "base/vec.h"
 #include "codec/base64.h"
@@ -33,7 +36,7 @@ static void object_member(struct json_writer *w, const char *key, const struct j
     json_write_object_end(w);
 }
 
-static void write_header(const struct sign_key *key, struct sbuf *out)
+static void jwt_write_header(const struct sign_key *key, struct sbuf *out)
 {
     struct json_writer w = {.out = out};
     char id[SIGN_ID_BYTES];
@@ -44,7 +47,7 @@ static void write_header(const struct sign_key *key, struct sbuf *out)
     json_write_object_end(&w);
 }
 
-static void write_claims(const struct jwt *t, struct sbuf *out)
+static void jwt_write_claims(const struct jwt *t, struct sbuf *out)
 {
     struct json_writer w = {.out = out};
     cleanup_sbuf struct sbuf subject = {0};
@@ -77,8 +80,8 @@ int jwt_write(const struct jwt *t, const struct sign_key *key, struct sbuf *out,
 {
     cleanup_sbuf struct sbuf header = {0}, claims = {0}, text = {0};
     unsigned char signature[SIGN_BYTES];
-    write_header(key, &header);
-    write_claims(t, &claims);
+    jwt_write_header(key, &header);
+    jwt_write_claims(t, &claims);
     base64_encode(sbuf_str(&header), BASE64_URL, &text);
     sbuf_addc(&text, '.');
     base64_encode(sbuf_str(&claims), BASE64_URL, &text);
@@ -136,15 +139,9 @@ static bool take_apart(struct str text, struct parts *ret)
     return ret->header.n && ret->claims.n && ret->signature.n;
 }
 
-bool jwt_looks_like(struct str text)
+static int jwt_fail(struct err *err, const char *what)
 {
-    struct parts p;
-    return take_apart(text, &p);
-}
-
-static int bad(struct err *err, const char *what)
-{
-    return err_set(err, ERR_INVALID, "the token is not good: %s", what);
+    return err_set(err, ERR_INVALID, "invalid token: %s", what);
 }
 
 static int parse_part(struct str part, struct json_doc *ret, struct err *err)
@@ -152,26 +149,27 @@ static int parse_part(struct str part, struct json_doc *ret, struct err *err)
     cleanup_sbuf struct sbuf text = {0};
     if (base64_decode(part, BASE64_URL, &text, NULL) < 0 ||
         json_parse(sbuf_str(&text), NULL, ret, NULL) < 0)
-        return bad(err, "it cannot be read");
+        return jwt_fail(err, "not base64url of a JSON object");
     if (json_is_object(ret->root))
         return 0;
     json_doc_done(ret);
-    return bad(err, "it cannot be read");
+    return jwt_fail(err, "not base64url of a JSON object");
 }
 
-static struct str text_of(const yyjson_val *object, const char *key, struct arena *arena)
+static struct str jwt_text_of(const yyjson_val *object, const char *key, struct arena *arena)
 {
     const yyjson_val *v = object ? json_get(object, str_z(key)) : NULL;
     return v && json_is_string(v) ? arena_str(arena, json_str(v)) : (struct str){0};
 }
 
-static struct jwt_object object_of(const yyjson_val *parent, const char *key, struct arena *arena)
+static struct jwt_object jwt_object_of(const yyjson_val *parent, const char *key,
+                                       struct arena *arena)
 {
     const yyjson_val *v = parent ? json_get(parent, str_z(key)) : NULL;
-    return (struct jwt_object){text_of(v, "name", arena), text_of(v, "uid", arena)};
+    return (struct jwt_object){jwt_text_of(v, "name", arena), jwt_text_of(v, "uid", arena)};
 }
 
-static int check_signature(const struct parts *p, const struct sign_key *key, struct err *err)
+static int jwt_check_signature(const struct parts *p, const struct sign_key *key, struct err *err)
 {
     struct json_doc header;
     cleanup_sbuf struct sbuf signature = {0};
@@ -179,12 +177,12 @@ static int check_signature(const struct parts *p, const struct sign_key *key, st
     int r = parse_part(p->header, &header, err);
     if (r < 0)
         return r;
-    bool right = str_eqz(text_of(header.root, "alg", &arena), "ES256") &&
+    bool right = str_eqz(jwt_text_of(header.root, "alg", &arena), "ES256") &&
                  !json_get(header.root, STR("crit"));
     json_doc_done(&header);
     if (!right || base64_decode(p->signature, BASE64_URL, &signature, NULL) < 0 ||
         !sign_verify(key, p->signed_text, sbuf_str(&signature)))
-        return bad(err, "its signature is not this server's");
+        return jwt_fail(err, "not signed by this server");
     return 0;
 }
 
@@ -205,37 +203,38 @@ static int read_audiences(const yyjson_val *claims, struct arena *arena, struct 
     return 0;
 }
 
-static bool read_time(const yyjson_val *claims, const char *key, int64_t *ret)
+static bool jwt_read_time(const yyjson_val *claims, const char *key, int64_t *ret)
 {
     const yyjson_val *v = json_get(claims, str_z(key));
     return v && json_to_i64(v, ret, NULL) == 0;
 }
 
-static int read_claims(const yyjson_val *claims, int64_t now, struct arena *arena, struct jwt *ret,
-                       struct err *err)
+static int jwt_read_claims(const yyjson_val *claims, int64_t now, struct arena *arena,
+                           struct jwt *ret, struct err *err)
 {
     const yyjson_val *own = json_get(claims, STR("kubernetes.io"));
-    *ret = (struct jwt){.issuer = text_of(claims, "iss", arena),
-                        .namespace = text_of(own, "namespace", arena),
-                        .account = object_of(own, "serviceaccount", arena),
-                        .pod = object_of(own, "pod", arena),
-                        .node = object_of(own, "node", arena),
-                        .secret = object_of(own, "secret", arena),
-                        .id = text_of(claims, "jti", arena)};
-    if (read_audiences(claims, arena, ret) < 0 || !read_time(claims, "exp", &ret->expires) ||
-        !read_time(claims, "nbf", &ret->not_before) || !read_time(claims, "iat", &ret->issued))
-        return bad(err, "its claims cannot be read");
-    struct str subject = text_of(claims, "sub", arena);
+    *ret = (struct jwt){.issuer = jwt_text_of(claims, "iss", arena),
+                        .namespace = jwt_text_of(own, "namespace", arena),
+                        .account = jwt_object_of(own, "serviceaccount", arena),
+                        .pod = jwt_object_of(own, "pod", arena),
+                        .node = jwt_object_of(own, "node", arena),
+                        .secret = jwt_object_of(own, "secret", arena),
+                        .id = jwt_text_of(claims, "jti", arena)};
+    if (read_audiences(claims, arena, ret) < 0 || !jwt_read_time(claims, "exp", &ret->expires) ||
+        !jwt_read_time(claims, "nbf", &ret->not_before) ||
+        !jwt_read_time(claims, "iat", &ret->issued))
+        return jwt_fail(err, "malformed claims");
+    struct str subject = jwt_text_of(claims, "sub", arena);
     struct str wanted = arena_strf(arena, "system:serviceaccount:%.*s:%.*s",
                                    STR_ARG(ret->namespace), STR_ARG(ret->account.name));
     if (!ret->namespace.n || !ret->account.name.n || !str_eq(subject, wanted))
-        return bad(err, "it is not of a service account");
+        return jwt_fail(err, "not a service account's");
     if (!str_eqz(ret->issuer, JWT_ISSUER))
-        return bad(err, "it is of another issuer");
+        return jwt_fail(err, "unknown issuer");
     if (now >= ret->expires)
-        return bad(err, "it has expired");
+        return jwt_fail(err, "expired (exp)");
     if (now + CLOCK_SKEW_LIMIT < ret->not_before)
-        return bad(err, "its time has not come yet");
+        return jwt_fail(err, "not valid yet (nbf)");
     return 0;
 }
 
@@ -245,14 +244,14 @@ int jwt_read(struct str text, const struct sign_key *key, int64_t now, struct ar
     struct parts p;
     struct json_doc claims = {0};
     if (!take_apart(text, &p))
-        return bad(err, "it has not the form of one");
-    // Nothing in it is believed before its signature.
-    int r = check_signature(&p, key, err);
+        return jwt_fail(err, "not three parts separated by dots");
+    // No claim is read before the signature is verified.
+    int r = jwt_check_signature(&p, key, err);
     if (r == 0)
         r = parse_part(p.claims, &claims, err);
     if (r < 0)
         return r;
-    r = read_claims(claims.root, now, arena, ret, err);
+    r = jwt_read_claims(claims.root, now, arena, ret, err);
     json_doc_done(&claims);
     return r;
 }

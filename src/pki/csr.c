@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "net/csr.h"
+//
+// Reading requests for certificates, and what others want to know of certificates that came from
+// outside: times, names, who signed them, the hash of their public key. Trusts no byte of either.
+#include "pki/csr.h"
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -10,23 +13,18 @@
 #include <arpa/inet.h>
 
 #include "base/vec.h"
-#include "net/tls/csr_int.h"
-#include "net/tls/tls_int.h"
+#include "net/openssl.h"
+#include "pki/pki_int.h"
 
 #include "base/banned.h"
 
 #define SUBJECT_PARTS_MAX 64
 
-static BIO *open_text(struct str pem)
-{
-    return pem.n && pem.n <= CSR_BYTES_MAX ? BIO_new_mem_buf(pem.p, (int)pem.n) : NULL;
-}
-
 // --- Reading a request ---------------------------------------------------------------------------
 
 X509_REQ *csr_read(struct str pem, struct err *err)
 {
-    BIO *bio = open_text(pem);
+    BIO *bio = pem_open(pem);
     char *name = NULL, *header = NULL;
     unsigned char *bytes = NULL;
     long n = 0;
@@ -51,7 +49,8 @@ X509_REQ *csr_read(struct str pem, struct err *err)
     return q;
 }
 
-// copy_text makes UTF-8 of an ASN.1 string. False: it cannot be, or it has a NUL, behind which another name could hide.
+// copy_text makes UTF-8 of an ASN.1 string. False: it cannot be, or it has a NUL, behind which
+// another name could hide.
 static bool copy_text(const ASN1_STRING *s, struct arena *arena, struct str *ret)
 {
     unsigned char *utf8 = NULL;
@@ -98,7 +97,7 @@ static bool read_address(const ASN1_OCTET_STRING *s, struct arena *arena, struct
     return true;
 }
 
-static bool read_name(const GENERAL_NAME *n, struct arena *arena, struct csr_name *ret)
+static bool csr_read_name(const GENERAL_NAME *n, struct arena *arena, struct csr_name *ret)
 {
     int type;
     const ASN1_STRING *value = GENERAL_NAME_get0_value(n, &type);
@@ -121,7 +120,8 @@ static bool read_name(const GENERAL_NAME *n, struct arena *arena, struct csr_nam
     }
 }
 
-static int read_names(X509_REQ *q, struct arena *arena, struct csr_request *ret, struct err *err)
+static int csr_read_names(X509_REQ *q, struct arena *arena, struct csr_request *ret,
+                          struct err *err)
 {
     STACK_OF(X509_EXTENSION) *extensions = X509_REQ_get_extensions(q);
     GENERAL_NAMES *all = X509V3_get_d2i(extensions, NID_subject_alt_name, NULL, NULL);
@@ -135,7 +135,7 @@ static int read_names(X509_REQ *q, struct arena *arena, struct csr_request *ret,
     struct csr_name *names = arena_array(arena, struct csr_name, (size_t)(r == 0 ? n : 0) + 1);
     for (int i = 0; r == 0 && i < n; i++) {
         names[i] = (struct csr_name){0};
-        if (!read_name(sk_GENERAL_NAME_value(all, i), arena, &names[i]))
+        if (!csr_read_name(sk_GENERAL_NAME_value(all, i), arena, &names[i]))
             r = err_set(err, ERR_INVALID, "a subject alternative name cannot be read");
     }
     GENERAL_NAMES_free(all);
@@ -158,7 +158,7 @@ int csr_parse(struct str pem, struct arena *arena, struct csr_request *ret, stru
     if (r == 0)
         r = read_subject(X509_REQ_get_subject_name(q), arena, &request, err);
     if (r == 0)
-        r = read_names(q, arena, &request, err);
+        r = csr_read_names(q, arena, &request, err);
     X509_REQ_free(q);
     ERR_clear_error();
     if (r == 0)
@@ -168,15 +168,6 @@ int csr_parse(struct str pem, struct arena *arena, struct csr_request *ret, stru
 
 // --- Certificates --------------------------------------------------------------------------------
 
-X509 *csr_read_certificate(struct str pem)
-{
-    BIO *bio = open_text(pem);
-    X509 *x = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
-    BIO_free(bio);
-    ERR_clear_error();
-    return x;
-}
-
 static int no_certificate(struct err *err)
 {
     return err_set(err, ERR_INVALID, "not a PEM certificate");
@@ -184,7 +175,7 @@ static int no_certificate(struct err *err)
 
 int csr_check_chain(struct str pem, struct err *err)
 {
-    BIO *bio = open_text(pem);
+    BIO *bio = pem_open(pem);
     char *name = NULL, *header = NULL;
     unsigned char *bytes = NULL;
     long n = 0;
@@ -217,7 +208,7 @@ bool csr_certificate_is_for(struct str certificate_pem, struct str name)
 {
     char text[256];
     unsigned char ip[16];
-    X509 *x = csr_read_certificate(certificate_pem);
+    X509 *x = certificate_read(certificate_pem);
     bool fits = x && name.n > 0 && name.n < sizeof(text);
     if (fits) {
         memcpy(text, name.p, name.n);
@@ -232,35 +223,19 @@ bool csr_certificate_is_for(struct str certificate_pem, struct str name)
     return fits;
 }
 
-static bool read_time(const ASN1_TIME *t, int64_t *ret)
-{
-    ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
-    int days = 0, seconds = 0;
-    bool ok = epoch && ASN1_TIME_diff(&days, &seconds, epoch, t) == 1;
-    ASN1_TIME_free(epoch);
-    *ret = (int64_t)days * 86400 + seconds;
-    return ok;
-}
-
-// csr_read_times: from when to when, in seconds since 1970.
-static bool csr_read_times(const X509 *x, int64_t *ret_from, int64_t *ret_until)
-{
-    return read_time(X509_get0_notBefore(x), ret_from) &&
-           read_time(X509_get0_notAfter(x), ret_until);
-}
-
 int csr_certificate_times(struct str certificate_pem, int64_t *ret_from, int64_t *ret_until,
                           struct err *err)
 {
-    X509 *x = csr_read_certificate(certificate_pem);
-    bool ok = x && csr_read_times(x, ret_from, ret_until);
+    X509 *x = certificate_read(certificate_pem);
+    bool ok = x && tls_read_time(X509_get0_notBefore(x), ret_from) &&
+              tls_read_time(X509_get0_notAfter(x), ret_until);
     X509_free(x);
     return ok ? 0 : no_certificate(err);
 }
 
 bool csr_signed_by(struct str certificate_pem, struct str ca_pem)
 {
-    X509 *x = csr_read_certificate(certificate_pem), *ca = csr_read_certificate(ca_pem);
+    X509 *x = certificate_read(certificate_pem), *ca = certificate_read(ca_pem);
     EVP_PKEY *key = ca ? X509_get0_pubkey(ca) : NULL;
     bool yes = x && key && X509_verify(x, key) == 1;
     X509_free(x);
@@ -273,7 +248,7 @@ int csr_common_name(struct str certificate_pem, struct sbuf *ret, struct err *er
 {
     cleanup_arena struct arena arena = {0};
     struct csr_request subject = {0};
-    X509 *x = csr_read_certificate(certificate_pem);
+    X509 *x = certificate_read(certificate_pem);
     int r = x ? read_subject(X509_get_subject_name(x), &arena, &subject, err) : no_certificate(err);
     X509_free(x);
     if (r == 0)
@@ -302,7 +277,7 @@ static bool pin_of(const X509 *x, char ret[CSR_PIN_BYTES])
 
 int csr_pin(struct str certificate_pem, char ret[CSR_PIN_BYTES], struct err *err)
 {
-    X509 *x = csr_read_certificate(certificate_pem);
+    X509 *x = certificate_read(certificate_pem);
     bool ok = x && pin_of(x, ret);
     X509_free(x);
     return ok ? 0 : no_certificate(err);
@@ -311,18 +286,17 @@ int csr_pin(struct str certificate_pem, char ret[CSR_PIN_BYTES], struct err *err
 static char *write_certificate(X509 *x)
 {
     BIO *bio = BIO_new(BIO_s_mem());
-    char *p = NULL, *text = NULL;
-    if (bio && PEM_write_bio_X509(bio, x)) {
-        long n = BIO_get_mem_data(bio, &p);
-        text = xstrndup(p, n > 0 ? (size_t)n : 0);
-    }
+    struct sbuf text = {0};
+    bool ok = bio && PEM_write_bio_X509(bio, x);
+    if (ok)
+        pem_add_text(&text, bio);
     BIO_free(bio);
-    return text;
+    return ok ? sbuf_take(&text) : NULL;
 }
 
 int csr_find_pin(struct str bundle_pem, struct str pin, char **ret, struct err *err)
 {
-    BIO *bio = open_text(bundle_pem);
+    BIO *bio = pem_open(bundle_pem);
     size_t seen = 0;
     char *found = NULL;
     for (X509 *x; !found && bio && (x = PEM_read_bio_X509(bio, NULL, NULL, NULL)); seen++) {

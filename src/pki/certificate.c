@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Making certificates: EC P-256 keys, X.509 v3, signed with SHA-256.
-#include <assert.h>
-#include <fcntl.h>
+// Making certificates (EC P-256 keys, X.509 v3, signed with SHA-256), and the helpers on PEM texts
+// and names that requests for certificates need, too.
 #include <openssl/bio.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <arpa/inet.h>
 
-#include "net/tls/tls_int.h"
+#include "base/mem.h"
+#include "net/openssl.h"
+#include "pki/pki_int.h"
 
 #include "base/banned.h"
 
@@ -36,32 +35,45 @@ static void making_done(struct making *m)
     X509_free(m->ca);
 }
 
-void tls_key_pair_done(struct tls_key_pair *p)
+void pki_key_pair_done(struct pki_key_pair *p)
 {
     free(p->certificate_pem);
     if (p->key_pem)
         OPENSSL_cleanse(p->key_pem, strlen(p->key_pem));
     free(p->key_pem);
-    *p = (struct tls_key_pair){0};
+    *p = (struct pki_key_pair){0};
 }
 
-static X509 *read_certificate(const char *pem)
+BIO *pem_open(struct str pem)
 {
-    BIO *bio = BIO_new_mem_buf(pem, -1);
+    return pem.n && pem.n <= PEM_BYTES_MAX ? BIO_new_mem_buf(pem.p, (int)pem.n) : NULL;
+}
+
+void pem_add_text(struct sbuf *to, BIO *bio)
+{
+    char *p = NULL;
+    long n = BIO_get_mem_data(bio, &p);
+    sbuf_add(to, str_make(p, n > 0 ? (size_t)n : 0));
+}
+
+X509 *certificate_read(struct str pem)
+{
+    BIO *bio = pem_open(pem);
     X509 *x = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
     BIO_free(bio);
+    ERR_clear_error();
     return x;
 }
 
-static EVP_PKEY *read_key(const char *pem)
+static EVP_PKEY *certificate_read_key(const char *pem)
 {
-    BIO *bio = BIO_new_mem_buf(pem, -1);
+    BIO *bio = pem_open(str_z(pem));
     EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL) : NULL;
     BIO_free(bio);
     return key;
 }
 
-bool tls_add_subject(X509_NAME *name, const struct tls_subject *subject)
+bool certificate_add_subject(X509_NAME *name, const struct pki_subject *subject)
 {
     for (const char *const *o = subject->organizations; o && *o; o++)
         if (!X509_NAME_add_entry_by_NID(name, NID_organizationName, MBSTRING_UTF8,
@@ -100,7 +112,7 @@ static GENERAL_NAME *make_name(const char *text)
     return name;
 }
 
-GENERAL_NAMES *tls_make_names(const char *const *names)
+GENERAL_NAMES *certificate_make_names(const char *const *names)
 {
     GENERAL_NAMES *all = sk_GENERAL_NAME_new_null();
     bool ok = all != NULL;
@@ -114,11 +126,11 @@ GENERAL_NAMES *tls_make_names(const char *const *names)
     return NULL;
 }
 
-static bool add_names(X509 *x, const char *const *names)
+static bool certificate_add_names(X509 *x, const char *const *names)
 {
     if (!names || !*names)
         return true;
-    GENERAL_NAMES *all = tls_make_names(names);
+    GENERAL_NAMES *all = certificate_make_names(names);
     bool ok = all && X509_add1_ext_i2d(x, NID_subject_alt_name, all, 0, 0) == 1;
     sk_GENERAL_NAME_pop_free(all, GENERAL_NAME_free);
     return ok;
@@ -137,14 +149,14 @@ static bool set_serial(X509 *x)
     return ok;
 }
 
-static bool set_times(X509 *x, const struct tls_subject *subject)
+static bool set_times(X509 *x, const struct pki_subject *subject)
 {
     time_t from = (time_t)subject->not_before, to = (time_t)subject->not_after;
     return X509_time_adj_ex(X509_getm_notBefore(x), 0, 0, &from) &&
            X509_time_adj_ex(X509_getm_notAfter(x), 0, 0, &to);
 }
 
-static bool add_extensions(struct making *m, const struct tls_subject *subject)
+static bool add_extensions(struct making *m, const struct pki_subject *subject)
 {
     X509 *issuer = m->ca ? m->ca : m->x;
     if (!m->ca)
@@ -157,10 +169,10 @@ static bool add_extensions(struct making *m, const struct tls_subject *subject)
            add_extension(m->x, issuer, NID_key_usage, "critical,digitalSignature") &&
            add_extension(m->x, issuer, NID_ext_key_usage, use) &&
            add_extension(m->x, issuer, NID_authority_key_identifier, "keyid") &&
-           add_names(m->x, subject->names);
+           certificate_add_names(m->x, subject->names);
 }
 
-static bool build(struct making *m, const struct tls_subject *subject)
+static bool certificate_build_x509(struct making *m, const struct pki_subject *subject)
 {
     if (!m->key)
         m->key = EVP_EC_gen("P-256");
@@ -170,50 +182,51 @@ static bool build(struct making *m, const struct tls_subject *subject)
     X509_NAME *name = X509_get_subject_name(m->x);
     const X509_NAME *issuer = m->ca ? X509_get_subject_name(m->ca) : name;
     return X509_set_version(m->x, X509_VERSION_3) && set_serial(m->x) && set_times(m->x, subject) &&
-           tls_add_subject(name, subject) && X509_set_issuer_name(m->x, issuer) &&
+           certificate_add_subject(name, subject) && X509_set_issuer_name(m->x, issuer) &&
            X509_set_pubkey(m->x, m->key) && add_extensions(m, subject) &&
            X509_sign(m->x, m->ca ? m->ca_key : m->key, EVP_sha256()) > 0;
 }
 
-static char *take_text(BIO *bio)
+static char *certificate_take_text(BIO *bio)
 {
-    char *p = NULL;
-    long n = BIO_get_mem_data(bio, &p);
-    return xstrndup(n > 0 ? p : "", n > 0 ? (size_t)n : 0);
+    struct sbuf text = {0};
+    pem_add_text(&text, bio);
+    return sbuf_take(&text);
 }
 
-static bool write_pem(const struct making *m, struct tls_key_pair *ret)
+static bool write_pem(const struct making *m, struct pki_key_pair *ret)
 {
     BIO *certificate = BIO_new(BIO_s_mem()), *key = BIO_new(BIO_s_secmem());
     bool ok = certificate && key && PEM_write_bio_X509(certificate, m->x) &&
               PEM_write_bio_PrivateKey(key, m->key, NULL, NULL, 0, NULL, NULL);
     if (ok)
-        *ret = (struct tls_key_pair){take_text(certificate), take_text(key)};
+        *ret =
+            (struct pki_key_pair){certificate_take_text(certificate), certificate_take_text(key)};
     BIO_free(certificate);
     BIO_free(key);
     return ok;
 }
 
-static int make(struct making *m, const struct tls_subject *subject, struct tls_key_pair *ret,
-                struct err *err)
+static int certificate_make_pair(struct making *m, const struct pki_subject *subject,
+                                 struct pki_key_pair *ret, struct err *err)
 {
-    if (!build(m, subject) || !write_pem(m, ret)) {
+    if (!certificate_build_x509(m, subject) || !write_pem(m, ret)) {
         (void)tls_fail(err, EINVAL, "cannot make a certificate");
         return err_wrap(err, "%s", subject->common_name);
     }
     return 0;
 }
 
-int tls_make_ca(const struct tls_subject *subject, struct tls_key_pair *ret, struct err *err)
+int pki_make_ca(const struct pki_subject *subject, struct pki_key_pair *ret, struct err *err)
 {
     cleanup_with(making_done) struct making m = {0};
-    return make(&m, subject, ret, err);
+    return certificate_make_pair(&m, subject, ret, err);
 }
 
-static int read_ca(struct making *m, const struct tls_key_pair *ca, struct err *err)
+static int read_ca(struct making *m, const struct pki_key_pair *ca, struct err *err)
 {
-    m->ca = read_certificate(ca->certificate_pem);
-    m->ca_key = read_key(ca->key_pem);
+    m->ca = certificate_read(str_z(ca->certificate_pem));
+    m->ca_key = certificate_read_key(ca->key_pem);
     if (!m->ca || !m->ca_key)
         return tls_fail(err, EINVAL, "the CA is not a PEM certificate with its key");
     if (X509_check_private_key(m->ca, m->ca_key) != 1)
@@ -221,16 +234,16 @@ static int read_ca(struct making *m, const struct tls_key_pair *ca, struct err *
     return 0;
 }
 
-int tls_make_certificate(const struct tls_key_pair *ca, const struct tls_subject *subject,
-                         struct tls_key_pair *ret, struct err *err)
+int pki_make_certificate(const struct pki_key_pair *ca, const struct pki_subject *subject,
+                         struct pki_key_pair *ret, struct err *err)
 {
     cleanup_with(making_done) struct making m = {0};
     int r = read_ca(&m, ca, err);
-    return r < 0 ? r : make(&m, subject, ret, err);
+    return r < 0 ? r : certificate_make_pair(&m, subject, ret, err);
 }
 
-int tls_certify(const struct tls_key_pair *ca, const struct tls_subject *subject,
-                EVP_PKEY *public_key, struct sbuf *ret, struct err *err)
+int certificate_sign_key(const struct pki_key_pair *ca, const struct pki_subject *subject,
+                         EVP_PKEY *public_key, struct sbuf *ret, struct err *err)
 {
     cleanup_with(making_done) struct making m = {0};
     int r = read_ca(&m, ca, err);
@@ -238,40 +251,30 @@ int tls_certify(const struct tls_key_pair *ca, const struct tls_subject *subject
         return r;
     m.key = EVP_PKEY_up_ref(public_key) ? public_key : NULL;
     BIO *out = BIO_new(BIO_s_mem());
-    if (!m.key || !out || !build(&m, subject) || !PEM_write_bio_X509(out, m.x)) {
+    if (!m.key || !out || !certificate_build_x509(&m, subject) || !PEM_write_bio_X509(out, m.x)) {
         r = tls_fail(err, EINVAL, "cannot make a certificate");
     } else {
-        cleanup_free char *text = take_text(out);
-        sbuf_addz(ret, text);
+        pem_add_text(ret, out);
     }
     BIO_free(out);
     return r;
 }
 
-int64_t tls_not_after(const X509 *x)
+int pki_certificate_expiry(const char *certificate_pem, int64_t *ret, struct err *err)
 {
-    ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
-    int days = 0, seconds = 0;
-    int ok = epoch ? ASN1_TIME_diff(&days, &seconds, epoch, X509_get0_notAfter(x)) : 0;
-    ASN1_TIME_free(epoch);
-    return ok ? (int64_t)days * 86400 + seconds : 0;
-}
-
-int tls_certificate_expiry(const char *certificate_pem, int64_t *ret, struct err *err)
-{
-    X509 *x = read_certificate(certificate_pem);
+    X509 *x = certificate_read(str_z(certificate_pem));
     if (!x)
-        return tls_fail(err, EINVAL, "not a PEM certificate");
-    *ret = tls_not_after(x);
+        return err_set(err, EINVAL, "not a PEM certificate");
+    bool ok = tls_read_time(X509_get0_notAfter(x), ret);
     X509_free(x);
-    return *ret ? 0 : tls_fail(err, EINVAL, "the certificate's end is not a time");
+    return ok ? 0 : tls_fail(err, EINVAL, "the certificate's end is not a time");
 }
 
-bool tls_certificate_names(const char *certificate_pem, const struct tls_subject *subject)
+bool pki_certificate_names(const char *certificate_pem, const struct pki_subject *subject)
 {
-    X509 *x = read_certificate(certificate_pem);
+    X509 *x = certificate_read(str_z(certificate_pem));
     X509_NAME *wanted = X509_NAME_new();
-    bool same = x && wanted && tls_add_subject(wanted, subject) &&
+    bool same = x && wanted && certificate_add_subject(wanted, subject) &&
                 X509_NAME_cmp(X509_get_subject_name(x), wanted) == 0;
     X509_free(x);
     X509_NAME_free(wanted);
@@ -279,10 +282,10 @@ bool tls_certificate_names(const char *certificate_pem, const struct tls_subject
     return same;
 }
 
-bool tls_pair_matches(const char *certificate_pem, const char *key_pem)
+bool pki_pair_matches(const char *certificate_pem, const char *key_pem)
 {
-    X509 *x = read_certificate(certificate_pem);
-    EVP_PKEY *key = read_key(key_pem);
+    X509 *x = certificate_read(str_z(certificate_pem));
+    EVP_PKEY *key = certificate_read_key(key_pem);
     bool matches = x && key && X509_check_private_key(x, key) == 1;
     X509_free(x);
     EVP_PKEY_free(key);

@@ -2,14 +2,14 @@
 //
 // The files of a first start: a CA, the server's certificate, the administrator's, a kubeconfig.
 // Made when they are missing, renewed at a start when they are about to expire.
-#ifndef SERVER_PKI_H
-#define SERVER_PKI_H
+#ifndef PKI_PKI_H
+#define PKI_PKI_H
 
 #include <stdint.h>
 
 #include "base/err.h"
 #include "base/str.h"
-#include "net/tls.h"
+#include "pki/certificate.h"
 
 // Paths on the heap, below one folder.
 struct pki {
@@ -26,8 +26,10 @@ struct pki_host {
     struct str listen, advertise;
 };
 
-// pki_prepare makes sure that all files in folder are there and valid for a while. The server's certificate is for its
-// host, this machine's names and the service's usual ones; for all of the machine's addresses if it listens everywhere. now: seconds since 1970. Returns 0 or an errno, or -ERR_INVALID for files it cannot read.
+// pki_prepare makes sure that all files in folder are there and valid for a while. The server's
+// certificate is for its host, this machine's names and the service's usual ones; for all of the
+// machine's addresses if it listens everywhere. now: seconds since 1970. Returns 0 or an errno, or
+// -ERR_INVALID for files it cannot read.
 int pki_prepare(const char *folder, const struct pki_host *host, int64_t now, struct pki *ret,
                 struct err *err) MUST_USE;
 void pki_done(struct pki *p);
@@ -36,20 +38,22 @@ void pki_done(struct pki *p);
 int pki_read_file(const char *path, char **ret, struct err *err) MUST_USE;
 
 // pki_read_ca reads the CA with its key. Returns 0, or -errno with a message.
-int pki_read_ca(const struct pki *p, struct tls_key_pair *ret, struct err *err) MUST_USE;
+int pki_read_ca(const struct pki *p, struct pki_key_pair *ret, struct err *err) MUST_USE;
 
-// pki_make_node_certificate makes the certificate of a node's endpoint, or renews it, in the CA's folder. names
-// are the node's, NULL-terminated; NULL: the certificate it shows as a client. The paths are on the heap.
+// pki_make_node_certificate makes the certificate of a node's endpoint, or renews it, in the CA's
+// folder. names are the node's, NULL-terminated; NULL: the certificate it shows as a client. The
+// paths are on the heap.
 int pki_make_node_certificate(const struct pki *p, const char *node, const char *const *names,
                               int64_t now, char **ret_file, char **ret_key_file,
                               struct err *err) MUST_USE;
 
-// pki_account_key reads the key for tokens of service accounts, folder/sa.key, which is made when it is missing.
+// pki_account_key reads the key for tokens of service accounts, folder/sa.key, which is made when
+// it is missing.
 // *ret is on the heap.
 int pki_account_key(const char *folder, char **ret, struct err *err) MUST_USE;
 
-// pki_write_kubeconfig writes a kubeconfig for the administrator with all data inside. p NULL: plain
-// text to url, nothing to show.
+// pki_write_kubeconfig writes a kubeconfig for the administrator with all data inside. p NULL:
+// plain text to url, nothing to show.
 int pki_write_kubeconfig(const struct pki *p, const char *url, const char *path,
                          struct err *err) MUST_USE;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Signatures with an elliptic-curve key (P-256, SHA-256: what JOSE calls ES256), for tokens.
-#ifndef NET_SIGN_H
-#define NET_SIGN_H
+#ifndef PKI_SIGN_H
+#define PKI_SIGN_H
 
 #include <stdbool.h>
 
@@ -17,7 +17,8 @@ struct sign_key;
 // sign_key_make makes a key as PEM text (PKCS #8).
 int sign_key_make(struct sbuf *ret_pem, struct err *err) MUST_USE;
 
-// sign_key_load reads a private key, or a public one that can only verify. Returns 0 or -ERR_INVALID.
+// sign_key_load reads a private key, or a public one that can only verify. Returns 0 or
+// -ERR_INVALID.
 int sign_key_load(struct str pem, struct sign_key **ret, struct err *err) MUST_USE;
 void sign_key_free(struct sign_key *k);
 
