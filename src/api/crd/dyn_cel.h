@@ -7,8 +7,9 @@
 #include "api/crd/crd_schema.h"
 #include "cel/value.h"
 
-// dyn_cel makes a CEL value of a JSON value. A schema, if there is one, says which texts are times, durations and
-// bytes, and which numbers are doubles; names of fields are escaped then, as Kubernetes does.
+// dyn_cel makes a CEL value of a JSON value. A schema, if there is one, determines which texts are
+// times, durations and bytes, and which numbers are doubles; names of fields are escaped then, as
+// Kubernetes does.
 struct cel_val dyn_cel(const struct dyn *v, const struct crd_node *n, struct arena *a);
 
 // cel_escape writes the name of a field as CEL must spell it. False: it cannot be spelt.
