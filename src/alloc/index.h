@@ -4,7 +4,7 @@
 // some claims. A change costs what the changed object costs; a question costs what is new since it
 // was asked last. docs/scale.md tells how, README.md in this folder what the data are.
 //
-//   index_slice, index_class, index_rule, index_node, index_use     what changes
+//   index_set_slice, index_set_class, index_set_rule, index_set_node, index_use     what changes
 //   q = index_question(x, hash, claims, n)                          a question
 //   index_walk_start, index_walk_next                               nodes that may do, best first
 //   index_find                                                      the same in one call, with a
@@ -50,13 +50,13 @@ void index_free(struct index *x);
 // --- What changes --------------------------------------------------------------------------------
 
 // before is the object as it was given last, after as it is now; a value of NULL: none.
-void index_slice(struct index *x, struct index_object before, struct index_object after);
-void index_class(struct index *x, struct index_object before, struct index_object after);
-void index_rule(struct index *x, struct index_object before, struct index_object after);
+void index_set_slice(struct index *x, struct index_object before, struct index_object after);
+void index_set_class(struct index *x, struct index_object before, struct index_object after);
+void index_set_rule(struct index *x, struct index_object before, struct index_object after);
 
-// index_node sets the node with a number; numbers are small and may be used again. No value: it is
+// index_set_node sets the node with a number; numbers are small and may be used again. No value: it is
 // gone.
-void index_node(struct index *x, uint32_t number, struct str name, struct index_object object);
+void index_set_node(struct index *x, uint32_t number, struct str name, struct index_object object);
 
 // An allocation that holds devices. Its owner embeds it, zeroed. allocation is borrowed as long as it
 // is set; whoever replaces it calls index_use.

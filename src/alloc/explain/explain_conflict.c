@@ -32,7 +32,7 @@ struct scope {
     struct VEC(struct has_value) values;
 };
 
-static bool satisfied(const struct explainer *x, const struct request *q)
+static bool conflict_is_satisfied(const struct explainer *x, const struct request *q)
 {
     for (uint32_t i = 0; i < q->n; i++)
         if (x->funnels[q->first + i].f.satisfied)
@@ -40,7 +40,7 @@ static bool satisfied(const struct explainer *x, const struct request *q)
     return false;
 }
 
-static void add_conflict(struct explainer *x, const struct draft_conflict *d)
+static void conflict_add(struct explainer *x, const struct draft_conflict *d)
 {
     x->conflicts[x->conflicts_len++] = *d;
 }
@@ -54,14 +54,15 @@ static void scope_values(struct explainer *x, struct scope *sc, const struct alt
     for (uint32_t d = 0; d < x->s->view->devices_len; d++) {
         if (rows[d])
             continue;
-        const struct attr_value *v = column_value(x->s, column, d);
+        const struct attr_value *v = attr_column_value(x->s, column, d);
         for (uint16_t i = 0; i < v->n; i++)
             vec_push_arena(&x->s->arena, &sc->values, (struct has_value){v->ids[i], position, d});
     }
 }
 
 // Requests that the constraint binds. One with an alternative out of scope is not bound.
-static void find_scope(struct explainer *x, const struct claim *c, uint32_t j, struct scope *sc)
+static void conflict_find_scope(struct explainer *x, const struct claim *c, uint32_t j,
+                                struct scope *sc)
 {
     struct alloc_solver *s = x->s;
     *sc = (struct scope){.k = &s->constraints[c->first_constraint + j],
@@ -86,7 +87,7 @@ static void find_scope(struct explainer *x, const struct claim *c, uint32_t j, s
     }
 }
 
-static int value_cmp(const void *x, const void *y)
+static int conflict_value_cmp(const void *x, const void *y)
 {
     const struct has_value *a = x;
     const struct has_value *b = y;
@@ -98,7 +99,7 @@ static int value_cmp(const void *x, const void *y)
 }
 
 // Devices with one value, request by request; a device of two alternatives counts once.
-static void count_value(const struct has_value *p, size_t n, size_t *counts)
+static void conflict_count_value(const struct has_value *p, size_t n, size_t *counts)
 {
     for (size_t i = 0; i < n; i++)
         if (i == 0 || p[i].request != p[i - 1].request || p[i].device != p[i - 1].device)
@@ -173,7 +174,7 @@ static struct run *cut_runs(struct explainer *x, const struct scope *sc, size_t 
         while (end < sc->values.n && sc->values.p[end].id == sc->values.p[i].id)
             end++;
         memset(counts, 0, sc->n * sizeof(*counts));
-        count_value(sc->values.p + i, end - i, counts);
+        conflict_count_value(sc->values.p + i, end - i, counts);
         runs[n] = (struct run){.from = i, .n = end - i};
         for (size_t k = 0; k < sc->n; k++)
             runs[n].count +=
@@ -188,15 +189,15 @@ static struct run *cut_runs(struct explainer *x, const struct scope *sc, size_t 
     return runs;
 }
 
-static void check_constraint(struct explainer *x, const struct claim *c, uint32_t j)
+static void conflict_check_constraint(struct explainer *x, const struct claim *c, uint32_t j)
 {
     struct scope *sc = arena_one(&x->s->arena, struct scope);
     size_t n = 0;
-    find_scope(x, c, j, sc);
+    conflict_find_scope(x, c, j, sc);
     if (sc->n == 0 || sc->wanted == 0)
         return;
     if (sc->values.n)
-        qsort(sc->values.p, sc->values.n, sizeof(*sc->values.p), value_cmp);
+        qsort(sc->values.p, sc->values.n, sizeof(*sc->values.p), conflict_value_cmp);
     struct run *runs = cut_runs(x, sc, &n);
     size_t best = 0;
     for (size_t i = 0; i < n; i++)
@@ -208,7 +209,7 @@ static void check_constraint(struct explainer *x, const struct claim *c, uint32_
         return;
     enum alloc_conflict_kind kind =
         sc->k->distinct ? ALLOC_CONFLICT_DISTINCT : ALLOC_CONFLICT_MATCH;
-    add_conflict(x, &(struct draft_conflict){.c = {.kind = kind,
+    conflict_add(x, &(struct draft_conflict){.c = {.kind = kind,
                                                    .what = sc->k->attribute,
                                                    .claim = c->api->metadata.name,
                                                    .needed = sc->wanted,
@@ -220,7 +221,7 @@ static void check_constraint(struct explainer *x, const struct claim *c, uint32_
 
 // --- The same devices ----------------------------------------------------------------------------
 
-static size_t fewest(const struct explainer *x, const struct request *q)
+static size_t conflict_fewest_devices(const struct explainer *x, const struct request *q)
 {
     size_t least = SIZE_MAX;
     for (uint32_t i = 0; i < q->n; i++)
@@ -237,23 +238,23 @@ static bool usable_for(const struct explainer *x, const struct request *q, uint3
     return false;
 }
 
-static bool admin(const struct explainer *x, const struct request *q)
+static bool conflict_is_admin(const struct explainer *x, const struct request *q)
 {
     return x->s->alternatives[q->first].admin;
 }
 
 // Too few devices for requests a and b, or for all when a == b.
-static bool compete(struct explainer *x, uint32_t a, uint32_t b)
+static bool conflict_requests_compete(struct explainer *x, uint32_t a, uint32_t b)
 {
     struct alloc_solver *s = x->s;
     size_t needed = 0, have = 0;
     for (uint32_t i = 0; i < s->requests_len; i++)
-        if (!admin(x, &s->requests[i]) && (a == b || i == a || i == b))
-            needed += fewest(x, &s->requests[i]);
+        if (!conflict_is_admin(x, &s->requests[i]) && (a == b || i == a || i == b))
+            needed += conflict_fewest_devices(x, &s->requests[i]);
     for (uint32_t d = 0; d < s->view->devices_len; d++) {
         bool wanted = false;
         for (uint32_t i = 0; i < s->requests_len && !wanted; i++)
-            wanted = !admin(x, &s->requests[i]) && (a == b || i == a || i == b) &&
+            wanted = !conflict_is_admin(x, &s->requests[i]) && (a == b || i == a || i == b) &&
                      usable_for(x, &s->requests[i], d);
         if (wanted && s->view->devices[d].shared)
             return false; // it can be had more than once
@@ -261,21 +262,22 @@ static bool compete(struct explainer *x, uint32_t a, uint32_t b)
     }
     if (have >= needed)
         return false;
-    add_conflict(x, &(struct draft_conflict){
+    conflict_add(x, &(struct draft_conflict){
                         .c = {.kind = ALLOC_CONFLICT_DEVICES, .needed = needed, .best = have},
                         .a = a,
                         .b = b});
     return true;
 }
 
-static bool check_devices(struct explainer *x)
+static bool conflict_check_devices(struct explainer *x)
 {
     uint32_t n = (uint32_t)x->s->requests_len;
     for (uint32_t a = 0; n > 2 && n <= PAIRS_MAX && a < n; a++)
         for (uint32_t b = a + 1; b < n; b++)
-            if (!admin(x, &x->s->requests[a]) && !admin(x, &x->s->requests[b]) && compete(x, a, b))
+            if (!conflict_is_admin(x, &x->s->requests[a]) &&
+                !conflict_is_admin(x, &x->s->requests[b]) && conflict_requests_compete(x, a, b))
                 return true;
-    return n > 1 && compete(x, 0, 0);
+    return n > 1 && conflict_requests_compete(x, 0, 0);
 }
 
 // --- Counters ------------------------------------------------------------------------------------
@@ -288,8 +290,8 @@ static int amount_cmp(const void *x, const void *y)
 }
 
 // How many of the devices one counter carries at most: the least draws first.
-static size_t carried(const struct alloc_view *v, const uint32_t *devices, size_t n,
-                      uint32_t counter, amount *draws)
+static size_t conflict_count_carried(const struct alloc_view *v, const uint32_t *devices, size_t n,
+                                     uint32_t counter, amount *draws)
 {
     size_t drawing = 0, fit = 0;
     amount sum = 0;
@@ -306,7 +308,7 @@ static size_t carried(const struct alloc_view *v, const uint32_t *devices, size_
 }
 
 // The set that a device counts in: its first. The last one is for devices without counters.
-static uint32_t set_of(const struct alloc_view *v, const struct vw_device *d)
+static uint32_t conflict_set_of(const struct alloc_view *v, const struct vw_device *d)
 {
     return d->groups_len ? v->group_uses[d->first_group].set : (uint32_t)v->sets_len;
 }
@@ -316,7 +318,7 @@ static size_t set_carries(const struct alloc_view *v, uint32_t set, const uint32
 {
     size_t best = n;
     for (uint32_t c = 0; n && set < v->sets_len && c < v->counters_len; c++) {
-        size_t fit = v->counter_set[c] == set ? carried(v, devices, n, c, draws) : n;
+        size_t fit = v->counter_set[c] == set ? conflict_count_carried(v, devices, n, c, draws) : n;
         best = fit < best ? fit : best;
     }
     return best;
@@ -345,7 +347,7 @@ static size_t counters_carry(struct explainer *x, const struct request *only)
     for (uint32_t set = 0; set <= v->sets_len; set++) {
         size_t k = 0;
         for (size_t i = 0; i < n; i++)
-            if (set_of(v, &v->devices[devices[i]]) == set)
+            if (conflict_set_of(v, &v->devices[devices[i]]) == set)
                 of_set[k++] = devices[i];
         total += set_carries(v, set, of_set, k, draws);
     }
@@ -356,14 +358,14 @@ static bool counters_lack(struct explainer *x, uint32_t a, uint32_t b, size_t ne
 {
     if (carry >= needed)
         return false;
-    add_conflict(x, &(struct draft_conflict){
+    conflict_add(x, &(struct draft_conflict){
                         .c = {.kind = ALLOC_CONFLICT_COUNTERS, .needed = needed, .best = carry},
                         .a = a,
                         .b = b});
     return true;
 }
 
-static bool check_counters(struct explainer *x)
+static bool conflict_check_counters(struct explainer *x)
 {
     struct alloc_solver *s = x->s;
     size_t needed = 0;
@@ -371,7 +373,7 @@ static bool check_counters(struct explainer *x)
     if (s->view->counters_len == 0 || s->any_admin)
         return false;
     for (uint32_t i = 0; i < n; i++) {
-        size_t wanted = fewest(x, &s->requests[i]);
+        size_t wanted = conflict_fewest_devices(x, &s->requests[i]);
         size_t carry = wanted > 1 ? counters_carry(x, &s->requests[i]) : SIZE_MAX;
         needed += wanted;
         if (counters_lack(x, i, UINT32_MAX, wanted, carry))
@@ -387,26 +389,26 @@ void explain_conflicts(struct explainer *x)
     struct alloc_solver *s = x->s;
     x->conflicts = arena_array(&s->arena, struct draft_conflict, s->constraints_len + 2);
     for (size_t i = 0; i < s->requests_len; i++)
-        if (!satisfied(x, &s->requests[i]))
+        if (!conflict_is_satisfied(x, &s->requests[i]))
             return; // that is reason enough
     for (size_t i = 0; i < s->claims_len; i++)
         for (uint32_t j = 0; j < s->claims[i].constraints_len; j++)
-            check_constraint(x, &s->claims[i], j);
-    if (x->conflicts_len || check_devices(x) || check_counters(x))
+            conflict_check_constraint(x, &s->claims[i], j);
+    if (x->conflicts_len || conflict_check_devices(x) || conflict_check_counters(x))
         return;
-    add_conflict(x, &(struct draft_conflict){.c = {.kind = ALLOC_CONFLICT_TOGETHER}});
+    conflict_add(x, &(struct draft_conflict){.c = {.kind = ALLOC_CONFLICT_TOGETHER}});
 }
 
 // --- Texts ---------------------------------------------------------------------------------------
 
-static struct alloc_value value_of(struct explainer *x, const struct draft_conflict *d, size_t i,
-                                   struct arena *arena)
+static struct alloc_value conflict_value_of(struct explainer *x, const struct draft_conflict *d,
+                                            size_t i, struct arena *arena)
 {
     const struct scope *sc = d->scope;
     const struct run *r = &d->runs[i];
     size_t *counts = arena_array(&x->s->arena, size_t, sc->n + 1);
     cleanup_sbuf struct sbuf b = {0};
-    count_value(sc->values.p + r->from, r->n, counts);
+    conflict_count_value(sc->values.p + r->from, r->n, counts);
     for (size_t k = 0; k < sc->n; k++) {
         struct str name = request_name(x, sc->requests[k].request);
         sbuf_addz(&b, k ? ", " : "");
@@ -421,33 +423,35 @@ static struct alloc_value value_of(struct explainer *x, const struct draft_confl
                                 .count = r->count};
 }
 
-static void show_values(struct explainer *x, const struct draft_conflict *d, struct arena *arena,
-                        struct alloc_conflict *c)
+static void conflict_show_values(struct explainer *x, const struct draft_conflict *d,
+                                 struct arena *arena, struct alloc_conflict *c)
 {
     qsort(d->runs, d->runs_len, sizeof(*d->runs), run_cmp);
     size_t shown = d->runs_len < ALLOC_VALUES_SHOWN ? d->runs_len : ALLOC_VALUES_SHOWN;
     struct alloc_value *vs = arena_array(arena, struct alloc_value, shown + 1);
     for (size_t i = 0; i < shown; i++)
-        vs[i] = value_of(x, d, i, arena);
+        vs[i] = conflict_value_of(x, d, i, arena);
     c->values = vs;
     c->values_len = shown;
     c->values_all = d->runs_len;
 }
 
-static bool concerns(const struct explainer *x, const struct draft_conflict *d, uint32_t request)
+static bool conflict_concerns(const struct explainer *x, const struct draft_conflict *d,
+                              uint32_t request)
 {
     for (size_t i = 0; d->scope && i < d->scope->n; i++)
         if (d->scope->requests[i].request == request)
             return true;
-    return !d->scope && !admin(x, &x->s->requests[request]) &&
+    return !d->scope && !conflict_is_admin(x, &x->s->requests[request]) &&
            (d->a == d->b || request == d->a || request == d->b);
 }
 
-static struct str names_of(struct explainer *x, const struct draft_conflict *d, struct arena *arena)
+static struct str conflict_request_names(struct explainer *x, const struct draft_conflict *d,
+                                         struct arena *arena)
 {
     cleanup_sbuf struct sbuf b = {0};
     for (uint32_t i = 0; i < x->s->requests_len; i++)
-        if (concerns(x, d, i)) {
+        if (conflict_concerns(x, d, i)) {
             sbuf_addz(&b, b.n ? ", " : "");
             sbuf_add(&b, request_name(x, i));
         }
@@ -461,10 +465,10 @@ void explain_conflict_texts(struct explainer *x, struct arena *arena, struct all
         const struct draft_conflict *d = &x->conflicts[i];
         cs[i] = d->c;
         cs[i].claim = arena_str(arena, d->c.claim);
-        cs[i].requests = names_of(x, d, arena);
+        cs[i].requests = conflict_request_names(x, d, arena);
         cs[i].what = arena_str(arena, d->c.what);
         if (d->scope)
-            show_values(x, d, arena, &cs[i]);
+            conflict_show_values(x, d, arena, &cs[i]);
     }
     ret->conflicts = cs;
     ret->conflicts_len = x->conflicts_len;

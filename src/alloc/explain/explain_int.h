@@ -15,13 +15,13 @@ struct terms {
     size_t n;
 };
 
-// terms_split takes an expression apart. One that is no conjunction, or no CEL, is one term.
-struct terms terms_split(struct str expression, struct arena *arena);
+// explain_terms_split takes an expression apart. One that is no conjunction, or no CEL, is one term.
+struct terms explain_terms_split(struct str expression, struct arena *arena);
 
-// terms_begin makes room in the solver's memory of terms. terms_of is terms_split with that memory;
-// its slices live until the next terms_begin.
-void terms_begin(struct alloc_solver *s);
-struct terms terms_of(struct alloc_solver *s, struct str expression);
+// explain_terms_begin makes room in the solver's memory of terms. explain_terms_of is explain_terms_split with that memory;
+// its slices live until the next explain_terms_begin.
+void explain_terms_begin(struct alloc_solver *s);
+struct terms explain_terms_of(struct alloc_solver *s, struct str expression);
 
 // --- One node ------------------------------------------------------------------------------------
 
@@ -91,7 +91,7 @@ struct kept_programs {
     struct VEC(struct kept_program) list;
 };
 
-void kept_programs_done(struct kept_programs *k);
+void explain_programs_done(struct kept_programs *k);
 
 struct explainer {
     struct alloc_solver *s;
@@ -136,13 +136,13 @@ void explain_holders(struct explainer *x, size_t i, struct holders *out);
 // explain_name_holders adds them to a funnel as reasons, in arena.
 void explain_name_holders(struct alloc_funnel *f, const struct holders *h, struct arena *arena);
 
-// counters_short says whether what a device draws from shared counters, or the group it is of, keeps it
+// explain_counters_short says whether what a device draws from shared counters, or the group it is of, keeps it
 // from being had; *ret is what is short.
-bool counters_short(const struct alloc_view *v, const struct vw_device *d,
-                    struct draft_reason *ret);
+bool explain_counters_short(const struct alloc_view *v, const struct vw_device *d,
+                            struct draft_reason *ret);
 
-// amount_text shows an amount in the format of a quantity.
-struct str amount_text(struct arena *arena, amount v, const struct quantity *like);
+// explain_amount_text shows an amount in the format of a quantity.
+struct str explain_amount_text(struct arena *arena, amount v, const struct quantity *like);
 
 // state_text is a quick hash of a text, good enough to tell states apart.
 static inline uint64_t state_text(struct str s)
@@ -190,8 +190,8 @@ struct alloc_report {
 };
 
 // What text and JSON of reports share.
-const char *row_key(enum alloc_row row);
-const char *row_words(enum alloc_row row);
-size_t funnel_row(const struct alloc_funnel *f, enum alloc_row row);
+const char *explain_row_key(enum alloc_row row);
+const char *explain_row_words(enum alloc_row row);
+size_t explain_funnel_row(const struct alloc_funnel *f, enum alloc_row row);
 
 #endif

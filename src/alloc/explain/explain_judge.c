@@ -14,7 +14,7 @@ static struct cel_program *compile_term(const struct alloc_cluster *c, struct st
     return p;
 }
 
-void kept_programs_done(struct kept_programs *k)
+void explain_programs_done(struct kept_programs *k)
 {
     for (size_t i = 0; i < k->list.n; i++)
         cel_program_free(k->list.p[i].program);
@@ -30,7 +30,7 @@ static struct cel_program *fetch_term(struct explainer *x, struct str text)
     if (!k)
         return compile_term(c, text);
     if (k->cluster != c)
-        kept_programs_done(k);
+        explain_programs_done(k);
     k->cluster = c;
     for (size_t i = 0; i < k->list.n; i++)
         if (str_eq(k->list.p[i].text, text))
@@ -60,7 +60,8 @@ static bool explain_known_to_pass(struct answer_set *const *answers, size_t n,
 }
 
 // Those that the class takes; the others stay MATCH_UNKNOWN. One that cannot be read fails everywhere.
-static struct asked ask_all(struct explainer *x, const struct selset *from, struct judged_set *set)
+static struct asked explain_judge_ask_terms(struct explainer *x, const struct selset *from,
+                                            struct judged_set *set)
 {
     const struct alloc_view *v = x->s->view;
     struct arena *arena = &x->s->arena;
@@ -70,12 +71,12 @@ static struct asked ask_all(struct explainer *x, const struct selset *from, stru
                       .failed = arena_array(arena, uint64_t, v->devices_len / 64 + 1)};
     struct answer_set **answers = arena_array(arena, struct answer_set *, from->selectors->n + 1);
     for (size_t i = 0; i < from->selectors->n; i++)
-        answers[i] = answers_of(v->cluster, from->selectors->p[i].cel->expression);
+        answers[i] = answer_set_of(v->cluster, from->selectors->p[i].cel->expression);
     for (uint32_t d = 0; d < v->devices_len; d++) {
         uint8_t m = from->class_->match[v->devices[d].cl_index];
         if (m == MATCH_NO || m == MATCH_ERROR)
             continue;
-        const struct cel_device *record = device_record(v->cluster, v->devices[d].cl);
+        const struct cel_device *record = answer_device_record(v->cluster, v->devices[d].cl);
         set->match[d] = record || set->terms_len == 0 ? MATCH_YES : MATCH_ERROR;
         q.devices[q.n] = d;
         q.records[q.n] = record;
@@ -89,7 +90,7 @@ struct answer_set *explain_term_answers(const struct explainer *x, const struct 
     const struct alloc_cluster *c = x->s->view->cluster;
     if (!t->kept)
         return NULL;
-    return t->whole ? answers_of(c, t->text) : answers_passing(c, t->text);
+    return t->whole ? answer_set_of(c, t->text) : answer_passing(c, t->text);
 }
 
 // Fills in the bits of a term. Where answers are kept they are asked first. False: the meter has nothing left.
@@ -149,13 +150,13 @@ static void explain_split_set(struct explainer *x, const struct selset *from,
     size_t n = 0;
     struct terms *split = arena_array(&s->arena, struct terms, from->selectors->n + 1);
     for (size_t i = 0; i < from->selectors->n; i++) {
-        split[i] = terms_of(s, from->selectors->p[i].cel->expression);
+        split[i] = explain_terms_of(s, from->selectors->p[i].cel->expression);
         n += split[i].n;
     }
     set->terms = arena_array(&s->arena, struct flat_term, n + 1);
     for (size_t i = 0; i < from->selectors->n; i++) {
         struct str expression = from->selectors->p[i].cel->expression;
-        bool kept = answers_of(s->view->cluster, expression) != NULL;
+        bool kept = answer_set_of(s->view->cluster, expression) != NULL;
         for (size_t k = 0; k < split[i].n && set->terms_len < UINT16_MAX; k++)
             set->terms[set->terms_len++] =
                 (struct flat_term){.text = split[i].p[k],
@@ -177,7 +178,7 @@ bool explain_judge_set(struct explainer *x, uint32_t index)
     set->refuser = arena_array(&s->arena, uint16_t, s->view->devices_len + 1);
     explain_split_set(x, from, set);
     // Term by term: a program costs twice as much when another one ran before it.
-    struct asked q = ask_all(x, from, set);
+    struct asked q = explain_judge_ask_terms(x, from, set);
     for (size_t i = 0; i < set->terms_len && q.n; i++) {
         if (!explain_ask_term(x, &set->terms[i], &q))
             return false;

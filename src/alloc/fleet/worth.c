@@ -133,7 +133,8 @@ void worth_seen(struct worth *w, uint64_t hash, const struct worth_request *r, d
 
 // --- Prices and weights --------------------------------------------------------------------------
 
-static bool hosts(const struct worth *w, const struct unit_group *g, const struct demand *d)
+static bool worth_hosts_demand(const struct worth *w, const struct unit_group *g,
+                               const struct demand *d)
 {
     (void)w;
     return d->request.num && d->request.num <= g->n && d->request.part[g->type];
@@ -223,10 +224,10 @@ static void set_press(struct worth *w)
         const struct demand *d = &w->demands[i];
         double capacity = 0;
         for (size_t g = 0; g < w->groups_len; g++)
-            if (hosts(w, &w->groups[g], d))
+            if (worth_hosts_demand(w, &w->groups[g], d))
                 capacity += (double)w->groups[g].units;
         for (size_t g = 0; g < w->groups_len && capacity > 0; g++)
-            if (hosts(w, &w->groups[g], d))
+            if (worth_hosts_demand(w, &w->groups[g], d))
                 w->groups[g].press += d->count * w->scale * d->units / capacity;
     }
     for (size_t g = 0; g < w->groups_len; g++)
@@ -262,7 +263,7 @@ bool worth_settle(struct worth *w, bool always)
     for (size_t f = 0; f < w->families_len; f++)
         set_company(w, f);
     set_press(w);
-    slots_settle(w);
+    worth_slots_settle(w);
     w->scarce_len = 0; // until places are counted again
     return true;
 }
@@ -290,10 +291,10 @@ void worth_places_begin(struct worth *w)
     w->counted_len = 0;
     w->free_units = 0;
     w->free_cpu = 0;
-    slots_begin(w);
+    worth_slots_begin(w);
     for (size_t i = 0; i < w->demands_len && w->counted_len < WORTH_SCARCE; i++)
         if (w->demands[i].request.num >= 2 && w->demands[i].units > 0 &&
-            !slots_wanted(&w->demands[i].request))
+            !worth_slots_wanted(&w->demands[i].request))
             count_kind(w, (uint32_t)i);
 }
 
@@ -308,7 +309,7 @@ void worth_places(struct worth *w, const struct worth_state *s, double nodes)
     w->free_cpu += nodes * (s->cpu > 0 ? (double)s->cpu : 0);
     for (size_t i = 0; i < w->counted_len; i++)
         w->counted[i].places += nodes * (double)worth_slots(w, s, &m, &w->counted[i]);
-    slots_count(w, s, nodes);
+    worth_slots_count(w, s, nodes);
 }
 
 static double family_price(const struct worth *w, const struct demand *d)
@@ -356,7 +357,7 @@ bool worth_places_end(struct worth *w)
         set_scarcity(w, &w->counted[i]);
         changed = changed || worth_moved(w->scarce[i].value, w->counted[i].value);
     }
-    changed = slots_end(w, changed) || changed;
+    changed = worth_slots_end(w, changed) || changed;
     if (!changed)
         return false;
     memcpy(w->scarce, w->counted, w->counted_len * sizeof(*w->scarce));

@@ -133,17 +133,17 @@ bool worth_moved(double old, double new);
 
 // --- worth_slots.c -------------------------------------------------------------------------------
 
-// slots_wanted says whether a request is for slots. slots_settle makes kinds of what is wanted. slots_begin, slots_count for each node and slots_end
+// worth_slots_wanted says whether a request is for slots. worth_slots_settle makes kinds of what is wanted. worth_slots_begin, worth_slots_count for each node and worth_slots_end
 // find out how scarce places are; true: that changed.
-bool slots_wanted(const struct worth_request *r);
-void slots_settle(struct worth *w);
-void slots_begin(struct worth *w);
-void slots_count(struct worth *w, const struct worth_state *s, double nodes);
-bool slots_end(struct worth *w, bool always);
+bool worth_slots_wanted(const struct worth_request *r);
+void worth_slots_settle(struct worth *w);
+void worth_slots_begin(struct worth *w);
+void worth_slots_count(struct worth *w, const struct worth_state *s, double nodes);
+bool worth_slots_end(struct worth *w, bool always);
 
-// slots_worth is what the slots of a unit are worth. slots_take takes for a request the slot that
+// worth_slots_worth is what the slots of a unit are worth. worth_slots_take takes for a request the slot that
 // costs the least; some slot it wants must be open.
-double slots_worth(const struct worth *w, const struct worth_unit *u);
-void slots_take(const struct worth *w, struct worth_unit *u, const struct worth_request *r);
+double worth_slots_worth(const struct worth *w, const struct worth_unit *u);
+void worth_slots_take(const struct worth *w, struct worth_unit *u, const struct worth_request *r);
 
 #endif

@@ -56,7 +56,7 @@ static uint32_t places_in(const struct worth_geometry *g, uint64_t open)
 
 // --- What is wanted ------------------------------------------------------------------------------
 
-bool slots_wanted(const struct worth_request *r)
+bool worth_slots_wanted(const struct worth_request *r)
 {
     uint64_t any = 0;
     for (size_t t = 0; t < WORTH_TYPES; t++)
@@ -64,7 +64,7 @@ bool slots_wanted(const struct worth_request *r)
     return any != 0;
 }
 
-static struct slot_kind *kind_of(struct worth *w, const struct worth_request *r)
+static struct slot_kind *worth_slots_kind(struct worth *w, const struct worth_request *r)
 {
     for (size_t i = 0; i < w->kinds_len; i++)
         if (memcmp(w->kinds[i].slots, r->slots, sizeof(r->slots)) == 0)
@@ -86,8 +86,8 @@ static double share_of(const struct worth_request *r)
     return 0;
 }
 
-// Counts anew what is wanted. Values of places stay until slots_end.
-static void count_wanted(struct worth *w)
+// Counts anew what is wanted. Values of places stay until worth_slots_end.
+static void worth_slots_count_wanted(struct worth *w)
 {
     w->kinds_wanted = 0;
     for (size_t i = 0; i < w->kinds_len; i++)
@@ -97,7 +97,7 @@ static void count_wanted(struct worth *w)
         double share = d->request.num ? share_of(&d->request) : 0;
         if (share <= 0)
             continue;
-        struct slot_kind *k = kind_of(w, &d->request);
+        struct slot_kind *k = worth_slots_kind(w, &d->request);
         w->kinds_wanted += d->count * d->request.num * share;
         if (!k)
             continue; // the rest is not minded
@@ -106,24 +106,24 @@ static void count_wanted(struct worth *w)
     }
 }
 
-void slots_settle(struct worth *w)
+void worth_slots_settle(struct worth *w)
 {
     w->kinds_len = 0;
     w->slot_stamp++;
-    count_wanted(w);
+    worth_slots_count_wanted(w);
 }
 
 // --- Scarcity ------------------------------------------------------------------------------------
 
-void slots_begin(struct worth *w)
+void worth_slots_begin(struct worth *w)
 {
-    count_wanted(w);
+    worth_slots_count_wanted(w);
     w->free_slotted = 0;
     for (size_t i = 0; i < w->kinds_len; i++)
         w->kinds[i].places = 0;
 }
 
-void slots_count(struct worth *w, const struct worth_state *s, double nodes)
+void worth_slots_count(struct worth *w, const struct worth_state *s, double nodes)
 {
     for (uint32_t u = 0; u < s->n; u++) {
         const struct worth_geometry *g = w->geometry[s->units[u].type];
@@ -136,7 +136,7 @@ void slots_count(struct worth *w, const struct worth_state *s, double nodes)
     }
 }
 
-bool slots_end(struct worth *w, bool always)
+bool worth_slots_end(struct worth *w, bool always)
 {
     bool changed = always;
     double scale = w->kinds_wanted > 0 ? w->free_slotted / w->kinds_wanted : 0;
@@ -203,7 +203,7 @@ static double later_worth(const struct worth *w, uint8_t type, uint64_t taken, u
     return sum / (PATIENCE + n);
 }
 
-double slots_worth(const struct worth *w, const struct worth_unit *u)
+double worth_slots_worth(const struct worth *w, const struct worth_unit *u)
 {
     const struct worth_geometry *g = w->geometry[u->type];
     if (!w->kinds_len)
@@ -219,13 +219,13 @@ static struct worth_unit with_slot(const struct worth *w, const struct worth_uni
     return ret;
 }
 
-void slots_take(const struct worth *w, struct worth_unit *u, const struct worth_request *r)
+void worth_slots_take(const struct worth *w, struct worth_unit *u, const struct worth_request *r)
 {
     struct worth_unit best = *u;
     double most = -1;
     for (uint64_t open = u->fits & r->slots[u->type]; open; open &= open - 1) {
         struct worth_unit then = with_slot(w, u, (uint32_t)__builtin_ctzll(open));
-        double worth = slots_worth(w, &then);
+        double worth = worth_slots_worth(w, &then);
         if (worth > most) {
             most = worth;
             best = then;
@@ -239,6 +239,6 @@ uint16_t worth_slot_loss(const struct worth *w, const struct worth_unit *u, uint
     if (!(u->fits >> slot & 1))
         return UINT16_MAX;
     const struct worth_unit then = with_slot(w, u, slot);
-    double loss = (slots_worth(w, u) - slots_worth(w, &then)) * SLOT_STEPS;
+    double loss = (worth_slots_worth(w, u) - worth_slots_worth(w, &then)) * SLOT_STEPS;
     return loss >= UINT16_MAX - 1 ? UINT16_MAX - 1 : loss > 0 ? (uint16_t)(loss + 0.5) : 0;
 }

@@ -11,7 +11,7 @@
 // Names of attributes fit; an expression may have others.
 #define NAMES_MAX 128
 
-bool key_reads(const struct index *x, struct str domain, struct str name)
+bool index_reads_list(const struct index *x, struct str domain, struct str name)
 {
     char names[NAMES_MAX];
     if (x->reads.n > READS_FEW && domain.n + name.n < sizeof(names)) {
@@ -26,10 +26,10 @@ bool key_reads(const struct index *x, struct str domain, struct str name)
     return false;
 }
 
-static void read_attribute(void *arg, struct str domain, struct str name)
+static void index_reads_on_attribute(void *arg, struct str domain, struct str name)
 {
     struct index *x = arg;
-    if (x->reads_all || key_reads(x, domain, name))
+    if (x->reads_all || index_reads_list(x, domain, name))
         return;
     if (x->reads.n == READS_MAX) {
         x->reads_all = true;
@@ -50,14 +50,14 @@ static void read_expression(struct index *x, const struct cel_env *env, struct s
     struct cel_program *p = NULL;
     if (cel_cache_get(x->kit->cache, env, text, &p, NULL, NULL) < 0)
         return;
-    bool told = cel_program_reads(p, read_attribute, x);
+    bool told = cel_program_reads(p, index_reads_on_attribute, x);
     x->reads_all |= !told;
     if (env == x->kit->env) // values of derived attributes are not kept
-        answers_learn(x->kit->answers, text, x->reads_all ? UINT32_MAX : (uint32_t)x->reads.n);
+        answer_learn(x->kit->answers, text, x->reads_all ? UINT32_MAX : (uint32_t)x->reads.n);
     cel_program_free(p);
 }
 
-static void read_selectors(struct index *x, const struct api_device_selector_array *s)
+static void index_reads_add_selectors(struct index *x, const struct api_device_selector_array *s)
 {
     for (size_t i = 0; i < s->n; i++)
         if (s->p[i].cel)
@@ -70,49 +70,49 @@ static void read_derived(struct index *x, const struct api_device_derived_attrib
         read_expression(x, x->kit->derived_env, d->p[i].expression);
 }
 
-static void read_name(struct index *x, struct str attribute)
+static void index_reads_add_name(struct index *x, struct str attribute)
 {
     struct str domain;
     struct str name;
     if (attribute.n && str_cut(attribute, '/', &domain, &name))
-        read_attribute(x, domain, name);
+        index_reads_on_attribute(x, domain, name);
     else if (attribute.n)
         x->reads_all = true; // its domain is each driver's own
 }
 
-static void read_claim(struct index *x, const struct api_device_claim *c)
+static void index_reads_add_claim(struct index *x, const struct api_device_claim *c)
 {
     for (size_t i = 0; i < c->requests.n; i++) {
         const struct api_device_request *r = &c->requests.p[i];
         if (r->exactly) {
-            read_selectors(x, &r->exactly->selectors);
+            index_reads_add_selectors(x, &r->exactly->selectors);
             read_derived(x, &r->exactly->derived_attributes);
         }
         for (size_t k = 0; k < r->first_available.n; k++) {
-            read_selectors(x, &r->first_available.p[k].selectors);
+            index_reads_add_selectors(x, &r->first_available.p[k].selectors);
             read_derived(x, &r->first_available.p[k].derived_attributes);
         }
     }
     for (size_t i = 0; i < c->constraints.n; i++) {
-        read_name(x, c->constraints.p[i].match_attribute);
-        read_name(x, c->constraints.p[i].distinct_attribute);
+        index_reads_add_name(x, c->constraints.p[i].match_attribute);
+        index_reads_add_name(x, c->constraints.p[i].distinct_attribute);
     }
 }
 
-bool key_class(struct index *x, const struct api_device_class *c)
+bool index_reads_class(struct index *x, const struct api_device_class *c)
 {
     size_t reads = x->reads.n;
     bool all = x->reads_all;
-    read_selectors(x, &c->spec.selectors);
+    index_reads_add_selectors(x, &c->spec.selectors);
     return x->reads.n != reads || x->reads_all != all;
 }
 
-bool key_claims(struct index *x, const struct api_resource_claim *const *claims, size_t n)
+bool index_reads_claims(struct index *x, const struct api_resource_claim *const *claims, size_t n)
 {
     size_t reads = x->reads.n;
     bool all = x->reads_all;
     for (size_t i = 0; i < n; i++)
-        read_claim(x, &claims[i]->spec.devices);
+        index_reads_add_claim(x, &claims[i]->spec.devices);
     return x->reads.n != reads || x->reads_all != all;
 }
 
@@ -124,7 +124,7 @@ void index_stale(struct index *x)
     x->stale = x->pools.index.used;
 }
 
-bool key_reads_more(const struct index *x, const struct index_slice *s)
+bool index_reads_grow(const struct index *x, const struct index_slice *s)
 {
     if (x->reads_all)
         return !s->read_all;
@@ -134,28 +134,28 @@ bool key_reads_more(const struct index *x, const struct index_slice *s)
     return false;
 }
 
-static void look_again(struct index *x, struct index_pool *p)
+static void index_reads_rehash_pool(struct index *x, struct index_pool *p)
 {
     bool changed = false;
     for (size_t i = 0; i < p->slices.n; i++) {
         struct index_slice *s = p->slices.p[i];
-        if (!key_reads_more(x, s))
+        if (!index_reads_grow(x, s))
             continue;
         changed = true;
-        key_devices(x, s);
+        index_key_devices(x, s);
     }
     if (!changed)
         return;
-    key_pool(p);
+    index_key_pool(p);
     if (p->node)
-        place_own(x, p->node);
+        index_place_own(x, p->node);
     else if (p->shared)
-        place_shared(x, p);
+        index_place_shared(x, p);
 }
 
 void index_expect(struct index *x, const struct api_resource_claim *claim)
 {
-    if (key_claims(x, &claim, 1))
+    if (index_reads_claims(x, &claim, 1))
         index_stale(x);
 }
 
@@ -166,7 +166,7 @@ bool index_catch_up(struct index *x, size_t most)
     for (; x->stale && most; most--) {
         size_t i = --x->stale;
         if (i < x->pools.index.used && x->pools.index.entries[i].live)
-            look_again(x, *map_value(&x->pools, i));
+            index_reads_rehash_pool(x, *map_value(&x->pools, i));
     }
     if (!x->stale)
         x->rekeyed = x->rekeys;

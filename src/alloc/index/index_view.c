@@ -49,7 +49,7 @@ static void drop_base(const struct index *x, struct index_base *b)
     vec_done(&b->held);
 }
 
-static void hold(const struct index *x, struct index_base *b, const void *owner)
+static void index_view_hold_objects(const struct index *x, struct index_base *b, const void *owner)
 {
     if (!x->options.keep)
         return;
@@ -57,20 +57,20 @@ static void hold(const struct index *x, struct index_base *b, const void *owner)
     vec_push(&b->held, owner);
 }
 
-static void gather_slices(const struct index *x, const struct index_pools *pools,
-                          struct gathering *g, struct index_base *b)
+static void index_view_gather_slices(const struct index *x, const struct index_pools *pools,
+                                     struct gathering *g, struct index_base *b)
 {
     for (size_t i = 0; i < pools->n; i++)
         for (size_t k = 0; k < pools->p[i]->slices.n; k++) {
             const struct index_slice *s = pools->p[i]->slices.p[k];
             // Kinds that do not tell apart what is read now are none.
-            bool known = !key_reads_more(x, s);
+            bool known = !index_reads_grow(x, s);
             b->unknown |= !known;
             vec_push(&g->slices, s->api);
-            hold(x, b, s->object.owner);
+            index_view_hold_objects(x, b, s->object.owner);
             for (size_t d = 0; d < s->api->spec.devices.n; d++)
                 vec_push(&g->kinds,
-                         known ? answers_kind(x->kit->answers, s->devices[d].kind) : NULL);
+                         known ? answer_kind_of(x->kit->answers, s->devices[d].kind) : NULL);
         }
 }
 
@@ -89,20 +89,20 @@ static int make_base(const struct index *x, const struct index_pools *own,
                      const struct index_pools *shared, struct index_base *b, struct err *err)
 {
     struct gathering g = {0};
-    struct cl_kinds kinds = {.generation = answers_begin(x->kit->answers),
+    struct cl_kinds kinds = {.generation = answer_begin(x->kit->answers),
                              .reads = x->reads_all ? UINT32_MAX : (uint32_t)x->reads.n};
     if (own)
-        gather_slices(x, own, &g, b);
-    gather_slices(x, shared, &g, b);
+        index_view_gather_slices(x, own, &g, b);
+    index_view_gather_slices(x, shared, &g, b);
     for (size_t i = 0; i < x->classes.n; i++) {
         vec_push(&g.classes, x->classes.p[i].value);
-        hold(x, b, x->classes.p[i].owner);
+        index_view_hold_objects(x, b, x->classes.p[i].owner);
     }
     for (size_t i = 0; i < x->rules.n; i++) {
         if (!rule_counts(&g, x->rules.p[i].value))
             continue;
         vec_push(&g.rules, x->rules.p[i].value);
-        hold(x, b, x->rules.p[i].owner);
+        index_view_hold_objects(x, b, x->rules.p[i].owner);
     }
     struct alloc_input in = {.features = x->options.features,
                              .kit = x->kit,
@@ -129,10 +129,11 @@ static uint32_t kinds_number(const struct index *x, const struct index_pools *po
     for (size_t i = 0; pools && i < pools->n; i++)
         for (size_t k = 0; k < pools->p[i]->slices.n; k++) {
             const struct index_slice *s = pools->p[i]->slices.p[k];
-            bool known = !key_reads_more(x, s);
+            bool known = !index_reads_grow(x, s);
             b->unknown |= !known;
             for (size_t d = 0; d < s->api->spec.devices.n; d++, at++) {
-                uint32_t n = known ? answers_kind(x->kit->answers, s->devices[d].kind)->number : 0;
+                uint32_t n =
+                    known ? answer_kind_of(x->kit->answers, s->devices[d].kind)->number : 0;
                 b->base->devices[at].kind_number = n;
                 if (b->state)
                     b->state->devices[at].kind_number = n;
@@ -146,7 +147,7 @@ static uint32_t kinds_number(const struct index *x, const struct index_pools *po
 static void kinds_renew(const struct index *x, const struct index_pools *own,
                         const struct index_pools *shared, struct index_base *b)
 {
-    struct cl_kinds kinds = {.generation = answers_begin(x->kit->answers),
+    struct cl_kinds kinds = {.generation = answer_begin(x->kit->answers),
                              .reads = x->reads_all ? UINT32_MAX : (uint32_t)x->reads.n};
     if (!b->unknown && b->base->kinds.generation == kinds.generation &&
         b->base->kinds.reads == kinds.reads)
@@ -161,8 +162,8 @@ static void kinds_renew(const struct index *x, const struct index_pools *own,
 // --- Use -----------------------------------------------------------------------------------------
 
 // Everything in use; with judged only what may have been stored before its allocation.
-static void gather_uses(const struct index *x, const struct index_pools *pools,
-                        const struct index_user *judged, struct gathering *g)
+static void index_view_gather_uses(const struct index *x, const struct index_pools *pools,
+                                   const struct index_user *judged, struct gathering *g)
 {
     for (size_t i = 0; i < pools->n; i++) {
         const struct index_pool *p = pools->p[i];
@@ -170,9 +171,9 @@ static void gather_uses(const struct index *x, const struct index_pools *pools,
             const struct index_user *u = p->users.p[k];
             if (judged && (u == judged || u->not_before >= judged->revision))
                 continue;
-            for (size_t m = 0; m < user_len(u); m++) {
+            for (size_t m = 0; m < index_user_len(u); m++) {
                 struct alloc_use use;
-                if (user_use(x, u, m, &use) && str_eq(use.id.pool, p->name) &&
+                if (index_user_use(x, u, m, &use) && str_eq(use.id.pool, p->name) &&
                     str_eq(use.id.driver, p->driver))
                     vec_push(&g->uses, use);
             }
@@ -187,8 +188,8 @@ static struct alloc_cluster *make_state(const struct index *x, const struct inde
 {
     struct gathering g = {0};
     if (own)
-        gather_uses(x, own, judged, &g);
-    gather_uses(x, shared, judged, &g);
+        index_view_gather_uses(x, own, judged, &g);
+    index_view_gather_uses(x, shared, judged, &g);
     struct alloc_input in = {.uses = g.uses.p, .uses_len = g.uses.n};
     struct alloc_cluster *c = alloc_cluster_in_use(base, &in);
     gathering_done(&g);
@@ -261,7 +262,7 @@ void index_unpin(struct index *x)
     drop_surplus(x);
 }
 
-void view_drop(struct index *x, struct index_node *n, bool slices)
+void index_view_drop(struct index *x, struct index_node *n, bool slices)
 {
     struct index_snapshot *s = n->snapshot;
     if (!s)
@@ -274,7 +275,7 @@ void view_drop(struct index *x, struct index_node *n, bool slices)
     drop_state(&s->own);
 }
 
-void view_drop_all(struct index *x)
+void index_view_drop_all(struct index *x)
 {
     while (x->oldest)
         drop_snapshot(x, x->oldest);
@@ -282,7 +283,7 @@ void view_drop_all(struct index *x)
         drop_base(x, &(*map_value(&x->sets, i))->common);
 }
 
-void view_done(struct index *x, struct index_set *set)
+void index_view_done(struct index *x, struct index_set *set)
 {
     drop_base(x, &set->common);
 }
@@ -315,7 +316,7 @@ static struct index_snapshot *snapshot_of(struct index *x, struct index_node *n)
 }
 
 // What a node's view is made of. NULL: err says why.
-static struct index_base *base_of(struct index *x, struct index_node *n, struct err *err)
+static struct index_base *index_view_base_of(struct index *x, struct index_node *n, struct err *err)
 {
     struct index_set *set = n->set;
     struct index_base *b = n->pools.n ? &snapshot_of(x, n)->own : &set->common;
@@ -345,7 +346,7 @@ const struct alloc_view *index_view(struct index *x, uint32_t node, struct err *
                     n->pools.n ? &s->own : &n->set->common);
         return s->view;
     }
-    const struct index_base *b = base_of(x, n, err);
+    const struct index_base *b = index_view_base_of(x, n, err);
     if (!b || alloc_view_new(b->state, n->object.value, &s->view, err) < 0)
         s->view = NULL;
     x->snapshot_devices -= s->devices;
@@ -367,33 +368,34 @@ bool index_contested(const struct index_user *u)
     return false;
 }
 
-static bool holds(const struct api_device_request_allocation_result *r)
+static bool index_view_holds_device(const struct api_device_request_allocation_result *r)
 {
     return !(r->has_admin_access && r->admin_access);
 }
 
 // Do two allocations have a device in common that cannot be shared?
-static bool collide(const struct api_allocation_result *a, const struct api_allocation_result *b)
+static bool index_view_results_collide(const struct api_allocation_result *a,
+                                       const struct api_allocation_result *b)
 {
     for (size_t i = 0; i < a->devices.results.n; i++)
         for (size_t k = 0; k < b->devices.results.n; k++) {
             const struct api_device_request_allocation_result *x = &a->devices.results.p[i];
             const struct api_device_request_allocation_result *y = &b->devices.results.p[k];
-            if (holds(x) && holds(y) && !(x->has_share_id && y->has_share_id) &&
-                str_eq(x->device, y->device) && str_eq(x->pool, y->pool) &&
-                str_eq(x->driver, y->driver))
+            if (index_view_holds_device(x) && index_view_holds_device(y) &&
+                !(x->has_share_id && y->has_share_id) && str_eq(x->device, y->device) &&
+                str_eq(x->pool, y->pool) && str_eq(x->driver, y->driver))
                 return true;
         }
     return false;
 }
 
-static bool collides(const struct index_user *u)
+static bool index_view_user_collides(const struct index_user *u)
 {
     for (size_t i = 0; i < u->pools.n; i++)
         for (size_t k = 0; k < u->pools.p[i]->users.n; k++) {
             const struct index_user *other = u->pools.p[i]->users.p[k];
             if (other != u && other->not_before < u->revision &&
-                collide(u->allocation, other->allocation))
+                index_view_results_collide(u->allocation, other->allocation))
                 return true;
         }
     return false;
@@ -404,8 +406,8 @@ bool index_stands(struct index *x, uint32_t node, const struct index_user *u,
 {
     struct err err;
     struct index_node *n = node < x->nodes.n ? x->nodes.p[node] : NULL;
-    const struct index_base *b = n ? base_of(x, n, &err) : NULL;
-    if (!b || collides(u))
+    const struct index_base *b = n ? index_view_base_of(x, n, &err) : NULL;
+    if (!b || index_view_user_collides(u))
         return false; // without its node there is nothing to hold shares and counters against
     struct alloc_cluster *c =
         make_state(x, n->pools.n ? &n->pools : NULL, &n->set->pools, b->base, u);

@@ -138,32 +138,33 @@ struct alloc_kit {
 
 // --- answer.c ------------------------------------------------------------------------------------
 
-// device_make_record makes the CEL record of a device; device_record does so if there is none yet, NULL: it cannot be
-// read. device_eval evaluates a selector on it.
-int device_make_record(const struct alloc_cluster *c, const struct cl_device *d,
+// answer_make_record makes the CEL record of a device; answer_device_record does so if there is none yet, NULL: it cannot be
+// read. answer_eval_device evaluates a selector on it.
+int answer_make_record(const struct alloc_cluster *c, const struct cl_device *d,
                        struct err *err) MUST_USE;
-const struct cel_device *device_record(const struct alloc_cluster *c, const struct cl_device *d);
-bool device_eval(const struct alloc_cluster *c, const struct cl_device *d, struct cel_run *run,
-                 const struct cel_program *p, struct cel_result *ret);
+const struct cel_device *answer_device_record(const struct alloc_cluster *c,
+                                              const struct cl_device *d);
+bool answer_eval_device(const struct alloc_cluster *c, const struct cl_device *d,
+                        struct cel_run *run, const struct cel_program *p, struct cel_result *ret);
 
-// Answers of expressions by kind of device. answers_begin comes before the kinds of a cluster are numbered, and is
+// Answers of expressions by kind of device. answer_begin comes before the kinds of a cluster are numbered, and is
 // their generation. hash is of what expressions can see; of attributes those that some expression reads.
-struct answers *answers_new(void);
-void answers_free(struct answers *a);
-uint32_t answers_begin(struct answers *a);
-struct device_kind *answers_kind(struct answers *a, uint64_t hash);
+struct answers *answer_cache_new(void);
+void answer_cache_free(struct answers *a);
+uint32_t answer_begin(struct answers *a);
+struct device_kind *answer_kind_of(struct answers *a, uint64_t hash);
 
-// answers_learn: answers of this expression are to be kept for clusters whose kinds tell so many attributes apart.
-void answers_learn(struct answers *a, struct str expression, uint32_t reads);
+// answer_learn: answers of this expression are to be kept for clusters whose kinds tell so many attributes apart.
+void answer_learn(struct answers *a, struct str expression, uint32_t reads);
 
-// answers_of are those of an expression on devices of this cluster; NULL: none are kept. Good until the next
-// answers_learn or answers_begin. answers_passing are those of a part of an expression, such as a term; good until the
-// next answers_trim, which makes room, or answers_begin. answers_kept are one or the other.
+// answer_set_of are those of an expression on devices of this cluster; NULL: none are kept. Good until the next
+// answer_learn or answer_begin. answer_passing are those of a part of an expression, such as a term; good until the
+// next answer_trim, which makes room, or answer_begin. answer_count_kept are one or the other.
 struct answer_set;
-struct answer_set *answers_of(const struct alloc_cluster *c, struct str expression);
-struct answer_set *answers_passing(const struct alloc_cluster *c, struct str expression);
-struct answer_set *answers_kept(const struct alloc_cluster *c, struct str expression);
-void answers_trim(struct answers *a);
+struct answer_set *answer_set_of(const struct alloc_cluster *c, struct str expression);
+struct answer_set *answer_passing(const struct alloc_cluster *c, struct str expression);
+struct answer_set *answer_count_kept(const struct alloc_cluster *c, struct str expression);
+void answer_trim(struct answers *a);
 
 // answer_find is what is known; answer_make evaluates, charges the meter and keeps the answer, or says MATCH_UNKNOWN:
 // the meter has nothing left. answer_failure is the text of a known failure, or stands for one that is not kept;
@@ -179,8 +180,8 @@ enum match_state answer_make(const struct alloc_cluster *c, struct answer_set *s
                              const struct cl_device *d, const struct evaluator *e);
 struct str answer_failure(const struct answer_set *s, const struct cl_device *d);
 
-// meter_charge counts an evaluation; meter_refuses says that no other may be made, and remembers that one was wanted.
-void meter_charge(struct alloc_meter *m, const struct cel_result *r);
+// answer_charge counts an evaluation; meter_refuses says that no other may be made, and remembers that one was wanted.
+void answer_charge(struct alloc_meter *m, const struct cel_result *r);
 static inline bool meter_refuses(struct alloc_meter *m)
 {
     if (!m || m->left)
@@ -194,14 +195,14 @@ struct attr_value attr_value_of(const struct api_device_attribute *a, bool lists
                                 uint32_t (*intern)(void *arg, char type, struct str bytes),
                                 void *arg, struct arena *arena);
 
-// device_kind hashes what a device has in common with others of its kind.
-uint64_t device_kind(const struct api_device *d, const struct api_resource_slice_spec *slice);
+// fleet_device_kind hashes what a device has in common with others of its kind.
+uint64_t fleet_device_kind(const struct api_device *d, const struct api_resource_slice_spec *slice);
 
-// slice_uses_groups says whether devices of a slice have compatibility groups.
-bool slice_uses_groups(const struct api_resource_slice *s);
+// cluster_slice_uses_groups says whether devices of a slice have compatibility groups.
+bool cluster_slice_uses_groups(const struct api_resource_slice *s);
 
-// device_sign hashes what tells a partition from others of its counter set: 0 for other devices.
-uint64_t device_sign(const struct api_device *d);
+// fleet_device_sign hashes what tells a partition from others of its counter set: 0 for other devices.
+uint64_t fleet_device_sign(const struct api_device *d);
 
 // cluster_pool_key and cluster_device_key write the key of a pool or device.
 struct str cluster_pool_key(struct arena *a, struct str driver, struct str pool);
@@ -368,8 +369,8 @@ struct alloc_view {
     bool elsewhere; // devices that the node does not see draw on its counters
 };
 
-// view_join_group lets a device in use with these groups into the state of a counter set.
-void view_join_group(struct group_state *g, uint64_t mask);
+// view_update_join_group lets a device in use with these groups into the state of a counter set.
+void view_update_join_group(struct group_state *g, uint64_t mask);
 
 // --- Problem -------------------------------------------------------------------------------------
 
@@ -595,8 +596,8 @@ static inline bool solver_tick(struct alloc_solver *s, uint32_t work)
     }
     return s->timeout;
 }
-// terms_forget frees them.
-void terms_forget(struct alloc_solver *s);
+// explain_terms_forget frees them.
+void explain_terms_forget(struct alloc_solver *s);
 
 #define DEVICES_MAX 4096 // picked in one question; the search recurses once for each
 
@@ -654,11 +655,11 @@ static inline __attribute__((always_inline)) void solver_allocate(struct alloc_s
 // solver_fail records a fatal error.
 void solver_fail(struct alloc_solver *s, const char *fmt, ...) ERR_PRINTF(2, 3);
 
-// claim_name adds namespace/name.
-void claim_name(struct sbuf *out, const struct api_resource_claim *claim);
+// solver_claim_name adds namespace/name.
+void solver_claim_name(struct sbuf *out, const struct api_resource_claim *claim);
 
-// device_name adds driver/pool/device.
-void device_name(struct sbuf *out, const struct vw_device *d);
+// solver_device_name adds driver/pool/device.
+void solver_device_name(struct sbuf *out, const struct vw_device *d);
 
 // select_match says whether a device is selectable for an alternative (MATCH_*); on MATCH_ERROR
 // the reason can be had from select_error.
@@ -669,8 +670,9 @@ void select_error(struct alloc_solver *s, const struct alternative *a, uint32_t 
 enum match_state select_selectors(struct alloc_solver *s, const struct alternative *a,
                                   uint32_t device);
 
-// need_of computes what an alternative would take of a device (NEED_*).
-enum need_state need_of(struct alloc_solver *s, const struct alternative *a, uint32_t device);
+// capacity_need_of computes what an alternative would take of a device (NEED_*).
+enum need_state capacity_need_of(struct alloc_solver *s, const struct alternative *a,
+                                 uint32_t device);
 
 // need_amount is the amount of the cap-th capacity of the view; valid after NEED_OK.
 static inline amount need_amount(const struct alloc_solver *s, const struct alternative *a,
@@ -679,9 +681,9 @@ static inline amount need_amount(const struct alloc_solver *s, const struct alte
     return a->capreq ? s->capreqs[a->capreq].need[cap] : s->view->caps[cap].default_need;
 }
 
-// need_error writes why, behind "claim …, request …: checking capacity for device …: ".
-void need_error(struct alloc_solver *s, const struct alternative *a, uint32_t device,
-                bool short_name);
+// capacity_need_error writes why, behind "claim …, request …: checking capacity for device …: ".
+void capacity_need_error(struct alloc_solver *s, const struct alternative *a, uint32_t device,
+                         bool short_name);
 
 // capacity_amount is what one capacity yields for a request (NULL: unspecific). Returns 0, or
 // -ERR_INVALID with upstream's text. arena holds digits of large numbers.
@@ -708,16 +710,17 @@ void capacity_asked(const struct api_capacity_requirements *r, struct asked_amou
 void capacity_taken(struct alloc_solver *s, const struct alternative *a, uint32_t cap,
                     struct quantity *ret);
 
-// column_value is the value of an attribute of a device, looked up once.
-const struct attr_value *column_value(struct alloc_solver *s, uint32_t column, uint32_t device);
-void column_error(struct alloc_solver *s, uint32_t column, uint32_t device);
+// attr_column_value is the value of an attribute of a device, looked up once.
+const struct attr_value *attr_column_value(struct alloc_solver *s, uint32_t column,
+                                           uint32_t device);
+void attr_column_error(struct alloc_solver *s, uint32_t column, uint32_t device);
 
-// taint_refusing is the first of a device's taints that keeps an alternative from having it, or NULL.
-const struct api_device_taint *taint_refusing(const struct cl_device *d,
-                                              const struct api_device_toleration_array *t);
+// select_refusing_taint is the first of a device's taints that keeps an alternative from having it, or NULL.
+const struct api_device_taint *select_refusing_taint(const struct cl_device *d,
+                                                     const struct api_device_toleration_array *t);
 
-// taints_tolerated says whether a device's taints let an alternative have it.
-bool taints_tolerated(const struct cl_device *d, const struct api_device_toleration_array *t);
+// select_tolerates says whether a device's taints let an alternative have it.
+bool select_tolerates(const struct cl_device *d, const struct api_device_toleration_array *t);
 
 // search_run searches for a solution with the options' policy; search_from walks the search from a
 // request on, in the state there is, until it ends or s->steps_most is reached (paused).
@@ -768,13 +771,13 @@ uint32_t rank_excluded(const struct alloc_view *v, uint32_t device, uint64_t fit
 bool rank_beside(const struct alloc_view *v, const struct vw_device *a, const struct vw_device *b,
                  const amount *have);
 
-// prune_prepare collects what pruning needs. prune_hopeless says that no solution can come of the
+// prune_prepare collects what pruning needs. bound_is_hopeless says that no solution can come of the
 // present state: alternative a still wants left devices from position start on, then the requests
 // behind it. prune_known looks the state up in the memory of failed ones (and says where to put it
 // if it fails), prune_remember puts it there.
 void prune_prepare(struct alloc_solver *s);
-bool prune_hopeless(struct alloc_solver *s, const struct alternative *a, uint32_t left,
-                    uint32_t start);
+bool bound_is_hopeless(struct alloc_solver *s, const struct alternative *a, uint32_t left,
+                       uint32_t start);
 // prune_alike: what failed with one device fails with the other.
 bool prune_alike(const struct alloc_solver *s, uint32_t a, uint32_t b);
 bool prune_skips(const struct alloc_solver *s, const struct alternative *a, uint32_t device);

@@ -8,10 +8,11 @@
 
 #define FOR_REQUEST "claim %.*s, request %.*s: "
 
-static bool refuse(struct alloc_solver *s, const struct alternative *a, const char *what)
+static bool problem_refuse_request(struct alloc_solver *s, const struct alternative *a,
+                                   const char *what)
 {
     cleanup_sbuf struct sbuf claim = {0};
-    claim_name(&claim, s->claims[a->claim].api);
+    solver_claim_name(&claim, s->claims[a->claim].api);
     solver_fail(s, FOR_REQUEST "%s", STR_ARG(sbuf_str(&claim)), STR_ARG(a->name), what);
     return false;
 }
@@ -110,7 +111,7 @@ static bool pools_settled(struct alloc_solver *s, const struct alternative *a,
         arena_strf(&s->arena, "asks for all devices, but resource pool %.*s/%.*s is currently %s",
                    STR_ARG(p->driver), STR_ARG(p->name),
                    p->incomplete ? "being updated" : "invalid");
-    return refuse(s, a, text.p);
+    return problem_refuse_request(s, a, text.p);
 }
 
 // Could the device hold the request if nothing else used it?
@@ -133,9 +134,9 @@ static int wants_device(struct alloc_solver *s, const struct alternative *a, uin
     }
     if (m != MATCH_YES || !s->view->cluster->features.consumable_capacity)
         return m == MATCH_YES;
-    enum need_state n = need_of(s, a, device);
+    enum need_state n = capacity_need_of(s, a, device);
     if (n == NEED_ERROR) {
-        need_error(s, a, device, true);
+        capacity_need_error(s, a, device, true);
         return -1;
     }
     return n == NEED_OK && fits_empty(s, a, device);
@@ -168,7 +169,7 @@ static bool selectors_are_cel(struct alloc_solver *s, const struct alternative *
     for (size_t i = 0; i < a->selectors->n; i++)
         if (!a->selectors->p[i].cel) {
             cleanup_sbuf struct sbuf claim = {0};
-            claim_name(&claim, s->claims[a->claim].api);
+            solver_claim_name(&claim, s->claims[a->claim].api);
             solver_fail(s,
                         "claim %.*s, request %.*s, selector #%zu: CEL expression empty "
                         "(unsupported selector type?)",
@@ -181,7 +182,7 @@ static bool selectors_are_cel(struct alloc_solver *s, const struct alternative *
 // Few classes are compared faster than hashed.
 #define CLASSES_COMPARED 4
 
-static const struct cl_class *class_of(const struct alloc_cluster *c, struct str name)
+static const struct cl_class *problem_class_named(const struct alloc_cluster *c, struct str name)
 {
     if (c->classes_len > CLASSES_COMPARED) {
         const uint32_t *at = map_get(&c->class_names, name);
@@ -197,14 +198,15 @@ static bool find_class(struct alloc_solver *s, struct alternative *a, struct str
 {
     const struct alloc_cluster *c = s->view->cluster;
     if (!name.n)
-        return refuse(s, a, "missing device class name (unsupported request type?)");
-    a->class_ = class_of(c, name);
+        return problem_refuse_request(s, a,
+                                      "missing device class name (unsupported request type?)");
+    a->class_ = problem_class_named(c, name);
     if (!a->class_) {
         struct str text = arena_strf(&s->arena,
                                      "could not retrieve device class %.*s: "
                                      "deviceclass.resource.k8s.io \"%.*s\" not found",
                                      STR_ARG(name), STR_ARG(name));
-        return refuse(s, a, text.p);
+        return problem_refuse_request(s, a, text.p);
     }
     return true;
 }
@@ -221,12 +223,13 @@ static bool add_alternative(struct alloc_solver *s, struct alternative *a,
 {
     const struct alloc_features *f = &s->view->cluster->features;
     if (a->derived->n && !f->derived_attributes)
-        return refuse(s, a,
-                      "cannot handle request with derived attributes, the feature is disabled");
+        return problem_refuse_request(
+            s, a, "cannot handle request with derived attributes, the feature is disabled");
     if (!selectors_are_cel(s, a))
         return false;
     if (asked->has_admin && !f->admin_access)
-        return refuse(s, a, "admin access is requested, but the feature is disabled");
+        return problem_refuse_request(s, a,
+                                      "admin access is requested, but the feature is disabled");
     if (!find_class(s, a, asked->class_name))
         return false;
     a->selset = selset_for(s, a);
@@ -236,10 +239,10 @@ static bool add_alternative(struct alloc_solver *s, struct alternative *a,
     if (a->mode_all)
         return collect_all(s, a);
     if (!str_eqz(asked->mode, "ExactCount"))
-        return refuse(s, a,
-                      arena_strf(&s->arena, "unsupported count mode %.*s", STR_ARG(asked->mode)).p);
+        return problem_refuse_request(
+            s, a, arena_strf(&s->arena, "unsupported count mode %.*s", STR_ARG(asked->mode)).p);
     if (a->count < 0)
-        return refuse(s, a, "negative number of devices");
+        return problem_refuse_request(s, a, "negative number of devices");
     return true;
 }
 
@@ -250,7 +253,7 @@ static bool add_exact(struct alloc_solver *s, const struct api_device_request *r
     a->full_name = r->name;
     a->name = r->name;
     if (!e)
-        return refuse(s, a, "neither exactly nor firstAvailable is set");
+        return problem_refuse_request(s, a, "neither exactly nor firstAvailable is set");
     a->selectors = &e->selectors;
     a->tolerations = &e->tolerations;
     a->capacity = e->capacity;
@@ -284,7 +287,7 @@ static bool refuse_feature(struct alloc_solver *s, const struct api_resource_cla
                            const char *kind, struct str request, const char *why)
 {
     cleanup_sbuf struct sbuf name = {0};
-    claim_name(&name, claim);
+    solver_claim_name(&name, claim);
     solver_fail(s, "claim %.*s, %s %.*s: has %s feature is disabled", STR_ARG(sbuf_str(&name)),
                 kind, STR_ARG(request), why);
     return false;
@@ -308,8 +311,8 @@ static bool features_allow(struct alloc_solver *s, const struct api_resource_cla
     return true;
 }
 
-static bool add_request(struct alloc_solver *s, uint32_t claim, const struct api_device_request *r,
-                        int64_t *least)
+static bool problem_add_request(struct alloc_solver *s, uint32_t claim,
+                                const struct api_device_request *r, int64_t *least)
 {
     const struct api_resource_claim *api = s->claims[claim].api;
     struct request *q = &s->requests[s->requests_len];
@@ -333,7 +336,7 @@ static bool add_request(struct alloc_solver *s, uint32_t claim, const struct api
     s->requests_len++;
     if (fewest > ALLOC_CLAIM_DEVICES_MAX - *least) {
         cleanup_sbuf struct sbuf name = {0};
-        claim_name(&name, api);
+        solver_claim_name(&name, api);
         solver_fail(s,
                     FOR_REQUEST "adding %lld devices exceeds the claim limit of %d, with %lld "
                                 "already accounted for",
@@ -358,7 +361,7 @@ static bool in_scope(const struct constraint *c, const struct api_device_request
     return false;
 }
 
-static bool add_constraints(struct alloc_solver *s, struct claim *claim)
+static bool problem_add_constraints(struct alloc_solver *s, struct claim *claim)
 {
     const struct api_device_constraint_array *all = &claim->api->spec.devices.constraints;
     claim->first_constraint = (uint32_t)s->constraints_len;
@@ -367,7 +370,7 @@ static bool add_constraints(struct alloc_solver *s, struct claim *claim)
         const struct api_device_constraint *k = &all->p[i];
         if (!k->has_match_attribute && !k->has_distinct_attribute) {
             cleanup_sbuf struct sbuf name = {0};
-            claim_name(&name, claim->api);
+            solver_claim_name(&name, claim->api);
             solver_fail(s,
                         "claim %.*s, constraint #%zu: empty constraint (unsupported constraint "
                         "type?)",
@@ -402,8 +405,9 @@ static void attach_columns(struct alloc_solver *s, struct claim *claim)
 
 // --- Everything ----------------------------------------------------------------------------------
 
-static bool reserve(struct alloc_solver *s, const struct api_resource_claim *const *claims,
-                    size_t claims_len)
+static bool problem_reserve_arrays(struct alloc_solver *s,
+                                   const struct api_resource_claim *const *claims,
+                                   size_t claims_len)
 {
     size_t requests = 0, alternatives = 0, constraints = 0, columns = 0;
     for (size_t i = 0; i < claims_len; i++) {
@@ -435,7 +439,7 @@ static bool reserve(struct alloc_solver *s, const struct api_resource_claim *con
 bool problem_build(struct alloc_solver *s, const struct api_resource_claim *const *claims,
                    size_t claims_len)
 {
-    if (!reserve(s, claims, claims_len))
+    if (!problem_reserve_arrays(s, claims, claims_len))
         return false;
     s->claims_len = claims_len;
     for (size_t i = 0; i < claims_len; i++) {
@@ -446,11 +450,11 @@ bool problem_build(struct alloc_solver *s, const struct api_resource_claim *cons
         c->first_request = (uint32_t)s->requests_len;
         c->requests_len = (uint32_t)rs->n;
         for (size_t j = 0; j < rs->n; j++)
-            if (!add_request(s, (uint32_t)i, &rs->p[j], &least))
+            if (!problem_add_request(s, (uint32_t)i, &rs->p[j], &least))
                 return false;
         if (rs->n)
             s->requests[s->requests_len - 1].claim_ends = true;
-        if (!add_constraints(s, c))
+        if (!problem_add_constraints(s, c))
             return false;
         attach_columns(s, c);
     }

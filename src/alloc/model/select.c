@@ -16,7 +16,7 @@ static struct answer_set *answers_for(struct alloc_solver *s, struct selset *set
 {
     if (!set->asked[i]) {
         set->asked[i] = true;
-        set->answers[i] = answers_kept(s->view->cluster, set->selectors->p[i].cel->expression);
+        set->answers[i] = answer_count_kept(s->view->cluster, set->selectors->p[i].cel->expression);
     }
     return set->answers[i];
 }
@@ -33,8 +33,8 @@ static struct cel_program *program_of(struct alloc_solver *s, struct selset *set
     return set->programs[i];
 }
 
-static enum match_state evaluate(struct alloc_solver *s, struct selset *set,
-                                 const struct vw_device *d)
+static enum match_state select_evaluate_device(struct alloc_solver *s, struct selset *set,
+                                               const struct vw_device *d)
 {
     enum match_state m = (enum match_state)set->class_->match[d->cl_index];
     for (size_t i = 0; m == MATCH_YES && i < set->selectors->n; i++) {
@@ -62,7 +62,7 @@ enum match_state select_selectors(struct alloc_solver *s, const struct alternati
     if (set->class_only)
         return (enum match_state)set->class_->match[d->cl_index];
     if (set->match[device] == MATCH_UNKNOWN)
-        set->match[device] = (uint8_t)evaluate(s, set, d);
+        set->match[device] = (uint8_t)select_evaluate_device(s, set, d);
     // Unknown: the question is postponed, and whatever is concluded from here on is dropped.
     return set->match[device] == MATCH_UNKNOWN ? MATCH_NO : (enum match_state)set->match[device];
 }
@@ -100,7 +100,7 @@ static bool failed_here(struct alloc_solver *s, const struct vw_device *d,
         sbuf_addz(compile, "CEL expression empty (unsupported selector type?)");
         return true;
     }
-    const struct answer_set *answers = answers_kept(c, sel->cel->expression);
+    const struct answer_set *answers = answer_count_kept(c, sel->cel->expression);
     enum match_state known = answer_find(answers, d->cl);
     if (known == MATCH_ERROR)
         write_runtime_error(runtime, answer_failure(answers, d->cl), false);
@@ -111,8 +111,8 @@ static bool failed_here(struct alloc_solver *s, const struct vw_device *d,
             sbuf_addz(compile, err.msg);
         return true;
     }
-    (void)device_eval(c, d->cl, s->run, p, &r);
-    meter_charge(s->options.meter, &r);
+    (void)answer_eval_device(c, d->cl, s->run, p, &r);
+    answer_charge(s->options.meter, &r);
     if (r.failed)
         write_runtime_error(runtime, r.error, r.missing_key);
     cel_program_free(p);
@@ -128,7 +128,7 @@ static bool find_error(struct alloc_solver *s, const struct vw_device *d, const 
         cleanup_sbuf struct sbuf name = {0};
         if (!failed_here(s, d, &selectors->p[i], &compile, &runtime))
             continue;
-        device_name(&name, d);
+        solver_device_name(&name, d);
         if (compile.n)
             solver_fail(s, "%s %.*s: selector #%zu: CEL compile error: %.*s", kind, STR_ARG(owner),
                         i, STR_ARG(sbuf_str(&compile)));
@@ -144,7 +144,7 @@ void select_error(struct alloc_solver *s, const struct alternative *a, uint32_t 
 {
     const struct vw_device *d = &s->view->devices[device];
     cleanup_sbuf struct sbuf claim = {0};
-    claim_name(&claim, s->claims[a->claim].api);
+    solver_claim_name(&claim, s->claims[a->claim].api);
     if (find_error(s, d, "class", a->class_->api->metadata.name, &a->class_->api->spec.selectors) ||
         find_error(s, d, "claim", sbuf_str(&claim), a->selectors))
         return;
@@ -159,8 +159,8 @@ void select_error(struct alloc_solver *s, const struct alternative *a, uint32_t 
 
 // --- Taints --------------------------------------------------------------------------------------
 
-const struct api_device_taint *taint_refusing(const struct cl_device *d,
-                                              const struct api_device_toleration_array *t)
+const struct api_device_taint *select_refusing_taint(const struct cl_device *d,
+                                                     const struct api_device_toleration_array *t)
 {
     for (size_t i = 0; i < d->taints.n; i++) {
         const struct api_device_taint *taint = &d->taints.p[i];
@@ -170,7 +170,7 @@ const struct api_device_taint *taint_refusing(const struct cl_device *d,
     return NULL;
 }
 
-bool taints_tolerated(const struct cl_device *d, const struct api_device_toleration_array *t)
+bool select_tolerates(const struct cl_device *d, const struct api_device_toleration_array *t)
 {
-    return !taint_refusing(d, t);
+    return !select_refusing_taint(d, t);
 }

@@ -7,7 +7,7 @@
 
 #include "base/banned.h"
 
-void view_join_group(struct group_state *g, uint64_t mask)
+void view_update_join_group(struct group_state *g, uint64_t mask)
 {
     if (!g->members) {
         *g = (struct group_state){mask, true, mask == 0};
@@ -69,7 +69,7 @@ static void charge_again(struct alloc_view *v)
         }
         for (uint16_t k = 0; k < d->groups_len; k++) {
             const struct group_use *u = &v->group_uses[d->first_group + k];
-            view_join_group(&v->groups[u->set], u->mask);
+            view_update_join_group(&v->groups[u->set], u->mask);
         }
     }
     for (size_t i = 0; i < v->pools_len; i++)

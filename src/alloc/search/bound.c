@@ -21,7 +21,7 @@
 
 // --- Domains -------------------------------------------------------------------------------------
 
-static bool drawable(const struct alloc_solver *s, uint32_t device)
+static bool bound_is_drawable(const struct alloc_solver *s, uint32_t device)
 {
     const struct alloc_view *v = s->view;
     const struct vw_device *d = &v->devices[device];
@@ -48,7 +48,7 @@ static void find_usable(struct alloc_solver *s)
     if (s->view->counters_len == 0 && s->view->sets_len == 0)
         return;
     for (uint32_t i = 0; i < s->view->devices_len; i++)
-        if (s->view->devices[i].groups_len && !drawable(s, i))
+        if (s->view->devices[i].groups_len && !bound_is_drawable(s, i))
             p->usable[i / 64] &= ~(UINT64_C(1) << i % 64);
     (void)solver_tick(s, (uint32_t)s->view->devices_len);
 }
@@ -144,7 +144,7 @@ static bool make_domains(struct alloc_solver *s)
 
 // --- Counters ------------------------------------------------------------------------------------
 
-static void count_device(struct alloc_solver *s, struct prune *p, const struct vw_device *d)
+static void bound_count_device(struct alloc_solver *s, struct prune *p, const struct vw_device *d)
 {
     const struct alloc_view *v = s->view;
     uint32_t set = v->group_uses[d->first_group].set;
@@ -182,7 +182,7 @@ static size_t counter_limit(struct alloc_solver *s, const uint64_t *devices)
             else if (d->shared)
                 return SIZE_MAX; // its shares are charged once
             else
-                count_device(s, p, d);
+                bound_count_device(s, p, d);
         }
     memcpy(p->limit, p->in_set, v->sets_len * sizeof(*p->limit));
     for (size_t c = 0; c < v->counters_len; c++) {
@@ -203,7 +203,7 @@ static size_t counter_limit(struct alloc_solver *s, const uint64_t *devices)
     return total;
 }
 
-static bool within(const uint64_t *a, const uint64_t *b, size_t words)
+static bool bound_is_subset(const uint64_t *a, const uint64_t *b, size_t words)
 {
     for (size_t w = 0; w < words; w++)
         if (a[w] & ~b[w])
@@ -251,7 +251,7 @@ static bool room_for_groups(struct alloc_solver *s)
             continue;
         int64_t sum = 0;
         for (uint32_t o = p->work->request; o < p->end; o++)
-            if (all_exclusive(s, o) && within(p->joined[o], p->joined[r], p->words))
+            if (all_exclusive(s, o) && bound_is_subset(p->joined[o], p->joined[r], p->words))
                 sum += fewest_of(s, o);
         if ((int64_t)limit < sum)
             return false;
@@ -329,14 +329,14 @@ static bool volume_suffices(struct alloc_solver *s)
 
 // Kuhn's augmenting path: finds an item for a slot, moving others if that helps. The depth is
 // bounded by the number of slots.
-static bool augment(struct prune *p, uint32_t slot) // NOLINT(misc-no-recursion)
+static bool bound_augment_path(struct prune *p, uint32_t slot) // NOLINT(misc-no-recursion)
 {
     for (size_t w = 0; w < p->words; w++)
         for (uint64_t x = p->slot_bits[slot][w] & ~p->visited[w]; x;
              x = p->slot_bits[slot][w] & ~p->visited[w]) {
             uint32_t d = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(x);
             set_bit(p->visited, d);
-            if (p->owner[d] == 0 || augment(p, p->owner[d] - 1)) {
+            if (p->owner[d] == 0 || bound_augment_path(p, p->owner[d] - 1)) {
                 p->owner[d] = slot + 1;
                 return true;
             }
@@ -345,7 +345,7 @@ static bool augment(struct prune *p, uint32_t slot) // NOLINT(misc-no-recursion)
 }
 
 // Takes what is free before it moves anything.
-static bool take_free(struct prune *p, uint32_t slot, uint64_t *used)
+static bool bound_take_free(struct prune *p, uint32_t slot, uint64_t *used)
 {
     for (size_t w = 0; w < p->words; w++) {
         uint64_t x = p->slot_bits[slot][w] & ~used[w];
@@ -367,10 +367,10 @@ bool bound_matching(struct alloc_solver *s, uint32_t slots)
     for (uint32_t i = 0; i < slots; i++) {
         if (solver_tick(s, (uint32_t)p->words * 4))
             return true;
-        if (take_free(p, i, used))
+        if (bound_take_free(p, i, used))
             continue;
         memset(p->visited, 0, p->words * sizeof(*p->visited));
-        if (!augment(p, i))
+        if (!bound_augment_path(p, i))
             return false;
         for (size_t w = 0; w < p->words; w++)
             for (uint64_t x = p->visited[w] & ~used[w]; x; x &= x - 1)
@@ -435,9 +435,9 @@ static bool shares_suffice(struct alloc_solver *s)
         for (uint32_t o = p->work->request; o < p->end && !seen; o++) {
             const struct alternative *b = only_one(s, o);
             if (!b || b->admin || b->capreq != a->capreq || !p->sharing[b - s->alternatives] ||
-                !within(p->joined[o], p->joined[r], p->words))
+                !bound_is_subset(p->joined[o], p->joined[r], p->words))
                 continue;
-            seen = o < r && within(p->joined[r], p->joined[o], p->words);
+            seen = o < r && bound_is_subset(p->joined[r], p->joined[o], p->words);
             sum += wanted(s, b);
         }
         int64_t most = 0;
@@ -454,20 +454,20 @@ static bool shares_suffice(struct alloc_solver *s)
 
 // --- Together ------------------------------------------------------------------------------------
 
-static bool possible(struct alloc_solver *s)
+static bool bound_is_possible(struct alloc_solver *s)
 {
     bool values = s->constraints_len && (s->prune->calls > CALLS_CHEAP || s->options.eager_pruning);
-    if (!make_domains(s) || (values && !bound_values(s)))
+    if (!make_domains(s) || (values && !bound_check_values(s)))
         return false;
     if (!devices_suffice(s) || (s->view->any_shared && !shares_suffice(s)))
         return false;
-    if (values && !bound_groups(s))
+    if (values && !bound_check_groups(s))
         return false;
     return s->timeout || s->view->counters_len == 0 || (room_for_groups(s) && volume_suffices(s));
 }
 
-bool prune_hopeless(struct alloc_solver *s, const struct alternative *a, uint32_t left,
-                    uint32_t start)
+bool bound_is_hopeless(struct alloc_solver *s, const struct alternative *a, uint32_t left,
+                       uint32_t start)
 {
     struct prune *p = s->prune;
     if (p->fragile[a - s->alternatives])
@@ -477,5 +477,5 @@ bool prune_hopeless(struct alloc_solver *s, const struct alternative *a, uint32_
     p->work = a;
     p->left = left;
     prune_range(s, a, start);
-    return !possible(s) && !s->timeout;
+    return !bound_is_possible(s) && !s->timeout;
 }

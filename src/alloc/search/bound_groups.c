@@ -61,7 +61,7 @@ static int heavier_first(const void *x, const void *y)
     return (a->devices < b->devices) - (a->devices > b->devices);
 }
 
-static bool holds(const struct load *bin, const struct load *thing)
+static bool bound_groups_bin_holds(const struct load *bin, const struct load *thing)
 {
     return bin->devices >= thing->devices && bin->drawn >= thing->drawn;
 }
@@ -77,7 +77,7 @@ static bool pack_from(struct packing *k, size_t thing, size_t from) // NOLINT(mi
         for (size_t o = from; o < i && !tried; o++)
             tried =
                 k->bins[o].devices == k->bins[i].devices && k->bins[o].drawn == k->bins[i].drawn;
-        if (tried || !holds(&k->bins[i], &t))
+        if (tried || !bound_groups_bin_holds(&k->bins[i], &t))
             continue;
         if (++k->tries > TRIES_MAX)
             return true;
@@ -116,7 +116,8 @@ static amount room_of(struct alloc_solver *s, const uint64_t *value, uint32_t ki
 }
 
 // kind UINT32_MAX: devices alone.
-static bool packs(struct alloc_solver *s, uint32_t column, uint32_t kind, size_t needs_n)
+static bool bound_groups_can_pack(struct alloc_solver *s, uint32_t column, uint32_t kind,
+                                  size_t needs_n)
 {
     struct prune *p = s->prune;
     const struct column_values *c = &p->values[column];
@@ -164,7 +165,7 @@ static void find_needs(struct alloc_solver *s, size_t *n)
             p->mask[w] |= p->joined[r][w];
 }
 
-bool bound_groups(struct alloc_solver *s)
+bool bound_check_groups(struct alloc_solver *s)
 {
     struct prune *p = s->prune;
     size_t n = 0;
@@ -175,10 +176,10 @@ bool bound_groups(struct alloc_solver *s)
             seen = p->needs[k].column == p->needs[i].column;
         if (seen)
             continue;
-        if (!packs(s, p->needs[i].column, UINT32_MAX, n))
+        if (!bound_groups_can_pack(s, p->needs[i].column, UINT32_MAX, n))
             return false;
         for (uint32_t k = 0; k < p->kinds && k < KINDS_MAX; k++)
-            if (!packs(s, p->needs[i].column, k, n))
+            if (!bound_groups_can_pack(s, p->needs[i].column, k, n))
                 return false;
     }
     return true;

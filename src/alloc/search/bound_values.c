@@ -90,7 +90,7 @@ static bool value_serves(struct alloc_solver *s, const struct span *sp, uint32_t
 }
 
 // Every alternative in the span that the constraint applies to.
-static void find_scope(struct alloc_solver *s, struct span *sp)
+static void bound_values_find_scope(struct alloc_solver *s, struct span *sp)
 {
     struct prune *p = s->prune;
     for (uint32_t r = sp->from; r < sp->to; r++) {
@@ -105,7 +105,7 @@ static void find_scope(struct alloc_solver *s, struct span *sp)
 }
 
 // Takes over a new domain.
-static void renew(struct alloc_solver *s, struct span *sp, uint32_t alternative)
+static void bound_values_renew_domain(struct alloc_solver *s, struct span *sp, uint32_t alternative)
 {
     struct prune *p = s->prune;
     uint64_t differs = 0;
@@ -166,13 +166,14 @@ static void filter_match(struct alloc_solver *s, struct span *sp)
     if (s->timeout)
         return;
     for (uint32_t i = 0; i < sp->scope_n; i++)
-        renew(s, sp, p->scope[i]);
+        bound_values_renew_domain(s, sp, p->scope[i]);
 }
 
 // --- The same for columns in which a device has one value ------------------------------------------
 
 // Counts the devices of a domain by value.
-static void tally(const struct prune *p, const struct column_values *c, const uint64_t *dom)
+static void bound_values_count(const struct prune *p, const struct column_values *c,
+                               const uint64_t *dom)
 {
     memset(p->tally, 0, (c->n + 1) * sizeof(*p->tally));
     for (size_t w = 0; w < p->words; w++)
@@ -181,7 +182,8 @@ static void tally(const struct prune *p, const struct column_values *c, const ui
 }
 
 // Counts for each value the requests that can have it, in p->served.
-static void serve(struct alloc_solver *s, const struct span *sp, const struct column_values *c)
+static void bound_values_mark_served(struct alloc_solver *s, const struct span *sp,
+                                     const struct column_values *c)
 {
     struct prune *p = s->prune;
     memset(p->served, 0, (c->n + 1) * sizeof(*p->served));
@@ -193,7 +195,7 @@ static void serve(struct alloc_solver *s, const struct span *sp, const struct co
             const struct alternative *a = &s->alternatives[q->first + k];
             if (!chooses(s, r, k))
                 continue;
-            tally(p, c, p->dom[q->first + k]);
+            bound_values_count(p, c, p->dom[q->first + k]);
             for (size_t v = 1; v <= c->n; v++)
                 if (p->served[v] == i && p->tally[v] >= wanted(s, a))
                     p->served[v] = i + 1;
@@ -203,7 +205,7 @@ static void serve(struct alloc_solver *s, const struct span *sp, const struct co
     }
     if (!sp->exclusive || sp->bound_n < 2)
         return;
-    tally(p, c, p->mask);
+    bound_values_count(p, c, p->mask);
     for (size_t v = 1; v <= c->n; v++)
         if (p->tally[v] < sp->sum)
             p->served[v] = 0;
@@ -214,7 +216,7 @@ static void filter_match_single(struct alloc_solver *s, struct span *sp)
     struct prune *p = s->prune;
     const struct column_values *c = &p->values[sp->column];
     bool started = sp->state && sp->state->devices;
-    serve(s, sp, c);
+    bound_values_mark_served(s, sp, c);
     // Values that the state does not allow are not in the domains any more.
     p->served[0] = started ? 0 : sp->bound_n;
     for (uint32_t i = 0; i < sp->scope_n; i++) {
@@ -225,7 +227,7 @@ static void filter_match_single(struct alloc_solver *s, struct span *sp)
                 if (p->served[c->of[w * 64 + (size_t)__builtin_ctzll(x)]] != sp->bound_n)
                     p->fresh[a][w] &= ~(x & -x);
         }
-        renew(s, sp, a);
+        bound_values_renew_domain(s, sp, a);
     }
     (void)solver_tick(s, (uint32_t)(c->n + s->view->devices_len) * (sp->bound_n + 1));
 }
@@ -263,7 +265,7 @@ static void claim_value(struct alloc_solver *s, struct span *sp, uint32_t reques
             continue;
         for (size_t w = 0; w < p->words; w++)
             p->fresh[a][w] = p->dom[a][w] & ~mine->bits[w];
-        renew(s, sp, a);
+        bound_values_renew_domain(s, sp, a);
     }
 }
 
@@ -299,7 +301,7 @@ static bool filter_distinct(struct alloc_solver *s, struct span *sp)
     return bound_matching(s, slots);
 }
 
-static bool filter(struct alloc_solver *s, struct span *sp)
+static bool bound_values_filter_span(struct alloc_solver *s, struct span *sp)
 {
     struct prune *p = s->prune;
     bound_find(s, sp);
@@ -308,7 +310,7 @@ static bool filter(struct alloc_solver *s, struct span *sp)
         dirty = p->dirty[p->bound[i]] >= p->round;
     if (!dirty || sp->bound_n == 0)
         return true;
-    find_scope(s, sp);
+    bound_values_find_scope(s, sp);
     if (s->constraints[sp->claim->first_constraint + sp->index].distinct)
         return filter_distinct(s, sp);
     if (sp->one_column && p->values[sp->column].of)
@@ -326,7 +328,7 @@ static bool filter_all(struct alloc_solver *s, bool *changed)
         const struct claim *c = &s->claims[i];
         for (uint32_t j = 0; j < c->constraints_len && c->requests_len; j++) {
             struct span sp = bound_span(s, i, j);
-            if (!filter(s, &sp))
+            if (!bound_values_filter_span(s, &sp))
                 return false;
             *changed |= sp.changed;
             if (s->timeout)
@@ -339,7 +341,7 @@ static bool filter_all(struct alloc_solver *s, bool *changed)
     return true;
 }
 
-bool bound_values(struct alloc_solver *s)
+bool bound_check_values(struct alloc_solver *s)
 {
     struct prune *p = s->prune;
     bool changed = true;

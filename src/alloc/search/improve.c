@@ -49,7 +49,7 @@ void improve_give_back(struct alloc_solver *s, uint32_t device)
     m->now.size -= r->size;
 }
 
-static void forget(struct alloc_solver *s)
+static void improve_forget_memory(struct alloc_solver *s)
 {
     struct improvement *m = &s->improvement;
     m->now = (struct pack_cost){0, 0};
@@ -57,10 +57,10 @@ static void forget(struct alloc_solver *s)
     memset(m->in_set, 0, (s->view->sets_len + 1) * sizeof(*m->in_set));
 }
 
-static struct pack_cost cost_of(struct alloc_solver *s)
+static struct pack_cost improve_cost_of(struct alloc_solver *s)
 {
     struct improvement *m = &s->improvement;
-    forget(s);
+    improve_forget_memory(s);
     m->most = (struct pack_cost){UINT32_MAX, UINT64_MAX};
     for (size_t i = 0; i < s->picks_n; i++)
         (void)improve_take(s, s->picks[i].device);
@@ -95,7 +95,7 @@ struct solution {
     uint32_t *chosen;
 };
 
-static void keep(const struct alloc_solver *s, struct solution *k)
+static void improve_save_solution(const struct alloc_solver *s, struct solution *k)
 {
     k->picks_n = s->picks_n;
     memcpy(k->picks, s->picks, s->picks_n * sizeof(*k->picks));
@@ -104,7 +104,7 @@ static void keep(const struct alloc_solver *s, struct solution *k)
 }
 
 // Only what the result is made of; the search is over.
-static void put_back(struct alloc_solver *s, const struct solution *k)
+static void improve_restore_solution(struct alloc_solver *s, const struct solution *k)
 {
     s->picks_n = k->picks_n;
     memcpy(s->picks, k->picks, k->picks_n * sizeof(*k->picks));
@@ -135,25 +135,25 @@ void improve_solution(struct alloc_solver *s)
         PIECE(picks_of_pool, s->view->pools_len + 1),
     };
     solver_allocate(s, pieces, array_len(pieces));
-    struct pack_cost cost = cost_of(s);
+    struct pack_cost cost = improve_cost_of(s);
     uint32_t least = least_opened(s, picks_of_pool);
     memcpy(forced, s->chosen, s->requests_len * sizeof(*forced));
     s->forced = forced;
     m->steps_most = s->steps + (s->steps - s->slice_began) + STEPS_LEAST;
     for (int i = 0; i < ROUNDS_MAX && cost.opened > least; i++) {
-        keep(s, &best);
+        improve_save_solution(s, &best);
         search_reset(s);
-        forget(s);
+        improve_forget_memory(s);
         m->on = true;
         m->most = (struct pack_cost){cost.opened - 1, cost.size};
         s->prune = NULL;
         enum outcome o = search_run(s);
         m->on = false;
         if (o != SOLVED) {
-            put_back(s, &best);
+            improve_restore_solution(s, &best);
             break;
         }
-        cost = cost_of(s);
+        cost = improve_cost_of(s);
     }
     // Whatever stopped the search for something better does not make the solution worse.
     s->fatal = false;

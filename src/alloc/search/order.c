@@ -64,7 +64,7 @@ static void note_picks(struct alloc_solver *s)
     }
 }
 
-static inline bool begun(const struct alloc_solver *s, const struct vw_seat *t)
+static inline bool order_is_begun(const struct alloc_solver *s, const struct vw_seat *t)
 {
     return (t->set && s->preference.sets[t->set - 1].begun) ||
            (t->shared && (t->shared_use || s->shares[t->device]));
@@ -137,7 +137,7 @@ static uint64_t spread_preference(struct alloc_solver *s, const struct vw_seat *
 {
     struct preference *f = &s->preference;
     uint32_t turn = t->pcie ? f->turns[t->pcie]++ : t->set ? f->set_turns[t->set]++ : 0;
-    return (uint64_t)begun(s, t) << SHIFT_BEGUN |
+    return (uint64_t)order_is_begun(s, t) << SHIFT_BEGUN |
            (uint64_t)(turn < 255 ? turn : 255) << SPREAD_TURN |
            most_first(t->pcie ? f->place_free[t->pcie] : 0) << SPREAD_PCIE |
            most_first(t->numa ? f->place_free[t->numa] : 0) << SPREAD_NUMA |
@@ -146,7 +146,7 @@ static uint64_t spread_preference(struct alloc_solver *s, const struct vw_seat *
 
 // --- Heap ----------------------------------------------------------------------------------------
 
-static void sift_down(uint64_t *heap, uint32_t n, uint32_t at)
+static void order_sift_down(uint64_t *heap, uint32_t n, uint32_t at)
 {
     uint64_t x = heap[at];
     for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
@@ -173,7 +173,7 @@ void order_sort(struct order *o, uint32_t at)
         uint32_t left = o->n - o->sorted;
         if (o->sorted == 1)
             for (uint32_t i = left / 2; i-- > 0;)
-                sift_down(o->keys, left, i);
+                order_sift_down(o->keys, left, i);
         if (o->sorted++ == 0) {
             sort_first(o);
             continue;
@@ -181,7 +181,7 @@ void order_sort(struct order *o, uint32_t at)
         uint64_t first = o->keys[0];
         o->keys[0] = o->keys[left - 1];
         if (left > 1)
-            sift_down(o->keys, left - 1, 0);
+            order_sift_down(o->keys, left - 1, 0);
         o->keys[left - 1] = first;
     }
 }
@@ -280,9 +280,9 @@ static void order_all(struct alloc_solver *s, const struct alternative *a, struc
             continue;
         uint64_t key = spread              ? spread_preference(s, t)
                        : o->loss && t->set ? slot_key(v, &s->preference, t, o->loss[t->device])
-                       : o->loss
-                           ? loss_key(&s->preference, t, o->loss[t->device], a->count)
-                           : pack_key(v, &s->preference, t, size_now(s, t), begun(s, t), a->count);
+                       : o->loss ? loss_key(&s->preference, t, o->loss[t->device], a->count)
+                                 : pack_key(v, &s->preference, t, size_now(s, t),
+                                            order_is_begun(s, t), a->count);
         key |= t->key & ORDER_FIXED;
         if (key < first) {
             first = key;

@@ -16,7 +16,7 @@
 #define MEMO_SLOTS (1U << 16)
 #define MEMO_WAYS  4U
 
-static uint64_t mix(uint64_t h, uint64_t x)
+static uint64_t prune_mix_hash(uint64_t h, uint64_t x)
 {
     h ^= x + UINT64_C(0x9E3779B97F4A7C15) + (h << 6) + (h >> 2);
     h *= UINT64_C(0xFF51AFD7ED558CCD);
@@ -25,7 +25,7 @@ static uint64_t mix(uint64_t h, uint64_t x)
 
 static uint64_t mix_amount(uint64_t h, amount a)
 {
-    return mix(mix(h, (uint64_t)a), (uint64_t)(a >> 64));
+    return prune_mix_hash(prune_mix_hash(h, (uint64_t)a), (uint64_t)(a >> 64));
 }
 
 static uint64_t *new_bits(struct alloc_solver *s)
@@ -89,7 +89,7 @@ static enum fit columns_fit(struct alloc_solver *s, const struct alternative *a,
     for (uint32_t j = 0; j < c->constraints_len; j++) {
         if (a->columns[j] == UINT32_MAX)
             continue;
-        const struct attr_value *v = column_value(s, a->columns[j], device);
+        const struct attr_value *v = attr_column_value(s, a->columns[j], device);
         if (v->state == ATTR_ERROR)
             return FIT_ERROR;
         if (v->state == ATTR_MISSING)
@@ -99,11 +99,12 @@ static enum fit columns_fit(struct alloc_solver *s, const struct alternative *a,
 }
 
 // Refused whatever is picked, before the constraints are asked.
-static bool refused(const struct alloc_solver *s, const struct alternative *a, uint32_t device)
+static bool prune_is_refused(const struct alloc_solver *s, const struct alternative *a,
+                             uint32_t device)
 {
     const struct vw_device *d = &s->view->devices[device];
     return (!a->admin && d->exclusive_use) || d->unsupported || !counters_possible(s, d) ||
-           (d->hard_taints && !taints_tolerated(d->cl, a->tolerations));
+           (d->hard_taints && !select_tolerates(d->cl, a->tolerations));
 }
 
 // Could this alternative have this device if no other were picked?
@@ -115,16 +116,16 @@ static enum fit fits_alone(struct alloc_solver *s, const struct alternative *a, 
     if (m != MATCH_YES)
         return m == MATCH_ERROR ? FIT_ERROR : FIT_NO;
     if (s->view->cluster->features.consumable_capacity) {
-        enum need_state n = need_of(s, a, device);
+        enum need_state n = capacity_need_of(s, a, device);
         if (n == NEED_ERROR)
             return FIT_ERROR;
         if (n != NEED_OK || !capacity_possible(s, a, device))
             return FIT_NO;
     }
-    return refused(s, a, device) ? FIT_NO : columns_fit(s, a, device);
+    return prune_is_refused(s, a, device) ? FIT_NO : columns_fit(s, a, device);
 }
 
-static bool constrained(const struct alloc_solver *s, const struct alternative *a)
+static bool prune_is_constrained(const struct alloc_solver *s, const struct alternative *a)
 {
     for (uint32_t j = 0; j < s->claims[a->claim].constraints_len; j++)
         if (a->columns[j] != UINT32_MAX)
@@ -138,7 +139,8 @@ static void find_candidates(struct alloc_solver *s, struct prune *p, uint32_t in
     if (a->mode_all) {
         // All or nothing: a constraint that refuses one is an error, not a failure. Whether the
         // search gets that far depends on each device by itself; never if it ends at the first.
-        p->fragile[index] = a->count && constrained(s, a) && !refused(s, a, a->all[0]);
+        p->fragile[index] =
+            a->count && prune_is_constrained(s, a) && !prune_is_refused(s, a, a->all[0]);
         for (int64_t i = 0; i < a->count; i++) {
             if (fits_alone(s, a, a->all[i]) == FIT_YES)
                 set_bit(p->cand[index], a->all[i]);
@@ -170,20 +172,21 @@ static uint64_t plain_signature(struct alloc_solver *s, const struct prune *p, u
 {
     const struct alloc_view *v = s->view;
     const struct vw_device *d = &v->devices[device];
-    uint64_t h = mix(d->shared, d->groups_len);
+    uint64_t h = prune_mix_hash(d->shared, d->groups_len);
     if (test_bit(p->unique, device))
-        h = mix(h, device + 1);
+        h = prune_mix_hash(h, device + 1);
     for (size_t i = 0; i < s->alternatives_len; i++)
-        h = mix(h, (uint64_t)test_bit(p->cand[i], device) * 2 + test_bit(p->errors[i], device));
+        h = prune_mix_hash(h, (uint64_t)test_bit(p->cand[i], device) * 2 +
+                                  test_bit(p->errors[i], device));
     for (size_t i = 0; i < s->columns_len; i++) {
         const struct attr_value *x = &s->columns[i].values[device];
-        h = mix(h, x->state);
+        h = prune_mix_hash(h, x->state);
         for (uint16_t k = 0; k < x->n; k++)
-            h = mix(h, x->ids[k]);
+            h = prune_mix_hash(h, x->ids[k]);
     }
     if (!d->shared)
         return h;
-    h = mix(h, d->shared_use);
+    h = prune_mix_hash(h, d->shared_use);
     for (uint32_t i = 0; i < d->caps_len; i++) {
         const struct vw_cap *c = &v->caps[d->first_cap + i];
         h = mix_amount(mix_amount(h, c->value - c->used), c->default_need);
@@ -200,11 +203,11 @@ static uint64_t signature_of(const struct alloc_solver *s, uint64_t h, const str
     const struct alloc_view *v = s->view;
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *u = &v->counter_uses[d->first_counter + i];
-        h = mix_amount(mix(h, u->counter), u->value);
+        h = mix_amount(prune_mix_hash(h, u->counter), u->value);
     }
     for (uint16_t i = 0; i < d->groups_len; i++)
-        h = mix(mix(h, v->group_uses[d->first_group + i].set),
-                v->group_uses[d->first_group + i].mask);
+        h = prune_mix_hash(prune_mix_hash(h, v->group_uses[d->first_group + i].set),
+                           v->group_uses[d->first_group + i].mask);
     return h;
 }
 
@@ -216,9 +219,9 @@ static uint64_t mirror_of(const struct alloc_solver *s, uint64_t h, const struct
     uint32_t set = v->group_uses[d->first_group].set;
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *u = &v->counter_uses[d->first_counter + i];
-        h = mix_amount(mix(h, u->counter - first_counter[set]), u->value);
+        h = mix_amount(prune_mix_hash(h, u->counter - first_counter[set]), u->value);
     }
-    return mix(h, v->group_uses[d->first_group].mask);
+    return prune_mix_hash(h, v->group_uses[d->first_group].mask);
 }
 
 static void shape_sets(struct alloc_solver *s, struct prune *p)
@@ -229,11 +232,12 @@ static void shape_sets(struct alloc_solver *s, struct prune *p)
         first[v->counter_set[c]] = (uint32_t)c;
     for (size_t c = 0; c < v->counters_len; c++) {
         struct set_shape *shape = &p->shapes[v->counter_set[c]];
-        shape->hash += mix_amount(mix(0x5E7, c - first[v->counter_set[c]]), v->available[c]);
+        shape->hash +=
+            mix_amount(prune_mix_hash(0x5E7, c - first[v->counter_set[c]]), v->available[c]);
     }
     for (size_t i = 0; i < v->sets_len; i++)
-        p->shapes[i].hash = mix(mix(p->shapes[i].hash, v->groups[i].mask),
-                                v->groups[i].members * 2U + v->groups[i].all_empty);
+        p->shapes[i].hash = prune_mix_hash(prune_mix_hash(p->shapes[i].hash, v->groups[i].mask),
+                                           v->groups[i].members * 2U + v->groups[i].all_empty);
     for (uint32_t i = 0; i < v->devices_len; i++) {
         const struct vw_device *d = &v->devices[i];
         if (d->groups_len == 0)
@@ -241,14 +245,14 @@ static void shape_sets(struct alloc_solver *s, struct prune *p)
         p->mirrored[i] = mirror_of(s, p->mirrored[i], d, first);
         for (uint16_t k = 0; d->groups_len > 1 && k < d->groups_len; k++)
             p->shapes[v->group_uses[d->first_group + k].set].alone = true;
-        p->shapes[v->group_uses[d->first_group].set].hash += mix(p->mirrored[i], 0xDE7);
+        p->shapes[v->group_uses[d->first_group].set].hash += prune_mix_hash(p->mirrored[i], 0xDE7);
     }
 }
 
 // --- Values --------------------------------------------------------------------------------------
 
 // Where a value is, or would be.
-static size_t place_of(const struct column_values *c, uint32_t id)
+static size_t prune_place_of(const struct column_values *c, uint32_t id)
 {
     size_t low = 0;
     size_t high = c->n;
@@ -264,7 +268,7 @@ static size_t place_of(const struct column_values *c, uint32_t id)
 
 const struct value_bits *prune_value(const struct column_values *c, uint32_t id)
 {
-    size_t at = place_of(c, id);
+    size_t at = prune_place_of(c, id);
     return at < c->n && c->p[at].id == id ? &c->p[at] : NULL;
 }
 
@@ -302,13 +306,13 @@ static void collect_values(struct alloc_solver *s, struct prune *p, size_t colum
         if (c->values[d].n > 1)
             out->of = NULL;
         else if (c->values[d].n && out->of)
-            out->of[d] = (uint32_t)place_of(out, c->values[d].ids[0]) + 1;
+            out->of[d] = (uint32_t)prune_place_of(out, c->values[d].ids[0]) + 1;
         if (c->values[d].state == ATTR_NO_VALUE) {
             set_bit(out->without, d);
             out->any_without = true;
         }
         for (uint16_t k = 0; k < c->values[d].n; k++)
-            set_bit(out->p[place_of(out, c->values[d].ids[k])].bits, d);
+            set_bit(out->p[prune_place_of(out, c->values[d].ids[k])].bits, d);
     }
 }
 
@@ -401,7 +405,7 @@ void prune_prepare(struct alloc_solver *s)
         p->needs[i].draws = arena_array(&s->arena, amount, p->kinds + 1);
     if (!s->memo)
         s->memo = xcalloc((size_t)MEMO_SLOTS * 2, sizeof(uint64_t));
-    s->memo_salt = mix(s->memo_salt, 0x5A17);
+    s->memo_salt = prune_mix_hash(s->memo_salt, 0x5A17);
     s->prune = p;
 }
 
@@ -440,16 +444,16 @@ struct key_builder {
     uint64_t sum_a, sum_b; // of parts whose order does not matter
 };
 
-static void key_add(struct key_builder *k, uint64_t x)
+static void prune_key_add(struct key_builder *k, uint64_t x)
 {
-    k->a = mix(k->a, x);
-    k->b = mix(k->b ^ UINT64_C(0xA5A5A5A5A5A5A5A5), x);
+    k->a = prune_mix_hash(k->a, x);
+    k->b = prune_mix_hash(k->b ^ UINT64_C(0xA5A5A5A5A5A5A5A5), x);
 }
 
 static void key_unordered(struct key_builder *k, uint64_t h)
 {
     k->sum_a += h;
-    k->sum_b += mix(h, 0xB0B);
+    k->sum_b += prune_mix_hash(h, 0xB0B);
 }
 
 // A device adds to its counter set, if that is the only one it draws on; sets are then summed by
@@ -461,21 +465,21 @@ static void key_device(struct alloc_solver *s, struct key_builder *k, uint32_t d
     const struct vw_device *d = &s->view->devices[device];
     uint32_t set = d->groups_len ? s->view->group_uses[d->first_group].set : 0;
     bool in_set = d->groups_len && !p->shapes[set].alone;
-    uint64_t h = mix(in_set ? p->mirrored[device] : p->signature[device], where);
+    uint64_t h = prune_mix_hash(in_set ? p->mirrored[device] : p->signature[device], where);
     if (s->any_admin) {
         uint64_t own = 0;
         for (size_t i = 0; i < s->picks_n; i++)
             own |= s->picks[i].device == device &&
                    s->alternatives[s->picks[i].alternative].claim == claim;
-        h = mix(h, s->marks[device] * 2U + own);
+        h = prune_mix_hash(h, s->marks[device] * 2U + own);
     }
     if (d->shared && s->shares[device]) {
-        h = mix(h, 1);
+        h = prune_mix_hash(h, 1);
         for (uint32_t i = 0; i < d->caps_len; i++)
             h = mix_amount(h, s->taken[d->first_cap + i]);
     }
     if (in_set)
-        p->set_sum[set] += mix(h, 0x1D);
+        p->set_sum[set] += prune_mix_hash(h, 0x1D);
     else
         key_unordered(k, h);
 }
@@ -503,16 +507,16 @@ static void key_sets(struct alloc_solver *s, struct key_builder *k)
         if (c == 0 || v->counter_set[c - 1] != set)
             first = c;
         if (p->set_stamp[set] == p->stamp_now && s->consumed[c])
-            p->set_sum[set] += mix_amount(mix(0xC0, c - first), s->consumed[c]);
+            p->set_sum[set] += mix_amount(prune_mix_hash(0xC0, c - first), s->consumed[c]);
     }
     for (uint32_t i = 0; i < v->sets_len; i++) {
         if (p->set_stamp[i] != p->stamp_now)
             continue;
         const struct group_state *g = &s->groups[i];
-        uint64_t h = mix(p->set_sum[i], p->shapes[i].alone ? i + 1 : p->shapes[i].hash);
+        uint64_t h = prune_mix_hash(p->set_sum[i], p->shapes[i].alone ? i + 1 : p->shapes[i].hash);
         if (v->cluster->features.compatibility_groups)
-            h = mix(mix(h, g->mask), g->members * 2U + g->all_empty);
-        key_unordered(k, mix(h, 0x5E75));
+            h = prune_mix_hash(prune_mix_hash(h, g->mask), g->members * 2U + g->all_empty);
+        key_unordered(k, prune_mix_hash(h, 0x5E75));
     }
 }
 
@@ -521,9 +525,9 @@ static void key_constraints(const struct alloc_solver *s, struct key_builder *k,
     const struct claim *c = &s->claims[claim];
     for (uint32_t j = 0; j < c->constraints_len; j++) {
         const struct constraint_state *st = &s->states[c->first_constraint + j];
-        key_add(k, mix(j, st->devices > 0));
+        prune_key_add(k, prune_mix_hash(j, st->devices > 0));
         for (uint32_t i = 0; i < st->n; i++)
-            key_unordered(k, mix(mix(0xCC, j), s->numbers[st->first + i]));
+            key_unordered(k, prune_mix_hash(prune_mix_hash(0xCC, j), s->numbers[st->first + i]));
     }
 }
 
@@ -537,9 +541,9 @@ bool prune_known(struct alloc_solver *s, const struct alternative *a, uint32_t l
     const uint64_t *later = p->later[a->request + 1];
     prune_range(s, a, start);
     p->stamp_now++;
-    key_add(&k, (uint64_t)(a - s->alternatives));
-    key_add(&k, left);
-    key_add(&k, s->claim_picks[a->claim]);
+    prune_key_add(&k, (uint64_t)(a - s->alternatives));
+    prune_key_add(&k, left);
+    prune_key_add(&k, s->claim_picks[a->claim]);
     for (size_t w = 0; w < p->words; w++) {
         uint64_t now = (cand[w] | errors[w]) & p->range[w];
         uint64_t any = now | later[w];
@@ -555,8 +559,8 @@ bool prune_known(struct alloc_solver *s, const struct alternative *a, uint32_t l
     }
     key_sets(s, &k);
     key_constraints(s, &k, a->claim);
-    key_add(&k, k.sum_a);
-    key_add(&k, k.sum_b);
+    prune_key_add(&k, k.sum_a);
+    prune_key_add(&k, k.sum_b);
     *ret = (struct memo_key){k.a, k.b | 1};
     const uint64_t *slot = &s->memo[(ret->a % (MEMO_SLOTS / MEMO_WAYS)) * MEMO_WAYS * 2];
     for (unsigned i = 0; i < MEMO_WAYS; i++)

@@ -45,7 +45,7 @@ struct prune {
     uint64_t *mirrored;           // by device, its counter set by shape
     struct column_values *values; // by column
     uint64_t *range;              // words: positions that are left to the request at work
-    uint32_t calls;               // of prune_hopeless
+    uint32_t calls;               // of bound_is_hopeless
 
     // Domains: what is left to each alternative in the present state.
     const struct alternative *work;
@@ -176,10 +176,10 @@ bool bound_matching(struct alloc_solver *s, uint32_t slots);
 // bound_draws puts the least that any of the devices draws into p->lowest, by kind of counter.
 void bound_draws(struct alloc_solver *s, const uint64_t *devices);
 
-// bound_values filters the domains by constraints; bound_groups asks whether match constraints find
+// bound_check_values filters the domains by constraints; bound_check_groups asks whether match constraints find
 // values with devices and counters enough. False: no solution can come of this.
-bool bound_values(struct alloc_solver *s);
-bool bound_groups(struct alloc_solver *s);
+bool bound_check_values(struct alloc_solver *s);
+bool bound_check_groups(struct alloc_solver *s);
 
 // prune_value finds the devices with a value of a column, or NULL.
 const struct value_bits *prune_value(const struct column_values *c, uint32_t id);

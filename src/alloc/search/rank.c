@@ -23,7 +23,7 @@ uint16_t rank_size(amount a)
     return (uint16_t)((bits - 1) << 9 | (top & 0x1FF));
 }
 
-static amount size_of(const struct alloc_view *v, const struct vw_device *d)
+static amount rank_size_of(const struct alloc_view *v, const struct vw_device *d)
 {
     amount sum = 0;
     for (uint32_t i = 0; i < d->caps_len; i++)
@@ -46,8 +46,8 @@ struct place_key {
 
 struct place_map MAP(uint32_t);
 
-static const struct attr_value *attribute(const struct cl_device *d, const char *const *names,
-                                          size_t n)
+static const struct attr_value *rank_find_attribute(const struct cl_device *d,
+                                                    const char *const *names, size_t n)
 {
     for (size_t k = 0; k < n; k++)
         for (size_t i = 0; i < d->api->attributes.n; i++)
@@ -58,13 +58,13 @@ static const struct attr_value *attribute(const struct cl_device *d, const char 
 
 void rank_device(struct cl_device *d)
 {
-    d->pcie = attribute(d, pcie_names, array_len(pcie_names));
-    d->numa = attribute(d, numa_names, array_len(numa_names));
+    d->pcie = rank_find_attribute(d, pcie_names, array_len(pcie_names));
+    d->numa = rank_find_attribute(d, numa_names, array_len(numa_names));
 }
 
 // The number of a device's place, from 1; 0 when it has none.
-static uint32_t place_of(struct alloc_view *v, struct place_map *m, const struct vw_device *d,
-                         const struct attr_value *value, uint32_t kind)
+static uint32_t rank_place_of(struct alloc_view *v, struct place_map *m, const struct vw_device *d,
+                              const struct attr_value *value, uint32_t kind)
 {
     bool is_new = false;
     if (!value)
@@ -83,8 +83,8 @@ static void find_places(struct alloc_view *v)
     for (size_t i = 0; i < v->devices_len; i++) {
         const struct vw_device *d = &v->devices[i];
         struct vw_rank *r = &v->ranks[i];
-        r->pcie = place_of(v, &m, d, d->cl->pcie, 0);
-        r->numa = place_of(v, &m, d, d->cl->numa, 1);
+        r->pcie = rank_place_of(v, &m, d, d->cl->pcie, 0);
+        r->numa = rank_place_of(v, &m, d, d->cl->numa, 1);
     }
     v->places_len = map_len(&m) + 1;
     v->place_free = arena_array(&v->arena, uint32_t, v->places_len);
@@ -141,7 +141,7 @@ static bool fits_now(const struct alloc_view *v, const struct vw_device *d)
     return fits;
 }
 
-static amount sixteenths(amount part, amount all)
+static amount rank_sixteenths_of(amount part, amount all)
 {
     if (part < INT64_MAX / 16 && all < INT64_MAX) // mostly; dividing more takes long
         return (int64_t)part * 16 / (int64_t)all;
@@ -155,7 +155,7 @@ static uint8_t weight_of(const struct alloc_view *v, const struct vw_device *d, 
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *u = &v->counter_uses[d->first_counter + i];
         amount all = v->available[u->counter];
-        amount part = all > 0 && u->value > 0 ? sixteenths(u->value, all) : 0;
+        amount part = all > 0 && u->value > 0 ? rank_sixteenths_of(u->value, all) : 0;
         // A counter that is one or nothing, such as a slice of memory, tells nothing about size.
         if (u->value < all && part > most)
             most = part;
@@ -206,7 +206,7 @@ uint32_t rank_excluded(const struct alloc_view *v, uint32_t device, uint64_t fit
     return sum;
 }
 
-static void find_sets(struct alloc_view *v)
+static void rank_find_sets(struct alloc_view *v)
 {
     v->sets = arena_array(&v->arena, struct vw_set, v->sets_len + 1);
     v->sets_now = arena_array(&v->arena, struct set_now, v->sets_len + 1);
@@ -363,10 +363,10 @@ void rank_view(struct alloc_view *v)
     v->ranks = arena_array(&v->arena, struct vw_rank, v->devices_len + 1);
     v->seats = arena_array(&v->arena, struct vw_seat, v->devices_len + 1);
     for (size_t i = 0; i < v->devices_len; i++)
-        v->ranks[i].size = rank_size(size_of(v, &v->devices[i]));
+        v->ranks[i].size = rank_size(rank_size_of(v, &v->devices[i]));
     find_places(v);
     count_places(v);
-    find_sets(v);
+    rank_find_sets(v);
     look_at_sets(v, NULL);
     name_kinds(v);
     find_positions(v, false);
@@ -376,7 +376,7 @@ void rank_again(struct alloc_view *v, const bool *sets_changed)
 {
     for (size_t i = 0; i < v->devices_len; i++)
         if (v->devices[i].caps_len)
-            v->ranks[i].size = rank_size(size_of(v, &v->devices[i]));
+            v->ranks[i].size = rank_size(rank_size_of(v, &v->devices[i]));
     count_places(v);
     look_at_sets(v, sets_changed);
     find_positions(v, true);

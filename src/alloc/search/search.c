@@ -98,16 +98,16 @@ static bool distinct_add(struct alloc_solver *s, struct constraint_state *st,
     return true;
 }
 
-static enum placed add_constraints(struct alloc_solver *s, const struct alternative *a,
-                                   uint32_t device)
+static enum placed search_add_constraints(struct alloc_solver *s, const struct alternative *a,
+                                          uint32_t device)
 {
     const struct claim *c = &s->claims[a->claim];
     for (uint32_t j = 0; j < c->constraints_len; j++) {
         if (a->columns[j] == UINT32_MAX)
             continue;
-        const struct attr_value *v = column_value(s, a->columns[j], device);
+        const struct attr_value *v = attr_column_value(s, a->columns[j], device);
         if (v->state == ATTR_ERROR) {
-            column_error(s, a->columns[j], device);
+            attr_column_error(s, a->columns[j], device);
             return FATAL;
         }
         if (v->state == ATTR_MISSING)
@@ -158,7 +158,7 @@ static void draw_counters(struct alloc_solver *s, const struct vw_device *d, int
 
 // --- One device ----------------------------------------------------------------------------------
 
-static bool claim_has(const struct alloc_solver *s, uint32_t claim, uint32_t device)
+static bool search_claim_holds(const struct alloc_solver *s, uint32_t claim, uint32_t device)
 {
     for (size_t i = s->picks_n; i > 0; i--) {
         const struct pick *p = &s->picks[i - 1];
@@ -171,10 +171,11 @@ static bool claim_has(const struct alloc_solver *s, uint32_t claim, uint32_t dev
     return false;
 }
 
-static bool in_use(const struct alloc_solver *s, const struct alternative *a, uint32_t device)
+static bool search_in_use(const struct alloc_solver *s, const struct alternative *a,
+                          uint32_t device)
 {
     if (a->admin)
-        return claim_has(s, a->claim, device);
+        return search_claim_holds(s, a->claim, device);
     return s->view->devices[device].exclusive_use || s->marks[device];
 }
 
@@ -202,7 +203,8 @@ struct trail {
     bool counted;
 };
 
-static void roll_back(struct alloc_solver *s, const struct vw_device *d, const struct trail *t)
+static void search_roll_back(struct alloc_solver *s, const struct vw_device *d,
+                             const struct trail *t)
 {
     while (s->saved_states_n > t->states_n) {
         const struct saved_state *x = &s->saved_states[--s->saved_states_n];
@@ -228,7 +230,7 @@ static void take_capacity(struct alloc_solver *s, const struct alternative *a, u
     }
 }
 
-static void mark(struct alloc_solver *s, uint32_t device, bool on)
+static void search_mark_device(struct alloc_solver *s, uint32_t device, bool on)
 {
     s->marks[device] = (uint16_t)(s->marks[device] + (on ? 1 : -1));
     if (s->marks[device])
@@ -248,8 +250,8 @@ static bool draw_shared_counters(struct alloc_solver *s, const struct vw_device 
 
 // Picks a device if everything allows it; a rejected one leaves no trace. The order of the checks
 // decides which error is met first.
-static enum placed place(struct alloc_solver *s, const struct alternative *a, uint32_t device,
-                         struct trail *t)
+static enum placed search_place_device(struct alloc_solver *s, const struct alternative *a,
+                                       uint32_t device, struct trail *t)
 {
     const struct vw_device *d = &s->view->devices[device];
     *t = (struct trail){s->numbers_n, s->saved_states_n, s->saved_groups_n, false};
@@ -257,19 +259,19 @@ static enum placed place(struct alloc_solver *s, const struct alternative *a, ui
         return REJECTED;
     bool charged_already = d->shared && (d->shared_use || s->shares[device]);
     if (d->groups_len && !charged_already && !draw_shared_counters(s, d, t)) {
-        roll_back(s, d, t);
+        search_roll_back(s, d, t);
         return REJECTED;
     }
-    if (d->hard_taints && !taints_tolerated(d->cl, a->tolerations)) {
-        roll_back(s, d, t);
+    if (d->hard_taints && !select_tolerates(d->cl, a->tolerations)) {
+        search_roll_back(s, d, t);
         return REJECTED;
     }
-    enum placed r = add_constraints(s, a, device);
+    enum placed r = search_add_constraints(s, a, device);
     if (r == REJECTED && a->mode_all) {
         cleanup_sbuf struct sbuf claim = {0};
         cleanup_sbuf struct sbuf name = {0};
-        claim_name(&claim, s->claims[a->claim].api);
-        device_name(&name, d);
+        solver_claim_name(&claim, s->claims[a->claim].api);
+        solver_device_name(&name, d);
         solver_fail(s,
                     "claim %.*s, request %.*s: cannot add device %.*s because a claim constraint "
                     "would not be satisfied",
@@ -281,20 +283,20 @@ static enum placed place(struct alloc_solver *s, const struct alternative *a, ui
     if (r == PLACED && s->improvement.on && !improve_take(s, device))
         r = REJECTED;
     if (r != PLACED) {
-        roll_back(s, d, t);
+        search_roll_back(s, d, t);
         return r;
     }
     if (d->shared)
         take_capacity(s, a, device, 1);
     else
-        mark(s, device, true);
+        search_mark_device(s, device, true);
     s->picks[s->picks_n++] = (struct pick){(uint32_t)(a - s->alternatives), device};
     s->claim_picks[a->claim]++;
     return PLACED;
 }
 
-static void unplace(struct alloc_solver *s, const struct alternative *a, uint32_t device,
-                    const struct trail *t)
+static void search_unplace_device(struct alloc_solver *s, const struct alternative *a,
+                                  uint32_t device, const struct trail *t)
 {
     const struct vw_device *d = &s->view->devices[device];
     s->picks_n--;
@@ -304,15 +306,15 @@ static void unplace(struct alloc_solver *s, const struct alternative *a, uint32_
     if (d->shared)
         take_capacity(s, a, device, -1);
     else
-        mark(s, device, false);
-    roll_back(s, d, t);
+        search_mark_device(s, device, false);
+    search_roll_back(s, d, t);
 }
 
 // Everything that comes before place() for a candidate of an exact request.
 static enum placed try_candidate(struct alloc_solver *s, const struct alternative *a,
                                  uint32_t device, struct trail *t)
 {
-    if (in_use(s, a, device))
+    if (search_in_use(s, a, device))
         return REJECTED;
     enum match_state m = select_match(s, a, device);
     if (m == MATCH_NO)
@@ -322,20 +324,20 @@ static enum placed try_candidate(struct alloc_solver *s, const struct alternativ
         return FATAL;
     }
     if (s->view->cluster->features.consumable_capacity) {
-        enum need_state n = need_of(s, a, device);
+        enum need_state n = capacity_need_of(s, a, device);
         if (n == NEED_ERROR) {
-            need_error(s, a, device, false);
+            capacity_need_error(s, a, device, false);
             return FATAL;
         }
         if (n != NEED_OK || !capacity_fits(s, a, device))
             return REJECTED;
     }
-    return place(s, a, device, t);
+    return search_place_device(s, a, device, t);
 }
 
 // --- The search ----------------------------------------------------------------------------------
 
-static bool out_of_time(struct alloc_solver *s)
+static bool search_out_of_time(struct alloc_solver *s)
 {
     s->steps++;
     if (s->improvement.on && s->steps > s->improvement.steps_most)
@@ -368,7 +370,7 @@ static bool like_failed(const struct alloc_solver *s, uint32_t device, const uin
 static enum outcome place_exact(struct alloc_solver *s, const struct alternative *a, int64_t done,
                                 uint32_t start)
 {
-    if (out_of_time(s))
+    if (search_out_of_time(s))
         return STOPPED;
     if (done >= a->count)
         return after_request(s, a);
@@ -377,7 +379,7 @@ static enum outcome place_exact(struct alloc_solver *s, const struct alternative
     uint32_t left = (uint32_t)(a->count - done);
     struct memo_key key = {0};
     bool pruning = s->prune != NULL;
-    if (pruning && (prune_hopeless(s, a, left, start) || prune_known(s, a, left, start, &key)))
+    if (pruning && (bound_is_hopeless(s, a, left, start) || prune_known(s, a, left, start, &key)))
         return FAILED;
     struct order *order = s->orders ? &s->orders[a->request] : NULL;
     uint32_t failed[FAILED_MAX];
@@ -389,7 +391,7 @@ static enum outcome place_exact(struct alloc_solver *s, const struct alternative
         struct trail t;
         if (s->prune && (prune_skips(s, a, device) || like_failed(s, device, failed, failed_n)))
             continue;
-        if (out_of_time(s))
+        if (search_out_of_time(s))
             return STOPPED;
         enum placed p = try_candidate(s, a, device, &t);
         if (p == FATAL)
@@ -399,12 +401,12 @@ static enum outcome place_exact(struct alloc_solver *s, const struct alternative
         enum outcome o = place_exact(s, a, done + 1, at + 1);
         if (o == SOLVED)
             return o;
-        unplace(s, a, device, &t);
+        search_unplace_device(s, a, device, &t);
         if (o != FAILED)
             return o;
         if (s->prune && failed_n < FAILED_MAX)
             failed[failed_n++] = device;
-        if (s->prune && prune_hopeless(s, a, left, at + 1))
+        if (s->prune && bound_is_hopeless(s, a, left, at + 1))
             break;
     }
     if (pruning)
@@ -420,7 +422,7 @@ static enum outcome place_exact(struct alloc_solver *s, const struct alternative
 static enum outcome place_all(struct alloc_solver *s, const struct alternative *a, int64_t done)
 {
     struct trail t;
-    if (out_of_time(s))
+    if (search_out_of_time(s))
         return STOPPED;
     if (a->count == 0)
         return FAILED;
@@ -429,14 +431,14 @@ static enum outcome place_all(struct alloc_solver *s, const struct alternative *
     if (a->count - done > ALLOC_CLAIM_DEVICES_MAX - (int64_t)s->claim_picks[a->claim])
         return EXCEEDED;
     uint32_t device = a->all[done];
-    if (in_use(s, a, device))
+    if (search_in_use(s, a, device))
         return FAILED;
-    enum placed p = place(s, a, device, &t);
+    enum placed p = search_place_device(s, a, device, &t);
     if (p != PLACED)
         return p == FATAL ? STOPPED : FAILED;
     enum outcome o = place_all(s, a, done + 1);
     if (o != SOLVED)
-        unplace(s, a, device, &t);
+        search_unplace_device(s, a, device, &t);
     return o;
 }
 

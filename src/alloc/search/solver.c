@@ -45,7 +45,7 @@ void alloc_solver_free(struct alloc_solver *s)
     sbuf_done(&s->scratch);
     free(s->numbers);
     free(s->memo);
-    terms_forget(s);
+    explain_terms_forget(s);
     arena_done(&s->arena);
     free(s);
 }
@@ -60,7 +60,7 @@ void solver_begin(struct alloc_solver *s, const struct alloc_view *view)
     s->work = WORK_PER_LOOK;
     s->view = view;
     if (view && view->cluster->answers)
-        answers_trim(view->cluster->answers);
+        answer_trim(view->cluster->answers);
 }
 
 void solver_fail(struct alloc_solver *s, const char *fmt, ...)
@@ -82,7 +82,7 @@ void solver_fail(struct alloc_solver *s, const char *fmt, ...)
     va_end(again);
 }
 
-void claim_name(struct sbuf *out, const struct api_resource_claim *claim)
+void solver_claim_name(struct sbuf *out, const struct api_resource_claim *claim)
 {
     if (claim->metadata.namespace.n) {
         sbuf_add(out, claim->metadata.namespace);
@@ -91,7 +91,7 @@ void claim_name(struct sbuf *out, const struct api_resource_claim *claim)
     sbuf_add(out, claim->metadata.name);
 }
 
-void device_name(struct sbuf *out, const struct vw_device *d)
+void solver_device_name(struct sbuf *out, const struct vw_device *d)
 {
     sbuf_addf(out, "%.*s/%.*s/%.*s", STR_ARG(d->cl->slice->spec.driver),
               STR_ARG(d->cl->slice->spec.pool.name), STR_ARG(d->cl->api->name));

@@ -11,7 +11,7 @@
 #include "base/banned.h"
 
 static void claims_written(struct binding *b);
-static void check_echo(struct binding *b);
+static void bind_check_echo(struct binding *b);
 static void bind_now(struct binding *b);
 
 void bind_fail(struct binding *b, const char *fmt, ...)
@@ -32,7 +32,7 @@ void bind_free(struct binding *b)
     exec_timer_stop(b->s->exec, &b->timer);
     gang_leave(b);
     if (b->take)
-        take_member_gone(b);
+        gang_take_member_gone(b);
     list_remove(&b->node);
     for (size_t i = 0; i < b->claims_len; i++)
         bind_claim_done(&b->claims[i]);
@@ -47,7 +47,7 @@ void bind_free(struct binding *b)
 void bind_drop_all(struct sched *s)
 {
     gang_drop_all(s);
-    take_drop_all(s);
+    gang_take_drop_all(s);
     list_foreach(&s->bindings, node)
         bind_free(list_entry(node, struct binding, node));
     bind_writers_done(s);
@@ -76,15 +76,15 @@ void bind_land(struct binding *b)
 
 // --- Start ---------------------------------------------------------------------------------------
 
-static const struct api_allocation_result *keep(struct binding *b,
-                                                const struct api_allocation_result *a)
+static const struct api_allocation_result *bind_copy_result(struct binding *b,
+                                                            const struct api_allocation_result *a)
 {
     struct api_allocation_result *copy = arena_one(&b->arena, struct api_allocation_result);
     api_copy(&api_allocation_result_type, a, copy, &b->arena);
     return copy;
 }
 
-static void take_special(struct attempt *a, struct binding *b, struct bind_claim *c)
+static void bind_take_special(struct attempt *a, struct binding *b, struct bind_claim *c)
 {
     struct sched *s = a->s;
     c->special = true;
@@ -104,7 +104,7 @@ static void take_special(struct attempt *a, struct binding *b, struct bind_claim
     c->flight = claims_fly(&s->claims, k, c->allocation, 0);
 }
 
-static void take_claims(struct attempt *a, struct binding *b)
+static void bind_take_claims(struct attempt *a, struct binding *b)
 {
     size_t open = 0;
     b->claims = arena_array(&b->arena, struct bind_claim, a->wants_len + 1);
@@ -116,12 +116,12 @@ static void take_claims(struct attempt *a, struct binding *b)
         c->b = b;
         if (!w->allocated) {
             assert(open < a->answer.results_len);
-            c->allocation = keep(b, &a->answer.results[open++]);
+            c->allocation = bind_copy_result(b, &a->answer.results[open++]);
         } else if (w->pending) {
-            c->allocation = keep(b, w->allocation);
+            c->allocation = bind_copy_result(b, w->allocation);
         }
         if (w->special) {
-            take_special(a, b, c);
+            bind_take_special(a, b, c);
             continue;
         }
         c->name = arena_str(&b->arena, w->claim->metadata.name);
@@ -147,7 +147,7 @@ static void take_statuses(struct attempt *a, struct binding *b)
 }
 
 // Counts the pod on the node, with what its devices will take there.
-static void assume(struct attempt *a, struct sched_node *n)
+static void bind_assume_pod(struct attempt *a, struct sched_node *n)
 {
     struct sched_pod *p = a->pod;
     if (a->node_statuses.n) {
@@ -155,7 +155,7 @@ static void assume(struct attempt *a, struct sched_node *n)
         const struct api_pod *api = p->api;
         pod.status.node_allocatable_resource_claim_statuses = a->node_statuses;
         p->api = &pod;
-        pod_needs(&a->s->cluster, p);
+        needs_of_pod(&a->s->cluster, p);
         p->api = api;
     }
     p->assumed = true;
@@ -171,10 +171,10 @@ struct binding *bind_prepare(struct attempt *a, struct sched_node *n)
     if (a->pod->group && a->pod->group->object)
         b->group = typed_object_ref(a->pod->group->object);
     list_push_back(&s->bindings, &b->node);
-    take_claims(a, b);
+    bind_take_claims(a, b);
     take_statuses(a, b);
     bind_volumes_take(a, b, n);
-    assume(a, n);
+    bind_assume_pod(a, n);
     queue_bind(&s->queue, a->pod);
     a->pod->binding = b;
     return b;
@@ -193,7 +193,7 @@ void bind_begin(struct binding *b)
 void bind_volumes_done(struct binding *b)
 {
     b->step = BIND_CLAIMS;
-    meter_prebind(b);
+    meter_bind_prepared(b);
     b->pending = b->claims_len + 1; // one is ours: nothing goes on before all are started
     for (size_t i = 0; i < b->claims_len; i++)
         bind_claim_start(&b->claims[i]);
@@ -209,7 +209,7 @@ void bind_revert(struct binding *b)
     p->binding = NULL;
     p->assumed = false;
     cluster_lift(&b->s->cluster, p);
-    pod_needs(&b->s->cluster, p); // without what devices take
+    needs_of_pod(&b->s->cluster, p); // without what devices take
     queue_leave(&b->s->queue, p);
     bind_free(b);
 }
@@ -235,7 +235,7 @@ static void claims_written(struct binding *b)
     if (b->failed)
         bind_undo(b);
     else
-        check_echo(b);
+        bind_check_echo(b);
 }
 
 static uint32_t node_index(const struct binding *b)
@@ -245,14 +245,14 @@ static uint32_t node_index(const struct binding *b)
 }
 
 // Does another pod run with the claim? Who was bound to it had it judged before.
-static bool in_use(const struct binding *b, const struct api_resource_claim *claim)
+static bool bind_claim_in_use(const struct binding *b, const struct api_resource_claim *claim)
 {
     const struct api_object_meta *mine = &bind_pod(b)->metadata;
     cleanup_sbuf struct sbuf key = {0};
     for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
         const struct api_resource_claim_consumer_reference *r = &claim->status.reserved_for.p[i];
         if (consumer_is_group(r)) {
-            if (group_runs_with(b->s, r, claim))
+            if (groups_runs_with(b->s, r, claim))
                 return true;
             continue;
         }
@@ -273,8 +273,8 @@ static bool in_use(const struct binding *b, const struct api_resource_claim *cla
 // of another pod says nothing.
 //
 // Who has waited for a scheduler that does not look (settle) gives way to whatever has come meanwhile, too.
-static bool claim_stands(struct binding *b, struct sched_claim *k,
-                         const struct api_resource_claim *claim)
+static bool bind_allocation_stands(struct binding *b, struct sched_claim *k,
+                                   const struct api_resource_claim *claim)
 {
     cleanup_sbuf struct sbuf problems = {0};
     uint64_t revision = k->user.revision;
@@ -285,15 +285,16 @@ static bool claim_stands(struct binding *b, struct sched_claim *k,
     return well;
 }
 
-static bool stands(struct binding *b)
+static bool bind_allocations_stand(struct binding *b)
 {
     for (size_t i = 0; i < b->claims_len; i++) {
         struct bind_claim *c = &b->claims[i];
         struct sched_claim *k = bind_entry(c);
         const struct api_resource_claim *claim = claims_api(k);
-        if (!claim || !k->user.allocation || !index_contested(&k->user) || in_use(b, claim))
+        if (!claim || !k->user.allocation || !index_contested(&k->user) ||
+            bind_claim_in_use(b, claim))
             continue;
-        if (claim_stands(b, k, claim))
+        if (bind_allocation_stands(b, k, claim))
             continue;
         bind_fail(b, "another scheduler allocated a device of claim %.*s first", STR_ARG(c->name));
         b->give_way = true;
@@ -304,7 +305,7 @@ static bool stands(struct binding *b)
     return true;
 }
 
-static void bound(struct binding *b)
+static void bind_on_bound(struct binding *b)
 {
     struct sched *s = b->s;
     bool left = bind_volumes_left(b);
@@ -328,13 +329,13 @@ static void bound(struct binding *b)
 }
 
 // Whether a refusal says for sure that this pod was not bound.
-static bool refused(int code)
+static bool bind_is_refusal(int code)
 {
     return code == -ERR_NOT_FOUND || code == -ERR_INVALID || code == -ERR_BAD_REQUEST ||
            code == -ERR_FORBIDDEN || code == -ERR_UNAUTHORIZED || code == -ERR_UNSUPPORTED;
 }
 
-static void write_pod_status(struct binding *b);
+static void bind_write_pod_status(struct binding *b);
 
 // To take the reservation from a pod that runs would let its devices go to another; to bind it again
 // once another has put up a fence would rely on claims that may be gone.
@@ -345,16 +346,16 @@ void bind_pod_is(struct binding *b, enum pod_is is)
         if (open && ++b->tries < CLAIM_TRIES)
             bind_undo_again(b, false);
         else
-            take_fenced(b, is == POD_IS_GONE);
+            gang_take_fenced(b, is == POD_IS_GONE);
     } else if (is == POD_IS_BOUND && !b->cleanup) {
-        bound(b);
+        bind_on_bound(b);
     } else if (is == POD_IS_BOUND || is == POD_IS_ELSEWHERE) {
         bind_leave(b); // whoever bound it relies on its claims
     } else if (b->step == BIND_UNDO) {
         bind_undo_again(b, is == POD_IS_GONE);
     } else if (is == POD_IS_OPEN && ++b->tries < CLAIM_TRIES) {
         if (b->step == BIND_STATUS)
-            write_pod_status(b);
+            bind_write_pod_status(b);
         else
             bind_now(b);
     } else {
@@ -362,7 +363,7 @@ void bind_pod_is(struct binding *b, enum pod_is is)
     }
 }
 
-static void write_failed(struct binding *b, const struct client_answer *answer)
+static void bind_write_failed(struct binding *b, const struct client_answer *answer)
 {
     sbuf_clear(&b->error);
     if (b->step == BIND_POD)
@@ -370,32 +371,32 @@ static void write_failed(struct binding *b, const struct client_answer *answer)
     else
         sbuf_addz(&b->error, "update status of pod");
     sbuf_addf(&b->error, ": %s", answer->err ? answer->err->msg : "no answer");
-    if (refused(answer->code))
+    if (bind_is_refusal(answer->code))
         bind_undo(b);
     else
         fence_look(b); // the pod itself knows
 }
 
-static void pod_bound(struct sched *s, void *arg, const struct client_answer *answer)
+static void bind_on_answer(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct binding *b = arg;
     (void)s;
     if (answer->code == 0)
-        bound(b);
+        bind_on_bound(b);
     else
-        write_failed(b, answer);
+        bind_write_failed(b, answer);
 }
 
 // The Binding holds for the pod as this attempt knows it: a fence makes it fail.
 static void bind_now(struct binding *b)
 {
     struct sched *s = b->s;
-    meter_bind(b);
+    meter_bind_written(b);
     b->step = BIND_POD;
     b->sent = true;
     exec_timer_stop(s->exec, &b->timer);
-    client_bind(s->client, b->pod_object->meta, b->node_name, call_answered,
-                call_new(s, pod_bound, b));
+    client_bind(s->client, b->pod_object->meta, b->node_name, calls_on_answer,
+                calls_begin(s, bind_on_answer, b));
 }
 
 // --- Together ------------------------------------------------------------------------------------
@@ -419,19 +420,19 @@ void bind_proceed(struct binding *b)
 
 // --- The pod's status ----------------------------------------------------------------------------
 
-static void status_written(struct sched *s, void *arg, const struct client_answer *answer)
+static void bind_on_status_written(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct binding *b = arg;
     (void)s;
     if (answer->code < 0 || !answer->object) {
-        write_failed(b, answer);
+        bind_write_failed(b, answer);
         return;
     }
     fence_hold_pod(b, answer->object);
     bind_await_devices(b);
 }
 
-static struct str special_name(const struct binding *b)
+static struct str bind_special_name(const struct binding *b)
 {
     for (size_t i = 0; i < b->claims_len; i++)
         if (b->claims[i].special)
@@ -439,8 +440,8 @@ static struct str special_name(const struct binding *b)
     return (struct str){0};
 }
 
-static bool write_list(struct json_writer *w, const char *key, const struct api_type *type,
-                       const void *p, size_t n)
+static bool bind_write_list(struct json_writer *w, const char *key, const struct api_type *type,
+                            const void *p, size_t n)
 {
     struct err err;
     json_write_key(w, str_z(key));
@@ -456,10 +457,10 @@ static void name_special(struct binding *b)
 {
     for (size_t i = 0; i < b->node_statuses.n; i++)
         if (str_eqz(b->node_statuses.p[i].resource_claim_name, "<extended-resources>"))
-            b->node_statuses.p[i].resource_claim_name = special_name(b);
+            b->node_statuses.p[i].resource_claim_name = bind_special_name(b);
 }
 
-static void write_pod_status(struct binding *b)
+static void bind_write_pod_status(struct binding *b)
 {
     struct sched *s = b->s;
     const struct api_pod *pod = bind_pod(b);
@@ -477,29 +478,29 @@ static void write_pod_status(struct binding *b)
     if (b->mappings.n) {
         json_write_key(&w, STR("extendedResourceClaimStatus"));
         json_write_object_begin(&w);
-        (void)write_list(&w, "requestMappings", &api_container_extended_resource_request_type,
-                         b->mappings.p, b->mappings.n);
+        (void)bind_write_list(&w, "requestMappings", &api_container_extended_resource_request_type,
+                              b->mappings.p, b->mappings.n);
         json_write_key(&w, STR("resourceClaimName"));
-        json_write_str(&w, special_name(b));
+        json_write_str(&w, bind_special_name(b));
         json_write_object_end(&w);
     }
     if (b->node_statuses.n) {
         name_special(b);
-        (void)write_list(&w, "nodeAllocatableResourceClaimStatuses",
-                         &api_node_allocatable_resource_claim_status_type, b->node_statuses.p,
-                         b->node_statuses.n);
+        (void)bind_write_list(&w, "nodeAllocatableResourceClaimStatuses",
+                              &api_node_allocatable_resource_claim_status_type, b->node_statuses.p,
+                              b->node_statuses.n);
     }
     json_write_object_end(&w);
     json_write_object_end(&w);
     struct client_key key = {sched_kind(WATCH_PODS), pod->metadata.namespace, pod->metadata.name};
     client_patch(s->client, &key, CLIENT_PATCH_STRATEGIC, sbuf_str(&body),
-                 &(struct client_write){.subresource = STR("status")}, call_answered,
-                 call_new(s, status_written, b));
+                 &(struct client_write){.subresource = STR("status")}, calls_on_answer,
+                 calls_begin(s, bind_on_status_written, b));
 }
 
 // --- News ----------------------------------------------------------------------------------------
 
-static bool echoed(const struct bind_claim *c, bool *ret_gone)
+static bool bind_claim_echoed(const struct bind_claim *c, bool *ret_gone)
 {
     const struct sched_claim *k = bind_entry(c);
     if (!c->revision)
@@ -511,15 +512,15 @@ static bool echoed(const struct bind_claim *c, bool *ret_gone)
     return k->seen && k->seen->revision >= c->revision;
 }
 
-static void settled(void *arg)
+static void bind_on_settled(void *arg)
 {
     struct binding *b = arg;
     b->settled = true;
-    check_echo(b);
+    bind_check_echo(b);
 }
 
 // Beside a scheduler that does not look we wait before the Binding, and give way to what has come (stands). True: wait.
-static bool settle(struct binding *b)
+static bool bind_wait_to_settle(struct binding *b)
 {
     struct exec *exec = b->s->exec;
     int64_t wait_ns = beside_settle_ns(b->s);
@@ -530,12 +531,12 @@ static bool settle(struct binding *b)
         return false;
     if (exec_timer_armed(&b->timer))
         return true;
-    b->timer = (struct exec_timer){.fn = settled, .arg = b};
+    b->timer = (struct exec_timer){.fn = bind_on_settled, .arg = b};
     exec_timer_start(exec, &b->timer, wait_ns);
     return true;
 }
 
-static void check_echo(struct binding *b)
+static void bind_check_echo(struct binding *b)
 {
     // A list comes in order of names: until it is complete an earlier allocation may be missing.
     if (b->claims_len && informer_revision(b->s->informers[WATCH_CLAIMS]) == 0) {
@@ -544,7 +545,7 @@ static void check_echo(struct binding *b)
     }
     for (size_t i = 0; i < b->claims_len; i++) {
         bool gone = false;
-        if (echoed(&b->claims[i], &gone))
+        if (bind_claim_echoed(&b->claims[i], &gone))
             continue;
         if (gone) {
             bind_fail(b, "claim %.*s was deleted in the meantime", STR_ARG(b->claims[i].name));
@@ -552,10 +553,10 @@ static void check_echo(struct binding *b)
         }
         return;
     }
-    if (!stands(b))
+    if (!bind_allocations_stand(b))
         bind_undo(b);
-    else if (!settle(b))
-        write_pod_status(b);
+    else if (!bind_wait_to_settle(b))
+        bind_write_pod_status(b);
 }
 
 void bind_claims_listed(struct sched *s)
@@ -566,7 +567,7 @@ void bind_claims_listed(struct sched *s)
     list_foreach(&s->bindings, node) {
         struct binding *b = list_entry(node, struct binding, node);
         if (b->step == BIND_ECHO && !b->pending)
-            check_echo(b);
+            bind_check_echo(b);
     }
 }
 
@@ -577,7 +578,7 @@ void bind_claim_changed(struct sched *s, struct sched_claim *k)
     for (size_t i = k->pods.n; i-- > 0;) {
         struct binding *b = i < k->pods.n ? k->pods.p[i]->binding : NULL;
         if (b && b->step == BIND_ECHO && !b->pending)
-            check_echo(b);
+            bind_check_echo(b);
         else if (b && b->step == BIND_CONDITIONS)
             bind_check_conditions(b);
     }

@@ -7,8 +7,8 @@
 
 #include "base/banned.h"
 
-static void write_claim(struct bind_claim *c);
-static void finish(struct bind_claim *c);
+static void bind_claim_write(struct bind_claim *c);
+static void bind_claim_end(struct bind_claim *c);
 
 struct sched_claim *bind_entry(const struct bind_claim *c)
 {
@@ -85,16 +85,16 @@ static void next_writer(struct sched *s, struct str key, struct claim_writer *w)
         if (k && k->latest)
             bind_hold_claim(c, k->latest);
         if (c->b->failed)
-            finish(c);
+            bind_claim_end(c);
         else
-            write_claim(c);
+            bind_claim_write(c);
         w->turning = false;
     }
     if (!w->writer)
         forget_writer(s, key, w);
 }
 
-static void finish(struct bind_claim *c)
+static void bind_claim_end(struct bind_claim *c)
 {
     struct sched *s = c->b->s;
     struct claim_writer *w = writer_of(c);
@@ -118,8 +118,8 @@ static struct api_resource_claim_consumer_reference bind_claim_consumer(const st
                                  c->group);
 }
 
-static bool lists(const struct api_resource_claim_consumer_reference *list, size_t n,
-                  struct str uid)
+static bool bind_claim_lists_consumer(const struct api_resource_claim_consumer_reference *list,
+                                      size_t n, struct str uid)
 {
     for (size_t i = 0; i < n; i++)
         if (str_eq(list[i].uid, uid))
@@ -127,35 +127,37 @@ static bool lists(const struct api_resource_claim_consumer_reference *list, size
     return false;
 }
 
-static bool is_ours(const struct api_allocation_result *stored,
-                    const struct api_allocation_result *a);
+static bool bind_claim_is_ours(const struct api_allocation_result *stored,
+                               const struct api_allocation_result *a);
 
 // May another that waits ride along with a write that leaves this allocation?
-static bool can_ride(const struct bind_claim *other, const struct api_resource_claim *claim,
-                     const struct api_allocation_result *allocation)
+static bool bind_claim_can_share_write(const struct bind_claim *other,
+                                       const struct api_resource_claim *claim,
+                                       const struct api_allocation_result *allocation)
 {
     if (other->b->failed || !str_eq(other->uid, claim->metadata.uid))
         return false;
     if (!other->group && claim_is_reserved_for(claim, bind_pod(other->b)->metadata.uid))
         return false; // another attempt's
-    if (other->allocation && !(allocation && is_ours(allocation, other->allocation)))
+    if (other->allocation && !(allocation && bind_claim_is_ours(allocation, other->allocation)))
         return false;
     return true;
 }
 
 // Those that wait for nothing but a reservation can ride along with this write.
-static size_t take_along(struct bind_claim *c, const struct api_resource_claim *claim,
-                         const struct api_allocation_result *allocation,
-                         struct api_resource_claim_consumer_reference *list, size_t n)
+static size_t bind_claim_add_sharers(struct bind_claim *c, const struct api_resource_claim *claim,
+                                     const struct api_allocation_result *allocation,
+                                     struct api_resource_claim_consumer_reference *list, size_t n)
 {
     struct claim_writer *w = writer_of(c);
     for (struct list_node *node = w->waiting.head.next; node != &w->waiting.head;
          node = node->next) {
         struct bind_claim *other = list_entry(node, struct bind_claim, wait);
-        if ((n >= RESERVED_MAX && !other->group) || !can_ride(other, claim, allocation))
+        if ((n >= RESERVED_MAX && !other->group) ||
+            !bind_claim_can_share_write(other, claim, allocation))
             continue;
         struct api_resource_claim_consumer_reference who = bind_claim_consumer(other);
-        bool listed = lists(list, n, who.uid);
+        bool listed = bind_claim_lists_consumer(list, n, who.uid);
         if (!listed && n >= RESERVED_MAX)
             continue;
         other->riding = true;
@@ -165,7 +167,7 @@ static size_t take_along(struct bind_claim *c, const struct api_resource_claim *
     return n;
 }
 
-static void riders_arrive(struct bind_claim *c, bool well)
+static void bind_claim_finish_sharers(struct bind_claim *c, bool well)
 {
     struct claim_writer *w = writer_of(c);
     list_foreach(&w->waiting, node) {
@@ -178,42 +180,42 @@ static void riders_arrive(struct bind_claim *c, bool well)
         other->reserved = !other->group;
         other->revision = c->revision;
         bind_hold_claim(other, c->object);
-        finish(other);
+        bind_claim_end(other);
     }
 }
 
 // --- Writing -------------------------------------------------------------------------------------
 
-static void give_up(struct bind_claim *c, const char *what)
+static void bind_claim_give_up(struct bind_claim *c, const char *what)
 {
     const struct api_pod *pod = bind_pod(c->b);
     bind_fail(c->b, "claim %.*s/%.*s %s", STR_ARG(pod->metadata.namespace), STR_ARG(c->name), what);
-    finish(c);
+    bind_claim_end(c);
 }
 
-static void got(struct sched *s, void *arg, const struct client_answer *answer)
+static void bind_claim_on_read(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct bind_claim *c = arg;
     (void)s;
     if (answer->code < 0) {
         bind_fail(c->b, "get claim %.*s: %s", STR_ARG(c->name), answer->err->msg);
-        finish(c);
+        bind_claim_end(c);
         return;
     }
     bind_hold_claim(c, answer->object);
     c->fresh = true;
-    write_claim(c);
+    bind_claim_write(c);
 }
 
-static void read_again(struct bind_claim *c)
+static void bind_claim_read_again(struct bind_claim *c)
 {
     struct sched *s = c->b->s;
     struct client_key key = {sched_kind(WATCH_CLAIMS), bind_pod(c->b)->metadata.namespace, c->name};
-    client_get(s->client, &key, call_answered, call_new(s, got, c));
+    client_get(s->client, &key, calls_on_answer, calls_begin(s, bind_claim_on_read, c));
 }
 
 // A write came back: 1 it is done, 0 it will be tried again or was given up.
-static int written(struct bind_claim *c, const struct client_answer *answer)
+static int bind_claim_take_answer(struct bind_claim *c, const struct client_answer *answer)
 {
     if (answer->code == 0 && answer->object) {
         bind_hold_claim(c, answer->object);
@@ -221,37 +223,37 @@ static int written(struct bind_claim *c, const struct client_answer *answer)
         return 1;
     }
     if (answer->code == -ERR_CONFLICT && ++c->tries < CLAIM_TRIES) {
-        read_again(c);
+        bind_claim_read_again(c);
         return 0;
     }
     bind_fail(c->b, "update claim %.*s: %s", STR_ARG(c->name),
               answer->err ? answer->err->msg : "no answer");
-    finish(c);
+    bind_claim_end(c);
     return 0;
 }
 
-static void finalizer_written(struct sched *s, void *arg, const struct client_answer *answer)
+static void bind_claim_on_finalizer(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct bind_claim *c = arg;
     (void)s;
-    if (written(c, answer))
-        write_claim(c);
+    if (bind_claim_take_answer(c, answer))
+        bind_claim_write(c);
 }
 
-static void status_written(struct sched *s, void *arg, const struct client_answer *answer)
+static void bind_claim_on_status(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct bind_claim *c = arg;
     beside_wrote(s, exec_now_ns(s->exec) - c->sent_ns);
     if (answer->code < 0)
-        riders_arrive(c, false);
-    if (!written(c, answer))
+        bind_claim_finish_sharers(c, false);
+    if (!bind_claim_take_answer(c, answer))
         return;
     c->revision = c->object->revision;
     c->reserved = !c->group;
     struct sched_claim *k = claims_get(&s->claims, bind_pod(c->b)->metadata.namespace, c->name);
     (void)claims_assume(&s->claims, k, c->object);
-    riders_arrive(c, true);
-    finish(c);
+    bind_claim_finish_sharers(c, true);
+    bind_claim_end(c);
 }
 
 static bool has_finalizer(const struct api_resource_claim *claim)
@@ -262,14 +264,14 @@ static bool has_finalizer(const struct api_resource_claim *claim)
     return false;
 }
 
-static void update(struct bind_claim *c, struct api_resource_claim *claim, struct str subresource,
-                   call_fn done)
+static void bind_claim_send_update(struct bind_claim *c, struct api_resource_claim *claim,
+                                   struct str subresource, call_fn done)
 {
     struct sched *s = c->b->s;
     struct api_object o = {sched_kind(WATCH_CLAIMS), claim};
     c->sent_ns = exec_now_ns(s->exec);
-    client_update(s->client, &o, &(struct client_write){.subresource = subresource}, call_answered,
-                  call_new(s, done, c));
+    client_update(s->client, &o, &(struct client_write){.subresource = subresource},
+                  calls_on_answer, calls_begin(s, done, c));
 }
 
 static void write_finalizer(struct bind_claim *c, const struct api_resource_claim *claim)
@@ -282,11 +284,11 @@ static void write_finalizer(struct bind_claim *c, const struct api_resource_clai
         list[i] = claim->metadata.finalizers.p[i];
     list[n] = STR(CLAIM_FINALIZER);
     changed.metadata.finalizers = (struct api_str_array){list, n + 1};
-    update(c, &changed, (struct str){0}, finalizer_written);
+    bind_claim_send_update(c, &changed, (struct str){0}, bind_claim_on_finalizer);
     arena_done(&tmp);
 }
 
-static void write_status(struct bind_claim *c, const struct api_resource_claim *claim)
+static void bind_claim_write_status(struct bind_claim *c, const struct api_resource_claim *claim)
 {
     const struct sched *s = c->b->s;
     struct arena tmp = {0};
@@ -297,10 +299,10 @@ static void write_status(struct bind_claim *c, const struct api_resource_claim *
     if (n)
         memcpy(list, claim->status.reserved_for.p, n * sizeof(*list));
     struct api_resource_claim_consumer_reference who = bind_claim_consumer(c);
-    if (!lists(list, n, who.uid))
+    if (!bind_claim_lists_consumer(list, n, who.uid))
         list[n++] = who;
     changed.status.reserved_for.p = list;
-    changed.status.reserved_for.n = take_along(
+    changed.status.reserved_for.n = bind_claim_add_sharers(
         c, claim, claim->status.allocation ? claim->status.allocation : c->allocation, list, n);
     if (c->allocation && !claim->status.allocation) {
         struct api_allocation_result *a = arena_one(&tmp, struct api_allocation_result);
@@ -313,13 +315,13 @@ static void write_status(struct bind_claim *c, const struct api_resource_claim *
         }
         changed.status.allocation = a;
     }
-    update(c, &changed, STR("status"), status_written);
+    bind_claim_send_update(c, &changed, STR("status"), bind_claim_on_status);
     arena_done(&tmp);
 }
 
 // The reservation of the group is there. It may be taken back by whoever knows this version of the claim
 // and none of our pod: this write makes that fail (docs/scheduler.md, "Late writes").
-static void touch(struct bind_claim *c, const struct api_resource_claim *claim)
+static void bind_claim_touch(struct bind_claim *c, const struct api_resource_claim *claim)
 {
     struct arena tmp = {0};
     struct api_resource_claim changed = *claim;
@@ -338,16 +340,17 @@ static void touch(struct bind_claim *c, const struct api_resource_claim *claim)
     for (struct list_node *node = w->waiting.head.next; node != &w->waiting.head;
          node = node->next) {
         struct bind_claim *other = list_entry(node, struct bind_claim, wait);
-        other->riding = other->group && can_ride(other, claim, claim->status.allocation) &&
+        other->riding = other->group &&
+                        bind_claim_can_share_write(other, claim, claim->status.allocation) &&
                         str_eq(bind_claim_consumer(other).uid, bind_claim_consumer(c).uid);
     }
-    update(c, &changed, (struct str){0}, status_written);
+    bind_claim_send_update(c, &changed, (struct str){0}, bind_claim_on_status);
     arena_done(&tmp);
 }
 
 // Is the stored allocation the one we meant to write? Then an answer of ours got lost.
-static bool is_ours(const struct api_allocation_result *stored,
-                    const struct api_allocation_result *a)
+static bool bind_claim_is_ours(const struct api_allocation_result *stored,
+                               const struct api_allocation_result *a)
 {
     const struct api_device_request_allocation_result_array *x = &stored->devices.results;
     const struct api_device_request_allocation_result_array *y = &a->devices.results;
@@ -359,61 +362,61 @@ static bool is_ours(const struct api_allocation_result *stored,
     return true;
 }
 
-static const struct api_allocation_result *decided_on(const struct bind_claim *c)
+static const struct api_allocation_result *bind_claim_is_decided(const struct bind_claim *c)
 {
     return ((const struct api_resource_claim *)c->decided->object.value)->status.allocation;
 }
 
 // Somebody else's reservation for this pod may be taken back by its writer at any time, and a Binding
 // may rely on it. It is nothing to build on: the next attempt takes it back first.
-static void found_reserved(struct bind_claim *c)
+static void bind_claim_found_reserved(struct bind_claim *c)
 {
     struct sched *s = c->b->s;
     struct sched_claim *k = claims_get(&s->claims, bind_pod(c->b)->metadata.namespace, c->name);
     claims_learn(&s->claims, k, c->object);
     c->b->give_way = true;
-    give_up(c, "is reserved by another attempt for the same pod");
+    bind_claim_give_up(c, "is reserved by another attempt for the same pod");
 }
 
-static void write_claim(struct bind_claim *c)
+static void bind_claim_write(struct bind_claim *c)
 {
     const struct api_resource_claim *claim = c->object->object.value;
     const struct api_allocation_result *stored = claim->status.allocation;
     if (c->uid.n && !str_eq(claim->metadata.uid, c->uid)) {
-        give_up(c, "was replaced by another of its name");
+        bind_claim_give_up(c, "was replaced by another of its name");
     } else if (claim->metadata.deletion_timestamp.set) {
-        give_up(c, "is being deleted");
-    } else if (c->allocation && stored && !is_ours(stored, c->allocation)) {
-        give_up(c, "got allocated elsewhere in the meantime");
+        bind_claim_give_up(c, "is being deleted");
+    } else if (c->allocation && stored && !bind_claim_is_ours(stored, c->allocation)) {
+        bind_claim_give_up(c, "got allocated elsewhere in the meantime");
     } else if (!c->allocation && !stored) {
-        give_up(c, "got deallocated elsewhere in the meantime");
-    } else if (!c->allocation && !is_ours(stored, decided_on(c))) {
-        give_up(c, "got allocated elsewhere in the meantime");
+        bind_claim_give_up(c, "got deallocated elsewhere in the meantime");
+    } else if (!c->allocation && !bind_claim_is_ours(stored, bind_claim_is_decided(c))) {
+        bind_claim_give_up(c, "got allocated elsewhere in the meantime");
     } else if (c->group && stored &&
-               lists(claim->status.reserved_for.p, claim->status.reserved_for.n,
-                     bind_claim_consumer(c).uid)) {
-        touch(c, claim);
+               bind_claim_lists_consumer(claim->status.reserved_for.p, claim->status.reserved_for.n,
+                                         bind_claim_consumer(c).uid)) {
+        bind_claim_touch(c, claim);
     } else if (stored && claim_is_reserved_for(claim, bind_pod(c->b)->metadata.uid) && !c->fresh) {
-        read_again(c); // an earlier attempt reserved it, and may have taken that back
+        bind_claim_read_again(c); // an earlier attempt reserved it, and may have taken that back
     } else if (stored && claim_is_reserved_for(claim, bind_pod(c->b)->metadata.uid)) {
-        found_reserved(c);
+        bind_claim_found_reserved(c);
     } else if (c->allocation && !has_finalizer(claim)) {
         write_finalizer(c, claim);
     } else {
-        write_status(c, claim);
+        bind_claim_write_status(c, claim);
     }
 }
 
 // --- The special claim ---------------------------------------------------------------------------
 
-static void created(struct sched *s, void *arg, const struct client_answer *answer)
+static void bind_claim_on_created(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct bind_claim *c = arg;
     struct binding *b = c->b;
     if (answer->code < 0 || !answer->object) {
         bind_fail(b, "create claim for extended resources: %s",
                   answer->err ? answer->err->msg : "no answer");
-        finish(c);
+        bind_claim_end(c);
         return;
     }
     bind_hold_claim(c, answer->object);
@@ -424,22 +427,22 @@ static void created(struct sched *s, void *arg, const struct client_answer *answ
     if (b->pod)
         sched_index_claim(s, b->pod, k->key);
     if (may_write(c))
-        write_claim(c);
+        bind_claim_write(c);
 }
 
-static void create(struct bind_claim *c)
+static void bind_claim_create(struct bind_claim *c)
 {
     struct sched *s = c->b->s;
     struct api_resource_claim claim = *c->b->special_claim;
     claim.metadata.name = (struct str){0};
     struct api_object o = {sched_kind(WATCH_CLAIMS), &claim};
-    client_create(s->client, &o, NULL, call_answered, call_new(s, created, c));
+    client_create(s->client, &o, NULL, calls_on_answer, calls_begin(s, bind_claim_on_created, c));
 }
 
 void bind_claim_start(struct bind_claim *c)
 {
     if (c->special)
-        create(c);
+        bind_claim_create(c);
     else if (may_write(c))
-        write_claim(c);
+        bind_claim_write(c);
 }

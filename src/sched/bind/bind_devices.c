@@ -8,15 +8,16 @@
 
 #include "base/banned.h"
 
-static void give_up(struct binding *b, enum meter_wait how)
+static void bind_devices_give_up(struct binding *b, enum meter_wait how)
 {
-    meter_awaited(b, how);
+    meter_bind_awaited(b, how);
     b->failed = true;
     bind_undo(b);
 }
 
 // Whoever asks why the pod waits is told, also when it has devices again.
-static void remember(struct sched_pod *p, const struct api_resource_claim *claim, struct str why)
+static void bind_devices_remember_failure(struct sched_pod *p,
+                                          const struct api_resource_claim *claim, struct str why)
 {
     const struct api_device_request_allocation_result *r = dra_unready(claim);
     cleanup_sbuf struct sbuf device = {0};
@@ -29,7 +30,7 @@ static void remember(struct sched_pod *p, const struct api_resource_claim *claim
     p->given_up_device = xstrndup(device.p, device.n);
 }
 
-static void tell_pending(struct binding *b)
+static void bind_devices_report_pending(struct binding *b)
 {
     cleanup_sbuf struct sbuf text = {0};
     if (b->told || !b->pod)
@@ -49,25 +50,26 @@ void bind_check_conditions(struct binding *b)
         if (!claim || !claim->status.allocation) {
             bind_fail(b, "claim %.*s got deallocated elsewhere in the meantime",
                       STR_ARG(b->claims[i].name));
-            give_up(b, METER_WAIT_ERROR);
+            bind_devices_give_up(b, METER_WAIT_ERROR);
             return;
         }
         if (!dra_has_conditions(claim->status.allocation))
             continue;
         enum binding_state state = dra_binding_state(s, claim, &b->error);
         if (state < BINDING_WAITS) {
-            remember(b->pod, claim, sbuf_str(&b->error));
-            give_up(b, state == BINDING_LATE ? METER_WAIT_TIMEOUT : METER_WAIT_FAILURE);
+            bind_devices_remember_failure(b->pod, claim, sbuf_str(&b->error));
+            bind_devices_give_up(b,
+                                 state == BINDING_LATE ? METER_WAIT_TIMEOUT : METER_WAIT_FAILURE);
             return;
         }
         ready &= state == BINDING_READY;
     }
     if (ready) {
-        meter_awaited(b, METER_WAIT_SUCCESS);
+        meter_bind_awaited(b, METER_WAIT_SUCCESS);
         bind_proceed(b);
         return;
     }
-    tell_pending(b);
+    bind_devices_report_pending(b);
     exec_timer_start(s->exec, &b->timer, CONDITION_NS);
 }
 

@@ -204,16 +204,16 @@ void bind_pod_is(struct binding *b, enum pod_is is);
 void bind_claim_done(struct bind_claim *c);
 void bind_hold_claim(struct bind_claim *c, const struct typed_object *o);
 
-// --- meter_bind.c --------------------------------------------------------------------------------
+// --- meter_bind_written.c --------------------------------------------------------------------------------
 
-// meter_prebind: claims are about to be written; meter_bind: the Binding is about to be sent;
+// meter_bind_prepared: claims are about to be written; meter_bind_written: the Binding is about to be sent;
 // meter_bind_over: the pod is bound (well), or will not be by this attempt.
-void meter_prebind(struct binding *b);
-void meter_bind(struct binding *b);
+void meter_bind_prepared(struct binding *b);
+void meter_bind_written(struct binding *b);
 void meter_bind_over(struct binding *b, bool well);
 
-// meter_awaited counts a wait for conditions that is over, by driver; without one it does nothing.
-void meter_awaited(struct binding *b, enum meter_wait how);
+// meter_bind_awaited counts a wait for conditions that is over, by driver; without one it does nothing.
+void meter_bind_awaited(struct binding *b, enum meter_wait how);
 
 // --- gang_bind.c ---------------------------------------------------------------------------------
 
@@ -225,9 +225,9 @@ void gang_drop_all(struct sched *s);
 
 // --- gang_take.c ---------------------------------------------------------------------------------
 
-// take_fenced: a pod has been looked at or fenced for a take. well: no Binding of it can come any more.
-void take_fenced(struct binding *b, bool well);
-void take_member_gone(struct binding *b);
+// gang_take_fenced: a pod has been looked at or fenced for a take. well: no Binding of it can come any more.
+void gang_take_fenced(struct binding *b, bool well);
+void gang_take_member_gone(struct binding *b);
 
 // --- fence.c -------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@
 
 // --- What is decided -----------------------------------------------------------------------------
 
-static void hold(struct binding *b, const struct pod_volume *from)
+static void bind_volume_take(struct binding *b, const struct pod_volume *from)
 {
     struct volumes *all = &b->s->volumes;
     const struct api_object_meta *m = from->object->meta;
@@ -38,11 +38,11 @@ void bind_volumes_take(struct attempt *a, struct binding *b, const struct sched_
 {
     if (!a->volumes_open)
         return;
-    (void)volumes_filter(a, n, NULL); // other nodes may have been asked since
+    (void)volume_rules_filter(a, n, NULL); // other nodes may have been asked since
     b->volumes = arena_array(&b->arena, struct bind_volume, a->volumes_open);
     for (size_t i = 0; i < a->volumes_len; i++)
         if (!a->volumes[i].bound)
-            hold(b, &a->volumes[i]);
+            bind_volume_take(b, &a->volumes[i]);
 }
 
 void bind_volumes_land(struct binding *b)
@@ -115,7 +115,7 @@ static int open_state(struct bind_volume *v, const struct api_persistent_volume_
     return 0;
 }
 
-static int state(struct bind_volume *v, const struct api_node *node)
+static int bind_volume_state(struct bind_volume *v, const struct api_node *node)
 {
     const struct api_persistent_volume_claim *claim = claim_now(v);
     if (!claim) {
@@ -148,21 +148,21 @@ const struct bind_volume *bind_volume_open(const struct binding *b)
     return NULL;
 }
 
-static void go_on(struct binding *b)
+static void bind_volume_proceed(struct binding *b)
 {
     exec_timer_stop(b->s->exec, &b->timer);
     list_remove(&b->volume_wait);
     bind_volumes_done(b);
 }
 
-static void check(struct binding *b)
+static void bind_volume_check_all(struct binding *b)
 {
     struct sched_node **n = map_get(&b->s->cluster.nodes, b->node_name);
     bool ready = true;
     if (!n || !(*n)->api)
         bind_fail(b, "binding volumes: node \"%.*s\" was deleted", STR_ARG(b->node_name));
     for (size_t i = 0; i < b->volumes_len && !b->failed; i++)
-        ready &= state(&b->volumes[i], (*n)->api) > 0;
+        ready &= bind_volume_state(&b->volumes[i], (*n)->api) > 0;
     const struct bind_volume *open = b->failed ? NULL : bind_volume_open(b);
     if (!b->failed && !ready && exec_now_ns(b->s->exec) >= b->volume_until_ns)
         bind_fail(b, "binding volumes: timed out: persistentvolumeclaim \"%.*s\" is not bound",
@@ -170,17 +170,17 @@ static void check(struct binding *b)
     if (b->failed)
         bind_undo(b);
     else if (ready)
-        go_on(b);
+        bind_volume_proceed(b);
     else
         exec_timer_start(b->s->exec, &b->timer, CONDITION_NS);
 }
 
 static void check_time(void *arg)
 {
-    check(arg);
+    bind_volume_check_all(arg);
 }
 
-static bool names(const struct binding *b, struct str claim)
+static bool bind_volume_names_claim(const struct binding *b, struct str claim)
 {
     for (size_t i = 0; i < b->volumes_len; i++)
         if (str_eq(b->volumes[i].key, claim))
@@ -190,26 +190,26 @@ static bool names(const struct binding *b, struct str claim)
 
 // Who writes the claim is found by its name. Those that share it are set apart first: a check may end its binding, and
 // those of its gang.
-static void news(struct sched *s, struct str claim)
+static void bind_volume_notify(struct sched *s, struct str claim)
 {
     struct bind_volume **holder = map_get(&s->volumes.by_claim, claim);
     struct list due;
     list_init(&due);
     list_foreach(&s->volumes.sharing, node) {
-        if (!names(list_entry(node, struct binding, volume_wait), claim))
+        if (!bind_volume_names_claim(list_entry(node, struct binding, volume_wait), claim))
             continue;
         list_remove(node);
         list_push_back(&due, node);
     }
     if (holder && (*holder)->b->step == BIND_VOLUMES && !(*holder)->b->pending)
-        check((*holder)->b);
+        bind_volume_check_all((*holder)->b);
     for (struct list_node *node; (node = list_pop_front(&due));) {
         list_push_back(&s->volumes.sharing, node);
-        check(list_entry(node, struct binding, volume_wait));
+        bind_volume_check_all(list_entry(node, struct binding, volume_wait));
     }
 }
 
-static bool nobody_waits(const struct sched *s)
+static bool bind_volume_is_unawaited(const struct sched *s)
 {
     return map_len(&s->volumes.by_claim) == 0 && list_empty(&s->volumes.sharing);
 }
@@ -217,10 +217,10 @@ static bool nobody_waits(const struct sched *s)
 void bind_volume_claim_changed(struct sched *s, const struct api_object_meta *claim)
 {
     cleanup_sbuf struct sbuf key = {0};
-    if (nobody_waits(s))
+    if (bind_volume_is_unawaited(s))
         return;
     sbuf_addf(&key, "%.*s/%.*s", STR_ARG(claim->namespace), STR_ARG(claim->name));
-    news(s, sbuf_str(&key));
+    bind_volume_notify(s, sbuf_str(&key));
 }
 
 // A volume is news for the claim that it was chosen for, and for the one that it says it is for.
@@ -229,7 +229,7 @@ void bind_volume_changed(struct sched *s, const struct typed_object *volume)
     const struct api_persistent_volume *v = volume->object.value;
     struct bind_volume **holder = map_get(&s->volumes.by_volume, volume->meta->name);
     cleanup_sbuf struct sbuf chosen = {0}, named = {0};
-    if (nobody_waits(s))
+    if (bind_volume_is_unawaited(s))
         return;
     if (holder)
         sbuf_add(&chosen, (*holder)->key);
@@ -237,14 +237,14 @@ void bind_volume_changed(struct sched *s, const struct typed_object *volume)
         sbuf_addf(&named, "%.*s/%.*s", STR_ARG(v->spec.claim_ref->namespace),
                   STR_ARG(v->spec.claim_ref->name));
     if (chosen.n)
-        news(s, sbuf_str(&chosen));
+        bind_volume_notify(s, sbuf_str(&chosen));
     if (named.n && !str_eq(sbuf_str(&named), sbuf_str(&chosen)))
-        news(s, sbuf_str(&named));
+        bind_volume_notify(s, sbuf_str(&named));
 }
 
 // --- Writing -------------------------------------------------------------------------------------
 
-static void answered(struct binding *b)
+static void bind_volume_on_answer(struct binding *b)
 {
     if (--b->pending)
         return;
@@ -255,10 +255,10 @@ static void answered(struct binding *b)
     for (size_t i = 0; i < b->volumes_len && !list_linked(&b->volume_wait); i++)
         if (b->volumes[i].shared)
             list_push_back(&b->s->volumes.sharing, &b->volume_wait);
-    check(b);
+    bind_volume_check_all(b);
 }
 
-static void written(struct sched *s, void *arg, const struct client_answer *answer)
+static void bind_volume_on_written(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct bind_volume *v = arg;
     (void)s;
@@ -266,12 +266,12 @@ static void written(struct sched *s, void *arg, const struct client_answer *answ
         bind_fail(v->b, "binding volumes: %s", answer->err ? answer->err->msg : "no answer");
     else if (answer->object)
         v->revision = answer->object->revision;
-    answered(v->b);
+    bind_volume_on_answer(v->b);
 }
 
 // metadata with an annotation, such that the patch holds for this version alone.
-static void add_metadata(struct json_writer *w, const struct api_object_meta *m, const char *key,
-                         struct str value)
+static void bind_volume_add_metadata(struct json_writer *w, const struct api_object_meta *m,
+                                     const char *key, struct str value)
 {
     json_write_key(w, STR("metadata"));
     json_write_object_begin(w);
@@ -315,7 +315,7 @@ static bool is_written(const struct bind_volume *v)
     return volume->spec.claim_ref && str_eq(volume->spec.claim_ref->uid, v->uid);
 }
 
-static void write_one(struct bind_volume *v)
+static void bind_volume_write_one(struct bind_volume *v)
 {
     struct sched *s = v->b->s;
     const struct api_object_meta *m = v->object->meta;
@@ -327,16 +327,16 @@ static void write_one(struct bind_volume *v)
     if (v->volume.n) {
         const struct api_persistent_volume *volume = v->object->object.value;
         // Who reserved a volume for the claim by hand keeps it when the claim goes.
-        add_metadata(&w, m, volume->spec.claim_ref ? NULL : STORAGE_BOUND_BY_CONTROLLER,
-                     STR("yes"));
+        bind_volume_add_metadata(&w, m, volume->spec.claim_ref ? NULL : STORAGE_BOUND_BY_CONTROLLER,
+                                 STR("yes"));
         add_claim_ref(&w, v);
     } else {
-        add_metadata(&w, m, STORAGE_SELECTED_NODE, v->b->node_name);
+        bind_volume_add_metadata(&w, m, STORAGE_SELECTED_NODE, v->b->node_name);
     }
     json_write_object_end(&w);
     v->b->pending++;
-    client_patch(s->client, &key, CLIENT_PATCH_MERGE, sbuf_str(&body), NULL, call_answered,
-                 call_new(s, written, v));
+    client_patch(s->client, &key, CLIENT_PATCH_MERGE, sbuf_str(&body), NULL, calls_on_answer,
+                 calls_begin(s, bind_volume_on_written, v));
 }
 
 void bind_volumes_start(struct binding *b)
@@ -347,6 +347,6 @@ void bind_volumes_start(struct binding *b)
     b->pending = 1; // ours, until all are started
     for (size_t i = 0; i < b->volumes_len; i++)
         if (!b->volumes[i].shared && !is_written(&b->volumes[i]))
-            write_one(&b->volumes[i]);
-    answered(b);
+            bind_volume_write_one(&b->volumes[i]);
+    bind_volume_on_answer(b);
 }

@@ -5,7 +5,7 @@
 
 #include "base/banned.h"
 
-struct call *call_new(struct sched *s, call_fn done, void *arg)
+struct call *calls_begin(struct sched *s, call_fn done, void *arg)
 {
     struct call *c = xcalloc(1, sizeof(*c));
     *c = (struct call){.s = s, .done = done, .arg = arg};
@@ -13,7 +13,7 @@ struct call *call_new(struct sched *s, call_fn done, void *arg)
     return c;
 }
 
-void call_answered(void *arg, const struct client_answer *answer)
+void calls_on_answer(void *arg, const struct client_answer *answer)
 {
     struct call *c = arg;
     struct sched *s = c->s;

@@ -36,9 +36,9 @@ struct pod_port {
     int32_t port;
 };
 
-// pod_port_cmp orders ports by number and protocol; of the same, those of any address come first.
-int pod_port_cmp(const void *a, const void *b);
-bool pod_port_any(const struct pod_port *p);
+// cluster_port_cmp orders ports by number and protocol; of the same, those of any address come first.
+int cluster_port_cmp(const void *a, const void *b);
+bool cluster_port_is_any(const struct pod_port *p);
 
 struct sched_node;
 
@@ -210,8 +210,8 @@ void cluster_namespace_set(struct cluster *c, struct str name, const struct type
 // cluster_check makes all sums anew and adds a line for each difference.
 bool cluster_check(const struct cluster *c, struct sbuf *problems);
 
-// pod_needs adds up what a pod asks of a node, as Kubernetes does: containers, the most of init
+// needs_of_pod adds up what a pod asks of a node, as Kubernetes does: containers, the most of init
 // containers with the sidecars before them, pod-level resources, overhead.
-void pod_needs(struct cluster *c, struct sched_pod *p);
+void needs_of_pod(struct cluster *c, struct sched_pod *p);
 
 #endif

@@ -28,11 +28,11 @@ enum dra_begin cycle_begin(struct sched *s, struct sched_pod *p, struct attempt 
 {
     arena_reset(&s->arena);
     if (p->strange)
-        pod_needs(&s->cluster, p); // a node or a class may have come that has it
+        needs_of_pod(&s->cluster, p); // a node or a class may have come that has it
     *a = (struct attempt){.s = s, .pod = p, .api = p->api, .arena = &s->arena};
     enum dra_begin r = dra_begin(a);
     if (r == DRA_OK)
-        r = volumes_begin(a);
+        r = volume_rules_begin(a);
     if (r != DRA_OK)
         return r;
     narrow_by_affinity(a);
@@ -119,7 +119,7 @@ struct finding {
     size_t n, max;
 };
 
-static bool avoided(const struct attempt *a, const struct sched_node *n)
+static bool cycle_is_avoided(const struct attempt *a, const struct sched_node *n)
 {
     for (size_t i = 0; i < a->avoid_len; i++)
         if (a->avoid[i] == n)
@@ -128,9 +128,10 @@ static bool avoided(const struct attempt *a, const struct sched_node *n)
 }
 
 // Asks one node. INDEX_YES: it is among those found.
-static enum index_reply ask(struct attempt *a, struct sched_node *n, struct finding *found)
+static enum index_reply cycle_ask_node(struct attempt *a, struct sched_node *n,
+                                       struct finding *found)
 {
-    if (avoided(a, n))
+    if (cycle_is_avoided(a, n))
         return INDEX_SKIP;
     enum why r = filter_node(a, n, NULL);
     bool devices = false;
@@ -150,7 +151,7 @@ static enum index_reply ask(struct attempt *a, struct sched_node *n, struct find
 static void ask_one(struct attempt *a, struct finding *found)
 {
     struct sched_node **n = map_get(&a->s->cluster.nodes, a->only_node);
-    if (n && (*n)->api && ask(a, *n, found) == INDEX_YES)
+    if (n && (*n)->api && cycle_ask_node(a, *n, found) == INDEX_YES)
         return;
     a->whys |= WHY_BIT(WHY_NODE_AFFINITY);
     // Claims that hold the pod to this node could be had elsewhere.
@@ -181,7 +182,7 @@ static enum index_reply ask_named(void *arg, uint32_t index)
         return INDEX_SKIP;
     if (found->worths)
         found->worths[found->n] = fleet_score(packing_fleet(a->s->packing));
-    enum index_reply r = ask(a, n, found);
+    enum index_reply r = cycle_ask_node(a, n, found);
     bool settled = r == INDEX_YES && found->worths && score_settled(a, n);
     return settled || a->failed || found->n == found->max ? INDEX_ENOUGH : r;
 }
@@ -224,7 +225,7 @@ static void ask_by_worth(struct attempt *a, struct finding *found)
         a->whys |= WHY_BIT(WHY_RESOURCES);
 }
 
-static void ask_all(struct attempt *a, struct finding *found)
+static void cycle_ask_all(struct attempt *a, struct finding *found)
 {
     struct sched *s = a->s;
     size_t all = s->cluster.order.n;
@@ -232,7 +233,7 @@ static void ask_all(struct attempt *a, struct finding *found)
     for (; i < all && found->n < found->max && !a->failed; i++) {
         struct sched_node *n = s->cluster.order.p[(s->rotate + i) % all];
         if (n && n->api)
-            (void)ask(a, n, found);
+            (void)cycle_ask_node(a, n, found);
     }
     if (all)
         s->rotate = (s->rotate + i) % all;
@@ -251,7 +252,7 @@ static bool ask_preferred(struct attempt *a, struct finding *found)
     return found->n || a->failed;
 }
 
-static void ask_nodes(struct attempt *a, struct finding *found)
+static void cycle_ask_nodes(struct attempt *a, struct finding *found)
 {
     // Worth is a preference, made of numbers that leave things out: what it does not offer is asked, too.
     if (ask_preferred(a, found))
@@ -262,18 +263,18 @@ static void ask_nodes(struct attempt *a, struct finding *found)
     } else if (a->open_len || a->special) {
         ask_by_devices(a, found);
     } else {
-        ask_all(a, found);
+        cycle_ask_all(a, found);
     }
 }
 
-static struct sched_node *find(struct attempt *a)
+static struct sched_node *cycle_find_node(struct attempt *a)
 {
     bool devices = a->open_len || a->special;
     struct finding found = {.max = a->s->feasible_max * (devices ? 1 : PLAIN_FACTOR)};
     struct sched_node *n = NULL;
     found.nodes = arena_array(a->arena, struct sched_node *, found.max);
     found.ranks = arena_array(a->arena, int64_t, found.max);
-    ask_nodes(a, &found);
+    cycle_ask_nodes(a, &found);
     if (!a->failed && found.n)
         n = found.nodes[score_best(a, found.nodes, found.ranks, found.worths, found.n)];
     // Its allocation, and what devices take of it, may have been overwritten.
@@ -324,7 +325,7 @@ static void no_node(struct attempt *a)
     meter_attempt(s, p, METER_UNSCHEDULABLE);
     if (!a->whys)
         a->whys = WHY_BIT(WHY_NODE_AFFINITY); // there is no node at all
-    report_tell(s, p, "Unschedulable", sbuf_str(&line));
+    report_set_message(s, p, "Unschedulable", sbuf_str(&line));
     const struct want *give_up = cycle_give_up(a);
     if (give_up) {
         bind_deallocate(s, p, give_up->object);
@@ -335,30 +336,30 @@ static void no_node(struct attempt *a)
     queue_wait(&s->queue, p, a->whys);
 }
 
-static void failed(struct attempt *a)
+static void cycle_on_failed(struct attempt *a)
 {
     a->s->stats.errors++;
     meter_attempt(a->s, a->pod, METER_ERROR);
-    report_tell(a->s, a->pod, "SchedulerError", sbuf_str(&a->text));
+    report_set_message(a->s, a->pod, "SchedulerError", sbuf_str(&a->text));
     queue_retry(&a->s->queue, a->pod);
 }
 
 // The pod as a whole cannot be placed, whatever the node.
-static void refused(struct attempt *a)
+static void cycle_on_refused(struct attempt *a)
 {
     cleanup_sbuf struct sbuf line = {0};
     a->s->stats.unschedulable++;
     meter_attempt(a->s, a->pod, METER_UNSCHEDULABLE);
     sbuf_addf(&line, "0/%zu nodes are available: %.*s.", a->s->cluster.nodes_known,
               STR_ARG(sbuf_str(&a->text)));
-    report_tell(a->s, a->pod, "Unschedulable", sbuf_str(&line));
+    report_set_message(a->s, a->pod, "Unschedulable", sbuf_str(&line));
     queue_wait(&a->s->queue, a->pod, a->whys ? a->whys : WHY_BIT(WHY_DEVICES));
 }
 
 struct sched_node *cycle_find(struct attempt *a, const struct verdict **ret_known)
 {
     *ret_known = known_verdict(a);
-    return *ret_known ? NULL : find(a);
+    return *ret_known ? NULL : cycle_find_node(a);
 }
 
 static void try_nodes(struct attempt *a)
@@ -368,7 +369,7 @@ static void try_nodes(struct attempt *a)
     if (v) {
         a->s->stats.unschedulable++;
         meter_attempt(a->s, a->pod, METER_UNSCHEDULABLE);
-        report_tell(a->s, a->pod, "Unschedulable", str_z(v->message));
+        report_set_message(a->s, a->pod, "Unschedulable", str_z(v->message));
         queue_wait(&a->s->queue, a->pod, v->whys);
         return;
     }
@@ -377,13 +378,13 @@ static void try_nodes(struct attempt *a)
     else if (n)
         bind_start(a, n);
     else if (a->failed)
-        failed(a);
+        cycle_on_failed(a);
     else
         no_node(a);
 }
 
 // What is counted of claims for devices that are in order.
-static enum meter_status resolved(const struct attempt *a)
+static enum meter_status cycle_status(const struct attempt *a)
 {
     return a->wants_len ? METER_SUCCESS : METER_SKIP;
 }
@@ -412,7 +413,7 @@ void cycle_run(struct sched *s, struct sched_pod *p)
     p->tried_ns = exec_now_ns(s->exec);
     switch (cycle_begin(s, p, &a)) {
     case DRA_OK:
-        meter_prefilter(s, p, resolved(&a));
+        meter_prefilter(s, p, cycle_status(&a));
         try_nodes(&a);
         break;
     case DRA_GATED:
@@ -421,12 +422,13 @@ void cycle_run(struct sched *s, struct sched_pod *p)
         cycle_gate(&a);
         break;
     case DRA_REFUSED:
-        meter_prefilter(s, p, a.whys & WHY_BIT(WHY_VOLUMES) ? resolved(&a) : METER_UNRESOLVABLE);
-        refused(&a);
+        meter_prefilter(s, p,
+                        a.whys & WHY_BIT(WHY_VOLUMES) ? cycle_status(&a) : METER_UNRESOLVABLE);
+        cycle_on_refused(&a);
         break;
     case DRA_FAILED:
         meter_prefilter(s, p, METER_FAILURE);
-        failed(&a);
+        cycle_on_failed(&a);
         break;
     }
     if (p->state != POD_POSTPONED)

@@ -29,7 +29,7 @@ void meter_group(struct sched *s, enum meter_result result, int64_t began_ns)
     prom_observe(&s->meter.groups[result], &attempt_buckets, seconds_since(s, began_ns));
 }
 
-static enum meter_status status_of(enum alloc_verdict verdict)
+static enum meter_status meter_status_of(enum alloc_verdict verdict)
 {
     switch (verdict) {
     case ALLOC_ALLOCATED:
@@ -49,7 +49,7 @@ void meter_solve(struct sched *s, int64_t began_ns, enum alloc_verdict verdict)
 {
     int64_t took_ns = exec_now_ns(s->exec) - began_ns;
     prom_observe_ns(&s->meter.solves, &solve_buckets, took_ns);
-    meter_plugin(s, METER_FILTER, status_of(verdict), took_ns);
+    meter_plugin(s, METER_FILTER, meter_status_of(verdict), took_ns);
 }
 
 void meter_plugin(struct sched *s, enum meter_point point, enum meter_status status,
@@ -96,8 +96,8 @@ void meter_bound(struct sched *s, const struct sched_pod *p)
 // --- Prometheus' text ----------------------------------------------------------------------------
 
 // What has not been seen yet has no lines.
-static void write_times(struct sbuf *out, const char *name, const char *labels,
-                        const struct prom_times *t, const struct prom_buckets *b)
+static void meter_write_times(struct sbuf *out, const char *name, const char *labels,
+                              const struct prom_times *t, const struct prom_buckets *b)
 {
     if (t->n)
         prom_write_times(out, name, labels, t, b);
@@ -122,7 +122,7 @@ static void write_attempts(const struct sched *s, struct sbuf *out, const struct
     for (size_t i = 0; i < METER_RESULTS; i++) {
         sbuf_clear(&labels);
         sbuf_addf(&labels, "profile=\"%.*s\",result=\"%s\"", STR_ARG(profile), results[i]);
-        write_times(out, timer, labels.p, &all[i], &attempt_buckets);
+        meter_write_times(out, timer, labels.p, &all[i], &attempt_buckets);
     }
 }
 
@@ -149,8 +149,8 @@ static void write_queue(const struct sched *s, struct sbuf *out)
 
 _Static_assert(WHYS == 10, "plugin_of names every reason");
 
-// plugin_of is the plugin of kube-scheduler that would have kept the pod.
-static const char *plugin_of(size_t block)
+// meter_plugin_of is the plugin of kube-scheduler that would have kept the pod.
+static const char *meter_plugin_of(size_t block)
 {
     switch (block) {
     case WHY_NODE_NAME:
@@ -190,8 +190,8 @@ static void write_blocked(const struct sched *s, struct sbuf *out)
               "the gauge for all plugins that caused it to not schedule and so this metric have "
               "meaning only when broken down by plugin.");
     for (size_t i = 0; i < QUEUE_BLOCKS; i++)
-        if (plugin_of(i))
-            sbuf_addf(out, "%s{plugin=\"%s\",profile=\"%.*s\"} %zu\n", name, plugin_of(i),
+        if (meter_plugin_of(i))
+            sbuf_addf(out, "%s{plugin=\"%s\",profile=\"%.*s\"} %zu\n", name, meter_plugin_of(i),
                       STR_ARG(s->names.p[0]), s->queue.blocked[i]);
 }
 
@@ -221,7 +221,7 @@ static void write_plugins(const struct sched *s, struct sbuf *out)
             cleanup_sbuf struct sbuf labels = {0};
             sbuf_addf(&labels, "extension_point=\"%s\",plugin=\"%s\",status=\"%s\"",
                       points[p].point, points[p].plugin, statuses[i]);
-            write_times(out, name, labels.p, &s->meter.plugins[p][i], &plugin_buckets);
+            meter_write_times(out, name, labels.p, &s->meter.plugins[p][i], &plugin_buckets);
         }
 }
 
@@ -258,7 +258,7 @@ static void write_waits(const struct sched *s, struct sbuf *out)
         for (size_t how = 0; how < METER_WAITS; how++) {
             const struct meter_driver *d = map_value(all, i);
             wait_labels(s, d, how, &labels);
-            write_times(out, took, labels.p, &d->waits[how], &wait_buckets);
+            meter_write_times(out, took, labels.p, &d->waits[how], &wait_buckets);
         }
 }
 
@@ -275,12 +275,13 @@ void sched_metrics(const struct sched *s, struct sbuf *out)
     for (size_t i = 0; i <= METER_TRIES_MAX; i++) {
         cleanup_sbuf struct sbuf labels = {0};
         sbuf_addf(&labels, "attempts=\"%zu%s\"", i, i == METER_TRIES_MAX ? "+" : "");
-        write_times(out, "scheduler_pod_scheduling_sli_duration_seconds", labels.p,
-                    &s->meter.sli[i], &sli_buckets);
+        meter_write_times(out, "scheduler_pod_scheduling_sli_duration_seconds", labels.p,
+                          &s->meter.sli[i], &sli_buckets);
     }
     prom_head(out, "scheduler_pod_scheduling_attempts", "histogram",
               "Number of attempts to successfully schedule a pod.");
-    write_times(out, "scheduler_pod_scheduling_attempts", "", &s->meter.tries, &tries_buckets);
+    meter_write_times(out, "scheduler_pod_scheduling_attempts", "", &s->meter.tries,
+                      &tries_buckets);
     write_queue(s, out);
     write_blocked(s, out);
     write_plugins(s, out);
@@ -289,7 +290,8 @@ void sched_metrics(const struct sched *s, struct sbuf *out)
     sbuf_addf(out, "dray_scheduler_solves_total %llu\n", (unsigned long long)s->stats.solves);
     prom_head(out, "dray_scheduler_solve_duration_seconds", "histogram",
               "Time the allocator took for a question: one pod's claims on one node.");
-    write_times(out, "dray_scheduler_solve_duration_seconds", "", &s->meter.solves, &solve_buckets);
+    meter_write_times(out, "dray_scheduler_solve_duration_seconds", "", &s->meter.solves,
+                      &solve_buckets);
     prom_head(out, "dray_scheduler_gave_way_total", "counter",
               "Allocations taken back because another scheduler's came first.");
     sbuf_addf(out, "dray_scheduler_gave_way_total %llu\n", (unsigned long long)s->stats.gave_way);

@@ -5,12 +5,12 @@
 
 #include "base/banned.h"
 
-void meter_prebind(struct binding *b)
+void meter_bind_prepared(struct binding *b)
 {
     b->began_ns = b->claims_len ? exec_now_ns(b->s->exec) : 0;
 }
 
-void meter_bind(struct binding *b)
+void meter_bind_written(struct binding *b)
 {
     if (b->step == BIND_POD)
         return; // sent once more
@@ -23,7 +23,7 @@ void meter_bind(struct binding *b)
 void meter_bind_over(struct binding *b, bool well)
 {
     enum meter_point point = b->step == BIND_POD ? METER_BIND : METER_PREBIND;
-    meter_awaited(b, METER_WAIT_ERROR);
+    meter_bind_awaited(b, METER_WAIT_ERROR);
     if (b->began_ns)
         meter_plugin(b->s, point, well ? METER_SUCCESS : METER_FAILURE,
                      exec_now_ns(b->s->exec) - b->began_ns);
@@ -38,7 +38,7 @@ static void count_drivers(struct binding *b, const struct api_allocation_result 
             meter_waited(b->s, a->devices.results.p[i].driver, how, took_ns);
 }
 
-void meter_awaited(struct binding *b, enum meter_wait how)
+void meter_bind_awaited(struct binding *b, enum meter_wait how)
 {
     struct sched *s = b->s;
     if (!b->waits_ns)

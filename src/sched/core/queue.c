@@ -19,7 +19,7 @@ static bool backoff_less(const struct heap_node *a, const struct heap_node *b)
     return x->due_ns != y->due_ns ? x->due_ns < y->due_ns : x->order < y->order;
 }
 
-static void arm(struct queue *q)
+static void queue_arm_timer(struct queue *q)
 {
     const struct heap_node *first = heap_peek(&q->backoff);
     if (!first) {
@@ -42,11 +42,11 @@ static void backoff_over(void *arg)
             break;
         queue_activate(q, p);
     }
-    arm(q);
+    queue_arm_timer(q);
 }
 
 // No event is known to be missed; if one is, its pods wait minutes, not for ever.
-static void flush(void *arg)
+static void queue_on_timer(void *arg)
 {
     struct queue *q = arg;
     int64_t now = exec_now_ns(q->exec);
@@ -68,7 +68,7 @@ void queue_init(struct queue *q, struct exec *exec, void (*ready)(void *arg), vo
     for (size_t w = 0; w < WHYS; w++)
         list_init(&q->waiting[w]);
     q->backoff_timer = (struct exec_timer){.fn = backoff_over, .arg = q};
-    q->flush_timer = (struct exec_timer){.fn = flush, .arg = q};
+    q->flush_timer = (struct exec_timer){.fn = queue_on_timer, .arg = q};
     exec_timer_start(exec, &q->flush_timer, QUEUE_FLUSH_NS);
 }
 
@@ -98,7 +98,7 @@ static void count_blocked(struct queue *q, struct sched_pod *p, uint32_t by)
 }
 
 // Out of whatever it is in, but still counted as kept by what kept it.
-static void take_out(struct queue *q, struct sched_pod *p)
+static void queue_take_out(struct queue *q, struct sched_pod *p)
 {
     switch (p->state) {
     case POD_ACTIVE:
@@ -127,13 +127,13 @@ static void take_out(struct queue *q, struct sched_pod *p)
 
 void queue_leave(struct queue *q, struct sched_pod *p)
 {
-    take_out(q, p);
+    queue_take_out(q, p);
     count_blocked(q, p, 0);
 }
 
 void queue_activate(struct queue *q, struct sched_pod *p)
 {
-    take_out(q, p);
+    queue_take_out(q, p);
     if (!p->order)
         p->order = ++q->order;
     if (!p->queued_ns)
@@ -145,7 +145,7 @@ void queue_activate(struct queue *q, struct sched_pod *p)
 
 void queue_postpone(struct queue *q, struct sched_pod *p)
 {
-    take_out(q, p);
+    queue_take_out(q, p);
     p->state = POD_POSTPONED;
     heap_push(&q->postponed, &p->heap);
     q->ready(q->arg);
@@ -161,7 +161,7 @@ static uint32_t block_of(const struct sched_pod *p)
 
 void queue_gate(struct queue *q, struct sched_pod *p)
 {
-    take_out(q, p);
+    queue_take_out(q, p);
     count_blocked(q, p, block_of(p));
     if (!p->order)
         p->order = ++q->order;
@@ -171,7 +171,7 @@ void queue_gate(struct queue *q, struct sched_pod *p)
 
 void queue_wait(struct queue *q, struct sched_pod *p, uint32_t whys)
 {
-    take_out(q, p);
+    queue_take_out(q, p);
     count_blocked(q, p, whys);
     p->state = POD_WAITING;
     p->whys = whys;
@@ -191,12 +191,12 @@ void queue_retry(struct queue *q, struct sched_pod *p)
         queue_activate(q, p);
         return;
     }
-    take_out(q, p);
+    queue_take_out(q, p);
     p->due_ns = due;
     p->state = POD_BACKOFF;
     heap_push(&q->backoff, &p->heap);
     if (heap_peek(&q->backoff) == &p->heap)
-        arm(q);
+        queue_arm_timer(q);
 }
 
 void queue_bind(struct queue *q, struct sched_pod *p)

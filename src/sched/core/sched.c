@@ -34,25 +34,25 @@ const struct api_kind *sched_kind(enum watched w)
 }
 
 // Every kind that all pods need has been listed.
-static bool listed(const struct sched *s)
+static bool sched_is_listed(const struct sched *s)
 {
     return s->started && s->synced == s->watches;
 }
 
 bool sched_synced(const struct sched *s)
 {
-    return listed(s) && (!s->volumes.informers[0] || volumes_known(s));
+    return sched_is_listed(s) && (!s->volumes.informers[0] || volumes_known(s));
 }
 
 // Everything is known, and it is this scheduler's turn to act on it.
-static bool acting(const struct sched *s)
+static bool sched_is_acting(const struct sched *s)
 {
-    return listed(s) && !s->standby;
+    return sched_is_listed(s) && !s->standby;
 }
 
 bool sched_idle(const struct sched *s)
 {
-    return acting(s) && queue_ready_len(&s->queue) == 0 && s->queue.binding_len == 0 &&
+    return sched_is_acting(s) && queue_ready_len(&s->queue) == 0 && s->queue.binding_len == 0 &&
            list_empty(&s->bindings);
 }
 
@@ -68,11 +68,11 @@ void sched_wake(struct sched *s, uint32_t whys)
 static void warm_soon(struct sched *s)
 {
     bool leisure = s->standby || s->queue.active.n == 0;
-    if (leisure && listed(s) && !exec_timer_armed(&s->warm_timer))
+    if (leisure && sched_is_listed(s) && !exec_timer_armed(&s->warm_timer))
         exec_timer_start(s->exec, &s->warm_timer, 0);
 }
 
-static void warm(void *arg)
+static void sched_warm_task(void *arg)
 {
     struct sched *s = arg;
     if ((s->standby || s->queue.active.n == 0) && s->packing &&
@@ -80,10 +80,10 @@ static void warm(void *arg)
         warm_soon(s);
 }
 
-static void ready(void *arg)
+static void sched_make_ready(void *arg)
 {
     struct sched *s = arg;
-    if (acting(s) && !exec_timer_armed(&s->run_timer))
+    if (sched_is_acting(s) && !exec_timer_armed(&s->run_timer))
         exec_timer_start(s->exec, &s->run_timer, 0);
 }
 
@@ -98,7 +98,7 @@ static struct sched_pod *next_pod(struct sched *s)
     return p ? p : queue_pop(&s->queue);
 }
 
-static void run(void *arg)
+static void sched_run_task(void *arg)
 {
     struct sched *s = arg;
     int64_t wait_ns = 0;
@@ -115,12 +115,12 @@ static void run(void *arg)
     if (wait_ns)
         exec_timer_start(s->exec, &s->run_timer, wait_ns);
     else if (queue_ready_len(&s->queue))
-        ready(s);
+        sched_make_ready(s);
     else
         warm_soon(s);
 }
 
-static bool expired(void *arg)
+static bool sched_turn_expired(void *arg)
 {
     struct sched *s = arg;
     return s->expire_calls == 0 || --s->expire_calls == 0;
@@ -214,17 +214,17 @@ void sched_enqueue(struct sched *s, struct sched_pod *p)
         sbuf_addf(&why, "waiting for scheduling gate %.*s",
                   STR_ARG(p->api->spec.scheduling_gates.p[0].name));
     else if (dra_gate(s, p->api, &why))
-        p->group_gated = !group_gate(p, &why);
+        p->group_gated = !groups_gate(p, &why);
     else
         p->group_gated = false;
     free(p->gate);
     p->gate = why.n ? xstrndup(why.p, why.n) : NULL;
-    if (p->gate && acting(s) && bind_leftovers(s, p))
+    if (p->gate && sched_is_acting(s) && bind_leftovers(s, p))
         return; // what it has it must not keep while it waits
-    if (p->gate && p->group && !p->group_gated && acting(s) && gang_holds(s, p) &&
+    if (p->gate && p->group && !p->group_gated && sched_is_acting(s) && gang_holds(s, p) &&
         gang_give_back(s, p->group, TAKE_ALL))
         return; // nor what its group has, which may be what it waits for: a claim that is being deleted
-    if (p->group && p->group_gated && acting(s) && gang_holds(s, p))
+    if (p->group && p->group_gated && sched_is_acting(s) && gang_holds(s, p))
         queue_retry(&s->queue, p); // its group's cycle gives it back
     else if (p->gate)
         queue_gate(&s->queue, p);
@@ -302,7 +302,7 @@ static bool retry_worthy(const struct api_pod *a, const struct api_pod *b)
            a->status.resource_claim_statuses.n != b->status.resource_claim_statuses.n;
 }
 
-static bool relabelled(const struct api_object_meta *a, const struct api_object_meta *b)
+static bool sched_is_relabelled(const struct api_object_meta *a, const struct api_object_meta *b)
 {
     if (a->labels.n != b->labels.n)
         return true;
@@ -325,13 +325,13 @@ static void pod_pending(struct sched *s, struct sched_pod *p, const struct typed
             sched_enqueue(s, p);
         return;
     }
-    if (p->state == POD_WAITING &&
-        (retry_worthy(before->object.value, p->api) || relabelled(before->meta, &p->api->metadata)))
+    if (p->state == POD_WAITING && (retry_worthy(before->object.value, p->api) ||
+                                    sched_is_relabelled(before->meta, &p->api->metadata)))
         queue_retry(&s->queue, p);
 }
 
-static void pod_changed(void *arg, const struct typed_object *before,
-                        const struct typed_object *after)
+static void sched_pod_changed(void *arg, const struct typed_object *before,
+                              const struct typed_object *after)
 {
     struct sched *s = arg;
     const struct api_object_meta *m = after ? after->meta : before->meta;
@@ -346,7 +346,7 @@ static void pod_changed(void *arg, const struct typed_object *before,
     if (!after)
         return;
     // One that is going does not count for spread.
-    bool moved = before && (relabelled(before->meta, m) ||
+    bool moved = before && (sched_is_relabelled(before->meta, m) ||
                             before->meta->deletion_timestamp.set != m->deletion_timestamp.set);
     bool smaller = false;
     const struct typed_object *held = before ? typed_object_ref(before) : NULL;
@@ -404,7 +404,7 @@ static bool lists_differ(const struct api_str_array *a, const struct api_str_arr
 static uint32_t node_helps(const struct api_node *a, const struct api_node *b)
 {
     uint32_t whys = 0;
-    if (relabelled(&a->metadata, &b->metadata))
+    if (sched_is_relabelled(&a->metadata, &b->metadata))
         whys |= WHY_BIT(WHY_NODE_AFFINITY) | WHY_BIT(WHY_SPREAD) | WHY_BIT(WHY_POD_AFFINITY) |
                 WHY_BIT(WHY_DEVICES) | WHY_BIT(WHY_VOLUMES);
     if (taints_differ(&a->spec.taints, &b->spec.taints))
@@ -418,8 +418,8 @@ static uint32_t node_helps(const struct api_node *a, const struct api_node *b)
     return whys;
 }
 
-static void node_changed(void *arg, const struct typed_object *before,
-                         const struct typed_object *after)
+static void sched_node_changed(void *arg, const struct typed_object *before,
+                               const struct typed_object *after)
 {
     struct sched *s = arg;
     struct str name = after ? after->meta->name : before->meta->name;
@@ -429,7 +429,7 @@ static void node_changed(void *arg, const struct typed_object *before,
     uint32_t index = cluster_node(&s->cluster, name)->index;
     (void)cluster_node_set(&s->cluster, name, after);
     if (whys & WHY_BIT(WHY_DEVICES))
-        index_node(s->devices, index, name, devices_object(after));
+        index_set_node(s->devices, index, name, devices_object(after));
     if (!after)
         whys = WHY_BIT(WHY_SPREAD);
     if (whys)
@@ -437,12 +437,12 @@ static void node_changed(void *arg, const struct typed_object *before,
     warm_soon(s);
 }
 
-static void namespace_changed(void *arg, const struct typed_object *before,
-                              const struct typed_object *after)
+static void sched_namespace_changed(void *arg, const struct typed_object *before,
+                                    const struct typed_object *after)
 {
     struct sched *s = arg;
     cluster_namespace_set(&s->cluster, after ? after->meta->name : before->meta->name, after);
-    if (after && (!before || relabelled(before->meta, after->meta)))
+    if (after && (!before || sched_is_relabelled(before->meta, after->meta)))
         sched_wake(s, WHY_BIT(WHY_POD_AFFINITY));
 }
 
@@ -496,8 +496,8 @@ static bool status_changed(const struct typed_object *before, const struct typed
     return !api_equal(&api_resource_claim_status_type, &a->status, &b->status);
 }
 
-static void claim_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void sched_claim_changed(void *arg, const struct typed_object *before,
+                                const struct typed_object *after)
 {
     struct sched *s = arg;
     bool listing = informer_revision(s->informers[WATCH_CLAIMS]) == 0;
@@ -520,11 +520,11 @@ static void claim_changed(void *arg, const struct typed_object *before,
         bind_claim_changed(s, *still);
 }
 
-static void slice_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void sched_slice_changed(void *arg, const struct typed_object *before,
+                                const struct typed_object *after)
 {
     struct sched *s = arg;
-    index_slice(s->devices, devices_object(before), devices_object(after));
+    index_set_slice(s->devices, devices_object(before), devices_object(after));
     if (after)
         sched_wake(s, WHY_BIT(WHY_DEVICES));
     else
@@ -532,22 +532,22 @@ static void slice_changed(void *arg, const struct typed_object *before,
     warm_soon(s);
 }
 
-static void class_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void sched_class_changed(void *arg, const struct typed_object *before,
+                                const struct typed_object *after)
 {
     struct sched *s = arg;
-    index_class(s->devices, devices_object(before), devices_object(after));
+    index_set_class(s->devices, devices_object(before), devices_object(after));
     extended_rebuild(s);
     sched_wake(s, WHY_BIT(WHY_DEVICES) | WHY_BIT(WHY_RESOURCES));
 }
 
-static void rule_changed(void *arg, const struct typed_object *before,
-                         const struct typed_object *after)
+static void sched_rule_changed(void *arg, const struct typed_object *before,
+                               const struct typed_object *after)
 {
     struct sched *s = arg;
     if (!features_on(&s->features, FEATURE_DRA_DEVICE_TAINT_RULES))
         return;
-    index_rule(s->devices, devices_object(before), devices_object(after));
+    index_set_rule(s->devices, devices_object(before), devices_object(after));
     sched_wake(s, WHY_BIT(WHY_DEVICES));
 }
 
@@ -564,7 +564,7 @@ static void begin_acting(struct sched *s)
     exec_timer_start(s->exec, &s->run_timer, 0);
 }
 
-static void synced(void *arg)
+static void sched_on_synced(void *arg)
 {
     struct sched *s = arg;
     if (++s->synced < s->watches)
@@ -579,12 +579,12 @@ void sched_lead(struct sched *s)
 {
     assert(s->standby);
     s->standby = false;
-    if (listed(s))
+    if (sched_is_listed(s))
         begin_acting(s);
 }
 
 // Kinds whose gate is off are not watched: the server does not serve them.
-static bool wanted(const struct sched *s, enum watched w)
+static bool sched_is_wanted(const struct sched *s, enum watched w)
 {
     if (w == WATCH_RULES)
         return features_on(&s->features, FEATURE_DRA_DEVICE_TAINT_RULES);
@@ -634,10 +634,10 @@ struct sched *sched_new(const struct sched_options *options)
     cluster_init(&s->cluster);
     s->devices = devices_new(&s->alloc_features, s->policy);
     claims_init(&s->claims, s->devices);
-    queue_init(&s->queue, s->exec, ready, s);
+    queue_init(&s->queue, s->exec, sched_make_ready, s);
     struct alloc_options solving = {.policy = s->policy,
                                     .rng = s->exec->rng,
-                                    .expired = expired,
+                                    .expired = sched_turn_expired,
                                     .expired_arg = s,
                                     .meter = &s->cost};
     if (s->policy == ALLOC_PACK) {
@@ -646,8 +646,8 @@ struct sched *sched_new(const struct sched_options *options)
         solving.loss_arg = packing_fleet(s->packing);
     }
     s->solver = alloc_solver_new(&solving);
-    s->run_timer = (struct exec_timer){.fn = run, .arg = s};
-    s->warm_timer = (struct exec_timer){.fn = warm, .arg = s};
+    s->run_timer = (struct exec_timer){.fn = sched_run_task, .arg = s};
+    s->warm_timer = (struct exec_timer){.fn = sched_warm_task, .arg = s};
     s->recorder = event_recorder_new(
         &(struct event_recorder_options){.client = s->client, .component = s->names.p[0]});
     return s;
@@ -661,7 +661,7 @@ static void claim_never_seen(void *arg, struct sched_claim *k)
 static void claims_came_to(void *arg, uint64_t revision)
 {
     struct sched *s = arg;
-    if (s->claims.unseen.n && claims_progress(&s->claims, revision, claim_never_seen, s))
+    if (s->claims.unseen.n && claims_advance(&s->claims, revision, claim_never_seen, s))
         sched_wake(s, WHY_BIT(WHY_DEVICES));
     bind_claims_listed(s);
 }
@@ -669,11 +669,11 @@ static void claims_came_to(void *arg, uint64_t revision)
 static void pods_came_to(void *arg, uint64_t revision)
 {
     (void)revision;
-    take_pods_came_to(arg);
+    gang_take_pods_advanced(arg);
 }
 
-static void group_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void sched_group_changed(void *arg, const struct typed_object *before,
+                                const struct typed_object *after)
 {
     groups_set(arg, before, after);
 }
@@ -682,26 +682,26 @@ void sched_start(struct sched *s)
 {
     static void (*const changed[WATCHES])(void *, const struct typed_object *,
                                           const struct typed_object *) = {
-        [WATCH_PODS] = pod_changed,
-        [WATCH_NODES] = node_changed,
-        [WATCH_NAMESPACES] = namespace_changed,
-        [WATCH_CLAIMS] = claim_changed,
-        [WATCH_SLICES] = slice_changed,
-        [WATCH_CLASSES] = class_changed,
-        [WATCH_RULES] = rule_changed,
-        [WATCH_GROUPS] = group_changed,
+        [WATCH_PODS] = sched_pod_changed,
+        [WATCH_NODES] = sched_node_changed,
+        [WATCH_NAMESPACES] = sched_namespace_changed,
+        [WATCH_CLAIMS] = sched_claim_changed,
+        [WATCH_SLICES] = sched_slice_changed,
+        [WATCH_CLASSES] = sched_class_changed,
+        [WATCH_RULES] = sched_rule_changed,
+        [WATCH_GROUPS] = sched_group_changed,
     };
     assert(!s->started);
     s->started = true;
     for (enum watched w = 0; w < WATCHES; w++) {
-        if (!wanted(s, w))
+        if (!sched_is_wanted(s, w))
             continue;
         s->watches++;
         s->informers[w] =
             informer_new(&(struct informer_options){.client = s->client, .kind = sched_kind(w)});
         informer_add_handler(s->informers[w], &(struct informer_handler){
                                                   .changed = changed[w],
-                                                  .synced = synced,
+                                                  .synced = sched_on_synced,
                                                   .progress = w == WATCH_CLAIMS ? claims_came_to
                                                               : w == WATCH_PODS ? pods_came_to
                                                                                 : NULL,
@@ -713,7 +713,7 @@ void sched_start(struct sched *s)
             informer_start(s->informers[w]);
 }
 
-static void stop(struct sched *s)
+static void sched_stop_all(struct sched *s)
 {
     exec_timer_stop(s->exec, &s->run_timer);
     exec_timer_stop(s->exec, &s->warm_timer);
@@ -753,7 +753,7 @@ static void stop(struct sched *s)
 void sched_free(struct sched *s)
 {
     if (s)
-        stop(s);
+        sched_stop_all(s);
 }
 
 void sched_get_stats(const struct sched *s, struct sched_stats *ret)

@@ -277,10 +277,10 @@ void spread_score(const struct attempt *a, struct sched_node *const *nodes, size
 
 // --- volume_rules.c ------------------------------------------------------------------------------
 
-// volumes_begin looks at the pod's claims for storage. DRA_OK, or with a text DRA_WAIT (what there is of volumes is not known
-// yet) or DRA_REFUSED. volumes_filter: can they be had from the node? It chooses volumes for claims that have none.
-enum dra_begin volumes_begin(struct attempt *a);
-enum why volumes_filter(struct attempt *a, const struct sched_node *n, struct refusals *why);
+// volume_rules_begin looks at the pod's claims for storage. DRA_OK, or with a text DRA_WAIT (what there is of volumes is not known
+// yet) or DRA_REFUSED. volume_rules_filter: can they be had from the node? It chooses volumes for claims that have none.
+enum dra_begin volume_rules_begin(struct attempt *a);
+enum why volume_rules_filter(struct attempt *a, const struct sched_node *n, struct refusals *why);
 
 // --- score.c -------------------------------------------------------------------------------------
 
@@ -356,12 +356,12 @@ void cost_find_remedies(struct attempt *a, struct alloc_report *r, struct alloc_
 void gang_run(struct sched *s, struct sched_pod *first);
 bool gang_holds(struct sched *s, const struct sched_pod *p);
 
-// gang_look places the pods of a group in memory, shows each with the node it would get (NULL: none, and the attempt knows
+// gang_preview places the pods of a group in memory, shows each with the node it would get (NULL: none, and the attempt knows
 // why), and takes it all back. Returns whether as many fit as the group needs; what is wrong with all of them is added.
 typedef void (*gang_seen_fn)(void *arg, struct attempt *a, enum dra_begin begun,
                              const struct sched_node *n);
-bool gang_look(struct sched *s, struct sched_group *g, gang_seen_fn seen, void *arg,
-               struct sbuf *wrong);
+bool gang_preview(struct sched *s, struct sched_group *g, gang_seen_fn seen, void *arg,
+                  struct sbuf *wrong);
 
 // gang_start sends prepared bindings (of one group; their list is copied) on their way. need: so many must
 // get as far as the Binding before any goes on.
@@ -373,10 +373,11 @@ struct take_want {
     bool clear;
 };
 
-// take_start takes claims from a group none of whose pods runs, once no Binding of them can come any
-// more. False: not now. take_pods_came_to: the watch of pods has come to a revision.
-bool take_start(struct sched *s, struct sched_group *g, const struct take_want *wants, size_t n);
-void take_pods_came_to(struct sched *s);
+// gang_take_start takes claims from a group none of whose pods runs, once no Binding of them can come any
+// more. False: not now. gang_take_pods_advanced: the watch of pods has come to a revision.
+bool gang_take_start(struct sched *s, struct sched_group *g, const struct take_want *wants,
+                     size_t n);
+void gang_take_pods_advanced(struct sched *s);
 
 enum take_rule {
     TAKE_LOST, // what collides with an earlier allocation
@@ -386,7 +387,7 @@ enum take_rule {
 
 // gang_give_back starts to take from a group what it holds by the rule. False: there is nothing.
 bool gang_give_back(struct sched *s, struct sched_group *g, enum take_rule rule);
-void take_drop_all(struct sched *s);
+void gang_take_drop_all(struct sched *s);
 
 // --- bind.c --------------------------------------------------------------------------------------
 
@@ -418,18 +419,19 @@ struct call {
     char *owned; // freed with the call; may be arg
 };
 
-struct call *call_new(struct sched *s, call_fn done, void *arg);
-void call_answered(void *arg, const struct client_answer *answer); // the client_done_fn of calls
+struct call *calls_begin(struct sched *s, call_fn done, void *arg);
+void calls_on_answer(void *arg, const struct client_answer *answer); // the client_done_fn of calls
 
 // --- report.c ------------------------------------------------------------------------------------
 
-// report_line says in one line why no node fits. report_whole is for a->tips: all there is to say as
-// JSON and as text, the cause in one line. report_tell says anything else: what is said already is not
+// report_line says in one line why no node fits. report_write_whole is for a->tips: all there is to say as
+// JSON and as text, the cause in one line. report_set_message says anything else: what is said already is not
 // repeated, and a text that changes often is written every few seconds.
 void report_line(struct attempt *a, struct sbuf *out);
-void report_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause, struct sbuf *text);
+void report_write_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause, struct sbuf *text);
 void report_init(struct sched *s);
-void report_tell(struct sched *s, struct sched_pod *p, const char *reason, struct str message);
+void report_set_message(struct sched *s, struct sched_pod *p, const char *reason,
+                        struct str message);
 
 // report_gated tells a pod what it is waiting for before it can be tried, unless that comes soon.
 void report_gated(struct sched *s, struct sched_pod *p);

@@ -75,10 +75,10 @@ bool claims_assume(struct claims *c, struct sched_claim *k, const struct typed_o
 // allocation was stored is not known from it. Nothing happens when something newer is known.
 void claims_learn(struct claims *c, struct sched_claim *k, const struct typed_object *object);
 
-// claims_progress: the watch has come to a revision. A claim that was assumed, is not newer than that and
+// claims_advance: the watch has come to a revision. A claim that was assumed, is not newer than that and
 // was never shown came and went unseen: it is dropped, and gone (if not NULL) is told of its entry. True: there was one.
-bool claims_progress(struct claims *c, uint64_t revision,
-                     void (*gone)(void *arg, struct sched_claim *k), void *arg);
+bool claims_advance(struct claims *c, uint64_t revision,
+                    void (*gone)(void *arg, struct sched_claim *k), void *arg);
 
 // claims_fly marks an allocation as in flight, copied; claims_share adds a pod of the same group cycle to
 // it. Either returns a reference for claims_land, which ends that for one of them: the last lets the

@@ -121,7 +121,7 @@ static void cost_give_up(struct attempt *a)
     p->cost = 0;
     p->costly = true;
     p->jitter_ns = COSTLY_BACKOFF_NS;
-    report_tell(s, p, "Unschedulable", sbuf_str(&line));
+    report_set_message(s, p, "Unschedulable", sbuf_str(&line));
     queue_wait(&s->queue, p, WHY_BIT(WHY_DEVICES));
 }
 

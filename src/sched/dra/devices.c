@@ -3,18 +3,20 @@
 
 #include "base/banned.h"
 
-static void keep(const void *object)
+static void devices_hold_object(const void *object)
 {
     (void)typed_object_ref(object);
 }
 
-static void drop(const void *object)
+static void devices_release_object(const void *object)
 {
     typed_object_unref(object);
 }
 
 struct index *devices_new(const struct alloc_features *features, enum alloc_policy policy)
 {
-    return index_new(&(
-        struct index_options){.features = *features, .policy = policy, .keep = keep, .drop = drop});
+    return index_new(&(struct index_options){.features = *features,
+                                             .policy = policy,
+                                             .keep = devices_hold_object,
+                                             .drop = devices_release_object});
 }

@@ -14,8 +14,8 @@
 
 // Names the first template of a pod that is not there: as long as one is missing, no claim of the pod
 // gets a name. Only a list that is complete can tell.
-static void tell_missing_template(const struct sched *s, const struct api_pod *pod,
-                                  struct sbuf *why)
+static void dra_write_missing_template(const struct sched *s, const struct api_pod *pod,
+                                       struct sbuf *why)
 {
     const struct informer *templates = s->informers[WATCH_TEMPLATES];
     if (!templates || informer_revision(templates) == 0)
@@ -30,9 +30,9 @@ static void tell_missing_template(const struct sched *s, const struct api_pod *p
 }
 
 // The claim behind an entry. Returns 1; 0 when none is needed; -1 with the reason.
-static int resolve(struct sched *s, const struct api_pod *pod,
-                   const struct api_pod_resource_claim *entry, struct sched_claim **ret,
-                   struct sbuf *why)
+static int dra_resolve_claim(struct sched *s, const struct api_pod *pod,
+                             const struct api_pod_resource_claim *entry, struct sched_claim **ret,
+                             struct sbuf *why)
 {
     struct str name;
     bool check_owner;
@@ -43,7 +43,7 @@ static int resolve(struct sched *s, const struct api_pod *pod,
     if (state != CLAIM_NAMED) {
         sbuf_addf(why, "pod \"%.*s/%.*s\": ResourceClaim not created yet", STR_ARG(m->namespace),
                   STR_ARG(m->name));
-        tell_missing_template(s, pod, why);
+        dra_write_missing_template(s, pod, why);
         return -1;
     }
     struct sched_claim *k = claims_find(&s->claims, m->namespace, name);
@@ -75,7 +75,7 @@ bool dra_gate(struct sched *s, const struct api_pod *pod, struct sbuf *why)
 {
     struct sched_claim *k;
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++)
-        if (resolve(s, pod, &pod->spec.resource_claims.p[i], &k, why) < 0)
+        if (dra_resolve_claim(s, pod, &pod->spec.resource_claims.p[i], &k, why) < 0)
             return false;
     return true;
 }
@@ -88,7 +88,7 @@ static bool class_missing(const struct attempt *a, struct str class_name)
 }
 
 // Every class must exist. Also counts the devices that are needed at least.
-static bool check_requests(struct attempt *a, const struct api_resource_claim *claim)
+static bool dra_check_requests(struct attempt *a, const struct api_resource_claim *claim)
 {
     for (size_t i = 0; i < claim->spec.devices.requests.n; i++) {
         const struct api_device_request *r = &claim->spec.devices.requests.p[i];
@@ -124,7 +124,7 @@ static bool check_requests(struct attempt *a, const struct api_resource_claim *c
     return true;
 }
 
-static void narrow(struct attempt *a, const struct api_node_selector *selector)
+static void dra_narrow_nodes(struct attempt *a, const struct api_node_selector *selector)
 {
     struct str only = node_only_name(selector);
     if (only.n && !a->only_node.n)
@@ -141,7 +141,7 @@ static enum dra_begin begin_claim(struct attempt *a, struct want *w)
         w->allocation = flight->allocation;
     w->allocated = w->allocation != NULL;
     if (w->allocated) {
-        narrow(a, w->allocation->node_selector);
+        dra_narrow_nodes(a, w->allocation->node_selector);
         return DRA_OK;
     }
     if (flight) {
@@ -149,7 +149,7 @@ static enum dra_begin begin_claim(struct attempt *a, struct want *w)
                   STR_ARG(w->entry->key));
         return DRA_WAIT;
     }
-    if (!check_requests(a, w->claim))
+    if (!dra_check_requests(a, w->claim))
         return DRA_REFUSED;
     a->open[a->open_len++] = w->claim;
     return DRA_OK;
@@ -222,7 +222,7 @@ enum dra_begin dra_begin(struct attempt *a)
     a->open = arena_array(a->arena, const struct api_resource_claim *, most);
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
         struct sched_claim *k = NULL;
-        int r = resolve(a->s, pod, &pod->spec.resource_claims.p[i], &k, &a->text);
+        int r = dra_resolve_claim(a->s, pod, &pod->spec.resource_claims.p[i], &k, &a->text);
         if (r < 0)
             return DRA_GATED;
         if (r == 0 || k->wanted == number)
@@ -276,7 +276,7 @@ static const struct api_condition *device_condition(
     return NULL;
 }
 
-static bool is_true(const struct api_condition *c)
+static bool dra_condition_is_true(const struct api_condition *c)
 {
     return c && str_eqz(c->status, "True");
 }
@@ -290,10 +290,11 @@ const struct api_device_request_allocation_result *dra_unready(
     for (size_t i = 0; i < all->n; i++) {
         const struct api_device_request_allocation_result *r = &all->p[i];
         for (size_t k = 0; k < r->binding_failure_conditions.n; k++)
-            if (is_true(device_condition(claim, r, r->binding_failure_conditions.p[k])))
+            if (dra_condition_is_true(
+                    device_condition(claim, r, r->binding_failure_conditions.p[k])))
                 return r;
         for (size_t k = 0; k < r->binding_conditions.n && !late; k++)
-            if (!is_true(device_condition(claim, r, r->binding_conditions.p[k])))
+            if (!dra_condition_is_true(device_condition(claim, r, r->binding_conditions.p[k])))
                 late = r;
     }
     return late;
@@ -317,7 +318,7 @@ enum binding_state dra_binding_state(const struct sched *s, const struct api_res
         for (size_t k = 0; k < r->binding_failure_conditions.n; k++) {
             const struct api_condition *c =
                 device_condition(claim, r, r->binding_failure_conditions.p[k]);
-            if (!is_true(c))
+            if (!dra_condition_is_true(c))
                 continue;
             if (why)
                 sbuf_addf(why,
@@ -327,7 +328,7 @@ enum binding_state dra_binding_state(const struct sched *s, const struct api_res
             return BINDING_FAILED;
         }
         for (size_t k = 0; k < r->binding_conditions.n; k++)
-            ready &= is_true(device_condition(claim, r, r->binding_conditions.p[k]));
+            ready &= dra_condition_is_true(device_condition(claim, r, r->binding_conditions.p[k]));
     }
     if (ready)
         return BINDING_READY;
@@ -343,7 +344,7 @@ enum binding_state dra_binding_state(const struct sched *s, const struct api_res
 
 // --- One node ------------------------------------------------------------------------------------
 
-static bool declares(const struct api_node *node, const char *feature)
+static bool dra_node_declares(const struct api_node *node, const char *feature)
 {
     for (size_t i = 0; i < node->status.declared_features.n; i++)
         if (str_eqz(node->status.declared_features.p[i], feature))
@@ -362,7 +363,7 @@ static bool allocated_fits(const struct attempt *a, const struct want *w,
     if (features_on(&s->features, FEATURE_DRA_OPTIONAL_NODE_OPERATIONS))
         for (size_t i = 0; i < r->devices.results.n; i++)
             if (r->devices.results.p[i].skip_node_operations.n &&
-                !declares(node, "DRAOptionalNodeOperations"))
+                !dra_node_declares(node, "DRAOptionalNodeOperations"))
                 return false;
     if (!features_on(&s->features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS) || !dra_has_conditions(r))
         return true;
@@ -413,8 +414,8 @@ static enum why read_verdict(struct attempt *a, const struct sched_node *n, stru
 // What upstream's filterTimeout is for, counted instead of timed so that a run can be repeated.
 #define SOLVE_CALLS_MAX UINT64_C(20000)
 
-static enum why solve(struct attempt *a, struct sched_node *n, size_t open_len,
-                      struct refusals *why)
+static enum why dra_solve_node(struct attempt *a, struct sched_node *n, size_t open_len,
+                               struct refusals *why)
 {
     struct sched *s = a->s;
     struct err err;
@@ -480,7 +481,7 @@ enum why dra_filter(struct attempt *a, struct sched_node *n, struct refusals *wh
         unavailable = true;
     }
     if (open_len) {
-        enum why r = solve(a, n, open_len, why);
+        enum why r = dra_solve_node(a, n, open_len, why);
         if (r != WHY_NONE)
             return r;
     }
@@ -497,7 +498,7 @@ enum why dra_filter(struct attempt *a, struct sched_node *n, struct refusals *wh
 
 #define ALTERNATIVES_MAX 8
 
-static int64_t rank_of(const struct api_resource_claim *claim, struct str request)
+static int64_t dra_request_rank(const struct api_resource_claim *claim, struct str request)
 {
     struct str name;
     struct str sub;
@@ -523,7 +524,7 @@ int64_t dra_rank(const struct attempt *a)
         // One alternative counts once, however many devices it has.
         for (size_t i = 0; i < rs->n; i++)
             if (i == 0 || !str_eq(rs->p[i].request, rs->p[i - 1].request))
-                sum += rank_of(a->open[c], rs->p[i].request);
+                sum += dra_request_rank(a->open[c], rs->p[i].request);
     }
     return sum;
 }

@@ -106,7 +106,7 @@ static void own_gates(struct advice *t, const struct api_pod *pod, struct sbuf *
 
 void advice_group(struct advice *t, const struct sched_group *g, struct sbuf *cause)
 {
-    size_t min = group_min(g);
+    size_t min = groups_min(g);
     if (!g->api) {
         sbuf_addz(cause, "it does not exist");
         advice_add(t, "create PodGroup %.*s, or take schedulingGroup out of its pods",
@@ -162,7 +162,7 @@ void advice_gate(struct advice *t, struct sched *s, const struct sched_pod *p, s
 
 // --- Classes -------------------------------------------------------------------------------------
 
-static void class_of(struct advice *t, const struct attempt *a, struct str name)
+static void advice_add_class(struct advice *t, const struct attempt *a, struct str name)
 {
     if (!index_find_class(a->s->devices, name))
         advice_missing(t, a->s->informers[WATCH_CLASSES], "DeviceClass", STR(""), name);
@@ -177,16 +177,17 @@ void advice_pod(struct advice *t, const struct attempt *a)
         for (size_t i = 0; claim && i < claim->spec.devices.requests.n; i++) {
             const struct api_device_request *r = &claim->spec.devices.requests.p[i];
             if (r->exactly)
-                class_of(t, a, r->exactly->device_class_name);
+                advice_add_class(t, a, r->exactly->device_class_name);
             for (size_t k = 0; k < r->first_available.n; k++)
-                class_of(t, a, r->first_available.p[k].device_class_name);
+                advice_add_class(t, a, r->first_available.p[k].device_class_name);
         }
     }
 }
 
 // --- Nodes ---------------------------------------------------------------------------------------
 
-static void selector(struct advice *t, const struct attempt *a, const struct sched_node *n)
+static void advice_add_selector(struct advice *t, const struct attempt *a,
+                                const struct sched_node *n)
 {
     for (size_t i = 0; i < a->api->spec.node_selector.n; i++) {
         const struct api_str_entry *want = &a->api->spec.node_selector.p[i];
@@ -203,7 +204,7 @@ static void selector(struct advice *t, const struct attempt *a, const struct sch
     advice_add(t, "change the pod's node affinity, or label a node so that it matches");
 }
 
-static void taints(struct advice *t, const struct attempt *a, const struct sched_node *n)
+static void advice_add_taints(struct advice *t, const struct attempt *a, const struct sched_node *n)
 {
     for (size_t i = 0; i < n->api->spec.taints.n; i++) {
         const struct api_taint *x = &n->api->spec.taints.p[i];
@@ -240,7 +241,7 @@ static void add_room(struct advice *t, struct str resource, uint32_t res, int64_
                    units[unit], STR_ARG(resource), STR_ARG(node));
 }
 
-static bool offered(const struct attempt *a, uint32_t res)
+static bool advice_is_offered(const struct attempt *a, uint32_t res)
 {
     const struct cluster *c = &a->s->cluster;
     for (size_t i = 0; i < c->order.n; i++)
@@ -255,7 +256,7 @@ static void unknown_resource(struct advice *t, const struct attempt *a, struct s
     const struct cluster *c = &a->s->cluster;
     struct nearest near = {.word = name};
     for (uint32_t i = RES_FIXED; i < c->res_names.n; i++)
-        if (offered(a, i))
+        if (advice_is_offered(a, i))
             nearest_try(&near, c->res_names.p[i]);
     map_foreach(&a->s->extended, i)
         nearest_try(&near, map_key(&a->s->extended, i));
@@ -270,7 +271,7 @@ static void unknown_resource(struct advice *t, const struct attempt *a, struct s
             STR_ARG(name));
 }
 
-static void amounts(struct advice *t, const struct attempt *a)
+static void advice_add_amounts(struct advice *t, const struct attempt *a)
 {
     const struct cluster *c = &a->s->cluster;
     for (size_t i = 0; i < a->pod->needs_len; i++) {
@@ -289,7 +290,7 @@ static void amounts(struct advice *t, const struct attempt *a)
         }
         if (!best || need->amount <= most)
             continue;
-        if (need->res >= RES_FIXED && !offered(a, need->res))
+        if (need->res >= RES_FIXED && !advice_is_offered(a, need->res))
             unknown_resource(t, a, c->res_names.p[need->res]);
         else if (most > 0 || need->res == RES_PODS)
             add_room(t, c->res_names.p[need->res], need->res, most, best->name);
@@ -345,17 +346,17 @@ void advice_node(struct advice *t, struct attempt *a, const struct sched_node *n
         break;
     case WHY_NODE_AFFINITY:
         if (!a->only_node.n || a->wants_len == 0 || !a->wants[0].allocated)
-            selector(t, a, n);
+            advice_add_selector(t, a, n);
         break;
     case WHY_TAINT:
-        taints(t, a, n);
+        advice_add_taints(t, a, n);
         break;
     case WHY_PORTS:
         advice_add(t, "take another host port, or end the pod that has it on %.*s",
                    STR_ARG(n->name));
         break;
     case WHY_RESOURCES:
-        amounts(t, a);
+        advice_add_amounts(t, a);
         break;
     case WHY_SPREAD:
         advice_add(t, "raise maxSkew of the pod's topologySpreadConstraints, or let them be "
@@ -418,15 +419,16 @@ static struct str class_of_request(const struct attempt *a, const struct alloc_f
     return (struct str){0};
 }
 
-static void funnel(struct advice *t, const struct attempt *a, const struct alloc_funnel *f)
+static void advice_add_funnel(struct advice *t, const struct attempt *a,
+                              const struct alloc_funnel *f)
 {
     for (size_t i = 0; i < f->reasons_len; i++) {
         const struct alloc_reason *r = &f->reasons[i];
         struct rule_search rules = {t, r->what};
         if (r->row == ALLOC_ROW_SELECTOR_FAILED)
-            advice_key(t, a->s, class_of_request(a, f), r);
+            advice_missing_key(t, a->s, class_of_request(a, f), r);
         if (r->row == ALLOC_ROW_SELECTOR && f->wanted > f->usable)
-            advice_term(t, a->s, r);
+            advice_refusing_term(t, a->s, r);
         if (r->row == ALLOC_ROW_TAINTED && a->s->informers[WATCH_RULES])
             informer_foreach(a->s->informers[WATCH_RULES], show_rule, &rules);
     }
@@ -445,7 +447,7 @@ static bool class_empty(const struct alloc_group *g, size_t groups, size_t at)
 }
 
 // A claim that stands for extended resources cannot be changed; the limits that it is made of can.
-static void extended(struct advice *t, const struct alloc_group *g)
+static void advice_add_extended(struct advice *t, const struct alloc_group *g)
 {
     for (size_t k = 0; k < g->explanation.funnels_len; k++) {
         const struct alloc_funnel *f = &g->explanation.funnels[k];
@@ -470,15 +472,15 @@ void advice_report(struct advice *t, const struct attempt *a, struct alloc_repor
         if (!g[i].view)
             continue;
         if (a->special)
-            extended(t, &g[i]);
+            advice_add_extended(t, &g[i]);
         if (e->pools.n)
             advice_add(
                 t, "let the driver publish all slices of its pool: look at its pod and log (%.*s)",
                 STR_ARG(e->pools));
         for (size_t k = 0; k < e->funnels_len; k++) {
-            funnel(t, a, &e->funnels[k]);
+            advice_add_funnel(t, a, &e->funnels[k]);
             if (e->funnels[k].wanted > e->funnels[k].usable)
-                advice_stale(t, a->s);
+                advice_stale_slices(t, a->s);
             if (!t->fits && class_empty(g, groups, k))
                 advice_add(t,
                            "no published device is of the class of request %.*s: is its driver "

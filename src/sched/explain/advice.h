@@ -43,14 +43,14 @@ bool advice_crowded(struct advice *t, const struct attempt *a, struct sbuf *caus
 // advice_report: all nodes were asked. Adds lines for selectors with wrong names, rules that taint, drivers that are gone.
 void advice_report(struct advice *t, const struct attempt *a, struct alloc_report *r);
 
-// advice_key: a selector's term failed with "no such key" on devices of a class. Adds which name or class may have been meant,
-// by what is published. advice_term: a term refuses devices. Adds what the published ones have.
-void advice_key(struct advice *t, const struct sched *s, struct str class_name,
-                const struct alloc_reason *why);
-void advice_term(struct advice *t, const struct sched *s, const struct alloc_reason *why);
+// advice_missing_key: a selector's term failed with "no such key" on devices of a class. Adds which name or class may have been meant,
+// by what is published. advice_refusing_term: a term refuses devices. Adds what the published ones have.
+void advice_missing_key(struct advice *t, const struct sched *s, struct str class_name,
+                        const struct alloc_reason *why);
+void advice_refusing_term(struct advice *t, const struct sched *s, const struct alloc_reason *why);
 
-// advice_stale adds a line for slices that do not count since their pool has a newer generation.
-void advice_stale(struct advice *t, const struct sched *s);
+// advice_stale_slices adds a line for slices that do not count since their pool has a newer generation.
+void advice_stale_slices(struct advice *t, const struct sched *s);
 
 // advice_binding: a node is chosen, but devices have to be made ready. Adds the cause, if that is what it waits for.
 void advice_binding(struct advice *t, const struct sched_pod *p, struct sbuf *cause);

@@ -48,7 +48,7 @@ void explain_field(struct json_writer *w, const char *key, struct str value)
     json_write_str(w, value);
 }
 
-static void write_claims(struct json_writer *w, struct sched *s, const struct sched_pod *p)
+static void explain_write_claims(struct json_writer *w, struct sched *s, const struct sched_pod *p)
 {
     json_write_key(w, STR("claims"));
     json_write_array_begin(w);
@@ -77,7 +77,7 @@ static void write_whys(struct json_writer *w, const struct sched_pod *p)
     json_write_array_end(w);
 }
 
-void told_done(struct told *t)
+void explain_verdict_done(struct told *t)
 {
     advice_done(&t->advice);
     sbuf_done(&t->cause);
@@ -89,7 +89,7 @@ void explain_attempt(struct attempt *a, enum dra_begin begun, struct told *t)
 {
     a->tips = &t->advice;
     if (begun == DRA_OK)
-        report_whole(a, &t->now, &t->cause, &t->text);
+        report_write_whole(a, &t->now, &t->cause, &t->text);
     if (t->advice.note.n && !t->advice.fits)
         sbuf_addf(&t->cause, " (%.*s)", STR_ARG(t->advice.note));
     if (a->failed || begun != DRA_OK) { // no node is to blame
@@ -107,7 +107,8 @@ static void would_fit(struct sched *s, const struct sched_pod *p, struct told *t
     struct sched_group *g = p->group;
     size_t fits = t->advice.fits;
     sbuf_clear(&t->cause);
-    if (g && group_min(g) > 1 && group_scheduled(g) < group_min(g) && !explain_group_fits(s, g, t))
+    if (g && groups_min(g) > 1 && groups_scheduled(g) < groups_min(g) &&
+        !explain_group_fits(s, g, t))
         return;
     sbuf_clear(&t->cause);
     sbuf_addf(&t->cause, "it would fit now (on %zu node%s), and will be tried again soon", fits,
@@ -119,7 +120,7 @@ static void would_fit(struct sched *s, const struct sched_pod *p, struct told *t
 }
 
 // Asks all nodes, as if it were the pod's turn now.
-static void ask_nodes(struct sched *s, struct sched_pod *p, struct told *t)
+static void explain_ask_nodes(struct sched *s, struct sched_pod *p, struct told *t)
 {
     struct attempt a;
     enum dra_begin r = cycle_begin(s, p, &a);
@@ -144,13 +145,13 @@ static void other_scheduler(const struct sched *s, const struct sched_pod *p, st
                STR_ARG(s->names.p[0]));
 }
 
-static void look_at(struct sched *s, struct sched_pod *p, struct told *t)
+static void explain_inspect_pod(struct sched *s, struct sched_pod *p, struct told *t)
 {
     switch (p->state) {
     case POD_GATED:
         advice_gate(&t->advice, s, p, &t->cause);
         if (!t->cause.n)
-            ask_nodes(s, p, t);
+            explain_ask_nodes(s, p, t);
         break;
     case POD_ACTIVE:
     case POD_POSTPONED:
@@ -159,7 +160,7 @@ static void look_at(struct sched *s, struct sched_pod *p, struct told *t)
         if (p->costly)
             sbuf_addz(&t->cause, p->message); // looking again would cost as much
         else
-            ask_nodes(s, p, t);
+            explain_ask_nodes(s, p, t);
         break;
     case POD_BINDING:
         advice_binding(&t->advice, p, &t->cause);
@@ -174,7 +175,7 @@ void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out, struct 
 {
     struct json_writer w = {.out = out};
     struct told told = {0};
-    look_at(s, p, &told);
+    explain_inspect_pod(s, p, &told);
     json_write_object_begin(&w);
     explain_field(&w, "kind", STR("Pod"));
     explain_field(&w, "name", p->key);
@@ -194,7 +195,7 @@ void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out, struct 
     }
     json_write_key(&w, STR("attempts"));
     json_write_u64(&w, p->attempts);
-    write_claims(&w, s, p);
+    explain_write_claims(&w, s, p);
     if (p->state == POD_WAITING || p->state == POD_BACKOFF || p->state == POD_ACTIVE)
         write_whys(&w, p);
     if (told.now.n) {
@@ -204,7 +205,7 @@ void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out, struct 
     json_write_object_end(&w);
     if (text)
         sbuf_add(text, sbuf_str(&told.text));
-    told_done(&told);
+    explain_verdict_done(&told);
 }
 
 static int explain_object(struct sched *s, struct str kind, struct str namespace, struct str name,
@@ -267,7 +268,7 @@ struct checking {
     bool good;
 };
 
-static void check_pod(void *arg, const struct typed_object *o)
+static void explain_check_pod(void *arg, const struct typed_object *o)
 {
     struct checking *c = arg;
     cleanup_sbuf struct sbuf key = {0};
@@ -279,7 +280,7 @@ static void check_pod(void *arg, const struct typed_object *o)
     c->good = false;
 }
 
-static void check_node(void *arg, const struct typed_object *o)
+static void explain_check_node(void *arg, const struct typed_object *o)
 {
     struct checking *c = arg;
     struct sched_node **n = map_get(&c->s->cluster.nodes, o->meta->name);
@@ -290,7 +291,7 @@ static void check_node(void *arg, const struct typed_object *o)
     c->good = false;
 }
 
-static void check_claim(void *arg, const struct typed_object *o)
+static void explain_check_claim(void *arg, const struct typed_object *o)
 {
     struct checking *c = arg;
     const struct sched_claim *k = claims_find(&c->s->claims, o->meta->namespace, o->meta->name);
@@ -325,9 +326,9 @@ bool sched_check(const struct sched *s, struct sbuf *problems)
     c.good &= claims_check(&s->claims, problems);
     if (!s->started)
         return c.good;
-    informer_foreach(s->informers[WATCH_PODS], check_pod, &c);
-    informer_foreach(s->informers[WATCH_NODES], check_node, &c);
-    informer_foreach(s->informers[WATCH_CLAIMS], check_claim, &c);
+    informer_foreach(s->informers[WATCH_PODS], explain_check_pod, &c);
+    informer_foreach(s->informers[WATCH_NODES], explain_check_node, &c);
+    informer_foreach(s->informers[WATCH_CLAIMS], explain_check_claim, &c);
     if (informer_len(s->informers[WATCH_PODS]) != map_len(&s->cluster.pods)) {
         sbuf_addz(problems, "the watch has shown another number of pods\n");
         c.good = false;

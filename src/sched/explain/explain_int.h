@@ -17,7 +17,7 @@ struct told {
     struct sbuf text; // the same in words
 };
 
-void told_done(struct told *t);
+void explain_verdict_done(struct told *t);
 
 // explain_field adds a text, unless it is empty.
 void explain_field(struct json_writer *w, const char *key, struct str value);

@@ -15,7 +15,7 @@ static void judge_write_reasons(struct json_writer *w, const struct refusals *al
     json_write_array_begin(w);
     for (size_t i = 0; i < all->n; i++) {
         cleanup_sbuf struct sbuf text = {0};
-        refusal_reason(&all->p[i], &text);
+        refusal_write_reason(&all->p[i], &text);
         json_write_str(w, sbuf_str(&text));
     }
     json_write_array_end(w);
@@ -57,7 +57,7 @@ static bool judge_gates(struct sched *s, const struct sched_pod *p, struct json_
         judge_write_stop(w, "preEnqueue", STR("SchedulingGates"), sbuf_str(&why));
     } else if (!dra_gate(s, p->api, &why)) {
         judge_write_stop(w, "preEnqueue", STR("DynamicResources"), sbuf_str(&why));
-    } else if (p->group && !group_gate(p, &why)) {
+    } else if (p->group && !groups_gate(p, &why)) {
         judge_write_stop(w, "preEnqueue", STR("GangScheduling"), sbuf_str(&why));
     }
     return why.n > 0;
@@ -135,7 +135,7 @@ static int judge_by_name(const void *x, const void *y)
     return str_cmp(a->node->name, b->node->name);
 }
 
-static void judge_node(struct attempt *a, struct judged_node *j)
+static void judge_one_node(struct attempt *a, struct judged_node *j)
 {
     if (judge_left_out(a->api, j->node->name))
         refusal_add(a, &j->refusals, (struct refusal){.code = REFUSED_BY_NAME});
@@ -221,7 +221,7 @@ static int judge_nodes(struct attempt *a, enum dra_begin begun, struct json_writ
     }
     struct judged_node *all = judge_list_nodes(a, &n);
     for (size_t i = 0; i < n && begun == DRA_OK && !a->failed; i++)
-        judge_node(a, &all[i]);
+        judge_one_node(a, &all[i]);
     if (begun != DRA_OK || a->failed)
         return err_set(err, ERR_INTERNAL, "%.*s", STR_ARG(sbuf_str(&a->text)));
     judge_write_nodes(w, all, n);

@@ -67,10 +67,10 @@ void refusal_add(struct attempt *a, struct refusals *to, struct refusal r);
 void refusal_write(const struct attempt *a, const struct sched_node *n, const struct refusals *r,
                    struct sbuf *out);
 
-// refusal_plugin, refusal_reason and refusal_hopeless are the plugin of kube-scheduler that gives a reason, its words for
+// refusal_plugin, refusal_write_reason and refusal_hopeless are the plugin of kube-scheduler that gives a reason, its words for
 // it, and whether it says UnschedulableAndUnresolvable instead of Unschedulable. Static storage, but for the text added.
 const char *refusal_plugin(enum refusal_code code);
-void refusal_reason(const struct refusal *r, struct sbuf *out);
+void refusal_write_reason(const struct refusal *r, struct sbuf *out);
 bool refusal_hopeless(const struct refusals *r);
 
 #endif

@@ -38,7 +38,7 @@ static void condition_written(struct sched *s, void *arg, const struct client_an
     exec_timer_start(s->exec, &s->tell_timer, CONDITION_AGAIN_NS);
 }
 
-static void write_condition(struct sched *s, const struct sched_pod *p)
+static void report_write_condition(struct sched *s, const struct sched_pod *p)
 {
     cleanup_sbuf struct sbuf body = {0};
     cleanup_sbuf struct sbuf now = {0};
@@ -57,20 +57,21 @@ static void write_condition(struct sched *s, const struct sched_pod *p)
     sbuf_addz(&body, "}]}}");
     struct client_key key = {sched_kind(WATCH_PODS), m->namespace, m->name};
     char *whose = xstrndup(p->key.p, p->key.n);
-    struct call *call = call_new(s, condition_written, whose);
+    struct call *call = calls_begin(s, condition_written, whose);
     call->owned = whose;
     client_patch(s->client, &key, CLIENT_PATCH_STRATEGIC, sbuf_str(&body),
-                 &(struct client_write){.subresource = STR("status")}, call_answered, call);
+                 &(struct client_write){.subresource = STR("status")}, calls_on_answer, call);
     s->stats.conditions++;
 }
 
-static bool says(const char *have, struct str text)
+static bool report_has_text(const char *have, struct str text)
 {
     return have && str_eqz(text, have);
 }
 
 // Does the pod's own condition say so already, from before a restart?
-static bool stored_says(const struct api_pod *pod, const char *reason, struct str message)
+static bool report_stored_has_text(const struct api_pod *pod, const char *reason,
+                                   struct str message)
 {
     for (size_t i = 0; i < pod->status.conditions.n; i++) {
         const struct api_pod_condition *c = &pod->status.conditions.p[i];
@@ -91,11 +92,11 @@ static void hold_back(struct sched *s, struct sched_pod *p)
 }
 
 // The pod stays in the list until its condition says so: writes can fail.
-static void say(struct sched *s, struct sched_pod *p)
+static void report_publish(struct sched *s, struct sched_pod *p)
 {
     list_remove(&p->untold);
     p->told_ns = exec_now_ns(s->exec);
-    write_condition(s, p);
+    report_write_condition(s, p);
     report_event(s, p->object, "Warning", "FailedScheduling", str_z(p->message));
     hold_back(s, p);
 }
@@ -115,7 +116,7 @@ static void take_gate(struct sched *s, struct sched_pod *p)
 }
 
 // Is there something that the pod should be told?
-static bool to_say(struct sched *s, struct sched_pod *p)
+static bool report_is_due(struct sched *s, struct sched_pod *p)
 {
     if (p->api->spec.node_name.n || p->state == POD_BINDING || p->state == POD_ELSEWHERE)
         return false;
@@ -123,11 +124,11 @@ static bool to_say(struct sched *s, struct sched_pod *p)
         return false; // the server has said so
     if (p->state == POD_GATED && p->gate)
         take_gate(s, p);
-    return p->message && !stored_says(p->api, p->reason, str_z(p->message));
+    return p->message && !report_stored_has_text(p->api, p->reason, str_z(p->message));
 }
 
 // Texts that were held back are written when their time has come, unless they are obsolete.
-static void tell_time(void *arg)
+static void report_on_timer(void *arg)
 {
     struct sched *s = arg;
     int64_t now = exec_now_ns(s->exec);
@@ -139,15 +140,15 @@ static void tell_time(void *arg)
             return;
         }
         list_remove(&p->untold);
-        if (to_say(s, p))
-            say(s, p);
+        if (report_is_due(s, p))
+            report_publish(s, p);
     }
 }
 
 void report_init(struct sched *s)
 {
     list_init(&s->untold);
-    s->tell_timer = (struct exec_timer){.fn = tell_time, .arg = s};
+    s->tell_timer = (struct exec_timer){.fn = report_on_timer, .arg = s};
 }
 
 void report_gated(struct sched *s, struct sched_pod *p)
@@ -157,12 +158,13 @@ void report_gated(struct sched *s, struct sched_pod *p)
     hold_back(s, p);
 }
 
-void report_tell(struct sched *s, struct sched_pod *p, const char *reason, struct str message)
+void report_set_message(struct sched *s, struct sched_pod *p, const char *reason,
+                        struct str message)
 {
     bool first = !p->message;
-    bool same_reason = says(p->reason, str_z(reason));
-    bool same = same_reason && says(p->message, message);
-    bool stored = first && stored_says(p->api, reason, message);
+    bool same_reason = report_has_text(p->reason, str_z(reason));
+    bool same = same_reason && report_has_text(p->message, message);
+    bool stored = first && report_stored_has_text(p->api, reason, message);
     char *text = xstrndup(message.p ? message.p : "", message.n);
     char *why = xstrndup(reason, strlen(reason));
     free(p->reason);
@@ -174,7 +176,7 @@ void report_tell(struct sched *s, struct sched_pod *p, const char *reason, struc
     if (!first && same_reason && exec_now_ns(s->exec) - p->told_ns < CONDITION_EVERY_NS)
         hold_back(s, p);
     else
-        say(s, p);
+        report_publish(s, p);
 }
 
 void report_event(struct sched *s, const struct typed_object *about, const char *type,
@@ -221,7 +223,7 @@ static bool explain_devices(struct attempt *a, const struct sched_node *n,
 }
 
 // Nodes that have too few devices were not asked before: one of each state is asked now. Advice is of every node.
-static void remember(struct attempt *a, const struct sched_node *n, enum why w)
+static void report_remember_node(struct attempt *a, const struct sched_node *n, enum why w)
 {
     struct index *x = a->s->devices;
     if (w == WHY_DEVICES && !a->tips && a->devices_hash && by_state(a) &&
@@ -243,7 +245,7 @@ static void explain_node(struct attempt *a, struct sched_node *n, struct index_e
         return;
     if (w == WHY_NONE) {
         w = dra_filter(a, n, refusals);
-        remember(a, n, w);
+        report_remember_node(a, n, w);
     }
     if (a->tips)
         advice_node(a->tips, a, n, w);
@@ -326,7 +328,7 @@ void report_line(struct attempt *a, struct sbuf *out)
     index_unpin(a->s->devices);
 }
 
-void report_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause, struct sbuf *text)
+void report_write_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause, struct sbuf *text)
 {
     struct alloc_remedies remedies = {0};
     cleanup_sbuf struct sbuf line = {0};

@@ -26,7 +26,7 @@ static bool takes_part(const struct cycle *c, const struct sched_pod *p)
            (p->state == POD_GATED && p->group_gated);
 }
 
-static void gate(struct sched *s, struct sched_pod *p, struct str text)
+static void gang_gate_pod(struct sched *s, struct sched_pod *p, struct str text)
 {
     free(p->gate);
     p->gate = xstrndup(text.p, text.n);
@@ -51,15 +51,15 @@ void gang_by_order(struct cycle *c)
 static bool gated_by_group(struct cycle *c, struct sched_pod *p)
 {
     cleanup_sbuf struct sbuf why = {0};
-    if (group_gate(p, &why) || (c->g->api && c->g->pods.n < c->min))
+    if (groups_gate(p, &why) || (c->g->api && c->g->pods.n < c->min))
         return false;
-    gate(c->s, p, sbuf_str(&why));
+    gang_gate_pod(c->s, p, sbuf_str(&why));
     return true;
 }
 
-static void collect(struct cycle *c)
+static void gang_collect_members(struct cycle *c)
 {
-    c->before = group_scheduled(c->g);
+    c->before = groups_scheduled(c->g);
     c->tries = xcalloc(c->g->pods.n + 1, sizeof(*c->tries));
     for (size_t i = 0; i < c->g->pods.n; i++)
         if (takes_part(c, c->g->pods.p[i]) && !gated_by_group(c, c->g->pods.p[i]))
@@ -74,7 +74,7 @@ static void gate_all(struct cycle *c, struct str text)
 {
     for (size_t i = 0; i < c->n; i++)
         if (!c->tries[i].pod->binding)
-            gate(c->s, c->tries[i].pod, text);
+            gang_gate_pod(c->s, c->tries[i].pod, text);
 }
 
 // Those that have something of an earlier attempt give it back first, and come again.
@@ -85,11 +85,11 @@ static void gate_short(struct cycle *c)
               c->before, c->n);
     for (size_t i = 0; i < c->n; i++)
         if (!bind_leftovers(c->s, c->tries[i].pod))
-            gate(c->s, c->tries[i].pod, sbuf_str(&text));
+            gang_gate_pod(c->s, c->tries[i].pod, sbuf_str(&text));
 }
 
 // What earlier attempts reserved for single pods is taken back first.
-static bool clean(struct cycle *c)
+static bool gang_drop_stale_pods(struct cycle *c)
 {
     bool any = false;
     size_t n = 0;
@@ -156,7 +156,7 @@ static char *line_take(struct sbuf *line)
     return line->n ? sbuf_take(line) : xstrndup("", 0);
 }
 
-static void refuse(struct try *t, struct attempt *a, const struct verdict *known)
+static void gang_refuse_pod(struct try *t, struct attempt *a, const struct verdict *known)
 {
     struct sbuf line = {0};
     t->refused = true;
@@ -174,7 +174,7 @@ static void refuse(struct try *t, struct attempt *a, const struct verdict *known
     t->give_up = w ? typed_object_ref(w->object) : NULL;
 }
 
-static void place(struct cycle *c, struct try *t, struct attempt *a)
+static void gang_place_pod(struct cycle *c, struct try *t, struct attempt *a)
 {
     const struct verdict *known = NULL;
     struct sched_node *n = cycle_find(a, &known);
@@ -188,18 +188,18 @@ static void place(struct cycle *c, struct try *t, struct attempt *a)
     } else if (c->again) {
         t->refused = true; // why it is so was said of the first way
     } else {
-        refuse(t, a, known);
+        gang_refuse_pod(t, a, known);
     }
 }
 
-static void ungate(struct sched_pod *p)
+static void gang_ungate_pod(struct sched_pod *p)
 {
     free(p->gate);
     p->gate = NULL;
     p->group_gated = false;
 }
 
-static void count(struct sched *s, struct sched_pod *p)
+static void gang_count_attempt(struct sched *s, struct sched_pod *p)
 {
     s->stats.attempts++;
     p->attempts++;
@@ -212,11 +212,11 @@ static void try_pod(struct cycle *c, struct try *t)
     struct sched_pod *p = t->pod;
     struct attempt a;
     cleanup_sbuf struct sbuf line = {0};
-    ungate(p);
-    count(s, p);
+    gang_ungate_pod(p);
+    gang_count_attempt(s, p);
     switch (cycle_begin(s, p, &a)) {
     case DRA_OK:
-        place(c, t, &a);
+        gang_place_pod(c, t, &a);
         break;
     case DRA_GATED:
     case DRA_WAIT: // this was no attempt
@@ -250,7 +250,7 @@ static void try_pod_again(struct cycle *c, struct try *t)
             a.avoid = c->avoid;
             a.avoid_len = c->avoid_len;
         }
-        place(c, t, &a);
+        gang_place_pod(c, t, &a);
     } else {
         c->failed = true;
     }
@@ -276,16 +276,16 @@ void gang_revert(struct cycle *c)
     c->s->epoch++; // what was found with these in place does not hold without them
 }
 
-static void tell(struct cycle *c, struct try *t, const char *reason, struct str text)
+static void gang_report_pod(struct cycle *c, struct try *t, const char *reason, struct str text)
 {
     bool error = strcmp(reason, "SchedulerError") == 0;
     if (t->binding || t->refused || error)
         meter_attempt(c->s, t->pod, error ? METER_ERROR : METER_UNSCHEDULABLE);
-    report_tell(c->s, t->pod, reason, text);
+    report_set_message(c->s, t->pod, reason, text);
 }
 
 // Waits for what it lacks; an allocation of its own that keeps it from other nodes is given up.
-static void wait(struct cycle *c, struct try *t, uint32_t whys)
+static void gang_queue_pod(struct cycle *c, struct try *t, uint32_t whys)
 {
     if (t->give_up)
         bind_deallocate(c->s, t->pod, t->give_up);
@@ -293,7 +293,7 @@ static void wait(struct cycle *c, struct try *t, uint32_t whys)
         queue_wait(&c->s->queue, t->pod, whys);
 }
 
-static void succeed(struct cycle *c)
+static void gang_cycle_succeed(struct cycle *c)
 {
     struct sched *s = c->s;
     struct binding **all = xcalloc(c->fits, sizeof(struct binding *));
@@ -308,15 +308,15 @@ static void succeed(struct cycle *c)
             sched_enqueue(s, t->pod); // it is told what it lacks when its turn comes
         } else if (t->refused) {
             s->stats.unschedulable++;
-            tell(c, t, "Unschedulable", str_z(t->line));
-            wait(c, t, t->whys);
+            gang_report_pod(c, t, "Unschedulable", str_z(t->line));
+            gang_queue_pod(c, t, t->whys);
         } else if (i >= c->tried) {
             sched_enqueue(s, t->pod); // it stands behind one that waits for a claim
         }
     }
     s->stats.groups_placed++;
     meter_group(s, METER_SCHEDULED, c->began_ns);
-    group_tell(s, c->g, true, "Scheduled", (struct str){0});
+    groups_set_condition(s, c->g, true, "Scheduled", (struct str){0});
     gang_start(s, all, n, c->min > c->before ? c->min - c->before : 0);
     free(all);
 }
@@ -343,7 +343,7 @@ static const struct typed_object *made_and_allocated(struct sched *s, const stru
     return NULL;
 }
 
-static void fail(struct cycle *c)
+static void gang_cycle_fail(struct cycle *c)
 {
     cleanup_sbuf struct sbuf others = {0};
     sbuf_addf(&others, "failed to schedule other pod from a pod group: %.*s",
@@ -357,7 +357,7 @@ static void fail(struct cycle *c)
         bool own = i + 1 == c->tried || !c->tried;
         if (t->pod->state == POD_GATED)
             continue;
-        tell(c, t, "SchedulerError", sbuf_str(own ? &c->text : &others));
+        gang_report_pod(c, t, "SchedulerError", sbuf_str(own ? &c->text : &others));
         back_off(c, t->pod);
         // A group that is wrong as it is holds nothing.
         const struct typed_object *held = c->tried ? NULL : made_and_allocated(c->s, t->pod);
@@ -366,12 +366,13 @@ static void fail(struct cycle *c)
         else
             queue_retry(&c->s->queue, t->pod);
     }
-    group_tell(c->s, c->g, false, "SchedulerError", sbuf_str(c->tried ? &others : &c->text));
+    groups_set_condition(c->s, c->g, false, "SchedulerError",
+                         sbuf_str(c->tried ? &others : &c->text));
 }
 
 // --- No room -------------------------------------------------------------------------------------
 
-static void explain(struct cycle *c)
+static void gang_cycle_explain(struct cycle *c)
 {
     size_t more = 0;
     const struct try *worst = NULL;
@@ -393,7 +394,7 @@ static void no_room(struct cycle *c)
 {
     struct sched *s = c->s;
     cleanup_sbuf struct sbuf others = {0};
-    explain(c);
+    gang_cycle_explain(c);
     gang_revert(c);
     sbuf_addf(&others, "pod group is unschedulable: %.*s", STR_ARG(sbuf_str(&c->text)));
     c->g->attempts++;
@@ -408,12 +409,12 @@ static void no_room(struct cycle *c)
         if (t->pod->state == POD_GATED)
             continue;
         back_off(c, t->pod);
-        tell(c, t, "Unschedulable", t->refused ? str_z(t->line) : sbuf_str(&others));
+        gang_report_pod(c, t, "Unschedulable", t->refused ? str_z(t->line) : sbuf_str(&others));
         // What helps one that does not fit helps the others.
         queue_wait(&s->queue, t->pod, t->refused ? t->whys : 0);
     }
     if (!c->waits)
-        group_tell(s, c->g, false, "Unschedulable", sbuf_str(&c->text));
+        groups_set_condition(s, c->g, false, "Unschedulable", sbuf_str(&c->text));
     if (gang_give_back(s, c->g, c->min > 1 ? TAKE_ALL : TAKE_SOME))
         return;
     for (size_t i = 0; i < c->n; i++)
@@ -457,11 +458,11 @@ static void ungate_placed(struct cycle *c)
 {
     for (size_t i = 0; i < c->n; i++)
         if (c->tries[i].binding)
-            ungate(c->tries[i].pod);
+            gang_ungate_pod(c->tries[i].pod);
 }
 
 // The slice of cost is used up: whatever was found does not hold.
-static void postpone(struct cycle *c)
+static void gang_cycle_postpone(struct cycle *c)
 {
     gang_revert(c);
     c->failed = false;
@@ -477,20 +478,20 @@ static void postpone(struct cycle *c)
     if (goes_on)
         return;
     sbuf_addz(&c->text, "selectors of the claims of its pods cost too much; simplify them");
-    fail(c);
+    gang_cycle_fail(c);
 }
 
-static void finish(struct cycle *c)
+static void gang_cycle_finish(struct cycle *c)
 {
     if (c->s->cost.refused) {
-        postpone(c);
+        gang_cycle_postpone(c);
         return;
     }
     if (c->failed) {
         gang_revert(c);
-        fail(c);
+        gang_cycle_fail(c);
     } else if (gang_enough(c)) {
-        succeed(c);
+        gang_cycle_succeed(c);
     } else if (c->waits && c->min > 1 && c->before < c->min) {
         gang_revert(c);
         for (size_t i = 0; i < c->tried; i++)
@@ -499,9 +500,9 @@ static void finish(struct cycle *c)
     } else if (!c->waits || any_refused(c)) {
         if (!c->waits && gang_another_way(c)) {
             ungate_placed(c);
-            succeed(c);
+            gang_cycle_succeed(c);
         } else if (c->s->cost.refused) {
-            postpone(c);
+            gang_cycle_postpone(c);
         } else {
             no_room(c);
         }
@@ -509,7 +510,7 @@ static void finish(struct cycle *c)
     c->g->cost = c->s->cost.refused ? c->g->cost : 0;
 }
 
-static void run(struct cycle *c)
+static void gang_cycle_run(struct cycle *c)
 {
     struct sched *s = c->s;
     if (c->g->take) {
@@ -517,14 +518,14 @@ static void run(struct cycle *c)
     } else if (c->before + c->n < c->min) {
         if (!gang_give_back(s, c->g, TAKE_ALL))
             gate_short(c);
-    } else if (!clean(c) || gang_give_back(s, c->g, TAKE_LOST)) {
+    } else if (!gang_drop_stale_pods(c) || gang_give_back(s, c->g, TAKE_LOST)) {
         return;
     } else if (!gang_valid(c)) {
-        fail(c);
+        gang_cycle_fail(c);
     } else {
         c->g->jitter_ns = 0; // the last attempt's
         gang_try_all(c);
-        finish(c);
+        gang_cycle_finish(c);
     }
 }
 
@@ -533,10 +534,10 @@ void gang_run(struct sched *s, struct sched_pod *first)
     struct cycle c = {.s = s,
                       .g = first->group,
                       .first = first,
-                      .min = group_min(first->group),
+                      .min = groups_min(first->group),
                       .began_ns = exec_now_ns(s->exec)};
-    collect(&c);
+    gang_collect_members(&c);
     if (c.n)
-        run(&c);
+        gang_cycle_run(&c);
     gang_drop(&c);
 }

@@ -10,7 +10,7 @@
 // How long the first may wait for the others (Permit of Kubernetes' GangScheduling).
 #define QUORUM_NS (300 * CLOCK_NS_PER_SEC)
 
-static size_t members(const struct gang *g)
+static size_t gang_bind_count(const struct gang *g)
 {
     size_t n = 0;
     for (const struct list_node *i = g->members.head.next; i != &g->members.head; i = i->next)
@@ -18,7 +18,7 @@ static size_t members(const struct gang *g)
     return n;
 }
 
-static void unref(struct gang *g)
+static void gang_bind_unref(struct gang *g)
 {
     if (--g->refs)
         return;
@@ -42,16 +42,16 @@ void gang_drop_all(struct sched *s)
     }
 }
 
-static void detach(struct binding *b)
+static void gang_bind_detach(struct binding *b)
 {
     struct gang *g = b->gang;
     list_remove(&b->gang_node);
     b->gang = NULL;
-    unref(g);
+    gang_bind_unref(g);
 }
 
 // Nothing is under way for it that would find out.
-static bool rests(const struct binding *b)
+static bool gang_bind_is_waiting(const struct binding *b)
 {
     return b->step == BIND_DECIDED || b->step == BIND_QUORUM || b->step == BIND_CONDITIONS ||
            ((b->step == BIND_ECHO || b->step == BIND_VOLUMES) && !b->pending);
@@ -62,8 +62,8 @@ static void fail_all(struct gang *g, const char *why)
     g->failed = true;
     while (!list_empty(&g->members)) {
         struct binding *b = list_entry(g->members.head.next, struct binding, gang_node);
-        bool resting = rests(b);
-        detach(b);
+        bool resting = gang_bind_is_waiting(b);
+        gang_bind_detach(b);
         bind_fail(b, "%s", why);
         if (resting)
             bind_undo(b);
@@ -86,7 +86,7 @@ static void waited_long(void *arg)
         }
     g->refs++;
     fail_all(g, "waiting for minCount pods from a gang to be scheduled: they took too long");
-    unref(g);
+    gang_bind_unref(g);
 }
 
 bool gang_arrive(struct binding *b)
@@ -129,7 +129,7 @@ void gang_leave(struct binding *b)
         g->arrived--;
     list_remove(&b->gang_node);
     b->gang = NULL; // its reference is ours until the end
-    if (!g->open && !g->failed && members(g) < g->need) {
+    if (!g->open && !g->failed && gang_bind_count(g) < g->need) {
         cleanup_sbuf struct sbuf why = {0};
         sbuf_addz(&why, "waiting for minCount pods from a gang to be scheduled");
         if (b->error.n)
@@ -137,7 +137,7 @@ void gang_leave(struct binding *b)
                       STR_ARG(sbuf_str(&b->error)));
         fail_all(g, why.p);
     }
-    unref(g);
+    gang_bind_unref(g);
 }
 
 // --- Start ---------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ static void group_read(struct sched *s, void *arg, const struct client_answer *a
         }
     }
     begin_all(g);
-    unref(g);
+    gang_bind_unref(g);
 }
 
 static bool has_group_claim(const struct binding *b)
@@ -215,10 +215,10 @@ void gang_start(struct sched *s, struct binding *const *all, size_t n, size_t ne
     }
     if (!ask) {
         begin_all(g);
-        unref(g);
+        gang_bind_unref(g);
         return;
     }
     const struct api_object_meta *m = all[0]->group->meta;
     const struct client_key key = {sched_kind(WATCH_GROUPS), m->namespace, m->name};
-    client_get(s->client, &key, call_answered, call_new(s, group_read, g));
+    client_get(s->client, &key, calls_on_answer, calls_begin(s, group_read, g));
 }

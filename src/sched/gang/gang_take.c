@@ -28,7 +28,7 @@ struct group_take {
     size_t claims_len;
 };
 
-static void take_free(struct group_take *t)
+static void gang_take_free(struct group_take *t)
 {
     list_remove(&t->node);
     for (size_t i = 0; i < t->claims_len; i++)
@@ -38,7 +38,7 @@ static void take_free(struct group_take *t)
 }
 
 // The pods of the group come back to the queue by themselves.
-static void end(struct group_take *t)
+static void gang_take_end(struct group_take *t)
 {
     struct sched *s = t->s;
     struct sched_group *g = t->group;
@@ -50,14 +50,14 @@ static void end(struct group_take *t)
         b->take = NULL;
         bind_finish(b);
     }
-    take_free(t);
-    group_wake(s, g);
+    gang_take_free(t);
+    groups_wake(s, g);
     groups_release(s, g);
 }
 
 // --- Claims --------------------------------------------------------------------------------------
 
-static void written(struct sched *s, void *arg, const struct client_answer *answer)
+static void gang_take_on_written(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct group_take *t = arg;
     if (answer->code == 0 && answer->object) {
@@ -66,10 +66,10 @@ static void written(struct sched *s, void *arg, const struct client_answer *answ
         s->stats.given_back++;
     }
     if (--t->writes == 0)
-        end(t);
+        gang_take_end(t);
 }
 
-static void take_claim(struct group_take *t, const struct taken_claim *c)
+static void gang_take_release_claim(struct group_take *t, const struct taken_claim *c)
 {
     struct sched *s = t->s;
     struct arena tmp = {0};
@@ -90,7 +90,7 @@ static void take_claim(struct group_take *t, const struct taken_claim *c)
     const struct api_object o = {sched_kind(WATCH_CLAIMS), &changed};
     t->writes++;
     client_update(s->client, &o, &(struct client_write){.subresource = STR("status")},
-                  call_answered, call_new(s, written, t));
+                  calls_on_answer, calls_begin(s, gang_take_on_written, t));
     arena_done(&tmp);
 }
 
@@ -103,10 +103,10 @@ static bool all_fenced(const struct group_take *t, const struct taken_claim *c)
         if (!p->node && (!p->binding || p->binding->take != t))
             return false;
     }
-    return !group_uses(g, c->object->meta->name);
+    return !groups_uses_claim(g, c->object->meta->name);
 }
 
-static void go_on(struct group_take *t)
+static void gang_take_proceed(struct group_take *t)
 {
     const struct informer *pods = t->s->informers[WATCH_PODS];
     if (t->fences || t->taking)
@@ -117,35 +117,36 @@ static void go_on(struct group_take *t)
     t->writes = 1; // ours, until all are sent
     for (size_t i = 0; !t->failed && i < t->claims_len; i++)
         if (all_fenced(t, &t->claims[i]))
-            take_claim(t, &t->claims[i]);
+            gang_take_release_claim(t, &t->claims[i]);
     if (--t->writes == 0)
-        end(t);
+        gang_take_end(t);
 }
 
-void take_pods_came_to(struct sched *s)
+void gang_take_pods_advanced(struct sched *s)
 {
     list_foreach(&s->takes, node)
-        go_on(list_entry(node, struct group_take, node));
+        gang_take_proceed(list_entry(node, struct group_take, node));
 }
 
 // --- Fences --------------------------------------------------------------------------------------
 
-void take_fenced(struct binding *b, bool well)
+void gang_take_fenced(struct binding *b, bool well)
 {
     struct group_take *t = b->take;
     t->failed |= !well;
     if (b->pod_object->revision > t->revision)
         t->revision = b->pod_object->revision;
     t->fences--;
-    go_on(t);
+    gang_take_proceed(t);
 }
 
-void take_member_gone(struct binding *b)
+void gang_take_member_gone(struct binding *b)
 {
     b->take = NULL; // all of it is being dropped
 }
 
-bool take_start(struct sched *s, struct sched_group *g, const struct take_want *wants, size_t n)
+bool gang_take_start(struct sched *s, struct sched_group *g, const struct take_want *wants,
+                     size_t n)
 {
     if (g->take || !n || !g->pods.n)
         return false;
@@ -173,12 +174,12 @@ bool take_start(struct sched *s, struct sched_group *g, const struct take_want *
     return true;
 }
 
-void take_drop_all(struct sched *s)
+void gang_take_drop_all(struct sched *s)
 {
     list_foreach(&s->takes, node) {
         struct group_take *t = list_entry(node, struct group_take, node);
         t->group->take = NULL;
-        take_free(t);
+        gang_take_free(t);
     }
 }
 
@@ -200,7 +201,7 @@ static bool only_ours(const struct sched_group *g, const struct api_resource_cla
 
 struct wants VEC(struct take_want);
 
-static bool listed(const struct wants *list, const struct sched_claim *k)
+static bool gang_take_is_listed(const struct wants *list, const struct sched_claim *k)
 {
     for (size_t i = 0; i < list->n; i++)
         if (list->p[i].entry == k)
@@ -221,7 +222,8 @@ static void add_want(struct wants *out, struct sched *s, const struct sched_grou
 {
     const struct api_resource_claim *claim = claims_api(k);
     if (!claim || !claim->status.allocation || k->flight || claim_is_extended(&claim->metadata) ||
-        listed(out, k) || !only_ours(g, claim) || group_uses(g, claim->metadata.name))
+        gang_take_is_listed(out, k) || !only_ours(g, claim) ||
+        groups_uses_claim(g, claim->metadata.name))
         return;
     bool unavailable = k->unavailable == s->gang_last;
     if (rule == TAKE_LOST ? k->lost : rule == TAKE_ALL || unavailable || is_group_claim(g, claim))
@@ -254,12 +256,12 @@ bool gang_give_back(struct sched *s, struct sched_group *g, enum take_rule rule)
 {
     struct wants held = {0};
     // As in Kubernetes, but for what nobody can ever use: that goes unless somebody runs with it.
-    if (rule != TAKE_LOST && group_scheduled(g) > 0)
+    if (rule != TAKE_LOST && groups_scheduled(g) > 0)
         return false;
     for (size_t i = 0; i < g->pods.n; i++)
         find_held_by(s, g->pods.p[i], rule, &held);
     find_held_by_group(s, g, rule, &held);
-    bool begun = take_start(s, g, held.p, held.n);
+    bool begun = gang_take_start(s, g, held.p, held.n);
     vec_done(&held);
     return begun;
 }
@@ -267,11 +269,11 @@ bool gang_give_back(struct sched *s, struct sched_group *g, enum take_rule rule)
 bool gang_holds(struct sched *s, const struct sched_pod *p)
 {
     struct wants held = {0};
-    if (group_min(p->group) > 1) {
+    if (groups_min(p->group) > 1) {
         find_held_by(s, p, TAKE_ALL, &held);
         find_held_by_group(s, p->group, TAKE_ALL, &held);
     }
-    bool any = held.n > 0 && group_scheduled(p->group) == 0;
+    bool any = held.n > 0 && groups_scheduled(p->group) == 0;
     vec_done(&held);
     return any;
 }

@@ -51,7 +51,7 @@ static size_t last_refused(const struct cycle *c)
 }
 
 // The same pods, but whoever found no room comes before those that left it none.
-static struct cycle reorder(const struct cycle *c)
+static struct cycle gang_ways_reorder(const struct cycle *c)
 {
     struct cycle way = *c;
     size_t late = last_refused(c);
@@ -76,7 +76,7 @@ static struct try *first_placed(struct cycle *c)
 }
 
 // What comes first decides where a claim is that all share: it has to go elsewhere. False: it cannot.
-static bool vary(struct cycle *way)
+static bool gang_ways_vary(struct cycle *way)
 {
     struct try *front = first_placed(way);
     if (way->failed || !front || way->avoid_len == OTHER_WAYS_MAX)
@@ -97,10 +97,10 @@ bool gang_another_way(struct cycle *c)
     gang_revert(c);
     if (!order_matters(c))
         return false;
-    struct cycle way = reorder(c);
+    struct cycle way = gang_ways_reorder(c);
     do
         gang_try_all(&way);
-    while ((way.failed || !gang_enough(&way)) && vary(&way));
+    while ((way.failed || !gang_enough(&way)) && gang_ways_vary(&way));
     if (way.failed || !gang_enough(&way)) {
         gang_revert(&way);
         gang_drop(&way);
@@ -126,7 +126,7 @@ static bool to_be_seen(const struct cycle *c, const struct sched_pod *p)
 }
 
 // Places that were kept in memory are given back, and every pod is where it was in the queue.
-static void put_back(struct queue *q, struct sched_pod *p, const struct place *was)
+static void gang_ways_put_back(struct queue *q, struct sched_pod *p, const struct place *was)
 {
     if (p->state == was->state)
         return;
@@ -142,13 +142,13 @@ static void put_back(struct queue *q, struct sched_pod *p, const struct place *w
         queue_postpone(q, p);
 }
 
-bool gang_look(struct sched *s, struct sched_group *g, gang_seen_fn seen, void *arg,
-               struct sbuf *wrong)
+bool gang_preview(struct sched *s, struct sched_group *g, gang_seen_fn seen, void *arg,
+                  struct sbuf *wrong)
 {
     struct cycle c = {.s = s,
                       .g = g,
-                      .min = group_min(g),
-                      .before = group_scheduled(g),
+                      .min = groups_min(g),
+                      .before = groups_scheduled(g),
                       .again = true,
                       .seen = seen,
                       .seen_arg = arg};
@@ -169,7 +169,7 @@ bool gang_look(struct sched *s, struct sched_group *g, gang_seen_fn seen, void *
     }
     sbuf_add(wrong, sbuf_str(&c.text));
     for (size_t i = 0; i < g->pods.n; i++)
-        put_back(&s->queue, g->pods.p[i], &places[i]);
+        gang_ways_put_back(&s->queue, g->pods.p[i], &places[i]);
     gang_drop(&c);
     free(places);
     return fits;

@@ -58,8 +58,8 @@ static int64_t limit_of(const struct sched *s, const struct sched_node *n, struc
     return -1;
 }
 
-static void add_pod(const struct sched *s, const struct api_pod *pod, struct str driver,
-                    struct arena *arena, struct handles *all)
+static void volume_limits_add_pod(const struct sched *s, const struct api_pod *pod,
+                                  struct str driver, struct arena *arena, struct handles *all)
 {
     struct volume_ref ref;
     struct attached at;
@@ -80,9 +80,9 @@ static bool driver_ok(struct attempt *a, const struct sched_node *n, struct str 
     if (limit < 0)
         return true;
     for (size_t i = 0; i < n->pods.n; i++)
-        add_pod(a->s, n->pods.p[i]->api, driver, a->arena, &all);
+        volume_limits_add_pod(a->s, n->pods.p[i]->api, driver, a->arena, &all);
     size_t before = map_len(&all);
-    add_pod(a->s, a->api, driver, a->arena, &all);
+    volume_limits_add_pod(a->s, a->api, driver, a->arena, &all);
     size_t after = map_len(&all);
     map_done(&all);
     if (after == before || (int64_t)after <= limit)

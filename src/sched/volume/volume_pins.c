@@ -51,7 +51,8 @@ void volume_pins_make(struct arena *arena, const struct typed_object *const *vol
 }
 
 // The place of the first with this label and value or behind; value NULL: behind all with this label.
-static size_t place_of(const struct volume_pins *all, struct str key, const struct str *value)
+static size_t volume_pins_place(const struct volume_pins *all, struct str key,
+                                const struct str *value)
 {
     size_t low = 0, high = all->n;
     while (low < high) {
@@ -73,10 +74,10 @@ const struct typed_object *volume_pins_best(const struct volume_pins *all,
 {
     static const struct str none = {0};
     const struct volume_pin *best = NULL;
-    for (size_t at = 0; at < all->n; at = place_of(all, all->p[at].key, NULL)) {
+    for (size_t at = 0; at < all->n; at = volume_pins_place(all, all->p[at].key, NULL)) {
         struct str key = all->p[at].key;
         const struct str *value = key.n ? api_map_find(&node->metadata.labels, key) : &none;
-        for (size_t i = value ? place_of(all, key, value) : all->n;
+        for (size_t i = value ? volume_pins_place(all, key, value) : all->n;
              i < all->n && str_eq(all->p[i].key, key) && str_eq(all->p[i].value, *value); i++) {
             const struct volume_pin *p = &all->p[i];
             if (best && best->rank < p->rank)

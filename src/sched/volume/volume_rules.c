@@ -26,8 +26,8 @@ static bool is_made_for(const struct api_persistent_volume_claim *claim, const s
 }
 
 // Can the claim be used at all? Else says why not.
-static bool usable(struct attempt *a, const struct volume_ref *ref,
-                   const struct api_persistent_volume_claim *claim)
+static bool volume_rules_claim_usable(struct attempt *a, const struct volume_ref *ref,
+                                      const struct api_persistent_volume_claim *claim)
 {
     struct sbuf *text = &a->text;
     if (!claim && ref->made_for.n)
@@ -73,7 +73,7 @@ static bool waits_for_pod(const struct pod_volume *v)
            !v->claim->spec.volume_name.n;
 }
 
-static void look_at_claim(struct attempt *a, struct pod_volume *v)
+static void volume_rules_inspect_claim(struct attempt *a, struct pod_volume *v)
 {
     const struct sched *s = a->s;
     struct str class = volume_claim_class(v->claim);
@@ -87,7 +87,7 @@ static void look_at_claim(struct attempt *a, struct pod_volume *v)
     v->volume = o ? o->object.value : NULL;
 }
 
-static bool is_there(const struct attempt *a, const struct typed_object *claim)
+static bool volume_rules_claim_exists(const struct attempt *a, const struct typed_object *claim)
 {
     for (size_t i = 0; i < a->volumes_len; i++)
         if (a->volumes[i].object == claim)
@@ -108,7 +108,7 @@ static bool named_exist(struct attempt *a)
     while (volumes_next(a->api, &at, a->arena, &ref)) {
         if (ref.made_for.n || find_claim(a, &ref))
             continue;
-        (void)usable(a, &ref, NULL);
+        (void)volume_rules_claim_usable(a, &ref, NULL);
         a->refused_by = "VolumeRestrictions";
         a->volume_refused = ref;
         return false;
@@ -116,27 +116,27 @@ static bool named_exist(struct attempt *a)
     return true;
 }
 
-static bool take_claims(struct attempt *a)
+static bool volume_rules_take_claims(struct attempt *a)
 {
     struct volume_ref ref;
     size_t at = 0;
     a->volumes = arena_array(a->arena, struct pod_volume, a->api->spec.volumes.n);
     while (volumes_next(a->api, &at, a->arena, &ref)) {
         const struct typed_object *o = find_claim(a, &ref);
-        if (!usable(a, &ref, o ? o->object.value : NULL) || !o) {
+        if (!volume_rules_claim_usable(a, &ref, o ? o->object.value : NULL) || !o) {
             a->volume_refused = ref;
             return false;
         }
-        if (is_there(a, o))
+        if (volume_rules_claim_exists(a, o))
             continue;
         struct pod_volume *v = &a->volumes[a->volumes_len++];
         *v = (struct pod_volume){.object = o, .claim = o->object.value, .ref = ref};
-        look_at_claim(a, v);
+        volume_rules_inspect_claim(a, v);
     }
     return true;
 }
 
-static bool bindable(struct attempt *a)
+static bool volume_rules_check_bindable(struct attempt *a)
 {
     for (size_t i = 0; i < a->volumes_len; i++) {
         if (a->volumes[i].bound || waits_for_pod(&a->volumes[i]))
@@ -150,7 +150,7 @@ static bool bindable(struct attempt *a)
     return true;
 }
 
-enum dra_begin volumes_begin(struct attempt *a)
+enum dra_begin volume_rules_begin(struct attempt *a)
 {
     struct sched *s = a->s;
     if (!volumes_used(a->api))
@@ -172,7 +172,7 @@ enum dra_begin volumes_begin(struct attempt *a)
     if (!volumes_on(s))
         return DRA_OK;
     a->refused_by = "VolumeBinding";
-    if (!named_exist(a) || !take_claims(a) || !bindable(a)) {
+    if (!named_exist(a) || !volume_rules_take_claims(a) || !volume_rules_check_bindable(a)) {
         a->whys = WHY_BIT(WHY_VOLUMES);
         return DRA_REFUSED;
     }
@@ -274,7 +274,7 @@ static bool zones_ok(struct attempt *a, const struct api_node *node, struct refu
 }
 
 // VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone, in that order. VolumeBinding gives all its reasons.
-enum why volumes_filter(struct attempt *a, const struct sched_node *n, struct refusals *why)
+enum why volume_rules_filter(struct attempt *a, const struct sched_node *n, struct refusals *why)
 {
     a->volume_lacking = NULL;
     const struct pod_volume *used = used_elsewhere(a);
