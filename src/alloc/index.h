@@ -98,10 +98,10 @@ void index_count_devices(const struct index *x, uint32_t node, size_t *ret_free,
 
 // index_contested says whether other schedulers' allocations are in a user's pools; only those can
 // make its allocation wrong. index_stands says whether it is right on this node beside all that may
-// have been stored before it. index_holds says whether the pools know the user.
+// have been stored before the given revision. index_holds says whether the pools know the user.
 bool index_contested(const struct index_user *u);
 bool index_stands(struct index *x, uint32_t node, const struct index_user *u,
-                  const struct api_resource_claim *claim, struct sbuf *problems);
+                  const struct api_resource_claim *claim, uint64_t before);
 bool index_holds(const struct index_user *u);
 
 // index_state is a hash of what a node's devices are and how they are in use: nodes with equal hashes

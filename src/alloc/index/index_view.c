@@ -161,15 +161,16 @@ static void kinds_renew(const struct index *x, const struct index_pools *own,
 
 // --- Use -----------------------------------------------------------------------------------------
 
-// Everything in use; with judged only what may have been stored before its allocation.
+// Everything in use; with judged only by others, and what may have been stored before a revision.
 static void index_view_gather_uses(const struct index *x, const struct index_pools *pools,
-                                   const struct index_user *judged, struct gathering *g)
+                                   const struct index_user *judged, uint64_t before,
+                                   struct gathering *g)
 {
     for (size_t i = 0; i < pools->n; i++) {
         const struct index_pool *p = pools->p[i];
         for (size_t k = 0; k < p->users.n; k++) {
             const struct index_user *u = p->users.p[k];
-            if (judged && (u == judged || u->not_before >= judged->revision))
+            if (judged && (u == judged || u->not_before >= before))
                 continue;
             for (size_t m = 0; m < index_user_len(u); m++) {
                 struct alloc_use use;
@@ -184,12 +185,12 @@ static void index_view_gather_uses(const struct index *x, const struct index_poo
 static struct alloc_cluster *make_state(const struct index *x, const struct index_pools *own,
                                         const struct index_pools *shared,
                                         const struct alloc_cluster *base,
-                                        const struct index_user *judged)
+                                        const struct index_user *judged, uint64_t before)
 {
     struct gathering g = {0};
     if (own)
-        index_view_gather_uses(x, own, judged, &g);
-    index_view_gather_uses(x, shared, judged, &g);
+        index_view_gather_uses(x, own, judged, before, &g);
+    index_view_gather_uses(x, shared, judged, before, &g);
     struct alloc_input in = {.uses = g.uses.p, .uses_len = g.uses.n};
     struct alloc_cluster *c = alloc_cluster_in_use(base, &in);
     gathering_done(&g);
@@ -329,7 +330,7 @@ static struct index_base *index_view_base_of(struct index *x, struct index_node 
         return NULL;
     kinds_renew(x, own, &set->pools, b);
     if (!b->state)
-        b->state = make_state(x, own, &set->pools, b->base, NULL);
+        b->state = make_state(x, own, &set->pools, b->base, NULL, 0);
     if (!own) {
         set->common_slices = set->slices_stamp;
         set->common_uses = set->uses_stamp;
@@ -389,12 +390,12 @@ static bool index_view_results_collide(const struct api_allocation_result *a,
     return false;
 }
 
-static bool index_view_user_collides(const struct index_user *u)
+static bool index_view_user_collides(const struct index_user *u, uint64_t before)
 {
     for (size_t i = 0; i < u->pools.n; i++)
         for (size_t k = 0; k < u->pools.p[i]->users.n; k++) {
             const struct index_user *other = u->pools.p[i]->users.p[k];
-            if (other != u && other->not_before < u->revision &&
+            if (other != u && other->not_before < before &&
                 index_view_results_collide(u->allocation, other->allocation))
                 return true;
         }
@@ -402,18 +403,19 @@ static bool index_view_user_collides(const struct index_user *u)
 }
 
 bool index_stands(struct index *x, uint32_t node, const struct index_user *u,
-                  const struct api_resource_claim *claim, struct sbuf *problems)
+                  const struct api_resource_claim *claim, uint64_t before)
 {
     struct err err;
+    cleanup_sbuf struct sbuf problems = {0};
     struct index_node *n = node < x->nodes.n ? x->nodes.p[node] : NULL;
     const struct index_base *b = n ? index_view_base_of(x, n, &err) : NULL;
-    if (!b || index_view_user_collides(u))
+    if (!b || index_view_user_collides(u, before))
         return false; // without its node there is nothing to hold shares and counters against
     struct alloc_cluster *c =
-        make_state(x, n->pools.n ? &n->pools : NULL, &n->set->pools, b->base, u);
+        make_state(x, n->pools.n ? &n->pools : NULL, &n->set->pools, b->base, u, before);
     struct alloc_view *v = NULL;
     bool stands = alloc_view_new(c, n->object.value, &v, &err) == 0 &&
-                  alloc_check(v, &claim, 1, u->allocation, 1, problems);
+                  alloc_check(v, &claim, 1, u->allocation, 1, &problems);
     alloc_view_free(v);
     alloc_cluster_free(c);
     return stands;

@@ -10,9 +10,57 @@
 
 #include "base/banned.h"
 
-static void claims_written(struct binding *b);
+static void bind_write_claims(struct binding *b);
 static void bind_check_echo(struct binding *b);
-static void bind_now(struct binding *b);
+static void bind_write_pod_status(struct binding *b);
+static void bind_send(struct binding *b);
+
+// --- The steps -----------------------------------------------------------------------------------
+
+// The whole way of a pod to its node. An answer of the API, news of a watch or a timer ends a step,
+// with bind_next or bind_undo. After a failure no further step begins, all is taken back.
+void bind_enter(struct binding *b, enum bind_step step)
+{
+    enum bind_step from = b->step;
+    exec_timer_stop(b->s->exec, &b->timer); // of the step that ends
+    if (b->failed) {
+        bind_undo(b);
+        return;
+    }
+    b->step = step;
+    switch (step) {
+    case BIND_VOLUMES:
+        bind_volumes_start(b);
+        break;
+    case BIND_CLAIMS:
+        bind_write_claims(b);
+        break;
+    case BIND_ECHO:
+        bind_check_echo(b);
+        break;
+    case BIND_STATUS:
+        bind_write_pod_status(b);
+        break;
+    case BIND_CONDITIONS: // again after the quorum: much may have happened to the devices
+        bind_await_devices(b, from != BIND_QUORUM);
+        break;
+    case BIND_QUORUM:
+        if (gang_arrive(b))
+            bind_next(b);
+        break;
+    case BIND_POD:
+        bind_send(b);
+        break;
+    case BIND_DECIDED:
+    case BIND_UNDO:
+        break;
+    }
+}
+
+void bind_next(struct binding *b)
+{
+    bind_enter(b, (enum bind_step)(b->step + 1));
+}
 
 void bind_fail(struct binding *b, const char *fmt, ...)
 {
@@ -25,6 +73,13 @@ void bind_fail(struct binding *b, const char *fmt, ...)
     (void)vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     sbuf_addz(&b->error, text);
+}
+
+// No answer is under way that would find out that the binding has failed.
+bool bind_is_waiting(const struct binding *b)
+{
+    return b->step == BIND_DECIDED || b->step == BIND_QUORUM || b->step == BIND_CONDITIONS ||
+           ((b->step == BIND_ECHO || b->step == BIND_VOLUMES) && !b->pending);
 }
 
 void bind_free(struct binding *b)
@@ -149,17 +204,10 @@ static void take_statuses(struct attempt *a, struct binding *b)
 // Counts the pod on the node, with what its devices will take there.
 static void bind_assume_pod(struct attempt *a, struct sched_node *n)
 {
-    struct sched_pod *p = a->pod;
-    if (a->node_statuses.n) {
-        struct api_pod pod = *p->api;
-        const struct api_pod *api = p->api;
-        pod.status.node_allocatable_resource_claim_statuses = a->node_statuses;
-        p->api = &pod;
-        needs_of_pod(&a->s->cluster, p);
-        p->api = api;
-    }
-    p->assumed = true;
-    cluster_place(&a->s->cluster, p, n);
+    if (a->node_statuses.n)
+        needs_of_pod(&a->s->cluster, a->pod, &a->node_statuses);
+    a->pod->assumed = true;
+    cluster_place(&a->s->cluster, a->pod, n);
 }
 
 struct binding *bind_prepare(struct attempt *a, struct sched_node *n)
@@ -180,28 +228,6 @@ struct binding *bind_prepare(struct attempt *a, struct sched_node *n)
     return b;
 }
 
-void bind_begin(struct binding *b)
-{
-    if (b->failed)
-        bind_undo(b);
-    else if (b->volumes_len)
-        bind_volumes_start(b);
-    else
-        bind_volumes_done(b);
-}
-
-void bind_volumes_done(struct binding *b)
-{
-    b->step = BIND_CLAIMS;
-    meter_bind_prepared(b);
-    b->pending = b->claims_len + 1; // one is ours: nothing goes on before all are started
-    for (size_t i = 0; i < b->claims_len; i++)
-        bind_claim_start(&b->claims[i]);
-    b->pending--;
-    if (!b->pending)
-        claims_written(b);
-}
-
 void bind_revert(struct binding *b)
 {
     struct sched_pod *p = b->pod;
@@ -209,33 +235,32 @@ void bind_revert(struct binding *b)
     p->binding = NULL;
     p->assumed = false;
     cluster_lift(&b->s->cluster, p);
-    needs_of_pod(&b->s->cluster, p); // without what devices take
+    needs_of_pod(&b->s->cluster, p, NULL); // without what devices take
     queue_leave(&b->s->queue, p);
     bind_free(b);
 }
 
 void bind_start(struct attempt *a, struct sched_node *n)
 {
-    bind_begin(bind_prepare(a, n));
+    bind_next(bind_prepare(a, n));
 }
 
-// --- After the claims ----------------------------------------------------------------------------
+// --- Claims --------------------------------------------------------------------------------------
 
-void bind_claim_finished(struct bind_claim *c)
+static void bind_write_claims(struct binding *b)
 {
-    struct binding *b = c->b;
+    meter_bind_prepared(b);
+    b->pending = b->claims_len + 1; // one is ours: nothing goes on before all are started
+    for (size_t i = 0; i < b->claims_len; i++)
+        bind_claim_start(&b->claims[i]);
+    bind_claim_finished(b);
+}
+
+void bind_claim_finished(struct binding *b)
+{
     assert(b->pending);
     if (--b->pending == 0)
-        claims_written(b);
-}
-
-static void claims_written(struct binding *b)
-{
-    b->step = BIND_ECHO;
-    if (b->failed)
-        bind_undo(b);
-    else
-        bind_check_echo(b);
+        bind_next(b);
 }
 
 static uint32_t node_index(const struct binding *b)
@@ -272,19 +297,7 @@ static bool bind_claim_in_use(const struct binding *b, const struct api_resource
 // runs with yet, may be one that was never looked at so, or is about to be taken back: a reservation
 // of another pod says nothing.
 //
-// Who has waited for a scheduler that does not look (settle) gives way to whatever has come meanwhile, too.
-static bool bind_allocation_stands(struct binding *b, struct sched_claim *k,
-                                   const struct api_resource_claim *claim)
-{
-    cleanup_sbuf struct sbuf problems = {0};
-    uint64_t revision = k->user.revision;
-    if (b->settled)
-        k->user.revision = UINT64_MAX;
-    bool well = index_stands(b->s->devices, node_index(b), &k->user, claim, &problems);
-    k->user.revision = revision;
-    return well;
-}
-
+// After a wait for a scheduler that does not look, later allocations take precedence, too.
 static bool bind_allocations_stand(struct binding *b)
 {
     for (size_t i = 0; i < b->claims_len; i++) {
@@ -294,7 +307,8 @@ static bool bind_allocations_stand(struct binding *b)
         if (!claim || !k->user.allocation || !index_contested(&k->user) ||
             bind_claim_in_use(b, claim))
             continue;
-        if (bind_allocation_stands(b, k, claim))
+        uint64_t before = b->settled ? UINT64_MAX : k->user.revision;
+        if (index_stands(b->s->devices, node_index(b), &k->user, claim, before))
             continue;
         bind_fail(b, "another scheduler allocated a device of claim %.*s first", STR_ARG(c->name));
         b->give_way = true;
@@ -335,8 +349,6 @@ static bool bind_is_refusal(int code)
            code == -ERR_FORBIDDEN || code == -ERR_UNAUTHORIZED || code == -ERR_UNSUPPORTED;
 }
 
-static void bind_write_pod_status(struct binding *b);
-
 // To take the reservation from a pod that runs would let its devices go to another; to bind it again
 // once another has put up a fence would rely on claims that may be gone.
 void bind_pod_is(struct binding *b, enum pod_is is)
@@ -354,10 +366,7 @@ void bind_pod_is(struct binding *b, enum pod_is is)
     } else if (b->step == BIND_UNDO) {
         bind_undo_again(b, is == POD_IS_GONE);
     } else if (is == POD_IS_OPEN && ++b->tries < CLAIM_TRIES) {
-        if (b->step == BIND_STATUS)
-            bind_write_pod_status(b);
-        else
-            bind_now(b);
+        bind_enter(b, b->step); // write once more
     } else {
         bind_undo(b);
     }
@@ -377,60 +386,31 @@ static void bind_write_failed(struct binding *b, const struct client_answer *ans
         fence_look(b); // the pod itself knows
 }
 
-static void bind_on_answer(struct sched *s, void *arg, const struct client_answer *answer)
+static void bind_on_written(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct binding *b = arg;
     (void)s;
-    if (answer->code == 0)
-        bind_on_bound(b);
-    else
+    if (answer->code < 0 || (b->step == BIND_STATUS && !answer->object)) {
         bind_write_failed(b, answer);
+    } else if (b->step == BIND_POD) {
+        bind_on_bound(b);
+    } else {
+        fence_hold_pod(b, answer->object);
+        bind_next(b);
+    }
 }
 
 // The Binding holds for the pod as this attempt knows it: a fence makes it fail.
-static void bind_now(struct binding *b)
+static void bind_send(struct binding *b)
 {
     struct sched *s = b->s;
     meter_bind_written(b);
-    b->step = BIND_POD;
     b->sent = true;
-    exec_timer_stop(s->exec, &b->timer);
     client_bind(s->client, b->pod_object->meta, b->node_name, calls_on_answer,
-                calls_begin(s, bind_on_answer, b));
-}
-
-// --- Together ------------------------------------------------------------------------------------
-
-// A gang goes on together: who comes first waits for enough of the others.
-void bind_proceed(struct binding *b)
-{
-    exec_timer_stop(b->s->exec, &b->timer);
-    if (b->failed) {
-        bind_undo(b);
-        return;
-    }
-    bool waited = b->step == BIND_QUORUM;
-    if (!gang_arrive(b))
-        b->step = BIND_QUORUM;
-    else if (waited)
-        bind_await_devices(b); // much may have happened to them
-    else
-        bind_now(b);
+                calls_begin(s, bind_on_written, b));
 }
 
 // --- The pod's status ----------------------------------------------------------------------------
-
-static void bind_on_status_written(struct sched *s, void *arg, const struct client_answer *answer)
-{
-    struct binding *b = arg;
-    (void)s;
-    if (answer->code < 0 || !answer->object) {
-        bind_write_failed(b, answer);
-        return;
-    }
-    fence_hold_pod(b, answer->object);
-    bind_await_devices(b);
-}
 
 static struct str bind_special_name(const struct binding *b)
 {
@@ -466,9 +446,8 @@ static void bind_write_pod_status(struct binding *b)
     const struct api_pod *pod = bind_pod(b);
     cleanup_sbuf struct sbuf body = {0};
     struct json_writer w = {.out = &body};
-    b->step = BIND_STATUS;
     if (!b->mappings.n && !b->node_statuses.n) {
-        bind_await_devices(b);
+        bind_next(b);
         return;
     }
     json_write_object_begin(&w);
@@ -495,7 +474,7 @@ static void bind_write_pod_status(struct binding *b)
     struct client_key key = {sched_kind(WATCH_PODS), pod->metadata.namespace, pod->metadata.name};
     client_patch(s->client, &key, CLIENT_PATCH_STRATEGIC, sbuf_str(&body),
                  &(struct client_write){.subresource = STR("status")}, calls_on_answer,
-                 calls_begin(s, bind_on_status_written, b));
+                 calls_begin(s, bind_on_written, b));
 }
 
 // --- News ----------------------------------------------------------------------------------------
@@ -556,7 +535,7 @@ static void bind_check_echo(struct binding *b)
     if (!bind_allocations_stand(b))
         bind_undo(b);
     else if (!bind_wait_to_settle(b))
-        bind_write_pod_status(b);
+        bind_next(b);
 }
 
 void bind_claims_listed(struct sched *s)
@@ -595,7 +574,6 @@ void bind_pod_changed(struct sched *s, struct sched_pod *p)
     p->binding = NULL;
     p->assumed = false;
     bind_fail(b, "the pod was deleted");
-    if (b->pending == 0 && (b->step == BIND_VOLUMES || b->step == BIND_ECHO ||
-                            b->step == BIND_CONDITIONS || b->step == BIND_QUORUM))
+    if (bind_is_waiting(b))
         bind_undo(b);
 }

@@ -66,7 +66,7 @@ void bind_check_conditions(struct binding *b)
     }
     if (ready) {
         meter_bind_awaited(b, METER_WAIT_SUCCESS);
-        bind_proceed(b);
+        bind_next(b);
         return;
     }
     bind_devices_report_pending(b);
@@ -78,14 +78,8 @@ static void condition_time(void *arg)
     bind_check_conditions(arg);
 }
 
-void bind_await_devices(struct binding *b)
+void bind_await_devices(struct binding *b, bool first)
 {
-    if (b->failed) {
-        bind_undo(b);
-        return;
-    }
-    bool first = b->step != BIND_QUORUM; // who has waited for its gang has been here
-    b->step = BIND_CONDITIONS;
     b->timer = (struct exec_timer){.fn = condition_time, .arg = b};
     bool wait = false;
     for (size_t i = 0; i < b->claims_len; i++) {
@@ -93,7 +87,7 @@ void bind_await_devices(struct binding *b)
         wait |= claim && claim->status.allocation && dra_has_conditions(claim->status.allocation);
     }
     if (!wait || !features_on(&b->s->features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS)) {
-        bind_proceed(b);
+        bind_next(b);
         return;
     }
     if (first)

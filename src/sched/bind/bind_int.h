@@ -24,8 +24,20 @@ struct claim_writer {
     bool turning;              // the writer is told that it is its turn
 };
 
+// The way of a claim that is written for a pod (bind_claim.c).
+enum claim_step {
+    CLAIM_STEP_CREATE,    // the special claim does not exist yet
+    CLAIM_STEP_TURN,      // another binding may be writing the claim
+    CLAIM_STEP_READ,      // the version at hand is or may be old
+    CLAIM_STEP_FINALIZER, // is written
+    CLAIM_STEP_STATUS,    // allocation and reservation are written
+    CLAIM_STEP_TOUCH,     // the group's reservation exists: a write makes taking it back fail
+    CLAIM_STEP_FOREIGN,   // reserved for the pod by another attempt
+};
+
 struct bind_claim {
     struct binding *b;
+    enum claim_step step;
     struct list_node wait;
     bool riding;     // a write under way has our reservation in it
     struct str name; // empty: the special claim, not created yet
@@ -43,7 +55,6 @@ struct bind_claim {
     bool reserved;     // our write put the pod itself into reservedFor
     bool gives_way;    // its allocation is taken back: another scheduler's came first
     bool again;        // taking back ran into a conflict: to be tried with what is there now
-    bool finished;
 };
 
 // A claim for storage that is not bound yet, and what it shall get.
@@ -138,29 +149,33 @@ static inline const struct api_pod *bind_pod(const struct binding *b)
     return b->pod_object->object.value;
 }
 
+// bind_enter begins a step, bind_next the one that follows. bind_is_waiting: no answer is under way.
+void bind_enter(struct binding *b, enum bind_step step);
+void bind_next(struct binding *b);
+bool bind_is_waiting(const struct binding *b);
+
 // bind_claim_start begins to write a claim; bind_claim_finished comes back from it.
 void bind_claim_start(struct bind_claim *c);
-void bind_claim_finished(struct bind_claim *c);
+void bind_claim_finished(struct binding *b);
 
-// bind_await_devices goes on when the devices are ready for the pod; bind_check_conditions looks whether they are.
-void bind_await_devices(struct binding *b);
+// bind_await_devices waits until the devices are ready for the pod, and measures that the first time;
+// bind_check_conditions checks whether they are.
+void bind_await_devices(struct binding *b, bool first);
 void bind_check_conditions(struct binding *b);
 
 // bind_writers_done frees what is known of writers when all bindings are dropped.
 void bind_writers_done(struct sched *s);
 
-// bind_prepare holds what the attempt found on node n, in memory; bind_begin starts to write, bind_revert
-// forgets it all, as if it had not been. bind_proceed goes on with a pod whose gang may go on.
+// bind_prepare holds what the attempt found on node n, in memory; bind_next starts to write, bind_revert
+// drops it all.
 struct binding *bind_prepare(struct attempt *a, struct sched_node *n);
-void bind_begin(struct binding *b);
 void bind_revert(struct binding *b);
-void bind_proceed(struct binding *b);
 
-// bind_volumes_take holds what the attempt found for unbound claims on node n; bind_volumes_start writes it and goes on with
-// bind_volumes_done once all are bound; bind_volumes_land lets go of it, bind_volumes_free forgets it.
+// bind_volumes_take holds what the attempt found for unbound claims on node n; bind_volumes_start
+// writes it and ends the step once all are bound; bind_volumes_land releases it, bind_volumes_free
+// frees it.
 void bind_volumes_take(struct attempt *a, struct binding *b, const struct sched_node *n);
 void bind_volumes_start(struct binding *b);
-void bind_volumes_done(struct binding *b);
 void bind_volumes_land(struct binding *b);
 void bind_volumes_free(struct binding *b);
 
@@ -204,7 +219,7 @@ void bind_pod_is(struct binding *b, enum pod_is is);
 void bind_claim_done(struct bind_claim *c);
 void bind_hold_claim(struct bind_claim *c, const struct typed_object *o);
 
-// --- meter_bind_written.c --------------------------------------------------------------------------------
+// --- meter_bind.c --------------------------------------------------------------------------------
 
 // meter_bind_prepared: claims are about to be written; meter_bind_written: the Binding is about to be sent;
 // meter_bind_over: the pod is bound (well), or will not be by this attempt.

@@ -42,7 +42,7 @@ static void bind_undo_give_back(struct binding *b)
     if (p->assumed) {
         p->assumed = false;
         cluster_lift(&s->cluster, p);
-        needs_of_pod(&s->cluster, p); // without what devices take
+        needs_of_pod(&s->cluster, p, NULL); // without what devices take
         sched_wake(s, sched_room_whys(p));
     }
     if (p->state != POD_BINDING)

@@ -148,13 +148,6 @@ const struct bind_volume *bind_volume_open(const struct binding *b)
     return NULL;
 }
 
-static void bind_volume_proceed(struct binding *b)
-{
-    exec_timer_stop(b->s->exec, &b->timer);
-    list_remove(&b->volume_wait);
-    bind_volumes_done(b);
-}
-
 static void bind_volume_check_all(struct binding *b)
 {
     struct sched_node **n = map_get(&b->s->cluster.nodes, b->node_name);
@@ -169,10 +162,12 @@ static void bind_volume_check_all(struct binding *b)
                   STR_ARG(open ? open->name : b->volumes[0].name));
     if (b->failed)
         bind_undo(b);
-    else if (ready)
-        bind_volume_proceed(b);
-    else
+    else if (!ready)
         exec_timer_start(b->s->exec, &b->timer, CONDITION_NS);
+    else {
+        list_remove(&b->volume_wait);
+        bind_next(b);
+    }
 }
 
 static void check_time(void *arg)
@@ -341,7 +336,10 @@ static void bind_volume_write_one(struct bind_volume *v)
 
 void bind_volumes_start(struct binding *b)
 {
-    b->step = BIND_VOLUMES;
+    if (!b->volumes_len) {
+        bind_next(b);
+        return;
+    }
     b->volume_until_ns = exec_now_ns(b->s->exec) + b->s->binding_timeout_ns;
     b->timer = (struct exec_timer){.fn = check_time, .arg = b};
     b->pending = 1; // ours, until all are started

@@ -205,7 +205,7 @@ bool cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct typed_
     struct pod_need *needs = p->needs;
     size_t needs_len = p->needs_len;
     p->needs = NULL;
-    needs_of_pod(c, p);
+    needs_of_pod(c, p, NULL);
     pod_ports(p);
     bool less = cluster_pod_shrank(p, needs, needs_len);
     free(needs);

@@ -211,7 +211,9 @@ void cluster_namespace_set(struct cluster *c, struct str name, const struct type
 bool cluster_check(const struct cluster *c, struct sbuf *problems);
 
 // needs_of_pod adds up what a pod asks of a node, as Kubernetes does: containers, the most of init
-// containers with the sidecars before them, pod-level resources, overhead.
-void needs_of_pod(struct cluster *c, struct sched_pod *p);
+// containers with the sidecars before them, pod-level resources, overhead, and what its devices take
+// of the node (NULL: as in its status).
+void needs_of_pod(struct cluster *c, struct sched_pod *p,
+                  const struct api_node_allocatable_resource_claim_status_array *devices);
 
 #endif

@@ -28,7 +28,7 @@ enum dra_begin cycle_begin(struct sched *s, struct sched_pod *p, struct attempt 
 {
     arena_reset(&s->arena);
     if (p->strange)
-        needs_of_pod(&s->cluster, p); // a node or a class may have come that has it
+        needs_of_pod(&s->cluster, p, NULL); // a node or a class may have come that has it
     *a = (struct attempt){.s = s, .pod = p, .api = p->api, .arena = &s->arena};
     enum dra_begin r = dra_begin(a);
     if (r == DRA_OK)

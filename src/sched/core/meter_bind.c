@@ -12,8 +12,8 @@ void meter_bind_prepared(struct binding *b)
 
 void meter_bind_written(struct binding *b)
 {
-    if (b->step == BIND_POD)
-        return; // sent once more
+    if (b->sent)
+        return; // once more
     int64_t now = exec_now_ns(b->s->exec);
     if (b->began_ns)
         meter_plugin(b->s, METER_PREBIND, METER_SUCCESS, now - b->began_ns);

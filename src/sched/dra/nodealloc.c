@@ -215,13 +215,11 @@ enum why nodealloc_filter(struct attempt *a, struct sched_node *n, struct refusa
     if (!len)
         return WHY_NONE;
     // The pod as it will be, with these statuses, must fit.
-    struct api_pod pod = *a->api;
-    pod.status.node_allocatable_resource_claim_statuses.p = list;
-    pod.status.node_allocatable_resource_claim_statuses.n = len;
-    struct sched_pod as = {.api = &pod};
-    needs_of_pod(&a->s->cluster, &as);
+    const struct api_node_allocatable_resource_claim_status_array devices = {list, len};
+    struct sched_pod as = {.api = a->api};
+    needs_of_pod(&a->s->cluster, &as, &devices);
     bool fits = filter_fits(a, n, as.needs, as.needs_len, why);
     free(as.needs);
-    a->node_statuses = pod.status.node_allocatable_resource_claim_statuses;
+    a->node_statuses = devices;
     return fits ? WHY_NONE : WHY_RESOURCES;
 }

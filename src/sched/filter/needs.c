@@ -175,11 +175,10 @@ static void add_pod_level(struct cluster *c, const struct api_pod_spec *spec,
 }
 
 // What devices take of the node's own resources, as recorded when the pod was placed.
-static void add_node_allocatable(struct cluster *c, const struct api_pod *pod,
+static void add_node_allocatable(struct cluster *c,
+                                 const struct api_node_allocatable_resource_claim_status_array *all,
                                  struct amount_vec *sum)
 {
-    const struct api_node_allocatable_resource_claim_status_array *all =
-        &pod->status.node_allocatable_resource_claim_statuses;
     for (size_t i = 0; i < all->n; i++) {
         const struct api_node_allocatable_resource_claim_status *s = &all->p[i];
         for (size_t k = 0; k < s->mapping.n; k++)
@@ -201,22 +200,26 @@ static void add_node_allocatable(struct cluster *c, const struct api_pod *pod,
     }
 }
 
-static void needs_sum_up(struct cluster *c, const struct api_pod *pod, struct amount_vec *sum,
-                         bool nonzero)
+static void needs_sum_up(struct cluster *c, const struct api_pod *pod,
+                         const struct api_node_allocatable_resource_claim_status_array *devices,
+                         struct amount_vec *sum, bool nonzero)
 {
     needs_add_containers(c, pod, sum, nonzero);
     add_pod_level(c, &pod->spec, sum);
-    add_node_allocatable(c, pod, sum);
+    add_node_allocatable(c, devices, sum);
     needs_add_list(c, sum, &pod->spec.overhead);
 }
 
-void needs_of_pod(struct cluster *c, struct sched_pod *p)
+void needs_of_pod(struct cluster *c, struct sched_pod *p,
+                  const struct api_node_allocatable_resource_claim_status_array *devices)
 {
     struct amount_vec sum = {0};
     struct amount_vec score = {0};
     struct need_vec VEC(struct pod_need) needs = {0};
-    needs_sum_up(c, p->api, &sum, false);
-    needs_sum_up(c, p->api, &score, true);
+    if (!devices)
+        devices = &p->api->status.node_allocatable_resource_claim_statuses;
+    needs_sum_up(c, p->api, devices, &sum, false);
+    needs_sum_up(c, p->api, devices, &score, true);
     *needs_slot(&sum, RES_PODS) = 1;
     for (uint32_t r = 0; r < sum.n; r++)
         if (sum.p[r])

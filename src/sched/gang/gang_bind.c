@@ -50,22 +50,15 @@ static void gang_bind_detach(struct binding *b)
     gang_bind_unref(g);
 }
 
-// Nothing is under way for it that would find out.
-static bool gang_bind_is_waiting(const struct binding *b)
-{
-    return b->step == BIND_DECIDED || b->step == BIND_QUORUM || b->step == BIND_CONDITIONS ||
-           ((b->step == BIND_ECHO || b->step == BIND_VOLUMES) && !b->pending);
-}
-
 static void fail_all(struct gang *g, const char *why)
 {
     g->failed = true;
     while (!list_empty(&g->members)) {
         struct binding *b = list_entry(g->members.head.next, struct binding, gang_node);
-        bool resting = gang_bind_is_waiting(b);
+        bool waiting = bind_is_waiting(b);
         gang_bind_detach(b);
         bind_fail(b, "%s", why);
-        if (resting)
+        if (waiting)
             bind_undo(b);
     }
 }
@@ -94,11 +87,7 @@ bool gang_arrive(struct binding *b)
     struct gang *g = b->gang;
     if (!g || g->open)
         return true;
-    if (b->step != BIND_QUORUM) {
-        g->arrived++;
-        b->step = BIND_QUORUM;
-    }
-    if (g->arrived < g->need) {
+    if (++g->arrived < g->need) {
         if (!exec_timer_armed(&g->timer))
             exec_timer_start(g->s->exec, &g->timer, QUORUM_NS);
         return false;
@@ -113,7 +102,7 @@ bool gang_arrive(struct binding *b)
             struct binding *other = list_entry(n, struct binding, gang_node);
             if (other == b || other->step != BIND_QUORUM)
                 continue;
-            bind_proceed(other);
+            bind_enter(other, BIND_CONDITIONS);
             more = true;
         }
     }
@@ -151,7 +140,7 @@ static void begin_all(struct gang *g)
             struct binding *b = list_entry(n, struct binding, gang_node);
             if (b->step != BIND_DECIDED)
                 continue;
-            bind_begin(b);
+            bind_next(b);
             more = true;
         }
     }
