@@ -49,6 +49,7 @@ struct flat_term {
 
 // Class and selectors of a set of requests, judged device by device.
 struct judged_set {
+    struct answer_set **answers; // of the selectors; NULL: not all are kept
     struct flat_term *terms;
     size_t terms_len;
     uint8_t *match;    // enum match_state by device

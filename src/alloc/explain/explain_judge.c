@@ -60,8 +60,8 @@ static bool explain_known_to_pass(struct answer_set *const *answers, size_t n,
 }
 
 // Those that the class takes; the others stay MATCH_UNKNOWN. One that cannot be read fails everywhere.
-static struct asked explain_judge_ask_terms(struct explainer *x, const struct selset *from,
-                                            struct judged_set *set)
+static struct asked explain_judge_list_devices(struct explainer *x, const struct selset *from,
+                                               struct judged_set *set)
 {
     const struct alloc_view *v = x->s->view;
     struct arena *arena = &x->s->arena;
@@ -69,9 +69,6 @@ static struct asked explain_judge_ask_terms(struct explainer *x, const struct se
                       .records = arena_array(arena, const struct cel_device *, v->devices_len + 1),
                       .match = arena_array(arena, uint64_t, v->devices_len / 64 + 1),
                       .failed = arena_array(arena, uint64_t, v->devices_len / 64 + 1)};
-    struct answer_set **answers = arena_array(arena, struct answer_set *, from->selectors->n + 1);
-    for (size_t i = 0; i < from->selectors->n; i++)
-        answers[i] = answer_set_of(v->cluster, from->selectors->p[i].cel->expression);
     for (uint32_t d = 0; d < v->devices_len; d++) {
         uint8_t m = from->class_->match[v->devices[d].cl_index];
         if (m == MATCH_NO || m == MATCH_ERROR)
@@ -80,7 +77,8 @@ static struct asked explain_judge_ask_terms(struct explainer *x, const struct se
         set->match[d] = record || set->terms_len == 0 ? MATCH_YES : MATCH_ERROR;
         q.devices[q.n] = d;
         q.records[q.n] = record;
-        q.n += record && !explain_known_to_pass(answers, from->selectors->n, v->devices[d].cl);
+        q.n += record && !(set->answers && explain_known_to_pass(set->answers, from->selectors->n,
+                                                                 v->devices[d].cl));
     }
     return q;
 }
@@ -147,6 +145,7 @@ static void explain_split_set(struct explainer *x, const struct selset *from,
                               struct judged_set *set)
 {
     struct alloc_solver *s = x->s;
+    const struct alloc_cluster *c = s->view->cluster;
     size_t n = 0;
     struct terms *split = arena_array(&s->arena, struct terms, from->selectors->n + 1);
     for (size_t i = 0; i < from->selectors->n; i++) {
@@ -154,15 +153,20 @@ static void explain_split_set(struct explainer *x, const struct selset *from,
         n += split[i].n;
     }
     set->terms = arena_array(&s->arena, struct flat_term, n + 1);
+    struct answer_set **answers =
+        c->answers ? arena_array(&s->arena, struct answer_set *, from->selectors->n + 1) : NULL;
+    set->answers = answers;
     for (size_t i = 0; i < from->selectors->n; i++) {
         struct str expression = from->selectors->p[i].cel->expression;
-        bool kept = answer_set_of(s->view->cluster, expression) != NULL;
+        bool kept = answers && (answers[i] = answer_set_of(c, expression));
+        if (!kept)
+            set->answers = NULL;
         for (size_t k = 0; k < split[i].n && set->terms_len < UINT16_MAX; k++)
             set->terms[set->terms_len++] =
                 (struct flat_term){.text = split[i].p[k],
                                    .selector = i,
                                    .program = fetch_term(x, split[i].p[k]),
-                                   .whole = str_eq(split[i].p[k], expression),
+                                   .whole = kept && str_eq(split[i].p[k], expression),
                                    .kept = kept};
     }
 }
@@ -178,7 +182,7 @@ bool explain_judge_set(struct explainer *x, uint32_t index)
     set->refuser = arena_array(&s->arena, uint16_t, s->view->devices_len + 1);
     explain_split_set(x, from, set);
     // Term by term: a program costs twice as much when another one ran before it.
-    struct asked q = explain_judge_ask_terms(x, from, set);
+    struct asked q = explain_judge_list_devices(x, from, set);
     for (size_t i = 0; i < set->terms_len && q.n; i++) {
         if (!explain_ask_term(x, &set->terms[i], &q))
             return false;

@@ -164,7 +164,7 @@ const struct api_device_taint *select_refusing_taint(const struct cl_device *d,
 {
     for (size_t i = 0; i < d->taints.n; i++) {
         const struct api_device_taint *taint = &d->taints.p[i];
-        if (taint_is_hard(taint->effect) && !device_taint_is_tolerated(t, taint))
+        if (taint_is_hard(taint->effect) && !(t->n && device_taint_is_tolerated(t, taint)))
             return taint;
     }
     return NULL;
