@@ -3,7 +3,8 @@
 // Answers of selectors, kept by expression and kind of device: evaluated once for a kind, never taken from a device that
 // the expression tells apart, and forgotten when kinds are numbered anew.
 #include "alloc/index.h"
-#include "alloc/model/alloc_int.h"
+#include "alloc/model/answer.h"
+#include "alloc/model/view_int.h"
 #include "alloc_problem.h"
 
 #include "base/banned.h"
@@ -132,7 +133,7 @@ static void kinds_are_numbered_anew_when_there_are_too_many(void **state)
 {
     (void)state;
     struct answers *a = answer_cache_new();
-    struct alloc_cluster old = {.answers = a};
+    struct alloc_cluster old = {.kit.answers = a};
     struct cl_device d = {0};
     answer_learn(a, STR("true"), 0);
     old.kinds.generation = answer_begin(a);
@@ -145,7 +146,7 @@ static void kinds_are_numbered_anew_when_there_are_too_many(void **state)
         (void)answer_kind_of(a, i);
     }
     assert_null(answer_set_of(&old, STR("true"))); // its numbers mean other kinds now
-    struct alloc_cluster new = {.answers = a, .kinds.generation = answer_begin(a)};
+    struct alloc_cluster new = {.kit.answers = a, .kinds.generation = answer_begin(a)};
     assert_int_equal(answer_find(answer_set_of(&new, STR("true")), &d), MATCH_UNKNOWN);
     answer_cache_free(a);
 }
@@ -155,7 +156,7 @@ static void expressions_in_use_stay(void **state)
 {
     (void)state;
     struct answers *a = answer_cache_new();
-    struct alloc_cluster c = {.answers = a, .kinds.generation = answer_begin(a)};
+    struct alloc_cluster c = {.kit.answers = a, .kinds.generation = answer_begin(a)};
     answer_learn(a, STR("used"), 0);
     answer_learn(a, STR("once"), 0);
     for (size_t i = 0; i < 5000; i++) {

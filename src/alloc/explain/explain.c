@@ -100,12 +100,12 @@ bool explain_counters_short(const struct alloc_view *v, const struct vw_device *
         return false;
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *u = &v->counter_uses[d->first_counter + i];
-        if (u->value <= v->available[u->counter])
+        if (u->value <= v->counters.available[u->counter])
             continue;
-        *ret = funnel_make_reason(ALLOC_ROW_COUNTERS, v->counter_names[u->counter]);
+        *ret = funnel_make_reason(ALLOC_ROW_COUNTERS, v->counters.names[u->counter]);
         ret->unit = counter_unit(d, ret->what);
         ret->needs = u->value;
-        ret->has = v->available[u->counter];
+        ret->has = v->counters.available[u->counter];
         ret->amounts = true;
         return true;
     }
@@ -121,7 +121,7 @@ bool explain_counters_short(const struct alloc_view *v, const struct vw_device *
 static bool attribute_missing(struct explainer *x, const struct alternative *a, uint32_t device,
                               struct draft_reason *ret)
 {
-    const struct claim *c = &x->s->claims[a->claim];
+    const struct claim *c = &x->s->p.claims[a->claim];
     for (uint32_t j = 0; j < c->constraints_len; j++) {
         if (a->columns[j] == UINT32_MAX)
             continue;
@@ -129,7 +129,7 @@ static bool attribute_missing(struct explainer *x, const struct alternative *a, 
         if (st != ATTR_MISSING && st != ATTR_ERROR)
             continue;
         *ret = funnel_make_reason(ALLOC_ROW_ATTRIBUTE,
-                                  x->s->constraints[c->first_constraint + j].attribute);
+                                  x->s->p.constraints[c->first_constraint + j].attribute);
         return true;
     }
     return false;
@@ -228,7 +228,7 @@ static void funnel_count_devices(struct explainer *x, const struct alternative *
                                  .wanted = (size_t)a->count,
                                  .published = x->s->view->devices_len,
                                  .all = a->mode_all,
-                                 .alternative = x->s->requests[a->request].has_alternatives};
+                                 .alternative = x->s->p.requests[a->request].has_alternatives};
     for (uint32_t d = 0; d < x->s->view->devices_len; d++) {
         if (!funnel_refuse_device(x, a, d, &r)) {
             f->f.usable++;
@@ -276,11 +276,11 @@ bool explain_begin(struct explainer *x, struct alloc_solver *s, const struct all
     if (!problem_build(s, claims, claims_len))
         return false;
     explain_terms_begin(s);
-    x->sets = arena_array(&s->arena, struct judged_set, s->selsets_len + 1);
-    x->funnels = arena_array(&s->arena, struct draft_funnel, s->alternatives_len + 1);
-    for (size_t i = 0; i < s->alternatives_len; i++) {
-        const struct alternative *a = &s->alternatives[i];
-        if (!s->selsets[a->selset].class_only && !explain_judge_set(x, a->selset))
+    x->sets = arena_array(&s->arena, struct judged_set, s->p.selsets_len + 1);
+    x->funnels = arena_array(&s->arena, struct draft_funnel, s->p.alternatives_len + 1);
+    for (size_t i = 0; i < s->p.alternatives_len; i++) {
+        const struct alternative *a = &s->p.alternatives[i];
+        if (!s->p.selsets[a->selset].class_only && !explain_judge_set(x, a->selset))
             return false;
         funnel_count_devices(x, a, &x->funnels[i]);
     }
@@ -291,7 +291,7 @@ bool explain_begin(struct explainer *x, struct alloc_solver *s, const struct all
 uint64_t explain_hash(const struct explainer *x)
 {
     uint64_t h = state_of_pools(x->s->view);
-    for (size_t i = 0; i < x->s->alternatives_len; i++)
+    for (size_t i = 0; i < x->s->p.alternatives_len; i++)
         h = state_mix(h, funnel_state(&x->funnels[i]));
     for (size_t i = 0; i < x->conflicts_len; i++) {
         const struct alloc_conflict *c = &x->conflicts[i].c;
@@ -302,7 +302,7 @@ uint64_t explain_hash(const struct explainer *x)
 
 void explain_end(struct explainer *x)
 {
-    for (size_t i = 0; x->sets && !x->kept && i < x->s->selsets_len; i++)
+    for (size_t i = 0; x->sets && !x->kept && i < x->s->p.selsets_len; i++)
         for (size_t k = 0; k < x->sets[i].terms_len; k++)
             cel_program_free(x->sets[i].terms[k].program);
     x->sets = NULL;
@@ -397,7 +397,7 @@ static struct alloc_reason finish_reason(const struct explainer *x, size_t funne
     struct alloc_reason r = {.row = d->row, .devices = d->devices, .term = d->term};
     r.what = d->row == ALLOC_ROW_TAINTED ? funnel_taint_text(d, arena) : arena_str(arena, d->what);
     if (d->row == ALLOC_ROW_SELECTOR_FAILED)
-        r.error = funnel_failure_text(x, &x->s->alternatives[funnel], d->device, arena);
+        r.error = funnel_failure_text(x, &x->s->p.alternatives[funnel], d->device, arena);
     if (d->amounts) {
         r.needs = explain_amount_text(arena, d->needs, d->unit);
         r.has = explain_amount_text(arena, d->has > 0 ? d->has : 0, d->unit);
@@ -411,7 +411,7 @@ static void finish_funnel(const struct explainer *x, size_t i, struct arena *are
                           struct alloc_funnel *f)
 {
     const struct draft_funnel *d = &x->funnels[i];
-    const struct api_object_meta *m = &x->s->claims[x->s->alternatives[i].claim].api->metadata;
+    const struct api_object_meta *m = &x->s->p.claims[x->s->p.alternatives[i].claim].api->metadata;
     struct alloc_reason *reasons = arena_array(arena, struct alloc_reason, d->reasons.n + 1);
     char *name = arena_alloc(arena, m->namespace.n + m->name.n + 2, 1);
     size_t n = m->namespace.n ? m->namespace.n + 1 : 0;
@@ -461,7 +461,7 @@ static void explain_copy_pools(const struct alloc_view *v, struct arena *arena,
 
 void explain_finish(struct explainer *x, struct arena *arena, struct alloc_explanation *ret)
 {
-    size_t n = x->s->alternatives_len;
+    size_t n = x->s->p.alternatives_len;
     struct alloc_funnel *fs = arena_array(arena, struct alloc_funnel, n + 1);
     size_t least = SIZE_MAX;
     *ret = (struct alloc_explanation){.funnels = fs, .funnels_len = n, .nearest = SIZE_MAX};
@@ -522,7 +522,7 @@ static void mark_short_sets(const struct alloc_view *v, const struct vw_device *
 {
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *u = &v->counter_uses[d->first_counter + i];
-        sets[v->counter_set[u->counter]] |= u->value > v->available[u->counter];
+        sets[v->counters.set[u->counter]] |= u->value > v->counters.available[u->counter];
     }
 }
 
@@ -560,7 +560,7 @@ void explain_holders(struct explainer *x, size_t i, struct holders *out)
         if (!vd->exclusive_use && !vd->shared_use)
             continue;
         if (f->rows[d] == ALLOC_ROW_IN_USE + 1 ||
-            (f->rows[d] == ALLOC_ROW_CAPACITY + 1 && !too_small(x, &x->s->alternatives[i], d)) ||
+            (f->rows[d] == ALLOC_ROW_CAPACITY + 1 && !too_small(x, &x->s->p.alternatives[i], d)) ||
             (sets && draws_on(v, vd, sets)))
             count_owners(v->cluster, vd->cl, &key, out);
     }

@@ -50,7 +50,7 @@ static void conflict_add(struct explainer *x, const struct draft_conflict *d)
 static void scope_values(struct explainer *x, struct scope *sc, const struct alternative *a,
                          uint32_t column, uint32_t position)
 {
-    const uint8_t *rows = x->funnels[a - x->s->alternatives].rows;
+    const uint8_t *rows = x->funnels[a - x->s->p.alternatives].rows;
     for (uint32_t d = 0; d < x->s->view->devices_len; d++) {
         if (rows[d])
             continue;
@@ -65,14 +65,14 @@ static void conflict_find_scope(struct explainer *x, const struct claim *c, uint
                                 struct scope *sc)
 {
     struct alloc_solver *s = x->s;
-    *sc = (struct scope){.k = &s->constraints[c->first_constraint + j],
+    *sc = (struct scope){.k = &s->p.constraints[c->first_constraint + j],
                          .requests = arena_array(&s->arena, struct scoped, c->requests_len + 1)};
     for (uint32_t i = 0; i < c->requests_len; i++) {
-        const struct request *q = &s->requests[c->first_request + i];
+        const struct request *q = &s->p.requests[c->first_request + i];
         size_t least = SIZE_MAX;
         bool bound = true;
         for (uint32_t k = 0; k < q->n; k++) {
-            const struct alternative *a = &s->alternatives[q->first + k];
+            const struct alternative *a = &s->p.alternatives[q->first + k];
             bound &= a->columns[j] != UINT32_MAX;
             if ((size_t)a->count < least)
                 least = (size_t)a->count;
@@ -80,8 +80,8 @@ static void conflict_find_scope(struct explainer *x, const struct claim *c, uint
         if (!bound)
             continue;
         for (uint32_t k = 0; k < q->n; k++)
-            scope_values(x, sc, &s->alternatives[q->first + k],
-                         s->alternatives[q->first + k].columns[j], (uint32_t)sc->n);
+            scope_values(x, sc, &s->p.alternatives[q->first + k],
+                         s->p.alternatives[q->first + k].columns[j], (uint32_t)sc->n);
         sc->requests[sc->n++] = (struct scoped){c->first_request + i, least};
         sc->wanted += least;
     }
@@ -108,8 +108,8 @@ static void conflict_count_value(const struct has_value *p, size_t n, size_t *co
 
 static struct str request_name(const struct explainer *x, uint32_t request)
 {
-    const struct request *q = &x->s->requests[request];
-    const struct claim *c = &x->s->claims[q->claim];
+    const struct request *q = &x->s->p.requests[request];
+    const struct claim *c = &x->s->p.claims[q->claim];
     return c->api->spec.devices.requests.p[request - c->first_request].name;
 }
 
@@ -120,9 +120,9 @@ static struct str value_text(struct explainer *x, uint32_t id)
     map_foreach(&c->values, i)
         if (*map_value(&c->values, i) == id)
             key = map_key(&c->values, i);
-    map_foreach(&x->s->local_values, i)
-        if (*map_value(&x->s->local_values, i) == id)
-            key = map_key(&x->s->local_values, i);
+    map_foreach(&x->s->p.local_values, i)
+        if (*map_value(&x->s->p.local_values, i) == id)
+            key = map_key(&x->s->p.local_values, i);
     struct str bytes = str_from(key, 1);
     if (key.n && key.p[0] == 'i' && bytes.n == sizeof(int64_t)) {
         int64_t v;
@@ -225,8 +225,8 @@ static size_t conflict_fewest_devices(const struct explainer *x, const struct re
 {
     size_t least = SIZE_MAX;
     for (uint32_t i = 0; i < q->n; i++)
-        if ((size_t)x->s->alternatives[q->first + i].count < least)
-            least = (size_t)x->s->alternatives[q->first + i].count;
+        if ((size_t)x->s->p.alternatives[q->first + i].count < least)
+            least = (size_t)x->s->p.alternatives[q->first + i].count;
     return least;
 }
 
@@ -240,7 +240,7 @@ static bool usable_for(const struct explainer *x, const struct request *q, uint3
 
 static bool conflict_is_admin(const struct explainer *x, const struct request *q)
 {
-    return x->s->alternatives[q->first].admin;
+    return x->s->p.alternatives[q->first].admin;
 }
 
 // Too few devices for requests a and b, or for all when a == b.
@@ -248,14 +248,14 @@ static bool conflict_requests_compete(struct explainer *x, uint32_t a, uint32_t 
 {
     struct alloc_solver *s = x->s;
     size_t needed = 0, have = 0;
-    for (uint32_t i = 0; i < s->requests_len; i++)
-        if (!conflict_is_admin(x, &s->requests[i]) && (a == b || i == a || i == b))
-            needed += conflict_fewest_devices(x, &s->requests[i]);
+    for (uint32_t i = 0; i < s->p.requests_len; i++)
+        if (!conflict_is_admin(x, &s->p.requests[i]) && (a == b || i == a || i == b))
+            needed += conflict_fewest_devices(x, &s->p.requests[i]);
     for (uint32_t d = 0; d < s->view->devices_len; d++) {
         bool wanted = false;
-        for (uint32_t i = 0; i < s->requests_len && !wanted; i++)
-            wanted = !conflict_is_admin(x, &s->requests[i]) && (a == b || i == a || i == b) &&
-                     usable_for(x, &s->requests[i], d);
+        for (uint32_t i = 0; i < s->p.requests_len && !wanted; i++)
+            wanted = !conflict_is_admin(x, &s->p.requests[i]) && (a == b || i == a || i == b) &&
+                     usable_for(x, &s->p.requests[i], d);
         if (wanted && s->view->devices[d].shared)
             return false; // it can be had more than once
         have += wanted;
@@ -271,11 +271,11 @@ static bool conflict_requests_compete(struct explainer *x, uint32_t a, uint32_t 
 
 static bool conflict_check_devices(struct explainer *x)
 {
-    uint32_t n = (uint32_t)x->s->requests_len;
+    uint32_t n = (uint32_t)x->s->p.requests_len;
     for (uint32_t a = 0; n > 2 && n <= PAIRS_MAX && a < n; a++)
         for (uint32_t b = a + 1; b < n; b++)
-            if (!conflict_is_admin(x, &x->s->requests[a]) &&
-                !conflict_is_admin(x, &x->s->requests[b]) && conflict_requests_compete(x, a, b))
+            if (!conflict_is_admin(x, &x->s->p.requests[a]) &&
+                !conflict_is_admin(x, &x->s->p.requests[b]) && conflict_requests_compete(x, a, b))
                 return true;
     return n > 1 && conflict_requests_compete(x, 0, 0);
 }
@@ -302,7 +302,7 @@ static size_t conflict_count_carried(const struct alloc_view *v, const uint32_t 
                 draws[drawing++] = v->counter_uses[d->first_counter + k].value;
     }
     qsort(draws, drawing, sizeof(*draws), amount_cmp);
-    while (fit < drawing && sum + draws[fit] <= v->available[counter])
+    while (fit < drawing && sum + draws[fit] <= v->counters.available[counter])
         sum += draws[fit++];
     return n - drawing + fit;
 }
@@ -317,8 +317,9 @@ static size_t set_carries(const struct alloc_view *v, uint32_t set, const uint32
                           size_t n, amount *draws)
 {
     size_t best = n;
-    for (uint32_t c = 0; n && set < v->sets_len && c < v->counters_len; c++) {
-        size_t fit = v->counter_set[c] == set ? conflict_count_carried(v, devices, n, c, draws) : n;
+    for (uint32_t c = 0; n && set < v->sets_len && c < v->counters.n; c++) {
+        size_t fit =
+            v->counters.set[c] == set ? conflict_count_carried(v, devices, n, c, draws) : n;
         best = fit < best ? fit : best;
     }
     return best;
@@ -333,8 +334,8 @@ static size_t counters_carry(struct explainer *x, const struct request *only)
     size_t n = 0, draws_len = 0, total = 0;
     for (uint32_t d = 0; d < v->devices_len; d++) {
         bool wanted = only && usable_for(x, only, d);
-        for (uint32_t i = 0; !only && i < x->s->requests_len && !wanted; i++)
-            wanted = usable_for(x, &x->s->requests[i], d);
+        for (uint32_t i = 0; !only && i < x->s->p.requests_len && !wanted; i++)
+            wanted = usable_for(x, &x->s->p.requests[i], d);
         if (!wanted)
             continue;
         if (v->devices[d].shared)
@@ -369,12 +370,12 @@ static bool conflict_check_counters(struct explainer *x)
 {
     struct alloc_solver *s = x->s;
     size_t needed = 0;
-    uint32_t n = (uint32_t)s->requests_len;
-    if (s->view->counters_len == 0 || s->any_admin)
+    uint32_t n = (uint32_t)s->p.requests_len;
+    if (s->view->counters.n == 0 || s->p.any_admin)
         return false;
     for (uint32_t i = 0; i < n; i++) {
-        size_t wanted = conflict_fewest_devices(x, &s->requests[i]);
-        size_t carry = wanted > 1 ? counters_carry(x, &s->requests[i]) : SIZE_MAX;
+        size_t wanted = conflict_fewest_devices(x, &s->p.requests[i]);
+        size_t carry = wanted > 1 ? counters_carry(x, &s->p.requests[i]) : SIZE_MAX;
         needed += wanted;
         if (counters_lack(x, i, UINT32_MAX, wanted, carry))
             return true;
@@ -387,13 +388,13 @@ static bool conflict_check_counters(struct explainer *x)
 void explain_conflicts(struct explainer *x)
 {
     struct alloc_solver *s = x->s;
-    x->conflicts = arena_array(&s->arena, struct draft_conflict, s->constraints_len + 2);
-    for (size_t i = 0; i < s->requests_len; i++)
-        if (!conflict_is_satisfied(x, &s->requests[i]))
+    x->conflicts = arena_array(&s->arena, struct draft_conflict, s->p.constraints_len + 2);
+    for (size_t i = 0; i < s->p.requests_len; i++)
+        if (!conflict_is_satisfied(x, &s->p.requests[i]))
             return; // that is reason enough
-    for (size_t i = 0; i < s->claims_len; i++)
-        for (uint32_t j = 0; j < s->claims[i].constraints_len; j++)
-            conflict_check_constraint(x, &s->claims[i], j);
+    for (size_t i = 0; i < s->p.claims_len; i++)
+        for (uint32_t j = 0; j < s->p.claims[i].constraints_len; j++)
+            conflict_check_constraint(x, &s->p.claims[i], j);
     if (x->conflicts_len || conflict_check_devices(x) || conflict_check_counters(x))
         return;
     conflict_add(x, &(struct draft_conflict){.c = {.kind = ALLOC_CONFLICT_TOGETHER}});
@@ -442,7 +443,7 @@ static bool conflict_concerns(const struct explainer *x, const struct draft_conf
     for (size_t i = 0; d->scope && i < d->scope->n; i++)
         if (d->scope->requests[i].request == request)
             return true;
-    return !d->scope && !conflict_is_admin(x, &x->s->requests[request]) &&
+    return !d->scope && !conflict_is_admin(x, &x->s->p.requests[request]) &&
            (d->a == d->b || request == d->a || request == d->b);
 }
 
@@ -450,7 +451,7 @@ static struct str conflict_request_names(struct explainer *x, const struct draft
                                          struct arena *arena)
 {
     cleanup_sbuf struct sbuf b = {0};
-    for (uint32_t i = 0; i < x->s->requests_len; i++)
+    for (uint32_t i = 0; i < x->s->p.requests_len; i++)
         if (conflict_concerns(x, d, i)) {
             sbuf_addz(&b, b.n ? ", " : "");
             sbuf_add(&b, request_name(x, i));

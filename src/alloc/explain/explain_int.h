@@ -5,7 +5,7 @@
 #ifndef ALLOC_EXPLAIN_EXPLAIN_INT_H
 #define ALLOC_EXPLAIN_EXPLAIN_INT_H
 
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/solver_int.h"
 
 // --- Terms ---------------------------------------------------------------------------------------
 
@@ -17,6 +17,9 @@ struct terms {
 
 // explain_terms_split takes an expression apart. One that is no conjunction, or no CEL, is one term.
 struct terms explain_terms_split(struct str expression, struct arena *arena);
+
+// explain_terms_forget frees the terms that a solver remembers.
+void explain_terms_forget(struct alloc_solver *s);
 
 // explain_terms_begin makes room in the solver's memory of terms. explain_terms_of is explain_terms_split with that memory;
 // its slices live until the next explain_terms_begin.

@@ -9,7 +9,7 @@
 static struct cel_program *compile_term(const struct alloc_cluster *c, struct str text)
 {
     struct cel_program *p = NULL;
-    if (cel_cache_get(c->cache, c->env, text, &p, NULL, NULL) < 0)
+    if (cel_cache_get(c->kit.cache, c->kit.env, text, &p, NULL, NULL) < 0)
         return NULL; // evaluating it fails
     return p;
 }
@@ -154,7 +154,7 @@ static void explain_split_set(struct explainer *x, const struct selset *from,
     }
     set->terms = arena_array(&s->arena, struct flat_term, n + 1);
     struct answer_set **answers =
-        c->answers ? arena_array(&s->arena, struct answer_set *, from->selectors->n + 1) : NULL;
+        c->kit.answers ? arena_array(&s->arena, struct answer_set *, from->selectors->n + 1) : NULL;
     set->answers = answers;
     for (size_t i = 0; i < from->selectors->n; i++) {
         struct str expression = from->selectors->p[i].cel->expression;
@@ -174,7 +174,7 @@ static void explain_split_set(struct explainer *x, const struct selset *from,
 bool explain_judge_set(struct explainer *x, uint32_t index)
 {
     struct alloc_solver *s = x->s;
-    const struct selset *from = &s->selsets[index];
+    const struct selset *from = &s->p.selsets[index];
     struct judged_set *set = &x->sets[index];
     if (set->match)
         return true;

@@ -75,9 +75,9 @@ bool alloc_report_add(struct alloc_report *r, struct alloc_solver *s, const stru
         if (is_new) {
             explain_finish(&x, &r->arena, &g->pub.explanation);
             g->pub.view = view;
-            g->in_use = arena_array(&r->arena, struct holders, s->alternatives_len + 1);
+            g->in_use = arena_array(&r->arena, struct holders, s->p.alternatives_len + 1);
         }
-        for (size_t i = 0; i < s->alternatives_len; i++)
+        for (size_t i = 0; i < s->p.alternatives_len; i++)
             explain_holders(&x, i, &g->in_use[i]);
         r->claims = claims;
         r->claims_len = claims_len;

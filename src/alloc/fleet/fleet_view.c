@@ -5,7 +5,7 @@
 // is left of a unit that is shared is the least of its capacities; of a counter set the least of
 // the counters that partitions take parts of, and which partitions are open.
 #include "alloc/fleet/fleet_int.h"
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/search_int.h"
 #include "api/api.h"
 #include "base/hash.h"
 
@@ -147,8 +147,9 @@ static uint16_t set_left(const struct alloc_view *v, const struct vw_device *d)
     uint16_t least = WORTH_WHOLE;
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *c = &v->counter_uses[d->first_counter + i];
-        uint16_t left = part_left(v->available[c->counter], v->totals[c->counter]);
-        if (c->value > 0 && c->value < v->totals[c->counter] && left < least)
+        uint16_t left =
+            part_left(v->counters.available[c->counter], v->counters.totals[c->counter]);
+        if (c->value > 0 && c->value < v->counters.totals[c->counter] && left < least)
             least = left;
     }
     return least;
@@ -170,7 +171,7 @@ static void learn_geometry(struct fleet *f, uint8_t type, const struct alloc_vie
         g.sign[i] = a->cl->sign;
         g.excludes[i] = UINT64_C(1) << i;
         for (uint32_t k = 0; k < s->n; k++)
-            if (!rank_beside(v, a, &v->devices[s->members[k]], v->totals))
+            if (!rank_beside(v, a, &v->devices[s->members[k]], v->counters.totals))
                 g.excludes[i] |= UINT64_C(1) << k;
     }
     worth_set_geometry(fleet_model(f), type, &g);
@@ -310,7 +311,7 @@ static enum match_state fleet_judge(struct fleet *f, const struct alloc_cluster 
     enum match_state m = answer_find(answers, d);
     if (m != MATCH_UNKNOWN)
         return m;
-    if (cel_cache_get(c->cache, c->env, selector->cel->expression, &p, NULL, NULL) < 0)
+    if (cel_cache_get(c->kit.cache, c->kit.env, selector->cel->expression, &p, NULL, NULL) < 0)
         return MATCH_ERROR;
     m = answer_make(c, answers, d, &(struct evaluator){fleet_run(f), p, fleet_meter(f)});
     cel_program_free(p);
@@ -366,8 +367,8 @@ static uint16_t partition_part(const struct alloc_view *v, const struct vw_devic
     uint16_t most = 0;
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *c = &v->counter_uses[d->first_counter + i];
-        uint16_t part = fleet_view_part_of(c->value, v->totals[c->counter], &loose);
-        if (c->value > 0 && c->value < v->totals[c->counter] && part > most)
+        uint16_t part = fleet_view_part_of(c->value, v->counters.totals[c->counter], &loose);
+        if (c->value > 0 && c->value < v->counters.totals[c->counter] && part > most)
             most = part;
     }
     return most ? most : WORTH_WHOLE;

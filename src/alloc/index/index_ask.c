@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 #include "alloc/index/index_int.h"
-#include "alloc/model/alloc_int.h"
+#include "alloc/model/answer.h"
+#include "alloc/model/view_int.h"
 #include "api/api.h"
 
 #include "base/banned.h"

@@ -3,7 +3,7 @@
 // Hashes of what questions can see of devices. Two devices of one kind match the same selectors, have
 // equal taints, capacities and counters: names, and attributes that nothing reads, make no difference.
 #include "alloc/index/index_int.h"
-#include "alloc/model/alloc_int.h"
+#include "alloc/model/answer.h"
 #include "api/api.h"
 #include "api/match/device_taint.h"
 #include "base/hash.h"

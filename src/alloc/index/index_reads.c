@@ -2,7 +2,7 @@
 //
 // What expressions read of devices, and looking at all devices again when that is more than before.
 #include "alloc/index/index_int.h"
-#include "alloc/model/alloc_int.h"
+#include "alloc/model/answer.h"
 
 #include "base/banned.h"
 

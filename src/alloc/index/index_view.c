@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "alloc/index/index_int.h"
-#include "alloc/model/alloc_int.h"
+#include "alloc/model/answer.h"
 #include "api/match/device_taint.h"
 
 #include "base/banned.h"

@@ -6,9 +6,10 @@
 //
 // Every evaluation is charged to the caller's meter. With nothing left on the meter nothing is evaluated: the answer
 // stays unknown, and the caller gives up for now. Since answers are kept, it gets further the next time.
+#include "alloc/model/answer.h"
+
 #include <stdlib.h>
 
-#include "alloc/model/alloc_int.h"
 #include "base/list.h"
 #include "base/utf8.h"
 
@@ -105,7 +106,7 @@ int answer_make_record(const struct alloc_cluster *c, const struct cl_device *d,
         caps[i].name = api->capacity.p[i].key;
         caps[i].quantity = arena_str(&tmp, sbuf_str(&text));
     }
-    int r = cel_device_new(c->shapes,
+    int r = cel_device_new(c->kit.shapes,
                            &(struct cel_device_input){.driver = d->slice->spec.driver,
                                                       .allow_multiple_allocations =
                                                           api->has_allow_multiple_allocations &&
@@ -253,7 +254,7 @@ void answer_trim(struct answers *a)
 // They read no more than the selectors they were made of, which the kinds of the cluster tell apart.
 struct answer_set *answer_passing(const struct alloc_cluster *c, struct str expression)
 {
-    struct answers *a = c->answers;
+    struct answers *a = c->kit.answers;
     if (!a || c->kinds.generation != a->generation || map_has(&a->sets, expression))
         return NULL; // one that is learnt is in answer_set_of, or its kinds are not told apart
     struct answer_set **s = map_get(&a->passing, expression);
@@ -270,7 +271,7 @@ struct answer_set *answer_count_kept(const struct alloc_cluster *c, struct str e
 
 struct answer_set *answer_set_of(const struct alloc_cluster *c, struct str expression)
 {
-    struct answers *a = c->answers;
+    struct answers *a = c->kit.answers;
     if (!a || c->kinds.generation != a->generation)
         return NULL;
     struct answer_set **s = map_get(&a->sets, expression);

@@ -2,7 +2,7 @@
 //
 // Attribute values as constraints compare them: published ones, numbered once for the whole
 // cluster, and derived ones, computed when a constraint first asks.
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/solver_int.h"
 #include "cel/value.h"
 #include "codec/semver.h"
 
@@ -133,9 +133,9 @@ static uint32_t intern_local(void *arg, char type, struct str bytes)
         return *known;
     bool is_new = false;
     struct str key = arena_str(&s->arena, sbuf_str(&s->scratch));
-    uint32_t *id = map_put_new(&s->local_values, key, &is_new);
+    uint32_t *id = map_put_new(&s->p.local_values, key, &is_new);
     if (is_new)
-        *id = (uint32_t)(map_len(&c->values) + map_len(&s->local_values));
+        *id = (uint32_t)(map_len(&c->values) + map_len(&s->p.local_values));
     return *id;
 }
 
@@ -208,8 +208,8 @@ static bool attr_fill_column(struct alloc_solver *s, struct column *c, struct sb
                              struct err *err)
 {
     const struct alloc_cluster *cl = s->view->cluster;
-    return c->program ||
-           cel_cache_get(cl->cache, cl->derived_env, c->expression, &c->program, issues, err) == 0;
+    return c->program || cel_cache_get(cl->kit.cache, cl->kit.derived_env, c->expression,
+                                       &c->program, issues, err) == 0;
 }
 
 static struct attr_value attr_derive_value(struct alloc_solver *s, struct column *c,
@@ -233,7 +233,7 @@ static struct attr_value attr_derive_value(struct alloc_solver *s, struct column
 
 const struct attr_value *attr_column_value(struct alloc_solver *s, uint32_t column, uint32_t device)
 {
-    struct column *c = &s->columns[column];
+    struct column *c = &s->p.columns[column];
     struct attr_value *v = &c->values[device];
     if (v->state == ATTR_UNKNOWN)
         *v = c->expression.p ? attr_derive_value(s, c, device)
@@ -243,7 +243,7 @@ const struct attr_value *attr_column_value(struct alloc_solver *s, uint32_t colu
 
 void attr_column_error(struct alloc_solver *s, uint32_t column, uint32_t device)
 {
-    struct column *c = &s->columns[column];
+    struct column *c = &s->p.columns[column];
     struct api_device_attribute a;
     struct cel_result r;
     cleanup_sbuf struct sbuf issues = {0};

@@ -4,7 +4,7 @@
 // arithmetic (whole numbers, or thousandths when fractional ranges are on).
 #include <assert.h>
 
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/solver_int.h"
 
 #include "base/banned.h"
 
@@ -345,7 +345,7 @@ enum need_state capacity_need_of(struct alloc_solver *s, const struct alternativ
     const struct vw_device *d = &s->view->devices[device];
     if (a->capreq == 0)
         return (enum need_state)d->default_need;
-    struct capreq *c = &s->capreqs[a->capreq];
+    struct capreq *c = &s->p.capreqs[a->capreq];
     if (c->state[device] == NEED_UNKNOWN && need_fast(s, c, d))
         c->state[device] = NEED_OK;
     if (c->state[device] == NEED_UNKNOWN)
@@ -371,7 +371,7 @@ void capacity_need_error(struct alloc_solver *s, const struct alternative *a, ui
         sbuf_add(&name, d->cl->api->name);
     else
         solver_device_name(&name, d);
-    solver_claim_name(&claim, s->claims[a->claim].api);
+    solver_claim_name(&claim, s->p.claims[a->claim].api);
     solver_fail(s, "claim %.*s, request %.*s: checking capacity for device %.*s: %s",
                 STR_ARG(sbuf_str(&claim)), STR_ARG(a->name), STR_ARG(sbuf_str(&name)), err.msg);
 }

@@ -5,7 +5,7 @@
 // made anew from the results, with quantities and texts instead of amounts and numbers.
 #include <stdarg.h>
 
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/solver_int.h"
 
 #include "base/banned.h"
 
@@ -48,9 +48,9 @@ static uint32_t check_find_device(const struct alloc_view *v,
 static const struct alternative *check_find_request(const struct alloc_solver *s, uint32_t claim,
                                                     struct str name)
 {
-    for (size_t i = 0; i < s->alternatives_len; i++)
-        if (s->alternatives[i].claim == claim && str_eq(s->alternatives[i].full_name, name))
-            return &s->alternatives[i];
+    for (size_t i = 0; i < s->p.alternatives_len; i++)
+        if (s->p.alternatives[i].claim == claim && str_eq(s->p.alternatives[i].full_name, name))
+            return &s->p.alternatives[i];
     return NULL;
 }
 
@@ -66,7 +66,7 @@ struct entries VEC(struct entry);
 
 static void check_resolve_result(struct checker *c, struct entries *out)
 {
-    for (uint32_t i = 0; i < c->s->claims_len; i++) {
+    for (uint32_t i = 0; i < c->s->p.claims_len; i++) {
         const struct api_device_request_allocation_result_array *rs =
             &c->results[i].devices.results;
         if (rs->n > ALLOC_CLAIM_DEVICES_MAX)
@@ -97,12 +97,12 @@ static size_t check_count_of(const struct entries *es, const struct alternative 
 static void check_counts(struct checker *c, const struct entries *es)
 {
     const struct alloc_solver *s = c->s;
-    for (size_t r = 0; r < s->requests_len; r++) {
-        const struct request *q = &s->requests[r];
+    for (size_t r = 0; r < s->p.requests_len; r++) {
+        const struct request *q = &s->p.requests[r];
         size_t served = 0;
         bool nothing_wanted = false;
         for (uint32_t k = 0; k < q->n; k++) {
-            const struct alternative *a = &s->alternatives[q->first + k];
+            const struct alternative *a = &s->p.alternatives[q->first + k];
             size_t n = check_count_of(es, a);
             nothing_wanted |= !a->mode_all && a->count == 0;
             if (n == 0)
@@ -114,7 +114,7 @@ static void check_counts(struct checker *c, const struct entries *es)
         }
         if (served > 1 || (served == 0 && !nothing_wanted))
             check_add_problem(c, "request %.*s: %zu alternatives are served",
-                              STR_ARG(s->alternatives[q->first].full_name), served);
+                              STR_ARG(s->p.alternatives[q->first].full_name), served);
     }
 }
 
@@ -191,10 +191,10 @@ static void check_distinct(struct checker *c, const struct attr_value **vs, size
 
 static void check_constraints(struct checker *c, const struct entries *es)
 {
-    for (uint32_t i = 0; i < c->s->claims_len; i++) {
-        const struct claim *claim = &c->s->claims[i];
+    for (uint32_t i = 0; i < c->s->p.claims_len; i++) {
+        const struct claim *claim = &c->s->p.claims[i];
         for (uint32_t j = 0; j < claim->constraints_len; j++) {
-            const struct constraint *k = &c->s->constraints[claim->first_constraint + j];
+            const struct constraint *k = &c->s->p.constraints[claim->first_constraint + j];
             const struct attr_value **vs =
                 arena_array(&c->arena, const struct attr_value *, es->n + 1);
             size_t n = 0;
@@ -256,7 +256,7 @@ static bool check_charges_counters(const struct checker *c, const struct entries
 static void check_counter_sums(struct checker *c, const struct entries *es)
 {
     const struct alloc_view *v = c->s->view;
-    amount *sums = arena_array(&c->arena, amount, v->counters_len + 1);
+    amount *sums = arena_array(&c->arena, amount, v->counters.n + 1);
     bool *touched = arena_array(&c->arena, bool, v->pools_len + 1);
     for (size_t i = 0; i < es->n; i++) {
         const struct vw_device *d = &v->devices[es->p[i].device];
@@ -267,9 +267,9 @@ static void check_counter_sums(struct checker *c, const struct entries *es)
             sums[v->counter_uses[d->first_counter + k].counter] +=
                 v->counter_uses[d->first_counter + k].value;
     }
-    for (size_t i = 0; i < v->counters_len; i++)
-        if (touched[v->counter_pool[i]] && sums[i] > v->available[i])
-            check_add_problem(c, "counter %.*s is exceeded", STR_ARG(v->counter_names[i]));
+    for (size_t i = 0; i < v->counters.n; i++)
+        if (touched[v->counters.pool[i]] && sums[i] > v->counters.available[i])
+            check_add_problem(c, "counter %.*s is exceeded", STR_ARG(v->counters.names[i]));
 }
 
 static void check_compatibility_groups(struct checker *c, const struct entries *es)

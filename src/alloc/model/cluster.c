@@ -2,7 +2,7 @@
 //
 // The cluster's snapshot: devices with their CEL records, numbered attribute values, merged taints
 // and recorded use; what each class selects; which slices belong to which node and pool.
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/search_int.h"
 #include "api/match/device_taint.h"
 #include "base/hash.h"
 
@@ -278,7 +278,7 @@ static void alloc_cluster_make_class(struct alloc_cluster *c, struct cl_class *k
         if (sel->p[i].cel)
             answers[i] = answer_set_of(c, sel->p[i].cel->expression);
     for (size_t i = 0; i < sel->n; i++)
-        if (!sel->p[i].cel || cel_cache_get(c->cache, c->env, sel->p[i].cel->expression,
+        if (!sel->p[i].cel || cel_cache_get(c->kit.cache, c->kit.env, sel->p[i].cel->expression,
                                             &k->programs[i], NULL, NULL) < 0)
             k->programs[i] = NULL;
     for (size_t i = 0; i < c->devices_len; i++)
@@ -338,12 +338,12 @@ int alloc_cluster_new(const struct alloc_input *input, struct alloc_cluster **re
     const struct alloc_kit *kit = input->kit;
     if (!kit)
         kit = c->own_kit = alloc_kit_new(f);
-    c->env = kit->env;
-    c->derived_env = kit->derived_env;
-    c->shapes = kit->shapes;
-    c->cache = kit->cache;
+    c->kit.env = kit->env;
+    c->kit.derived_env = kit->derived_env;
+    c->kit.shapes = kit->shapes;
+    c->kit.cache = kit->cache;
     if (input->kinds) {
-        c->answers = kit->answers;
+        c->kit.answers = kit->answers;
         c->kinds = *input->kinds;
         c->kinds.of = NULL;
     }

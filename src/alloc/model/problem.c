@@ -2,7 +2,7 @@
 //
 // From claims to a problem: every check that upstream makes before its search, in its order and
 // with its texts; then requests, alternatives and constraints in flat arrays.
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/solver_int.h"
 
 #include "base/banned.h"
 
@@ -12,7 +12,7 @@ static bool problem_refuse_request(struct alloc_solver *s, const struct alternat
                                    const char *what)
 {
     cleanup_sbuf struct sbuf claim = {0};
-    solver_claim_name(&claim, s->claims[a->claim].api);
+    solver_claim_name(&claim, s->p.claims[a->claim].api);
     solver_fail(s, FOR_REQUEST "%s", STR_ARG(sbuf_str(&claim)), STR_ARG(a->name), what);
     return false;
 }
@@ -32,11 +32,11 @@ static bool same_selectors(const struct api_device_selector_array *a,
 
 static uint32_t selset_for(struct alloc_solver *s, const struct alternative *a)
 {
-    for (size_t i = 0; i < s->selsets_len; i++)
-        if (s->selsets[i].class_ == a->class_ &&
-            same_selectors(s->selsets[i].selectors, a->selectors))
+    for (size_t i = 0; i < s->p.selsets_len; i++)
+        if (s->p.selsets[i].class_ == a->class_ &&
+            same_selectors(s->p.selsets[i].selectors, a->selectors))
             return (uint32_t)i;
-    struct selset *set = &s->selsets[s->selsets_len];
+    struct selset *set = &s->p.selsets[s->p.selsets_len];
     set->class_ = a->class_;
     set->selectors = a->selectors;
     set->class_only = a->selectors->n == 0;
@@ -49,7 +49,7 @@ static uint32_t selset_for(struct alloc_solver *s, const struct alternative *a)
         };
         solver_allocate(s, pieces, array_len(pieces));
     }
-    return (uint32_t)s->selsets_len++;
+    return (uint32_t)s->p.selsets_len++;
 }
 
 static bool same_capacity(const struct api_capacity_requirements *a,
@@ -68,10 +68,10 @@ static uint32_t capreq_for(struct alloc_solver *s, const struct alternative *a)
 {
     if (!a->capacity || a->capacity->requests.n == 0)
         return 0;
-    for (size_t i = 1; i < s->capreqs_len; i++)
-        if (same_capacity(s->capreqs[i].api, a->capacity))
+    for (size_t i = 1; i < s->p.capreqs_len; i++)
+        if (same_capacity(s->p.capreqs[i].api, a->capacity))
             return (uint32_t)i;
-    struct capreq *c = &s->capreqs[s->capreqs_len];
+    struct capreq *c = &s->p.capreqs[s->p.capreqs_len];
     c->api = a->capacity;
     const struct piece pieces[] = {
         PIECE(c->asked, a->capacity->requests.n),
@@ -80,7 +80,7 @@ static uint32_t capreq_for(struct alloc_solver *s, const struct alternative *a)
     };
     solver_allocate(s, pieces, array_len(pieces));
     capacity_asked(a->capacity, c->asked);
-    return (uint32_t)s->capreqs_len++;
+    return (uint32_t)s->p.capreqs_len++;
 }
 
 static uint32_t column_for(struct alloc_solver *s, const struct alternative *a, struct str name)
@@ -89,15 +89,15 @@ static uint32_t column_for(struct alloc_solver *s, const struct alternative *a, 
     for (size_t i = 0; a->derived && i < a->derived->n; i++)
         if (str_eq(a->derived->p[i].name, name))
             expression = a->derived->p[i].expression.p ? a->derived->p[i].expression : STR("");
-    for (size_t i = 0; i < s->columns_len; i++)
-        if (str_eq(s->columns[i].name, name) && str_eq(s->columns[i].expression, expression) &&
-            !s->columns[i].expression.p == !expression.p)
+    for (size_t i = 0; i < s->p.columns_len; i++)
+        if (str_eq(s->p.columns[i].name, name) && str_eq(s->p.columns[i].expression, expression) &&
+            !s->p.columns[i].expression.p == !expression.p)
             return (uint32_t)i;
-    struct column *c = &s->columns[s->columns_len];
+    struct column *c = &s->p.columns[s->p.columns_len];
     c->name = name;
     c->expression = expression;
     c->values = arena_array(&s->arena, struct attr_value, s->view->devices_len + 1);
-    return (uint32_t)s->columns_len++;
+    return (uint32_t)s->p.columns_len++;
 }
 
 // --- Mode All ------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ static bool selectors_are_cel(struct alloc_solver *s, const struct alternative *
     for (size_t i = 0; i < a->selectors->n; i++)
         if (!a->selectors->p[i].cel) {
             cleanup_sbuf struct sbuf claim = {0};
-            solver_claim_name(&claim, s->claims[a->claim].api);
+            solver_claim_name(&claim, s->p.claims[a->claim].api);
             solver_fail(s,
                         "claim %.*s, request %.*s, selector #%zu: CEL expression empty "
                         "(unsupported selector type?)",
@@ -234,7 +234,7 @@ static bool add_alternative(struct alloc_solver *s, struct alternative *a,
         return false;
     a->selset = selset_for(s, a);
     a->capreq = capreq_for(s, a);
-    s->any_admin |= a->admin;
+    s->p.any_admin |= a->admin;
     a->mode_all = str_eqz(asked->mode, "All");
     if (a->mode_all)
         return collect_all(s, a);
@@ -314,26 +314,26 @@ static bool features_allow(struct alloc_solver *s, const struct api_resource_cla
 static bool problem_add_request(struct alloc_solver *s, uint32_t claim,
                                 const struct api_device_request *r, int64_t *least)
 {
-    const struct api_resource_claim *api = s->claims[claim].api;
-    struct request *q = &s->requests[s->requests_len];
+    const struct api_resource_claim *api = s->p.claims[claim].api;
+    struct request *q = &s->p.requests[s->p.requests_len];
     int64_t fewest = INT64_MAX;
     if (!features_allow(s, api, r))
         return false;
     q->claim = claim;
-    q->first = (uint32_t)s->alternatives_len;
+    q->first = (uint32_t)s->p.alternatives_len;
     q->has_alternatives = r->first_available.n > 0;
     q->n = q->has_alternatives ? (uint32_t)r->first_available.n : 1;
     for (uint32_t i = 0; i < q->n; i++) {
-        struct alternative *a = &s->alternatives[s->alternatives_len++];
+        struct alternative *a = &s->p.alternatives[s->p.alternatives_len++];
         a->claim = claim;
-        a->request = (uint32_t)s->requests_len;
+        a->request = (uint32_t)s->p.requests_len;
         if (!(q->has_alternatives ? add_sub(s, r, &r->first_available.p[i], a)
                                   : add_exact(s, r, a)))
             return false;
         if (a->count < fewest)
             fewest = a->count;
     }
-    s->requests_len++;
+    s->p.requests_len++;
     if (fewest > ALLOC_CLAIM_DEVICES_MAX - *least) {
         cleanup_sbuf struct sbuf name = {0};
         solver_claim_name(&name, api);
@@ -364,7 +364,7 @@ static bool in_scope(const struct constraint *c, const struct api_device_request
 static bool problem_add_constraints(struct alloc_solver *s, struct claim *claim)
 {
     const struct api_device_constraint_array *all = &claim->api->spec.devices.constraints;
-    claim->first_constraint = (uint32_t)s->constraints_len;
+    claim->first_constraint = (uint32_t)s->p.constraints_len;
     claim->constraints_len = (uint32_t)all->n;
     for (size_t i = 0; i < all->n; i++) {
         const struct api_device_constraint *k = &all->p[i];
@@ -377,7 +377,7 @@ static bool problem_add_constraints(struct alloc_solver *s, struct claim *claim)
                         STR_ARG(sbuf_str(&name)), i);
             return false;
         }
-        s->constraints[s->constraints_len++] = (struct constraint){
+        s->p.constraints[s->p.constraints_len++] = (struct constraint){
             .attribute = k->has_match_attribute ? k->match_attribute : k->distinct_attribute,
             .requests = &k->requests,
             .distinct = !k->has_match_attribute};
@@ -388,15 +388,15 @@ static bool problem_add_constraints(struct alloc_solver *s, struct claim *claim)
 static void attach_columns(struct alloc_solver *s, struct claim *claim)
 {
     for (uint32_t i = 0; i < claim->requests_len; i++) {
-        const struct request *q = &s->requests[claim->first_request + i];
+        const struct request *q = &s->p.requests[claim->first_request + i];
         const struct api_device_request *r = &claim->api->spec.devices.requests.p[i];
         for (uint32_t k = 0; k < q->n; k++) {
-            struct alternative *a = &s->alternatives[q->first + k];
+            struct alternative *a = &s->p.alternatives[q->first + k];
             if (!claim->constraints_len)
                 continue;
             a->columns = arena_array(&s->arena, uint32_t, claim->constraints_len);
             for (uint32_t j = 0; j < claim->constraints_len; j++) {
-                const struct constraint *c = &s->constraints[claim->first_constraint + j];
+                const struct constraint *c = &s->p.constraints[claim->first_constraint + j];
                 a->columns[j] = in_scope(c, r, a) ? column_for(s, a, c->attribute) : UINT32_MAX;
             }
         }
@@ -426,13 +426,13 @@ static bool problem_reserve_arrays(struct alloc_solver *s,
         return false;
     }
     const struct piece pieces[] = {
-        PIECE(s->claims, claims_len + 1),         PIECE(s->requests, requests + 1),
-        PIECE(s->alternatives, alternatives + 1), PIECE(s->constraints, constraints + 1),
-        PIECE(s->selsets, alternatives + 1),      PIECE(s->capreqs, alternatives + 2),
-        PIECE(s->columns, columns + 1),
+        PIECE(s->p.claims, claims_len + 1),         PIECE(s->p.requests, requests + 1),
+        PIECE(s->p.alternatives, alternatives + 1), PIECE(s->p.constraints, constraints + 1),
+        PIECE(s->p.selsets, alternatives + 1),      PIECE(s->p.capreqs, alternatives + 2),
+        PIECE(s->p.columns, columns + 1),
     };
     solver_allocate(s, pieces, array_len(pieces));
-    s->capreqs_len = 1;
+    s->p.capreqs_len = 1;
     return true;
 }
 
@@ -441,19 +441,19 @@ bool problem_build(struct alloc_solver *s, const struct api_resource_claim *cons
 {
     if (!problem_reserve_arrays(s, claims, claims_len))
         return false;
-    s->claims_len = claims_len;
+    s->p.claims_len = claims_len;
     for (size_t i = 0; i < claims_len; i++) {
-        struct claim *c = &s->claims[i];
+        struct claim *c = &s->p.claims[i];
         const struct api_device_request_array *rs = &claims[i]->spec.devices.requests;
         int64_t least = 0;
         c->api = claims[i];
-        c->first_request = (uint32_t)s->requests_len;
+        c->first_request = (uint32_t)s->p.requests_len;
         c->requests_len = (uint32_t)rs->n;
         for (size_t j = 0; j < rs->n; j++)
             if (!problem_add_request(s, (uint32_t)i, &rs->p[j], &least))
                 return false;
         if (rs->n)
-            s->requests[s->requests_len - 1].claim_ends = true;
+            s->p.requests[s->p.requests_len - 1].claim_ends = true;
         if (!problem_add_constraints(s, c))
             return false;
         attach_columns(s, c);

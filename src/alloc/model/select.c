@@ -3,8 +3,9 @@
 // Which devices a request selects: class and request selectors in order, then the device's own node
 // selection. Answers are kept per distinct set of selectors; a selector is evaluated at most once on
 // a device.
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/solver_int.h"
 #include "api/match/device_taint.h"
+#include "api/match/node.h"
 #include "api/match/taint.h"
 
 #include "base/banned.h"
@@ -26,8 +27,8 @@ static struct cel_program *program_of(struct alloc_solver *s, struct selset *set
     if (!set->tried[i]) {
         const struct alloc_cluster *c = s->view->cluster;
         set->tried[i] = true;
-        if (cel_cache_get(c->cache, c->env, set->selectors->p[i].cel->expression, &set->programs[i],
-                          NULL, NULL) < 0)
+        if (cel_cache_get(c->kit.cache, c->kit.env, set->selectors->p[i].cel->expression,
+                          &set->programs[i], NULL, NULL) < 0)
             set->programs[i] = NULL;
     }
     return set->programs[i];
@@ -48,7 +49,7 @@ static enum match_state select_evaluate_device(struct alloc_solver *s, struct se
         m = answer_make(s->view->cluster, answers, d->cl,
                         &(struct evaluator){s->run, p, s->options.meter});
         if (m == MATCH_UNKNOWN)
-            s->timeout = s->postponed = true;
+            s->budget.timeout = s->budget.postponed = true;
         (void)solver_tick(s, WORK_PER_EVALUATION); // who asked looks at the time
     }
     return m;
@@ -57,7 +58,7 @@ static enum match_state select_evaluate_device(struct alloc_solver *s, struct se
 enum match_state select_selectors(struct alloc_solver *s, const struct alternative *a,
                                   uint32_t device)
 {
-    struct selset *set = &s->selsets[a->selset];
+    struct selset *set = &s->p.selsets[a->selset];
     const struct vw_device *d = &s->view->devices[device];
     if (set->class_only)
         return (enum match_state)set->class_->match[d->cl_index];
@@ -106,7 +107,7 @@ static bool failed_here(struct alloc_solver *s, const struct vw_device *d,
         write_runtime_error(runtime, answer_failure(answers, d->cl), false);
     if (known != MATCH_UNKNOWN)
         return known == MATCH_ERROR;
-    if (cel_cache_get(c->cache, c->env, sel->cel->expression, &p, compile, &err) < 0) {
+    if (cel_cache_get(c->kit.cache, c->kit.env, sel->cel->expression, &p, compile, &err) < 0) {
         if (!compile->n)
             sbuf_addz(compile, err.msg);
         return true;
@@ -144,7 +145,7 @@ void select_error(struct alloc_solver *s, const struct alternative *a, uint32_t 
 {
     const struct vw_device *d = &s->view->devices[device];
     cleanup_sbuf struct sbuf claim = {0};
-    solver_claim_name(&claim, s->claims[a->claim].api);
+    solver_claim_name(&claim, s->p.claims[a->claim].api);
     if (find_error(s, d, "class", a->class_->api->metadata.name, &a->class_->api->spec.selectors) ||
         find_error(s, d, "claim", sbuf_str(&claim), a->selectors))
         return;

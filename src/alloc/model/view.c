@@ -2,7 +2,8 @@
 //
 // What one node sees: which slices count, which pools are complete and valid, and their devices in
 // the order of the search, with counters, groups and capacities in dense arrays.
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/search_int.h"
+#include "api/match/node.h"
 #include "api/match/taint.h"
 
 #include "base/banned.h"
@@ -342,14 +343,14 @@ static void add_counters(struct builder *b, struct vw_pool *pool, uint32_t pool_
         for (size_t j = 0; j < sets->n; j++) {
             const struct api_counter_set *s = &sets->p[j];
             vec_push(&b->sets,
-                     (struct pool_set){s, (uint32_t)v->sets_len++, (uint32_t)v->counters_len});
+                     (struct pool_set){s, (uint32_t)v->sets_len++, (uint32_t)v->counters.n});
             for (size_t k = 0; k < s->counters.n; k++) {
-                uint32_t at = (uint32_t)v->counters_len++;
-                v->available[at] = amount_from_quantity(&s->counters.p[k].value.value);
-                v->totals[at] = v->available[at];
-                v->counter_pool[at] = pool_index;
-                v->counter_set[at] = (uint32_t)v->sets_len - 1;
-                v->counter_names[at] = view_join_names(&v->arena, s->name, s->counters.p[k].key);
+                uint32_t at = (uint32_t)v->counters.n++;
+                v->counters.available[at] = amount_from_quantity(&s->counters.p[k].value.value);
+                v->counters.totals[at] = v->counters.available[at];
+                v->counters.pool[at] = pool_index;
+                v->counters.set[at] = (uint32_t)v->sets_len - 1;
+                v->counters.names[at] = view_join_names(&v->arena, s->name, s->counters.p[k].key);
             }
         }
     }
@@ -386,7 +387,8 @@ static void view_charge_device(struct builder *b, const struct api_device *d)
         const struct pool_set *set = set_named(b, u->counter_set);
         size_t hint = 0;
         for (size_t i = 0; i < u->counters.n; i++)
-            v->available[set->first + counter_named(set->api, u->counters.p[i].key, &hint)] -=
+            v->counters
+                .available[set->first + counter_named(set->api, u->counters.p[i].key, &hint)] -=
                 amount_from_quantity(&u->counters.p[i].value.value);
         view_update_join_group(&v->groups[set->number], group_mask(b, set->number, u));
     }
@@ -496,15 +498,15 @@ static void view_add_pool(struct builder *b, const struct draft *p)
     vec_clear(&b->sets);
     b->set = 0;
     b->groups = (struct names){0};
-    size_t first_counter = v->counters_len;
+    size_t first_counter = v->counters.n;
     add_counters(b, pool, index, p);
     if (b->c->features.partitionable_devices) {
         charge_slices(b, &p->here);
         charge_slices(b, &p->others);
         v->elsewhere |= p->others.n > 0;
     }
-    for (size_t i = first_counter; i < v->counters_len; i++)
-        pool->overdrawn += v->available[i] < 0;
+    for (size_t i = first_counter; i < v->counters.n; i++)
+        pool->overdrawn += v->counters.available[i] < 0;
     for (size_t i = 0; i < p->here.n; i++) {
         const struct cl_slice *s = &b->c->slices[p->here.p[i]];
         for (size_t j = 0; j < s->api->spec.devices.n; j++) {
@@ -562,11 +564,11 @@ static void view_reserve_arrays(struct builder *b)
     v->caps = arena_array(&v->arena, struct vw_cap, caps + 1);
     v->counter_uses = arena_array(&v->arena, struct counter_use, uses + 1);
     v->group_uses = arena_array(&v->arena, struct group_use, group_uses + 1);
-    v->available = arena_array(&v->arena, amount, counters + 1);
-    v->totals = arena_array(&v->arena, amount, counters + 1);
-    v->counter_pool = arena_array(&v->arena, uint32_t, counters + 1);
-    v->counter_set = arena_array(&v->arena, uint32_t, counters + 1);
-    v->counter_names = arena_array(&v->arena, struct str, counters + 1);
+    v->counters.available = arena_array(&v->arena, amount, counters + 1);
+    v->counters.totals = arena_array(&v->arena, amount, counters + 1);
+    v->counters.pool = arena_array(&v->arena, uint32_t, counters + 1);
+    v->counters.set = arena_array(&v->arena, uint32_t, counters + 1);
+    v->counters.names = arena_array(&v->arena, struct str, counters + 1);
     v->groups = arena_array(&v->arena, struct group_state, sets + 1);
     b->group_counts = arena_array(&v->arena, uint32_t, sets + 1);
     b->sorted = arena_array(&v->arena, struct draft *, pools + 1);

@@ -25,16 +25,16 @@ static bool bound_is_drawable(const struct alloc_solver *s, uint32_t device)
 {
     const struct alloc_view *v = s->view;
     const struct vw_device *d = &v->devices[device];
-    if (d->shared && (d->shared_use || s->shares[device]))
+    if (d->shared && (d->shared_use || s->at.shares[device]))
         return true;
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *u = &v->counter_uses[d->first_counter + i];
-        if (s->consumed[u->counter] + u->value > v->available[u->counter])
+        if (s->at.consumed[u->counter] + u->value > v->counters.available[u->counter])
             return false;
     }
     for (uint16_t i = 0; v->cluster->features.compatibility_groups && i < d->groups_len; i++) {
         const struct group_use *u = &v->group_uses[d->first_group + i];
-        const struct group_state *g = &s->groups[u->set];
+        const struct group_state *g = &s->at.groups[u->set];
         if (g->members && (u->mask == 0 ? !g->all_empty : g->all_empty || !(g->mask & u->mask)))
             return false;
     }
@@ -45,7 +45,7 @@ static void find_usable(struct alloc_solver *s)
 {
     struct prune *p = s->prune;
     memset(p->usable, 0xFF, p->words * sizeof(*p->usable));
-    if (s->view->counters_len == 0 && s->view->sets_len == 0)
+    if (s->view->counters.n == 0 && s->view->sets_len == 0)
         return;
     for (uint32_t i = 0; i < s->view->devices_len; i++)
         if (s->view->devices[i].groups_len && !bound_is_drawable(s, i))
@@ -61,10 +61,10 @@ static void drop_full(struct alloc_solver *s, const struct alternative *a, uint6
             uint32_t device = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(x);
             const struct vw_device *d = &s->view->devices[device];
             bool fits = true;
-            for (uint32_t i = 0; s->shares[device] && i < d->caps_len && fits; i++) {
+            for (uint32_t i = 0; s->at.shares[device] && i < d->caps_len && fits; i++) {
                 uint32_t at = d->first_cap + i;
                 const struct vw_cap *c = &s->view->caps[at];
-                fits = c->used + s->taken[at] + need_amount(s, a, at) <= c->value;
+                fits = c->used + s->at.taken[at] + need_amount(s, a, at) <= c->value;
             }
             if (!fits)
                 dom[w] &= ~(x & -x);
@@ -75,10 +75,10 @@ static void drop_full(struct alloc_solver *s, const struct alternative *a, uint6
 static void drop_conflicting(struct alloc_solver *s, const struct alternative *a, uint64_t *dom)
 {
     struct prune *p = s->prune;
-    const struct claim *c = &s->claims[a->claim];
+    const struct claim *c = &s->p.claims[a->claim];
     for (uint32_t j = 0; j < c->constraints_len; j++) {
         uint32_t at = c->first_constraint + j;
-        const struct constraint_state *st = &s->states[at];
+        const struct constraint_state *st = &s->at.states[at];
         if (a->columns[j] == UINT32_MAX || st->devices == 0)
             continue;
         const struct column_values *values = &p->values[a->columns[j]];
@@ -88,7 +88,7 @@ static void drop_conflicting(struct alloc_solver *s, const struct alternative *a
             for (size_t w = 0; v && w < p->words; w++)
                 p->mask[w] |= v->bits[w];
         }
-        bool distinct = s->constraints[at].distinct;
+        bool distinct = s->p.constraints[at].distinct;
         for (size_t w = 0; w < p->words; w++)
             dom[w] &= distinct ? ~(p->mask[w] | values->without[w]) : p->mask[w];
     }
@@ -97,27 +97,27 @@ static void drop_conflicting(struct alloc_solver *s, const struct alternative *a
 static void make_domain(struct alloc_solver *s, const struct alternative *a)
 {
     struct prune *p = s->prune;
-    uint64_t *dom = p->dom[a - s->alternatives];
-    const uint64_t *cand = p->cand[a - s->alternatives];
+    uint64_t *dom = p->dom[a - s->p.alternatives];
+    const uint64_t *cand = p->cand[a - s->p.alternatives];
     for (size_t w = 0; w < p->words; w++) {
         dom[w] = cand[w] & p->usable[w];
         if (!a->admin)
-            dom[w] &= ~s->marked[w];
+            dom[w] &= ~s->at.marked[w];
         if (a == p->work)
             dom[w] &= p->range[w];
     }
     if (a->claim == p->work->claim)
         drop_conflicting(s, a, dom);
-    if (p->sharing[a - s->alternatives])
+    if (p->sharing[a - s->p.alternatives])
         drop_full(s, a, dom);
 }
 
 bool bound_large_enough(const struct alloc_solver *s, uint32_t request)
 {
     const struct prune *p = s->prune;
-    const struct request *q = &s->requests[request];
+    const struct request *q = &s->p.requests[request];
     for (uint32_t k = 0; k < q->n; k++) {
-        const struct alternative *a = &s->alternatives[q->first + k];
+        const struct alternative *a = &s->p.alternatives[q->first + k];
         if (chooses(s, request, k) && !(a->mode_all && a->count == 0) &&
             (int64_t)count_bits(p->dom[q->first + k], p->words) >= wanted(s, a))
             return true;
@@ -130,10 +130,10 @@ static bool make_domains(struct alloc_solver *s)
     struct prune *p = s->prune;
     find_usable(s);
     for (uint32_t r = p->work->request; r < p->end; r++) {
-        const struct request *q = &s->requests[r];
+        const struct request *q = &s->p.requests[r];
         for (uint32_t k = 0; k < q->n; k++)
             if (chooses(s, r, k))
-                make_domain(s, &s->alternatives[q->first + k]);
+                make_domain(s, &s->p.alternatives[q->first + k]);
         if (!bound_large_enough(s, r))
             return false;
         if (solver_tick(s, q->n * (uint32_t)p->words * 2))
@@ -151,7 +151,7 @@ static void bound_count_device(struct alloc_solver *s, struct prune *p, const st
     p->in_set[set]++;
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *u = &v->counter_uses[d->first_counter + i];
-        if (v->counter_set[u->counter] != set)
+        if (v->counters.set[u->counter] != set)
             continue;
         if (p->stamp[u->counter] != p->stamp_now) {
             p->stamp[u->counter] = p->stamp_now;
@@ -185,15 +185,15 @@ static size_t counter_limit(struct alloc_solver *s, const uint64_t *devices)
                 bound_count_device(s, p, d);
         }
     memcpy(p->limit, p->in_set, v->sets_len * sizeof(*p->limit));
-    for (size_t c = 0; c < v->counters_len; c++) {
+    for (size_t c = 0; c < v->counters.n; c++) {
         if (p->stamp[c] != p->stamp_now || p->least[c] <= 0)
             continue;
-        amount room = v->available[c] - s->consumed[c];
+        amount room = v->counters.available[c] - s->at.consumed[c];
         room = room < 0 ? 0 : room / p->least[c];
         if (room >= p->least_n[c])
             continue;
         // Those that do not draw on this counter can all be had, as far as it goes.
-        uint32_t set = v->counter_set[c];
+        uint32_t set = v->counters.set[c];
         uint32_t most = p->in_set[set] - p->least_n[c] + (uint32_t)room;
         if (most < p->limit[set])
             p->limit[set] = most;
@@ -214,10 +214,10 @@ static bool bound_is_subset(const uint64_t *a, const uint64_t *b, size_t words)
 // Every device that the request may get is its own.
 static bool all_exclusive(const struct alloc_solver *s, uint32_t request)
 {
-    const struct request *q = &s->requests[request];
+    const struct request *q = &s->p.requests[request];
     bool all = true;
     for (uint32_t k = 0; k < q->n; k++)
-        all &= !chooses(s, request, k) || exclusive(s, &s->alternatives[q->first + k]);
+        all &= !chooses(s, request, k) || exclusive(s, &s->p.alternatives[q->first + k]);
     return all;
 }
 
@@ -225,7 +225,7 @@ static bool all_exclusive(const struct alloc_solver *s, uint32_t request)
 static void join_domain(struct alloc_solver *s, uint32_t request)
 {
     struct prune *p = s->prune;
-    const struct request *q = &s->requests[request];
+    const struct request *q = &s->p.requests[request];
     uint64_t *out = p->joined[request];
     memset(out, 0, p->words * sizeof(*out));
     for (uint32_t k = 0; k < q->n; k++)
@@ -255,7 +255,7 @@ static bool room_for_groups(struct alloc_solver *s)
                 sum += fewest_of(s, o);
         if ((int64_t)limit < sum)
             return false;
-        if (solver_tick(s, (uint32_t)(s->requests_len + s->view->devices_len)))
+        if (solver_tick(s, (uint32_t)(s->p.requests_len + s->view->devices_len)))
             return true;
     }
     return true;
@@ -303,9 +303,9 @@ static bool volume_suffices(struct alloc_solver *s)
     const struct alloc_view *v = s->view;
     memset(p->supply, 0, p->kinds * sizeof(*p->supply));
     memset(p->demand, 0, p->kinds * sizeof(*p->demand));
-    for (size_t c = 0; c < v->counters_len; c++)
-        if (v->available[c] > s->consumed[c])
-            p->supply[p->kind[c]] += v->available[c] - s->consumed[c];
+    for (size_t c = 0; c < v->counters.n; c++)
+        if (v->counters.available[c] > s->at.consumed[c])
+            p->supply[p->kind[c]] += v->counters.available[c] - s->at.consumed[c];
     const uint64_t *last = NULL;
     for (uint32_t r = p->work->request; r < p->end; r++) {
         int64_t want = fewest_of(s, r);
@@ -399,10 +399,10 @@ static bool devices_suffice(struct alloc_solver *s)
 // The only alternative of a request, NULL when there is a choice.
 static const struct alternative *only_one(const struct alloc_solver *s, uint32_t request)
 {
-    const struct request *q = &s->requests[request];
+    const struct request *q = &s->p.requests[request];
     if (at_work(s->prune, request))
         return s->prune->work;
-    return q->n == 1 ? &s->alternatives[q->first] : NULL;
+    return q->n == 1 ? &s->p.alternatives[q->first] : NULL;
 }
 
 // How often could this be had of a device, one beside the other?
@@ -415,7 +415,7 @@ static int64_t shares_of(struct alloc_solver *s, const struct alternative *a, ui
     for (uint32_t i = 0; i < d->caps_len; i++) {
         uint32_t at = d->first_cap + i;
         amount need = need_amount(s, a, at);
-        amount room = s->view->caps[at].value - s->view->caps[at].used - s->taken[at];
+        amount room = s->view->caps[at].value - s->view->caps[at].used - s->at.taken[at];
         if (need > 0 && room / need < most)
             most = room < 0 ? 0 : (int64_t)(room / need);
     }
@@ -429,12 +429,12 @@ static bool shares_suffice(struct alloc_solver *s)
     for (uint32_t r = p->work->request; r < p->end; r++) {
         const struct alternative *a = only_one(s, r);
         bool seen = false;
-        if (!a || a->admin || !p->sharing[a - s->alternatives] || wanted(s, a) == 0)
+        if (!a || a->admin || !p->sharing[a - s->p.alternatives] || wanted(s, a) == 0)
             continue;
         int64_t sum = 0;
         for (uint32_t o = p->work->request; o < p->end && !seen; o++) {
             const struct alternative *b = only_one(s, o);
-            if (!b || b->admin || b->capreq != a->capreq || !p->sharing[b - s->alternatives] ||
+            if (!b || b->admin || b->capreq != a->capreq || !p->sharing[b - s->p.alternatives] ||
                 !bound_is_subset(p->joined[o], p->joined[r], p->words))
                 continue;
             seen = o < r && bound_is_subset(p->joined[r], p->joined[o], p->words);
@@ -446,7 +446,7 @@ static bool shares_suffice(struct alloc_solver *s)
                 most += shares_of(s, a, (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(x));
         if (!seen && most < sum)
             return false;
-        if (solver_tick(s, (uint32_t)(s->requests_len + s->view->devices_len)))
+        if (solver_tick(s, (uint32_t)(s->p.requests_len + s->view->devices_len)))
             return true;
     }
     return true;
@@ -456,26 +456,28 @@ static bool shares_suffice(struct alloc_solver *s)
 
 static bool bound_is_possible(struct alloc_solver *s)
 {
-    bool values = s->constraints_len && (s->prune->calls > CALLS_CHEAP || s->options.eager_pruning);
+    bool values =
+        s->p.constraints_len && (s->prune->calls > CALLS_CHEAP || s->options.eager_pruning);
     if (!make_domains(s) || (values && !bound_check_values(s)))
         return false;
     if (!devices_suffice(s) || (s->view->any_shared && !shares_suffice(s)))
         return false;
     if (values && !bound_check_groups(s))
         return false;
-    return s->timeout || s->view->counters_len == 0 || (room_for_groups(s) && volume_suffices(s));
+    return s->budget.timeout || s->view->counters.n == 0 ||
+           (room_for_groups(s) && volume_suffices(s));
 }
 
 bool bound_is_hopeless(struct alloc_solver *s, const struct alternative *a, uint32_t left,
                        uint32_t start)
 {
     struct prune *p = s->prune;
-    if (p->fragile[a - s->alternatives])
+    if (p->fragile[a - s->p.alternatives])
         return false;
     p->calls++;
     p->end = p->next_fragile[a->request + 1];
     p->work = a;
     p->left = left;
     prune_range(s, a, start);
-    return !bound_is_possible(s) && !s->timeout;
+    return !bound_is_possible(s) && !s->budget.timeout;
 }

@@ -109,7 +109,9 @@ static amount room_of(struct alloc_solver *s, const uint64_t *value, uint32_t ki
                 if (p->kind[c] != kind || p->stamp[c] == p->stamp_now)
                     continue;
                 p->stamp[c] = p->stamp_now;
-                sum += v->available[c] > s->consumed[c] ? v->available[c] - s->consumed[c] : 0;
+                sum += v->counters.available[c] > s->at.consumed[c]
+                           ? v->counters.available[c] - s->at.consumed[c]
+                           : 0;
             }
         }
     return sum;
@@ -151,13 +153,14 @@ static bool bound_groups_can_pack(struct alloc_solver *s, uint32_t column, uint3
 static void find_needs(struct alloc_solver *s, size_t *n)
 {
     struct prune *p = s->prune;
-    memset(p->covered, 0, s->requests_len * sizeof(*p->covered));
+    memset(p->covered, 0, s->p.requests_len * sizeof(*p->covered));
     memset(p->mask, 0, p->words * sizeof(*p->mask));
-    for (uint32_t i = p->work->claim; i < s->claims_len; i++)
-        for (uint32_t j = 0; j < s->claims[i].constraints_len && s->claims[i].requests_len; j++) {
+    for (uint32_t i = p->work->claim; i < s->p.claims_len; i++)
+        for (uint32_t j = 0; j < s->p.claims[i].constraints_len && s->p.claims[i].requests_len;
+             j++) {
             struct span sp = bound_span(s, i, j);
             bool fresh = !sp.state || sp.state->devices == 0;
-            if (fresh && !s->constraints[s->claims[i].first_constraint + j].distinct)
+            if (fresh && !s->p.constraints[s->p.claims[i].first_constraint + j].distinct)
                 add_need(s, &sp, n);
         }
     for (uint32_t r = p->work->request; r < p->end; r++)
@@ -170,7 +173,7 @@ bool bound_check_groups(struct alloc_solver *s)
     struct prune *p = s->prune;
     size_t n = 0;
     find_needs(s, &n);
-    for (size_t i = 0; i < n && !s->timeout; i++) {
+    for (size_t i = 0; i < n && !s->budget.timeout; i++) {
         bool seen = false;
         for (size_t k = 0; k < i && !seen; k++)
             seen = p->needs[k].column == p->needs[i].column;

@@ -12,9 +12,9 @@
 // All alternatives of a request are in the constraint's scope; only such requests must obey.
 static bool bound_by(const struct alloc_solver *s, uint32_t request, uint32_t index)
 {
-    const struct request *q = &s->requests[request];
+    const struct request *q = &s->p.requests[request];
     for (uint32_t k = 0; k < q->n; k++)
-        if (chooses(s, request, k) && s->alternatives[q->first + k].columns[index] == UINT32_MAX)
+        if (chooses(s, request, k) && s->p.alternatives[q->first + k].columns[index] == UINT32_MAX)
             return false;
     return true;
 }
@@ -22,14 +22,14 @@ static bool bound_by(const struct alloc_solver *s, uint32_t request, uint32_t in
 struct span bound_span(const struct alloc_solver *s, uint32_t claim, uint32_t index)
 {
     const struct prune *p = s->prune;
-    const struct claim *c = &s->claims[claim];
+    const struct claim *c = &s->p.claims[claim];
     bool here = claim == p->work->claim;
     uint32_t to = c->first_request + c->requests_len;
     return (struct span){.claim = c,
                          .index = index,
                          .from = here ? p->work->request : c->first_request,
                          .to = to < p->end ? to : p->end,
-                         .state = here ? &s->states[c->first_constraint + index] : NULL};
+                         .state = here ? &s->at.states[c->first_constraint + index] : NULL};
 }
 
 void bound_find(struct alloc_solver *s, struct span *sp)
@@ -38,14 +38,14 @@ void bound_find(struct alloc_solver *s, struct span *sp)
     sp->exclusive = true;
     sp->one_column = true;
     for (uint32_t r = sp->from; r < sp->to; r++) {
-        const struct request *q = &s->requests[r];
+        const struct request *q = &s->p.requests[r];
         int64_t want = fewest_of(s, r);
         if (want == 0 || !bound_by(s, r, sp->index))
             continue;
         p->bound[sp->bound_n++] = r;
         sp->sum += want;
         for (uint32_t k = 0; k < q->n; k++) {
-            const struct alternative *a = &s->alternatives[q->first + k];
+            const struct alternative *a = &s->p.alternatives[q->first + k];
             if (!chooses(s, r, k))
                 continue;
             if (sp->sum == want)
@@ -61,9 +61,9 @@ static bool can_have(struct alloc_solver *s, uint32_t request, const struct span
 {
     struct prune *p = s->prune;
     bool can = false;
-    const struct request *q = &s->requests[request];
+    const struct request *q = &s->p.requests[request];
     for (uint32_t k = 0; k < q->n; k++) {
-        const struct alternative *a = &s->alternatives[q->first + k];
+        const struct alternative *a = &s->p.alternatives[q->first + k];
         if (!chooses(s, request, k))
             continue;
         const struct value_bits *v = prune_value(&p->values[a->columns[sp->index]], id);
@@ -94,12 +94,12 @@ static void bound_values_find_scope(struct alloc_solver *s, struct span *sp)
 {
     struct prune *p = s->prune;
     for (uint32_t r = sp->from; r < sp->to; r++) {
-        const struct request *q = &s->requests[r];
+        const struct request *q = &s->p.requests[r];
         for (uint32_t k = 0; k < q->n; k++)
             if (chooses(s, r, k) &&
-                s->alternatives[q->first + k].columns[sp->index] != UINT32_MAX) {
+                s->p.alternatives[q->first + k].columns[sp->index] != UINT32_MAX) {
                 p->scope[sp->scope_n++] = q->first + k;
-                sp->one_column &= s->alternatives[q->first + k].columns[sp->index] == sp->column;
+                sp->one_column &= s->p.alternatives[q->first + k].columns[sp->index] == sp->column;
             }
     }
 }
@@ -115,7 +115,7 @@ static void bound_values_renew_domain(struct alloc_solver *s, struct span *sp, u
     }
     if (differs) {
         sp->changed = true;
-        p->dirty[s->alternatives[alternative].request] = p->round + 1;
+        p->dirty[s->p.alternatives[alternative].request] = p->round + 1;
     }
 }
 
@@ -125,7 +125,7 @@ static void keep_value(struct alloc_solver *s, const struct span *sp, uint32_t i
     for (uint32_t i = 0; i < sp->scope_n; i++) {
         uint32_t a = p->scope[i];
         const struct value_bits *v =
-            prune_value(&p->values[s->alternatives[a].columns[sp->index]], id);
+            prune_value(&p->values[s->p.alternatives[a].columns[sp->index]], id);
         for (size_t w = 0; v && w < p->words; w++)
             p->fresh[a][w] |= p->dom[a][w] & v->bits[w];
     }
@@ -151,19 +151,20 @@ static void filter_match(struct alloc_solver *s, struct span *sp)
     const struct constraint_state *st = sp->state && sp->state->devices ? sp->state : NULL;
     for (uint32_t i = 0; i < sp->scope_n; i++) {
         uint32_t a = p->scope[i];
-        const struct column_values *c = &p->values[s->alternatives[a].columns[sp->index]];
+        const struct column_values *c = &p->values[s->p.alternatives[a].columns[sp->index]];
         // Without lists, a device without a value is accepted as the only one.
         for (size_t w = 0; w < p->words; w++)
             p->fresh[a][w] = st ? 0 : p->dom[a][w] & c->without[w];
     }
     // The values of one request will do: its alternatives may take them from different columns.
-    const struct request *q = &s->requests[p->bound[0]];
+    const struct request *q = &s->p.requests[p->bound[0]];
     if (st)
         keep_values(s, sp, st, NULL);
     for (uint32_t k = 0; !st && k < q->n; k++)
         if (chooses(s, p->bound[0], k))
-            keep_values(s, sp, NULL, &p->values[s->alternatives[q->first + k].columns[sp->index]]);
-    if (s->timeout)
+            keep_values(s, sp, NULL,
+                        &p->values[s->p.alternatives[q->first + k].columns[sp->index]]);
+    if (s->budget.timeout)
         return;
     for (uint32_t i = 0; i < sp->scope_n; i++)
         bound_values_renew_domain(s, sp, p->scope[i]);
@@ -190,9 +191,9 @@ static void bound_values_mark_served(struct alloc_solver *s, const struct span *
     memset(p->mask, 0, p->words * sizeof(*p->mask));
     for (uint32_t i = 0; i < sp->bound_n; i++) {
         uint32_t r = p->bound[i];
-        const struct request *q = &s->requests[r];
+        const struct request *q = &s->p.requests[r];
         for (uint32_t k = 0; k < q->n; k++) {
-            const struct alternative *a = &s->alternatives[q->first + k];
+            const struct alternative *a = &s->p.alternatives[q->first + k];
             if (!chooses(s, r, k))
                 continue;
             bound_values_count(p, c, p->dom[q->first + k]);
@@ -260,8 +261,8 @@ static void claim_value(struct alloc_solver *s, struct span *sp, uint32_t reques
     for (uint32_t i = 0; i < sp->scope_n; i++) {
         uint32_t a = p->scope[i];
         const struct value_bits *mine =
-            prune_value(&p->values[s->alternatives[a].columns[sp->index]], v->id);
-        if (s->alternatives[a].request == request || !mine)
+            prune_value(&p->values[s->p.alternatives[a].columns[sp->index]], v->id);
+        if (s->p.alternatives[a].request == request || !mine)
             continue;
         for (size_t w = 0; w < p->words; w++)
             p->fresh[a][w] = p->dom[a][w] & ~mine->bits[w];
@@ -278,14 +279,14 @@ static bool filter_distinct(struct alloc_solver *s, struct span *sp)
     for (uint32_t i = 0; i < sp->bound_n; i++) {
         uint32_t r = p->bound[i];
         const struct alternative *a =
-            at_work(p, r) ? p->work : &s->alternatives[s->requests[r].first];
+            at_work(p, r) ? p->work : &s->p.alternatives[s->p.requests[r].first];
         const struct column_values *c = &p->values[a->columns[sp->index]];
         uint64_t *bits = p->of_value[i];
-        if ((s->requests[r].n != 1 && !at_work(p, r)) || c->n > s->view->devices_len ||
+        if ((s->p.requests[r].n != 1 && !at_work(p, r)) || c->n > s->view->devices_len ||
             (column != UINT32_MAX && a->columns[sp->index] != column))
             continue;
         column = a->columns[sp->index];
-        if (!values_in(p, c, p->dom[a - s->alternatives], bits))
+        if (!values_in(p, c, p->dom[a - s->p.alternatives], bits))
             continue;
         if (wanted(s, a) == 1 && count_bits(bits, p->words) == 1) {
             size_t w = 0;
@@ -311,7 +312,7 @@ static bool bound_values_filter_span(struct alloc_solver *s, struct span *sp)
     if (!dirty || sp->bound_n == 0)
         return true;
     bound_values_find_scope(s, sp);
-    if (s->constraints[sp->claim->first_constraint + sp->index].distinct)
+    if (s->p.constraints[sp->claim->first_constraint + sp->index].distinct)
         return filter_distinct(s, sp);
     if (sp->one_column && p->values[sp->column].of)
         filter_match_single(s, sp);
@@ -324,14 +325,14 @@ static bool bound_values_filter_span(struct alloc_solver *s, struct span *sp)
 static bool filter_all(struct alloc_solver *s, bool *changed)
 {
     const struct prune *p = s->prune;
-    for (uint32_t i = p->work->claim; i < s->claims_len; i++) {
-        const struct claim *c = &s->claims[i];
+    for (uint32_t i = p->work->claim; i < s->p.claims_len; i++) {
+        const struct claim *c = &s->p.claims[i];
         for (uint32_t j = 0; j < c->constraints_len && c->requests_len; j++) {
             struct span sp = bound_span(s, i, j);
             if (!bound_values_filter_span(s, &sp))
                 return false;
             *changed |= sp.changed;
-            if (s->timeout)
+            if (s->budget.timeout)
                 return true;
         }
     }
@@ -345,8 +346,8 @@ bool bound_check_values(struct alloc_solver *s)
 {
     struct prune *p = s->prune;
     bool changed = true;
-    memset(p->dirty, 0, s->requests_len * sizeof(*p->dirty));
-    for (p->round = 0; changed && p->round < ROUNDS_MAX && !s->timeout; p->round++) {
+    memset(p->dirty, 0, s->p.requests_len * sizeof(*p->dirty));
+    for (p->round = 0; changed && p->round < ROUNDS_MAX && !s->budget.timeout; p->round++) {
         changed = false;
         if (!filter_all(s, &changed))
             return false;

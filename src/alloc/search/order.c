@@ -13,7 +13,7 @@
 //
 // The smallest number is found at once; when the search asks for more they become a heap, and move
 // from its root to the end of the same array.
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/search_int.h"
 
 #include "base/banned.h"
 
@@ -41,17 +41,17 @@ static void note_picks(struct alloc_solver *s)
 {
     const struct alloc_view *v = s->view;
     struct preference *f = &s->preference;
-    f->place_free = v->place_free;
+    f->place_free = v->places.free;
     f->sets = v->sets_now;
-    if (s->picks_n == 0)
+    if (s->at.picks_n == 0)
         return;
-    memcpy(f->own_free, v->place_free, v->places_len * sizeof(*f->own_free));
+    memcpy(f->own_free, v->places.free, v->places.n * sizeof(*f->own_free));
     memcpy(f->own_sets, v->sets_now, v->sets_len * sizeof(*f->own_sets));
     f->place_free = f->own_free;
     f->sets = f->own_sets;
-    for (size_t i = 0; i < s->picks_n; i++) {
-        const struct vw_rank *r = &v->ranks[s->picks[i].device];
-        bool shared = v->devices[s->picks[i].device].shared;
+    for (size_t i = 0; i < s->at.picks_n; i++) {
+        const struct vw_rank *r = &v->ranks[s->at.picks[i].device];
+        bool shared = v->devices[s->at.picks[i].device].shared;
         f->own_free[r->pcie] -= !shared && f->own_free[r->pcie];
         f->own_free[r->numa] -= !shared && f->own_free[r->numa];
         if (!r->set)
@@ -67,7 +67,7 @@ static void note_picks(struct alloc_solver *s)
 static inline bool order_is_begun(const struct alloc_solver *s, const struct vw_seat *t)
 {
     return (t->set && s->preference.sets[t->set - 1].begun) ||
-           (t->shared && (t->shared_use || s->shares[t->device]));
+           (t->shared && (t->shared_use || s->at.shares[t->device]));
 }
 
 // The size of a device that shares were picked of.
@@ -77,15 +77,15 @@ static uint64_t size_left(const struct alloc_solver *s, uint32_t device)
     amount sum = 0;
     for (uint32_t i = 0; i < d->caps_len; i++) {
         const struct vw_cap *c = &s->view->caps[d->first_cap + i];
-        sum += c->value - c->used - s->taken[d->first_cap + i];
+        sum += c->value - c->used - s->at.taken[d->first_cap + i];
     }
     return rank_size(sum);
 }
 
 static inline uint64_t size_now(const struct alloc_solver *s, const struct vw_seat *t)
 {
-    return t->shared && s->shares[t->device] ? size_left(s, t->device)
-                                             : t->key >> SHIFT_SIZE & UINT16_MAX;
+    return t->shared && s->at.shares[t->device] ? size_left(s, t->device)
+                                                : t->key >> SHIFT_SIZE & UINT16_MAX;
 }
 
 // --- Preferences ---------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ static inline uint64_t pack_key(const struct alloc_view *v, const struct prefere
 
 void order_seat(const struct alloc_view *v, struct vw_seat *t, bool binding, uint16_t size)
 {
-    const struct preference f = {.place_free = v->place_free, .sets = v->sets_now};
+    const struct preference f = {.place_free = v->places.free, .sets = v->sets_now};
     bool begun = (t->set && v->sets_now[t->set - 1].begun) || (t->shared && t->shared_use);
     t->key = (uint64_t)binding << SHIFT_BINDING | (uint64_t)size << SHIFT_SIZE |
              (uint64_t)(t - v->seats);
@@ -193,27 +193,27 @@ bool order_begin(struct alloc_solver *s)
     const struct alloc_view *v = s->view;
     struct preference *f = &s->preference;
     bool spread = s->options.policy == ALLOC_SPREAD;
-    bool several = s->requests_len > 1; // a single request is ordered before anything is picked
+    bool several = s->p.requests_len > 1; // a single request is ordered before anything is picked
     if (v->devices_len > ORDER_POSITION)
         return false; // more than a key can number: as published
     uint64_t *keys;   // of the first request, which is always ordered
     const struct piece pieces[] = {
-        PIECE(s->orders, s->requests_len + 1),
+        PIECE(s->at.orders, s->p.requests_len + 1),
         PIECE(keys, v->devices_len),
-        PIECE(f->own_free, several ? v->places_len : 0),
+        PIECE(f->own_free, several ? v->places.n : 0),
         PIECE(f->own_sets, several ? v->sets_len + 1 : 0),
-        PIECE(f->turns, spread ? v->places_len : 0),
+        PIECE(f->turns, spread ? v->places.n : 0),
         PIECE(f->set_turns, spread ? v->sets_len + 1 : 0),
     };
     solver_allocate(s, pieces, array_len(pieces));
-    s->orders[0].keys = keys;
+    s->at.orders[0].keys = keys;
     return true;
 }
 
 static inline bool worth_trying(const struct alloc_solver *s, const struct alternative *a,
                                 const struct vw_seat *t)
 {
-    if (!a->admin && (t->exclusive_use || s->marks[t->device]))
+    if (!a->admin && (t->exclusive_use || s->at.marks[t->device]))
         return false;
     return !t->refused && a->class_->match[t->cl_index] != MATCH_NO;
 }
@@ -272,7 +272,7 @@ static void order_all(struct alloc_solver *s, const struct alternative *a, struc
     uint32_t n = 0;
     note_picks(s);
     if (spread) {
-        memset(s->preference.turns, 0, v->places_len * sizeof(uint32_t));
+        memset(s->preference.turns, 0, v->places.n * sizeof(uint32_t));
         memset(s->preference.set_turns, 0, (v->sets_len + 1) * sizeof(uint32_t));
     }
     for (const struct vw_seat *t = v->seats, *end = t + v->devices_len; t < end; t++) {
@@ -295,11 +295,11 @@ static void order_all(struct alloc_solver *s, const struct alternative *a, struc
 
 void order_prepare(struct alloc_solver *s, const struct alternative *a)
 {
-    struct order *o = &s->orders[a->request];
+    struct order *o = &s->at.orders[a->request];
     if (!o->keys)
         o->keys = arena_array(&s->arena, uint64_t, s->view->devices_len);
     ask_loss(s, a, o);
-    if (s->options.policy == ALLOC_PACK && !o->loss && s->picks_n == 0 && a->count == 1)
+    if (s->options.policy == ALLOC_PACK && !o->loss && s->at.picks_n == 0 && a->count == 1)
         order_known(s, a, o);
     else
         order_all(s, a, o);

@@ -54,7 +54,7 @@ static bool counters_possible(const struct alloc_solver *s, const struct vw_devi
         return false;
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *u = &v->counter_uses[d->first_counter + i];
-        if (u->value > v->available[u->counter])
+        if (u->value > v->counters.available[u->counter])
             return false;
     }
     for (uint16_t i = 0; v->cluster->features.compatibility_groups && i < d->groups_len; i++) {
@@ -85,7 +85,7 @@ enum fit {
 
 static enum fit columns_fit(struct alloc_solver *s, const struct alternative *a, uint32_t device)
 {
-    const struct claim *c = &s->claims[a->claim];
+    const struct claim *c = &s->p.claims[a->claim];
     for (uint32_t j = 0; j < c->constraints_len; j++) {
         if (a->columns[j] == UINT32_MAX)
             continue;
@@ -127,7 +127,7 @@ static enum fit fits_alone(struct alloc_solver *s, const struct alternative *a, 
 
 static bool prune_is_constrained(const struct alloc_solver *s, const struct alternative *a)
 {
-    for (uint32_t j = 0; j < s->claims[a->claim].constraints_len; j++)
+    for (uint32_t j = 0; j < s->p.claims[a->claim].constraints_len; j++)
         if (a->columns[j] != UINT32_MAX)
             return true;
     return false;
@@ -135,7 +135,7 @@ static bool prune_is_constrained(const struct alloc_solver *s, const struct alte
 
 static void find_candidates(struct alloc_solver *s, struct prune *p, uint32_t index)
 {
-    const struct alternative *a = &s->alternatives[index];
+    const struct alternative *a = &s->p.alternatives[index];
     if (a->mode_all) {
         // All or nothing: a constraint that refuses one is an error, not a failure. Whether the
         // search gets that far depends on each device by itself; never if it ends at the first.
@@ -175,11 +175,11 @@ static uint64_t plain_signature(struct alloc_solver *s, const struct prune *p, u
     uint64_t h = prune_mix_hash(d->shared, d->groups_len);
     if (test_bit(p->unique, device))
         h = prune_mix_hash(h, device + 1);
-    for (size_t i = 0; i < s->alternatives_len; i++)
+    for (size_t i = 0; i < s->p.alternatives_len; i++)
         h = prune_mix_hash(h, (uint64_t)test_bit(p->cand[i], device) * 2 +
                                   test_bit(p->errors[i], device));
-    for (size_t i = 0; i < s->columns_len; i++) {
-        const struct attr_value *x = &s->columns[i].values[device];
+    for (size_t i = 0; i < s->p.columns_len; i++) {
+        const struct attr_value *x = &s->p.columns[i].values[device];
         h = prune_mix_hash(h, x->state);
         for (uint16_t k = 0; k < x->n; k++)
             h = prune_mix_hash(h, x->ids[k]);
@@ -190,9 +190,9 @@ static uint64_t plain_signature(struct alloc_solver *s, const struct prune *p, u
     for (uint32_t i = 0; i < d->caps_len; i++) {
         const struct vw_cap *c = &v->caps[d->first_cap + i];
         h = mix_amount(mix_amount(h, c->value - c->used), c->default_need);
-        for (size_t k = 1; k < s->capreqs_len; k++)
-            if (s->capreqs[k].state[device] == NEED_OK)
-                h = mix_amount(h, s->capreqs[k].need[d->first_cap + i]);
+        for (size_t k = 1; k < s->p.capreqs_len; k++)
+            if (s->p.capreqs[k].state[device] == NEED_OK)
+                h = mix_amount(h, s->p.capreqs[k].need[d->first_cap + i]);
     }
     return h;
 }
@@ -228,12 +228,12 @@ static void shape_sets(struct alloc_solver *s, struct prune *p)
 {
     const struct alloc_view *v = s->view;
     uint32_t *first = arena_array(&s->arena, uint32_t, v->sets_len + 1);
-    for (size_t c = v->counters_len; c-- > 0;)
-        first[v->counter_set[c]] = (uint32_t)c;
-    for (size_t c = 0; c < v->counters_len; c++) {
-        struct set_shape *shape = &p->shapes[v->counter_set[c]];
-        shape->hash +=
-            mix_amount(prune_mix_hash(0x5E7, c - first[v->counter_set[c]]), v->available[c]);
+    for (size_t c = v->counters.n; c-- > 0;)
+        first[v->counters.set[c]] = (uint32_t)c;
+    for (size_t c = 0; c < v->counters.n; c++) {
+        struct set_shape *shape = &p->shapes[v->counters.set[c]];
+        shape->hash += mix_amount(prune_mix_hash(0x5E7, c - first[v->counters.set[c]]),
+                                  v->counters.available[c]);
     }
     for (size_t i = 0; i < v->sets_len; i++)
         p->shapes[i].hash = prune_mix_hash(prune_mix_hash(p->shapes[i].hash, v->groups[i].mask),
@@ -282,7 +282,7 @@ static int by_id(const void *x, const void *y)
 // Only devices that some alternative could have were looked up; the others have no value here.
 static void collect_values(struct alloc_solver *s, struct prune *p, size_t column)
 {
-    const struct column *c = &s->columns[column];
+    const struct column *c = &s->p.columns[column];
     struct column_values *out = &p->values[column];
     size_t most = 0;
     for (size_t d = 0; d < s->view->devices_len; d++)
@@ -320,11 +320,11 @@ static void collect_values(struct alloc_solver *s, struct prune *p, size_t colum
 
 static void prepare_suffixes(struct alloc_solver *s, struct prune *p)
 {
-    p->later = new_rows(s, s->requests_len + 1);
-    p->next_fragile = arena_array(&s->arena, uint32_t, s->requests_len + 1);
-    p->next_fragile[s->requests_len] = (uint32_t)s->requests_len;
-    for (size_t r = s->requests_len; r-- > 0;) {
-        const struct request *q = &s->requests[r];
+    p->later = new_rows(s, s->p.requests_len + 1);
+    p->next_fragile = arena_array(&s->arena, uint32_t, s->p.requests_len + 1);
+    p->next_fragile[s->p.requests_len] = (uint32_t)s->p.requests_len;
+    for (size_t r = s->p.requests_len; r-- > 0;) {
+        const struct request *q = &s->p.requests[r];
         memcpy(p->later[r], p->later[r + 1], p->words * sizeof(uint64_t));
         p->next_fragile[r] = p->next_fragile[r + 1];
         for (uint32_t k = 0; k < q->n; k++) {
@@ -339,10 +339,10 @@ static void prepare_suffixes(struct alloc_solver *s, struct prune *p)
 static void prepare_scratch(struct alloc_solver *s, struct prune *p)
 {
     const struct alloc_view *v = s->view;
-    size_t counters = v->counters_len + 1;
+    size_t counters = v->counters.n + 1;
     size_t sets = v->sets_len + 1;
     size_t values = 0;
-    for (size_t i = 0; i < s->columns_len; i++)
+    for (size_t i = 0; i < s->p.columns_len; i++)
         if (p->values[i].n > values)
             values = p->values[i].n;
     const struct piece pieces[] = {
@@ -351,13 +351,13 @@ static void prepare_scratch(struct alloc_solver *s, struct prune *p)
         PIECE(p->usable, p->words),
         PIECE(p->merged, p->words),
         PIECE(p->mask, p->words),
-        PIECE(p->bound, s->requests_len + 1),
+        PIECE(p->bound, s->p.requests_len + 1),
         PIECE(p->owner, p->words * 64),
         PIECE(p->slot_bits, MATCHING_SLOTS_MAX + 1),
-        PIECE(p->needs, s->constraints_len + 1),
-        PIECE(p->covered, s->requests_len + 1),
-        PIECE(p->scope, s->alternatives_len + 1),
-        PIECE(p->dirty, s->requests_len + 1),
+        PIECE(p->needs, s->p.constraints_len + 1),
+        PIECE(p->covered, s->p.requests_len + 1),
+        PIECE(p->scope, s->p.alternatives_len + 1),
+        PIECE(p->dirty, s->p.requests_len + 1),
         PIECE(p->tally, values + 1),
         PIECE(p->served, values + 1),
     };
@@ -369,10 +369,10 @@ static void prepare_scratch(struct alloc_solver *s, struct prune *p)
         PIECE(p->set_stamp, sets),   PIECE(p->set_sum, sets),     PIECE(p->shapes, sets),
     };
     solver_allocate(s, counter_pieces, array_len(counter_pieces));
-    p->dom = new_rows(s, s->alternatives_len);
-    p->fresh = new_rows(s, s->alternatives_len);
-    p->joined = new_rows(s, s->requests_len);
-    p->of_value = new_rows(s, s->constraints_len ? s->requests_len : 0);
+    p->dom = new_rows(s, s->p.alternatives_len);
+    p->fresh = new_rows(s, s->p.alternatives_len);
+    p->joined = new_rows(s, s->p.requests_len);
+    p->of_value = new_rows(s, s->p.constraints_len ? s->p.requests_len : 0);
 }
 
 void prune_prepare(struct alloc_solver *s)
@@ -380,16 +380,16 @@ void prune_prepare(struct alloc_solver *s)
     const struct alloc_view *v = s->view;
     struct prune *p = arena_one(&s->arena, struct prune);
     p->words = v->devices_len / 64 + 1;
-    p->cand = new_rows(s, s->alternatives_len);
-    p->errors = new_rows(s, s->alternatives_len);
-    p->fragile = arena_array(&s->arena, bool, s->alternatives_len + 1);
-    p->sharing = arena_array(&s->arena, bool, s->alternatives_len + 1);
+    p->cand = new_rows(s, s->p.alternatives_len);
+    p->errors = new_rows(s, s->p.alternatives_len);
+    p->fragile = arena_array(&s->arena, bool, s->p.alternatives_len + 1);
+    p->sharing = arena_array(&s->arena, bool, s->p.alternatives_len + 1);
     p->unique = new_bits(s);
-    for (uint32_t i = 0; i < s->alternatives_len && !s->timeout; i++)
+    for (uint32_t i = 0; i < s->p.alternatives_len && !s->budget.timeout; i++)
         find_candidates(s, p, i);
     prepare_suffixes(s, p);
-    p->values = arena_array(&s->arena, struct column_values, s->columns_len + 1);
-    for (size_t i = 0; i < s->columns_len; i++)
+    p->values = arena_array(&s->arena, struct column_values, s->p.columns_len + 1);
+    for (size_t i = 0; i < s->p.columns_len; i++)
         collect_values(s, p, i);
     prepare_scratch(s, p);
     p->signature = arena_array(&s->arena, uint64_t, v->devices_len + 1);
@@ -399,9 +399,9 @@ void prune_prepare(struct alloc_solver *s)
         p->signature[i] = signature_of(s, p->mirrored[i], &v->devices[i]);
     }
     shape_sets(s, p);
-    p->kind = v->counter_kind;
-    p->kinds = v->kinds_len;
-    for (size_t i = 0; i < s->constraints_len; i++)
+    p->kind = v->counters.kind;
+    p->kinds = v->counters.kinds;
+    for (size_t i = 0; i < s->p.constraints_len; i++)
         p->needs[i].draws = arena_array(&s->arena, amount, p->kinds + 1);
     if (!s->memo)
         s->memo = xcalloc((size_t)MEMO_SLOTS * 2, sizeof(uint64_t));
@@ -412,20 +412,20 @@ void prune_prepare(struct alloc_solver *s)
 bool prune_alike(const struct alloc_solver *s, uint32_t a, uint32_t b)
 {
     const struct prune *p = s->prune;
-    return p->signature[a] == p->signature[b] && s->shares[a] == 0 && s->shares[b] == 0 &&
-           !s->any_admin;
+    return p->signature[a] == p->signature[b] && s->at.shares[a] == 0 && s->at.shares[b] == 0 &&
+           !s->p.any_admin;
 }
 
 bool prune_skips(const struct alloc_solver *s, const struct alternative *a, uint32_t device)
 {
-    size_t i = (size_t)(a - s->alternatives);
+    size_t i = (size_t)(a - s->p.alternatives);
     return !test_bit(s->prune->cand[i], device) && !test_bit(s->prune->errors[i], device);
 }
 
 void prune_range(struct alloc_solver *s, const struct alternative *a, uint32_t start)
 {
     struct prune *p = s->prune;
-    const struct order *o = s->orders ? &s->orders[a->request] : NULL;
+    const struct order *o = s->at.orders ? &s->at.orders[a->request] : NULL;
     memset(p->range, 0, p->words * sizeof(*p->range));
     if (!o) {
         for (size_t w = start / 64; w < p->words; w++)
@@ -466,17 +466,17 @@ static void key_device(struct alloc_solver *s, struct key_builder *k, uint32_t d
     uint32_t set = d->groups_len ? s->view->group_uses[d->first_group].set : 0;
     bool in_set = d->groups_len && !p->shapes[set].alone;
     uint64_t h = prune_mix_hash(in_set ? p->mirrored[device] : p->signature[device], where);
-    if (s->any_admin) {
+    if (s->p.any_admin) {
         uint64_t own = 0;
-        for (size_t i = 0; i < s->picks_n; i++)
-            own |= s->picks[i].device == device &&
-                   s->alternatives[s->picks[i].alternative].claim == claim;
-        h = prune_mix_hash(h, s->marks[device] * 2U + own);
+        for (size_t i = 0; i < s->at.picks_n; i++)
+            own |= s->at.picks[i].device == device &&
+                   s->p.alternatives[s->at.picks[i].alternative].claim == claim;
+        h = prune_mix_hash(h, s->at.marks[device] * 2U + own);
     }
-    if (d->shared && s->shares[device]) {
+    if (d->shared && s->at.shares[device]) {
         h = prune_mix_hash(h, 1);
         for (uint32_t i = 0; i < d->caps_len; i++)
-            h = mix_amount(h, s->taken[d->first_cap + i]);
+            h = mix_amount(h, s->at.taken[d->first_cap + i]);
     }
     if (in_set)
         p->set_sum[set] += prune_mix_hash(h, 0x1D);
@@ -502,17 +502,17 @@ static void key_sets(struct alloc_solver *s, struct key_builder *k)
     struct prune *p = s->prune;
     const struct alloc_view *v = s->view;
     uint32_t first = 0;
-    for (uint32_t c = 0; c < v->counters_len; c++) {
-        uint32_t set = v->counter_set[c];
-        if (c == 0 || v->counter_set[c - 1] != set)
+    for (uint32_t c = 0; c < v->counters.n; c++) {
+        uint32_t set = v->counters.set[c];
+        if (c == 0 || v->counters.set[c - 1] != set)
             first = c;
-        if (p->set_stamp[set] == p->stamp_now && s->consumed[c])
-            p->set_sum[set] += mix_amount(prune_mix_hash(0xC0, c - first), s->consumed[c]);
+        if (p->set_stamp[set] == p->stamp_now && s->at.consumed[c])
+            p->set_sum[set] += mix_amount(prune_mix_hash(0xC0, c - first), s->at.consumed[c]);
     }
     for (uint32_t i = 0; i < v->sets_len; i++) {
         if (p->set_stamp[i] != p->stamp_now)
             continue;
-        const struct group_state *g = &s->groups[i];
+        const struct group_state *g = &s->at.groups[i];
         uint64_t h = prune_mix_hash(p->set_sum[i], p->shapes[i].alone ? i + 1 : p->shapes[i].hash);
         if (v->cluster->features.compatibility_groups)
             h = prune_mix_hash(prune_mix_hash(h, g->mask), g->members * 2U + g->all_empty);
@@ -522,9 +522,9 @@ static void key_sets(struct alloc_solver *s, struct key_builder *k)
 
 static void key_constraints(const struct alloc_solver *s, struct key_builder *k, uint32_t claim)
 {
-    const struct claim *c = &s->claims[claim];
+    const struct claim *c = &s->p.claims[claim];
     for (uint32_t j = 0; j < c->constraints_len; j++) {
-        const struct constraint_state *st = &s->states[c->first_constraint + j];
+        const struct constraint_state *st = &s->at.states[c->first_constraint + j];
         prune_key_add(k, prune_mix_hash(j, st->devices > 0));
         for (uint32_t i = 0; i < st->n; i++)
             key_unordered(k, prune_mix_hash(prune_mix_hash(0xCC, j), s->numbers[st->first + i]));
@@ -536,19 +536,19 @@ bool prune_known(struct alloc_solver *s, const struct alternative *a, uint32_t l
 {
     struct prune *p = s->prune;
     struct key_builder k = {s->memo_salt, ~s->memo_salt, 0, 0};
-    const uint64_t *cand = p->cand[a - s->alternatives];
-    const uint64_t *errors = p->errors[a - s->alternatives];
+    const uint64_t *cand = p->cand[a - s->p.alternatives];
+    const uint64_t *errors = p->errors[a - s->p.alternatives];
     const uint64_t *later = p->later[a->request + 1];
     prune_range(s, a, start);
     p->stamp_now++;
-    prune_key_add(&k, (uint64_t)(a - s->alternatives));
+    prune_key_add(&k, (uint64_t)(a - s->p.alternatives));
     prune_key_add(&k, left);
-    prune_key_add(&k, s->claim_picks[a->claim]);
+    prune_key_add(&k, s->at.claim_picks[a->claim]);
     for (size_t w = 0; w < p->words; w++) {
         uint64_t now = (cand[w] | errors[w]) & p->range[w];
         uint64_t any = now | later[w];
-        if (!s->any_admin)
-            any &= ~s->marked[w];
+        if (!s->p.any_admin)
+            any &= ~s->at.marked[w];
         for (uint64_t x = any; x; x &= x - 1) {
             unsigned bit = (unsigned)__builtin_ctzll(x);
             uint32_t device = (uint32_t)(w * 64) + bit;

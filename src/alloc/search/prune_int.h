@@ -4,7 +4,7 @@
 #ifndef ALLOC_SEARCH_PRUNE_INT_H
 #define ALLOC_SEARCH_PRUNE_INT_H
 
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/search_int.h"
 
 struct value_bits {
     uint32_t id;
@@ -122,8 +122,8 @@ static inline bool chooses(const struct alloc_solver *s, uint32_t request, uint3
 {
     const struct prune *p = s->prune;
     if (at_work(p, request))
-        return &s->alternatives[s->requests[request].first + k] == p->work;
-    return !s->forced || s->forced[request] == UINT32_MAX || s->forced[request] == k;
+        return &s->p.alternatives[s->p.requests[request].first + k] == p->work;
+    return !s->at.forced || s->at.forced[request] == UINT32_MAX || s->at.forced[request] == k;
 }
 
 static inline int64_t wanted(const struct alloc_solver *s, const struct alternative *a)
@@ -133,15 +133,15 @@ static inline int64_t wanted(const struct alloc_solver *s, const struct alternat
 
 static inline bool exclusive(const struct alloc_solver *s, const struct alternative *a)
 {
-    return !a->admin && !s->prune->sharing[a - s->alternatives];
+    return !a->admin && !s->prune->sharing[a - s->p.alternatives];
 }
 
 static inline int64_t fewest_of(const struct alloc_solver *s, uint32_t request)
 {
-    const struct request *q = &s->requests[request];
+    const struct request *q = &s->p.requests[request];
     int64_t fewest = INT64_MAX;
     for (uint32_t k = 0; k < q->n; k++) {
-        int64_t n = wanted(s, &s->alternatives[q->first + k]);
+        int64_t n = wanted(s, &s->p.alternatives[q->first + k]);
         if (chooses(s, request, k) && n < fewest)
             fewest = n;
     }
