@@ -36,7 +36,7 @@ struct worth *worth_new(void)
     struct worth *w = xcalloc(1, sizeof(*w));
     w->one = 1;
     w->company = 1;
-    w->slot_stamp = 1;
+    w->slots.stamp = 1;
     for (size_t i = 0; i < WORTH_FAMILIES; i++) {
         const double none[WORTH_WHOLE + 1] = {0};
         worth_price(none, &w->families[i].prices);
@@ -47,9 +47,9 @@ struct worth *worth_new(void)
 void worth_free(struct worth *w)
 {
     for (size_t i = 0; w && i < WORTH_TYPES; i++)
-        free(w->geometry[i]);
+        free(w->slots.geometry[i]);
     if (w)
-        free(w->slot_memo);
+        free(w->slots.memo);
     free(w);
 }
 

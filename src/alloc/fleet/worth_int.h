@@ -81,6 +81,16 @@ struct slot_memo {
     double worth;
 };
 
+// Partitions with fixed places (worth_slots.c).
+struct worth_slots {
+    struct worth_geometry *geometry[WORTH_TYPES]; // NULL: none
+    struct slot_kind kinds[WORTH_KINDS];
+    size_t kinds_len;
+    double wanted; // units that all of them want
+    struct slot_memo *memo;
+    uint32_t stamp; // of the values
+};
+
 struct worth {
     struct unit_type types[WORTH_TYPES];
     size_t types_len;
@@ -94,12 +104,7 @@ struct worth {
     size_t scarce_len;
     struct scarce counted[WORTH_SCARCE]; // being made
     size_t counted_len;
-    struct worth_geometry *geometry[WORTH_TYPES]; // NULL: none
-    struct slot_kind kinds[WORTH_KINDS];
-    size_t kinds_len;
-    double kinds_wanted; // units that all of them want
-    struct slot_memo *slot_memo;
-    uint32_t slot_stamp; // of the values
+    struct worth_slots slots;
     double free_slotted; // units with a geometry, what is left of them
     double free_units;
     double free_cpu;  // thousandths, of all nodes

@@ -94,7 +94,7 @@ static void add_unit(const struct worth *w, struct unit_sums *s, const struct wo
 {
     uint8_t f = w->types[u->type].family;
     uint16_t left = u->left;
-    if (w->geometry[u->type]) {
+    if (w->slots.geometry[u->type]) {
         s->value[f] += sign * left / WORTH_WHOLE;
         s->slots += sign * worth_slots_worth(w, u);
         return;
@@ -199,7 +199,7 @@ static struct worth_unit worth_node_unit_after(const struct trial *t, uint32_t u
 {
     struct worth_unit u = t->units[unit];
     uint16_t part = r->part[u.type];
-    if (t->w->geometry[u.type])
+    if (t->w->slots.geometry[u.type])
         worth_slots_take(t->w, &u, r);
     u.left = (uint16_t)(u.left > part ? u.left - part : 0);
     return u;
@@ -284,7 +284,7 @@ static bool take_share(struct trial *t, const struct worth_request *r, bool used
             at = from[i];
         }
     }
-    used[at] = !t->w->geometry[t->units[at].type]; // of one unit several slots can be had
+    used[at] = !t->w->slots.geometry[t->units[at].type]; // of one unit several slots can be had
     const struct worth_unit after = worth_node_unit_after(t, at, r);
     trial_set(t, at, &after);
     return true;

@@ -27,22 +27,22 @@
 
 const struct worth_geometry *worth_geometry_of(const struct worth *w, uint8_t type)
 {
-    return w->geometry[type];
+    return w->slots.geometry[type];
 }
 
 void worth_set_geometry(struct worth *w, uint8_t type, const struct worth_geometry *g)
 {
-    if (!w->geometry[type])
-        w->geometry[type] = xcalloc(1, sizeof(*g));
-    if (!w->slot_memo)
-        w->slot_memo = xcalloc(SLOT_MEMO, sizeof(*w->slot_memo));
-    w->slot_stamp++;
-    *w->geometry[type] = *g;
+    if (!w->slots.geometry[type])
+        w->slots.geometry[type] = xcalloc(1, sizeof(*g));
+    if (!w->slots.memo)
+        w->slots.memo = xcalloc(SLOT_MEMO, sizeof(*w->slots.memo));
+    w->slots.stamp++;
+    *w->slots.geometry[type] = *g;
 }
 
 bool worth_slotted(const struct worth *w)
 {
-    return w->kinds_len > 0;
+    return w->slots.kinds_len > 0;
 }
 
 // How many of these slots can be had together, taken in their order.
@@ -66,12 +66,12 @@ bool worth_slots_wanted(const struct worth_request *r)
 
 static struct slot_kind *worth_slots_kind(struct worth *w, const struct worth_request *r)
 {
-    for (size_t i = 0; i < w->kinds_len; i++)
-        if (memcmp(w->kinds[i].slots, r->slots, sizeof(r->slots)) == 0)
-            return &w->kinds[i];
-    if (w->kinds_len == WORTH_KINDS)
+    for (size_t i = 0; i < w->slots.kinds_len; i++)
+        if (memcmp(w->slots.kinds[i].slots, r->slots, sizeof(r->slots)) == 0)
+            return &w->slots.kinds[i];
+    if (w->slots.kinds_len == WORTH_KINDS)
         return NULL;
-    struct slot_kind *k = &w->kinds[w->kinds_len++];
+    struct slot_kind *k = &w->slots.kinds[w->slots.kinds_len++];
     *k = (struct slot_kind){0};
     memcpy(k->slots, r->slots, sizeof(k->slots));
     return k;
@@ -89,16 +89,16 @@ static double share_of(const struct worth_request *r)
 // Counts anew what is wanted. Values of places stay until worth_slots_end.
 static void worth_slots_count_wanted(struct worth *w)
 {
-    w->kinds_wanted = 0;
-    for (size_t i = 0; i < w->kinds_len; i++)
-        w->kinds[i].count = 0;
+    w->slots.wanted = 0;
+    for (size_t i = 0; i < w->slots.kinds_len; i++)
+        w->slots.kinds[i].count = 0;
     for (size_t i = 0; i < w->demands_len; i++) {
         const struct demand *d = &w->demands[i];
         double share = d->request.num ? share_of(&d->request) : 0;
         if (share <= 0)
             continue;
         struct slot_kind *k = worth_slots_kind(w, &d->request);
-        w->kinds_wanted += d->count * d->request.num * share;
+        w->slots.wanted += d->count * d->request.num * share;
         if (!k)
             continue; // the rest is not minded
         k->count += d->count * d->request.num;
@@ -108,8 +108,8 @@ static void worth_slots_count_wanted(struct worth *w)
 
 void worth_slots_settle(struct worth *w)
 {
-    w->kinds_len = 0;
-    w->slot_stamp++;
+    w->slots.kinds_len = 0;
+    w->slots.stamp++;
     worth_slots_count_wanted(w);
 }
 
@@ -119,37 +119,37 @@ void worth_slots_begin(struct worth *w)
 {
     worth_slots_count_wanted(w);
     w->free_slotted = 0;
-    for (size_t i = 0; i < w->kinds_len; i++)
-        w->kinds[i].places = 0;
+    for (size_t i = 0; i < w->slots.kinds_len; i++)
+        w->slots.kinds[i].places = 0;
 }
 
 void worth_slots_count(struct worth *w, const struct worth_state *s, double nodes)
 {
     for (uint32_t u = 0; u < s->n; u++) {
-        const struct worth_geometry *g = w->geometry[s->units[u].type];
+        const struct worth_geometry *g = w->slots.geometry[s->units[u].type];
         if (!g)
             continue;
         w->free_slotted += nodes * (double)s->units[u].left / WORTH_WHOLE;
-        for (size_t i = 0; i < w->kinds_len; i++)
-            w->kinds[i].places +=
-                nodes * places_in(g, s->units[u].fits & w->kinds[i].slots[s->units[u].type]);
+        for (size_t i = 0; i < w->slots.kinds_len; i++)
+            w->slots.kinds[i].places +=
+                nodes * places_in(g, s->units[u].fits & w->slots.kinds[i].slots[s->units[u].type]);
     }
 }
 
 bool worth_slots_end(struct worth *w, bool always)
 {
     bool changed = always;
-    double scale = w->kinds_wanted > 0 ? w->free_slotted / w->kinds_wanted : 0;
-    for (size_t i = 0; i < w->kinds_len; i++) {
-        struct slot_kind *k = &w->kinds[i];
+    double scale = w->slots.wanted > 0 ? w->free_slotted / w->slots.wanted : 0;
+    for (size_t i = 0; i < w->slots.kinds_len; i++) {
+        struct slot_kind *k = &w->slots.kinds[i];
         double rate =
             k->places > 0 ? k->count * scale / k->places : 1; // the next to open is scarce
         k->next = sqrt(rate > 1 ? 1 : rate) * k->units;
         changed = changed || fabs(k->value - k->next) > SLOT_TOLERANCE * k->units;
     }
-    for (size_t i = 0; changed && i < w->kinds_len; i++)
-        w->kinds[i].value = w->kinds[i].next;
-    w->slot_stamp += changed;
+    for (size_t i = 0; changed && i < w->slots.kinds_len; i++)
+        w->slots.kinds[i].value = w->slots.kinds[i].next;
+    w->slots.stamp += changed;
     return changed;
 }
 
@@ -157,12 +157,12 @@ bool worth_slots_end(struct worth *w, bool always)
 
 static double open_worth(const struct worth *w, uint8_t type, uint64_t fits)
 {
-    const struct worth_geometry *g = w->geometry[type];
+    const struct worth_geometry *g = w->slots.geometry[type];
     double sum = 0;
-    for (size_t i = 0; i < w->kinds_len; i++) {
-        uint64_t open = fits & w->kinds[i].slots[type];
+    for (size_t i = 0; i < w->slots.kinds_len; i++) {
+        uint64_t open = fits & w->slots.kinds[i].slots[type];
         if (open)
-            sum += w->kinds[i].value * places_in(g, open);
+            sum += w->slots.kinds[i].value * places_in(g, open);
     }
     return sum;
 }
@@ -180,7 +180,7 @@ static struct slot_memo *memo_at(const struct worth *w, uint8_t type, uint64_t t
 {
     uint64_t h = (taken * 31 + shut) * 31 + type;
     h *= UINT64_C(0x9E3779B97F4A7C15);
-    return &w->slot_memo[h >> 32 & (SLOT_MEMO - 1)];
+    return &w->slots.memo[h >> 32 & (SLOT_MEMO - 1)];
 }
 
 // What a unit is worth a while from now. Those in use leave one by one, each as likely as the others
@@ -189,9 +189,9 @@ static struct slot_memo *memo_at(const struct worth *w, uint8_t type, uint64_t t
 static double later_worth(const struct worth *w, uint8_t type, uint64_t taken, uint64_t shut)
 {
     struct slot_memo *m = memo_at(w, type, taken, shut);
-    if (m->stamp == w->slot_stamp && m->taken == taken && m->shut == shut && m->type == type)
+    if (m->stamp == w->slots.stamp && m->taken == taken && m->shut == shut && m->type == type)
         return m->worth;
-    const struct worth_geometry *g = w->geometry[type];
+    const struct worth_geometry *g = w->slots.geometry[type];
     int n = __builtin_popcountll(taken);
     double sum = PATIENCE * open_worth(w, type, open_beside(g, taken) & ~shut);
     for (uint64_t x = taken; x; x &= x - 1) {
@@ -199,14 +199,14 @@ static double later_worth(const struct worth *w, uint8_t type, uint64_t taken, u
         sum += n > TENANTS_MOST ? open_worth(w, type, open_beside(g, then) & ~shut)
                                 : later_worth(w, type, then, shut);
     }
-    *m = (struct slot_memo){taken, shut, w->slot_stamp, type, sum / (PATIENCE + n)};
+    *m = (struct slot_memo){taken, shut, w->slots.stamp, type, sum / (PATIENCE + n)};
     return sum / (PATIENCE + n);
 }
 
 double worth_slots_worth(const struct worth *w, const struct worth_unit *u)
 {
-    const struct worth_geometry *g = w->geometry[u->type];
-    if (!w->kinds_len)
+    const struct worth_geometry *g = w->slots.geometry[u->type];
+    if (!w->slots.kinds_len)
         return 0;
     return later_worth(w, u->type, u->taken, open_beside(g, u->taken) & ~u->fits);
 }
@@ -214,7 +214,7 @@ double worth_slots_worth(const struct worth *w, const struct worth_unit *u)
 static struct worth_unit with_slot(const struct worth *w, const struct worth_unit *u, uint32_t slot)
 {
     struct worth_unit ret = *u;
-    ret.fits &= ~w->geometry[u->type]->excludes[slot];
+    ret.fits &= ~w->slots.geometry[u->type]->excludes[slot];
     ret.taken |= UINT64_C(1) << slot;
     return ret;
 }

@@ -265,13 +265,13 @@ static struct str owner_of(struct index_pool *p)
 static void list_shared(struct index *x, struct index_pool *p, bool was_shared)
 {
     if (p->shared && !was_shared) {
-        p->in_shared = (uint32_t)x->shared.n;
-        vec_push(&x->shared, p);
+        p->in_shared = (uint32_t)x->shared.pools.n;
+        vec_push(&x->shared.pools, p);
     } else if (!p->shared && was_shared) {
-        struct index_pool *last = vec_pop(&x->shared);
+        struct index_pool *last = vec_pop(&x->shared.pools);
         last->in_shared = p->in_shared;
         if (last != p)
-            x->shared.p[p->in_shared] = last;
+            x->shared.pools.p[p->in_shared] = last;
     }
 }
 
@@ -605,7 +605,7 @@ size_t index_states(struct index *x)
 {
     (void)index_catch_up(x, SIZE_MAX);
     index_place_settle_all(x);
-    return map_len(&x->by_state);
+    return map_len(&x->group.by_state);
 }
 
 struct index_numbers *index_touched(struct index *x)
@@ -637,8 +637,8 @@ void index_free(struct index *x)
         index_let_go(x, r->owner);
     vec_done(&x->classes);
     vec_done(&x->rules);
-    vec_done(&x->reads);
-    map_done(&x->read_names);
+    vec_done(&x->read.list);
+    map_done(&x->read.names);
     map_done(&x->class_index);
     index_place_done(x);
     for (size_t i = 0; i < x->questions_len; i++)

@@ -141,8 +141,8 @@ void index_count(struct index *x, struct alloc_solver *s, const struct index_ask
     *ret = (struct index_answer){.verdict = ALLOC_UNSATISFIABLE, .node = UINT32_MAX};
     (void)index_catch_up(x, SIZE_MAX);
     index_place_settle_all(x);
-    for (size_t i = 0; i < x->groups.n; i++) {
-        const struct index_group *g = x->groups.p[i];
+    for (size_t i = 0; i < x->group.all.n; i++) {
+        const struct index_group *g = x->group.all.p[i];
         if (!g || index_fact_known(x, q, g) == KNOWN_NO)
             continue;
         uint32_t node = g->cells.p[0]->nodes.p[0].node;

@@ -192,31 +192,39 @@ struct index {
     struct index_places VEC(uint32_t) places;              // by number: in the crowd of its cell
     struct index_set_map MAP(struct index_set *) sets;
     struct index_set_list dirty;
-    struct index_cell_list VEC(struct index_cell *) cells; // by number, NULL: free
-    struct index_numbers free_cells;
-    struct index_cell_map MAP(struct index_cell *) by_own; // by own state and set
-    struct index_groups groups;                            // by number
-    struct index_numbers free_groups;
-    struct index_group_map MAP(struct index_group *) by_state;
-    struct index_bucket buckets[BUCKETS];
-    uint32_t births;
-    struct index_pools shared;                    // pools that are not of one node alone
-    struct index_label_keys MAP(bool) label_keys; // that shared pools ask for
-    struct index_label_keys node_names;           // likewise
+    struct {
+        struct index_cell_list VEC(struct index_cell *) all; // by number, NULL: free
+        struct index_numbers free;
+        struct index_cell_map MAP(struct index_cell *) by_own; // by own state and set
+    } cell;
+    struct {
+        struct index_groups all; // by number
+        struct index_numbers free;
+        struct index_group_map MAP(struct index_group *) by_state;
+        struct index_bucket buckets[BUCKETS];
+        uint32_t births;
+    } group;
+    struct {
+        struct index_pools pools;                     // that are not of one node alone
+        struct index_label_keys MAP(bool) label_keys; // that these pools select nodes by
+        struct index_label_keys node_names;           // likewise
+    } shared;
     struct index_objects VEC(struct index_object) classes;
     struct index_objects rules;
     struct index_class_map MAP(const struct api_device_class *) class_index;
-    struct index_reads VEC(struct index_read) reads;
-    struct index_read_names MAP(bool) read_names; // "domain\0name" of each
-    bool reads_all;                               // some expression may read any attribute
-    uint32_t rekeys;                              // times that something new was read
-    uint32_t rekeyed; // of these, so many have been seen to in all pools
-    size_t stale;     // entries of pools, from the first on, that have not been looked at since
-
-    struct index_snapshot *newest, *oldest;
-    size_t snapshots;
-    size_t snapshot_devices;
-
+    struct {
+        struct index_reads VEC(struct index_read) list;
+        struct index_read_names MAP(bool) names; // "domain\0name" of each
+        bool all;                                // some expression may read any attribute
+        uint32_t rekeys;                         // times that something new was read
+        uint32_t rekeyed;                        // of these, so many have been applied to all pools
+        size_t stale; // entries of pools, from the first on, to which they have not
+    } read;
+    struct {
+        struct index_snapshot *newest, *oldest;
+        size_t n;
+        size_t devices;
+    } kept;
     struct index_numbers touched;
     struct index_question questions[QUESTIONS_MAX];
     size_t questions_len;

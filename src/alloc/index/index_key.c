@@ -46,11 +46,11 @@ static bool is_read(const struct index *x, struct str driver, struct str key)
     struct str domain = driver;
     struct str name = key;
     (void)(memchr(key.p, '/', key.n) && str_cut(key, '/', &domain, &name));
-    if (x->reads.n > READS_FEW)
+    if (x->read.list.n > READS_FEW)
         return index_reads_list(x, domain, name) || index_reads_list(x, domain, (struct str){0});
-    for (size_t i = 0; i < x->reads.n; i++)
-        if (str_eq(x->reads.p[i].domain, domain) &&
-            (!x->reads.p[i].name.n || str_eq(x->reads.p[i].name, name)))
+    for (size_t i = 0; i < x->read.list.n; i++)
+        if (str_eq(x->read.list.p[i].domain, domain) &&
+            (!x->read.list.p[i].name.n || str_eq(x->read.list.p[i].name, name)))
             return true;
     return false;
 }
@@ -84,7 +84,7 @@ static uint64_t attributes_hash(const struct index *x, struct str driver,
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < m->n; i++)
-        if (x->reads_all || always_counts(&m->p[i].value) || is_read(x, driver, m->p[i].key))
+        if (x->read.all || always_counts(&m->p[i].value) || is_read(x, driver, m->p[i].key))
             sum += index_key_attribute_hash(&m->p[i]);
     return sum;
 }
@@ -116,8 +116,8 @@ void index_key_devices(const struct index *x, struct index_slice *s)
         s->devices[i].kind = s->devices[i].rest +
                              attributes_hash(x, spec->driver, &spec->devices.p[i].attributes) +
                              rule_taints(x, spec, spec->devices.p[i].name);
-    s->reads = (uint32_t)x->reads.n;
-    s->read_all = x->reads_all;
+    s->reads = (uint32_t)x->read.list.n;
+    s->read_all = x->read.all;
 }
 
 static bool any_qualified(const struct api_device *d)

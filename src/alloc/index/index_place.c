@@ -21,7 +21,7 @@ static struct str index_place_bytes_of(const void *p, size_t n)
 
 struct index_groups *index_bucket_of(struct index *x, const struct index_group *g)
 {
-    struct index_bucket *b = &x->buckets[g->idle < BUCKETS ? g->idle : BUCKETS - 1];
+    struct index_bucket *b = &x->group.buckets[g->idle < BUCKETS ? g->idle : BUCKETS - 1];
     return g->loose ? &b->loose : &b->firm;
 }
 
@@ -52,19 +52,20 @@ static uint32_t index_place_take_number(struct index_numbers *spare, size_t next
 
 static struct index_group *group_get(struct index *x, uint64_t state, const struct index_cell *c)
 {
-    struct index_group **known = map_get(&x->by_state, index_place_bytes_of(&state, sizeof(state)));
+    struct index_group **known =
+        map_get(&x->group.by_state, index_place_bytes_of(&state, sizeof(state)));
     if (known)
         return *known;
     struct index_group *g = xcalloc(1, sizeof(*g));
     g->state = state;
-    g->born = ++x->births;
-    g->number = index_place_take_number(&x->free_groups, x->groups.n);
-    if (g->number == x->groups.n)
-        vec_push(&x->groups, g);
+    g->born = ++x->group.births;
+    g->number = index_place_take_number(&x->group.free, x->group.all.n);
+    if (g->number == x->group.all.n)
+        vec_push(&x->group.all, g);
     else
-        x->groups.p[g->number] = g;
+        x->group.all.p[g->number] = g;
     bucket_enter(x, g, c);
-    *map_put(&x->by_state, index_place_bytes_of(&g->state, sizeof(g->state))) = g;
+    *map_put(&x->group.by_state, index_place_bytes_of(&g->state, sizeof(g->state))) = g;
     return g;
 }
 
@@ -80,9 +81,9 @@ static void group_leave(struct index *x, struct index_cell *c)
     if (g->cells.n)
         return;
     bucket_leave(x, g);
-    (void)map_del(&x->by_state, index_place_bytes_of(&g->state, sizeof(g->state)));
-    x->groups.p[g->number] = NULL;
-    vec_push(&x->free_groups, g->number);
+    (void)map_del(&x->group.by_state, index_place_bytes_of(&g->state, sizeof(g->state)));
+    x->group.all.p[g->number] = NULL;
+    vec_push(&x->group.free, g->number);
     vec_done(&g->cells);
     free(g);
 }
@@ -107,7 +108,7 @@ static struct index_cell *cell_get(struct index *x, uint64_t own, struct index_s
                                    uint32_t idle, bool loose)
 {
     struct cell_key key = {own, set};
-    struct index_cell **known = map_get(&x->by_own, index_place_bytes_of(&key, sizeof(key)));
+    struct index_cell **known = map_get(&x->cell.by_own, index_place_bytes_of(&key, sizeof(key)));
     if (known)
         return *known;
     struct index_cell *c = xcalloc(1, sizeof(*c));
@@ -115,17 +116,17 @@ static struct index_cell *cell_get(struct index *x, uint64_t own, struct index_s
     c->set = set;
     c->idle = idle;
     c->loose = loose;
-    c->number = index_place_take_number(&x->free_cells, x->cells.n);
-    if (c->number == x->cells.n)
-        vec_push(&x->cells, c);
+    c->number = index_place_take_number(&x->cell.free, x->cell.all.n);
+    if (c->number == x->cell.all.n)
+        vec_push(&x->cell.all, c);
     else
-        x->cells.p[c->number] = c;
+        x->cell.all.p[c->number] = c;
     c->in_set = (uint32_t)set->cells.n;
     vec_push(&set->cells, c);
     _Static_assert(offsetof(struct index_cell, set) ==
                        offsetof(struct index_cell, own) + sizeof(uint64_t),
                    "own and set are the key");
-    *map_put(&x->by_own, index_place_bytes_of(&c->own, sizeof(key))) = c;
+    *map_put(&x->cell.by_own, index_place_bytes_of(&c->own, sizeof(key))) = c;
     group_enter(x, c);
     return c;
 }
@@ -139,9 +140,9 @@ static void cell_drop(struct index *x, struct index_cell *c)
         last->in_set = c->in_set;
     }
     group_leave(x, c);
-    (void)map_del(&x->by_own, index_place_bytes_of(&c->own, sizeof(struct cell_key)));
-    x->cells.p[c->number] = NULL;
-    vec_push(&x->free_cells, c->number);
+    (void)map_del(&x->cell.by_own, index_place_bytes_of(&c->own, sizeof(struct cell_key)));
+    x->cell.all.p[c->number] = NULL;
+    vec_push(&x->cell.free, c->number);
     vec_done(&c->nodes);
     free(c);
 }
@@ -263,14 +264,15 @@ static void index_place_write_labels(const struct index *x, const struct index_n
                                      struct sbuf *out)
 {
     const struct api_node *node = n->object.value;
-    map_foreach(&x->label_keys, i) {
-        const struct str *v = api_map_find(&node->metadata.labels, map_key(&x->label_keys, i));
+    map_foreach(&x->shared.label_keys, i) {
+        const struct str *v =
+            api_map_find(&node->metadata.labels, map_key(&x->shared.label_keys, i));
         sbuf_addc(out, v ? '=' : '-');
         if (v)
             sbuf_add(out, *v);
         sbuf_addc(out, '\0');
     }
-    if (map_has(&x->node_names, n->name))
+    if (map_has(&x->shared.node_names, n->name))
         sbuf_add(out, n->name);
 }
 
@@ -284,7 +286,7 @@ static struct index_set *set_get(struct index *x, const struct index_node *n)
     struct index_set *s = xcalloc(1, sizeof(*s));
     s->labels = str_make(xstrndup(labels.p ? labels.p : "", labels.n), labels.n);
     *map_put(&x->sets, s->labels) = s;
-    vec_foreach(&x->shared, p) {
+    vec_foreach(&x->shared.pools, p) {
         struct index_seen seen = pool_seen(*p, n->object.value);
         if (seen.hash)
             set_put(s, *p, seen);
@@ -445,15 +447,15 @@ static bool read_selector(struct index *x, const struct api_node_selector *sel)
     for (size_t t = 0; sel && t < sel->node_selector_terms.n; t++) {
         const struct api_node_selector_term *term = &sel->node_selector_terms.p[t];
         for (size_t i = 0; i < term->match_expressions.n; i++)
-            if (!map_has(&x->label_keys, term->match_expressions.p[i].key)) {
-                *map_put(&x->label_keys, arena_str(&x->arena, term->match_expressions.p[i].key)) =
-                    true;
+            if (!map_has(&x->shared.label_keys, term->match_expressions.p[i].key)) {
+                *map_put(&x->shared.label_keys,
+                         arena_str(&x->arena, term->match_expressions.p[i].key)) = true;
                 any = true;
             }
         for (size_t i = 0; i < term->match_fields.n; i++)
             for (size_t k = 0; k < term->match_fields.p[i].values.n; k++)
-                if (!map_has(&x->node_names, term->match_fields.p[i].values.p[k])) {
-                    *map_put(&x->node_names,
+                if (!map_has(&x->shared.node_names, term->match_fields.p[i].values.p[k])) {
+                    *map_put(&x->shared.node_names,
                              arena_str(&x->arena, term->match_fields.p[i].values.p[k])) = true;
                     any = true;
                 }
@@ -463,9 +465,9 @@ static bool read_selector(struct index *x, const struct api_node_selector *sel)
 
 static bool index_place_read_name(struct index *x, struct str name)
 {
-    if (!name.n || map_has(&x->node_names, name))
+    if (!name.n || map_has(&x->shared.node_names, name))
         return false;
-    *map_put(&x->node_names, arena_str(&x->arena, name)) = true;
+    *map_put(&x->shared.node_names, arena_str(&x->arena, name)) = true;
     return true;
 }
 
@@ -538,18 +540,18 @@ void index_place_done(struct index *x)
 {
     map_done(&x->sets);
     vec_done(&x->dirty);
-    vec_done(&x->shared);
-    map_done(&x->by_own);
-    map_done(&x->by_state);
-    map_done(&x->label_keys);
-    map_done(&x->node_names);
+    vec_done(&x->shared.pools);
+    map_done(&x->cell.by_own);
+    map_done(&x->group.by_state);
+    map_done(&x->shared.label_keys);
+    map_done(&x->shared.node_names);
     vec_done(&x->places);
-    vec_done(&x->cells);
-    vec_done(&x->free_cells);
-    vec_done(&x->groups);
-    vec_done(&x->free_groups);
+    vec_done(&x->cell.all);
+    vec_done(&x->cell.free);
+    vec_done(&x->group.all);
+    vec_done(&x->group.free);
     for (size_t i = 0; i < BUCKETS; i++) {
-        vec_done(&x->buckets[i].firm);
-        vec_done(&x->buckets[i].loose);
+        vec_done(&x->group.buckets[i].firm);
+        vec_done(&x->group.buckets[i].loose);
     }
 }

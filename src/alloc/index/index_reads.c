@@ -14,14 +14,14 @@
 bool index_reads_list(const struct index *x, struct str domain, struct str name)
 {
     char names[NAMES_MAX];
-    if (x->reads.n > READS_FEW && domain.n + name.n < sizeof(names)) {
+    if (x->read.list.n > READS_FEW && domain.n + name.n < sizeof(names)) {
         memcpy(names, domain.p ? domain.p : "", domain.n);
         names[domain.n] = '\0';
         memcpy(names + domain.n + 1, name.p ? name.p : "", name.n);
-        return map_has(&x->read_names, str_make(names, domain.n + 1 + name.n));
+        return map_has(&x->read.names, str_make(names, domain.n + 1 + name.n));
     }
-    for (size_t i = 0; i < x->reads.n; i++)
-        if (str_eq(x->reads.p[i].domain, domain) && str_eq(x->reads.p[i].name, name))
+    for (size_t i = 0; i < x->read.list.n; i++)
+        if (str_eq(x->read.list.p[i].domain, domain) && str_eq(x->read.list.p[i].name, name))
             return true;
     return false;
 }
@@ -29,18 +29,18 @@ bool index_reads_list(const struct index *x, struct str domain, struct str name)
 static void index_reads_on_attribute(void *arg, struct str domain, struct str name)
 {
     struct index *x = arg;
-    if (x->reads_all || index_reads_list(x, domain, name))
+    if (x->read.all || index_reads_list(x, domain, name))
         return;
-    if (x->reads.n == READS_MAX) {
-        x->reads_all = true;
+    if (x->read.list.n == READS_MAX) {
+        x->read.all = true;
         return;
     }
     char *p = arena_alloc(&x->arena, domain.n + 1 + name.n, 1);
     memcpy(p, domain.p ? domain.p : "", domain.n);
     memcpy(p + domain.n + 1, name.p ? name.p : "", name.n);
     struct str both = str_make(p, domain.n + 1 + name.n);
-    *map_put(&x->read_names, both) = true;
-    vec_push(&x->reads,
+    *map_put(&x->read.names, both) = true;
+    vec_push(&x->read.list,
              (struct index_read){str_upto(both, domain.n), str_from(both, domain.n + 1)});
 }
 
@@ -51,9 +51,9 @@ static void read_expression(struct index *x, const struct cel_env *env, struct s
     if (cel_cache_get(x->kit->cache, env, text, &p, NULL, NULL) < 0)
         return;
     bool told = cel_program_reads(p, index_reads_on_attribute, x);
-    x->reads_all |= !told;
+    x->read.all |= !told;
     if (env == x->kit->env) // values of derived attributes are not kept
-        answer_learn(x->kit->answers, text, x->reads_all ? UINT32_MAX : (uint32_t)x->reads.n);
+        answer_learn(x->kit->answers, text, x->read.all ? UINT32_MAX : (uint32_t)x->read.list.n);
     cel_program_free(p);
 }
 
@@ -77,7 +77,7 @@ static void index_reads_add_name(struct index *x, struct str attribute)
     if (attribute.n && str_cut(attribute, '/', &domain, &name))
         index_reads_on_attribute(x, domain, name);
     else if (attribute.n)
-        x->reads_all = true; // its domain is each driver's own
+        x->read.all = true; // its domain is each driver's own
 }
 
 static void index_reads_add_claim(struct index *x, const struct api_device_claim *c)
@@ -101,35 +101,35 @@ static void index_reads_add_claim(struct index *x, const struct api_device_claim
 
 bool index_reads_class(struct index *x, const struct api_device_class *c)
 {
-    size_t reads = x->reads.n;
-    bool all = x->reads_all;
+    size_t reads = x->read.list.n;
+    bool all = x->read.all;
     index_reads_add_selectors(x, &c->spec.selectors);
-    return x->reads.n != reads || x->reads_all != all;
+    return x->read.list.n != reads || x->read.all != all;
 }
 
 bool index_reads_claims(struct index *x, const struct api_resource_claim *const *claims, size_t n)
 {
-    size_t reads = x->reads.n;
-    bool all = x->reads_all;
+    size_t reads = x->read.list.n;
+    bool all = x->read.all;
     for (size_t i = 0; i < n; i++)
         index_reads_add_claim(x, &claims[i]->spec.devices);
-    return x->reads.n != reads || x->reads_all != all;
+    return x->read.list.n != reads || x->read.all != all;
 }
 
 // --- Looking again -------------------------------------------------------------------------------
 
 void index_stale(struct index *x)
 {
-    x->rekeys++;
-    x->stale = x->pools.index.used;
+    x->read.rekeys++;
+    x->read.stale = x->pools.index.used;
 }
 
 bool index_reads_grow(const struct index *x, const struct index_slice *s)
 {
-    if (x->reads_all)
+    if (x->read.all)
         return !s->read_all;
-    for (size_t i = s->reads; i < x->reads.n; i++)
-        if (s->qualified || str_eq(x->reads.p[i].domain, s->api->spec.driver))
+    for (size_t i = s->reads; i < x->read.list.n; i++)
+        if (s->qualified || str_eq(x->read.list.p[i].domain, s->api->spec.driver))
             return true;
     return false;
 }
@@ -163,12 +163,12 @@ void index_expect(struct index *x, const struct api_resource_claim *claim)
 // comes at the end and has been looked at.
 bool index_catch_up(struct index *x, size_t most)
 {
-    for (; x->stale && most; most--) {
-        size_t i = --x->stale;
+    for (; x->read.stale && most; most--) {
+        size_t i = --x->read.stale;
         if (i < x->pools.index.used && x->pools.index.entries[i].live)
             index_reads_rehash_pool(x, *map_value(&x->pools, i));
     }
-    if (!x->stale)
-        x->rekeyed = x->rekeys;
-    return x->stale > 0;
+    if (!x->read.stale)
+        x->read.rekeyed = x->read.rekeys;
+    return x->read.stale > 0;
 }

@@ -90,7 +90,7 @@ static int make_base(const struct index *x, const struct index_pools *own,
 {
     struct gathering g = {0};
     struct cl_kinds kinds = {.generation = answer_begin(x->kit->answers),
-                             .reads = x->reads_all ? UINT32_MAX : (uint32_t)x->reads.n};
+                             .reads = x->read.all ? UINT32_MAX : (uint32_t)x->read.list.n};
     if (own)
         index_view_gather_slices(x, own, &g, b);
     index_view_gather_slices(x, shared, &g, b);
@@ -148,7 +148,7 @@ static void kinds_renew(const struct index *x, const struct index_pools *own,
                         const struct index_pools *shared, struct index_base *b)
 {
     struct cl_kinds kinds = {.generation = answer_begin(x->kit->answers),
-                             .reads = x->reads_all ? UINT32_MAX : (uint32_t)x->reads.n};
+                             .reads = x->read.all ? UINT32_MAX : (uint32_t)x->read.list.n};
     if (!b->unknown && b->base->kinds.generation == kinds.generation &&
         b->base->kinds.reads == kinds.reads)
         return;
@@ -204,22 +204,22 @@ static void unlink_snapshot(struct index *x, struct index_snapshot *s)
     if (s->newer)
         s->newer->older = s->older;
     else
-        x->newest = s->older;
+        x->kept.newest = s->older;
     if (s->older)
         s->older->newer = s->newer;
     else
-        x->oldest = s->newer;
+        x->kept.oldest = s->newer;
     s->newer = s->older = NULL;
 }
 
 static void link_newest(struct index *x, struct index_snapshot *s)
 {
-    s->older = x->newest;
-    if (x->newest)
-        x->newest->newer = s;
+    s->older = x->kept.newest;
+    if (x->kept.newest)
+        x->kept.newest->newer = s;
     else
-        x->oldest = s;
-    x->newest = s;
+        x->kept.oldest = s;
+    x->kept.newest = s;
 }
 
 static void drop_view(struct index_snapshot *s)
@@ -234,15 +234,15 @@ static void drop_snapshot(struct index *x, struct index_snapshot *s)
     drop_view(s);
     drop_base(x, &s->own);
     s->node->snapshot = NULL;
-    x->snapshots--;
-    x->snapshot_devices -= s->devices;
+    x->kept.n--;
+    x->kept.devices -= s->devices;
     free(s);
 }
 
 static void drop_surplus(struct index *x)
 {
-    struct index_snapshot *s = x->oldest;
-    while (s && x->snapshots > VIEWS_LEAST && x->snapshot_devices > x->options.devices_kept) {
+    struct index_snapshot *s = x->kept.oldest;
+    while (s && x->kept.n > VIEWS_LEAST && x->kept.devices > x->options.devices_kept) {
         struct index_snapshot *next = s->newer;
         if (!s->pinned)
             drop_snapshot(x, s);
@@ -258,7 +258,7 @@ void index_pin(struct index *x, uint32_t node)
 
 void index_unpin(struct index *x)
 {
-    for (struct index_snapshot *s = x->oldest; s; s = s->newer)
+    for (struct index_snapshot *s = x->kept.oldest; s; s = s->newer)
         s->pinned = false;
     drop_surplus(x);
 }
@@ -278,8 +278,8 @@ void index_view_drop(struct index *x, struct index_node *n, bool slices)
 
 void index_view_drop_all(struct index *x)
 {
-    while (x->oldest)
-        drop_snapshot(x, x->oldest);
+    while (x->kept.oldest)
+        drop_snapshot(x, x->kept.oldest);
     map_foreach(&x->sets, i)
         drop_base(x, &(*map_value(&x->sets, i))->common);
 }
@@ -302,7 +302,7 @@ static struct index_snapshot *snapshot_of(struct index *x, struct index_node *n)
         s->node = n;
         s->slices_stamp = n->set->slices_stamp;
         s->uses_stamp = n->set->uses_stamp;
-        x->snapshots++;
+        x->kept.n++;
         link_newest(x, s);
         return s;
     }
@@ -350,9 +350,9 @@ const struct alloc_view *index_view(struct index *x, uint32_t node, struct err *
     const struct index_base *b = index_view_base_of(x, n, err);
     if (!b || alloc_view_new(b->state, n->object.value, &s->view, err) < 0)
         s->view = NULL;
-    x->snapshot_devices -= s->devices;
+    x->kept.devices -= s->devices;
     s->devices = SNAPSHOT_DEVICES + (s->view ? alloc_view_devices(s->view) : 0);
-    x->snapshot_devices += s->devices;
+    x->kept.devices += s->devices;
     drop_surplus(x); // never this one: it is the newest
     return s->view;
 }

@@ -13,7 +13,7 @@
 // Does a question read what some devices have not been looked at for? Then their groups are too large for it.
 static bool index_walk_is_pending(const struct index *x, const struct index_question *q)
 {
-    return q->rekey > x->rekeyed;
+    return q->rekey > x->read.rekeyed;
 }
 
 struct index_question *index_question(struct index *x, uint64_t hash,
@@ -40,7 +40,7 @@ struct index_question *index_question(struct index *x, uint64_t hash,
         memset(oldest->facts, 0, oldest->facts_len * sizeof(*oldest->facts));
     oldest->hash = hash;
     oldest->epoch = x->epoch;
-    oldest->rekey = x->rekeys;
+    oldest->rekey = x->read.rekeys;
     oldest->refusals = 0;
     oldest->used = x->clock;
     return oldest;
@@ -50,7 +50,7 @@ struct index_fact *index_fact_of(struct index *x, struct index_question *q,
                                  const struct index_group *g)
 {
     if (q->facts_len <= g->number) {
-        size_t n = x->groups.n + x->groups.n / 2 + 16;
+        size_t n = x->group.all.n + x->group.all.n / 2 + 16;
         q->facts = xreallocarray(q->facts, n, sizeof(*q->facts));
         memset(q->facts + q->facts_len, 0, (n - q->facts_len) * sizeof(*q->facts));
         q->facts_len = n;
@@ -116,8 +116,8 @@ static void load_groups(struct index *x, const struct index_groups *b)
 static void load_bucket(struct index *x, size_t bucket)
 {
     if (bucket >= x->walk.need || bucket == BUCKETS - 1)
-        load_groups(x, &x->buckets[bucket].firm);
-    load_groups(x, &x->buckets[bucket].loose);
+        load_groups(x, &x->group.buckets[bucket].firm);
+    load_groups(x, &x->group.buckets[bucket].loose);
 }
 
 void index_walk_start(struct index *x, struct index_question *q, size_t need)
@@ -150,7 +150,7 @@ bool index_walk_next(struct index *x, uint32_t *ret_node)
     do {
         struct crowd_cursor at;
         while (crowd_walk_next(&x->walk.at, &at)) {
-            const struct index_cell *c = x->cells.p[at.crowd];
+            const struct index_cell *c = x->cell.all.p[at.crowd];
             if (index_fact_known(x, x->walk.q, c->group) == KNOWN_NO)
                 continue; // all of them are ruled out
             crowd_walk_on(&x->walk.at, &c->nodes, &at);

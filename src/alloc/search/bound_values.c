@@ -23,12 +23,12 @@ struct span bound_span(const struct alloc_solver *s, uint32_t claim, uint32_t in
 {
     const struct prune *p = s->prune;
     const struct claim *c = &s->p.claims[claim];
-    bool here = claim == p->work->claim;
+    bool here = claim == p->now.work->claim;
     uint32_t to = c->first_request + c->requests_len;
     return (struct span){.claim = c,
                          .index = index,
-                         .from = here ? p->work->request : c->first_request,
-                         .to = to < p->end ? to : p->end,
+                         .from = here ? p->now.work->request : c->first_request,
+                         .to = to < p->now.end ? to : p->now.end,
                          .state = here ? &s->at.states[c->first_constraint + index] : NULL};
 }
 
@@ -42,7 +42,7 @@ void bound_find(struct alloc_solver *s, struct span *sp)
         int64_t want = fewest_of(s, r);
         if (want == 0 || !bound_by(s, r, sp->index))
             continue;
-        p->bound[sp->bound_n++] = r;
+        p->now.bound[sp->bound_n++] = r;
         sp->sum += want;
         for (uint32_t k = 0; k < q->n; k++) {
             const struct alternative *a = &s->p.alternatives[q->first + k];
@@ -69,8 +69,8 @@ static bool can_have(struct alloc_solver *s, uint32_t request, const struct span
         const struct value_bits *v = prune_value(&p->values[a->columns[sp->index]], id);
         size_t n = 0;
         for (size_t w = 0; v && w < p->words; w++) {
-            uint64_t x = p->dom[q->first + k][w] & v->bits[w];
-            p->mask[w] |= x;
+            uint64_t x = p->now.dom[q->first + k][w] & v->bits[w];
+            p->now.mask[w] |= x;
             n += (size_t)__builtin_popcountll(x);
         }
         can |= (int64_t)n >= wanted(s, a);
@@ -82,11 +82,11 @@ static bool can_have(struct alloc_solver *s, uint32_t request, const struct span
 static bool value_serves(struct alloc_solver *s, const struct span *sp, uint32_t id)
 {
     struct prune *p = s->prune;
-    memset(p->mask, 0, p->words * sizeof(*p->mask));
+    memset(p->now.mask, 0, p->words * sizeof(*p->now.mask));
     for (uint32_t i = 0; i < sp->bound_n; i++)
-        if (!can_have(s, p->bound[i], sp, id))
+        if (!can_have(s, p->now.bound[i], sp, id))
             return false;
-    return !sp->exclusive || (int64_t)count_bits(p->mask, p->words) >= sp->sum;
+    return !sp->exclusive || (int64_t)count_bits(p->now.mask, p->words) >= sp->sum;
 }
 
 // Every alternative in the span that the constraint applies to.
@@ -98,7 +98,7 @@ static void bound_values_find_scope(struct alloc_solver *s, struct span *sp)
         for (uint32_t k = 0; k < q->n; k++)
             if (chooses(s, r, k) &&
                 s->p.alternatives[q->first + k].columns[sp->index] != UINT32_MAX) {
-                p->scope[sp->scope_n++] = q->first + k;
+                p->now.scope[sp->scope_n++] = q->first + k;
                 sp->one_column &= s->p.alternatives[q->first + k].columns[sp->index] == sp->column;
             }
     }
@@ -110,12 +110,12 @@ static void bound_values_renew_domain(struct alloc_solver *s, struct span *sp, u
     struct prune *p = s->prune;
     uint64_t differs = 0;
     for (size_t w = 0; w < p->words; w++) {
-        differs |= p->dom[alternative][w] ^ p->fresh[alternative][w];
-        p->dom[alternative][w] = p->fresh[alternative][w];
+        differs |= p->now.dom[alternative][w] ^ p->now.fresh[alternative][w];
+        p->now.dom[alternative][w] = p->now.fresh[alternative][w];
     }
     if (differs) {
         sp->changed = true;
-        p->dirty[s->p.alternatives[alternative].request] = p->round + 1;
+        p->now.dirty[s->p.alternatives[alternative].request] = p->now.round + 1;
     }
 }
 
@@ -123,11 +123,11 @@ static void keep_value(struct alloc_solver *s, const struct span *sp, uint32_t i
 {
     struct prune *p = s->prune;
     for (uint32_t i = 0; i < sp->scope_n; i++) {
-        uint32_t a = p->scope[i];
+        uint32_t a = p->now.scope[i];
         const struct value_bits *v =
             prune_value(&p->values[s->p.alternatives[a].columns[sp->index]], id);
         for (size_t w = 0; v && w < p->words; w++)
-            p->fresh[a][w] |= p->dom[a][w] & v->bits[w];
+            p->now.fresh[a][w] |= p->now.dom[a][w] & v->bits[w];
     }
 }
 
@@ -150,24 +150,24 @@ static void filter_match(struct alloc_solver *s, struct span *sp)
     struct prune *p = s->prune;
     const struct constraint_state *st = sp->state && sp->state->devices ? sp->state : NULL;
     for (uint32_t i = 0; i < sp->scope_n; i++) {
-        uint32_t a = p->scope[i];
+        uint32_t a = p->now.scope[i];
         const struct column_values *c = &p->values[s->p.alternatives[a].columns[sp->index]];
         // Without lists, a device without a value is accepted as the only one.
         for (size_t w = 0; w < p->words; w++)
-            p->fresh[a][w] = st ? 0 : p->dom[a][w] & c->without[w];
+            p->now.fresh[a][w] = st ? 0 : p->now.dom[a][w] & c->without[w];
     }
     // The values of one request will do: its alternatives may take them from different columns.
-    const struct request *q = &s->p.requests[p->bound[0]];
+    const struct request *q = &s->p.requests[p->now.bound[0]];
     if (st)
         keep_values(s, sp, st, NULL);
     for (uint32_t k = 0; !st && k < q->n; k++)
-        if (chooses(s, p->bound[0], k))
+        if (chooses(s, p->now.bound[0], k))
             keep_values(s, sp, NULL,
                         &p->values[s->p.alternatives[q->first + k].columns[sp->index]]);
     if (s->budget.timeout)
         return;
     for (uint32_t i = 0; i < sp->scope_n; i++)
-        bound_values_renew_domain(s, sp, p->scope[i]);
+        bound_values_renew_domain(s, sp, p->now.scope[i]);
 }
 
 // --- The same for columns in which a device has one value ------------------------------------------
@@ -176,10 +176,10 @@ static void filter_match(struct alloc_solver *s, struct span *sp)
 static void bound_values_count(const struct prune *p, const struct column_values *c,
                                const uint64_t *dom)
 {
-    memset(p->tally, 0, (c->n + 1) * sizeof(*p->tally));
+    memset(p->now.tally, 0, (c->n + 1) * sizeof(*p->now.tally));
     for (size_t w = 0; w < p->words; w++)
         for (uint64_t x = dom[w]; x; x &= x - 1)
-            p->tally[c->of[w * 64 + (size_t)__builtin_ctzll(x)]]++;
+            p->now.tally[c->of[w * 64 + (size_t)__builtin_ctzll(x)]]++;
 }
 
 // Counts for each value the requests that can have it, in p->served.
@@ -187,29 +187,29 @@ static void bound_values_mark_served(struct alloc_solver *s, const struct span *
                                      const struct column_values *c)
 {
     struct prune *p = s->prune;
-    memset(p->served, 0, (c->n + 1) * sizeof(*p->served));
-    memset(p->mask, 0, p->words * sizeof(*p->mask));
+    memset(p->now.served, 0, (c->n + 1) * sizeof(*p->now.served));
+    memset(p->now.mask, 0, p->words * sizeof(*p->now.mask));
     for (uint32_t i = 0; i < sp->bound_n; i++) {
-        uint32_t r = p->bound[i];
+        uint32_t r = p->now.bound[i];
         const struct request *q = &s->p.requests[r];
         for (uint32_t k = 0; k < q->n; k++) {
             const struct alternative *a = &s->p.alternatives[q->first + k];
             if (!chooses(s, r, k))
                 continue;
-            bound_values_count(p, c, p->dom[q->first + k]);
+            bound_values_count(p, c, p->now.dom[q->first + k]);
             for (size_t v = 1; v <= c->n; v++)
-                if (p->served[v] == i && p->tally[v] >= wanted(s, a))
-                    p->served[v] = i + 1;
+                if (p->now.served[v] == i && p->now.tally[v] >= wanted(s, a))
+                    p->now.served[v] = i + 1;
             for (size_t w = 0; w < p->words; w++)
-                p->mask[w] |= p->dom[q->first + k][w];
+                p->now.mask[w] |= p->now.dom[q->first + k][w];
         }
     }
     if (!sp->exclusive || sp->bound_n < 2)
         return;
-    bound_values_count(p, c, p->mask);
+    bound_values_count(p, c, p->now.mask);
     for (size_t v = 1; v <= c->n; v++)
-        if (p->tally[v] < sp->sum)
-            p->served[v] = 0;
+        if (p->now.tally[v] < sp->sum)
+            p->now.served[v] = 0;
 }
 
 static void filter_match_single(struct alloc_solver *s, struct span *sp)
@@ -219,14 +219,14 @@ static void filter_match_single(struct alloc_solver *s, struct span *sp)
     bool started = sp->state && sp->state->devices;
     bound_values_mark_served(s, sp, c);
     // Values that the state does not allow are not in the domains any more.
-    p->served[0] = started ? 0 : sp->bound_n;
+    p->now.served[0] = started ? 0 : sp->bound_n;
     for (uint32_t i = 0; i < sp->scope_n; i++) {
-        uint32_t a = p->scope[i];
+        uint32_t a = p->now.scope[i];
         for (size_t w = 0; w < p->words; w++) {
-            p->fresh[a][w] = p->dom[a][w];
-            for (uint64_t x = p->dom[a][w]; x; x &= x - 1)
-                if (p->served[c->of[w * 64 + (size_t)__builtin_ctzll(x)]] != sp->bound_n)
-                    p->fresh[a][w] &= ~(x & -x);
+            p->now.fresh[a][w] = p->now.dom[a][w];
+            for (uint64_t x = p->now.dom[a][w]; x; x &= x - 1)
+                if (p->now.served[c->of[w * 64 + (size_t)__builtin_ctzll(x)]] != sp->bound_n)
+                    p->now.fresh[a][w] &= ~(x & -x);
         }
         bound_values_renew_domain(s, sp, a);
     }
@@ -259,13 +259,13 @@ static void claim_value(struct alloc_solver *s, struct span *sp, uint32_t reques
 {
     struct prune *p = s->prune;
     for (uint32_t i = 0; i < sp->scope_n; i++) {
-        uint32_t a = p->scope[i];
+        uint32_t a = p->now.scope[i];
         const struct value_bits *mine =
             prune_value(&p->values[s->p.alternatives[a].columns[sp->index]], v->id);
         if (s->p.alternatives[a].request == request || !mine)
             continue;
         for (size_t w = 0; w < p->words; w++)
-            p->fresh[a][w] = p->dom[a][w] & ~mine->bits[w];
+            p->now.fresh[a][w] = p->now.dom[a][w] & ~mine->bits[w];
         bound_values_renew_domain(s, sp, a);
     }
 }
@@ -277,16 +277,16 @@ static bool filter_distinct(struct alloc_solver *s, struct span *sp)
     uint32_t slots = 0;
     uint32_t column = UINT32_MAX;
     for (uint32_t i = 0; i < sp->bound_n; i++) {
-        uint32_t r = p->bound[i];
+        uint32_t r = p->now.bound[i];
         const struct alternative *a =
-            at_work(p, r) ? p->work : &s->p.alternatives[s->p.requests[r].first];
+            at_work(p, r) ? p->now.work : &s->p.alternatives[s->p.requests[r].first];
         const struct column_values *c = &p->values[a->columns[sp->index]];
-        uint64_t *bits = p->of_value[i];
+        uint64_t *bits = p->now.of_value[i];
         if ((s->p.requests[r].n != 1 && !at_work(p, r)) || c->n > s->view->devices_len ||
             (column != UINT32_MAX && a->columns[sp->index] != column))
             continue;
         column = a->columns[sp->index];
-        if (!values_in(p, c, p->dom[a - s->p.alternatives], bits))
+        if (!values_in(p, c, p->now.dom[a - s->p.alternatives], bits))
             continue;
         if (wanted(s, a) == 1 && count_bits(bits, p->words) == 1) {
             size_t w = 0;
@@ -306,9 +306,9 @@ static bool bound_values_filter_span(struct alloc_solver *s, struct span *sp)
 {
     struct prune *p = s->prune;
     bound_find(s, sp);
-    bool dirty = p->round == 0;
+    bool dirty = p->now.round == 0;
     for (uint32_t i = 0; i < sp->bound_n && !dirty; i++)
-        dirty = p->dirty[p->bound[i]] >= p->round;
+        dirty = p->now.dirty[p->now.bound[i]] >= p->now.round;
     if (!dirty || sp->bound_n == 0)
         return true;
     bound_values_find_scope(s, sp);
@@ -325,7 +325,7 @@ static bool bound_values_filter_span(struct alloc_solver *s, struct span *sp)
 static bool filter_all(struct alloc_solver *s, bool *changed)
 {
     const struct prune *p = s->prune;
-    for (uint32_t i = p->work->claim; i < s->p.claims_len; i++) {
+    for (uint32_t i = p->now.work->claim; i < s->p.claims_len; i++) {
         const struct claim *c = &s->p.claims[i];
         for (uint32_t j = 0; j < c->constraints_len && c->requests_len; j++) {
             struct span sp = bound_span(s, i, j);
@@ -336,7 +336,7 @@ static bool filter_all(struct alloc_solver *s, bool *changed)
                 return true;
         }
     }
-    for (uint32_t r = p->work->request; r < p->end; r++)
+    for (uint32_t r = p->now.work->request; r < p->now.end; r++)
         if (!bound_large_enough(s, r))
             return false;
     return true;
@@ -346,8 +346,9 @@ bool bound_check_values(struct alloc_solver *s)
 {
     struct prune *p = s->prune;
     bool changed = true;
-    memset(p->dirty, 0, s->p.requests_len * sizeof(*p->dirty));
-    for (p->round = 0; changed && p->round < ROUNDS_MAX && !s->budget.timeout; p->round++) {
+    memset(p->now.dirty, 0, s->p.requests_len * sizeof(*p->now.dirty));
+    for (p->now.round = 0; changed && p->now.round < ROUNDS_MAX && !s->budget.timeout;
+         p->now.round++) {
         changed = false;
         if (!filter_all(s, &changed))
             return false;

@@ -231,21 +231,23 @@ static void shape_sets(struct alloc_solver *s, struct prune *p)
     for (size_t c = v->counters.n; c-- > 0;)
         first[v->counters.set[c]] = (uint32_t)c;
     for (size_t c = 0; c < v->counters.n; c++) {
-        struct set_shape *shape = &p->shapes[v->counters.set[c]];
+        struct set_shape *shape = &p->sum.shapes[v->counters.set[c]];
         shape->hash += mix_amount(prune_mix_hash(0x5E7, c - first[v->counters.set[c]]),
                                   v->counters.available[c]);
     }
     for (size_t i = 0; i < v->sets_len; i++)
-        p->shapes[i].hash = prune_mix_hash(prune_mix_hash(p->shapes[i].hash, v->groups[i].mask),
-                                           v->groups[i].members * 2U + v->groups[i].all_empty);
+        p->sum.shapes[i].hash =
+            prune_mix_hash(prune_mix_hash(p->sum.shapes[i].hash, v->groups[i].mask),
+                           v->groups[i].members * 2U + v->groups[i].all_empty);
     for (uint32_t i = 0; i < v->devices_len; i++) {
         const struct vw_device *d = &v->devices[i];
         if (d->groups_len == 0)
             continue;
         p->mirrored[i] = mirror_of(s, p->mirrored[i], d, first);
         for (uint16_t k = 0; d->groups_len > 1 && k < d->groups_len; k++)
-            p->shapes[v->group_uses[d->first_group + k].set].alone = true;
-        p->shapes[v->group_uses[d->first_group].set].hash += prune_mix_hash(p->mirrored[i], 0xDE7);
+            p->sum.shapes[v->group_uses[d->first_group + k].set].alone = true;
+        p->sum.shapes[v->group_uses[d->first_group].set].hash +=
+            prune_mix_hash(p->mirrored[i], 0xDE7);
     }
 }
 
@@ -348,31 +350,33 @@ static void prepare_scratch(struct alloc_solver *s, struct prune *p)
     const struct piece pieces[] = {
         PIECE(p->range, p->words),
         PIECE(p->visited, p->words),
-        PIECE(p->usable, p->words),
-        PIECE(p->merged, p->words),
-        PIECE(p->mask, p->words),
-        PIECE(p->bound, s->p.requests_len + 1),
+        PIECE(p->now.usable, p->words),
+        PIECE(p->now.merged, p->words),
+        PIECE(p->now.mask, p->words),
+        PIECE(p->now.bound, s->p.requests_len + 1),
         PIECE(p->owner, p->words * 64),
         PIECE(p->slot_bits, MATCHING_SLOTS_MAX + 1),
-        PIECE(p->needs, s->p.constraints_len + 1),
-        PIECE(p->covered, s->p.requests_len + 1),
-        PIECE(p->scope, s->p.alternatives_len + 1),
-        PIECE(p->dirty, s->p.requests_len + 1),
-        PIECE(p->tally, values + 1),
-        PIECE(p->served, values + 1),
+        PIECE(p->now.needs, s->p.constraints_len + 1),
+        PIECE(p->now.covered, s->p.requests_len + 1),
+        PIECE(p->now.scope, s->p.alternatives_len + 1),
+        PIECE(p->now.dirty, s->p.requests_len + 1),
+        PIECE(p->now.tally, values + 1),
+        PIECE(p->now.served, values + 1),
     };
     solver_allocate(s, pieces, array_len(pieces));
     const struct piece counter_pieces[] = {
-        PIECE(p->least, counters),   PIECE(p->supply, counters),  PIECE(p->demand, counters),
-        PIECE(p->lowest, counters),  PIECE(p->least_n, counters), PIECE(p->stamp, counters),
-        PIECE(p->drawn_n, counters), PIECE(p->in_set, sets),      PIECE(p->limit, sets),
-        PIECE(p->set_stamp, sets),   PIECE(p->set_sum, sets),     PIECE(p->shapes, sets),
+        PIECE(p->sum.least, counters),   PIECE(p->sum.supply, counters),
+        PIECE(p->sum.demand, counters),  PIECE(p->sum.lowest, counters),
+        PIECE(p->sum.least_n, counters), PIECE(p->sum.stamp, counters),
+        PIECE(p->sum.drawn_n, counters), PIECE(p->sum.in_set, sets),
+        PIECE(p->sum.limit, sets),       PIECE(p->sum.set_stamp, sets),
+        PIECE(p->sum.set_sum, sets),     PIECE(p->sum.shapes, sets),
     };
     solver_allocate(s, counter_pieces, array_len(counter_pieces));
-    p->dom = new_rows(s, s->p.alternatives_len);
-    p->fresh = new_rows(s, s->p.alternatives_len);
-    p->joined = new_rows(s, s->p.requests_len);
-    p->of_value = new_rows(s, s->p.constraints_len ? s->p.requests_len : 0);
+    p->now.dom = new_rows(s, s->p.alternatives_len);
+    p->now.fresh = new_rows(s, s->p.alternatives_len);
+    p->now.joined = new_rows(s, s->p.requests_len);
+    p->now.of_value = new_rows(s, s->p.constraints_len ? s->p.requests_len : 0);
 }
 
 void prune_prepare(struct alloc_solver *s)
@@ -399,10 +403,10 @@ void prune_prepare(struct alloc_solver *s)
         p->signature[i] = signature_of(s, p->mirrored[i], &v->devices[i]);
     }
     shape_sets(s, p);
-    p->kind = v->counters.kind;
-    p->kinds = v->counters.kinds;
+    p->sum.kind = v->counters.kind;
+    p->sum.kinds = v->counters.kinds;
     for (size_t i = 0; i < s->p.constraints_len; i++)
-        p->needs[i].draws = arena_array(&s->arena, amount, p->kinds + 1);
+        p->now.needs[i].draws = arena_array(&s->arena, amount, p->sum.kinds + 1);
     if (!s->memo)
         s->memo = xcalloc((size_t)MEMO_SLOTS * 2, sizeof(uint64_t));
     s->memo_salt = prune_mix_hash(s->memo_salt, 0x5A17);
@@ -464,7 +468,7 @@ static void key_device(struct alloc_solver *s, struct key_builder *k, uint32_t d
     struct prune *p = s->prune;
     const struct vw_device *d = &s->view->devices[device];
     uint32_t set = d->groups_len ? s->view->group_uses[d->first_group].set : 0;
-    bool in_set = d->groups_len && !p->shapes[set].alone;
+    bool in_set = d->groups_len && !p->sum.shapes[set].alone;
     uint64_t h = prune_mix_hash(in_set ? p->mirrored[device] : p->signature[device], where);
     if (s->p.any_admin) {
         uint64_t own = 0;
@@ -479,7 +483,7 @@ static void key_device(struct alloc_solver *s, struct key_builder *k, uint32_t d
             h = mix_amount(h, s->at.taken[d->first_cap + i]);
     }
     if (in_set)
-        p->set_sum[set] += prune_mix_hash(h, 0x1D);
+        p->sum.set_sum[set] += prune_mix_hash(h, 0x1D);
     else
         key_unordered(k, h);
 }
@@ -490,9 +494,9 @@ static void touch_sets(struct alloc_solver *s, const struct vw_device *d)
     struct prune *p = s->prune;
     for (uint16_t i = 0; i < d->groups_len; i++) {
         uint32_t set = s->view->group_uses[d->first_group + i].set;
-        if (p->set_stamp[set] != p->stamp_now) {
-            p->set_stamp[set] = p->stamp_now;
-            p->set_sum[set] = 0;
+        if (p->sum.set_stamp[set] != p->sum.stamp_now) {
+            p->sum.set_stamp[set] = p->sum.stamp_now;
+            p->sum.set_sum[set] = 0;
         }
     }
 }
@@ -506,14 +510,15 @@ static void key_sets(struct alloc_solver *s, struct key_builder *k)
         uint32_t set = v->counters.set[c];
         if (c == 0 || v->counters.set[c - 1] != set)
             first = c;
-        if (p->set_stamp[set] == p->stamp_now && s->at.consumed[c])
-            p->set_sum[set] += mix_amount(prune_mix_hash(0xC0, c - first), s->at.consumed[c]);
+        if (p->sum.set_stamp[set] == p->sum.stamp_now && s->at.consumed[c])
+            p->sum.set_sum[set] += mix_amount(prune_mix_hash(0xC0, c - first), s->at.consumed[c]);
     }
     for (uint32_t i = 0; i < v->sets_len; i++) {
-        if (p->set_stamp[i] != p->stamp_now)
+        if (p->sum.set_stamp[i] != p->sum.stamp_now)
             continue;
         const struct group_state *g = &s->at.groups[i];
-        uint64_t h = prune_mix_hash(p->set_sum[i], p->shapes[i].alone ? i + 1 : p->shapes[i].hash);
+        uint64_t h = prune_mix_hash(p->sum.set_sum[i],
+                                    p->sum.shapes[i].alone ? i + 1 : p->sum.shapes[i].hash);
         if (v->cluster->features.compatibility_groups)
             h = prune_mix_hash(prune_mix_hash(h, g->mask), g->members * 2U + g->all_empty);
         key_unordered(k, prune_mix_hash(h, 0x5E75));
@@ -540,7 +545,7 @@ bool prune_known(struct alloc_solver *s, const struct alternative *a, uint32_t l
     const uint64_t *errors = p->errors[a - s->p.alternatives];
     const uint64_t *later = p->later[a->request + 1];
     prune_range(s, a, start);
-    p->stamp_now++;
+    p->sum.stamp_now++;
     prune_key_add(&k, (uint64_t)(a - s->p.alternatives));
     prune_key_add(&k, left);
     prune_key_add(&k, s->at.claim_picks[a->claim]);

@@ -32,22 +32,8 @@ struct set_shape {
     bool alone; // some device draws on it and on another one
 };
 
-struct prune {
-    size_t words;
-    uint64_t **cand;              // by alternative: devices that fit, each for itself
-    uint64_t **errors;            // by alternative: devices that would raise an error
-    bool *fragile;                // by alternative
-    uint32_t *next_fragile;       // by request: it or the first later one that is fragile
-    uint64_t **later;             // by request: candidates of it and of later ones
-    bool *sharing;                // by alternative: some candidate may be allocated several times
-    uint64_t *unique;             // devices like no other
-    uint64_t *signature;          // by device, its counter sets by number
-    uint64_t *mirrored;           // by device, its counter set by shape
-    struct column_values *values; // by column
-    uint64_t *range;              // words: positions that are left to the request at work
-    uint32_t calls;               // of bound_is_hopeless
-
-    // Domains: what is left to each alternative in the present state.
+// What is left to each alternative in the present state.
+struct prune_domains {
     const struct alternative *work;
     int64_t left;
     uint32_t end; // requests from this one on are not looked at: it is fragile
@@ -66,8 +52,10 @@ struct prune {
     uint64_t **of_value;
     struct group_need *needs; // scratch of the test of groups
     bool *covered;            // by request: counted in needs
+};
 
-    // Counters.
+// Sums over counters, and their scratch.
+struct prune_sums {
     amount *least;     // by counter
     uint32_t *least_n; // by counter: devices that draw on it
     uint32_t *in_set;  // by counter set: devices
@@ -83,6 +71,25 @@ struct prune {
     amount *lowest; // by kind: scratch
     uint32_t *drawn_n;
     struct set_shape *shapes; // by counter set
+};
+
+struct prune {
+    size_t words;
+    uint64_t **cand;              // by alternative: devices that fit, each for itself
+    uint64_t **errors;            // by alternative: devices that would raise an error
+    bool *fragile;                // by alternative
+    uint32_t *next_fragile;       // by request: it or the first later one that is fragile
+    uint64_t **later;             // by request: candidates of it and of later ones
+    bool *sharing;                // by alternative: some candidate may be allocated several times
+    uint64_t *unique;             // devices like no other
+    uint64_t *signature;          // by device, its counter sets by number
+    uint64_t *mirrored;           // by device, its counter set by shape
+    struct column_values *values; // by column
+    uint64_t *range;              // words: positions that are left to the request at work
+    uint32_t calls;               // of bound_is_hopeless
+
+    struct prune_domains now;
+    struct prune_sums sum;
 
     // Matching.
     uint32_t *owner;   // by device or value: slot + 1
@@ -115,20 +122,20 @@ static inline size_t count_bits(const uint64_t *w, size_t words)
 
 static inline bool at_work(const struct prune *p, uint32_t request)
 {
-    return request == p->work->request;
+    return request == p->now.work->request;
 }
 
 static inline bool chooses(const struct alloc_solver *s, uint32_t request, uint32_t k)
 {
     const struct prune *p = s->prune;
     if (at_work(p, request))
-        return &s->p.alternatives[s->p.requests[request].first + k] == p->work;
+        return &s->p.alternatives[s->p.requests[request].first + k] == p->now.work;
     return !s->at.forced || s->at.forced[request] == UINT32_MAX || s->at.forced[request] == k;
 }
 
 static inline int64_t wanted(const struct alloc_solver *s, const struct alternative *a)
 {
-    return a == s->prune->work ? s->prune->left : a->count;
+    return a == s->prune->now.work ? s->prune->now.left : a->count;
 }
 
 static inline bool exclusive(const struct alloc_solver *s, const struct alternative *a)

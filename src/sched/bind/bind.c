@@ -86,14 +86,14 @@ void bind_free(struct binding *b)
 {
     exec_timer_stop(b->s->exec, &b->timer);
     gang_leave(b);
-    if (b->take)
+    if (b->in.take)
         gang_take_member_gone(b);
     list_remove(&b->node);
     for (size_t i = 0; i < b->claims_len; i++)
         bind_claim_done(&b->claims[i]);
     bind_volumes_free(b);
     typed_object_unref(b->pod_object);
-    typed_object_unref(b->group);
+    typed_object_unref(b->in.group);
     sbuf_done(&b->error);
     arena_done(&b->arena);
     free(b);
@@ -103,7 +103,7 @@ void bind_drop_all(struct sched *s)
 {
     gang_drop_all(s);
     gang_take_drop_all(s);
-    list_foreach(&s->bindings, node)
+    list_foreach(&s->writes.bindings, node)
         bind_free(list_entry(node, struct binding, node));
     bind_writers_done(s);
 }
@@ -121,7 +121,7 @@ void bind_land(struct binding *b)
     for (size_t i = 0; i < b->claims_len; i++) {
         struct bind_claim *c = &b->claims[i];
         struct sched_claim **special =
-            c->special ? map_get(&s->claims.by_key, b->special_key) : NULL;
+            c->special ? map_get(&s->claims.by_key, b->special.key) : NULL;
         struct sched_claim *k = c->special ? (special ? *special : NULL) : bind_entry(c);
         claims_land(&s->claims, k, c->flight);
         c->flight = NULL;
@@ -143,19 +143,19 @@ static void bind_take_special(struct attempt *a, struct binding *b, struct bind_
 {
     struct sched *s = a->s;
     c->special = true;
-    b->special_claim = arena_one(&b->arena, struct api_resource_claim);
-    api_copy(&api_resource_claim_type, a->special_claim, b->special_claim, &b->arena);
-    b->mappings.n = a->mappings.n;
-    b->mappings.p =
-        arena_array(&b->arena, struct api_container_extended_resource_request, a->mappings.n + 1);
-    for (size_t i = 0; i < a->mappings.n; i++)
-        api_copy(&api_container_extended_resource_request_type, &a->mappings.p[i],
-                 &b->mappings.p[i], &b->arena);
+    b->special.claim = arena_one(&b->arena, struct api_resource_claim);
+    api_copy(&api_resource_claim_type, a->special.claim, b->special.claim, &b->arena);
+    b->special.mappings.n = a->special.mappings.n;
+    b->special.mappings.p = arena_array(&b->arena, struct api_container_extended_resource_request,
+                                        a->special.mappings.n + 1);
+    for (size_t i = 0; i < a->special.mappings.n; i++)
+        api_copy(&api_container_extended_resource_request_type, &a->special.mappings.p[i],
+                 &b->special.mappings.p[i], &b->arena);
     // Until the claim exists, its devices are held under a name that no claim can have.
     struct str name =
         arena_strf(&b->arena, "<extended-resources>%.*s", STR_ARG(a->api->metadata.uid));
     struct sched_claim *k = claims_get(&s->claims, a->api->metadata.namespace, name);
-    b->special_key = arena_str(&b->arena, k->key);
+    b->special.key = arena_str(&b->arena, k->key);
     c->flight = claims_fly(&s->claims, k, c->allocation, 0);
 }
 
@@ -165,13 +165,13 @@ static void bind_take_claims(struct attempt *a, struct binding *b)
     b->claims = arena_array(&b->arena, struct bind_claim, a->wants_len + 1);
     for (size_t i = 0; i < a->wants_len; i++) {
         const struct want *w = &a->wants[i];
-        if (w->special && !a->special_used)
+        if (w->special && !a->special.used)
             continue;
         struct bind_claim *c = &b->claims[b->claims_len++];
         c->b = b;
         if (!w->allocated) {
-            assert(open < a->answer.results_len);
-            c->allocation = bind_copy_result(b, &a->answer.results[open++]);
+            assert(open < a->last.answer.results_len);
+            c->allocation = bind_copy_result(b, &a->last.answer.results[open++]);
         } else if (w->pending) {
             c->allocation = bind_copy_result(b, w->allocation);
         }
@@ -187,25 +187,25 @@ static void bind_take_claims(struct attempt *a, struct binding *b)
         if (w->pending)
             c->flight = claims_share(w->entry);
         else if (c->allocation)
-            c->flight = claims_fly(&a->s->claims, w->entry, c->allocation, a->s->gang_now);
+            c->flight = claims_fly(&a->s->claims, w->entry, c->allocation, a->s->turn.gang_now);
     }
 }
 
 static void take_statuses(struct attempt *a, struct binding *b)
 {
-    b->node_statuses.n = a->node_statuses.n;
+    b->node_statuses.n = a->last.statuses.n;
     b->node_statuses.p = arena_array(&b->arena, struct api_node_allocatable_resource_claim_status,
-                                     a->node_statuses.n + 1);
-    for (size_t i = 0; i < a->node_statuses.n; i++)
-        api_copy(&api_node_allocatable_resource_claim_status_type, &a->node_statuses.p[i],
+                                     a->last.statuses.n + 1);
+    for (size_t i = 0; i < a->last.statuses.n; i++)
+        api_copy(&api_node_allocatable_resource_claim_status_type, &a->last.statuses.p[i],
                  &b->node_statuses.p[i], &b->arena);
 }
 
 // Counts the pod on the node, with what its devices will take there.
 static void bind_assume_pod(struct attempt *a, struct sched_node *n)
 {
-    if (a->node_statuses.n)
-        needs_of_pod(&a->s->cluster, a->pod, &a->node_statuses);
+    if (a->last.statuses.n)
+        needs_of_pod(&a->s->cluster, a->pod, &a->last.statuses);
     a->pod->assumed = true;
     cluster_place(&a->s->cluster, a->pod, n);
 }
@@ -217,8 +217,8 @@ struct binding *bind_prepare(struct attempt *a, struct sched_node *n)
     *b = (struct binding){.s = s, .pod = a->pod, .pod_object = typed_object_ref(a->pod->object)};
     b->node_name = arena_str(&b->arena, n->name);
     if (a->pod->group && a->pod->group->object)
-        b->group = typed_object_ref(a->pod->group->object);
-    list_push_back(&s->bindings, &b->node);
+        b->in.group = typed_object_ref(a->pod->group->object);
+    list_push_back(&s->writes.bindings, &b->node);
     bind_take_claims(a, b);
     take_statuses(a, b);
     bind_volumes_take(a, b, n);
@@ -353,13 +353,13 @@ static bool bind_is_refusal(int code)
 // once another has put up a fence would rely on claims that may be gone.
 void bind_pod_is(struct binding *b, enum pod_is is)
 {
-    if (b->take) {
+    if (b->in.take) {
         bool open = is == POD_IS_OPEN || is == POD_IS_FENCED;
         if (open && ++b->tries < CLAIM_TRIES)
             bind_undo_again(b, false);
         else
             gang_take_fenced(b, is == POD_IS_GONE);
-    } else if (is == POD_IS_BOUND && !b->cleanup) {
+    } else if (is == POD_IS_BOUND && !b->undo.cleanup) {
         bind_on_bound(b);
     } else if (is == POD_IS_BOUND || is == POD_IS_ELSEWHERE) {
         bind_leave(b); // whoever bound it relies on its claims
@@ -446,7 +446,7 @@ static void bind_write_pod_status(struct binding *b)
     const struct api_pod *pod = bind_pod(b);
     cleanup_sbuf struct sbuf body = {0};
     struct json_writer w = {.out = &body};
-    if (!b->mappings.n && !b->node_statuses.n) {
+    if (!b->special.mappings.n && !b->node_statuses.n) {
         bind_next(b);
         return;
     }
@@ -454,11 +454,11 @@ static void bind_write_pod_status(struct binding *b)
     fence_write_identity(&w, &pod->metadata);
     json_write_key(&w, STR("status"));
     json_write_object_begin(&w);
-    if (b->mappings.n) {
+    if (b->special.mappings.n) {
         json_write_key(&w, STR("extendedResourceClaimStatus"));
         json_write_object_begin(&w);
         (void)bind_write_list(&w, "requestMappings", &api_container_extended_resource_request_type,
-                              b->mappings.p, b->mappings.n);
+                              b->special.mappings.p, b->special.mappings.n);
         json_write_key(&w, STR("resourceClaimName"));
         json_write_str(&w, bind_special_name(b));
         json_write_object_end(&w);
@@ -518,8 +518,8 @@ static bool bind_wait_to_settle(struct binding *b)
 static void bind_check_echo(struct binding *b)
 {
     // A list comes in order of names: until it is complete an earlier allocation may be missing.
-    if (b->claims_len && informer_revision(b->s->informers[WATCH_CLAIMS]) == 0) {
-        b->s->echo_later = true;
+    if (b->claims_len && informer_revision(b->s->watch.informers[WATCH_CLAIMS]) == 0) {
+        b->s->writes.echo_later = true;
         return;
     }
     for (size_t i = 0; i < b->claims_len; i++) {
@@ -540,10 +540,10 @@ static void bind_check_echo(struct binding *b)
 
 void bind_claims_listed(struct sched *s)
 {
-    if (!s->echo_later)
+    if (!s->writes.echo_later)
         return;
-    s->echo_later = false;
-    list_foreach(&s->bindings, node) {
+    s->writes.echo_later = false;
+    list_foreach(&s->writes.bindings, node) {
         struct binding *b = list_entry(node, struct binding, node);
         if (b->step == BIND_ECHO && !b->pending)
             bind_check_echo(b);

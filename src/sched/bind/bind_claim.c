@@ -34,7 +34,7 @@ static struct claim_writer *writer_of(const struct bind_claim *c)
 {
     cleanup_sbuf struct sbuf key = {0};
     claim_key(c, &key);
-    struct claim_writer **w = map_get(&c->b->s->writers, sbuf_str(&key));
+    struct claim_writer **w = map_get(&c->b->s->writes.writers, sbuf_str(&key));
     return w ? *w : NULL;
 }
 
@@ -52,23 +52,23 @@ static bool may_write(struct bind_claim *c)
     list_init(&w->waiting);
     claim_key(c, &key);
     struct str mine = str_make(xstrndup(key.p, key.n), key.n);
-    *map_put(&c->b->s->writers, mine) = w;
+    *map_put(&c->b->s->writes.writers, mine) = w;
     return true;
 }
 
 void bind_writers_done(struct sched *s)
 {
-    map_foreach(&s->writers, i) {
-        free(*map_value(&s->writers, i));
-        free((void *)(uintptr_t)map_key(&s->writers, i).p);
+    map_foreach(&s->writes.writers, i) {
+        free(*map_value(&s->writes.writers, i));
+        free((void *)(uintptr_t)map_key(&s->writes.writers, i).p);
     }
-    map_done(&s->writers);
+    map_done(&s->writes.writers);
 }
 
 static void forget_writer(struct sched *s, struct str key, struct claim_writer *w)
 {
-    struct str mine = map_key(&s->writers, map_index_find(&s->writers.index, key));
-    (void)map_del(&s->writers, mine);
+    struct str mine = map_key(&s->writes.writers, map_index_find(&s->writes.writers.index, key));
+    (void)map_del(&s->writes.writers, mine);
     free((void *)(uintptr_t)mine.p);
     free(w);
 }
@@ -114,7 +114,7 @@ static void bind_claim_end(struct bind_claim *c)
 // The consumer that the claim is reserved for: the pod, or its group.
 static struct api_resource_claim_consumer_reference bind_claim_consumer(const struct bind_claim *c)
 {
-    return consumer_reference_to(c->group ? c->b->group->meta : &bind_pod(c->b)->metadata,
+    return consumer_reference_to(c->group ? c->b->in.group->meta : &bind_pod(c->b)->metadata,
                                  c->group);
 }
 
@@ -191,7 +191,7 @@ static void bind_claim_on_answer(struct sched *s, void *arg, const struct client
 static void bind_claim_create(struct bind_claim *c)
 {
     struct sched *s = c->b->s;
-    struct api_resource_claim claim = *c->b->special_claim;
+    struct api_resource_claim claim = *c->b->special.claim;
     claim.metadata.name = (struct str){0};
     struct api_object o = {sched_kind(WATCH_CLAIMS), &claim};
     client_create(s->client, &o, NULL, calls_on_answer, calls_begin(s, bind_claim_on_answer, c));
@@ -234,7 +234,7 @@ static struct api_allocation_result *bind_claim_stamp(const struct bind_claim *c
     const struct sched *s = c->b->s;
     struct api_allocation_result *a = arena_one(arena, struct api_allocation_result);
     *a = *c->allocation;
-    if (features_on(&s->features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS) &&
+    if (features_on(&s->config.features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS) &&
         !a->allocation_timestamp.set) {
         a->allocation_timestamp.at = moment_from_ns(exec_wall_ns(s->exec));
         a->allocation_timestamp.at.nsec = 0;

@@ -24,10 +24,10 @@ static void bind_devices_remember_failure(struct sched_pod *p,
     if (!p || !r)
         return;
     sbuf_addf(&device, "%.*s/%.*s/%.*s", STR_ARG(r->driver), STR_ARG(r->pool), STR_ARG(r->device));
-    free(p->given_up);
-    free(p->given_up_device);
-    p->given_up = xstrndup(why.p, why.n);
-    p->given_up_device = xstrndup(device.p, device.n);
+    free(p->report.given_up);
+    free(p->report.given_up_device);
+    p->report.given_up = xstrndup(why.p, why.n);
+    p->report.given_up_device = xstrndup(device.p, device.n);
 }
 
 static void bind_devices_report_pending(struct binding *b)
@@ -86,11 +86,11 @@ void bind_await_devices(struct binding *b, bool first)
         const struct api_resource_claim *claim = claims_api(bind_entry(&b->claims[i]));
         wait |= claim && claim->status.allocation && dra_has_conditions(claim->status.allocation);
     }
-    if (!wait || !features_on(&b->s->features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS)) {
+    if (!wait || !features_on(&b->s->config.features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS)) {
         bind_next(b);
         return;
     }
     if (first)
-        b->waits_ns = exec_now_ns(b->s->exec);
+        b->time.waits_ns = exec_now_ns(b->s->exec);
     bind_check_conditions(b);
 }

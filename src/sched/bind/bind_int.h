@@ -99,10 +99,12 @@ struct group_take;
 
 struct binding {
     struct list_node node; // in sched.bindings
-    struct gang *gang;     // NULL: it goes alone
-    struct list_node gang_node;
-    const struct typed_object *group; // the pod's PodGroup as it was; referenced; NULL: none
-    struct group_take *take;          // it is only fenced, for this
+    struct {
+        struct gang *gang; // NULL: it goes alone
+        struct list_node gang_node;
+        const struct typed_object *group; // the pod's PodGroup as it was; referenced; NULL: none
+        struct group_take *take;          // it is only fenced, for this
+    } in;
     struct sched *s;
     struct sched_pod *pod;                 // NULL: gone
     const struct typed_object *pod_object; // as it was; referenced
@@ -111,27 +113,35 @@ struct binding {
     struct arena arena;
     struct bind_claim *claims;
     size_t claims_len;
-    struct bind_volume *volumes;
-    size_t volumes_len;
-    struct list_node volume_wait; // in sched.volumes.sharing
-    int64_t volume_until_ns;
+    struct {
+        struct bind_volume *all;
+        size_t n;
+        struct list_node wait; // in sched.volumes.sharing
+        int64_t until_ns;
+    } volume;
     size_t pending; // answers to come
     bool failed;
     bool give_way; // another scheduler's allocation came first: ours is taken back
-    bool cleanup;  // no attempt: what an earlier one left is taken back
-    bool slow;     // what a cleanup took is seen by the watch only: not tried again at once
-    bool gone;     // the pod, or going: none of its devices are needed
-    bool sent;     // a Binding, which may still come
-    bool settled;  // it has waited for other schedulers
+    struct {
+        bool cleanup; // no attempt: what an earlier one left is taken back
+        bool slow;    // the watch has yet to show what a cleanup took: not retried at once
+        bool gone;    // the pod, or going: none of its devices are needed
+    } undo;
+    bool sent;    // a Binding, which may still come
+    bool settled; // it has waited for other schedulers
     unsigned tries;
-    bool told;        // of pending conditions
-    int64_t began_ns; // what is timed now: the way to the Binding, or the Binding; 0: nothing
-    int64_t waits_ns; // since when it waits for conditions; 0: it does not, or they are counted
+    bool told; // of pending conditions
+    struct {
+        int64_t began_ns; // what is timed now: the way to the Binding, or the Binding; 0: nothing
+        int64_t waits_ns; // since when it waits for conditions; 0: it does not, or they are counted
+    } time;
     struct sbuf error;
     struct exec_timer timer;
-    struct api_resource_claim *special_claim;
-    struct str special_key; // of what is in flight for it
-    struct api_container_extended_resource_request_array mappings;
+    struct {
+        struct api_resource_claim *claim;
+        struct str key; // of what is in flight for it
+        struct api_container_extended_resource_request_array mappings;
+    } special;
     struct api_node_allocatable_resource_claim_status_array node_statuses;
 };
 

@@ -27,9 +27,9 @@ static const struct api_resource_claim *bind_undo_claim_of(const struct bind_cla
 
 static void retry_cleaned(struct binding *b, struct sched_pod *p)
 {
-    if (b->slow) {
-        p->tried_ns = exec_now_ns(b->s->exec);
-        p->attempts += p->attempts == 0;
+    if (b->undo.slow) {
+        p->queue.tried_ns = exec_now_ns(b->s->exec);
+        p->queue.attempts += p->queue.attempts == 0;
     }
     queue_retry(&b->s->queue, p);
 }
@@ -47,13 +47,13 @@ static void bind_undo_give_back(struct binding *b)
     }
     if (p->state != POD_BINDING)
         return;
-    if (b->cleanup) {
+    if (b->undo.cleanup) {
         retry_cleaned(b, p);
         return;
     }
-    p->tried_ns = exec_now_ns(s->exec); // the attempt ends here
+    p->queue.tried_ns = exec_now_ns(s->exec); // the attempt ends here
     if (b->give_way) {
-        p->attempts = 1; // no fault of its own
+        p->queue.attempts = 1; // no fault of its own
     } else {
         s->stats.errors++;
         meter_attempt(s, p, METER_ERROR);
@@ -74,7 +74,7 @@ void bind_finish(struct binding *b)
 // The fence is up, or nothing is left to be fenced.
 static void bind_undo_proceed(struct binding *b)
 {
-    if (b->take)
+    if (b->in.take)
         gang_take_fenced(b, true);
     else
         bind_undo_start(b);
@@ -91,7 +91,7 @@ static void bind_undo_on_fenced(struct sched *s, void *arg, const struct client_
         bind_undo_proceed(b);
         break;
     case ERR_NOT_FOUND:
-        b->gone = true;
+        b->undo.gone = true;
         bind_undo_proceed(b);
         break;
     case ERR_INVALID:
@@ -99,8 +99,8 @@ static void bind_undo_on_fenced(struct sched *s, void *arg, const struct client_
     case ERR_FORBIDDEN:
     case ERR_UNAUTHORIZED:
     case ERR_UNSUPPORTED:
-        b->slow = true;
-        if (b->take)
+        b->undo.slow = true;
+        if (b->in.take)
             gang_take_fenced(b, false);
         else
             bind_leave(b);
@@ -112,7 +112,7 @@ static void bind_undo_on_fenced(struct sched *s, void *arg, const struct client_
 
 void bind_undo_again(struct binding *b, bool gone)
 {
-    b->gone = gone;
+    b->undo.gone = gone;
     if (gone)
         bind_undo_start(b);
     else
@@ -160,7 +160,7 @@ static void bind_undo_claim_done(struct binding *b)
         fence_send(b,
                    bind_undo_on_fenced); // whoever changed the claim may have bound the pod by now
     } else {
-        b->slow = true;
+        b->undo.slow = true;
         bind_finish(b);
     }
 }
@@ -210,7 +210,7 @@ static void claim_written(struct sched *s, void *arg, const struct client_answer
             return;
         }
     } else if (answer->code != -ERR_NOT_FOUND) {
-        b->slow = true; // perhaps it was written, perhaps not: the next attempt looks
+        b->undo.slow = true; // perhaps it was written, perhaps not: the next attempt looks
     }
     bind_undo_claim_done(b);
 }
@@ -277,7 +277,7 @@ static void delete_step(struct bind_claim *c)
 {
     struct sched *s = c->b->s;
     const struct api_resource_claim *claim = bind_undo_claim_of(c);
-    c->b->slow = true;
+    c->b->undo.slow = true;
     if (claim->status.allocation || claim->status.reserved_for.n) {
         bind_undo_deallocate(c);
     } else if (meta_has_finalizer(&claim->metadata, STR(CLAIM_FINALIZER))) {
@@ -295,7 +295,7 @@ static void delete_step(struct bind_claim *c)
 // would look as if somebody had put it there to stay, to a controller that missed what was in between.
 static bool is_orphan(const struct bind_claim *c)
 {
-    return c->b->gone && c->reserved;
+    return c->b->undo.gone && c->reserved;
 }
 
 static void bind_undo_take_claim(struct bind_claim *c)
@@ -347,7 +347,7 @@ static void bind_undo_release_assumed(struct binding *b)
     bind_land(b);
     for (size_t i = 0; i < b->claims_len; i++)
         bind_wake_users(s, bind_entry(&b->claims[i]));
-    sched_wake(s, WHY_BIT(WHY_DEVICES) | (b->volumes_len ? WHY_BIT(WHY_VOLUMES) : 0));
+    sched_wake(s, WHY_BIT(WHY_DEVICES) | (b->volume.n ? WHY_BIT(WHY_VOLUMES) : 0));
 }
 
 void bind_undo(struct binding *b)
@@ -374,7 +374,7 @@ void bind_leave(struct binding *b)
 static struct binding *cleanup_new(struct sched *s, struct sched_pod *p, size_t claims)
 {
     struct binding *b = xcalloc(1, sizeof(*b));
-    *b = (struct binding){.s = s, .pod = p, .cleanup = true};
+    *b = (struct binding){.s = s, .pod = p, .undo.cleanup = true};
     b->pod_object = typed_object_ref(p->object);
     b->claims = arena_array(&b->arena, struct bind_claim, claims);
     return b;
@@ -392,7 +392,7 @@ static struct bind_claim *cleanup_add(struct binding *b, const struct typed_obje
 
 static void cleanup_start(struct binding *b)
 {
-    list_push_back(&b->s->bindings, &b->node);
+    list_push_back(&b->s->writes.bindings, &b->node);
     queue_bind(&b->s->queue, b->pod);
     b->pod->binding = b;
     bind_undo(b);
@@ -401,10 +401,10 @@ static void cleanup_start(struct binding *b)
 struct binding *bind_fence(struct sched *s, struct sched_pod *p, struct group_take *t)
 {
     struct binding *b = cleanup_new(s, p, 0);
-    b->take = t;
-    b->slow = true;
+    b->in.take = t;
+    b->undo.slow = true;
     b->step = BIND_UNDO;
-    list_push_back(&s->bindings, &b->node);
+    list_push_back(&s->writes.bindings, &b->node);
     queue_bind(&s->queue, p);
     p->binding = b;
     fence_send(b, bind_undo_on_fenced);
@@ -415,7 +415,7 @@ void bind_deallocate(struct sched *s, struct sched_pod *p, const struct typed_ob
 {
     struct binding *b = cleanup_new(s, p, 1);
     cleanup_add(b, claim)->gives_way = true;
-    b->slow = true;
+    b->undo.slow = true;
     cleanup_start(b);
 }
 

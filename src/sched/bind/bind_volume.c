@@ -16,7 +16,7 @@ static void bind_volume_take(struct binding *b, const struct pod_volume *from)
 {
     struct volumes *all = &b->s->volumes;
     const struct api_object_meta *m = from->object->meta;
-    struct bind_volume *v = &b->volumes[b->volumes_len++];
+    struct bind_volume *v = &b->volume.all[b->volume.n++];
     *v = (struct bind_volume){
         .b = b,
         .key = arena_strf(&b->arena, "%.*s/%.*s", STR_ARG(m->namespace), STR_ARG(m->name)),
@@ -36,21 +36,21 @@ static void bind_volume_take(struct binding *b, const struct pod_volume *from)
 
 void bind_volumes_take(struct attempt *a, struct binding *b, const struct sched_node *n)
 {
-    if (!a->volumes_open)
+    if (!a->volume.open)
         return;
     (void)volume_rules_filter(a, n, NULL); // other nodes may have been asked since
-    b->volumes = arena_array(&b->arena, struct bind_volume, a->volumes_open);
-    for (size_t i = 0; i < a->volumes_len; i++)
-        if (!a->volumes[i].bound)
-            bind_volume_take(b, &a->volumes[i]);
+    b->volume.all = arena_array(&b->arena, struct bind_volume, a->volume.open);
+    for (size_t i = 0; i < a->volume.n; i++)
+        if (!a->volume.all[i].bound)
+            bind_volume_take(b, &a->volume.all[i]);
 }
 
 void bind_volumes_land(struct binding *b)
 {
     struct volumes *all = &b->s->volumes;
-    list_remove(&b->volume_wait);
-    for (size_t i = 0; i < b->volumes_len; i++) {
-        struct bind_volume *v = &b->volumes[i];
+    list_remove(&b->volume.wait);
+    for (size_t i = 0; i < b->volume.n; i++) {
+        struct bind_volume *v = &b->volume.all[i];
         if (!v->held)
             continue;
         v->held = false;
@@ -63,8 +63,8 @@ void bind_volumes_land(struct binding *b)
 void bind_volumes_free(struct binding *b)
 {
     bind_volumes_land(b);
-    for (size_t i = 0; i < b->volumes_len; i++)
-        typed_object_unref(b->volumes[i].object);
+    for (size_t i = 0; i < b->volume.n; i++)
+        typed_object_unref(b->volume.all[i].object);
 }
 
 // --- Waiting -------------------------------------------------------------------------------------
@@ -128,8 +128,8 @@ static int bind_volume_state(struct bind_volume *v, const struct api_node *node)
 
 bool bind_volumes_left(const struct binding *b)
 {
-    for (size_t i = 0; i < b->volumes_len; i++) {
-        const struct bind_volume *v = &b->volumes[i];
+    for (size_t i = 0; i < b->volume.n; i++) {
+        const struct bind_volume *v = &b->volume.all[i];
         const struct api_persistent_volume_claim *claim =
             v->held && v->volume.n ? claim_now(v) : NULL;
         if (v->held && v->volume.n && (!claim || !str_eq(claim->spec.volume_name, v->volume)))
@@ -140,10 +140,10 @@ bool bind_volumes_left(const struct binding *b)
 
 const struct bind_volume *bind_volume_open(const struct binding *b)
 {
-    for (size_t i = 0; b->step == BIND_VOLUMES && i < b->volumes_len; i++) {
-        const struct api_persistent_volume_claim *claim = claim_now(&b->volumes[i]);
+    for (size_t i = 0; b->step == BIND_VOLUMES && i < b->volume.n; i++) {
+        const struct api_persistent_volume_claim *claim = claim_now(&b->volume.all[i]);
         if (!claim || !volume_is_bound(claim))
-            return &b->volumes[i];
+            return &b->volume.all[i];
     }
     return NULL;
 }
@@ -154,18 +154,18 @@ static void bind_volume_check_all(struct binding *b)
     bool ready = true;
     if (!n || !(*n)->api)
         bind_fail(b, "binding volumes: node \"%.*s\" was deleted", STR_ARG(b->node_name));
-    for (size_t i = 0; i < b->volumes_len && !b->failed; i++)
-        ready &= bind_volume_state(&b->volumes[i], (*n)->api) > 0;
+    for (size_t i = 0; i < b->volume.n && !b->failed; i++)
+        ready &= bind_volume_state(&b->volume.all[i], (*n)->api) > 0;
     const struct bind_volume *open = b->failed ? NULL : bind_volume_open(b);
-    if (!b->failed && !ready && exec_now_ns(b->s->exec) >= b->volume_until_ns)
+    if (!b->failed && !ready && exec_now_ns(b->s->exec) >= b->volume.until_ns)
         bind_fail(b, "binding volumes: timed out: persistentvolumeclaim \"%.*s\" is not bound",
-                  STR_ARG(open ? open->name : b->volumes[0].name));
+                  STR_ARG(open ? open->name : b->volume.all[0].name));
     if (b->failed)
         bind_undo(b);
     else if (!ready)
         exec_timer_start(b->s->exec, &b->timer, CONDITION_NS);
     else {
-        list_remove(&b->volume_wait);
+        list_remove(&b->volume.wait);
         bind_next(b);
     }
 }
@@ -177,8 +177,8 @@ static void check_time(void *arg)
 
 static bool bind_volume_names_claim(const struct binding *b, struct str claim)
 {
-    for (size_t i = 0; i < b->volumes_len; i++)
-        if (str_eq(b->volumes[i].key, claim))
+    for (size_t i = 0; i < b->volume.n; i++)
+        if (str_eq(b->volume.all[i].key, claim))
             return true;
     return false;
 }
@@ -191,7 +191,7 @@ static void bind_volume_notify(struct sched *s, struct str claim)
     struct list due;
     list_init(&due);
     list_foreach(&s->volumes.sharing, node) {
-        if (!bind_volume_names_claim(list_entry(node, struct binding, volume_wait), claim))
+        if (!bind_volume_names_claim(list_entry(node, struct binding, volume.wait), claim))
             continue;
         list_remove(node);
         list_push_back(&due, node);
@@ -200,7 +200,7 @@ static void bind_volume_notify(struct sched *s, struct str claim)
         bind_volume_check_all((*holder)->b);
     for (struct list_node *node; (node = list_pop_front(&due));) {
         list_push_back(&s->volumes.sharing, node);
-        bind_volume_check_all(list_entry(node, struct binding, volume_wait));
+        bind_volume_check_all(list_entry(node, struct binding, volume.wait));
     }
 }
 
@@ -247,9 +247,9 @@ static void bind_volume_on_answer(struct binding *b)
         bind_undo(b);
         return;
     }
-    for (size_t i = 0; i < b->volumes_len && !list_linked(&b->volume_wait); i++)
-        if (b->volumes[i].shared)
-            list_push_back(&b->s->volumes.sharing, &b->volume_wait);
+    for (size_t i = 0; i < b->volume.n && !list_linked(&b->volume.wait); i++)
+        if (b->volume.all[i].shared)
+            list_push_back(&b->s->volumes.sharing, &b->volume.wait);
     bind_volume_check_all(b);
 }
 
@@ -336,15 +336,15 @@ static void bind_volume_write_one(struct bind_volume *v)
 
 void bind_volumes_start(struct binding *b)
 {
-    if (!b->volumes_len) {
+    if (!b->volume.n) {
         bind_next(b);
         return;
     }
-    b->volume_until_ns = exec_now_ns(b->s->exec) + b->s->binding_timeout_ns;
+    b->volume.until_ns = exec_now_ns(b->s->exec) + b->s->config.binding_timeout_ns;
     b->timer = (struct exec_timer){.fn = check_time, .arg = b};
     b->pending = 1; // ours, until all are started
-    for (size_t i = 0; i < b->volumes_len; i++)
-        if (!b->volumes[i].shared && !is_written(&b->volumes[i]))
-            bind_volume_write_one(&b->volumes[i]);
+    for (size_t i = 0; i < b->volume.n; i++)
+        if (!b->volume.all[i].shared && !is_written(&b->volume.all[i]))
+            bind_volume_write_one(&b->volume.all[i]);
     bind_volume_on_answer(b);
 }

@@ -9,7 +9,7 @@ struct call *calls_begin(struct sched *s, call_fn done, void *arg)
 {
     struct call *c = xcalloc(1, sizeof(*c));
     *c = (struct call){.s = s, .done = done, .arg = arg};
-    list_push_back(&s->calls, &c->node);
+    list_push_back(&s->writes.calls, &c->node);
     return c;
 }
 

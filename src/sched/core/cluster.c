@@ -200,7 +200,7 @@ bool cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct typed_
         take_off(c, p); // and back again below
     p->object = typed_object_ref(object);
     p->api = object->object.value;
-    p->priority = p->api->spec.has_priority ? p->api->spec.priority : 0;
+    p->queue.priority = p->api->spec.has_priority ? p->api->spec.priority : 0;
     p->signature = 0;
     struct pod_need *needs = p->needs;
     size_t needs_len = p->needs_len;
@@ -236,11 +236,11 @@ static void cluster_pod_free(struct sched_pod *p)
     free(p->claims);
     free(p->needs);
     free(p->ports);
-    free(p->reason);
-    free(p->message);
-    free(p->gate);
-    free(p->given_up);
-    free(p->given_up_device);
+    free(p->report.reason);
+    free(p->report.message);
+    free(p->report.gate);
+    free(p->report.given_up);
+    free(p->report.given_up_device);
     free(p);
 }
 
@@ -316,25 +316,25 @@ void cluster_place(struct cluster *c, struct sched_pod *p, struct sched_node *n)
 {
     assert(!p->node);
     p->node = n;
-    p->node_at = (uint32_t)n->pods.n;
+    p->on.at = (uint32_t)n->pods.n;
     vec_push(&n->pods, p);
     cluster_count_pod(n, p);
-    list_push_back(&cluster_namespace(c, p->api->metadata.namespace)->pods, &p->by_namespace);
+    list_push_back(&cluster_namespace(c, p->api->metadata.namespace)->pods, &p->on.by_namespace);
     if (has_terms(p->api))
-        list_push_back(&c->affine, &p->by_affinity);
+        list_push_back(&c->affine, &p->on.by_affinity);
     cluster_node_changed(c, n);
 }
 
 static void take_off(struct cluster *c, struct sched_pod *p)
 {
     struct sched_node *n = p->node;
-    assert(n && n->pods.p[p->node_at] == p);
-    n->pods.p[p->node_at] = *vec_last(&n->pods);
-    n->pods.p[p->node_at]->node_at = p->node_at;
+    assert(n && n->pods.p[p->on.at] == p);
+    n->pods.p[p->on.at] = *vec_last(&n->pods);
+    n->pods.p[p->on.at]->on.at = p->on.at;
     n->pods.n--;
     cluster_discount_pod(n, p);
-    list_remove(&p->by_namespace);
-    list_remove(&p->by_affinity);
+    list_remove(&p->on.by_namespace);
+    list_remove(&p->on.by_affinity);
     p->node = NULL;
     cluster_node_changed(c, n);
 }
@@ -410,7 +410,7 @@ static bool cluster_check_node(const struct cluster *c, const struct sched_node 
     bool good = true;
     for (size_t i = 0; i < n->pods.n; i++) {
         const struct sched_pod *p = n->pods.p[i];
-        good &= p->node == n && p->node_at == i && cluster_pod(c, p->key) == p;
+        good &= p->node == n && p->on.at == i && cluster_pod(c, p->key) == p;
         ports += p->ports_len;
         for (size_t k = 0; k < p->needs_len; k++)
             *amount_slot(&sums, p->needs[k].res) =

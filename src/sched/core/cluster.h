@@ -71,6 +71,32 @@ enum pod_state {
 struct binding;
 struct sched_group;
 
+// A pod in the queue (queue.c).
+struct pod_queue {
+    struct heap_node heap;
+    struct list_node waits[WHYS];
+    int32_t priority;
+    uint32_t attempts;
+    uint32_t whys;     // bits of enum why
+    uint32_t blocked;  // bits of enum queue_block under which it is counted
+    uint64_t order;    // among equals
+    int64_t due_ns;    // end of back-off
+    int64_t tried_ns;  // last attempt
+    int64_t queued_ns; // first time it could be tried
+    int64_t jitter_ns; // added to its back-off
+};
+
+// What the condition of a pod says (report.c).
+struct pod_report {
+    char *reason;          // Unschedulable, SchedulerError
+    char *message;         // one line
+    char *gate;            // why it is not tried
+    char *given_up;        // why it gave devices back that did not become ready; NULL: it did not
+    char *given_up_device; // the one to blame: DRIVER/POOL/DEVICE
+    int64_t written_ns;
+    struct list_node pending; // while a newer text waits to be written
+};
+
 struct sched_pod {
     struct str key;                    // namespace/name; owned
     const struct typed_object *object; // referenced
@@ -81,47 +107,32 @@ struct sched_pod {
     size_t ports_len;
     int64_t nonzero[2];      // cpu, memory for scoring: containers that ask for none count a little
     struct sched_node *node; // where it counts, NULL: nowhere
-    uint32_t node_at;        // its place in node->pods
     bool assumed;            // the node is ours, the API does not say so yet
     bool strange;            // it asks for a resource that had no number
     bool anothers;           // another scheduler is placing it, with devices
     bool anothers_waits;     // … or would, as soon as there is room
-    struct list_node by_namespace; // of those on a node
-    struct list_node by_affinity;  // of those on a node that have terms of their own
-
-    // Queue (queue.c).
+    struct {
+        uint32_t at;                   // its place in node->pods
+        struct list_node by_namespace; // of those on a node
+        struct list_node by_affinity;  // of those on a node that have terms of their own
+    } on;
     enum pod_state state;
-    struct heap_node heap;
-    struct list_node waits[WHYS];
-    int32_t priority;
-    uint32_t attempts;
-    uint32_t whys;      // bits of enum why
-    uint32_t blocked;   // bits of enum queue_block under which it is counted
-    uint64_t order;     // among equals
-    int64_t due_ns;     // end of back-off
-    int64_t tried_ns;   // last attempt
-    int64_t queued_ns;  // first time it could be tried
+    struct pod_queue queue;
     struct str *claims; // keys of the claims it is indexed under; owned
     size_t claims_len;
-    int64_t jitter_ns; // added to its back-off
-    uint64_t cost;     // of selectors, in the attempt that was postponed; 0: none was
-    bool learnt;       // the attempt that was postponed is counted (packing.c)
-    bool costly;       // its selectors cost too much: message says so
+    struct {
+        uint64_t spent; // for selectors, in the attempt that was postponed; 0: none was
+        bool learnt;    // the attempt that was postponed is counted (packing.c)
+        bool costly;    // its selectors cost too much, as the message explains
+    } cost;
 
     // Its PodGroup (groups.c).
     struct sched_group *group; // NULL: none
     uint32_t group_at;         // its place in group->pods
     bool group_gated;          // the gate is its group's: too few pods, no object
 
-    // What people are told (report.c).
-    char *reason;          // of the condition: Unschedulable, SchedulerError
-    char *message;         // one line
-    char *gate;            // why it is not tried
-    char *given_up;        // why it gave devices back that did not become ready; NULL: it did not
-    char *given_up_device; // the one to blame: DRIVER/POOL/DEVICE
-    int64_t told_ns;
-    struct list_node untold; // while a newer text waits to be written
-    uint64_t signature;      // 0: not made yet
+    struct pod_report report;
+    uint64_t signature; // 0: not made yet
 
     struct binding *binding;
 };

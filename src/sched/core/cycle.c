@@ -20,16 +20,16 @@ static void narrow_by_affinity(struct attempt *a)
         a->api->spec.affinity ? a->api->spec.affinity->node_affinity : NULL;
     struct str only = f ? node_only_name(f->required_during_scheduling_ignored_during_execution)
                         : (struct str){0};
-    if (only.n && !a->only_node.n)
-        a->only_node = only;
+    if (only.n && !a->nodes.only.n)
+        a->nodes.only = only;
 }
 
 enum dra_begin cycle_begin(struct sched *s, struct sched_pod *p, struct attempt *a)
 {
-    arena_reset(&s->arena);
+    arena_reset(&s->turn.arena);
     if (p->strange)
         needs_of_pod(&s->cluster, p, NULL); // a node or a class may have come that has it
-    *a = (struct attempt){.s = s, .pod = p, .api = p->api, .arena = &s->arena};
+    *a = (struct attempt){.s = s, .pod = p, .api = p->api, .arena = &s->turn.arena};
     enum dra_begin r = dra_begin(a);
     if (r == DRA_OK)
         r = volume_rules_begin(a);
@@ -88,13 +88,14 @@ uint64_t cycle_signature(struct attempt *a)
 static struct verdict *known_verdict(struct attempt *a)
 {
     struct sched *s = a->s;
-    if (s->verdict_epoch != s->epoch)
+    if (s->verdicts.epoch != s->turn.epoch)
         return NULL;                        // none is of now
     if (!a->pod->signature || a->wants_len) // its claims may be others by now, or have devices
         a->pod->signature = cycle_signature(a);
-    struct verdict *v = &s->verdicts[a->pod->signature % VERDICTS_MAX];
-    return a->pod->signature && v->signature == a->pod->signature && v->epoch == s->epoch ? v
-                                                                                          : NULL;
+    struct verdict *v = &s->verdicts.all[a->pod->signature % VERDICTS_MAX];
+    return a->pod->signature && v->signature == a->pod->signature && v->epoch == s->turn.epoch
+               ? v
+               : NULL;
 }
 
 void cycle_keep(struct attempt *a, struct str message)
@@ -103,11 +104,12 @@ void cycle_keep(struct attempt *a, struct str message)
     a->pod->signature = cycle_signature(a);
     if (!a->pod->signature)
         return;
-    struct verdict *v = &s->verdicts[a->pod->signature % VERDICTS_MAX];
+    struct verdict *v = &s->verdicts.all[a->pod->signature % VERDICTS_MAX];
     free(v->message);
-    *v = (struct verdict){a->pod->signature, s->epoch, a->whys, xstrndup(message.p, message.n)};
-    s->verdict_whys = a->whys | (s->verdict_epoch == s->epoch ? s->verdict_whys : 0);
-    s->verdict_epoch = s->epoch;
+    *v =
+        (struct verdict){a->pod->signature, s->turn.epoch, a->whys, xstrndup(message.p, message.n)};
+    s->verdicts.whys = a->whys | (s->verdicts.epoch == s->turn.epoch ? s->verdicts.whys : 0);
+    s->verdicts.epoch = s->turn.epoch;
 }
 
 // --- Nodes ---------------------------------------------------------------------------------------
@@ -121,8 +123,8 @@ struct finding {
 
 static bool cycle_is_avoided(const struct attempt *a, const struct sched_node *n)
 {
-    for (size_t i = 0; i < a->avoid_len; i++)
-        if (a->avoid[i] == n)
+    for (size_t i = 0; i < a->nodes.avoid_len; i++)
+        if (a->nodes.avoid[i] == n)
             return true;
     return false;
 }
@@ -137,7 +139,7 @@ static enum index_reply cycle_ask_node(struct attempt *a, struct sched_node *n,
     bool devices = false;
     if (r == WHY_NONE) {
         r = dra_filter(a, n, NULL);
-        devices = r == WHY_DEVICES && a->answer.verdict == ALLOC_UNSATISFIABLE;
+        devices = r == WHY_DEVICES && a->last.answer.verdict == ALLOC_UNSATISFIABLE;
     }
     if (r != WHY_NONE) {
         a->whys |= WHY_BIT(r);
@@ -150,16 +152,16 @@ static enum index_reply cycle_ask_node(struct attempt *a, struct sched_node *n,
 
 static void ask_one(struct attempt *a, struct finding *found)
 {
-    struct sched_node **n = map_get(&a->s->cluster.nodes, a->only_node);
+    struct sched_node **n = map_get(&a->s->cluster.nodes, a->nodes.only);
     if (n && (*n)->api && cycle_ask_node(a, *n, found) == INDEX_YES)
         return;
     a->whys |= WHY_BIT(WHY_NODE_AFFINITY);
     // Claims that hold the pod to this node could be had elsewhere.
     for (size_t i = 0; i < a->wants_len; i++) {
         struct want *w = &a->wants[i];
-        if (w->allocated && str_eq(node_only_name(w->allocation->node_selector), a->only_node)) {
+        if (w->allocated && str_eq(node_only_name(w->allocation->node_selector), a->nodes.only)) {
             w->unavailable = true;
-            w->entry->unavailable = a->s->gang_now;
+            w->entry->unavailable = a->s->turn.gang_now;
             a->whys |= WHY_BIT(WHY_DEVICES);
         }
     }
@@ -194,7 +196,7 @@ static void ask_by_devices(struct attempt *a, struct finding *found)
     index_find(a->s->devices, &(struct index_ask){.hash = a->devices_hash,
                                                   .claims = a->open,
                                                   .claims_len = a->open_len,
-                                                  .need = a->special ? 0 : a->need,
+                                                  .need = a->special.want ? 0 : a->need,
                                                   .ask = ask_named,
                                                   .arg = &q});
     a->whys |= WHY_BIT(WHY_DEVICES); // those that were not asked
@@ -209,7 +211,7 @@ static void ask_by_worth(struct attempt *a, struct finding *found)
     struct asking q = {a, found};
     found->worths = arena_array(a->arena, int64_t, found->max);
     packing_start(a);
-    if (s->cost.refused) {
+    if (s->cost.meter.refused) {
         a->failed = true;
         return;
     }
@@ -231,12 +233,12 @@ static void cycle_ask_all(struct attempt *a, struct finding *found)
     size_t all = s->cluster.order.n;
     size_t i = 0;
     for (; i < all && found->n < found->max && !a->failed; i++) {
-        struct sched_node *n = s->cluster.order.p[(s->rotate + i) % all];
+        struct sched_node *n = s->cluster.order.p[(s->turn.rotate + i) % all];
         if (n && n->api)
             (void)cycle_ask_node(a, n, found);
     }
     if (all)
-        s->rotate = (s->rotate + i) % all;
+        s->turn.rotate = (s->turn.rotate + i) % all;
 }
 
 // Nodes in the order of their worth. False: that offered none that will do.
@@ -258,9 +260,9 @@ static void cycle_ask_nodes(struct attempt *a, struct finding *found)
     if (ask_preferred(a, found))
         return;
     found->worths = NULL;
-    if (a->only_node.n) {
+    if (a->nodes.only.n) {
         ask_one(a, found);
-    } else if (a->open_len || a->special) {
+    } else if (a->open_len || a->special.want) {
         ask_by_devices(a, found);
     } else {
         cycle_ask_all(a, found);
@@ -269,8 +271,8 @@ static void cycle_ask_nodes(struct attempt *a, struct finding *found)
 
 static struct sched_node *cycle_find_node(struct attempt *a)
 {
-    bool devices = a->open_len || a->special;
-    struct finding found = {.max = a->s->feasible_max * (devices ? 1 : PLAIN_FACTOR)};
+    bool devices = a->open_len || a->special.want;
+    struct finding found = {.max = a->s->config.feasible_max * (devices ? 1 : PLAIN_FACTOR)};
     struct sched_node *n = NULL;
     found.nodes = arena_array(a->arena, struct sched_node *, found.max);
     found.ranks = arena_array(a->arena, int64_t, found.max);
@@ -278,7 +280,7 @@ static struct sched_node *cycle_find_node(struct attempt *a)
     if (!a->failed && found.n)
         n = found.nodes[score_best(a, found.nodes, found.ranks, found.worths, found.n)];
     // Its allocation, and what devices take of it, may have been overwritten.
-    if (n && a->wants_len && a->last != n && dra_filter(a, n, NULL) != WHY_NONE)
+    if (n && a->wants_len && a->last.node != n && dra_filter(a, n, NULL) != WHY_NONE)
         n = NULL;
     packing_end(a->s);
     return n;
@@ -307,8 +309,8 @@ const struct want *cycle_give_up(const struct attempt *a)
 void cycle_gate(struct attempt *a)
 {
     struct sched_pod *p = a->pod;
-    free(p->gate);
-    p->gate = xstrndup(a->text.p ? a->text.p : "", a->text.n);
+    free(p->report.gate);
+    p->report.gate = xstrndup(a->text.p ? a->text.p : "", a->text.n);
     queue_gate(&a->s->queue, p);
     report_gated(a->s, p);
 }
@@ -331,8 +333,8 @@ static void no_node(struct attempt *a)
         bind_deallocate(s, p, give_up->object);
         return; // it gets another turn when that is done
     }
-    if (p->message)
-        cycle_keep(a, str_z(p->message));
+    if (p->report.message)
+        cycle_keep(a, str_z(p->report.message));
     queue_wait(&s->queue, p, a->whys);
 }
 
@@ -373,7 +375,7 @@ static void try_nodes(struct attempt *a)
         queue_wait(&a->s->queue, a->pod, v->whys);
         return;
     }
-    if (a->s->cost.refused)
+    if (a->s->cost.meter.refused)
         cost_postpone(a);
     else if (n)
         bind_start(a, n);
@@ -405,12 +407,12 @@ void cycle_run(struct sched *s, struct sched_pod *p)
     }
     if (bind_leftovers(s, p))
         return;
-    p->learnt &= p->cost > 0;
-    p->costly = false;
-    p->jitter_ns = 0;
+    p->cost.learnt &= p->cost.spent > 0;
+    p->cost.costly = false;
+    p->queue.jitter_ns = 0;
     s->stats.attempts++;
-    p->attempts++;
-    p->tried_ns = exec_now_ns(s->exec);
+    p->queue.attempts++;
+    p->queue.tried_ns = exec_now_ns(s->exec);
     switch (cycle_begin(s, p, &a)) {
     case DRA_OK:
         meter_prefilter(s, p, cycle_status(&a));
@@ -418,7 +420,7 @@ void cycle_run(struct sched *s, struct sched_pod *p)
         break;
     case DRA_GATED:
     case DRA_WAIT: // the claim's next change gives the pod its turn; this was no attempt
-        p->attempts--;
+        p->queue.attempts--;
         cycle_gate(&a);
         break;
     case DRA_REFUSED:
@@ -432,6 +434,6 @@ void cycle_run(struct sched *s, struct sched_pod *p)
         break;
     }
     if (p->state != POD_POSTPONED)
-        p->cost = 0; // however it ended, the next attempt has a budget of its own
+        p->cost.spent = 0; // however it ended, the next attempt has a budget of its own
     cycle_end(&a);
 }

@@ -21,7 +21,7 @@ static double seconds_since(const struct sched *s, int64_t ns)
 
 void meter_attempt(struct sched *s, const struct sched_pod *p, enum meter_result result)
 {
-    prom_observe(&s->meter.attempts[result], &attempt_buckets, seconds_since(s, p->tried_ns));
+    prom_observe(&s->meter.attempts[result], &attempt_buckets, seconds_since(s, p->queue.tried_ns));
 }
 
 void meter_group(struct sched *s, enum meter_result result, int64_t began_ns)
@@ -61,7 +61,7 @@ void meter_plugin(struct sched *s, enum meter_point point, enum meter_status sta
 void meter_prefilter(struct sched *s, const struct sched_pod *p, enum meter_status status)
 {
     if (s->meter.prefilters++ % METER_SAMPLE == 0)
-        meter_plugin(s, METER_PREFILTER, status, exec_now_ns(s->exec) - p->tried_ns);
+        meter_plugin(s, METER_PREFILTER, status, exec_now_ns(s->exec) - p->queue.tried_ns);
 }
 
 void meter_waited(struct sched *s, struct str driver, enum meter_wait how, int64_t took_ns)
@@ -87,10 +87,10 @@ void meter_done(struct meter *m)
 
 void meter_bound(struct sched *s, const struct sched_pod *p)
 {
-    size_t tries = p->attempts < METER_TRIES_MAX ? p->attempts : METER_TRIES_MAX;
+    size_t tries = p->queue.attempts < METER_TRIES_MAX ? p->queue.attempts : METER_TRIES_MAX;
     meter_attempt(s, p, METER_SCHEDULED);
-    prom_observe(&s->meter.sli[tries], &sli_buckets, seconds_since(s, p->queued_ns));
-    prom_observe(&s->meter.tries, &tries_buckets, (double)p->attempts);
+    prom_observe(&s->meter.sli[tries], &sli_buckets, seconds_since(s, p->queue.queued_ns));
+    prom_observe(&s->meter.tries, &tries_buckets, (double)p->queue.attempts);
 }
 
 // --- Prometheus' text ----------------------------------------------------------------------------
@@ -108,7 +108,7 @@ static const char *const results[METER_RESULTS] = {"scheduled", "unschedulable",
 static void write_attempts(const struct sched *s, struct sbuf *out, const struct prom_times *all,
                            const char *counter, const char *timer, const char *what)
 {
-    struct str profile = s->names.p[0];
+    struct str profile = s->config.names.p[0];
     cleanup_sbuf struct sbuf labels = {0};
     sbuf_addf(
         out,
@@ -192,7 +192,7 @@ static void write_blocked(const struct sched *s, struct sbuf *out)
     for (size_t i = 0; i < QUEUE_BLOCKS; i++)
         if (meter_plugin_of(i))
             sbuf_addf(out, "%s{plugin=\"%s\",profile=\"%.*s\"} %zu\n", name, meter_plugin_of(i),
-                      STR_ARG(s->names.p[0]), s->queue.blocked[i]);
+                      STR_ARG(s->config.names.p[0]), s->queue.blocked[i]);
 }
 
 static const struct {
@@ -230,8 +230,8 @@ static void wait_labels(const struct sched *s, const struct meter_driver *d, siz
 {
     static const char *const ends[METER_WAITS] = {"success", "failure", "timeout", "error"};
     sbuf_clear(out);
-    sbuf_addf(out, "driver=\"%s\",profile=\"%.*s\",status=\"%s\"", d->name, STR_ARG(s->names.p[0]),
-              ends[how]);
+    sbuf_addf(out, "driver=\"%s\",profile=\"%.*s\",status=\"%s\"", d->name,
+              STR_ARG(s->config.names.p[0]), ends[how]);
 }
 
 static void write_waits(const struct sched *s, struct sbuf *out)
@@ -266,7 +266,7 @@ void sched_metrics(const struct sched *s, struct sbuf *out)
 {
     write_attempts(s, out, s->meter.attempts, "scheduler_schedule_attempts_total",
                    "scheduler_scheduling_attempt_duration_seconds", "pods");
-    if (s->groups_on)
+    if (s->config.groups_on)
         write_attempts(s, out, s->meter.groups, "scheduler_podgroup_schedule_attempts_total",
                        "scheduler_podgroup_scheduling_attempt_duration_seconds", "pod groups");
     prom_head(

@@ -7,7 +7,7 @@
 
 void meter_bind_prepared(struct binding *b)
 {
-    b->began_ns = b->claims_len ? exec_now_ns(b->s->exec) : 0;
+    b->time.began_ns = b->claims_len ? exec_now_ns(b->s->exec) : 0;
 }
 
 void meter_bind_written(struct binding *b)
@@ -15,19 +15,19 @@ void meter_bind_written(struct binding *b)
     if (b->sent)
         return; // once more
     int64_t now = exec_now_ns(b->s->exec);
-    if (b->began_ns)
-        meter_plugin(b->s, METER_PREBIND, METER_SUCCESS, now - b->began_ns);
-    b->began_ns = now;
+    if (b->time.began_ns)
+        meter_plugin(b->s, METER_PREBIND, METER_SUCCESS, now - b->time.began_ns);
+    b->time.began_ns = now;
 }
 
 void meter_bind_over(struct binding *b, bool well)
 {
     enum meter_point point = b->step == BIND_POD ? METER_BIND : METER_PREBIND;
     meter_bind_awaited(b, METER_WAIT_ERROR);
-    if (b->began_ns)
+    if (b->time.began_ns)
         meter_plugin(b->s, point, well ? METER_SUCCESS : METER_FAILURE,
-                     exec_now_ns(b->s->exec) - b->began_ns);
-    b->began_ns = 0;
+                     exec_now_ns(b->s->exec) - b->time.began_ns);
+    b->time.began_ns = 0;
 }
 
 static void count_drivers(struct binding *b, const struct api_allocation_result *a,
@@ -41,10 +41,10 @@ static void count_drivers(struct binding *b, const struct api_allocation_result 
 void meter_bind_awaited(struct binding *b, enum meter_wait how)
 {
     struct sched *s = b->s;
-    if (!b->waits_ns)
+    if (!b->time.waits_ns)
         return;
-    int64_t took_ns = exec_now_ns(s->exec) - b->waits_ns;
-    b->waits_ns = 0;
+    int64_t took_ns = exec_now_ns(s->exec) - b->time.waits_ns;
+    b->time.waits_ns = 0;
     s->meter.round++;
     for (size_t i = 0; i < b->claims_len; i++) {
         const struct api_resource_claim *claim = claims_api(bind_entry(&b->claims[i]));

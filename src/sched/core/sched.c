@@ -36,7 +36,7 @@ const struct api_kind *sched_kind(enum watched w)
 // Every kind that all pods need has been listed.
 static bool sched_is_listed(const struct sched *s)
 {
-    return s->started && s->synced == s->watches;
+    return s->started && s->watch.synced == s->watch.n;
 }
 
 bool sched_synced(const struct sched *s)
@@ -53,12 +53,12 @@ static bool sched_is_acting(const struct sched *s)
 bool sched_idle(const struct sched *s)
 {
     return sched_is_acting(s) && queue_ready_len(&s->queue) == 0 && s->queue.binding_len == 0 &&
-           list_empty(&s->bindings);
+           list_empty(&s->writes.bindings);
 }
 
 void sched_wake(struct sched *s, uint32_t whys)
 {
-    s->epoch++;
+    s->turn.epoch++;
     queue_wake(&s->queue, whys);
 }
 
@@ -68,8 +68,8 @@ void sched_wake(struct sched *s, uint32_t whys)
 static void warm_soon(struct sched *s)
 {
     bool leisure = s->standby || s->queue.active.n == 0;
-    if (leisure && sched_is_listed(s) && !exec_timer_armed(&s->warm_timer))
-        exec_timer_start(s->exec, &s->warm_timer, 0);
+    if (leisure && sched_is_listed(s) && !exec_timer_armed(&s->turn.warm_timer))
+        exec_timer_start(s->exec, &s->turn.warm_timer, 0);
 }
 
 static void sched_warm_task(void *arg)
@@ -83,18 +83,18 @@ static void sched_warm_task(void *arg)
 static void sched_make_ready(void *arg)
 {
     struct sched *s = arg;
-    if (sched_is_acting(s) && !exec_timer_armed(&s->run_timer))
-        exec_timer_start(s->exec, &s->run_timer, 0);
+    if (sched_is_acting(s) && !exec_timer_armed(&s->turn.run_timer))
+        exec_timer_start(s->exec, &s->turn.run_timer, 0);
 }
 
 // Turns of postponed pods and of the others alternate.
 static struct sched_pod *next_pod(struct sched *s)
 {
-    struct sched_pod *p = s->active_next ? queue_pop(&s->queue) : NULL;
+    struct sched_pod *p = s->cost.active_next ? queue_pop(&s->queue) : NULL;
     if (p)
         return p;
     p = queue_pop_postponed(&s->queue);
-    s->active_next = p != NULL;
+    s->cost.active_next = p != NULL;
     return p ? p : queue_pop(&s->queue);
 }
 
@@ -102,7 +102,7 @@ static void sched_run_task(void *arg)
 {
     struct sched *s = arg;
     int64_t wait_ns = 0;
-    uint64_t spent = s->cost.spent;
+    uint64_t spent = s->cost.meter.spent;
     for (size_t i = 0; i < RUN_PODS && (wait_ns = beside_wait_ns(s)) == 0; i++) {
         struct sched_pod *p = next_pod(s);
         if (!p)
@@ -113,7 +113,7 @@ static void sched_run_task(void *arg)
     }
     cost_end_turn(s, spent);
     if (wait_ns)
-        exec_timer_start(s->exec, &s->run_timer, wait_ns);
+        exec_timer_start(s->exec, &s->turn.run_timer, wait_ns);
     else if (queue_ready_len(&s->queue))
         sched_make_ready(s);
     else
@@ -123,7 +123,7 @@ static void sched_run_task(void *arg)
 static bool sched_turn_expired(void *arg)
 {
     struct sched *s = arg;
-    return s->expire_calls == 0 || --s->expire_calls == 0;
+    return s->cost.expire_calls == 0 || --s->cost.expire_calls == 0;
 }
 
 // --- Pods ----------------------------------------------------------------------------------------
@@ -132,8 +132,8 @@ bool sched_is_mine(const struct sched *s, const struct api_pod *pod)
 {
     if (pod->spec.node_name.n || pod->metadata.deletion_timestamp.set || pod_is_terminal(pod))
         return false;
-    for (size_t i = 0; i < s->names.n; i++)
-        if (str_eq(s->names.p[i], pod->spec.scheduler_name))
+    for (size_t i = 0; i < s->config.names.n; i++)
+        if (str_eq(s->config.names.p[i], pod->spec.scheduler_name))
             return true;
     return false;
 }
@@ -182,8 +182,8 @@ static void index_claims(struct sched *s, struct sched_pod *p)
     cleanup_sbuf struct sbuf key = {0};
     // Watches are not of one moment: the claim of an earlier scheduler may be seen before its pod.
     struct found found = {s, p};
-    informer_by(s->informers[WATCH_CLAIMS], s->special_by_owner, p->api->metadata.uid, index_found,
-                &found);
+    informer_by(s->watch.informers[WATCH_CLAIMS], s->watch.special_by_owner, p->api->metadata.uid,
+                index_found, &found);
     for (size_t i = 0; i < p->api->spec.resource_claims.n; i++) {
         struct str name;
         bool check_owner;
@@ -217,25 +217,25 @@ void sched_enqueue(struct sched *s, struct sched_pod *p)
         p->group_gated = !groups_gate(p, &why);
     else
         p->group_gated = false;
-    free(p->gate);
-    p->gate = why.n ? xstrndup(why.p, why.n) : NULL;
-    if (p->gate && sched_is_acting(s) && bind_leftovers(s, p))
+    free(p->report.gate);
+    p->report.gate = why.n ? xstrndup(why.p, why.n) : NULL;
+    if (p->report.gate && sched_is_acting(s) && bind_leftovers(s, p))
         return; // what it has it must not keep while it waits
-    if (p->gate && p->group && !p->group_gated && sched_is_acting(s) && gang_holds(s, p) &&
+    if (p->report.gate && p->group && !p->group_gated && sched_is_acting(s) && gang_holds(s, p) &&
         gang_give_back(s, p->group, TAKE_ALL))
         return; // nor what its group has, which may be what it waits for: a claim that is being deleted
     if (p->group && p->group_gated && sched_is_acting(s) && gang_holds(s, p))
         queue_retry(&s->queue, p); // its group's cycle gives it back
-    else if (p->gate)
+    else if (p->report.gate)
         queue_gate(&s->queue, p);
-    if (p->gate && !s->standby && !p->api->spec.scheduling_gates.n)
+    if (p->report.gate && !s->standby && !p->api->spec.scheduling_gates.n)
         report_gated(s, p); // the server tells of the pod's own gates
-    if (p->gate)
+    if (p->report.gate)
         return;
     if (p->group && p->group->attempts) { // its group is backing off
-        p->attempts = p->group->attempts;
-        p->tried_ns = p->group->tried_ns;
-        p->jitter_ns = p->group->jitter_ns;
+        p->queue.attempts = p->group->attempts;
+        p->queue.tried_ns = p->group->tried_ns;
+        p->queue.jitter_ns = p->group->jitter_ns;
         queue_retry(&s->queue, p);
     } else {
         queue_activate(&s->queue, p);
@@ -255,7 +255,7 @@ static void pod_gone(struct sched *s, struct sched_pod *p)
     beside_gone(s, p);
     bind_pod_changed(s, p);
     queue_leave(&s->queue, p);
-    list_remove(&p->untold);
+    list_remove(&p->report.pending);
     unindex_claims(s, p);
     groups_pod_gone(s, p);
     cluster_pod_remove(&s->cluster, p);
@@ -268,8 +268,8 @@ static void pod_gone(struct sched *s, struct sched_pod *p)
 static void pods_moved(struct sched *s)
 {
     uint32_t whys = WHY_BIT(WHY_SPREAD) | WHY_BIT(WHY_POD_AFFINITY);
-    if (s->verdict_epoch == s->epoch && (s->verdict_whys & whys))
-        s->epoch++;
+    if (s->verdicts.epoch == s->turn.epoch && (s->verdicts.whys & whys))
+        s->turn.epoch++;
     queue_wake(&s->queue, whys);
 }
 
@@ -462,7 +462,7 @@ static bool worth_a_turn(struct sched *s, const struct sched_claim *k, const str
         (claim_is_reserved_for(claim, p->api->metadata.uid) || dra_is_special(claim, p->api)))
         return true;
     cleanup_sbuf struct sbuf why = {0};
-    return (p->whys & WHY_BIT(WHY_DEVICES)) && dra_gate(s, p->api, &why);
+    return (p->queue.whys & WHY_BIT(WHY_DEVICES)) && dra_gate(s, p->api, &why);
 }
 
 static void claim_users(struct sched *s, struct sched_claim *k, bool news)
@@ -500,7 +500,7 @@ static void sched_claim_changed(void *arg, const struct typed_object *before,
                                 const struct typed_object *after)
 {
     struct sched *s = arg;
-    bool listing = informer_revision(s->informers[WATCH_CLAIMS]) == 0;
+    bool listing = informer_revision(s->watch.informers[WATCH_CLAIMS]) == 0;
     struct sched_claim *k = claims_seen(&s->claims, before, after, listing);
     if (k && after)
         index_special(s, after, k);
@@ -512,7 +512,7 @@ static void sched_claim_changed(void *arg, const struct typed_object *before,
         return;
     bool news = !before || (after && status_changed(before, after));
     if (news)
-        s->epoch++; // what pods with this claim were told may not hold any more
+        s->turn.epoch++; // what pods with this claim were told may not hold any more
     struct str key = k->key;
     claim_users(s, k, news);
     struct sched_claim **still = map_get(&s->claims.by_key, key);
@@ -528,7 +528,8 @@ static void sched_slice_changed(void *arg, const struct typed_object *before,
     if (after)
         sched_wake(s, WHY_BIT(WHY_DEVICES));
     else
-        s->epoch++; // nobody is woken, as in Kubernetes, but a pool may be complete for those that come
+        s->turn
+            .epoch++; // nobody is woken, as in Kubernetes, but a pool may be complete for those that come
     warm_soon(s);
 }
 
@@ -545,7 +546,7 @@ static void sched_rule_changed(void *arg, const struct typed_object *before,
                                const struct typed_object *after)
 {
     struct sched *s = arg;
-    if (!features_on(&s->features, FEATURE_DRA_DEVICE_TAINT_RULES))
+    if (!features_on(&s->config.features, FEATURE_DRA_DEVICE_TAINT_RULES))
         return;
     index_set_rule(s->devices, devices_object(before), devices_object(after));
     sched_wake(s, WHY_BIT(WHY_DEVICES));
@@ -561,13 +562,13 @@ static void begin_acting(struct sched *s)
         if (p->state == POD_GATED)
             sched_enqueue(s, p);
     }
-    exec_timer_start(s->exec, &s->run_timer, 0);
+    exec_timer_start(s->exec, &s->turn.run_timer, 0);
 }
 
 static void sched_on_synced(void *arg)
 {
     struct sched *s = arg;
-    if (++s->synced < s->watches)
+    if (++s->watch.synced < s->watch.n)
         return;
     if (s->standby)
         warm_soon(s);
@@ -587,8 +588,8 @@ void sched_lead(struct sched *s)
 static bool sched_is_wanted(const struct sched *s, enum watched w)
 {
     if (w == WATCH_RULES)
-        return features_on(&s->features, FEATURE_DRA_DEVICE_TAINT_RULES);
-    return w != WATCH_GROUPS || s->groups_on;
+        return features_on(&s->config.features, FEATURE_DRA_DEVICE_TAINT_RULES);
+    return w != WATCH_GROUPS || s->config.groups_on;
 }
 
 static void set_names(struct sched *s, const struct sched_options *o)
@@ -598,7 +599,7 @@ static void set_names(struct sched *s, const struct sched_options *o)
     size_t n = o->names_len ? o->names_len : 1;
     for (size_t i = 0; i < n; i++) {
         struct str name = str_make(xstrndup(names[i].p, names[i].n), names[i].n);
-        vec_push(&s->names, name);
+        vec_push(&s->config.names, name);
     }
 }
 
@@ -607,49 +608,49 @@ struct sched *sched_new(const struct sched_options *options)
     struct sched *s = xcalloc(1, sizeof(*s));
     s->client = options->client;
     s->exec = options->client->exec;
-    s->policy = options->policy;
-    s->epoch = 1;
-    s->binding_timeout_ns =
+    s->config.policy = options->policy;
+    s->turn.epoch = 1;
+    s->config.binding_timeout_ns =
         options->binding_timeout_ns ? options->binding_timeout_ns : BINDING_TIMEOUT_NS;
-    s->cost_budget = options->selector_budget ? options->selector_budget : COST_BUDGET_DEFAULT;
-    s->feasible_max = options->feasible_max ? options->feasible_max : FEASIBLE_DEFAULT;
+    s->cost.budget = options->selector_budget ? options->selector_budget : COST_BUDGET_DEFAULT;
+    s->config.feasible_max = options->feasible_max ? options->feasible_max : FEASIBLE_DEFAULT;
     if (options->features)
-        s->features = *options->features;
+        s->config.features = *options->features;
     else
-        features_init(&s->features, FEATURES_MINOR);
-    s->alloc_features = alloc_features_of(&s->features);
+        features_init(&s->config.features, FEATURES_MINOR);
+    s->config.alloc_features = alloc_features_of(&s->config.features);
     set_names(s, options);
     s->standby = options->standby;
     s->beside.settle_ns = options->settle_ns;
-    s->groups_on = features_on(&s->features, FEATURE_GENERIC_WORKLOAD);
-    s->group_claims =
-        s->groups_on && features_on(&s->features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
-    list_init(&s->bindings);
-    list_init(&s->gangs);
-    list_init(&s->takes);
+    s->config.groups_on = features_on(&s->config.features, FEATURE_GENERIC_WORKLOAD);
+    s->config.group_claims = s->config.groups_on &&
+                             features_on(&s->config.features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
+    list_init(&s->writes.bindings);
+    list_init(&s->writes.gangs);
+    list_init(&s->writes.takes);
     groups_init(s);
     volumes_init(s);
-    list_init(&s->calls);
+    list_init(&s->writes.calls);
     report_init(s);
     cluster_init(&s->cluster);
-    s->devices = devices_new(&s->alloc_features, s->policy);
+    s->devices = devices_new(&s->config.alloc_features, s->config.policy);
     claims_init(&s->claims, s->devices);
     queue_init(&s->queue, s->exec, sched_make_ready, s);
-    struct alloc_options solving = {.policy = s->policy,
+    struct alloc_options solving = {.policy = s->config.policy,
                                     .rng = s->exec->rng,
                                     .expired = sched_turn_expired,
                                     .expired_arg = s,
-                                    .meter = &s->cost};
-    if (s->policy == ALLOC_PACK) {
+                                    .meter = &s->cost.meter};
+    if (s->config.policy == ALLOC_PACK) {
         s->packing = packing_new(s);
         solving.loss = fleet_loss;
         solving.loss_arg = packing_fleet(s->packing);
     }
     s->solver = alloc_solver_new(&solving);
-    s->run_timer = (struct exec_timer){.fn = sched_run_task, .arg = s};
-    s->warm_timer = (struct exec_timer){.fn = sched_warm_task, .arg = s};
+    s->turn.run_timer = (struct exec_timer){.fn = sched_run_task, .arg = s};
+    s->turn.warm_timer = (struct exec_timer){.fn = sched_warm_task, .arg = s};
     s->recorder = event_recorder_new(
-        &(struct event_recorder_options){.client = s->client, .component = s->names.p[0]});
+        &(struct event_recorder_options){.client = s->client, .component = s->config.names.p[0]});
     return s;
 }
 
@@ -696,34 +697,36 @@ void sched_start(struct sched *s)
     for (enum watched w = 0; w < WATCHES; w++) {
         if (!sched_is_wanted(s, w))
             continue;
-        s->watches++;
-        s->informers[w] =
+        s->watch.n++;
+        s->watch.informers[w] =
             informer_new(&(struct informer_options){.client = s->client, .kind = sched_kind(w)});
-        informer_add_handler(s->informers[w], &(struct informer_handler){
-                                                  .changed = changed[w],
-                                                  .synced = sched_on_synced,
-                                                  .progress = w == WATCH_CLAIMS ? claims_came_to
-                                                              : w == WATCH_PODS ? pods_came_to
-                                                                                : NULL,
-                                                  .arg = s});
+        informer_add_handler(s->watch.informers[w],
+                             &(struct informer_handler){.changed = changed[w],
+                                                        .synced = sched_on_synced,
+                                                        .progress = w == WATCH_CLAIMS
+                                                                        ? claims_came_to
+                                                                    : w == WATCH_PODS ? pods_came_to
+                                                                                      : NULL,
+                                                        .arg = s});
     }
-    s->special_by_owner = informer_add_index(s->informers[WATCH_CLAIMS], index_by_owner);
+    s->watch.special_by_owner =
+        informer_add_index(s->watch.informers[WATCH_CLAIMS], index_by_owner);
     for (size_t w = 0; w < WATCHES; w++)
-        if (s->informers[w])
-            informer_start(s->informers[w]);
+        if (s->watch.informers[w])
+            informer_start(s->watch.informers[w]);
 }
 
 static void sched_stop_all(struct sched *s)
 {
-    exec_timer_stop(s->exec, &s->run_timer);
-    exec_timer_stop(s->exec, &s->warm_timer);
-    exec_timer_stop(s->exec, &s->tell_timer);
+    exec_timer_stop(s->exec, &s->turn.run_timer);
+    exec_timer_stop(s->exec, &s->turn.warm_timer);
+    exec_timer_stop(s->exec, &s->report.timer);
     for (int w = 0; w < WATCHES; w++)
-        if (s->informers[w])
-            informer_free(s->informers[w]);
+        if (s->watch.informers[w])
+            informer_free(s->watch.informers[w]);
     bind_drop_all(s);
     volumes_done(s);
-    list_foreach(&s->calls, node) {
+    list_foreach(&s->writes.calls, node) {
         struct call *c = list_entry(node, struct call, node);
         list_remove(&c->node);
         c->s = NULL;
@@ -742,11 +745,11 @@ static void sched_stop_all(struct sched *s)
         free((void *)(uintptr_t)map_key(&s->extended, i).p);
     map_done(&s->extended);
     for (size_t i = 0; i < VERDICTS_MAX; i++)
-        free(s->verdicts[i].message);
-    vec_foreach(&s->names, n)
+        free(s->verdicts.all[i].message);
+    vec_foreach(&s->config.names, n)
         free((void *)(uintptr_t)n->p);
-    vec_done(&s->names);
-    arena_done(&s->arena);
+    vec_done(&s->config.names);
+    arena_done(&s->turn.arena);
     free(s);
 }
 
@@ -759,8 +762,8 @@ void sched_free(struct sched *s)
 void sched_get_stats(const struct sched *s, struct sched_stats *ret)
 {
     *ret = s->stats;
-    ret->selector_cost = s->cost.spent;
-    ret->selector_evaluations = s->cost.evaluations;
+    ret->selector_cost = s->cost.meter.spent;
+    ret->selector_evaluations = s->cost.meter.evaluations;
     ret->active = queue_ready_len(&s->queue);
     ret->backing_off = s->queue.backoff.n;
     ret->waiting = s->queue.waiting_len;

@@ -59,62 +59,93 @@ struct beside {
     bool seen;
 };
 
-struct sched {
-    struct client *client;
-    struct exec *exec;
+struct sched_config {
     struct features features;
     struct alloc_features alloc_features;
     enum alloc_policy policy;
     int64_t binding_timeout_ns;
     size_t feasible_max;
     struct name_vec VEC(struct str) names; // owned
+    bool groups_on;                        // PodGroups are watched
+    bool group_claims;                     // claims may be a PodGroup's
+};
 
+struct sched_watch {
     struct informer *informers[WATCHES];
-    size_t watches; // how many there are
-    bool standby;   // somebody else acts
-    struct beside beside;
-    bool groups_on;          // PodGroups are watched
-    bool group_claims;       // claims may be a PodGroup's
-    bool echo_later;         // bindings wait for a list of claims to be complete
-    size_t special_by_owner; // index of claims for extended resources, by UID of the pod
+    size_t n;
     size_t synced;
-    bool started;
+    size_t special_by_owner; // index of claims for extended resources, by UID of the pod
+};
 
+// What selectors may cost (cost.c), and how long a turn may take.
+struct sched_cost {
+    struct alloc_meter meter;
+    uint64_t began;        // spent when the attempt or preview under way began
+    uint64_t budget;       // of an attempt, in all its slices
+    uint64_t expire_calls; // left until the allocator has to stop
+    bool active_next;      // a postponed pod had the last turn
+};
+
+// Attempts, one after the other.
+struct sched_turn {
+    struct exec_timer run_timer;
+    struct exec_timer warm_timer;
+    struct arena arena; // of the attempt under way
+    uint64_t epoch;     // changes with everything that can help a pod
+    uint64_t begun;     // attempts and previews
+    size_t rotate;      // where the next walk over all nodes starts
+    uint64_t gang_now;  // the group cycle under way; 0: none
+    uint64_t gang_last; // number of the last one
+};
+
+// Writes under way.
+struct sched_writes {
+    struct list bindings;
+    struct writer_map MAP(struct claim_writer *) writers; // by claim's key, owned, while one writes
+    struct list calls;                                    // of the client
+    struct list gangs;                                    // pods of groups on their way together
+    struct list takes;                                    // groups that give back what they hold
+    bool echo_later; // bindings wait for a list of claims to be complete
+};
+
+struct sched_report {
+    struct list pending; // pods whose condition has an old text, oldest first
+    struct exec_timer timer;
+    int64_t bound_ns; // up to when events of bound pods are paid for
+};
+
+struct sched_verdicts {
+    struct verdict all[VERDICTS_MAX];
+    uint64_t epoch; // of the newest one
+    uint32_t whys;  // of all that are of that epoch
+};
+
+struct sched {
+    struct client *client;
+    struct exec *exec;
+    struct sched_config config;
+    bool started;
+    bool standby; // another replica acts
+
+    struct sched_watch watch;
     struct cluster cluster;
     struct index *devices;
     struct claims claims;
     struct groups groups;
     struct volumes volumes;
-    uint64_t gang_now;  // the group cycle under way; 0: none
-    uint64_t gang_last; // number of the last one
+    struct ext_map extended; // keys owned
+    struct beside beside;
+
     struct queue queue;
+    struct sched_turn turn;
+    struct sched_cost cost;
     struct alloc_solver *solver;
     struct packing *packing; // NULL unless the policy is pack
-    struct event_recorder *recorder;
-    struct ext_map extended; // keys owned
-    uint64_t expire_calls;   // left until the allocator is told to stop
-    struct alloc_meter cost; // of selectors (cost.c)
-    uint64_t cost_began;     // what was spent when the attempt or look under way began
-    uint64_t cost_budget;    // of an attempt, in all its slices
-    bool active_next;        // a postponed pod had the last turn
-    uint64_t epoch;          // changes with everything that can help a pod
-    uint64_t begun;          // attempts, and looks at what would come of one
-    size_t rotate;           // where the next walk over all nodes starts
-    struct arena arena;      // of the attempt under way
-    struct exec_timer run_timer;
-    struct exec_timer warm_timer;
+    struct sched_verdicts verdicts;
 
-    struct list bindings;
-    struct writer_map MAP(struct claim_writer *) writers; // by claim's key, owned, while one writes
-    struct list calls;                                    // of the client, under way
-    struct list untold; // pods whose condition has an old text, oldest first
-    struct list gangs;  // pods of groups on their way together
-    struct list takes;  // groups that give back what they hold
-    struct exec_timer tell_timer;
-    int64_t bound_told_ns; // up to when events of bound pods are paid for
-    struct verdict verdicts[VERDICTS_MAX];
-    uint64_t verdict_epoch; // of the newest one
-    uint32_t verdict_whys;  // of all that are of that epoch
+    struct sched_writes writes;
+    struct sched_report report;
+    struct event_recorder *recorder;
     struct sched_stats stats;
     struct meter meter;
 };
@@ -148,42 +179,47 @@ struct attempt {
 
     struct want *wants;
     size_t wants_len;
-    const struct api_resource_claim *
-        *open; // unallocated ones; room for the special one behind them
+    const struct api_resource_claim **open; // unallocated ones, and room for the special one
     size_t open_len;
-    struct want *special;                                          // NULL: none
-    struct api_resource_claim *special_claim;                      // variant for the node at hand
-    struct api_container_extended_resource_request_array mappings; // of that variant
-    bool by_worth;                                                 // nodes are named by packing.c
-    bool learnt;           // what the pod asks for is counted
-    bool special_used;     // the node at hand gives it devices
-    uint64_t devices_hash; // of what open claims ask for
+    struct {
+        struct want *want;                                             // NULL: none
+        struct api_resource_claim *claim;                              // variant for the node
+        struct api_container_extended_resource_request_array mappings; // of that variant
+        bool used; // the node at hand gives it devices
+    } special;
+    bool by_worth;         // nodes are named by packing.c
+    bool learnt;           // the pod's requests are counted
+    uint64_t devices_hash; // of the requests of open claims
     size_t need;
-    struct str only_node;                  // empty: any
-    const struct sched_node *const *avoid; // nodes that are not asked
-    size_t avoid_len;
+    struct {
+        struct str only;                       // empty: any
+        const struct sched_node *const *avoid; // nodes that are left out
+        size_t avoid_len;
+    } nodes;
     struct spread *spreads;
     size_t spreads_len;
     struct affinity *affinity;
-    struct pod_volume *volumes; // claims for storage
-    size_t volumes_len;
-    size_t volumes_open;              // those that are not bound
-    struct volume_ref volume_refused; // the claim that keeps the pod from every node; no name: none
-    const struct pod_volume
-        *volume_lacking; // … from the node asked last; NULL: none, or the node has too many
+    struct {
+        struct pod_volume *all; // claims for storage
+        size_t n;
+        size_t open;                      // those that are not bound
+        struct volume_ref refused;        // keeps the pod from every node; no name: none
+        const struct pod_volume *lacking; // on the last node; NULL: none, or it has too many
+    } volume;
 
-    // Of the last node asked for devices.
-    const struct sched_node *last;
-    struct alloc_answer answer;
-    struct api_node_allocatable_resource_claim_status_array node_statuses;
+    // Of the last node whose devices were tried.
+    struct {
+        const struct sched_node *node;
+        struct alloc_answer answer;
+        struct api_node_allocatable_resource_claim_status_array statuses;
+    } last;
 
     uint32_t whys;
-    const char *
-        refused_by; // the plugin of kube-scheduler that refuses the pod as a whole; NULL: DynamicResources
-    bool failed;         // an error ends the attempt
-    struct advice *tips; // what would help is told here; NULL: nobody asks
-    bool not_counted;    // the pod waits for a claim that is being allocated: no back-off
-    struct sbuf text;    // the error, or why the pod as a whole cannot be placed
+    const char *refused_by; // plugin that refuses the pod as a whole; NULL: DynamicResources
+    bool failed;            // an error ends the attempt
+    struct advice *tips;    // receives what would help; NULL: not needed
+    bool not_counted;       // the pod waits for a claim that is being allocated: no back-off
+    struct sbuf text;       // the error, or why the pod as a whole cannot be placed
 };
 
 // --- dra.c: claims of a pod ----------------------------------------------------------------------

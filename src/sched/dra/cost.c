@@ -21,20 +21,20 @@
 
 void cost_begin(struct sched *s)
 {
-    s->cost.left = COST_SLICE;
-    s->cost.refused = false;
-    s->cost_began = s->cost.spent;
+    s->cost.meter.left = COST_SLICE;
+    s->cost.meter.refused = false;
+    s->cost.began = s->cost.meter.spent;
 }
 
 bool cost_turn_over(const struct sched *s, uint64_t spent_before)
 {
-    return s->cost.spent - spent_before >= COST_SLICE / 2;
+    return s->cost.meter.spent - spent_before >= COST_SLICE / 2;
 }
 
 void cost_end_turn(struct sched *s, uint64_t spent_before)
 {
-    uint64_t spent = s->cost.spent - spent_before;
-    s->active_next &= cost_turn_over(s, spent_before);
+    uint64_t spent = s->cost.meter.spent - spent_before;
+    s->cost.active_next &= cost_turn_over(s, spent_before);
     s->stats.selector_turn_most =
         spent > s->stats.selector_turn_most ? spent : s->stats.selector_turn_most;
 }
@@ -43,7 +43,7 @@ void cost_end_turn(struct sched *s, uint64_t spent_before)
 // was evaluated before.
 void cost_find_remedies(struct attempt *a, struct alloc_report *r, struct alloc_remedies *ret)
 {
-    struct alloc_meter *m = &a->s->cost;
+    struct alloc_meter *m = &a->s->cost.meter;
     uint64_t left = m->left;
     bool refused = m->refused;
     m->left = COST_REMEDIES;
@@ -79,16 +79,16 @@ bool cost_has_too_many(struct attempt *a)
 void cost_learn_again(struct attempt *a)
 {
     // Other claims may have pushed out the verdicts of their expressions.
-    bool goes_on = a->pod->cost || (a->pod->group && a->pod->group->cost);
+    bool goes_on = a->pod->cost.spent || (a->pod->group && a->pod->group->cost);
     for (size_t i = 0; goes_on && i < a->open_len; i++)
         index_expect(a->s->devices, a->open[i]);
 }
 
 static bool cost_add(struct sched *s, uint64_t *sum)
 {
-    *sum += s->cost.spent - s->cost_began;
-    s->cost_began = s->cost.spent;
-    return *sum >= s->cost_budget;
+    *sum += s->cost.meter.spent - s->cost.began;
+    s->cost.began = s->cost.meter.spent;
+    return *sum >= s->cost.budget;
 }
 
 // Verdicts are kept for kinds of devices only once all that is read of them is known.
@@ -105,7 +105,7 @@ void cost_write_over(const struct attempt *a, struct sbuf *out)
         sbuf_addf(out, "%s%.*s/%.*s", i ? ", " : "", STR_ARG(a->open[i]->metadata.namespace),
                   STR_ARG(a->open[i]->metadata.name));
     sbuf_addf(out, " cost more than %llu to evaluate on the cluster's devices; simplify them",
-              (unsigned long long)a->s->cost_budget);
+              (unsigned long long)a->s->cost.budget);
 }
 
 static void cost_give_up(struct attempt *a)
@@ -118,9 +118,9 @@ static void cost_give_up(struct attempt *a)
     sbuf_addc(&line, '.');
     s->stats.unschedulable++;
     meter_attempt(s, p, METER_UNSCHEDULABLE);
-    p->cost = 0;
-    p->costly = true;
-    p->jitter_ns = COSTLY_BACKOFF_NS;
+    p->cost.spent = 0;
+    p->cost.costly = true;
+    p->queue.jitter_ns = COSTLY_BACKOFF_NS;
     report_set_message(s, p, "Unschedulable", sbuf_str(&line));
     queue_wait(&s->queue, p, WHY_BIT(WHY_DEVICES));
 }
@@ -129,20 +129,20 @@ void cost_postpone(struct attempt *a)
 {
     struct sched *s = a->s;
     struct sched_pod *p = a->pod;
-    if (cost_add(s, &p->cost)) {
+    if (cost_add(s, &p->cost.spent)) {
         cost_give_up(a);
         return;
     }
-    p->attempts--; // it goes on
+    p->queue.attempts--; // it goes on
     cost_prepare_verdicts(s);
     queue_postpone(&s->queue, p);
 }
 
 bool cost_postpone_line(struct attempt *a, struct sbuf *line)
 {
-    if (!a->s->cost.refused)
+    if (!a->s->cost.meter.refused)
         return false;
-    if (!cost_add(a->s, &a->pod->cost)) {
+    if (!cost_add(a->s, &a->pod->cost.spent)) {
         cost_postpone(a);
         return true;
     }

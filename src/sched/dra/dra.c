@@ -17,7 +17,7 @@
 static void dra_write_missing_template(const struct sched *s, const struct api_pod *pod,
                                        struct sbuf *why)
 {
-    const struct informer *templates = s->informers[WATCH_TEMPLATES];
+    const struct informer *templates = s->watch.informers[WATCH_TEMPLATES];
     if (!templates || informer_revision(templates) == 0)
         return;
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
@@ -57,8 +57,8 @@ static int dra_resolve_claim(struct sched *s, const struct api_pod *pod,
         sbuf_addf(why, "resourceclaim \"%.*s\" is being deleted", STR_ARG(name));
         return -1;
     }
-    if (check_owner && !claim_is_for(claim, pod, s->group_claims)) {
-        struct str group = s->group_claims ? pod_group_name(pod) : (struct str){0};
+    if (check_owner && !claim_is_for(claim, pod, s->config.group_claims)) {
+        struct str group = s->config.group_claims ? pod_group_name(pod) : (struct str){0};
         sbuf_addf(why, "ResourceClaim %.*s/%.*s was not created for Pod %.*s/%.*s (",
                   STR_ARG(m->namespace), STR_ARG(name), STR_ARG(m->namespace), STR_ARG(m->name));
         if (group.n)
@@ -127,8 +127,8 @@ static bool dra_check_requests(struct attempt *a, const struct api_resource_clai
 static void dra_narrow_nodes(struct attempt *a, const struct api_node_selector *selector)
 {
     struct str only = node_only_name(selector);
-    if (only.n && !a->only_node.n)
-        a->only_node = only;
+    if (only.n && !a->nodes.only.n)
+        a->nodes.only = only;
 }
 
 static enum dra_begin begin_claim(struct attempt *a, struct want *w)
@@ -136,7 +136,7 @@ static enum dra_begin begin_claim(struct attempt *a, struct want *w)
     const struct flight *flight = w->entry->flight;
     // Pods of one group cycle share what is in flight for one of them.
     w->allocation = w->claim->status.allocation;
-    w->pending = !w->allocation && flight && flight->gang && flight->gang == a->s->gang_now;
+    w->pending = !w->allocation && flight && flight->gang && flight->gang == a->s->turn.gang_now;
     if (w->pending)
         w->allocation = flight->allocation;
     w->allocated = w->allocation != NULL;
@@ -190,7 +190,7 @@ static void begin_special(struct attempt *a)
         return;
     struct want *w = &a->wants[a->wants_len++];
     w->special = true;
-    a->special = w;
+    a->special.want = w;
     w->entry = find_special(s, a->pod);
     if (w->entry) {
         w->object = typed_object_ref(w->entry->latest);
@@ -207,7 +207,7 @@ static void hash_questions(struct attempt *a)
         api_proto_write(&api_device_claim_type, &a->open[i]->spec.devices, &bytes);
         sbuf_addc(&bytes, '\0');
     }
-    if (a->special)
+    if (a->special.want)
         for (size_t i = 0; i < a->pod->needs_len; i++)
             sbuf_addf(&bytes, "%u=%lld,", a->pod->needs[i].res, (long long)a->pod->needs[i].amount);
     a->devices_hash = hash_str(sbuf_str(&bytes));
@@ -217,7 +217,7 @@ enum dra_begin dra_begin(struct attempt *a)
 {
     const struct api_pod *pod = a->api;
     size_t most = pod->spec.resource_claims.n + 1;
-    uint64_t number = ++a->s->begun;
+    uint64_t number = ++a->s->turn.begun;
     a->wants = arena_array(a->arena, struct want, most);
     a->open = arena_array(a->arena, const struct api_resource_claim *, most);
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
@@ -229,7 +229,7 @@ enum dra_begin dra_begin(struct attempt *a)
             continue; // a claim that is named twice is wanted once
         k->wanted = number;
         struct want *w = &a->wants[a->wants_len++];
-        w->group = a->s->group_claims && a->pod->group &&
+        w->group = a->s->config.group_claims && a->pod->group &&
                    pod_entry_is_of_group(a->pod->group->api, &pod->spec.resource_claims.p[i]);
         w->entry = k;
         w->object = typed_object_ref(k->latest);
@@ -334,7 +334,7 @@ enum binding_state dra_binding_state(const struct sched *s, const struct api_res
         return BINDING_READY;
     int64_t since =
         a->allocation_timestamp.set ? ns_of(&a->allocation_timestamp.at) : exec_wall_ns(s->exec);
-    if (exec_wall_ns(s->exec) - since < s->binding_timeout_ns)
+    if (exec_wall_ns(s->exec) - since < s->config.binding_timeout_ns)
         return BINDING_WAITS;
     if (why)
         sbuf_addf(why, "device binding timeout: claim %.*s/%.*s",
@@ -360,12 +360,13 @@ static bool allocated_fits(const struct attempt *a, const struct want *w,
     const struct api_allocation_result *r = w->allocation;
     if (r->node_selector && node_selector_match(r->node_selector, node) <= 0)
         return false;
-    if (features_on(&s->features, FEATURE_DRA_OPTIONAL_NODE_OPERATIONS))
+    if (features_on(&s->config.features, FEATURE_DRA_OPTIONAL_NODE_OPERATIONS))
         for (size_t i = 0; i < r->devices.results.n; i++)
             if (r->devices.results.p[i].skip_node_operations.n &&
                 !dra_node_declares(node, "DRAOptionalNodeOperations"))
                 return false;
-    if (!features_on(&s->features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS) || !dra_has_conditions(r))
+    if (!features_on(&s->config.features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS) ||
+        !dra_has_conditions(r))
         return true;
     // A claim that is being bound for another pod is not late yet.
     return w->pending || dra_binding_state(s, w->claim, NULL) >= BINDING_WAITS;
@@ -385,7 +386,7 @@ static void why_add_text(struct attempt *a, struct refusals *why, struct str tex
 
 static enum why read_verdict(struct attempt *a, const struct sched_node *n, struct refusals *why)
 {
-    switch (a->answer.verdict) {
+    switch (a->last.answer.verdict) {
     case ALLOC_ALLOCATED:
         return WHY_NONE;
     case ALLOC_UNSATISFIABLE:
@@ -400,12 +401,12 @@ static enum why read_verdict(struct attempt *a, const struct sched_node *n, stru
         a->failed = true;
         return WHY_DEVICES;
     case ALLOC_NODE_ERROR:
-        why_add_text(a, why, a->answer.error);
+        why_add_text(a, why, a->last.answer.error);
         return WHY_DEVICES;
     case ALLOC_ERROR:
         a->failed = true;
         sbuf_clear(&a->text);
-        sbuf_add(&a->text, a->answer.error);
+        sbuf_add(&a->text, a->last.answer.error);
         return WHY_DEVICES;
     }
     return WHY_DEVICES;
@@ -425,12 +426,12 @@ static enum why dra_solve_node(struct attempt *a, struct sched_node *n, size_t o
         return WHY_DEVICES;
     }
     s->stats.solves++;
-    s->expire_calls = SOLVE_CALLS_MAX;
+    s->cost.expire_calls = SOLVE_CALLS_MAX;
     if (s->packing)
         fleet_at(packing_fleet(s->packing), a->by_worth ? n->index : UINT32_MAX);
     int64_t began_ns = exec_now_ns(s->exec);
-    alloc_solve(s->solver, view, a->open, open_len, &a->answer);
-    meter_solve(s, began_ns, a->answer.verdict);
+    alloc_solve(s->solver, view, a->open, open_len, &a->last.answer);
+    meter_solve(s, began_ns, a->last.answer.verdict);
     return read_verdict(a, n, why);
 }
 
@@ -455,29 +456,29 @@ enum why dra_filter(struct attempt *a, struct sched_node *n, struct refusals *wh
 {
     size_t open_len = a->open_len;
     bool unavailable = false;
-    a->answer = (struct alloc_answer){.verdict = ALLOC_ALLOCATED};
-    a->special_used = false;
-    a->node_statuses.n = 0;
-    a->last = n;
+    a->last.answer = (struct alloc_answer){.verdict = ALLOC_ALLOCATED};
+    a->special.used = false;
+    a->last.statuses.n = 0;
+    a->last.node = n;
     if (!a->wants_len)
         return WHY_NONE;
-    if (a->special) {
-        int r = a->special->stale ? -2 : extended_on_node(a, n);
+    if (a->special.want) {
+        int r = a->special.want->stale ? -2 : extended_on_node(a, n);
         if (r < 0) {
-            a->special->unavailable |= r == -2;
+            a->special.want->unavailable |= r == -2;
             why_add(a, why, r == -2 ? REFUSED_EXTENDED_CLAIM : REFUSED_EXTENDED);
             return WHY_DEVICES;
         }
-        a->special_used = r > 0;
+        a->special.used = r > 0;
         if (r > 0)
-            a->open[open_len++] = a->special_claim;
+            a->open[open_len++] = a->special.claim;
     }
     for (size_t i = 0; i < a->wants_len; i++) {
         struct want *w = &a->wants[i];
         if (!w->allocated || w->special || allocated_fits(a, w, n->api))
             continue;
         w->unavailable = true;
-        w->entry->unavailable = a->s->gang_now;
+        w->entry->unavailable = a->s->turn.gang_now;
         unavailable = true;
     }
     if (open_len) {
@@ -489,7 +490,7 @@ enum why dra_filter(struct attempt *a, struct sched_node *n, struct refusals *wh
         refuse_elsewhere(a, why);
         return WHY_DEVICES;
     }
-    if (features_on(&a->s->features, FEATURE_DRA_NODE_ALLOCATABLE_RESOURCES))
+    if (features_on(&a->s->config.features, FEATURE_DRA_NODE_ALLOCATABLE_RESOURCES))
         return nodealloc_filter(a, n, why);
     return WHY_NONE;
 }
@@ -518,9 +519,9 @@ static int64_t dra_request_rank(const struct api_resource_claim *claim, struct s
 int64_t dra_rank(const struct attempt *a)
 {
     int64_t sum = 0;
-    for (size_t c = 0; c < a->answer.results_len; c++) {
+    for (size_t c = 0; c < a->last.answer.results_len; c++) {
         const struct api_device_request_allocation_result_array *rs =
-            &a->answer.results[c].devices.results;
+            &a->last.answer.results[c].devices.results;
         // One alternative counts once, however many devices it has.
         for (size_t i = 0; i < rs->n; i++)
             if (i == 0 || !str_eq(rs->p[i].request, rs->p[i - 1].request))

@@ -60,14 +60,14 @@ static void extended_clear_map(struct ext_map *m)
 void extended_rebuild(struct sched *s)
 {
     extended_clear_map(&s->extended);
-    if (s->informers[WATCH_CLASSES])
-        informer_foreach(s->informers[WATCH_CLASSES], enter_class, s);
+    if (s->watch.informers[WATCH_CLASSES])
+        informer_foreach(s->watch.informers[WATCH_CLASSES], enter_class, s);
 }
 
 const struct api_device_class *extended_class(const struct sched *s, struct str resource)
 {
     const struct api_device_class **c = map_get(&s->extended, resource);
-    return c && features_on(&s->features, FEATURE_DRA_EXTENDED_RESOURCE) ? *c : NULL;
+    return c && features_on(&s->config.features, FEATURE_DRA_EXTENDED_RESOURCE) ? *c : NULL;
 }
 
 bool extended_wanted(const struct sched *s, const struct sched_pod *p)
@@ -260,9 +260,9 @@ static void extended_make_claim(struct attempt *a, struct resource_name *names, 
     c->metadata.annotations.n = 1;
     c->spec.devices.requests.p = m.requests;
     c->spec.devices.requests.n = m.requests_len;
-    a->special_claim = c;
-    a->mappings.p = m.mappings.p;
-    a->mappings.n = m.mappings.n;
+    a->special.claim = c;
+    a->special.mappings.p = m.mappings.p;
+    a->special.mappings.n = m.mappings.n;
 }
 
 int extended_on_node(struct attempt *a, const struct sched_node *n)

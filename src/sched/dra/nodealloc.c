@@ -12,9 +12,9 @@ static const struct api_allocation_result *allocation_of(const struct attempt *a
 {
     if (w->allocated)
         return w->allocation;
-    if (w->special && !a->special_used)
+    if (w->special && !a->special.used)
         return NULL;
-    return *open < a->answer.results_len ? &a->answer.results[(*open)++] : NULL;
+    return *open < a->last.answer.results_len ? &a->last.answer.results[(*open)++] : NULL;
 }
 
 struct totals {
@@ -220,6 +220,6 @@ enum why nodealloc_filter(struct attempt *a, struct sched_node *n, struct refusa
     needs_of_pod(&a->s->cluster, &as, &devices);
     bool fits = filter_fits(a, n, as.needs, as.needs_len, why);
     free(as.needs);
-    a->node_statuses = devices;
+    a->last.statuses = devices;
     return fits ? WHY_NONE : WHY_RESOURCES;
 }

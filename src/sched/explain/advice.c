@@ -136,13 +136,13 @@ static void missing_claims(struct advice *t, struct sched *s, const struct api_p
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
         const struct api_pod_resource_claim *c = &pod->spec.resource_claims.p[i];
         struct str template = c->resource_claim_template_name;
-        if (template.n && s->informers[WATCH_TEMPLATES] &&
-            !informer_get(s->informers[WATCH_TEMPLATES], namespace, template))
-            advice_missing(t, s->informers[WATCH_TEMPLATES], "ResourceClaimTemplate", namespace,
-                           template);
+        if (template.n && s->watch.informers[WATCH_TEMPLATES] &&
+            !informer_get(s->watch.informers[WATCH_TEMPLATES], namespace, template))
+            advice_missing(t, s->watch.informers[WATCH_TEMPLATES], "ResourceClaimTemplate",
+                           namespace, template);
         if (c->resource_claim_name.n &&
             !claims_api(claims_find(&s->claims, namespace, c->resource_claim_name)))
-            advice_missing(t, s->informers[WATCH_CLAIMS], "ResourceClaim", namespace,
+            advice_missing(t, s->watch.informers[WATCH_CLAIMS], "ResourceClaim", namespace,
                            c->resource_claim_name);
     }
 }
@@ -165,7 +165,7 @@ void advice_gate(struct advice *t, struct sched *s, const struct sched_pod *p, s
 static void advice_add_class(struct advice *t, const struct attempt *a, struct str name)
 {
     if (!index_find_class(a->s->devices, name))
-        advice_missing(t, a->s->informers[WATCH_CLASSES], "DeviceClass", STR(""), name);
+        advice_missing(t, a->s->watch.informers[WATCH_CLASSES], "DeviceClass", STR(""), name);
 }
 
 void advice_pod(struct advice *t, const struct attempt *a)
@@ -345,7 +345,7 @@ void advice_node(struct advice *t, struct attempt *a, const struct sched_node *n
         advice_add(t, "let a node take pods again: kubectl uncordon %.*s", STR_ARG(n->name));
         break;
     case WHY_NODE_AFFINITY:
-        if (!a->only_node.n || a->wants_len == 0 || !a->wants[0].allocated)
+        if (!a->nodes.only.n || a->wants_len == 0 || !a->wants[0].allocated)
             advice_add_selector(t, a, n);
         break;
     case WHY_TAINT:
@@ -429,8 +429,8 @@ static void advice_add_funnel(struct advice *t, const struct attempt *a,
             advice_missing_key(t, a->s, class_of_request(a, f), r);
         if (r->row == ALLOC_ROW_SELECTOR && f->wanted > f->usable)
             advice_refusing_term(t, a->s, r);
-        if (r->row == ALLOC_ROW_TAINTED && a->s->informers[WATCH_RULES])
-            informer_foreach(a->s->informers[WATCH_RULES], show_rule, &rules);
+        if (r->row == ALLOC_ROW_TAINTED && a->s->watch.informers[WATCH_RULES])
+            informer_foreach(a->s->watch.informers[WATCH_RULES], show_rule, &rules);
     }
 }
 
@@ -471,7 +471,7 @@ void advice_report(struct advice *t, const struct attempt *a, struct alloc_repor
         const struct alloc_explanation *e = &g[i].explanation;
         if (!g[i].view)
             continue;
-        if (a->special)
+        if (a->special.want)
             advice_add_extended(t, &g[i]);
         if (e->pools.n)
             advice_add(
@@ -494,14 +494,14 @@ void advice_report(struct advice *t, const struct attempt *a, struct alloc_repor
 
 void advice_given_up(struct advice *t, const struct sched_pod *p, struct sbuf *cause)
 {
-    if (!p->given_up)
+    if (!p->report.given_up)
         return;
-    sbuf_addf(cause, " (the attempt before was given up: %s)", p->given_up);
+    sbuf_addf(cause, " (the attempt before was given up: %s)", p->report.given_up);
     advice_add(
         t,
         "keep claims off a device that does not become ready, so that others are tried: dray "
         "taint %s broken:NoSchedule",
-        p->given_up_device);
+        p->report.given_up_device);
 }
 
 void advice_binding(struct advice *t, const struct sched_pod *p, struct sbuf *cause)

@@ -135,8 +135,8 @@ static void advice_key_write_class(struct advice *t, const struct sched *s,
 {
     struct class_search c = {.driver = f->driver};
     const struct reference *r = &f->wanted;
-    if (s->informers[WATCH_CLASSES])
-        informer_foreach(s->informers[WATCH_CLASSES], show_class, &c);
+    if (s->watch.informers[WATCH_CLASSES])
+        informer_foreach(s->watch.informers[WATCH_CLASSES], show_class, &c);
     if (f->class_name.n && !str_eq(c.name, f->class_name)) {
         advice_note(t, "devices of class %.*s do not have it, those of driver %.*s do",
                     STR_ARG(f->class_name), STR_ARG(f->driver));
@@ -181,7 +181,7 @@ void advice_missing_key(struct advice *t, const struct sched *s, struct str clas
     struct str error = why->error;
     struct str key, hint;
     ptrdiff_t at = str_find(error, no_key);
-    if (at < 0 || !s->informers[WATCH_SLICES])
+    if (at < 0 || !s->watch.informers[WATCH_SLICES])
         return;
     key = str_from(error, (size_t)at + no_key.n);
     (void)str_cut(key, '.', &key, &hint);
@@ -189,7 +189,7 @@ void advice_missing_key(struct advice *t, const struct sched *s, struct str clas
         return;
     f.domain.word = f.wanted.domain;
     f.name.word = f.wanted.key;
-    informer_foreach(s->informers[WATCH_SLICES], show_slice, &f);
+    informer_foreach(s->watch.informers[WATCH_SLICES], show_slice, &f);
     advice_key_write_matches(t, s, &f);
 }
 
@@ -293,9 +293,9 @@ static bool advice_key_wants_amount(struct str term)
 void advice_refusing_term(struct advice *t, const struct sched *s, const struct alloc_reason *why)
 {
     struct value_search f = {.term = why->what};
-    if (!s->informers[WATCH_SLICES] || !find_reference(why->what, STR(""), &f.wanted))
+    if (!s->watch.informers[WATCH_SLICES] || !find_reference(why->what, STR(""), &f.wanted))
         return;
-    informer_foreach(s->informers[WATCH_SLICES], advice_key_show_values, &f);
+    informer_foreach(s->watch.informers[WATCH_SLICES], advice_key_show_values, &f);
     if (f.most && advice_key_wants_amount(why->what))
         advice_key_write_capacity(t, &f);
     else if (f.values_len && !f.there)
@@ -329,7 +329,7 @@ static void show_stale(void *arg, const struct typed_object *o)
     f->newest = f->slice->spec.pool.generation;
     if (f->t->note.n)
         return;
-    informer_foreach(f->s->informers[WATCH_SLICES], show_newer, f);
+    informer_foreach(f->s->watch.informers[WATCH_SLICES], show_newer, f);
     if (f->newest == f->slice->spec.pool.generation)
         return;
     advice_note(f->t, "slice %.*s does not count: it is of generation %lld, its pool is at %lld",
@@ -346,6 +346,6 @@ static void show_stale(void *arg, const struct typed_object *o)
 void advice_stale_slices(struct advice *t, const struct sched *s)
 {
     struct stale_search f = {.t = t, .s = s};
-    if (s->informers[WATCH_SLICES])
-        informer_foreach(s->informers[WATCH_SLICES], show_stale, &f);
+    if (s->watch.informers[WATCH_SLICES])
+        informer_foreach(s->watch.informers[WATCH_SLICES], show_stale, &f);
 }

@@ -64,8 +64,8 @@ static void advice_volume_add_claim(struct advice *t, const struct attempt *a,
 
 void advice_volumes(struct advice *t, const struct attempt *a)
 {
-    if (a->volume_refused.name.n)
-        advice_volume_add_claim(t, a, &a->volume_refused);
+    if (a->volume.refused.name.n)
+        advice_volume_add_claim(t, a, &a->volume.refused);
 }
 
 // --- A node --------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ static void advice_volume_add_open_claim(struct advice *t, const struct attempt 
 void advice_volume_node(struct advice *t, struct attempt *a, const struct sched_node *n)
 {
     (void)volume_rules_filter(a, n, NULL); // other nodes may have been asked since
-    const struct pod_volume *v = a->volume_lacking;
+    const struct pod_volume *v = a->volume.lacking;
     if (!v) {
         advice_add(t,
                    "end a pod with volumes on %.*s, or take a claim whose volume is where there is "
@@ -171,8 +171,8 @@ bool advice_volume_binding(struct advice *t, const struct sched_pod *p, struct s
               STR_ARG(p->binding->node_name), STR_ARG(v->name));
     if (v->volume.n)
         sbuf_addf(cause, " (to volume %.*s)", STR_ARG(v->volume));
-    if (p->reason && p->message && strcmp(p->reason, "SchedulerError") == 0)
-        sbuf_addf(cause, " (the attempt before was given up: %s)", p->message);
+    if (p->report.reason && p->report.message && strcmp(p->report.reason, "SchedulerError") == 0)
+        sbuf_addf(cause, " (the attempt before was given up: %s)", p->report.message);
     if (v->volume.n)
         advice_add(t,
                    "the persistentvolume-binder-controller of kube-controller-manager or dray up "

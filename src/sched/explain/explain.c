@@ -72,7 +72,7 @@ static void write_whys(struct json_writer *w, const struct sched_pod *p)
     json_write_key(w, STR("waitsFor"));
     json_write_array_begin(w);
     for (size_t i = 0; i < WHYS; i++)
-        if (p->whys & WHY_BIT(i))
+        if (p->queue.whys & WHY_BIT(i))
             json_write_str(w, str_z(why_names[i]));
     json_write_array_end(w);
 }
@@ -113,10 +113,11 @@ static void would_fit(struct sched *s, const struct sched_pod *p, struct told *t
     sbuf_clear(&t->cause);
     sbuf_addf(&t->cause, "it would fit now (on %zu node%s), and will be tried again soon", fits,
               fits == 1 ? "" : "s");
-    if (p->given_up)
+    if (p->report.given_up)
         advice_given_up(&t->advice, p, &t->cause);
-    else if (p->reason && p->message && strcmp(p->reason, "SchedulerError") == 0)
-        sbuf_addf(&t->cause, "; the attempt before failed: %s", p->message);
+    else if (p->report.reason && p->report.message &&
+             strcmp(p->report.reason, "SchedulerError") == 0)
+        sbuf_addf(&t->cause, "; the attempt before failed: %s", p->report.message);
 }
 
 // Asks all nodes, as if it were the pod's turn now.
@@ -142,7 +143,7 @@ static void other_scheduler(const struct sched *s, const struct sched_pod *p, st
     sbuf_addf(&t->cause, "it is for schedulerName %.*s, which is none of ours",
               STR_ARG(p->api->spec.scheduler_name));
     advice_add(&t->advice, "start that scheduler, or let spec.schedulerName be %.*s",
-               STR_ARG(s->names.p[0]));
+               STR_ARG(s->config.names.p[0]));
 }
 
 static void explain_inspect_pod(struct sched *s, struct sched_pod *p, struct told *t)
@@ -157,8 +158,8 @@ static void explain_inspect_pod(struct sched *s, struct sched_pod *p, struct tol
     case POD_POSTPONED:
     case POD_BACKOFF:
     case POD_WAITING:
-        if (p->costly)
-            sbuf_addz(&t->cause, p->message); // looking again would cost as much
+        if (p->cost.costly)
+            sbuf_addz(&t->cause, p->report.message); // looking again would cost as much
         else
             explain_ask_nodes(s, p, t);
         break;
@@ -184,17 +185,17 @@ void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out, struct 
         explain_field(&w, "node", p->node->name);
     explain_field(&w, "cause", sbuf_str(&told.cause));
     advice_write(&told.advice, &w);
-    if (p->gate)
-        explain_field(&w, "gate", str_z(p->gate));
-    if (p->message)
-        explain_field(&w, "message", str_z(p->message));
+    if (p->report.gate)
+        explain_field(&w, "gate", str_z(p->report.gate));
+    if (p->report.message)
+        explain_field(&w, "message", str_z(p->report.message));
     if (p->group) {
         json_write_key(&w, STR("podGroup"));
         explain_group_begin(&w, p->group);
         json_write_object_end(&w);
     }
     json_write_key(&w, STR("attempts"));
-    json_write_u64(&w, p->attempts);
+    json_write_u64(&w, p->queue.attempts);
     explain_write_claims(&w, s, p);
     if (p->state == POD_WAITING || p->state == POD_BACKOFF || p->state == POD_ACTIVE)
         write_whys(&w, p);
@@ -252,7 +253,7 @@ int sched_explain(struct sched *s, struct str kind, struct str namespace, struct
     size_t before = out->n;
     cost_begin(s);
     int r = explain_object(s, kind, namespace, name, out, err);
-    if (r < 0 || !s->cost.refused)
+    if (r < 0 || !s->cost.meter.refused)
         return r;
     (void)index_catch_up(s->devices, SIZE_MAX);
     sbuf_truncate(out, before);
@@ -310,13 +311,13 @@ const struct api_kind *sched_watched(size_t i)
 uint64_t sched_known(const struct sched *s, size_t i, struct str namespace, struct str name)
 {
     const struct typed_object *o =
-        s->informers[i] ? informer_get(s->informers[i], namespace, name) : NULL;
+        s->watch.informers[i] ? informer_get(s->watch.informers[i], namespace, name) : NULL;
     return o ? o->revision : 0;
 }
 
 size_t sched_known_count(const struct sched *s, size_t i)
 {
-    return s->informers[i] ? informer_len(s->informers[i]) : 0;
+    return s->watch.informers[i] ? informer_len(s->watch.informers[i]) : 0;
 }
 
 bool sched_check(const struct sched *s, struct sbuf *problems)
@@ -326,10 +327,10 @@ bool sched_check(const struct sched *s, struct sbuf *problems)
     c.good &= claims_check(&s->claims, problems);
     if (!s->started)
         return c.good;
-    informer_foreach(s->informers[WATCH_PODS], explain_check_pod, &c);
-    informer_foreach(s->informers[WATCH_NODES], explain_check_node, &c);
-    informer_foreach(s->informers[WATCH_CLAIMS], explain_check_claim, &c);
-    if (informer_len(s->informers[WATCH_PODS]) != map_len(&s->cluster.pods)) {
+    informer_foreach(s->watch.informers[WATCH_PODS], explain_check_pod, &c);
+    informer_foreach(s->watch.informers[WATCH_NODES], explain_check_node, &c);
+    informer_foreach(s->watch.informers[WATCH_CLAIMS], explain_check_claim, &c);
+    if (informer_len(s->watch.informers[WATCH_PODS]) != map_len(&s->cluster.pods)) {
         sbuf_addz(problems, "the watch has shown another number of pods\n");
         c.good = false;
     }

@@ -15,7 +15,7 @@ static void write_count(struct sched *s, const struct api_resource_claim *claim,
 {
     struct index_answer count;
     uint64_t hash = fleet_hash(&claim, 1);
-    s->expire_calls = UINT64_MAX;
+    s->cost.expire_calls = UINT64_MAX;
     index_count(s->devices, s->solver,
                 &(struct index_ask){.hash = hash, .claims = &claim, .claims_len = 1}, &count);
     json_write_key(w, count.at_most ? STR("moreThatFitAtMost") : STR("moreThatFit"));
@@ -68,7 +68,7 @@ static void explain_claim_write_devices(struct sched *s, const struct api_resour
     struct index_explaining e = {
         .solver = s->solver, .report = r, .claims = &claim, .claims_len = 1};
     size_t groups = 0;
-    s->expire_calls = UINT64_MAX;
+    s->cost.expire_calls = UINT64_MAX;
     for (size_t i = 0; i < s->cluster.order.n; i++) {
         const struct sched_node *n = s->cluster.order.p[i];
         if (n && n->api)

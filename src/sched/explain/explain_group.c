@@ -163,10 +163,10 @@ static void write_member(struct sched *s, const struct sched_pod *p, const struc
     else if (!m && p->state == POD_GATED)
         advice_gate(&t.advice, s, p, &t.cause);
     explain_field(w, "cause", sbuf_str(&t.cause));
-    if (p->gate)
-        explain_field(w, "gate", str_z(p->gate));
-    if (p->message && !p->node)
-        explain_field(w, "message", str_z(p->message));
+    if (p->report.gate)
+        explain_field(w, "gate", str_z(p->report.gate));
+    if (p->report.message && !p->node)
+        explain_field(w, "message", str_z(p->report.message));
     json_write_object_end(w);
     explain_verdict_done(&t);
 }

@@ -240,7 +240,7 @@ int sched_judge(struct sched *s, struct str namespace, struct str name, struct j
     if (judge_gates(s, p, w))
         return 0;
     cost_begin(s);
-    s->cost.left = UINT64_MAX; // whoever asks has nobody else to serve
+    s->cost.meter.left = UINT64_MAX; // whoever asks has nobody else to serve
     enum dra_begin begun = cycle_begin(s, p, &a);
     int r = judge_nodes(&a, begun, w, err);
     cycle_end(&a);

@@ -221,7 +221,7 @@ void affinity_begin(struct attempt *a)
         f->anti = &far->required_during_scheduling_ignored_during_execution;
     f->self = f->required && all_match(a, f->required, a->api, a->api);
     for (struct list_node *node = c->affine.head.next; node != &c->affine.head; node = node->next) {
-        const struct sched_pod *e = list_entry(node, const struct sched_pod, by_affinity);
+        const struct sched_pod *e = list_entry(node, const struct sched_pod, on.by_affinity);
         if (e != a->pod)
             count_existing(a, f, e);
     }
@@ -231,7 +231,7 @@ void affinity_begin(struct attempt *a)
             continue;
         for (struct list_node *node = ns->pods.head.next; node != &ns->pods.head;
              node = node->next) {
-            const struct sched_pod *e = list_entry(node, const struct sched_pod, by_namespace);
+            const struct sched_pod *e = list_entry(node, const struct sched_pod, on.by_namespace);
             if (e != a->pod)
                 count_own(a, f, e);
         }

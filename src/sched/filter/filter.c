@@ -114,7 +114,7 @@ static int64_t nominated_at(const struct attempt *a, const struct sched_node *n,
 bool filter_nominated(const struct attempt *a, const struct sched_node *n,
                       const struct sched_pod *p)
 {
-    return p != a->pod && !p->node && p->priority >= a->pod->priority &&
+    return p != a->pod && !p->node && p->queue.priority >= a->pod->queue.priority &&
            str_eq(p->api->status.nominated_node_name, n->name);
 }
 
@@ -167,7 +167,7 @@ enum why filter_node(struct attempt *a, const struct sched_node *n, struct refus
                              (struct refusal){.code = REFUSED_PORT, .number = port->port});
     if (!filter_fits(a, n, a->pod->needs, a->pod->needs_len, why))
         return WHY_RESOURCES;
-    if (a->volumes_len && volume_rules_filter(a, n, why) != WHY_NONE)
+    if (a->volume.n && volume_rules_filter(a, n, why) != WHY_NONE)
         return WHY_VOLUMES;
     enum why r = spread_filter(a, n, why);
     return r != WHY_NONE ? r : affinity_filter(a, n, why);

@@ -37,7 +37,7 @@ struct packing *packing_new(struct sched *s)
     struct packing *p = xcalloc(1, sizeof(*p));
     p->s = s;
     p->fleet =
-        fleet_new(&(struct fleet_options){.view = view_of, .view_arg = s, .meter = &s->cost});
+        fleet_new(&(struct fleet_options){.view = view_of, .view_arg = s, .meter = &s->cost.meter});
     return p;
 }
 
@@ -149,7 +149,7 @@ static int64_t packing_need_of(const struct sched_pod *p, uint32_t res)
 
 bool packing_serves(const struct attempt *a)
 {
-    if (!a->s->packing || a->only_node.n || a->special)
+    if (!a->s->packing || a->nodes.only.n || a->special.want)
         return false;
     if (a->open_len)
         return true;
@@ -164,11 +164,11 @@ void packing_start(struct attempt *a)
     packing_update_marked(p, NODES_AT_ONCE);
     (void)fleet_ask(p->fleet, a->open_len ? a->devices_hash : 0, a->open, a->open_len,
                     packing_need_of(a->pod, RES_CPU), packing_need_of(a->pod, RES_MEMORY));
-    if (a->s->cost.refused)
+    if (a->s->cost.meter.refused)
         return;
-    if (a->pod->attempts <= 1 && !a->learnt && !a->pod->learnt)
+    if (a->pod->queue.attempts <= 1 && !a->learnt && !a->pod->cost.learnt)
         fleet_learn(p->fleet, 1);
-    a->learnt = a->pod->learnt = true;
+    a->learnt = a->pod->cost.learnt = true;
     a->by_worth = true;
     fleet_start(p->fleet);
 }

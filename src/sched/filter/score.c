@@ -101,7 +101,7 @@ static int64_t score_fullness(const struct attempt *a, const struct sched_node *
     size_t all = 0;
     index_count_devices(a->s->devices, n->index, &have, &all);
     int64_t full = all ? (int64_t)(TOP * (all - have) / all) : 0;
-    return a->s->policy == ALLOC_SPREAD ? TOP - full : full;
+    return a->s->config.policy == ALLOC_SPREAD ? TOP - full : full;
 }
 
 static void score_add_weighted(int64_t *sum, const int64_t *v, size_t n, int64_t weight)
@@ -142,7 +142,7 @@ bool score_settled(const struct attempt *a, const struct sched_node *n)
 static void score_amounts(const struct attempt *a, struct sched_node *const *nodes, size_t n,
                           int64_t *sum)
 {
-    bool packs = (a->open_len || a->special) && a->s->policy != ALLOC_FIRST;
+    bool packs = (a->open_len || a->special.want) && a->s->config.policy != ALLOC_FIRST;
     for (size_t i = 0; i < n; i++) {
         double f[2];
         score_use_fractions(a, nodes[i], f);

@@ -71,7 +71,7 @@ static void spread_count_pods(struct attempt *a, struct spread *s)
     const struct list *pods = ns && !counts_none(a, s->api) ? &(*ns)->pods : NULL;
     for (struct list_node *node = pods ? pods->head.next : NULL; node && node != &pods->head;
          node = node->next) {
-        const struct sched_pod *p = list_entry(node, const struct sched_pod, by_namespace);
+        const struct sched_pod *p = list_entry(node, const struct sched_pod, on.by_namespace);
         if (p == a->pod || p->api->metadata.deletion_timestamp.set ||
             !spread_matches_pod(a, s->api, p->api) || !spread_is_eligible(a, s, p->node))
             continue;

@@ -28,8 +28,8 @@ static bool takes_part(const struct cycle *c, const struct sched_pod *p)
 
 static void gang_gate_pod(struct sched *s, struct sched_pod *p, struct str text)
 {
-    free(p->gate);
-    p->gate = xstrndup(text.p, text.n);
+    free(p->report.gate);
+    p->report.gate = xstrndup(text.p, text.n);
     p->group_gated = true;
     queue_gate(&s->queue, p);
     report_gated(s, p);
@@ -39,7 +39,7 @@ static int by_order(const void *a, const void *b)
 {
     const struct sched_pod *x = ((const struct try *)a)->pod;
     const struct sched_pod *y = ((const struct try *)b)->pod;
-    return x->order < y->order ? -1 : x->order > y->order;
+    return x->queue.order < y->queue.order ? -1 : x->queue.order > y->queue.order;
 }
 
 void gang_by_order(struct cycle *c)
@@ -168,7 +168,7 @@ static void gang_refuse_pod(struct try *t, struct attempt *a, const struct verdi
         a->whys = t->whys;
     }
     t->line = line_take(&line);
-    if (!known && !a->s->cost.refused)
+    if (!known && !a->s->cost.meter.refused)
         cycle_keep(a, str_z(t->line));
     const struct want *w = known ? NULL : cycle_give_up(a);
     t->give_up = w ? typed_object_ref(w->object) : NULL;
@@ -194,16 +194,16 @@ static void gang_place_pod(struct cycle *c, struct try *t, struct attempt *a)
 
 static void gang_ungate_pod(struct sched_pod *p)
 {
-    free(p->gate);
-    p->gate = NULL;
+    free(p->report.gate);
+    p->report.gate = NULL;
     p->group_gated = false;
 }
 
 static void gang_count_attempt(struct sched *s, struct sched_pod *p)
 {
     s->stats.attempts++;
-    p->attempts++;
-    p->tried_ns = exec_now_ns(s->exec);
+    p->queue.attempts++;
+    p->queue.tried_ns = exec_now_ns(s->exec);
 }
 
 static void try_pod(struct cycle *c, struct try *t)
@@ -220,7 +220,7 @@ static void try_pod(struct cycle *c, struct try *t)
         break;
     case DRA_GATED:
     case DRA_WAIT: // this was no attempt
-        p->attempts--;
+        p->queue.attempts--;
         c->waits = true;
         cycle_gate(&a);
         p->group_gated = true;
@@ -247,8 +247,8 @@ static void try_pod_again(struct cycle *c, struct try *t)
     enum dra_begin r = cycle_begin(c->s, t->pod, &a);
     if (r == DRA_OK) {
         if (t->pod == c->vary) {
-            a.avoid = c->avoid;
-            a.avoid_len = c->avoid_len;
+            a.nodes.avoid = c->avoid;
+            a.nodes.avoid_len = c->avoid_len;
         }
         gang_place_pod(c, t, &a);
     } else {
@@ -273,7 +273,7 @@ void gang_revert(struct cycle *c)
         bind_revert(c->tries[i].binding);
         c->tries[i].binding = NULL;
     }
-    c->s->epoch++; // what was found with these in place does not hold without them
+    c->s->turn.epoch++; // what was found with these in place does not hold without them
 }
 
 static void gang_report_pod(struct cycle *c, struct try *t, const char *reason, struct str text)
@@ -302,7 +302,7 @@ static void gang_cycle_succeed(struct cycle *c)
     for (size_t i = 0; i < c->n; i++) {
         struct try *t = &c->tries[i];
         if (t->binding) {
-            t->pod->jitter_ns = 0;
+            t->pod->queue.jitter_ns = 0;
             all[n++] = t->binding;
         } else if (t->refused && c->again) {
             sched_enqueue(s, t->pod); // it is told what it lacks when its turn comes
@@ -324,9 +324,9 @@ static void gang_cycle_succeed(struct cycle *c)
 // A group backs off as one.
 static void back_off(const struct cycle *c, struct sched_pod *p)
 {
-    p->attempts = c->g->attempts;
-    p->tried_ns = c->g->tried_ns;
-    p->jitter_ns = c->g->jitter_ns;
+    p->queue.attempts = c->g->attempts;
+    p->queue.tried_ns = c->g->tried_ns;
+    p->queue.jitter_ns = c->g->jitter_ns;
 }
 
 // A claim that was made for the pod, has devices, and is nobody's otherwise; NULL: none.
@@ -435,7 +435,7 @@ static bool any_refused(const struct cycle *c)
 // Stops when so many do not fit that the rest cannot make it.
 void gang_try_all(struct cycle *c)
 {
-    c->s->gang_now = c->again ? c->s->gang_last : ++c->s->gang_last;
+    c->s->turn.gang_now = c->again ? c->s->turn.gang_last : ++c->s->turn.gang_last;
     while (c->tried < c->n && !c->failed &&
            (c->seen || c->before + c->fits + c->n - c->tried >= c->min)) {
         if (c->again)
@@ -446,7 +446,7 @@ void gang_try_all(struct cycle *c)
         if (c->waits && c->min > 1 && c->before < c->min)
             break;
     }
-    c->s->gang_now = 0;
+    c->s->turn.gang_now = 0;
 }
 
 bool gang_enough(const struct cycle *c)
@@ -472,7 +472,7 @@ static void gang_cycle_postpone(struct cycle *c)
         struct sched_pod *p = c->tries[i].pod;
         if (p->state == POD_GATED || !goes_on)
             continue;
-        p->attempts -= i < c->tried;
+        p->queue.attempts -= i < c->tried;
         queue_postpone(&c->s->queue, p);
     }
     if (goes_on)
@@ -483,7 +483,7 @@ static void gang_cycle_postpone(struct cycle *c)
 
 static void gang_cycle_finish(struct cycle *c)
 {
-    if (c->s->cost.refused) {
+    if (c->s->cost.meter.refused) {
         gang_cycle_postpone(c);
         return;
     }
@@ -495,19 +495,19 @@ static void gang_cycle_finish(struct cycle *c)
     } else if (c->waits && c->min > 1 && c->before < c->min) {
         gang_revert(c);
         for (size_t i = 0; i < c->tried; i++)
-            c->tries[i].pod->attempts -= c->tries[i].pod->state != POD_GATED;
+            c->tries[i].pod->queue.attempts -= c->tries[i].pod->state != POD_GATED;
         gate_all(c, STR("a claim of its pod group is in the process of being allocated"));
     } else if (!c->waits || any_refused(c)) {
         if (!c->waits && gang_another_way(c)) {
             ungate_placed(c);
             gang_cycle_succeed(c);
-        } else if (c->s->cost.refused) {
+        } else if (c->s->cost.meter.refused) {
             gang_cycle_postpone(c);
         } else {
             no_room(c);
         }
     } // else all are gated: this was no attempt
-    c->g->cost = c->s->cost.refused ? c->g->cost : 0;
+    c->g->cost = c->s->cost.meter.refused ? c->g->cost : 0;
 }
 
 static void gang_cycle_run(struct cycle *c)

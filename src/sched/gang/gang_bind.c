@@ -29,13 +29,13 @@ static void gang_bind_unref(struct gang *g)
 
 void gang_drop_all(struct sched *s)
 {
-    list_foreach(&s->gangs, node) {
+    list_foreach(&s->writes.gangs, node) {
         struct gang *g = list_entry(node, struct gang, node);
         exec_timer_stop(s->exec, &g->timer);
         while (!list_empty(&g->members)) {
-            struct binding *b = list_entry(g->members.head.next, struct binding, gang_node);
-            list_remove(&b->gang_node);
-            b->gang = NULL;
+            struct binding *b = list_entry(g->members.head.next, struct binding, in.gang_node);
+            list_remove(&b->in.gang_node);
+            b->in.gang = NULL;
         }
         list_remove(&g->node);
         free(g);
@@ -44,9 +44,9 @@ void gang_drop_all(struct sched *s)
 
 static void gang_bind_detach(struct binding *b)
 {
-    struct gang *g = b->gang;
-    list_remove(&b->gang_node);
-    b->gang = NULL;
+    struct gang *g = b->in.gang;
+    list_remove(&b->in.gang_node);
+    b->in.gang = NULL;
     gang_bind_unref(g);
 }
 
@@ -54,7 +54,7 @@ static void fail_all(struct gang *g, const char *why)
 {
     g->failed = true;
     while (!list_empty(&g->members)) {
-        struct binding *b = list_entry(g->members.head.next, struct binding, gang_node);
+        struct binding *b = list_entry(g->members.head.next, struct binding, in.gang_node);
         bool waiting = bind_is_waiting(b);
         gang_bind_detach(b);
         bind_fail(b, "%s", why);
@@ -73,7 +73,7 @@ static void waited_long(void *arg)
 {
     struct gang *g = arg;
     for (struct list_node *n = g->members.head.next; n != &g->members.head; n = n->next)
-        if (has_own_limit(list_entry(n, struct binding, gang_node))) {
+        if (has_own_limit(list_entry(n, struct binding, in.gang_node))) {
             exec_timer_start(g->s->exec, &g->timer, QUORUM_NS);
             return;
         }
@@ -84,7 +84,7 @@ static void waited_long(void *arg)
 
 bool gang_arrive(struct binding *b)
 {
-    struct gang *g = b->gang;
+    struct gang *g = b->in.gang;
     if (!g || g->open)
         return true;
     if (++g->arrived < g->need) {
@@ -99,7 +99,7 @@ bool gang_arrive(struct binding *b)
         more = false;
         for (struct list_node *n = g->members.head.next; n != &g->members.head && !more;
              n = n->next) {
-            struct binding *other = list_entry(n, struct binding, gang_node);
+            struct binding *other = list_entry(n, struct binding, in.gang_node);
             if (other == b || other->step != BIND_QUORUM)
                 continue;
             bind_enter(other, BIND_CONDITIONS);
@@ -111,13 +111,13 @@ bool gang_arrive(struct binding *b)
 
 void gang_leave(struct binding *b)
 {
-    struct gang *g = b->gang;
+    struct gang *g = b->in.gang;
     if (!g)
         return;
     if (b->step == BIND_QUORUM && !g->open)
         g->arrived--;
-    list_remove(&b->gang_node);
-    b->gang = NULL; // its reference is ours until the end
+    list_remove(&b->in.gang_node);
+    b->in.gang = NULL; // its reference is ours until the end
     if (!g->open && !g->failed && gang_bind_count(g) < g->need) {
         cleanup_sbuf struct sbuf why = {0};
         sbuf_addz(&why, "waiting for minCount pods from a gang to be scheduled");
@@ -137,7 +137,7 @@ static void begin_all(struct gang *g)
         more = false;
         for (struct list_node *n = g->members.head.next; n != &g->members.head && !more;
              n = n->next) {
-            struct binding *b = list_entry(n, struct binding, gang_node);
+            struct binding *b = list_entry(n, struct binding, in.gang_node);
             if (b->step != BIND_DECIDED)
                 continue;
             bind_next(b);
@@ -164,12 +164,12 @@ static void group_read(struct sched *s, void *arg, const struct client_answer *a
         more = false;
         for (struct list_node *n = g->members.head.next; n != &g->members.head && !more;
              n = n->next) {
-            struct binding *b = list_entry(n, struct binding, gang_node);
-            bool there = o && str_eq(o->meta->uid, b->group->meta->uid) &&
+            struct binding *b = list_entry(n, struct binding, in.gang_node);
+            bool there = o && str_eq(o->meta->uid, b->in.group->meta->uid) &&
                          !came_too_late(b, o->object.value);
             if (there || b->failed)
                 continue;
-            bind_fail(b, "pod group %.*s: %s", STR_ARG(b->group->meta->name),
+            bind_fail(b, "pod group %.*s: %s", STR_ARG(b->in.group->meta->name),
                       o             ? "it is not what it was"
                       : answer->err ? answer->err->msg
                                     : "no answer");
@@ -195,11 +195,11 @@ void gang_start(struct sched *s, struct binding *const *all, size_t n, size_t ne
     *g = (struct gang){.s = s, .need = need, .open = need == 0, .refs = n + 1};
     g->timer = (struct exec_timer){.fn = waited_long, .arg = g};
     list_init(&g->members);
-    list_push_back(&s->gangs, &g->node);
+    list_push_back(&s->writes.gangs, &g->node);
     bool ask = false;
     for (size_t i = 0; i < n; i++) {
-        all[i]->gang = g;
-        list_push_back(&g->members, &all[i]->gang_node);
+        all[i]->in.gang = g;
+        list_push_back(&g->members, &all[i]->in.gang_node);
         ask |= has_group_claim(all[i]);
     }
     if (!ask) {
@@ -207,7 +207,7 @@ void gang_start(struct sched *s, struct binding *const *all, size_t n, size_t ne
         gang_bind_unref(g);
         return;
     }
-    const struct api_object_meta *m = all[0]->group->meta;
+    const struct api_object_meta *m = all[0]->in.group->meta;
     const struct client_key key = {sched_kind(WATCH_GROUPS), m->namespace, m->name};
     client_get(s->client, &key, calls_on_answer, calls_begin(s, group_read, g));
 }

@@ -43,11 +43,11 @@ static void gang_take_end(struct group_take *t)
     struct sched *s = t->s;
     struct sched_group *g = t->group;
     g->take = NULL;
-    list_foreach(&s->bindings, node) {
+    list_foreach(&s->writes.bindings, node) {
         struct binding *b = list_entry(node, struct binding, node);
-        if (b->take != t)
+        if (b->in.take != t)
             continue;
-        b->take = NULL;
+        b->in.take = NULL;
         bind_finish(b);
     }
     gang_take_free(t);
@@ -100,7 +100,7 @@ static bool all_fenced(const struct group_take *t, const struct taken_claim *c)
     const struct sched_group *g = t->group;
     for (size_t i = 0; i < g->pods.n; i++) {
         const struct sched_pod *p = g->pods.p[i];
-        if (!p->node && (!p->binding || p->binding->take != t))
+        if (!p->node && (!p->binding || p->binding->in.take != t))
             return false;
     }
     return !groups_uses_claim(g, c->object->meta->name);
@@ -108,7 +108,7 @@ static bool all_fenced(const struct group_take *t, const struct taken_claim *c)
 
 static void gang_take_proceed(struct group_take *t)
 {
-    const struct informer *pods = t->s->informers[WATCH_PODS];
+    const struct informer *pods = t->s->watch.informers[WATCH_PODS];
     if (t->fences || t->taking)
         return;
     if (!t->failed && t->revision && informer_revision(pods) < t->revision)
@@ -124,7 +124,7 @@ static void gang_take_proceed(struct group_take *t)
 
 void gang_take_pods_advanced(struct sched *s)
 {
-    list_foreach(&s->takes, node)
+    list_foreach(&s->writes.takes, node)
         gang_take_proceed(list_entry(node, struct group_take, node));
 }
 
@@ -132,7 +132,7 @@ void gang_take_pods_advanced(struct sched *s)
 
 void gang_take_fenced(struct binding *b, bool well)
 {
-    struct group_take *t = b->take;
+    struct group_take *t = b->in.take;
     t->failed |= !well;
     if (b->pod_object->revision > t->revision)
         t->revision = b->pod_object->revision;
@@ -142,7 +142,7 @@ void gang_take_fenced(struct binding *b, bool well)
 
 void gang_take_member_gone(struct binding *b)
 {
-    b->take = NULL; // all of it is being dropped
+    b->in.take = NULL; // all of it is being dropped
 }
 
 bool gang_take_start(struct sched *s, struct sched_group *g, const struct take_want *wants,
@@ -166,7 +166,7 @@ bool gang_take_start(struct sched *s, struct sched_group *g, const struct take_w
         t->claims[i] =
             (struct taken_claim){t, typed_object_ref(wants[i].entry->latest), wants[i].clear};
     g->take = t;
-    list_push_back(&s->takes, &t->node);
+    list_push_back(&s->writes.takes, &t->node);
     t->fences = open;
     for (size_t i = 0; i < g->pods.n; i++)
         if (!g->pods.p[i]->node)
@@ -176,7 +176,7 @@ bool gang_take_start(struct sched *s, struct sched_group *g, const struct take_w
 
 void gang_take_drop_all(struct sched *s)
 {
-    list_foreach(&s->takes, node) {
+    list_foreach(&s->writes.takes, node) {
         struct group_take *t = list_entry(node, struct group_take, node);
         t->group->take = NULL;
         gang_take_free(t);
@@ -225,7 +225,7 @@ static void add_want(struct wants *out, struct sched *s, const struct sched_grou
         gang_take_is_listed(out, k) || !only_ours(g, claim) ||
         groups_uses_claim(g, claim->metadata.name))
         return;
-    bool unavailable = k->unavailable == s->gang_last;
+    bool unavailable = k->unavailable == s->turn.gang_last;
     if (rule == TAKE_LOST ? k->lost : rule == TAKE_ALL || unavailable || is_group_claim(g, claim))
         vec_push(out, (struct take_want){k, rule != TAKE_SOME || unavailable || k->lost});
 }

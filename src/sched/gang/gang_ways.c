@@ -155,14 +155,14 @@ bool gang_preview(struct sched *s, struct sched_group *g, gang_seen_fn seen, voi
     struct place *places = xcalloc(g->pods.n + 1, sizeof(*places));
     c.tries = xcalloc(g->pods.n + 1, sizeof(*c.tries));
     for (size_t i = 0; i < g->pods.n; i++) {
-        places[i] = (struct place){g->pods.p[i]->state, g->pods.p[i]->whys};
+        places[i] = (struct place){g->pods.p[i]->state, g->pods.p[i]->queue.whys};
         if (to_be_seen(&c, g->pods.p[i]))
             c.tries[c.n++].pod = g->pods.p[i];
     }
     gang_by_order(&c);
     bool fits = false;
     if (c.n && gang_valid(&c)) {
-        s->gang_last++;
+        s->turn.gang_last++;
         gang_try_all(&c);
         fits = gang_enough(&c) || gang_another_way(&c);
         gang_revert(&c);

@@ -139,7 +139,7 @@ static void groups_leave_pod(struct sched *s, struct sched_pod *p)
 void groups_pod(struct sched *s, struct sched_pod *p)
 {
     struct str name = pod_group_name(p->api);
-    if (!s->groups_on || !name.n)
+    if (!s->config.groups_on || !name.n)
         return;
     bool over = pod_is_terminal(p->api) ||
                 (p->api->metadata.deletion_timestamp.set && !p->api->spec.node_name.n);

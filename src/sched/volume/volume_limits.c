@@ -40,9 +40,9 @@ static bool attached_of(const struct sched *s, const struct api_persistent_volum
 void volume_limits_begin(struct attempt *a)
 {
     struct attached at;
-    for (size_t i = 0; i < a->volumes_len; i++)
-        if (attached_of(a->s, a->volumes[i].claim, a->arena, &at))
-            a->volumes[i].driver = at.driver;
+    for (size_t i = 0; i < a->volume.n; i++)
+        if (attached_of(a->s, a->volume.all[i].claim, a->arena, &at))
+            a->volume.all[i].driver = at.driver;
 }
 
 // The driver's limit on the node, -1: none.
@@ -99,15 +99,15 @@ static bool driver_ok(struct attempt *a, const struct sched_node *n, struct str 
 static bool is_first_of_driver(const struct attempt *a, size_t at)
 {
     for (size_t i = 0; i < at; i++)
-        if (str_eq(a->volumes[i].driver, a->volumes[at].driver))
+        if (str_eq(a->volume.all[i].driver, a->volume.all[at].driver))
             return false;
-    return a->volumes[at].driver.n > 0;
+    return a->volume.all[at].driver.n > 0;
 }
 
 bool volume_limits_ok(struct attempt *a, const struct sched_node *n, struct refusals *why)
 {
-    for (size_t i = 0; i < a->volumes_len; i++)
-        if (is_first_of_driver(a, i) && !driver_ok(a, n, a->volumes[i].driver, why))
+    for (size_t i = 0; i < a->volume.n; i++)
+        if (is_first_of_driver(a, i) && !driver_ok(a, n, a->volume.all[i].driver, why))
             return false;
     return true;
 }

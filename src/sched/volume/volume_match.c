@@ -147,13 +147,13 @@ static int volume_match_cmp_request(const void *x, const void *y)
 
 void volume_match_begin(struct attempt *a)
 {
-    for (size_t i = 0; i < a->volumes_len; i++)
-        if (!a->volumes[i].bound) {
-            volume_match_find(a, &a->volumes[i]);
-            a->volumes_open++;
+    for (size_t i = 0; i < a->volume.n; i++)
+        if (!a->volume.all[i].bound) {
+            volume_match_find(a, &a->volume.all[i]);
+            a->volume.open++;
         }
-    if (a->volumes_open > 1)
-        qsort(a->volumes, a->volumes_len, sizeof(*a->volumes), volume_match_cmp_request);
+    if (a->volume.open > 1)
+        qsort(a->volume.all, a->volume.n, sizeof(*a->volume.all), volume_match_cmp_request);
 }
 
 struct chooser {
@@ -164,7 +164,7 @@ struct chooser {
 static bool is_left(const void *arg, const struct typed_object *volume)
 {
     const struct chooser *c = arg;
-    for (const struct pod_volume *v = c->a->volumes; v < c->v; v++)
+    for (const struct pod_volume *v = c->a->volume.all; v < c->v; v++)
         if (v->chosen == volume)
             return false;
     return true;
@@ -243,14 +243,14 @@ static bool match_one(struct attempt *a, struct pod_volume *v, const struct sche
     if (v->chosen || (!elsewhere && can_make(a, v, n->api, &code)))
         return true;
     refusal_add(a, why, (struct refusal){.code = code, .volume = v});
-    a->volume_lacking = v;
+    a->volume.lacking = v;
     return false;
 }
 
 bool volume_match_node(struct attempt *a, const struct sched_node *n, struct refusals *why)
 {
-    for (size_t i = 0; a->volumes_open && i < a->volumes_len; i++)
-        if (!a->volumes[i].bound && !match_one(a, &a->volumes[i], n, why))
+    for (size_t i = 0; a->volume.open && i < a->volume.n; i++)
+        if (!a->volume.all[i].bound && !match_one(a, &a->volume.all[i], n, why))
             return false;
     return true;
 }

@@ -59,7 +59,7 @@ static const struct sched_pod *sole_user(const struct attempt *a, const struct p
     if (!api_str_listed(&v->claim->spec.access_modes, STR("ReadWriteOncePod")))
         return NULL;
     list_foreach(on_nodes, node) {
-        const struct sched_pod *p = list_entry(node, struct sched_pod, by_namespace);
+        const struct sched_pod *p = list_entry(node, struct sched_pod, on.by_namespace);
         if (p != a->pod && volumes_uses(p->api, v->claim->metadata.name))
             return p;
     }
@@ -89,8 +89,8 @@ static void volume_rules_inspect_claim(struct attempt *a, struct pod_volume *v)
 
 static bool volume_rules_claim_exists(const struct attempt *a, const struct typed_object *claim)
 {
-    for (size_t i = 0; i < a->volumes_len; i++)
-        if (a->volumes[i].object == claim)
+    for (size_t i = 0; i < a->volume.n; i++)
+        if (a->volume.all[i].object == claim)
             return true;
     return false;
 }
@@ -110,7 +110,7 @@ static bool named_exist(struct attempt *a)
             continue;
         (void)volume_rules_claim_usable(a, &ref, NULL);
         a->refused_by = "VolumeRestrictions";
-        a->volume_refused = ref;
+        a->volume.refused = ref;
         return false;
     }
     return true;
@@ -120,16 +120,16 @@ static bool volume_rules_take_claims(struct attempt *a)
 {
     struct volume_ref ref;
     size_t at = 0;
-    a->volumes = arena_array(a->arena, struct pod_volume, a->api->spec.volumes.n);
+    a->volume.all = arena_array(a->arena, struct pod_volume, a->api->spec.volumes.n);
     while (volumes_next(a->api, &at, a->arena, &ref)) {
         const struct typed_object *o = find_claim(a, &ref);
         if (!volume_rules_claim_usable(a, &ref, o ? o->object.value : NULL) || !o) {
-            a->volume_refused = ref;
+            a->volume.refused = ref;
             return false;
         }
         if (volume_rules_claim_exists(a, o))
             continue;
-        struct pod_volume *v = &a->volumes[a->volumes_len++];
+        struct pod_volume *v = &a->volume.all[a->volume.n++];
         *v = (struct pod_volume){.object = o, .claim = o->object.value, .ref = ref};
         volume_rules_inspect_claim(a, v);
     }
@@ -138,15 +138,15 @@ static bool volume_rules_take_claims(struct attempt *a)
 
 static bool volume_rules_check_bindable(struct attempt *a)
 {
-    for (size_t i = 0; i < a->volumes_len; i++) {
-        if (a->volumes[i].bound || waits_for_pod(&a->volumes[i]))
+    for (size_t i = 0; i < a->volume.n; i++) {
+        if (a->volume.all[i].bound || waits_for_pod(&a->volume.all[i]))
             continue;
         sbuf_addz(&a->text, "pod has unbound immediate PersistentVolumeClaims");
-        a->volume_refused = a->volumes[i].ref;
+        a->volume.refused = a->volume.all[i].ref;
         return false;
     }
-    for (size_t i = 0; i < a->volumes_len; i++)
-        a->volumes[i].sole_user = sole_user(a, &a->volumes[i]);
+    for (size_t i = 0; i < a->volume.n; i++)
+        a->volume.all[i].sole_user = sole_user(a, &a->volume.all[i]);
     return true;
 }
 
@@ -236,9 +236,9 @@ bool volume_in_zone(const struct api_persistent_volume *volume, const struct api
 // A claim that only one pod may use is used by another.
 static const struct pod_volume *used_elsewhere(const struct attempt *a)
 {
-    for (size_t i = 0; i < a->volumes_len; i++)
-        if (a->volumes[i].sole_user)
-            return &a->volumes[i];
+    for (size_t i = 0; i < a->volume.n; i++)
+        if (a->volume.all[i].sole_user)
+            return &a->volume.all[i];
     return NULL;
 }
 
@@ -246,15 +246,15 @@ static bool refuse_volume(struct attempt *a, const struct pod_volume *v, enum re
                           struct refusals *why)
 {
     refusal_add(a, why, (struct refusal){.code = code, .volume = v, .pod = v->sole_user});
-    a->volume_lacking = v;
+    a->volume.lacking = v;
     return false;
 }
 
 // The first claim that is bound to a volume which the node does not reach.
 static bool bound_ok(struct attempt *a, const struct api_node *node, struct refusals *why)
 {
-    for (size_t i = 0; i < a->volumes_len; i++) {
-        const struct pod_volume *v = &a->volumes[i];
+    for (size_t i = 0; i < a->volume.n; i++) {
+        const struct pod_volume *v = &a->volume.all[i];
         if (v->bound && !v->volume)
             return refuse_volume(a, v, REFUSED_VOLUME_GONE, why);
         if (v->bound && !volume_reaches(v->volume, node))
@@ -265,8 +265,8 @@ static bool bound_ok(struct attempt *a, const struct api_node *node, struct refu
 
 static bool zones_ok(struct attempt *a, const struct api_node *node, struct refusals *why)
 {
-    for (size_t i = 0; i < a->volumes_len; i++) {
-        const struct pod_volume *v = &a->volumes[i];
+    for (size_t i = 0; i < a->volume.n; i++) {
+        const struct pod_volume *v = &a->volume.all[i];
         if (v->bound && v->volume && !volume_in_zone(v->volume, node))
             return refuse_volume(a, v, REFUSED_VOLUME_ZONE, why);
     }
@@ -276,7 +276,7 @@ static bool zones_ok(struct attempt *a, const struct api_node *node, struct refu
 // VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone, in that order. VolumeBinding gives all its reasons.
 enum why volume_rules_filter(struct attempt *a, const struct sched_node *n, struct refusals *why)
 {
-    a->volume_lacking = NULL;
+    a->volume.lacking = NULL;
     const struct pod_volume *used = used_elsewhere(a);
     if (used) {
         (void)refuse_volume(a, used, REFUSED_VOLUME_SOLE_USER, why);
@@ -287,8 +287,8 @@ enum why volume_rules_filter(struct attempt *a, const struct sched_node *n, stru
     bool bound = bound_ok(a, n->api, why);
     if (!bound && !why)
         return WHY_VOLUMES;
-    const struct pod_volume *lacking = a->volume_lacking;
+    const struct pod_volume *lacking = a->volume.lacking;
     bool matched = volume_match_node(a, n, why);
-    a->volume_lacking = bound ? a->volume_lacking : lacking;
+    a->volume.lacking = bound ? a->volume.lacking : lacking;
     return bound && matched && zones_ok(a, n->api, why) ? WHY_NONE : WHY_VOLUMES;
 }

@@ -125,7 +125,7 @@ static void volumes_claim_changed(void *arg, const struct typed_object *before,
     struct sched *s = arg;
     const struct api_object_meta *m = after ? after->meta : before->meta;
     list_foreach(&s->queue.waiting[WHY_VOLUMES], node) {
-        struct sched_pod *p = list_entry(node, struct sched_pod, waits[WHY_VOLUMES]);
+        struct sched_pod *p = list_entry(node, struct sched_pod, queue.waits[WHY_VOLUMES]);
         if (str_eq(p->api->metadata.namespace, m->namespace) && volumes_uses(p->api, m->name))
             queue_retry(&s->queue, p);
     }
