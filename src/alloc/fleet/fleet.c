@@ -632,7 +632,7 @@ static void prices_changed(struct fleet *f)
             set_brief(f, &f->classes.p[i]);
 }
 
-static void fleet_update_class_places(struct fleet *f)
+static void fleet_count_places(struct fleet *f)
 {
     worth_places_begin(f->worth);
     for (size_t i = 0; i < f->classes.n; i++)
@@ -646,18 +646,18 @@ void fleet_settle(struct fleet *f)
 {
     if (worth_settle(f->worth, true))
         prices_changed(f);
-    fleet_update_class_places(f);
+    fleet_count_places(f);
     f->starts = 0;
 }
 
-static void fleet_update_places(struct fleet *f)
+static void fleet_refresh(struct fleet *f)
 {
     uint32_t every = worth_slotted(f->worth) ? LOOK_OFTEN : LOOK_EVERY;
     if (f->options.rule || f->starts++ % every)
         return;
     if (worth_settle(f->worth, false))
         prices_changed(f);
-    fleet_update_class_places(f);
+    fleet_count_places(f);
 }
 
 static void make_cells(const struct fleet *f, struct question *q)
@@ -714,7 +714,7 @@ void fleet_start(struct fleet *f)
 {
     struct question *q = f->now;
     part_refused(f);
-    fleet_update_places(f);
+    fleet_refresh(f);
     make_cells(f, q);
     f->heap.n = 0;
     f->named = 0;

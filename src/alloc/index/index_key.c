@@ -47,7 +47,7 @@ static bool is_read(const struct index *x, struct str driver, struct str key)
     struct str name = key;
     (void)(memchr(key.p, '/', key.n) && str_cut(key, '/', &domain, &name));
     if (x->read.list.n > READS_FEW)
-        return index_reads_list(x, domain, name) || index_reads_list(x, domain, (struct str){0});
+        return index_reads_has(x, domain, name) || index_reads_has(x, domain, (struct str){0});
     for (size_t i = 0; i < x->read.list.n; i++)
         if (str_eq(x->read.list.p[i].domain, domain) &&
             (!x->read.list.p[i].name.n || str_eq(x->read.list.p[i].name, name)))

@@ -11,7 +11,7 @@
 // Names of attributes fit; an expression may have others.
 #define NAMES_MAX 128
 
-bool index_reads_list(const struct index *x, struct str domain, struct str name)
+bool index_reads_has(const struct index *x, struct str domain, struct str name)
 {
     char names[NAMES_MAX];
     if (x->read.list.n > READS_FEW && domain.n + name.n < sizeof(names)) {
@@ -29,7 +29,7 @@ bool index_reads_list(const struct index *x, struct str domain, struct str name)
 static void index_reads_on_attribute(void *arg, struct str domain, struct str name)
 {
     struct index *x = arg;
-    if (x->read.all || index_reads_list(x, domain, name))
+    if (x->read.all || index_reads_has(x, domain, name))
         return;
     if (x->read.list.n == READS_MAX) {
         x->read.all = true;

@@ -263,7 +263,7 @@ struct answer_set *answer_passing(const struct alloc_cluster *c, struct str expr
     return map_len(&a->passing) < EXPRESSIONS_MAX ? answer_set_add(&a->passing, expression) : NULL;
 }
 
-struct answer_set *answer_count_kept(const struct alloc_cluster *c, struct str expression)
+struct answer_set *answer_kept_set(const struct alloc_cluster *c, struct str expression)
 {
     struct answer_set *learnt = answer_set_of(c, expression);
     return learnt ? learnt : answer_passing(c, expression);

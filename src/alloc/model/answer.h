@@ -27,11 +27,11 @@ void answer_learn(struct answers *a, struct str expression, uint32_t reads);
 
 // answer_set_of are those of an expression on devices of this cluster; NULL: none are kept. Good until the next
 // answer_learn or answer_begin. answer_passing are those of a part of an expression, such as a term; good until the
-// next answer_trim, which makes room, or answer_begin. answer_count_kept are one or the other.
+// next answer_trim, which makes room, or answer_begin. answer_kept_set are one or the other.
 struct answer_set;
 struct answer_set *answer_set_of(const struct alloc_cluster *c, struct str expression);
 struct answer_set *answer_passing(const struct alloc_cluster *c, struct str expression);
-struct answer_set *answer_count_kept(const struct alloc_cluster *c, struct str expression);
+struct answer_set *answer_kept_set(const struct alloc_cluster *c, struct str expression);
 void answer_trim(struct answers *a);
 
 // answer_find is what is known; answer_make evaluates, charges the meter and keeps the answer, or says MATCH_UNKNOWN:

@@ -17,7 +17,7 @@ static struct answer_set *answers_for(struct alloc_solver *s, struct selset *set
 {
     if (!set->asked[i]) {
         set->asked[i] = true;
-        set->answers[i] = answer_count_kept(s->view->cluster, set->selectors->p[i].cel->expression);
+        set->answers[i] = answer_kept_set(s->view->cluster, set->selectors->p[i].cel->expression);
     }
     return set->answers[i];
 }
@@ -101,7 +101,7 @@ static bool failed_here(struct alloc_solver *s, const struct vw_device *d,
         sbuf_addz(compile, "CEL expression empty (unsupported selector type?)");
         return true;
     }
-    const struct answer_set *answers = answer_count_kept(c, sel->cel->expression);
+    const struct answer_set *answers = answer_kept_set(c, sel->cel->expression);
     enum match_state known = answer_find(answers, d->cl);
     if (known == MATCH_ERROR)
         write_runtime_error(runtime, answer_failure(answers, d->cl), false);

@@ -183,8 +183,8 @@ static void bound_values_count(const struct prune *p, const struct column_values
 }
 
 // Counts for each value the requests that can have it, in p->served.
-static void bound_values_mark_served(struct alloc_solver *s, const struct span *sp,
-                                     const struct column_values *c)
+static void bound_values_count_served(struct alloc_solver *s, const struct span *sp,
+                                      const struct column_values *c)
 {
     struct prune *p = s->prune;
     memset(p->now.served, 0, (c->n + 1) * sizeof(*p->now.served));
@@ -217,7 +217,7 @@ static void filter_match_single(struct alloc_solver *s, struct span *sp)
     struct prune *p = s->prune;
     const struct column_values *c = &p->values[sp->column];
     bool started = sp->state && sp->state->devices;
-    bound_values_mark_served(s, sp, c);
+    bound_values_count_served(s, sp, c);
     // Values that the state does not allow are not in the domains any more.
     p->now.served[0] = started ? 0 : sp->bound_n;
     for (uint32_t i = 0; i < sp->scope_n; i++) {

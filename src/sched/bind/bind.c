@@ -2,11 +2,17 @@
 //
 // From a decision to a bound pod: claims are written, the watch shows the writes, the pod's status
 // is written, devices get ready, the pod is bound. Many pods are on this way at once.
+#include "sched/bind/bind.h"
+
 #include <stdarg.h>
 
 #include "api/match/claim.h"
 #include "codec/json_writer.h"
 #include "sched/bind/bind_int.h"
+#include "sched/bind/fence.h"
+#include "sched/dra/dra_int.h"
+#include "sched/explain/report.h"
+#include "sched/gang/gang.h"
 
 #include "base/banned.h"
 

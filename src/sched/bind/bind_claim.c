@@ -3,7 +3,9 @@
 // Writing a claim for a pod: finalizer, then allocation and reservation in one status update. After a
 // conflict the claim is read and the write retried.
 #include "api/match/claim.h"
+#include "sched/bind/bind.h"
 #include "sched/bind/bind_int.h"
+#include "sched/dra/dra_int.h"
 
 #include "base/banned.h"
 

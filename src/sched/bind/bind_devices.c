@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "sched/bind/bind_int.h"
+#include "sched/dra/dra_int.h"
+#include "sched/explain/report.h"
 
 #include "base/banned.h"
 

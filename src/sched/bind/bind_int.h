@@ -7,7 +7,7 @@
 #define SCHED_BIND_BIND_INT_H
 
 #include "api/match/claim.h"
-#include "sched/core/sched_int.h"
+#include "sched/bind/bind.h"
 
 #define CLAIM_TRIES  5
 #define CONDITION_NS (5 * CLOCK_NS_PER_SEC)
@@ -82,19 +82,7 @@ enum bind_step {
     BIND_UNDO,       // reservations are being taken back
 };
 
-// The pods of a group that one cycle has placed, on their way together.
-struct gang {
-    struct list_node node; // in sched.gangs
-    struct sched *s;
-    struct list members; // binding.gang_node
-    size_t need;         // must have come as far as the Binding before any goes on
-    size_t arrived;
-    bool open; // enough have: nobody waits any more
-    bool failed;
-    struct exec_timer timer;
-    size_t refs; // members, and a call under way
-};
-
+struct gang;
 struct group_take;
 
 struct binding {
@@ -253,24 +241,5 @@ void gang_drop_all(struct sched *s);
 // gang_take_fenced: a pod has been looked at or fenced for a take. well: no Binding of it can come any more.
 void gang_take_fenced(struct binding *b, bool well);
 void gang_take_member_gone(struct binding *b);
-
-// --- fence.c -------------------------------------------------------------------------------------
-
-struct json_writer;
-
-// fence_between: somebody put up a fence between two versions of a pod.
-bool fence_between(const struct api_pod *before, const struct api_pod *after);
-
-// fence_send writes a fence; the answer goes to done with the binding.
-void fence_send(struct binding *b, call_fn done);
-
-// fence_look asks for the pod until there is an answer, which goes to bind_pod_is.
-void fence_look(struct binding *b);
-
-// fence_hold_pod takes a newer version of the pod for the one that this attempt knows.
-void fence_hold_pod(struct binding *b, const struct typed_object *pod);
-
-// fence_write_identity adds metadata to a patch, such that it holds for this version alone.
-void fence_write_identity(struct json_writer *w, const struct api_object_meta *meta);
 
 #endif

@@ -4,7 +4,11 @@
 // fence, so that no Binding that relies on them can come any more; then the claims, each in the version
 // known before the fence. Whatever stays behind is found by the next attempt or by the claim controller.
 #include "api/match/claim.h"
+#include "sched/bind/bind.h"
 #include "sched/bind/bind_int.h"
+#include "sched/bind/fence.h"
+#include "sched/dra/dra_int.h"
+#include "sched/explain/report.h"
 
 #include "base/banned.h"
 

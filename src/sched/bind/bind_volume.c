@@ -5,6 +5,7 @@
 // written stays when the attempt fails: the next one finds it, and so does the controller.
 #include "api/match/claim.h"
 #include "codec/json_writer.h"
+#include "sched/bind/bind.h"
 #include "sched/bind/bind_int.h"
 #include "sched/volume/volume_int.h"
 

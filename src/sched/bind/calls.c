@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Calls under way: each knows whom to tell, and that nobody is there any more.
-#include "sched/core/sched_int.h"
+#include "sched/bind/bind.h"
 
 #include "base/banned.h"
 

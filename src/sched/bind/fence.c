@@ -4,9 +4,12 @@
 // up, crashed, or was replaced. docs/scheduler.md ("Late writes") has the rules and why they suffice.
 // Here: the fence, a change of the pod that makes every Binding decided before it fail, and the look at
 // a pod whose writes had no clear answer.
+#include "sched/bind/fence.h"
+
 #include <stdlib.h>
 
 #include "codec/json_writer.h"
+#include "sched/bind/bind.h"
 #include "sched/bind/bind_int.h"
 
 #include "base/banned.h"

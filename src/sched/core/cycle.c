@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One attempt to place a pod: its claims, the nodes that may do, the best of them.
+#include "sched/core/cycle.h"
+
 #include "alloc/fleet.h"
 #include "api/match/node.h"
 #include "base/hash.h"
-#include "sched/core/sched_int.h"
+#include "sched/bind/bind.h"
+#include "sched/dra/dra_int.h"
+#include "sched/explain/report.h"
+#include "sched/filter/filter_int.h"
 #include "sched/filter/packing.h"
+#include "sched/gang/gang.h"
+#include "sched/volume/volume_int.h"
 
 #include "base/banned.h"
 
@@ -386,7 +393,7 @@ static void try_nodes(struct attempt *a)
 }
 
 // What is counted of claims for devices that are in order.
-static enum meter_status cycle_status(const struct attempt *a)
+static enum meter_status cycle_prefilter_status(const struct attempt *a)
 {
     return a->wants_len ? METER_SUCCESS : METER_SKIP;
 }
@@ -415,7 +422,7 @@ void cycle_run(struct sched *s, struct sched_pod *p)
     p->queue.tried_ns = exec_now_ns(s->exec);
     switch (cycle_begin(s, p, &a)) {
     case DRA_OK:
-        meter_prefilter(s, p, cycle_status(&a));
+        meter_prefilter(s, p, cycle_prefilter_status(&a));
         try_nodes(&a);
         break;
     case DRA_GATED:
@@ -424,8 +431,8 @@ void cycle_run(struct sched *s, struct sched_pod *p)
         cycle_gate(&a);
         break;
     case DRA_REFUSED:
-        meter_prefilter(s, p,
-                        a.whys & WHY_BIT(WHY_VOLUMES) ? cycle_status(&a) : METER_UNRESOLVABLE);
+        meter_prefilter(
+            s, p, a.whys & WHY_BIT(WHY_VOLUMES) ? cycle_prefilter_status(&a) : METER_UNRESOLVABLE);
         cycle_on_refused(&a);
         break;
     case DRA_FAILED:

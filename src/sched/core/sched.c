@@ -3,8 +3,12 @@
 // The scheduler as a whole: what it watches, what each change means, when it works.
 #include "alloc/fleet.h"
 #include "api/match/claim.h"
-#include "sched/core/sched_int.h"
+#include "sched/bind/bind.h"
+#include "sched/core/cycle.h"
+#include "sched/dra/dra_int.h"
+#include "sched/explain/report.h"
 #include "sched/filter/packing.h"
+#include "sched/gang/gang.h"
 
 #include "base/banned.h"
 
@@ -80,7 +84,7 @@ static void sched_warm_task(void *arg)
         warm_soon(s);
 }
 
-static void sched_make_ready(void *arg)
+static void sched_start_run(void *arg)
 {
     struct sched *s = arg;
     if (sched_is_acting(s) && !exec_timer_armed(&s->turn.run_timer))
@@ -115,7 +119,7 @@ static void sched_run_task(void *arg)
     if (wait_ns)
         exec_timer_start(s->exec, &s->turn.run_timer, wait_ns);
     else if (queue_ready_len(&s->queue))
-        sched_make_ready(s);
+        sched_start_run(s);
     else
         warm_soon(s);
 }
@@ -635,7 +639,7 @@ struct sched *sched_new(const struct sched_options *options)
     cluster_init(&s->cluster);
     s->devices = devices_new(&s->config.alloc_features, s->config.policy);
     claims_init(&s->claims, s->devices);
-    queue_init(&s->queue, s->exec, sched_make_ready, s);
+    queue_init(&s->queue, s->exec, sched_start_run, s);
     struct alloc_options solving = {.policy = s->config.policy,
                                     .rng = s->exec->rng,
                                     .expired = sched_turn_expired,

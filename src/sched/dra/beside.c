@@ -8,7 +8,7 @@
 //
 // Two of ours need none of this: each looks before it binds (docs/scheduler.md, "Several schedulers").
 #include "api/match/claim.h"
-#include "sched/core/sched_int.h"
+#include "sched/dra/dra_int.h"
 
 #include "base/banned.h"
 

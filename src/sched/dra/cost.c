@@ -4,7 +4,8 @@
 // loop with others, so an attempt gets a slice of cost. When that is used up, the attempt ends without a result and the
 // pod is postponed: it gets further with its next slice, because verdicts are kept (alloc/model/answer.c). Other pods and
 // other work on the loop get their turns in between. An attempt that has used up its budget in this way is given up.
-#include "sched/core/sched_int.h"
+#include "sched/dra/dra_int.h"
+#include "sched/explain/report.h"
 
 #include "base/banned.h"
 

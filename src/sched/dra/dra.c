@@ -5,7 +5,7 @@
 #include "api/match/claim.h"
 #include "api/match/node.h"
 #include "base/hash.h"
-#include "sched/core/sched_int.h"
+#include "sched/dra/dra_int.h"
 #include "sched/filter/packing.h"
 
 #include "base/banned.h"

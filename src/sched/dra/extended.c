@@ -3,7 +3,7 @@
 // Extended resources with a device class behind them: a pod that asks for example.com/gpu: 2 gets a
 // claim made for it, on nodes that do not offer the resource themselves.
 #include "api/match/claim.h"
-#include "sched/core/sched_int.h"
+#include "sched/dra/dra_int.h"
 
 #include "base/banned.h"
 

@@ -3,7 +3,8 @@
 // Devices that take of the node's own resources: what a pod's allocations cost in cpu, memory and
 // huge pages, and whether the node has that much.
 #include "api/match/claim.h"
-#include "sched/core/sched_int.h"
+#include "sched/dra/dra_int.h"
+#include "sched/filter/filter_int.h"
 
 #include "base/banned.h"
 

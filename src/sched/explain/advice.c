@@ -10,6 +10,7 @@
 #include "api/match/taint.h"
 #include "base/nearest.h"
 #include "sched/bind/bind_int.h"
+#include "sched/dra/dra_int.h"
 
 #include "base/banned.h"
 

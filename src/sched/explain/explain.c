@@ -3,7 +3,10 @@
 // The whole answer for one pod or claim, as JSON, made when it is asked for; and the check that the
 // caches are what the watches have delivered.
 #include "api/match/claim.h"
+#include "sched/core/cycle.h"
+#include "sched/dra/dra_int.h"
 #include "sched/explain/explain_int.h"
+#include "sched/explain/report.h"
 
 #include "base/banned.h"
 

@@ -4,7 +4,9 @@
 #include "alloc/fleet.h"
 #include "api/match/claim.h"
 #include "api/match/taint.h"
+#include "sched/core/cycle.h"
 #include "sched/explain/explain_int.h"
+#include "sched/filter/filter_int.h"
 
 #include "base/banned.h"
 

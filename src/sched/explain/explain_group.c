@@ -3,6 +3,7 @@
 // What is told of a PodGroup: what it lacks, where its pods would go if all were placed at once, and what keeps the first that
 // finds no room from it.
 #include "sched/explain/explain_int.h"
+#include "sched/gang/gang.h"
 
 #include "base/banned.h"
 

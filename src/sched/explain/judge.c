@@ -6,7 +6,9 @@
 
 #include "api/match/claim.h"
 #include "codec/json_writer.h"
-#include "sched/core/sched_int.h"
+#include "sched/core/cycle.h"
+#include "sched/dra/dra_int.h"
+#include "sched/filter/filter_int.h"
 
 #include "base/banned.h"
 

@@ -4,8 +4,12 @@
 #include "sched/explain/report.h"
 
 #include "codec/json_writer.h"
+#include "sched/bind/bind.h"
 #include "sched/bind/bind_int.h"
+#include "sched/bind/fence.h"
+#include "sched/dra/dra_int.h"
 #include "sched/explain/advice.h"
+#include "sched/filter/filter_int.h"
 
 #include "base/banned.h"
 

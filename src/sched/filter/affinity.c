@@ -3,7 +3,7 @@
 // Pods that want to be near others, or far from them. Required terms count matching pods by domain
 // (a label key of nodes and its value) once per attempt; preferred ones make a sum by domain.
 #include "api/match/label.h"
-#include "sched/core/sched_int.h"
+#include "sched/filter/filter_int.h"
 
 #include "base/banned.h"
 

@@ -3,7 +3,9 @@
 // Which nodes a pod may run on, devices aside.
 #include "api/match/node.h"
 #include "api/match/taint.h"
-#include "sched/core/sched_int.h"
+#include "sched/dra/dra_int.h"
+#include "sched/filter/filter_int.h"
+#include "sched/volume/volume_int.h"
 
 #include "base/banned.h"
 

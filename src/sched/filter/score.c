@@ -7,7 +7,7 @@
 
 #include "api/match/node.h"
 #include "api/match/taint.h"
-#include "sched/core/sched_int.h"
+#include "sched/filter/filter_int.h"
 
 #include "base/banned.h"
 

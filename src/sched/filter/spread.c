@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "api/match/label.h"
-#include "sched/core/sched_int.h"
+#include "sched/filter/filter_int.h"
 
 #include "base/banned.h"
 

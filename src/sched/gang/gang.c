@@ -3,8 +3,14 @@
 // The pods of a PodGroup, tried together: each is placed in memory, in the order they came, with those
 // before it in place. If as many fit as the group needs they go on their way together, else it is as if
 // nothing had been, and what the group still holds of earlier times is given back.
+#include "sched/gang/gang.h"
+
 #include <stdlib.h>
 
+#include "sched/bind/bind.h"
+#include "sched/core/cycle.h"
+#include "sched/dra/dra_int.h"
+#include "sched/explain/report.h"
 #include "sched/gang/gang_int.h"
 
 #include "base/banned.h"
@@ -89,7 +95,7 @@ static void gate_short(struct cycle *c)
 }
 
 // What earlier attempts reserved for single pods is taken back first.
-static bool gang_drop_stale_pods(struct cycle *c)
+static bool gang_clean_leftovers(struct cycle *c)
 {
     bool any = false;
     size_t n = 0;
@@ -285,7 +291,7 @@ static void gang_report_pod(struct cycle *c, struct try *t, const char *reason, 
 }
 
 // Waits for what it lacks; an allocation of its own that keeps it from other nodes is given up.
-static void gang_queue_pod(struct cycle *c, struct try *t, uint32_t whys)
+static void gang_requeue_pod(struct cycle *c, struct try *t, uint32_t whys)
 {
     if (t->give_up)
         bind_deallocate(c->s, t->pod, t->give_up);
@@ -309,7 +315,7 @@ static void gang_cycle_succeed(struct cycle *c)
         } else if (t->refused) {
             s->stats.unschedulable++;
             gang_report_pod(c, t, "Unschedulable", str_z(t->line));
-            gang_queue_pod(c, t, t->whys);
+            gang_requeue_pod(c, t, t->whys);
         } else if (i >= c->tried) {
             sched_enqueue(s, t->pod); // it stands behind one that waits for a claim
         }
@@ -518,7 +524,7 @@ static void gang_cycle_run(struct cycle *c)
     } else if (c->before + c->n < c->min) {
         if (!gang_give_back(s, c->g, TAKE_ALL))
             gate_short(c);
-    } else if (!gang_drop_stale_pods(c) || gang_give_back(s, c->g, TAKE_LOST)) {
+    } else if (!gang_clean_leftovers(c) || gang_give_back(s, c->g, TAKE_LOST)) {
         return;
     } else if (!gang_valid(c)) {
         gang_cycle_fail(c);

@@ -3,12 +3,27 @@
 // Pods of a group on their way together. None is bound before as many as the group needs have got all
 // they need: devices written and ready. If so many cannot come any more, all go back.
 #include "api/match/claim.h"
+#include "sched/bind/bind.h"
 #include "sched/bind/bind_int.h"
+#include "sched/gang/gang.h"
 
 #include "base/banned.h"
 
 // How long the first may wait for the others (Permit of Kubernetes' GangScheduling).
 #define QUORUM_NS (300 * CLOCK_NS_PER_SEC)
+
+// The pods of a group that one cycle has placed, on their way together.
+struct gang {
+    struct list_node node; // in sched.gangs
+    struct sched *s;
+    struct list members; // binding.gang_node
+    size_t need;         // must have come as far as the Binding before any goes on
+    size_t arrived;
+    bool open; // enough have: nobody waits any more
+    bool failed;
+    struct exec_timer timer;
+    size_t refs; // members, and a call under way
+};
 
 static size_t gang_bind_count(const struct gang *g)
 {

@@ -5,7 +5,9 @@
 // the watch of pods has shown a fence: what came before it has been shown then, too. Who comes later writes the
 // claim before it relies on it, and that makes the taking fail. docs/scheduler.md ("Late writes").
 #include "api/match/claim.h"
+#include "sched/bind/bind.h"
 #include "sched/bind/bind_int.h"
+#include "sched/gang/gang.h"
 
 #include "base/banned.h"
 

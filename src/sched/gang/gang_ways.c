@@ -3,6 +3,8 @@
 // Other ways to place the pods of a group than in the order they came, and a look at what would become of it.
 #include <stdlib.h>
 
+#include "sched/core/cycle.h"
+#include "sched/gang/gang.h"
 #include "sched/gang/gang_int.h"
 
 #include "base/banned.h"

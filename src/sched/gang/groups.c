@@ -5,6 +5,7 @@
 
 #include "api/match/claim.h"
 #include "codec/json_writer.h"
+#include "sched/bind/bind.h"
 #include "sched/bind/bind_int.h"
 
 #include "base/banned.h"

@@ -59,4 +59,9 @@ bool volume_match_node(struct attempt *a, const struct sched_node *n, struct ref
 void volume_limits_begin(struct attempt *a);
 bool volume_limits_ok(struct attempt *a, const struct sched_node *n, struct refusals *why);
 
+// volume_rules_begin looks at the pod's claims for storage. DRA_OK, or with a text DRA_WAIT (what there is of volumes is not known
+// yet) or DRA_REFUSED. volume_rules_filter: can they be had from the node? It chooses volumes for claims that have none.
+enum dra_begin volume_rules_begin(struct attempt *a);
+enum why volume_rules_filter(struct attempt *a, const struct sched_node *n, struct refusals *why);
+
 #endif
