@@ -5,8 +5,9 @@
 // Whether one will really do is the allocator's to say (alloc_solve); the fleet never keeps a node
 // from being asked unless it is certain that it cannot serve.
 //
-// Nodes that cannot be told apart are one class; what is known about a question on a class is kept until prices change, so that a
-// choice costs little more than a look at a number for each class of equal nodes. One thread; deterministic.
+// Nodes that cannot be told apart are one class; what is known about a question on a class is kept
+// until prices change, so that a choice costs little more than a look at a number for each class of
+// equal nodes. One thread; deterministic.
 #ifndef ALLOC_FLEET_H
 #define ALLOC_FLEET_H
 
@@ -35,9 +36,9 @@ struct fleet_question {
     bool loose; // wants do not tell all
 };
 
-// Another rule than worth. score: the higher the better; equal scores go by order. ranks: which unit
-// first, 0 is the best; NULL: the allocator decides. devices: the same for each device of the node's
-// view. They are called only where the question fits.
+// Another rule than worth. score: the higher the better; equal scores go by order. ranks: which
+// unit first, 0 is the best; NULL: the allocator decides. devices: the same for each device of the
+// node's view. They are called only where the question fits.
 struct fleet_rule {
     int64_t (*score)(void *arg, uint32_t node, const struct fleet_node *n,
                      const struct fleet_question *q);
@@ -71,16 +72,17 @@ void fleet_set(struct fleet *f, uint32_t node, const struct fleet_room *room,
                const struct alloc_view *view);
 void fleet_gone(struct fleet *f, uint32_t node);
 
-// fleet_set_state is fleet_set for a node of whose devices the caller knows the state, a hash (index_state): nodes in the
-// same state have equal views up to names, so that one is looked at for all of them.
+// fleet_set_state is fleet_set for a node of whose devices the caller knows the state, a hash
+// (index_state): nodes in the same state have equal views up to names, so that one is looked at for
+// all of them.
 void fleet_set_state(struct fleet *f, uint32_t node, const struct fleet_room *room, uint64_t state);
 
 // fleet_hash is a hash of what claims ask for, whoever asks.
 uint64_t fleet_hash(const struct api_resource_claim *const *claims, size_t claims_len);
 
-// fleet_ask makes a question the present one. hash is of what the claims ask for. Lives in the fleet
-// until others push it out. When the meter refused an evaluation meanwhile the question must be asked
-// again before it is used.
+// fleet_ask makes a question the present one. hash is of what the claims ask for. Lives in the
+// fleet until others push it out. When the meter refused an evaluation meanwhile the question must
+// be asked again before it is used.
 struct fleet_question *fleet_ask(struct fleet *f, uint64_t hash,
                                  const struct api_resource_claim *const *claims, size_t claims_len,
                                  int64_t cpu, int64_t memory);
@@ -100,8 +102,8 @@ int64_t fleet_score(const struct fleet *f);
 // fleet_crowded says whether some node lacks the processors or the memory for the present question.
 bool fleet_crowded(const struct fleet *f);
 
-// fleet_refused remembers that the allocator found nothing on a node for the present question; where states are told
-// (fleet_set_state), on all nodes like it.
+// fleet_refused remembers that the allocator found nothing on a node for the present question;
+// where states are told (fleet_set_state), on all nodes like it.
 void fleet_refused(struct fleet *f, uint32_t node);
 
 // fleet_at says on which node the next solve is; UINT32_MAX: on none that the fleet should mind.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why not, on one node: for every request the funnel from published to usable devices, each device in
-// the first row that takes it away, and what exactly took it. Counting makes no texts, so that many
-// nodes can be compared; texts are made for those that are told.
+// Why not, on one node: for every request the funnel from published to usable devices, each device
+// in the first row that takes it away, and what exactly took it. Counting makes no texts, so that
+// many nodes can be compared; texts are made for those that are told.
 #include "alloc/explain/explain_int.h"
 
 #include "base/banned.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What keeps requests from being satisfied together when each has enough devices: constraints, which
-// need one value or enough values; devices that several requests want; shared counters.
+// What keeps requests from being satisfied together when each has enough devices: constraints,
+// which need one value or enough values; devices that several requests want; shared counters.
 //
-// Everything told here is certain: a bound is broken even when all else is left aside. When no bound
-// is, the requests still do not fit together, and that is told.
+// Everything told here is certain: a bound is broken even when all else is left aside. When no
+// bound is, the requests still do not fit together, and that is told.
 #include "alloc/explain/explain_int.h"
 
 #include "base/banned.h"
@@ -148,7 +148,8 @@ static int run_cmp(const void *x, const void *y)
     return a->from < b->from ? -1 : a->from > b->from;
 }
 
-// Devices of a run, each once; no bound when one can be had several times. seen has a mark a device.
+// Devices of a run, each once; no bound when one can be had several times. seen has a mark a
+// device.
 static size_t distinct_devices(const struct explainer *x, const struct has_value *p, size_t n,
                                uint32_t *seen, uint32_t mark)
 {

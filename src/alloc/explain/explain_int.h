@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the explanation's files share: terms of selectors, reasons while they are gathered, states of
-// nodes that can be compared.
+// What the explanation's files share: terms of selectors, reasons while they are gathered, states
+// of nodes that can be compared.
 #ifndef ALLOC_EXPLAIN_EXPLAIN_INT_H
 #define ALLOC_EXPLAIN_EXPLAIN_INT_H
 
@@ -15,14 +15,15 @@ struct terms {
     size_t n;
 };
 
-// explain_terms_split takes an expression apart. One that is no conjunction, or no CEL, is one term.
+// explain_terms_split takes an expression apart. One that is no conjunction, or no CEL, is one
+// term.
 struct terms explain_terms_split(struct str expression, struct arena *arena);
 
 // explain_terms_forget frees the terms that a solver remembers.
 void explain_terms_forget(struct alloc_solver *s);
 
-// explain_terms_begin makes room in the solver's memory of terms. explain_terms_of is explain_terms_split with that memory;
-// its slices live until the next explain_terms_begin.
+// explain_terms_begin makes room in the solver's memory of terms. explain_terms_of is
+// explain_terms_split with that memory; its slices live until the next explain_terms_begin.
 void explain_terms_begin(struct alloc_solver *s);
 struct terms explain_terms_of(struct alloc_solver *s, struct str expression);
 
@@ -107,16 +108,16 @@ struct explainer {
     size_t conflicts_len;
 };
 
-// explain_begin reads the question and counts; what it makes lives in the solver's arena. kept, if not
-// NULL, holds compiled terms between nodes of one cluster. False when the question has an error. End
-// with explain_end in any case.
+// explain_begin reads the question and counts; what it makes lives in the solver's arena. kept, if
+// not NULL, holds compiled terms between nodes of one cluster. False when the question has an
+// error. End with explain_end in any case.
 bool explain_begin(struct explainer *x, struct alloc_solver *s, const struct alloc_view *view,
                    const struct api_resource_claim *const *claims, size_t claims_len,
                    struct kept_programs *kept);
 void explain_end(struct explainer *x);
 
-// explain_judge_set judges devices by the class and selectors of a set. False: the meter has nothing left.
-// explain_term_answers is where the answers of a term are kept; NULL: nowhere.
+// explain_judge_set judges devices by the class and selectors of a set. False: the meter has
+// nothing left. explain_term_answers is where the answers of a term are kept; NULL: nowhere.
 bool explain_judge_set(struct explainer *x, uint32_t index);
 struct answer_set *explain_term_answers(const struct explainer *x, const struct flat_term *t);
 
@@ -133,15 +134,15 @@ void explain_conflicts(struct explainer *x);
 void explain_conflict_texts(struct explainer *x, struct arena *arena,
                             struct alloc_explanation *ret);
 
-// explain_holders counts what claims hold that the i-th request or alternative could use: devices it
-// would match, and devices that draw on the counters it lacks.
+// explain_holders counts what claims hold that the i-th request or alternative could use: devices
+// it would match, and devices that draw on the counters it lacks.
 void explain_holders(struct explainer *x, size_t i, struct holders *out);
 
 // explain_name_holders adds them to a funnel as reasons, in arena.
 void explain_name_holders(struct alloc_funnel *f, const struct holders *h, struct arena *arena);
 
-// explain_counters_short says whether what a device draws from shared counters, or the group it is of, keeps it
-// from being had; *ret is what is short.
+// explain_counters_short says whether what a device draws from shared counters, or the group it is
+// of, keeps it from being had; *ret is what is short.
 bool explain_counters_short(const struct alloc_view *v, const struct vw_device *d,
                             struct draft_reason *ret);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which devices class and selectors take, and which term refuses the others. A selector is taken apart into terms, and the
-// terms are asked in order; what the search has found out about a selector is not asked again.
+// Which devices class and selectors take, and which term refuses the others. A selector is taken
+// apart into terms, and the terms are asked in order; what the search has found out about a
+// selector is not asked again.
 #include "alloc/explain/explain_int.h"
 
 #include "base/banned.h"
@@ -59,7 +60,8 @@ static bool explain_known_to_pass(struct answer_set *const *answers, size_t n,
     return n && i == n;
 }
 
-// Those that the class takes; the others stay MATCH_UNKNOWN. One that cannot be read fails everywhere.
+// Those that the class takes; the others stay MATCH_UNKNOWN. One that cannot be read fails
+// everywhere.
 static struct asked explain_judge_list_devices(struct explainer *x, const struct selset *from,
                                                struct judged_set *set)
 {
@@ -91,7 +93,8 @@ struct answer_set *explain_term_answers(const struct explainer *x, const struct 
     return t->whole ? answer_set_of(c, t->text) : answer_passing(c, t->text);
 }
 
-// Fills in the bits of a term. Where answers are kept they are asked first. False: the meter has nothing left.
+// Fills in the bits of a term. Where answers are kept they are asked first. False: the meter has
+// nothing left.
 static bool explain_ask_term(struct explainer *x, const struct flat_term *t, struct asked *q)
 {
     struct alloc_solver *s = x->s;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One question on many nodes: nodes in the same state are told once. A state is the hash of what the
-// explanation counts; who holds devices is gathered over all nodes of a group.
+// One question on many nodes: nodes in the same state are told once. A state is the hash of what
+// the explanation counts; who holds devices is gathered over all nodes of a group.
 #include "alloc/explain/explain_int.h"
 
 #include "base/banned.h"

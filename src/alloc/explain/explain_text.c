@@ -431,8 +431,8 @@ static bool explain_text_is_held(int row)
     return row == ALLOC_ROW_IN_USE || row == ALLOC_ROW_CAPACITY || row == ALLOC_ROW_COUNTERS;
 }
 
-// "have no free device", "have fewer than 2 devices". Only what the request wants counts, not how many
-// there are: nodes that differ in nothing else are told together.
+// "have no free device", "have fewer than 2 devices". Only what the request wants counts, not how
+// many there are: nodes that differ in nothing else are told together.
 static void add_lack(struct sbuf *out, const struct alloc_funnel *f, const char *which)
 {
     if (f->wanted <= 1)
@@ -520,8 +520,8 @@ static void cause_of(const struct alloc_group *g, struct sbuf *out)
     }
 }
 
-// Whoever reads a summary may read one namespace alone: who holds devices in others is not told. own is empty when
-// nobody in particular asks.
+// Whoever reads a summary may read one namespace alone: who holds devices in others is not told.
+// own is empty when nobody in particular asks.
 static void add_holders(struct cause *c, const struct alloc_group *g, struct str own,
                         struct arena *tmp)
 {

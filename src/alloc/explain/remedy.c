@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Remedies: the smallest changes with which the claims would fit. What the explanation counts suggests
-// changes; each is tried by solving again, singles first, pairs when no single one helps.
+// Remedies: the smallest changes with which the claims would fit. What the explanation counts
+// suggests changes; each is tried by solving again, singles first, pairs when no single one helps.
 #include "alloc/explain/remedy_int.h"
 #include "codec/json_writer.h"
 

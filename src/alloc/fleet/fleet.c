@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nodes, questions and what is known about each on the other. Nodes that cannot be told apart are a class: a
-// choice looks at classes, and at nodes only as they are named.
+// Nodes, questions and what is known about each on the other. Nodes that cannot be told apart are a
+// class: a choice looks at classes, and at nodes only as they are named.
 #include <stdlib.h>
 #include <string.h>
 
@@ -433,8 +433,8 @@ static uint32_t fleet_count_wanted(const struct api_device_request *r, bool *loo
     return count < 0 ? 0 : count > WORTH_UNITS ? WORTH_UNITS : (uint32_t)count;
 }
 
-// Parts of types that came up since the question was asked last. A type for which the meter refuses an
-// evaluation is looked at again the next time.
+// Parts of types that came up since the question was asked last. A type for which the meter refuses
+// an evaluation is looked at again the next time.
 static void find_parts(struct fleet *f, struct question *q,
                        const struct api_resource_claim *const *claims, size_t claims_len)
 {
@@ -670,8 +670,8 @@ static void make_cells(const struct fleet *f, struct question *q)
     q->cells_len = n;
 }
 
-// A refused node that could be told from others of its class only by the allocator is one by itself, until
-// it changes.
+// A refused node that could be told from others of its class only by the allocator is one by
+// itself, until it changes.
 static void part_refused(struct fleet *f)
 {
     for (size_t i = 0; i < f->refusals.n; i++) {
@@ -709,7 +709,8 @@ static struct choice choice_at(const struct fleet *f, uint32_t class, uint32_t p
                            .place = place};
 }
 
-// Looks at all classes. The best is known then: mostly its first node will do, and no others are needed.
+// Looks at all classes. The best is known then: mostly its first node will do, and no others are
+// needed.
 void fleet_start(struct fleet *f)
 {
     struct question *q = f->now;

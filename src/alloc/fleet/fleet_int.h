@@ -30,9 +30,9 @@ void fleet_units_free(struct fleet_units *u);
 // fleet_units_supply counts units of nodes that come (1) or go (-1).
 void fleet_units_supply(struct fleet *f, const struct fleet_units *u, int64_t sign);
 
-// fleet_units_part says what share of one device of this type a request takes, by a view that has one of
-// that type; 0: it will not do. *ret_slots: slots of the unit that will do, if it has such. *loose:
-// that is an estimate.
+// fleet_units_part says what share of one device of this type a request takes, by a view that has
+// one of that type; 0: it will not do. *ret_slots: slots of the unit that will do, if it has such.
+// *loose: that is an estimate.
 uint16_t fleet_units_part(struct fleet *f, const struct alloc_view *view, uint8_t type,
                           const struct api_device_request *r, uint64_t *ret_slots, bool *loose);
 

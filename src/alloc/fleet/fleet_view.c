@@ -22,8 +22,8 @@ static bool fleet_view_begins_with(const char *s, const char *word)
     return !*word;
 }
 
-// Devices are alike whatever these say: they name the piece or its place. One pass over the name, since every
-// attribute of every slice comes by: most letters begin no word.
+// Devices are alike whatever these say: they name the piece or its place. One pass over the name,
+// since every attribute of every slice comes by: most letters begin no word.
 static bool names_piece(struct str key)
 {
     static const char *const words[] = {"uuid",  "serial", "pci",  "numa",  "index",
@@ -140,8 +140,8 @@ static void fleet_view_read_device(const struct alloc_view *v, const struct vw_d
     }
 }
 
-// What is left of a counter set: the least of its counters that partitions take parts of. Those that
-// are one or nothing, such as slices of memory, say nothing about size.
+// What is left of a counter set: the least of its counters that partitions take parts of. Those
+// that are one or nothing, such as slices of memory, say nothing about size.
 static uint16_t set_left(const struct alloc_view *v, const struct vw_device *d)
 {
     uint16_t least = WORTH_WHOLE;
@@ -374,8 +374,8 @@ static uint16_t partition_part(const struct alloc_view *v, const struct vw_devic
     return most ? most : WORTH_WHOLE;
 }
 
-// Slots and part of a request on the unit that a device belongs to: of the partitions that it selects
-// the smallest counts.
+// Slots and part of a request on the unit that a device belongs to: of the partitions that it
+// selects the smallest counts.
 static uint16_t slots_part(struct fleet *f, const struct alloc_view *v, uint32_t set,
                            const struct spec *s, uint64_t *ret_slots, bool *loose)
 {

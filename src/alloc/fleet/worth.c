@@ -24,8 +24,9 @@
 // A place is worth more than in proportion as places get few.
 #define SCARCE_POWER 1.5
 
-// What processors allow counts once. Where those that will come want more of the processors left than COMPANY_FROM, while
-// they want all units, processors are what runs out, and it counts up to COMPANY_MOST times.
+// What processors allow counts once. Where those that will come want more of the processors left
+// than COMPANY_FROM, while they want all units, processors are what runs out, and it counts up to
+// COMPANY_MOST times.
 #define COMPANY_FROM  0.9
 #define COMPANY_SLOPE 5.0
 #define COMPANY_MOST  3.0

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a node is worth to the requests that are likely to come, and so what placing one there costs.
-// Pure numbers: units (devices, or GPUs that are cut into partitions) of types the model cannot tell
-// apart, each with so many thousandths left; processors and memory; requests seen lately, older ones
-// counting less. docs/utilization.md tells the idea. What makes numbers of nodes and claims is
-// fleet.h.
+// What a node is worth to the requests that are likely to come, and so what placing one there
+// costs. Pure numbers: units (devices, or GPUs that are cut into partitions) of types the model
+// cannot tell apart, each with so many thousandths left; processors and memory; requests seen
+// lately, older ones counting less. docs/utilization.md tells the idea. What makes numbers of nodes
+// and claims is fleet.h.
 //
 // The worth of a node is the sum of four terms:
 //   parts     what can still be cut from its units at the prices of worth_price.h, more where units
@@ -95,7 +95,8 @@ void worth_seen(struct worth *w, uint64_t hash, const struct worth_request *r, d
 bool worth_settle(struct worth *w, bool always);
 
 // worth_scarce says how scarce places for requests of several units are, given the places there are
-// now: begin, worth_places for each state and the nodes that are in it, end. True: something changed that matters.
+// now: begin, worth_places for each state and the nodes that are in it, end. True: something
+// changed that matters.
 void worth_places_begin(struct worth *w);
 void worth_places(struct worth *w, const struct worth_state *s, double nodes);
 bool worth_places_end(struct worth *w);

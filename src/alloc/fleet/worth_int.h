@@ -46,7 +46,8 @@ struct family {
     double total;
 };
 
-// A request of several units. What it asks for stands here again, close together: worth_of reads all.
+// A request of several units. What it asks for stands here again, close together: worth_of reads
+// all.
 struct scarce {
     uint32_t demand;
     uint32_t num;
@@ -138,16 +139,17 @@ bool worth_moved(double old, double new);
 
 // --- worth_slots.c -------------------------------------------------------------------------------
 
-// worth_slots_wanted says whether a request is for slots. worth_slots_settle makes kinds of what is wanted. worth_slots_begin, worth_slots_count for each node and worth_slots_end
-// find out how scarce places are; true: that changed.
+// worth_slots_wanted says whether a request is for slots. worth_slots_settle makes kinds of what is
+// wanted. worth_slots_begin, worth_slots_count for each node and worth_slots_end find out how
+// scarce places are; true: that changed.
 bool worth_slots_wanted(const struct worth_request *r);
 void worth_slots_settle(struct worth *w);
 void worth_slots_begin(struct worth *w);
 void worth_slots_count(struct worth *w, const struct worth_state *s, double nodes);
 bool worth_slots_end(struct worth *w, bool always);
 
-// worth_slots_worth is what the slots of a unit are worth. worth_slots_take takes for a request the slot that
-// costs the least; some slot it wants must be open.
+// worth_slots_worth is what the slots of a unit are worth. worth_slots_take takes for a request the
+// slot that costs the least; some slot it wants must be open.
 double worth_slots_worth(const struct worth *w, const struct worth_unit *u);
 void worth_slots_take(const struct worth *w, struct worth_unit *u, const struct worth_request *r);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Column generation: a revised simplex whose columns are ways to cut one device, found by a knapsack
-// over the current duals. The start is one pattern a size, as many of it as fit.
+// Column generation: a revised simplex whose columns are ways to cut one device, found by a
+// knapsack over the current duals. The start is one pattern a size, as many of it as fit.
 #include "alloc/fleet/worth_price.h"
 
 #include <stdbool.h>

@@ -20,8 +20,8 @@
 // A value of a place that changed by less, in shares of what is taken, is left as it is.
 #define SLOT_TOLERANCE 0.05
 
-// How much a unit counts as it is now, beside how it will be when one of those in use has left. With
-// more in use than TENANTS_MOST only the first to leave is looked at.
+// How much a unit counts as it is now, beside how it will be when one of those in use has left.
+// With more in use than TENANTS_MOST only the first to leave is looked at.
 #define PATIENCE     8.0
 #define TENANTS_MOST 8
 
@@ -183,9 +183,9 @@ static struct slot_memo *memo_at(const struct worth *w, uint8_t type, uint64_t t
     return &w->slots.memo[h >> 32 & (SLOT_MEMO - 1)];
 }
 
-// What a unit is worth a while from now. Those in use leave one by one, each as likely as the others
-// and as the end of the while is to come first, divided by PATIENCE. shut: slots that stay closed
-// whoever leaves.
+// What a unit is worth a while from now. Those in use leave one by one, each as likely as the
+// others and as the end of the while is to come first, divided by PATIENCE. shut: slots that stay
+// closed whoever leaves.
 static double later_worth(const struct worth *w, uint8_t type, uint64_t taken, uint64_t shut)
 {
     struct slot_memo *m = memo_at(w, type, taken, shut);

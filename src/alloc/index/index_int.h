@@ -29,27 +29,31 @@ static inline void index_let_go(const struct index *x, const void *owner)
 
 // --- index_key.c, index_reads.c: what questions can see ------------------------------------------
 
-// index_key_slice fills in the hashes of a slice; index_key_devices only those that attributes and rules change.
+// index_key_slice fills in the hashes of a slice; index_key_devices only those that attributes and
+// rules change.
 void index_key_slice(const struct index *x, struct index_slice *s);
 void index_key_devices(const struct index *x, struct index_slice *s);
 
-// index_key_pool makes the state of a pool of those of its devices. index_key_node is the state of a node's own
-// devices, and how many are idle.
+// index_key_pool makes the state of a pool of those of its devices. index_key_node is the state of
+// a node's own devices, and how many are idle.
 void index_key_pool(struct index_pool *p);
 uint64_t index_key_node(const struct index_node *n, uint32_t *ret_idle, bool *ret_loose);
 
-// index_reads_class and index_reads_claims find what an object's expressions read. True: that is more than before.
+// index_reads_class and index_reads_claims find what an object's expressions read. True: that is
+// more than before.
 bool index_reads_class(struct index *x, const struct api_device_class *c);
 bool index_reads_claims(struct index *x, const struct api_resource_claim *const *claims, size_t n);
 
-// index_reads_has says whether an attribute is among those that are read; name empty: whether all of the domain are.
+// index_reads_has says whether an attribute is among those that are read; name empty: whether all
+// of the domain are.
 bool index_reads_has(const struct index *x, struct str domain, struct str name);
 
-// index_reads_grow says whether a slice may have attributes that were not read when it was looked at last.
+// index_reads_grow says whether a slice may have attributes that were not read when it was looked
+// at last.
 bool index_reads_grow(const struct index *x, const struct index_slice *s);
 
-// index_stale: expressions read attributes that none has read before. All devices have to be looked at
-// again (index_catch_up). A slice that has no such attribute costs nothing.
+// index_stale: expressions read attributes that none has read before. All devices have to be looked
+// at again (index_catch_up). A slice that has no such attribute costs nothing.
 void index_stale(struct index *x);
 
 // index_user_use is the i-th use of a user; false: it holds nothing. index_user_len counts them.
@@ -57,10 +61,10 @@ size_t index_user_len(const struct index_user *u);
 bool index_user_use(const struct index *x, const struct index_user *u, size_t i,
                     struct alloc_use *ret);
 
-// --- index_place.c: sets, cells, groups --------------------------------------------------------------
+// --- index_place.c: sets, cells, groups ----------------------------------------------------------
 
-// index_place_node puts a node where it belongs; index_place_take takes it out. index_place_own: its own pools are in other
-// use. index_place_shared: a shared pool is.
+// index_place_node puts a node where it belongs; index_place_take takes it out. index_place_own:
+// its own pools are in other use. index_place_shared: a shared pool is.
 void index_place_node(struct index *x, struct index_node *n);
 void index_place_take(struct index *x, struct index_node *n);
 void index_place_own(struct index *x, struct index_node *n);
@@ -73,25 +77,25 @@ void index_place_done(struct index *x);
 // index_bucket_of is where a group stands among those that are walked.
 struct index_groups *index_bucket_of(struct index *x, const struct index_group *g);
 
-// index_place_settle makes the state of a set current, index_place_settle_all that of every set: a shared pool that all nodes
-// see changes them all, which is put off until somebody asks.
+// index_place_settle makes the state of a set current, index_place_settle_all that of every set: a
+// shared pool that all nodes see changes them all, which is put off until somebody asks.
 void index_place_settle(struct index *x, struct index_set *s);
 void index_place_settle_all(struct index *x);
 
-// --- index_walk.c: facts --------------------------------------------------------------------------
+// --- index_walk.c: facts -------------------------------------------------------------------------
 
-// index_fact_of finds or makes a fact; index_fact_known is what is known. index_group_of is the group of a node as it is
-// now; NULL: there is no such node.
+// index_fact_of finds or makes a fact; index_fact_known is what is known. index_group_of is the
+// group of a node as it is now; NULL: there is no such node.
 struct index_fact *index_fact_of(struct index *x, struct index_question *q,
                                  const struct index_group *g);
 enum index_known index_fact_known(const struct index *x, const struct index_question *q,
                                   const struct index_group *g);
 struct index_group *index_group_of(struct index *x, uint32_t node);
 
-// --- index_view.c ----------------------------------------------------------------------------------
+// --- index_view.c --------------------------------------------------------------------------------
 
-// index_view_drop: the node's devices changed (slices), or their use. index_view_drop_all: those of all nodes.
-// index_view_done frees what a set keeps.
+// index_view_drop: the node's devices changed (slices), or their use. index_view_drop_all: those of
+// all nodes. index_view_done frees what a set keeps.
 void index_view_drop(struct index *x, struct index_node *n, bool slices);
 void index_view_drop_all(struct index *x);
 void index_view_done(struct index *x, struct index_set *set);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hashes of what questions can see of devices. Two devices of one kind match the same selectors, have
-// equal taints, capacities and counters: names, and attributes that nothing reads, make no difference.
+// Hashes of what questions can see of devices. Two devices of one kind match the same selectors,
+// have equal taints, capacities and counters: names, and attributes that nothing reads, make no
+// difference.
 #include "alloc/index/index_int.h"
 #include "alloc/model/answer.h"
 #include "api/api.h"

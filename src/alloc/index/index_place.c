@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where nodes stand: the set of shared pools that a node sees, the cell of nodes with equal devices
-// and set, the group of cells in one state. A change of a node moves it from cell to cell; a change of
-// a shared pool moves the cells of its sets, not their nodes.
+// and set, the group of cells in one state. A change of a node moves it from cell to cell; a change
+// of a shared pool moves the cells of its sets, not their nodes.
 #include <stdlib.h>
 
 #include "alloc/index/index_int.h"

@@ -159,8 +159,8 @@ void index_expect(struct index *x, const struct api_resource_claim *claim)
         index_stale(x);
 }
 
-// From the end to the beginning: what moves when pools go, goes towards the beginning, and what comes
-// comes at the end and has been looked at.
+// From the end to the beginning: what moves when pools go, goes towards the beginning, and what
+// comes comes at the end and has been looked at.
 bool index_catch_up(struct index *x, size_t most)
 {
     for (; x->read.stale && most; most--) {

@@ -9,8 +9,8 @@
 #include "dray/cel.h"
 
 // A device as the index knows it. kind is what questions can see of it, a hash: the sum of what is
-// published but attributes (rest), of the attributes that some expression reads, and of the taints of
-// rules. What is in use of a shared one is a sum, too.
+// published but attributes (rest), of the attributes that some expression reads, and of the taints
+// of rules. What is in use of a shared one is a sum, too.
 struct index_device {
     uint64_t rest;
     uint64_t kind;
@@ -69,8 +69,8 @@ struct index_seen {
     uint32_t devices;
 };
 
-// Shared pools that some nodes see, sorted by key. Nodes with the same labels, as far as shared pools ask for
-// them, have one set.
+// Shared pools that some nodes see, sorted by key. Nodes with the same labels, as far as shared
+// pools ask for them, have one set.
 struct index_set {
     struct str labels; // those values; owned, the key of index.sets
     struct index_pools pools;
@@ -154,14 +154,14 @@ struct index_question {
 // Groups by idle devices; the last bucket has those with more, too.
 #define BUCKETS 1024
 
-// Nodes that a change of a shared pool's use is told about (index_touched). Where more see the pool, who
-// follows the nodes' states learns of it when it looks at a node for another reason.
+// Nodes that a change of a shared pool's use is told about (index_touched). Where more see the
+// pool, who follows the nodes' states learns of it when it looks at a node for another reason.
 #define TOUCHED_MOST 2048
 
 #define QUESTIONS_MAX 256
 
-// Pools looked at again with each question after something new was read, and nodes that may refuse one
-// before all are.
+// Pools looked at again with each question after something new was read, and nodes that may refuse
+// one before all are.
 #define CATCH_UP     64
 #define REFUSALS_MAX 16
 #define DEVICES_KEPT ((size_t)16384)
@@ -173,8 +173,9 @@ struct index_bucket {
     struct index_groups firm, loose;
 };
 
-// An attribute that some expression or constraint reads; name empty: all of the domain. Whoever makes claims can name as
-// many as they like: after READS_MAX all attributes count. Few are looked through, more are found by name.
+// An attribute that some expression or constraint reads; name empty: all of the domain. Whoever
+// makes claims can name as many as they like: after READS_MAX all attributes count. Few are looked
+// through, more are found by name.
 struct index_read {
     struct str domain, name;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Views of nodes, made when they are asked for; the latest ones are kept. Nodes without pools of their
-// own look at one snapshot of the pools of their set.
+// Views of nodes, made when they are asked for; the latest ones are kept. Nodes without pools of
+// their own look at one snapshot of the pools of their set.
 #include <stdlib.h>
 
 #include "alloc/index/index_int.h"
@@ -142,8 +142,8 @@ static uint32_t kinds_number(const struct index *x, const struct index_pools *po
     return at;
 }
 
-// Expressions may read more than when the snapshot was made: its devices get the kinds that tell that apart,
-// so that answers on them are kept.
+// Expressions may read more than when the snapshot was made: its devices get the kinds that tell
+// that apart, so that answers on them are kept.
 static void kinds_renew(const struct index *x, const struct index_pools *own,
                         const struct index_pools *shared, struct index_base *b)
 {

@@ -10,7 +10,8 @@
 
 // --- Facts ---------------------------------------------------------------------------------------
 
-// Does a question read what some devices have not been looked at for? Then their groups are too large for it.
+// Does a question read what some devices have not been looked at for? Then their groups are too
+// large for it.
 static bool index_walk_is_pending(const struct index *x, const struct index_question *q)
 {
     return q->rekey > x->read.rekeyed;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What expressions say about devices. A device's CEL record is made when an expression is first evaluated on it. For
-// the index, answers are kept: for each distinct expression bitsets over kinds of devices, known, yes and failed, so
-// that one is evaluated once for a kind, whatever devices of it come, and a view that is made anew asks for bits.
+// What expressions say about devices. A device's CEL record is made when an expression is first
+// evaluated on it. For the index, answers are kept: for each distinct expression bitsets over kinds
+// of devices, known, yes and failed, so that one is evaluated once for a kind, whatever devices of
+// it come, and a view that is made anew asks for bits.
 //
-// Every evaluation is charged to the caller's meter. With nothing left on the meter nothing is evaluated: the answer
-// stays unknown, and the caller gives up for now. Since answers are kept, it gets further the next time.
+// Every evaluation is charged to the caller's meter. With nothing left on the meter nothing is
+// evaluated: the answer stays unknown, and the caller gives up for now. Since answers are kept, it
+// gets further the next time.
 #include "alloc/model/answer.h"
 
 #include <stdlib.h>
@@ -15,8 +17,9 @@
 
 #include "base/banned.h"
 
-// Distinct kinds that are told apart, and expressions whose answers are kept (twice so many, with those in passing):
-// 24 KiB each at the most, and 128 KiB for one that fails everywhere, each time with another text.
+// Distinct kinds that are told apart, and expressions whose answers are kept (twice so many, with
+// those in passing): 24 KiB each at the most, and 128 KiB for one that fails everywhere, each time
+// with another text.
 #define KINDS_MAX       65536
 #define EXPRESSIONS_MAX 1024
 
@@ -251,7 +254,8 @@ void answer_trim(struct answers *a)
         answer_sets_free(&a->passing);
 }
 
-// They read no more than the selectors they were made of, which the kinds of the cluster tell apart.
+// They read no more than the selectors they were made of, which the kinds of the cluster tell
+// apart.
 struct answer_set *answer_passing(const struct alloc_cluster *c, struct str expression)
 {
     struct answers *a = c->kit.answers;

@@ -153,8 +153,8 @@ static const struct cl_use *find_use(struct alloc_cluster *c, const struct cl_de
     return map_get(&c->uses, device_key(&c->arena, &id));
 }
 
-// used is NULL for a device without capacities. idle: what stands there is zeros, which devices that
-// are not in use may share.
+// used is NULL for a device without capacities. idle: what stands there is zeros, which devices
+// that are not in use may share.
 static void apply_use(struct alloc_cluster *c, struct cl_device *d, bool idle)
 {
     const struct cl_use *u = find_use(c, d);

@@ -78,7 +78,8 @@ struct cl_use {
     struct u32_vec capacities; // indexes of uses that carry capacity
 };
 
-// A kind of device, as far as expressions and packing can tell (answer.c). kind and sign are those of all its devices.
+// A kind of device, as far as expressions and packing can tell (answer.c). kind and sign are those
+// of all its devices.
 struct device_kind {
     uint64_t hash;
     uint64_t kind, sign;
@@ -140,7 +141,8 @@ uint64_t fleet_device_kind(const struct api_device *d, const struct api_resource
 // cluster_slice_uses_groups says whether devices of a slice have compatibility groups.
 bool cluster_slice_uses_groups(const struct api_resource_slice *s);
 
-// fleet_device_sign hashes what tells a partition from others of its counter set: 0 for other devices.
+// fleet_device_sign hashes what tells a partition from others of its counter set: 0 for other
+// devices.
 uint64_t fleet_device_sign(const struct api_device *d);
 
 // cluster_pool_key and cluster_device_key write the key of a pool or device.

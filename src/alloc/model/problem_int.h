@@ -157,7 +157,8 @@ const struct attr_value *attr_column_value(struct alloc_solver *s, uint32_t colu
                                            uint32_t device);
 void attr_column_error(struct alloc_solver *s, uint32_t column, uint32_t device);
 
-// select_refusing_taint is the first of a device's taints that keeps an alternative from having it, or NULL.
+// select_refusing_taint is the first of a device's taints that keeps an alternative from having it,
+// or NULL.
 const struct api_device_taint *select_refusing_taint(const struct cl_device *d,
                                                      const struct api_device_toleration_array *t);
 

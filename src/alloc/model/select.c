@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which devices a request selects: class and request selectors in order, then the device's own node
-// selection. Answers are kept per distinct set of selectors; a selector is evaluated at most once on
-// a device.
+// selection. Answers are kept per distinct set of selectors; a selector is evaluated at most once
+// on a device.
 #include "alloc/search/solver_int.h"
 #include "api/match/device_taint.h"
 #include "api/match/node.h"
@@ -88,7 +88,8 @@ static void write_runtime_error(struct sbuf *out, struct str text, bool missing_
                        "or guarding the check with has() for optional fields");
 }
 
-// One selector again, for its error. True when it is the one that failed. What is known is not evaluated again.
+// One selector again, for its error. True when it is the one that failed. What is known is not
+// evaluated again.
 static bool failed_here(struct alloc_solver *s, const struct vw_device *d,
                         const struct api_device_selector *sel, struct sbuf *compile,
                         struct sbuf *runtime)

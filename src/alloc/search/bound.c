@@ -165,8 +165,8 @@ static void bound_count_device(struct alloc_solver *s, struct prune *p, const st
     }
 }
 
-// At most how many of these devices can be had at once, by their counters? Each device is counted in
-// the first set it draws on, where all of them take at least the smallest amount.
+// At most how many of these devices can be had at once, by their counters? Each device is counted
+// in the first set it draws on, where all of them take at least the smallest amount.
 static size_t counter_limit(struct alloc_solver *s, const uint64_t *devices)
 {
     struct prune *p = s->prune;

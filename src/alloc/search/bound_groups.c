@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Match constraints that have seen nothing yet, such as one of each claim to come, are things to be
-// packed: each wants so many devices, and so much of their counters, of one value. Is there a way to
-// pack them all? That is asked for each counter by itself, and given up after so many tries: then
-// they count as packed.
+// packed: each wants so many devices, and so much of their counters, of one value. Is there a way
+// to pack them all? That is asked for each counter by itself, and given up after so many tries:
+// then they count as packed.
 #include "alloc/search/prune_int.h"
 
 #include "base/banned.h"
@@ -27,8 +27,8 @@ struct packing {
     uint32_t tries;
 };
 
-// Adds what a match constraint that has seen nothing yet needs of one value, unless its requests are
-// counted already or differ in what they compare.
+// Adds what a match constraint that has seen nothing yet needs of one value, unless its requests
+// are counted already or differ in what they compare.
 static void add_need(struct alloc_solver *s, struct span *sp, size_t *n)
 {
     struct prune *p = s->prune;

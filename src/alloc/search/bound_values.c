@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What constraints leave of the domains: a match constraint only values that all its requests can
-// have, a distinct one different values for each. What one takes away another may notice, so they are
-// asked in rounds, those first whose requests have changed.
+// have, a distinct one different values for each. What one takes away another may notice, so they
+// are asked in rounds, those first whose requests have changed.
 #include "alloc/search/prune_int.h"
 
 #include "base/banned.h"
@@ -170,7 +170,7 @@ static void filter_match(struct alloc_solver *s, struct span *sp)
         bound_values_renew_domain(s, sp, p->now.scope[i]);
 }
 
-// --- The same for columns in which a device has one value ------------------------------------------
+// --- The same for columns in which a device has one value ----------------------------------------
 
 // Counts the devices of a domain by value.
 static void bound_values_count(const struct prune *p, const struct column_values *c,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pack takes what looks best request by request; an early choice can make a later request break into
-// another device or PCIe root. With several requests, the search is run again with less to break
-// into, for about as many steps as the first solution took, until nothing better turns up. The
-// alternatives stay, and the devices may not become larger.
+// pack takes what looks best request by request; an early choice can make a later request break
+// into another device or PCIe root. With several requests, the search is run again with less to
+// break into, for about as many steps as the first solution took, until nothing better turns up.
+// The alternatives stay, and the devices may not become larger.
 #include "alloc/search/search_int.h"
 
 #include "base/banned.h"

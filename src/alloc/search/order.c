@@ -17,7 +17,8 @@
 
 #include "base/banned.h"
 
-// Bits from the left: binding 1, begun 1, size 16, PCIe 6, NUMA 6, fullness 6, excluded 8, position 20.
+// Bits from the left: binding 1, begun 1, size 16, PCIe 6, NUMA 6, fullness 6, excluded 8, position
+// 20.
 #define SHIFT_BINDING  63
 #define SHIFT_BEGUN    62
 #define SHIFT_SIZE     46
@@ -90,7 +91,8 @@ static inline uint64_t size_now(const struct alloc_solver *s, const struct vw_se
 
 // --- Preferences ---------------------------------------------------------------------------------
 
-// A place that holds all that is wanted, with as little as possible left over; else the fullest part.
+// A place that holds all that is wanted, with as little as possible left over; else the fullest
+// part.
 static inline uint64_t place_rest(uint32_t place, uint32_t have, int64_t want)
 {
     if (!place)
@@ -243,7 +245,8 @@ static inline uint64_t loss_key(const struct preference *f, const struct vw_seat
            place_rest(t->numa, f->place_free[t->numa], want) << SHIFT_NUMA;
 }
 
-// Of partitions with the same loss that of the fullest set, and there the one that is least in the way.
+// Of partitions with the same loss that of the fullest set, and there the one that is least in the
+// way.
 static inline uint64_t slot_key(const struct alloc_view *v, const struct preference *f,
                                 const struct vw_seat *t, uint16_t loss)
 {

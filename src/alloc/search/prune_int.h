@@ -183,8 +183,8 @@ bool bound_matching(struct alloc_solver *s, uint32_t slots);
 // bound_draws puts the least that any of the devices draws into p->lowest, by kind of counter.
 void bound_draws(struct alloc_solver *s, const uint64_t *devices);
 
-// bound_check_values filters the domains by constraints; bound_check_groups asks whether match constraints find
-// values with devices and counters enough. False: no solution can come of this.
+// bound_check_values filters the domains by constraints; bound_check_groups asks whether match
+// constraints find values with devices and counters enough. False: no solution can come of this.
 bool bound_check_values(struct alloc_solver *s);
 bool bound_check_groups(struct alloc_solver *s);
 

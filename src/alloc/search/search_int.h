@@ -20,8 +20,8 @@ enum outcome {
 enum outcome search_run(struct alloc_solver *s);
 enum outcome search_from(struct alloc_solver *s, uint32_t request);
 
-// search_prepare makes the arrays of the search. False with s->error set when the claims ask for more
-// devices than a search may hold.
+// search_prepare makes the arrays of the search. False with s->error set when the claims ask for
+// more devices than a search may hold.
 bool search_prepare(struct alloc_solver *s);
 
 // search_reset takes back everything that a search has placed.
@@ -34,7 +34,8 @@ bool order_begin(struct alloc_solver *s);
 void order_prepare(struct alloc_solver *s, const struct alternative *a);
 void order_sort(struct order *o, uint32_t at);
 
-// order_device is the candidate at a position that is sorted; order_seat fills in the keys of a seat.
+// order_device is the candidate at a position that is sorted; order_seat fills in the keys of a
+// seat.
 static inline uint32_t order_device(const struct alloc_solver *s, const struct order *o,
                                     uint32_t at)
 {
@@ -43,8 +44,8 @@ static inline uint32_t order_device(const struct alloc_solver *s, const struct o
 
 void order_seat(const struct alloc_view *v, struct vw_seat *t, bool binding, uint16_t size);
 
-// improve_solution looks for a solution that breaks into less than the one found, for a bounded time.
-// improve_take and improve_give_back keep count of what picks cost; false: too much.
+// improve_solution looks for a solution that breaks into less than the one found, for a bounded
+// time. improve_take and improve_give_back keep count of what picks cost; false: too much.
 void improve_solution(struct alloc_solver *s);
 bool improve_take(struct alloc_solver *s, uint32_t device);
 void improve_give_back(struct alloc_solver *s, uint32_t device);
@@ -64,10 +65,10 @@ uint32_t rank_excluded(const struct alloc_view *v, uint32_t device, uint64_t fit
 bool rank_beside(const struct alloc_view *v, const struct vw_device *a, const struct vw_device *b,
                  const amount *have);
 
-// prune_prepare collects what pruning needs. bound_is_hopeless says that no solution can come of the
-// present state: alternative a still wants left devices from position start on, then the requests
-// behind it. prune_known looks the state up in the memory of failed ones (and says where to put it
-// if it fails), prune_remember puts it there.
+// prune_prepare collects what pruning needs. bound_is_hopeless says that no solution can come of
+// the present state: alternative a still wants left devices from position start on, then the
+// requests behind it. prune_known looks the state up in the memory of failed ones (and says where
+// to put it if it fails), prune_remember puts it there.
 void prune_prepare(struct alloc_solver *s);
 bool bound_is_hopeless(struct alloc_solver *s, const struct alternative *a, uint32_t left,
                        uint32_t start);

@@ -171,8 +171,8 @@ static void print_object(const char *what, const struct api_type *type, const vo
         (void)fprintf(stderr, "%s %.*s\n", what, STR_ARG(sbuf_str(&text)));
 }
 
-// Results name their request. Validated claims have no two of one name; the allocator takes them, as
-// upstream does, but the checker could not tell their results apart.
+// Results name their request. Validated claims have no two of one name; the allocator takes them,
+// as upstream does, but the checker could not tell their results apart.
 static bool names_unique(const struct alloc_solver *s)
 {
     for (size_t i = 0; i < s->p.alternatives_len; i++)

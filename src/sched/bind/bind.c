@@ -297,11 +297,11 @@ static bool bind_claim_in_use(const struct binding *b, const struct api_resource
     return false;
 }
 
-// Two schedulers may have given one device to two claims. Of such allocations the one that was stored
-// first stands. When the watch has shown our write it has shown all earlier ones, so each scheduler
-// knows before it binds whether its own stands. An allocation that was there before, but that no pod
-// runs with yet, may be one that was never looked at so, or is about to be taken back: a reservation
-// of another pod says nothing.
+// Two schedulers may have given one device to two claims. Of such allocations the one that was
+// stored first stands. When the watch has shown our write it has shown all earlier ones, so each
+// scheduler knows before it binds whether its own stands. An allocation that was there before, but
+// that no pod runs with yet, may be one that was never looked at so, or is about to be taken back:
+// a reservation of another pod says nothing.
 //
 // After a wait for a scheduler that does not look, later allocations take precedence, too.
 static bool bind_allocations_stand(struct binding *b)
@@ -355,8 +355,8 @@ static bool bind_is_refusal(int code)
            code == -ERR_FORBIDDEN || code == -ERR_UNAUTHORIZED || code == -ERR_UNSUPPORTED;
 }
 
-// To take the reservation from a pod that runs would let its devices go to another; to bind it again
-// once another has put up a fence would rely on claims that may be gone.
+// To take the reservation from a pod that runs would let its devices go to another; to bind it
+// again once another has put up a fence would rely on claims that may be gone.
 void bind_pod_is(struct binding *b, enum pod_is is)
 {
     if (b->in.take) {
@@ -504,7 +504,8 @@ static void bind_on_settled(void *arg)
     bind_check_echo(b);
 }
 
-// Beside a scheduler that does not look we wait before the Binding, and give way to what has come (stands). True: wait.
+// Beside a scheduler that does not look we wait before the Binding, and give way to what has come
+// (stands). True: wait.
 static bool bind_wait_to_settle(struct binding *b)
 {
     struct exec *exec = b->s->exec;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing a claim for a pod: finalizer, then allocation and reservation in one status update. After a
-// conflict the claim is read and the write retried.
+// Writing a claim for a pod: finalizer, then allocation and reservation in one status update. After
+// a conflict the claim is read and the write retried.
 #include "api/match/claim.h"
 #include "sched/bind/bind.h"
 #include "sched/bind/bind_int.h"
@@ -266,8 +266,8 @@ static void bind_claim_write_status(struct bind_claim *c, const struct api_resou
     arena_done(&tmp);
 }
 
-// The reservation of the group exists. A scheduler that knows this version of the claim and none of our
-// pod may take it back: this write makes that fail (docs/scheduler.md, "Late writes").
+// The reservation of the group exists. A scheduler that knows this version of the claim and none of
+// our pod may take it back: this write makes that fail (docs/scheduler.md, "Late writes").
 static void bind_claim_touch(struct bind_claim *c, const struct api_resource_claim *claim)
 {
     struct arena tmp = {0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices with binding conditions are made ready after they were allocated: a pod is bound when all are
-// true, and gives its devices back when one fails or the time is over.
+// Devices with binding conditions are made ready after they were allocated: a pod is bound when all
+// are true, and gives its devices back when one fails or the time is over.
 #include <stdlib.h>
 
 #include "sched/bind/bind_int.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A pod on its way to its node. Files: bind.c (the steps), bind_claim.c (writing a claim),
-// bind_devices.c (waiting for devices), bind_undo.c (taking it all back), gang_bind.c (pods of a group together), gang_take.c (what a group
-// that is not placed has to give back).
+// bind_devices.c (waiting for devices), bind_undo.c (taking it all back), gang_bind.c (pods of a
+// group together), gang_take.c (what a group that is not placed has to give back).
 #ifndef SCHED_BIND_BIND_INT_H
 #define SCHED_BIND_BIND_INT_H
 
@@ -16,8 +16,8 @@
 // Reservations a claim can have (resource/v1 ResourceClaimReservedForMaxSize).
 #define RESERVED_MAX 256
 
-// Pods that share a claim do not write it at once, only to run into conflicts: one writes, the others
-// wait, and its status update takes their reservations along.
+// Pods that share a claim do not write it at once, only to run into conflicts: one writes, the
+// others wait, and its status update takes their reservations along.
 struct claim_writer {
     struct bind_claim *writer; // NULL: the next is being looked for
     struct list waiting;       // bind_claim.wait
@@ -147,7 +147,8 @@ static inline const struct api_pod *bind_pod(const struct binding *b)
     return b->pod_object->object.value;
 }
 
-// bind_enter begins a step, bind_next the one that follows. bind_is_waiting: no answer is under way.
+// bind_enter begins a step, bind_next the one that follows. bind_is_waiting: no answer is under
+// way.
 void bind_enter(struct binding *b, enum bind_step step);
 void bind_next(struct binding *b);
 bool bind_is_waiting(const struct binding *b);
@@ -156,16 +157,16 @@ bool bind_is_waiting(const struct binding *b);
 void bind_claim_start(struct bind_claim *c);
 void bind_claim_finished(struct binding *b);
 
-// bind_await_devices waits until the devices are ready for the pod, and measures that the first time;
-// bind_check_conditions checks whether they are.
+// bind_await_devices waits until the devices are ready for the pod, and measures that the first
+// time; bind_check_conditions checks whether they are.
 void bind_await_devices(struct binding *b, bool first);
 void bind_check_conditions(struct binding *b);
 
 // bind_writers_done frees what is known of writers when all bindings are dropped.
 void bind_writers_done(struct sched *s);
 
-// bind_prepare holds what the attempt found on node n, in memory; bind_next starts to write, bind_revert
-// drops it all.
+// bind_prepare holds what the attempt found on node n, in memory; bind_next starts to write,
+// bind_revert drops it all.
 struct binding *bind_prepare(struct attempt *a, struct sched_node *n);
 void bind_revert(struct binding *b);
 
@@ -208,8 +209,8 @@ struct sched_claim *bind_entry(const struct bind_claim *c);
 // bind_wake_users gives pods that wait for this claim their turn.
 void bind_wake_users(struct sched *s, struct sched_claim *k);
 
-// bind_undo_again goes on with taking back when the pod was looked at; bind_leave ends the binding and
-// takes nothing. bind_pod_is hands over what fence_look found.
+// bind_undo_again goes on with taking back when the pod was looked at; bind_leave ends the binding
+// and takes nothing. bind_pod_is hands over what fence_look found.
 void bind_undo_again(struct binding *b, bool gone);
 void bind_leave(struct binding *b);
 void bind_pod_is(struct binding *b, enum pod_is is);
@@ -219,26 +220,28 @@ void bind_hold_claim(struct bind_claim *c, const struct typed_object *o);
 
 // --- meter_bind.c --------------------------------------------------------------------------------
 
-// meter_bind_prepared: claims are about to be written; meter_bind_written: the Binding is about to be sent;
-// meter_bind_over: the pod is bound (well), or will not be by this attempt.
+// meter_bind_prepared: claims are about to be written; meter_bind_written: the Binding is about to
+// be sent; meter_bind_over: the pod is bound (well), or will not be by this attempt.
 void meter_bind_prepared(struct binding *b);
 void meter_bind_written(struct binding *b);
 void meter_bind_over(struct binding *b, bool well);
 
-// meter_bind_awaited counts a wait for conditions that is over, by driver; without one it does nothing.
+// meter_bind_awaited counts a wait for conditions that is over, by driver; without one it does
+// nothing.
 void meter_bind_awaited(struct binding *b, enum meter_wait how);
 
 // --- gang_bind.c ---------------------------------------------------------------------------------
 
-// gang_arrive: the pod has everything that it needs. True: it may be bound now. gang_leave: it will not
-// be, or is (done).
+// gang_arrive: the pod has everything that it needs. True: it may be bound now. gang_leave: it will
+// not be, or is (done).
 bool gang_arrive(struct binding *b);
 void gang_leave(struct binding *b);
 void gang_drop_all(struct sched *s);
 
 // --- gang_take.c ---------------------------------------------------------------------------------
 
-// gang_take_fenced: a pod has been looked at or fenced for a take. well: no Binding of it can come any more.
+// gang_take_fenced: a pod has been looked at or fenced for a take. well: no Binding of it can come
+// any more.
 void gang_take_fenced(struct binding *b, bool well);
 void gang_take_member_gone(struct binding *b);
 

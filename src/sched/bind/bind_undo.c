@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Taking back: reservations, allocations that gave way, special claims, the pod's place. First the
-// fence, so that no Binding that relies on them can come any more; then the claims, each in the version
-// known before the fence. Whatever stays behind is found by the next attempt or by the claim controller.
+// fence, so that no Binding that relies on them can come any more; then the claims, each in the
+// version known before the fence. Whatever stays behind is found by the next attempt or by the
+// claim controller.
 #include "api/match/claim.h"
 #include "sched/bind/bind.h"
 #include "sched/bind/bind_int.h"
@@ -123,8 +124,8 @@ void bind_undo_again(struct binding *b, bool gone)
         fence_send(b, bind_undo_on_fenced);
 }
 
-// An allocation that gives way is cleared by the last that has it reserved: others may run with it, or
-// be about to, and no fence was put up for them.
+// An allocation that gives way is cleared by the last that has it reserved: others may run with it,
+// or be about to, and no fence was put up for them.
 static bool must_take(const struct bind_claim *c)
 {
     return c->object && c->name.n &&
@@ -275,8 +276,8 @@ static void bind_undo_remove_finalizer(struct bind_claim *c)
     arena_done(&tmp);
 }
 
-// The allocation goes before the finalizer, the finalizer before the claim: wherever this ends, devices
-// are free if and only if no allocation names them.
+// The allocation goes before the finalizer, the finalizer before the claim: wherever this ends,
+// devices are free if and only if no allocation names them.
 static void delete_step(struct bind_claim *c)
 {
     struct sched *s = c->b->s;
@@ -295,8 +296,9 @@ static void delete_step(struct bind_claim *c)
     }
 }
 
-// A claim whose last user is gone is freed, as by the claim controller. Left without a reservation it
-// would look as if somebody had put it there to stay, to a controller that missed what was in between.
+// A claim whose last user is gone is freed, as by the claim controller. Left without a reservation
+// it would look as if somebody had put it there to stay, to a controller that missed what was in
+// between.
 static bool is_orphan(const struct bind_claim *c)
 {
     return c->b->undo.gone && c->reserved;
@@ -326,8 +328,8 @@ static void bind_undo_start(struct binding *b)
 
 // --- Beginning -----------------------------------------------------------------------------------
 
-// What is taken is taken from the version that was known before the fence: whoever relies on the claim
-// after the fence has written it, and so is safe.
+// What is taken is taken from the version that was known before the fence: whoever relies on the
+// claim after the fence has written it, and so is safe.
 static void bind_undo_remember_claim(struct bind_claim *c)
 {
     const struct sched_claim *k = bind_entry(c);

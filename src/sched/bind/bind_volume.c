@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Claims for storage that wait for their first pod: the volume is given to the claim, or the provisioner is told the node;
-// then somebody else, the PersistentVolume controller of Kubernetes, binds them, and the pod waits for that. What was
-// written stays when the attempt fails: the next one finds it, and so does the controller.
+// Claims for storage that wait for their first pod: the volume is given to the claim, or the
+// provisioner is told the node; then somebody else, the PersistentVolume controller of Kubernetes,
+// binds them, and the pod waits for that. What was written stays when the attempt fails: the next
+// one finds it, and so does the controller.
 #include "api/match/claim.h"
 #include "codec/json_writer.h"
 #include "sched/bind/bind.h"
@@ -77,7 +78,8 @@ static const struct api_persistent_volume_claim *claim_now(const struct bind_vol
     return o && str_eq(o->meta->uid, v->uid) ? o->object.value : NULL;
 }
 
-// 1: bound, and from the node it can be reached; 0: not yet; -1: it cannot be any more, and the binding has failed.
+// 1: bound, and from the node it can be reached; 0: not yet; -1: it cannot be any more, and the
+// binding has failed.
 static int bound_state(struct bind_volume *v, const struct api_persistent_volume_claim *claim,
                        const struct api_node *node)
 {
@@ -184,8 +186,8 @@ static bool bind_volume_names_claim(const struct binding *b, struct str claim)
     return false;
 }
 
-// Who writes the claim is found by its name. Those that share it are set apart first: a check may end its binding, and
-// those of its gang.
+// Who writes the claim is found by its name. Those that share it are set apart first: a check may
+// end its binding, and those of its gang.
 static void bind_volume_notify(struct sched *s, struct str claim)
 {
     struct bind_volume **holder = map_get(&s->volumes.by_claim, claim);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes that come late: a Binding or a claim's update may be carried out long after its sender gave
-// up, crashed, or was replaced. docs/scheduler.md ("Late writes") has the rules and why they suffice.
-// Here: the fence, a change of the pod that makes every Binding decided before it fail, and the look at
-// a pod whose writes had no clear answer.
+// Writes that come late: a Binding or a claim's update may be carried out long after its sender
+// gave up, crashed, or was replaced. docs/scheduler.md ("Late writes") has the rules and why they
+// suffice. Here: the fence, a change of the pod that makes every Binding decided before it fail,
+// and the look at a pod whose writes had no clear answer.
 #include "sched/bind/fence.h"
 
 #include <stdlib.h>

@@ -84,7 +84,8 @@ static void cluster_node_free(struct sched_node *n)
     free(n);
 }
 
-// Whoever wants to know empties the list; it does not grow beyond what says that all may have changed.
+// Whoever wants to know empties the list; it does not grow beyond what says that all may have
+// changed.
 static void cluster_node_changed(struct cluster *c, struct sched_node *n)
 {
     n->version = ++c->version;
@@ -299,7 +300,8 @@ static int64_t nonzero_of(const struct sched_node *n, size_t at)
     return sum;
 }
 
-// The pod is not among the node's any more. A sum that came to its end does not tell what is left: it is made anew.
+// The pod is not among the node's any more. A sum that came to its end does not tell what is left:
+// it is made anew.
 static void cluster_discount_pod(struct sched_node *n, const struct sched_pod *p)
 {
     for (size_t i = 0; i < p->needs_len; i++) {

@@ -17,9 +17,9 @@
 #include "base/vec.h"
 #include "client/client.h"
 
-// Resources are numbered; the first four are fixed. Amounts are thousandths of cpus, bytes, pieces. Numbers are not given
-// back, and whoever makes pods can name what they like: behind RES_MANY, what pods ask for and no node offers is one
-// resource, which none has.
+// Resources are numbered; the first four are fixed. Amounts are thousandths of cpus, bytes, pieces.
+// Numbers are not given back, and whoever makes pods can name what they like: behind RES_MANY, what
+// pods ask for and no node offers is one resource, which none has.
 enum { RES_CPU, RES_MEMORY, RES_STORAGE, RES_PODS, RES_FIXED, RES_STRANGE = RES_FIXED };
 #define RES_MANY 4096
 
@@ -36,7 +36,8 @@ struct pod_port {
     int32_t port;
 };
 
-// cluster_port_cmp orders ports by number and protocol; of the same, those of any address come first.
+// cluster_port_cmp orders ports by number and protocol; of the same, those of any address come
+// first.
 int cluster_port_cmp(const void *a, const void *b);
 bool cluster_port_is_any(const struct pod_port *p);
 
@@ -202,8 +203,8 @@ struct sched_node *cluster_node_set(struct cluster *c, struct str name,
 
 struct sched_pod *cluster_pod(const struct cluster *c, struct str key);
 
-// cluster_pod_add makes a pod; cluster_pod_set reads a newer object into one. Neither places it. True: it asks for less of
-// something than before.
+// cluster_pod_add makes a pod; cluster_pod_set reads a newer object into one. Neither places it.
+// True: it asks for less of something than before.
 struct sched_pod *cluster_pod_add(struct cluster *c, const struct typed_object *object);
 bool cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct typed_object *object);
 // cluster_nominate says whether a pod without a node is nominated to one.
@@ -222,8 +223,8 @@ void cluster_namespace_set(struct cluster *c, struct str name, const struct type
 bool cluster_check(const struct cluster *c, struct sbuf *problems);
 
 // needs_of_pod adds up what a pod asks of a node, as Kubernetes does: containers, the most of init
-// containers with the sidecars before them, pod-level resources, overhead, and what its devices take
-// of the node (NULL: as in its status).
+// containers with the sidecars before them, pod-level resources, overhead, and what its devices
+// take of the node (NULL: as in its status).
 void needs_of_pod(struct cluster *c, struct sched_pod *p,
                   const struct api_node_allocatable_resource_claim_status_array *devices);
 

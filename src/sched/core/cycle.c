@@ -209,8 +209,8 @@ static void ask_by_devices(struct attempt *a, struct finding *found)
     a->whys |= WHY_BIT(WHY_DEVICES); // those that were not asked
 }
 
-// All nodes, by what placing the pod there would cost. Further nodes are asked only as long as something
-// else than worth could make them the better ones.
+// All nodes, by what placing the pod there would cost. Further nodes are asked only as long as
+// something else than worth could make them the better ones.
 static void ask_by_worth(struct attempt *a, struct finding *found)
 {
     struct sched *s = a->s;
@@ -263,7 +263,8 @@ static bool ask_preferred(struct attempt *a, struct finding *found)
 
 static void cycle_ask_nodes(struct attempt *a, struct finding *found)
 {
-    // Worth is a preference, made of numbers that leave things out: what it does not offer is asked, too.
+    // Worth is a preference, made of numbers that leave things out: what it does not offer is
+    // asked, too.
     if (ask_preferred(a, found))
         return;
     found->worths = NULL;

@@ -18,15 +18,15 @@ void cycle_end(struct attempt *a);
 // cycle_signature is equal for pods that get the same answer; 0: it is not known.
 uint64_t cycle_signature(struct attempt *a);
 
-// cycle_find looks for the best node; NULL: none, and a->whys, a->failed and a->text say why. With a
-// verdict that is known nothing is looked for, and *ret_known is it.
+// cycle_find looks for the best node; NULL: none, and a->whys, a->failed and a->text say why. With
+// a verdict that is known nothing is looked for, and *ret_known is it.
 struct sched_node *cycle_find(struct attempt *a, const struct verdict **ret_known);
 
 // cycle_keep remembers what is said of the pod, for its equals.
 void cycle_keep(struct attempt *a, struct str message);
 
-// cycle_give_up finds a claim whose allocation keeps the pod from other nodes and that nobody else uses
-// (PostFilter); NULL: none.
+// cycle_give_up finds a claim whose allocation keeps the pod from other nodes and that nobody else
+// uses (PostFilter); NULL: none.
 const struct want *cycle_give_up(const struct attempt *a);
 
 // cycle_gate puts the pod aside until something lifts the gate; the text is a->text.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long the way from a decision to a bound pod takes, and what devices with binding conditions cost.
+// How long the way from a decision to a bound pod takes, and what devices with binding conditions
+// cost.
 #include "sched/bind/bind_int.h"
 
 #include "base/banned.h"

@@ -267,8 +267,8 @@ static void pod_gone(struct sched *s, struct sched_pod *p)
         sched_wake(s, whys);
 }
 
-// Pods stand elsewhere, or look otherwise to those that want to be near them or far from them. What was said of pods for
-// other reasons still holds.
+// Pods stand elsewhere, or look otherwise to those that want to be near them or far from them. What
+// was said of pods for other reasons still holds.
 static void pods_moved(struct sched *s)
 {
     uint32_t whys = WHY_BIT(WHY_SPREAD) | WHY_BIT(WHY_POD_AFFINITY);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Beside another scheduler that gives away the same devices. kube-scheduler does not look whether a device was given to
-// somebody else while it was on its way to write, and forgets that one of its own holds a device when another claim for
-// it is released. So a collision cannot be repaired, only avoided: while it has pods with claims to place we leave it the
-// field, for a while; afterwards few pods are on their way at a time, each waits before its Binding for as long as
-// a few writes take here, and gives way to what has come meanwhile (bind.c: stands).
+// Beside another scheduler that gives away the same devices. kube-scheduler does not look whether a
+// device was given to somebody else while it was on its way to write, and forgets that one of its
+// own holds a device when another claim for it is released. So a collision cannot be repaired, only
+// avoided: while it has pods with claims to place we leave it the field, for a while; afterwards
+// few pods are on their way at a time, each waits before its Binding for as long as a few writes
+// take here, and gives way to what has come meanwhile (bind.c: stands).
 //
-// Two of ours need none of this: each looks before it binds (docs/scheduler.md, "Several schedulers").
+// Two of ours need none of this: each looks before it binds (docs/scheduler.md, "Several
+// schedulers").
 #include "api/match/claim.h"
 #include "sched/dra/dra_int.h"
 

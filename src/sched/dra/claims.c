@@ -128,8 +128,8 @@ static void claims_settle_latest(struct claims *c, struct sched_claim *k)
         k->user.revision = k->latest->revision;
         k->user.not_before = c->listing ? 0 : k->latest->revision;
     }
-    // Our own write may be shown before it is answered; what another wrote while ours was on its way is
-    // nothing that our other decisions knew of.
+    // Our own write may be shown before it is answered; what another wrote while ours was on its
+    // way is nothing that our other decisions knew of.
     k->user.foreign =
         stored && !k->ours && !(k->flight && claims_same_result(stored, k->flight->allocation));
     if (kept)

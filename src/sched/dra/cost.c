@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What evaluating selectors may cost. Expressions come from whoever may create claims, and the scheduler shares its
-// loop with others, so an attempt gets a slice of cost. When that is used up, the attempt ends without a result and the
-// pod is postponed: it gets further with its next slice, because verdicts are kept (alloc/model/answer.c). Other pods and
-// other work on the loop get their turns in between. An attempt that has used up its budget in this way is given up.
+// What evaluating selectors may cost. Expressions come from whoever may create claims, and the
+// scheduler shares its loop with others, so an attempt gets a slice of cost. When that is used up,
+// the attempt ends without a result and the pod is postponed: it gets further with its next slice,
+// because verdicts are kept (alloc/model/answer.c). Other pods and other work on the loop get their
+// turns in between. An attempt that has used up its budget in this way is given up.
 #include "sched/dra/dra_int.h"
 #include "sched/explain/report.h"
 
 #include "base/banned.h"
 
-// A unit of CEL's cost takes 2 to 25 ns. One evaluation costs a million at the most and is not interrupted.
+// A unit of CEL's cost takes 2 to 25 ns. One evaluation costs a million at the most and is not
+// interrupted.
 #define COST_SLICE    UINT64_C(1000000)
 #define COST_REMEDIES UINT64_C(500000)
 
-// Selectors of a pod's claims. Reading one takes as long as a thousand units of cost, and it is read again in each
-// turn once there are more than are kept.
+// Selectors of a pod's claims. Reading one takes as long as a thousand units of cost, and it is
+// read again in each turn once there are more than are kept.
 #define COST_SELECTORS_MAX 2048
 
 // A pod whose selectors cost too much is not tried again before.
@@ -40,8 +42,8 @@ void cost_end_turn(struct sched *s, uint64_t spent_before)
         spent > s->stats.selector_turn_most ? spent : s->stats.selector_turn_most;
 }
 
-// Remedies are tried as long as that is cheap, whatever the slice: what they find must not depend on what
-// was evaluated before.
+// Remedies are tried as long as that is cheap, whatever the slice: what they find must not depend
+// on what was evaluated before.
 void cost_find_remedies(struct attempt *a, struct alloc_report *r, struct alloc_remedies *ret)
 {
     struct alloc_meter *m = &a->s->cost.meter;

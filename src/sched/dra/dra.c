@@ -12,8 +12,8 @@
 
 // --- Names ---------------------------------------------------------------------------------------
 
-// Names the first template of a pod that is not there: as long as one is missing, no claim of the pod
-// gets a name. Only a list that is complete can tell.
+// Names the first template of a pod that is not there: as long as one is missing, no claim of the
+// pod gets a name. Only a list that is complete can tell.
 static void dra_write_missing_template(const struct sched *s, const struct api_pod *pod,
                                        struct sbuf *why)
 {

@@ -21,22 +21,23 @@ enum dra_begin dra_begin(struct attempt *a);
 // set a->failed.
 enum why dra_filter(struct attempt *a, struct sched_node *n, struct refusals *why);
 
-// dra_is_special: the claim was made for extended resources of the pod, and there is still something
-// to take back.
+// dra_is_special: the claim was made for extended resources of the pod, and there is still
+// something to take back.
 bool dra_is_special(const struct api_resource_claim *claim, const struct api_pod *pod);
 
 // dra_rank sums up how far in front of their lists the chosen alternatives stand.
 int64_t dra_rank(const struct attempt *a);
 
-// dra_has_conditions says whether results of an allocation have conditions to wait for; dra_binding_state
-// looks at them. Where it is hopeless, that is below BINDING_WAITS, it says why.
+// dra_has_conditions says whether results of an allocation have conditions to wait for;
+// dra_binding_state looks at them. Where it is hopeless, that is below BINDING_WAITS, it says why.
 enum binding_state {
     BINDING_LATE = -2, // some are not true, and the time is over
     BINDING_FAILED,    // a condition of failure is true
     BINDING_WAITS,
     BINDING_READY,
 };
-// dra_unready is a device of an allocated claim that has failed, else one that is not ready; NULL: none.
+// dra_unready is a device of an allocated claim that has failed, else one that is not ready; NULL:
+// none.
 const struct api_device_request_allocation_result *dra_unready(
     const struct api_resource_claim *claim);
 bool dra_has_conditions(const struct api_allocation_result *allocation);
@@ -54,8 +55,8 @@ const struct api_device_class *extended_class(const struct sched *s, struct str 
 // extended_wanted says whether the pod asks for a resource with a class behind it.
 bool extended_wanted(const struct sched *s, const struct sched_pod *p);
 
-// extended_on_node makes the requests that a node has to serve with devices. Returns 1 with requests, 0
-// when none are left, -1 when the node has a resource neither way.
+// extended_on_node makes the requests that a node has to serve with devices. Returns 1 with
+// requests, 0 when none are left, -1 when the node has a resource neither way.
 int extended_on_node(struct attempt *a, const struct sched_node *n);
 
 // --- nodealloc.c ---------------------------------------------------------------------------------
@@ -63,26 +64,28 @@ int extended_on_node(struct attempt *a, const struct sched_node *n);
 // nodealloc_filter adds up what devices take of the node's own resources and checks that it fits.
 enum why nodealloc_filter(struct attempt *a, struct sched_node *n, struct refusals *why);
 
-// --- cost.c: what selectors may cost ---------------------------------------------------------------
+// --- cost.c: what selectors may cost -------------------------------------------------------------
 
 // cost_begin gives an attempt, or a look at what would come of one, its slice. s->cost.refused says
-// afterwards that it was used up: then nothing that was found out holds. cost_turn_over says that the
-// loop is to be left, given what had been spent when the turn began; cost_end_turn is called when it is.
+// afterwards that it was used up: then nothing that was found out holds. cost_turn_over says that
+// the loop is to be left, given what had been spent when the turn began; cost_end_turn is called
+// when it is.
 #define COST_BUDGET_DEFAULT UINT64_C(1000000000)
 void cost_begin(struct sched *s);
 bool cost_turn_over(const struct sched *s, uint64_t spent_before);
 void cost_end_turn(struct sched *s, uint64_t spent_before);
 
-// cost_has_too_many says that the claims of the pod have more selectors than anybody needs; why is in
-// the attempt's text then.
+// cost_has_too_many says that the claims of the pod have more selectors than anybody needs; why is
+// in the attempt's text then.
 bool cost_has_too_many(struct attempt *a);
 
 // cost_learn_again comes before a postponed attempt goes on.
 void cost_learn_again(struct attempt *a);
 
-// cost_postpone puts the pod of an attempt whose slice is used up where it gets its next one, or gives it
-// up. cost_postpone_line does so for the explanation; false: line is what is told. cost_postpone_group:
-// the same for a group's cycle; true: its pods are to be postponed, else given up.
+// cost_postpone puts the pod of an attempt whose slice is used up where it gets its next one, or
+// gives it up. cost_postpone_line does so for the explanation; false: line is what is told.
+// cost_postpone_group: the same for a group's cycle; true: its pods are to be postponed, else given
+// up.
 void cost_postpone(struct attempt *a);
 bool cost_postpone_line(struct attempt *a, struct sbuf *line);
 bool cost_postpone_group(struct sched *s, struct sched_group *g);
@@ -99,13 +102,15 @@ void cost_find_remedies(struct attempt *a, struct alloc_report *r, struct alloc_
 void beside_pod(struct sched *s, struct sched_pod *p);
 void beside_gone(struct sched *s, struct sched_pod *p);
 
-// beside_freed tells that devices have become free: another's pods that wait for some are tried at once.
+// beside_freed tells that devices have become free: another's pods that wait for some are tried at
+// once.
 void beside_freed(struct sched *s);
 
 // beside_wait_ns is for how long the next pod leaves the field to others; 0: it is ours.
 int64_t beside_wait_ns(struct sched *s);
 
-// beside_wrote tells how long a write of a claim took; beside_settle_ns how long to wait before a Binding: 0, not at all.
+// beside_wrote tells how long a write of a claim took; beside_settle_ns how long to wait before a
+// Binding: 0, not at all.
 void beside_wrote(struct sched *s, int64_t took_ns);
 int64_t beside_settle_ns(const struct sched *s);
 

@@ -83,7 +83,8 @@ bool extended_wanted(const struct sched *s, const struct sched_pod *p)
 
 // --- Requests ------------------------------------------------------------------------------------
 
-// More requests than a claim can have: it is refused, so nobody asks which of them a container shares.
+// More requests than a claim can have: it is refused, so nobody asks which of them a container
+// shares.
 #define REQUESTS_MAX 32
 
 struct maker {
@@ -138,7 +139,8 @@ static void set_request(struct maker *m, struct api_device_request *r, size_t co
     r->exactly->count = count;
 }
 
-// What a pod's long-lived containers ask for, by container; exactly is NULL where one asks for nothing.
+// What a pod's long-lived containers ask for, by container; exactly is NULL where one asks for
+// nothing.
 struct long_lived {
     struct api_device_request *p;
     size_t containers;

@@ -397,7 +397,8 @@ static void show_rule(void *arg, const struct typed_object *o)
         advice_add(f->t, "delete DeviceTaintRule %.*s, which taints them", STR_ARG(o->meta->name));
 }
 
-// class_of_request finds what a request, or an alternative of it, asks for; empty when it is not among the attempt's.
+// class_of_request finds what a request, or an alternative of it, asks for; empty when it is not
+// among the attempt's.
 static struct str class_of_request(const struct attempt *a, const struct alloc_funnel *f)
 {
     struct str name, sub;
@@ -435,7 +436,8 @@ static void advice_add_funnel(struct advice *t, const struct attempt *a,
     }
 }
 
-// Is no device at all of the class, on no node, and no pool left out? Then its driver does not publish any.
+// Is no device at all of the class, on no node, and no pool left out? Then its driver does not
+// publish any.
 static bool class_empty(const struct alloc_group *g, size_t groups, size_t at)
 {
     for (size_t i = 0; i < groups; i++) {

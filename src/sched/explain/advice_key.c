@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a selector speaks of, and what is published: an attribute that a device does not have, a value that none has, a slice
-// that does not count.
+// What a selector speaks of, and what is published: an attribute that a device does not have, a
+// value that none has, a slice that does not count.
 #include "base/nearest.h"
 #include "codec/quantity.h"
 #include "sched/explain/advice.h"
@@ -209,7 +209,8 @@ struct value_search {
     const struct quantity *least, *most; // of a capacity
 };
 
-// advice_key_compares_text says whether a term wants a text to be equal to one that devices have: then devices are not what is wrong.
+// advice_key_compares_text says whether a term wants a text to be equal to one that devices have:
+// then devices are not what is wrong.
 static bool advice_key_compares_text(struct value_search *f, struct str text)
 {
     return !str_contains(f->term, STR("!")) &&

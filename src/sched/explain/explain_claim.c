@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is told of a claim: who has it, what its pods wait for, and, while no pod uses it, what would become of one that did.
+// What is told of a claim: who has it, what its pods wait for, and, while no pod uses it, what
+// would become of one that did.
 #include "alloc/fleet.h"
 #include "api/match/claim.h"
 #include "api/match/taint.h"
@@ -62,7 +63,8 @@ static void write_group(const struct alloc_group *g, struct json_writer *w)
     json_write_object_end(w);
 }
 
-// How many devices of each node the requests match, and how many of those are free. Nodes that are alike are told once.
+// How many devices of each node the requests match, and how many of those are free. Nodes that are
+// alike are told once.
 static void explain_claim_write_devices(struct sched *s, const struct api_resource_claim *claim,
                                         struct json_writer *w)
 {

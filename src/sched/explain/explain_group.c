@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is told of a PodGroup: what it lacks, where its pods would go if all were placed at once, and what keeps the first that
-// finds no room from it.
+// What is told of a PodGroup: what it lacks, where its pods would go if all were placed at once,
+// and what keeps the first that finds no room from it.
 #include "sched/explain/explain_int.h"
 #include "sched/gang/gang.h"
 
@@ -68,7 +68,8 @@ static void explain_group_look_done(struct look *look)
     vec_done(&look->members);
 }
 
-// What the group as a whole lacks, in one line; the first of its pods that finds no room tells the rest.
+// What the group as a whole lacks, in one line; the first of its pods that finds no room tells the
+// rest.
 static void explain_group_write_lack(const struct sched_group *g, const struct look *look,
                                      struct told *t)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is told of a pod, a claim or a group to whoever asks why: shared by explain.c (pods), explain_claim.c and
-// explain_group.c.
+// What is told of a pod, a claim or a group to whoever asks why: shared by explain.c (pods),
+// explain_claim.c and explain_group.c.
 #ifndef SCHED_EXPLAIN_EXPLAIN_INT_H
 #define SCHED_EXPLAIN_EXPLAIN_INT_H
 
@@ -28,7 +28,8 @@ const char *explain_state(const struct sched_pod *p);
 // explain_attempt asks all nodes what they say to the pod of an attempt that has begun.
 void explain_attempt(struct attempt *a, enum dra_begin begun, struct told *t);
 
-// explain_group_fits looks whether the pods of a group that lacks some fit now, all at once. False: t says why not.
+// explain_group_fits looks whether the pods of a group that lacks some fit now, all at once. False:
+// t says why not.
 bool explain_group_fits(struct sched *s, struct sched_group *g, struct told *t);
 
 // explain_group_begin begins an object about a group; the caller ends it.

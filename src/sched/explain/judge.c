@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every node says of one pod, in kube-scheduler's words: plugins, reasons, codes. The rules are those by which pods
-// are placed; only nothing is chosen, and all nodes are asked.
+// What every node says of one pod, in kube-scheduler's words: plugins, reasons, codes. The rules
+// are those by which pods are placed; only nothing is chosen, and all nodes are asked.
 #include <stdlib.h>
 
 #include "api/match/claim.h"

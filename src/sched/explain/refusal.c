@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Words for refusals: a table of kube-scheduler's plugins and texts, and this scheduler's own, which name what is
-// lacking.
+// Words for refusals: a table of kube-scheduler's plugins and texts, and this scheduler's own,
+// which name what is lacking.
 #include "sched/explain/refusal.h"
 
 #include "api/match/label.h"

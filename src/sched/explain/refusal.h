@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why a node will not do, as data: filters say what refuses with what it is about, and two presenters make words of it,
-// those of this scheduler and those of kube-scheduler. Private to src/sched.
+// Why a node will not do, as data: filters say what refuses with what it is about, and two
+// presenters make words of it, those of this scheduler and those of kube-scheduler. Private to
+// src/sched.
 #ifndef SCHED_EXPLAIN_REFUSAL_H
 #define SCHED_EXPLAIN_REFUSAL_H
 
@@ -67,8 +68,9 @@ void refusal_add(struct attempt *a, struct refusals *to, struct refusal r);
 void refusal_write(const struct attempt *a, const struct sched_node *n, const struct refusals *r,
                    struct sbuf *out);
 
-// refusal_plugin, refusal_write_reason and refusal_hopeless are the plugin of kube-scheduler that gives a reason, its words for
-// it, and whether it says UnschedulableAndUnresolvable instead of Unschedulable. Static storage, but for the text added.
+// refusal_plugin, refusal_write_reason and refusal_hopeless are the plugin of kube-scheduler that
+// gives a reason, its words for it, and whether it says UnschedulableAndUnresolvable instead of
+// Unschedulable. Static storage, but for the text added.
 const char *refusal_plugin(enum refusal_code code);
 void refusal_write_reason(const struct refusal *r, struct sbuf *out);
 bool refusal_hopeless(const struct refusals *r);

@@ -17,7 +17,8 @@
 #define CONDITION_EVERY_NS (10 * CLOCK_NS_PER_SEC)
 #define CONDITION_AGAIN_NS (CLOCK_NS_PER_SEC / 10) // when the pod had changed
 
-// Events of bound pods: so many at once, then one each tenth of a second. Thousands of pods are not worth a write each.
+// Events of bound pods: so many at once, then one each tenth of a second. Thousands of pods are not
+// worth a write each.
 #define BOUND_EVERY_NS   (CLOCK_NS_PER_SEC / 10)
 #define BOUND_AT_ONCE_NS (20 * BOUND_EVERY_NS)
 
@@ -212,8 +213,8 @@ static bool by_state(const struct attempt *a)
     return a->open_len && a->open_len == a->wants_len;
 }
 
-// Explains the claims on a node whose devices do not do. A selector that fails is a mistake in the claim, which can be
-// explained as well.
+// Explains the claims on a node whose devices do not do. A selector that fails is a mistake in the
+// claim, which can be explained as well.
 static bool explain_devices(struct attempt *a, const struct sched_node *n,
                             struct index_explaining *e)
 {
@@ -227,7 +228,8 @@ static bool explain_devices(struct attempt *a, const struct sched_node *n,
     return true;
 }
 
-// Nodes that have too few devices were not asked before: one of each state is asked now. Advice is of every node.
+// Nodes that have too few devices were not asked before: one of each state is asked now. Advice is
+// of every node.
 static void report_remember_node(struct attempt *a, const struct sched_node *n, enum why w)
 {
     struct index *x = a->s->devices;
@@ -281,7 +283,8 @@ struct alloc_report *report_make(struct attempt *a)
     return r;
 }
 
-// Was the claim's allocation made for this very group, earlier in the cycle? Without it there would be one pod less.
+// Was the claim's allocation made for this very group, earlier in the cycle? Without it there would
+// be one pod less.
 static bool of_this_gang(const struct attempt *a, const struct alloc_change *c)
 {
     struct sched_claim **k =

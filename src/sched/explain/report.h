@@ -10,9 +10,9 @@
 // changes.
 struct alloc_report *report_make(struct attempt *a);
 
-// report_line says in one line why no node fits. report_write_whole is for a->tips: all there is to say as
-// JSON and as text, the cause in one line. report_set_message says anything else: what is said already is not
-// repeated, and a text that changes often is written every few seconds.
+// report_line says in one line why no node fits. report_write_whole is for a->tips: all there is to
+// say as JSON and as text, the cause in one line. report_set_message says anything else: what is
+// said already is not repeated, and a text that changes often is written every few seconds.
 void report_line(struct attempt *a, struct sbuf *out);
 void report_write_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause, struct sbuf *text);
 void report_init(struct sched *s);

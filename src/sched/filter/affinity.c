@@ -274,8 +274,8 @@ static bool far_enough(const struct attempt *a, const struct sched_node *n)
     return true;
 }
 
-// The sum of all domains that the node is in. There may be one for each node, so they are not gone through if the node
-// has fewer labels.
+// The sum of all domains that the node is in. There may be one for each node, so they are not gone
+// through if the node has fewer labels.
 static int64_t sum_at(const struct attempt *a, struct domains *d, const struct sched_node *n)
 {
     const struct api_str_map *labels = &n->api->metadata.labels;

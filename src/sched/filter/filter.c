@@ -56,8 +56,8 @@ static const struct pod_port *port_from(const struct sched_pod *p, const struct 
     return &p->ports[low];
 }
 
-// One of the pod's ports that another has: the first of the number and protocol, which is that of any address if one is,
-// or that of the same address.
+// One of the pod's ports that another has: the first of the number and protocol, which is that of
+// any address if one is, or that of the same address.
 static const struct pod_port *port_like(const struct sched_pod *p, const struct pod_port *other)
 {
     const struct pod_port any = {STR("0.0.0.0"), other->protocol, other->port};

@@ -63,7 +63,8 @@ static bool needs_same_map(const struct api_quantity_map *a, const struct api_qu
     return true;
 }
 
-// What the node says of a container that runs; NULL: nothing, or what it asks for. They mostly are in one order.
+// What the node says of a container that runs; NULL: nothing, or what it asks for. They mostly are
+// in one order.
 static const struct api_container_status *needs_resized_status(
     const struct api_container_status_array *all, size_t at, const struct api_container *k)
 {
@@ -89,8 +90,8 @@ static bool resize_infeasible(const struct api_pod *pod)
     return false;
 }
 
-// A container that is being resized counts with the most of what it is to have, was promised and has. What its node
-// will never give it does not count.
+// A container that is being resized counts with the most of what it is to have, was promised and
+// has. What its node will never give it does not count.
 static void add_resized(struct cluster *c, struct amount_vec *to, const struct api_pod *pod,
                         const struct api_container *k, const struct api_container_status *s)
 {

@@ -153,7 +153,8 @@ bool packing_serves(const struct attempt *a)
         return false;
     if (a->open_len)
         return true;
-    // Pods without devices should leave processors to those that come for devices, if there are any.
+    // Pods without devices should leave processors to those that come for devices, if there are
+    // any.
     return !a->wants_len && a->s->packing->fleet &&
            worth_types(fleet_worth(a->s->packing->fleet)) > 0;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The best of the nodes that will do. Scores and weights are Kubernetes' own, but for pods with
-// devices to allocate: with policy pack (or spread) how full a node's devices get takes the place of
-// how empty its cpus stay.
+// devices to allocate: with policy pack (or spread) how full a node's devices get takes the place
+// of how empty its cpus stay.
 #include <math.h>
 
 #include "api/match/node.h"
@@ -113,8 +113,8 @@ static void score_add_weighted(int64_t *sum, const int64_t *v, size_t n, int64_t
 // Steps that a node may be worth less than the best and still count a little.
 #define WORTH_STEPS 20
 
-// Nodes that were named by worth: how far each is behind the best takes the place of amounts, which are
-// a part of it.
+// Nodes that were named by worth: how far each is behind the best takes the place of amounts, which
+// are a part of it.
 static void score_worths(const int64_t *worths, size_t n, int64_t *sum)
 {
     for (size_t i = 0; i < n; i++) {

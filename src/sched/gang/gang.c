@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pods of a PodGroup, tried together: each is placed in memory, in the order they came, with those
-// before it in place. If as many fit as the group needs they go on their way together, else it is as if
-// nothing had been, and what the group still holds of earlier times is given back.
+// The pods of a PodGroup, tried together: each is placed in memory, in the order they came, with
+// those before it in place. If as many fit as the group needs they go on their way together, else
+// it is as if nothing had been, and what the group still holds of earlier times is given back.
 #include "sched/gang/gang.h"
 
 #include <stdlib.h>
@@ -17,8 +17,8 @@
 
 // --- Who takes part ------------------------------------------------------------------------------
 
-// Pods of a group that has enough are tried when it is their turn; before that all are, whatever they
-// wait for: what helps one of them helps all.
+// Pods of a group that has enough are tried when it is their turn; before that all are, whatever
+// they wait for: what helps one of them helps all.
 static bool takes_part(const struct cycle *c, const struct sched_pod *p)
 {
     bool enough = c->before >= c->min || c->min == 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pods of a group on their way together. None is bound before as many as the group needs have got all
-// they need: devices written and ready. If so many cannot come any more, all go back.
+// Pods of a group on their way together. None is bound before as many as the group needs have got
+// all they need: devices written and ready. If so many cannot come any more, all go back.
 #include "api/match/claim.h"
 #include "sched/bind/bind.h"
 #include "sched/bind/bind_int.h"
@@ -78,7 +78,8 @@ static void fail_all(struct gang *g, const char *why)
     }
 }
 
-// Devices that are made ready, and volumes that are made or bound, may take as long as they may for a pod that goes alone.
+// Devices that are made ready, and volumes that are made or bound, may take as long as they may for
+// a pod that goes alone.
 static bool has_own_limit(const struct binding *b)
 {
     return b->step == BIND_CONDITIONS || b->step == BIND_VOLUMES;
@@ -168,8 +169,8 @@ static bool came_too_late(const struct binding *b, const struct api_pod_group *g
     return deleted->set && !(created->set && created->at.sec < deleted->at.sec);
 }
 
-// The group is there as of now, so that it stays as long as its pods do: whoever lets it go has looked
-// for pods after its deletion, and these are older.
+// The group is there as of now, so that it stays as long as its pods do: whoever lets it go has
+// looked for pods after its deletion, and these are older.
 static void group_read(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct gang *g = arg;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A cycle of a PodGroup, shared by gang.c (what comes of it) and gang_ways.c (other ways to place the pods, and a look without
-// consequences).
+// A cycle of a PodGroup, shared by gang.c (what comes of it) and gang_ways.c (other ways to place
+// the pods, and a look without consequences).
 #ifndef SCHED_GANG_GANG_INT_H
 #define SCHED_GANG_GANG_INT_H
 
@@ -47,13 +47,14 @@ struct cycle {
 // gang_valid: the pods are alike in what must be the same for all; else c->text says what is not.
 bool gang_valid(struct cycle *c);
 
-// gang_try_all places the pods in memory, one after the other; gang_enough: as many as the group needs. gang_revert takes
-// them out again.
+// gang_try_all places the pods in memory, one after the other; gang_enough: as many as the group
+// needs. gang_revert takes them out again.
 void gang_try_all(struct cycle *c);
 bool gang_enough(const struct cycle *c);
 void gang_revert(struct cycle *c);
 
-// gang_another_way places the pods in other ways when the first was none. True: one has been found, and c is it.
+// gang_another_way places the pods in other ways when the first was none. True: one has been found,
+// and c is it.
 bool gang_another_way(struct cycle *c);
 
 // gang_drop frees what a cycle has; gang_by_order puts its pods in the order they came.

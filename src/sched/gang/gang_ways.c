@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Other ways to place the pods of a group than in the order they came, and a look at what would become of it.
+// Other ways to place the pods of a group than in the order they came, and a look at what would
+// become of it.
 #include <stdlib.h>
 
 #include "sched/core/cycle.h"
@@ -77,7 +78,8 @@ static struct try *first_placed(struct cycle *c)
     return NULL;
 }
 
-// What comes first decides where a claim is that all share: it has to go elsewhere. False: it cannot.
+// What comes first decides where a claim is that all share: it has to go elsewhere. False: it
+// cannot.
 static bool gang_ways_vary(struct cycle *way)
 {
     struct try *front = first_placed(way);

@@ -101,8 +101,8 @@ void groups_set(struct sched *s, const struct typed_object *before,
         g->reason = NULL;
     }
     typed_object_unref(old);
-    // A group that came, or needs fewer pods than before, may be tried. Pods that were tried wait for what
-    // they lack.
+    // A group that came, or needs fewer pods than before, may be tried. Pods that were tried wait
+    // for what they lack.
     bool helps = !old || other || groups_min(g) < min;
     for (size_t i = g->pods.n; helps && g->api && i-- > 0;)
         if (g->pods.p[i]->state == POD_WAITING)

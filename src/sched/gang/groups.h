@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PodGroups and their pods. A group is known from the moment its object or one of its pods is; pods that
-// are over are no members. Private to src/sched.
+// PodGroups and their pods. A group is known from the moment its object or one of its pods is; pods
+// that are over are no members. Private to src/sched.
 #ifndef SCHED_GANG_GROUPS_H
 #define SCHED_GANG_GROUPS_H
 
@@ -51,7 +51,8 @@ struct sched_group *groups_find(const struct sched *s, struct str namespace, str
 void groups_set(struct sched *s, const struct typed_object *before,
                 const struct typed_object *after);
 
-// groups_pod puts a pod into its group, or takes it out when it is over. groups_pod_gone: it is gone.
+// groups_pod puts a pod into its group, or takes it out when it is over. groups_pod_gone: it is
+// gone.
 void groups_pod(struct sched *s, struct sched_pod *p);
 void groups_pod_gone(struct sched *s, struct sched_pod *p);
 

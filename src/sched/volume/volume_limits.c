@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many volumes of a CSI driver a node may have (NodeVolumeLimits): by its CSINode. Volumes are those of its pods.
+// How many volumes of a CSI driver a node may have (NodeVolumeLimits): by its CSINode. Volumes are
+// those of its pods.
 #include "sched/core/sched_int.h"
 #include "sched/volume/volume_int.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Claims that wait for their first pod: a volume that exists and fits, the smallest, or one that a provisioner can make
-// where the node is. What is true of a volume on every node is looked at once.
+// Claims that wait for their first pod: a volume that exists and fits, the smallest, or one that a
+// provisioner can make where the node is. What is true of a volume on every node is looked at once.
 #include <stdlib.h>
 
 #include "api/amounts.h"
@@ -134,7 +134,8 @@ static void volume_match_find(struct attempt *a, struct pod_volume *v)
     volume_pins_make(a->arena, m.found.p, m.found.n, &v->pins);
 }
 
-// The smallest claims choose first, so that one that is content with little does not take a large volume.
+// The smallest claims choose first, so that one that is content with little does not take a large
+// volume.
 static int volume_match_cmp_request(const void *x, const void *y)
 {
     const struct pod_volume *a = x, *b = y;

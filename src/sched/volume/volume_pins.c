@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Volumes by the label that a node must have to reach them. Of local volumes each has its node; to look at all of them for
-// every node would take nodes times volumes.
+// Volumes by the label that a node must have to reach them. Of local volumes each has its node; to
+// look at all of them for every node would take nodes times volumes.
 #include <stdlib.h>
 
 #include "api/match/label.h"
@@ -50,7 +50,8 @@ void volume_pins_make(struct arena *arena, const struct typed_object *const *vol
         qsort(ret->p, n, sizeof(*ret->p), pin_order);
 }
 
-// The place of the first with this label and value or behind; value NULL: behind all with this label.
+// The place of the first with this label and value or behind; value NULL: behind all with this
+// label.
 static size_t volume_pins_place(const struct volume_pins *all, struct str key,
                                 const struct str *value)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rules for volumes: what keeps a pod from every node, and what from some. Texts are kube-scheduler's, with names.
+// The rules for volumes: what keeps a pod from every node, and what from some. Texts are
+// kube-scheduler's, with names.
 #include "api/amounts.h"
 #include "api/match/claim.h"
 #include "api/match/label.h"
@@ -66,7 +67,8 @@ static const struct sched_pod *sole_user(const struct attempt *a, const struct p
     return NULL;
 }
 
-// An unbound claim waits for its first pod if its class says so; one that names its volume waits for nobody.
+// An unbound claim waits for its first pod if its class says so; one that names its volume waits
+// for nobody.
 static bool waits_for_pod(const struct pod_volume *v)
 {
     return v->class && str_eqz(v->class->volume_binding_mode, "WaitForFirstConsumer") &&
@@ -203,7 +205,8 @@ static const struct str *zone_of(const struct api_node *node, size_t i)
                : api_map_find(&node->metadata.labels, zone_labels[i - ZONE_LABELS_NOW]);
 }
 
-// A volume of several zones has them joined by two underscores. A label with an empty zone says nothing.
+// A volume of several zones has them joined by two underscores. A label with an empty zone says
+// nothing.
 static bool keeps_out(struct str zones, const struct str *zone)
 {
     static const struct str joint = STR_INIT("__");
@@ -273,7 +276,8 @@ static bool zones_ok(struct attempt *a, const struct api_node *node, struct refu
     return true;
 }
 
-// VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone, in that order. VolumeBinding gives all its reasons.
+// VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone, in that order. VolumeBinding
+// gives all its reasons.
 enum why volume_rules_filter(struct attempt *a, const struct sched_node *n, struct refusals *why)
 {
     a->volume.lacking = NULL;
