@@ -2,7 +2,7 @@
 //
 // All devices of a cluster, kept up to date object by object, and the question which node can serve
 // some claims. A change costs what the changed object costs; a question costs what is new since it
-// was asked last. docs/scale.md tells how, README.md in this folder what the data are.
+// was asked last. docs/scale.md describes how, README.md in this folder what the data are.
 //
 //   index_set_slice, index_set_class, index_set_rule, index_set_node, index_use     what changes
 //   q = index_question(x, hash, claims, n)                          a question
@@ -59,7 +59,7 @@ void index_set_rule(struct index *x, struct index_object before, struct index_ob
 void index_set_node(struct index *x, uint32_t number, struct str name, struct index_object object);
 
 // An allocation that holds devices. Its owner embeds it, zeroed. allocation is borrowed as long as
-// it is set; whoever replaces it calls index_use.
+// it is set; its owner calls index_use after replacing it.
 struct index_user {
     const struct api_allocation_result *allocation;
     const struct alloc_use *uses; // instead, for questions that come without claims; likewise
@@ -82,8 +82,8 @@ void index_use_list(struct index *x, struct index_user *u, const struct alloc_us
 // --- Looking -------------------------------------------------------------------------------------
 
 // index_view is what a node sees, now. Borrowed until the next change, or until as many other views
-// as are kept have been asked for, unless it is pinned. NULL: err says why. index_unpin lets all
-// go.
+// as are kept have been requested, unless it is pinned. NULL: err has the reason. index_unpin lets
+// all go.
 const struct alloc_view *index_view(struct index *x, uint32_t node, struct err *err);
 void index_pin(struct index *x, uint32_t node);
 void index_unpin(struct index *x);
@@ -94,12 +94,13 @@ const struct api_device_class *index_find_class(const struct index *x, struct st
 const struct api_device *index_find_device(const struct index *x,
                                            const struct api_device_request_allocation_result *r);
 
-// index_count_devices counts devices of the node's own pools that nobody holds, and all of them.
+// index_count_devices counts devices of the node's own pools that are free, and all of them.
 void index_count_devices(const struct index *x, uint32_t node, size_t *ret_free, size_t *ret_all);
 
-// index_contested says whether other schedulers' allocations are in a user's pools; only those can
-// make its allocation wrong. index_stands says whether it is right on this node beside all that may
-// have been stored before the given revision. index_holds says whether the pools know the user.
+// index_contested reports whether other schedulers' allocations are in a user's pools; only those
+// can make its allocation wrong. index_stands reports whether it is right on this node beside all
+// that may have been stored before the given revision. index_holds reports whether the pools know
+// the user.
 bool index_contested(const struct index_user *u);
 bool index_stands(struct index *x, uint32_t node, const struct index_user *u,
                   const struct api_resource_claim *claim, uint64_t before);
@@ -121,21 +122,21 @@ void index_expect(struct index *x, const struct api_resource_claim *claim);
 bool index_catch_up(struct index *x, size_t most);
 
 // index_touched are the nodes whose devices or use of them changed since the list was emptied,
-// which whoever wants to know does; more than there are nodes: any may have. What changes for
-// thousands of nodes at once, the use of a pool that all see, is not told.
+// which the caller does; more than there are nodes: any may have. What changes for
+// thousands of nodes at once, the use of a pool that all see, is not reported.
 struct index_numbers VEC(uint32_t);
 struct index_numbers *index_touched(struct index *x);
 
 // --- Questions -----------------------------------------------------------------------------------
 
-// index_question finds or makes a question. hash is of what the claims ask for, whoever asks. It
+// index_question finds or makes a question. hash is of what the claims request, for any pod. It
 // lives until others push it out: use it at once. Claims may be empty when only class selectors
 // matter.
 struct index_question *index_question(struct index *x, uint64_t hash,
                                       const struct api_resource_claim *const *claims,
                                       size_t claims_len);
 
-// index_ruled_out says that a node is known to have no answer; index_rule_out remembers that, for
+// index_ruled_out: a node is known to have no answer; index_rule_out remembers that, for
 // all nodes in the same state; index_serves that one is known.
 bool index_serves(struct index *x, const struct index_question *q, uint32_t node);
 bool index_ruled_out(struct index *x, const struct index_question *q, uint32_t node);
@@ -160,7 +161,7 @@ struct index_answer {
     uint64_t solves; // made for this answer
 };
 
-// What a node says to a question.
+// What a node answers to a question.
 enum index_reply {
     INDEX_NO,     // not with these devices: no other node in the same state will do either
     INDEX_SKIP,   // not this one, for reasons that others need not have
@@ -180,8 +181,8 @@ struct index_ask {
     void *arg;
 };
 
-// index_find is the question to the whole cluster: it asks nodes, best first, until one says that
-// it is enough, and asks none that is known to have no answer. The fleet is told what the answers
+// index_find is the question to the whole cluster: it asks nodes, best first, until one answers
+// that it is enough, and asks none that is known to have no answer. The fleet gets what the answers
 // were.
 void index_find(struct index *x, const struct index_ask *ask);
 
@@ -190,12 +191,12 @@ void index_find(struct index *x, const struct index_ask *ask);
 void index_best(struct index *x, struct alloc_solver *s, const struct index_ask *ask,
                 struct index_answer *ret);
 
-// index_count tells how many nodes can serve the claims, and how many more of them would fit.
+// index_count counts how many nodes can serve the claims, and how many more of them would fit.
 void index_count(struct index *x, struct alloc_solver *s, const struct index_ask *ask,
                  struct index_answer *ret);
 
 // index_explain adds a node to a report of these claims. INDEX_LOOKS nodes are looked at, so that
-// it is told who holds their devices; after that one of each state, and the others are counted.
+// it gets the holders of their devices; after that one of each state, and the others are counted.
 // seen, zeroed at first and freed by the caller with map_done, remembers what was looked at.
 // Returns as alloc_report_add, also false when there is no view. It pins views: call index_unpin
 // after the report is freed.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scheduler: gives pods a node and their claims devices, or says why it cannot. It lives on one
-// exec, talks to the API through a client and to nothing else, and is deterministic given the
+// The scheduler: gives pods a node and their claims devices, or explains why it cannot. It lives on
+// one exec, talks to the API through a client and to nothing else, and is deterministic given the
 // exec's clock and randomness. How it works: docs/scheduler.md.
 #ifndef SCHED_SCHED_H
 #define SCHED_SCHED_H
@@ -27,9 +27,8 @@ struct sched_options {
     int64_t binding_timeout_ns;      // for binding conditions; 0: 600 s
     size_t feasible_max;             // nodes scored for a pod; 0: default
     uint64_t selector_budget;        // what an attempt's selectors may cost in all; 0: default
-    int64_t
-        settle_ns; // beside a scheduler that does not look: wait at least so long before a Binding; 0: never
-    bool standby; // know everything, do nothing before sched_lead
+    int64_t settle_ns; // least wait before a Binding beside schedulers that do not look; 0: none
+    bool standby;      // know everything, do nothing before sched_lead
 };
 
 struct sched *sched_new(const struct sched_options *options);
@@ -42,13 +41,13 @@ void sched_start(struct sched *s);
 void sched_lead(struct sched *s);
 
 // sched_free stops watching. Calls of the client that are under way are forgotten: their answers
-// find nobody.
+// find no receiver.
 void sched_free(struct sched *s);
 
-// sched_synced says whether every kind has been listed once.
+// sched_synced reports whether every kind has been listed once.
 bool sched_synced(const struct sched *s);
 
-// sched_idle says whether nothing is waiting for its turn or being bound. Pods that cannot be
+// sched_idle reports whether nothing is waiting for its turn or being bound. Pods that cannot be
 // placed and those that back off do not count.
 bool sched_idle(const struct sched *s);
 
@@ -76,7 +75,7 @@ void sched_get_stats(const struct sched *s, struct sched_stats *ret);
 // sched_metrics adds Prometheus' text: kube-scheduler's names where it has them.
 void sched_metrics(const struct sched *s, struct sbuf *out);
 
-// sched_explain adds a JSON object that tells all about a pod, or about a claim (kind
+// sched_explain adds a JSON object with all about a pod, or about a claim (kind
 // "ResourceClaim" or any other name of it): its state and, where it is pending, every node's
 // answer, as of now. Returns 0; -ERR_NOT_FOUND when there is no such object; -ERR_BAD_REQUEST for
 // another kind; -ERR_UNAVAILABLE when selectors cost more than one turn of the loop allows: the
@@ -84,10 +83,10 @@ void sched_metrics(const struct sched *s, struct sbuf *out);
 int sched_explain(struct sched *s, struct str kind, struct str namespace, struct str name,
                   struct sbuf *out, struct err *err) MUST_USE;
 
-// sched_judge writes what every node says of a pending pod, in kube-scheduler's words, as members
-// of a JSON object: preEnqueue; or preFilter, feasible and filtered (docs/scheduler.md, Judging).
-// It may take long: for those who have nobody else to serve. Returns 0, -ERR_NOT_FOUND, or
-// -ERR_INTERNAL with the error of an attempt.
+// sched_judge writes the answer of every node to a pending pod, in kube-scheduler's words, as
+// members of a JSON object: preEnqueue; or preFilter, feasible and filtered (docs/scheduler.md,
+// Judging). It may take long: for callers without other requests to serve. Returns 0,
+// -ERR_NOT_FOUND, or -ERR_INTERNAL with the error of an attempt.
 struct json_writer;
 int sched_judge(struct sched *s, struct str namespace, struct str name, struct json_writer *w,
                 struct err *err) MUST_USE;
@@ -101,8 +100,8 @@ int sched_explain_text(struct sched *s, struct str kind, struct str namespace, s
 // nothing and tolerates their taints: cordoned, or full of pods.
 void sched_closed_nodes(struct sched *s, void (*fn)(void *arg, struct str node), void *arg);
 
-// sched_check compares the caches with what the watches have delivered: every node's sums made
-// anew, every claim's allocation, every index. Returns true, or false with a line for each
+// sched_check compares the caches with what the watches have delivered: every node's sums
+// recomputed, every claim's allocation, every index. Returns true, or false with a line for each
 // difference.
 bool sched_check(const struct sched *s, struct sbuf *problems);
 

@@ -2,7 +2,7 @@
 //
 // Why not, on one node: for every request the funnel from published to usable devices, each device
 // in the first row that takes it away, and what exactly took it. Counting makes no texts, so that
-// many nodes can be compared; texts are made for those that are told.
+// many nodes can be compared; texts are made for those that are shown.
 #include "alloc/explain/explain_int.h"
 
 #include "base/banned.h"
@@ -534,7 +534,7 @@ static bool draws_on(const struct alloc_view *v, const struct vw_device *d, cons
     return false;
 }
 
-// Would the device be too small even if nobody used it?
+// Would the device be too small even if it were unused?
 static bool too_small(struct explainer *x, const struct alternative *a, uint32_t device)
 {
     struct draft_reason r;

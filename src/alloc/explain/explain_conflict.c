@@ -3,8 +3,8 @@
 // What keeps requests from being satisfied together when each has enough devices: constraints,
 // which need one value or enough values; devices that several requests want; shared counters.
 //
-// Everything told here is certain: a bound is broken even when all else is left aside. When no
-// bound is, the requests still do not fit together, and that is told.
+// Everything reported here is certain: a bound is broken even when all else is left aside. When no
+// bound is, the requests still do not fit together, and the answer reports that.
 #include "alloc/explain/explain_int.h"
 
 #include "base/banned.h"

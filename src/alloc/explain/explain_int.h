@@ -35,7 +35,7 @@ struct draft_reason {
     struct str what, value, effect; // value and effect: of a taint
     const struct quantity *unit;    // whose format amounts are shown in
     amount needs, has;
-    amount whole; // capacity: what the largest of them has when nobody uses it
+    amount whole; // capacity: what the largest of them has when it is unused
     bool amounts;
     uint32_t device; // the first, to ask again for an error
     uint16_t term;   // of a selector's term: its place
@@ -141,8 +141,8 @@ void explain_holders(struct explainer *x, size_t i, struct holders *out);
 // explain_name_holders adds them to a funnel as reasons, in arena.
 void explain_name_holders(struct alloc_funnel *f, const struct holders *h, struct arena *arena);
 
-// explain_counters_short says whether what a device draws from shared counters, or the group it is
-// of, keeps it from being had; *ret is what is short.
+// explain_counters_short reports whether what a device draws from shared counters, or the group it
+// is of, keeps it from being had; *ret is what is short.
 bool explain_counters_short(const struct alloc_view *v, const struct vw_device *d,
                             struct draft_reason *ret);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One question on many nodes: nodes in the same state are told once. A state is the hash of what
+// One question on many nodes: nodes in the same state are shown once. A state is the hash of what
 // the explanation counts; who holds devices is gathered over all nodes of a group.
 #include "alloc/explain/explain_int.h"
 
@@ -41,7 +41,7 @@ void alloc_report_again(struct alloc_report *r, size_t group, struct str node)
         g->pub.names[g->pub.names_len++] = arena_str(&r->arena, node);
 }
 
-// The group of a state, with the node counted in. *is_new says that it has to be filled in.
+// The group of a state, with the node counted in. *is_new: it has to be filled in.
 static struct report_group *report_join_group(struct alloc_report *r, struct str state,
                                               struct str node, bool *is_new)
 {

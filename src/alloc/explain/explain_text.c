@@ -220,7 +220,7 @@ static void explain_text_add_reason(struct sbuf *out, const struct alloc_reason 
         sbuf_addf(out, ": %.*s", STR_ARG(r->error));
 }
 
-// The same counter in several sets is told once.
+// The same counter in several sets is shown once.
 static bool same_counter(const struct alloc_reason *a, const struct alloc_reason *b)
 {
     struct str set, x, y;
@@ -237,7 +237,7 @@ static bool explain_text_is_repeated(const struct alloc_funnel *f, size_t at)
     return false;
 }
 
-// A reason with those that are told with it.
+// A reason with those that are shown with it.
 static void add_with_equals(struct sbuf *out, const struct alloc_funnel *f, size_t at)
 {
     size_t devices = f->reasons[at].devices;
@@ -389,8 +389,8 @@ void alloc_report_text(struct alloc_report *r, struct sbuf *out)
 struct cause {
     size_t nodes;
     struct str text;
-    struct names_in VEC(struct str) holders; // in the arena; told where devices are in use
-    struct names_in hidden;                  // of other namespaces: told how many
+    struct names_in VEC(struct str) holders; // in the arena; shown where devices are in use
+    struct names_in hidden;                  // of other namespaces: only counted
 };
 
 // The row that matters most: the last that, were it lifted, would leave enough; else the fullest.
@@ -432,7 +432,7 @@ static bool explain_text_is_held(int row)
 }
 
 // "have no free device", "have fewer than 2 devices". Only what the request wants counts, not how
-// many there are: nodes that differ in nothing else are told together.
+// many there are: nodes that differ in nothing else are shown together.
 static void add_lack(struct sbuf *out, const struct alloc_funnel *f, const char *which)
 {
     if (f->wanted <= 1)
@@ -508,7 +508,7 @@ static void cause_of(const struct alloc_group *g, struct sbuf *out)
         sbuf_add(out, g->refused);
     } else if (e->nearest != SIZE_MAX) {
         explain_text_add_cause(out, &e->funnels[e->nearest]);
-        // Whose pool it is, the whole explanation says: nodes that lack the same are told together.
+        // The whole explanation names the pool: nodes that lack the same are shown together.
         if (e->pools_unusable)
             sbuf_addf(out, " (%zu incomplete pool%s left out)", e->pools_unusable,
                       e->pools_unusable == 1 ? "" : "s");
@@ -520,8 +520,8 @@ static void cause_of(const struct alloc_group *g, struct sbuf *out)
     }
 }
 
-// Whoever reads a summary may read one namespace alone: who holds devices in others is not told.
-// own is empty when nobody in particular asks.
+// A reader of a summary may have access to one namespace only: holders in others are not named.
+// own is empty when the reader has no namespace.
 static void add_holders(struct cause *c, const struct alloc_group *g, struct str own,
                         struct arena *tmp)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which changes may help: what the explanation of each group of nodes says takes devices away.
+// Which changes may help: what takes devices away by the explanation of each group of nodes.
 #include "alloc/explain/remedy_int.h"
 
 #include "base/banned.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Trying a change: claims are copied and changed; for a claim that goes or a node that comes, a
-// small cluster of the node's own pools is made anew.
+// small cluster of the node's own pools is rebuilt.
 #include "alloc/explain/remedy_int.h"
 #include "api/api.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nodes, questions and what is known about each on the other. Nodes that cannot be told apart are a
-// class: a choice looks at classes, and at nodes only as they are named.
+// Nodes, questions and what is known about each on the other. Nodes that cannot be distinguished
+// are a class: a choice looks at classes, and at nodes only as they are named.
 #include <stdlib.h>
 #include <string.h>
 
@@ -294,7 +294,7 @@ static struct fleet_units *units_get(struct fleet *f, uint64_t state, bool told,
     return *at;
 }
 
-// For nodes of which no state is told: what the units are.
+// For nodes whose state is not set: what the units are.
 static uint64_t units_hash(const struct fleet_units *u)
 {
     uint64_t h = hash_str(fleet_bytes_of(u->units, u->n * sizeof(*u->units)));
@@ -670,8 +670,8 @@ static void make_cells(const struct fleet *f, struct question *q)
     q->cells_len = n;
 }
 
-// A refused node that could be told from others of its class only by the allocator is one by
-// itself, until it changes.
+// A refused node that could be distinguished from others of its class only by the allocator is one
+// by itself, until it changes.
 static void part_refused(struct fleet *f)
 {
     for (size_t i = 0; i < f->refusals.n; i++) {

@@ -16,7 +16,7 @@ struct fleet_units {
     uint8_t *unit_of; // by device of the view; FLEET_NO_UNIT: none
     uint8_t *slot_of; // likewise: slot of its unit; FLEET_NO_SLOT: none
     bool partial;     // not everything is among the units
-    bool told;        // the state was told by the caller: nodes in it cannot be told apart
+    bool told;        // the caller has set the state: nodes in it cannot be distinguished
     struct worth_unit units[WORTH_UNITS];
 };
 
@@ -30,7 +30,7 @@ void fleet_units_free(struct fleet_units *u);
 // fleet_units_supply counts units of nodes that come (1) or go (-1).
 void fleet_units_supply(struct fleet *f, const struct fleet_units *u, int64_t sign);
 
-// fleet_units_part says what share of one device of this type a request takes, by a view that has
+// fleet_units_part finds what share of one device of this type a request takes, by a view that has
 // one of that type; 0: it will not do. *ret_slots: slots of the unit that will do, if it has such.
 // *loose: that is an estimate.
 uint16_t fleet_units_part(struct fleet *f, const struct alloc_view *view, uint8_t type,

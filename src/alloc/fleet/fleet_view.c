@@ -62,7 +62,7 @@ static uint64_t fleet_view_attribute_hash(const struct api_device_attribute *a)
     return fleet_view_mix_hash(2, a->bool_value);
 }
 
-// Partitions of a GPU have these in common; the rest tells them apart.
+// Partitions of a GPU have these in common; the rest distinguishes them.
 static bool names_product(struct str key)
 {
     return str_contains(key, STR("productName")) || str_contains(key, STR("architecture"));
@@ -157,8 +157,8 @@ static uint16_t set_left(const struct alloc_view *v, const struct vw_device *d)
 
 // --- Geometry ------------------------------------------------------------------------------------
 
-// The places of partitions in a counter set, whatever is in use. One with more than can be told
-// apart has no geometry: what is left of it is all that is known then.
+// The places of partitions in a counter set, whatever is in use. One with more than can be
+// distinguished has no geometry: what is left of it is all that is known then.
 static void learn_geometry(struct fleet *f, uint8_t type, const struct alloc_view *v, uint32_t set)
 {
     const struct vw_set *s = &v->sets[set - 1];

@@ -134,13 +134,13 @@ void worth_sums(const struct worth *w, const struct worth_state *s, struct unit_
 int64_t worth_slots(const struct worth *w, const struct worth_state *s, const struct unit_sums *m,
                     const struct scarce *r);
 
-// worth_moved says that a value has changed so much that what was made of it should be made anew.
+// worth_moved: a value has changed so much that what was made of it should be rebuilt.
 bool worth_moved(double old, double new);
 
 // --- worth_slots.c -------------------------------------------------------------------------------
 
-// worth_slots_wanted says whether a request is for slots. worth_slots_settle makes kinds of what is
-// wanted. worth_slots_begin, worth_slots_count for each node and worth_slots_end find out how
+// worth_slots_wanted reports whether a request is for slots. worth_slots_settle makes kinds of what
+// is wanted. worth_slots_begin, worth_slots_count for each node and worth_slots_end find out how
 // scarce places are; true: that changed.
 bool worth_slots_wanted(const struct worth_request *r);
 void worth_slots_settle(struct worth *w);

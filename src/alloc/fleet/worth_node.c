@@ -13,8 +13,9 @@
 #define PRESS 0.2
 #define SLOTS 32.0
 
-// Losses are told apart in steps of so many thousandths of a unit. Within a step the fullest node
-// wins and the first unit, which is what keeps whole nodes and units free; finer steps scatter.
+// Losses are distinguished in steps of so many thousandths of a unit. Within a step the fullest
+// node wins and the first unit, which is what keeps whole nodes and units free; finer steps
+// scatter.
 #define STEP 120.0
 
 // No more than what is left of something allows, each taking so much of it. Mostly all n do: a

@@ -143,7 +143,7 @@ static void set_values(const struct cutting *c, struct worth_prices *ret)
         ret->value[WORTH_WHOLE] = ret->price[WORTH_WHOLE];
     for (uint32_t s = 1; s < WORTH_WHOLE; s++)
         if (ret->price[s] == 0)
-            ret->price[s] = ret->value[s]; // nobody asked for it so far
+            ret->price[s] = ret->value[s]; // not requested so far
 }
 
 void worth_price(const double demand[WORTH_WHOLE + 1], struct worth_prices *ret)

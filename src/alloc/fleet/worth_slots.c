@@ -13,8 +13,8 @@
 
 #include "base/banned.h"
 
-// Losses of slots are told apart in so many parts of a unit: what closes one small place among many
-// must not look like what closes two.
+// Losses of slots are distinguished in so many parts of a unit: what closes one small place among
+// many must not look like what closes two.
 #define SLOT_STEPS 5000
 
 // A value of a place that changed by less, in shares of what is taken, is left as it is.
@@ -86,7 +86,7 @@ static double share_of(const struct worth_request *r)
     return 0;
 }
 
-// Counts anew what is wanted. Values of places stay until worth_slots_end.
+// Recounts what is wanted. Values of places stay until worth_slots_end.
 static void worth_slots_count_wanted(struct worth *w)
 {
     w->slots.wanted = 0;
@@ -185,7 +185,7 @@ static struct slot_memo *memo_at(const struct worth *w, uint8_t type, uint64_t t
 
 // What a unit is worth a while from now. Those in use leave one by one, each as likely as the
 // others and as the end of the while is to come first, divided by PATIENCE. shut: slots that stay
-// closed whoever leaves.
+// closed whichever leaves.
 static double later_worth(const struct worth *w, uint8_t type, uint64_t taken, uint64_t shut)
 {
     struct slot_memo *m = memo_at(w, type, taken, shut);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pools, their slices and users; classes, rules, nodes. Each change finds out which pools' states
-// change by it and says so to index_place.c and index_view.c.
+// change by it and notifies index_place.c and index_view.c.
 #include <stdlib.h>
 
 #include "alloc/index/index_int.h"
@@ -240,7 +240,7 @@ static bool any_twice(const struct index_pool *p)
     return twice;
 }
 
-// Whose pool is it, by its slices? Empty: nobody's alone.
+// Whose pool is it, by its slices? Empty: of no single node.
 static struct str owner_of(struct index_pool *p)
 {
     struct str node = {0};

@@ -44,12 +44,12 @@ uint64_t index_key_node(const struct index_node *n, uint32_t *ret_idle, bool *re
 bool index_reads_class(struct index *x, const struct api_device_class *c);
 bool index_reads_claims(struct index *x, const struct api_resource_claim *const *claims, size_t n);
 
-// index_reads_has says whether an attribute is among those that are read; name empty: whether all
-// of the domain are.
+// index_reads_has reports whether an attribute is among those that are read; name empty: whether
+// all of the domain are.
 bool index_reads_has(const struct index *x, struct str domain, struct str name);
 
-// index_reads_grow says whether a slice may have attributes that were not read when it was looked
-// at last.
+// index_reads_grow reports whether a slice may have attributes that were not read when it was
+// looked at last.
 bool index_reads_grow(const struct index *x, const struct index_slice *s);
 
 // index_stale: expressions read attributes that none has read before. All devices have to be looked

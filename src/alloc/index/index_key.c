@@ -92,7 +92,7 @@ static uint64_t attributes_hash(const struct index *x, struct str driver,
 
 // --- Devices and slices --------------------------------------------------------------------------
 
-// All of a device but its name and attributes; of those what packing tells devices apart by.
+// All of a device but its name and attributes; of those what packing distinguishes devices by.
 static uint64_t rest_of(const struct api_device *d, const struct api_resource_slice_spec *spec,
                         struct sbuf *b)
 {

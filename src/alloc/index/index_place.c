@@ -508,7 +508,7 @@ static void enter_again(struct index *x, struct index_set *s)
 void index_place_visible(struct index *x, struct index_pool *p, bool gone)
 {
     index_place_settle_all(x);
-    // With more labels to tell nodes apart by, each finds its set anew.
+    // With more labels to distinguish nodes by, each looks up its set again.
     if (!gone && index_place_read_pool(x, p)) {
         for (size_t i = 0; i < x->nodes.n; i++)
             if (x->nodes.p[i])

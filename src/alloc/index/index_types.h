@@ -103,7 +103,7 @@ struct index_cell {
 struct index_group {
     uint64_t state;
     uint32_t number; // in index.groups
-    uint32_t born;   // tells groups apart that had the same number
+    uint32_t born;   // distinguishes groups that had the same number
     uint32_t idle;   // devices that one of the nodes can have, at the most
     bool loose;      // some can be shared, so that idle is no bound
     uint32_t in_bucket;
@@ -118,7 +118,7 @@ struct index_snapshot {
     uint32_t slices_stamp, uses_stamp; // of its set
     bool pinned;
     size_t devices;                       // that its view has, and some more
-    struct index_snapshot *newer, *older; // in the order they were asked for
+    struct index_snapshot *newer, *older; // in the order of the requests
 };
 
 struct index_node {
@@ -154,7 +154,7 @@ struct index_question {
 // Groups by idle devices; the last bucket has those with more, too.
 #define BUCKETS 1024
 
-// Nodes that a change of a shared pool's use is told about (index_touched). Where more see the
+// Nodes that a change of a shared pool's use is reported for (index_touched). Where more see the
 // pool, who follows the nodes' states learns of it when it looks at a node for another reason.
 #define TOUCHED_MOST 2048
 
@@ -173,7 +173,7 @@ struct index_bucket {
     struct index_groups firm, loose;
 };
 
-// An attribute that some expression or constraint reads; name empty: all of the domain. Whoever
+// An attribute that some expression or constraint reads; name empty: all of the domain. A user who
 // makes claims can name as many as they like: after READS_MAX all attributes count. Few are looked
 // through, more are found by name.
 struct index_read {

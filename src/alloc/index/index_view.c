@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Views of nodes, made when they are asked for; the latest ones are kept. Nodes without pools of
+// Views of nodes, made on request; the latest ones are kept. Nodes without pools of
 // their own look at one snapshot of the pools of their set.
 #include <stdlib.h>
 
@@ -316,7 +316,7 @@ static struct index_snapshot *snapshot_of(struct index *x, struct index_node *n)
     return s;
 }
 
-// What a node's view is made of. NULL: err says why.
+// What a node's view is made of. NULL: err has the reason.
 static struct index_base *index_view_base_of(struct index *x, struct index_node *n, struct err *err)
 {
     struct index_set *set = n->set;

@@ -171,8 +171,8 @@ static void refuse_early(struct index *x, struct index_question *q)
         (void)index_catch_up(x, SIZE_MAX);
 }
 
-// Asks a node, and remembers a no. The fleet has the states of before: it is not told what is about
-// others. False: that was enough.
+// Asks a node, and remembers a no. The fleet has the states of before: it does not learn what is
+// about others. False: that was enough.
 static bool index_walk_ask_node(struct index *x, struct index_question *q,
                                 const struct index_ask *ask, uint32_t node, bool early)
 {

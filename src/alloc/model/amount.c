@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Conversion of quantities to 128-bit amounts, which counters and capacities are compared in.
 #include "alloc/model/amount.h"
 
 #include "base/mem.h"

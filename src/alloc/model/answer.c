@@ -3,7 +3,7 @@
 // What expressions say about devices. A device's CEL record is made when an expression is first
 // evaluated on it. For the index, answers are kept: for each distinct expression bitsets over kinds
 // of devices, known, yes and failed, so that one is evaluated once for a kind, whatever devices of
-// it come, and a view that is made anew asks for bits.
+// it come, and a rebuilt view reads bits.
 //
 // Every evaluation is charged to the caller's meter. With nothing left on the meter nothing is
 // evaluated: the answer stays unknown, and the caller gives up for now. Since answers are kept, it
@@ -17,9 +17,9 @@
 
 #include "base/banned.h"
 
-// Distinct kinds that are told apart, and expressions whose answers are kept (twice so many, with
-// those in passing): 24 KiB each at the most, and 128 KiB for one that fails everywhere, each time
-// with another text.
+// Distinct kinds that are distinguished, and expressions whose answers are kept (twice so many,
+// with those in passing): 24 KiB each at the most, and 128 KiB for one that fails everywhere, each
+// time with another text.
 #define KINDS_MAX       65536
 #define EXPRESSIONS_MAX 1024
 
@@ -260,7 +260,7 @@ struct answer_set *answer_passing(const struct alloc_cluster *c, struct str expr
 {
     struct answers *a = c->kit.answers;
     if (!a || c->kinds.generation != a->generation || map_has(&a->sets, expression))
-        return NULL; // one that is learnt is in answer_set_of, or its kinds are not told apart
+        return NULL; // one that is learnt is in answer_set_of, or its kinds are not distinguished
     struct answer_set **s = map_get(&a->passing, expression);
     if (s)
         return *s;

@@ -38,9 +38,9 @@ struct answer_set *answer_kept_set(const struct alloc_cluster *c, struct str exp
 void answer_trim(struct answers *a);
 
 // answer_find is what is known; answer_make evaluates, charges the meter and keeps the answer, or
-// says MATCH_UNKNOWN: the meter has nothing left. answer_failure is the text of a known failure, or
-// stands for one that is not kept; borrowed from the set. A failure is not evaluated again for its
-// text: a question that does so for each of many nodes would use up every slice without getting
+// returns MATCH_UNKNOWN: the meter has nothing left. answer_failure is the text of a known failure,
+// or stands for one that is not kept; borrowed from the set. A failure is not evaluated again for
+// its text: a question that does so for each of many nodes would use up every slice without getting
 // further.
 struct evaluator {
     struct cel_run *run;
@@ -52,7 +52,7 @@ enum match_state answer_make(const struct alloc_cluster *c, struct answer_set *s
                              const struct cl_device *d, const struct evaluator *e);
 struct str answer_failure(const struct answer_set *s, const struct cl_device *d);
 
-// answer_charge counts an evaluation; meter_refuses says that no other may be made, and remembers
+// answer_charge counts an evaluation; meter_refuses: no other may be made, and remembers
 // that one was wanted.
 void answer_charge(struct alloc_meter *m, const struct cel_result *r);
 static inline bool meter_refuses(struct alloc_meter *m)

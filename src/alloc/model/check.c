@@ -2,7 +2,7 @@
 //
 // The independent checker: is this an answer? It shares the view and the judgement of a single
 // device and capacity with the search, but nothing of its bookkeeping: sums, sets and counts are
-// made anew from the results, with quantities and texts instead of amounts and numbers.
+// recomputed from the results, with quantities and texts instead of amounts and numbers.
 #include <stdarg.h>
 
 #include "alloc/search/solver_int.h"

@@ -43,12 +43,12 @@ struct cl_device {
     const struct api_resource_slice *slice;
     struct cel_device **cel;        // made when first needed, for all clusters of these slices
     const struct attr_value *attrs; // parallel to api->attributes
-    const struct attr_value *pcie, *numa; // of these, where it sits; NULL: not told
+    const struct attr_value *pcie, *numa; // of these, where it sits; NULL: not published
     const struct alloc_use *owner;        // the exclusive use, if any
     struct api_device_taint_array taints; // with those of the rules
     amount *used;                         // parallel to api->capacity: consumed by shares
     uint64_t kind;                        // equal for devices that a fleet cannot tell apart
-    uint64_t sign;                        // tells partitions of a counter set from each other
+    uint64_t sign;                        // distinguishes partitions of a counter set
     uint32_t kind_number;                 // what expressions can tell apart; 0: not known
     bool exclusive_use;
     bool shared_use;  // a share, or recorded consumption
@@ -138,11 +138,11 @@ struct attr_value attr_value_of(const struct api_device_attribute *a, bool lists
 // fleet_device_kind hashes what a device has in common with others of its kind.
 uint64_t fleet_device_kind(const struct api_device *d, const struct api_resource_slice_spec *slice);
 
-// cluster_slice_uses_groups says whether devices of a slice have compatibility groups.
+// cluster_slice_uses_groups reports whether devices of a slice have compatibility groups.
 bool cluster_slice_uses_groups(const struct api_resource_slice *s);
 
-// fleet_device_sign hashes what tells a partition from others of its counter set: 0 for other
-// devices.
+// fleet_device_sign hashes what distinguishes a partition from others of its counter set: 0 for
+// other devices.
 uint64_t fleet_device_sign(const struct api_device *d);
 
 // cluster_pool_key and cluster_device_key write the key of a pool or device.

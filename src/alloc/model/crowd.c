@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Ordered sets of nodes as heaps, in which each member knows its place, and a walk over several of
+// them in order: the index keeps the nodes of a cell in one.
 #include "alloc/model/crowd.h"
 
 #include "base/banned.h"

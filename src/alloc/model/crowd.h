@@ -25,7 +25,7 @@ struct crowd VEC(struct crowd_member);
 void crowd_add(struct crowd *c, uint32_t *at, struct crowd_member m);
 void crowd_remove(struct crowd *c, uint32_t *at, uint32_t node);
 
-// A place in one of several crowds. rank says which crowd comes first, before the order of nodes.
+// A place in one of several crowds. rank is which crowd comes first, before the order of nodes.
 struct crowd_cursor {
     uint64_t rank;
     uint32_t order;

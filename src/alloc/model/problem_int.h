@@ -110,7 +110,7 @@ struct alloc_solver;
 bool problem_build(struct alloc_solver *s, const struct api_resource_claim *const *claims,
                    size_t claims_len);
 
-// select_match says whether a device is selectable for an alternative (MATCH_*); on MATCH_ERROR
+// select_match reports whether a device is selectable for an alternative (MATCH_*); on MATCH_ERROR
 // the reason can be had from select_error.
 enum match_state select_match(struct alloc_solver *s, const struct alternative *a, uint32_t device);
 void select_error(struct alloc_solver *s, const struct alternative *a, uint32_t device);
@@ -133,7 +133,7 @@ int capacity_amount(const struct quantity *request, const struct api_device_capa
                     bool fractional, struct arena *arena, struct quantity *ret,
                     struct err *err) MUST_USE;
 
-// capacity_violates says whether an amount breaks the capacity's policy.
+// capacity_violates reports whether an amount breaks the capacity's policy.
 bool capacity_violates(const struct quantity *value, const struct api_capacity_request_policy *p,
                        bool fractional);
 
@@ -162,7 +162,7 @@ void attr_column_error(struct alloc_solver *s, uint32_t column, uint32_t device)
 const struct api_device_taint *select_refusing_taint(const struct cl_device *d,
                                                      const struct api_device_toleration_array *t);
 
-// select_tolerates says whether a device's taints let an alternative have it.
+// select_tolerates reports whether a device's taints let an alternative have it.
 bool select_tolerates(const struct cl_device *d, const struct api_device_toleration_array *t);
 
 // result_build makes the answer of the picks. False with s->error set.

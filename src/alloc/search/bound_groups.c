@@ -2,7 +2,7 @@
 //
 // Match constraints that have seen nothing yet, such as one of each claim to come, are things to be
 // packed: each wants so many devices, and so much of their counters, of one value. Is there a way
-// to pack them all? That is asked for each counter by itself, and given up after so many tries:
+// to pack them all? That is checked for each counter by itself, and given up after so many tries:
 // then they count as packed.
 #include "alloc/search/prune_int.h"
 

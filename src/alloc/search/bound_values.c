@@ -253,7 +253,7 @@ static bool values_in(const struct prune *p, const struct column_values *c, cons
     return true;
 }
 
-// The only value that a request for one device can have is nobody else's.
+// The only value that a request for one device can have is taken from the others.
 static void claim_value(struct alloc_solver *s, struct span *sp, uint32_t request,
                         const struct value_bits *v)
 {

@@ -170,7 +170,7 @@ struct span {
     bool changed;
 };
 
-// bound_span says what is left of a constraint of a claim; bound_find fills in its requests.
+// bound_span finds what is left of a constraint of a claim; bound_find fills in its requests.
 struct span bound_span(const struct alloc_solver *s, uint32_t claim, uint32_t index);
 void bound_find(struct alloc_solver *s, struct span *sp);
 

@@ -156,7 +156,7 @@ static uint8_t weight_of(const struct alloc_view *v, const struct vw_device *d, 
         const struct counter_use *u = &v->counter_uses[d->first_counter + i];
         amount all = v->counters.available[u->counter];
         amount part = all > 0 && u->value > 0 ? rank_sixteenths_of(u->value, all) : 0;
-        // A counter that is one or nothing, such as a slice of memory, tells nothing about size.
+        // A counter that is one or nothing, such as a slice of memory, has nothing to do with size.
         if (u->value < all && part > most)
             most = part;
     }
@@ -178,7 +178,7 @@ static bool fits_beside(const struct alloc_view *v, const amount *scratch,
     return true;
 }
 
-// Fills in which members exclude each other, as rank_beside says. scratch: 0 for each counter.
+// Fills in which members exclude each other, by rank_beside. scratch: 0 for each counter.
 static void compare_in_set(struct alloc_view *v, const struct vw_set *s, amount *scratch)
 {
     for (uint32_t i = 0; i < s->n; i++) {

@@ -2,8 +2,8 @@
 //
 // Depth-first search with undo. The order is upstream's: claims, requests, alternatives, then
 // devices as published (or as the policy orders them); a request takes combinations, not
-// permutations. Nothing is allocated while it runs. Once it has met a few dead ends, prune.c says
-// which branches cannot lead anywhere.
+// permutations. Nothing is allocated while it runs. Once it has met a few dead ends, prune.c
+// decides which branches cannot lead anywhere.
 #include "alloc/search/search_int.h"
 
 #include "base/banned.h"

@@ -61,13 +61,13 @@ void rank_device(struct cl_device *d);
 uint16_t rank_size(amount a);
 uint32_t rank_excluded(const struct alloc_view *v, uint32_t device, uint64_t fits);
 
-// rank_beside says whether two devices can be had together when counters have so much.
+// rank_beside reports whether two devices can be had together when counters have so much.
 bool rank_beside(const struct alloc_view *v, const struct vw_device *a, const struct vw_device *b,
                  const amount *have);
 
-// prune_prepare collects what pruning needs. bound_is_hopeless says that no solution can come of
+// prune_prepare collects what pruning needs. bound_is_hopeless: no solution can come of
 // the present state: alternative a still wants left devices from position start on, then the
-// requests behind it. prune_known looks the state up in the memory of failed ones (and says where
+// requests behind it. prune_known looks the state up in the memory of failed ones (and finds where
 // to put it if it fails), prune_remember puts it there.
 void prune_prepare(struct alloc_solver *s);
 bool bound_is_hopeless(struct alloc_solver *s, const struct alternative *a, uint32_t left,

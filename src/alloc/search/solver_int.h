@@ -36,7 +36,7 @@ struct saved_group {
 };
 
 // Candidates of a request in the order of the policy, as preferences that end in a position of the
-// view. What the search has not asked for yet is in a heap: most searches end long before.
+// view. What the search has not reached yet is in a heap: most searches end long before.
 struct order {
     uint64_t *keys; // n: from the end on those that are sorted, before them the others
     uint32_t n;

@@ -301,7 +301,7 @@ static bool bind_claim_in_use(const struct binding *b, const struct api_resource
 // stored first stands. When the watch has shown our write it has shown all earlier ones, so each
 // scheduler knows before it binds whether its own stands. An allocation that was there before, but
 // that no pod runs with yet, may be one that was never looked at so, or is about to be taken back:
-// a reservation of another pod says nothing.
+// a reservation of another pod proves nothing.
 //
 // After a wait for a scheduler that does not look, later allocations take precedence, too.
 static bool bind_allocations_stand(struct binding *b)
@@ -348,7 +348,7 @@ static void bind_on_bound(struct binding *b)
     bind_free(b);
 }
 
-// Whether a refusal says for sure that this pod was not bound.
+// Whether a refusal proves that this pod was not bound.
 static bool bind_is_refusal(int code)
 {
     return code == -ERR_NOT_FOUND || code == -ERR_INVALID || code == -ERR_BAD_REQUEST ||
@@ -368,7 +368,7 @@ void bind_pod_is(struct binding *b, enum pod_is is)
     } else if (is == POD_IS_BOUND && !b->undo.cleanup) {
         bind_on_bound(b);
     } else if (is == POD_IS_BOUND || is == POD_IS_ELSEWHERE) {
-        bind_leave(b); // whoever bound it relies on its claims
+        bind_leave(b); // the scheduler that bound it relies on its claims
     } else if (b->step == BIND_UNDO) {
         bind_undo_again(b, is == POD_IS_GONE);
     } else if (is == POD_IS_OPEN && ++b->tries < CLAIM_TRIES) {

@@ -31,7 +31,7 @@ typedef void (*call_fn)(struct sched *s, void *arg, const struct client_answer *
 struct call {
     struct list_node node;
     struct sched *s; // NULL: gone
-    call_fn done;    // NULL: nobody cares
+    call_fn done;    // NULL: ignored
     void *arg;
     char *owned; // freed with the call; may be arg
 };

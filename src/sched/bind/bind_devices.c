@@ -17,7 +17,7 @@ static void bind_devices_give_up(struct binding *b, enum meter_wait how)
     bind_undo(b);
 }
 
-// Whoever asks why the pod waits is told, also when it has devices again.
+// Kept for the explanation, also when the pod has devices again.
 static void bind_devices_remember_failure(struct sched_pod *p,
                                           const struct api_resource_claim *claim, struct str why)
 {

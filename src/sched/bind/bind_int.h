@@ -21,7 +21,7 @@
 struct claim_writer {
     struct bind_claim *writer; // NULL: the next is being looked for
     struct list waiting;       // bind_claim.wait
-    bool turning;              // the writer is told that it is its turn
+    bool turning;              // the next writer is being called
 };
 
 // The way of a claim that is written for a pod (bind_claim.c).
@@ -48,13 +48,13 @@ struct bind_claim {
     struct flight *flight;                          // ours while it is in flight; referenced
     const struct typed_object *object;              // newest version of it; referenced
     const struct typed_object *decided;             // as the attempt saw it; referenced
-    bool fresh; // object is what the API said just now, not what the cache believes
+    bool fresh; // object is what the API answered just now, not what the cache believes
     unsigned tries;
     int64_t sent_ns;   // the last write
     uint64_t revision; // at which the claim was as it must be; the watch has to show it
     bool reserved;     // our write put the pod itself into reservedFor
     bool gives_way;    // its allocation is taken back: another scheduler's came first
-    bool again;        // taking back ran into a conflict: to be tried with what is there now
+    bool again;        // taking back ran into a conflict: to be retried with the present version
 };
 
 // A claim for storage that is not bound yet, and what it shall get.
@@ -139,7 +139,7 @@ enum pod_is {
     POD_IS_FENCED,    // another attempt has put up a fence
     POD_IS_BOUND,     // to the node of this attempt
     POD_IS_ELSEWHERE, // bound to another
-    POD_IS_GONE,      // or going: nobody can bind it any more
+    POD_IS_GONE,      // or going: it cannot be bound any more
 };
 
 static inline const struct api_pod *bind_pod(const struct binding *b)

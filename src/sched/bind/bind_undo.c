@@ -163,7 +163,7 @@ static void bind_undo_claim_done(struct binding *b)
         bind_finish(b);
     } else if (++b->tries < CLAIM_TRIES) {
         fence_send(b,
-                   bind_undo_on_fenced); // whoever changed the claim may have bound the pod by now
+                   bind_undo_on_fenced); // the writer of the claim may have bound the pod by now
     } else {
         b->undo.slow = true;
         bind_finish(b);
@@ -328,8 +328,8 @@ static void bind_undo_start(struct binding *b)
 
 // --- Beginning -----------------------------------------------------------------------------------
 
-// What is taken is taken from the version that was known before the fence: whoever relies on the
-// claim after the fence has written it, and so is safe.
+// What is taken is taken from the version that was known before the fence: a scheduler that relies
+// on the claim after the fence has written it, and so is safe.
 static void bind_undo_remember_claim(struct bind_claim *c)
 {
     const struct sched_claim *k = bind_entry(c);

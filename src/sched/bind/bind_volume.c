@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Claims for storage that wait for their first pod: the volume is given to the claim, or the
-// provisioner is told the node; then somebody else, the PersistentVolume controller of Kubernetes,
+// provisioner gets the node; then another component, the PersistentVolume controller of Kubernetes,
 // binds them, and the pod waits for that. What was written stays when the attempt fails: the next
 // one finds it, and so does the controller.
 #include "api/match/claim.h"
@@ -221,7 +221,7 @@ void bind_volume_claim_changed(struct sched *s, const struct api_object_meta *cl
     bind_volume_notify(s, sbuf_str(&key));
 }
 
-// A volume is news for the claim that it was chosen for, and for the one that it says it is for.
+// A volume is news for the claim that it was chosen for, and for the one that it names.
 void bind_volume_changed(struct sched *s, const struct typed_object *volume)
 {
     const struct api_persistent_volume *v = volume->object.value;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls under way: each knows whom to tell, and that nobody is there any more.
+// Calls under way: each knows its callback, which is dropped when the scheduler is gone.
 #include "sched/bind/bind.h"
 
 #include "base/banned.h"

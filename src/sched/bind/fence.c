@@ -22,7 +22,7 @@ static const struct api_pod_condition *fence_condition_of(const struct api_pod *
     return NULL;
 }
 
-// The moment of the last fence is the condition's lastProbeTime: nobody else writes it.
+// The moment of the last fence is the condition's lastProbeTime: no other component writes it.
 static int64_t fence_of(const struct api_pod *pod)
 {
     const struct api_pod_condition *c = fence_condition_of(pod);
@@ -69,7 +69,7 @@ static void fence_write_condition(const struct binding *b, struct json_writer *w
         c.last_transition_time = (struct api_time){now, true};
     if (!was && b->error.n)
         c.message = sbuf_str(&b->error);
-    // Larger than ever before, so that this is a change whatever the clock says.
+    // Larger than ever before, so that this is a change whatever the clock shows.
     int64_t last = fence_of(pod);
     if (now.sec <= last)
         now.sec = last + 1;

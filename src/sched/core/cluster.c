@@ -84,7 +84,7 @@ static void cluster_node_free(struct sched_node *n)
     free(n);
 }
 
-// Whoever wants to know empties the list; it does not grow beyond what says that all may have
+// The reader empties the list; it does not grow beyond the length that means that all may have
 // changed.
 static void cluster_node_changed(struct cluster *c, struct sched_node *n)
 {
@@ -301,7 +301,7 @@ static int64_t nonzero_of(const struct sched_node *n, size_t at)
 }
 
 // The pod is not among the node's any more. A sum that came to its end does not tell what is left:
-// it is made anew.
+// it is rebuilt.
 static void cluster_discount_pod(struct sched_node *n, const struct sched_pod *p)
 {
     for (size_t i = 0; i < p->needs_len; i++) {

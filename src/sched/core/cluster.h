@@ -18,8 +18,8 @@
 #include "client/client.h"
 
 // Resources are numbered; the first four are fixed. Amounts are thousandths of cpus, bytes, pieces.
-// Numbers are not given back, and whoever makes pods can name what they like: behind RES_MANY, what
-// pods ask for and no node offers is one resource, which none has.
+// Numbers are not given back, and users who create pods can name any resource: behind RES_MANY,
+// what pods ask for and no node offers is one resource, which none has.
 enum { RES_CPU, RES_MEMORY, RES_STORAGE, RES_PODS, RES_FIXED, RES_STRANGE = RES_FIXED };
 #define RES_MANY 4096
 
@@ -87,7 +87,7 @@ struct pod_queue {
     int64_t jitter_ns; // added to its back-off
 };
 
-// What the condition of a pod says (report.c).
+// What the condition of a pod reports (report.c).
 struct pod_report {
     char *reason;          // Unschedulable, SchedulerError
     char *message;         // one line
@@ -207,7 +207,7 @@ struct sched_pod *cluster_pod(const struct cluster *c, struct str key);
 // True: it asks for less of something than before.
 struct sched_pod *cluster_pod_add(struct cluster *c, const struct typed_object *object);
 bool cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct typed_object *object);
-// cluster_nominate says whether a pod without a node is nominated to one.
+// cluster_nominate reports whether a pod without a node is nominated to one.
 void cluster_nominate(struct cluster *c, struct sched_pod *p, bool nominated);
 
 void cluster_pod_remove(struct cluster *c, struct sched_pod *p); // frees it
@@ -219,7 +219,7 @@ void cluster_lift(struct cluster *c, struct sched_pod *p);
 struct sched_namespace *cluster_namespace(struct cluster *c, struct str name);
 void cluster_namespace_set(struct cluster *c, struct str name, const struct typed_object *object);
 
-// cluster_check makes all sums anew and adds a line for each difference.
+// cluster_check recomputes all sums and adds a line for each difference.
 bool cluster_check(const struct cluster *c, struct sbuf *problems);
 
 // needs_of_pod adds up what a pod asks of a node, as Kubernetes does: containers, the most of init

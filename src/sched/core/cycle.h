@@ -22,10 +22,10 @@ uint64_t cycle_signature(struct attempt *a);
 // a verdict that is known nothing is looked for, and *ret_known is it.
 struct sched_node *cycle_find(struct attempt *a, const struct verdict **ret_known);
 
-// cycle_keep remembers what is said of the pod, for its equals.
+// cycle_keep remembers the message of the pod, for its equals.
 void cycle_keep(struct attempt *a, struct str message);
 
-// cycle_give_up finds a claim whose allocation keeps the pod from other nodes and that nobody else
+// cycle_give_up finds a claim whose allocation keeps the pod from other nodes and that no other pod
 // uses (PostFilter); NULL: none.
 const struct want *cycle_give_up(const struct attempt *a);
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The order in which pods are tried: active ones by priority, those in back-off by its end, those
+// that wait by the reasons that keep them waiting.
 #include "sched/core/queue.h"
 
 #include "base/backoff.h"

@@ -227,13 +227,13 @@ void sched_enqueue(struct sched *s, struct sched_pod *p)
         return; // what it has it must not keep while it waits
     if (p->report.gate && p->group && !p->group_gated && sched_is_acting(s) && gang_holds(s, p) &&
         gang_give_back(s, p->group, TAKE_ALL))
-        return; // nor what its group has, which may be what it waits for: a claim that is being deleted
+        return; // nor what its group has: it may wait for a claim that is being deleted
     if (p->group && p->group_gated && sched_is_acting(s) && gang_holds(s, p))
         queue_retry(&s->queue, p); // its group's cycle gives it back
     else if (p->report.gate)
         queue_gate(&s->queue, p);
     if (p->report.gate && !s->standby && !p->api->spec.scheduling_gates.n)
-        report_gated(s, p); // the server tells of the pod's own gates
+        report_gated(s, p); // the server reports the pod's own gates
     if (p->report.gate)
         return;
     if (p->group && p->group->attempts) { // its group is backing off
@@ -268,7 +268,7 @@ static void pod_gone(struct sched *s, struct sched_pod *p)
 }
 
 // Pods stand elsewhere, or look otherwise to those that want to be near them or far from them. What
-// was said of pods for other reasons still holds.
+// was found for pods that wait for other reasons still holds.
 static void pods_moved(struct sched *s)
 {
     uint32_t whys = WHY_BIT(WHY_SPREAD) | WHY_BIT(WHY_POD_AFFINITY);
@@ -516,7 +516,7 @@ static void sched_claim_changed(void *arg, const struct typed_object *before,
         return;
     bool news = !before || (after && status_changed(before, after));
     if (news)
-        s->turn.epoch++; // what pods with this claim were told may not hold any more
+        s->turn.epoch++; // verdicts about pods with this claim may be stale
     struct str key = k->key;
     claim_users(s, k, news);
     struct sched_claim **still = map_get(&s->claims.by_key, key);
@@ -533,7 +533,7 @@ static void sched_slice_changed(void *arg, const struct typed_object *before,
         sched_wake(s, WHY_BIT(WHY_DEVICES));
     else
         s->turn
-            .epoch++; // nobody is woken, as in Kubernetes, but a pool may be complete for those that come
+            .epoch++; // as in Kubernetes no pod is woken, but a pool may be complete for new ones
     warm_soon(s);
 }
 

@@ -14,7 +14,7 @@
 
 #include "base/banned.h"
 
-#define HOLD_MAX_NS   (10 * CLOCK_NS_PER_SEC) // then it is our turn, whoever else has work
+#define HOLD_MAX_NS   (10 * CLOCK_NS_PER_SEC) // then it is our turn, even if others have work
 #define OURS_NS       CLOCK_NS_PER_SEC
 #define LOOK_NS       (50 * CLOCK_NS_PER_MS)
 #define REMEMBER_NS   (60 * CLOCK_NS_PER_SEC) // after the last pod of another scheduler

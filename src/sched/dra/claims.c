@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Claims as the watch has shown them, as our own writes have changed them since, and the allocations
+// in flight. Devices of all three are in use before the next question is answered.
 #include "sched/dra/claims.h"
 
 #include <stdlib.h>
@@ -96,7 +99,7 @@ static bool claims_forget_idle(struct claims *c, struct sched_claim *k)
     return true;
 }
 
-// The same devices, whatever else the allocation says.
+// The same devices, whatever else the allocation has.
 static bool claims_same_result(const struct api_allocation_result *a,
                                const struct api_allocation_result *b)
 {

@@ -63,7 +63,7 @@ struct sched_claim *claims_get(struct claims *c, struct str namespace, struct st
 // claims_api is the claim as it is believed to be; NULL when there is none.
 const struct api_resource_claim *claims_api(const struct sched_claim *k);
 
-// claims_seen takes a change from the watch; listing says that it is from a list, which shows the
+// claims_seen takes a change from the watch; listing: it is from a list, which shows the
 // newest version only, so that it is not known when the allocation was stored. Returns the entry,
 // or NULL when nothing is left of it.
 struct sched_claim *claims_seen(struct claims *c, const struct typed_object *before,
@@ -77,8 +77,8 @@ bool claims_assume(struct claims *c, struct sched_claim *k, const struct typed_o
 void claims_learn(struct claims *c, struct sched_claim *k, const struct typed_object *object);
 
 // claims_advance: the watch has come to a revision. A claim that was assumed, is not newer than
-// that and was never shown came and went unseen: it is dropped, and gone (if not NULL) is told of
-// its entry. True: there was one.
+// that and was never shown came and went unseen: it is dropped, and gone (if not NULL) is called
+// for its entry. True: there was one.
 bool claims_advance(struct claims *c, uint64_t revision,
                     void (*gone)(void *arg, struct sched_claim *k), void *arg);
 
@@ -94,7 +94,7 @@ void claims_land(struct claims *c, struct sched_claim *k, struct flight *flight)
 void claims_pod_add(struct claims *c, struct str key, struct sched_pod *p);
 void claims_pod_remove(struct claims *c, struct str key, struct sched_pod *p);
 
-// claims_only_for: nobody but this pod has it reserved.
+// claims_only_for: no other than this pod has it reserved.
 bool claims_only_for(const struct api_resource_claim *claim, const struct api_pod *pod);
 
 bool claims_check(const struct claims *c, struct sbuf *problems);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What evaluating selectors may cost. Expressions come from whoever may create claims, and the
+// What evaluating selectors may cost. Expressions come from users who may create claims, and the
 // scheduler shares its loop with others, so an attempt gets a slice of cost. When that is used up,
 // the attempt ends without a result and the pod is postponed: it gets further with its next slice,
 // because verdicts are kept (alloc/model/answer.c). Other pods and other work on the loop get their
@@ -149,7 +149,7 @@ bool cost_postpone_line(struct attempt *a, struct sbuf *line)
         cost_postpone(a);
         return true;
     }
-    // No node fits, which is all that can be said.
+    // No node fits, and no more is known.
     sbuf_clear(line);
     sbuf_addf(line, "0/%zu nodes are available: cannot allocate all claims (",
               a->s->cluster.nodes_known);

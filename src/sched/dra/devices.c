@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Binds the index of all devices (alloc/index.h) to the reference counts of typed objects.
 #include "sched/dra/devices.h"
 
 #include "base/banned.h"

@@ -397,7 +397,7 @@ static enum why read_verdict(struct attempt *a, const struct sched_node *n, stru
         sbuf_clear(&a->text);
         sbuf_addf(&a->text, "node %.*s: timed out trying to allocate devices", STR_ARG(n->name));
         return WHY_DEVICES;
-    case ALLOC_POSTPONED: // a->s->cost says so
+    case ALLOC_POSTPONED: // a->s->cost records it
         a->failed = true;
         return WHY_DEVICES;
     case ALLOC_NODE_ERROR:

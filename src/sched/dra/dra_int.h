@@ -9,7 +9,7 @@
 
 // --- dra.c: claims of a pod ----------------------------------------------------------------------
 
-// dra_gate says whether all claims of a pod exist and are its own; else adds why not.
+// dra_gate reports whether all claims of a pod exist and are its own; else adds why not.
 bool dra_gate(struct sched *s, const struct api_pod *pod, struct sbuf *why);
 
 // dra_begin resolves the pod's claims and what must be allocated. Anything but DRA_OK comes with a
@@ -28,8 +28,8 @@ bool dra_is_special(const struct api_resource_claim *claim, const struct api_pod
 // dra_rank sums up how far in front of their lists the chosen alternatives stand.
 int64_t dra_rank(const struct attempt *a);
 
-// dra_has_conditions says whether results of an allocation have conditions to wait for;
-// dra_binding_state looks at them. Where it is hopeless, that is below BINDING_WAITS, it says why.
+// dra_has_conditions reports whether results of an allocation have conditions to wait for;
+// dra_binding_state looks at them. Below BINDING_WAITS, where it is hopeless, it adds why.
 enum binding_state {
     BINDING_LATE = -2, // some are not true, and the time is over
     BINDING_FAILED,    // a condition of failure is true
@@ -46,13 +46,13 @@ enum binding_state dra_binding_state(const struct sched *s, const struct api_res
 
 // --- extended.c ----------------------------------------------------------------------------------
 
-// extended_rebuild makes the map of resource names anew from all classes.
+// extended_rebuild rebuilds the map of resource names from all classes.
 void extended_rebuild(struct sched *s);
 
 // extended_class finds the class behind a resource name that may be served by devices.
 const struct api_device_class *extended_class(const struct sched *s, struct str resource);
 
-// extended_wanted says whether the pod asks for a resource with a class behind it.
+// extended_wanted reports whether the pod asks for a resource with a class behind it.
 bool extended_wanted(const struct sched *s, const struct sched_pod *p);
 
 // extended_on_node makes the requests that a node has to serve with devices. Returns 1 with
@@ -66,16 +66,16 @@ enum why nodealloc_filter(struct attempt *a, struct sched_node *n, struct refusa
 
 // --- cost.c: what selectors may cost -------------------------------------------------------------
 
-// cost_begin gives an attempt, or a look at what would come of one, its slice. s->cost.refused says
-// afterwards that it was used up: then nothing that was found out holds. cost_turn_over says that
-// the loop is to be left, given what had been spent when the turn began; cost_end_turn is called
-// when it is.
+// cost_begin gives an attempt, or a look at what would come of one, its slice.
+// s->cost.meter.refused afterwards: it was used up: then nothing that was found out holds.
+// cost_turn_over:  the loop is to be left, given what had been spent when the turn began;
+// cost_end_turn is called when it is.
 #define COST_BUDGET_DEFAULT UINT64_C(1000000000)
 void cost_begin(struct sched *s);
 bool cost_turn_over(const struct sched *s, uint64_t spent_before);
 void cost_end_turn(struct sched *s, uint64_t spent_before);
 
-// cost_has_too_many says that the claims of the pod have more selectors than anybody needs; why is
+// cost_has_too_many: the claims of the pod have more selectors than anybody needs; why is
 // in the attempt's text then.
 bool cost_has_too_many(struct attempt *a);
 
@@ -83,14 +83,14 @@ bool cost_has_too_many(struct attempt *a);
 void cost_learn_again(struct attempt *a);
 
 // cost_postpone puts the pod of an attempt whose slice is used up where it gets its next one, or
-// gives it up. cost_postpone_line does so for the explanation; false: line is what is told.
+// gives it up. cost_postpone_line does so for the explanation; false: line is the message.
 // cost_postpone_group: the same for a group's cycle; true: its pods are to be postponed, else given
 // up.
 void cost_postpone(struct attempt *a);
 bool cost_postpone_line(struct attempt *a, struct sbuf *line);
 bool cost_postpone_group(struct sched *s, struct sched_group *g);
 
-// cost_write_over says which selectors cost too much.
+// cost_write_over writes which selectors cost too much.
 void cost_write_over(const struct attempt *a, struct sbuf *out);
 
 // cost_find_remedies is alloc_remedies_find with a slice of its own.
@@ -102,14 +102,14 @@ void cost_find_remedies(struct attempt *a, struct alloc_report *r, struct alloc_
 void beside_pod(struct sched *s, struct sched_pod *p);
 void beside_gone(struct sched *s, struct sched_pod *p);
 
-// beside_freed tells that devices have become free: another's pods that wait for some are tried at
+// beside_freed: devices have become free: another's pods that wait for some are tried at
 // once.
 void beside_freed(struct sched *s);
 
 // beside_wait_ns is for how long the next pod leaves the field to others; 0: it is ours.
 int64_t beside_wait_ns(struct sched *s);
 
-// beside_wrote tells how long a write of a claim took; beside_settle_ns how long to wait before a
+// beside_wrote records how long a write of a claim took; beside_settle_ns how long to wait before a
 // Binding: 0, not at all.
 void beside_wrote(struct sched *s, int64_t took_ns);
 int64_t beside_settle_ns(const struct sched *s);

@@ -83,8 +83,8 @@ bool extended_wanted(const struct sched *s, const struct sched_pod *p)
 
 // --- Requests ------------------------------------------------------------------------------------
 
-// More requests than a claim can have: it is refused, so nobody asks which of them a container
-// shares.
+// More requests than a claim can have: it is refused, so it does not matter which of them a
+// container shares.
 #define REQUESTS_MAX 32
 
 struct maker {

@@ -54,7 +54,7 @@ static struct quantity nodealloc_multiply(const struct quantity *q, const struct
     return milli;
 }
 
-// False: the device says its demand depends on a capacity that the allocation does not record.
+// False: the demand of the device depends on a capacity that the allocation does not record.
 static bool nodealloc_add_device(struct totals *t, const struct api_device *d,
                                  const struct api_device_request_allocation_result *r,
                                  bool *ret_mapped)

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// What would let a pod be placed, beside the remedies of the allocator: gates, missing objects,
+// node selectors, taints and amounts. Each line is something that a user can do.
 #include "sched/explain/advice.h"
 
 #include <stdarg.h>
@@ -102,7 +105,7 @@ static void own_gates(struct advice *t, const struct api_pod *pod, struct sbuf *
     sbuf_addz(cause, "it has the scheduling gate");
     for (size_t i = 0; i < pod->spec.scheduling_gates.n; i++)
         sbuf_addf(cause, "%s%.*s", i ? ", " : " ", STR_ARG(pod->spec.scheduling_gates.p[i].name));
-    advice_add(t, "whoever set the gate has to remove it from spec.schedulingGates");
+    advice_add(t, "the controller that set the gate has to remove it from spec.schedulingGates");
 }
 
 void advice_group(struct advice *t, const struct sched_group *g, struct sbuf *cause)
@@ -251,7 +254,7 @@ static bool advice_is_offered(const struct attempt *a, uint32_t res)
     return extended_class(a->s, c->res_names.p[res]) != NULL;
 }
 
-// Nobody offers the resource: the name of one that is offered may be meant.
+// No node offers the resource: the name of one that is offered may be meant.
 static void unknown_resource(struct advice *t, const struct attempt *a, struct str name)
 {
     const struct cluster *c = &a->s->cluster;

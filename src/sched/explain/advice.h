@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What would help a pod, beside the changes of its claims that the allocator tries: a template to
-// be created, a name to be corrected, a taint to be tolerated. One line each, told only to whoever
-// asks why.
+// be created, a name to be corrected, a taint to be tolerated. One line each, only for a caller
+// that asks why.
 #ifndef SCHED_EXPLAIN_ADVICE_H
 #define SCHED_EXPLAIN_ADVICE_H
 
@@ -23,7 +23,7 @@ void advice_done(struct advice *t);
 // advice_add adds a line, unless it is there.
 void advice_add(struct advice *t, const char *fmt, ...) ERR_PRINTF(2, 3);
 
-// advice_note says what belongs to the cause; the first counts.
+// advice_note adds what belongs to the cause; the first counts.
 void advice_note(struct advice *t, const char *fmt, ...) ERR_PRINTF(2, 3);
 
 // advice_gate: the pod is not tried. Adds the cause to cause and lines for what its gates, group,

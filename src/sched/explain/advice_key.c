@@ -19,7 +19,7 @@ struct key_search {
     struct nearest domain; // of any device
     struct nearest name;   // in the wanted domain, of the same sort
     struct str driver;     // of a device that has it
-    bool other_sort; // it is a capacity where an attribute is asked for, or the other way round
+    bool other_sort; // it is a capacity where an attribute is requested, or the other way round
     struct str class_name; // of the request
 };
 
@@ -205,12 +205,12 @@ struct value_search {
     struct str values[VALUES_SHOWN]; // of an attribute, in arena
     size_t values_len;
     bool more;
-    bool there;                          // a device has the value that is asked for
+    bool there;                          // a device has the requested value
     const struct quantity *least, *most; // of a capacity
 };
 
-// advice_key_compares_text says whether a term wants a text to be equal to one that devices have:
-// then devices are not what is wrong.
+// advice_key_compares_text reports whether a term wants a text to be equal to one that devices
+// have: then devices are not what is wrong.
 static bool advice_key_compares_text(struct value_search *f, struct str text)
 {
     return !str_contains(f->term, STR("!")) &&
@@ -340,7 +340,7 @@ static void show_stale(void *arg, const struct typed_object *o)
                "delete what is left of the old generation, if driver %.*s does not: kubectl delete "
                "resourceslice %.*s",
                STR_ARG(f->slice->spec.driver), STR_ARG(o->meta->name));
-    advice_add(f->t, "and let the driver publish all devices of pool %.*s anew: look at its log",
+    advice_add(f->t, "and let the driver publish all devices of pool %.*s again: see its log",
                STR_ARG(f->slice->spec.pool.name));
 }
 

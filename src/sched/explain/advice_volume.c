@@ -23,7 +23,7 @@ static void advice_volume_add_unbound(struct advice *t, const struct sched *s,
     advice_add(
         t,
         "claim %.*s has to be bound first, by the persistentvolume-binder-controller of "
-        "kube-controller-manager or dray up: kubectl describe pvc %.*s -n %.*s says what it lacks",
+        "kube-controller-manager or dray up: kubectl describe pvc %.*s -n %.*s shows what it lacks",
         STR_ARG(name), STR_ARG(name), STR_ARG(claim->metadata.namespace));
 }
 
@@ -97,7 +97,7 @@ static void advice_volume_add_reachable(struct advice *t, const struct attempt *
                    STR_ARG(volume->metadata.name));
 }
 
-// A provisioner was told of a node, and no other will do.
+// A provisioner was given a node, and no other will do.
 static void advice_volume_add_elsewhere(struct advice *t, const struct attempt *a,
                                         const struct pod_volume *v)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The whole answer for one pod or claim, as JSON, made when it is asked for; and the check that the
+// The whole answer for one pod or claim, as JSON, made on request; and the check that the
 // caches are what the watches have delivered.
 #include "api/match/claim.h"
 #include "sched/core/cycle.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is told of a claim: who has it, what its pods wait for, and, while no pod uses it, what
+// The explanation of a claim: who has it, what its pods wait for, and, while no pod uses it, what
 // would become of one that did.
 #include "alloc/fleet.h"
 #include "api/match/claim.h"
@@ -64,7 +64,7 @@ static void write_group(const struct alloc_group *g, struct json_writer *w)
 }
 
 // How many devices of each node the requests match, and how many of those are free. Nodes that are
-// alike are told once.
+// alike are shown once.
 static void explain_claim_write_devices(struct sched *s, const struct api_resource_claim *claim,
                                         struct json_writer *w)
 {
@@ -141,7 +141,7 @@ static void write_unused(struct sched *s, const struct api_resource_claim *claim
     explain_verdict_done(&t);
 }
 
-// --- Nodes that take nobody ----------------------------------------------------------------------
+// --- Nodes that take no pods ------------------------------------------------------------------------
 
 // The taint of a cordon is no taint that somebody would tolerate.
 static size_t tolerate_all(const struct api_node *node, struct api_toleration *all)

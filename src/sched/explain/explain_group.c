@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is told of a PodGroup: what it lacks, where its pods would go if all were placed at once,
+// The explanation of a PodGroup: what it lacks, where its pods would go if all were placed at once,
 // and what keeps the first that finds no room from it.
 #include "sched/explain/explain_int.h"
 #include "sched/gang/gang.h"
@@ -41,7 +41,7 @@ struct look {
     struct members members;
     size_t fits;
     const struct sched_pod *first; // of those that find no room
-    struct told *told;             // what is told of it
+    struct told *told;             // the explanation
 };
 
 static void member_seen(void *arg, struct attempt *a, enum dra_begin begun,
@@ -68,8 +68,8 @@ static void explain_group_look_done(struct look *look)
     vec_done(&look->members);
 }
 
-// What the group as a whole lacks, in one line; the first of its pods that finds no room tells the
-// rest.
+// What the group as a whole lacks, in one line; the first of its pods that finds no room explains
+// the rest.
 static void explain_group_write_lack(const struct sched_group *g, const struct look *look,
                                      struct told *t)
 {
@@ -87,7 +87,7 @@ static void explain_group_write_lack(const struct sched_group *g, const struct l
         advice_add(&t->advice, "lower minCount of PodGroup %.*s to %zu", STR_ARG(g->key), have);
 }
 
-// Looks at a group whose pods are all there. False: t says what it lacks.
+// Looks at a group whose pods are all there. False: t has what it lacks.
 static bool explain_group_inspect(struct sched *s, struct sched_group *g, struct look *look)
 {
     struct told *t = look->told;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every node says of one pod, in kube-scheduler's words: plugins, reasons, codes. The rules
-// are those by which pods are placed; only nothing is chosen, and all nodes are asked.
+// The answer of every node to one pod, in kube-scheduler's words: plugins, reasons, codes. The
+// rules are those by which pods are placed; only nothing is chosen, and all nodes are asked.
 #include <stdlib.h>
 
 #include "api/match/claim.h"
@@ -242,7 +242,7 @@ int sched_judge(struct sched *s, struct str namespace, struct str name, struct j
     if (judge_gates(s, p, w))
         return 0;
     cost_begin(s);
-    s->cost.meter.left = UINT64_MAX; // whoever asks has nobody else to serve
+    s->cost.meter.left = UINT64_MAX; // the caller has no other requests to serve
     enum dra_begin begun = cycle_begin(s, p, &a);
     int r = judge_nodes(&a, begun, w, err);
     cycle_end(&a);

@@ -12,7 +12,7 @@
 
 #define SPREAD_TEXT "node(s) didn't match pod topology spread constraints"
 
-// What kube-scheduler says. A text of NULL is made of the refusal.
+// The words of kube-scheduler. A text of NULL is made of the refusal.
 static const struct {
     const char *plugin, *text;
     bool hopeless;
@@ -177,7 +177,7 @@ static void refusal_write_devices(const struct refusal *r, struct sbuf *out)
     sbuf_add(out, r->detail);
 }
 
-// Amounts are told in one clause, whichever comes first.
+// Amounts are reported in one clause, whichever comes first.
 static void write_amount(const struct refusal *r, bool first, struct sbuf *out)
 {
     sbuf_addz(out, first ? "have " : "");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What people are told: the pod's condition, events, and in full why no node fits.
+// What users see: the pod's condition, events, and in full why no node fits.
 #include "sched/explain/report.h"
 
 #include "codec/json_writer.h"
@@ -96,7 +96,7 @@ static void hold_back(struct sched *s, struct sched_pod *p)
         exec_timer_start(s->exec, &s->report.timer, CONDITION_EVERY_NS);
 }
 
-// The pod stays in the list until its condition says so: writes can fail.
+// The pod stays in the list until its condition has it: writes can fail.
 static void report_publish(struct sched *s, struct sched_pod *p)
 {
     list_remove(&p->report.pending);
@@ -106,7 +106,7 @@ static void report_publish(struct sched *s, struct sched_pod *p)
     hold_back(s, p);
 }
 
-// A pod that is still gated is told by what, as it is now: the template may have come meanwhile.
+// The condition of a gated pod has the gate, as it is now: the template may have come meanwhile.
 static void take_gate(struct sched *s, struct sched_pod *p)
 {
     cleanup_sbuf struct sbuf now = {0};
@@ -120,13 +120,13 @@ static void take_gate(struct sched *s, struct sched_pod *p)
     p->report.message = xstrndup(p->report.gate, strlen(p->report.gate));
 }
 
-// Is there something that the pod should be told?
+// Is there something to be written?
 static bool report_is_due(struct sched *s, struct sched_pod *p)
 {
     if (p->api->spec.node_name.n || p->state == POD_BINDING || p->state == POD_ELSEWHERE)
         return false;
     if (p->state == POD_GATED && p->api->spec.scheduling_gates.n)
-        return false; // the server has said so
+        return false; // the server has written it
     if (p->state == POD_GATED && p->report.gate)
         take_gate(s, p);
     return p->report.message &&

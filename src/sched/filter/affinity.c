@@ -261,7 +261,7 @@ static bool near_enough(const struct attempt *a, const struct sched_node *n)
         if (!has)
             return false;
     }
-    // The first of a group that wants to be together has nobody to be near.
+    // The first of a group that wants to be together has no pod to be near.
     return all || (map_len(&f->near) == 0 && f->self);
 }
 

@@ -152,7 +152,7 @@ static enum why filter_refuse(struct attempt *a, struct refusals *why, enum why 
     return w;
 }
 
-// In kube-scheduler's order: the first that refuses is the one that is told.
+// In kube-scheduler's order: the first that refuses is the one that is reported.
 enum why filter_node(struct attempt *a, const struct sched_node *n, struct refusals *why)
 {
     if (filter_is_unschedulable(a, n->api))

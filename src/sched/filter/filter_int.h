@@ -44,8 +44,8 @@ void spread_score(const struct attempt *a, struct sched_node *const *nodes, size
 size_t score_best(const struct attempt *a, struct sched_node *const *nodes, const int64_t *ranks,
                   const int64_t *worths, size_t n);
 
-// score_settled says that a node cannot be beaten by one that is worth no more: nothing else than
-// worth is asked for.
+// score_settled: a node cannot be beaten by one that is worth no more: nothing else than
+// worth counts.
 bool score_settled(const struct attempt *a, const struct sched_node *n);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "base/banned.h"
 
-// For scoring, containers that ask for nothing count as if they asked for this.
+// For scoring, containers that ask for nothing count as if they requested this.
 #define NONZERO_MILLI_CPU INT64_C(100)
 #define NONZERO_MEMORY    (INT64_C(200) * 1024 * 1024)
 
@@ -63,8 +63,8 @@ static bool needs_same_map(const struct api_quantity_map *a, const struct api_qu
     return true;
 }
 
-// What the node says of a container that runs; NULL: nothing, or what it asks for. They mostly are
-// in one order.
+// What the node reports of a container that runs; NULL: nothing, or what it asks for. They mostly
+// are in one order.
 static const struct api_container_status *needs_resized_status(
     const struct api_container_status_array *all, size_t at, const struct api_container *k)
 {

@@ -13,7 +13,7 @@
 // only. When nothing is found, all are looked at.
 #define NODES_AT_ONCE 512
 
-// The fleet adds amounts up and takes them off: no more than this of anything is told to it.
+// The fleet adds amounts up and takes them off: no more than this of anything is passed to it.
 #define AMOUNT_MAX (INT64_C(1) << 53)
 
 struct packing {

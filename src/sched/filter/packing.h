@@ -15,7 +15,7 @@ void packing_free(struct packing *p);
 // packing_fleet is what the solver asks about devices.
 struct fleet *packing_fleet(struct packing *p);
 
-// packing_serves says whether nodes should be named for a pod this way.
+// packing_serves reports whether nodes should be named for a pod this way.
 bool packing_serves(const struct attempt *a);
 
 // packing_start lets the fleet name nodes for a pod. packing_behind: some nodes have not been

@@ -192,7 +192,7 @@ static void gang_place_pod(struct cycle *c, struct try *t, struct attempt *a)
         c->failed = true;
         sbuf_add(&c->text, sbuf_str(&a->text));
     } else if (c->again) {
-        t->refused = true; // why it is so was said of the first way
+        t->refused = true; // the first way has explained it
     } else {
         gang_refuse_pod(t, a, known);
     }
@@ -246,7 +246,8 @@ static void try_pod(struct cycle *c, struct try *t)
     cycle_end(&a);
 }
 
-// The same when another way is looked for: nothing is counted, and whoever cannot be tried ends it.
+// The same when another way is looked for: nothing is counted, and a pod that cannot be tried ends
+// it.
 static void try_pod_again(struct cycle *c, struct try *t)
 {
     struct attempt a;
@@ -311,7 +312,7 @@ static void gang_cycle_succeed(struct cycle *c)
             t->pod->queue.jitter_ns = 0;
             all[n++] = t->binding;
         } else if (t->refused && c->again) {
-            sched_enqueue(s, t->pod); // it is told what it lacks when its turn comes
+            sched_enqueue(s, t->pod); // its message is written when its turn comes
         } else if (t->refused) {
             s->stats.unschedulable++;
             gang_report_pod(c, t, "Unschedulable", str_z(t->line));
@@ -335,7 +336,7 @@ static void back_off(const struct cycle *c, struct sched_pod *p)
     p->queue.jitter_ns = c->g->jitter_ns;
 }
 
-// A claim that was made for the pod, has devices, and is nobody's otherwise; NULL: none.
+// A claim that was made for the pod, has devices, and has no other user; NULL: none.
 static const struct typed_object *made_and_allocated(struct sched *s, const struct sched_pod *p)
 {
     for (size_t i = 0; i < p->claims_len; i++) {

@@ -8,7 +8,7 @@
 
 // --- gang.c, gang_ways.c, gang_bind.c, gang_take.c -----------------------------------------------
 
-// gang_run tries the pods of first's group together; gang_holds says whether the pod has devices
+// gang_run tries the pods of first's group together; gang_holds reports whether the pod has devices
 // though its gang does not run.
 void gang_run(struct sched *s, struct sched_pod *first);
 bool gang_holds(struct sched *s, const struct sched_pod *p);

@@ -19,7 +19,7 @@ struct gang {
     struct list members; // binding.gang_node
     size_t need;         // must have come as far as the Binding before any goes on
     size_t arrived;
-    bool open; // enough have: nobody waits any more
+    bool open; // enough have: none waits any more
     bool failed;
     struct exec_timer timer;
     size_t refs; // members, and a call under way
@@ -169,8 +169,8 @@ static bool came_too_late(const struct binding *b, const struct api_pod_group *g
     return deleted->set && !(created->set && created->at.sec < deleted->at.sec);
 }
 
-// The group is there as of now, so that it stays as long as its pods do: whoever lets it go has
-// looked for pods after its deletion, and these are older.
+// The group is there as of now, so that it stays as long as its pods do: the controller that
+// releases it has looked for pods after its deletion, and these are older.
 static void group_read(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct gang *g = arg;

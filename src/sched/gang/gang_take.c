@@ -188,7 +188,7 @@ void gang_take_drop_all(struct sched *s)
 
 // --- What the group holds ------------------------------------------------------------------------
 
-// Nobody outside the group has the claim reserved, and nobody runs with it.
+// No consumer outside the group has the claim reserved, and no pod runs with it.
 static bool only_ours(const struct sched_group *g, const struct api_resource_claim *claim)
 {
     for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
@@ -258,7 +258,8 @@ static void find_held_by_group(struct sched *s, const struct sched_group *g, enu
 bool gang_give_back(struct sched *s, struct sched_group *g, enum take_rule rule)
 {
     struct wants held = {0};
-    // As in Kubernetes, but for what nobody can ever use: that goes unless somebody runs with it.
+    // As in Kubernetes, except an allocation that no pod can ever use: it is released unless a pod
+    // runs with it.
     if (rule != TAKE_LOST && groups_scheduled(g) > 0)
         return false;
     for (size_t i = 0; i < g->pods.n; i++)

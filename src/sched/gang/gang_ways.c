@@ -53,7 +53,7 @@ static size_t last_refused(const struct cycle *c)
     return at ? at - 1 : 0;
 }
 
-// The same pods, but whoever found no room comes before those that left it none.
+// The same pods, but a pod that found no room comes before those that left it none.
 static struct cycle gang_ways_reorder(const struct cycle *c)
 {
     struct cycle way = *c;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// PodGroups and the pods that name them: when a group may be tried, which claims it uses, and its
+// condition.
 #include "sched/gang/groups.h"
 
 #include <stdlib.h>

@@ -28,7 +28,7 @@ struct sched_group {
     int64_t jitter_ns;
     struct group_take *take; // it is giving back what it holds
 
-    // What people are told: the condition PodGroupInitiallyScheduled.
+    // What users see: the condition PodGroupInitiallyScheduled.
     const char *reason; // NULL: nothing yet
     char *message;
     int64_t told_ns;
@@ -65,7 +65,7 @@ size_t groups_min(const struct sched_group *g);
 // groups_scheduled counts members that have a node, be it only decided.
 size_t groups_scheduled(const struct sched_group *g);
 
-// groups_gate says whether the group's pods may be tried; else adds why not for this one.
+// groups_gate reports whether the group's pods may be tried; else adds why not for this one.
 bool groups_gate(const struct sched_pod *p, struct sbuf *why);
 
 // groups_wake gives pods that wait for their group another look.

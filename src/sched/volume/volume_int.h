@@ -44,7 +44,7 @@ struct pod_volume {
     const struct sched_pod
         *sole_user; // another pod that has a claim which only one may have; NULL: none
     // Of an unbound claim.
-    struct str selected;     // the node that a provisioner was told of; empty: none
+    struct str selected;     // the node that a provisioner was given; empty: none
     struct volume_pins pins; // volumes that would do
     struct object_vec rooms; // where its driver has room for one, once that was asked
     bool rooms_known;
@@ -52,7 +52,7 @@ struct pod_volume {
 };
 
 // volume_match_begin looks for volumes that unbound claims can have; volume_match_node chooses of
-// them for a node. False: there are not enough, and why says so unless it is NULL.
+// them for a node. False: there are not enough, and the reason is added to why unless that is NULL.
 void volume_match_begin(struct attempt *a);
 bool volume_match_node(struct attempt *a, const struct sched_node *n, struct refusals *why);
 

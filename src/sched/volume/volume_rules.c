@@ -26,7 +26,7 @@ static bool is_made_for(const struct api_persistent_volume_claim *claim, const s
     return r && str_eq(r->uid, pod->metadata.uid);
 }
 
-// Can the claim be used at all? Else says why not.
+// Can the claim be used at all? Else explains why not.
 static bool volume_rules_claim_usable(struct attempt *a, const struct volume_ref *ref,
                                       const struct api_persistent_volume_claim *claim)
 {
@@ -67,8 +67,8 @@ static const struct sched_pod *sole_user(const struct attempt *a, const struct p
     return NULL;
 }
 
-// An unbound claim waits for its first pod if its class says so; one that names its volume waits
-// for nobody.
+// An unbound claim waits for its first pod if its class demands it; one that names its volume does
+// not wait.
 static bool waits_for_pod(const struct pod_volume *v)
 {
     return v->class && str_eqz(v->class->volume_binding_mode, "WaitForFirstConsumer") &&
@@ -102,7 +102,7 @@ static const struct typed_object *find_claim(const struct attempt *a, const stru
     return volumes_get(a->s, VOLUME_CLAIMS, a->api->metadata.namespace, ref->name);
 }
 
-// Claims that the pod names must exist, before anything else is said of one of them.
+// Claims that the pod names must exist, before anything else is reported of one of them.
 static bool named_exist(struct attempt *a)
 {
     struct volume_ref ref;
@@ -205,8 +205,8 @@ static const struct str *zone_of(const struct api_node *node, size_t i)
                : api_map_find(&node->metadata.labels, zone_labels[i - ZONE_LABELS_NOW]);
 }
 
-// A volume of several zones has them joined by two underscores. A label with an empty zone says
-// nothing.
+// A volume of several zones has them joined by two underscores. A label with an empty zone
+// is ignored.
 static bool keeps_out(struct str zones, const struct str *zone)
 {
     static const struct str joint = STR_INIT("__");

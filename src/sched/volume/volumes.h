@@ -31,7 +31,7 @@ enum volume_listed { VOLUME_UNKNOWN, VOLUME_LISTED, VOLUME_ABSENT, VOLUME_FORBID
 
 struct bind_volume;
 
-// Who is told that a kind has been listed.
+// Receivers of the news that a kind has been listed.
 struct volume_listener {
     struct sched *s;
     enum volume_kind kind;
