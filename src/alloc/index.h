@@ -2,7 +2,7 @@
 //
 // All devices of a cluster, kept up to date object by object, and the question which node can serve
 // some claims. A change costs what the changed object costs; a question costs what is new since it
-// was asked last. docs/scale.md describes how, README.md in this folder what the data are.
+// was asked last. docs/design/scale.md describes how, README.md in this folder what the data are.
 //
 //   index_set_slice, index_set_class, index_set_rule, index_set_node, index_use     what changes
 //   q = index_question(x, hash, claims, n)                          a question

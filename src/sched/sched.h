@@ -2,7 +2,7 @@
 //
 // The scheduler: gives pods a node and their claims devices, or explains why it cannot. It lives on
 // one exec, talks to the API through a client and to nothing else, and is deterministic given the
-// exec's clock and randomness. How it works: docs/scheduler.md.
+// exec's clock and randomness. How it works: docs/design/scheduler.md.
 #ifndef SCHED_SCHED_H
 #define SCHED_SCHED_H
 
@@ -84,9 +84,9 @@ int sched_explain(struct sched *s, struct str kind, struct str namespace, struct
                   struct sbuf *out, struct err *err) MUST_USE;
 
 // sched_judge writes the answer of every node to a pending pod, in kube-scheduler's words, as
-// members of a JSON object: preEnqueue; or preFilter, feasible and filtered (docs/scheduler.md,
-// Judging). It may take long: for callers without other requests to serve. Returns 0,
-// -ERR_NOT_FOUND, or -ERR_INTERNAL with the error of an attempt.
+// members of a JSON object: preEnqueue; or preFilter, feasible and filtered
+// (docs/design/scheduler.md, Judging). It may take long: for callers without other requests to
+// serve. Returns 0, -ERR_NOT_FOUND, or -ERR_INTERNAL with the error of an attempt.
 struct json_writer;
 int sched_judge(struct sched *s, struct str namespace, struct str name, struct json_writer *w,
                 struct err *err) MUST_USE;

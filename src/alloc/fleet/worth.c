@@ -346,7 +346,8 @@ static bool set_weight_of_company(struct worth *w)
     return true;
 }
 
-bool worth_moved(double old, double new)
+// worth_moved: a value has changed so much that what was made of it should be rebuilt.
+static bool worth_moved(double old, double new)
 {
     return fabs(new - old) > SCARCE_TOLERANCE * (old > new ? old : new);
 }

@@ -3,8 +3,8 @@
 // What a node is worth to the requests that are likely to come, and so what placing one there
 // costs. Pure numbers: units (devices, or GPUs that are cut into partitions) of types the model
 // cannot tell apart, each with so many thousandths left; processors and memory; requests seen
-// lately, older ones counting less. docs/utilization.md has the idea. What makes numbers of nodes
-// and claims is fleet.h.
+// lately, older ones counting less. docs/measurements/utilization.md has the idea. What makes
+// numbers of nodes and claims is fleet.h.
 //
 // The worth of a node is the sum of four terms:
 //   parts     what can still be cut from its units at the prices of worth_price.h, more where units

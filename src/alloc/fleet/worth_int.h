@@ -134,9 +134,6 @@ void worth_sums(const struct worth *w, const struct worth_state *s, struct unit_
 int64_t worth_slots(const struct worth *w, const struct worth_state *s, const struct unit_sums *m,
                     const struct scarce *r);
 
-// worth_moved: a value has changed so much that what was made of it should be rebuilt.
-bool worth_moved(double old, double new);
-
 // --- worth_slots.c -------------------------------------------------------------------------------
 
 // worth_slots_wanted reports whether a request is for slots. worth_slots_settle makes kinds of what

@@ -8,7 +8,7 @@
 
 #include "base/banned.h"
 
-// How much the terms count. Found on traces, see docs/utilization.md.
+// How much the terms count. Found on traces, see docs/measurements/utilization.md.
 #define PARTS 2.0
 #define PRESS 0.2
 #define SLOTS 32.0

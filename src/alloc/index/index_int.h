@@ -74,9 +74,6 @@ void index_place_shared(struct index *x, const struct index_pool *p);
 void index_place_visible(struct index *x, struct index_pool *p, bool gone);
 void index_place_done(struct index *x);
 
-// index_bucket_of is where a group stands among those that are walked.
-struct index_groups *index_bucket_of(struct index *x, const struct index_group *g);
-
 // index_place_settle makes the state of a set current, index_place_settle_all that of every set: a
 // shared pool that all nodes see changes them all, which is put off until somebody asks.
 void index_place_settle(struct index *x, struct index_set *s);

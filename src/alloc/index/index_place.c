@@ -19,7 +19,8 @@ static struct str index_place_bytes_of(const void *p, size_t n)
 
 // --- Groups --------------------------------------------------------------------------------------
 
-struct index_groups *index_bucket_of(struct index *x, const struct index_group *g)
+// index_bucket_of is where a group stands among those that are walked.
+static struct index_groups *index_bucket_of(struct index *x, const struct index_group *g)
 {
     struct index_bucket *b = &x->group.buckets[g->idle < BUCKETS ? g->idle : BUCKETS - 1];
     return g->loose ? &b->loose : &b->firm;

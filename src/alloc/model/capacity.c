@@ -96,8 +96,11 @@ static int round_up_range(const struct quantity *request,
     return 0;
 }
 
-int capacity_amount(const struct quantity *request, const struct api_device_capacity *capacity,
-                    bool fractional, struct arena *arena, struct quantity *ret, struct err *err)
+// capacity_amount is what one capacity yields for a request (NULL: unspecific). Returns 0, or
+// -ERR_INVALID with upstream's text. arena holds digits of large numbers.
+static int capacity_amount(const struct quantity *request,
+                           const struct api_device_capacity *capacity, bool fractional,
+                           struct arena *arena, struct quantity *ret, struct err *err)
 {
     const struct api_capacity_request_policy *p = capacity->request_policy;
     (void)arena;
@@ -149,8 +152,9 @@ static bool same_spelling(const struct quantity *a, const struct quantity *b)
            a->format == b->format;
 }
 
-bool capacity_violates(const struct quantity *value, const struct api_capacity_request_policy *p,
-                       bool fractional)
+// capacity_violates reports whether an amount breaks the capacity's policy.
+static bool capacity_violates(const struct quantity *value,
+                              const struct api_capacity_request_policy *p, bool fractional)
 {
     if (!p || (p->default_value && same_spelling(value, p->default_value)))
         return false;

@@ -115,10 +115,6 @@ bool problem_build(struct alloc_solver *s, const struct api_resource_claim *cons
 enum match_state select_match(struct alloc_solver *s, const struct alternative *a, uint32_t device);
 void select_error(struct alloc_solver *s, const struct alternative *a, uint32_t device);
 
-// select_selectors answers for class and selectors alone.
-enum match_state select_selectors(struct alloc_solver *s, const struct alternative *a,
-                                  uint32_t device);
-
 // capacity_need_of computes what an alternative would take of a device (NEED_*).
 enum need_state capacity_need_of(struct alloc_solver *s, const struct alternative *a,
                                  uint32_t device);
@@ -126,16 +122,6 @@ enum need_state capacity_need_of(struct alloc_solver *s, const struct alternativ
 // capacity_need_error writes why, behind "claim …, request …: checking capacity for device …: ".
 void capacity_need_error(struct alloc_solver *s, const struct alternative *a, uint32_t device,
                          bool short_name);
-
-// capacity_amount is what one capacity yields for a request (NULL: unspecific). Returns 0, or
-// -ERR_INVALID with upstream's text. arena holds digits of large numbers.
-int capacity_amount(const struct quantity *request, const struct api_device_capacity *capacity,
-                    bool fractional, struct arena *arena, struct quantity *ret,
-                    struct err *err) MUST_USE;
-
-// capacity_violates reports whether an amount breaks the capacity's policy.
-bool capacity_violates(const struct quantity *value, const struct api_capacity_request_policy *p,
-                       bool fractional);
 
 // capacity_need computes all amounts of a device for a request.
 enum need_state capacity_need(const struct api_device *device,

@@ -55,8 +55,9 @@ static enum match_state select_evaluate_device(struct alloc_solver *s, struct se
     return m;
 }
 
-enum match_state select_selectors(struct alloc_solver *s, const struct alternative *a,
-                                  uint32_t device)
+// select_selectors answers for class and selectors alone.
+static enum match_state select_selectors(struct alloc_solver *s, const struct alternative *a,
+                                         uint32_t device)
 {
     struct selset *set = &s->p.selsets[a->selset];
     const struct vw_device *d = &s->view->devices[device];

@@ -9,8 +9,8 @@
 //   counters    requests whose domains lie within one of them find enough room in its counter sets;
 //               all together do not draw more than there is, counter by counter
 //   matching    requests for exclusive devices find different ones
-//   values      what a match constraint leaves its requests in common, and whether a distinct one
-//               has values enough, goes back into the domains until nothing changes. Only once cheaper
+//   values      what a match constraint leaves its requests in common, and whether a distinct has
+//               values enough, goes back into the domains until nothing changes. Only once cheaper
 //               reasons have not ended the search
 #include "alloc/search/prune_int.h"
 

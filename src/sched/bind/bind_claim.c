@@ -267,7 +267,7 @@ static void bind_claim_write_status(struct bind_claim *c, const struct api_resou
 }
 
 // The reservation of the group exists. A scheduler that knows this version of the claim and none of
-// our pod may take it back: this write makes that fail (docs/scheduler.md, "Late writes").
+// our pod may take it back: this write makes that fail (docs/design/scheduler.md, "Late writes").
 static void bind_claim_touch(struct bind_claim *c, const struct api_resource_claim *claim)
 {
     struct arena tmp = {0};

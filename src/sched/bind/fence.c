@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Writes that come late: a Binding or a claim's update may be carried out long after its sender
-// gave up, crashed, or was replaced. docs/scheduler.md ("Late writes") has the rules and why they
-// suffice. Here: the fence, a change of the pod that makes every Binding decided before it fail,
-// and the look at a pod whose writes had no clear answer.
+// gave up, crashed, or was replaced. docs/design/scheduler.md ("Late writes") has the rules and why
+// they suffice. Here: the fence, a change of the pod that makes every Binding decided before it
+// fail, and the look at a pod whose writes had no clear answer.
 #include "sched/bind/fence.h"
 
 #include <stdlib.h>
@@ -29,7 +29,8 @@ static int64_t fence_of(const struct api_pod *pod)
     return c && c->last_probe_time.set ? c->last_probe_time.at.sec : 0;
 }
 
-bool fence_between(const struct api_pod *before, const struct api_pod *after)
+// fence_between: somebody put up a fence between two versions of a pod.
+static bool fence_between(const struct api_pod *before, const struct api_pod *after)
 {
     return fence_of(before) != fence_of(after);
 }

@@ -8,9 +8,6 @@
 
 struct json_writer;
 
-// fence_between: somebody put up a fence between two versions of a pod.
-bool fence_between(const struct api_pod *before, const struct api_pod *after);
-
 // fence_send writes a fence; the answer goes to done with the binding.
 void fence_send(struct binding *b, call_fn done);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts and durations of attempts, plugins and waits, and their text for /metrics. Names and labels
-// are those of kube-scheduler where it has the same measure.
+// Counts and durations of attempts, plugins and waits, and their text for /metrics. Names and
+// labels are those of kube-scheduler where it has the same measure.
 #include "sched/core/meter.h"
 
 #include <stdlib.h>

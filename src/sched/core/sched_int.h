@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Data of the scheduler, shared by its files. docs/scheduler.md describes how it fits together.
+// Data of the scheduler, shared by its files. docs/design/scheduler.md describes how it fits
+// together.
 #ifndef SCHED_CORE_SCHED_INT_H
 #define SCHED_CORE_SCHED_INT_H
 

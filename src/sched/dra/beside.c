@@ -7,7 +7,7 @@
 // few pods are on their way at a time, each waits before its Binding for as long as a few writes
 // take here, and gives way to what has come meanwhile (bind.c: stands).
 //
-// Two of ours need none of this: each looks before it binds (docs/scheduler.md, "Several
+// Two of ours need none of this: each looks before it binds (docs/design/scheduler.md, "Several
 // schedulers").
 #include "api/match/claim.h"
 #include "sched/dra/dra_int.h"

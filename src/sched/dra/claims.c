@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Claims as the watch has shown them, as our own writes have changed them since, and the allocations
-// in flight. Devices of all three are in use before the next question is answered.
+// Claims as the watch has shown them, as our own writes have changed them since, and the
+// allocations in flight. Devices of all three are in use before the next question is answered.
 #include "sched/dra/claims.h"
 
 #include <stdlib.h>

@@ -101,7 +101,8 @@ static void cost_prepare_verdicts(struct sched *s)
     s->stats.postponed++;
 }
 
-void cost_write_over(const struct attempt *a, struct sbuf *out)
+// cost_write_over writes which selectors cost too much.
+static void cost_write_over(const struct attempt *a, struct sbuf *out)
 {
     sbuf_addz(out, "selectors of claim ");
     for (size_t i = 0; i < a->open_len; i++)

@@ -90,9 +90,6 @@ void cost_postpone(struct attempt *a);
 bool cost_postpone_line(struct attempt *a, struct sbuf *line);
 bool cost_postpone_group(struct sched *s, struct sched_group *g);
 
-// cost_write_over writes which selectors cost too much.
-void cost_write_over(const struct attempt *a, struct sbuf *out);
-
 // cost_find_remedies is alloc_remedies_find with a slice of its own.
 void cost_find_remedies(struct attempt *a, struct alloc_report *r, struct alloc_remedies *ret);
 

@@ -141,7 +141,7 @@ static void write_unused(struct sched *s, const struct api_resource_claim *claim
     explain_verdict_done(&t);
 }
 
-// --- Nodes that take no pods ------------------------------------------------------------------------
+// --- Nodes that take no pods ---------------------------------------------------------------------
 
 // The taint of a cordon is no taint that somebody would tolerate.
 static size_t tolerate_all(const struct api_node *node, struct api_toleration *all)

@@ -266,7 +266,9 @@ static void explain_node(struct attempt *a, struct sched_node *n, struct index_e
     alloc_report_refuse(r, n->name, sbuf_str(&why));
 }
 
-struct alloc_report *report_make(struct attempt *a)
+// report_make asks every node and groups the answers. The caller frees the report before anything
+// changes.
+static struct alloc_report *report_make(struct attempt *a)
 {
     struct alloc_report *r = alloc_report_new();
     struct cluster *c = &a->s->cluster;

@@ -6,10 +6,6 @@
 
 #include "sched/core/sched_int.h"
 
-// report_make asks every node and groups the answers. The caller frees the report before anything
-// changes.
-struct alloc_report *report_make(struct attempt *a);
-
 // report_line writes in one line why no node fits. report_write_whole is for a->tips: all there is
 // to say as JSON and as text, the cause in one line. report_set_message sets any other message: one
 // that is written already is not repeated, and a text that changes often is written every few

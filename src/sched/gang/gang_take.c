@@ -4,7 +4,7 @@
 // fence is put up for each of them; and since one may have come that is not known here, nothing is
 // taken before the watch of pods has shown a fence: what came before it has been shown then, too.
 // Who comes later writes the claim before it relies on it, and that makes the taking fail.
-// docs/scheduler.md ("Late writes").
+// docs/design/scheduler.md ("Late writes").
 #include "api/match/claim.h"
 #include "sched/bind/bind.h"
 #include "sched/bind/bind_int.h"
