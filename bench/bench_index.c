@@ -64,8 +64,8 @@ static void publish_again(struct cluster *c)
     size_t node = c->next++ * 7919 % c->objects.nodes;
     bench_fleet_objects_renew(&c->objects, node, (int64_t)c->next + 1, &o);
     vec_push(&c->old, o);
-    index_slice(c->core.index, (struct index_object){.value = o.slice},
-                (struct index_object){.value = c->objects.slice[node]});
+    index_set_slice(c->core.index, (struct index_object){.value = o.slice},
+                    (struct index_object){.value = c->objects.slice[node]});
     bench_fleet_core_refresh(&c->core, SIZE_MAX);
 }
 

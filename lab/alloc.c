@@ -78,13 +78,14 @@ static void index_begin(struct indexed *x, const struct question *q)
     *x = (struct indexed){0};
     x->index = index_new(&(struct index_options){.features = q->features, .policy = ALLOC_FIRST});
     for (size_t i = 0; i < q->nodes.n; i++)
-        index_node(x->index, (uint32_t)i, q->nodes.p[i]->metadata.name, as_object(q->nodes.p[i]));
+        index_set_node(x->index, (uint32_t)i, q->nodes.p[i]->metadata.name,
+                       as_object(q->nodes.p[i]));
     for (size_t i = 0; i < q->slices.n; i++)
-        index_slice(x->index, none, as_object(q->slices.p[i]));
+        index_set_slice(x->index, none, as_object(q->slices.p[i]));
     for (size_t i = 0; i < q->classes.n; i++)
-        index_class(x->index, none, as_object(q->classes.p[i]));
+        index_set_class(x->index, none, as_object(q->classes.p[i]));
     for (size_t i = 0; i < q->rules.n; i++)
-        index_rule(x->index, none, as_object(q->rules.p[i]));
+        index_set_rule(x->index, none, as_object(q->rules.p[i]));
     x->claims = xcalloc(q->allocated.n + 1, sizeof(*x->claims));
     for (size_t i = 0; i < q->allocated.n; i++)
         index_use(x->index, &x->claims[i], q->allocated.p[i]->status.allocation);

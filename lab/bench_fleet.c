@@ -221,8 +221,8 @@ static void update_slices(struct fleet_bench *b)
         bench_fleet_objects_renew(&b->objects, node, (int64_t)i + 2, &o);
         vec_push(&old, o); // claims have its strings
         int64_t at = cpu_ns();
-        index_slice(b->core.index, (struct index_object){.value = o.slice},
-                    (struct index_object){.value = b->objects.slice[node]});
+        index_set_slice(b->core.index, (struct index_object){.value = o.slice},
+                        (struct index_object){.value = b->objects.slice[node]});
         bench_fleet_core_refresh(&b->core, SIZE_MAX);
         vec_push(&t, cpu_ns() - at);
     }
@@ -266,7 +266,7 @@ static void bench_fleet_taint_nodes(struct fleet_bench *b)
     struct bench_times t = {0};
     struct index_object rule = {.value = make_rule(b)};
     struct instant from = instant_now();
-    index_rule(b->core.index, (struct index_object){0}, rule);
+    index_set_rule(b->core.index, (struct index_object){0}, rule);
     bench_fleet_core_refresh(&b->core, SIZE_MAX);
     tell_one(b, "taint a driver", from);
     from = instant_now();
@@ -275,7 +275,7 @@ static void bench_fleet_taint_nodes(struct fleet_bench *b)
     bench_fleet_print_times(b, "a pod that fits nowhere", &t, since_s(from.wall));
     bench_fleet_explain_failure(b);
     from = instant_now();
-    index_rule(b->core.index, rule, (struct index_object){0});
+    index_set_rule(b->core.index, rule, (struct index_object){0});
     bench_fleet_core_refresh(&b->core, SIZE_MAX);
     tell_one(b, "take the taint back", from);
     vec_done(&t);

@@ -230,15 +230,15 @@ void bench_fleet_core_begin(struct fleet_core *c, const struct fleet_objects *o)
     c->solver = alloc_solver_new(
         &(struct alloc_options){.policy = ALLOC_PACK, .loss = fleet_loss, .loss_arg = c->fleet});
     for (size_t i = 0; i < 2; i++)
-        index_class(c->index, (struct index_object){0},
-                    (struct index_object){.value = o->classes[i]});
+        index_set_class(c->index, (struct index_object){0},
+                        (struct index_object){.value = o->classes[i]});
     for (size_t i = 0; i < o->nodes + o->pools; i++)
-        index_slice(c->index, (struct index_object){0},
-                    (struct index_object){.value = o->slice[i]});
+        index_set_slice(c->index, (struct index_object){0},
+                        (struct index_object){.value = o->slice[i]});
     for (uint32_t i = 0; i < o->nodes; i++) {
         c->cpu[i] = NODE_CPU;
-        index_node(c->index, i, o->node[i]->metadata.name,
-                   (struct index_object){.value = o->node[i]});
+        index_set_node(c->index, i, o->node[i]->metadata.name,
+                       (struct index_object){.value = o->node[i]});
     }
 }
 

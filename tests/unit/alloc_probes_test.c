@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Corner cases of upstream's allocator, one a test, each named after what it shows. alloc_test.c has
-// the others of the kind (*). The variant "stable" is not imitated (-).
+// Corner cases of upstream's allocator, one a test, each named after what it shows. alloc_test.c
+// has the others of the kind (*). The variant "stable" is not imitated (-).
 //
 //   admin-consumes-capacity         admin-double-counts-counters *  admin-earlier-claim-blocks *
 //   admin-ignores-in-use *          admin-later-claim-shares *      admin-respects-taints *

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Replays of small traces whose answers can be counted by hand, and files that cannot be read.
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/search_int.h"
 #include "base/rand.h"
 #include "plan/replay/replay_mig_int.h"
 #include "unit.h"
@@ -240,10 +240,10 @@ static void assert_same_view(const struct alloc_view *a, const struct alloc_view
 {
     assert_int_equal(a->devices_len, b->devices_len);
     assert_int_equal(a->any_set_begun, b->any_set_begun);
-    for (size_t i = 0; i < a->counters_len; i++)
-        assert_true(a->available[i] == b->available[i]);
-    for (size_t i = 0; i < a->places_len; i++)
-        assert_int_equal(a->place_free[i], b->place_free[i]);
+    for (size_t i = 0; i < a->counters.n; i++)
+        assert_true(a->counters.available[i] == b->counters.available[i]);
+    for (size_t i = 0; i < a->places.n; i++)
+        assert_int_equal(a->places.free[i], b->places.free[i]);
     for (size_t i = 0; i < a->sets_len; i++) {
         assert_int_equal(a->sets_now[i].fits, b->sets_now[i].fits);
         assert_int_equal(a->sets_now[i].begun, b->sets_now[i].begun);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scheduler on the real registry: what it writes passes validation, its patches do what they mean,
-// and the store ends as it should.
+// The scheduler on the real registry: what it writes passes validation, its patches do what they
+// mean, and the store ends as it should.
 #include "client/local.h"
 #include "registry_world.h"
 #include "sched/sched.h"
