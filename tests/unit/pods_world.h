@@ -74,7 +74,7 @@ static inline void pods_world_boot(struct pods_world *p)
     fake_net_init(&p->net, exec);
     const struct event_recorder_options eo = {
         .client = p->inner, .component = STR("kubelet"), .host = STR("n1")};
-    p->events = event_recorder_new(&eo);
+    p->events = events_recorder_new(&eo);
     const struct pods_options o = {.exec = exec,
                                    .client = &p->client.client,
                                    .events = p->events,
@@ -107,7 +107,7 @@ static inline void pods_world_kill(struct pods_world *p)
     p->pods = NULL;
     fake_runtime_done(&p->runtime);
     cut_client_done(&p->client);
-    event_recorder_free(p->events);
+    events_recorder_free(p->events);
     world_run(p->w);
 }
 

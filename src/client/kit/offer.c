@@ -29,7 +29,7 @@ static const struct {
 
 // --- Reading -------------------------------------------------------------------------------------
 
-static struct str text_of(const yyjson_val *v, const char *field)
+static struct str offer_field_text(const yyjson_val *v, const char *field)
 {
     const yyjson_val *found = json_get(v, str_z(field));
     return found && json_is_string(found) ? json_str(found) : (struct str){0};
@@ -42,9 +42,9 @@ int offer_read_version(struct offer *o, struct str body, struct err *err)
     if (r < 0)
         return err_wrap(err, "the server's version makes no sense");
     // A server may show the API of an older release.
-    struct str text = text_of(doc.root, "emulationMinor");
+    struct str text = offer_field_text(doc.root, "emulationMinor");
     if (!text.n)
-        text = text_of(doc.root, "minor");
+        text = offer_field_text(doc.root, "minor");
     size_t digits = 0;
     while (digits < text.n && text.p[digits] >= '0' && text.p[digits] <= '9')
         digits++;
@@ -93,7 +93,7 @@ int offer_read_resources(struct offer *o, struct str group_version, struct str b
     if (!list || !json_is_array(list))
         return 0;
     json_arr_foreach(list, item)
-        note_resource(o, group_version, text_of(item, "name"));
+        note_resource(o, group_version, offer_field_text(item, "name"));
     return 0;
 }
 
@@ -162,7 +162,7 @@ struct question {
     size_t which;
 };
 
-static void finish(struct asking *a)
+static void offer_finish_asking(struct asking *a)
 {
     const struct offer *o = &a->offer;
     const struct api_kind *newest = api_kind_find(STR("resource.k8s.io/v1"), STR(RULES));
@@ -183,7 +183,7 @@ static int read_answer(struct offer *o, size_t which, struct str body, struct er
     return offer_read_version(o, body, err);
 }
 
-static void on_answer(void *arg, int code, const struct err *err, struct str body)
+static void offer_on_answer(void *arg, int code, const struct err *err, struct str body)
 {
     struct question *q = arg;
     struct asking *a = q->asking;
@@ -200,7 +200,7 @@ static void on_answer(void *arg, int code, const struct err *err, struct str bod
         a->err = why;
     }
     if (--a->left == 0)
-        finish(a);
+        offer_finish_asking(a);
 }
 
 void offer_ask(struct client *c, offer_fn done, void *arg)
@@ -213,6 +213,7 @@ void offer_ask(struct client *c, offer_fn done, void *arg)
     for (size_t i = 0; i < array_len(questions); i++) {
         struct question *q = xcalloc(1, sizeof(*q));
         *q = (struct question){a, i};
-        client_remote_raw(c, "GET", str_z(questions[i].target), (struct str){0}, on_answer, q);
+        client_remote_raw(c, "GET", str_z(questions[i].target), (struct str){0}, offer_on_answer,
+                          q);
     }
 }

@@ -71,8 +71,8 @@ struct sending {
     bool reauthorized;
 };
 
-void sending_start(struct sending *s);
-void sending_stop(struct sending *s); // legal at any time, also twice
+void remote_sending_start(struct sending *s);
+void remote_sending_stop(struct sending *s); // legal at any time, also twice
 
 // remote_auth_ready says whether a request may go. If not, s waits and is started again.
 bool remote_auth_ready(struct remote *r, struct sending *s);
@@ -80,8 +80,8 @@ bool remote_auth_ready(struct remote *r, struct sending *s);
 bool remote_auth_refused(struct remote *r);
 void remote_auth_init(struct remote *r, const struct kubeconfig_target *target);
 void remote_auth_done(struct remote *r);
-// sending_fail answers one that waited in vain.
-void sending_fail(struct sending *s, const struct err *err);
+// remote_sending_fail answers one that waited in vain.
+void remote_sending_fail(struct sending *s, const struct err *err);
 
 // remote_path adds the path of a kind's objects, of one if name is not empty.
 void remote_path(struct sbuf *out, const struct api_kind *kind, struct str namespace,

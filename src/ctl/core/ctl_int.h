@@ -179,8 +179,8 @@ void account_ctl_free(struct account_ctl *a);
 struct node_ctl *node_ctl_new(struct ctl *c);
 void node_ctl_free(struct node_ctl *n);
 
-struct evict_ctl *evict_ctl_new(struct ctl *c);
-void evict_ctl_free(struct evict_ctl *e);
+struct evict_ctl *node_evict_ctl_new(struct ctl *c);
+void node_evict_ctl_free(struct evict_ctl *e);
 
 struct stale_ctl *stale_ctl_new(struct ctl *c);
 void stale_ctl_free(struct stale_ctl *s);

@@ -44,8 +44,9 @@ void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace,
 // claim_forget_all frees what claim_step_claim keeps.
 void claim_forget_all(struct claim_ctl *c);
 
-// pod_group_of is the pod's PodGroup, NULL when it has none or the cache lacks it.
-const struct api_pod_group *pod_group_of(const struct claim_ctl *c, const struct api_pod *pod);
+// claim_find_pod_group is the pod's PodGroup, NULL when it has none or the cache lacks it.
+const struct api_pod_group *claim_find_pod_group(const struct claim_ctl *c,
+                                                 const struct api_pod *pod);
 
 // claim_forget drops what is remembered of a claim (a key).
 void claim_forget(struct claim_ctl *c, struct str key);

@@ -66,8 +66,8 @@ static void consumer_is_gone(void *owner, struct str uid)
     gone_add(&c->gone, uid);
 }
 
-static void ask(struct claim_ctl *c, struct str key, struct str namespace,
-                const struct api_resource_claim_consumer_reference *r)
+static void claim_sync_ask_consumer(struct claim_ctl *c, struct str key, struct str namespace,
+                                    const struct api_resource_claim_consumer_reference *r)
 {
     const struct client_key at = {ctl_kind(r->api_group.n == 0 ? CACHE_PODS : CACHE_GROUPS),
                                   namespace, r->name};
@@ -77,8 +77,9 @@ static void ask(struct claim_ctl *c, struct str key, struct str namespace,
 
 // --- Writes --------------------------------------------------------------------------------------
 
-static void update(struct claim_ctl *c, struct str key, const struct typed_object *o,
-                   const struct api_resource_claim *changed, bool status)
+static void claim_sync_update_claim(struct claim_ctl *c, struct str key,
+                                    const struct typed_object *o,
+                                    const struct api_resource_claim *changed, bool status)
 {
     union {
         const struct api_resource_claim *from;
@@ -90,7 +91,8 @@ static void update(struct claim_ctl *c, struct str key, const struct typed_objec
                   ctl_call_new(&c->calls, c->work, key, CACHE_CLAIMS));
 }
 
-static void remove_finalizer(struct claim_ctl *c, struct str key, const struct typed_object *o)
+static void claim_sync_remove_finalizer(struct claim_ctl *c, struct str key,
+                                        const struct typed_object *o)
 {
     struct arena arena = {0};
     struct api_resource_claim changed = *as_claim(o);
@@ -101,7 +103,7 @@ static void remove_finalizer(struct claim_ctl *c, struct str key, const struct t
         if (!str_eq(all.p[i], STR(CLAIM_FINALIZER)))
             kept[n++] = all.p[i];
     changed.metadata.finalizers = (struct api_str_array){n > 0 ? kept : NULL, n};
-    update(c, key, o, &changed, false);
+    claim_sync_update_claim(c, key, o, &changed, false);
     arena_done(&arena);
 }
 
@@ -128,7 +130,7 @@ static bool owner_is_over(const struct claim_ctl *c, const struct api_resource_c
            (!str_eq(o->meta->uid, owner->uid) || pod_is_done(as_pod(o)) || is_surplus(c, claim));
 }
 
-static void forget(struct key_set *set, struct str key)
+static void claim_sync_forget_key(struct key_set *set, struct str key)
 {
     char **copy = map_get(set, key);
     if (!copy)
@@ -138,7 +140,7 @@ static void forget(struct key_set *set, struct str key)
     free(text);
 }
 
-static void remember(struct key_set *set, struct str key)
+static void claim_sync_remember_key(struct key_set *set, struct str key)
 {
     if (map_has(set, key))
         return;
@@ -148,17 +150,19 @@ static void remember(struct key_set *set, struct str key)
 
 void claim_forget(struct claim_ctl *c, struct str key)
 {
-    forget(&c->freed, key);
-    forget(&c->left, key);
+    claim_sync_forget_key(&c->freed, key);
+    claim_sync_forget_key(&c->left, key);
 }
 
 void claim_remember_left(struct claim_ctl *c, struct str key)
 {
-    remember(&c->left, key);
+    claim_sync_remember_key(&c->left, key);
 }
 
-static void release(struct claim_ctl *c, struct str key, const struct typed_object *o,
-                    struct api_resource_claim_consumer_reference *users, size_t n, bool deallocate)
+static void claim_sync_release_claim(struct claim_ctl *c, struct str key,
+                                     const struct typed_object *o,
+                                     struct api_resource_claim_consumer_reference *users, size_t n,
+                                     bool deallocate)
 {
     struct api_resource_claim changed = *as_claim(o);
     changed.status.reserved_for =
@@ -166,9 +170,9 @@ static void release(struct claim_ctl *c, struct str key, const struct typed_obje
     if (deallocate) {
         changed.status.allocation = NULL;
         changed.status.devices = (struct api_allocated_device_status_array){0};
-        remember(&c->freed, key);
+        claim_sync_remember_key(&c->freed, key);
     }
-    update(c, key, o, &changed, true);
+    claim_sync_update_claim(c, key, o, &changed, true);
 }
 
 void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace, struct str name)
@@ -190,7 +194,7 @@ void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace,
     bool fewer = n < claim->status.reserved_for.n;
     bool unused = n == 0 && guarded;
     if (claim->status.allocation || !guarded)
-        forget(&c->freed, key);
+        claim_sync_forget_key(&c->freed, key);
     // A scheduler adds the finalizer before the allocation: one without the other is its business,
     // unless the claim is to go or was freed here.
     bool finalizer_over =
@@ -198,21 +202,21 @@ void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace,
     // A scheduler that could not bind its pod leaves the allocation for the next attempt. When there
     // will be none nobody else would free the devices; what nobody ever used is left alone.
     if (n > 0 || !claim->status.allocation || claim_is_wanted(c, claim))
-        forget(&c->left, key);
+        claim_sync_forget_key(&c->left, key);
     bool left = unused && claim->status.allocation && (deleting || map_has(&c->left, key));
     // What goes altogether needs not be emptied first.
     bool going = unused && deleting && claim->metadata.finalizers.n == 1;
     bool over = n == 0 && !deleting && owner_is_over(c, claim);
     if (going)
-        remove_finalizer(c, key, o);
+        claim_sync_remove_finalizer(c, key, o);
     else if (over)
         delete_claim(c, key, claim);
     else if (fewer || left)
-        release(c, key, o, users, n, unused && claim->status.allocation);
+        claim_sync_release_claim(c, key, o, users, n, unused && claim->status.allocation);
     else if (unknown)
-        ask(c, key, namespace, unknown);
+        claim_sync_ask_consumer(c, key, namespace, unknown);
     else if (finalizer_over)
-        remove_finalizer(c, key, o);
+        claim_sync_remove_finalizer(c, key, o);
     else
         work_done(c->work, key);
     arena_done(&arena);

@@ -50,10 +50,10 @@ struct eviction {
     size_t rules_len;
 };
 
-// eviction_of_pod works out when a pod must go. as_if, if not NULL, is a rule that is taken to have
+// taint_find_eviction works out when a pod must go. as_if, if not NULL, is a rule that is taken to have
 // the effect NoExecute; then only its own part counts.
-struct eviction eviction_of_pod(const struct taint_ctl *t, const struct api_pod *pod,
-                                const struct api_device_taint_rule *as_if);
+struct eviction taint_find_eviction(const struct taint_ctl *t, const struct api_pod *pod,
+                                    const struct api_device_taint_rule *as_if);
 
 void taint_step_rule(struct taint_ctl *t, struct str key, struct str name);
 

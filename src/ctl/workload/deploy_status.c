@@ -45,8 +45,9 @@ static void put_condition(const struct deploy *d, struct api_deployment *out,
     out->status.conditions.p[out->status.conditions.n++] = c;
 }
 
-static struct api_deployment_condition progressing(const char *status, const char *reason,
-                                                   struct str message)
+static struct api_deployment_condition deploy_status_progressing_condition(const char *status,
+                                                                           const char *reason,
+                                                                           struct str message)
 {
     return (struct api_deployment_condition){.type = STR("Progressing"),
                                              .status = str_z(status),
@@ -59,7 +60,8 @@ bool deploy_set_progressing(const struct deploy *d, const char *status, const ch
 {
     struct api_deployment changed = *d->d;
     if (reason)
-        put_condition(d, &changed, progressing(status, reason, message), true);
+        put_condition(d, &changed, deploy_status_progressing_condition(status, reason, message),
+                      true);
     if (revision.n)
         meta_map_put(&changed.metadata.annotations, STR(DEPLOY_REVISION), revision, d->arena);
     load_update_status(d->l, d->key, &changed);
@@ -81,7 +83,7 @@ bool deploy_pause_status(const struct deploy *d)
 
 // --- Progress ------------------------------------------------------------------------------------
 
-static bool is_complete(const struct api_deployment *d)
+static bool deploy_status_is_complete(const struct api_deployment *d)
 {
     const struct api_deployment_status *s = &d->status;
     return s->updated_replicas == d->spec.replicas && s->replicas == d->spec.replicas &&
@@ -128,20 +130,23 @@ static void set_progress(const struct deploy *d, struct api_deployment *now)
     if (c && str_eqz(c->reason, "NewReplicaSetAvailable") &&
         now->status.replicas == now->status.updated_replicas)
         return;
-    if (is_complete(now))
-        put_condition(d, now,
-                      progressing("True", "NewReplicaSetAvailable",
-                                  about_rollout(d, "has successfully progressed.")),
-                      false);
+    if (deploy_status_is_complete(now))
+        put_condition(
+            d, now,
+            deploy_status_progressing_condition("True", "NewReplicaSetAvailable",
+                                                about_rollout(d, "has successfully progressed.")),
+            false);
     else if (has_progressed(&now->status, &d->d->status))
         put_condition(d, now,
-                      progressing("True", "ReplicaSetUpdated", about_rollout(d, "is progressing.")),
+                      deploy_status_progressing_condition("True", "ReplicaSetUpdated",
+                                                          about_rollout(d, "is progressing.")),
                       true);
     else if (deadline_left(d, now) <= 0)
-        put_condition(d, now,
-                      progressing("False", "ProgressDeadlineExceeded",
-                                  about_rollout(d, "has timed out progressing.")),
-                      false);
+        put_condition(
+            d, now,
+            deploy_status_progressing_condition("False", "ProgressDeadlineExceeded",
+                                                about_rollout(d, "has timed out progressing.")),
+            false);
 }
 
 static void set_failures(const struct deploy *d, struct api_deployment *now)
@@ -207,7 +212,7 @@ bool deploy_status(const struct deploy *d, bool rollout, int64_t *wait_s)
         set_progress(d, &now);
         set_failures(d, &now);
     }
-    *wait_s = rollout && !is_complete(&now) ? deadline_left(d, &now) : INT64_MAX;
+    *wait_s = rollout && !deploy_status_is_complete(&now) ? deadline_left(d, &now) : INT64_MAX;
     if (api_equal(&api_deployment_status_type, &now.status, &d->d->status))
         return false;
     load_update_status(d->l, d->key, &now);

@@ -67,8 +67,8 @@ struct load_ctl {
 
 // --- Steps of the kinds --------------------------------------------------------------------------
 
-void replica_set_step(struct load *l, struct str key, const struct typed_object *o);
-void deployment_step(struct load *l, struct str key, const struct typed_object *o);
+void replicaset_step_key(struct load *l, struct str key, const struct typed_object *o);
+void deploy_step_key(struct load *l, struct str key, const struct typed_object *o);
 void daemon_set_step(struct load *l, struct str key, const struct typed_object *o);
 void stateful_set_step(struct load *l, struct str key, const struct typed_object *o);
 void job_step(struct load *l, struct str key, const struct typed_object *o);

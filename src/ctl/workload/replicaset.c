@@ -100,7 +100,7 @@ static struct api_replica_set status_now(const struct load *l, struct str key,
     return set;
 }
 
-void replica_set_step(struct load *l, struct str key, const struct typed_object *o)
+void replicaset_step_key(struct load *l, struct str key, const struct typed_object *o)
 {
     const struct api_replica_set *set = as_replica_set(o);
     if (load_claim(l, key, o, CACHE_PODS, set->spec.selector))

@@ -62,13 +62,13 @@ static void journal_path(const struct core *c, const char *uid, struct sbuf *out
     sbuf_addf(out, "%.*s/%s.journal", STR_ARG(c->claims_dir), uid);
 }
 
-static bool same_file(const struct held *h, const struct stat *st)
+static bool core_same_file(const struct held *h, const struct stat *st)
 {
     return h->inode == st->st_ino && h->size == st->st_size &&
            h->changed.tv_sec == st->st_mtim.tv_sec && h->changed.tv_nsec == st->st_mtim.tv_nsec;
 }
 
-static struct held *load(const char *path, const char *uid, const struct stat *st)
+static struct held *core_load_held(const char *path, const char *uid, const struct stat *st)
 {
     struct held *h = xcalloc(1, sizeof(*h));
     cleanup_sbuf struct sbuf text = {0};
@@ -88,7 +88,7 @@ static struct held *load(const char *path, const char *uid, const struct stat *s
     return h;
 }
 
-static void forget(struct core *c, const char *uid)
+static void core_forget_held(struct core *c, const char *uid)
 {
     pthread_mutex_lock(&c->lock);
     struct held **at = map_get(&c->helds, str_z(uid));
@@ -101,20 +101,20 @@ static void forget(struct core *c, const char *uid)
 }
 
 // Reads a journal unless it is as it was. What was known of it before is void then.
-static struct held *look(struct core *c, const char *uid)
+static struct held *core_find_held(struct core *c, const char *uid)
 {
     cleanup_sbuf struct sbuf path = {0};
     journal_path(c, uid, &path);
     struct stat st;
     if (stat(path.p, &st) != 0) {
-        forget(c, uid);
+        core_forget_held(c, uid);
         return NULL;
     }
     struct held **at = map_get(&c->helds, str_z(uid));
-    if (at && same_file(*at, &st))
+    if (at && core_same_file(*at, &st))
         return *at;
-    struct held *h = load(path.p, uid, &st);
-    forget(c, uid);
+    struct held *h = core_load_held(path.p, uid, &st);
+    core_forget_held(c, uid);
     pthread_mutex_lock(&c->lock);
     *map_put(&c->helds, str_z(h->uid)) = h;
     pthread_mutex_unlock(&c->lock);
@@ -122,7 +122,7 @@ static struct held *look(struct core *c, const char *uid)
 }
 
 // Looks at all journals: another instance of the driver may have changed them.
-static int scan(struct core *c, struct err *err)
+static int core_scan_directory(struct core *c, struct err *err)
 {
     DIR *dir = opendir(c->claims_dir.p);
     if (!dir)
@@ -136,7 +136,7 @@ static int scan(struct core *c, struct err *err)
         if (!str_ends(name, STR(".journal")))
             continue;
         cleanup_free char *uid = xstrndup(name.p, name.n - strlen(".journal"));
-        struct held *h = look(c, uid);
+        struct held *h = core_find_held(c, uid);
         if (h)
             h->seen = true;
     }
@@ -148,20 +148,20 @@ static int scan(struct core *c, struct err *err)
             vec_push(&gone, xstrndup((*h)->uid, strlen((*h)->uid)));
     }
     vec_foreach(&gone, uid) {
-        forget(c, *uid);
+        core_forget_held(c, *uid);
         free(*uid);
     }
     vec_done(&gone);
     return 0;
 }
 
-static bool rebooted(const struct core *c, const struct held *h)
+static bool core_was_rebooted(const struct core *c, const struct held *h)
 {
     return h->good && !str_eqz(h->entry.boot, c->o.boot_id);
 }
 
 // What follows a promise need not be on the disk: it is for processes that die, not for machines.
-static int append(struct core *c, const struct journal_entry *e, struct err *err)
+static int core_append_entry(struct core *c, const struct journal_entry *e, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0}, line = {0};
     journal_path(c, e->claim.uid, &path);
@@ -169,20 +169,21 @@ static int append(struct core *c, const struct journal_entry *e, struct err *err
     return file_append(path.p, sbuf_str(&line), err);
 }
 
-static bool is_held(void *arg, const char *uid)
+static bool core_is_held(void *arg, const char *uid)
 {
     struct core *c = arg;
     return map_get(&c->helds, str_z(uid)) != NULL;
 }
 
 // Writes down that a claim is going to be prepared; it is on the disk when this returns.
-static int promise(struct core *c, const struct journal_entry *e, struct err *err)
+static int core_write_intent(struct core *c, const struct journal_entry *e, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0}, line = {0};
     journal_path(c, e->claim.uid, &path);
     journal_write(e, &line);
-    int stored =
-        c->intents ? intents_put(c->intents, e->claim.uid, sbuf_str(&line), is_held, c, err) : 0;
+    int stored = c->intents
+                     ? intents_put(c->intents, e->claim.uid, sbuf_str(&line), core_is_held, c, err)
+                     : 0;
     if (stored < 0)
         return stored;
     c->unsettled = c->unsettled || stored;
@@ -199,7 +200,7 @@ static int remove_journal(struct core *c, const char *uid, struct err *err)
         return rc;
     if (c->intents)
         intents_clear(c->intents, uid);
-    forget(c, uid);
+    core_forget_held(c, uid);
     return 0;
 }
 
@@ -270,7 +271,7 @@ static int remove_files(struct core *c, const struct dray_claim *claim, struct e
 
 // --- Calling the driver --------------------------------------------------------------------------
 
-static int told(const struct dray_error *from, struct err *err)
+static int core_callback_error(const struct dray_error *from, struct err *err)
 {
     int rc = err_set(err, ERR_INTERNAL, "%s%s%s", from->field, from->field[0] ? ": " : "",
                      from->message[0] ? from->message : "the driver gives no reason");
@@ -284,7 +285,7 @@ static int call_unprepare(struct core *c, const struct dray_claim *claim, struct
         return rc;
     struct dray_error why = {0};
     if (c->o.callbacks.unprepare(c->o.arg, claim, &why) < 0)
-        return told(&why, err);
+        return core_callback_error(&why, err);
     return fault_check("after unprepare", err);
 }
 
@@ -293,7 +294,7 @@ static int call_verify(struct core *c, const struct dray_claim *claim, struct er
     struct dray_error why = {0};
     if (!c->o.callbacks.verify || c->o.callbacks.verify(c->o.arg, claim, &why) >= 0)
         return 0;
-    return told(&why, err);
+    return core_callback_error(&why, err);
 }
 
 static int call_prepare(struct core *c, struct journal_entry *e, struct arena *arena,
@@ -306,7 +307,7 @@ static int call_prepare(struct core *c, struct journal_entry *e, struct arena *a
         return rc;
     struct dray_error why = {0};
     if (c->o.callbacks.prepare(c->o.arg, &e->claim, &outcome, &why) < 0)
-        return told(&why, err);
+        return core_callback_error(&why, err);
     rc = fault_check("after prepare", err);
     if (rc != 0)
         return rc;
@@ -322,16 +323,16 @@ static int call_prepare(struct core *c, struct journal_entry *e, struct arena *a
 // --- Unprepare -----------------------------------------------------------------------------------
 
 // The spec goes first, so that nobody gets a device that is being reset; the journal last.
-static int undo(struct core *c, struct held *h, struct err *err)
+static int core_undo_claim(struct core *c, struct held *h, struct err *err)
 {
     int rc = 0;
     struct dray_claim claim = h->entry.claim;
-    claim.rebooted = rebooted(c, h);
+    claim.rebooted = core_was_rebooted(c, h);
     if (h->entry.step != JOURNAL_UNPREPARING) {
         struct journal_entry e = h->entry;
         e.step = JOURNAL_UNPREPARING;
         e.spec = e.status = e.metadata = STR("");
-        rc = append(c, &e, err);
+        rc = core_append_entry(c, &e, err);
     }
     if (rc == 0)
         rc = remove_files(c, &claim, err);
@@ -356,12 +357,12 @@ static int undo_unknown(struct core *c, const struct dray_claim *claim, struct e
 
 // --- Prepare -------------------------------------------------------------------------------------
 
-static bool same_text(const char *a, const char *b)
+static bool core_same_text(const char *a, const char *b)
 {
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static bool same_device(const struct dray_allocated *a, const struct dray_allocated *b)
+static bool core_same_device(const struct dray_allocated *a, const struct dray_allocated *b)
 {
     return strcmp(a->pool, b->pool) == 0 && strcmp(a->device, b->device) == 0;
 }
@@ -371,8 +372,8 @@ static bool same_devices(const struct dray_claim *a, const struct dray_claim *b)
     if (a->devices_len != b->devices_len)
         return false;
     for (size_t i = 0; i < a->devices_len; i++) {
-        if (!same_device(&a->devices[i], &b->devices[i]) ||
-            !same_text(a->devices[i].share_id, b->devices[i].share_id) ||
+        if (!core_same_device(&a->devices[i], &b->devices[i]) ||
+            !core_same_text(a->devices[i].share_id, b->devices[i].share_id) ||
             strcmp(a->devices[i].request_ref, b->devices[i].request_ref) != 0)
             return false;
     }
@@ -386,13 +387,14 @@ static bool may_both(const struct dray_allocated *a, const struct dray_allocated
     return a->share_id && b->share_id && strcmp(a->share_id, b->share_id) != 0;
 }
 
-static int conflict(const struct held *h, const struct dray_claim *claim, struct err *err)
+static int core_check_conflict(const struct held *h, const struct dray_claim *claim,
+                               struct err *err)
 {
     for (size_t i = 0; i < claim->devices_len; i++) {
         for (size_t k = 0; k < h->entry.claim.devices_len; k++) {
             const struct dray_allocated *mine = &claim->devices[i];
             const struct dray_allocated *theirs = &h->entry.claim.devices[k];
-            if (same_device(mine, theirs) && !may_both(mine, theirs))
+            if (core_same_device(mine, theirs) && !may_both(mine, theirs))
                 return err_set(
                     err, ERR_CONFLICT,
                     "device %s of pool %s still belongs to claim %s/%s (%s), which was not "
@@ -408,7 +410,9 @@ static int check_conflicts(struct core *c, const struct dray_claim *claim, struc
 {
     map_foreach(&c->helds, at) {
         struct held **h = map_value(&c->helds, at);
-        int rc = (*h)->good && strcmp((*h)->uid, claim->uid) != 0 ? conflict(*h, claim, err) : 0;
+        int rc = (*h)->good && strcmp((*h)->uid, claim->uid) != 0
+                     ? core_check_conflict(*h, claim, err)
+                     : 0;
         if (rc != 0)
             return rc;
     }
@@ -416,8 +420,8 @@ static int check_conflicts(struct core *c, const struct dray_claim *claim, struc
 }
 
 // Copies a claim and what its journal says into arena.
-static int answer(const struct held *h, struct arena *arena, struct journal_entry *ret,
-                  struct err *err)
+static int core_answer_held(const struct held *h, struct arena *arena, struct journal_entry *ret,
+                            struct err *err)
 {
     cleanup_sbuf struct sbuf line = {0};
     bool damaged;
@@ -429,39 +433,39 @@ static int answer(const struct held *h, struct arena *arena, struct journal_entr
 static int prepare_anew(struct core *c, const struct dray_claim *claim, struct arena *arena,
                         struct journal_entry *ret, struct err *err)
 {
-    struct held *h = look(c, claim->uid);
+    struct held *h = core_find_held(c, claim->uid);
     bool known = h && h->good;
     *ret = (struct journal_entry){
         .step = JOURNAL_PREPARING, .boot = str_z(c->o.boot_id), .claim = *claim};
-    ret->claim.rebooted = known && rebooted(c, h);
+    ret->claim.rebooted = known && core_was_rebooted(c, h);
     int rc = check_conflicts(c, claim, err);
     if (rc == 0 && (!known || h->entry.step != JOURNAL_PREPARING || ret->claim.rebooted))
-        rc = promise(c, ret, err);
+        rc = core_write_intent(c, ret, err);
     if (rc == 0)
         rc = call_prepare(c, ret, arena, err);
     if (rc == 0)
         rc = ensure_files(c, ret, err);
     ret->step = JOURNAL_PREPARED;
     if (rc == 0)
-        rc = append(c, ret, err);
+        rc = core_append_entry(c, ret, err);
     return rc;
 }
 
 static int prepare_locked(struct core *c, const struct dray_claim *claim, struct arena *arena,
                           struct journal_entry *ret, struct err *err)
 {
-    struct held *h = look(c, claim->uid);
+    struct held *h = core_find_held(c, claim->uid);
     if (h && h->good &&
         (h->entry.step == JOURNAL_UNPREPARING || !same_devices(&h->entry.claim, claim))) {
-        int rc = undo(c, h, err);
+        int rc = core_undo_claim(c, h, err);
         if (rc != 0)
             return err_wrap(err, "what was prepared before must be undone first");
         h = NULL;
     }
-    if (h && h->good && h->entry.step == JOURNAL_PREPARED && !rebooted(c, h) &&
+    if (h && h->good && h->entry.step == JOURNAL_PREPARED && !core_was_rebooted(c, h) &&
         call_verify(c, &h->entry.claim, NULL) == 0) {
         int rc = ensure_files(c, &h->entry, err);
-        return rc == 0 ? answer(h, arena, ret, err) : rc;
+        return rc == 0 ? core_answer_held(h, arena, ret, err) : rc;
     }
     return prepare_anew(c, claim, arena, ret, err);
 }
@@ -469,26 +473,26 @@ static int prepare_locked(struct core *c, const struct dray_claim *claim, struct
 // --- Life ----------------------------------------------------------------------------------------
 
 // One instance at a time, and one process: flock.
-static int enter(struct core *c, struct err *err)
+static int core_enter_step(struct core *c, struct err *err)
 {
     while (flock(c->lock_fd, LOCK_EX) != 0)
         if (errno != EINTR)
             return err_set(err, errno, "cannot lock %s: %s", c->o.data_dir, strerrordesc_np(errno));
-    int rc = scan(c, err);
+    int rc = core_scan_directory(c, err);
     if (rc != 0)
         (void)flock(c->lock_fd, LOCK_UN);
     return rc;
 }
 
-static void leave(struct core *c, const char *uid)
+static void core_leave_step(struct core *c, const char *uid)
 {
     if (uid)
-        (void)look(c, uid);
+        (void)core_find_held(c, uid);
     (void)flock(c->lock_fd, LOCK_UN);
 }
 
 // The uid becomes a file's name.
-static int check_claim(const struct dray_claim *claim, struct err *err)
+static int core_check_claim(const struct dray_claim *claim, struct err *err)
 {
     const char *uid = claim->uid;
     size_t n = strlen(uid);
@@ -501,31 +505,31 @@ static int check_claim(const struct dray_claim *claim, struct err *err)
 int core_prepare(struct core *c, const struct dray_claim *claim, struct arena *arena,
                  struct journal_entry *ret, struct err *err)
 {
-    int rc = check_claim(claim, err);
+    int rc = core_check_claim(claim, err);
     if (rc == 0)
-        rc = enter(c, err);
+        rc = core_enter_step(c, err);
     if (rc != 0)
         return rc;
     rc = prepare_locked(c, claim, arena, ret, err);
-    leave(c, claim->uid);
+    core_leave_step(c, claim->uid);
     return rc;
 }
 
 int core_unprepare(struct core *c, const struct dray_claim *claim, struct err *err)
 {
-    int rc = check_claim(claim, err);
+    int rc = core_check_claim(claim, err);
     if (rc == 0)
-        rc = enter(c, err);
+        rc = core_enter_step(c, err);
     if (rc != 0)
         return rc;
-    struct held *h = look(c, claim->uid);
+    struct held *h = core_find_held(c, claim->uid);
     if (h && h->good)
-        rc = undo(c, h, err);
+        rc = core_undo_claim(c, h, err);
     else if (h)
         rc = undo_unknown(c, claim, err);
     else
         rc = remove_files(c, claim, err);
-    leave(c, claim->uid);
+    core_leave_step(c, claim->uid);
     return rc;
 }
 
@@ -537,7 +541,7 @@ static void settle_one(void *arg, const char *uid, struct str line)
     cleanup_sbuf struct sbuf path = {0};
     (void)line;
     journal_path(c, uid, &path);
-    if (!is_held(c, uid) || file_append_durable(path.p, STR(""), NULL) == 0)
+    if (!core_is_held(c, uid) || file_append_durable(path.p, STR(""), NULL) == 0)
         intents_clear(c->intents, uid);
 }
 
@@ -549,10 +553,10 @@ bool core_unsettled(const struct core *c)
 void core_settle(struct core *c)
 {
     c->unsettled = false;
-    if (!c->intents || enter(c, NULL) != 0)
+    if (!c->intents || core_enter_step(c, NULL) != 0)
         return;
     intents_each(c->intents, settle_one, c);
-    leave(c, NULL);
+    core_leave_step(c, NULL);
 }
 
 size_t core_in_use(struct core *c, const char *pool, const char *device)
@@ -563,7 +567,7 @@ size_t core_in_use(struct core *c, const char *pool, const char *device)
     map_foreach(&c->helds, at) {
         struct held **h = map_value(&c->helds, at);
         for (size_t i = 0; (*h)->good && i < (*h)->entry.claim.devices_len; i++)
-            n += same_device(&(*h)->entry.claim.devices[i], &wanted);
+            n += core_same_device(&(*h)->entry.claim.devices[i], &wanted);
     }
     pthread_mutex_unlock(&c->lock);
     return n;
@@ -574,7 +578,7 @@ void core_foreach(struct core *c, void (*fn)(void *arg, const struct core_held *
     pthread_mutex_lock(&c->lock);
     map_foreach(&c->helds, at) {
         struct held **h = map_value(&c->helds, at);
-        const struct core_held held = {&(*h)->entry, rebooted(c, *h), (*h)->damaged};
+        const struct core_held held = {&(*h)->entry, core_was_rebooted(c, *h), (*h)->damaged};
         if ((*h)->good)
             fn(arg, &held);
     }
@@ -586,7 +590,7 @@ void core_foreach(struct core *c, void (*fn)(void *arg, const struct core_held *
 static bool spec_is_wanted(struct core *c, struct str uid)
 {
     struct held **h = map_get(&c->helds, uid);
-    return h && (*h)->good && !rebooted(c, *h);
+    return h && (*h)->good && !core_was_rebooted(c, *h);
 }
 
 // Specs of this driver whose claim is unknown, or was prepared before a reboot, are not offered.
@@ -627,7 +631,7 @@ static void take_intent(void *arg, const char *uid, struct str line)
     bool good = journal_read(line, &arena, &e, &damaged) == 0 && strcmp(e.claim.uid, uid) == 0;
     if (good && str_eqz(e.boot, c->o.boot_id))
         return;
-    const struct held *h = good ? look(c, uid) : NULL;
+    const struct held *h = good ? core_find_held(c, uid) : NULL;
     if (good && !(h && h->good)) {
         cleanup_sbuf struct sbuf path = {0}, text = {0};
         journal_path(c, uid, &path);
@@ -635,12 +639,12 @@ static void take_intent(void *arg, const char *uid, struct str line)
         sbuf_add(&text, line);
         if (file_append_durable(path.p, sbuf_str(&text), NULL) != 0)
             return; // the slot stays
-        (void)look(c, uid);
+        (void)core_find_held(c, uid);
     }
     intents_clear(c->intents, uid);
 }
 
-static int recover(struct core *c, struct err *err)
+static int core_recover_claims(struct core *c, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     sbuf_addf(&path, "%s/intents", c->o.data_dir);
@@ -650,13 +654,14 @@ static int recover(struct core *c, struct err *err)
     int rc = remove_strays(c, err);
     map_foreach(&c->helds, at) {
         struct held **h = map_value(&c->helds, at);
-        if (rc == 0 && (*h)->good && (*h)->entry.step == JOURNAL_PREPARED && !rebooted(c, *h))
+        if (rc == 0 && (*h)->good && (*h)->entry.step == JOURNAL_PREPARED &&
+            !core_was_rebooted(c, *h))
             rc = ensure_files(c, &(*h)->entry, err);
     }
     return rc;
 }
 
-static const char *keep(struct core *c, const char *text)
+static const char *core_keep_text(struct core *c, const char *text)
 {
     return arena_str(&c->arena, str_z(text)).p;
 }
@@ -678,11 +683,11 @@ int core_open(const struct core_options *options, struct core **ret, struct err 
 {
     struct core *c = xcalloc(1, sizeof(*c));
     c->o = *options;
-    c->o.driver = keep(c, options->driver);
-    c->o.cdi_class = keep(c, options->cdi_class);
-    c->o.data_dir = keep(c, options->data_dir);
-    c->o.cdi_dir = keep(c, options->cdi_dir);
-    c->o.boot_id = keep(c, options->boot_id);
+    c->o.driver = core_keep_text(c, options->driver);
+    c->o.cdi_class = core_keep_text(c, options->cdi_class);
+    c->o.data_dir = core_keep_text(c, options->data_dir);
+    c->o.cdi_dir = core_keep_text(c, options->cdi_dir);
+    c->o.boot_id = core_keep_text(c, options->boot_id);
     c->claims_dir = arena_strf(&c->arena, "%s/claims", c->o.data_dir);
     c->lock_fd = -1;
     pthread_mutex_init(&c->lock, NULL);
@@ -692,10 +697,10 @@ int core_open(const struct core_options *options, struct core **ret, struct err 
     if (rc == 0)
         rc = open_folders(c, err);
     if (rc == 0)
-        rc = enter(c, err);
+        rc = core_enter_step(c, err);
     if (rc == 0) {
-        rc = recover(c, err);
-        leave(c, NULL);
+        rc = core_recover_claims(c, err);
+        core_leave_step(c, NULL);
     }
     if (rc != 0) {
         core_free(c);

@@ -31,12 +31,12 @@ static int at_field(int code, struct str name, struct err *err)
     return code;
 }
 
-static void *member(void *out, size_t offset)
+static void *params_field_address(void *out, size_t offset)
 {
     return (char *)out + offset;
 }
 
-static int read_text(const yyjson_val *v, struct arena *a, const char **ret, struct err *err)
+static int params_read_text(const yyjson_val *v, struct arena *a, const char **ret, struct err *err)
 {
     struct str s;
     int code = json_to_str(v, &s, err);
@@ -48,7 +48,8 @@ static int read_text(const yyjson_val *v, struct arena *a, const char **ret, str
 }
 
 // A key goes to the driver as a C string: one that ends early would be another key.
-static int read_key(const yyjson_val *key, struct arena *a, const char **ret, struct err *err)
+static int params_read_key(const yyjson_val *key, struct arena *a, const char **ret,
+                           struct err *err)
 {
     if (str_find_char(json_str(key), '\0') >= 0)
         return err_set(err, ERR_INVALID, "a key must not hold a NUL character");
@@ -64,22 +65,23 @@ static int check_quantity(const char *text, struct err *err)
 }
 
 // A quantity may be written as a number, as everywhere in Kubernetes.
-static int read_quantity(const yyjson_val *v, struct arena *a, const char **ret, struct err *err)
+static int params_read_quantity(const yyjson_val *v, struct arena *a, const char **ret,
+                                struct err *err)
 {
     int64_t number;
     if (json_to_i64(v, &number, NULL) == 0) {
         *ret = arena_strf(a, "%lld", (long long)number).p;
         return 0;
     }
-    int code = read_text(v, a, ret, err);
+    int code = params_read_text(v, a, ret, err);
     return code == 0 ? check_quantity(*ret, err) : code;
 }
 
-static int read_choice(const struct dray_field *f, const yyjson_val *v, struct arena *a,
-                       const char **ret, struct err *err)
+static int params_read_choice(const struct dray_field *f, const yyjson_val *v, struct arena *a,
+                              const char **ret, struct err *err)
 {
     const char *text;
-    int code = read_text(v, a, &text, err);
+    int code = params_read_text(v, a, &text, err);
     if (code != 0)
         return code;
     cleanup_sbuf struct sbuf all = {0};
@@ -93,7 +95,8 @@ static int read_choice(const struct dray_field *f, const yyjson_val *v, struct a
     return err_set(err, ERR_INVALID, "\"%.64s\" is not one of: %s", text, all.p ? all.p : "");
 }
 
-static int read_int(const struct dray_field *f, const yyjson_val *v, int64_t *ret, struct err *err)
+static int params_read_int(const struct dray_field *f, const yyjson_val *v, int64_t *ret,
+                           struct err *err)
 {
     int code = json_to_i64(v, ret, err);
     if (code == 0 && f->min != f->max && (*ret < f->min || *ret > f->max))
@@ -102,7 +105,8 @@ static int read_int(const struct dray_field *f, const yyjson_val *v, int64_t *re
     return code;
 }
 
-static int read_texts(const yyjson_val *v, struct arena *a, struct dray_texts *ret, struct err *err)
+static int params_read_texts(const yyjson_val *v, struct arena *a, struct dray_texts *ret,
+                             struct err *err)
 {
     int code = json_want_array(v, err);
     if (code != 0)
@@ -110,7 +114,7 @@ static int read_texts(const yyjson_val *v, struct arena *a, struct dray_texts *r
     const char **all = arena_array(a, const char *, json_len(v));
     size_t n = 0;
     json_arr_foreach(v, item) {
-        code = read_text(item, a, &all[n], err);
+        code = params_read_text(item, a, &all[n], err);
         if (code != 0) {
             err_path_index(err, n);
             return code;
@@ -121,8 +125,8 @@ static int read_texts(const yyjson_val *v, struct arena *a, struct dray_texts *r
     return 0;
 }
 
-static int read_map(const struct dray_field *f, const yyjson_val *v, struct arena *a,
-                    struct dray_map *ret, struct err *err)
+static int params_read_map(const struct dray_field *f, const yyjson_val *v, struct arena *a,
+                           struct dray_map *ret, struct err *err)
 {
     int code = json_want_object(v, err);
     if (code != 0)
@@ -130,10 +134,10 @@ static int read_map(const struct dray_field *f, const yyjson_val *v, struct aren
     struct dray_amount *all = arena_array(a, struct dray_amount, json_len(v));
     size_t n = 0;
     json_obj_foreach(v, key, value) {
-        code = read_key(key, a, &all[n].name, err);
+        code = params_read_key(key, a, &all[n].name, err);
         if (code == 0)
-            code = f->of_quantities ? read_quantity(value, a, &all[n].quantity, err)
-                                    : read_text(value, a, &all[n].quantity, err);
+            code = f->of_quantities ? params_read_quantity(value, a, &all[n].quantity, err)
+                                    : params_read_text(value, a, &all[n].quantity, err);
         if (code != 0) {
             err_path_key(err, json_str(key).p, json_str(key).n);
             return code;
@@ -144,7 +148,8 @@ static int read_map(const struct dray_field *f, const yyjson_val *v, struct aren
     return 0;
 }
 
-static int read_flags(const yyjson_val *v, struct arena *a, struct dray_flags *ret, struct err *err)
+static int params_read_flags(const yyjson_val *v, struct arena *a, struct dray_flags *ret,
+                             struct err *err)
 {
     int code = json_want_object(v, err);
     if (code != 0)
@@ -152,7 +157,7 @@ static int read_flags(const yyjson_val *v, struct arena *a, struct dray_flags *r
     struct dray_flag *all = arena_array(a, struct dray_flag, json_len(v));
     size_t n = 0;
     json_obj_foreach(v, key, value) {
-        code = read_key(key, a, &all[n].name, err);
+        code = params_read_key(key, a, &all[n].name, err);
         if (code == 0)
             code = json_to_bool(value, &all[n].on, err);
         if (code != 0) {
@@ -170,7 +175,7 @@ static int read_opt_int(const struct dray_field *f, const yyjson_val *v, struct 
 {
     int64_t *made = arena_one(a, int64_t);
     *ret = made;
-    return read_int(f, v, made, err);
+    return params_read_int(f, v, made, err);
 }
 
 static int read_opt_bool(const yyjson_val *v, struct arena *a, const bool **ret, struct err *err)
@@ -200,14 +205,14 @@ static int read_objects(const struct dray_field *f, const yyjson_val *v, int dep
     return 0;
 }
 
-static int read_object(const struct dray_field *f, const yyjson_val *v, int depth, struct arena *a,
-                       void **ret, struct err *err)
+static int params_read_object(const struct dray_field *f, const yyjson_val *v, int depth,
+                              struct arena *a, void **ret, struct err *err)
 {
     *ret = arena_alloc(a, f->size, _Alignof(max_align_t));
     return read_fields(f->fields, v, *ret, depth + 1, a, err);
 }
 
-static int read_raw(const yyjson_val *v, struct arena *a, const char **ret)
+static int params_read_raw(const yyjson_val *v, struct arena *a, const char **ret)
 {
     cleanup_sbuf struct sbuf out = {0};
     struct json_writer w = {.out = &out};
@@ -216,41 +221,41 @@ static int read_raw(const yyjson_val *v, struct arena *a, const char **ret)
     return 0;
 }
 
-static int read_one(const struct dray_field *f, const yyjson_val *v, void *to, int depth,
-                    struct arena *a, struct err *err)
+static int params_read_one(const struct dray_field *f, const yyjson_val *v, void *to, int depth,
+                           struct arena *a, struct err *err)
 {
     switch (f->kind) {
     case DRAY_TEXT:
-        return read_text(v, a, to, err);
+        return params_read_text(v, a, to, err);
     case DRAY_INT:
-        return read_int(f, v, to, err);
+        return params_read_int(f, v, to, err);
     case DRAY_BOOL:
         return json_to_bool(v, to, err);
     case DRAY_QUANTITY:
-        return read_quantity(v, a, to, err);
+        return params_read_quantity(v, a, to, err);
     case DRAY_CHOICE:
-        return read_choice(f, v, a, to, err);
+        return params_read_choice(f, v, a, to, err);
     case DRAY_OBJECT:
-        return read_object(f, v, depth, a, to, err);
+        return params_read_object(f, v, depth, a, to, err);
     case DRAY_TEXTS:
-        return read_texts(v, a, to, err);
+        return params_read_texts(v, a, to, err);
     case DRAY_MAP:
-        return read_map(f, v, a, to, err);
+        return params_read_map(f, v, a, to, err);
     case DRAY_OBJECTS:
         return read_objects(f, v, depth, a, to, err);
     case DRAY_RAW:
-        return read_raw(v, a, to);
+        return params_read_raw(v, a, to);
     case DRAY_OPT_INT:
         return read_opt_int(f, v, a, to, err);
     case DRAY_OPT_BOOL:
         return read_opt_bool(v, a, to, err);
     case DRAY_FLAGS:
-        return read_flags(v, a, to, err);
+        return params_read_flags(v, a, to, err);
     }
     return err_set(err, ERR_INTERNAL, "the driver's table has a field of no kind");
 }
 
-static const struct dray_field *find(const struct dray_field *fields, struct str name)
+static const struct dray_field *params_find_field(const struct dray_field *fields, struct str name)
 {
     for (; fields && fields->name; fields++)
         if (str_eqz(name, fields->name))
@@ -258,7 +263,7 @@ static const struct dray_field *find(const struct dray_field *fields, struct str
     return NULL;
 }
 
-static int unknown(const struct dray_field *fields, struct err *err)
+static int params_unknown_field(const struct dray_field *fields, struct err *err)
 {
     cleanup_sbuf struct sbuf all = {0};
     for (size_t i = 0; fields && fields[i].name; i++)
@@ -278,14 +283,16 @@ static int read_fields(const struct dray_field *fields, const yyjson_val *v, voi
         struct str name = json_str(key);
         bool type_meta =
             depth == 0 && (str_eq(name, STR("apiVersion")) || str_eq(name, STR("kind")));
-        const struct dray_field *f = find(fields, name);
+        const struct dray_field *f = params_find_field(fields, name);
         if (!f && type_meta)
             continue;
         if (!f)
-            return at_field(unknown(fields, err), name, err);
+            return at_field(params_unknown_field(fields, err), name, err);
         if (json_is_null(value))
             continue; // as Go: the field stays as it is
-        code = at_field(read_one(f, value, member(out, f->offset), depth, a, err), name, err);
+        code =
+            at_field(params_read_one(f, value, params_field_address(out, f->offset), depth, a, err),
+                     name, err);
         if (code != 0)
             return code;
     }
@@ -299,7 +306,7 @@ static int read_fields(const struct dray_field *fields, const yyjson_val *v, voi
 
 // --- Which schema --------------------------------------------------------------------------------
 
-static bool is(const yyjson_val *v, const char *want)
+static bool params_value_is(const yyjson_val *v, const char *want)
 {
     return want ? v && json_is_string(v) && str_eqz(json_str(v), want) : !v;
 }
@@ -321,20 +328,23 @@ static int no_schema(const yyjson_val *version, const yyjson_val *kind,
     return code;
 }
 
-static const struct dray_schema *choose(const yyjson_val *root, const struct dray_schema *schemas,
-                                        size_t n, struct err *err)
+static const struct dray_schema *params_choose_schema(const yyjson_val *root,
+                                                      const struct dray_schema *schemas, size_t n,
+                                                      struct err *err)
 {
     const yyjson_val *version = json_get(root, STR("apiVersion"));
     const yyjson_val *kind = json_get(root, STR("kind"));
     for (size_t i = 0; i < n; i++)
-        if (is(version, schemas[i].api_version) && is(kind, schemas[i].kind))
+        if (params_value_is(version, schemas[i].api_version) &&
+            params_value_is(kind, schemas[i].kind))
             return &schemas[i];
     (void)no_schema(version, kind, schemas, n, err);
     return NULL;
 }
 
-static int decode(struct str json, const struct dray_schema *schemas, size_t n,
-                  const struct dray_schema **ret_schema, struct dray_params *p, struct err *err)
+static int params_decode_object(struct str json, const struct dray_schema *schemas, size_t n,
+                                const struct dray_schema **ret_schema, struct dray_params *p,
+                                struct err *err)
 {
     const struct json_options options = {.max_bytes = PARAMS_BYTES_MAX};
     cleanup_json_doc struct json_doc doc = {0};
@@ -343,7 +353,7 @@ static int decode(struct str json, const struct dray_schema *schemas, size_t n,
         code = json_want_object(doc.root, err);
     if (code != 0)
         return code;
-    const struct dray_schema *schema = choose(doc.root, schemas, n, err);
+    const struct dray_schema *schema = params_choose_schema(doc.root, schemas, n, err);
     if (!schema)
         return -ERR_INVALID;
     p->value = arena_alloc(&p->arena, schema->size, _Alignof(max_align_t));
@@ -358,7 +368,7 @@ int dray_decode(const char *json, const struct dray_schema *schemas, size_t sche
     struct dray_params *p = xcalloc(1, sizeof(*p));
     struct err why = {0};
     const struct dray_schema *schema = NULL;
-    if (decode(str_z(json), schemas, schemas_len, &schema, p, &why) != 0) {
+    if (params_decode_object(str_z(json), schemas, schemas_len, &schema, p, &why) != 0) {
         dray_params_free(p);
         return sdk_error(err, &why);
     }

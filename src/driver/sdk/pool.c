@@ -257,7 +257,8 @@ static void write_sets(struct json_writer *w, struct str key, struct str name_ke
     json_write_array_end(w);
 }
 
-static void write_texts(struct json_writer *w, struct str key, const struct str *texts, size_t n)
+static void pool_spec_write_texts(struct json_writer *w, struct str key, const struct str *texts,
+                                  size_t n)
 {
     if (n == 0)
         return;
@@ -296,7 +297,8 @@ static int write_extra(struct json_writer *w, const struct dray_device *d, struc
     return 0;
 }
 
-static int write_device(struct json_writer *w, const struct dray_device *d, struct err *err)
+static int pool_spec_write_device(struct json_writer *w, const struct dray_device *d,
+                                  struct err *err)
 {
     json_write_object_begin(w);
     json_write_key(w, STR("name"));
@@ -304,8 +306,8 @@ static int write_device(struct json_writer *w, const struct dray_device *d, stru
     write_members(w, STR("attributes"), &d->attributes);
     write_members(w, STR("capacity"), &d->capacity);
     write_sets(w, STR("consumesCounters"), STR("counterSet"), &d->consumes);
-    write_texts(w, STR("bindingConditions"), d->conditions.p, d->conditions.n);
-    write_texts(w, STR("bindingFailureConditions"), d->failures.p, d->failures.n);
+    pool_spec_write_texts(w, STR("bindingConditions"), d->conditions.p, d->conditions.n);
+    pool_spec_write_texts(w, STR("bindingFailureConditions"), d->failures.p, d->failures.n);
     if (d->shareable) {
         json_write_key(w, STR("allowMultipleAllocations"));
         json_write_bool(w, true);
@@ -342,7 +344,7 @@ static int write_pool(struct json_writer *w, const struct dray_pool *p, struct e
     json_write_key(w, STR("devices"));
     json_write_array_begin(w);
     for (size_t i = 0; i < p->devices.n && code == 0; i++) {
-        code = write_device(w, p->devices.p[i], err);
+        code = pool_spec_write_device(w, p->devices.p[i], err);
         if (code != 0)
             err_path_field(err, p->devices.p[i]->name.p, p->devices.p[i]->name.n);
     }
@@ -462,7 +464,7 @@ void pool_taint_all(struct pool_specs *specs, const struct pool_taints *taints, 
 
 // --- Sizes ---------------------------------------------------------------------------------------
 
-static size_t devices_max(const struct api_resource_slice_spec *s)
+static size_t pool_spec_devices_max(const struct api_resource_slice_spec *s)
 {
     for (size_t i = 0; i < s->devices.n; i++)
         if (s->devices.p[i].taints.n || s->devices.p[i].consumes_counters.n)
@@ -474,7 +476,7 @@ void pool_split(struct pool_specs *specs, struct arena *arena)
 {
     struct pool_specs out = {0};
     vec_foreach(specs, s) {
-        size_t max = devices_max(s);
+        size_t max = pool_spec_devices_max(s);
         size_t device = 0;
         size_t set = 0;
         do {
@@ -493,7 +495,8 @@ void pool_split(struct pool_specs *specs, struct arena *arena)
     *specs = out;
 }
 
-static const struct api_counter_set *find_set(const struct pool_specs *specs, struct str name)
+static const struct api_counter_set *pool_spec_find_set(const struct pool_specs *specs,
+                                                        struct str name)
 {
     vec_foreach(specs, s)
         for (size_t i = 0; i < s->shared_counters.n; i++)
@@ -510,7 +513,7 @@ static void take_set(const struct pool_specs *specs, struct str name, struct set
     vec_foreach(to, have)
         if (str_eq(have->name, name))
             return;
-    const struct api_counter_set *set = find_set(specs, name);
+    const struct api_counter_set *set = pool_spec_find_set(specs, name);
     if (set)
         vec_push_arena(arena, to, *set);
 }

@@ -28,23 +28,23 @@ struct publisher_options {
     void *arg;
 };
 
-struct publisher *publisher_new(const struct publisher_options *options);
-void publisher_free(struct publisher *p);
+struct publisher *publish_new(const struct publisher_options *options);
+void publish_free(struct publisher *p);
 
-// publisher_old_server: the server is 1.34, which wants counters in the slices of their devices.
-void publisher_old_server(struct publisher *p);
+// publish_old_server: the server is 1.34, which wants counters in the slices of their devices.
+void publish_old_server(struct publisher *p);
 
-// publisher_set makes a pool what specs say (copied); shared: of no node. publisher_remove removes one.
-void publisher_set(struct publisher *p, struct str pool, bool shared,
-                   const struct pool_specs *specs);
-void publisher_remove(struct publisher *p, struct str pool);
-bool publisher_has(const struct publisher *p, struct str pool);
+// publish_set_pool makes a pool what specs say (copied); shared: of no node. publish_remove_pool removes one.
+void publish_set_pool(struct publisher *p, struct str pool, bool shared,
+                      const struct pool_specs *specs);
+void publish_remove_pool(struct publisher *p, struct str pool);
+bool publish_has_pool(const struct publisher *p, struct str pool);
 
-// publisher_taint and publisher_untaint change the taints of a device; they outlive publisher_set.
-void publisher_taint(struct publisher *p, struct str pool, const struct pool_taint *taint);
-void publisher_untaint(struct publisher *p, struct str pool, struct str device, struct str key);
+// publish_taint and publish_untaint change the taints of a device; they outlive publish_set_pool.
+void publish_taint(struct publisher *p, struct str pool, const struct pool_taint *taint);
+void publish_untaint(struct publisher *p, struct str pool, struct str device, struct str key);
 
-// publisher_idle: all slices are as they should be, as far as the cache knows.
-bool publisher_idle(const struct publisher *p);
+// publish_idle: all slices are as they should be, as far as the cache knows.
+bool publish_idle(const struct publisher *p);
 
 #endif

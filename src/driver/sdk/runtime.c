@@ -46,7 +46,7 @@ static void version_answered(void *arg, int code, const struct err *err, struct 
     if (str_to_i64(digits, &r->minor) != 0 || r->minor > 34 || r->minor == 0)
         return;
     list_foreach(&r->drivers, n)
-        publisher_old_server(list_entry(n, struct dray_driver, node)->publisher);
+        publish_old_server(list_entry(n, struct dray_driver, node)->publisher);
 }
 
 static int connect_to(struct dray_runtime *r, const struct dray_runtime_options *o, struct err *err)
@@ -117,7 +117,7 @@ static void stop_loop(void *arg)
 }
 
 // Lets the loop turn once more: calls that the client gave up are told so.
-static void turn(struct loop *loop)
+static void runtime_turn_loop(struct loop *loop)
 {
     exec_post(loop_exec(loop), stop_loop, loop);
     loop_run(loop);
@@ -136,14 +136,14 @@ void dray_runtime_free(struct dray_runtime *r)
         sdk_driver_end(list_entry(n, struct dray_driver, node));
     // What the last callbacks, and others since the loop ended, told of a driver is done while it is still there.
     if (!r->borrowed && r->loop && !list_empty(&r->drivers))
-        turn(r->loop);
+        runtime_turn_loop(r->loop);
     list_foreach(&r->drivers, n)
         sdk_driver_free(list_entry(n, struct dray_driver, node));
     if (!r->borrowed) {
         if (r->client)
             client_free(r->client);
         if (r->client && r->loop)
-            turn(r->loop);
+            runtime_turn_loop(r->loop);
         if (r->loop)
             loop_free(r->loop);
     }

@@ -35,8 +35,8 @@ bool fault_kind_parse(struct str name, enum fault_kind *ret)
 
 // --- Text ----------------------------------------------------------------------------------------
 
-static int read_member(struct fault *f, struct str key, const yyjson_val *v, struct arena *a,
-                       struct err *err)
+static int fault_read_member(struct fault *f, struct str key, const yyjson_val *v, struct arena *a,
+                             struct err *err)
 {
     struct str text;
     int rc;
@@ -62,7 +62,7 @@ static int read_fault(const yyjson_val *v, struct arena *a, struct fault *f, str
     if (rc != 0)
         return rc;
     json_obj_foreach(v, key, value) {
-        rc = read_member(f, json_str(key), value, a, err);
+        rc = fault_read_member(f, json_str(key), value, a, err);
         if (rc != 0) {
             err_path_field(err, json_str(key).p, json_str(key).n);
             return rc;
@@ -75,7 +75,7 @@ static int read_fault(const yyjson_val *v, struct arena *a, struct fault *f, str
     return 0;
 }
 
-int faults_parse(struct str text, struct arena *arena, struct faults *ret, struct err *err)
+int fault_list_parse(struct str text, struct arena *arena, struct faults *ret, struct err *err)
 {
     const struct json_options options = {.max_bytes = FAULT_BYTES_MAX};
     cleanup_json_doc struct json_doc doc = {0};
@@ -101,7 +101,7 @@ int faults_parse(struct str text, struct arena *arena, struct faults *ret, struc
     return 0;
 }
 
-static void number(struct json_writer *w, struct str key, int64_t v)
+static void fault_write_number(struct json_writer *w, struct str key, int64_t v)
 {
     if (v == 0)
         return;
@@ -109,7 +109,7 @@ static void number(struct json_writer *w, struct str key, int64_t v)
     json_write_i64(w, v);
 }
 
-void faults_write(const struct faults *f, struct sbuf *out)
+void fault_list_write(const struct faults *f, struct sbuf *out)
 {
     struct json_writer w = {.out = out, .indent = 2};
     json_write_array_begin(&w);
@@ -121,9 +121,9 @@ void faults_write(const struct faults *f, struct sbuf *out)
             json_write_key(&w, STR("device"));
             json_write_str(&w, one->device);
         }
-        number(&w, STR("code"), one->code);
-        number(&w, STR("ms"), one->ms);
-        number(&w, STR("step"), one->step);
+        fault_write_number(&w, STR("code"), one->code);
+        fault_write_number(&w, STR("ms"), one->ms);
+        fault_write_number(&w, STR("step"), one->step);
         json_write_object_end(&w);
     }
     json_write_array_end(&w);
@@ -132,7 +132,7 @@ void faults_write(const struct faults *f, struct sbuf *out)
 
 // --- Files ---------------------------------------------------------------------------------------
 
-int faults_load(const char *path, struct arena *arena, struct faults *ret, struct err *err)
+int fault_list_load(const char *path, struct arena *arena, struct faults *ret, struct err *err)
 {
     cleanup_sbuf struct sbuf text = {0};
     *ret = (struct faults){0};
@@ -141,14 +141,14 @@ int faults_load(const char *path, struct arena *arena, struct faults *ret, struc
         return 0;
     int rc = file_read(path, FAULT_BYTES_MAX, &text, err);
     if (rc == 0)
-        rc = faults_parse(sbuf_str(&text), arena, ret, err);
+        rc = fault_list_parse(sbuf_str(&text), arena, ret, err);
     return rc == 0 ? 0 : err_wrap(err, "%s", path);
 }
 
-int faults_save(const char *path, const struct faults *f, struct err *err)
+int fault_list_save(const char *path, const struct faults *f, struct err *err)
 {
     cleanup_sbuf struct sbuf text = {0};
-    faults_write(f, &text);
+    fault_list_write(f, &text);
     const char *slash = strrchr(path, '/');
     cleanup_free char *dir = xstrndup(path, slash ? (size_t)(slash - path) : 0);
     int rc = *dir ? file_make_dirs(dir, 0755, err) : 0;
@@ -168,7 +168,7 @@ void fault_file_done(struct fault_file *f)
 }
 
 // A file that makes no sense leaves the faults as they were.
-static void refresh(struct fault_file *f)
+static void fault_refresh_file(struct fault_file *f)
 {
     struct stat st = {.st_size = -1};
     (void)stat(f->path, &st);
@@ -179,7 +179,7 @@ static void refresh(struct fault_file *f)
     f->changed = st.st_mtim;
     struct arena arena = {0};
     struct faults faults;
-    if (faults_load(f->path, &arena, &faults, NULL) != 0) {
+    if (fault_list_load(f->path, &arena, &faults, NULL) != 0) {
         arena_done(&arena);
         return;
     }
@@ -188,7 +188,7 @@ static void refresh(struct fault_file *f)
     f->faults = faults;
 }
 
-static bool is_for(const struct fault *f, enum fault_kind kind, struct str device)
+static bool fault_is_for(const struct fault *f, enum fault_kind kind, struct str device)
 {
     return f->kind == kind && (f->device.n == 0 || device.n == 0 || str_eq(f->device, device));
 }
@@ -198,9 +198,9 @@ bool fault_file_find(struct fault_file *f, enum fault_kind kind, struct str devi
 {
     bool found = false;
     pthread_mutex_lock(&f->lock);
-    refresh(f);
+    fault_refresh_file(f);
     vec_foreach(&f->faults, one) {
-        if (!found && is_for(one, kind, device)) {
+        if (!found && fault_is_for(one, kind, device)) {
             *ret = *one;
             ret->device = STR("");
             found = true;
@@ -213,15 +213,15 @@ bool fault_file_find(struct fault_file *f, enum fault_kind kind, struct str devi
 void fault_file_drop(struct fault_file *f, enum fault_kind kind, struct str device)
 {
     pthread_mutex_lock(&f->lock);
-    refresh(f);
+    fault_refresh_file(f);
     struct faults left = {0};
     vec_foreach(&f->faults, one)
-        if (!is_for(one, kind, device))
+        if (!fault_is_for(one, kind, device))
             vec_push(&left, *one);
     struct err err;
-    if (left.n != f->faults.n && faults_save(f->path, &left, &err) != 0)
+    if (left.n != f->faults.n && fault_list_save(f->path, &left, &err) != 0)
         left.n = 0; // it stays: whoever waits for it to go tries again
     vec_done(&left);
-    refresh(f);
+    fault_refresh_file(f);
     pthread_mutex_unlock(&f->lock);
 }

@@ -135,7 +135,7 @@ int hw_write_identity(const struct hw_driver *d, const struct hw_device *device,
 
 // --- Healing -------------------------------------------------------------------------------------
 
-// heal_tick looks at faults and moves every device one step on its way back.
-void heal_tick(struct hw_driver *d);
+// hw_heal_tick looks at faults and moves every device one step on its way back.
+void hw_heal_tick(struct hw_driver *d);
 
 #endif

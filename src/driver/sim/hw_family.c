@@ -14,7 +14,7 @@
 
 static const struct dray_field no_fields[] = {{0}};
 
-static void env(const struct hw_setting *s, const char *suffix, const char *value)
+static void hw_family_add_env(const struct hw_setting *s, const char *suffix, const char *value)
 {
     cleanup_sbuf struct sbuf name = {0};
     if (!value)
@@ -28,7 +28,7 @@ static void env_int(const struct hw_setting *s, const char *suffix, int64_t valu
 {
     char text[32];
     (void)snprintf(text, sizeof(text), "%lld", (long long)value);
-    env(s, suffix, text);
+    hw_family_add_env(s, suffix, text);
 }
 
 // --- Sharing: NVIDIA and the example driver --------------------------------------------------------
@@ -147,11 +147,12 @@ static int apply_sharing(const struct hw_setting *s, const struct sharing *sh,
     if (rc != 0)
         return rc;
     sbuf_addf(s->setup, ",\"sharing\":\"%s\"", sh->strategy);
-    env(s, "_SHARING_STRATEGY", sh->strategy);
+    hw_family_add_env(s, "_SHARING_STRATEGY", sh->strategy);
     if (strcmp(sh->strategy, "TimeSlicing") == 0)
-        env(s, "_TIMESLICE_INTERVAL",
-            sh->time_slicing && sh->time_slicing->interval ? sh->time_slicing->interval
-                                                           : "Default");
+        hw_family_add_env(s, "_TIMESLICE_INTERVAL",
+                          sh->time_slicing && sh->time_slicing->interval
+                              ? sh->time_slicing->interval
+                              : "Default");
     if (sh->space)
         env_int(s, "_PARTITION_COUNT", sh->space->count);
     return strcmp(sh->strategy, "MPS") == 0 ? apply_mps(s, sh->mps, err) : 0;
@@ -284,8 +285,8 @@ static int apply_example_net(const struct hw_setting *s, const struct dray_schem
     const struct net_config *c = value;
     (void)err;
     if (schema && c->burst) {
-        env(s, "_INGRESS_BURST", c->burst->ingress);
-        env(s, "_EGRESS_BURST", c->burst->egress);
+        hw_family_add_env(s, "_INGRESS_BURST", c->burst->ingress);
+        hw_family_add_env(s, "_EGRESS_BURST", c->burst->egress);
     }
     return 0;
 }
@@ -485,7 +486,7 @@ static int apply_vf(const struct hw_setting *s, const struct dray_schema *schema
     (void)err;
     env_text(s, "PCIDEVICE", hw_text(s->device, "pciAddress"));
     if (schema) {
-        env(s, "_DRIVER", c->driver);
+        hw_family_add_env(s, "_DRIVER", c->driver);
         dray_network(s->out, s->index, c->if_name ? c->if_name : "net1", NULL, NULL);
     }
     return 0;
@@ -616,13 +617,13 @@ static int apply_fabric(const struct hw_setting *s, const struct dray_schema *sc
         const struct fpga_config *c = value;
         if (c->checksum && strlen(c->checksum) != 64)
             return dray_fail(err, "sha256: must be 64 hexadecimal digits");
-        env(s, "_BITSTREAM", c->bitstream);
+        hw_family_add_env(s, "_BITSTREAM", c->bitstream);
         if (c->clock_mhz)
             env_int(s, "_CLOCK_MHZ", c->clock_mhz);
     }
     if (schema && schema->fields == dpu_fields && !fpga) {
         const struct dpu_config *c = value;
-        env(s, "_OFFLOAD", c->offload);
+        hw_family_add_env(s, "_OFFLOAD", c->offload);
         if (c->queues)
             env_int(s, "_QUEUES", c->queues);
     }
@@ -656,8 +657,8 @@ static int apply_camera(const struct hw_setting *s, const struct dray_schema *sc
         env_text(s, "CAMERA_URL", hw_text(s->device, "url"));
         return 0;
     }
-    env(s, "_RESOLUTION", c->resolution);
-    env(s, "_CODEC", c->codec);
+    hw_family_add_env(s, "_RESOLUTION", c->resolution);
+    hw_family_add_env(s, "_CODEC", c->codec);
     return 0;
 }
 
@@ -683,7 +684,7 @@ static int apply_cxl(const struct hw_setting *s, const struct dray_schema *schem
     const struct cxl_config *c = value;
     (void)err;
     if (schema)
-        env(s, "_MODE", c->mode);
+        hw_family_add_env(s, "_MODE", c->mode);
     return 0;
 }
 

@@ -20,7 +20,7 @@ struct call {
 
 // --- Objects of the profile ------------------------------------------------------------------------
 
-static void made(void *arg, const struct client_answer *a)
+static void hw_sim_on_created(void *arg, const struct client_answer *a)
 {
     struct call *c = arg;
     const struct hw_sim *s = list_linked(&c->node) ? c->sim : NULL;
@@ -30,35 +30,36 @@ static void made(void *arg, const struct client_answer *a)
     free(c);
 }
 
-static void make(struct hw_sim *s, const char *version, const char *kind, void *value)
+static void hw_sim_create_object(struct hw_sim *s, const char *version, const char *kind,
+                                 void *value)
 {
     struct call *c = xcalloc(1, sizeof(*c));
     c->sim = s;
     list_push_back(&s->calls, &c->node);
     const struct api_object o = {api_kind_find(str_z(version), str_z(kind)), value};
-    client_create(s->runtime->client, &o, NULL, made, c);
+    client_create(s->runtime->client, &o, NULL, hw_sim_on_created, c);
 }
 
 // --- Callbacks -----------------------------------------------------------------------------------
 
-static void tell(const struct hw_driver *d, const char *what)
+static void hw_sim_log_driver(const struct hw_driver *d, const char *what)
 {
     if (d->sim->o.told)
         d->sim->o.told(d->sim->o.arg, d->node ? d->node : "", d->name, what);
 }
 
-static void registered(void *arg, bool yes, const char *why)
+static void hw_sim_on_registered(void *arg, bool yes, const char *why)
 {
-    tell(arg, yes ? "registered" : why);
+    hw_sim_log_driver(arg, yes ? "registered" : why);
 }
 
-static void trouble(void *arg, const struct dray_error *err)
+static void hw_sim_on_trouble(void *arg, const struct dray_error *err)
 {
-    tell(arg, err->message);
+    hw_sim_log_driver(arg, err->message);
 }
 
 // The fault "crash" counts fault points of the driver's thread and ends the process, once.
-static int on_step(void *arg, const char *what)
+static int hw_sim_on_step(void *arg, const char *what)
 {
     struct hw_driver *d = arg;
     struct fault f;
@@ -76,12 +77,12 @@ static int on_step(void *arg, const char *what)
 
 // --- Drivers of a node ---------------------------------------------------------------------------
 
-static const char *path(struct hw_sim *s, const char *a, const char *b, const char *c)
+static const char *hw_sim_join_path(struct hw_sim *s, const char *a, const char *b, const char *c)
 {
     return arena_strf(&s->arena, "%s/%s%s%s", a, b, *c ? "/" : "", c).p;
 }
 
-static void add_devices(struct hw_driver *d, const struct profile_objects *o, bool shared)
+static void hw_sim_add_devices(struct hw_driver *d, const struct profile_objects *o, bool shared)
 {
     for (size_t i = 0; i < o->slices_len; i++) {
         const struct api_resource_slice_spec *spec = &o->slices[i]->spec;
@@ -96,7 +97,8 @@ static void add_devices(struct hw_driver *d, const struct profile_objects *o, bo
 }
 
 // Publishes the pools of a driver as the profile has them.
-static int publish(struct hw_driver *d, const struct profile_objects *o, struct err *err)
+static int hw_sim_publish_slices(struct hw_driver *d, const struct profile_objects *o,
+                                 struct err *err)
 {
     struct VEC(const struct api_resource_slice_spec *) specs = {0};
     for (size_t i = 0; i < o->slices_len; i++) {
@@ -143,11 +145,14 @@ static struct dray_driver_options options_of(struct hw_driver *d)
     struct dray_driver_options out = {
         .name = d->name,
         .node = d->node,
-        .plugins_dir =
-            o->root ? path(s, o->root, d->node ? d->node : "shared", "plugins") : o->plugins_dir,
-        .registry_dir = o->root ? path(s, o->root, d->node ? d->node : "shared", "plugins_registry")
-                                : o->registry_dir,
-        .cdi_dir = o->root ? path(s, o->root, d->node ? d->node : "shared", "cdi") : o->cdi_dir,
+        .plugins_dir = o->root
+                           ? hw_sim_join_path(s, o->root, d->node ? d->node : "shared", "plugins")
+                           : o->plugins_dir,
+        .registry_dir =
+            o->root ? hw_sim_join_path(s, o->root, d->node ? d->node : "shared", "plugins_registry")
+                    : o->registry_dir,
+        .cdi_dir = o->root ? hw_sim_join_path(s, o->root, d->node ? d->node : "shared", "cdi")
+                           : o->cdi_dir,
         .instance = o->instance,
         .lease_namespace = o->lease_namespace,
         .lease_seconds = (unsigned)o->lease_seconds,
@@ -158,8 +163,8 @@ static struct dray_driver_options options_of(struct hw_driver *d)
                       .unprepare = hw_unprepare,
                       .verify = hw_verify,
                       .attach = hw_attach,
-                      .registered = registered,
-                      .trouble = trouble},
+                      .registered = hw_sim_on_registered,
+                      .trouble = hw_sim_on_trouble},
         .arg = d,
     };
     return out;
@@ -176,12 +181,12 @@ static struct hw_driver *driver_new(struct hw_sim *s, struct str name, const cha
     d->family = hw_family_of(d->name);
     const struct dray_driver_options o = options_of(d);
     const char *plugins = o.plugins_dir ? o.plugins_dir : "/var/lib/kubelet/plugins";
-    d->hw = path(s, plugins, d->name, "hw");
+    d->hw = hw_sim_join_path(s, plugins, d->name, "hw");
     const char *state = s->o.state  ? s->o.state
                         : s->o.root ? s->o.root
-                                    : path(s, plugins, "dray-sim", "");
-    fault_file_init(&d->faults, path(s, state, node ? node : "shared", "faults.json"));
-    d->hook = (struct fault_hook){on_step, d};
+                                    : hw_sim_join_path(s, plugins, "dray-sim", "");
+    fault_file_init(&d->faults, hw_sim_join_path(s, state, node ? node : "shared", "faults.json"));
+    d->hook = (struct fault_hook){hw_sim_on_step, d};
     list_push_back(&s->drivers, &d->node_of);
     return d;
 }
@@ -206,20 +211,20 @@ struct start {
     const struct profile_objects *shared;
 };
 
-static int start_driver(const struct start *st, struct str name, struct err *err)
+static int hw_sim_start_driver(const struct start *st, struct str name, struct err *err)
 {
     struct hw_sim *s = st->sim;
     if (has_driver(s, name, st->node))
         return 0;
     struct hw_driver *d = driver_new(s, name, st->node, st->index);
     if (st->own)
-        add_devices(d, st->own, false);
-    add_devices(d, st->shared, true);
+        hw_sim_add_devices(d, st->own, false);
+    hw_sim_add_devices(d, st->shared, true);
     const struct dray_driver_options o = options_of(d);
     int rc = sdk_driver_start(s->runtime, &o, &d->hook, &d->driver, err);
     if (rc != 0)
         return err_wrap(err, "driver %s", d->name);
-    rc = publish(d, st->own ? st->own : st->shared, err);
+    rc = hw_sim_publish_slices(d, st->own ? st->own : st->shared, err);
     if (rc == 0 && st->node)
         be_healthy(d);
     return rc;
@@ -229,7 +234,7 @@ static int start_drivers(const struct start *st, const struct profile_objects *o
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < of->slices_len; i++)
-        rc = start_driver(st, of->slices[i]->spec.driver, err);
+        rc = hw_sim_start_driver(st, of->slices[i]->spec.driver, err);
     return rc;
 }
 
@@ -242,7 +247,7 @@ static int start_node(struct hw_sim *s, const struct profile *p,
     if (rc != 0)
         return rc;
     if (s->o.make_nodes)
-        make(s, "v1", "Node", own->node);
+        hw_sim_create_object(s, "v1", "Node", own->node);
     const struct start st = {s, node, index, own, shared};
     rc = start_drivers(&st, own, err);
     return rc == 0 ? start_drivers(&st, shared, err) : rc;
@@ -255,7 +260,7 @@ static int start_profile(struct hw_sim *s, const struct profile *p, struct err *
     if (rc != 0)
         return rc;
     for (size_t i = 0; s->o.make_classes && i < shared->classes_len; i++)
-        make(s, "resource.k8s.io/v1", "DeviceClass", shared->classes[i]);
+        hw_sim_create_object(s, "resource.k8s.io/v1", "DeviceClass", shared->classes[i]);
     const struct start without_node = {s, NULL, 0, NULL, shared};
     if (s->o.shared)
         rc = start_drivers(&without_node, shared, err);
@@ -268,11 +273,11 @@ static int start_profile(struct hw_sim *s, const struct profile *p, struct err *
     return rc;
 }
 
-static void tick(void *arg)
+static void hw_sim_on_tick(void *arg)
 {
     struct hw_sim *s = arg;
     list_foreach(&s->drivers, n)
-        heal_tick(list_entry(n, struct hw_driver, node_of));
+        hw_heal_tick(list_entry(n, struct hw_driver, node_of));
     exec_timer_start(s->exec, &s->tick, TICK_NS);
 }
 
@@ -287,7 +292,7 @@ int hw_sim_start(const struct hw_sim_options *options, struct hw_sim **ret, stru
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < options->profiles_len; i++)
         rc = start_profile(s, options->profiles[i], err);
-    s->tick = (struct exec_timer){.fn = tick, .arg = s};
+    s->tick = (struct exec_timer){.fn = hw_sim_on_tick, .arg = s};
     if (rc == 0)
         exec_timer_start(s->exec, &s->tick, TICK_NS);
     *ret = s;

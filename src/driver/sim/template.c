@@ -11,10 +11,11 @@ struct expander {
     struct err *err;
 };
 
-static int expand(struct expander *x, const yyjson_val *v, const struct template_scope *scope);
+static int template_expand_value(struct expander *x, const yyjson_val *v,
+                                 const struct template_scope *scope);
 
-// at gives an error that has no position yet the place of v.
-static int at(struct expander *x, const yyjson_val *v, int code)
+// template_fail_at gives an error that has no position yet the place of v.
+static int template_fail_at(struct expander *x, const yyjson_val *v, int code)
 {
     struct json_pos pos;
     if (code < 0 && x->err && x->err->line == 0 && json_locate(x->doc, v, &pos))
@@ -22,13 +23,13 @@ static int at(struct expander *x, const yyjson_val *v, int code)
     return code;
 }
 
-static int count_value(struct expander *x, const yyjson_val *v)
+static int template_count_value(struct expander *x, const yyjson_val *v)
 {
     if (++x->values <= TEMPLATE_VALUES_MAX)
         return 0;
-    return at(x, v,
-              err_set(x->err, ERR_INVALID, "the template makes more than %d values",
-                      TEMPLATE_VALUES_MAX));
+    return template_fail_at(x, v,
+                            err_set(x->err, ERR_INVALID, "the template makes more than %d values",
+                                    TEMPLATE_VALUES_MAX));
 }
 
 // --- Texts ---------------------------------------------------------------------------------------
@@ -116,7 +117,7 @@ static int expand_text(struct expander *x, const yyjson_val *v, const struct tem
     bool found;
     int code = next_hole(x, s, &head, &expr, &tail, &found);
     if (code != 0)
-        return at(x, v, code);
+        return template_fail_at(x, v, code);
     if (!found) {
         json_build_str(&x->out, s);
         return 0;
@@ -124,14 +125,14 @@ static int expand_text(struct expander *x, const yyjson_val *v, const struct tem
     if (head.n == 0 && tail.n == 0) {
         struct template_value value;
         code = template_eval(expr, scope, &x->arena, &value, x->err);
-        return at(x, v, code == 0 ? build_value(x, &value) : code);
+        return template_fail_at(x, v, code == 0 ? build_value(x, &value) : code);
     }
     struct sbuf filled = {0};
     code = fill_text(x, s, scope, &filled);
     if (code == 0)
         json_build_str(&x->out, sbuf_str(&filled));
     sbuf_done(&filled);
-    return at(x, v, code);
+    return template_fail_at(x, v, code);
 }
 
 // --- Repetition ----------------------------------------------------------------------------------
@@ -154,7 +155,7 @@ static int value_here(struct expander *x, const yyjson_val *v, const struct temp
     struct str s = str_trim(ret->text);
     if (str_starts(s, STR("${")) && str_ends(s, STR("}")))
         s = str_upto(str_from(s, 2), s.n - 3);
-    return at(x, v, template_eval(s, scope, &x->arena, ret, x->err));
+    return template_fail_at(x, v, template_eval(s, scope, &x->arena, ret, x->err));
 }
 
 static int number_here(struct expander *x, const yyjson_val *v, const struct template_scope *scope,
@@ -165,7 +166,8 @@ static int number_here(struct expander *x, const yyjson_val *v, const struct tem
     if (code != 0)
         return code;
     if (value.type != TEMPLATE_INT)
-        return at(x, v, err_set(x->err, ERR_INVALID, "a whole number is needed here"));
+        return template_fail_at(x, v,
+                                err_set(x->err, ERR_INVALID, "a whole number is needed here"));
     *ret = value.number;
     return 0;
 }
@@ -178,7 +180,8 @@ static int read_repeated(struct expander *x, const yyjson_val *v,
         const yyjson_val *from = json_get(v, STR("from"));
         const yyjson_val *count = json_get(v, STR("count"));
         if (!from || !count || json_len(v) != 2)
-            return at(x, v, err_set(x->err, ERR_INVALID, "$for takes {from: a, count: n}"));
+            return template_fail_at(x, v,
+                                    err_set(x->err, ERR_INVALID, "$for takes {from: a, count: n}"));
         int code = number_here(x, from, scope, &ret->from);
         return code == 0 ? number_here(x, count, scope, &ret->count) : code;
     }
@@ -191,17 +194,18 @@ static int read_repeated(struct expander *x, const yyjson_val *v,
         return 0;
     }
     if (value.type != TEMPLATE_JSON || !json_is_array(value.json))
-        return at(x, v,
-                  err_set(x->err, ERR_INVALID,
-                          "$for takes a number, a list or {from: a, count: n}"));
+        return template_fail_at(x, v,
+                                err_set(x->err, ERR_INVALID,
+                                        "$for takes a number, a list or {from: a, count: n}"));
     ret->list = value.json;
     return 0;
 }
 
-// repeat runs body once for each combination of the names from key on; key is NULL-like when equal
+// template_repeat_body runs body once for each combination of the names from key on; key is NULL-like when equal
 // to end.
-static int repeat(struct expander *x, const yyjson_val *key, const yyjson_val *end,
-                  const yyjson_val *v, const struct template_scope *scope, body_fn body)
+static int template_repeat_body(struct expander *x, const yyjson_val *key, const yyjson_val *end,
+                                const yyjson_val *v, const struct template_scope *scope,
+                                body_fn body)
 {
     if (key == end)
         return body(x, v, scope);
@@ -214,27 +218,27 @@ static int repeat(struct expander *x, const yyjson_val *key, const yyjson_val *e
     if (r.list) {
         json_arr_foreach(r.list, item) {
             inner.value = template_value_of(item);
-            code = repeat(x, next, end, v, &inner, body);
+            code = template_repeat_body(x, next, end, v, &inner, body);
             if (code != 0)
                 return code;
         }
         return 0;
     }
     for (int64_t i = 0; i < r.count; i++) {
-        code = count_value(x, key);
+        code = template_count_value(x, key);
         if (code != 0)
             return code;
         inner.value = (struct template_value){.type = TEMPLATE_INT, .number = r.from + i};
-        code = repeat(x, next, end, v, &inner, body);
+        code = template_repeat_body(x, next, end, v, &inner, body);
         if (code != 0)
             return code;
     }
     return 0;
 }
 
-// wanted evaluates $if; without one the answer is yes.
-static int wanted(struct expander *x, const yyjson_val *v, const struct template_scope *scope,
-                  bool *ret)
+// template_is_wanted evaluates $if; without one the answer is yes.
+static int template_is_wanted(struct expander *x, const yyjson_val *v,
+                              const struct template_scope *scope, bool *ret)
 {
     const yyjson_val *condition = json_get(v, STR("$if"));
     *ret = true;
@@ -243,7 +247,8 @@ static int wanted(struct expander *x, const yyjson_val *v, const struct template
     struct template_value value;
     int code = value_here(x, condition, scope, &value);
     if (code == 0 && (value.type == TEMPLATE_TEXT || value.type == TEMPLATE_JSON))
-        code = at(x, condition, err_set(x->err, ERR_INVALID, "$if takes a condition"));
+        code =
+            template_fail_at(x, condition, err_set(x->err, ERR_INVALID, "$if takes a condition"));
     *ret = code == 0 && value.number != 0;
     return code;
 }
@@ -254,20 +259,20 @@ static int expand_entries(struct expander *x, const yyjson_val *v,
 static int each_body(struct expander *x, const yyjson_val *v, const struct template_scope *scope)
 {
     bool yes;
-    int code = wanted(x, v, scope, &yes);
+    int code = template_is_wanted(x, v, scope, &yes);
     return code == 0 && yes ? expand_entries(x, v, scope) : code;
 }
 
 static int item_body(struct expander *x, const yyjson_val *v, const struct template_scope *scope)
 {
     bool yes;
-    int code = wanted(x, v, scope, &yes);
+    int code = template_is_wanted(x, v, scope, &yes);
     if (code != 0 || !yes)
         return code;
     const yyjson_val *item = json_get(v, STR("$item"));
     if (item)
-        return expand(x, item, scope);
-    code = at(x, v, json_build_object(&x->out, x->err));
+        return template_expand_value(x, item, scope);
+    code = template_fail_at(x, v, json_build_object(&x->out, x->err));
     if (code == 0)
         code = expand_entries(x, v, scope);
     if (code == 0)
@@ -282,8 +287,9 @@ static int repeat_all(struct expander *x, const yyjson_val *v, const struct temp
     if (!names)
         return body(x, v, scope);
     if (!json_is_object(names))
-        return at(x, names, err_set(x->err, ERR_INVALID, "$for takes {name: values}"));
-    return repeat(x, json_obj_first(names), json_next(names), v, scope, body);
+        return template_fail_at(x, names,
+                                err_set(x->err, ERR_INVALID, "$for takes {name: values}"));
+    return template_repeat_body(x, json_obj_first(names), json_next(names), v, scope, body);
 }
 
 // --- Values --------------------------------------------------------------------------------------
@@ -296,15 +302,15 @@ static int expand_entry(struct expander *x, const yyjson_val *key, const yyjson_
         return 0;
     if (str_eq(name, STR("$each"))) {
         if (!json_is_object(v))
-            return at(x, v, err_set(x->err, ERR_INVALID, "$each takes an object"));
+            return template_fail_at(x, v, err_set(x->err, ERR_INVALID, "$each takes an object"));
         return repeat_all(x, v, scope, each_body);
     }
     struct sbuf filled = {0};
-    int code = at(x, key, fill_text(x, name, scope, &filled));
+    int code = template_fail_at(x, key, fill_text(x, name, scope, &filled));
     if (code == 0)
         json_build_str(&x->out, sbuf_str(&filled));
     sbuf_done(&filled);
-    return code == 0 ? expand(x, v, scope) : code;
+    return code == 0 ? template_expand_value(x, v, scope) : code;
 }
 
 static int expand_entries(struct expander *x, const yyjson_val *v,
@@ -320,12 +326,12 @@ static int expand_entries(struct expander *x, const yyjson_val *v,
 
 static int expand_list(struct expander *x, const yyjson_val *v, const struct template_scope *scope)
 {
-    int code = at(x, v, json_build_array(&x->out, x->err));
+    int code = template_fail_at(x, v, json_build_array(&x->out, x->err));
     if (code != 0)
         return code;
     json_arr_foreach(v, item) {
-        code =
-            json_is_object(item) ? repeat_all(x, item, scope, item_body) : expand(x, item, scope);
+        code = json_is_object(item) ? repeat_all(x, item, scope, item_body)
+                                    : template_expand_value(x, item, scope);
         if (code != 0)
             return code;
     }
@@ -333,9 +339,10 @@ static int expand_list(struct expander *x, const yyjson_val *v, const struct tem
     return 0;
 }
 
-static int expand(struct expander *x, const yyjson_val *v, const struct template_scope *scope)
+static int template_expand_value(struct expander *x, const yyjson_val *v,
+                                 const struct template_scope *scope)
 {
-    int code = count_value(x, v);
+    int code = template_count_value(x, v);
     if (code != 0)
         return code;
     if (json_is_string(v))
@@ -343,8 +350,8 @@ static int expand(struct expander *x, const yyjson_val *v, const struct template
     if (json_is_array(v))
         return expand_list(x, v, scope);
     if (!json_is_object(v))
-        return at(x, v, json_build_value(&x->out, v, x->err));
-    code = at(x, v, json_build_object(&x->out, x->err));
+        return template_fail_at(x, v, json_build_value(&x->out, v, x->err));
+    code = template_fail_at(x, v, json_build_object(&x->out, x->err));
     if (code == 0)
         code = expand_entries(x, v, scope);
     if (code == 0)
@@ -356,7 +363,7 @@ int template_expand(const struct json_doc *doc, const yyjson_val *v,
                     const struct template_scope *scope, struct json_doc *ret, struct err *err)
 {
     struct expander x = {.doc = doc, .err = err};
-    int code = expand(&x, v, scope);
+    int code = template_expand_value(&x, v, scope);
     if (code == 0)
         json_build_finish(&x.out, ret);
     json_builder_done(&x.out);

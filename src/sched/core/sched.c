@@ -648,7 +648,7 @@ struct sched *sched_new(const struct sched_options *options)
     s->solver = alloc_solver_new(&solving);
     s->run_timer = (struct exec_timer){.fn = run, .arg = s};
     s->warm_timer = (struct exec_timer){.fn = warm, .arg = s};
-    s->recorder = event_recorder_new(
+    s->recorder = events_recorder_new(
         &(struct event_recorder_options){.client = s->client, .component = s->names.p[0]});
     return s;
 }
@@ -732,7 +732,7 @@ static void stop(struct sched *s)
     meter_done(&s->meter);
     alloc_solver_free(s->solver);
     packing_free(s->packing);
-    event_recorder_free(s->recorder);
+    events_recorder_free(s->recorder);
     // Claims let go of devices, not devices of claims.
     claims_done(&s->claims);
     index_free(s->devices);
