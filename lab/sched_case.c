@@ -16,7 +16,7 @@
 #include "api/api.h"
 #include "base/exec.h"
 #include "base/limits.h"
-#include "client/memory.h"
+#include "inproc/memory.h"
 #include "cmd/verb.h"
 #include "codec/json.h"
 #include "codec/json_writer.h"

@@ -7,7 +7,7 @@
 
 #include "api/cel_check.h"
 #include "base/vec.h"
-#include "client/local.h"
+#include "inproc/local.h"
 #include "ctl/ctl.h"
 #include "net.h"
 #include "node/sim.h"

@@ -5,7 +5,7 @@
 #include "client/client.h"
 #include "client/events.h"
 #include "client/informer.h"
-#include "client/local.h"
+#include "inproc/local.h"
 #include "registry_world.h"
 
 #include "base/banned.h"
@@ -14,7 +14,7 @@ static const struct registry_user tester = {.name = STR_INIT("tester")};
 
 static struct client *new_client(struct world *w)
 {
-    return client_local_new(w->registry, exec_sim_exec(w->sim), &tester);
+    return local_client_new(w->registry, exec_sim_exec(w->sim), &tester);
 }
 
 static const struct api_kind *config_kind(void)

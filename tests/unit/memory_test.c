@@ -2,7 +2,7 @@
 //
 // The API in memory: what a client may rely on as on a server.
 #include "base/exec.h"
-#include "client/memory.h"
+#include "inproc/memory.h"
 #include "codec/json.h"
 #include "unit.h"
 

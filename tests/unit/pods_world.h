@@ -8,7 +8,7 @@
 #include <ftw.h>
 #include <unistd.h>
 
-#include "client/local.h"
+#include "inproc/local.h"
 #include "os/fault.h"
 #include "pods_kit.h"
 #include "registry_world.h"
@@ -122,7 +122,7 @@ static inline void pods_world_start(struct pods_world *p)
     assert_non_null(mkdtemp(p->dir));
     p->machine.clock = &p->w->clock;
     p->machine.images = "busybox:1";
-    p->inner = client_local_new(p->w->registry, exec_sim_exec(p->w->sim), &user);
+    p->inner = local_client_new(p->w->registry, exec_sim_exec(p->w->sim), &user);
     pods_world_node_is(p,
                        "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"n1\","
                        "\"labels\":{\"zone\":\"a\"}},\"status\":{\"allocatable\":{\"cpu\":\"4\","

@@ -160,7 +160,7 @@ static void forget_claim(struct claim_ctl *c, const struct api_object_meta *meta
     sbuf_done(&key);
 }
 
-static void claim_changed(void *arg, const struct typed_object *before,
+static void claim_on_claim_changed(void *arg, const struct typed_object *before,
                           const struct typed_object *after)
 {
     struct claim_ctl *c = arg;
@@ -259,7 +259,7 @@ struct claim_ctl *claim_ctl_new(struct ctl *ctl)
         c->groups_by_template =
             informer_add_index(ctl->caches[CACHE_GROUPS], index_group_templates);
     ctl_watch(ctl, CACHE_PODS, claim_pod_changed, c, c->work);
-    ctl_watch(ctl, CACHE_CLAIMS, claim_changed, c, c->work);
+    ctl_watch(ctl, CACHE_CLAIMS, claim_on_claim_changed, c, c->work);
     ctl_watch(ctl, CACHE_TEMPLATES, template_changed, c, c->work);
     if (c->groups)
         ctl_watch(ctl, CACHE_GROUPS, claim_group_changed, c, c->work);

@@ -167,7 +167,7 @@ static void group_pod_changed(void *arg, const struct typed_object *before,
         add_group_of(arg, as_pod(after));
 }
 
-static void group_changed(void *arg, const struct typed_object *before,
+static void group_on_group_changed(void *arg, const struct typed_object *before,
                           const struct typed_object *after)
 {
     struct group_ctl *g = arg;
@@ -188,7 +188,7 @@ struct group_ctl *group_ctl_new(struct ctl *ctl)
     list_init(&g->looks);
     g->active = informer_add_index(ctl->caches[CACHE_PODS], index_active);
     ctl_watch(ctl, CACHE_PODS, group_pod_changed, g, g->work);
-    ctl_watch(ctl, CACHE_GROUPS, group_changed, g, g->work);
+    ctl_watch(ctl, CACHE_GROUPS, group_on_group_changed, g, g->work);
     return g;
 }
 

@@ -98,7 +98,7 @@ static bool volume_is_unbound(const struct typed_object *volume)
            str_eqz(as_volume(volume)->status.phase, "Available");
 }
 
-static void volume_changed(void *arg, const struct typed_object *before,
+static void volume_on_volume_changed(void *arg, const struct typed_object *before,
                            const struct typed_object *after)
 {
     struct volume_ctl *c = arg;
@@ -189,7 +189,7 @@ struct volume_ctl *volume_ctl_new(struct ctl *ctl)
     c->claims_by = informer_add_index(ctl->caches[CACHE_VOLUME_CLAIMS], index_claim);
     c->volumes_by = informer_add_index(ctl->caches[CACHE_VOLUMES], volume_index_volume);
     ctl_watch(ctl, CACHE_VOLUME_CLAIMS, volume_claim_changed, c, c->work);
-    ctl_watch(ctl, CACHE_VOLUMES, volume_changed, c, c->work);
+    ctl_watch(ctl, CACHE_VOLUMES, volume_on_volume_changed, c, c->work);
     ctl_watch(ctl, CACHE_STORAGE_CLASSES, volume_class_changed, c, c->work);
     return c;
 }

@@ -8,7 +8,7 @@
 
 #include "api/features.h"
 #include "base/exec.h"
-#include "client/memory.h"
+#include "inproc/memory.h"
 #include "ctl/ctl.h"
 #include "plan/sim/plan_int.h"
 #include "sched/sched.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the files of the local transport share.
-#ifndef CLIENT_INPROC_LOCAL_INT_H
-#define CLIENT_INPROC_LOCAL_INT_H
+#ifndef INPROC_LOCAL_INT_H
+#define INPROC_LOCAL_INT_H
 
-#include "client/local.h"
+#include "inproc/local.h"
 #include "registry/typed_cache.h"
 #include "store/select.h"
 

@@ -7,8 +7,8 @@
 //
 // Differences from a server, on purpose: deletion has no grace period, watches select by namespace
 // only and never expire by themselves, nothing is persisted.
-#ifndef CLIENT_MEMORY_H
-#define CLIENT_MEMORY_H
+#ifndef INPROC_MEMORY_H
+#define INPROC_MEMORY_H
 
 #include "api/features.h"
 #include "client/client.h"

@@ -10,7 +10,7 @@
 #include "api/validate.h"
 #include "base/mem.h"
 #include "base/uuid.h"
-#include "client/inproc/memory_int.h"
+#include "inproc/memory_int.h"
 #include "codec/json.h"
 
 #include "base/banned.h"

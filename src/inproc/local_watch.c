@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/vec.h"
-#include "client/inproc/local_int.h"
+#include "inproc/local_int.h"
 
 #include "base/banned.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Calls: copied on the client's exec, run on the registry's, answered on the client's.
-#include "client/local.h"
+#include "inproc/local.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "api/custom.h"
 #include "api/partial.h"
 #include "base/mem.h"
-#include "client/inproc/local_int.h"
+#include "inproc/local_int.h"
 
 #include "base/banned.h"
 
@@ -367,7 +367,7 @@ static void copy_user(struct local *l, const struct registry_user *user)
     };
 }
 
-struct client *client_local_new(struct registry *registry, struct exec *exec,
+struct client *local_client_new(struct registry *registry, struct exec *exec,
                                 const struct registry_user *user)
 {
     struct local *l = xcalloc(1, sizeof(*l));
