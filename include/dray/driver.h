@@ -17,6 +17,7 @@
 #ifndef DRAY_DRIVER_H
 #define DRAY_DRIVER_H
 
+#include <dray/error.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,13 +25,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-#define DRAY_API __attribute__((visibility("default")))
-
-struct dray_error {
-    char field[256]; // path of the field that is wrong, or empty
-    char message[512];
-};
 
 // dray_fail fills an error as printf does and returns -1.
 DRAY_API int dray_fail(struct dray_error *err, const char *format, ...)

@@ -10,8 +10,8 @@
 #include "api/validate.h"
 #include "base/mem.h"
 #include "base/uuid.h"
-#include "inproc/memory_int.h"
 #include "codec/json.h"
+#include "inproc/memory_int.h"
 
 #include "base/banned.h"
 

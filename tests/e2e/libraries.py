@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The installed libraries: their size, their symbols, what they link, and programs built against the installed files alone.
 Usage: libraries.py DRAY (the libraries come from build-gcc, which is not sanitized)"""
-import os, shutil, subprocess, sys, tempfile
+import json, os, shutil, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DRAY, BUILD = os.path.abspath(sys.argv[1]), os.path.join(HERE, 'build-gcc')
@@ -11,7 +11,9 @@ MB = 1000 * 1000
 LIBRARIES = {
     'dray-driver': (2 * MB, {'libyyjson', 'libyaml-0', 'libuv', 'libssl', 'libcrypto', 'libnghttp2'}, 'driver-led/led.c',
                     ('registry_', 'store_', 'sqlite3_', 'cel_', 'alloc_', 'local_client_', 'memory_client', '_ZN3re2')),
+    'dray': (5 * MB, {'libyyjson', 'libyaml-0', 'libre2'}, 'embed/ask.c', ('registry_new', 'store_open', 'sqlite3_', 'client_get', 'loop_new', 'SSL_', 'uv_')),
 }
+FOLDERS = {'dray-driver': 'src/driver', 'dray': 'src/embed'}
 LIBC = {'libc', 'libm', 'libpthread', 'ld-linux-x86-64', 'ld-linux-aarch64', 'libstdc++', 'libgcc_s'}
 
 
@@ -65,10 +67,30 @@ def build(name, prefix, top, static):
     return program
 
 
+def ask(program, top):
+    """Yes with devices, no with a reason, and a claim that is wrong."""
+    folder = os.path.join(HERE, 'examples', 'embed')
+    cluster, claim = os.path.join(folder, 'cluster.yaml'), os.path.join(folder, 'claim.yaml')
+    lines = run(program, cluster, claim, 'device.attributes["gpu.example.com"].model').splitlines()
+    assert lines[:4] == [f'gpu.example.com/{pool}/{gpu}: {model}' for pool, gpu, model in
+                         (('n1', 'gpu-0', 'A100'), ('n1', 'gpu-1', 'A100'), ('n2', 'gpu-0', 'A100'), ('n2', 'gpu-1', 'H100'))], lines
+    assert lines[4].startswith('node n2: '), lines
+    result = json.loads(lines[4].split(': ', 1)[1])[0]['devices']['results'][0]
+    assert (result['pool'], result['device']) == ('n2', 'gpu-1'), result
+    text = open(claim, encoding='utf-8').read()
+    for change, code, expected in ((('60Gi', '90Gi'), 1, 'selector'), (('name: gpu\n', 'name: GPU\n'), 1, 'a lowercase RFC 1123'), (('spec:', 'spec: ['), 2, 'line')):
+        assert change[0] in text
+        path = os.path.join(top, 'claim.yaml')
+        with open(path, 'w', encoding='utf-8') as f:
+            f.write(text.replace(*change))
+        r = subprocess.run([program, cluster, path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+        assert r.returncode == code and expected in r.stdout, (change, r)
+
+
 def main():
     top = tempfile.mkdtemp(prefix='dray-')
     try:
-        targets = [f'src/driver/lib{n}.{form}' for n in ('dray-driver',) for form in ('a', 'so.0.1.0')]
+        targets = [f'{FOLDERS[name]}/lib{name}.{form}' for name in LIBRARIES for form in ('a', 'so.0.1.0')]
         run(os.path.join(HERE, 'tools', 'build'), 'build-gcc', '-Dtests=true', '-Dbench=true', '-Dwerror=true', env=dict(os.environ, TARGETS=' '.join(targets)))
         run('meson', 'install', '-C', BUILD, '--no-rebuild', '--tags', 'libraries,devel', '--destdir', top, '--quiet')
         prefix = top + '/usr/local'
@@ -76,6 +98,7 @@ def main():
         programs = {(name, static): build(name, prefix, top, static) for name in LIBRARIES for static in (False, True)}
         for static in (False, True):
             run(os.path.join(HERE, 'tests', 'e2e', 'driver_led.py'), DRAY, env=dict(os.environ, DRIVER_LED=programs['dray-driver', static]))
+            ask(programs['dray', static], top)
     finally:
         shutil.rmtree(top)
     print('; '.join(f'lib{name}.a {size / MB:.2f} MB' for name, size in sizes.items()) + ', examples build and run against the installed files')

@@ -4,8 +4,8 @@
 #ifndef UNIT_CTL_WORLD_H
 #define UNIT_CTL_WORLD_H
 
-#include "inproc/local.h"
 #include "ctl/ctl.h"
+#include "inproc/local.h"
 #include "registry_world.h"
 
 #define WITH(controller) (1U << (controller))

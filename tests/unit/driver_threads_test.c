@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "api/cel_check.h"
-#include "inproc/local.h"
 #include "driver/sdk/sdk.h"
+#include "inproc/local.h"
 #include "unit.h"
 
 #include "base/banned.h"

@@ -5,8 +5,8 @@
 // said to evict is whom the controller then evicts.
 #include <stdlib.h>
 
-#include "inproc/local.h"
 #include "ctl/ctl.h"
+#include "inproc/local.h"
 #include "plan/inventory.h"
 #include "plan/plan.h"
 #include "plan/taint.h"

@@ -8,13 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/alloc.h"
 #include "alloc/model/amount.h"
 #include "api/match/node.h"
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "dray/alloc.h"
-#include "dray/cel.h"
+#include "cel/cel.h"
 
 // --- Cluster -------------------------------------------------------------------------------------
 

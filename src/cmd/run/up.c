@@ -10,7 +10,6 @@
 
 #include <sys/stat.h>
 
-#include "inproc/local.h"
 #include "cmd/input.h"
 #include "cmd/run/process.h"
 #include "cmd/run/server_run.h"
@@ -19,6 +18,7 @@
 #include "cmd/run/up_watch.h"
 #include "cmd/verb.h"
 #include "ctl/ctl.h"
+#include "inproc/local.h"
 #include "net/address.h"
 #include "node/sim.h"
 #include "pki/certificate.h"

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "inproc/local.h"
 #include "client/remote.h"
 #include "cmd/run/sim_driver.h"
+#include "inproc/local.h"
 #include "net/tls_follow.h"
 #include "node/agent.h"
 #include "pki/pki.h"

@@ -161,7 +161,7 @@ static void forget_claim(struct claim_ctl *c, const struct api_object_meta *meta
 }
 
 static void claim_on_claim_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+                                   const struct typed_object *after)
 {
     struct claim_ctl *c = arg;
     const struct api_object_meta *meta = (after ? after : before)->meta;

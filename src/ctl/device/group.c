@@ -168,7 +168,7 @@ static void group_pod_changed(void *arg, const struct typed_object *before,
 }
 
 static void group_on_group_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+                                   const struct typed_object *after)
 {
     struct group_ctl *g = arg;
     (void)before;

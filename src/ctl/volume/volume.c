@@ -99,7 +99,7 @@ static bool volume_is_unbound(const struct typed_object *volume)
 }
 
 static void volume_on_volume_changed(void *arg, const struct typed_object *before,
-                           const struct typed_object *after)
+                                     const struct typed_object *after)
 {
     struct volume_ctl *c = arg;
     const struct typed_object *o = after ? after : before;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/err_public.h"
 #include "driver/sdk/sdk.h"
-#include "driver/sdk/sdk_error.h"
 #include "os/fault.h"
 
 #include "base/banned.h"
@@ -15,7 +15,7 @@ enum { SETTLE_AFTER_S = 1 };
 void sdk_trouble(struct dray_driver *d, const struct err *err)
 {
     struct dray_error told;
-    (void)sdk_error(&told, err);
+    (void)err_to_public(&told, err);
     if (d->o.callbacks.trouble)
         d->o.callbacks.trouble(d->o.arg, &told);
 }
@@ -203,7 +203,7 @@ int dray_driver_start(struct dray_runtime *r, const struct dray_driver_options *
                       struct dray_driver **ret, struct dray_error *err)
 {
     struct err why = {0};
-    return sdk_driver_start(r, options, NULL, ret, &why) == 0 ? 0 : sdk_error(err, &why);
+    return sdk_driver_start(r, options, NULL, ret, &why) == 0 ? 0 : err_to_public(err, &why);
 }
 
 void sdk_driver_end(struct dray_driver *d)
@@ -279,7 +279,7 @@ int dray_publish(struct dray_driver *d, const struct dray_pool *p, struct dray_e
     if (code != 0) {
         arena_done(&job->arena);
         free(job);
-        return sdk_error(err, &why);
+        return err_to_public(err, &why);
     }
     exec_post(d->runtime->exec, publish_on_loop, job);
     return 0;

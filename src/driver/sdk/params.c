@@ -6,11 +6,11 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/err_public.h"
 #include "codec/json.h"
 #include "codec/json_writer.h"
 #include "codec/quantity.h"
 #include "dray/driver.h"
-#include "driver/sdk/sdk_error.h"
 
 #include "base/banned.h"
 
@@ -370,7 +370,7 @@ int dray_decode(const char *json, const struct dray_schema *schemas, size_t sche
     const struct dray_schema *schema = NULL;
     if (params_decode_object(str_z(json), schemas, schemas_len, &schema, p, &why) != 0) {
         dray_params_free(p);
-        return sdk_error(err, &why);
+        return err_to_public(err, &why);
     }
     if (ret_schema)
         *ret_schema = schema;

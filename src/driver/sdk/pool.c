@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/err_public.h"
 #include "codec/json_writer.h"
-#include "driver/sdk/sdk_error.h"
 
 #include "base/banned.h"
 
@@ -424,7 +424,7 @@ int dray_pool_json(const char *name, const char *slices, struct dray_pool **ret,
     p->has_slices = true;
     if (read_specs(str_z(slices), &p->arena, &p->slices, &why) != 0) {
         dray_pool_free(p);
-        return sdk_error(err, &why);
+        return err_to_public(err, &why);
     }
     *ret = p;
     return 0;

@@ -4,10 +4,10 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "base/err_public.h"
 #include "client/remote.h"
 #include "codec/json.h"
 #include "driver/sdk/sdk.h"
-#include "driver/sdk/sdk_error.h"
 
 #include "base/banned.h"
 
@@ -76,7 +76,7 @@ int dray_runtime_new(const struct dray_runtime_options *options, struct dray_run
     }
     if (code != 0) {
         dray_runtime_free(r);
-        return sdk_error(err, &why);
+        return err_to_public(err, &why);
     }
     *ret = r;
     return 0;
