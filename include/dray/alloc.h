@@ -59,8 +59,9 @@ struct dray_answer {
 };
 
 // dray_allocate allocates all ResourceClaims of a text together, on the node of that name, or with
-// NULL on the first node where they fit. Returns 0 with an answer, to be ended with dray_answer_done,
-// or -1 when the text cannot be read, has no claim, or the cluster has no such node.
+// NULL on the first node where they fit. Returns 0 with an answer, to be ended with
+// dray_answer_done, or -1 when the text cannot be read, has no claim, or the cluster has no such
+// node.
 DRAY_API int dray_allocate(struct dray_cluster *c, const char *node, const char *claims, size_t len,
                            struct dray_answer *ret, struct dray_error *err);
 DRAY_API void dray_answer_done(struct dray_answer *a);

@@ -30,7 +30,7 @@ struct dray_cel_options {
 };
 
 // dray_cel_compile compiles an expression; options may be NULL. The error's message is what
-// kube-apiserver says, cut to its size. Free the program with dray_cel_free.
+// kube-apiserver prints, cut to its size. Free the program with dray_cel_free.
 DRAY_API int dray_cel_compile(const char *expression, const struct dray_cel_options *options,
                               struct dray_cel **ret, struct dray_error *err);
 DRAY_API void dray_cel_free(struct dray_cel *p);
@@ -55,7 +55,7 @@ DRAY_API const char *dray_devices_name(const struct dray_devices *d, size_t i);
 
 struct dray_cel_result {
     bool match;    // the value is the bool true
-    bool failed;   // text says why
+    bool failed;   // text has the reason
     uint64_t cost; // what the evaluation cost
     char *text;    // the value, or the error
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Faults of simulated hardware: a JSON file of a node that lists what is wrong. A fault is there as long
-// as the file says so; the driver takes out those that a reset heals and those that happen once.
+// Faults of simulated hardware: a JSON file of a node that lists what is wrong. A fault is there as
+// long as the file has them; the driver takes out those that a reset heals and those that happen
+// once.
 #ifndef DRIVER_FAULT_H
 #define DRIVER_FAULT_H
 

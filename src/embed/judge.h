@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A new object on its way to validation: defaulted, converted to its hub version, named. libdray and
-// the verb `dray validate` take the same way.
+// A new object on its way to validation: defaulted, converted to its hub version, named. libdray
+// and the verb `dray validate` take the same way.
 #ifndef EMBED_JUDGE_H
 #define EMBED_JUDGE_H
 

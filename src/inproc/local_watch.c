@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Watches: the store's events are filtered on its exec and queued; the client's exec takes them from
-// there, many at a time, and decodes them. A queue nobody empties is ended, not grown.
+// Watches: the store's events are filtered on its exec and queued; the client's exec takes them
+// from there, many at a time, and decodes them. A queue that is not read is ended, not grown.
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 #include "base/banned.h"
 
-// What may wait for a slow client beyond the objects it asked for at first.
+// What may wait for a slow client beyond the objects it requested at first.
 #define WATCH_EVENTS_MAX ((size_t)100000)
 #define WATCH_BYTES_MAX  ((size_t)64 * 1024 * 1024)
 
@@ -32,7 +32,7 @@ struct client_watch {
     struct registry *registry;
     struct exec *client_exec;
     _Atomic uint32_t refs;       // the client's side, the registry's side, each posted delivery
-    struct arena arena;          // of what it was asked for
+    struct arena arena;          // of the request
     const struct api_kind *kind; // the client side's
     struct str namespace;
     struct str label_text, field_text;
@@ -178,7 +178,7 @@ static void on_store_event(void *arg, const struct store_event *e)
         return;
     if (local_watch_is_overflowing(w)) {
         struct err err;
-        (void)err_set(&err, ERR_EXPIRED, "the watcher does not keep up: list anew");
+        (void)err_set(&err, ERR_EXPIRED, "the watcher does not keep up: list again");
         watch_over(w, &err);
         return;
     }

@@ -2,7 +2,8 @@
 //
 // An event goes through three caches of bounded size: which messages a reason had of late (many
 // different ones become one event), how often this one was there (it is counted up), and how much
-// this source has said about this object (a token bucket). Then it is sent, one at a time, in order.
+// this source has sent about this object (a token bucket). Then it is sent, one at a time, in
+// order.
 #include "client/events.h"
 
 #include <assert.h>
@@ -160,8 +161,8 @@ static void key_begin(struct event_recorder *r, const struct api_event *e)
     events_key_append(r, e->type);
 }
 
-// events_combine_similar sees whether a reason has had too many different messages of late. If so the event speaks
-// for all of them, and its key, in r->key, is that of the reason.
+// events_combine_similar sees whether a reason has had too many different messages of late. If so
+// the event speaks for all of them, and its key, in r->key, is that of the reason.
 static void events_combine_similar(struct event_recorder *r, struct outgoing *out)
 {
     bool fresh;

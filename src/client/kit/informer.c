@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A lost watch is resumed from the last revision seen; if the server no longer has that, everything is
-// listed anew and compared: each item carries the number of the list that showed it last.
+// A lost watch is resumed from the last revision seen; if the server no longer has that, everything
+// is listed again and compared: each item carries the number of the list that showed it last.
 #include "client/informer.h"
 
 #include <assert.h>
@@ -162,7 +162,7 @@ static void store_object(struct informer *i, const struct typed_object *o)
     index_item(i, item, false);
     item->object = typed_object_ref(o);
     index_item(i, item, true);
-    // Deleted and made anew between two lists: two changes, as a watch would have shown.
+    // Deleted and made again between two lists: two changes, as a watch would have shown.
     if (!str_eq(before->meta->uid, o->meta->uid)) {
         informer_notify_handlers(i, before, NULL);
         informer_notify_handlers(i, NULL, o);
@@ -242,7 +242,8 @@ static void informer_on_synced(struct informer *i)
             i->handlers.p[n].synced(i->handlers.p[n].arg);
 }
 
-// A kind that was never listed and that the server does not give us: who can do without must not wait for it.
+// A kind that was never listed and that the server does not give us: who can do without must not
+// wait for it.
 static void tell_refused(const struct informer *i, int code)
 {
     if (i->synced || (code != -ERR_FORBIDDEN && code != -ERR_NOT_FOUND && code != -ERR_UNSUPPORTED))
@@ -255,7 +256,7 @@ static void tell_refused(const struct informer *i, int code)
 static void on_ended(struct informer *i, int code, const struct err *err)
 {
     client_watch_stop(i->client, take_ptr(i->watch));
-    // A list that did not come to its end says nothing of what it did not show.
+    // An incomplete list proves nothing about objects it did not show.
     if (code == -ERR_EXPIRED || code == -ERR_GONE || i->listing)
         i->revision = 0;
     struct exec *exec = i->client->exec;

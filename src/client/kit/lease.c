@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// At most one request is under way. A turn reads the lease and, if it may be had, writes it; a holder's turn
-// writes what it knows, and reads first only after a conflict. The server's resourceVersion decides between
-// two who write.
+// At most one request is under way. A turn reads the lease and, if it may be had, writes it; a
+// holder's turn writes what it knows, and reads first only after a conflict. The server's
+// resourceVersion decides between two who write.
 #include "client/lease.h"
 
 #include <assert.h>
@@ -12,7 +12,7 @@
 
 #include "base/banned.h"
 
-// A request under way; l is NULL when nobody waits for its answer any more.
+// A request under way; l is NULL when no caller waits for its answer any more.
 struct lease_call {
     struct lease *l;
 };
@@ -61,7 +61,7 @@ static struct lease_call *lease_call_new(struct lease *l)
     return l->call;
 }
 
-// lease_call_take ends a call; NULL when nobody waits for it.
+// lease_call_take ends a call; NULL when no caller waits for it.
 static struct lease *lease_call_take(void *arg)
 {
     struct lease_call *c = arg;
@@ -92,8 +92,8 @@ static struct str holder_of(const struct typed_object *o)
     return o && spec_of(o)->has_holder_identity ? spec_of(o)->holder_identity : (struct str){0};
 }
 
-// How long somebody else's lease is left alone, from when it was seen to change: where our own requests are slow,
-// renewals are, too.
+// How long somebody else's lease is left alone, from when it was seen to change: where our own
+// requests are slow, renewals are, too.
 static int64_t patience_ns(const struct lease *l)
 {
     return l->o.duration_ns + 2 * l->slow_ns;
@@ -113,7 +113,8 @@ static void next_turn(struct lease *l)
     exec_timer_start(l->exec, &l->turn, wait > CLOCK_NS_PER_MS ? wait : CLOCK_NS_PER_MS);
 }
 
-// lease_observe_holder notes a version of the lease. Renewals count from here, whatever time stands in them.
+// lease_observe_holder notes a version of the lease. Renewals count from here, whatever time stands
+// in them.
 static void lease_observe_holder(struct lease *l, const struct typed_object *o)
 {
     struct str before = holder_of(l->seen), now = holder_of(o);
@@ -271,7 +272,7 @@ void lease_start(struct lease *l)
 static void on_released(void *arg, const struct client_answer *a)
 {
     struct lease *l = lease_call_take(arg);
-    (void)a; // whoever waits for it takes it sooner or later anyway
+    (void)a; // a waiting candidate takes it sooner or later anyway
     if (l)
         l->released(l->released_arg);
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Finds out what a server offers: its release, the versions of the kinds and the feature gates that
+// follow from them. Old servers lack kinds that the scheduler would otherwise watch in vain.
 #include "client/offer.h"
 
 #include <stdlib.h>
@@ -13,7 +16,7 @@
 static const struct json_options loose = {.max_bytes = DRAY_FILE_BYTES_MAX,
                                           .duplicates = JSON_DUPLICATES_LAST};
 
-// Where what is asked for is found.
+// The paths at which each answer is found.
 static const struct {
     const char *target;
     const char *group_version; // NULL: it is not discovery
@@ -40,7 +43,7 @@ int offer_read_version(struct offer *o, struct str body, struct err *err)
     cleanup_json_doc struct json_doc doc = {0};
     int r = json_parse(body, &loose, &doc, err);
     if (r < 0)
-        return err_wrap(err, "the server's version makes no sense");
+        return err_wrap(err, "invalid version from the server");
     // A server may show the API of an older release.
     struct str text = offer_field_text(doc.root, "emulationMinor");
     if (!text.n)
@@ -50,13 +53,14 @@ int offer_read_version(struct offer *o, struct str body, struct err *err)
         digits++;
     uint64_t minor = 0;
     if (str_to_u64(str_upto(text, digits), &minor) < 0 || minor > UINT32_MAX)
-        return err_set(err, ERR_BAD_REQUEST, "the server's version makes no sense: minor is '%.*s'",
+        return err_set(err, ERR_BAD_REQUEST, "invalid version from the server: minor is '%.*s'",
                        STR_ARG(text));
     o->minor = (uint32_t)minor;
     return 0;
 }
 
-// Newest version of the DeviceTaintRules so far; questions are asked newest first, but answered in any order.
+// Newest version of the DeviceTaintRules so far; questions are asked newest first, but answered in
+// any order.
 static void note_rules(struct offer *o, struct str group_version)
 {
     static const char *const order[] = {"resource.k8s.io/v1", "resource.k8s.io/v1beta2",
@@ -88,7 +92,7 @@ int offer_read_resources(struct offer *o, struct str group_version, struct str b
     cleanup_json_doc struct json_doc doc = {0};
     int r = json_parse(body, &loose, &doc, err);
     if (r < 0)
-        return err_wrap(err, "the server's list of resources makes no sense");
+        return err_wrap(err, "invalid list of resources from the server");
     const yyjson_val *list = json_get(doc.root, STR("resources"));
     if (!list || !json_is_array(list))
         return 0;

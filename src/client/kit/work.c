@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Keys of a controller: a step of a key starts only when the caches have seen the last write of
+// that key, so that a controller needs no memory of its own writes.
 #include "client/work.h"
 
 #include <assert.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A queue of keys with client-go's numbers: each key once, delays that double after failures, a
+// token bucket over all retries, metrics.
 #include "client/workqueue.h"
 
 #include <assert.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reads the public ConfigMap cluster-info, which a joining node gets without credentials, and
+// checks its signature against the bootstrap token.
 #include "client/cluster_info.h"
 
 #include <stdlib.h>
@@ -61,7 +64,8 @@ void cluster_info_sign(struct str text, const struct bootstrap_token *token, str
 
 // --- Reading -------------------------------------------------------------------------------------
 
-// Only a header that says HS256 is believed: one that named another way could be no signature at all.
+// Only a header with HS256 is accepted: one that named another way could be no signature at
+// all.
 static bool header_ok(struct str header)
 {
     cleanup_sbuf struct sbuf json = {0};
@@ -95,7 +99,8 @@ static struct str cluster_info_field_text(const yyjson_val *object, const char *
 int cluster_info_parse(struct str kubeconfig, struct arena *arena, struct cluster_info *ret,
                        struct err *err)
 {
-    // Not kubeconfig_add: the one cluster has no name here, as kubeadm writes it, and no files are to be read.
+    // Not kubeconfig_add: the one cluster has no name here, as kubeadm writes it, and no files are
+    // to be read.
     cleanup_json_doc struct json_doc doc = {0};
     cleanup_sbuf struct sbuf ca = {0};
     if (yaml_parse(kubeconfig, NULL, &doc, NULL) < 0 || !doc.root || !json_is_object(doc.root))

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reads the lists of kinds that a server publishes, and finds the kind that a person means by a
+// plural, a short name or KIND.GROUP.
 #include "client/discovery.h"
 
 #include "client/remote.h"
@@ -73,7 +76,7 @@ int discovery_read(struct discovery *d, struct str body, struct err *err)
                                                 .duplicates = JSON_DUPLICATES_LAST};
     cleanup_json_doc struct json_doc doc = {0};
     if (json_parse(body, &options, &doc, err) < 0)
-        return err_wrap(err, "the server's list of kinds makes no sense");
+        return err_wrap(err, "invalid list of kinds from the server");
     const yyjson_val *items = discovery_list_at(doc.root, STR("items"));
     if (!items)
         return err_set(err, ERR_BAD_REQUEST,
@@ -147,7 +150,7 @@ static const struct discovery_kind *discovery_best_kind(const struct discovery *
     return found;
 }
 
-// discovery_is_preferred says whether no earlier version of the same group has the kind.
+// discovery_is_preferred reports whether no earlier version of the same group has the kind.
 static bool discovery_is_preferred(const struct discovery *d, const struct discovery_kind *kind)
 {
     for (const struct discovery_kind *k = d->kinds.p; k != kind; k++)

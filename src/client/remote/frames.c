@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Cuts a stream of protobuf watch events into messages. Each has its length in four bytes before
+// it; a length above the bound ends the stream.
 #include "client/remote/frames.h"
 
 #include <stdint.h>
@@ -26,13 +29,14 @@ static int frames_check_head(const struct frames *f, struct str bytes, struct er
                    length_of(bytes.p), f->max);
 }
 
-// frames_is_whole says whether bytes begin with a whole frame.
+// frames_is_whole reports whether bytes begin with a whole frame.
 static bool frames_is_whole(struct str bytes)
 {
     return bytes.n >= HEAD && bytes.n - HEAD >= length_of(bytes.p);
 }
 
-// frames_complete_frame fills up the frame that was cut off, and takes that from bytes. Returns 1 when it is whole now.
+// frames_complete_frame fills up the frame that was cut off, and takes that from bytes. Returns 1
+// when it is whole now.
 static int frames_complete_frame(struct frames *f, struct str *bytes, struct err *err)
 {
     while (bytes->n && !frames_is_whole(sbuf_str(&f->part))) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Kubeconfig files, merged as kubectl merges them, and the configuration that a pod finds in its
+// service account. Fields that would change who one is and are not supported are errors.
 #include "client/kubeconfig.h"
 
 #include <assert.h>
@@ -92,7 +95,8 @@ static struct str kubeconfig_resolve_path(struct arena *a, struct str file, stru
     return arena_strf(a, "%.*s/%.*s", STR_ARG(str_upto(file, (size_t)slash)), STR_ARG(path));
 }
 
-// get_pem reads FIELD-data (base64), or else the file that FIELD names; *ret_file (may be NULL) is its path.
+// get_pem reads FIELD-data (base64), or else the file that FIELD names; *ret_file (may be NULL) is
+// its path.
 static int get_pem(struct kubeconfig *k, const struct place *p, const char *field, struct str *ret,
                    struct str *ret_file, struct err *err)
 {

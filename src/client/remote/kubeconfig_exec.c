@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exec plugins: a program is told what it is for in its environment and prints an ExecCredential.
+// Exec plugins: a program gets the cluster's data in its environment and prints an ExecCredential.
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Cuts a stream of JSON watch events into lines of bounded length.
 #include "client/lines.h"
 
 #include "base/banned.h"

@@ -17,8 +17,9 @@
 #define RETRY_MAX_S     60
 #define READ_TRIES_MAX  3 // of reads whose connection broke
 
-// Objects are read and written back as protobuf where the server has it. In JSON it would give us opaque
-// parameters compacted, and take them for changed when they come back: an allocation cannot be then.
+// Objects are read and written back as protobuf where the server has it. In JSON it would give us
+// opaque parameters compacted, and take them for changed when they come back: an allocation cannot
+// be then.
 #define PROTOBUF REMOTE_PROTOBUF
 
 struct call {
@@ -31,7 +32,7 @@ struct call {
     client_done_fn done;
     client_raw_fn raw; // instead of done
     void (*data)(void *arg, struct str bytes);
-    bool no_object; // a list comes, which nobody wants
+    bool no_object; // the answer is a list, which is dropped
     void *arg;
 };
 
@@ -170,7 +171,7 @@ static void start_later(struct sending *s, int64_t delay_ns)
     exec_timer_start(s->remote->client.exec, &s->retry, delay_ns);
 }
 
-// remote_may_retry says whether the request is sent once more, and arranges for it.
+// remote_may_retry reports whether the request is sent once more, and arranges for it.
 static bool remote_may_retry(struct sending *s, const struct https_answer *a)
 {
     s->tries++;
@@ -248,7 +249,7 @@ static void remote_call_answer(struct call *call, int code, const struct err *er
                                const struct typed_object *object)
 {
     struct client_answer answer = {.code = code, .err = code ? err : NULL, .object = object};
-    list_remove(&call->node); // whoever frees the client now does not find it any more
+    list_remove(&call->node); // client_free must not find it any more
     if (call->raw)
         call->raw(call->arg, code, answer.err, (struct str){0});
     else if (call->done)
@@ -270,9 +271,9 @@ static int remote_decode_object(const struct call *call, struct str body, struct
     cleanup_json_doc struct json_doc doc = {0};
     if (api_envelope_is(body))
         return remote_decode_envelope(call->kind, body, false, ret, err);
-    int code = json_parse(body, &options, &doc, err);
-    if (code < 0)
-        return err_wrap(err, "the server's answer makes no sense");
+    int r = json_parse(body, &options, &doc, err);
+    if (r < 0)
+        return err_wrap(err, "invalid answer from the server");
     if (!json_is_object(doc.root) || is_status(doc.root))
         return 0;
     *ret = remote_decode(call->kind, &doc, doc.root, false, err);
@@ -290,22 +291,22 @@ static void remote_on_list_done(void *arg, const struct https_answer *a)
 {
     struct call *call = arg;
     struct err err = {0};
-    int code = a->code;
-    if (code < 0) {
-        remote_call_answer(call, code, a->err, NULL);
+    int r = a->code;
+    if (r < 0) {
+        remote_call_answer(call, r, a->err, NULL);
         return;
     }
-    code = client_remote_status(a->status, a->body, &err);
-    if (code == 0 && call->raw) {
+    r = client_remote_status(a->status, a->body, &err);
+    if (r == 0 && call->raw) {
         list_remove(&call->node);
         call->raw(call->arg, 0, NULL, a->body);
         remote_call_free(call);
         return;
     }
     struct typed_object *object = NULL;
-    if (code == 0 && a->body.n && !call->no_object)
-        code = remote_decode_object(call, a->body, &object, &err);
-    remote_call_answer(call, code, &err, object);
+    if (r == 0 && a->body.n && !call->no_object)
+        r = remote_decode_object(call, a->body, &object, &err);
+    remote_call_answer(call, r, &err, object);
     typed_object_unref(object);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Credentials: fixed ones, a token or a certificate in files that change, a plugin that is asked anew when what it
-// gave expires. Requests wait while a plugin runs.
+// Credentials: fixed ones, a token or a certificate in files that change, a plugin that is asked
+// again when what it gave expires. Requests wait while a plugin runs.
 #include <stdlib.h>
 
 #include "client/remote/remote_int.h"
@@ -92,8 +92,8 @@ static void ask_plugin(struct remote *r)
     loop_work(r->loop, on_run, on_ran, f);
 }
 
-// What cannot be read now keeps the last one alive; the server judges. Of a pair that is just being written the other half
-// comes with the next look.
+// What cannot be read now keeps the last one alive; the server judges. Of a pair that is just being
+// written the other half comes with the next look.
 static void read_certificate_files(struct remote *r)
 {
     const struct kubeconfig_target *t = &r->auth.target;

@@ -2,8 +2,8 @@
 //
 // What a server sends on a watch and in lists, as objects: JSON or protobuf, whichever it chose.
 //
-// Protobuf is asked for because it is cheaper, and because it alone is exact: in JSON a server gives opaque parameters
-// compacted, and takes them for changed when they come back.
+// Protobuf is requested because it is cheaper, and because it alone is exact: in JSON a server
+// gives opaque parameters compacted, and takes them for changed when they come back.
 #include "client/remote/remote_int.h"
 #include "codec/proto.h"
 
@@ -45,7 +45,7 @@ int remote_event_json(const struct api_kind *kind, struct str text, struct remot
     cleanup_json_doc struct json_doc doc = {0};
     int r = json_parse(text, &loose, &doc, err);
     if (r < 0)
-        return err_wrap(err, "the server's watch event makes no sense");
+        return err_wrap(err, "invalid watch event from the server");
     const yyjson_val *object = json_get(doc.root, STR("object"));
     if (!object || !json_is_object(object))
         return err_set(err, ERR_INTERNAL, "the server sent a watch event without an object");
@@ -86,7 +86,7 @@ int remote_event_frame(const struct api_kind *kind, struct str frame, struct rem
     struct str type = {0}, object = {0};
     int r = read_watch_event(frame, &type, &object, err);
     if (r < 0)
-        return err_wrap(err, "the server's watch event makes no sense");
+        return err_wrap(err, "invalid watch event from the server");
     r = remote_event_parse_type(type, &ret->type, err);
     if (r < 0)
         return r;
@@ -115,7 +115,7 @@ static int page_json(const struct api_kind *kind, struct str body, remote_item_f
     cleanup_json_doc struct json_doc doc = {0};
     int r = json_parse(body, &options, &doc, err);
     if (r < 0)
-        return err_wrap(err, "the server's list makes no sense");
+        return err_wrap(err, "invalid list from the server");
     const yyjson_val *items = json_get(doc.root, STR("items"));
     if (items && !json_is_null(items) && !json_is_array(items))
         return err_set(err, ERR_INTERNAL, "the server sent a list without items");
@@ -187,6 +187,6 @@ int remote_page_read(const struct api_kind *kind, struct str body, remote_item_f
     while ((code = proto_next(&r, &f, err)) > 0)
         if (f.number == 2 && f.wire == PROTO_BYTES)
             message = f.bytes;
-    return code < 0 ? err_wrap(err, "the server's list makes no sense")
+    return code < 0 ? err_wrap(err, "invalid list from the server")
                     : page_items(kind, message, item, arg, ret, err);
 }

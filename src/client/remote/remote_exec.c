@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A command in a container over the Kubernetes API: a WebSocket with a channel for each stream, and
+// a status at the end.
 #include "client/remote_exec.h"
 
 #include <stdlib.h>
@@ -64,7 +67,8 @@ int remote_exec_status(struct str text, int *ret_exit_status, struct err *err)
                                                               : STR("the command failed")));
 }
 
-// remote_exec_report_end says how it ended, once. Nothing may be touched afterwards: the owner may have freed it.
+// remote_exec_report_end reports how it ended, once. Nothing may be touched afterwards: the owner
+// may have freed it.
 static void remote_exec_report_end(struct remote_exec *x, int code, int exit_status,
                                    const struct err *err)
 {
@@ -145,11 +149,11 @@ static void on_refused(void *arg, int status, struct str content_type, struct st
     struct err err = {0};
     (void)content_type;
     x->tunnel = NULL;
-    int code = client_remote_status(status, body, &err);
-    if (code == 0)
-        code = err_set(&err, ERR_UNSUPPORTED, "the server answered %d and did not switch protocols",
-                       status);
-    remote_exec_report_end(x, code, 0, &err);
+    int r = client_remote_status(status, body, &err);
+    if (r == 0)
+        r = err_set(&err, ERR_UNSUPPORTED, "the server answered %d and did not switch protocols",
+                    status);
+    remote_exec_report_end(x, r, 0, &err);
 }
 
 static void remote_exec_on_closed(void *arg, const struct err *err)

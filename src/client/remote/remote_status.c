@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a server says, in our terms.
+// Answers of a server, in our terms.
 #include "client/remote/remote_int.h"
 
 #include "base/banned.h"
@@ -176,10 +176,10 @@ int remote_decode_message(const struct api_kind *kind, struct str message,
     o->object.kind = kind;
     o->object.value = arena_alloc(&o->arena, kind->type->size, _Alignof(max_align_t));
     memset(o->object.value, 0, kind->type->size);
-    int code = api_proto_read(kind->type, message, o->object.value, &o->arena, err);
-    if (code < 0) {
+    int r = api_proto_read(kind->type, message, o->object.value, &o->arena, err);
+    if (r < 0) {
         typed_object_unref(o);
-        return code;
+        return r;
     }
     *ret = remote_status_finish_object(remote_status_compact_object(o), err);
     return *ret ? 0 : -err->code;
@@ -191,14 +191,14 @@ int remote_decode_envelope(const struct api_kind *kind, struct str body, bool co
     struct typed_object *o = typed_object_new();
     // Typed, an object takes about this much; answers may stay for a while, many at once.
     arena_reserve(&o->arena, 512 + 2 * body.n);
-    int code = api_envelope_read(body, &o->arena, &o->object, err);
-    if (code == 0 && o->object.kind == kind) {
+    int r = api_envelope_read(body, &o->arena, &o->object, err);
+    if (r == 0 && o->object.kind == kind) {
         *ret = remote_status_finish_object(compact ? remote_status_compact_object(o) : o, err);
         return *ret ? 0 : -err->code;
     }
-    if (code == 0 && o->object.kind->type != &api_status_type)
-        code = err_set(err, ERR_INTERNAL, "the server sent a %.*s instead of a %.*s",
-                       STR_ARG(o->object.kind->kind), STR_ARG(kind->kind));
+    if (r == 0 && o->object.kind->type != &api_status_type)
+        r = err_set(err, ERR_INTERNAL, "the server sent a %.*s instead of a %.*s",
+                    STR_ARG(o->object.kind->kind), STR_ARG(kind->kind));
     typed_object_unref(o);
-    return code;
+    return r;
 }

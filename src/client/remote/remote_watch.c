@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A watch goes through up to three stages: the objects that are there (streamed by the server where
-// it can, else listed page by page), then what changes; the last is begun anew, from the last
+// it can, else listed page by page), then what changes; the last is begun again, from the last
 // revision seen, whenever the connection ends.
 #include <assert.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ struct client_watch {
     struct sending sending;
     struct sbuf target;
     struct sbuf next_page;                               // continue
-    enum { FORM_UNKNOWN, FORM_LINES, FORM_FRAMES } form; // of the stream: its first byte tells
+    enum { FORM_UNKNOWN, FORM_LINES, FORM_FRAMES } form; // of the stream: by its first byte
     struct lines lines;                                  // of JSON
     struct frames frames;                                // of protobuf
     uint64_t revision;
@@ -59,7 +59,8 @@ static void watch_free(struct client_watch *w)
     remote_release(r);
 }
 
-// remote_watch_enter_callback and leave stand around everything that may call the owner, who may stop the watch then.
+// remote_watch_enter_callback and leave stand around everything that may call the owner, who may
+// stop the watch then.
 static void remote_watch_enter_callback(struct client_watch *w)
 {
     w->entered++;
@@ -110,12 +111,12 @@ static void begin_later(struct client_watch *w, int code, const struct err *err)
                  log_z("why", err->msg));
 }
 
-// lost: the stage ended with a failure. What is being given at first cannot be resumed; what follows
-// can.
+// lost: the stage ended with a failure. What is being given at first cannot be resumed; what
+// follows can.
 static void remote_watch_connection_lost(struct client_watch *w, int code, struct err *err)
 {
     if (code == -ERR_GONE)
-        code = err_set(err, ERR_EXPIRED, "the revision is gone: list anew");
+        code = err_set(err, ERR_EXPIRED, "the revision is gone: list again");
     if (w->stage == STAGE_WATCH && backoff_passing(code)) {
         remote_sending_stop(&w->sending);
         begin_later(w, code, err);
@@ -185,7 +186,7 @@ static int on_piece(void *arg, struct str bytes)
 static int remote_watch_feed_bytes(struct client_watch *w, struct str bytes, struct feeding *f)
 {
     // A length that is not too large begins with a small byte, which no text does.
-    static_assert(REMOTE_EVENT_BYTES_MAX >> 24 < '\t', "a frame cannot be told from a line");
+    static_assert(REMOTE_EVENT_BYTES_MAX >> 24 < '\t', "a frame must differ from a line");
     if (w->form == FORM_UNKNOWN && bytes.n)
         w->form = (unsigned char)bytes.p[0] < '\t' ? FORM_FRAMES : FORM_LINES;
     if (w->form == FORM_LINES)
@@ -245,7 +246,7 @@ static int remote_watch_on_page(struct client_watch *w, struct str body, struct 
 
 // --- Requests ------------------------------------------------------------------------------------
 
-// The server does not stream lists: it says so with 400 or 422.
+// The server does not stream lists: it answers 400 or 422.
 static bool cannot_stream(const struct client_watch *w, int status)
 {
     return w->stage == STAGE_STREAM && (status == 400 || status == 422);
@@ -256,24 +257,24 @@ static void remote_watch_on_done(void *arg, const struct https_answer *a)
     struct client_watch *w = arg;
     remote_watch_enter_callback(w);
     struct err err = {0};
-    int code = a->code;
-    if (code < 0)
+    int r = a->code;
+    if (r < 0)
         err = *a->err;
     else
-        code = client_remote_status(a->status, a->body, &err);
-    if (code < 0 && a->code == 0 && cannot_stream(w, a->status)) {
+        r = client_remote_status(a->status, a->body, &err);
+    if (r < 0 && a->code == 0 && cannot_stream(w, a->status)) {
         w->remote->no_watch_list = true;
         w->stage = STAGE_LIST;
         remote_watch_begin_request(w);
-    } else if (code < 0) {
-        remote_watch_connection_lost(w, code, &err);
+    } else if (r < 0) {
+        remote_watch_connection_lost(w, r, &err);
     } else if (w->stage == STAGE_LIST) {
-        code = remote_watch_on_page(w, a->body, &err);
-        if (code < 0)
-            remote_watch_connection_lost(w, code, &err);
+        r = remote_watch_on_page(w, a->body, &err);
+        if (r < 0)
+            remote_watch_connection_lost(w, r, &err);
     } else if (w->stage == STAGE_STREAM) {
-        code = err_set(&err, ERR_UNAVAILABLE, "the list ended before it was complete");
-        remote_watch_connection_lost(w, code, &err);
+        r = err_set(&err, ERR_UNAVAILABLE, "the list ended before it was complete");
+        remote_watch_connection_lost(w, r, &err);
     } else {
         begin_later(w, 0, NULL); // the server's time is up: go on
     }

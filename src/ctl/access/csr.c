@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests for certificates: decided (csr_policy.h), signed with the cluster's CA, and removed when they are old.
+// Requests for certificates: decided (csr_policy.h), signed with the cluster's CA, and removed when
+// they are old.
 #include <stdlib.h>
 
 #include "api/certificate.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Which certificate signing requests of nodes are approved: subject, names, addresses and usages
+// must be those of the node that asks. Pure functions, so that each rule has its test.
 #include "ctl/access/csr_policy.h"
 
 #include "net/address.h"
@@ -19,9 +22,10 @@ static bool csr_policy_deny(struct sbuf *why, const char *what)
     return false;
 }
 
-// --- What a certificate is asked for -------------------------------------------------------------
+// --- Usages of a certificate -------------------------------------------------------------
 
-// Usages are a set: exactly auth and "digital signature", with or without "key encipherment" (for RSA).
+// Usages are a set: exactly auth and "digital signature", with or without "key encipherment" (for
+// RSA).
 static bool csr_policy_check_usages(const struct api_str_array *usages, const char *auth,
                                     struct sbuf *why)
 {
@@ -133,7 +137,8 @@ static bool is_of_node(const struct api_node *node, struct str name)
     return own;
 }
 
-// A node says itself what its addresses are: with a star among them it would be all machines of a domain.
+// A node reports its own addresses: with a star among them it would be all machines of a
+// domain.
 static bool is_one(const char *name)
 {
     for (; *name; name++)

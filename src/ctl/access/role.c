@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Aggregated ClusterRoles: one with an aggregationRule has the rules of all roles that its selectors choose, by
-// name, each rule once. Whoever writes rules into such a role sees them replaced.
+// Aggregated ClusterRoles: one with an aggregationRule has the rules of all roles that its
+// selectors choose, by name, each rule once. Rules written into such a role by hand are
+// replaced.
 #include <stdlib.h>
 
 #include "api/match/label_selector.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every namespace has a ConfigMap kube-root-ca.crt: who vouches for the API server. Pods mount it beside their token.
+// Every namespace has a ConfigMap kube-root-ca.crt: who vouches for the API server. Pods mount it
+// beside their token.
 #include <stdlib.h>
 
 #include "api/meta.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Writes that may outlive their controller: an answer that comes after the controller was freed is
+// dropped.
 #include <stdlib.h>
 
 #include "ctl/core/ctl_int.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Starts and stops the controllers, and the caches that they share: each kind is watched once, and
+// only if a controller reads it.
 #include "ctl/ctl.h"
 
 #include <assert.h>
@@ -172,7 +175,7 @@ static bool ctl_wants_cache(const struct ctl *c, enum ctl_cache which)
     return true;
 }
 
-// Who is told how far a cache is.
+// Consumers of a cache's progress.
 struct follower {
     struct list_node node; // in ctl.followers
     struct work *work;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ResourceQuotas: status.hard is what the spec says, status.used what there is. Admission counts in what is created;
-// here everything is counted anew when a quota comes or changes, and when something that it counts goes. Kinds are
-// followed from the first quota on that counts them.
+// ResourceQuotas: status.hard is the spec's, status.used what there is. Admission counts in
+// what is created; here everything is counted again when a quota comes or changes, and when
+// something that it counts goes. Kinds are followed from the first quota on that counts them.
 //
-// Admission may count in something that the caches have not seen yet. So a quota that has just changed is left
-// alone for a moment, and the update names the version it was made of: whoever comes between wins.
+// Admission may count in something that the caches have not seen yet. So a quota that has just
+// changed is left alone for a moment, and the update names the version it was made of: a writer
+// that comes between wins.
 #include "api/quota.h"
 
 #include <stdlib.h>
@@ -167,7 +168,8 @@ static bool is_followed(const struct quota_ctl *c, const struct api_kind *kind)
     return false;
 }
 
-// follow_all sees to it that every kind is followed that a quota counts. Claims may be counted by what classes say.
+// follow_all sees to it that every kind is followed that a quota counts. Claims may be counted by
+// what classes say.
 static void follow_all(struct quota_ctl *c, const struct api_quantity_map *hard)
 {
     const struct quota_world w = world_of(c);
@@ -278,7 +280,7 @@ static void quota_changed(void *arg, const struct typed_object *before,
         free(kept);
         return;
     }
-    // A new one has nothing to settle: nobody counts by it before its first status.
+    // A new one has nothing to settle: it is not counted before its first status.
     bool fresh = after && after->object.value && as_quota(after)->status.hard.n == 0;
     if (after && !fresh && at == SIZE_MAX) {
         struct str k = sbuf_str(&key);

@@ -228,7 +228,7 @@ static void claim_step_key(void *arg, struct str key)
     struct str namespace;
     struct str name;
     str_cut(str_from(key, 2), '/', &namespace, &name);
-    // Before the first list is complete nothing can be told to be missing.
+    // Before the first list is complete nothing is known to be missing.
     for (size_t i = CACHE_PODS; i <= CACHE_GROUPS; i++) {
         if (c->ctl->caches[i] && !informer_synced(c->ctl->caches[i])) {
             work_retry(c->work, key);

@@ -53,8 +53,8 @@ static void claim_pod_make_claim(struct claim_ctl *c, struct str key, const stru
     meta_map_put(&claim.metadata.annotations, STR(CLAIM_POD_ANNOTATION), entry, &arena);
     meta_own(&claim.metadata, ctl_kind(who->group ? CACHE_GROUPS : CACHE_PODS), who->meta, false,
              &arena);
-    // Kept from the start: a scheduler that finds it there needs not write it first. It goes with the
-    // claim, which nobody but its pod will use.
+    // Kept from the start: a scheduler that finds it there needs not write it first. It goes with
+    // the claim, which only its pod uses.
     struct str guard = STR(CLAIM_FINALIZER);
     claim.metadata.finalizers = (struct api_str_array){&guard, 1};
     claim.spec = t->spec.spec;
@@ -100,7 +100,7 @@ static void create_failed(void *owner, struct str key, const struct client_answe
 struct owned_search {
     struct str entry;
     const struct typed_object *found;
-    bool leaving; // there is one that goes, and nobody but us holds it
+    bool leaving; // there is one that goes, and only this controller holds it
 };
 
 static void match_owned(void *arg, const struct typed_object *o)
@@ -272,7 +272,8 @@ static bool claim_pod_reserve_claim(struct claim_ctl *c, struct str key, const s
 
 // --- Steps ---------------------------------------------------------------------------------------
 
-// Only its group can tell whose claims a pod's entries mean; the pod comes back when the group comes.
+// Only its group can tell whose claims a pod's entries mean; the pod comes back when the group
+// comes.
 static bool lacks_group(const struct claim_ctl *c, const struct api_pod *pod)
 {
     return c->groups && pod->spec.scheduling_group &&

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A claim's end: reservations of consumers that are gone are dropped, a claim that nobody uses any
+// A claim's end: reservations of consumers that are gone are dropped, a claim without any users
 // more is deallocated, one that is being deleted may go, one whose pod is done is deleted.
 #include <stdlib.h>
 
@@ -30,8 +30,8 @@ static enum consumer_state consumer_state(const struct claim_ctl *c,
     return pod && pod_is_done(as_pod(o)) ? CONSUMER_GONE : CONSUMER_USES;
 }
 
-// A claim for extended resources that a late write made or filled: its pod runs with another one, named
-// in its status before it was bound, or with none. Nobody will ever use this one.
+// A claim for extended resources that a late write made or filled: its pod runs with another one,
+// named in its status before it was bound, or with none. This one will never be used.
 static bool is_surplus(const struct claim_ctl *c, const struct api_resource_claim *claim)
 {
     const struct api_owner_reference *owner = meta_controller(&claim->metadata);
@@ -40,8 +40,8 @@ static bool is_surplus(const struct claim_ctl *c, const struct api_resource_clai
                                                       owner->name)));
 }
 
-// keep_users puts the consumers that still use the claim into out; one that is not known counts as a
-// user and is *ret_unknown.
+// keep_users puts the consumers that still use the claim into out; one that is not known counts as
+// a user and is *ret_unknown.
 static size_t keep_users(const struct claim_ctl *c, const struct api_resource_claim *claim,
                          struct api_resource_claim_consumer_reference *out,
                          const struct api_resource_claim_consumer_reference **ret_unknown)
@@ -199,8 +199,9 @@ void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace,
     // unless the claim is to go or was freed here.
     bool finalizer_over =
         unused && !claim->status.allocation && (deleting || map_has(&c->freed, key));
-    // A scheduler that could not bind its pod leaves the allocation for the next attempt. When there
-    // will be none nobody else would free the devices; what nobody ever used is left alone.
+    // A scheduler that could not bind its pod leaves the allocation for the next attempt. When
+    // there will be none nothing else would free the devices; a claim that was never used is left
+    // alone.
     if (n > 0 || !claim->status.allocation || claim_is_wanted(c, claim))
         claim_sync_forget_key(&c->left, key);
     bool left = unused && claim->status.allocation && (deleting || map_has(&c->left, key));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PodGroup protection: a group that is being deleted stays, by its finalizer, until no pod that is not
-// over names it. Caches of two kinds are not of one moment, so before a group is let go the server is asked for
-// its pods: those that are older than the group's deletion are all in that answer.
+// PodGroup protection: a group that is being deleted stays, by its finalizer, until no pod that is
+// not over names it. Caches of two kinds are not of one moment, so before a group is let go the
+// server lists its pods: those that are older than the group's deletion are all in that
+// answer.
 #include <stdlib.h>
 
 #include "api/match/claim.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How ResourcePoolStatusRequests were answered, by driver. Anybody who may make requests chooses the
-// driver's name: only so many are counted on their own.
+// How ResourcePoolStatusRequests were answered, by driver. Anybody who may make requests chooses
+// the driver's name: only so many are counted on their own.
 #include <stdlib.h>
 
 #include "ctl/device/pool_int.h"

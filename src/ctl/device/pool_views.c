@@ -28,7 +28,8 @@ static const struct api_device_attribute *pool_views_find_attribute(const struct
     return NULL;
 }
 
-// pool_views_device_type finds a device's partition type; names of the driver's own domain may stand without it.
+// pool_views_device_type finds a device's partition type; names of the driver's own domain may
+// stand without it.
 static bool pool_views_device_type(const struct pool *p, const struct pool_device *d,
                                    struct str *ret)
 {
@@ -61,7 +62,8 @@ static size_t counter_at(const struct pool *p, struct str set, struct str counte
     return SIZE_MAX;
 }
 
-// pool_views_take_counters subtracts what a device draws; with only_if_fits it does so only if there is enough of all.
+// pool_views_take_counters subtracts what a device draws; with only_if_fits it does so only if
+// there is enough of all.
 static bool pool_views_take_counters(const struct pool *p, const struct api_device *d,
                                      struct left *left, bool only_if_fits, struct arena *arena)
 {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Eviction of pods whose devices have NoExecute taints that the claim's requests do not tolerate,
+// by claim and by extended resource.
 #include "api/match/taint.h"
 
 #include <stdlib.h>

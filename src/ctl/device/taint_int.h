@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Eviction from tainted devices: taint.c decides when a pod must go and sends it, taint_rule.c writes
-// the status of DeviceTaintRules. Private to src/ctl.
+// Eviction from tainted devices: taint.c decides when a pod must go and sends it, taint_rule.c
+// writes the status of DeviceTaintRules. Private to src/ctl.
 //
 // Keys: p/NAMESPACE/NAME a pod, r//NAME a rule.
 #ifndef CTL_DEVICE_TAINT_INT_H
@@ -50,8 +50,8 @@ struct eviction {
     size_t rules_len;
 };
 
-// taint_find_eviction works out when a pod must go. as_if, if not NULL, is a rule that is taken to have
-// the effect NoExecute; then only its own part counts.
+// taint_find_eviction works out when a pod must go. as_if, if not NULL, is a rule that is taken to
+// have the effect NoExecute; then only its own part counts.
 struct eviction taint_find_eviction(const struct taint_ctl *t, const struct api_pod *pod,
                                     const struct api_device_taint_rule *as_if);
 

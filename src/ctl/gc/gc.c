@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The garbage collector's graph: who owns whom, from the caches of all kinds. It keeps nothing of its
-// own but UIDs that are known to be gone; gc_step.c says what becomes of an object.
+// The garbage collector's graph: who owns whom, from the caches of all kinds. It keeps nothing of
+// its own but UIDs that are known to be gone; gc_step.c decides what becomes of an object.
 #include <stdlib.h>
 
 #include "ctl/gc/gc_int.h"

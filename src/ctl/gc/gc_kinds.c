@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which kinds the garbage collector follows: those dray was built with, and those that users add, as their definitions
-// come, change and go. Of the latter it sees metadata alone (api_kind_partial).
+// Which kinds the garbage collector follows: those dray was built with, and those that users add,
+// as their definitions come, change and go. Of the latter it sees metadata alone
+// (api_kind_partial).
 //
-// A kind keeps its place among the kinds when its cache is given up: keys and waiting work name kinds by place. A
-// place is used again by the definition of the same name, or, when there are many of them, by another one's.
+// A kind keeps its place among the kinds when its cache is given up: keys and waiting work name
+// kinds by place. A place is used again by the definition of the same name, or, when there are many
+// of them, by another one's.
 #include <stdlib.h>
 
 #include "api/partial.h"
@@ -16,8 +18,8 @@
 // How many kinds are remembered that are not served any more.
 #define PAST_MAX 64
 
-// How long everything waits for the first list of a kind that users added: it may never come, as when the server cannot
-// convert its objects.
+// How long everything waits for the first list of a kind that users added: it may never come, as
+// when the server cannot convert its objects.
 #define LIST_WAIT_NS (30 * CLOCK_NS_PER_SEC)
 
 typedef struct api_custom_resource_definition definition;
@@ -42,7 +44,8 @@ static bool gc_kinds_is_established(const definition *d)
     return false;
 }
 
-// The version to ask for: the stored one, which needs no conversion, else any. NULL: none is served.
+// The version to ask for: the stored one, which needs no conversion, else any. NULL: none is
+// served.
 static const version *gc_kinds_stored_version(const definition *d)
 {
     const version *found = NULL;
@@ -142,7 +145,8 @@ static void now_gone(void *arg, const struct typed_object *o)
     gc_gone(arg, o->meta);
 }
 
-// gc_kinds_end_watch gives up a cache; undefined: its definition is gone, which took all objects along.
+// gc_kinds_end_watch gives up a cache; undefined: its definition is gone, which took all objects
+// along.
 static void gc_kinds_end_watch(struct gc_kind *k, bool undefined)
 {
     struct informer *cache = k->cache;

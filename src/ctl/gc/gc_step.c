@@ -2,7 +2,7 @@
 //
 // What becomes of an object with owners, by the rules of Kubernetes' garbage collector. In the
 // background: when all its owners are gone, it goes. In the foreground: an owner with the finalizer
-// foregroundDeletion waits until nobody is left who blocks it. Orphaned: the references to an owner
+// foregroundDeletion waits until no dependent blocks it. Orphaned: the references to an owner
 // with the finalizer orphan are taken away, then it goes.
 #include "api/partial.h"
 #include "codec/json_writer.h"
@@ -68,7 +68,7 @@ static void drop_finalizer(const struct look *l, const char *name)
     send_patch(l, l->kind, l->o, &patch);
 }
 
-// patch_owners writes the references that keep says yes to; unblock: as none that anyone waits for.
+// patch_owners writes the references that keep selects; unblock: as none that anyone waits for.
 static void patch_owners(const struct look *l, const struct gc_kind *k,
                          const struct typed_object *o, bool unblock,
                          bool (*keep)(const void *arg, const struct typed_object *o, size_t i),
@@ -118,7 +118,7 @@ enum owner {
     OWNER_UNKNOWN, // the server must be asked
 };
 
-// An owner in a place where no owner can be counts as gone; people are told where it is.
+// An owner in a place where no owner can be counts as gone; an event names it.
 static void tell_misplaced(const struct look *l, const struct api_owner_reference *r)
 {
     cleanup_sbuf struct sbuf text = {0};
@@ -135,7 +135,7 @@ static enum owner owner_state(const struct look *l, const struct api_owner_refer
 {
     const struct gc_kind *k = gc_kind_of_owner(l->g, r);
     if (!k)
-        return OWNER_SOLID; // nobody here knows better
+        return OWNER_SOLID; // nothing here knows better
     const struct typed_object *owner = gc_by_uid(k, r->uid);
     struct str namespace = k->kind->namespaced ? l->o->meta->namespace : STR("");
     if (owner && !str_eq(owner->meta->namespace, namespace))
@@ -156,7 +156,8 @@ static void ask_for(const struct look *l, const struct api_owner_reference *r)
     cleanup_arena struct arena arena = {0};
     struct client_key at = {k->kind, k->kind->namespaced ? l->o->meta->namespace : STR(""),
                             r->name};
-    // A definition that is gone may be back already, with other versions: ask for the one that is meant.
+    // A definition that is gone may be back already, with other versions: ask for the one that is
+    // meant.
     if (k->undefined) {
         struct api_kind names = *k->kind;
         struct str group;
@@ -267,7 +268,7 @@ struct below {
 static void count_below(void *arg, const struct gc_kind *k, const struct typed_object *o)
 {
     struct below *b = arg;
-    // What lies in another namespace has no owner here, whatever it says, and holds nobody up.
+    // What lies in another namespace has no owner here, whatever it names, and blocks nothing.
     if (b->namespace.n && !str_eq(b->namespace, o->meta->namespace))
         return;
     if (!b->n++) {

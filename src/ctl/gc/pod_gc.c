@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pods that nobody else will remove (docs/controllers.md, Pods that are left over): bound to a node that is gone, being
-// deleted on a node that is out of service, being deleted before they were bound, and those that are over when
-// there are too many of them. They are marked Failed, then deleted without grace.
+// Pods that no other controller removes (docs/controllers.md, Pods that are left over): bound to a
+// node that is gone, being deleted on a node that is out of service, being deleted before they were
+// bound, and those that are over when there are too many of them. They are marked Failed, then
+// deleted without grace.
 #include <assert.h>
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@
 #define SWEEP_KEY      "/" // no pod has it: too many pods are over
 #define OUT_OF_SERVICE "node.kubernetes.io/out-of-service"
 
-// A node may be missing for a moment only: it registers anew, or the cache is behind.
+// A node may be missing for a moment only: it registers again, or the cache is behind.
 enum { QUARANTINE_S = 40 };
 
 // A pod whose node is not there.
@@ -23,7 +24,7 @@ struct orphan {
     char *key;
     char *uid;
     int64_t since_ns; // on our clock
-    bool confirmed;   // the server was asked for the node
+    bool confirmed;   // the server has confirmed it
 };
 struct orphan_map MAP(struct orphan);
 

@@ -10,8 +10,8 @@
 
 #include "base/banned.h"
 
-// A pod on a node with a taint that it tolerates for a while, and when it was first seen there. People's taints do not say
-// since when they are.
+// A pod on a node with a taint that it tolerates for a while, and when it was first seen there.
+// People's taints do not say since when they are.
 struct tolerant {
     char *key;
     char *uid;
@@ -51,7 +51,8 @@ static int64_t seen_since(struct evict_ctl *e, struct str key, struct str uid)
     return t->since;
 }
 
-// node_evict_due is when a pod must go, in seconds of the wall clock; INT64_MAX: never. Taints that do not say when they came count from seen.
+// node_evict_due is when a pod must go, in seconds of the wall clock; INT64_MAX: never. Taints that
+// do not say when they came count from seen.
 static int64_t node_evict_due(const struct evict_ctl *e, const struct api_pod *pod, int64_t seen)
 {
     const struct api_node *node =

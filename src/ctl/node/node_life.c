@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nodes whose kubelet is silent: conditions become Unknown, taints keep new pods away and end old ones, pods are said
-// not to be ready (README.md, Nodes and drivers).
+// Nodes whose kubelet is silent: conditions become Unknown, taints keep new pods away and end old
+// ones, pods are marked as not ready (README.md, Nodes and drivers).
 #include <stdlib.h>
 
 #include "api/match/taint.h"
@@ -60,8 +60,8 @@ static void lease_answered(const struct ctl_call *call, const struct client_answ
         heard->silent = true;
 }
 
-// ask_for_lease: a controller that was cut off or stopped for a while has heard of no node. So the server is asked; if its Lease
-// is newer, the cache has to see that first.
+// ask_for_lease: a controller that was cut off or stopped for a while has heard of no node. So the
+// server is asked; if its Lease is newer, the cache has to see that first.
 static void ask_for_lease(struct node_ctl *n, struct str key)
 {
     const struct client_key at = {ctl_kind(CACHE_LEASES), STR("kube-node-lease"), key};
@@ -138,7 +138,8 @@ static bool has_taint(const struct api_taint *all, size_t n, const char *key, co
     return false;
 }
 
-// taint_node writes the taints that follow from conditions; those of others stay. True: a write is under way.
+// taint_node writes the taints that follow from conditions; those of others stay. True: a write is
+// under way.
 static bool taint_node(struct node_ctl *n, struct str key, const struct typed_object *o)
 {
     static const char *const effects[] = {TAINT_NO_SCHEDULE, TAINT_NO_EXECUTE};
@@ -189,7 +190,7 @@ static void find_ready(void *arg, const struct typed_object *o)
         *found = o;
 }
 
-// Pods of a node that nobody hears of cannot be relied on.
+// Pods of a node that does not report cannot be relied on.
 static bool unready_pod(struct node_ctl *n, struct str key)
 {
     const struct typed_object *pod = NULL;
@@ -257,7 +258,7 @@ static void node_life_lease_changed(void *arg, const struct typed_object *before
         return;
     struct heard *h = map_get(&n->heard, meta->name);
     bool late = h && exec_now_ns(n->ctl->exec) - h->at_ns >= GRACE_NS;
-    if (!after && h) { // a node without a Lease is judged by nobody
+    if (!after && h) { // a node without a Lease is not judged
         char *name = h->name;
         map_del(&n->heard, meta->name);
         free(name);
@@ -266,7 +267,8 @@ static void node_life_lease_changed(void *arg, const struct typed_object *before
         *map_put(&n->heard, str_make(name, meta->name.n)) =
             (struct heard){.name = name, .at_ns = exec_now_ns(n->ctl->exec)};
     }
-    // A node that is well needs no look at each renewal: its next one is due in the grace period anyway.
+    // A node that is well needs no look at each renewal: its next one is due in the grace period
+    // anyway.
     const struct typed_object *o = ctl_find(n->ctl, CACHE_NODES, STR(""), meta->name);
     if (!h || late || !after || !o || !node_life_is(as_node(o), "Ready", "True"))
         work_add(n->work, meta->name);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PersistentVolumeClaims and PersistentVolumes find each other, as Kubernetes' PV controller binds them: what is watched, which keys
-// a change concerns, and the writes. The steps are in volume_claim.c and volume_step.c. Both sides say whom they are bound to; the volume's side is
+// PersistentVolumeClaims and PersistentVolumes find each other, as Kubernetes' PV controller binds
+// them: what is watched, which keys a change concerns, and the writes. The steps are in
+// volume_claim.c and volume_step.c. Both sides say whom they are bound to; the volume's side is
 // written first, in the version that was decided on, so no volume is given twice.
 #include <stdlib.h>
 

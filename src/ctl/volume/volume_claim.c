@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A claim's step: it gets a volume, or is told why not; one that has lost its volume says so.
+// A claim's step: it gets a volume, or an event that explains why not; a claim whose volume is gone
+// is Lost.
 #include "api/amounts.h"
 #include "api/match/claim.h"
 #include "ctl/volume/volume_int.h"
@@ -125,7 +126,8 @@ static void volume_claim_visit_class(void *arg, const struct typed_object *o)
     *best = storage_default(*best, as_storage_class(o));
 }
 
-// A claim without a class that is older than the default gets it as soon as there is one. True: it is being written.
+// A claim without a class that is older than the default gets it as soon as there is one. True: it
+// is being written.
 static bool give_default(struct volume_ctl *c, struct str key, const struct typed_object *claim)
 {
     const struct api_storage_class *best = NULL;

@@ -86,7 +86,7 @@ static bool could_do(const struct matching *m, const struct api_persistent_volum
            same_attributes(volume, m->claim);
 }
 
-// One that can do no more than was asked for comes first, then the smallest.
+// One that can do no more than was requested comes first, then the smallest.
 static bool is_better(const struct typed_object *a, const struct typed_object *b)
 {
     size_t modes = as_volume(a)->spec.access_modes.n, others = as_volume(b)->spec.access_modes.n;

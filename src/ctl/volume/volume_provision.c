@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Volumes that are made for claims. Those of dray's own provisioner are folders on the node that the scheduler has chosen; the agent there makes
-// them. All others are left to their provisioners, who look for the annotation.
+// Volumes that are made for claims. Those of dray's own provisioner are folders on the node that
+// the scheduler has chosen; the agent there makes them. All others are left to their provisioners,
+// who look for the annotation.
 #include "api/amounts.h"
 #include "api/match/claim.h"
 #include "ctl/volume/volume_int.h"
@@ -42,7 +43,8 @@ static void forget_node(struct volume_ctl *c, struct str key, const struct typed
 
 // --- dray's own ----------------------------------------------------------------------------------
 
-// The server may refuse the volume, such as one whose class names a path that is none: who waits for it must learn that.
+// The server may refuse the volume, such as one whose class names a path that is none: who waits
+// for it must learn that.
 static void volume_provision_record_failure(struct volume_ctl *c, struct str key,
                                             const struct err *err)
 {
@@ -93,7 +95,8 @@ static struct api_persistent_volume volume_for(const struct api_persistent_volum
     struct str folder = base ? *base : STR(STORAGE_LOCAL_FOLDER);
     struct api_host_path_volume_source *path = arena_one(arena, struct api_host_path_volume_source);
     struct api_object_reference *ref = arena_one(arena, struct api_object_reference);
-    // A folder in a folder: the outer one is closed to others on the node, whatever the class's path lets in.
+    // A folder in a folder: the outer one is closed to others on the node, whatever the class's
+    // path lets in.
     *path = (struct api_host_path_volume_source){.path = arena_strf(arena, "%.*s/%.*s/data",
                                                                     STR_ARG(folder), STR_ARG(name)),
                                                  .type = STR("DirectoryOrCreate"),

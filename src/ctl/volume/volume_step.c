@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A volume's step: its phase follows its claim, and when the claim is gone its reclaim policy says what becomes of it.
+// A volume's step: its phase follows its claim, and when the claim is gone its reclaim policy
+// decides what becomes of it.
 #include "api/match/claim.h"
 #include "ctl/volume/volume_int.h"
 
@@ -23,7 +24,8 @@ static void claim_is_gone(void *owner, struct str uid)
     gone_add(&c->gone, uid);
 }
 
-// volume_step_ask_claim asks the server whether the claim is gone: caches of two kinds are not of one moment.
+// volume_step_ask_claim asks the server whether the claim is gone: caches of two kinds are not of
+// one moment.
 static void volume_step_ask_claim(struct volume_ctl *c, struct str key,
                                   const struct api_object_reference *ref)
 {
@@ -56,7 +58,8 @@ static void delete_volume(struct volume_ctl *c, struct str key, const struct typ
                   ctl_call_new(&c->calls, c->work, key, CACHE_VOLUMES));
 }
 
-// Somebody else's provisioner deletes its own; a volume that a person made and wants deleted has nobody who could.
+// Other provisioners delete their own volumes; a volume made by hand whose policy is Delete has no
+// controller that could delete it.
 static void volume_step_reclaim_volume(struct volume_ctl *c, struct str key,
                                        const struct typed_object *volume)
 {
@@ -87,7 +90,8 @@ static void volume_step_release_volume(struct volume_ctl *c, struct str key,
         volume_set_phase(c, key, volume, STR("Released"), STR(""));
 }
 
-// volume_step_unbind_volume takes back a reservation for a claim that has another volume: all of it, or, when a person made it, the UID.
+// volume_step_unbind_volume takes back a reservation for a claim that has another volume: all of
+// it, or, when a person made it, the UID.
 static void volume_step_unbind_volume(struct volume_ctl *c, struct str key,
                                       const struct typed_object *volume)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DaemonSets: a pod on every node that wants it. The scheduler places them; each pod's node affinity names its node.
+// DaemonSets: a pod on every node that wants it. The scheduler places them; each pod's node
+// affinity names its node.
 #include <stdlib.h>
 
 #include "api/match/claim.h"

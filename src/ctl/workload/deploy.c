@@ -119,7 +119,7 @@ static bool deploy_same_annotations(const struct api_str_map *a, const struct ap
     return api_equal(&api_object_meta_type, &x, &y);
 }
 
-// tell_new says in the status which set the rollout is about now.
+// tell_new writes into the status which set the rollout is about now.
 static bool tell_new(const struct deploy *d)
 {
     const struct str *revision = api_map_find(&d->newest->meta->annotations, STR(DEPLOY_REVISION));

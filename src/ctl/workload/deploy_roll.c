@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How large a Deployment's ReplicaSets are: in a rolling update, when it is scaled meanwhile, at the end.
+// How large a Deployment's ReplicaSets are: in a rolling update, when it is scaled meanwhile, at
+// the end.
 #include <stdlib.h>
 
 #include "ctl/workload/deploy_int.h"
@@ -105,7 +106,8 @@ static bool shrink_old(const struct deploy *d)
     return false;
 }
 
-// settled: the sets' own controllers have seen their sizes; before, their numbers of available pods mean little.
+// settled: the sets' own controllers have seen their sizes; before, their numbers of available pods
+// mean little.
 static bool deploy_roll_sets_settled(const struct load_objects *sets)
 {
     vec_foreach(sets, set)

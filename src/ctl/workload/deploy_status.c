@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a Deployment says of itself: numbers, and the conditions Available, Progressing, ReplicaFailure.
+// The status of a Deployment: numbers, and the conditions Available, Progressing,
+// ReplicaFailure.
 #include "ctl/workload/deploy_int.h"
 
 #include "base/banned.h"
@@ -31,13 +32,13 @@ static void drop_condition(struct api_deployment *d, const char *type, struct ar
     d->status.conditions = (struct api_deployment_condition_array){all, n};
 }
 
-// put_condition leaves one of the same status and reason alone, unless anew.
+// put_condition leaves one of the same status and reason alone, unless force.
 static void put_condition(const struct deploy *d, struct api_deployment *out,
-                          struct api_deployment_condition c, bool anew)
+                          struct api_deployment_condition c, bool force)
 {
     const struct api_deployment_condition *had = deploy_condition(out, c.type.p);
     bool same = had && str_eq(had->status, c.status);
-    if (same && str_eq(had->reason, c.reason) && !anew)
+    if (same && str_eq(had->reason, c.reason) && !force)
         return;
     c.last_update_time = ctl_now(d->l->ctl);
     c.last_transition_time = same ? had->last_transition_time : c.last_update_time;

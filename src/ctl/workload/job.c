@@ -51,8 +51,8 @@ static void job_remove_finalizer(struct load *l, struct str key, const struct ty
     load_update(l, key, o, CACHE_PODS, &changed, NULL);
 }
 
-// job_release_pod is the first half of ending a pod that is not wanted any more: nobody counts it, nor its number, as failed then. The
-// second half, in the next step, is to delete it.
+// job_release_pod is the first half of ending a pod that is not wanted any more: it is not counted,
+// nor its number, as failed then. The second half, in the next step, is to delete it.
 static bool job_release_pod(struct job *j, const struct typed_object *pod)
 {
     if (!pod)

@@ -105,7 +105,8 @@ static const struct typed_object *find_uid(const struct load_objects *pods, stru
     return NULL;
 }
 
-// job_count_settle_uncounted moves pods that have lost their finalizer from a list of uncounted ones to a counter.
+// job_count_settle_uncounted moves pods that have lost their finalizer from a list of uncounted
+// ones to a counter.
 static void job_count_settle_uncounted(struct job *j, struct api_str_array *list, int32_t *counter)
 {
     struct str *kept = arena_array(j->arena, struct str, list->n + 1);

@@ -33,7 +33,7 @@ struct job {
     struct load_objects active;  // pods that run or will
     struct job_failed_pods failures;
     struct job_set done, broken, busy; // indexes that succeeded, failed for good, have a pod
-    struct job_set told;               // those that the status says have succeeded
+    struct job_set told;               // indexes that have succeeded by the status
     size_t indexes;                    // 0: not indexed
     bool replace_late;                 // only when a pod has failed, not while it ends
     bool behind;                       // the cache of pods is older than the job: look again
@@ -46,7 +46,7 @@ struct job {
 // job_count finds out what the pods of a job mean for its status.
 void job_count(struct job *j);
 
-// job_decide says whether it is over. *wait_s as for load_finish.
+// job_decide reports whether it is over. *wait_s as for load_finish.
 void job_decide(struct job *j, int64_t *wait_s);
 
 // job_failure_of asks the failure policy; *ret_message is set when the job is to fail.

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// What the controllers of all workloads share: keys by owner, adoption and release of orphans by
+// labels, and writes that end a step.
 #include "ctl/workload/load.h"
 
 #include <stdlib.h>
@@ -373,7 +376,7 @@ struct load_call {
     struct list_node node; // in load.calls
     struct load *load;
     enum ctl_cache source;
-    const struct typed_object *about; // referenced; NULL: nobody is told
+    const struct typed_object *about; // referenced; NULL: no event
     struct load_event event;          // its texts are copies
     struct arena arena;
     struct sbuf name; // of the object that is written

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ControllerRevisions: the templates that DaemonSets and StatefulSets had, as patches that bring them back.
+// ControllerRevisions: the templates that DaemonSets and StatefulSets had, as patches that bring
+// them back.
 #include <stdlib.h>
 
 #include "ctl/workload/load.h"
@@ -14,7 +15,8 @@ static struct str data_of(const struct api_pod_template_spec *template, struct a
     struct err err;
     sbuf_addz(&text, "{\"spec\":{\"template\":");
     (void)!api_json_write(&api_pod_template_spec_type, template, &w, &err);
-    // The template is an object that is never empty: the mark of a patch that replaces goes to its end.
+    // The template is an object that is never empty: the mark of a patch that replaces goes to its
+    // end.
     sbuf_truncate(&text, text.n - 1);
     sbuf_addz(&text, ",\"$patch\":\"replace\"}}}");
     return arena_str(arena, sbuf_str(&text));

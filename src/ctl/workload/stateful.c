@@ -177,7 +177,8 @@ static bool stateful_delete_pod(struct stateful *s, const struct typed_object *p
 
 enum progress { GO_ON, WAIT, WROTE };
 
-// stateful_create_missing makes the pods that are missing. In order, a pod must be well before the next one is made.
+// stateful_create_missing makes the pods that are missing. In order, a pod must be well before the
+// next one is made.
 static enum progress stateful_create_missing(struct stateful *s)
 {
     int64_t next = 0; // the lowest number that no pod had so far
@@ -196,7 +197,8 @@ static enum progress stateful_create_missing(struct stateful *s)
     return GO_ON;
 }
 
-// stateful_delete_surplus ends the pods that are too many, the highest first; in order one after the other.
+// stateful_delete_surplus ends the pods that are too many, the highest first; in order one after
+// the other.
 static enum progress stateful_delete_surplus(struct stateful *s)
 {
     for (size_t i = s->extra.n; i > 0; i--) {
@@ -209,8 +211,8 @@ static enum progress stateful_delete_surplus(struct stateful *s)
     return GO_ON;
 }
 
-// stateful_roll_pods replaces pods of other revisions from the highest down to the partition, each when those above
-// are well. All pods exist: fill has seen to it.
+// stateful_roll_pods replaces pods of other revisions from the highest down to the partition, each
+// when those above are well. All pods exist: fill has seen to it.
 static enum progress stateful_roll_pods(struct stateful *s)
 {
     if (!str_eqz(s->set->spec.update_strategy.type, "RollingUpdate"))

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The Lease by which the controllers see that a driver lives. Without it, slices of a driver that
+// is gone would be offered for ever.
 #include "driver/sdk/alive.h"
 
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices with binding conditions: when a claim has been given one, the driver attaches it and says so
-// in the claim's status; the scheduler binds the pod then, or gives up when the driver says it failed.
+// Devices with binding conditions: when a claim has been given one, the driver attaches it and
+// reports so in the claim's status; the scheduler binds the pod then, or gives up when the driver
+// reports that it failed.
 #include <stdlib.h>
 
 #include "codec/json_writer.h"
@@ -42,7 +43,7 @@ static void attach_end_call(struct attach_call *c)
     free(c);
 }
 
-// --- What the status says so far -----------------------------------------------------------------
+// --- Status so far -----------------------------------------------------------------
 
 static const struct api_allocated_device_status *attach_find_status(
     const struct api_resource_claim *claim, const struct api_device_request_allocation_result *r)
@@ -191,12 +192,12 @@ static void attach_ask_driver(void *arg)
         struct attach_device *a = &c->devices[i];
         if (a->verdict != WAITING)
             continue;
-        int rc =
+        int r =
             d->o.callbacks.attach(d->o.arg, &c->claim, &c->claim.devices[a->allocated], &a->why);
-        a->asked = rc != DRAY_PENDING;
-        if (rc == 0)
+        a->asked = r != DRAY_PENDING;
+        if (r == 0)
             a->verdict = ATTACHED;
-        else if (rc < 0 && a->result->binding_failure_conditions.n)
+        else if (r < 0 && a->result->binding_failure_conditions.n)
             a->verdict = FAILED;
         c->pending = c->pending || a->verdict == WAITING;
     }

@@ -19,8 +19,8 @@ static struct str claim_base_request(struct str request)
     return head;
 }
 
-// A configuration counts for a request by its full name or by the name before the slash; one without
-// requests counts for all.
+// A configuration counts for a request by its full name or by the name before the slash; one
+// without requests counts for all.
 static bool counts_for(const struct api_device_allocation_configuration *c, struct str driver,
                        struct str request)
 {
@@ -38,7 +38,7 @@ static void claim_add_configs(const struct api_device_allocation_result *devices
 {
     struct dray_config *all = arena_array(a, struct dray_config, devices->config.n);
     size_t n = 0;
-    // What the class says first, so that the claim's own words come later and win.
+    // The class's parameters first, so that the claim's own words come later and win.
     for (int from_class = 1; from_class >= 0; from_class--) {
         for (size_t i = 0; i < devices->config.n; i++) {
             const struct api_device_allocation_configuration *c = &devices->config.p[i];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Claims that are held but that nobody will ever unprepare: half prepared, or prepared before a reboot,
-// and gone from the API server because kubelet lost its own records. Claims that are prepared in this
-// boot are kubelet's alone: their containers may run.
+// Claims that are held but that kubelet will never unprepare: half prepared, or prepared before a
+// reboot, and gone from the API server because kubelet lost its own records. Claims that are
+// prepared in this boot are kubelet's alone: their containers may run.
 #include <stdlib.h>
 
 #include "driver/sdk/sdk.h"

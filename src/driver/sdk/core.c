@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The order of steps around a callback: intent, callback, journal, answer. After a crash at any
+// point, a retry finds what was done and does the rest.
 #include "driver/sdk/core.h"
 
 #include <dirent.h>
@@ -195,9 +198,9 @@ static int remove_journal(struct core *c, const char *uid, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     journal_path(c, uid, &path);
-    int rc = file_remove(path.p, err);
-    if (rc != 0)
-        return rc;
+    int r = file_remove(path.p, err);
+    if (r != 0)
+        return r;
     if (c->intents)
         intents_clear(c->intents, uid);
     core_forget_held(c, uid);
@@ -224,9 +227,9 @@ static int ensure_metadata(struct core *c, const struct journal_entry *e, struct
     if (e->metadata.n == 0)
         return 0;
     const struct json_options options = {.max_bytes = JOURNAL_BYTES_MAX};
-    int rc = json_parse(e->metadata, &options, &doc, err);
-    if (rc != 0 || !json_is_array(doc.root))
-        return rc;
+    int r = json_parse(e->metadata, &options, &doc, err);
+    if (r != 0 || !json_is_array(doc.root))
+        return r;
     json_arr_foreach(doc.root, item) {
         const yyjson_val *request = json_get(item, STR("request"));
         const yyjson_val *file = json_get(item, STR("file"));
@@ -236,12 +239,12 @@ static int ensure_metadata(struct core *c, const struct journal_entry *e, struct
         cleanup_sbuf struct sbuf path = {0};
         metadata_dir(c, &e->claim, &path);
         sbuf_addf(&path, "/%.*s", STR_ARG(json_str(request)));
-        rc = file_make_dirs(path.p, 0755, err);
+        r = file_make_dirs(path.p, 0755, err);
         sbuf_addz(&path, "/metadata.json");
-        if (rc == 0)
-            rc = file_ensure_atomic(AT_FDCWD, path.p, json_str(file), 0644, err);
-        if (rc != 0)
-            return rc;
+        if (r == 0)
+            r = file_ensure_atomic(AT_FDCWD, path.p, json_str(file), 0644, err);
+        if (r != 0)
+            return r;
     }
     return 0;
 }
@@ -249,15 +252,15 @@ static int ensure_metadata(struct core *c, const struct journal_entry *e, struct
 // Makes the files that containers of a prepared claim need, as far as they are missing.
 static int ensure_files(struct core *c, const struct journal_entry *e, struct err *err)
 {
-    int rc = ensure_metadata(c, e, err);
-    if (rc != 0 || e->spec.n == 0)
-        return rc;
+    int r = ensure_metadata(c, e, err);
+    if (r != 0 || e->spec.n == 0)
+        return r;
     cleanup_sbuf struct sbuf path = {0}, bytes = {0};
     spec_path(c, e->claim.uid, &path);
     sbuf_add(&bytes, e->spec);
     sbuf_addc(&bytes, '\n');
-    rc = file_make_dirs(c->o.cdi_dir, 0755, err);
-    return rc == 0 ? file_ensure_atomic(AT_FDCWD, path.p, sbuf_str(&bytes), 0644, err) : rc;
+    r = file_make_dirs(c->o.cdi_dir, 0755, err);
+    return r == 0 ? file_ensure_atomic(AT_FDCWD, path.p, sbuf_str(&bytes), 0644, err) : r;
 }
 
 static int remove_files(struct core *c, const struct dray_claim *claim, struct err *err)
@@ -265,24 +268,24 @@ static int remove_files(struct core *c, const struct dray_claim *claim, struct e
     cleanup_sbuf struct sbuf spec = {0}, metadata = {0};
     spec_path(c, claim->uid, &spec);
     metadata_dir(c, claim, &metadata);
-    int rc = file_remove(spec.p, err);
-    return rc == 0 ? file_remove_tree(metadata.p, err) : rc;
+    int r = file_remove(spec.p, err);
+    return r == 0 ? file_remove_tree(metadata.p, err) : r;
 }
 
 // --- Calling the driver --------------------------------------------------------------------------
 
 static int core_callback_error(const struct dray_error *from, struct err *err)
 {
-    int rc = err_set(err, ERR_INTERNAL, "%s%s%s", from->field, from->field[0] ? ": " : "",
-                     from->message[0] ? from->message : "the driver gives no reason");
-    return rc;
+    int r = err_set(err, ERR_INTERNAL, "%s%s%s", from->field, from->field[0] ? ": " : "",
+                    from->message[0] ? from->message : "the driver gives no reason");
+    return r;
 }
 
 static int call_unprepare(struct core *c, const struct dray_claim *claim, struct err *err)
 {
-    int rc = fault_check("call unprepare", err);
-    if (rc != 0 || !c->o.callbacks.unprepare)
-        return rc;
+    int r = fault_check("call unprepare", err);
+    if (r != 0 || !c->o.callbacks.unprepare)
+        return r;
     struct dray_error why = {0};
     if (c->o.callbacks.unprepare(c->o.arg, claim, &why) < 0)
         return core_callback_error(&why, err);
@@ -302,15 +305,15 @@ static int call_prepare(struct core *c, struct journal_entry *e, struct arena *a
 {
     struct dray_outcome outcome;
     outcome_init(&outcome, &e->claim, arena);
-    int rc = fault_check("call prepare", err);
-    if (rc != 0)
-        return rc;
+    int r = fault_check("call prepare", err);
+    if (r != 0)
+        return r;
     struct dray_error why = {0};
     if (c->o.callbacks.prepare(c->o.arg, &e->claim, &outcome, &why) < 0)
         return core_callback_error(&why, err);
-    rc = fault_check("after prepare", err);
-    if (rc != 0)
-        return rc;
+    r = fault_check("after prepare", err);
+    if (r != 0)
+        return r;
     cleanup_sbuf struct sbuf now = {0}, metadata = {0};
     rfc3339_write_seconds(moment_from_ns(clock_wall_ns(c->o.clock)), &now);
     if (c->o.metadata)
@@ -322,24 +325,24 @@ static int call_prepare(struct core *c, struct journal_entry *e, struct arena *a
 
 // --- Unprepare -----------------------------------------------------------------------------------
 
-// The spec goes first, so that nobody gets a device that is being reset; the journal last.
+// The spec goes first, so that no container gets a device that is being reset; the journal last.
 static int core_undo_claim(struct core *c, struct held *h, struct err *err)
 {
-    int rc = 0;
+    int r = 0;
     struct dray_claim claim = h->entry.claim;
     claim.rebooted = core_was_rebooted(c, h);
     if (h->entry.step != JOURNAL_UNPREPARING) {
         struct journal_entry e = h->entry;
         e.step = JOURNAL_UNPREPARING;
         e.spec = e.status = e.metadata = STR("");
-        rc = core_append_entry(c, &e, err);
+        r = core_append_entry(c, &e, err);
     }
-    if (rc == 0)
-        rc = remove_files(c, &claim, err);
-    if (rc == 0)
-        rc = call_unprepare(c, &claim, err);
+    if (r == 0)
+        r = remove_files(c, &claim, err);
+    if (r == 0)
+        r = call_unprepare(c, &claim, err);
     cleanup_free char *uid = xstrndup(h->uid, strlen(h->uid));
-    return rc == 0 ? remove_journal(c, uid, err) : rc; // h is gone
+    return r == 0 ? remove_journal(c, uid, err) : r; // h is gone
 }
 
 // A journal without a good line: either nothing was done yet, or it rotted. The driver is asked to
@@ -349,10 +352,10 @@ static int undo_unknown(struct core *c, const struct dray_claim *claim, struct e
     struct dray_claim empty = *claim;
     empty.devices = NULL;
     empty.devices_len = 0;
-    int rc = remove_files(c, claim, err);
-    if (rc == 0)
-        rc = call_unprepare(c, &empty, err);
-    return rc == 0 ? remove_journal(c, claim->uid, err) : rc;
+    int r = remove_files(c, claim, err);
+    if (r == 0)
+        r = call_unprepare(c, &empty, err);
+    return r == 0 ? remove_journal(c, claim->uid, err) : r;
 }
 
 // --- Prepare -------------------------------------------------------------------------------------
@@ -410,24 +413,24 @@ static int check_conflicts(struct core *c, const struct dray_claim *claim, struc
 {
     map_foreach(&c->helds, at) {
         struct held **h = map_value(&c->helds, at);
-        int rc = (*h)->good && strcmp((*h)->uid, claim->uid) != 0
-                     ? core_check_conflict(*h, claim, err)
-                     : 0;
-        if (rc != 0)
-            return rc;
+        int r = (*h)->good && strcmp((*h)->uid, claim->uid) != 0
+                    ? core_check_conflict(*h, claim, err)
+                    : 0;
+        if (r != 0)
+            return r;
     }
     return 0;
 }
 
-// Copies a claim and what its journal says into arena.
+// Copies a claim and its journal's content into arena.
 static int core_answer_held(const struct held *h, struct arena *arena, struct journal_entry *ret,
                             struct err *err)
 {
     cleanup_sbuf struct sbuf line = {0};
     bool damaged;
     journal_write(&h->entry, &line);
-    int rc = journal_read(sbuf_str(&line), arena, ret, &damaged);
-    return rc == 0 ? 0 : err_set(err, ERR_INTERNAL, "the journal does not read what it wrote");
+    int r = journal_read(sbuf_str(&line), arena, ret, &damaged);
+    return r == 0 ? 0 : err_set(err, ERR_INTERNAL, "the journal does not read what it wrote");
 }
 
 static int prepare_anew(struct core *c, const struct dray_claim *claim, struct arena *arena,
@@ -438,17 +441,17 @@ static int prepare_anew(struct core *c, const struct dray_claim *claim, struct a
     *ret = (struct journal_entry){
         .step = JOURNAL_PREPARING, .boot = str_z(c->o.boot_id), .claim = *claim};
     ret->claim.rebooted = known && core_was_rebooted(c, h);
-    int rc = check_conflicts(c, claim, err);
-    if (rc == 0 && (!known || h->entry.step != JOURNAL_PREPARING || ret->claim.rebooted))
-        rc = core_write_intent(c, ret, err);
-    if (rc == 0)
-        rc = call_prepare(c, ret, arena, err);
-    if (rc == 0)
-        rc = ensure_files(c, ret, err);
+    int r = check_conflicts(c, claim, err);
+    if (r == 0 && (!known || h->entry.step != JOURNAL_PREPARING || ret->claim.rebooted))
+        r = core_write_intent(c, ret, err);
+    if (r == 0)
+        r = call_prepare(c, ret, arena, err);
+    if (r == 0)
+        r = ensure_files(c, ret, err);
     ret->step = JOURNAL_PREPARED;
-    if (rc == 0)
-        rc = core_append_entry(c, ret, err);
-    return rc;
+    if (r == 0)
+        r = core_append_entry(c, ret, err);
+    return r;
 }
 
 static int prepare_locked(struct core *c, const struct dray_claim *claim, struct arena *arena,
@@ -457,15 +460,15 @@ static int prepare_locked(struct core *c, const struct dray_claim *claim, struct
     struct held *h = core_find_held(c, claim->uid);
     if (h && h->good &&
         (h->entry.step == JOURNAL_UNPREPARING || !same_devices(&h->entry.claim, claim))) {
-        int rc = core_undo_claim(c, h, err);
-        if (rc != 0)
+        int r = core_undo_claim(c, h, err);
+        if (r != 0)
             return err_wrap(err, "what was prepared before must be undone first");
         h = NULL;
     }
     if (h && h->good && h->entry.step == JOURNAL_PREPARED && !core_was_rebooted(c, h) &&
         call_verify(c, &h->entry.claim, NULL) == 0) {
-        int rc = ensure_files(c, &h->entry, err);
-        return rc == 0 ? core_answer_held(h, arena, ret, err) : rc;
+        int r = ensure_files(c, &h->entry, err);
+        return r == 0 ? core_answer_held(h, arena, ret, err) : r;
     }
     return prepare_anew(c, claim, arena, ret, err);
 }
@@ -478,10 +481,10 @@ static int core_enter_step(struct core *c, struct err *err)
     while (flock(c->lock_fd, LOCK_EX) != 0)
         if (errno != EINTR)
             return err_set(err, errno, "cannot lock %s: %s", c->o.data_dir, strerrordesc_np(errno));
-    int rc = core_scan_directory(c, err);
-    if (rc != 0)
+    int r = core_scan_directory(c, err);
+    if (r != 0)
         (void)flock(c->lock_fd, LOCK_UN);
-    return rc;
+    return r;
 }
 
 static void core_leave_step(struct core *c, const char *uid)
@@ -505,32 +508,32 @@ static int core_check_claim(const struct dray_claim *claim, struct err *err)
 int core_prepare(struct core *c, const struct dray_claim *claim, struct arena *arena,
                  struct journal_entry *ret, struct err *err)
 {
-    int rc = core_check_claim(claim, err);
-    if (rc == 0)
-        rc = core_enter_step(c, err);
-    if (rc != 0)
-        return rc;
-    rc = prepare_locked(c, claim, arena, ret, err);
+    int r = core_check_claim(claim, err);
+    if (r == 0)
+        r = core_enter_step(c, err);
+    if (r != 0)
+        return r;
+    r = prepare_locked(c, claim, arena, ret, err);
     core_leave_step(c, claim->uid);
-    return rc;
+    return r;
 }
 
 int core_unprepare(struct core *c, const struct dray_claim *claim, struct err *err)
 {
-    int rc = core_check_claim(claim, err);
-    if (rc == 0)
-        rc = core_enter_step(c, err);
-    if (rc != 0)
-        return rc;
+    int r = core_check_claim(claim, err);
+    if (r == 0)
+        r = core_enter_step(c, err);
+    if (r != 0)
+        return r;
     struct held *h = core_find_held(c, claim->uid);
     if (h && h->good)
-        rc = core_undo_claim(c, h, err);
+        r = core_undo_claim(c, h, err);
     else if (h)
-        rc = undo_unknown(c, claim, err);
+        r = undo_unknown(c, claim, err);
     else
-        rc = remove_files(c, claim, err);
+        r = remove_files(c, claim, err);
     core_leave_step(c, claim->uid);
-    return rc;
+    return r;
 }
 
 // --- Settling ------------------------------------------------------------------------------------
@@ -585,7 +588,8 @@ void core_foreach(struct core *c, void (*fn)(void *arg, const struct core_held *
     pthread_mutex_unlock(&c->lock);
 }
 
-// --- Looking at what was there before -------------------------------------------------------------
+// --- Looking at what was there before
+// -------------------------------------------------------------
 
 static bool spec_is_wanted(struct core *c, struct str uid)
 {
@@ -605,8 +609,8 @@ static int remove_strays(struct core *c, struct err *err)
         return errno == ENOENT ? 0
                                : err_set(err, errno, "cannot read %s: %s", c->o.cdi_dir,
                                          strerrordesc_np(errno));
-    int rc = 0;
-    for (const struct dirent *e; rc == 0 && (e = file_next_entry(dir));) {
+    int r = 0;
+    for (const struct dirent *e; r == 0 && (e = file_next_entry(dir));) {
         struct str name = str_z(e->d_name);
         if (!str_starts(name, sbuf_str(&prefix)) || !str_ends(name, STR(".json")))
             continue;
@@ -615,10 +619,10 @@ static int remove_strays(struct core *c, struct err *err)
             continue;
         cleanup_sbuf struct sbuf path = {0};
         sbuf_addf(&path, "%s/%s", c->o.cdi_dir, e->d_name);
-        rc = file_remove(path.p, err);
+        r = file_remove(path.p, err);
     }
     (void)closedir(dir);
-    return rc;
+    return r;
 }
 
 // After a reboot: a journal that did not reach the disk is made again of what was intended.
@@ -651,14 +655,14 @@ static int core_recover_claims(struct core *c, struct err *err)
     // Without it everything works, only slower.
     if (intents_open(path.p, &c->intents, NULL) == 0)
         intents_each(c->intents, take_intent, c);
-    int rc = remove_strays(c, err);
+    int r = remove_strays(c, err);
     map_foreach(&c->helds, at) {
         struct held **h = map_value(&c->helds, at);
-        if (rc == 0 && (*h)->good && (*h)->entry.step == JOURNAL_PREPARED &&
+        if (r == 0 && (*h)->good && (*h)->entry.step == JOURNAL_PREPARED &&
             !core_was_rebooted(c, *h))
-            rc = ensure_files(c, &(*h)->entry, err);
+            r = ensure_files(c, &(*h)->entry, err);
     }
-    return rc;
+    return r;
 }
 
 static const char *core_keep_text(struct core *c, const char *text)
@@ -668,9 +672,9 @@ static const char *core_keep_text(struct core *c, const char *text)
 
 static int open_folders(struct core *c, struct err *err)
 {
-    int rc = file_make_dirs(c->claims_dir.p, 0755, err);
-    if (rc != 0)
-        return rc;
+    int r = file_make_dirs(c->claims_dir.p, 0755, err);
+    if (r != 0)
+        return r;
     cleanup_sbuf struct sbuf path = {0};
     sbuf_addf(&path, "%s/serialize.lock", c->o.data_dir);
     c->lock_fd = open(path.p, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -691,20 +695,20 @@ int core_open(const struct core_options *options, struct core **ret, struct err 
     c->claims_dir = arena_strf(&c->arena, "%s/claims", c->o.data_dir);
     c->lock_fd = -1;
     pthread_mutex_init(&c->lock, NULL);
-    int rc = cdi_check_vendor(str_z(c->o.driver), err);
-    if (rc == 0)
-        rc = cdi_check_class(str_z(c->o.cdi_class), err);
-    if (rc == 0)
-        rc = open_folders(c, err);
-    if (rc == 0)
-        rc = core_enter_step(c, err);
-    if (rc == 0) {
-        rc = core_recover_claims(c, err);
+    int r = cdi_check_vendor(str_z(c->o.driver), err);
+    if (r == 0)
+        r = cdi_check_class(str_z(c->o.cdi_class), err);
+    if (r == 0)
+        r = open_folders(c, err);
+    if (r == 0)
+        r = core_enter_step(c, err);
+    if (r == 0) {
+        r = core_recover_claims(c, err);
         core_leave_step(c, NULL);
     }
-    if (rc != 0) {
+    if (r != 0) {
         core_free(c);
-        return rc;
+        return r;
     }
     *ret = c;
     return 0;

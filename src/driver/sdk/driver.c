@@ -235,7 +235,8 @@ void sdk_driver_free(struct dray_driver *d)
     free(d);
 }
 
-// --- What drivers call, on any thread --------------------------------------------------------------
+// --- What drivers call, on any thread
+// --------------------------------------------------------------
 
 struct publish_job {
     struct dray_driver *driver;
@@ -269,14 +270,14 @@ int dray_publish(struct dray_driver *d, const struct dray_pool *p, struct dray_e
     job->driver = d;
     job->shared = pool_is_shared(p);
     job->pool = arena_str(&job->arena, pool_or_node(d, pool_name(p)));
-    int code = pool_make(p, &job->arena, &job->specs, &why);
-    if (code == 0 && job->pool.n == 0)
-        code = err_set(&why, ERR_INVALID, "a pool that belongs to no node needs a name");
-    if (code == 0 && !job->shared && !d->o.node)
-        code = err_set(&why, ERR_INVALID,
-                       "pool %.*s belongs to a node, this driver to none: give the pool nodes",
-                       STR_ARG(job->pool));
-    if (code != 0) {
+    int r = pool_make(p, &job->arena, &job->specs, &why);
+    if (r == 0 && job->pool.n == 0)
+        r = err_set(&why, ERR_INVALID, "a pool that belongs to no node needs a name");
+    if (r == 0 && !job->shared && !d->o.node)
+        r = err_set(&why, ERR_INVALID,
+                    "pool %.*s belongs to a node, this driver to none: give the pool nodes",
+                    STR_ARG(job->pool));
+    if (r != 0) {
         arena_done(&job->arena);
         free(job);
         return err_to_public(err, &why);
@@ -356,7 +357,7 @@ static void event_on_loop(void *arg)
 {
     struct event_job *job = arg;
     struct dray_driver *d = job->driver;
-    // As kubelet tells of its node: in no namespace, with the name as UID.
+    // As kubelet's events about its node: in no namespace, with the name as UID.
     const struct api_object_reference about = {.kind = STR("Node"),
                                                .api_version = STR("v1"),
                                                .name = str_z(d->o.node),

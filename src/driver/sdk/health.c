@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The health stream: every message is the whole list. It is sent when something changes and every few
-// seconds besides, because kubelet forgets what it has not heard of for half a minute.
+// The health stream: every message is the whole list. It is sent when something changes and every
+// few seconds besides, because kubelet forgets what it has not heard of for half a minute.
 #include <stdlib.h>
 
 #include "driver/sdk/sdk.h"

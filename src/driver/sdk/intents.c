@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Files made in advance, one for each claim that may be under way. A write to a file that exists
+// cannot fail for lack of space when it matters.
 #include "driver/sdk/intents.h"
 
 #include <fcntl.h>
@@ -76,16 +79,16 @@ static int intents_fill_pool(struct intents *i, struct err *err)
 int intents_open(const char *path, struct intents **ret, struct err *err)
 {
     // Made with its name on the disk.
-    int rc = access(path, F_OK) == 0 ? 0 : file_append_durable(path, STR(""), err);
-    int fd = rc == 0 ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    int r = access(path, F_OK) == 0 ? 0 : file_append_durable(path, STR(""), err);
+    int fd = r == 0 ? open(path, O_RDWR | O_CLOEXEC) : -1;
     if (fd < 0)
-        return rc == 0 ? intents_set_error("open", err) : rc;
+        return r == 0 ? intents_set_error("open", err) : r;
     struct intents *i = xcalloc(1, sizeof(*i));
     i->fd = fd;
-    rc = intents_fill_pool(i, err);
-    if (rc != 0) {
+    r = intents_fill_pool(i, err);
+    if (r != 0) {
         intents_close(i);
-        return rc;
+        return r;
     }
     *ret = i;
     return 0;
@@ -121,14 +124,14 @@ int intents_put(struct intents *i, const char *uid, struct str line, intents_hel
         slot++;
     if (slot == INTENT_SLOTS || text.n > INTENT_BYTES)
         return 0;
-    int rc = fault_check("write an intent", err);
-    if (rc == 0 && write_at(i->fd, sbuf_str(&text), (off_t)(slot * INTENT_BYTES)) != 0)
-        rc = intents_set_error("write", err);
-    if (rc == 0)
-        rc = fault_check("sync an intent", err);
-    if (rc == 0 && fdatasync(i->fd) != 0)
-        rc = intents_set_error("sync", err);
-    return rc == 0 ? 1 : rc;
+    int r = fault_check("write an intent", err);
+    if (r == 0 && write_at(i->fd, sbuf_str(&text), (off_t)(slot * INTENT_BYTES)) != 0)
+        r = intents_set_error("write", err);
+    if (r == 0)
+        r = fault_check("sync an intent", err);
+    if (r == 0 && fdatasync(i->fd) != 0)
+        r = intents_set_error("sync", err);
+    return r == 0 ? 1 : r;
 }
 
 void intents_each(struct intents *i, intents_fn fn, void *arg)

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The journal of a claim: what was prepared, as lines with a checksum. A torn last line is dropped
+// when it is read.
 #include "driver/sdk/journal.h"
 
 #include <stdint.h>

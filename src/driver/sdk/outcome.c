@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// What prepare made: CDI devices, metadata files and device status, collected from the callback and
+// written once it succeeded.
 #include "driver/sdk/outcome.h"
 
 #include "codec/json_writer.h"
@@ -271,8 +274,8 @@ static void write_described(struct json_writer *w, const struct dray_outcome *o,
     json_write_array_end(w);
 }
 
-// outcome_metadata writes the content of a request's metadata file: the same object in each version of
-// metadata.resource.k8s.io, newest first.
+// outcome_metadata writes the content of a request's metadata file: the same object in each version
+// of metadata.resource.k8s.io, newest first.
 static void outcome_metadata(const struct dray_outcome *o, struct str driver, struct str request,
                              struct sbuf *out)
 {
@@ -413,11 +416,11 @@ int outcome_finish(const struct dray_outcome *o, const struct outcome_names *nam
     for (size_t i = 0; i < o->claim->devices_len; i++)
         outcome_add_device(&f, i);
     json_write_array_end(&f.w);
-    int rc = 0;
+    int r = 0;
     cleanup_sbuf struct sbuf spec = {0}, status = {0};
     if (f.spec.devices.n) {
         f.spec.version = str_z(cdi_spec_min_version(&f.spec));
-        rc = cdi_spec_check(&f.spec, err);
+        r = cdi_spec_check(&f.spec, err);
         struct json_writer w = {.out = &spec};
         cdi_write_spec(&w, &f.spec);
     }
@@ -426,5 +429,5 @@ int outcome_finish(const struct dray_outcome *o, const struct outcome_names *nam
     ret->status = status.n > 2 ? arena_str(o->arena, sbuf_str(&status)) : STR("");
     ret->metadata = f.metadata.n > 2 ? arena_str(o->arena, sbuf_str(&f.metadata)) : STR("");
     sbuf_done(&f.metadata);
-    return rc == 0 ? 0 : err_wrap(err, "what the driver prepared makes no CDI spec");
+    return r == 0 ? 0 : err_wrap(err, "what the driver prepared makes no CDI spec");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opaque parameters: JSON that users write, read by a table. Everything the table does not know is an
-// error, because a setting that is silently ignored costs more than one that is refused.
+// Opaque parameters: JSON that users write, read by a table. Everything the table does not know is
+// an error, because a setting that is silently ignored costs more than one that is refused.
 #include <stdlib.h>
 
 #include "base/arena.h"
@@ -39,12 +39,12 @@ static void *params_field_address(void *out, size_t offset)
 static int params_read_text(const yyjson_val *v, struct arena *a, const char **ret, struct err *err)
 {
     struct str s;
-    int code = json_to_str(v, &s, err);
-    if (code == 0 && str_find_char(s, '\0') >= 0)
+    int r = json_to_str(v, &s, err);
+    if (r == 0 && str_find_char(s, '\0') >= 0)
         return err_set(err, ERR_INVALID, "a text must not hold a NUL character");
-    if (code == 0)
+    if (r == 0)
         *ret = arena_str(a, s).p;
-    return code;
+    return r;
 }
 
 // A key goes to the driver as a C string: one that ends early would be another key.
@@ -73,17 +73,17 @@ static int params_read_quantity(const yyjson_val *v, struct arena *a, const char
         *ret = arena_strf(a, "%lld", (long long)number).p;
         return 0;
     }
-    int code = params_read_text(v, a, ret, err);
-    return code == 0 ? check_quantity(*ret, err) : code;
+    int r = params_read_text(v, a, ret, err);
+    return r == 0 ? check_quantity(*ret, err) : r;
 }
 
 static int params_read_choice(const struct dray_field *f, const yyjson_val *v, struct arena *a,
                               const char **ret, struct err *err)
 {
     const char *text;
-    int code = params_read_text(v, a, &text, err);
-    if (code != 0)
-        return code;
+    int r = params_read_text(v, a, &text, err);
+    if (r != 0)
+        return r;
     cleanup_sbuf struct sbuf all = {0};
     for (size_t i = 0; f->choices && f->choices[i]; i++) {
         if (strcmp(f->choices[i], text) == 0) {
@@ -98,26 +98,26 @@ static int params_read_choice(const struct dray_field *f, const yyjson_val *v, s
 static int params_read_int(const struct dray_field *f, const yyjson_val *v, int64_t *ret,
                            struct err *err)
 {
-    int code = json_to_i64(v, ret, err);
-    if (code == 0 && f->min != f->max && (*ret < f->min || *ret > f->max))
+    int r = json_to_i64(v, ret, err);
+    if (r == 0 && f->min != f->max && (*ret < f->min || *ret > f->max))
         return err_set(err, ERR_INVALID, "%lld is not within %lld and %lld", (long long)*ret,
                        (long long)f->min, (long long)f->max);
-    return code;
+    return r;
 }
 
 static int params_read_texts(const yyjson_val *v, struct arena *a, struct dray_texts *ret,
                              struct err *err)
 {
-    int code = json_want_array(v, err);
-    if (code != 0)
-        return code;
+    int r = json_want_array(v, err);
+    if (r != 0)
+        return r;
     const char **all = arena_array(a, const char *, json_len(v));
     size_t n = 0;
     json_arr_foreach(v, item) {
-        code = params_read_text(item, a, &all[n], err);
-        if (code != 0) {
+        r = params_read_text(item, a, &all[n], err);
+        if (r != 0) {
             err_path_index(err, n);
-            return code;
+            return r;
         }
         n++;
     }
@@ -128,19 +128,19 @@ static int params_read_texts(const yyjson_val *v, struct arena *a, struct dray_t
 static int params_read_map(const struct dray_field *f, const yyjson_val *v, struct arena *a,
                            struct dray_map *ret, struct err *err)
 {
-    int code = json_want_object(v, err);
-    if (code != 0)
-        return code;
+    int r = json_want_object(v, err);
+    if (r != 0)
+        return r;
     struct dray_amount *all = arena_array(a, struct dray_amount, json_len(v));
     size_t n = 0;
     json_obj_foreach(v, key, value) {
-        code = params_read_key(key, a, &all[n].name, err);
-        if (code == 0)
-            code = f->of_quantities ? params_read_quantity(value, a, &all[n].quantity, err)
-                                    : params_read_text(value, a, &all[n].quantity, err);
-        if (code != 0) {
+        r = params_read_key(key, a, &all[n].name, err);
+        if (r == 0)
+            r = f->of_quantities ? params_read_quantity(value, a, &all[n].quantity, err)
+                                 : params_read_text(value, a, &all[n].quantity, err);
+        if (r != 0) {
             err_path_key(err, json_str(key).p, json_str(key).n);
-            return code;
+            return r;
         }
         n++;
     }
@@ -151,18 +151,18 @@ static int params_read_map(const struct dray_field *f, const yyjson_val *v, stru
 static int params_read_flags(const yyjson_val *v, struct arena *a, struct dray_flags *ret,
                              struct err *err)
 {
-    int code = json_want_object(v, err);
-    if (code != 0)
-        return code;
+    int r = json_want_object(v, err);
+    if (r != 0)
+        return r;
     struct dray_flag *all = arena_array(a, struct dray_flag, json_len(v));
     size_t n = 0;
     json_obj_foreach(v, key, value) {
-        code = params_read_key(key, a, &all[n].name, err);
-        if (code == 0)
-            code = json_to_bool(value, &all[n].on, err);
-        if (code != 0) {
+        r = params_read_key(key, a, &all[n].name, err);
+        if (r == 0)
+            r = json_to_bool(value, &all[n].on, err);
+        if (r != 0) {
             err_path_key(err, json_str(key).p, json_str(key).n);
-            return code;
+            return r;
         }
         n++;
     }
@@ -188,16 +188,16 @@ static int read_opt_bool(const yyjson_val *v, struct arena *a, const bool **ret,
 static int read_objects(const struct dray_field *f, const yyjson_val *v, int depth, struct arena *a,
                         struct dray_objects *ret, struct err *err)
 {
-    int code = json_want_array(v, err);
-    if (code != 0)
-        return code;
+    int r = json_want_array(v, err);
+    if (r != 0)
+        return r;
     char *all = arena_alloc_array(a, json_len(v), f->size, _Alignof(max_align_t));
     size_t n = 0;
     json_arr_foreach(v, item) {
-        code = read_fields(f->fields, item, all + n * f->size, depth + 1, a, err);
-        if (code != 0) {
+        r = read_fields(f->fields, item, all + n * f->size, depth + 1, a, err);
+        if (r != 0) {
             err_path_index(err, n);
-            return code;
+            return r;
         }
         n++;
     }
@@ -274,11 +274,11 @@ static int params_unknown_field(const struct dray_field *fields, struct err *err
 static int read_fields(const struct dray_field *fields, const yyjson_val *v, void *out, int depth,
                        struct arena *a, struct err *err)
 {
-    int code = json_want_object(v, err);
-    if (code == 0 && depth > PARAMS_DEPTH_MAX)
-        code = err_set(err, ERR_INVALID, "nested too deep");
-    if (code != 0)
-        return code;
+    int r = json_want_object(v, err);
+    if (r == 0 && depth > PARAMS_DEPTH_MAX)
+        r = err_set(err, ERR_INVALID, "nested too deep");
+    if (r != 0)
+        return r;
     json_obj_foreach(v, key, value) {
         struct str name = json_str(key);
         bool type_meta =
@@ -290,11 +290,10 @@ static int read_fields(const struct dray_field *fields, const yyjson_val *v, voi
             return at_field(params_unknown_field(fields, err), name, err);
         if (json_is_null(value))
             continue; // as Go: the field stays as it is
-        code =
-            at_field(params_read_one(f, value, params_field_address(out, f->offset), depth, a, err),
+        r = at_field(params_read_one(f, value, params_field_address(out, f->offset), depth, a, err),
                      name, err);
-        if (code != 0)
-            return code;
+        if (r != 0)
+            return r;
     }
     for (const struct dray_field *f = fields; f && f->name; f++) {
         const yyjson_val *there = json_get(v, str_z(f->name));
@@ -321,11 +320,11 @@ static int no_schema(const yyjson_val *version, const yyjson_val *kind,
                   schemas[i].kind ? schemas[i].kind : "");
     struct str v = version && json_is_string(version) ? json_str(version) : STR("");
     struct str k = kind && json_is_string(kind) ? json_str(kind) : STR("");
-    int code = err_set(err, ERR_INVALID,
-                       "parameters of apiVersion \"%.*s\" and kind \"%.*s\" are not "
-                       "known to this driver; it knows: %s",
-                       STR_ARG(str_upto(v, 64)), STR_ARG(str_upto(k, 64)), all.p ? all.p : "none");
-    return code;
+    int r = err_set(err, ERR_INVALID,
+                    "parameters of apiVersion \"%.*s\" and kind \"%.*s\" are not "
+                    "known to this driver; it knows: %s",
+                    STR_ARG(str_upto(v, 64)), STR_ARG(str_upto(k, 64)), all.p ? all.p : "none");
+    return r;
 }
 
 static const struct dray_schema *params_choose_schema(const yyjson_val *root,
@@ -348,11 +347,11 @@ static int params_decode_object(struct str json, const struct dray_schema *schem
 {
     const struct json_options options = {.max_bytes = PARAMS_BYTES_MAX};
     cleanup_json_doc struct json_doc doc = {0};
-    int code = json_parse(json, &options, &doc, err);
-    if (code == 0)
-        code = json_want_object(doc.root, err);
-    if (code != 0)
-        return code;
+    int r = json_parse(json, &options, &doc, err);
+    if (r == 0)
+        r = json_want_object(doc.root, err);
+    if (r != 0)
+        return r;
     const struct dray_schema *schema = params_choose_schema(doc.root, schemas, n, err);
     if (!schema)
         return -ERR_INVALID;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver as kubelet's plugin: registration, and NodePrepareResources and NodeUnprepareResources in
-// both versions. A call fetches the claims, hands them to the driver's thread, and answers; one that
-// kubelet gave up is finished nevertheless, so that its next try finds the work done.
+// The driver as kubelet's plugin: registration, and NodePrepareResources and NodeUnprepareResources
+// in both versions. A call fetches the claims, hands them to the driver's thread, and answers; one
+// that kubelet gave up is finished nevertheless, so that its next try finds the work done.
 #include <openssl/evp.h>
 #include <stdlib.h>
 
@@ -224,7 +224,8 @@ static void plugin_fetch_claims(struct sdk_call *call)
 
 // --- Calls of kubelet ----------------------------------------------------------------------------
 
-// The parts of a claim's key become names of files, and folders that are removed with all they hold.
+// The parts of a claim's key become names of files, and folders that are removed with all they
+// hold.
 static bool plugin_is_path_part(struct str s)
 {
     return s.n > 0 && s.p[0] != '.' && str_find_char(s, '/') < 0 && str_find_char(s, '\0') < 0;
@@ -249,10 +250,10 @@ static void plugin_begin_call(struct dray_driver *d, struct grpc_call *grpc, boo
     struct err err = {0};
     struct sdk_call *call = xcalloc(1, sizeof(*call));
     struct str request = arena_str(&call->arena, grpc->request);
-    int code = plugin_decode(&plugin_claims_message, request, &asked, &call->arena, &err);
-    if (code == 0)
-        code = check_asked(&asked, &err);
-    if (code != 0) {
+    int r = plugin_decode(&plugin_claims_message, request, &asked, &call->arena, &err);
+    if (r == 0)
+        r = check_asked(&asked, &err);
+    if (r != 0) {
         arena_done(&call->arena);
         free(call);
         grpc_finish(grpc, GRPC_INVALID_ARGUMENT, str_z(err.msg));
@@ -338,8 +339,8 @@ static void add_hash(struct sbuf *out, struct str bytes, size_t keep)
         sbuf_truncate(out, out->n - 1);
 }
 
-// As Kubernetes' own helper names it, so that kubelet and people see what they know: the longest form
-// that fits into a socket's address.
+// As Kubernetes' own helper names it, so that kubelet and people see what they know: the longest
+// form that fits into a socket's address.
 void sdk_registration_name(struct sbuf *out, const char *dir, const char *driver,
                            const char *instance)
 {
@@ -389,13 +390,13 @@ int sdk_plugin_open(struct dray_driver *d, struct err *err)
     d->server = grpc_server_new(d->runtime->loop, &limits);
     d->registrar = grpc_server_new(d->runtime->loop, &limits);
     add_services(d);
-    int code = file_make_dirs(d->o.registry_dir, 0755, err);
-    if (code == 0)
-        code = grpc_server_listen(d->server, d->endpoint, err);
+    int r = file_make_dirs(d->o.registry_dir, 0755, err);
+    if (r == 0)
+        r = grpc_server_listen(d->server, d->endpoint, err);
     // The registration last: kubelet calls as soon as it sees it.
-    if (code == 0)
-        code = grpc_server_listen(d->registrar, d->registration, err);
-    return code;
+    if (r == 0)
+        r = grpc_server_listen(d->registrar, d->registration, err);
+    return r;
 }
 
 void sdk_plugin_close(struct dray_driver *d)

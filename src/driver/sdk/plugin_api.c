@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The messages that kubelet and its plugins exchange, as tables over the protobuf codec. Lists are
+// bounded by the message's size.
 #include "driver/plugin_api.h"
 
 #include "base/banned.h"
@@ -254,7 +257,8 @@ void plugin_encode(const struct plugin_message *m, const void *value, struct pro
 
 // --- Reading -------------------------------------------------------------------------------------
 
-// Where lists go, and how much of it they may take: an entry without anything in it has two bytes on the wire.
+// Where lists go, and how much of it they may take: an entry without anything in it has two bytes
+// on the wire.
 struct room {
     struct arena *arena;
     size_t until;

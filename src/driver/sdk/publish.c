@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Keeps the ResourceSlices of a driver as its pools want them: creates, updates and deletes one at
+// a time, in an order in which a pool is never seen half-changed under its old generation.
 #include "driver/sdk/publish.h"
 
 #include <stdlib.h>
@@ -23,7 +26,7 @@ struct accepted_list VEC(struct typed_object *);
 struct desired {
     char *name;
     bool shared;
-    bool set;     // the driver has said what is in it
+    bool set;     // the driver has published it
     bool removed; // all its slices go
     struct arena arena;
     struct pool_specs specs;
@@ -96,7 +99,8 @@ static void look_at_all(struct publisher *p)
         work_add(p->work, map_key(&p->pools, i));
 }
 
-// --- The node's UID, for owner references ---------------------------------------------------------
+// --- The node's UID, for owner references
+// ---------------------------------------------------------
 
 static void publish_ask_node(void *arg);
 
@@ -364,7 +368,7 @@ static void publish_on_written(void *arg, const struct client_answer *a)
                 note_accepted(p, *d, c, a->object);
             work_after(p->work, key, c->source, a->object->revision);
         } else if (a->code == 0) {
-            work_again(p->work, key, RETRY_MIN_NS); // the cache tells when it is gone
+            work_again(p->work, key, RETRY_MIN_NS); // the cache shows when it is gone
         } else {
             publish_write_failed(p, d ? *d : NULL, key, a);
         }
@@ -596,7 +600,8 @@ static void publish_slice_changed(void *arg, const struct typed_object *before,
 {
     struct publisher *p = arg;
     const struct api_resource_slice *slice = (after ? after : before)->object.value;
-    // Slices go with their Node. One of its name that came since is another, and what the old one owned would go again.
+    // Slices go with their Node. One of its name that came since is another, and what the old one
+    // owned would go again.
     if (!after && slice->spec.node_name.n) {
         p->node_known = false;
         publish_ask_node(p);

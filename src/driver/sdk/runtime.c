@@ -90,7 +90,7 @@ static void begin_stop(void *arg)
     if (r->stopped)
         return;
     r->stopped = true;
-    r->stopping = 1; // until all have been told
+    r->stopping = 1; // until all are notified
     list_foreach(&r->drivers, n) {
         r->stopping++;
         sdk_driver_stop(list_entry(n, struct dray_driver, node));
@@ -116,7 +116,7 @@ static void stop_loop(void *arg)
     loop_stop(arg);
 }
 
-// Lets the loop turn once more: calls that the client gave up are told so.
+// Lets the loop turn once more: calls that the client gave up get their answer.
 static void runtime_turn_loop(struct loop *loop)
 {
     exec_post(loop_exec(loop), stop_loop, loop);
@@ -134,7 +134,8 @@ void dray_runtime_free(struct dray_runtime *r)
     }
     list_foreach(&r->drivers, n)
         sdk_driver_end(list_entry(n, struct dray_driver, node));
-    // What the last callbacks, and others since the loop ended, told of a driver is done while it is still there.
+    // What the last callbacks, and others since the loop ended, requested of a driver is done while
+    // it is still there.
     if (!r->borrowed && r->loop && !list_empty(&r->drivers))
         runtime_turn_loop(r->loop);
     list_foreach(&r->drivers, n)

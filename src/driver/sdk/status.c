@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The claim's status.devices: read, merge, write with the resource version, again when somebody was
-// faster. Entries and conditions of others stay; a condition that says the same keeps its time.
+// faster. Entries and conditions of others stay; an unchanged condition keeps its time.
 // (Server-side apply would do the same, but not every server has it.)
 #include <stdlib.h>
 
@@ -148,17 +148,17 @@ static void status_read_claim(struct write *w)
 static int status_read_devices(struct write *w, struct str json, struct err *err)
 {
     cleanup_json_doc struct json_doc doc = {0};
-    int code = json_parse(json, NULL, &doc, err);
-    if (code == 0)
-        code = json_want_array(doc.root, err);
-    if (code != 0)
-        return code;
+    int r = json_parse(json, NULL, &doc, err);
+    if (r == 0)
+        r = json_want_array(doc.root, err);
+    if (r != 0)
+        return r;
     json_arr_foreach(doc.root, item) {
         struct api_allocated_device_status one = {0};
-        code = api_json_read(&api_allocated_device_status_type, &doc, item, &one, &w->arena, NULL,
-                             err);
-        if (code != 0)
-            return code;
+        r = api_json_read(&api_allocated_device_status_type, &doc, item, &one, &w->arena, NULL,
+                          err);
+        if (r != 0)
+            return r;
         vec_push_arena(&w->arena, &w->devices, one);
     }
     return 0;
@@ -184,7 +184,8 @@ void sdk_write_status(struct dray_driver *d, const struct dray_claim *claim, str
         status_read_claim(w);
 }
 
-// --- Conditions that become known later ------------------------------------------------------------
+// --- Conditions that become known later
+// ------------------------------------------------------------
 
 struct report {
     struct sdk_pending pending;

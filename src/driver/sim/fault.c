@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Faults of simulated hardware as a file that people and tests write while the driver runs.
 #include "driver/fault.h"
 
 #include <stdlib.h>
@@ -39,33 +41,33 @@ static int fault_read_member(struct fault *f, struct str key, const yyjson_val *
                              struct err *err)
 {
     struct str text;
-    int rc;
+    int r;
     if (str_eq(key, STR("code")))
         return json_to_i64(v, &f->code, err);
     if (str_eq(key, STR("ms")))
         return json_to_i64(v, &f->ms, err);
     if (str_eq(key, STR("step")))
         return json_to_i64(v, &f->step, err);
-    rc = json_to_str(v, &text, err);
-    if (rc == 0 && str_eq(key, STR("device")))
+    r = json_to_str(v, &text, err);
+    if (r == 0 && str_eq(key, STR("device")))
         f->device = arena_str(a, text);
-    else if (rc == 0 && !str_eq(key, STR("kind")))
-        rc = err_set(err, ERR_INVALID, "a fault has kind, device, code, ms and step, nothing else");
-    else if (rc == 0 && !fault_kind_parse(text, &f->kind))
-        rc = err_set(err, ERR_INVALID, "there is no fault \"%.*s\"", STR_ARG(str_upto(text, 64)));
-    return rc;
+    else if (r == 0 && !str_eq(key, STR("kind")))
+        r = err_set(err, ERR_INVALID, "a fault has kind, device, code, ms and step, nothing else");
+    else if (r == 0 && !fault_kind_parse(text, &f->kind))
+        r = err_set(err, ERR_INVALID, "there is no fault \"%.*s\"", STR_ARG(str_upto(text, 64)));
+    return r;
 }
 
 static int read_fault(const yyjson_val *v, struct arena *a, struct fault *f, struct err *err)
 {
-    int rc = json_want_object(v, err);
-    if (rc != 0)
-        return rc;
+    int r = json_want_object(v, err);
+    if (r != 0)
+        return r;
     json_obj_foreach(v, key, value) {
-        rc = fault_read_member(f, json_str(key), value, a, err);
-        if (rc != 0) {
+        r = fault_read_member(f, json_str(key), value, a, err);
+        if (r != 0) {
             err_path_field(err, json_str(key).p, json_str(key).n);
-            return rc;
+            return r;
         }
     }
     if (!json_get(v, STR("kind")))
@@ -82,19 +84,19 @@ int fault_list_parse(struct str text, struct arena *arena, struct faults *ret, s
     *ret = (struct faults){0};
     if (str_trim(text).n == 0)
         return 0;
-    int rc = json_parse(text, &options, &doc, err);
-    if (rc == 0)
-        rc = json_want_array(doc.root, err);
-    if (rc != 0)
-        return rc;
+    int r = json_parse(text, &options, &doc, err);
+    if (r == 0)
+        r = json_want_array(doc.root, err);
+    if (r != 0)
+        return r;
     if (json_len(doc.root) > FAULTS_MAX)
         return err_set(err, ERR_TOO_MANY, "more than %d faults", FAULTS_MAX);
     json_arr_foreach(doc.root, item) {
         struct fault f = {0};
-        rc = read_fault(item, arena, &f, err);
-        if (rc != 0) {
+        r = read_fault(item, arena, &f, err);
+        if (r != 0) {
             err_path_index(err, ret->n);
-            return rc;
+            return r;
         }
         vec_push_arena(arena, ret, f);
     }
@@ -139,10 +141,10 @@ int fault_list_load(const char *path, struct arena *arena, struct faults *ret, s
     struct stat st;
     if (stat(path, &st) != 0 && errno == ENOENT)
         return 0;
-    int rc = file_read(path, FAULT_BYTES_MAX, &text, err);
-    if (rc == 0)
-        rc = fault_list_parse(sbuf_str(&text), arena, ret, err);
-    return rc == 0 ? 0 : err_wrap(err, "%s", path);
+    int r = file_read(path, FAULT_BYTES_MAX, &text, err);
+    if (r == 0)
+        r = fault_list_parse(sbuf_str(&text), arena, ret, err);
+    return r == 0 ? 0 : err_wrap(err, "%s", path);
 }
 
 int fault_list_save(const char *path, const struct faults *f, struct err *err)
@@ -151,8 +153,8 @@ int fault_list_save(const char *path, const struct faults *f, struct err *err)
     fault_list_write(f, &text);
     const char *slash = strrchr(path, '/');
     cleanup_free char *dir = xstrndup(path, slash ? (size_t)(slash - path) : 0);
-    int rc = *dir ? file_make_dirs(dir, 0755, err) : 0;
-    return rc == 0 ? file_replace_atomic(AT_FDCWD, path, sbuf_str(&text), 0644, err) : rc;
+    int r = *dir ? file_make_dirs(dir, 0755, err) : 0;
+    return r == 0 ? file_replace_atomic(AT_FDCWD, path, sbuf_str(&text), 0644, err) : r;
 }
 
 void fault_file_init(struct fault_file *f, const char *path)
@@ -167,7 +169,7 @@ void fault_file_done(struct fault_file *f)
     pthread_mutex_destroy(&f->lock);
 }
 
-// A file that makes no sense leaves the faults as they were.
+// A file that cannot be read leaves the faults as they were.
 static void fault_refresh_file(struct fault_file *f)
 {
     struct stat st = {.st_size = -1};
@@ -220,7 +222,7 @@ void fault_file_drop(struct fault_file *f, enum fault_kind kind, struct str devi
             vec_push(&left, *one);
     struct err err;
     if (left.n != f->faults.n && fault_list_save(f->path, &left, &err) != 0)
-        left.n = 0; // it stays: whoever waits for it to go tries again
+        left.n = 0; // it stays: a caller that waits for its end retries
     vec_done(&left);
     fault_refresh_file(f);
     pthread_mutex_unlock(&f->lock);

@@ -91,16 +91,16 @@ int hw_write_identity(const struct hw_driver *d, const struct hw_device *device,
         json_write_str(&w, pairs[i][1]);
     }
     json_write_key(&w, STR("device"));
-    int rc = api_json_write(&api_device_type, device->device, &w, err);
+    int r = api_json_write(&api_device_type, device->device, &w, err);
     json_write_object_end(&w);
     sbuf_addc(&text, '\n');
     cleanup_free char *pool = xstrndup(device->pool.p, device->pool.n);
     cleanup_free char *name = xstrndup(device->device->name.p, device->device->name.n);
     hw_write_directory(d, pool, name, &path);
-    if (rc == 0)
-        rc = file_make_dirs(path.p, 0755, err);
+    if (r == 0)
+        r = file_make_dirs(path.p, 0755, err);
     sbuf_addz(&path, "/identity");
-    return rc == 0 ? file_ensure_atomic(AT_FDCWD, path.p, sbuf_str(&text), 0644, err) : rc;
+    return r == 0 ? file_ensure_atomic(AT_FDCWD, path.p, sbuf_str(&text), 0644, err) : r;
 }
 
 // --- Who a device is set up for ------------------------------------------------------------------
@@ -137,7 +137,8 @@ static void read_setups(const char *folder, const char *except, struct setups *r
     (void)closedir(dir);
 }
 
-// --- Counters: partitions that overlap cannot exist together ---------------------------------------
+// --- Counters: partitions that overlap cannot exist together
+// ---------------------------------------
 
 struct total {
     struct str set, counter;
@@ -165,8 +166,8 @@ static void add_use(struct totals *t, const struct api_device *d, struct arena *
     }
 }
 
-// The device whose folder has this name. Folders come into being when a device is first used, so there
-// are few.
+// The device whose folder has this name. Folders come into being when a device is first used, so
+// there are few.
 static const struct hw_device *device_of_folder(const struct hw_driver *d, struct str name)
 {
     vec_foreach(&d->devices, one) {
@@ -332,12 +333,12 @@ static int hw_set_up(struct hw_driver *d, struct hw_setting s, struct dray_error
     s.texts = others.texts.p;
     s.texts_len = others.texts.n;
     sbuf_addf(&text, "{\"admin\":%s", s.allocated->admin_access ? "true" : "false");
-    int rc = hw_check_owner(s.allocated, &others, err);
-    if (rc == 0)
-        rc = hw_configure(&s, err);
+    int r = hw_check_owner(s.allocated, &others, err);
+    if (r == 0)
+        r = hw_configure(&s, err);
     setups_done(&others);
-    if (rc != 0)
-        return rc;
+    if (r != 0)
+        return r;
     sbuf_addz(&text, "}\n");
     sbuf_addf(&path, "%s/claim.%s", folder.p, s.claim->uid);
     if (hw_write_identity(d, s.device, &why) != 0 ||
@@ -380,23 +381,23 @@ int hw_prepare(void *arg, const struct dray_claim *claim, struct dray_outcome *o
                struct dray_error *err)
 {
     struct hw_driver *d = arg;
-    int rc = hw_apply_fault(d, FAULT_PREPARE, claim, err);
-    if (rc == 0 && d->family->check)
-        rc = d->family->check(d, claim, err);
-    if (rc == 0)
-        rc = hw_check_counters(d, claim, err);
-    for (size_t i = 0; rc == 0 && i < claim->devices_len; i++) {
+    int r = hw_apply_fault(d, FAULT_PREPARE, claim, err);
+    if (r == 0 && d->family->check)
+        r = d->family->check(d, claim, err);
+    if (r == 0)
+        r = hw_check_counters(d, claim, err);
+    for (size_t i = 0; r == 0 && i < claim->devices_len; i++) {
         struct hw_setting s = {
             .driver = d, .claim = claim, .allocated = &claim->devices[i], .out = out, .index = i};
         s.device = hw_find(d, str_z(s.allocated->pool), str_z(s.allocated->device));
         if (!s.device)
-            rc = dray_fail(err, "there is no device %s in pool %s", s.allocated->device,
-                           s.allocated->pool);
+            r = dray_fail(err, "there is no device %s in pool %s", s.allocated->device,
+                          s.allocated->pool);
         else
-            rc = hw_set_up(d, s, err);
+            r = hw_set_up(d, s, err);
     }
     dray_env(out, DRAY_ALL, "DRA_RESOURCE_DRIVER_NAME", d->name);
-    return rc;
+    return r;
 }
 
 // --- Unprepare, verify ---------------------------------------------------------------------------
@@ -413,29 +414,29 @@ static int hw_release_device(const char *device_folder, const char *uid, struct 
 static int release_all(struct hw_driver *d, const char *uid, struct dray_error *err)
 {
     DIR *dir = opendir(d->hw);
-    int rc = 0;
-    for (const struct dirent *e; dir && rc == 0 && (e = file_next_entry(dir));) {
+    int r = 0;
+    for (const struct dirent *e; dir && r == 0 && (e = file_next_entry(dir));) {
         if (e->d_name[0] == '.')
             continue;
         cleanup_sbuf struct sbuf folder = {0};
         sbuf_addf(&folder, "%s/%s", d->hw, e->d_name);
-        rc = hw_release_device(folder.p, uid, err);
+        r = hw_release_device(folder.p, uid, err);
     }
     if (dir)
         (void)closedir(dir);
-    return rc;
+    return r;
 }
 
 int hw_unprepare(void *arg, const struct dray_claim *claim, struct dray_error *err)
 {
     struct hw_driver *d = arg;
-    int rc = hw_apply_fault(d, FAULT_UNPREPARE, claim, err);
-    for (size_t i = 0; rc == 0 && i < claim->devices_len; i++) {
+    int r = hw_apply_fault(d, FAULT_UNPREPARE, claim, err);
+    for (size_t i = 0; r == 0 && i < claim->devices_len; i++) {
         cleanup_sbuf struct sbuf folder = {0};
         hw_write_directory(d, claim->devices[i].pool, claim->devices[i].device, &folder);
-        rc = hw_release_device(folder.p, claim->uid, err);
+        r = hw_release_device(folder.p, claim->uid, err);
     }
-    return rc == 0 && claim->devices_len == 0 ? release_all(d, claim->uid, err) : rc;
+    return r == 0 && claim->devices_len == 0 ? release_all(d, claim->uid, err) : r;
 }
 
 int hw_verify(void *arg, const struct dray_claim *claim, struct dray_error *err)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the real drivers make of opaque parameters, by driver: the kinds they accept, what they refuse,
-// and what containers see of it.
+// What the real drivers make of opaque parameters, by driver: the kinds they accept, what they
+// refuse, and what containers see of it.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -31,14 +31,15 @@ static void env_int(const struct hw_setting *s, const char *suffix, int64_t valu
     hw_family_add_env(s, suffix, text);
 }
 
-// --- Sharing: NVIDIA and the example driver --------------------------------------------------------
+// --- Sharing: NVIDIA and the example driver
+// --------------------------------------------------------
 
 struct time_slicing {
     const char *interval;
 };
 
 struct mps {
-    int64_t threads; // active thread percentage; 0: not said
+    int64_t threads; // active thread percentage; 0: not set
     const char *memory;
     struct dray_map per_device;
     bool multi_user;
@@ -143,9 +144,9 @@ static int apply_mps(const struct hw_setting *s, const struct mps *mps, struct d
 static int apply_sharing(const struct hw_setting *s, const struct sharing *sh,
                          struct dray_error *err)
 {
-    int rc = check_pairing(sh, err);
-    if (rc != 0)
-        return rc;
+    int r = check_pairing(sh, err);
+    if (r != 0)
+        return r;
     sbuf_addf(s->setup, ",\"sharing\":\"%s\"", sh->strategy);
     hw_family_add_env(s, "_SHARING_STRATEGY", sh->strategy);
     if (strcmp(sh->strategy, "TimeSlicing") == 0)
@@ -579,7 +580,8 @@ static int apply_cpu(const struct hw_setting *s, const struct dray_schema *schem
     return 0;
 }
 
-// --- FPGAs, DPUs, cameras, CXL memory: kinds of our own --------------------------------------------
+// --- FPGAs, DPUs, cameras, CXL memory: kinds of our own
+// --------------------------------------------
 
 struct fpga_config {
     const char *bitstream, *checksum;
@@ -746,10 +748,10 @@ static int decode_all(const struct hw_setting *s, struct decodeds *ret, struct d
         struct decoded d = {0};
         if (f->schemas_len == 0)
             return dray_fail(err, "driver %s takes no parameters", s->driver->name);
-        int rc = dray_decode(s->allocated->configs[i].parameters, f->schemas, f->schemas_len,
-                             &d.schema, &d.params, err);
-        if (rc != 0)
-            return rc;
+        int r = dray_decode(s->allocated->configs[i].parameters, f->schemas, f->schemas_len,
+                            &d.schema, &d.params, err);
+        if (r != 0)
+            return r;
         vec_push(ret, d);
     }
     return 0;
@@ -767,15 +769,15 @@ static bool is_replaced(const struct decodeds *all, size_t i)
 int hw_configure(const struct hw_setting *s, struct dray_error *err)
 {
     struct decodeds all = {0};
-    int rc = decode_all(s, &all, err);
-    if (rc == 0)
-        rc = s->driver->family->apply(s, NULL, NULL, err);
-    for (size_t i = 0; rc == 0 && i < all.n; i++)
+    int r = decode_all(s, &all, err);
+    if (r == 0)
+        r = s->driver->family->apply(s, NULL, NULL, err);
+    for (size_t i = 0; r == 0 && i < all.n; i++)
         if (!is_replaced(&all, i))
-            rc = s->driver->family->apply(s, all.p[i].schema, dray_params_value(all.p[i].params),
-                                          err);
+            r = s->driver->family->apply(s, all.p[i].schema, dray_params_value(all.p[i].params),
+                                         err);
     vec_foreach(&all, d)
         dray_params_free(d->params);
     vec_done(&all);
-    return rc;
+    return r;
 }

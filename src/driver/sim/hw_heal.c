@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a fault to a device that can be given out again, on its own and told as events:
+// From a fault to a device that can be given out again, on its own and recorded as events:
 //
-//     fault → taint, unhealthy → drained (nobody holds it) → reset → verified → untainted, healthy
+//     fault → taint, unhealthy → drained (no claim holds it) → reset → verified → untainted,
+//     healthy
 //
-// What only hands can repair stays tainted until the fault is taken away. State lives in memory: after a
-// restart the loop begins anew from the faults, which is safe because every step may be repeated.
+// What only hands can repair stays tainted until the fault is taken away. State lives in memory:
+// after a restart the loop begins again from the faults, which is safe because every step may be
+// repeated.
 #include <stdio.h>
 
 #include "api/match/taint.h"
@@ -13,7 +15,7 @@
 
 #include "base/banned.h"
 
-// Errors of the application, not of the GPU: told, but nothing is taken out of service.
+// Errors of the application, not of the GPU: recorded, but nothing is taken out of service.
 static bool is_benign_xid(int64_t code)
 {
     static const int64_t benign[] = {13, 31, 43, 45, 68, 109};
@@ -151,7 +153,7 @@ static void hw_heal_step_device(struct hw_driver *d, struct heal *h, int64_t now
             return;
         h->state = HEAL_RESETTING;
         h->until_ns = now + d->sim->o.reset_ms * CLOCK_NS_PER_MS;
-        hw_heal_record_event(d, h, false, "DeviceResetting", "nobody uses it; it is being reset");
+        hw_heal_record_event(d, h, false, "DeviceResetting", "no claim uses it; it is being reset");
         return;
     case HEAL_RESETTING:
         if (now < h->until_ns)

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Nodes and drivers of simulated hardware out of a profile: publishes slices, starts a driver for
+// each name, and lets faults take effect.
 #include "driver/hw_sim.h"
 
 #include <signal.h>
@@ -18,7 +21,8 @@ struct call {
     struct hw_sim *sim;
 };
 
-// --- Objects of the profile ------------------------------------------------------------------------
+// --- Objects of the profile
+// ------------------------------------------------------------------------
 
 static void hw_sim_on_created(void *arg, const struct client_answer *a)
 {
@@ -117,9 +121,9 @@ static int hw_sim_publish_slices(struct hw_driver *d, const struct profile_objec
         cleanup_free char *name = xstrndup(first->pool.name.p, first->pool.name.n);
         struct dray_pool *pool = pool_from_specs(name, specs.p, specs.n);
         struct dray_error why;
-        int rc = dray_publish(d->driver, pool, &why);
+        int r = dray_publish(d->driver, pool, &why);
         dray_pool_free(pool);
-        if (rc != 0) {
+        if (r != 0) {
             vec_done(&specs);
             return err_set(err, ERR_INVALID, "%s", why.message);
         }
@@ -221,21 +225,21 @@ static int hw_sim_start_driver(const struct start *st, struct str name, struct e
         hw_sim_add_devices(d, st->own, false);
     hw_sim_add_devices(d, st->shared, true);
     const struct dray_driver_options o = options_of(d);
-    int rc = sdk_driver_start(s->runtime, &o, &d->hook, &d->driver, err);
-    if (rc != 0)
+    int r = sdk_driver_start(s->runtime, &o, &d->hook, &d->driver, err);
+    if (r != 0)
         return err_wrap(err, "driver %s", d->name);
-    rc = hw_sim_publish_slices(d, st->own ? st->own : st->shared, err);
-    if (rc == 0 && st->node)
+    r = hw_sim_publish_slices(d, st->own ? st->own : st->shared, err);
+    if (r == 0 && st->node)
         be_healthy(d);
-    return rc;
+    return r;
 }
 
 static int start_drivers(const struct start *st, const struct profile_objects *of, struct err *err)
 {
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < of->slices_len; i++)
-        rc = hw_sim_start_driver(st, of->slices[i]->spec.driver, err);
-    return rc;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < of->slices_len; i++)
+        r = hw_sim_start_driver(st, of->slices[i]->spec.driver, err);
+    return r;
 }
 
 static int start_node(struct hw_sim *s, const struct profile *p,
@@ -243,34 +247,34 @@ static int start_node(struct hw_sim *s, const struct profile *p,
                       struct err *err)
 {
     struct profile_objects *own = arena_one(&s->arena, struct profile_objects);
-    int rc = profile_node(p, str_z(node), index, &s->arena, own, err);
-    if (rc != 0)
-        return rc;
+    int r = profile_node(p, str_z(node), index, &s->arena, own, err);
+    if (r != 0)
+        return r;
     if (s->o.make_nodes)
         hw_sim_create_object(s, "v1", "Node", own->node);
     const struct start st = {s, node, index, own, shared};
-    rc = start_drivers(&st, own, err);
-    return rc == 0 ? start_drivers(&st, shared, err) : rc;
+    r = start_drivers(&st, own, err);
+    return r == 0 ? start_drivers(&st, shared, err) : r;
 }
 
 static int start_profile(struct hw_sim *s, const struct profile *p, struct err *err)
 {
     struct profile_objects *shared = arena_one(&s->arena, struct profile_objects);
-    int rc = profile_shared(p, &s->arena, shared, err);
-    if (rc != 0)
-        return rc;
+    int r = profile_shared(p, &s->arena, shared, err);
+    if (r != 0)
+        return r;
     for (size_t i = 0; s->o.make_classes && i < shared->classes_len; i++)
         hw_sim_create_object(s, "resource.k8s.io/v1", "DeviceClass", shared->classes[i]);
     const struct start without_node = {s, NULL, 0, NULL, shared};
     if (s->o.shared)
-        rc = start_drivers(&without_node, shared, err);
-    for (size_t i = 0; rc == 0 && i < (s->o.node ? 1 : s->o.nodes); i++) {
+        r = start_drivers(&without_node, shared, err);
+    for (size_t i = 0; r == 0 && i < (s->o.node ? 1 : s->o.nodes); i++) {
         struct str name = profile_name(p);
         const char *node =
             s->o.node ? s->o.node : arena_strf(&s->arena, "%.*s-%zu", STR_ARG(name), i).p;
-        rc = start_node(s, p, shared, node, i, err);
+        r = start_node(s, p, shared, node, i, err);
     }
-    return rc;
+    return r;
 }
 
 static void hw_sim_on_tick(void *arg)
@@ -289,14 +293,14 @@ int hw_sim_start(const struct hw_sim_options *options, struct hw_sim **ret, stru
     s->exec = s->runtime->exec;
     list_init(&s->drivers);
     list_init(&s->calls);
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < options->profiles_len; i++)
-        rc = start_profile(s, options->profiles[i], err);
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < options->profiles_len; i++)
+        r = start_profile(s, options->profiles[i], err);
     s->tick = (struct exec_timer){.fn = hw_sim_on_tick, .arg = s};
-    if (rc == 0)
+    if (r == 0)
         exec_timer_start(s->exec, &s->tick, TICK_NS);
     *ret = s;
-    return rc;
+    return r;
 }
 
 void hw_sim_stop(struct hw_sim *s)

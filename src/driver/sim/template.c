@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Expands YAML with holes and repetition. The number of values is bounded, because a few lines can
+// ask for many.
 #include "driver/sim/template.h"
 
 #include "base/banned.h"
@@ -72,16 +75,16 @@ static int fill_text(struct expander *x, struct str s, const struct template_sco
         struct str expr;
         struct str tail;
         bool found;
-        int code = next_hole(x, s, &head, &expr, &tail, &found);
-        if (code != 0)
-            return code;
+        int r = next_hole(x, s, &head, &expr, &tail, &found);
+        if (r != 0)
+            return r;
         sbuf_add(out, head);
         if (!found)
             return 0;
         struct template_value v;
-        code = template_eval(expr, scope, &x->arena, &v, x->err);
-        if (code != 0)
-            return code;
+        r = template_eval(expr, scope, &x->arena, &v, x->err);
+        if (r != 0)
+            return r;
         if (v.type == TEMPLATE_JSON)
             return err_set(x->err, ERR_INVALID, "\"%.*s\" is a list or an object, not a text",
                            STR_ARG(expr));
@@ -115,24 +118,24 @@ static int expand_text(struct expander *x, const yyjson_val *v, const struct tem
     struct str expr;
     struct str tail = {0};
     bool found;
-    int code = next_hole(x, s, &head, &expr, &tail, &found);
-    if (code != 0)
-        return template_fail_at(x, v, code);
+    int r = next_hole(x, s, &head, &expr, &tail, &found);
+    if (r != 0)
+        return template_fail_at(x, v, r);
     if (!found) {
         json_build_str(&x->out, s);
         return 0;
     }
     if (head.n == 0 && tail.n == 0) {
         struct template_value value;
-        code = template_eval(expr, scope, &x->arena, &value, x->err);
-        return template_fail_at(x, v, code == 0 ? build_value(x, &value) : code);
+        r = template_eval(expr, scope, &x->arena, &value, x->err);
+        return template_fail_at(x, v, r == 0 ? build_value(x, &value) : r);
     }
     struct sbuf filled = {0};
-    code = fill_text(x, s, scope, &filled);
-    if (code == 0)
+    r = fill_text(x, s, scope, &filled);
+    if (r == 0)
         json_build_str(&x->out, sbuf_str(&filled));
     sbuf_done(&filled);
-    return template_fail_at(x, v, code);
+    return template_fail_at(x, v, r);
 }
 
 // --- Repetition ----------------------------------------------------------------------------------
@@ -162,9 +165,9 @@ static int number_here(struct expander *x, const yyjson_val *v, const struct tem
                        int64_t *ret)
 {
     struct template_value value;
-    int code = value_here(x, v, scope, &value);
-    if (code != 0)
-        return code;
+    int r = value_here(x, v, scope, &value);
+    if (r != 0)
+        return r;
     if (value.type != TEMPLATE_INT)
         return template_fail_at(x, v,
                                 err_set(x->err, ERR_INVALID, "a whole number is needed here"));
@@ -182,13 +185,13 @@ static int read_repeated(struct expander *x, const yyjson_val *v,
         if (!from || !count || json_len(v) != 2)
             return template_fail_at(x, v,
                                     err_set(x->err, ERR_INVALID, "$for takes {from: a, count: n}"));
-        int code = number_here(x, from, scope, &ret->from);
-        return code == 0 ? number_here(x, count, scope, &ret->count) : code;
+        int r = number_here(x, from, scope, &ret->from);
+        return r == 0 ? number_here(x, count, scope, &ret->count) : r;
     }
     struct template_value value;
-    int code = value_here(x, v, scope, &value);
-    if (code != 0)
-        return code;
+    int r = value_here(x, v, scope, &value);
+    if (r != 0)
+        return r;
     if (value.type == TEMPLATE_INT) {
         ret->count = value.number;
         return 0;
@@ -201,8 +204,8 @@ static int read_repeated(struct expander *x, const yyjson_val *v,
     return 0;
 }
 
-// template_repeat_body runs body once for each combination of the names from key on; key is NULL-like when equal
-// to end.
+// template_repeat_body runs body once for each combination of the names from key on; key is
+// NULL-like when equal to end.
 static int template_repeat_body(struct expander *x, const yyjson_val *key, const yyjson_val *end,
                                 const yyjson_val *v, const struct template_scope *scope,
                                 body_fn body)
@@ -245,12 +248,11 @@ static int template_is_wanted(struct expander *x, const yyjson_val *v,
     if (!condition)
         return 0;
     struct template_value value;
-    int code = value_here(x, condition, scope, &value);
-    if (code == 0 && (value.type == TEMPLATE_TEXT || value.type == TEMPLATE_JSON))
-        code =
-            template_fail_at(x, condition, err_set(x->err, ERR_INVALID, "$if takes a condition"));
-    *ret = code == 0 && value.number != 0;
-    return code;
+    int r = value_here(x, condition, scope, &value);
+    if (r == 0 && (value.type == TEMPLATE_TEXT || value.type == TEMPLATE_JSON))
+        r = template_fail_at(x, condition, err_set(x->err, ERR_INVALID, "$if takes a condition"));
+    *ret = r == 0 && value.number != 0;
+    return r;
 }
 
 static int expand_entries(struct expander *x, const yyjson_val *v,
@@ -259,25 +261,25 @@ static int expand_entries(struct expander *x, const yyjson_val *v,
 static int each_body(struct expander *x, const yyjson_val *v, const struct template_scope *scope)
 {
     bool yes;
-    int code = template_is_wanted(x, v, scope, &yes);
-    return code == 0 && yes ? expand_entries(x, v, scope) : code;
+    int r = template_is_wanted(x, v, scope, &yes);
+    return r == 0 && yes ? expand_entries(x, v, scope) : r;
 }
 
 static int item_body(struct expander *x, const yyjson_val *v, const struct template_scope *scope)
 {
     bool yes;
-    int code = template_is_wanted(x, v, scope, &yes);
-    if (code != 0 || !yes)
-        return code;
+    int r = template_is_wanted(x, v, scope, &yes);
+    if (r != 0 || !yes)
+        return r;
     const yyjson_val *item = json_get(v, STR("$item"));
     if (item)
         return template_expand_value(x, item, scope);
-    code = template_fail_at(x, v, json_build_object(&x->out, x->err));
-    if (code == 0)
-        code = expand_entries(x, v, scope);
-    if (code == 0)
+    r = template_fail_at(x, v, json_build_object(&x->out, x->err));
+    if (r == 0)
+        r = expand_entries(x, v, scope);
+    if (r == 0)
         json_build_end(&x->out);
-    return code;
+    return r;
 }
 
 static int repeat_all(struct expander *x, const yyjson_val *v, const struct template_scope *scope,
@@ -306,34 +308,34 @@ static int expand_entry(struct expander *x, const yyjson_val *key, const yyjson_
         return repeat_all(x, v, scope, each_body);
     }
     struct sbuf filled = {0};
-    int code = template_fail_at(x, key, fill_text(x, name, scope, &filled));
-    if (code == 0)
+    int r = template_fail_at(x, key, fill_text(x, name, scope, &filled));
+    if (r == 0)
         json_build_str(&x->out, sbuf_str(&filled));
     sbuf_done(&filled);
-    return code == 0 ? template_expand_value(x, v, scope) : code;
+    return r == 0 ? template_expand_value(x, v, scope) : r;
 }
 
 static int expand_entries(struct expander *x, const yyjson_val *v,
                           const struct template_scope *scope)
 {
     json_obj_foreach(v, key, value) {
-        int code = expand_entry(x, key, value, scope);
-        if (code != 0)
-            return code;
+        int r = expand_entry(x, key, value, scope);
+        if (r != 0)
+            return r;
     }
     return 0;
 }
 
 static int expand_list(struct expander *x, const yyjson_val *v, const struct template_scope *scope)
 {
-    int code = template_fail_at(x, v, json_build_array(&x->out, x->err));
-    if (code != 0)
-        return code;
+    int r = template_fail_at(x, v, json_build_array(&x->out, x->err));
+    if (r != 0)
+        return r;
     json_arr_foreach(v, item) {
-        code = json_is_object(item) ? repeat_all(x, item, scope, item_body)
-                                    : template_expand_value(x, item, scope);
-        if (code != 0)
-            return code;
+        r = json_is_object(item) ? repeat_all(x, item, scope, item_body)
+                                 : template_expand_value(x, item, scope);
+        if (r != 0)
+            return r;
     }
     json_build_end(&x->out);
     return 0;
@@ -342,31 +344,31 @@ static int expand_list(struct expander *x, const yyjson_val *v, const struct tem
 static int template_expand_value(struct expander *x, const yyjson_val *v,
                                  const struct template_scope *scope)
 {
-    int code = template_count_value(x, v);
-    if (code != 0)
-        return code;
+    int r = template_count_value(x, v);
+    if (r != 0)
+        return r;
     if (json_is_string(v))
         return expand_text(x, v, scope);
     if (json_is_array(v))
         return expand_list(x, v, scope);
     if (!json_is_object(v))
         return template_fail_at(x, v, json_build_value(&x->out, v, x->err));
-    code = template_fail_at(x, v, json_build_object(&x->out, x->err));
-    if (code == 0)
-        code = expand_entries(x, v, scope);
-    if (code == 0)
+    r = template_fail_at(x, v, json_build_object(&x->out, x->err));
+    if (r == 0)
+        r = expand_entries(x, v, scope);
+    if (r == 0)
         json_build_end(&x->out);
-    return code;
+    return r;
 }
 
 int template_expand(const struct json_doc *doc, const yyjson_val *v,
                     const struct template_scope *scope, struct json_doc *ret, struct err *err)
 {
     struct expander x = {.doc = doc, .err = err};
-    int code = template_expand_value(&x, v, scope);
-    if (code == 0)
+    int r = template_expand_value(&x, v, scope);
+    if (r == 0)
         json_build_finish(&x.out, ret);
     json_builder_done(&x.out);
     arena_done(&x.arena);
-    return code;
+    return r;
 }
