@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver SDK: a Kubernetes DRA driver in a page of C (examples/driver-led; docs/driver-sdk.md
-// is the guide). It speaks to kubelet as Kubernetes' own helper does, so it runs under any kubelet
-// ≥ 1.34 and under dray's agent.
+// The driver SDK: a Kubernetes DRA driver in a page of C (examples/driver-led;
+// docs/design/driver-sdk.md is the guide). It speaks to kubelet as Kubernetes' own helper does, so
+// it runs under any kubelet ≥ 1.34 and under dray's agent.
 //
 //     dray_runtime_new(&where, &runtime, &err);      the API server, an event loop
 //     dray_driver_start(runtime, &what, &driver, &err);

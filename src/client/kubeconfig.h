@@ -84,13 +84,7 @@ int kubeconfig_target(struct kubeconfig *k, struct str context, struct kubeconfi
 // kubectl.
 const char *kubeconfig_env(void);
 
-// kubeconfig_load adds files as kubectl does: path if it is not NULL, else those of $KUBECONFIG,
-// else ~/.kube/config. $KUBECONFIG is a list with colons, whose missing files are passed over; when
-// nothing is left, no file or nothing in them, that is an error (-ENOENT, -ERR_INVALID): another
-// cluster must not be taken instead.
-int kubeconfig_load(struct kubeconfig *k, const char *path, struct err *err) MUST_USE;
-
-// kubeconfig_in_cluster fills *ret from what a pod's service account has: the folder (NULL: the
+// kubeconfig_in_cluster fills *ret from what a pod's service account has: the directory (NULL: the
 // usual one) and KUBERNETES_SERVICE_HOST and _PORT. Returns -ERR_NOT_FOUND outside a pod.
 int kubeconfig_in_cluster(struct kubeconfig *k, const char *folder, struct kubeconfig_target *ret,
                           struct err *err) MUST_USE;

@@ -7,7 +7,7 @@
 //
 // A lease states which holder should act, not which can: two holders for a moment (a paused
 // machine, a late write) must do no harm. dray's scheduler and controllers see to that themselves
-// (docs/scheduler.md, "Late writes").
+// (docs/design/scheduler.md, "Late writes").
 //
 // Lives on the client's exec. No callback comes from within a call of this header.
 #ifndef CLIENT_LEASE_H

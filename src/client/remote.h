@@ -33,11 +33,6 @@ typedef void (*client_raw_fn)(void *arg, int code, const struct err *err, struct
 void client_remote_raw(struct client *c, const char *method, struct str target, struct str body,
                        client_raw_fn done, void *arg);
 
-// client_remote_send is client_remote_raw with a content type of its own, a text that stays; empty:
-// JSON.
-void client_remote_send(struct client *c, const char *method, struct str target,
-                        struct str content_type, struct str body, client_raw_fn done, void *arg);
-
 // client_remote_request is the same with all parameters. Texts that are not copied stay:
 // content_type and accept.
 struct client_raw_request {

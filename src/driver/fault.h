@@ -41,12 +41,11 @@ struct faults VEC(struct fault);
 const char *fault_kind_name(enum fault_kind kind);
 bool fault_kind_parse(struct str name, enum fault_kind *ret);
 
-// fault_list_parse reads a file's text into arena, strictly. fault_list_write adds it.
-int fault_list_parse(struct str text, struct arena *arena, struct faults *ret,
-                     struct err *err) MUST_USE;
+// fault_list_write adds the text of a file.
 void fault_list_write(const struct faults *f, struct sbuf *out);
 
-// fault_list_load reads a file; none is no faults. fault_list_save replaces it, making folders.
+// fault_list_load reads a file; none is no faults. fault_list_save replaces it, creating
+// directories.
 int fault_list_load(const char *path, struct arena *arena, struct faults *ret,
                     struct err *err) MUST_USE;
 int fault_list_save(const char *path, const struct faults *f, struct err *err) MUST_USE;

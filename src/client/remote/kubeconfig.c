@@ -453,7 +453,11 @@ static int load_env_list(struct kubeconfig *k, const char *list, struct err *err
     return 0;
 }
 
-int kubeconfig_load(struct kubeconfig *k, const char *path, struct err *err)
+// kubeconfig_load adds files as kubectl does: path if it is not NULL, else those of $KUBECONFIG,
+// else ~/.kube/config. $KUBECONFIG is a list with colons, whose missing files are passed over; when
+// nothing is left, no file or nothing in them, that is an error (-ENOENT, -ERR_INVALID): another
+// cluster must not be taken instead.
+static int kubeconfig_load(struct kubeconfig *k, const char *path, struct err *err)
 {
     const char *list = kubeconfig_env();
     const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nothing sets it

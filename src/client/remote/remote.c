@@ -280,14 +280,14 @@ static int remote_decode_object(const struct call *call, struct str body, struct
     return *ret ? 0 : -err->code;
 }
 
-static void remote_on_list_data(void *arg, struct str bytes)
+static void remote_on_data(void *arg, struct str bytes)
 {
     struct sending *s = arg; // remote_on_answer has the same argument
     struct call *call = s->arg;
     call->data(call->arg, bytes);
 }
 
-static void remote_on_list_done(void *arg, const struct https_answer *a)
+static void remote_on_done(void *arg, const struct https_answer *a)
 {
     struct call *call = arg;
     struct err err = {0};
@@ -324,7 +324,7 @@ static struct call *remote_call_new(struct client *c, const char *method, client
     call->sending.request.method = method;
     call->sending.request.accept = STR("application/json");
     call->sending.request.timeout_ms = CALL_TIMEOUT_MS;
-    call->sending.done = remote_on_list_done;
+    call->sending.done = remote_on_done;
     call->sending.arg = call;
     list_push_back(&r->calls, &call->node);
     r->busy++;
@@ -519,28 +519,18 @@ void client_remote_request(struct client *c, const struct client_raw_request *q)
     if (q->content_type.n)
         to->content_type = q->content_type;
     if (q->data) {
-        to->data = remote_on_list_data;
+        to->data = remote_on_data;
         to->timeout_ms = 0;
     }
     remote_call_start(call);
 }
 
-void client_remote_send(struct client *c, const char *method, struct str target,
-                        struct str content_type, struct str body, client_raw_fn done, void *arg)
-{
-    const struct client_raw_request q = {.method = method,
-                                         .target = target,
-                                         .content_type = content_type,
-                                         .body = body,
-                                         .done = done,
-                                         .arg = arg};
-    client_remote_request(c, &q);
-}
-
 void client_remote_raw(struct client *c, const char *method, struct str target, struct str body,
                        client_raw_fn done, void *arg)
 {
-    client_remote_send(c, method, target, (struct str){0}, body, done, arg);
+    const struct client_raw_request q = {
+        .method = method, .target = target, .body = body, .done = done, .arg = arg};
+    client_remote_request(c, &q);
 }
 
 int64_t client_remote_date(struct client *c)

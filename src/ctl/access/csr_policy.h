@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which requests for a node's certificates are approved without a person, and what may be signed.
-// Pure: what the cluster knows is in the question. docs/join.md has the rules as a table.
+// Pure: what the cluster knows is in the question. docs/design/join.md has the rules as a table.
 #ifndef CTL_ACCESS_CSR_POLICY_H
 #define CTL_ACCESS_CSR_POLICY_H
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices of drivers that are gone (docs/controllers.md, Stale slices). A pool whose publisher
-// gives no sign of life gets a DeviceTaintRule that keeps new allocations away; the rule goes when
-// the sign is back. Slices are never touched: they are the driver's. Signs of life: of a slice of a
-// node that its Node is ready; of any slice that names a Lease in an annotation that the Lease is
-// renewed within its duration.
+// Devices of drivers that are gone (docs/design/controllers.md, Stale slices). A pool whose
+// publisher gives no sign of life gets a DeviceTaintRule that keeps new allocations away; the rule
+// goes when the sign is back. Slices are never touched: they are the driver's. Signs of life: of a
+// slice of a node that its Node is ready; of any slice that names a Lease in an annotation that the
+// Lease is renewed within its duration.
 #include <stdlib.h>
 
 #include "api/match/taint.h"

@@ -311,7 +311,8 @@ static void taint_add_pod(void *arg, const struct typed_object *o)
     sbuf_done(&key);
 }
 
-void taint_add_rule(struct taint_ctl *t, struct str name, int64_t delay_ns)
+// taint_add_rule looks at a rule's status, soon or after a while.
+static void taint_add_rule(struct taint_ctl *t, struct str name, int64_t delay_ns)
 {
     struct sbuf key = {0};
     sbuf_addf(&key, "r//%.*s", STR_ARG(name));

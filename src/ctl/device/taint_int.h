@@ -57,7 +57,4 @@ struct eviction taint_find_eviction(const struct taint_ctl *t, const struct api_
 
 void taint_step_rule(struct taint_ctl *t, struct str key, struct str name);
 
-// taint_add_rule looks at a rule's status, soon or after a while.
-void taint_add_rule(struct taint_ctl *t, struct str name, int64_t delay_ns);
-
 #endif

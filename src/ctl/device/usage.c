@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How devices are used, for dashboards (docs/metrics.md): which are allocated, how broken up what
-// is left is, and how many device-seconds each namespace has had since this process began to watch.
+// How devices are used, for dashboards (docs/reference/metrics.md): which are allocated, how broken
+// up what is left is, and how many device-seconds each namespace has had since this process began
+// to watch.
 //
 // Bounded: namespaces beyond NAMESPACES_MAX are counted as one; with more devices than SERIES_MAX
 // only pools are shown.

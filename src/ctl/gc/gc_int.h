@@ -90,6 +90,4 @@ void gc_step(void *g, struct str key);
 
 void gc_inquiries_done(struct gc_ctl *g);
 
-bool gc_has_finalizer(const struct api_object_meta *meta, const char *name);
-
 #endif

@@ -10,7 +10,7 @@
 
 #include "base/banned.h"
 
-bool gc_has_finalizer(const struct api_object_meta *meta, const char *name)
+static bool gc_has_finalizer(const struct api_object_meta *meta, const char *name)
 {
     for (size_t i = 0; i < meta->finalizers.n; i++)
         if (str_eqz(meta->finalizers.p[i], name))

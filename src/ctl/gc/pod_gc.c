@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pods that no other controller removes (docs/controllers.md, Pods that are left over): bound to a
-// node that is gone, being deleted on a node that is out of service, being deleted before they were
-// bound, and those that are over when there are too many of them. They are marked Failed, then
-// deleted without grace.
+// Pods that no other controller removes (docs/design/controllers.md, Pods that are left over):
+// bound to a node that is gone, being deleted on a node that is out of service, being deleted
+// before they were bound, and those that are over when there are too many of them. They are marked
+// Failed, then deleted without grace.
 #include <assert.h>
 #include <stdlib.h>
 

@@ -140,7 +140,8 @@ static bool tell_new(const struct deploy *d)
     return false;
 }
 
-bool deploy_sync_new(const struct deploy *d)
+// deploy_sync_new makes the newest set's annotations and the Deployment's own revision right.
+static bool deploy_sync_new(const struct deploy *d)
 {
     struct api_replica_set set = *as_replica_set(d->newest);
     annotate_new(d, &set.metadata.annotations, false);
@@ -171,7 +172,7 @@ static struct api_replica_set new_set(const struct deploy *d, struct str hash)
     return set;
 }
 
-bool deploy_create_new(const struct deploy *d)
+static bool deploy_create_new(const struct deploy *d)
 {
     const struct api_deployment *now = d->d;
     struct str hash = load_template_hash(&now->spec.template, now->status.has_collision_count,

@@ -40,10 +40,6 @@ bool deploy_scale(const struct deploy *d);
 bool deploy_roll(const struct deploy *d);
 bool deploy_trim(const struct deploy *d);
 
-// deploy_sync_new makes the newest set's annotations and the Deployment's own revision right.
-bool deploy_sync_new(const struct deploy *d);
-bool deploy_create_new(const struct deploy *d);
-
 // deploy_pause_status writes into the status that it is paused or resumed.
 bool deploy_pause_status(const struct deploy *d);
 

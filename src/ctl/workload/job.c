@@ -21,8 +21,8 @@ const struct api_job_condition *job_condition(const struct api_job *job, const c
     return NULL;
 }
 
-void job_put_condition(struct job *j, const char *type, const char *status, const char *reason,
-                       struct str message)
+static void job_put_condition(struct job *j, const char *type, const char *status,
+                              const char *reason, struct str message)
 {
     const struct api_job_condition_array old = j->now.status.conditions;
     struct api_job_condition *all = arena_array(j->arena, struct api_job_condition, old.n + 1);

@@ -73,8 +73,9 @@ static bool job_count_rule_matches(const struct job *j,
     return true;
 }
 
-enum job_failure job_failure_of(const struct job *j, const struct api_pod *pod,
-                                struct str *ret_message)
+// job_failure_of asks the failure policy; *ret_message is set when the job is to fail.
+static enum job_failure job_failure_of(const struct job *j, const struct api_pod *pod,
+                                       struct str *ret_message)
 {
     const struct api_pod_failure_policy *policy = j->was->spec.pod_failure_policy;
     for (size_t i = 0; policy && i < policy->rules.n; i++) {

@@ -49,10 +49,6 @@ void job_count(struct job *j);
 // job_decide reports whether it is over. *wait_s as for load_finish.
 void job_decide(struct job *j, int64_t *wait_s);
 
-// job_failure_of asks the failure policy; *ret_message is set when the job is to fail.
-enum job_failure job_failure_of(const struct job *j, const struct api_pod *pod,
-                                struct str *ret_message);
-
 // job_index_of is a pod's index, SIZE_MAX when it has none that counts.
 size_t job_index_of(const struct job *j, const struct typed_object *pod);
 
@@ -66,8 +62,6 @@ struct api_pod job_new_pod(const struct job *j, size_t index);
 bool job_success_policy_met(const struct job *j);
 
 const struct api_job_condition *job_condition(const struct api_job *job, const char *type);
-void job_put_condition(struct job *j, const char *type, const char *status, const char *reason,
-                       struct str message);
 
 // job_pod_finished is when a pod ended, as well as can be known.
 int64_t job_pod_finished(const struct api_pod *pod);

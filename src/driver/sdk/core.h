@@ -4,7 +4,7 @@
 // network: it is given claims, calls the driver, writes files. One thread at a time, but for
 // core_in_use.
 //
-// Invariants, whatever step the process dies at (docs/driver-sdk.md explains why):
+// Invariants, whatever step the process dies at (docs/design/driver-sdk.md explains why):
 //   1. A device is touched only while a journal on disk names the claim that has it.
 //   2. No two claims hold a device, unless as shares of it or by admin access.
 //   3. A CDI spec is offered only for claims whose journal holds it; none survives a reboot.

@@ -77,7 +77,9 @@ static int read_fault(const yyjson_val *v, struct arena *a, struct fault *f, str
     return 0;
 }
 
-int fault_list_parse(struct str text, struct arena *arena, struct faults *ret, struct err *err)
+// fault_list_parse reads a file's text into arena, strictly.
+static int fault_list_parse(struct str text, struct arena *arena, struct faults *ret,
+                            struct err *err)
 {
     const struct json_options options = {.max_bytes = FAULT_BYTES_MAX};
     cleanup_json_doc struct json_doc doc = {0};
