@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // dray alloc: allocation problems as JSON lines, one answer a line.
-#include "dray/alloc.h"
+#include "alloc/alloc.h"
 
 #include <assert.h>
 #include <stdio.h>

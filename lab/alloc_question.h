@@ -5,9 +5,9 @@
 #ifndef LAB_ALLOC_QUESTION_H
 #define LAB_ALLOC_QUESTION_H
 
+#include "alloc/alloc.h"
 #include "api/api.h"
 #include "base/vec.h"
-#include "dray/alloc.h"
 
 struct slice_list VEC(const struct api_resource_slice *);
 struct class_list VEC(const struct api_device_class *);

@@ -195,7 +195,7 @@ static void kubelet_stub_run_set_options(struct stub *s, struct dra_options *o)
         const struct event_recorder_options e = {.client = s->client,
                                                  .component = STR("dray-kubelet-stub"),
                                                  .host = str_z(s->args->node)};
-        w->events = event_recorder_new(&e);
+        w->events = events_recorder_new(&e);
         o->events = w->events;
         o->pods = active_pods;
         o->keep_slices = !s->args->wipe;
@@ -262,7 +262,7 @@ int kubelet_stub_run(void)
         informer_free(w.pods);
     if (w.queue)
         workqueue_free(w.queue);
-    event_recorder_free(w.events);
+    events_recorder_free(w.events);
     kubelet_stub_close(&w.stub);
     return r == 0 ? VERB_OK : VERB_NO;
 }

@@ -16,10 +16,10 @@
 #include "api/api.h"
 #include "base/exec.h"
 #include "base/limits.h"
-#include "client/memory.h"
 #include "cmd/verb.h"
 #include "codec/json.h"
 #include "codec/json_writer.h"
+#include "inproc/memory.h"
 #include "sched/sched.h"
 
 #include "base/banned.h"

@@ -83,8 +83,13 @@ static void session_on_answer(void *arg, int code, const struct err *err, struct
 static void send_on_loop(void *arg)
 {
     struct job *j = arg;
-    client_remote_send(j->wire->client, j->method, str_z(j->path), str_z(j->type), str_z(j->body),
-                       session_on_answer, j);
+    client_remote_request(j->wire->client,
+                          &(struct client_raw_request){.method = j->method,
+                                                       .target = str_z(j->path),
+                                                       .content_type = str_z(j->type),
+                                                       .body = str_z(j->body),
+                                                       .done = session_on_answer,
+                                                       .arg = j});
 }
 
 static void *run_loop(void *arg)

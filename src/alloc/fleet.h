@@ -11,8 +11,8 @@
 #ifndef ALLOC_FLEET_H
 #define ALLOC_FLEET_H
 
+#include "alloc/alloc.h"
 #include "alloc/fleet/worth.h"
-#include "dray/alloc.h"
 
 // Requests of a question that are looked at, and questions that are remembered.
 #define FLEET_WANTS     4

@@ -20,9 +20,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/alloc.h"
 #include "alloc/model/crowd.h"
 #include "base/map.h"
-#include "dray/alloc.h"
 
 struct fleet;
 struct index;

@@ -8,7 +8,7 @@
 #include "api/api.h"
 #include "api/cause.h"
 #include "api/crd/dyn.h"
-#include "dray/cel.h"
+#include "cel/cel.h"
 
 struct policy;
 

@@ -6,8 +6,8 @@
 #define CEL_ENV_H
 
 #include "base/vec.h"
+#include "cel/cel.h"
 #include "cel/front/decl.h"
-#include "dray/cel.h"
 
 struct cel_variable {
     struct str name;

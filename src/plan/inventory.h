@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/alloc.h"
 #include "base/arena.h"
 #include "base/err.h"
-#include "dray/alloc.h"
 #include "plan/plan.h"
 
 enum inventory_state {

@@ -16,11 +16,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "alloc/alloc.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "dray/alloc.h"
 
 struct features;
 struct plan_world;

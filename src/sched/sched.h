@@ -10,11 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/alloc.h"
 #include "api/features.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "client/client.h"
-#include "dray/alloc.h"
 
 struct sched;
 

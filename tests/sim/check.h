@@ -4,7 +4,7 @@
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
 
-#include "dray/alloc.h"
+#include "alloc/alloc.h"
 #include "sim.h"
 
 struct objects VEC(const void *);

@@ -7,8 +7,8 @@
 
 #include "api/cel_check.h"
 #include "base/vec.h"
-#include "client/local.h"
 #include "ctl/ctl.h"
+#include "inproc/local.h"
 #include "net.h"
 #include "node/sim.h"
 #include "registry/registry.h"

@@ -5,8 +5,8 @@
 // said to evict is whom the controller then evicts.
 #include <stdlib.h>
 
-#include "client/local.h"
 #include "ctl/ctl.h"
+#include "inproc/local.h"
 #include "plan/inventory.h"
 #include "plan/plan.h"
 #include "plan/taint.h"
@@ -247,7 +247,7 @@ static void random_start(struct live *l, uint64_t seed)
     *l = (struct live){.seed = seed};
     rng_seeded_init(&l->dice, seed);
     l->w = world_new();
-    l->client = client_local_new(l->w->registry, exec_sim_exec(l->w->sim), &user);
+    l->client = local_client_new(l->w->registry, exec_sim_exec(l->w->sim), &user);
     random_cluster(l);
     live_control(l, false);
     l->old_pods = (int)dice(l, 6);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A world for the scheduler's tests: the API in memory (client/memory.h) on a simulated exec; any
+// A world for the scheduler's tests: the API in memory (inproc/memory.h) on a simulated exec; any
 // number of clients, whose writes fail and whose watches lag on demand.
 #ifndef UNIT_SCHED_WORLD_H
 #define UNIT_SCHED_WORLD_H
@@ -8,7 +8,7 @@
 #include "base/exec.h"
 #include "base/list.h"
 #include "base/map.h"
-#include "client/memory.h"
+#include "inproc/memory.h"
 #include "sched/sched.h"
 #include "unit.h"
 

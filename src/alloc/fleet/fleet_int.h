@@ -5,7 +5,7 @@
 #define ALLOC_FLEET_FLEET_INT_H
 
 #include "alloc/fleet.h"
-#include "dray/cel.h"
+#include "cel/cel.h"
 
 // The units of nodes whose devices are in the same state, by the hash of that state.
 struct fleet_units {

@@ -6,7 +6,7 @@
 
 #include "alloc/index.h"
 #include "base/map.h"
-#include "dray/cel.h"
+#include "cel/cel.h"
 
 // A device as the index knows it. kind is what questions can see of it, a hash: the sum of what is
 // published but attributes (rest), of the attributes that some expression reads, and of the taints

@@ -91,9 +91,9 @@ static void attribute_input(const struct api_device_attribute *a, struct cel_att
     }
 }
 
-int answer_make_record(const struct alloc_cluster *c, const struct cl_device *d, struct err *err)
+int alloc_cel_device_new(struct cel_shapes *shapes, struct str driver, const struct api_device *api,
+                         struct cel_device **ret, struct err *err)
 {
-    const struct api_device *api = d->api;
     struct arena tmp = {0};
     cleanup_sbuf struct sbuf text = {0};
     struct cel_attr_input *attrs = arena_array(&tmp, struct cel_attr_input, api->attributes.n + 1);
@@ -109,8 +109,8 @@ int answer_make_record(const struct alloc_cluster *c, const struct cl_device *d,
         caps[i].name = api->capacity.p[i].key;
         caps[i].quantity = arena_str(&tmp, sbuf_str(&text));
     }
-    int r = cel_device_new(c->kit.shapes,
-                           &(struct cel_device_input){.driver = d->slice->spec.driver,
+    int r = cel_device_new(shapes,
+                           &(struct cel_device_input){.driver = driver,
                                                       .allow_multiple_allocations =
                                                           api->has_allow_multiple_allocations &&
                                                           api->allow_multiple_allocations,
@@ -118,9 +118,14 @@ int answer_make_record(const struct alloc_cluster *c, const struct cl_device *d,
                                                       .attribute_count = api->attributes.n,
                                                       .capacities = caps,
                                                       .capacity_count = api->capacity.n},
-                           d->cel, err);
+                           ret, err);
     arena_done(&tmp);
     return r < 0 ? err_wrap(err, "device %.*s", STR_ARG(api->name)) : 0;
+}
+
+int answer_make_record(const struct alloc_cluster *c, const struct cl_device *d, struct err *err)
+{
+    return alloc_cel_device_new(c->kit.shapes, d->slice->spec.driver, d->api, d->cel, err);
 }
 
 // Apart, because the room for an error is cleared whenever the function that has it is entered.

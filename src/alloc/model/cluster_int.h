@@ -8,12 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/alloc.h"
 #include "alloc/model/amount.h"
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "dray/alloc.h"
-#include "dray/cel.h"
+#include "cel/cel.h"
 
 // An attribute's value for constraints: the numbers of its values in the cluster's table, where
 // type and value together make the number. A scalar is a set of one.

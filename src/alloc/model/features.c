@@ -3,8 +3,8 @@
 // Names of features, policies and verdicts.
 #include "api/features.h"
 
+#include "alloc/alloc.h"
 #include "base/mem.h"
-#include "dray/alloc.h"
 
 #include "base/banned.h"
 

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "dray/cel.h"
+#include "cel/cel.h"
 
 #include "base/banned.h"
 

@@ -16,8 +16,8 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/map.h"
+#include "cel/cel.h"
 #include "codec/json_strict.h"
-#include "dray/cel.h"
 
 struct cel_regex;
 struct crd_node;

@@ -6,8 +6,8 @@
 
 #include "base/list.h"
 #include "base/mem.h"
+#include "cel/cel.h"
 #include "cel/code/code.h"
-#include "dray/cel.h"
 
 #include "base/banned.h"
 

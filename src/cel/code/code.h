@@ -8,11 +8,11 @@
 #include <stdatomic.h>
 
 #include "base/vec.h"
+#include "cel/cel.h"
 #include "cel/front/ast.h"
 #include "cel/front/decl.h"
 #include "cel/lib/pattern.h"
 #include "cel/regex.h"
-#include "dray/cel.h"
 
 enum cel_op {
     CEL_I_RETURN,

@@ -253,7 +253,7 @@ static int change_faults(const struct driver_args *a, const char *path, const ch
     bool has_kind = a->words.n > 1;
     if (has_kind && !fault_kind_parse(str_z(a->words.p[1]), &kind))
         return cli_usage_error("driver fault", "unknown KIND of fault");
-    if (faults_load(path, &arena, &faults, &err) != 0)
+    if (fault_list_load(path, &arena, &faults, &err) != 0)
         return driver_verb_fail(&err);
     if (strcmp(verb, "add") == 0) {
         const struct fault f = {.kind = kind,
@@ -269,7 +269,7 @@ static int change_faults(const struct driver_args *a, const char *path, const ch
                 faults.p[left++] = faults.p[i];
         faults.n = left;
     }
-    return faults_save(path, &faults, &err) == 0 ? VERB_OK : driver_verb_fail(&err);
+    return fault_list_save(path, &faults, &err) == 0 ? VERB_OK : driver_verb_fail(&err);
 }
 
 static int list_faults(const char *path)
@@ -278,9 +278,9 @@ static int list_faults(const char *path)
     cleanup_sbuf struct sbuf out = {0};
     struct faults faults;
     struct err err = {0};
-    if (faults_load(path, &arena, &faults, &err) != 0)
+    if (fault_list_load(path, &arena, &faults, &err) != 0)
         return driver_verb_fail(&err);
-    faults_write(&faults, &out);
+    fault_list_write(&faults, &out);
     (void)fputs(out.p, stdout);
     return VERB_OK;
 }

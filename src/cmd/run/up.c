@@ -10,7 +10,6 @@
 
 #include <sys/stat.h>
 
-#include "client/local.h"
 #include "cmd/input.h"
 #include "cmd/run/process.h"
 #include "cmd/run/server_run.h"
@@ -19,6 +18,7 @@
 #include "cmd/run/up_watch.h"
 #include "cmd/verb.h"
 #include "ctl/ctl.h"
+#include "inproc/local.h"
 #include "net/address.h"
 #include "node/sim.h"
 #include "pki/certificate.h"
@@ -265,8 +265,8 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
     struct exec *exec = loop_exec(host->loop);
     u->host = *host;
     up_progress("starting scheduler and controllers");
-    u->client = client_local_new(host->registry, exec, &controllers);
-    u->sched_client = client_local_new(host->registry, exec, &scheduler);
+    u->client = local_client_new(host->registry, exec, &controllers);
+    u->sched_client = local_client_new(host->registry, exec, &scheduler);
     const struct sched_options so = {.client = u->sched_client,
                                      .names = names,
                                      .names_len = array_len(names),

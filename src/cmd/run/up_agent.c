@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "client/local.h"
 #include "client/remote.h"
 #include "cmd/run/sim_driver.h"
+#include "inproc/local.h"
 #include "net/tls_follow.h"
 #include "node/agent.h"
 #include "pki/pki.h"
@@ -91,7 +91,7 @@ static void open_local_client(struct up_agent *u)
                                        .groups = groups,
                                        .groups_len = array_len(groups)};
     const struct server_host *host = u->options.host;
-    u->client = client_local_new(host->registry, loop_exec(host->loop), &user);
+    u->client = local_client_new(host->registry, loop_exec(host->loop), &user);
 }
 
 static int up_agent_read_pem(struct up_agent *u, const char *path, struct str *ret, struct err *err)

@@ -15,34 +15,6 @@
 
 #include "base/banned.h"
 
-#define GENERATED_MAX 58 // of a generated name's beginning; five random letters follow
-
-int validate_decode_object(const struct api_object *decoded, const struct api_rules *rules,
-                           struct arena *arena, struct judged *ret, struct err *err)
-{
-    struct api_default_options options = {.now = rules->now};
-    *ret = (struct judged){.hub = *decoded, .version = decoded->kind};
-    api_default(decoded->kind->type, decoded->value, &options, arena);
-    return api_convert(decoded, api_hub_kind(decoded->kind), arena, &ret->hub, err);
-}
-
-struct str validate_object_name(const struct judged *j, struct arena *arena)
-{
-    struct api_object_meta *meta = api_object_meta(&j->hub);
-    if (!j->version->namespaced)
-        meta->namespace = STR("");
-    else if (meta->namespace.n == 0)
-        meta->namespace = STR("default");
-    // These are the server's to give.
-    meta->uid = STR("");
-    meta->creation_timestamp = (struct api_time){0};
-    struct str name = meta->name;
-    if (name.n == 0 && meta->generate_name.n)
-        meta->name =
-            arena_strf(arena, "%.*s00000", STR_ARG(str_upto(meta->generate_name, GENERATED_MAX)));
-    return name;
-}
-
 static struct {
     struct cli_texts files;
     const char *gates, *release;
@@ -188,13 +160,13 @@ static void validate_check_object(struct validate *v, const struct place *p,
     struct causes causes = {.arena = arena};
     struct judged j;
     struct err err = {0};
-    if (validate_decode_object(decoded, &v->rules, arena, &j, &err) < 0) {
+    if (judge_decode(decoded, &v->rules, arena, &j, &err) < 0) {
         report_err(p, &err);
         conclude_undecoded(v, p);
         return;
     }
     const struct api_object_meta *meta = api_object_meta(&j.hub);
-    struct str name = meta ? validate_object_name(&j, arena) : STR("");
+    struct str name = meta ? judge_name(&j, arena) : STR("");
     api_prepare(API_CREATE, &j.hub, NULL, &v->rules, arena);
     api_validate(API_CREATE, &j.hub, NULL, j.version, &v->rules, &causes);
     for (size_t i = 0; i < causes.n; i++)

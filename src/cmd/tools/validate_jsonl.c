@@ -126,7 +126,7 @@ static int validate_jsonl_read_object(struct test_case *c, const char *key,
     if (r < 0)
         return r;
     if (rules)
-        return validate_decode_object(&decoded, rules, &c->arena, ret, err);
+        return judge_decode(&decoded, rules, &c->arena, ret, err);
     ret->version = c->kind;
     return api_convert(&decoded, api_hub_kind(c->kind), &c->arena, &ret->hub, err);
 }
@@ -232,7 +232,7 @@ static int validate_jsonl_check_case(struct test_case *c, struct json_writer *w,
         return r;
     const struct api_object *before = c->op == API_CREATE ? NULL : &old.hub;
     struct api_object_meta *meta = api_object_meta(&object.hub);
-    struct str name = meta && !before ? validate_object_name(&object, &c->arena) : STR("");
+    struct str name = meta && !before ? judge_name(&object, &c->arena) : STR("");
     api_prepare(c->op, &object.hub, before, &rules, &c->arena);
     api_validate(c->op, &object.hub, before, c->kind, &rules, &causes);
     r = find_unprepared(c, &rules, &causes, &unprepared, err);

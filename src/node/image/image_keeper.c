@@ -37,7 +37,7 @@ static void image_keeper_write_event(struct image_keeper *k, const char *reason,
                                                .name = str_z(k->node),
                                                .uid = str_z(k->node)}; // as kubelet does
     if (k->options.events)
-        event_record_ref(k->options.events, &about, EVENT_WARNING, str_z(reason), str_z(text));
+        events_record_ref(k->options.events, &about, EVENT_WARNING, str_z(reason), str_z(text));
 }
 
 static void image_keeper_log(struct image_keeper *k, const char *text)

@@ -391,7 +391,7 @@ int agent_new(const struct agent_options *options, struct agent **ret, struct er
     if (r == 0)
         r = probe_net_new(options->loop, &a->net, err);
     if (r == 0) {
-        a->events = event_recorder_new(&e);
+        a->events = events_recorder_new(&e);
         node_machine_read(a->options.data_dir, &a->arena, &a->machine);
         if (options->boot_id)
             a->machine.boot_id = str_z(options->boot_id);
@@ -461,7 +461,7 @@ void agent_free(struct agent *a)
     image_keeper_free(a->images);
     devplug_free(a->devices);
     node_free(a->node);
-    event_recorder_free(a->events);
+    events_recorder_free(a->events);
     transport_grpc_free(a->transport);
     disk_folder_free(a->disk);
     disk_folder_free(a->plugins_disk);

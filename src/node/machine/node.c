@@ -274,9 +274,9 @@ static void node_report_reboot(struct node *n, const struct typed_object *o)
     const struct api_node *node = o->object.value;
     struct str old = node->status.node_info.boot_id;
     if (n->options.events && old.n && !str_eq(old, n->machine.boot_id))
-        event_record(n->options.events, o, EVENT_WARNING, STR("Rebooted"),
-                     arena_strf(&n->arena, "Node %.*s has been rebooted, boot id: %.*s",
-                                STR_ARG(n->options.name), STR_ARG(n->machine.boot_id)));
+        events_record(n->options.events, o, EVENT_WARNING, STR("Rebooted"),
+                      arena_strf(&n->arena, "Node %.*s has been rebooted, boot id: %.*s",
+                                 STR_ARG(n->options.name), STR_ARG(n->machine.boot_id)));
 }
 
 static void node_write_if_changed(struct node *n)
@@ -424,8 +424,8 @@ void node_check(struct node *n)
         exec_timer_start(n->options.exec, &n->lease, 0);
         node_update_labels(n);
         if (n->options.events)
-            event_record(n->options.events, node_object(n), EVENT_NORMAL, STR("Starting"),
-                         STR("Starting kubelet."));
+            events_record(n->options.events, node_object(n), EVENT_NORMAL, STR("Starting"),
+                          STR("Starting kubelet."));
         if (n->options.registered)
             n->options.registered(n->options.arg);
     }

@@ -8,8 +8,8 @@
 
 #include "api/features.h"
 #include "base/exec.h"
-#include "client/memory.h"
 #include "ctl/ctl.h"
+#include "inproc/memory.h"
 #include "plan/sim/plan_int.h"
 #include "sched/sched.h"
 

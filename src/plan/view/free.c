@@ -3,7 +3,7 @@
 // Free devices: devices of a class by state, and how many more claims for one of them would be
 // served. The states come from the inventory, the second number from the scheduler (sim/probe.c),
 // so that it counts what the scheduler counts: room for pods, taints, partitions, shares.
-#include "dray/cel.h"
+#include "cel/cel.h"
 #include "plan/inventory.h"
 #include "plan/sim/plan_int.h"
 #include "plan/sim/probe.h"

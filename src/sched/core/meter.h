@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/alloc.h"
 #include "base/map.h"
 #include "codec/prom.h"
-#include "dray/alloc.h"
 
 struct sched;
 struct sched_pod;

@@ -653,7 +653,7 @@ struct sched *sched_new(const struct sched_options *options)
     s->solver = alloc_solver_new(&solving);
     s->turn.run_timer = (struct exec_timer){.fn = sched_run_task, .arg = s};
     s->turn.warm_timer = (struct exec_timer){.fn = sched_warm_task, .arg = s};
-    s->recorder = event_recorder_new(
+    s->recorder = events_recorder_new(
         &(struct event_recorder_options){.client = s->client, .component = s->config.names.p[0]});
     return s;
 }
@@ -739,7 +739,7 @@ static void sched_stop_all(struct sched *s)
     meter_done(&s->meter);
     alloc_solver_free(s->solver);
     packing_free(s->packing);
-    event_recorder_free(s->recorder);
+    events_recorder_free(s->recorder);
     // Claims let go of devices, not devices of claims.
     claims_done(&s->claims);
     index_free(s->devices);

@@ -188,7 +188,7 @@ void report_set_message(struct sched *s, struct sched_pod *p, const char *reason
 void report_event(struct sched *s, const struct typed_object *about, const char *type,
                   const char *reason, struct str message)
 {
-    event_record(s->recorder, about, str_z(type), str_z(reason), message);
+    events_record(s->recorder, about, str_z(type), str_z(reason), message);
 }
 
 void report_bound(struct sched *s, const struct typed_object *pod, struct str node)

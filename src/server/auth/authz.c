@@ -206,7 +206,7 @@ void authz_start(struct server *s, bool nodes)
     s->access.has_roles = true;
     if (nodes)
         s->access.nodeauth = nodeauth_new(s->store);
-    s->access.client = client_local_new(s->registry, s->exec, &auth_admin);
+    s->access.client = local_client_new(s->registry, s->exec, &auth_admin);
     s->access.rbac = rbac_new(s->access.client);
     roles_ensure(s->access.client, made_roles, NULL);
     registry_set_guard(s->registry, authz_guard, s);

@@ -101,7 +101,7 @@ void server_found_cluster(struct server *s, struct str client_ca_pem, struct str
                                         .proxy_ca_pem = proxy_ca_pem,
                                         .url = url,
                                         .now_ns = s->started_wall_ns};
-    s->founder = client_local_new(s->registry, s->exec, &auth_admin);
+    s->founder = local_client_new(s->registry, s->exec, &auth_admin);
     cluster_ensure(s->founder, &facts);
     if (url.n > 0)
         self_service_start(&s->self, s->exec, s->founder, url);

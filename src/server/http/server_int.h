@@ -10,7 +10,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "client/local.h"
+#include "inproc/local.h"
 #include "net/http.h"
 #include "pki/sign.h"
 #include "registry/registry.h"

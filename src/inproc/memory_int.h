@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the files of the API in memory share: its tables, its clients, its watches.
-#ifndef CLIENT_INPROC_MEMORY_INT_H
-#define CLIENT_INPROC_MEMORY_INT_H
+#ifndef INPROC_MEMORY_INT_H
+#define INPROC_MEMORY_INT_H
 
 #include "base/list.h"
 #include "base/map.h"
-#include "client/memory.h"
+#include "inproc/memory.h"
 
 struct memory_objects MAP(const struct typed_object *); // by "namespace/name"; keys are owned
 

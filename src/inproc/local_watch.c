@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Watches: the store's events are filtered on its exec and queued; the client's exec takes them from
-// there, many at a time, and decodes them. A queue nobody empties is ended, not grown.
+// Watches: the store's events are filtered on its exec and queued; the client's exec takes them
+// from there, many at a time, and decodes them. A queue that is not read is ended, not grown.
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,11 +10,11 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/vec.h"
-#include "client/inproc/local_int.h"
+#include "inproc/local_int.h"
 
 #include "base/banned.h"
 
-// What may wait for a slow client beyond the objects it asked for at first.
+// What may wait for a slow client beyond the objects it requested at first.
 #define WATCH_EVENTS_MAX ((size_t)100000)
 #define WATCH_BYTES_MAX  ((size_t)64 * 1024 * 1024)
 
@@ -32,7 +32,7 @@ struct client_watch {
     struct registry *registry;
     struct exec *client_exec;
     _Atomic uint32_t refs;       // the client's side, the registry's side, each posted delivery
-    struct arena arena;          // of what it was asked for
+    struct arena arena;          // of the request
     const struct api_kind *kind; // the client side's
     struct str namespace;
     struct str label_text, field_text;
@@ -74,8 +74,9 @@ static void watch_unref(struct client_watch *w)
 
 // --- On the client's exec ------------------------------------------------------------------------
 
-// give hands one event to the client. Returns false when it was the last.
-static bool give(struct client_watch *w, const struct queued *q, const struct err *end_err)
+// local_watch_deliver_event hands one event to the client. Returns false when it was the last.
+static bool local_watch_deliver_event(struct client_watch *w, const struct queued *q,
+                                      const struct err *end_err)
 {
     struct err err = {0};
     struct typed_object *object = NULL;
@@ -106,7 +107,7 @@ static void watch_deliver(void *arg)
     w->posted = false;
     must_succeed(pthread_mutex_unlock(&w->lock));
     for (size_t i = 0; i < queue.n && !w->stopped; i++)
-        if (!give(w, &queue.p[i], &end_err))
+        if (!local_watch_deliver_event(w, &queue.p[i], &end_err))
             break;
     queue_drop(&queue);
     watch_unref(w);
@@ -157,7 +158,7 @@ static void watch_over(struct client_watch *w, const struct err *err)
     queue_event(w, &(struct queued){.type = CLIENT_ENDED});
 }
 
-static bool overflowing(struct client_watch *w)
+static bool local_watch_is_overflowing(struct client_watch *w)
 {
     must_succeed(pthread_mutex_lock(&w->lock));
     bool yes = w->events >= WATCH_EVENTS_MAX || w->bytes >= WATCH_BYTES_MAX;
@@ -175,9 +176,9 @@ static void on_store_event(void *arg, const struct store_event *e)
     const struct object *shown;
     if (!store_select_event(&w->select, e, &type, &shown))
         return;
-    if (overflowing(w)) {
+    if (local_watch_is_overflowing(w)) {
         struct err err;
-        (void)err_set(&err, ERR_EXPIRED, "the watcher does not keep up: list anew");
+        (void)err_set(&err, ERR_EXPIRED, "the watcher does not keep up: list again");
         watch_over(w, &err);
         return;
     }
@@ -188,8 +189,8 @@ static void on_store_event(void *arg, const struct store_event *e)
                    });
 }
 
-// find_kind finds out what is watched, and what of it.
-static int find_kind(struct client_watch *w, struct err *err)
+// local_watch_find_kind finds out what is watched, and what of it.
+static int local_watch_find_kind(struct client_watch *w, struct err *err)
 {
     const struct api_kind *kind = local_kind(w->registry, w->asked);
     if (!kind)
@@ -219,7 +220,7 @@ static uint64_t list_now(struct client_watch *w, const struct store *store)
     return walk.revision;
 }
 
-static void watch_begin(void *arg)
+static void local_watch_begin(void *arg)
 {
     struct client_watch *w = arg;
     struct store *store = registry_store(w->registry);
@@ -229,7 +230,7 @@ static void watch_begin(void *arg)
         watch_unref(w);
         return;
     }
-    if (find_kind(w, &err) < 0) {
+    if (local_watch_find_kind(w, &err) < 0) {
         watch_over(w, &err);
         return;
     }
@@ -287,7 +288,7 @@ struct client_watch *local_watch(struct client *c, const struct api_kind *kind,
     w->arg = arg;
     must_succeed(pthread_mutex_init(&w->lock, NULL));
     l->busy++;
-    exec_post(l->registry_exec, watch_begin, w);
+    exec_post(l->registry_exec, local_watch_begin, w);
     return w;
 }
 

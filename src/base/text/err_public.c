@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/sdk/sdk_error.h"
+//
+// The libraries for programs outside this tree report errors in a struct of fixed size that needs no
+// header of ours.
+#include "base/err_public.h"
 
 #include <stdio.h>
 
 #include "base/banned.h"
 
-int sdk_error(struct dray_error *to, const struct err *from)
+int err_to_public(struct dray_error *to, const struct err *from)
 {
     if (!to)
         return -1;
@@ -15,17 +18,5 @@ int sdk_error(struct dray_error *to, const struct err *from)
                        from->column, from->msg);
     else
         (void)snprintf(to->message, sizeof(to->message), "%s", from->msg);
-    return -1;
-}
-
-int dray_fail(struct dray_error *err, const char *format, ...)
-{
-    if (!err)
-        return -1;
-    va_list args;
-    va_start(args, format);
-    err->field[0] = '\0';
-    (void)vsnprintf(err->message, sizeof(err->message), format, args);
-    va_end(args);
     return -1;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "client/inproc/memory_int.h"
+#include "inproc/memory_int.h"
 
 #include "base/banned.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the files of the local transport share.
-#ifndef CLIENT_INPROC_LOCAL_INT_H
-#define CLIENT_INPROC_LOCAL_INT_H
+#ifndef INPROC_LOCAL_INT_H
+#define INPROC_LOCAL_INT_H
 
-#include "client/local.h"
+#include "inproc/local.h"
 #include "registry/typed_cache.h"
 #include "store/select.h"
 
@@ -24,8 +24,8 @@ static inline struct local *local_of(struct client *c)
     return container_of(c, struct local, client);
 }
 
-// local_kind is what a registry has for a kind: itself, unless it is partial (api_kind_partial); then the kind that
-// users added, NULL when there is none such now. On the registry's exec.
+// local_kind is what a registry has for a kind: itself, unless it is partial (api_kind_partial);
+// then the kind that users added, NULL when there is none such now. On the registry's exec.
 const struct api_kind *local_kind(const struct registry *registry, const struct api_kind *kind);
 
 // local_release ends one call or watch; a freed client goes with the last.

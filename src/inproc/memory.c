@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Objects in memory behind the client's interface. Each kind has a table of its own, in the order in
-// which objects were put in, so that runs repeat exactly. Every write makes a new object; answers and
-// events share it by reference count and are delivered by the exec, never by the call itself.
+// Objects in memory behind the client's interface. Each kind has a table of its own, in the order
+// in which objects were put in, so that runs repeat exactly. Every write makes a new object;
+// answers and events share it by reference count and are delivered by the exec, never by the call
+// itself.
 #include <assert.h>
 #include <stdlib.h>
 
@@ -10,8 +11,8 @@
 #include "api/validate.h"
 #include "base/mem.h"
 #include "base/uuid.h"
-#include "client/inproc/memory_int.h"
 #include "codec/json.h"
+#include "inproc/memory_int.h"
 
 #include "base/banned.h"
 
@@ -84,7 +85,8 @@ static void memory_identify(struct memory *m, struct typed_object *o)
     }
 }
 
-// memory_prepare leaves the status as it is in an update of the rest, and the rest in one of the status.
+// memory_prepare leaves the status as it is in an update of the rest, and the rest in one of the
+// status.
 static void memory_prepare(struct memory *m, enum api_op op, struct typed_object *o,
                            const struct typed_object *old)
 {
@@ -299,7 +301,8 @@ static void memory_replace(struct client *c, const struct api_object *object,
     memory_store(m, o);
 }
 
-// memory_stale says whether a write is meant for another version of an object, or for another object.
+// memory_stale reports whether a write is meant for another version of an object, or for another
+// object.
 static bool memory_stale(const struct api_object_meta *want, const struct typed_object *old)
 {
     return (want->uid.n && !str_eq(want->uid, old->meta->uid)) ||

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Calls: copied on the client's exec, run on the registry's, answered on the client's.
-#include "client/local.h"
+#include "inproc/local.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "api/custom.h"
 #include "api/partial.h"
 #include "base/mem.h"
-#include "client/inproc/local_int.h"
+#include "inproc/local_int.h"
 
 #include "base/banned.h"
 
@@ -48,7 +48,7 @@ void local_release(struct local *l)
 
 // --- On the client's exec, at the end ------------------------------------------------------------
 
-static void call_answer(struct call *call)
+static void local_call_answer(struct call *call)
 {
     struct local *l = call->local;
     struct typed_object *object = NULL;
@@ -73,7 +73,7 @@ static void call_finish(void *arg)
 {
     struct call *call = arg;
     struct local *l = call->local;
-    call_answer(call);
+    local_call_answer(call);
     object_unref(call->object);
     arena_done(&call->arena);
     free(call);
@@ -91,7 +91,7 @@ static void call_return(struct call *call)
         exec_post(l->client.exec, call_finish, call);
 }
 
-static void on_answer(void *arg, const struct registry_answer *answer)
+static void local_on_registry_answer(void *arg, const struct registry_answer *answer)
 {
     struct call *call = arg;
     call->code = answer->code;
@@ -134,7 +134,7 @@ static void call_delete_all(struct call *call)
         call_return(call);
     else
         registry_delete_collection(call->local->registry, &call->request, NULL, filter,
-                                   &call->arena, on_answer, call);
+                                   &call->arena, local_on_registry_answer, call);
 }
 
 const struct api_kind *local_kind(const struct registry *registry, const struct api_kind *kind)
@@ -161,17 +161,20 @@ static void call_run(void *arg)
         call_get(call);
         break;
     case CALL_CREATE:
-        registry_create(r, &call->request, &call->body, &call->arena, on_answer, call);
+        registry_create(r, &call->request, &call->body, &call->arena, local_on_registry_answer,
+                        call);
         break;
     case CALL_UPDATE:
-        registry_update(r, &call->request, &call->body, &call->arena, on_answer, call);
+        registry_update(r, &call->request, &call->body, &call->arena, local_on_registry_answer,
+                        call);
         break;
     case CALL_PATCH:
-        registry_patch(r, &call->request, call->patch_type, call->patch, &call->arena, on_answer,
-                       call);
+        registry_patch(r, &call->request, call->patch_type, call->patch, &call->arena,
+                       local_on_registry_answer, call);
         break;
     case CALL_DELETE:
-        registry_delete(r, &call->request, call->options, &call->arena, on_answer, call);
+        registry_delete(r, &call->request, call->options, &call->arena, local_on_registry_answer,
+                        call);
         break;
     case CALL_DELETE_ALL:
         call_delete_all(call);
@@ -181,7 +184,8 @@ static void call_run(void *arg)
 
 // --- On the client's exec, at the start ----------------------------------------------------------
 
-static struct call *call_new(struct client *c, enum call_verb verb, client_done_fn done, void *arg)
+static struct call *local_call_new(struct client *c, enum call_verb verb, client_done_fn done,
+                                   void *arg)
 {
     struct local *l = local_of(c);
     struct call *call = xcalloc(1, sizeof(*call));
@@ -239,7 +243,7 @@ static void call_body(struct call *call, const struct api_object *object,
     call_how(call, how);
 }
 
-static void call_start(struct call *call)
+static void local_call_start(struct call *call)
 {
     exec_post(call->local->registry_exec, call_run, call);
 }
@@ -247,28 +251,28 @@ static void call_start(struct call *call)
 static void local_get(struct client *c, const struct client_key *key, client_done_fn done,
                       void *arg)
 {
-    struct call *call = call_new(c, CALL_GET, done, arg);
+    struct call *call = local_call_new(c, CALL_GET, done, arg);
     call_key(call, key);
-    call_start(call);
+    local_call_start(call);
 }
 
 static void local_create(struct client *c, const struct api_object *object,
                          const struct client_write *how, client_done_fn done, void *arg)
 {
-    struct call *call = call_new(c, CALL_CREATE, done, arg);
+    struct call *call = local_call_new(c, CALL_CREATE, done, arg);
     call_body(call, object, how);
-    call_start(call);
+    local_call_start(call);
 }
 
 static void local_update(struct client *c, const struct api_object *object,
                          const struct client_write *how, client_done_fn done, void *arg)
 {
-    struct call *call = call_new(c, CALL_UPDATE, done, arg);
+    struct call *call = local_call_new(c, CALL_UPDATE, done, arg);
     call_body(call, object, how);
-    call_start(call);
+    local_call_start(call);
 }
 
-static enum registry_patch_type patch_type(enum client_patch type)
+static enum registry_patch_type local_patch_type(enum client_patch type)
 {
     switch (type) {
     case CLIENT_PATCH_JSON:
@@ -287,35 +291,35 @@ static void local_patch(struct client *c, const struct client_key *key, enum cli
                         struct str body, const struct client_write *how, client_done_fn done,
                         void *arg)
 {
-    struct call *call = call_new(c, CALL_PATCH, done, arg);
+    struct call *call = local_call_new(c, CALL_PATCH, done, arg);
     call_key(call, key);
     call_how(call, how);
-    call->patch_type = patch_type(type);
+    call->patch_type = local_patch_type(type);
     call->patch = arena_str(&call->arena, body);
-    call_start(call);
+    local_call_start(call);
 }
 
 static void local_remove(struct client *c, const struct client_key *key,
                          const struct api_delete_options *options, client_done_fn done, void *arg)
 {
-    struct call *call = call_new(c, CALL_DELETE, done, arg);
+    struct call *call = local_call_new(c, CALL_DELETE, done, arg);
     call_key(call, key);
     if (options) {
         call->options = arena_one(&call->arena, struct api_delete_options);
         api_copy(&api_delete_options_type, options, call->options, &call->arena);
     }
-    call_start(call);
+    local_call_start(call);
 }
 
 static void local_remove_all(struct client *c, const struct api_kind *kind,
                              const struct client_list_options *list, client_done_fn done, void *arg)
 {
-    struct call *call = call_new(c, CALL_DELETE_ALL, done, arg);
+    struct call *call = local_call_new(c, CALL_DELETE_ALL, done, arg);
     call->request.kind = api_kind_keep(&call->arena, kind);
     call->request.namespace = arena_str(&call->arena, list->namespace);
     call->list.label_selector = arena_str(&call->arena, list->label_selector);
     call->list.field_selector = arena_str(&call->arena, list->field_selector);
-    call_start(call);
+    local_call_start(call);
 }
 
 static void local_free(struct client *c)
@@ -363,7 +367,7 @@ static void copy_user(struct local *l, const struct registry_user *user)
     };
 }
 
-struct client *client_local_new(struct registry *registry, struct exec *exec,
+struct client *local_client_new(struct registry *registry, struct exec *exec,
                                 const struct registry_user *user)
 {
     struct local *l = xcalloc(1, sizeof(*l));
