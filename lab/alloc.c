@@ -237,7 +237,7 @@ static void alloc_verb_answer_line(struct session *s, struct str line, struct sb
     alloc_question_done(&q);
 }
 
-static int run_jsonl(const struct settings *set)
+static int alloc_run_jsonl(const struct settings *set)
 {
     struct session s = {.settings = *set};
     struct rng_seeded shares; // share IDs must differ, not be secret
@@ -304,5 +304,5 @@ const struct cli_verb alloc_verb = {
 static int verb_alloc(void)
 {
     (void)alloc_policy_parse(str_z(policy), &settings.policy);
-    return run_jsonl(&settings);
+    return alloc_run_jsonl(&settings);
 }

@@ -74,7 +74,7 @@ static int read_uses(struct question *q, const yyjson_val *allocated, const char
     return 0;
 }
 
-static int read_features(struct question *q, struct err *err)
+static int alloc_question_read_features(struct question *q, struct err *err)
 {
     const yyjson_val *list = json_get(q->doc.root, STR("features"));
     if (!list || !json_is_array(list))
@@ -110,7 +110,7 @@ int alloc_question_read(struct question *q, struct str text, struct err *err)
     if (r == 0 && !json_is_object(q->doc.root))
         r = err_set(err, ERR_BAD_REQUEST, "a problem must be a JSON object");
     if (r == 0)
-        r = read_features(q, err);
+        r = alloc_question_read_features(q, err);
     if (r == 0)
         r = READ_LIST(q, "deviceClasses", device_class, &q->classes, err);
     if (r == 0)

@@ -277,7 +277,7 @@ void bench_cpu_since(struct bench_cpu *now, const struct bench_cpu *before)
     }
 }
 
-static int by_time(const void *a, const void *b)
+static int bench_compare_times(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
@@ -286,7 +286,7 @@ static int by_time(const void *a, const void *b)
 void bench_sort(struct bench_times *t)
 {
     if (t->n)
-        qsort(t->p, t->n, sizeof(*t->p), by_time);
+        qsort(t->p, t->n, sizeof(*t->p), bench_compare_times);
 }
 
 double bench_percentile_ms(const struct bench_times *t, double part)

@@ -161,7 +161,7 @@ static void bench_api_list_objects(struct bench *b, size_t i, void *arg)
                       request_new(a));
 }
 
-static void remove_one(struct bench *b, size_t i, void *arg)
+static void bench_api_remove_object(struct bench *b, size_t i, void *arg)
 {
     struct api_bench *a = arg;
     char name[32];
@@ -396,7 +396,7 @@ static int run_named(struct api_bench *a, struct str op, struct err *err)
     } else if (str_eqz(op, "watch")) {
         run_watch(a);
     } else if (str_eqz(op, "delete")) {
-        run_op(a, "delete", a->count, remove_one);
+        run_op(a, "delete", a->count, bench_api_remove_object);
     } else {
         r = err_set(err, ERR_INVALID,
                     "--ops knows create, get, update, status, list, watch, delete");

@@ -49,7 +49,7 @@ static void write_slice(const struct fleet_objects *o, size_t node, int64_t gene
 
 // A pool of network-attached devices that the nodes of a rack reach; the last of a thousand is for
 // all nodes.
-static void write_pool(size_t pool, struct sbuf *b)
+static void bench_fleet_write_pool(size_t pool, struct sbuf *b)
 {
     sbuf_addf(b,
               "{\"apiVersion\":\"resource.k8s.io/v1\",\"kind\":\"ResourceSlice\",\"metadata\":{"
@@ -97,7 +97,7 @@ static void bench_fleet_make_slice(struct fleet_objects *o, size_t i)
     if (i < o->nodes)
         write_slice(o, i, 1, &b);
     else
-        write_pool(i - o->nodes, &b);
+        bench_fleet_write_pool(i - o->nodes, &b);
     o->slice[i] = bench_fleet_decode(&o->arenas[o->nodes + i], sbuf_str(&b));
 }
 
@@ -184,7 +184,7 @@ void bench_fleet_objects_free(struct fleet_objects *o)
 
 // --- Core ----------------------------------------------------------------------------------------
 
-static const struct alloc_view *view_of(void *arg, uint32_t node)
+static const struct alloc_view *bench_fleet_view_of(void *arg, uint32_t node)
 {
     struct fleet_core *c = arg;
     struct err err;
@@ -226,7 +226,7 @@ void bench_fleet_core_begin(struct fleet_core *c, const struct fleet_objects *o)
     c->cpu = xcalloc(o->nodes, sizeof(*c->cpu));
     c->closed = xcalloc(o->nodes / 64 + 1, sizeof(*c->closed));
     c->index = index_new(&(struct index_options){.features = features, .policy = ALLOC_PACK});
-    c->fleet = fleet_new(&(struct fleet_options){.view = view_of, .view_arg = c});
+    c->fleet = fleet_new(&(struct fleet_options){.view = bench_fleet_view_of, .view_arg = c});
     c->solver = alloc_solver_new(
         &(struct alloc_options){.policy = ALLOC_PACK, .loss = fleet_loss, .loss_arg = c->fleet});
     for (size_t i = 0; i < 2; i++)

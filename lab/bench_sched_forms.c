@@ -28,7 +28,7 @@ static void plain_devices(struct sbuf *out, const struct sched_bench *s, size_t 
 }
 
 // The first slice of a node has the counters, the second the devices that draw on them.
-static void add_counters(struct sbuf *out, const char *name, size_t n, const char *more)
+static void bench_sched_add_counters(struct sbuf *out, const char *name, size_t n, const char *more)
 {
     sbuf_addz(out, "\"sharedCounters\":[{\"name\":\"set\",\"counters\":{");
     for (size_t i = 1; i <= n; i++)
@@ -52,7 +52,7 @@ static void bench_form_add_partitions(struct sbuf *out, const struct sched_bench
     (void)s;
     (void)node;
     if (slice == 0)
-        add_counters(out, "counter", 4, "");
+        bench_sched_add_counters(out, "counter", 4, "");
     else
         bench_form_add_halves(out, "");
 }
@@ -63,7 +63,7 @@ static void bench_form_add_compatible(struct sbuf *out, const struct sched_bench
     (void)s;
     (void)node;
     if (slice == 0)
-        add_counters(out, "counter", 4, "");
+        bench_sched_add_counters(out, "counter", 4, "");
     else
         bench_form_add_halves(out, ",\"compatibilityGroups\":[\"mig\"]");
 }
@@ -74,7 +74,7 @@ static void bench_form_add_backtracking(struct sbuf *out, const struct sched_ben
 {
     (void)node;
     if (slice == 0) {
-        add_counters(out, "cpu", s->gpus, ",\"mem\":{\"value\":\"70Gi\"}");
+        bench_sched_add_counters(out, "cpu", s->gpus, ",\"mem\":{\"value\":\"70Gi\"}");
         return;
     }
     sbuf_addz(out, "\"devices\":[");

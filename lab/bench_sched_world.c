@@ -213,7 +213,7 @@ static void make_prefill(struct bench *b, size_t i, void *arg)
 
 // --- Pods ----------------------------------------------------------------------------------------
 
-static bool by_group(const struct sched_bench *s)
+static bool bench_sched_compare_groups(const struct sched_bench *s)
 {
     return s->form->uses == USES_GROUP || s->form->uses == USES_GROUP_TEMPLATE;
 }
@@ -248,7 +248,7 @@ static void bench_sched_make_group(struct bench *b, size_t i, void *arg)
 
 static void add_pod_claims(struct sbuf *json, const struct sched_bench *s, size_t kind)
 {
-    if (by_group(s)) {
+    if (bench_sched_compare_groups(s)) {
         add_group_claim(json, s, kind);
         sbuf_addf(json, "\"schedulingGroup\":{\"podGroupName\":\"sb-group-%06zu\"},", kind);
     } else if (s->form->uses == USES_TEMPLATE)
@@ -279,7 +279,8 @@ static struct api_object pod_form(struct sched_bench *s, size_t kind)
 {
     cleanup_sbuf struct sbuf json = {0};
     char resource[96];
-    bool claims = s->form->uses == USES_TEMPLATE || s->form->uses == USES_SHARED || by_group(s);
+    bool claims = s->form->uses == USES_TEMPLATE || s->form->uses == USES_SHARED ||
+                  bench_sched_compare_groups(s);
     resource_name(resource, sizeof(resource), s, kind);
     sbuf_addf(&json,
               "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"x\",\"namespace\":"
@@ -315,7 +316,7 @@ static size_t shared_claims(const struct sched_bench *s)
 
 static void make_pod_forms(struct sched_bench *s)
 {
-    size_t n = by_class(s) || by_group(s) ? s->classes : shared_claims(s);
+    size_t n = by_class(s) || bench_sched_compare_groups(s) ? s->classes : shared_claims(s);
     for (size_t i = 0; i == 0 || i < n; i++)
         vec_push(&s->pods_of, pod_form(s, i));
 }
@@ -346,7 +347,7 @@ static void on_tried(void *arg, const struct client_answer *a)
     bench_finished(&t->bench->bench, t->again ? 0 : a->code, a->err);
 }
 
-static void try_pod(struct bench *b, size_t i, void *arg)
+static void bench_sched_try_pod(struct bench *b, size_t i, void *arg)
 {
     (void)i;
     struct trial *t = arg;
@@ -365,7 +366,7 @@ static int wait_for_account(struct sched_bench *s)
 {
     for (size_t tries = 0;; tries++) {
         struct trial t = {.bench = s};
-        int r = bench_each(&s->bench, 1, 1, try_pod, &t);
+        int r = bench_each(&s->bench, 1, 1, bench_sched_try_pod, &t);
         if (r < 0 || !t.again)
             return r;
         if (tries > 300)
@@ -438,7 +439,7 @@ static int make_template(struct sched_bench *s)
     return make_one(&s->bench, sbuf_str(&json));
 }
 
-static int make_claims(struct sched_bench *s)
+static int bench_sched_make_claims(struct sched_bench *s)
 {
     struct bench *b = &s->bench;
     size_t holders = s->form->network ? s->classes : s->nodes;
@@ -454,7 +455,7 @@ static int make_claims(struct sched_bench *s)
         r = make_template(s);
     if (r == 0)
         r = bench_each(b, shared_claims(s), SETUP_AT_A_TIME, make_shared, s);
-    if (r == 0 && by_group(s))
+    if (r == 0 && bench_sched_compare_groups(s))
         r = bench_each(b, s->classes, SETUP_AT_A_TIME, bench_sched_make_group, s);
     if (r < 0)
         return r;
@@ -493,7 +494,7 @@ int bench_sched_setup(struct sched_bench *s, const char **ret_what)
     }
     if (r == 0 && s->form->uses != USES_NOTHING) {
         *ret_what = "slices and claims";
-        r = make_claims(s);
+        r = bench_sched_make_claims(s);
     }
     return r;
 }
@@ -507,7 +508,7 @@ static void on_removed(void *arg, const struct client_answer *a)
 
 static const struct api_delete_options at_once = {.has_grace_period_seconds = true};
 
-static void remove_object(struct bench *b, size_t i, void *arg)
+static void bench_sched_remove_object(struct bench *b, size_t i, void *arg)
 {
     const struct bench_objects *all = arg;
     const struct typed_object *o = all->p[i];
@@ -529,7 +530,7 @@ static int remove_all(struct sched_bench *s, const char *version, const char *ki
     }
     all.n = n;
     if (r == 0)
-        r = bench_each(&s->bench, all.n, SETUP_AT_A_TIME, remove_object, &all);
+        r = bench_each(&s->bench, all.n, SETUP_AT_A_TIME, bench_sched_remove_object, &all);
     bench_objects_done(&all);
     return r;
 }
@@ -601,7 +602,7 @@ static int remove_claims(struct sched_bench *s)
 int bench_sched_wipe(struct sched_bench *s)
 {
     int r = remove_all(s, "v1", "Pod", "", str_z(s->namespace));
-    if (r == 0 && by_group(s))
+    if (r == 0 && bench_sched_compare_groups(s))
         r = remove_all(s, "scheduling.k8s.io/v1beta1", "PodGroup", "sb-group-",
                        str_z(s->namespace));
     if (r == 0)

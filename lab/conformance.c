@@ -86,7 +86,8 @@ static int conformance_fail(const char *what)
 }
 
 // The spec of a claim in a file: of a ResourceClaim, of a template, or the spec itself.
-static int read_spec(const char *path, struct arena *arena, struct str *ret, struct err *err)
+static int conformance_read_spec(const char *path, struct arena *arena, struct str *ret,
+                                 struct err *err)
 {
     cleanup_sbuf struct sbuf bytes = {0};
     cleanup_sbuf struct sbuf out = {0};
@@ -155,9 +156,9 @@ static int conformance_run_checks(struct args *a)
     cleanup_arena struct arena arena = {0};
     struct conform_report report;
     struct err err = {0};
-    int code = a->claim ? read_spec(a->claim, &arena, &a->conform.claim_spec, &err) : 0;
+    int code = a->claim ? conformance_read_spec(a->claim, &arena, &a->conform.claim_spec, &err) : 0;
     if (code == 0 && a->nic_claim)
-        code = read_spec(a->nic_claim, &arena, &a->conform.nic_spec, &err);
+        code = conformance_read_spec(a->nic_claim, &arena, &a->conform.nic_spec, &err);
     if (code != 0)
         return conformance_fail(err.msg);
     const struct sigaction action = {.sa_handler = conformance_on_signal};

@@ -149,7 +149,7 @@ bool kubelet_stub_has_server(const struct stub_args *a)
     return common.kubeconfig || common.context || (kubeconfig_env() && a->files.n == 0);
 }
 
-static int connect_api(struct stub *s, struct err *err)
+static int kubelet_stub_connect(struct stub *s, struct err *err)
 {
     const struct stub_args *a = s->args;
     struct kubeconfig_target target;
@@ -234,7 +234,7 @@ int kubelet_stub_open(struct stub *s, void (*more)(struct stub *s, struct dra_op
     if (r == 0)
         r = loop_new(&s->loop, err);
     if (r == 0)
-        r = connect_api(s, err);
+        r = kubelet_stub_connect(s, err);
     if (r < 0)
         return r;
     s->transport = transport_grpc_new(s->loop);
@@ -425,7 +425,7 @@ static void on_fetched(void *arg, const struct client_answer *a)
     }
 }
 
-static bool split_name(struct str text, struct str *namespace, struct str *name)
+static bool kubelet_stub_split_name(struct str text, struct str *namespace, struct str *name)
 {
     if (!str_cut(text, '/', namespace, name)) {
         *name = text;
@@ -440,7 +440,7 @@ static int fetch_claims(struct stub *s, struct err *err)
         struct str text = str_z(*word);
         struct client_key key = {
             .kind = api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceClaim"))};
-        if (!split_name(text, &key.namespace, &key.name))
+        if (!kubelet_stub_split_name(text, &key.namespace, &key.name))
             return err_set(err, ERR_INVALID, "%.*s is not NAMESPACE/CLAIM", STR_ARG(text));
         if (!s->client)
             return err_set(err, ERR_INVALID,
@@ -526,7 +526,7 @@ static void unprepare_next(struct stub *s);
 static const struct node_claim *named_claim(const struct stub *s, struct str text)
 {
     struct str namespace, name;
-    return split_name(text, &namespace, &name)
+    return kubelet_stub_split_name(text, &namespace, &name)
                ? node_claims_find(dra_claims(s->dra), namespace, name)
                : NULL;
 }

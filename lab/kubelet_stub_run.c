@@ -38,7 +38,7 @@ static void kubelet_stub_run_log(const char *what, struct str about, const char 
 
 // --- What drivers do -----------------------------------------------------------------------------
 
-static void on_plugin(void *arg, struct str driver, bool usable)
+static void kubelet_stub_on_plugin(void *arg, struct str driver, bool usable)
 {
     (void)arg;
     kubelet_stub_run_log(usable ? "driver up" : "driver down", driver, NULL);
@@ -50,7 +50,7 @@ static void kubelet_stub_run_on_plugin_failed(void *arg, struct str path, const 
     kubelet_stub_run_log("refused", path, err->msg);
 }
 
-static void on_health(void *arg, struct str uid)
+static void kubelet_stub_on_health(void *arg, struct str uid)
 {
     struct stub *s = arg;
     const struct node_claims *all = dra_claims(s->dra);
@@ -101,7 +101,7 @@ struct work {
     bool preparing;
 };
 
-static void on_worked(void *arg, int code, const struct err *err)
+static void kubelet_stub_on_worked(void *arg, int code, const struct err *err)
 {
     struct work *k = arg;
     struct staying *w = k->owner;
@@ -140,9 +140,9 @@ static void work_on(void *arg, struct str key)
     struct work *k = xcalloc(1, sizeof(*k));
     *k = (struct work){w, xstrndup(key.p, key.n), !over};
     if (over)
-        dra_unprepare(w->stub.dra, pod, on_worked, k);
+        dra_unprepare(w->stub.dra, pod, kubelet_stub_on_worked, k);
     else
-        dra_prepare(w->stub.dra, pod, on_worked, k);
+        dra_prepare(w->stub.dra, pod, kubelet_stub_on_worked, k);
 }
 
 static void kubelet_stub_run_pod_changed(void *arg, const struct typed_object *before,
@@ -201,9 +201,9 @@ static void kubelet_stub_run_set_options(struct stub *s, struct dra_options *o)
         o->keep_slices = !s->args->wipe;
     }
     o->times.look_ns = 0;
-    o->plugin_changed = on_plugin;
+    o->plugin_changed = kubelet_stub_on_plugin;
     o->plugin_failed = kubelet_stub_run_on_plugin_failed;
-    o->health_changed = on_health;
+    o->health_changed = kubelet_stub_on_health;
 }
 
 static int serve_podresources(struct staying *w, struct err *err)

@@ -49,7 +49,7 @@ static void show_nodes_and_mounts(const struct cdi_edits *e)
         printf("      RDT     class %.*s\n", STR_ARG(e->intel_rdt->clos_id));
 }
 
-static struct cdi_cache *open_cache(const struct stub_args *args)
+static struct cdi_cache *kubelet_stub_open_cache(const struct stub_args *args)
 {
     struct cdi_cache *cache = cdi_cache_new(args->cdi_dirs.p, args->cdi_dirs.n);
     cdi_cache_rescan(cache);
@@ -59,7 +59,7 @@ static struct cdi_cache *open_cache(const struct stub_args *args)
 bool kubelet_stub_show_edits(const struct stub_args *args, const struct str *ids, size_t n)
 {
     cleanup_arena struct arena a = {0};
-    struct cdi_cache *cache = open_cache(args);
+    struct cdi_cache *cache = kubelet_stub_open_cache(args);
     struct cdi_edits edits = {0};
     struct err err = {0};
     bool known = cdi_cache_edits(cache, ids, n, &a, &edits, &err) == 0;
@@ -141,7 +141,7 @@ static void write_edits(struct json_writer *w, const struct stub_args *args,
                         const struct id_list *ids)
 {
     cleanup_arena struct arena a = {0};
-    struct cdi_cache *cache = open_cache(args);
+    struct cdi_cache *cache = kubelet_stub_open_cache(args);
     struct cdi_edits edits = {0};
     struct err err = {0};
     if (cdi_cache_edits(cache, ids->p, ids->n, &a, &edits, &err) == 0) {

@@ -307,7 +307,7 @@ static bool is_published(const struct answer *slices, struct str driver)
 }
 
 // The class of accelerators: one named like a driver that publishes, those with "gpu" first.
-static const char *find_class(struct session *s)
+static const char *conform_find_class(struct session *s)
 {
     struct answer classes =
         session_call(s, "GET", "/apis/resource.k8s.io/v1/deviceclasses", NULL, NULL);
@@ -335,7 +335,7 @@ const char *pods_claim_spec(struct session *s)
 {
     if (s->o->claim_spec.n)
         return arena_str(s->arena, s->o->claim_spec).p;
-    const char *class = s->o->class_name ? s->o->class_name : find_class(s);
+    const char *class = s->o->class_name ? s->o->class_name : conform_find_class(s);
     if (!class) {
         (void)session_skip(s, "the cluster has no DeviceClass; say --class or --claim");
         return NULL;

@@ -121,9 +121,10 @@ int alloc_view_new(const struct alloc_cluster *c, const struct api_node *node,
                    struct alloc_view **ret, struct err *err) MUST_USE;
 void alloc_view_free(struct alloc_view *v);
 
-// alloc_view_update makes a view one of another snapshot of the same slices, as alloc_cluster_in_use
-// makes them; the snapshot it was of must still be there. Costs much less than a new one. Nobody else may
-// look at the view meanwhile. False: it cannot be done, the view is as it was.
+// alloc_view_update makes a view one of another snapshot of the same slices, as
+// alloc_cluster_in_use makes them; the snapshot it was of must still be there. Costs much less than
+// a new one. Nobody else may look at the view meanwhile. False: it cannot be done, the view is as
+// it was.
 bool alloc_view_update(struct alloc_view *v, const struct alloc_cluster *c) MUST_USE;
 
 // alloc_view_devices counts the devices of usable pools.
@@ -138,8 +139,9 @@ enum alloc_policy {
 // alloc_policy_parse reads pack, spread or first.
 bool alloc_policy_parse(struct str name, enum alloc_policy *ret);
 
-// What evaluating selectors may cost, in units of CEL's cost. Once nothing is left, a question ends with
-// ALLOC_POSTPONED. In a cluster of the index what was evaluated is kept: asked again, the question gets further.
+// What evaluating selectors may cost, in units of CEL's cost. Once nothing is left, a question ends
+// with ALLOC_POSTPONED. In a cluster of the index what was evaluated is kept: asked again, the
+// question gets further.
 struct alloc_meter {
     uint64_t left;
     uint64_t spent;       // in all
@@ -153,9 +155,9 @@ struct alloc_options {
     // expired, if not NULL, is asked now and then; true ends the search with ALLOC_TIMEOUT.
     bool (*expired)(void *arg);
     void *expired_arg;
-    // loss, if not NULL, says for a request what each device of the view would cost under pack: 0 is
-    // the best, UINT16_MAX the worst. It is asked once a request, in order over all claims; false:
-    // no opinion. Partitions keep their own order.
+    // loss, if not NULL, says for a request what each device of the view would cost under pack: 0
+    // is the best, UINT16_MAX the worst. It is asked once a request, in order over all claims;
+    // false: no opinion. Partitions keep their own order.
     bool (*loss)(void *arg, const struct alloc_view *view, uint32_t request, uint16_t *ret);
     void *loss_arg;
     struct alloc_meter *meter; // NULL: selectors may cost whatever they cost
@@ -178,7 +180,8 @@ enum alloc_verdict {
     ALLOC_POSTPONED, // the meter has nothing left; nothing is known yet
 };
 
-// alloc_verdict_name: allocated, unsatisfiable, error, nodeError, timeout, postponed. Static storage.
+// alloc_verdict_name: allocated, unsatisfiable, error, nodeError, timeout, postponed. Static
+// storage.
 const char *alloc_verdict_name(enum alloc_verdict v);
 
 struct alloc_answer {
@@ -225,8 +228,8 @@ struct alloc_reason {
                       // claim, with the devices it holds that matter here
     struct str needs; // capacity and counters: what a device would take, in the least case,
     struct str has;   // and the most that one of them has left
-    struct str
-        whole; // capacity: the most that one has in all, when that is less than is needed; else empty
+    struct str whole; // capacity: the most that one has in all, when that is less than is needed;
+                      // else empty
     struct str error; // of a selector that fails
     size_t term;      // of a selector's term: its place; devices it refuses passed those before it
 };
@@ -299,8 +302,8 @@ struct alloc_explanation {
 };
 
 // alloc_explain fills the funnels for claims on a node. What *ret points to lives in the solver
-// until its next solve. Returns false when the question has an error, which alloc_solve tells, or the meter has
-// nothing left.
+// until its next solve. Returns false when the question has an error, which alloc_solve tells, or
+// the meter has nothing left.
 bool alloc_explain(struct alloc_solver *s, const struct alloc_view *view,
                    const struct api_resource_claim *const *claims, size_t claims_len,
                    struct alloc_explanation *ret);
@@ -309,8 +312,8 @@ bool alloc_explain(struct alloc_solver *s, const struct alloc_view *view,
 void alloc_explain_text(const struct alloc_explanation *e, struct sbuf *out);
 void alloc_explain_json(const struct alloc_explanation *e, struct sbuf *out);
 
-// A report explains a question on many nodes. Nodes in the same state are one group: equal counts and
-// reasons, whatever the names of devices and of the claims that hold them.
+// A report explains a question on many nodes. Nodes in the same state are one group: equal counts
+// and reasons, whatever the names of devices and of the claims that hold them.
 struct alloc_report;
 
 #define ALLOC_NAMES_SHOWN 3
@@ -324,26 +327,27 @@ struct alloc_group {
     struct alloc_explanation explanation;
 };
 
-// alloc_report_new makes an empty report. Views and their cluster must outlive it, as must the claims.
+// alloc_report_new makes an empty report. Views and their cluster must outlive it, as must the
+// claims.
 struct alloc_report *alloc_report_new(void);
 void alloc_report_free(struct alloc_report *r);
 
-// alloc_report_add explains claims on a node, which uses the solver. Returns false when the question
-// has an error there, or the meter has nothing left; then nothing is added.
+// alloc_report_add explains claims on a node, which uses the solver. Returns false when the
+// question has an error there, or the meter has nothing left; then nothing is added.
 bool alloc_report_add(struct alloc_report *r, struct alloc_solver *s, const struct alloc_view *view,
                       const struct api_resource_claim *const *claims, size_t claims_len);
 
-// alloc_report_last is the group of the node added last, until alloc_report_finish; *ret_first says that it is
-// the first of it, so that its view must outlive the report. alloc_report_again counts another node in
-// the same state into a group, without a look at who holds its devices.
+// alloc_report_last is the group of the node added last, until alloc_report_finish; *ret_first says
+// that it is the first of it, so that its view must outlive the report. alloc_report_again counts
+// another node in the same state into a group, without a look at who holds its devices.
 size_t alloc_report_last(const struct alloc_report *r, bool *ret_first);
 void alloc_report_again(struct alloc_report *r, size_t group, struct str node);
 
 // alloc_report_refuse adds a node that was not looked at, with the reason: "taint a=b:NoSchedule".
 void alloc_report_refuse(struct alloc_report *r, struct str node, struct str reason);
 
-// alloc_report_finish sorts the groups, nearest first, refused nodes last. Call it after the last node
-// and before anything below. The groups live in the report.
+// alloc_report_finish sorts the groups, nearest first, refused nodes last. Call it after the last
+// node and before anything below. The groups live in the report.
 const struct alloc_group *alloc_report_finish(struct alloc_report *r, size_t *ret_len);
 
 struct alloc_remedies;
@@ -393,15 +397,16 @@ struct alloc_remedies {
     bool cut; // the deadline ended the search
 };
 
-// alloc_remedies_find looks for the smallest changes with which the claims of the report would fit on a
-// node like one of its groups. The solver's deadline (alloc_options.expired) bounds the search. The
-// result lives in the report until the next call.
+// alloc_remedies_find looks for the smallest changes with which the claims of the report would fit
+// on a node like one of its groups. The solver's deadline (alloc_options.expired) bounds the
+// search. The result lives in the report until the next call.
 void alloc_remedies_find(struct alloc_report *r, struct alloc_solver *s,
                          struct alloc_remedies *ret);
 
-// alloc_view_renew makes a view like v in a snapshot of its own, in which these claims hold devices and
-// nothing else does: much quicker than a new cluster when the claims concern this node only. Free both
-// results. Objects of v's cluster are borrowed, v itself is not. Returns as alloc_cluster_new.
+// alloc_view_renew makes a view like v in a snapshot of its own, in which these claims hold devices
+// and nothing else does: much quicker than a new cluster when the claims concern this node only.
+// Free both results. Objects of v's cluster are borrowed, v itself is not. Returns as
+// alloc_cluster_new.
 int alloc_view_renew(const struct alloc_view *v, const struct api_resource_claim *const *claims,
                      size_t claims_len, struct alloc_cluster **ret_cluster,
                      struct alloc_view **ret_view, struct err *err) MUST_USE;
@@ -456,12 +461,12 @@ struct alloc_pool_seen alloc_view_pool(const struct alloc_view *v, size_t pool);
 
 // What a node could have of a device of its usable pools; device < alloc_view_devices.
 struct alloc_room {
-    size_t device;  // in the cluster
-    bool here;      // the node has access to it
-    bool supported; // the node can prepare it
-    bool full;      // it is shared, and what an unspecific request takes is not left
-    struct str
-        lacks; // the shared counter that others used up, as set/counter, or what clashes; else empty
+    size_t device;    // in the cluster
+    bool here;        // the node has access to it
+    bool supported;   // the node can prepare it
+    bool full;        // it is shared, and what an unspecific request takes is not left
+    struct str lacks; // the shared counter that others used up, as set/counter, or what clashes;
+                      // else empty
 };
 
 struct alloc_room alloc_view_room(const struct alloc_view *v, size_t device);

@@ -3,11 +3,10 @@
 // The Common Expression Language as Kubernetes' Dynamic Resource Allocation speaks it.
 //
 //   env      = cel_env_new(&options)            which variables and functions exist
-//   program  = cel_compile(env, text, …)        parse, check, estimate; immutable, shared by threads
-//   device   = cel_device_new(shapes, input, …) converted once
-//   run      = cel_run_new()                    working memory of one thread
-//   cel_eval_device(run, program, device, &result)
-//   cel_eval_batch(run, program, devices, n, bits, …)
+//   program  = cel_compile(env, text, …)        parse, check, estimate; immutable, shared by
+//   threads device   = cel_device_new(shapes, input, …) converted once run      = cel_run_new()
+//   working memory of one thread cel_eval_device(run, program, device, &result) cel_eval_batch(run,
+//   program, devices, n, bits, …)
 //
 // A program may be evaluated by many threads at once, each with a run of its own.
 #ifndef CEL_CEL_H
@@ -56,8 +55,9 @@ void cel_env_free(struct cel_env *env);
 // cel_env_add_variable declares a variable; the type must live in cel_env_arena or be constant.
 void cel_env_add_variable(struct cel_env *env, struct str name, const struct cel_type *type);
 
-// Types with named fields, for variables of the caller's: their values are maps by name. cel_struct_type makes the
-// type; the environment that knows the fields is told with cel_env_set_structs, whose list must outlive it.
+// Types with named fields, for variables of the caller's: their values are maps by name.
+// cel_struct_type makes the type; the environment that knows the fields is told with
+// cel_env_set_structs, whose list must outlive it.
 struct cel_struct_field {
     struct str name;
     const struct cel_type *type;
@@ -98,8 +98,9 @@ struct str cel_program_source(const struct cel_program *p);
 // cel_program_uses says whether a variable occurs.
 bool cel_program_uses(const struct cel_program *p, struct str variable);
 
-// cel_program_reads calls fn for what an evaluation may read of a device beside its driver and capacities: an attribute, or
-// all of a domain (name empty). False: it may read anything, fn has not been called.
+// cel_program_reads calls fn for what an evaluation may read of a device beside its driver and
+// capacities: an attribute, or all of a domain (name empty). False: it may read anything, fn has
+// not been called.
 bool cel_program_reads(const struct cel_program *p,
                        void (*fn)(void *arg, struct str domain, struct str name), void *arg);
 

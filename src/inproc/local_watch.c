@@ -41,18 +41,22 @@ struct client_watch {
     void *arg;
     bool stopped; // the client's
 
-    // The registry side's alone:
-    const struct api_kind *asked, *stored;
-    struct store_select select;
-    struct store_watch watch;
-    bool begun, watching, cancelled;
+    struct { // the registry side's alone
+        // The registry side's alone:
+        const struct api_kind *asked, *stored;
+        struct store_select select;
+        struct store_watch watch;
+        bool begun, watching, cancelled;
+    };
 
     pthread_mutex_t lock;
-    // Under the lock:
-    struct queued_list queue;
-    size_t events, bytes; // waiting, initial ones not counted
-    struct err end_err;
-    bool posted;
+    struct { // under the lock
+        // Under the lock:
+        struct queued_list queue;
+        size_t events, bytes; // waiting, initial ones not counted
+        struct err end_err;
+        bool posted;
+    };
 };
 
 static void queue_drop(struct queued_list *queue)

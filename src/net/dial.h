@@ -40,7 +40,8 @@ struct dial_options {
     void (*drained)(void *arg); // after a no: half of it is gone
     // closed: err is NULL when the peer has closed. Its code is ERR_TIMEOUT when there was no
     // connection in time, ERR_NOT_FOUND when there is no such name, ERR_FORBIDDEN when the peer's
-    // certificate is not trusted, TLS_WRONG_NAME when it is for other names, ERR_BAD_REQUEST when the handshake failed, else ERR_UNAVAILABLE.
+    // certificate is not trusted, TLS_WRONG_NAME when it is for other names, ERR_BAD_REQUEST when
+    // the handshake failed, else ERR_UNAVAILABLE.
     void (*closed)(void *arg, const struct err *err);
     void *arg;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The way of accepted writes to disk, private to the store. The owner of the store submits
-// writes in order and gets their results in order, in groups; the database is touched by the commit thread
-// alone (or by posted work, when the store has no thread of its own).
+// writes in order and gets their results in order, in groups; the database is touched by the commit
+// thread alone (or by posted work, when the store has no thread of its own).
 #ifndef STORE_COMMIT_H
 #define STORE_COMMIT_H
 

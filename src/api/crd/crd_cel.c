@@ -24,7 +24,7 @@ static void crd_cel_add_field(struct arena *a, struct cel_struct_field *fields, 
                               struct str name, const struct cel_type *type)
 {
     struct str spelt;
-    if (!type || !cel_escape(name, a, &spelt))
+    if (!type || !dyn_cel_escape(name, a, &spelt))
         return;
     for (size_t i = 0; i < *n; i++)
         if (str_eq(fields[i].name, spelt)) {

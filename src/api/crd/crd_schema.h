@@ -49,32 +49,44 @@ struct crd_rule {
 };
 
 struct crd_node {
-    struct str type, format, pattern, list_type, map_type;
-    struct cel_regex *regex; // of pattern
-    struct str pattern_why;  // why the pattern is none; empty: it is one
-    bool has_default, nullable, preserve, preserve_false, embedded, int_or_string, unique_items;
-    bool has_list_type, has_map_type, has_title, has_description;
-    bool has_maximum, has_minimum, has_multiple_of, exclusive_maximum, exclusive_minimum;
-    double maximum, minimum, multiple_of;
-    // -1: not set.
-    int64_t max_length, min_length, max_items, min_items, max_properties, min_properties;
-    struct dyn default_value;
-    struct dyn enum_values; // a list
-    struct crd_strings required, list_map_keys;
-    struct crd_node *items;
-    bool items_is_list;              // of schemas, which no structural schema has
-    struct crd_property *properties; // sorted by name
-    size_t properties_len;
-    bool has_additional, additional_allows;
-    struct crd_node *additional;
-    struct crd_nodes all_of, any_of, one_of;
-    struct crd_node *not_;
-    struct crd_rule *rules;
-    size_t rules_len;
-    const char *unsupported; // a word no structural schema may have: $ref, definitions, …
-    bool any_rules;          // here or below
-    const struct cel_type *cel_type;
-    struct cel_env *env, *message_env; // of the rules
+    struct { // types and formats
+        struct str type, format, pattern, list_type, map_type;
+        struct cel_regex *regex; // of pattern
+        struct str pattern_why;  // why the pattern is none; empty: it is one
+    };
+    struct { // flags
+        bool has_default, nullable, preserve, preserve_false, embedded, int_or_string, unique_items;
+        bool has_list_type, has_map_type, has_title, has_description;
+        bool has_maximum, has_minimum, has_multiple_of, exclusive_maximum, exclusive_minimum;
+    };
+    struct { // bounds
+        double maximum, minimum, multiple_of;
+        // -1: not set.
+        int64_t max_length, min_length, max_items, min_items, max_properties, min_properties;
+    };
+    struct { // values
+        struct dyn default_value;
+        struct dyn enum_values; // a list
+        struct crd_strings required, list_map_keys;
+    };
+    struct { // schemas below
+        struct crd_node *items;
+        bool items_is_list;              // of schemas, which no structural schema has
+        struct crd_property *properties; // sorted by name
+        size_t properties_len;
+        bool has_additional, additional_allows;
+        struct crd_node *additional;
+        struct crd_nodes all_of, any_of, one_of;
+        struct crd_node *not_;
+    };
+    struct { // rules
+        struct crd_rule *rules;
+        size_t rules_len;
+        const char *unsupported; // a word no structural schema may have: $ref, definitions, …
+        bool any_rules;          // here or below
+        const struct cel_type *cel_type;
+        struct cel_env *env, *message_env; // of the rules
+    };
 };
 
 struct crd_schema {

@@ -9,7 +9,7 @@
 
 #include "base/banned.h"
 
-bool cel_escape(struct str name, struct arena *a, struct str *ret)
+bool dyn_cel_escape(struct str name, struct arena *a, struct str *ret)
 {
     static const char *const reserved[] = {"true",  "false",    "null",      "in",   "as",
                                            "break", "const",    "continue",  "else", "for",
@@ -92,7 +92,7 @@ static struct cel_val dyn_cel_map_of(const struct dyn *v, const struct crd_node 
     bool fields = n && !n->additional;
     for (size_t i = 0; i < v->members_len; i++) {
         struct str key = v->members[i].key;
-        if (fields && !cel_escape(key, a, &key))
+        if (fields && !dyn_cel_escape(key, a, &key))
             continue;
         (void)cel_map_set(a, m, cel_string(key),
                           dyn_cel(&v->members[i].value, crd_node_below(n, v->members[i].key), a));

@@ -12,7 +12,7 @@
 // Kubernetes does.
 struct cel_val dyn_cel(const struct dyn *v, const struct crd_node *n, struct arena *a);
 
-// cel_escape writes the name of a field as CEL must spell it. False: it cannot be spelt.
-bool cel_escape(struct str name, struct arena *a, struct str *ret);
+// dyn_cel_escape writes the name of a field as CEL must spell it. False: it cannot be spelt.
+bool dyn_cel_escape(struct str name, struct arena *a, struct str *ret);
 
 #endif

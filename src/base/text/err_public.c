@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The libraries for programs outside this tree report errors in a struct of fixed size that needs no
-// header of ours.
+// The libraries for programs outside this tree report errors in a struct of fixed size that needs
+// no header of ours.
 #include "base/err_public.h"
 
 #include <stdio.h>

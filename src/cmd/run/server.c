@@ -64,7 +64,9 @@ struct running {
     struct exec_timer renew;
     struct http_server *http, *local;
     struct server_door door, local_door;
-    char *database, *socket, *tokens, *kubeconfig, *url, *public_url;
+    struct { // paths and addresses, owned
+        char *database, *socket, *tokens, *kubeconfig, *url, *public_url;
+    };
     bool owns_socket;
     int open_doors; // while stopping
     bool stopping;

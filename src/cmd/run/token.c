@@ -295,7 +295,7 @@ static int token_list_secrets(struct cluster *c, struct err *err)
     return common_print(sbuf_str(&out), err);
 }
 
-static int delete (struct cluster *c, struct err *err)
+static int token_delete_all(struct cluster *c, struct err *err)
 {
     int r = 0;
     for (size_t i = 0; r == 0 && i < args.words.n; i++) {
@@ -336,5 +336,5 @@ static int token_run_list(void)
 
 static int token_run_delete(void)
 {
-    return token_run(delete);
+    return token_run(token_delete_all);
 }

@@ -68,27 +68,31 @@ struct ctl {
     struct informer *caches[CACHES]; // NULL where the gate is off
     struct event_recorder *events;
     struct list followers;
-    struct claim_ctl *claims;
-    struct taint_ctl *taints;
-    struct pool_ctl *pools;
-    struct gc_ctl *garbage;
-    struct group_ctl *groups; // NULL where the gate is off
-    struct role_ctl *roles;   // NULL: somebody else aggregates them
-    struct load_ctl *loads;
-    struct account_ctl *accounts; // these NULL where they are off
-    struct node_ctl *nodes;
-    struct evict_ctl *evict;
-    struct stale_ctl *stale;
-    struct usage_ctl *usage; // NULL without claims
-    struct quota_ctl *quotas;
-    struct pod_gc *pod_garbage;
-    struct root_ca_ctl *root_cas;
-    struct csr_ctl *requests;
-    struct token_ctl *tokens;
-    struct volume_ctl *volumes;
-    bool off[CTL_CONTROLLERS];
-    bool aggregate, collect, collect_all, count;
-    bool standby;
+    struct { // the controllers; NULL where one is off
+        struct claim_ctl *claims;
+        struct taint_ctl *taints;
+        struct pool_ctl *pools;
+        struct gc_ctl *garbage;
+        struct group_ctl *groups; // NULL where the gate is off
+        struct role_ctl *roles;   // NULL: somebody else aggregates them
+        struct load_ctl *loads;
+        struct account_ctl *accounts; // these NULL where they are off
+        struct node_ctl *nodes;
+        struct evict_ctl *evict;
+        struct stale_ctl *stale;
+        struct usage_ctl *usage; // NULL without claims
+        struct quota_ctl *quotas;
+        struct pod_gc *pod_garbage;
+        struct root_ca_ctl *root_cas;
+        struct csr_ctl *requests;
+        struct token_ctl *tokens;
+        struct volume_ctl *volumes;
+    };
+    struct { // settings
+        bool off[CTL_CONTROLLERS];
+        bool aggregate, collect, collect_all, count;
+        bool standby;
+    };
     struct work *works[WORKS_MAX]; // of the controllers
     size_t works_len;
 };

@@ -133,7 +133,7 @@ static void quota_visit_class(void *arg, const struct typed_object *o)
     s->found |= str_eq(class->spec.extended_resource_name, s->extended);
 }
 
-static bool quota_has_class(void *ctx, struct str extended)
+static bool quota_ctl_has_class(void *ctx, struct str extended)
 {
     const struct quota_ctl *c = ctx;
     struct class_search s = {.extended = extended};
@@ -155,7 +155,7 @@ static struct quota_world world_of(struct quota_ctl *c)
     return (struct quota_world){.features = c->ctl->features,
                                 .now = ctl_now(c->ctl),
                                 .extended_of = quota_class_resource,
-                                .has_class = quota_has_class,
+                                .has_class = quota_ctl_has_class,
                                 .pod_of = quota_find_pod,
                                 .ctx = c};
 }

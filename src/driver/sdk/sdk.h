@@ -83,12 +83,14 @@ struct dray_driver {
     const struct fault_hook *faults; // of the driver's thread; NULL: none
     size_t open_servers;
 
-    pthread_t thread;
-    bool has_thread;
-    pthread_mutex_t lock; // guards jobs and quit
-    pthread_cond_t wake;
-    struct list jobs;
-    bool quit;
+    struct { // the thread that runs callbacks
+        pthread_t thread;
+        bool has_thread;
+        pthread_mutex_t lock; // guards jobs and quit
+        pthread_cond_t wake;
+        struct list jobs;
+        bool quit;
+    };
 };
 
 // sdk_driver_start is dray_driver_start with a fault hook for the driver's thread (borrowed; may be

@@ -31,12 +31,16 @@ enum dial_phase {
 struct dial {
     struct dial_options o; // the borrowed texts are not used after dial_new
     struct exec *exec;
-    char *host, *server_name, *name, *netns, *unix_path;
-    uint16_t port; // where to connect to: the server's or the proxy's
-    uv_getaddrinfo_t resolve;
-    struct sockaddr_storage addresses[DIAL_ADDRESSES];
-    size_t addresses_len, tried;
-    int last_error; // of an attempt
+    struct { // the peer
+        char *host, *server_name, *name, *netns, *unix_path;
+        uint16_t port; // where to connect to: the server's or the proxy's
+    };
+    struct { // addresses
+        uv_getaddrinfo_t resolve;
+        struct sockaddr_storage addresses[DIAL_ADDRESSES];
+        size_t addresses_len, tried;
+        int last_error; // of an attempt
+    };
     int64_t deadline_ns;
     struct exec_timer timer, attempt;
     struct dial_sock *sock;
@@ -44,17 +48,21 @@ struct dial {
     bool proxied;
     enum dial_phase phase;
     struct tls_conn *outer, *tls;
-    struct sbuf early;  // written before the connection was ready, not encrypted
-    struct sbuf middle; // between the two layers of TLS
-    struct sbuf out;    // what goes to the socket
-    struct err unable;  // why it could not even begin
-    bool resolving;
-    bool writing;
-    bool held;
-    bool over;   // dial_write was full
-    bool ending; // close when all is sent
-    bool closed; // no callback runs any more
-    int busy;    // inside a callback: memory stays
+    struct {                // buffers
+        struct sbuf early;  // written before the connection was ready, not encrypted
+        struct sbuf middle; // between the two layers of TLS
+        struct sbuf out;    // what goes to the socket
+    };
+    struct err unable; // why it could not even begin
+    struct {           // state
+        bool resolving;
+        bool writing;
+        bool held;
+        bool over;   // dial_write was full
+        bool ending; // close when all is sent
+        bool closed; // no callback runs any more
+        int busy;    // inside a callback: memory stays
+    };
 };
 
 // --- Life ----------------------------------------------------------------------------------------

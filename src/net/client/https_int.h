@@ -25,21 +25,27 @@ struct https {
     char *shown; // the URL without credentials, for errors
     char *unix_socket, *server_name, *user_agent;
     struct sbuf authorization; // of the URL's user; empty: none
-    struct net_url proxy;
-    bool tls, proxied, insecure;
-    bool absolute;           // plain HTTP to a proxy, which gets the whole URL
-    struct sbuf proxy_basic; // its Proxy-Authorization then
-    struct err broken;       // with a code: every call fails with this
-    struct sbuf ca, certificate, key;
-    struct tls_client *tls_client, *tunnel_tls, *proxy_tls; // NULL: none was needed yet
-    unsigned identity;                                      // how often it has changed
+    struct {                   // the way to the server
+        struct net_url proxy;
+        bool tls, proxied, insecure;
+        bool absolute;           // plain HTTP to a proxy, which gets the whole URL
+        struct sbuf proxy_basic; // its Proxy-Authorization then
+    };
+    struct err broken; // with a code: every call fails with this
+    struct {           // credentials
+        struct sbuf ca, certificate, key;
+        struct tls_client *tls_client, *tunnel_tls, *proxy_tls; // NULL: none was needed yet
+        unsigned identity;                                      // how often it has changed
+    };
     size_t connections, body_bytes;
     int64_t connect_timeout_ns;
     bool h1_only; // the server chose HTTP/1.1 last time
-    struct list conns, dead;
-    struct list calls, queued, ready;
-    struct exec_timer turn;
-    struct exec_timer again; // armed: a connection could not be made while others were there
+    struct {      // connections and calls
+        struct list conns, dead;
+        struct list calls, queued, ready;
+        struct exec_timer turn;
+        struct exec_timer again; // armed: a connection could not be made while others were there
+    };
     int entered;
     bool freed;
 };
@@ -75,19 +81,23 @@ struct https_call {
     struct h2_stream h2;
     struct exec_timer timeout;
     unsigned tries;
-    char *texts; // the request's
-    struct str method, target, content_type, accept, authorization;
-    struct net_buf *body; // NULL: none
+    struct {         // the request
+        char *texts; // the request's
+        struct str method, target, content_type, accept, authorization;
+        struct net_buf *body; // NULL: none
+    };
     void (*data)(void *arg, struct str bytes);
     void (*done)(void *arg, const struct https_answer *answer);
     void *arg;
-    struct sbuf in;
-    int status;
-    int64_t retry_after_seconds, date_seconds;
-    bool streaming; // the status is 2xx and data wants the body
-    bool held, finished, entered, cancelled;
-    bool unsent;
-    struct err err; // with a code: it failed
+    struct { // the response
+        struct sbuf in;
+        int status;
+        int64_t retry_after_seconds, date_seconds;
+        bool streaming; // the status is 2xx and data wants the body
+        bool held, finished, entered, cancelled;
+        bool unsent;
+        struct err err; // with a code: it failed
+    };
 };
 
 // --- https.c -------------------------------------------------------------------------------------

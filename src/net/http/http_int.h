@@ -124,47 +124,55 @@ struct conn {
     struct outq out;
     struct sbuf in; // bytes not yet understood
 
-    struct exec_timer timer;
-    enum conn_phase phase;
-    int64_t deadline_ns; // the timer may fire earlier and looks again
-    uint64_t progress;   // bytes read or written since the last look
-    uint32_t epoch;      // grows with every request: a deadline starts again
-    uint32_t phase_epoch;
-    bool blocked;      // the socket takes no more; flush is called when it does
-    bool any_over;     // a stream waits for drained
-    size_t waiting;    // bytes of its answers, as relief_weigh found them
-    size_t patient;    // streams whose readers may be slow
-    int64_t served_ns; // when it began, or a request of it was over last
+    struct { // deadlines and backlog
+        struct exec_timer timer;
+        enum conn_phase phase;
+        int64_t deadline_ns; // the timer may fire earlier and looks again
+        uint64_t progress;   // bytes read or written since the last look
+        uint32_t epoch;      // grows with every request: a deadline starts again
+        uint32_t phase_epoch;
+        bool blocked;      // the socket takes no more; flush is called when it does
+        bool any_over;     // a stream waits for drained
+        size_t waiting;    // bytes of its answers, as relief_weigh found them
+        size_t patient;    // streams whose readers may be slow
+        int64_t served_ns; // when it began, or a request of it was over last
+    };
 
-    int entered;      // > 0: inside a callback of this connection
-    bool doomed;      // close when it is left
-    bool closed;      // conn_close has run
-    bool close_after; // when everything is written
-    bool shut;        // the writing side is closed
-    bool reading;
-    bool resume; // call proto->resume at the next flush
-    bool eof;
-    bool tls;
+    struct {              // state
+        int entered;      // > 0: inside a callback of this connection
+        bool doomed;      // close when it is left
+        bool closed;      // conn_close has run
+        bool close_after; // when everything is written
+        bool shut;        // the writing side is closed
+        bool reading;
+        bool resume; // call proto->resume at the next flush
+        bool eof;
+        bool tls;
+    };
     struct str peer;
     const struct tls_peer *certificate;
 
-    // HTTP/1.1
-    enum h1_state h1;
-    struct stream *current; // the request being read or handled
-    struct h1_scan scan;
-    struct h1_chunks chunks;
-    uint64_t body_left;
-    enum h1_framing framing;
-    int minor;
-    bool keep_alive;
-    bool chunked_answer;
-    bool aborted; // an answer was given up: close at the next flush
-    bool end_due; // the peer of a tunnel sends no more; its handler is not notified yet
-    size_t drained_bytes;
+    struct { // HTTP/1.1
+        // HTTP/1.1
+        enum h1_state h1;
+        struct stream *current; // the request being read or handled
+        struct h1_scan scan;
+        struct h1_chunks chunks;
+        uint64_t body_left;
+        enum h1_framing framing;
+        int minor;
+        bool keep_alive;
+        bool chunked_answer;
+        bool aborted; // an answer was given up: close at the next flush
+        bool end_due; // the peer of a tunnel sends no more; its handler is not notified yet
+        size_t drained_bytes;
+    };
 
-    // HTTP/2
-    struct h2_session h2; // no ng: not open
-    size_t streams;
+    struct { // HTTP/2
+        // HTTP/2
+        struct h2_session h2; // no ng: not open
+        size_t streams;
+    };
 };
 
 struct http_server {
