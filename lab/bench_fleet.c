@@ -2,7 +2,8 @@
 //
 // dray bench fleet: a simulated fleet in one process. What it costs the core of a scheduler (index,
 // worth, allocator) to learn a cluster, to fill it, to keep it full, to drain nodes, to taint a
-// driver, to start again. There is no API server and no network in it: docs/scale.md adds those.
+// driver, to start again. There is no API server and no network in it: docs/design/scale.md adds
+// those.
 #include "lab/bench_fleet.h"
 
 #include <stdio.h>

@@ -2,7 +2,8 @@
 //
 // The network driver: interfaces of this machine as devices, on the SDK. Preparing a claim plans
 // and remembers; the container runtime calls a hook (net_hook.h) when the pod's namespace is there,
-// which moves the interface in; unpreparing brings it back. The reasons are in docs/driver-net.md.
+// which moves the interface in; unpreparing brings it back. The reasons are in
+// docs/design/driver-net.md.
 #ifndef DRIVER_NET_H
 #define DRIVER_NET_H
 

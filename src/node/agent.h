@@ -26,8 +26,8 @@ struct agent_options {
         const char *data_dir;  // /var/lib/dray-agent
         const char *image_dir; // local images: OCI layouts and archives
         const char *runtime;   // crun or runc
-        // Where device plugins register: below data_dir; /var/lib/kubelet/device-plugins where data_dir
-        // is the default.
+        // Where device plugins register: below data_dir; /var/lib/kubelet/device-plugins where
+        // data_dir is the default.
         const char *device_plugins;
         const char *monitor; // dray-monitor
         const char *bridge, *subnet, *cgroup_top;

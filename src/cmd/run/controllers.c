@@ -34,7 +34,7 @@ static const struct cli_option controllers_options[] = {
      "device-taint-eviction-controller, podgroup-protection-controller and "
      "resourcepoolstatusrequest-controller; NAME adds and -NAME removes one. Off unless named: "
      "garbage-collector-controller (all kinds) and others that kube-controller-manager runs as "
-     "well: docs/controllers.md",
+     "well: docs/design/controllers.md",
      .text = &controllers.list},
     {"--terminated-pod-gc-threshold", NULL, "N",
      "keep at most this many terminated pods; default 12500, 0: all",

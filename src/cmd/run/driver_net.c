@@ -68,7 +68,7 @@ const struct cli_verb driver_net_verb = {
     .summary = "run the driver for this machine's network interfaces",
     .synopsis = "net --node NAME [OPTIONS]\nnet --list [OPTIONS]",
     .text = "Publishes this machine's network interfaces as devices and moves them into pods "
-            "(docs/driver-net.md).",
+            "(docs/design/driver-net.md).",
     .groups = {&net_group},
     .run = driver_run_net,
 };

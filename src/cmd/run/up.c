@@ -414,7 +414,7 @@ static const struct cli_option up_options[] = {
      .needs = "--agent"},
     {"--controllers", NULL, "LIST",
      "run these controllers, as kube-controller-manager's flag: '*' (the default), NAME, -NAME; "
-     "see docs/controllers.md",
+     "see docs/design/controllers.md",
      .text = &args.controller_list},
     {"--terminated-pod-gc-threshold", NULL, "N",
      "keep at most this many terminated pods; default 12500, 0: all",

@@ -10,8 +10,8 @@
 //
 // Causes with "unprepared": true are no answer of the server's. They tell what metadata rules and
 // declarative rules say of the object as it was sent, in places that defaults, dropped fields or
-// reset ones keep the server from seeing; docs/validation.md has the reason. --server-only leaves
-// them out.
+// reset ones keep the server from seeing; docs/reference/validation.md has the reason.
+// --server-only leaves them out.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 //
 // The parts of the runtime. State in memory belongs to the loop; work that blocks runs on other
 // threads with copies of what it needs, in order for each pod, and answers on the loop. The files
-// on disk (docs/containers.md) restore everything again after a restart.
+// on disk (docs/design/containers.md) restore everything again after a restart.
 #ifndef NODE_RUNTIME_CRUN_INT_H
 #define NODE_RUNTIME_CRUN_INT_H
 

@@ -2,7 +2,7 @@
 //
 // Whose turn is it? Fair queueing in a tree: levels, users, namespaces. Every node has a share of
 // its parent's time; what a flow does not use is divided among those who wait. Design:
-// docs/server.md. Knows no requests and no clock.
+// docs/design/server.md. Knows no requests and no clock.
 #ifndef SERVER_FLOW_FAIR_H
 #define SERVER_FLOW_FAIR_H
 
