@@ -40,7 +40,7 @@ def find(top, name):
 
 def check(name, top):
     most, needed, _, unwanted = LIBRARIES[name]
-    static, shared = find(top, f'lib{name}.a'), find(top, f'lib{name}.so.0.1.0')
+    static, shared = find(top, f'lib{name}.a'), find(top, f'lib{name}.so.0.2.0')
     size = os.path.getsize(static)
     assert size <= most, f'lib{name}.a has {size} bytes, more than {most}'
     for path, flags in ((static, ('--defined-only', '--extern-only')), (shared, ('--defined-only', '--dynamic'))):
@@ -90,7 +90,7 @@ def ask(program, top):
 def main():
     top = tempfile.mkdtemp(prefix='dray-')
     try:
-        targets = [f'{FOLDERS[name]}/lib{name}.{form}' for name in LIBRARIES for form in ('a', 'so.0.1.0')]
+        targets = [f'{FOLDERS[name]}/lib{name}.{form}' for name in LIBRARIES for form in ('a', 'so.0.2.0')]
         run(os.path.join(HERE, 'tools', 'build'), 'build-gcc', '-Dtests=true', '-Dbench=true', '-Dwerror=true', env=dict(os.environ, TARGETS=' '.join(targets)))
         run('meson', 'install', '-C', BUILD, '--no-rebuild', '--tags', 'libraries,devel', '--destdir', top, '--quiet')
         prefix = top + '/usr/local'

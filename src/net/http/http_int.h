@@ -123,8 +123,7 @@ struct conn {
     struct list finishing;         // streams whose answer is not all sent, in order
     struct outq out;
     struct sbuf in; // bytes not yet understood
-
-    struct { // deadlines and backlog
+    struct {        // deadlines and backlog
         struct exec_timer timer;
         enum conn_phase phase;
         int64_t deadline_ns; // the timer may fire earlier and looks again
@@ -137,21 +136,17 @@ struct conn {
         size_t patient;    // streams whose readers may be slow
         int64_t served_ns; // when it began, or a request of it was over last
     };
-
     struct {              // state
         int entered;      // > 0: inside a callback of this connection
         bool doomed;      // close when it is left
         bool closed;      // conn_close has run
         bool close_after; // when everything is written
         bool shut;        // the writing side is closed
-        bool reading;
-        bool resume; // call proto->resume at the next flush
-        bool eof;
-        bool tls;
+        bool resume;      // call proto->resume at the next flush
+        bool reading, eof, tls;
     };
     struct str peer;
     const struct tls_peer *certificate;
-
     struct { // HTTP/1.1
         // HTTP/1.1
         enum h1_state h1;
@@ -161,13 +156,11 @@ struct conn {
         uint64_t body_left;
         enum h1_framing framing;
         int minor;
-        bool keep_alive;
-        bool chunked_answer;
+        bool keep_alive, chunked_answer;
         bool aborted; // an answer was given up: close at the next flush
         bool end_due; // the peer of a tunnel sends no more; its handler is not notified yet
         size_t drained_bytes;
     };
-
     struct { // HTTP/2
         // HTTP/2
         struct h2_session h2; // no ng: not open
