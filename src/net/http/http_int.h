@@ -126,15 +126,14 @@ struct conn {
     struct {        // deadlines and backlog
         struct exec_timer timer;
         enum conn_phase phase;
-        int64_t deadline_ns; // the timer may fire earlier and looks again
-        uint64_t progress;   // bytes read or written since the last look
-        uint32_t epoch;      // grows with every request: a deadline starts again
-        uint32_t phase_epoch;
-        bool blocked;      // the socket takes no more; flush is called when it does
-        bool any_over;     // a stream waits for drained
-        size_t waiting;    // bytes of its answers, as relief_weigh found them
-        size_t patient;    // streams whose readers may be slow
-        int64_t served_ns; // when it began, or a request of it was over last
+        int64_t deadline_ns;         // the timer may fire earlier and looks again
+        uint64_t progress;           // bytes read or written since the last look
+        uint32_t epoch, phase_epoch; // grows with every request: a deadline starts again
+        bool blocked;                // the socket takes no more; flush is called when it does
+        bool any_over;               // a stream waits for drained
+        size_t waiting;              // bytes of its answers, as relief_weigh found them
+        size_t patient;              // streams whose readers may be slow
+        int64_t served_ns;           // when it began, or a request of it was over last
     };
     struct {              // state
         int entered;      // > 0: inside a callback of this connection
