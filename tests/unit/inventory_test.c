@@ -2,8 +2,8 @@
 //
 // The devices of a cluster as people ask for them: states, holders, what is free, how near, what is wrong,
 // words for claims, history, snapshots.
-#include "api/features.h"
 #include "api/api.h"
+#include "api/features.h"
 #include "plan/doctor.h"
 #include "plan/inventory.h"
 #include "plan/past.h"

@@ -635,7 +635,7 @@ static void test_daemons_take_room_on_added_nodes(void **state)
     "status: 'True'}]}\n"
 #define BUDGET(spec, status)                                                               \
     "---\napiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web" spec "}" \
-                                                                                       "\n" status
+    "\n" status
 #define SELECTS "selector: {matchLabels: {app: web}}"
 
 static void test_budgets_forbid_a_drain(void **state)

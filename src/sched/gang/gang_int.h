@@ -6,6 +6,7 @@
 #define SCHED_GANG_GANG_INT_H
 
 #include "sched/bind/bind_int.h"
+#include "sched/gang/gang.h"
 
 // So often the pods are placed in other ways before a gang is reported not to fit.
 #define OTHER_WAYS_MAX 8
