@@ -6,8 +6,8 @@
 #ifndef BENCH_ALLOC_HARD_H
 #define BENCH_ALLOC_HARD_H
 
+#include "alloc/alloc.h"
 #include "base/str.h"
-#include "dray/alloc.h"
 
 struct alloc_hard {
     const char *name;

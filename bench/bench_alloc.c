@@ -64,15 +64,15 @@ static void begin(struct subject *s, const char *name, struct str text)
 {
     struct err err = {0};
     *s = (struct subject){0};
-    if (question_read(&s->question, text, &err) < 0 ||
-        question_prepare(&s->question, &s->prepared, &err) < 0)
+    if (alloc_question_read(&s->question, text, &err) < 0 ||
+        alloc_question_prepare(&s->question, &s->prepared, &err) < 0)
         die(name, err.msg);
 }
 
 static void end(struct subject *s)
 {
-    prepared_done(&s->question, &s->prepared);
-    question_done(&s->question);
+    alloc_question_end(&s->question, &s->prepared);
+    alloc_question_done(&s->question);
 }
 
 static void measure(const char *name, struct str text, const enum alloc_verdict *want)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bench.h"
-#include "dray/cel.h"
+#include "cel/cel.h"
 
 #include "base/banned.h"
 

@@ -175,7 +175,8 @@ int main(int argc, char **argv)
     struct err err = {0};
     struct deadline d = {.at_ns = INT64_MAX};
     write_problem(&text, counting ? 3 : NODES);
-    if (question_read(&q, sbuf_str(&text), &err) < 0 || question_prepare(&q, &p, &err) < 0) {
+    if (alloc_question_read(&q, sbuf_str(&text), &err) < 0 ||
+        alloc_question_prepare(&q, &p, &err) < 0) {
         (void)fprintf(stderr, "bench_explain: %s\n", err.msg);
         return 1;
     }
@@ -188,7 +189,7 @@ int main(int argc, char **argv)
         measure_many(s, &d, &q, &p);
     }
     alloc_solver_free(s);
-    prepared_done(&q, &p);
-    question_done(&q);
+    alloc_question_end(&q, &p);
+    alloc_question_done(&q);
     return 0;
 }

@@ -18,6 +18,7 @@
 #include "bench.h"
 #include "net/http.h"
 #include "os/file.h"
+#include "pki/certificate.h"
 
 #include "base/banned.h"
 
@@ -47,15 +48,15 @@ static void *run(void *arg)
 
 static void make_tls(struct running *r)
 {
-    struct tls_key_pair ca, pair;
-    struct tls_subject subject = {.common_name = "bench", .server = true};
+    struct pki_key_pair ca, pair;
+    struct pki_subject subject = {.common_name = "bench", .server = true};
     subject.not_before = clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC - 60;
     subject.not_after = subject.not_before + 3600;
     char crt[] = "/tmp/bench_http_crt.XXXXXX", key[] = "/tmp/bench_http_key.XXXXXX";
     int fd = mkstemp(crt), fd2 = mkstemp(key);
     struct tls_server_options options = {.certificate_file = crt, .key_file = key};
-    if (fd < 0 || fd2 < 0 || tls_make_ca(&subject, &ca, NULL) < 0 ||
-        tls_make_certificate(&ca, &subject, &pair, NULL) < 0 ||
+    if (fd < 0 || fd2 < 0 || pki_make_ca(&subject, &ca, NULL) < 0 ||
+        pki_make_certificate(&ca, &subject, &pair, NULL) < 0 ||
         file_replace_durable(AT_FDCWD, crt, str_z(pair.certificate_pem), 0600, NULL) < 0 ||
         file_replace_durable(AT_FDCWD, key, str_z(pair.key_pem), 0600, NULL) < 0 ||
         tls_server_new(&options, &r->tls, NULL) < 0)
@@ -64,8 +65,8 @@ static void make_tls(struct running *r)
     (void)close(fd2);
     (void)unlink(crt);
     (void)unlink(key);
-    tls_key_pair_done(&ca);
-    tls_key_pair_done(&pair);
+    pki_key_pair_done(&ca);
+    pki_key_pair_done(&pair);
 }
 
 static void start(struct running *r, bool tls)

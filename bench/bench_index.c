@@ -35,7 +35,7 @@ static bool place(struct cluster *c, uint8_t ask)
 {
     struct fleet_claim *k = xcalloc(1, sizeof(*k));
     k->ask = ask;
-    if (!fleet_core_place(&c->core, k)) {
+    if (!bench_fleet_core_place(&c->core, k)) {
         free(k);
         return false;
     }
@@ -45,7 +45,7 @@ static bool place(struct cluster *c, uint8_t ask)
 
 static void release(struct cluster *c, size_t i)
 {
-    fleet_core_release(&c->core, c->claims.p[i]);
+    bench_fleet_core_release(&c->core, c->claims.p[i]);
     free(c->claims.p[i]);
     c->claims.p[i] = vec_pop(&c->claims);
 }
@@ -62,20 +62,20 @@ static void publish_again(struct cluster *c)
 {
     struct fleet_old o;
     size_t node = c->next++ * 7919 % c->objects.nodes;
-    fleet_objects_renew(&c->objects, node, (int64_t)c->next + 1, &o);
+    bench_fleet_objects_renew(&c->objects, node, (int64_t)c->next + 1, &o);
     vec_push(&c->old, o);
-    index_slice(c->core.index, (struct index_object){.value = o.slice},
-                (struct index_object){.value = c->objects.slice[node]});
-    fleet_core_refresh(&c->core, SIZE_MAX);
+    index_set_slice(c->core.index, (struct index_object){.value = o.slice},
+                    (struct index_object){.value = c->objects.slice[node]});
+    bench_fleet_core_refresh(&c->core, SIZE_MAX);
 }
 
 // Half of the devices are in use, as far as processors go.
 static void begin(struct cluster *c, size_t nodes, size_t devices, size_t pools)
 {
     *c = (struct cluster){.objects = {.nodes = nodes, .devices = devices, .pools = pools}};
-    fleet_objects_make(&c->objects);
-    fleet_core_begin(&c->core, &c->objects);
-    fleet_core_refresh(&c->core, SIZE_MAX);
+    bench_fleet_objects_make(&c->objects);
+    bench_fleet_core_begin(&c->core, &c->objects);
+    bench_fleet_core_refresh(&c->core, SIZE_MAX);
     size_t pods = nodes * (devices < PODS_A_NODE ? devices : PODS_A_NODE) / 2;
     for (size_t i = 0; i < pods; i++)
         if (!place(c, 0))
@@ -87,11 +87,11 @@ static void end(struct cluster *c)
     while (c->claims.n)
         release(c, c->claims.n - 1);
     vec_done(&c->claims);
-    fleet_core_end(&c->core);
+    bench_fleet_core_end(&c->core);
     for (size_t i = 0; i < c->old.n; i++)
         arena_done(&c->old.p[i].arena);
     vec_done(&c->old);
-    fleet_objects_free(&c->objects);
+    bench_fleet_objects_free(&c->objects);
 }
 
 static void count(void)

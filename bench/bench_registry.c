@@ -8,7 +8,7 @@
 #include "api/cel_check.h"
 #include "base/exec.h"
 #include "bench.h"
-#include "client/local.h"
+#include "inproc/local.h"
 #include "registry/registry.h"
 
 #include "base/banned.h"
@@ -196,7 +196,7 @@ int main(int argc, char **argv)
     finish(&s);
     create(&s);
     static const struct registry_user user = {.name = STR_INIT("bench")};
-    s.client = client_local_new(s.registry, exec_sim_exec(s.sim), &user);
+    s.client = local_client_new(s.registry, exec_sim_exec(s.sim), &user);
     if (bench_counting(argc, argv))
         count(&s);
     else

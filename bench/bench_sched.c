@@ -8,7 +8,7 @@
 
 #include "api/cel_check.h"
 #include "bench.h"
-#include "client/local.h"
+#include "inproc/local.h"
 #include "sched/sched.h"
 
 #include "base/banned.h"
@@ -92,7 +92,7 @@ static void start(struct world *w)
                                                   .cel = api_cel_engine_rules(w->cel)},
                        &w->registry, &err),
           &err);
-    w->client = client_local_new(w->registry, exec, &user);
+    w->client = local_client_new(w->registry, exec, &user);
     w->sched = sched_new(&(struct sched_options){.client = w->client});
     sched_start(w->sched);
     run(w, 1);

@@ -95,12 +95,12 @@ static double event(struct plan_world *w, struct screen *s)
         if (o->kind == PLAN_CLAIM)
             claim = object;
     }
-    if (inventory_parts_look(parts, &inv, NULL) < 0)
+    if (inventory_parts_update(parts, &inv, NULL) < 0)
         abort();
     for (int i = 0; i < BENCH_ROUNDS; i++) {
         double start = cpu_ns();
         inventory_parts_change(parts, i % 2 ? NULL : &claim, i % 2 ? &claim : NULL);
-        if (inventory_parts_look(parts, &inv, NULL) < 0)
+        if (inventory_parts_update(parts, &inv, NULL) < 0)
             abort();
         (void)picture(s, inv, 0);
         double took = cpu_ns() - start;

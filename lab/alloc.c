@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // dray alloc: allocation problems as JSON lines, one answer a line.
-#include "dray/alloc.h"
+#include "alloc/alloc.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ struct deadline {
     int64_t at_ns; // 0: none
 };
 
-static bool expired(void *arg)
+static bool alloc_verb_is_expired(void *arg)
 {
     const struct deadline *d = arg;
     return d->at_ns && clock_mono_ns(clock_system()) >= d->at_ns;
@@ -45,9 +45,9 @@ struct session {
     struct deadline deadline;
 };
 
-// The first node that fits; else what the last one said. Returns its index.
-static size_t sweep(struct session *s, const struct question *q, const struct prepared *p,
-                    struct alloc_answer *ret)
+// The first node that fits; else the answer of the last one. Returns its index.
+static size_t alloc_verb_ask_nodes(struct session *s, const struct question *q,
+                                   const struct prepared *p, struct alloc_answer *ret)
 {
     size_t at = 0;
     for (size_t i = 0; i < q->nodes.n; i++) {
@@ -78,13 +78,14 @@ static void index_begin(struct indexed *x, const struct question *q)
     *x = (struct indexed){0};
     x->index = index_new(&(struct index_options){.features = q->features, .policy = ALLOC_FIRST});
     for (size_t i = 0; i < q->nodes.n; i++)
-        index_node(x->index, (uint32_t)i, q->nodes.p[i]->metadata.name, as_object(q->nodes.p[i]));
+        index_set_node(x->index, (uint32_t)i, q->nodes.p[i]->metadata.name,
+                       as_object(q->nodes.p[i]));
     for (size_t i = 0; i < q->slices.n; i++)
-        index_slice(x->index, none, as_object(q->slices.p[i]));
+        index_set_slice(x->index, none, as_object(q->slices.p[i]));
     for (size_t i = 0; i < q->classes.n; i++)
-        index_class(x->index, none, as_object(q->classes.p[i]));
+        index_set_class(x->index, none, as_object(q->classes.p[i]));
     for (size_t i = 0; i < q->rules.n; i++)
-        index_rule(x->index, none, as_object(q->rules.p[i]));
+        index_set_rule(x->index, none, as_object(q->rules.p[i]));
     x->claims = xcalloc(q->allocated.n + 1, sizeof(*x->claims));
     for (size_t i = 0; i < q->allocated.n; i++)
         index_use(x->index, &x->claims[i], q->allocated.p[i]->status.allocation);
@@ -100,7 +101,8 @@ static void index_end(struct indexed *x, const struct question *q)
     free(x->claims);
 }
 
-// The same by the index. number makes the question a new one: what was found out before is not used.
+// The same by the index. number makes the question a new one: what was found out before is not
+// used.
 static size_t ask_index(struct session *s, const struct question *q, struct index *x,
                         uint64_t number, struct alloc_answer *ret)
 {
@@ -114,8 +116,9 @@ static size_t ask_index(struct session *s, const struct question *q, struct inde
     return a.node < q->nodes.n ? a.node : q->nodes.n - 1;
 }
 
-static size_t solve(struct session *s, const struct question *q, const struct prepared *p,
-                    struct alloc_answer *ret, int64_t *best_ns)
+static size_t alloc_verb_solve_timed(struct session *s, const struct question *q,
+                                     const struct prepared *p, struct alloc_answer *ret,
+                                     int64_t *best_ns)
 {
     struct indexed x = {0};
     if (s->settings.cluster)
@@ -125,7 +128,7 @@ static size_t solve(struct session *s, const struct question *q, const struct pr
     for (uint64_t i = 0; i < s->settings.repeat; i++) {
         int64_t from = clock_mono_ns(clock_system());
         s->deadline.at_ns = q->timeout_ms > 0 ? from + q->timeout_ms * CLOCK_NS_PER_MS : 0;
-        at = x.index ? ask_index(s, q, x.index, i, ret) : sweep(s, q, p, ret);
+        at = x.index ? ask_index(s, q, x.index, i, ret) : alloc_verb_ask_nodes(s, q, p, ret);
         int64_t took = clock_mono_ns(clock_system()) - from;
         if (took < *best_ns)
             *best_ns = took;
@@ -188,34 +191,34 @@ static void write_extras(struct session *s, const struct question *q, const stru
     json_write_raw(w, sbuf_str(&text));
 }
 
-static struct str name_of(const struct question *q)
+static struct str alloc_verb_case_name(const struct question *q)
 {
     const yyjson_val *v = q->doc.root ? json_get(q->doc.root, STR("name")) : NULL;
     return v && json_is_string(v) ? json_str(v) : (struct str){0};
 }
 
-static void answer(struct session *s, struct str line, struct sbuf *out)
+static void alloc_verb_answer_line(struct session *s, struct str line, struct sbuf *out)
 {
     struct question q = {0};
     struct prepared p = {0};
     struct err err = {0};
     struct json_writer w = {.out = out};
     json_write_object_begin(&w);
-    int r = question_read(&q, line, &err);
-    struct str name = name_of(&q);
+    int r = alloc_question_read(&q, line, &err);
+    struct str name = alloc_verb_case_name(&q);
     if (name.p) {
         json_write_key(&w, STR("name"));
         json_write_str(&w, name);
     }
     if (r == 0)
-        r = question_prepare(&q, &p, &err);
+        r = alloc_question_prepare(&q, &p, &err);
     if (r < 0) {
         write_refused(&w, str_z(err.msg));
     } else {
         assert(p.views); // at least one node, if only an empty one
         struct alloc_answer a = {0};
         int64_t ns = 0;
-        size_t at = solve(s, &q, &p, &a, &ns);
+        size_t at = alloc_verb_solve_timed(s, &q, &p, &a, &ns);
         json_write_key(&w, STR("verdict"));
         json_write_str(&w, str_z(alloc_verdict_name(a.verdict)));
         write_results(&w, &a);
@@ -230,11 +233,11 @@ static void answer(struct session *s, struct str line, struct sbuf *out)
     }
     json_write_object_end(&w);
     sbuf_addc(out, '\n');
-    prepared_done(&q, &p);
-    question_done(&q);
+    alloc_question_end(&q, &p);
+    alloc_question_done(&q);
 }
 
-static int run_jsonl(const struct settings *set)
+static int alloc_run_jsonl(const struct settings *set)
 {
     struct session s = {.settings = *set};
     struct rng_seeded shares; // share IDs must differ, not be secret
@@ -242,7 +245,7 @@ static int run_jsonl(const struct settings *set)
     s.solver = alloc_solver_new(&(struct alloc_options){.policy = set->policy,
                                                         .eager_pruning = set->eager,
                                                         .rng = &shares.rng,
-                                                        .expired = expired,
+                                                        .expired = alloc_verb_is_expired,
                                                         .expired_arg = &s.deadline});
     char *line = NULL;
     size_t cap = 0;
@@ -252,7 +255,7 @@ static int run_jsonl(const struct settings *set)
         struct str text = str_trim(str_make(line, (size_t)n));
         if (text.n == 0)
             continue;
-        answer(&s, text, &out);
+        alloc_verb_answer_line(&s, text, &out);
         (void)fwrite(out.p, 1, out.n, stdout);
         (void)fflush(stdout);
         sbuf_clear(&out);
@@ -301,5 +304,5 @@ const struct cli_verb alloc_verb = {
 static int verb_alloc(void)
 {
     (void)alloc_policy_parse(str_z(policy), &settings.policy);
-    return run_jsonl(&settings);
+    return alloc_run_jsonl(&settings);
 }

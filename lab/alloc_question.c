@@ -1,41 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Allocation problems as `dray alloc` reads them: one JSON object becomes slices, classes, claims,
+// nodes and uses for the allocator.
 #include "lab/alloc_question.h"
 
 #include <stdlib.h>
 
 #include "base/banned.h"
 
-static int read_object(struct question *q, const struct api_type *t, const yyjson_val *v,
-                       size_t size, void **ret, struct err *err)
+static int alloc_question_read_object(struct question *q, const struct api_type *t,
+                                      const yyjson_val *v, size_t size, void **ret, struct err *err)
 {
     *ret = arena_alloc(&q->arena, size, 16);
     return api_json_read(t, &q->doc, v, *ret, &q->arena, NULL, err);
 }
 
 // Reads the list under a key into a vector of pointers to objects.
-#define READ_LIST(q, key, type, list, err)                                                     \
-    ({                                                                                         \
-        int read_list_r = 0;                                                                   \
-        const yyjson_val *read_list_v = json_get((q)->doc.root, STR(key));                     \
-        if (read_list_v && !json_is_null(read_list_v))                                         \
-            read_list_r = json_want_array(read_list_v, (err));                                 \
-        if (read_list_r == 0 && read_list_v && json_is_array(read_list_v)) {                   \
-            json_arr_foreach(read_list_v, item) {                                              \
-                void *read_list_o = NULL;                                                      \
-                if (read_list_r == 0)                                                          \
-                    read_list_r = read_object((q), &api_##type##_type, item,                   \
-                                              sizeof(struct api_##type), &read_list_o, (err)); \
-                vec_push_arena(&(q)->arena, (list), read_list_o);                              \
-            }                                                                                  \
-        }                                                                                      \
-        read_list_r < 0 ? err_wrap((err), key) : 0;                                            \
+#define READ_LIST(q, key, type, list, err)                                                  \
+    ({                                                                                      \
+        int read_list_r = 0;                                                                \
+        const yyjson_val *read_list_v = json_get((q)->doc.root, STR(key));                  \
+        if (read_list_v && !json_is_null(read_list_v))                                      \
+            read_list_r = json_want_array(read_list_v, (err));                              \
+        if (read_list_r == 0 && read_list_v && json_is_array(read_list_v)) {                \
+            json_arr_foreach(read_list_v, item) {                                           \
+                void *read_list_o = NULL;                                                   \
+                if (read_list_r == 0)                                                       \
+                    read_list_r = alloc_question_read_object((q), &api_##type##_type, item, \
+                                                             sizeof(struct api_##type),     \
+                                                             &read_list_o, (err));          \
+                vec_push_arena(&(q)->arena, (list), read_list_o);                           \
+            }                                                                               \
+        }                                                                                   \
+        read_list_r < 0 ? err_wrap((err), key) : 0;                                         \
     })
-
-static struct str text_of(const yyjson_val *v, const char *key)
-{
-    const yyjson_val *x = json_get(v, str_z(key));
-    return x && json_is_string(x) ? json_str(x) : (struct str){0};
-}
 
 static int read_use(struct question *q, const yyjson_val *v, struct alloc_use *u, struct err *err)
 {
@@ -43,8 +41,8 @@ static int read_use(struct question *q, const yyjson_val *v, struct alloc_use *u
     size_t n = caps && json_is_object(caps) ? json_len(caps) : 0;
     struct api_quantity_entry *p = arena_array(&q->arena, struct api_quantity_entry, n + 1);
     size_t i = 0;
-    u->id =
-        (struct alloc_device_id){text_of(v, "driver"), text_of(v, "pool"), text_of(v, "device")};
+    u->id = (struct alloc_device_id){json_get_str(v, "driver"), json_get_str(v, "pool"),
+                                     json_get_str(v, "device")};
     if (n == 0)
         return 0;
     json_obj_foreach(caps, key, val) {
@@ -76,7 +74,7 @@ static int read_uses(struct question *q, const yyjson_val *allocated, const char
     return 0;
 }
 
-static int read_features(struct question *q, struct err *err)
+static int alloc_question_read_features(struct question *q, struct err *err)
 {
     const yyjson_val *list = json_get(q->doc.root, STR("features"));
     if (!list || !json_is_array(list))
@@ -89,7 +87,7 @@ static int read_features(struct question *q, struct err *err)
     return 0;
 }
 
-static int read_nodes(struct question *q, struct err *err)
+static int alloc_question_read_nodes(struct question *q, struct err *err)
 {
     const yyjson_val *one = json_get(q->doc.root, STR("node"));
     int r = READ_LIST(q, "nodes", node, &q->nodes, err);
@@ -98,13 +96,13 @@ static int read_nodes(struct question *q, struct err *err)
         return r;
     void *node = arena_one(&q->arena, struct api_node);
     if (one && json_is_object(one) &&
-        read_object(q, &api_node_type, one, sizeof(struct api_node), &node, err) < 0)
+        alloc_question_read_object(q, &api_node_type, one, sizeof(struct api_node), &node, err) < 0)
         return err_wrap(err, "node");
     vec_push_arena(&q->arena, &q->nodes, node);
     return 0;
 }
 
-int question_read(struct question *q, struct str text, struct err *err)
+int alloc_question_read(struct question *q, struct str text, struct err *err)
 {
     struct json_options options = {.max_bytes = DRAY_FILE_BYTES_MAX,
                                    .duplicates = JSON_DUPLICATES_KEEP};
@@ -112,7 +110,7 @@ int question_read(struct question *q, struct str text, struct err *err)
     if (r == 0 && !json_is_object(q->doc.root))
         r = err_set(err, ERR_BAD_REQUEST, "a problem must be a JSON object");
     if (r == 0)
-        r = read_features(q, err);
+        r = alloc_question_read_features(q, err);
     if (r == 0)
         r = READ_LIST(q, "deviceClasses", device_class, &q->classes, err);
     if (r == 0)
@@ -128,7 +126,7 @@ int question_read(struct question *q, struct str text, struct err *err)
     if (r == 0)
         r = READ_LIST(q, "deviceTaintRules", device_taint_rule, &q->rules, err);
     if (r == 0)
-        r = read_nodes(q, err);
+        r = alloc_question_read_nodes(q, err);
     const yyjson_val *allocated = r == 0 ? json_get(q->doc.root, STR("allocated")) : NULL;
     if (r == 0)
         r = read_uses(q, allocated, "devices", (struct alloc_use){.exclusive = true}, err);
@@ -142,13 +140,13 @@ int question_read(struct question *q, struct str text, struct err *err)
     return r;
 }
 
-void question_done(struct question *q)
+void alloc_question_done(struct question *q)
 {
     json_doc_done(&q->doc);
     arena_done(&q->arena);
 }
 
-int question_prepare(const struct question *q, struct prepared *p, struct err *err)
+int alloc_question_prepare(const struct question *q, struct prepared *p, struct err *err)
 {
     struct alloc_input in = {.features = q->features,
                              .slices = q->slices.p,
@@ -168,7 +166,7 @@ int question_prepare(const struct question *q, struct prepared *p, struct err *e
     return r;
 }
 
-void prepared_done(const struct question *q, struct prepared *p)
+void alloc_question_end(const struct question *q, struct prepared *p)
 {
     for (size_t i = 0; p->views && i < q->nodes.n; i++)
         alloc_view_free(p->views[i]);

@@ -5,9 +5,9 @@
 #ifndef LAB_ALLOC_QUESTION_H
 #define LAB_ALLOC_QUESTION_H
 
+#include "alloc/alloc.h"
 #include "api/api.h"
 #include "base/vec.h"
-#include "dray/alloc.h"
 
 struct slice_list VEC(const struct api_resource_slice *);
 struct class_list VEC(const struct api_device_class *);
@@ -32,19 +32,19 @@ struct question {
     bool sweep;
 };
 
-// question_read reads a document; zero *q first and end with question_done in any case. Returns 0, or
-// -ERR_BAD_REQUEST or -ERR_INVALID.
-int question_read(struct question *q, struct str text, struct err *err) MUST_USE;
-void question_done(struct question *q);
+// alloc_question_read reads a document; zero *q first and end with alloc_question_done in any case.
+// Returns 0, or -ERR_BAD_REQUEST or -ERR_INVALID.
+int alloc_question_read(struct question *q, struct str text, struct err *err) MUST_USE;
+void alloc_question_done(struct question *q);
 
 struct prepared {
     struct alloc_cluster *cluster;
     struct alloc_view **views; // one a node
 };
 
-// question_prepare makes the snapshot and the views of all nodes; end with prepared_done in any
-// case. Returns as alloc_cluster_new and alloc_view_new.
-int question_prepare(const struct question *q, struct prepared *p, struct err *err) MUST_USE;
-void prepared_done(const struct question *q, struct prepared *p);
+// alloc_question_prepare makes the snapshot and the views of all nodes; end with alloc_question_end
+// in any case. Returns as alloc_cluster_new and alloc_view_new.
+int alloc_question_prepare(const struct question *q, struct prepared *p, struct err *err) MUST_USE;
+void alloc_question_end(const struct question *q, struct prepared *p);
 
 #endif

@@ -120,7 +120,7 @@ struct listing {
     struct err err;
 };
 
-static void on_listed(void *arg, const struct client_event *e)
+static void bench_on_listed(void *arg, const struct client_event *e)
 {
     struct listing *l = arg;
     if (e->type == CLIENT_ADDED) {
@@ -138,7 +138,7 @@ static int list_once(struct bench *b, const struct api_kind *kind, struct str na
 {
     struct listing l = {.bench = b, .out = out};
     const struct client_list_options o = {.namespace = namespace};
-    struct client_watch *w = client_watch(b->client, kind, &o, 0, on_listed, &l);
+    struct client_watch *w = client_watch(b->client, kind, &o, 0, bench_on_listed, &l);
     loop_run(b->loop);
     client_watch_stop(b->client, w);
     if (l.code < 0)
@@ -277,7 +277,7 @@ void bench_cpu_since(struct bench_cpu *now, const struct bench_cpu *before)
     }
 }
 
-static int by_time(const void *a, const void *b)
+static int bench_compare_times(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
@@ -286,7 +286,7 @@ static int by_time(const void *a, const void *b)
 void bench_sort(struct bench_times *t)
 {
     if (t->n)
-        qsort(t->p, t->n, sizeof(*t->p), by_time);
+        qsort(t->p, t->n, sizeof(*t->p), bench_compare_times);
 }
 
 double bench_percentile_ms(const struct bench_times *t, double part)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the load generators share: a client on a loop of their own, many operations in flight, times,
-// processor time of others. They are written straight on: each step runs the loop until it is done.
+// What the load generators share: a client on a loop of their own, many operations in flight,
+// times, processor time of others. They are written straight on: each step runs the loop until it
+// is done.
 #ifndef LAB_BENCH_H
 #define LAB_BENCH_H
 

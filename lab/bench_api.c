@@ -60,12 +60,12 @@ static void request_end(struct request *q, int code, const struct err *err)
     bench_finished(b, code, err);
 }
 
-static void on_answer(void *arg, const struct client_answer *a)
+static void bench_api_on_answer(void *arg, const struct client_answer *a)
 {
     request_end(arg, a->code, a->err);
 }
 
-static struct client_key key_of(const struct api_bench *a, size_t i, char name[32])
+static struct client_key bench_api_make_key(const struct api_bench *a, size_t i, char name[32])
 {
     (void)snprintf(name, 32, "bench-%06zu", i);
     return (struct client_key){claim_kind(), str_z(a->namespace), str_z(name)};
@@ -73,26 +73,26 @@ static struct client_key key_of(const struct api_bench *a, size_t i, char name[3
 
 // --- Operations ----------------------------------------------------------------------------------
 
-static void create(struct bench *b, size_t i, void *arg)
+static void bench_api_create_object(struct bench *b, size_t i, void *arg)
 {
     struct api_bench *a = arg;
     char name[32];
     struct api_resource_claim claim = *(const struct api_resource_claim *)a->claim.value;
-    claim.metadata.name = key_of(a, i, name).name;
-    client_create(b->client, &(struct api_object){a->claim.kind, &claim}, NULL, on_answer,
+    claim.metadata.name = bench_api_make_key(a, i, name).name;
+    client_create(b->client, &(struct api_object){a->claim.kind, &claim}, NULL, bench_api_on_answer,
                   request_new(a));
 }
 
-static void get(struct bench *b, size_t i, void *arg)
+static void bench_api_get_object(struct bench *b, size_t i, void *arg)
 {
     struct api_bench *a = arg;
     char name[32];
     // Scattered, and the same in every run.
-    struct client_key key = key_of(a, (i * 2654435761u) % a->count, name);
-    client_get(b->client, &key, on_answer, request_new(a));
+    struct client_key key = bench_api_make_key(a, (i * 2654435761u) % a->count, name);
+    client_get(b->client, &key, bench_api_on_answer, request_new(a));
 }
 
-static void update(struct bench *b, size_t i, void *arg)
+static void bench_api_update_object(struct bench *b, size_t i, void *arg)
 {
     struct api_bench *a = arg;
     char value[32];
@@ -101,7 +101,7 @@ static void update(struct bench *b, size_t i, void *arg)
         *(const struct api_resource_claim *)a->objects.p[i]->object.value;
     struct api_str_entry note = {STR("bench"), str_z(value)};
     claim.metadata.annotations = (struct api_str_map){&note, 1};
-    client_update(b->client, &(struct api_object){a->claim.kind, &claim}, NULL, on_answer,
+    client_update(b->client, &(struct api_object){a->claim.kind, &claim}, NULL, bench_api_on_answer,
                   request_new(a));
 }
 
@@ -120,11 +120,12 @@ static void update_status(struct bench *b, size_t i, void *arg)
     struct api_resource_claim_status none = {0};
     claim.status = claim.status.allocation ? none : form->status;
     client_update(b->client, &(struct api_object){a->claim.kind, &claim},
-                  &(struct client_write){.subresource = STR("status")}, on_answer, request_new(a));
+                  &(struct client_write){.subresource = STR("status")}, bench_api_on_answer,
+                  request_new(a));
 }
 
 // A list counts as read when it is typed.
-static int count_items(struct str body, size_t *ret, struct err *err)
+static int bench_api_count_items(struct str body, size_t *ret, struct err *err)
 {
     static const struct json_options options = {.max_bytes = DRAY_FILE_BYTES_MAX};
     cleanup_json_doc struct json_doc doc = {0};
@@ -138,39 +139,39 @@ static int count_items(struct str body, size_t *ret, struct err *err)
     return r;
 }
 
-static void on_listed(void *arg, int code, const struct err *err, struct str body)
+static void bench_api_on_listed(void *arg, int code, const struct err *err, struct str body)
 {
     struct request *q = arg;
     struct err own = {0};
     if (code == 0) {
-        code = count_items(body, &q->bench->items, &own);
+        code = bench_api_count_items(body, &q->bench->items, &own);
         err = &own;
     }
     request_end(q, code, err);
 }
 
-static void list(struct bench *b, size_t i, void *arg)
+static void bench_api_list_objects(struct bench *b, size_t i, void *arg)
 {
     (void)i;
     struct api_bench *a = arg;
     cleanup_sbuf struct sbuf target = {0};
     sbuf_addf(&target, "/apis/" CLAIM_VERSION "/namespaces/%s/resourceclaims?resourceVersion=0",
               a->namespace);
-    client_remote_raw(b->client, "GET", sbuf_str(&target), (struct str){0}, on_listed,
+    client_remote_raw(b->client, "GET", sbuf_str(&target), (struct str){0}, bench_api_on_listed,
                       request_new(a));
 }
 
-static void remove_one(struct bench *b, size_t i, void *arg)
+static void bench_api_remove_object(struct bench *b, size_t i, void *arg)
 {
     struct api_bench *a = arg;
     char name[32];
-    struct client_key key = key_of(a, i, name);
-    client_delete(b->client, &key, NULL, on_answer, request_new(a));
+    struct client_key key = bench_api_make_key(a, i, name);
+    client_delete(b->client, &key, NULL, bench_api_on_answer, request_new(a));
 }
 
-// --- Telling -------------------------------------------------------------------------------------
+// --- Output --------------------------------------------------------------------------------------
 
-static void begin(struct api_bench *a, const char *op)
+static void bench_api_begin_phase(struct api_bench *a, const char *op)
 {
     a->op = op;
     vec_clear(&a->times);
@@ -178,7 +179,7 @@ static void begin(struct api_bench *a, const char *op)
     a->start_ns = bench_now_ns();
 }
 
-static void show(struct api_bench *a, size_t n, size_t errors, const char *extra)
+static void bench_api_print_phase(struct api_bench *a, size_t n, size_t errors, const char *extra)
 {
     struct bench_cpu cpu;
     double seconds = (double)(bench_now_ns() - a->start_ns) / 1e9;
@@ -214,14 +215,14 @@ static void show(struct api_bench *a, size_t n, size_t errors, const char *extra
 static void run_op(struct api_bench *a, const char *name, size_t n,
                    void (*op)(struct bench *b, size_t i, void *arg))
 {
-    begin(a, name);
+    bench_api_begin_phase(a, name);
     (void)bench_each(&a->bench, n, a->args.concurrency, op, a);
     char extra[256] = "";
     if (a->bench.failures)
         (void)snprintf(extra, sizeof(extra), "first error: %.200s", a->bench.err.msg);
-    else if (op == list)
+    else if (op == bench_api_list_objects)
         (void)snprintf(extra, sizeof(extra), "%zu items per list", a->items);
-    show(a, n, a->bench.failures, extra);
+    bench_api_print_phase(a, n, a->bench.failures, extra);
 }
 
 // --- Watching ------------------------------------------------------------------------------------
@@ -283,7 +284,7 @@ static void remove_watched(struct bench *b, size_t i, void *arg)
     client_delete(b->client, &key, NULL, on_watched_created, b);
 }
 
-static void on_limit(void *arg)
+static void bench_api_on_limit(void *arg)
 {
     loop_stop(arg);
 }
@@ -320,12 +321,12 @@ static void run_watch(struct api_bench *a)
     for (size_t i = 0; i < watchers; i++)
         w.watches[i] = client_watch(a->bench.client, claim_kind(), &o, 0, on_watch_event, &w);
     loop_run(a->bench.loop);
-    begin(a, "watch");
+    bench_api_begin_phase(a, "watch");
     make_events(a, &w);
     size_t errors = a->bench.failures;
     double creating_s = (double)(bench_now_ns() - a->start_ns) / 1e9;
     w.creating = false;
-    w.limit = (struct exec_timer){.fn = on_limit, .arg = a->bench.loop};
+    w.limit = (struct exec_timer){.fn = bench_api_on_limit, .arg = a->bench.loop};
     exec_timer_start(loop_exec(a->bench.loop), &w.limit, WATCH_PATIENCE * CLOCK_NS_PER_SEC);
     if (w.seen < a->count * watchers && w.ended == 0)
         loop_run(a->bench.loop);
@@ -337,7 +338,7 @@ static void run_watch(struct api_bench *a)
                    w.seen < a->count * watchers ? "not all events were received; " : "", a->count,
                    watchers, (double)a->count / creating_s);
     errors += w.seen < a->count * watchers;
-    show(a, w.seen, errors, extra);
+    bench_api_print_phase(a, w.seen, errors, extra);
     for (size_t i = 0; i < watchers; i++)
         client_watch_stop(a->bench.client, w.watches[i]);
     (void)bench_each(&a->bench, a->count, watchers, remove_watched, &w);
@@ -347,14 +348,14 @@ static void run_watch(struct api_bench *a)
 
 // --- All of it -----------------------------------------------------------------------------------
 
-static int by_name(const void *x, const void *y)
+static int bench_api_compare_names(const void *x, const void *y)
 {
     const struct typed_object *const *a = x, *const *b = y;
     return str_cmp((*a)->meta->name, (*b)->meta->name);
 }
 
-// load reads the objects that updates need; they must have been created.
-static int load(struct api_bench *a, struct err *err)
+// bench_api_load_names reads the objects that updates need; they must have been created.
+static int bench_api_load_names(struct api_bench *a, struct err *err)
 {
     bench_objects_done(&a->objects);
     struct bench_objects all = {0};
@@ -371,7 +372,7 @@ static int load(struct api_bench *a, struct err *err)
     if (a->objects.n < a->count)
         return err_set(err, ERR_NOT_FOUND, "only %zu of %zu claims are there; run create first",
                        a->objects.n, a->count);
-    qsort(a->objects.p, a->objects.n, sizeof(*a->objects.p), by_name);
+    qsort(a->objects.p, a->objects.n, sizeof(*a->objects.p), bench_api_compare_names);
     return 0;
 }
 
@@ -379,23 +380,23 @@ static int run_named(struct api_bench *a, struct str op, struct err *err)
 {
     int r = 0;
     if (str_eqz(op, "create")) {
-        run_op(a, "create", a->count, create);
+        run_op(a, "create", a->count, bench_api_create_object);
     } else if (str_eqz(op, "get")) {
-        run_op(a, "get", a->count, get);
+        run_op(a, "get", a->count, bench_api_get_object);
     } else if (str_eqz(op, "update")) {
-        r = load(a, err);
+        r = bench_api_load_names(a, err);
         if (r == 0)
-            run_op(a, "update", a->count, update);
+            run_op(a, "update", a->count, bench_api_update_object);
     } else if (str_eqz(op, "status")) {
-        r = load(a, err);
+        r = bench_api_load_names(a, err);
         if (r == 0)
             run_op(a, "status", a->count, update_status);
     } else if (str_eqz(op, "list")) {
-        run_op(a, "list", a->list_count, list);
+        run_op(a, "list", a->list_count, bench_api_list_objects);
     } else if (str_eqz(op, "watch")) {
         run_watch(a);
     } else if (str_eqz(op, "delete")) {
-        run_op(a, "delete", a->count, remove_one);
+        run_op(a, "delete", a->count, bench_api_remove_object);
     } else {
         r = err_set(err, ERR_INVALID,
                     "--ops knows create, get, update, status, list, watch, delete");
@@ -403,7 +404,7 @@ static int run_named(struct api_bench *a, struct str op, struct err *err)
     return r;
 }
 
-static void make_namespace(struct bench *b, size_t i, void *arg)
+static void bench_api_make_namespace(struct bench *b, size_t i, void *arg)
 {
     (void)i;
     struct api_bench *a = arg;
@@ -415,7 +416,7 @@ static void make_namespace(struct bench *b, size_t i, void *arg)
     client_create(b->client, &o, NULL, on_watched_created, b);
 }
 
-static int run(struct api_bench *a, struct err *err)
+static int bench_api_run_phases(struct api_bench *a, struct err *err)
 {
     int r = bench_open(&a->bench, &a->args, err);
     if (r < 0)
@@ -431,7 +432,7 @@ static int run(struct api_bench *a, struct err *err)
                    "\"device.attributes[\\\"gpu.example.com\\\"].model == \\\"A100\\\"\"}}]}}]}},"
                    "\"status\":{\"allocation\":" ALLOCATION "}}",
                    a->namespace));
-    r = bench_each(&a->bench, 1, 1, make_namespace, a);
+    r = bench_each(&a->bench, 1, 1, bench_api_make_namespace, a);
     if (r < 0 && r != -ERR_ALREADY_EXISTS) {
         *err = a->bench.err;
         return r;
@@ -484,7 +485,7 @@ static int bench_run_api(void)
     a->args = bench_args;
     a->args.concurrency = bench_args.concurrency ? bench_args.concurrency : 16;
     struct err err = {0};
-    int r = run(a, &err);
+    int r = bench_api_run_phases(a, &err);
     if (r < 0)
         (void)fprintf(stderr, "dray bench api: %s\n", err.msg);
     bench_objects_done(&a->objects);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray bench fleet: a simulated fleet in one process. What it costs the core of a scheduler (index, worth, allocator)
-// to learn a cluster, to fill it, to keep it full, to drain nodes, to taint a driver, to start again.
-// There is no API server and no network in it: docs/scale.md adds those.
+// dray bench fleet: a simulated fleet in one process. What it costs the core of a scheduler (index,
+// worth, allocator) to learn a cluster, to fill it, to keep it full, to drain nodes, to taint a
+// driver, to start again. There is no API server and no network in it: docs/design/scale.md adds
+// those.
 #include "lab/bench_fleet.h"
 
 #include <stdio.h>
@@ -28,7 +29,7 @@ struct fleet_bench {
     bool json;
 };
 
-// --- Telling -------------------------------------------------------------------------------------
+// --- Output --------------------------------------------------------------------------------------
 
 static double rss_mib(void)
 {
@@ -48,8 +49,10 @@ static double load_now(void)
     return getloadavg(&load, 1) == 1 ? load : 0;
 }
 
-// One line a step: what, how many operations, times of one of them in microseconds, all of it, memory.
-static void tell(const struct fleet_bench *b, const char *what, struct bench_times *t, double s)
+// One line a step: what, how many operations, times of one of them in microseconds, all of it,
+// memory.
+static void bench_fleet_print_times(const struct fleet_bench *b, const char *what,
+                                    struct bench_times *t, double s)
 {
     bench_sort(t);
     double p50 = bench_percentile_ms(t, 0.5) * 1000;
@@ -96,7 +99,7 @@ static void tell_one(const struct fleet_bench *b, const char *what, struct insta
 {
     struct bench_times one = {0};
     vec_push(&one, cpu_ns() - from.cpu);
-    tell(b, what, &one, since_s(from.wall));
+    bench_fleet_print_times(b, what, &one, since_s(from.wall));
     vec_done(&one);
 }
 
@@ -109,12 +112,12 @@ static uint8_t next_ask(struct fleet_bench *b)
     return wheel[rng_below(&b->rng.rng, array_len(wheel))];
 }
 
-static bool place(struct fleet_bench *b, uint8_t ask, struct bench_times *t)
+static bool bench_fleet_place_claim(struct fleet_bench *b, uint8_t ask, struct bench_times *t)
 {
     struct fleet_claim *k = xcalloc(1, sizeof(*k));
     k->ask = ask;
     int64_t from = cpu_ns();
-    bool placed = fleet_core_place(&b->core, k);
+    bool placed = bench_fleet_core_place(&b->core, k);
     vec_push(t, cpu_ns() - from);
     if (!placed) {
         free(k);
@@ -125,18 +128,18 @@ static bool place(struct fleet_bench *b, uint8_t ask, struct bench_times *t)
     return true;
 }
 
-static void release(struct fleet_bench *b, size_t i, struct bench_times *t)
+static void bench_fleet_release_claim(struct fleet_bench *b, size_t i, struct bench_times *t)
 {
     struct fleet_claim *k = b->claims.p[i];
     b->held -= k->ask == 5 ? 1 : k->user.uses_len;
     int64_t from = cpu_ns();
-    fleet_core_release(&b->core, k);
+    bench_fleet_core_release(&b->core, k);
     vec_push(t, cpu_ns() - from);
     free(k);
     b->claims.p[i] = vec_pop(&b->claims);
 }
 
-static void fill(struct fleet_bench *b)
+static void bench_fleet_fill_nodes(struct fleet_bench *b)
 {
     struct bench_times t = {0};
     struct bench_times all = {0};
@@ -147,38 +150,38 @@ static void fill(struct fleet_bench *b)
         size_t goal = percent < b->fill_percent ? percent : b->fill_percent;
         char what[64];
         while (b->held * 100 < goal * devices)
-            if (!place(b, next_ask(b), &t) && !place(b, 0, &t))
+            if (!bench_fleet_place_claim(b, next_ask(b), &t) && !bench_fleet_place_claim(b, 0, &t))
                 break;
         for (size_t i = 0; i < t.n; i++)
             vec_push(&all, t.p[i]);
         (void)snprintf(what, sizeof(what), "fill to %zu %%", goal);
-        tell(b, what, &t, since_s(part));
+        bench_fleet_print_times(b, what, &t, since_s(part));
         part = bench_now_ns();
         if (goal == b->fill_percent)
             break;
     }
-    tell(b, "fill, all", &all, since_s(from));
+    bench_fleet_print_times(b, "fill, all", &all, since_s(from));
     vec_done(&all);
     vec_done(&t);
 }
 
 // A pod goes, another comes.
-static void churn(struct fleet_bench *b)
+static void bench_fleet_churn_claims(struct fleet_bench *b)
 {
     struct bench_times come = {0}, go = {0};
     int64_t from = bench_now_ns();
     for (size_t i = 0; i < b->churn && b->claims.n; i++) {
-        release(b, rng_below(&b->rng.rng, b->claims.n), &go);
-        (void)place(b, next_ask(b), &come);
+        bench_fleet_release_claim(b, rng_below(&b->rng.rng, b->claims.n), &go);
+        (void)bench_fleet_place_claim(b, next_ask(b), &come);
     }
     double s = since_s(from);
-    tell(b, "churn: a pod comes", &come, s);
-    tell(b, "churn: a pod goes", &go, s);
+    bench_fleet_print_times(b, "churn: a pod comes", &come, s);
+    bench_fleet_print_times(b, "churn: a pod goes", &go, s);
     vec_done(&come);
     vec_done(&go);
 }
 
-static void drain(struct fleet_bench *b)
+static void bench_fleet_drain_nodes(struct fleet_bench *b)
 {
     struct bench_times t = {0}, gone = {0};
     size_t closed = b->objects.nodes / 100;
@@ -192,17 +195,17 @@ static void drain(struct fleet_bench *b)
         if (b->claims.p[i]->node % 100 || b->claims.p[i]->node / 100 >= closed)
             continue;
         uint8_t ask = b->claims.p[i]->ask;
-        release(b, i, &gone);
-        moved += place(b, ask, &t);
+        bench_fleet_release_claim(b, i, &gone);
+        moved += bench_fleet_place_claim(b, ask, &t);
     }
-    tell(b, "drain 1 % of the nodes: a pod moves", &t, since_s(from));
+    bench_fleet_print_times(b, "drain 1 % of the nodes: a pod moves", &t, since_s(from));
     if (!b->json)
         printf("%14s %zu nodes closed, %zu of %zu pods found another place\n", "", closed, moved,
                gone.n);
     memset(b->core.closed, 0, (b->objects.nodes / 64 + 1) * sizeof(*b->core.closed));
     while (index_touched(b->core.index)->n <= b->objects.nodes)
         vec_push(index_touched(b->core.index), 0);
-    fleet_core_refresh(&b->core, SIZE_MAX);
+    bench_fleet_core_refresh(&b->core, SIZE_MAX);
     vec_done(&t);
     vec_done(&gone);
 }
@@ -216,15 +219,15 @@ static void update_slices(struct fleet_bench *b)
     for (size_t i = 0; i < n; i++) {
         size_t node = rng_below(&b->rng.rng, b->objects.nodes);
         struct fleet_old o;
-        fleet_objects_renew(&b->objects, node, (int64_t)i + 2, &o);
+        bench_fleet_objects_renew(&b->objects, node, (int64_t)i + 2, &o);
         vec_push(&old, o); // claims have its strings
         int64_t at = cpu_ns();
-        index_slice(b->core.index, (struct index_object){.value = o.slice},
-                    (struct index_object){.value = b->objects.slice[node]});
-        fleet_core_refresh(&b->core, SIZE_MAX);
+        index_set_slice(b->core.index, (struct index_object){.value = o.slice},
+                        (struct index_object){.value = b->objects.slice[node]});
+        bench_fleet_core_refresh(&b->core, SIZE_MAX);
         vec_push(&t, cpu_ns() - at);
     }
-    tell(b, "a slice is published again", &t, since_s(from));
+    bench_fleet_print_times(b, "a slice is published again", &t, since_s(from));
     vec_done(&t);
     vec_done(&old);
 }
@@ -240,7 +243,7 @@ static struct api_device_taint_rule *make_rule(struct fleet_bench *b)
 }
 
 // Every node, as an explanation for a pod that fits nowhere has it.
-static void explain(struct fleet_bench *b)
+static void bench_fleet_explain_failure(struct fleet_bench *b)
 {
     const struct api_resource_claim *claim = b->objects.asks[0];
     struct index_explaining e = {
@@ -259,28 +262,28 @@ static void explain(struct fleet_bench *b)
     index_unpin(b->core.index);
 }
 
-static void taint(struct fleet_bench *b)
+static void bench_fleet_taint_nodes(struct fleet_bench *b)
 {
     struct bench_times t = {0};
     struct index_object rule = {.value = make_rule(b)};
     struct instant from = instant_now();
-    index_rule(b->core.index, (struct index_object){0}, rule);
-    fleet_core_refresh(&b->core, SIZE_MAX);
+    index_set_rule(b->core.index, (struct index_object){0}, rule);
+    bench_fleet_core_refresh(&b->core, SIZE_MAX);
     tell_one(b, "taint a driver", from);
     from = instant_now();
-    if (place(b, 0, &t))
+    if (bench_fleet_place_claim(b, 0, &t))
         printf("a pod was placed on a tainted device\n");
-    tell(b, "a pod that fits nowhere", &t, since_s(from.wall));
-    explain(b);
+    bench_fleet_print_times(b, "a pod that fits nowhere", &t, since_s(from.wall));
+    bench_fleet_explain_failure(b);
     from = instant_now();
-    index_rule(b->core.index, rule, (struct index_object){0});
-    fleet_core_refresh(&b->core, SIZE_MAX);
+    index_set_rule(b->core.index, rule, (struct index_object){0});
+    bench_fleet_core_refresh(&b->core, SIZE_MAX);
     tell_one(b, "take the taint back", from);
     vec_done(&t);
 }
 
 // How many more: the question of capacity planning.
-static void count(struct fleet_bench *b)
+static void bench_fleet_count_devices(struct fleet_bench *b)
 {
     for (uint8_t i = 0; i < FLEET_ASKS; i += 4) {
         const struct api_resource_claim *claim = b->objects.asks[i];
@@ -297,7 +300,7 @@ static void count(struct fleet_bench *b)
     }
 }
 
-static void restart(struct fleet_bench *b)
+static void bench_fleet_restart_core(struct fleet_bench *b)
 {
     uint64_t asked = b->core.asked;
     uint64_t solved = b->core.solved;
@@ -305,46 +308,46 @@ static void restart(struct fleet_bench *b)
         vec_done(&b->claims.p[i]->user.pools);
         b->claims.p[i]->user = (struct index_user){.uses_len = b->claims.p[i]->user.uses_len};
     }
-    fleet_core_end(&b->core);
+    bench_fleet_core_end(&b->core);
     struct instant from = instant_now();
-    fleet_core_begin(&b->core, &b->objects);
+    bench_fleet_core_begin(&b->core, &b->objects);
     for (size_t i = 0; i < b->claims.n; i++)
-        fleet_core_take(&b->core, b->claims.p[i]);
+        bench_fleet_core_take(&b->core, b->claims.p[i]);
     (void)index_catch_up(b->core.index, SIZE_MAX);
-    fleet_core_refresh(&b->core, SIZE_MAX);
+    bench_fleet_core_refresh(&b->core, SIZE_MAX);
     tell_one(b, "start again, full", from);
     b->core.asked = asked;
     b->core.solved = solved;
 }
 
-static void run(struct fleet_bench *b)
+static void bench_fleet_run_phases(struct fleet_bench *b)
 {
     struct instant from = instant_now();
-    fleet_objects_make(&b->objects);
+    bench_fleet_objects_make(&b->objects);
     tell_one(b, "objects, decoded", from);
     from = instant_now();
-    fleet_core_begin(&b->core, &b->objects);
-    fleet_core_refresh(&b->core, SIZE_MAX);
+    bench_fleet_core_begin(&b->core, &b->objects);
+    bench_fleet_core_refresh(&b->core, SIZE_MAX);
     tell_one(b, "index built", from);
-    count(b);
-    fill(b);
-    churn(b);
+    bench_fleet_count_devices(b);
+    bench_fleet_fill_nodes(b);
+    bench_fleet_churn_claims(b);
     update_slices(b);
-    drain(b);
-    taint(b);
-    count(b);
-    restart(b);
-    churn(b);
+    bench_fleet_drain_nodes(b);
+    bench_fleet_taint_nodes(b);
+    bench_fleet_count_devices(b);
+    bench_fleet_restart_core(b);
+    bench_fleet_churn_claims(b);
     if (!b->json)
         printf("%14s %llu nodes named, %llu of them asked\n", "", (unsigned long long)b->core.asked,
                (unsigned long long)b->core.solved);
     while (b->claims.n) {
         struct bench_times t = {0};
-        release(b, b->claims.n - 1, &t);
+        bench_fleet_release_claim(b, b->claims.n - 1, &t);
         vec_done(&t);
     }
-    fleet_core_end(&b->core);
-    fleet_objects_free(&b->objects);
+    bench_fleet_core_end(&b->core);
+    bench_fleet_objects_free(&b->objects);
     vec_done(&b->claims);
 }
 
@@ -384,6 +387,6 @@ const struct cli_verb bench_fleet_verb = {
 static int bench_run_fleet(void)
 {
     rng_seeded_init(&args.rng, 1);
-    run(&args);
+    bench_fleet_run_phases(&args);
     return VERB_OK;
 }

@@ -23,17 +23,17 @@ struct fleet_objects {
     uint64_t hashes[FLEET_ASKS];
 };
 
-void fleet_objects_make(struct fleet_objects *o);
-void fleet_objects_free(struct fleet_objects *o);
+void bench_fleet_objects_make(struct fleet_objects *o);
+void bench_fleet_objects_free(struct fleet_objects *o);
 
-// fleet_objects_renew publishes a node's slice again, as a driver does: a new object, one more
-// generation. The old one is freed by fleet_objects_drop.
+// bench_fleet_objects_renew publishes a node's slice again, as a driver does: a new object, one
+// more generation. The old one is freed by fleet_objects_drop.
 struct fleet_old {
     struct api_resource_slice *slice;
     struct arena arena;
 };
-void fleet_objects_renew(struct fleet_objects *o, size_t node, int64_t generation,
-                         struct fleet_old *ret);
+void bench_fleet_objects_renew(struct fleet_objects *o, size_t node, int64_t generation,
+                               struct fleet_old *ret);
 
 // A claim that holds devices.
 struct fleet_claim {
@@ -55,15 +55,17 @@ struct fleet_core {
     uint64_t asked, solved;
 };
 
-void fleet_core_begin(struct fleet_core *c, const struct fleet_objects *o);
-void fleet_core_end(struct fleet_core *c);
+void bench_fleet_core_begin(struct fleet_core *c, const struct fleet_objects *o);
+void bench_fleet_core_end(struct fleet_core *c);
 
-// fleet_core_place finds the best node for a claim and takes its devices. False: there is none.
-bool fleet_core_place(struct fleet_core *c, struct fleet_claim *k);
-void fleet_core_take(struct fleet_core *c, struct fleet_claim *k);
-void fleet_core_release(struct fleet_core *c, struct fleet_claim *k);
+// bench_fleet_core_place finds the best node for a claim and takes its devices. False: there is
+// none.
+bool bench_fleet_core_place(struct fleet_core *c, struct fleet_claim *k);
+void bench_fleet_core_take(struct fleet_core *c, struct fleet_claim *k);
+void bench_fleet_core_release(struct fleet_core *c, struct fleet_claim *k);
 
-// fleet_core_refresh tells the fleet what has changed in the index, of so many nodes at the most.
-void fleet_core_refresh(struct fleet_core *c, size_t most);
+// bench_fleet_core_refresh updates the fleet from the changes in the index, of so many nodes at the
+// most.
+void bench_fleet_core_refresh(struct fleet_core *c, size_t most);
 
 #endif

@@ -47,8 +47,9 @@ static void write_slice(const struct fleet_objects *o, size_t node, int64_t gene
     sbuf_addz(b, "]}}");
 }
 
-// A pool of network-attached devices that the nodes of a rack reach; the last of a thousand is for all nodes.
-static void write_pool(size_t pool, struct sbuf *b)
+// A pool of network-attached devices that the nodes of a rack reach; the last of a thousand is for
+// all nodes.
+static void bench_fleet_write_pool(size_t pool, struct sbuf *b)
 {
     sbuf_addf(b,
               "{\"apiVersion\":\"resource.k8s.io/v1\",\"kind\":\"ResourceSlice\",\"metadata\":{"
@@ -70,7 +71,7 @@ static void write_pool(size_t pool, struct sbuf *b)
 }
 
 // Decodes an object and keeps it in memory of its own, as a client does.
-static void *decode(struct arena *arena, struct str json)
+static void *bench_fleet_decode(struct arena *arena, struct str json)
 {
     cleanup_arena struct arena scratch = {0};
     struct api_object o = bench_decode(&scratch, json);
@@ -80,34 +81,34 @@ static void *decode(struct arena *arena, struct str json)
     return value;
 }
 
-static struct api_node *make_node(struct fleet_objects *o, size_t i)
+static struct api_node *bench_fleet_make_node(struct fleet_objects *o, size_t i)
 {
     cleanup_sbuf struct sbuf b = {0};
     sbuf_addf(&b,
               "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"node-%06zu\","
               "\"labels\":{\"kubernetes.io/hostname\":\"node-%06zu\",\"rack\":\"r%zu\"}}}",
               i, i, i / FLEET_RACK);
-    return decode(&o->arenas[i], sbuf_str(&b));
+    return bench_fleet_decode(&o->arenas[i], sbuf_str(&b));
 }
 
-static void make_slice(struct fleet_objects *o, size_t i)
+static void bench_fleet_make_slice(struct fleet_objects *o, size_t i)
 {
     cleanup_sbuf struct sbuf b = {0};
     if (i < o->nodes)
         write_slice(o, i, 1, &b);
     else
-        write_pool(i - o->nodes, &b);
-    o->slice[i] = decode(&o->arenas[o->nodes + i], sbuf_str(&b));
+        bench_fleet_write_pool(i - o->nodes, &b);
+    o->slice[i] = bench_fleet_decode(&o->arenas[o->nodes + i], sbuf_str(&b));
 }
 
-void fleet_objects_renew(struct fleet_objects *o, size_t node, int64_t generation,
-                         struct fleet_old *ret)
+void bench_fleet_objects_renew(struct fleet_objects *o, size_t node, int64_t generation,
+                               struct fleet_old *ret)
 {
     cleanup_sbuf struct sbuf b = {0};
     *ret = (struct fleet_old){o->slice[node], o->arenas[o->nodes + node]};
     o->arenas[o->nodes + node] = (struct arena){0};
     write_slice(o, node, generation, &b);
-    o->slice[node] = decode(&o->arenas[o->nodes + node], sbuf_str(&b));
+    o->slice[node] = bench_fleet_decode(&o->arenas[o->nodes + node], sbuf_str(&b));
 }
 
 #define REQUEST(count, more)                                                         \
@@ -130,8 +131,8 @@ static const char *const asks[FLEET_ASKS] = {
                "\"ExactCount\",\"count\":1}}]}",
 };
 
-static struct api_device_class *make_class(struct fleet_objects *o, const char *name,
-                                           const char *driver)
+static struct api_device_class *bench_fleet_make_class(struct fleet_objects *o, const char *name,
+                                                       const char *driver)
 {
     return bench_decode(
                &o->shared,
@@ -157,21 +158,21 @@ static void make_asks(struct fleet_objects *o)
     }
 }
 
-void fleet_objects_make(struct fleet_objects *o)
+void bench_fleet_objects_make(struct fleet_objects *o)
 {
     o->arenas = xcalloc(2 * o->nodes + o->pools, sizeof(*o->arenas));
     o->node = xcalloc(o->nodes, sizeof(struct api_node *));
     o->slice = xcalloc(o->nodes + o->pools, sizeof(struct api_resource_slice *));
     for (size_t i = 0; i < o->nodes; i++)
-        o->node[i] = make_node(o, i);
+        o->node[i] = bench_fleet_make_node(o, i);
     for (size_t i = 0; i < o->nodes + o->pools; i++)
-        make_slice(o, i);
-    o->classes[0] = make_class(o, "gpu", GPU_DRIVER);
-    o->classes[1] = make_class(o, "net", NET_DRIVER);
+        bench_fleet_make_slice(o, i);
+    o->classes[0] = bench_fleet_make_class(o, "gpu", GPU_DRIVER);
+    o->classes[1] = bench_fleet_make_class(o, "net", NET_DRIVER);
     make_asks(o);
 }
 
-void fleet_objects_free(struct fleet_objects *o)
+void bench_fleet_objects_free(struct fleet_objects *o)
 {
     for (size_t i = 0; i < 2 * o->nodes + o->pools; i++)
         arena_done(&o->arenas[i]);
@@ -183,30 +184,30 @@ void fleet_objects_free(struct fleet_objects *o)
 
 // --- Core ----------------------------------------------------------------------------------------
 
-static const struct alloc_view *view_of(void *arg, uint32_t node)
+static const struct alloc_view *bench_fleet_view_of(void *arg, uint32_t node)
 {
     struct fleet_core *c = arg;
     struct err err;
     return index_view(c->index, node, &err);
 }
 
-static bool closed(const struct fleet_core *c, uint32_t node)
+static bool bench_fleet_is_closed(const struct fleet_core *c, uint32_t node)
 {
     return c->closed[node / 64] >> (node % 64) & 1;
 }
 
-static void tell(struct fleet_core *c, uint32_t node)
+static void bench_fleet_update_index(struct fleet_core *c, uint32_t node)
 {
     struct fleet_room room = {
         .order = node, .cpu = c->cpu[node], .cpu_all = NODE_CPU, .memory = 1, .memory_all = 1};
-    if (closed(c, node))
+    if (bench_fleet_is_closed(c, node))
         fleet_gone(c->fleet, node);
     else
         fleet_set_state(c->fleet, node, &room, index_state(c->index, node));
 }
 
 // Nodes that changed last come first: mostly one pod after the other goes to the same.
-void fleet_core_refresh(struct fleet_core *c, size_t most)
+void bench_fleet_core_refresh(struct fleet_core *c, size_t most)
 {
     struct index_numbers *t = index_touched(c->index);
     if (t->n > c->objects->nodes) {
@@ -215,33 +216,33 @@ void fleet_core_refresh(struct fleet_core *c, size_t most)
             vec_push(t, i);
     }
     for (; t->n && most; most--)
-        tell(c, vec_pop(t));
+        bench_fleet_update_index(c, vec_pop(t));
 }
 
-void fleet_core_begin(struct fleet_core *c, const struct fleet_objects *o)
+void bench_fleet_core_begin(struct fleet_core *c, const struct fleet_objects *o)
 {
     struct alloc_features features = alloc_features_default();
     *c = (struct fleet_core){.objects = o};
     c->cpu = xcalloc(o->nodes, sizeof(*c->cpu));
     c->closed = xcalloc(o->nodes / 64 + 1, sizeof(*c->closed));
     c->index = index_new(&(struct index_options){.features = features, .policy = ALLOC_PACK});
-    c->fleet = fleet_new(&(struct fleet_options){.view = view_of, .view_arg = c});
+    c->fleet = fleet_new(&(struct fleet_options){.view = bench_fleet_view_of, .view_arg = c});
     c->solver = alloc_solver_new(
         &(struct alloc_options){.policy = ALLOC_PACK, .loss = fleet_loss, .loss_arg = c->fleet});
     for (size_t i = 0; i < 2; i++)
-        index_class(c->index, (struct index_object){0},
-                    (struct index_object){.value = o->classes[i]});
+        index_set_class(c->index, (struct index_object){0},
+                        (struct index_object){.value = o->classes[i]});
     for (size_t i = 0; i < o->nodes + o->pools; i++)
-        index_slice(c->index, (struct index_object){0},
-                    (struct index_object){.value = o->slice[i]});
+        index_set_slice(c->index, (struct index_object){0},
+                        (struct index_object){.value = o->slice[i]});
     for (uint32_t i = 0; i < o->nodes; i++) {
         c->cpu[i] = NODE_CPU;
-        index_node(c->index, i, o->node[i]->metadata.name,
-                   (struct index_object){.value = o->node[i]});
+        index_set_node(c->index, i, o->node[i]->metadata.name,
+                       (struct index_object){.value = o->node[i]});
     }
 }
 
-void fleet_core_end(struct fleet_core *c)
+void bench_fleet_core_end(struct fleet_core *c)
 {
     alloc_solver_free(c->solver);
     fleet_free(c->fleet);
@@ -250,7 +251,7 @@ void fleet_core_end(struct fleet_core *c)
     free(c->closed);
 }
 
-void fleet_core_take(struct fleet_core *c, struct fleet_claim *k)
+void bench_fleet_core_take(struct fleet_core *c, struct fleet_claim *k)
 {
     index_expect(c->index,
                  c->objects->asks[k->ask]); // as the scheduler does with each claim that it sees
@@ -259,7 +260,7 @@ void fleet_core_take(struct fleet_core *c, struct fleet_claim *k)
     k->held = true;
 }
 
-void fleet_core_release(struct fleet_core *c, struct fleet_claim *k)
+void bench_fleet_core_release(struct fleet_core *c, struct fleet_claim *k)
 {
     c->cpu[k->node] += CPU_A_GPU;
     index_use_list(c->index, &k->user, NULL, 0);
@@ -283,7 +284,7 @@ struct placing {
     bool by_worth;
 };
 
-static enum index_reply ask_node(void *arg, uint32_t node)
+static enum index_reply bench_fleet_ask_node(void *arg, uint32_t node)
 {
     struct placing *p = arg;
     struct fleet_core *c = p->core;
@@ -291,7 +292,7 @@ static enum index_reply ask_node(void *arg, uint32_t node)
     struct err err;
     struct alloc_answer a;
     c->asked += p->by_worth;
-    if (!p->by_worth && (closed(c, node) || c->cpu[node] < CPU_A_GPU))
+    if (!p->by_worth && (bench_fleet_is_closed(c, node) || c->cpu[node] < CPU_A_GPU))
         return INDEX_SKIP;
     const struct alloc_view *v = index_view(c->index, node, &err);
     if (!v)
@@ -302,11 +303,11 @@ static enum index_reply ask_node(void *arg, uint32_t node)
         return INDEX_NO;
     keep_answer(p->claim, &a);
     p->claim->node = node;
-    fleet_core_take(c, p->claim);
+    bench_fleet_core_take(c, p->claim);
     return INDEX_ENOUGH;
 }
 
-static bool place(struct fleet_core *c, struct fleet_claim *k)
+static bool bench_fleet_search_node(struct fleet_core *c, struct fleet_claim *k)
 {
     const struct api_resource_claim *claim = c->objects->asks[k->ask];
     struct placing p = {c, k, true};
@@ -315,7 +316,7 @@ static bool place(struct fleet_core *c, struct fleet_claim *k)
                             .claims_len = 1,
                             .need = 1,
                             .fleet = c->fleet,
-                            .ask = ask_node,
+                            .ask = bench_fleet_ask_node,
                             .arg = &p};
     (void)fleet_ask(c->fleet, ask.hash, &claim, 1, CPU_A_GPU, 0);
     fleet_learn(c->fleet, 1);
@@ -331,8 +332,8 @@ static bool place(struct fleet_core *c, struct fleet_claim *k)
     return k->held;
 }
 
-bool fleet_core_place(struct fleet_core *c, struct fleet_claim *k)
+bool bench_fleet_core_place(struct fleet_core *c, struct fleet_claim *k)
 {
-    fleet_core_refresh(c, NODES_AT_ONCE);
-    return place(c, k);
+    bench_fleet_core_refresh(c, NODES_AT_ONCE);
+    return bench_fleet_search_node(c, k);
 }

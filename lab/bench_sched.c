@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray bench sched: pods created as fast as the server takes them, or at a rate, until all are bound.
+// dray bench sched: pods created as fast as the server takes them, or at a rate, until all are
+// bound.
 #include "lab/bench_sched.h"
 
 #include <stdio.h>
@@ -35,7 +36,7 @@ struct run {
     struct err err;
 };
 
-static void finish(struct run *r)
+static void bench_sched_finish_run(struct run *r)
 {
     if (!r->over)
         loop_stop(r->s->bench.loop);
@@ -45,14 +46,14 @@ static void finish(struct run *r)
 static void check_end(struct run *r)
 {
     if (r->s->steady_s == 0 && r->bound == r->s->pods && r->answered == r->s->pods)
-        finish(r);
+        bench_sched_finish_run(r);
 }
 
 // --- Creating ------------------------------------------------------------------------------------
 
 static void create_next(struct run *r);
 
-static void on_created(void *arg, const struct client_answer *a)
+static void bench_sched_on_created(void *arg, const struct client_answer *a)
 {
     struct run *r = arg;
     r->answered++;
@@ -61,7 +62,7 @@ static void on_created(void *arg, const struct client_answer *a)
     if (r->answered <= r->s->pods)
         r->created_ns = bench_now_ns();
     if (r->err.code) {
-        finish(r);
+        bench_sched_finish_run(r);
         return;
     }
     if (r->s->rate <= 0 && r->created < r->s->pods)
@@ -76,12 +77,12 @@ static void create_next(struct run *r)
         return;
     size_t i = r->created++;
     char name[32];
-    struct api_pod pod = sched_bench_pod(s, i, name);
+    struct api_pod pod = bench_sched_make_pod(s, i, name);
     vec_push(&r->sent_ns, bench_now_ns());
     vec_push(&r->bound_ns, 0);
     vec_push(&r->on, (struct str){0});
     client_create(s->bench.client, &(struct api_object){s->pods_of.p[0].kind, &pod}, NULL,
-                  on_created, r);
+                  bench_sched_on_created, r);
 }
 
 static void on_tick(void *arg)
@@ -106,27 +107,27 @@ static void on_tick(void *arg)
 
 // --- Watching ------------------------------------------------------------------------------------
 
-static void on_deleted(void *arg, const struct client_answer *a)
+static void bench_sched_on_deleted(void *arg, const struct client_answer *a)
 {
     (void)a;
     struct run *r = arg;
     r->deleting--;
 }
 
-static void delete_pod(struct run *r, struct str name)
+static void bench_sched_delete_pod(struct run *r, struct str name)
 {
     static const struct api_delete_options at_once = {.has_grace_period_seconds = true};
     const struct client_key key = {bench_kind("v1", "Pod"), str_z(r->s->namespace), name};
     r->deleting++;
-    client_delete(r->s->bench.client, &key, &at_once, on_deleted, r);
+    client_delete(r->s->bench.client, &key, &at_once, bench_sched_on_deleted, r);
 }
 
-// replace keeps the load as it is: for a pod that was bound another one is made, or with a rate the
-// oldest one goes.
-static void replace(struct run *r, const struct typed_object *o, size_t number)
+// bench_sched_replace_pod keeps the load as it is: for a pod that was bound another one is made, or
+// with a rate the oldest one goes.
+static void bench_sched_replace_pod(struct run *r, const struct typed_object *o, size_t number)
 {
     if (r->s->rate <= 0) {
-        delete_pod(r, o->meta->name);
+        bench_sched_delete_pod(r, o->meta->name);
         create_next(r);
         return;
     }
@@ -134,11 +135,11 @@ static void replace(struct run *r, const struct typed_object *o, size_t number)
     if (r->alive.n - r->oldest <= r->s->pods)
         return;
     char name[32];
-    (void)sched_bench_pod(r->s, r->alive.p[r->oldest++], name);
-    delete_pod(r, str_z(name));
+    (void)bench_sched_make_pod(r->s, r->alive.p[r->oldest++], name);
+    bench_sched_delete_pod(r, str_z(name));
 }
 
-static void see(struct run *r, const struct typed_object *o)
+static void bench_sched_observe_pod(struct run *r, const struct typed_object *o)
 {
     const struct api_pod *pod = o->object.value;
     uint64_t i = 0;
@@ -152,25 +153,26 @@ static void see(struct run *r, const struct typed_object *o)
     r->on.p[i] = arena_str(&r->s->arena, pod->spec.node_name);
     r->bound++;
     if (r->s->steady_s > 0)
-        replace(r, o, i);
+        bench_sched_replace_pod(r, o, i);
     check_end(r);
 }
 
-static void on_event(void *arg, const struct client_event *e);
+static void bench_sched_on_event(void *arg, const struct client_event *e);
 
-static void watch_pods(struct run *r)
+static void bench_sched_watch_pods(struct run *r)
 {
     const struct client_list_options o = {.namespace = str_z(r->s->namespace)};
-    r->watch = client_watch(r->s->bench.client, bench_kind("v1", "Pod"), &o, 0, on_event, r);
+    r->watch =
+        client_watch(r->s->bench.client, bench_kind("v1", "Pod"), &o, 0, bench_sched_on_event, r);
 }
 
-static void on_event(void *arg, const struct client_event *e)
+static void bench_sched_on_event(void *arg, const struct client_event *e)
 {
     struct run *r = arg;
     switch (e->type) {
     case CLIENT_ADDED:
     case CLIENT_MODIFIED:
-        see(r, e->object);
+        bench_sched_observe_pod(r, e->object);
         break;
     case CLIENT_SYNCED:
         if (!r->ready)
@@ -185,7 +187,7 @@ static void on_event(void *arg, const struct client_event *e)
             r->ready = true;
             loop_stop(r->s->bench.loop);
         } else {
-            watch_pods(r);
+            bench_sched_watch_pods(r);
         }
         break;
     case CLIENT_DELETED:
@@ -194,26 +196,26 @@ static void on_event(void *arg, const struct client_event *e)
     }
 }
 
-static void on_limit(void *arg)
+static void bench_sched_on_limit(void *arg)
 {
     struct run *r = arg;
     r->timed_out = r->s->steady_s == 0;
     r->last_ns = r->timed_out ? r->last_ns : bench_now_ns();
-    finish(r);
+    bench_sched_finish_run(r);
 }
 
 // --- The measured part ---------------------------------------------------------------------------
 
-static void measure(struct run *r, struct bench_cpu *ret_cpu)
+static void bench_sched_measure_run(struct run *r, struct bench_cpu *ret_cpu)
 {
     struct sched_bench *s = r->s;
     struct exec *exec = loop_exec(s->bench.loop);
     struct bench_cpu before;
-    watch_pods(r);
+    bench_sched_watch_pods(r);
     loop_run(s->bench.loop);
     if (r->err.code)
         return;
-    r->limit = (struct exec_timer){.fn = on_limit, .arg = r};
+    r->limit = (struct exec_timer){.fn = bench_sched_on_limit, .arg = r};
     r->tick = (struct exec_timer){.fn = on_tick, .arg = r};
     size_t limit_s = s->steady_s ? s->steady_s : s->timeout_s;
     exec_timer_start(exec, &r->limit, (int64_t)limit_s * CLOCK_NS_PER_SEC);
@@ -236,7 +238,7 @@ static void measure(struct run *r, struct bench_cpu *ret_cpu)
         bench_sleep(&s->bench, 10 * CLOCK_NS_PER_MS);
 }
 
-// --- Telling -------------------------------------------------------------------------------------
+// --- Output --------------------------------------------------------------------------------------
 
 struct result {
     struct bench_times times;
@@ -250,7 +252,7 @@ static double per_second(const struct result *x)
     return x->seconds > 0 ? (double)x->times.n / x->seconds : 0;
 }
 
-static void show_json(const struct run *r, const struct result *x)
+static void bench_sched_print_json(const struct run *r, const struct result *x)
 {
     const struct sched_bench *s = r->s;
     const struct bench_times *t = &x->times;
@@ -293,7 +295,7 @@ static void show_people(const struct run *r, const struct result *x)
     puts("");
 }
 
-static void gather(const struct run *r, struct result *x)
+static void bench_sched_collect_result(const struct run *r, struct result *x)
 {
     for (size_t i = 0; i < r->created; i++)
         if (r->bound_ns.p[i])
@@ -303,7 +305,7 @@ static void gather(const struct run *r, struct result *x)
     x->seconds = (double)(r->last_ns - r->start_ns) / 1e9;
 }
 
-static int fail(const char *what, const struct err *err)
+static int bench_sched_fail(const char *what, const struct err *err)
 {
     (void)fprintf(stderr, "dray bench sched: %s: %s\n", what, err->msg);
     return VERB_NO;
@@ -313,16 +315,16 @@ static int run_measured(struct sched_bench *s, double setup_s)
 {
     struct run r = {.s = s};
     struct result x = {.setup_s = setup_s};
-    measure(&r, &x.cpu);
+    bench_sched_measure_run(&r, &x.cpu);
     int answer = r.timed_out ? VERB_NO : VERB_OK;
     if (r.err.code) {
-        answer = fail("pods", &r.err);
+        answer = bench_sched_fail("pods", &r.err);
     } else {
-        gather(&r, &x);
+        bench_sched_collect_result(&r, &x);
         if (!s->no_verify && s->form->uses != USES_NOTHING &&
-            !sched_bench_verify(s, r.on.p, r.on.n, &x.verdict))
+            !bench_sched_verify(s, r.on.p, r.on.n, &x.verdict))
             answer = VERB_NO;
-        (s->args.json ? show_json : show_people)(&r, &x);
+        (s->args.json ? bench_sched_print_json : show_people)(&r, &x);
     }
     vec_done(&r.sent_ns);
     vec_done(&r.bound_ns);
@@ -342,13 +344,13 @@ static int run_before(struct sched_bench *s)
     s->pods = s->init_pods;
     s->steady_s = 0;
     if (s->pods)
-        measure(&r, &cpu);
+        bench_sched_measure_run(&r, &cpu);
     s->first = s->pods;
     s->pods = pods;
     s->steady_s = steady_s;
     int answer = r.timed_out || r.err.code ? VERB_NO : VERB_OK;
     if (r.err.code)
-        (void)fail("pods before", &r.err);
+        (void)bench_sched_fail("pods before", &r.err);
     else if (r.timed_out)
         (void)fprintf(stderr, "dray bench sched: only %zu of %zu pods were bound before\n", r.bound,
                       s->init_pods);
@@ -358,24 +360,24 @@ static int run_before(struct sched_bench *s)
     return answer;
 }
 
-static int run(struct sched_bench *s)
+static int bench_sched_run_bench(struct sched_bench *s)
 {
     struct err err = {0};
     int r = bench_open(&s->bench, &s->args, &err);
     if (r < 0)
-        return fail("cannot begin", &err);
+        return bench_sched_fail("cannot begin", &err);
     const char *what = "";
     int64_t begun_ns = bench_now_ns();
-    if (sched_bench_setup(s, &what) < 0)
-        return fail(what, &s->bench.err);
+    if (bench_sched_setup(s, &what) < 0)
+        return bench_sched_fail(what, &s->bench.err);
     double setup_s = (double)(bench_now_ns() - begun_ns) / 1e9;
     bench_sleep(&s->bench, (int64_t)s->settle_ms * CLOCK_NS_PER_MS);
     int answer = run_before(s);
     if (answer == VERB_OK)
         answer = run_measured(s, setup_s);
     (void)fflush(stdout);
-    if (!s->no_cleanup && sched_bench_wipe(s) < 0)
-        answer = fail("cleaning up", &s->bench.err);
+    if (!s->no_cleanup && bench_sched_wipe(s) < 0)
+        answer = bench_sched_fail("cleaning up", &s->bench.err);
     return answer;
 }
 
@@ -472,7 +474,7 @@ static int bench_run_sched(void)
 {
     args.args = bench_args;
     args.args.concurrency = bench_args.concurrency ? bench_args.concurrency : 64;
-    int r = run(&args);
+    int r = bench_sched_run_bench(&args);
     bench_close(&args.bench);
     vec_done(&args.fill);
     vec_done(&args.pods_of);

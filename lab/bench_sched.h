@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of `dray bench sched`: what it is asked for, what it makes in the cluster.
+// The parts of `dray bench sched`: its options, and what it makes in the cluster.
 #ifndef LAB_BENCH_SCHED_H
 #define LAB_BENCH_SCHED_H
 
@@ -27,7 +27,7 @@ enum bench_uses {
 // What nodes offer and pods ask for.
 struct bench_form {
     const char *name;
-    size_t devices; // a node; 0: as many as --gpus says
+    size_t devices; // a node; 0: as many as --gpus gives
     size_t slices;  // a node
     size_t fill;    // devices of a claim that is allocated beforehand; 0: there are none
     bool several;   // claims share devices
@@ -68,16 +68,16 @@ struct sched_bench {
     struct bench_devices fill; // units allocated before: node * units + unit
 };
 
-// sched_bench_setup makes everything but the pods; sched_bench_wipe removes everything. Return 0 or a
-// negative code with the reason in bench.err and what was being done in *ret_what.
-int sched_bench_setup(struct sched_bench *s, const char **ret_what) MUST_USE;
-int sched_bench_wipe(struct sched_bench *s) MUST_USE;
+// bench_sched_setup makes everything but the pods; bench_sched_wipe removes everything. Return 0 or
+// a negative code with the reason in bench.err and what was being done in *ret_what.
+int bench_sched_setup(struct sched_bench *s, const char **ret_what) MUST_USE;
+int bench_sched_wipe(struct sched_bench *s) MUST_USE;
 
-// sched_bench_pod makes pod i of this phase, with its name in name.
-struct api_pod sched_bench_pod(const struct sched_bench *s, size_t i, char name[32]);
+// bench_sched_make_pod makes pod i of this phase, with its name in name.
+struct api_pod bench_sched_make_pod(const struct sched_bench *s, size_t i, char name[32]);
 
-// sched_bench_verify adds "ok, N devices allocated" or what is wrong. on[i] is the node of pod i
+// bench_sched_verify adds "ok, N devices allocated" or what is wrong. on[i] is the node of pod i
 // of n. True: it is right.
-bool sched_bench_verify(struct sched_bench *s, const struct str *on, size_t n, struct sbuf *out);
+bool bench_sched_verify(struct sched_bench *s, const struct str *on, size_t n, struct sbuf *out);
 
 #endif

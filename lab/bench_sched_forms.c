@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What nodes offer and pods ask for in `dray bench sched`: its own variants, and the workloads of Kubernetes'
-// scheduler_perf with their counts. Devices are described in our words, their number and what makes a
-// search hard are the same.
+// What nodes offer and pods ask for in `dray bench sched`: its own variants, and the workloads of
+// Kubernetes' scheduler_perf with their counts. Devices are described in our words, their number
+// and what makes a search hard are the same.
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static void plain_devices(struct sbuf *out, const struct sched_bench *s, size_t 
 }
 
 // The first slice of a node has the counters, the second the devices that draw on them.
-static void add_counters(struct sbuf *out, const char *name, size_t n, const char *more)
+static void bench_sched_add_counters(struct sbuf *out, const char *name, size_t n, const char *more)
 {
     sbuf_addz(out, "\"sharedCounters\":[{\"name\":\"set\",\"counters\":{");
     for (size_t i = 1; i <= n; i++)
@@ -36,7 +36,7 @@ static void add_counters(struct sbuf *out, const char *name, size_t n, const cha
     sbuf_addf(out, "%s}}]", more);
 }
 
-static void halves(struct sbuf *out, const char *groups)
+static void bench_form_add_halves(struct sbuf *out, const char *groups)
 {
     sbuf_addf(out,
               "\"devices\":[{\"name\":\"device-1\",\"consumesCounters\":[{\"counterSet\":\"set\"%s,"
@@ -46,32 +46,35 @@ static void halves(struct sbuf *out, const char *groups)
               groups, groups);
 }
 
-static void partitions(struct sbuf *out, const struct sched_bench *s, size_t node, size_t slice)
+static void bench_form_add_partitions(struct sbuf *out, const struct sched_bench *s, size_t node,
+                                      size_t slice)
 {
     (void)s;
     (void)node;
     if (slice == 0)
-        add_counters(out, "counter", 4, "");
+        bench_sched_add_counters(out, "counter", 4, "");
     else
-        halves(out, "");
+        bench_form_add_halves(out, "");
 }
 
-static void compatible(struct sbuf *out, const struct sched_bench *s, size_t node, size_t slice)
+static void bench_form_add_compatible(struct sbuf *out, const struct sched_bench *s, size_t node,
+                                      size_t slice)
 {
     (void)s;
     (void)node;
     if (slice == 0)
-        add_counters(out, "counter", 4, "");
+        bench_sched_add_counters(out, "counter", 4, "");
     else
-        halves(out, ",\"compatibilityGroups\":[\"mig\"]");
+        bench_form_add_halves(out, ",\"compatibilityGroups\":[\"mig\"]");
 }
 
 // The first device takes so much that seven fit only without it.
-static void backtracking(struct sbuf *out, const struct sched_bench *s, size_t node, size_t slice)
+static void bench_form_add_backtracking(struct sbuf *out, const struct sched_bench *s, size_t node,
+                                        size_t slice)
 {
     (void)node;
     if (slice == 0) {
-        add_counters(out, "cpu", s->gpus, ",\"mem\":{\"value\":\"70Gi\"}");
+        bench_sched_add_counters(out, "cpu", s->gpus, ",\"mem\":{\"value\":\"70Gi\"}");
         return;
     }
     sbuf_addz(out, "\"devices\":[");
@@ -83,7 +86,8 @@ static void backtracking(struct sbuf *out, const struct sched_bench *s, size_t n
     sbuf_addc(out, ']');
 }
 
-static void bandwidths(struct sbuf *out, const struct sched_bench *s, size_t node, size_t slice)
+static void bench_form_add_bandwidths(struct sbuf *out, const struct sched_bench *s, size_t node,
+                                      size_t slice)
 {
     (void)node;
     (void)slice;
@@ -109,7 +113,8 @@ static void network_device(struct sbuf *out, const struct sched_bench *s, size_t
 #define LIST_OWN 47 // values that a device shares with no other
 
 // Only the second half of the devices has a value in common.
-static void lists(struct sbuf *out, const struct sched_bench *s, size_t node, size_t slice)
+static void bench_form_add_lists(struct sbuf *out, const struct sched_bench *s, size_t node,
+                                 size_t slice)
 {
     (void)node;
     (void)slice;
@@ -176,18 +181,28 @@ static const struct bench_form forms[] = {
     {.name = "explicit", .slices = 1, .write = plain_devices, .uses = USES_EXPLICIT},
     {.name = "implicit", .slices = 1, .write = plain_devices, .uses = USES_IMPLICIT},
     {.name = "scoring", .slices = 1, .write = plain_devices, .uses = USES_SAME},
-    {.name = "partition", .devices = 2, .slices = 2, .write = partitions, .claim = two, .fill = 2},
-    {.name = "compatible", .devices = 2, .slices = 2, .write = compatible, .claim = two, .fill = 2},
+    {.name = "partition",
+     .devices = 2,
+     .slices = 2,
+     .write = bench_form_add_partitions,
+     .claim = two,
+     .fill = 2},
+    {.name = "compatible",
+     .devices = 2,
+     .slices = 2,
+     .write = bench_form_add_compatible,
+     .claim = two,
+     .fill = 2},
     {.name = "backtracking",
      .devices = 8,
      .slices = 2,
-     .write = backtracking,
+     .write = bench_form_add_backtracking,
      .claim = seven,
      .fill = 7},
     {.name = "consumable",
      .devices = 4,
      .slices = 1,
-     .write = bandwidths,
+     .write = bench_form_add_bandwidths,
      .claim = bandwidth,
      .several = true},
     {.name = "group",
@@ -204,7 +219,11 @@ static const struct bench_form forms[] = {
      .claim = plain,
      .network = true,
      .uses = USES_GROUP_TEMPLATE},
-    {.name = "list", .devices = 64, .slices = 1, .write = lists, .claim = thirty_two},
+    {.name = "list",
+     .devices = 64,
+     .slices = 1,
+     .write = bench_form_add_lists,
+     .claim = thirty_two},
 };
 
 const struct bench_form *bench_form_find(const char *name)

@@ -50,11 +50,11 @@ static void chain_end(struct chain *c, int code, const struct err *err)
 
 static void on_made(void *arg, const struct client_answer *a)
 {
-    int code = a->code == -ERR_ALREADY_EXISTS ? 0 : a->code;
-    bench_finished(arg, code, a->err);
+    int r = a->code == -ERR_ALREADY_EXISTS ? 0 : a->code;
+    bench_finished(arg, r, a->err);
 }
 
-static void make(struct bench *b, struct str json)
+static void bench_sched_create_object(struct bench *b, struct str json)
 {
     struct arena arena = {0};
     struct api_object o = bench_decode(&arena, json);
@@ -65,7 +65,7 @@ static void make(struct bench *b, struct str json)
 static void make_text(struct bench *b, size_t i, void *arg)
 {
     (void)i;
-    make(b, *(const struct str *)arg);
+    bench_sched_create_object(b, *(const struct str *)arg);
 }
 
 static int make_one(struct bench *b, struct str json)
@@ -80,17 +80,17 @@ static int make_one(struct bench *b, struct str json)
     "\"allocatable\":{\"cpu\":\"64\",\"memory\":\"256Gi\",\"pods\":\"110\"},"          \
     "\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\",\"reason\":\"schedbench\"}]}"
 
-static void on_node(void *arg, const struct client_answer *a);
+static void bench_sched_on_node(void *arg, const struct client_answer *a);
 
 static void patch_node(struct chain *c, const char *body, const char *subresource)
 {
     const struct client_write how = {.subresource = str_z(subresource)};
-    client_patch(c->bench->bench.client, &c->key, CLIENT_PATCH_MERGE, str_z(body), &how, on_node,
-                 c);
+    client_patch(c->bench->bench.client, &c->key, CLIENT_PATCH_MERGE, str_z(body), &how,
+                 bench_sched_on_node, c);
 }
 
 // A server may taint new nodes and drop their status: then both are written afterwards.
-static void on_node(void *arg, const struct client_answer *a)
+static void bench_sched_on_node(void *arg, const struct client_answer *a)
 {
     struct chain *c = arg;
     if (a->code < 0 && a->code != -ERR_ALREADY_EXISTS) {
@@ -109,7 +109,7 @@ static void on_node(void *arg, const struct client_answer *a)
     }
 }
 
-static void make_node(struct bench *b, size_t i, void *arg)
+static void bench_sched_make_node(struct bench *b, size_t i, void *arg)
 {
     struct chain *c = chain_new(arg, i);
     char name[64];
@@ -122,12 +122,12 @@ static void make_node(struct bench *b, size_t i, void *arg)
                    "\"labels\":{\"kubernetes.io/hostname\":\"%s\",\"schedbench\":\"true\","
                    "\"topology.kubernetes.io/zone\":\"zone-%zu\"}}," NODE_STATUS "}",
                    name, name, i % 3));
-    client_create(b->client, &o, NULL, on_node, c);
+    client_create(b->client, &o, NULL, bench_sched_on_node, c);
 }
 
 // --- Slices and claims ---------------------------------------------------------------------------
 
-static void make_slice(struct bench *b, size_t i, void *arg)
+static void bench_sched_make_slice(struct bench *b, size_t i, void *arg)
 {
     const struct sched_bench *s = arg;
     size_t node = i / s->form->slices, slice = i % s->form->slices;
@@ -146,7 +146,7 @@ static void make_slice(struct bench *b, size_t i, void *arg)
         sbuf_addf(&json, "\"nodeName\":\"%s\",", name);
     s->form->write(&json, s, node, slice);
     sbuf_addz(&json, "}}");
-    make(b, sbuf_str(&json));
+    bench_sched_create_object(b, sbuf_str(&json));
 }
 
 // How many claims made beforehand a node has room for.
@@ -213,7 +213,7 @@ static void make_prefill(struct bench *b, size_t i, void *arg)
 
 // --- Pods ----------------------------------------------------------------------------------------
 
-static bool by_group(const struct sched_bench *s)
+static bool bench_sched_compare_groups(const struct sched_bench *s)
 {
     return s->form->uses == USES_GROUP || s->form->uses == USES_GROUP_TEMPLATE;
 }
@@ -233,7 +233,7 @@ static void add_group_claim(struct sbuf *json, const struct sched_bench *s, size
                   s->variant);
 }
 
-static void make_group(struct bench *b, size_t i, void *arg)
+static void bench_sched_make_group(struct bench *b, size_t i, void *arg)
 {
     const struct sched_bench *s = arg;
     cleanup_sbuf struct sbuf json = {0};
@@ -243,12 +243,12 @@ static void make_group(struct bench *b, size_t i, void *arg)
               i, s->namespace);
     add_group_claim(&json, s, i);
     sbuf_addz(&json, "\"schedulingPolicy\":{\"basic\":{}}}}");
-    make(b, sbuf_str(&json));
+    bench_sched_create_object(b, sbuf_str(&json));
 }
 
 static void add_pod_claims(struct sbuf *json, const struct sched_bench *s, size_t kind)
 {
-    if (by_group(s)) {
+    if (bench_sched_compare_groups(s)) {
         add_group_claim(json, s, kind);
         sbuf_addf(json, "\"schedulingGroup\":{\"podGroupName\":\"sb-group-%06zu\"},", kind);
     } else if (s->form->uses == USES_TEMPLATE)
@@ -279,7 +279,8 @@ static struct api_object pod_form(struct sched_bench *s, size_t kind)
 {
     cleanup_sbuf struct sbuf json = {0};
     char resource[96];
-    bool claims = s->form->uses == USES_TEMPLATE || s->form->uses == USES_SHARED || by_group(s);
+    bool claims = s->form->uses == USES_TEMPLATE || s->form->uses == USES_SHARED ||
+                  bench_sched_compare_groups(s);
     resource_name(resource, sizeof(resource), s, kind);
     sbuf_addf(&json,
               "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"x\",\"namespace\":"
@@ -315,12 +316,12 @@ static size_t shared_claims(const struct sched_bench *s)
 
 static void make_pod_forms(struct sched_bench *s)
 {
-    size_t n = by_class(s) || by_group(s) ? s->classes : shared_claims(s);
+    size_t n = by_class(s) || bench_sched_compare_groups(s) ? s->classes : shared_claims(s);
     for (size_t i = 0; i == 0 || i < n; i++)
         vec_push(&s->pods_of, pod_form(s, i));
 }
 
-struct api_pod sched_bench_pod(const struct sched_bench *s, size_t i, char name[32])
+struct api_pod bench_sched_make_pod(const struct sched_bench *s, size_t i, char name[32])
 {
     size_t number = s->first + i;
     size_t kind = s->form->uses == USES_SHARED ? number / PODS_A_CLAIM : number;
@@ -330,7 +331,8 @@ struct api_pod sched_bench_pod(const struct sched_bench *s, size_t i, char name[
     return pod;
 }
 
-// The service account controller, where there is one, makes "default" some time after its namespace.
+// The service account controller, where there is one, makes "default" some time after its
+// namespace.
 static int wait_for_account(struct sched_bench *s);
 
 struct trial {
@@ -345,12 +347,12 @@ static void on_tried(void *arg, const struct client_answer *a)
     bench_finished(&t->bench->bench, t->again ? 0 : a->code, a->err);
 }
 
-static void try_pod(struct bench *b, size_t i, void *arg)
+static void bench_sched_try_pod(struct bench *b, size_t i, void *arg)
 {
     (void)i;
     struct trial *t = arg;
     char name[32];
-    struct api_pod pod = sched_bench_pod(t->bench, 999999, name);
+    struct api_pod pod = bench_sched_make_pod(t->bench, 999999, name);
     pod.spec.resource_claims.n = 0;
     struct api_container container = pod.spec.containers.p[0];
     container.resources.claims.n = 0;
@@ -364,7 +366,7 @@ static int wait_for_account(struct sched_bench *s)
 {
     for (size_t tries = 0;; tries++) {
         struct trial t = {.bench = s};
-        int r = bench_each(&s->bench, 1, 1, try_pod, &t);
+        int r = bench_each(&s->bench, 1, 1, bench_sched_try_pod, &t);
         if (r < 0 || !t.again)
             return r;
         if (tries > 300)
@@ -376,8 +378,8 @@ static int wait_for_account(struct sched_bench *s)
 
 // --- All of it -----------------------------------------------------------------------------------
 
-// choose_fill says which devices are allocated beforehand: all of some nodes, the first of each, any
-// (the same in every run).
+// choose_fill selects which devices are allocated beforehand: all of some nodes, the first of each,
+// any (the same in every run).
 static void choose_fill(struct sched_bench *s)
 {
     struct bench_devices any = {0};
@@ -398,7 +400,7 @@ static void choose_fill(struct sched_bench *s)
     vec_done(&any);
 }
 
-static void make_class(struct bench *b, size_t i, void *arg)
+static void bench_sched_make_class(struct bench *b, size_t i, void *arg)
 {
     const struct sched_bench *s = arg;
     cleanup_sbuf struct sbuf json = {0};
@@ -412,7 +414,7 @@ static void make_class(struct bench *b, size_t i, void *arg)
     if (s->form->uses != USES_IMPLICIT)
         sbuf_addf(&json, ",\"extendedResourceName\":\"%s\"", resource);
     sbuf_addz(&json, "}}");
-    make(b, sbuf_str(&json));
+    bench_sched_create_object(b, sbuf_str(&json));
 }
 
 static void make_shared(struct bench *b, size_t i, void *arg)
@@ -423,7 +425,7 @@ static void make_shared(struct bench *b, size_t i, void *arg)
               "{\"apiVersion\":\"resource.k8s.io/v1\",\"kind\":\"ResourceClaim\",\"metadata\":{"
               "\"name\":\"sb-claim-%06zu\",\"namespace\":\"%s\"},\"spec\":%s}",
               i, s->namespace, s->form->claim);
-    make(b, sbuf_str(&json));
+    bench_sched_create_object(b, sbuf_str(&json));
 }
 
 static int make_template(struct sched_bench *s)
@@ -437,31 +439,31 @@ static int make_template(struct sched_bench *s)
     return make_one(&s->bench, sbuf_str(&json));
 }
 
-static int make_claims(struct sched_bench *s)
+static int bench_sched_make_claims(struct sched_bench *s)
 {
     struct bench *b = &s->bench;
     size_t holders = s->form->network ? s->classes : s->nodes;
-    int r = bench_each(b, holders * s->form->slices, SETUP_AT_A_TIME, make_slice, s);
+    int r = bench_each(b, holders * s->form->slices, SETUP_AT_A_TIME, bench_sched_make_slice, s);
     if (r == 0 && s->form->tainted)
         r = make_one(b, STR("{\"apiVersion\":\"resource.k8s.io/v1\",\"kind\":\"DeviceTaintRule\","
                             "\"metadata\":{\"name\":\"sb-taint\"},\"spec\":{\"deviceSelector\":{"
                             "\"driver\":\"" DRIVER "\"},\"taint\":{\"key\":\"example.com/taint\","
                             "\"effect\":\"NoSchedule\"}}}"));
     if (r == 0 && by_class(s))
-        r = bench_each(b, s->classes, SETUP_AT_A_TIME, make_class, s);
+        r = bench_each(b, s->classes, SETUP_AT_A_TIME, bench_sched_make_class, s);
     if (r == 0 && (s->form->uses == USES_TEMPLATE || s->form->uses == USES_GROUP_TEMPLATE))
         r = make_template(s);
     if (r == 0)
         r = bench_each(b, shared_claims(s), SETUP_AT_A_TIME, make_shared, s);
-    if (r == 0 && by_group(s))
-        r = bench_each(b, s->classes, SETUP_AT_A_TIME, make_group, s);
+    if (r == 0 && bench_sched_compare_groups(s))
+        r = bench_each(b, s->classes, SETUP_AT_A_TIME, bench_sched_make_group, s);
     if (r < 0)
         return r;
     choose_fill(s);
     return bench_each(b, s->fill.n, SETUP_AT_A_TIME, make_prefill, s);
 }
 
-int sched_bench_setup(struct sched_bench *s, const char **ret_what)
+int bench_sched_setup(struct sched_bench *s, const char **ret_what)
 {
     struct bench *b = &s->bench;
     cleanup_sbuf struct sbuf namespace = {0};
@@ -473,7 +475,7 @@ int sched_bench_setup(struct sched_bench *s, const char **ret_what)
     int r = make_one(b, sbuf_str(&namespace));
     if (r == 0) {
         *ret_what = "what an earlier run left";
-        r = sched_bench_wipe(s);
+        r = bench_sched_wipe(s);
     }
     if (r == 0) {
         *ret_what = "the service account";
@@ -488,11 +490,11 @@ int sched_bench_setup(struct sched_bench *s, const char **ret_what)
     }
     if (r == 0) {
         *ret_what = "the nodes";
-        r = bench_each(b, s->nodes + s->plain_nodes, SETUP_AT_A_TIME, make_node, s);
+        r = bench_each(b, s->nodes + s->plain_nodes, SETUP_AT_A_TIME, bench_sched_make_node, s);
     }
     if (r == 0 && s->form->uses != USES_NOTHING) {
         *ret_what = "slices and claims";
-        r = make_claims(s);
+        r = bench_sched_make_claims(s);
     }
     return r;
 }
@@ -506,7 +508,7 @@ static void on_removed(void *arg, const struct client_answer *a)
 
 static const struct api_delete_options at_once = {.has_grace_period_seconds = true};
 
-static void remove_object(struct bench *b, size_t i, void *arg)
+static void bench_sched_remove_object(struct bench *b, size_t i, void *arg)
 {
     const struct bench_objects *all = arg;
     const struct typed_object *o = all->p[i];
@@ -528,13 +530,13 @@ static int remove_all(struct sched_bench *s, const char *version, const char *ki
     }
     all.n = n;
     if (r == 0)
-        r = bench_each(&s->bench, all.n, SETUP_AT_A_TIME, remove_object, &all);
+        r = bench_each(&s->bench, all.n, SETUP_AT_A_TIME, bench_sched_remove_object, &all);
     bench_objects_done(&all);
     return r;
 }
 
-// A claim is first taken from its holders, then freed of finalizers, then deleted. Somebody else may
-// be faster with any of it.
+// A claim is first taken from its holders, then freed of finalizers, then deleted. Somebody else
+// may be faster with any of it.
 static void on_claim(void *arg, const struct client_answer *a)
 {
     struct chain *c = arg;
@@ -597,10 +599,10 @@ static int remove_claims(struct sched_bench *s)
                    s->namespace);
 }
 
-int sched_bench_wipe(struct sched_bench *s)
+int bench_sched_wipe(struct sched_bench *s)
 {
     int r = remove_all(s, "v1", "Pod", "", str_z(s->namespace));
-    if (r == 0 && by_group(s))
+    if (r == 0 && bench_sched_compare_groups(s))
         r = remove_all(s, "scheduling.k8s.io/v1beta1", "PodGroup", "sb-group-",
                        str_z(s->namespace));
     if (r == 0)
@@ -641,8 +643,8 @@ static size_t number_behind(struct str s, const char *prefix)
     return str_to_u64(str_from(s, strlen(prefix)), &v) == 0 ? (size_t)v : SIZE_MAX;
 }
 
-static void check_result(struct check *c, const struct api_resource_claim *claim,
-                         const struct api_device_request_allocation_result *r)
+static void bench_sched_check_result(struct check *c, const struct api_resource_claim *claim,
+                                     const struct api_device_request_allocation_result *r)
 {
     struct str key = arena_strf(&c->arena, "%.*s/%.*s/%.*s", STR_ARG(r->driver), STR_ARG(r->pool),
                                 STR_ARG(r->device));
@@ -657,7 +659,7 @@ static void check_result(struct check *c, const struct api_resource_claim *claim
     }
 }
 
-static void check_claim(struct check *c, const struct typed_object *o)
+static void bench_sched_check_claim(struct check *c, const struct typed_object *o)
 {
     const struct api_resource_claim *claim = o->object.value;
     if (!claim->status.allocation)
@@ -665,7 +667,7 @@ static void check_claim(struct check *c, const struct typed_object *o)
     const struct api_device_request_allocation_result_array *results =
         &claim->status.allocation->devices.results;
     for (size_t i = 0; i < results->n; i++)
-        check_result(c, claim, &results->p[i]);
+        bench_sched_check_result(c, claim, &results->p[i]);
     if (strcmp(c->bench->variant, "pair") != 0 || str_starts(o->meta->name, STR("prefill-")))
         return;
     size_t half = (c->bench->gpus + 1) / 2;
@@ -675,7 +677,7 @@ static void check_claim(struct check *c, const struct typed_object *o)
         c->bad++; // not on one root
 }
 
-bool sched_bench_verify(struct sched_bench *s, const struct str *on, size_t n, struct sbuf *out)
+bool bench_sched_verify(struct sched_bench *s, const struct str *on, size_t n, struct sbuf *out)
 {
     struct bench_objects all = {0};
     struct check c = {.bench = s, .on = on, .on_len = n};
@@ -686,7 +688,7 @@ bool sched_bench_verify(struct sched_bench *s, const struct str *on, size_t n, s
         return false;
     }
     for (size_t i = 0; i < all.n; i++)
-        check_claim(&c, all.p[i]);
+        bench_sched_check_claim(&c, all.p[i]);
     if (c.bad)
         sbuf_addf(out, "BAD %zu violations, %zu devices allocated", c.bad, c.allocated);
     else

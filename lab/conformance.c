@@ -41,7 +41,7 @@ static const struct cli_option conformance_options[] = {
      .text = &args.conform.metrics},
     {"--namespace", "-n", "NAME", "work in this namespace, which stays; default: a new one",
      .text = &args.conform.namespace},
-    {"--timeout", NULL, "SECONDS", "wait so long for a pod to run; default 120",
+    {"--timeout", NULL, "SECONDS", "wait this long for a pod to run; default 120",
      .number = &args.conform.timeout_s, .least = 1, .most = 86400},
     {"--keep", NULL, NULL, "keep everything that was created", .flag = &args.conform.keep},
     {"--strict", NULL, NULL, "treat SHOULD as MUST", .flag = &args.strict},
@@ -61,7 +61,8 @@ const struct cli_verb conformance_verb = {
             "Resource Allocation, and "
             "Kubernetes AI conformance as far as a program can judge it. Each check has evidence: "
             "requests, objects, logs, with "
-            "times (docs/conformance.md). Created objects are in a namespace of their own or carry "
+            "times (docs/reference/conformance.md). Created objects are in a namespace of their "
+            "own or carry "
             "a label, and are removed, "
             "also after Ctrl-C.\n\n"
             "Exit status: 0 no mandatory check failed, 1 one failed, 2 the cluster or the command "
@@ -73,29 +74,30 @@ const struct cli_verb conformance_verb = {
     .run = verb_conformance,
 };
 
-static void on_signal(int signal)
+static void conformance_on_signal(int signal)
 {
     (void)signal;
     conform_interrupt();
 }
 
-static int fail(const char *what)
+static int conformance_fail(const char *what)
 {
     (void)fprintf(stderr, "dray conformance: %s\n", what);
     return VERB_USAGE;
 }
 
 // The spec of a claim in a file: of a ResourceClaim, of a template, or the spec itself.
-static int read_spec(const char *path, struct arena *arena, struct str *ret, struct err *err)
+static int conformance_read_spec(const char *path, struct arena *arena, struct str *ret,
+                                 struct err *err)
 {
     cleanup_sbuf struct sbuf bytes = {0};
     cleanup_sbuf struct sbuf out = {0};
     cleanup_json_doc struct json_doc doc = {0};
     struct json_writer w = {.out = &out};
-    int code = file_read(path, (size_t)1 << 20, &bytes, err);
-    if (code == 0)
-        code = yaml_parse(sbuf_str(&bytes), NULL, &doc, err);
-    if (code < 0)
+    int r = file_read(path, (size_t)1 << 20, &bytes, err);
+    if (r == 0)
+        r = yaml_parse(sbuf_str(&bytes), NULL, &doc, err);
+    if (r < 0)
         return err_wrap(err, "%s", path);
     const yyjson_val *at = doc.root;
     for (int i = 0; i < 3 && at && !json_get(at, STR("devices")); i++)
@@ -107,7 +109,8 @@ static int read_spec(const char *path, struct arena *arena, struct str *ret, str
     return 0;
 }
 
-static void progress(void *arg, const char *id, const enum conform_result *result, const char *why)
+static void conformance_print_progress(void *arg, const char *id, const enum conform_result *result,
+                                       const char *why)
 {
     static const char *const words[] = {
         [CONFORM_PASS] = "pass", [CONFORM_FAIL] = "FAIL", [CONFORM_SKIP] = "skip"};
@@ -118,15 +121,15 @@ static void progress(void *arg, const char *id, const enum conform_result *resul
         (void)fprintf(stderr, "%s%s%s\n", words[*result], why && *why ? ": " : "", why ? why : "");
 }
 
-static int write_file(const char *path, struct str text)
+static int conformance_write_file(const char *path, struct str text)
 {
     struct err err = {0};
     if (file_replace_atomic(AT_FDCWD, path, text, 0644, &err) == 0)
         return VERB_OK;
-    return fail(err.msg);
+    return conformance_fail(err.msg);
 }
 
-static int show(const struct args *a, const struct conform_report *r)
+static int conformance_print_report(const struct args *a, const struct conform_report *r)
 {
     cleanup_sbuf struct sbuf out = {0};
     cleanup_sbuf struct sbuf junit = {0};
@@ -139,33 +142,33 @@ static int show(const struct args *a, const struct conform_report *r)
         struct err err;
         if (json_parse(sbuf_str(&out), &(struct json_options){.max_bytes = SIZE_MAX / 2}, &doc,
                        &err) != 0)
-            return fail(err.msg);
+            return conformance_fail(err.msg);
         sbuf_clear(&out);
         yaml_write(doc.root, false, &out);
     }
     (void)fputs(out.p, stdout);
     (void)fflush(stdout);
     conform_write_junit(r, &junit);
-    return a->junit ? write_file(a->junit, sbuf_str(&junit)) : VERB_OK;
+    return a->junit ? conformance_write_file(a->junit, sbuf_str(&junit)) : VERB_OK;
 }
 
-static int run(struct args *a)
+static int conformance_run_checks(struct args *a)
 {
     cleanup_arena struct arena arena = {0};
     struct conform_report report;
     struct err err = {0};
-    int code = a->claim ? read_spec(a->claim, &arena, &a->conform.claim_spec, &err) : 0;
+    int code = a->claim ? conformance_read_spec(a->claim, &arena, &a->conform.claim_spec, &err) : 0;
     if (code == 0 && a->nic_claim)
-        code = read_spec(a->nic_claim, &arena, &a->conform.nic_spec, &err);
+        code = conformance_read_spec(a->nic_claim, &arena, &a->conform.nic_spec, &err);
     if (code != 0)
-        return fail(err.msg);
-    const struct sigaction action = {.sa_handler = on_signal};
+        return conformance_fail(err.msg);
+    const struct sigaction action = {.sa_handler = conformance_on_signal};
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
     if (isatty(STDERR_FILENO))
-        a->conform.progress = progress;
+        a->conform.progress = conformance_print_progress;
     code = conform_run(&a->conform, &report, &err);
-    int rc = code == 0 ? show(a, &report) : fail(err.msg);
+    int rc = code == 0 ? conformance_print_report(a, &report) : conformance_fail(err.msg);
     if (code == 0 && rc == VERB_OK &&
         (conform_count(&report, CONFORM_FAIL, !a->strict) > 0 || report.interrupted))
         rc = VERB_NO;
@@ -179,7 +182,7 @@ static int verb_conformance(void)
     args.conform.kubeconfig = common.kubeconfig;
     args.conform.context = common.context;
     if (!args.list)
-        return run(&args);
+        return conformance_run_checks(&args);
     conform_list(&names);
     (void)fputs(names.p, stdout);
     return VERB_OK;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray kubelet-stub: kubelet's part of DRA for those who write drivers. It finds drivers in the
-// registration folder and has them prepare and unprepare claims, without a kubelet.
+// dray kubelet-stub: the kubelet's part of DRA, for authors of drivers. It finds drivers in the
+// registration directory and has them prepare and unprepare claims, without a kubelet.
 #include "lab/kubelet_stub.h"
 
 #include <stdio.h>
@@ -117,7 +117,7 @@ static const struct cli_verb stub_run_verb = {
             "prepares the claims of pods bound "
             "to the node and unprepares them when the pods end.",
     .groups = {&run_group, &stub_group, &common_connect},
-    .run = stub_run,
+    .run = kubelet_stub_run,
 };
 static const struct cli_verb *const stub_verbs[] = {
     &stub_list, &stub_prepare, &stub_unprepare, &stub_claims, &stub_abandon, &stub_run_verb, NULL};
@@ -144,21 +144,21 @@ static void read_boot_id(struct sbuf *out)
     (void)fclose(f);
 }
 
-bool stub_has_server(const struct stub_args *a)
+bool kubelet_stub_has_server(const struct stub_args *a)
 {
     return common.kubeconfig || common.context || (kubeconfig_env() && a->files.n == 0);
 }
 
-static int connect_api(struct stub *s, struct err *err)
+static int kubelet_stub_connect(struct stub *s, struct err *err)
 {
     const struct stub_args *a = s->args;
     struct kubeconfig_target target;
-    if (!stub_has_server(a))
+    if (!kubelet_stub_has_server(a))
         return 0;
-    int rc = kubeconfig_find(&s->config, common.kubeconfig, common.context, &target, err);
+    int r = kubeconfig_find(&s->config, common.kubeconfig, common.context, &target, err);
     const struct client_remote_options o = {.target = &target,
                                             .user_agent = STR("dray-kubelet-stub")};
-    return rc < 0 ? rc : client_remote_new(s->loop, &o, &s->client, err);
+    return r < 0 ? r : client_remote_new(s->loop, &o, &s->client, err);
 }
 
 static void name_state(struct stub *s)
@@ -176,7 +176,7 @@ static void name_state(struct stub *s)
     sbuf_addz(&s->state, "dray-kubelet-stub");
 }
 
-static void on_looked(void *arg, size_t unsettled)
+static void kubelet_stub_on_scanned(void *arg, size_t unsettled)
 {
     struct stub *s = arg;
     if (s->gone || !s->go)
@@ -187,7 +187,7 @@ static void on_looked(void *arg, size_t unsettled)
     s->go(s);
 }
 
-static void on_plugin_failed(void *arg, struct str path, const struct err *err)
+static void kubelet_stub_on_plugin_failed(void *arg, struct str path, const struct err *err)
 {
     (void)arg;
     (void)fprintf(stderr, "%.*s: %s\n", STR_ARG(path), err->msg);
@@ -210,8 +210,8 @@ static int make_manager(struct stub *s, void (*more)(struct stub *s, struct dra_
         .registry = a->registry,
         .keep_slices = true,
         .times = {.call_ns = a->timeout_s * CLOCK_NS_PER_SEC, .look_ns = CLOCK_NS_PER_SEC / 10},
-        .plugin_failed = on_plugin_failed,
-        .looked = on_looked,
+        .plugin_failed = kubelet_stub_on_plugin_failed,
+        .looked = kubelet_stub_on_scanned,
         .arg = s,
     };
     if (more)
@@ -219,7 +219,8 @@ static int make_manager(struct stub *s, void (*more)(struct stub *s, struct dra_
     return dra_new(&o, &s->dra, err);
 }
 
-int stub_open(struct stub *s, void (*more)(struct stub *s, struct dra_options *o), struct err *err)
+int kubelet_stub_open(struct stub *s, void (*more)(struct stub *s, struct dra_options *o),
+                      struct err *err)
 {
     const struct stub_args *a = s->args;
     features_init(&s->features, FEATURES_MINOR);
@@ -229,25 +230,25 @@ int stub_open(struct stub *s, void (*more)(struct stub *s, struct dra_options *o
     if (a->plugins)
         (void)mkdir(a->plugins, 0750); // drivers say what is wrong with it
     name_state(s);
-    int rc = disk_folder_new(s->state.p, &s->disk, err);
-    if (rc == 0)
-        rc = loop_new(&s->loop, err);
-    if (rc == 0)
-        rc = connect_api(s, err);
-    if (rc < 0)
-        return rc;
+    int r = disk_folder_new(s->state.p, &s->disk, err);
+    if (r == 0)
+        r = loop_new(&s->loop, err);
+    if (r == 0)
+        r = kubelet_stub_connect(s, err);
+    if (r < 0)
+        return r;
     s->transport = transport_grpc_new(s->loop);
     s->give_up_ns = exec_now_ns(loop_exec(s->loop)) + a->wait_s * CLOCK_NS_PER_SEC;
     return make_manager(s, more, err);
 }
 
-static void on_settled(void *arg)
+static void kubelet_stub_on_settled(void *arg)
 {
     struct stub *s = arg;
     loop_stop(s->loop);
 }
 
-void stub_close(struct stub *s)
+void kubelet_stub_close(struct stub *s)
 {
     vec_foreach(&s->claims, c)
         typed_object_unref(*c);
@@ -256,7 +257,7 @@ void stub_close(struct stub *s)
     if (s->client)
         client_free(s->client);
     if (s->loop) {
-        exec_post(loop_exec(s->loop), on_settled, s);
+        exec_post(loop_exec(s->loop), kubelet_stub_on_settled, s);
         loop_run(s->loop); // what was cancelled is answered
     }
     transport_grpc_free(s->transport);
@@ -266,13 +267,31 @@ void stub_close(struct stub *s)
     sbuf_done(&s->state);
 }
 
-static int finish(struct stub *s, int rc, const struct err *err)
+static int kubelet_stub_finish(struct stub *s, int r, const struct err *err)
 {
-    if (rc < 0)
+    if (r < 0)
         (void)fprintf(stderr, "dray kubelet-stub: %s\n", err->msg);
-    bool good = rc == 0 && !s->failed;
-    stub_close(s);
+    bool good = r == 0 && !s->failed;
+    kubelet_stub_close(s);
     return good ? VERB_OK : VERB_NO;
+}
+
+// kubelet_stub_call waits until drivers are ready, then runs go, which stops the loop. load, if not
+// NULL, reads what go works on. Returns one of VERB_*.
+static int kubelet_stub_call(bool (*ready)(struct stub *s, size_t unsettled),
+                             void (*go)(struct stub *s),
+                             int (*load)(struct stub *s, struct err *err))
+{
+    struct stub s = {.args = &stub_args, .ready = ready, .go = go};
+    struct err err = {0};
+    int r = kubelet_stub_open(&s, NULL, &err);
+    if (r == 0 && load)
+        r = load(&s, &err);
+    if (r == 0) {
+        dra_start(s.dra);
+        loop_run(s.loop);
+    }
+    return kubelet_stub_finish(&s, r, &err);
 }
 
 // --- list ----------------------------------------------------------------------------------------
@@ -335,14 +354,7 @@ static void list_go(struct stub *s)
 
 static int stub_run_list(void)
 {
-    struct stub s = {.args = &stub_args, .ready = list_ready, .go = list_go};
-    struct err err = {0};
-    int rc = stub_open(&s, NULL, &err);
-    if (rc == 0) {
-        dra_start(s.dra);
-        loop_run(s.loop);
-    }
-    return finish(&s, rc, &err);
+    return kubelet_stub_call(list_ready, list_go, NULL);
 }
 
 // --- prepare -------------------------------------------------------------------------------------
@@ -370,7 +382,7 @@ static bool drivers_ready(struct stub *s, size_t unsettled)
     return true;
 }
 
-static void on_prepared(void *arg, int code, const struct err *err)
+static void kubelet_stub_on_prepared(void *arg, int code, const struct err *err)
 {
     struct stub *s = arg;
     const struct api_object_meta *meta = s->claims.p[s->next]->meta;
@@ -382,7 +394,7 @@ static void on_prepared(void *arg, int code, const struct err *err)
                       err ? err->msg : "not known");
         s->failed = true;
     } else {
-        stub_show_claim(s->args, c, exec_now_ns(loop_exec(s->loop)) - s->begun_ns);
+        kubelet_stub_show_claim(s->args, c, exec_now_ns(loop_exec(s->loop)) - s->begun_ns);
     }
     s->next++;
     prepare_next(s);
@@ -398,7 +410,7 @@ static void prepare_next(struct stub *s)
     cleanup_sbuf struct sbuf consumer = {0};
     add_consumer(&consumer, claim->meta->uid);
     s->begun_ns = exec_now_ns(loop_exec(s->loop));
-    dra_prepare_claims(s->dra, sbuf_str(&consumer), &claim, 1, on_prepared, s);
+    dra_prepare_claims(s->dra, sbuf_str(&consumer), &claim, 1, kubelet_stub_on_prepared, s);
 }
 
 static void on_fetched(void *arg, const struct client_answer *a)
@@ -413,7 +425,7 @@ static void on_fetched(void *arg, const struct client_answer *a)
     }
 }
 
-static bool split_name(struct str text, struct str *namespace, struct str *name)
+static bool kubelet_stub_split_name(struct str text, struct str *namespace, struct str *name)
 {
     if (!str_cut(text, '/', namespace, name)) {
         *name = text;
@@ -428,7 +440,7 @@ static int fetch_claims(struct stub *s, struct err *err)
         struct str text = str_z(*word);
         struct client_key key = {
             .kind = api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceClaim"))};
-        if (!split_name(text, &key.namespace, &key.name))
+        if (!kubelet_stub_split_name(text, &key.namespace, &key.name))
             return err_set(err, ERR_INVALID, "%.*s is not NAMESPACE/CLAIM", STR_ARG(text));
         if (!s->client)
             return err_set(err, ERR_INVALID,
@@ -442,7 +454,7 @@ static int fetch_claims(struct stub *s, struct err *err)
 }
 
 // A claim of a file may have neither namespace nor UID; the UID must be the same each time.
-static void complete(struct typed_object *o)
+static void kubelet_stub_complete_claim(struct typed_object *o)
 {
     struct api_object_meta *meta = o->meta;
     if (meta->namespace.n == 0)
@@ -458,56 +470,53 @@ static int take_document(struct stub *s, const struct json_doc *doc, struct err 
     const struct api_kind *v1 = api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceClaim"));
     struct typed_object *o = typed_object_new();
     struct api_object read = {0};
-    int rc = api_decode(doc, doc->root, &o->arena, NULL, &read, err);
-    bool is_claim = rc == 0 && str_eqz(read.kind->kind, "ResourceClaim");
-    if (rc == 0 && is_claim)
-        rc = read.kind == v1 ? (o->object = read, 0)
-                             : api_convert(&read, v1, &o->arena, &o->object, err);
-    if (rc < 0 || !is_claim) {
+    int r = api_decode(doc, doc->root, &o->arena, NULL, &read, err);
+    bool is_claim = r == 0 && str_eqz(read.kind->kind, "ResourceClaim");
+    if (r == 0 && is_claim)
+        r = read.kind == v1 ? (o->object = read, 0)
+                            : api_convert(&read, v1, &o->arena, &o->object, err);
+    if (r < 0 || !is_claim) {
         typed_object_unref(o);
-        return rc;
+        return r;
     }
     o->meta = api_object_meta(&o->object);
-    complete(o);
+    kubelet_stub_complete_claim(o);
     vec_push(&s->claims, o);
     return 0;
 }
 
-static int read_claims(struct stub *s, const char *path, struct err *err)
+static int kubelet_stub_read_claims(struct stub *s, const char *path, struct err *err)
 {
     cleanup_input struct input in = {0};
     size_t before = s->claims.n;
-    int rc = input_open(&in, path, err);
-    while (rc == 0) {
+    int r = input_open(&in, path, err);
+    while (r == 0) {
         cleanup_json_doc struct json_doc doc = {0};
-        rc = input_next(&in, &doc, err);
-        if (rc <= 0)
+        r = input_next(&in, &doc, err);
+        if (r <= 0)
             break;
-        rc = take_document(s, &doc, err);
+        r = take_document(s, &doc, err);
     }
-    if (rc < 0)
+    if (r < 0)
         (void)err_wrap(err, "%s", path);
     else if (s->claims.n == before)
-        rc = err_set(err, ERR_INVALID, "%s has no ResourceClaim", path);
-    return rc;
+        r = err_set(err, ERR_INVALID, "%s has no ResourceClaim", path);
+    return r;
+}
+
+static int kubelet_stub_load_claims(struct stub *s, struct err *err)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < stub_args.files.n; i++)
+        r = kubelet_stub_read_claims(s, stub_args.files.p[i], err);
+    return r < 0 ? r : fetch_claims(s, err);
 }
 
 static int stub_run_prepare(void)
 {
-    struct stub s = {.args = &stub_args, .ready = drivers_ready, .go = prepare_next};
-    struct err err = {0};
     if (stub_args.words.n == 0 && stub_args.files.n == 0)
-        return verb_usage_error("kubelet-stub prepare", "NAMESPACE/CLAIM or -f FILE is missing");
-    int rc = stub_open(&s, NULL, &err);
-    for (size_t i = 0; rc == 0 && i < stub_args.files.n; i++)
-        rc = read_claims(&s, stub_args.files.p[i], &err);
-    if (rc == 0)
-        rc = fetch_claims(&s, &err);
-    if (rc == 0) {
-        dra_start(s.dra);
-        loop_run(s.loop);
-    }
-    return finish(&s, rc, &err);
+        return cli_usage_error("kubelet-stub prepare", "NAMESPACE/CLAIM or -f FILE is missing");
+    return kubelet_stub_call(drivers_ready, prepare_next, kubelet_stub_load_claims);
 }
 
 // --- unprepare -----------------------------------------------------------------------------------
@@ -517,7 +526,7 @@ static void unprepare_next(struct stub *s);
 static const struct node_claim *named_claim(const struct stub *s, struct str text)
 {
     struct str namespace, name;
-    return split_name(text, &namespace, &name)
+    return kubelet_stub_split_name(text, &namespace, &name)
                ? node_claims_find(dra_claims(s->dra), namespace, name)
                : NULL;
 }
@@ -535,7 +544,7 @@ static bool unprepare_ready(struct stub *s, size_t unsettled)
     return true;
 }
 
-static void on_unprepared(void *arg, int code, const struct err *err)
+static void kubelet_stub_on_unprepared(void *arg, int code, const struct err *err)
 {
     struct stub *s = arg;
     struct str text = str_z(s->args->words.p[s->next]);
@@ -570,19 +579,12 @@ static void unprepare_next(struct stub *s)
         return;
     }
     s->begun_ns = exec_now_ns(loop_exec(s->loop));
-    dra_unprepare_uid(s->dra, str_z(c->pods.p[0]), on_unprepared, s);
+    dra_unprepare_uid(s->dra, str_z(c->pods.p[0]), kubelet_stub_on_unprepared, s);
 }
 
 static int stub_run_unprepare(void)
 {
-    struct stub s = {.args = &stub_args, .ready = unprepare_ready, .go = unprepare_next};
-    struct err err = {0};
-    int rc = stub_open(&s, NULL, &err);
-    if (rc == 0) {
-        dra_start(s.dra);
-        loop_run(s.loop);
-    }
-    return finish(&s, rc, &err);
+    return kubelet_stub_call(unprepare_ready, unprepare_next, NULL);
 }
 
 // --- claims, abandon -----------------------------------------------------------------------------
@@ -591,15 +593,15 @@ static int stub_run_claims(void)
 {
     struct stub s = {.args = &stub_args};
     struct err err = {0};
-    int rc = stub_open(&s, NULL, &err);
-    if (rc == 0) {
+    int r = kubelet_stub_open(&s, NULL, &err);
+    if (r == 0) {
         const struct node_claims *all = dra_claims(s.dra);
         map_foreach(&all->by_key, i)
-            stub_show_claim(&stub_args, *map_value(&all->by_key, i), -1);
+            kubelet_stub_show_claim(&stub_args, *map_value(&all->by_key, i), -1);
         if (map_len(&all->by_key) == 0 && !stub_args.output)
             puts("nothing is prepared");
     }
-    return finish(&s, rc, &err);
+    return kubelet_stub_finish(&s, r, &err);
 }
 
 static bool abandon_ready(struct stub *s, size_t unsettled)
@@ -613,24 +615,17 @@ static void abandon_go(struct stub *s)
     vec_foreach(&s->args->words, word) {
         struct str driver = str_z(*word);
         struct err err = {0};
-        int rc = dra_abandon(s->dra, driver, false, &err);
-        if (rc < 0)
+        int r = dra_abandon(s->dra, driver, false, &err);
+        if (r < 0)
             (void)fprintf(stderr, "dray kubelet-stub: %s\n", err.msg);
         else
-            printf("%.*s: %d claim%s forgot it\n", STR_ARG(driver), rc, rc == 1 ? "" : "s");
-        s->failed = s->failed || rc < 0;
+            printf("%.*s: %d claim%s forgot it\n", STR_ARG(driver), r, r == 1 ? "" : "s");
+        s->failed = s->failed || r < 0;
     }
     loop_stop(s->loop);
 }
 
 static int stub_run_abandon(void)
 {
-    struct stub s = {.args = &stub_args, .ready = abandon_ready, .go = abandon_go};
-    struct err err = {0};
-    int rc = stub_open(&s, NULL, &err);
-    if (rc == 0) {
-        dra_start(s.dra);
-        loop_run(s.loop);
-    }
-    return finish(&s, rc, &err);
+    return kubelet_stub_call(abandon_ready, abandon_go, NULL);
 }

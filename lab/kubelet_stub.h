@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the files of `dray kubelet-stub` share: the command line, and a DRA manager with what it needs.
+// What the files of `dray kubelet-stub` share: the command line, and a DRA manager with what it
+// needs.
 #ifndef LAB_KUBELET_STUB_H
 #define LAB_KUBELET_STUB_H
 
@@ -43,24 +44,26 @@ struct stub {
     bool gone;
 };
 
-// stub_open makes the loop, the client (if a server is named) and the manager, whose options can be
-// changed by `more` before. Returns 0 or a negative code.
-int stub_open(struct stub *s, void (*more)(struct stub *s, struct dra_options *o),
-              struct err *err) MUST_USE;
-void stub_close(struct stub *s);
+// kubelet_stub_open makes the loop, the client (if a server is named) and the manager, whose
+// options can be changed by `more` before. Returns 0 or a negative code.
+int kubelet_stub_open(struct stub *s, void (*more)(struct stub *s, struct dra_options *o),
+                      struct err *err) MUST_USE;
+void kubelet_stub_close(struct stub *s);
 
-// stub_has_server: an API server is named, by options or, without files, by $KUBECONFIG.
-bool stub_has_server(const struct stub_args *args);
+// kubelet_stub_has_server: an API server is named, by options or, without files, by $KUBECONFIG.
+bool kubelet_stub_has_server(const struct stub_args *args);
 
 extern struct stub_args stub_args; // of the command line
 
-// stub_run is the verb that stays. Returns VERB_*.
-int stub_run(void);
+// kubelet_stub_run is the verb that stays. Returns VERB_*.
+int kubelet_stub_run(void);
 
-// stub_show_claim prints what a claim came to: devices, CDI names and what these change in a container.
-void stub_show_claim(const struct stub_args *args, const struct node_claim *claim, int64_t took_ns);
+// kubelet_stub_show_claim prints what a claim came to: devices, CDI names and what these change in
+// a container.
+void kubelet_stub_show_claim(const struct stub_args *args, const struct node_claim *claim,
+                             int64_t took_ns);
 
-// stub_show_edits prints what CDI names change; returns whether all of them are known.
-bool stub_show_edits(const struct stub_args *args, const struct str *ids, size_t n);
+// kubelet_stub_show_edits prints what CDI names change; returns whether all of them are known.
+bool kubelet_stub_show_edits(const struct stub_args *args, const struct str *ids, size_t n);
 
 #endif

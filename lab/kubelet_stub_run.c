@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray kubelet-stub run: stays, tells what drivers do, and looks after the claims of a node's pods. It
-// runs no containers and writes no pod's status.
+// dray kubelet-stub run: runs until stopped, reports what drivers do, and looks after the claims of
+// a node's pods. It runs no containers and writes no pod's status.
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static struct staying *staying_of(struct stub *s)
     return container_of(s, struct staying, stub);
 }
 
-static void say(const char *what, struct str about, const char *why)
+static void kubelet_stub_run_log(const char *what, struct str about, const char *why)
 {
     printf("%-12s %.*s%s%s\n", what, STR_ARG(about), why ? ": " : "", why ? why : "");
     (void)fflush(stdout);
@@ -38,19 +38,19 @@ static void say(const char *what, struct str about, const char *why)
 
 // --- What drivers do -----------------------------------------------------------------------------
 
-static void on_plugin(void *arg, struct str driver, bool usable)
+static void kubelet_stub_on_plugin(void *arg, struct str driver, bool usable)
 {
     (void)arg;
-    say(usable ? "driver up" : "driver down", driver, NULL);
+    kubelet_stub_run_log(usable ? "driver up" : "driver down", driver, NULL);
 }
 
-static void on_plugin_failed(void *arg, struct str path, const struct err *err)
+static void kubelet_stub_run_on_plugin_failed(void *arg, struct str path, const struct err *err)
 {
     (void)arg;
-    say("refused", path, err->msg);
+    kubelet_stub_run_log("refused", path, err->msg);
 }
 
-static void on_health(void *arg, struct str uid)
+static void kubelet_stub_on_health(void *arg, struct str uid)
 {
     struct stub *s = arg;
     const struct node_claims *all = dra_claims(s->dra);
@@ -101,16 +101,16 @@ struct work {
     bool preparing;
 };
 
-static void on_worked(void *arg, int code, const struct err *err)
+static void kubelet_stub_on_worked(void *arg, int code, const struct err *err)
 {
     struct work *k = arg;
     struct staying *w = k->owner;
     struct str key = str_z(k->key);
     if (code < 0 && code != -ECANCELED) {
-        say(k->preparing ? "not prepared" : "not let go", key, err->msg);
+        kubelet_stub_run_log(k->preparing ? "not prepared" : "not let go", key, err->msg);
         workqueue_retry(w->queue, key);
     } else if (code == 0) {
-        say(k->preparing ? "prepared" : "unprepared", key, NULL);
+        kubelet_stub_run_log(k->preparing ? "prepared" : "unprepared", key, NULL);
         workqueue_forget(w->queue, key);
     }
     if (code != -ECANCELED)
@@ -119,7 +119,7 @@ static void on_worked(void *arg, int code, const struct err *err)
     free(k);
 }
 
-static bool is_over(const struct typed_object *pod)
+static bool kubelet_stub_run_is_terminated(const struct typed_object *pod)
 {
     return pod_is_terminal(pod->object.value) || pod->meta->deletion_timestamp.set;
 }
@@ -130,7 +130,7 @@ static void work_on(void *arg, struct str key)
     struct str namespace, name;
     (void)str_cut(key, '/', &namespace, &name);
     const struct typed_object *pod = informer_get(w->pods, namespace, name);
-    bool over = pod && is_over(pod);
+    bool over = pod && kubelet_stub_run_is_terminated(pod);
     if (!pod || (over && !dra_needs_unprepare(w->stub.dra, pod->meta->uid))) {
         workqueue_done(w->queue, key);
         if (!pod)
@@ -140,20 +140,21 @@ static void work_on(void *arg, struct str key)
     struct work *k = xcalloc(1, sizeof(*k));
     *k = (struct work){w, xstrndup(key.p, key.n), !over};
     if (over)
-        dra_unprepare(w->stub.dra, pod, on_worked, k);
+        dra_unprepare(w->stub.dra, pod, kubelet_stub_on_worked, k);
     else
-        dra_prepare(w->stub.dra, pod, on_worked, k);
+        dra_prepare(w->stub.dra, pod, kubelet_stub_on_worked, k);
 }
 
-static void pod_changed(void *arg, const struct typed_object *before,
-                        const struct typed_object *after)
+static void kubelet_stub_run_pod_changed(void *arg, const struct typed_object *before,
+                                         const struct typed_object *after)
 {
     struct staying *w = arg;
     const struct typed_object *o = after ? after : before;
     const struct api_pod *pod = o->object.value;
     if (pod->spec.resource_claims.n == 0 && !pod->status.extended_resource_claim_status)
         return;
-    if (before && after && is_over(before) == is_over(after) &&
+    if (before && after &&
+        kubelet_stub_run_is_terminated(before) == kubelet_stub_run_is_terminated(after) &&
         dra_needs_unprepare(w->stub.dra, o->meta->uid))
         return; // prepared already, or on the way out
     cleanup_sbuf struct sbuf key = {0};
@@ -167,7 +168,7 @@ static void pods_synced(void *arg)
     dra_reconcile(w->stub.dra);
 }
 
-static void watch_pods(struct staying *w)
+static void kubelet_stub_run_watch_pods(struct staying *w)
 {
     struct stub *s = &w->stub;
     cleanup_sbuf struct sbuf fields = {0};
@@ -179,29 +180,30 @@ static void watch_pods(struct staying *w)
                                        .kind = api_kind_find(STR("v1"), STR("Pod")),
                                        .list = {.field_selector = sbuf_str(&fields)}};
     w->pods = informer_new(&o);
-    const struct informer_handler h = {.changed = pod_changed, .synced = pods_synced, .arg = w};
+    const struct informer_handler h = {
+        .changed = kubelet_stub_run_pod_changed, .synced = pods_synced, .arg = w};
     informer_add_handler(w->pods, &h);
     informer_start(w->pods);
 }
 
 // --- Life ----------------------------------------------------------------------------------------
 
-static void more(struct stub *s, struct dra_options *o)
+static void kubelet_stub_run_set_options(struct stub *s, struct dra_options *o)
 {
     struct staying *w = staying_of(s);
     if (s->client && s->args->node) {
         const struct event_recorder_options e = {.client = s->client,
                                                  .component = STR("dray-kubelet-stub"),
                                                  .host = str_z(s->args->node)};
-        w->events = event_recorder_new(&e);
+        w->events = events_recorder_new(&e);
         o->events = w->events;
         o->pods = active_pods;
         o->keep_slices = !s->args->wipe;
     }
     o->times.look_ns = 0;
-    o->plugin_changed = on_plugin;
-    o->plugin_failed = on_plugin_failed;
-    o->health_changed = on_health;
+    o->plugin_changed = kubelet_stub_on_plugin;
+    o->plugin_failed = kubelet_stub_run_on_plugin_failed;
+    o->health_changed = kubelet_stub_on_health;
 }
 
 static int serve_podresources(struct staying *w, struct err *err)
@@ -215,41 +217,41 @@ static int serve_podresources(struct staying *w, struct err *err)
     return grpc_server_listen(w->server, s->args->pod_resources, err);
 }
 
-static void on_signal(void *arg)
+static void kubelet_stub_run_on_signal(void *arg)
 {
     struct staying *w = arg;
     loop_stop(w->stub.loop);
 }
 
-static int start(struct staying *w, struct err *err)
+static int kubelet_stub_run_start(struct staying *w, struct err *err)
 {
     struct stub *s = &w->stub;
-    int rc = stub_open(s, more, err);
-    if (rc == 0)
-        rc = loop_on_signal(s->loop, SIGTERM, on_signal, w, err);
-    if (rc == 0)
-        rc = loop_on_signal(s->loop, SIGINT, on_signal, w, err);
-    if (rc == 0)
-        rc = serve_podresources(w, err);
-    if (rc < 0)
-        return rc;
+    int r = kubelet_stub_open(s, kubelet_stub_run_set_options, err);
+    if (r == 0)
+        r = loop_on_signal(s->loop, SIGTERM, kubelet_stub_run_on_signal, w, err);
+    if (r == 0)
+        r = loop_on_signal(s->loop, SIGINT, kubelet_stub_run_on_signal, w, err);
+    if (r == 0)
+        r = serve_podresources(w, err);
+    if (r < 0)
+        return r;
     dra_start(s->dra);
     if (s->client && s->args->node)
-        watch_pods(w);
+        kubelet_stub_run_watch_pods(w);
     printf("watching %s, state in %s\n", s->args->registry, s->state.p);
     (void)fflush(stdout);
     return 0;
 }
 
-int stub_run(void)
+int kubelet_stub_run(void)
 {
     const struct stub_args *args = &stub_args;
     struct staying w = {.stub = {.args = args}};
     struct err err = {0};
-    if (args->node && !stub_has_server(args))
-        return verb_usage_error("kubelet-stub run", "--node needs --kubeconfig or $KUBECONFIG");
-    int rc = start(&w, &err);
-    if (rc == 0)
+    if (args->node && !kubelet_stub_has_server(args))
+        return cli_usage_error("kubelet-stub run", "--node needs --kubeconfig or $KUBECONFIG");
+    int r = kubelet_stub_run_start(&w, &err);
+    if (r == 0)
         loop_run(w.stub.loop);
     else
         (void)fprintf(stderr, "dray kubelet-stub: %s\n", err.msg);
@@ -260,7 +262,7 @@ int stub_run(void)
         informer_free(w.pods);
     if (w.queue)
         workqueue_free(w.queue);
-    event_recorder_free(w.events);
-    stub_close(&w.stub);
-    return rc == 0 ? VERB_OK : VERB_NO;
+    events_recorder_free(w.events);
+    kubelet_stub_close(&w.stub);
+    return r == 0 ? VERB_OK : VERB_NO;
 }

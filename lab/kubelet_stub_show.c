@@ -49,17 +49,17 @@ static void show_nodes_and_mounts(const struct cdi_edits *e)
         printf("      RDT     class %.*s\n", STR_ARG(e->intel_rdt->clos_id));
 }
 
-static struct cdi_cache *open_cache(const struct stub_args *args)
+static struct cdi_cache *kubelet_stub_open_cache(const struct stub_args *args)
 {
     struct cdi_cache *cache = cdi_cache_new(args->cdi_dirs.p, args->cdi_dirs.n);
     cdi_cache_rescan(cache);
     return cache;
 }
 
-bool stub_show_edits(const struct stub_args *args, const struct str *ids, size_t n)
+bool kubelet_stub_show_edits(const struct stub_args *args, const struct str *ids, size_t n)
 {
     cleanup_arena struct arena a = {0};
-    struct cdi_cache *cache = open_cache(args);
+    struct cdi_cache *cache = kubelet_stub_open_cache(args);
     struct cdi_edits edits = {0};
     struct err err = {0};
     bool known = cdi_cache_edits(cache, ids, n, &a, &edits, &err) == 0;
@@ -107,12 +107,13 @@ static void show_text(const struct stub_args *args, const struct node_claim *c, 
     }
     gather_ids(c, &a, &ids);
     if (ids.n > 0)
-        (void)stub_show_edits(args, ids.p, ids.n);
+        (void)kubelet_stub_show_edits(args, ids.p, ids.n);
 }
 
 // --- JSON ----------------------------------------------------------------------------------------
 
-static void write_texts(struct json_writer *w, const char *key, const struct plugin_strs *texts)
+static void kubelet_stub_show_write_texts(struct json_writer *w, const char *key,
+                                          const struct plugin_strs *texts)
 {
     json_write_key(w, str_z(key));
     json_write_array_begin(w);
@@ -121,8 +122,9 @@ static void write_texts(struct json_writer *w, const char *key, const struct plu
     json_write_array_end(w);
 }
 
-static void write_device(struct json_writer *w, const struct node_claim_driver *part,
-                         const struct plugin_device *d)
+static void kubelet_stub_show_write_device(struct json_writer *w,
+                                           const struct node_claim_driver *part,
+                                           const struct plugin_device *d)
 {
     json_write_object_begin(w);
     json_write_text(w, "driver", part->name);
@@ -130,8 +132,8 @@ static void write_device(struct json_writer *w, const struct node_claim_driver *
     json_write_text(w, "device", d->device_name);
     if (d->has_share_id)
         json_write_text(w, "shareID", d->share_id);
-    write_texts(w, "requestNames", &d->request_names);
-    write_texts(w, "cdiDeviceIDs", &d->cdi_device_ids);
+    kubelet_stub_show_write_texts(w, "requestNames", &d->request_names);
+    kubelet_stub_show_write_texts(w, "cdiDeviceIDs", &d->cdi_device_ids);
     json_write_object_end(w);
 }
 
@@ -139,7 +141,7 @@ static void write_edits(struct json_writer *w, const struct stub_args *args,
                         const struct id_list *ids)
 {
     cleanup_arena struct arena a = {0};
-    struct cdi_cache *cache = open_cache(args);
+    struct cdi_cache *cache = kubelet_stub_open_cache(args);
     struct cdi_edits edits = {0};
     struct err err = {0};
     if (cdi_cache_edits(cache, ids->p, ids->n, &a, &edits, &err) == 0) {
@@ -151,7 +153,8 @@ static void write_edits(struct json_writer *w, const struct stub_args *args,
     cdi_cache_free(cache);
 }
 
-static void show_json(const struct stub_args *args, const struct node_claim *c, int64_t took_ns)
+static void kubelet_stub_print_json(const struct stub_args *args, const struct node_claim *c,
+                                    int64_t took_ns)
 {
     cleanup_arena struct arena a = {0};
     cleanup_sbuf struct sbuf out = {0};
@@ -174,7 +177,7 @@ static void show_json(const struct stub_args *args, const struct node_claim *c, 
     json_write_array_begin(&w);
     vec_foreach(&c->drivers, part)
         vec_foreach(&part->devices, d)
-            write_device(&w, part, d);
+            kubelet_stub_show_write_device(&w, part, d);
     json_write_array_end(&w);
     gather_ids(c, &a, &ids);
     if (ids.n > 0)
@@ -183,10 +186,11 @@ static void show_json(const struct stub_args *args, const struct node_claim *c, 
     puts(out.p);
 }
 
-void stub_show_claim(const struct stub_args *args, const struct node_claim *claim, int64_t took_ns)
+void kubelet_stub_show_claim(const struct stub_args *args, const struct node_claim *claim,
+                             int64_t took_ns)
 {
     if (args->output)
-        show_json(args, claim, took_ns);
+        kubelet_stub_print_json(args, claim, took_ns);
     else
         show_text(args, claim, took_ns);
     (void)fflush(stdout);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray sched-case --jsonl: scheduling questions from standard input, one JSON object a line, answered by the scheduler's own
-// rules in kube-scheduler's words; to compare the two.
+// dray sched-case --jsonl: scheduling questions from standard input, one JSON object a line,
+// answered by the scheduler's own rules in kube-scheduler's words; to compare the two.
 //
 //     {"name", "pending": "NAMESPACE/NAME", "features": {GATE: bool}, "nodes": […], "pods": […], …}
-//     -> {"name", "preEnqueue", "preFilter", "feasible": [NODE], "filtered": {NODE: [PLUGIN, [REASON], CODE]}}
+//     -> {"name", "preEnqueue", "preFilter", "feasible": [NODE],
+//         "filtered": {NODE: [PLUGIN, [REASON], CODE]}}
 //
-// Every other member that is a list has objects of the API, as a server has stored them. A line that cannot be answered
-// gets {"name", "error"}.
+// Every other member that is a list has objects of the API, as a server has stored them. A line
+// that cannot be answered gets {"name", "error"}.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,17 +16,18 @@
 #include "api/api.h"
 #include "base/exec.h"
 #include "base/limits.h"
-#include "client/memory.h"
 #include "cmd/verb.h"
 #include "codec/json.h"
 #include "codec/json_writer.h"
+#include "inproc/memory.h"
 #include "sched/sched.h"
 
 #include "base/banned.h"
 
 // --- The cluster ---------------------------------------------------------------------------------
 
-// The API in memory lets go of what is marked for deletion and has no finalizer. A pod that ends is still there.
+// The API in memory lets go of what is marked for deletion and has no finalizer. A pod that ends is
+// still there.
 static void case_keep_ending(struct api_object_meta *meta, struct arena *arena)
 {
     if (!meta || !meta->deletion_timestamp.set || meta->finalizers.n)

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the C side of the API kinds from schema/*.schema (schema/README.md explains the format).
 
-usage: gen_api.py --types FILE --tables FILE [--docs FILE] SCHEMA...
+usage: gen_api.py --types FILE --tables FILE --kinds FILE [--only KIND,...] [--docs FILE] SCHEMA...
 
 --types  header with one C struct a type, its arrays and its maps
 --tables C source with the descriptor tables that src/api interprets
+--kinds  C source with the list of kinds; with --only, of these (VERSION/KIND) and the meta package's alone, for programs that need no others
 --docs   the reference of all kinds as one Markdown file
 """
 import argparse
@@ -402,11 +403,13 @@ def kind_row(group, p, name, extra, t):
             f'STR_INIT("{p.name}"), {extra[1]}, &{t.c}_type, {extra[2]}, NULL}},')
 
 
-def kind_rows(schema, out):
+def kind_rows(schema, only, out):
     """One row a kind; a resource's list kind has the row behind it."""
     rows = []
     for p in schema.packages.values():
         for name, words in p.kinds:
+            if only and p.name != 'meta/v1' and f'{p.api_version}/{name}' not in only:
+                continue
             options = dict(w.split('=', 1) for w in words if '=' in w)
             t = schema.find(p, name, 'types', p.name)
             group = '' if p.name == 'meta/v1' and name not in META_GROUP_KINDS else p.group
@@ -442,13 +445,22 @@ def make_tables(schema):
     out.append('')
     for t in order_by_inline(schema.types()):
         type_tables(schema, t, out)
-    rows = kind_rows(schema, out)
+    return '\n'.join(out)
+
+
+def make_kinds(schema, only):
+    out = ['// Made by tools/gen_api.py; do not edit.', '#include "api/table.h"', '#include "api/types.h"', '', '#include "base/banned.h"', '']
+    rows = kind_rows(schema, only, out)
+    known = {f'{p.api_version}/{name}' for p in schema.packages.values() for name, _ in p.kinds}
+    if set(only) - known:
+        raise SchemaError(f'--only: no such kind: {", ".join(sorted(set(only) - known))}')
     out.append('const struct api_kind api_kinds[] = {')
     out += rows
     out += ['};', f'const size_t api_kinds_len = {len(rows)};', '']
-    out.append('const struct api_type *const api_types[] = {')
-    out += [f'    &{t.c}_type,' for t in schema.types()]
-    out += ['};', f'const size_t api_types_len = {len(schema.types())};', '']
+    if not only:
+        out.append('const struct api_type *const api_types[] = {')
+        out += [f'    &{t.c}_type,' for t in schema.types()]
+        out += ['};', f'const size_t api_types_len = {len(schema.types())};', '']
     return '\n'.join(out)
 
 
@@ -495,6 +507,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--types')
     parser.add_argument('--tables')
+    parser.add_argument('--kinds')
+    parser.add_argument('--only', default='')
     parser.add_argument('--docs')
     parser.add_argument('schema', nargs='+')
     args = parser.parse_args()
@@ -504,9 +518,10 @@ def main():
             schema.read(path)
         schema.link()
         check_docs(schema)
+        kinds = make_kinds(schema, args.only.split(',') if args.only else [])
     except SchemaError as problem:
         sys.exit(f'gen_api.py: {problem}')
-    for path, make in ((args.types, make_types), (args.tables, make_tables), (args.docs, make_docs)):
+    for path, make in ((args.types, make_types), (args.tables, make_tables), (args.kinds, lambda _: kinds), (args.docs, make_docs)):
         if path:
             with open(path, 'w', encoding='utf-8') as f:
                 f.write(make(schema))

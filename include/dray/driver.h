@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver SDK: a Kubernetes DRA driver in a page of C (examples/driver-led; docs/driver-sdk.md is
-// the guide). It speaks to kubelet as Kubernetes' own helper does, so it runs under any kubelet ≥ 1.34
-// and under dray's agent.
+// The driver SDK: a Kubernetes DRA driver in a page of C (examples/driver-led;
+// docs/design/driver-sdk.md is the guide). It speaks to kubelet as Kubernetes' own helper does, so
+// it runs under any kubelet ≥ 1.34 and under dray's agent.
 //
 //     dray_runtime_new(&where, &runtime, &err);      the API server, an event loop
 //     dray_driver_start(runtime, &what, &driver, &err);
 //     dray_publish(driver, pool, &err);              which devices there are
 //     dray_runtime_run(runtime);                     until SIGTERM
 //
-// The SDK keeps a journal of what is prepared, writes CDI specs and metadata files, and answers kubelet
-// again after a crash without asking the driver twice. Callbacks run on a thread of the driver's own,
-// one at a time, and may block. Functions are safe on any thread unless they say otherwise. Texts are
-// NUL-terminated UTF-8; what a function is given is copied, what a callback is given is good until it
-// returns. Functions that can fail return 0, or -1 with the error filled in; the error may be NULL.
+// The SDK keeps a journal of what is prepared, writes CDI specs and metadata files, and answers
+// kubelet again after a crash without asking the driver twice. Callbacks run on a thread of the
+// driver's own, one at a time, and may block. Functions are safe on any thread unless they say
+// otherwise. Texts are NUL-terminated UTF-8; what a function is given is copied, what a callback is
+// given is good until it returns. Functions that can fail return 0, or -1 with the error filled in;
+// the error may be NULL.
 #ifndef DRAY_DRIVER_H
 #define DRAY_DRIVER_H
 
+#include <dray/error.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,13 +26,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-#define DRAY_API __attribute__((visibility("default")))
-
-struct dray_error {
-    char field[256]; // path of the field that is wrong, or empty
-    char message[512];
-};
 
 // dray_fail fills an error as printf does and returns -1.
 DRAY_API int dray_fail(struct dray_error *err, const char *format, ...)
@@ -50,15 +45,16 @@ struct dray_runtime_options {
 DRAY_API int dray_runtime_new(const struct dray_runtime_options *options, struct dray_runtime **ret,
                               struct dray_error *err);
 
-// dray_runtime_run runs all drivers of the runtime until SIGTERM, SIGINT or dray_runtime_stop, then stops
-// them: calls of kubelet that are under way get their answers, sockets go away.
+// dray_runtime_run runs all drivers of the runtime until SIGTERM, SIGINT or dray_runtime_stop, then
+// stops them: calls of kubelet that are under way get their answers, sockets go away.
 DRAY_API void dray_runtime_run(struct dray_runtime *r);
 DRAY_API void dray_runtime_stop(struct dray_runtime *r);
 
 // dray_runtime_free frees the runtime and its drivers; not while it runs.
 DRAY_API void dray_runtime_free(struct dray_runtime *r);
 
-// --- Claims, as callbacks see them -----------------------------------------------------------------
+// --- Claims, as callbacks see them
+// -----------------------------------------------------------------
 
 // Opaque parameters for this driver, as JSON. dray_decode reads them.
 struct dray_config {
@@ -99,17 +95,17 @@ struct dray_claim {
 struct dray_outcome;
 
 struct dray_callbacks {
-    // prepare makes the devices of a claim ready. It is called again for the same claim after a failure
-    // or a crash: it must be able to find its own half-done work. Nothing is called again once it was
-    // successful, until unprepare.
+    // prepare makes the devices of a claim ready. It is called again for the same claim after a
+    // failure or a crash: it must be able to find its own half-done work. Nothing is called again
+    // once it was successful, until unprepare.
     int (*prepare)(void *arg, const struct dray_claim *claim, struct dray_outcome *out,
                    struct dray_error *err);
 
     // unprepare undoes it, however far it came. May be NULL, as may all that follow.
     int (*unprepare)(void *arg, const struct dray_claim *claim, struct dray_error *err);
 
-    // verify is asked after a restart of the driver, and when kubelet asks for a claim that is prepared:
-    // is it still? A failure makes the SDK call prepare again.
+    // verify is asked after a restart of the driver, and when kubelet asks for a claim that is
+    // prepared: is it still? A failure makes the SDK call prepare again.
     int (*verify)(void *arg, const struct dray_claim *claim, struct dray_error *err);
 
     // attach is for devices with binding conditions: called when a claim has been allocated, before
@@ -118,8 +114,8 @@ struct dray_callbacks {
     int (*attach)(void *arg, const struct dray_claim *claim, const struct dray_allocated *device,
                   struct dray_error *err);
 
-    // registered: kubelet has taken the driver, or refused it and says why. This and trouble run on the
-    // runtime's thread and must not block.
+    // registered: kubelet has taken the driver, or refused it, with the reason. This and trouble
+    // run on the runtime's thread and must not block.
     void (*registered)(void *arg, bool yes, const char *why);
 
     // trouble: something in the background failed and will be tried again.
@@ -143,20 +139,20 @@ struct dray_driver_options {
     bool health;              // offer the health stream
     bool metadata;            // mount files that describe devices (KEP-5304) into containers
     bool attaches;            // watch claims and call attach
-    // A Lease in this namespace for each pool tells that the driver lives, and its slices name it; NULL: none. What
-    // is needed: get, create and patch of leases there.
+    // A Lease in this namespace for each pool shows that the driver lives, and its slices name it;
+    // NULL: none. What is needed: get, create and patch of leases there.
     const char *lease_namespace;
     unsigned lease_seconds; // how long it is good for; 0: 40
     struct dray_callbacks callbacks;
     void *arg;
 };
 
-// dray_driver_start checks what was prepared before, opens the sockets and offers the driver to kubelet.
-// Before the runtime runs. The driver belongs to the runtime.
+// dray_driver_start checks what was prepared before, opens the sockets and offers the driver to
+// kubelet. Before the runtime runs. The driver belongs to the runtime.
 DRAY_API int dray_driver_start(struct dray_runtime *r, const struct dray_driver_options *options,
                                struct dray_driver **ret, struct dray_error *err);
 
-// dray_event tells people about the node of the driver: a Kubernetes Event.
+// dray_event records a Kubernetes Event about the node of the driver.
 DRAY_API void dray_event(struct dray_driver *d, bool warning, const char *reason,
                          const char *message);
 
@@ -170,13 +166,13 @@ struct dray_claim_condition {
 DRAY_API void dray_report(struct dray_driver *d, const struct dray_claim *claim,
                           const struct dray_claim_condition *condition);
 
-// dray_in_use says how many claims hold a device.
+// dray_in_use reports how many claims hold a device.
 DRAY_API size_t dray_in_use(struct dray_driver *d, const char *pool, const char *device);
 
 // --- Pools ---------------------------------------------------------------------------------------
 
-// A pool is put together by one thread and published as a whole. Names of attributes, capacities and
-// counters without a domain are the driver's own. Mistakes are told by dray_publish.
+// A pool is put together by one thread and published as a whole. Names of attributes, capacities
+// and counters without a domain are the driver's own. Mistakes are reported by dray_publish.
 struct dray_pool;
 struct dray_device;
 
@@ -184,8 +180,8 @@ struct dray_device;
 DRAY_API struct dray_pool *dray_pool_new(const char *name);
 DRAY_API void dray_pool_free(struct dray_pool *p);
 
-// dray_pool_for_all_nodes, dray_pool_for_nodes: devices of the network, for all nodes or those that a
-// NodeSelector (JSON) names.
+// dray_pool_for_all_nodes, dray_pool_for_nodes: devices of the network, for all nodes or those that
+// a NodeSelector (JSON) names.
 DRAY_API void dray_pool_for_all_nodes(struct dray_pool *p);
 DRAY_API void dray_pool_for_nodes(struct dray_pool *p, const char *node_selector);
 
@@ -203,8 +199,8 @@ DRAY_API void dray_attribute_bool(struct dray_device *d, const char *name, bool 
 
 DRAY_API void dray_capacity(struct dray_device *d, const char *name, const char *quantity);
 
-// dray_capacity_range: a capacity that is shared: what a request gets that says nothing, and what may be
-// asked for. min, max and step may be NULL.
+// dray_capacity_range: a capacity that is shared: the default of a request, and what
+// may be requested. min, max and step may be NULL.
 struct dray_range {
     const char *default_value, *min, *max, *step;
 };
@@ -218,11 +214,12 @@ DRAY_API void dray_consumes(struct dray_device *d, const char *set, const char *
 // dray_shareable: the device may be given to several claims.
 DRAY_API void dray_shareable(struct dray_device *d);
 
-// dray_binding adds a condition that must be True before pods are bound, and one that makes the scheduler
-// give up. Either may be NULL.
+// dray_binding adds a condition that must be True before pods are bound, and one that makes the
+// scheduler give up. Either may be NULL.
 DRAY_API void dray_binding(struct dray_device *d, const char *condition, const char *failure);
 
-// dray_device_json adds fields of resource.k8s.io/v1 Device that have no function here, as a JSON object.
+// dray_device_json adds fields of resource.k8s.io/v1 Device that have no function here, as a JSON
+// object.
 DRAY_API void dray_device_json(struct dray_device *d, const char *fields);
 
 // dray_pool_json makes a pool of the specs of its slices: a JSON array of ResourceSliceSpec without
@@ -230,8 +227,8 @@ DRAY_API void dray_device_json(struct dray_device *d, const char *fields);
 DRAY_API int dray_pool_json(const char *name, const char *slices, struct dray_pool **ret,
                             struct dray_error *err);
 
-// dray_publish makes the API server's slices of the pool those of p, with as few writes as possible, and
-// keeps them so. dray_unpublish removes a pool. NULL is the node's.
+// dray_publish makes the API server's slices of the pool those of p, with as few writes as
+// possible, and keeps them so. dray_unpublish removes a pool. NULL is the node's.
 DRAY_API int dray_publish(struct dray_driver *d, const struct dray_pool *p, struct dray_error *err);
 DRAY_API void dray_unpublish(struct dray_driver *d, const char *pool);
 
@@ -239,21 +236,22 @@ DRAY_API void dray_unpublish(struct dray_driver *d, const char *pool);
 
 enum dray_health { DRAY_HEALTH_UNKNOWN, DRAY_HEALTHY, DRAY_UNHEALTHY };
 
-// dray_health tells kubelet, and so the pods' status, how a device is. pool may be NULL.
+// dray_health reports a device's health to kubelet, and so to the pods' status. pool may be NULL.
 DRAY_API void dray_health(struct dray_driver *d, const char *pool, const char *device,
                           enum dray_health health, const char *message);
 
-// dray_taint puts a taint on a device (effect None, NoSchedule or NoExecute), dray_untaint takes it away.
-// The pool is published anew; taints stay over dray_publish.
+// dray_taint puts a taint on a device (effect None, NoSchedule or NoExecute), dray_untaint takes it
+// away. The pool is published again; taints stay over dray_publish.
 DRAY_API void dray_taint(struct dray_driver *d, const char *pool, const char *device,
                          const char *key, const char *value, const char *effect);
 DRAY_API void dray_untaint(struct dray_driver *d, const char *pool, const char *device,
                            const char *key);
 
-// --- What prepare makes ----------------------------------------------------------------------------
+// --- What prepare makes
+// ----------------------------------------------------------------------------
 
-// Within prepare. device is an index of claim->devices, or DRAY_ALL for what all containers of the claim
-// get.
+// Within prepare. device is an index of claim->devices, or DRAY_ALL for what all containers of the
+// claim get.
 #define DRAY_ALL ((size_t)-1)
 
 DRAY_API void dray_env(struct dray_outcome *o, size_t device, const char *name, const char *value);
@@ -265,14 +263,15 @@ DRAY_API void dray_mount(struct dray_outcome *o, size_t device, const char *host
 // dray_hook: an OCI hook; args end with NULL.
 DRAY_API void dray_hook(struct dray_outcome *o, size_t device, const char *stage, const char *path,
                         const char *const *args);
-// dray_net_device: the runtime moves an interface of the host into the container's network namespace.
-// Runtimes that do not know CDI 1.1 refuse the device.
+// dray_net_device: the runtime moves an interface of the host into the container's network
+// namespace. Runtimes that do not know CDI 1.1 refuse the device.
 DRAY_API void dray_net_device(struct dray_outcome *o, size_t device, const char *host_interface,
                               const char *name);
 // dray_cdi names a CDI device that somebody else describes.
 DRAY_API void dray_cdi(struct dray_outcome *o, size_t device, const char *qualified_name);
 
-// What becomes the claim's status.devices: conditions, data (a JSON object), how to reach a network device.
+// What becomes the claim's status.devices: conditions, data (a JSON object), how to reach a network
+// device.
 DRAY_API void dray_condition(struct dray_outcome *o, size_t device, const char *type, bool yes,
                              const char *reason, const char *message);
 DRAY_API void dray_data(struct dray_outcome *o, size_t device, const char *json);
@@ -283,10 +282,11 @@ DRAY_API void dray_network(struct dray_outcome *o, size_t device, const char *in
 DRAY_API void dray_describe(struct dray_outcome *o, size_t device, const char *attribute,
                             const char *value);
 
-// --- Opaque parameters -----------------------------------------------------------------------------
+// --- Opaque parameters
+// -----------------------------------------------------------------------------
 
-// A table of fields says what parameters look like; dray_decode reads them into a struct. Fields that are
-// not in the table, wrong types and values out of range are errors with the field's path.
+// A table of fields describes the parameters; dray_decode reads them into a struct. Fields
+// that are not in the table, wrong types and values out of range are errors with the field's path.
 enum dray_kind {
     DRAY_TEXT,     // const char *
     DRAY_INT,      // int64_t
@@ -340,7 +340,8 @@ struct dray_field {
     size_t size; // of the struct of `fields`
 };
 
-// A kind of parameters. Parameters must name exactly this apiVersion and kind; NULL: they name none.
+// A kind of parameters. Parameters must name exactly this apiVersion and kind; NULL: they name
+// none.
 struct dray_schema {
     const char *api_version;
     const char *kind;
@@ -350,8 +351,8 @@ struct dray_schema {
 
 struct dray_params; // owns what was decoded
 
-// dray_decode reads JSON that must be of one of the schemas; *ret_schema says which. dray_params_value is
-// the struct.
+// dray_decode reads JSON that must be of one of the schemas; *ret_schema is the one it was.
+// dray_params_value is the struct.
 DRAY_API int dray_decode(const char *json, const struct dray_schema *schemas, size_t schemas_len,
                          const struct dray_schema **ret_schema, struct dray_params **ret,
                          struct dray_error *err);

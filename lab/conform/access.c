@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// secure_accelerator_access and gpu_sharing of Kubernetes AI conformance. No check knows what a device
-// looks like: what a claim adds to what a container without any sees is the device.
+// secure_accelerator_access and gpu_sharing of Kubernetes AI conformance. No check knows what a
+// device looks like: what a claim adds to what a container without any sees is the device.
 #include "lab/conform/pods.h"
 
 #include "base/banned.h"
@@ -24,18 +24,19 @@ int conform_check_containers(struct session *s)
 }
 
 // Where every check of access begins.
-static int begin(struct session *s, const char **ret_spec, struct lines *ret_baseline)
+static int access_begin_check(struct session *s, const char **ret_spec, struct lines *ret_baseline)
 {
     if (needs_containers(s) != 0)
         return -1;
-    *ret_spec = claim_spec(s);
-    if (!*ret_spec || template_make(s, TEMPLATE, *ret_spec) != 0)
+    *ret_spec = pods_claim_spec(s);
+    if (!*ret_spec || pods_create_template(s, TEMPLATE, *ret_spec) != 0)
         return -1;
     return pods_baseline(s, ret_baseline);
 }
 
 // What a claim makes visible, found out once.
-static int learn(struct session *s, const struct lines *baseline, struct lines *ret)
+static int access_find_new_devices(struct session *s, const struct lines *baseline,
+                                   struct lines *ret)
 {
     if (s->visible) {
         *ret = *s->visible;
@@ -46,13 +47,13 @@ static int learn(struct session *s, const struct lines *baseline, struct lines *
     struct lines seen = {0};
     struct answer pod, claim;
     const char *why;
-    if (pod_run(s, &w, &seen) != 0)
+    if (pods_run_once(s, &w, &seen) != 0)
         return -1;
-    if (pod_await(s, &w, 1, &why, &pod) == POD_DONE && claim_of_pod(s, &pod, &claim) != 0)
+    if (pods_await_end(s, &w, 1, &why, &pod) == POD_DONE && pods_find_claim(s, &pod, &claim) != 0)
         return -1;
     struct lines *kept = arena_one(s->arena, struct lines);
-    *kept = lines_without(s, &seen, baseline);
-    pod_remove(s, w.name); // the device is for others now
+    *kept = pods_subtract_lines(s, &seen, baseline);
+    pods_remove(s, w.name); // the device is for others now
     if (kept->n == 0)
         return session_fail(s, "the container with a claim sees nothing that one without does not");
     s->visible = kept;
@@ -64,9 +65,10 @@ int conform_check_access_with_claim(struct session *s)
 {
     const char *spec;
     struct lines baseline = {0}, seen = {0};
-    if (begin(s, &spec, &baseline) != 0 || learn(s, &baseline, &seen) != 0)
+    if (access_begin_check(s, &spec, &baseline) != 0 ||
+        access_find_new_devices(s, &baseline, &seen) != 0)
         return -1;
-    session_notef(s, "the claim adds: %s", lines_show(s, &seen));
+    session_notef(s, "the claim adds: %s", pods_join_lines(s, &seen));
     return 0;
 }
 
@@ -75,24 +77,25 @@ int conform_check_access_without_claim(struct session *s)
 {
     const char *spec, *why;
     struct lines baseline = {0}, seen = {0}, here = {0};
-    if (begin(s, &spec, &baseline) != 0 || learn(s, &baseline, &seen) != 0)
+    if (access_begin_check(s, &spec, &baseline) != 0 ||
+        access_find_new_devices(s, &baseline, &seen) != 0)
         return -1;
     const struct wish holder = {.name = "holder", .template_name = TEMPLATE, .stays = true};
-    if (pod_make(s, &holder) != 0)
+    if (pods_create(s, &holder) != 0)
         return -1;
-    if (pod_await(s, &holder, s->o->timeout_s, &why, NULL) != POD_DONE)
+    if (pods_await_end(s, &holder, s->o->timeout_s, &why, NULL) != POD_DONE)
         return session_fail(s, "the pod with a claim does not run: %s", why);
-    int rc = pod_run(s, &(struct wish){.name = "onlooker"}, &here);
-    pod_remove(s, holder.name);
-    if (rc != 0)
+    int r = pods_run_once(s, &(struct wish){.name = "onlooker"}, &here);
+    pods_remove(s, holder.name);
+    if (r != 0)
         return -1;
-    struct lines hidden = lines_without(s, &seen, &here);
-    struct lines extra = lines_without(s, &here, &baseline);
-    session_notef(s, "beyond the first pod without claims it sees: %s", lines_show(s, &extra));
+    struct lines hidden = pods_subtract_lines(s, &seen, &here);
+    struct lines extra = pods_subtract_lines(s, &here, &baseline);
+    session_notef(s, "beyond the first pod without claims it sees: %s", pods_join_lines(s, &extra));
     return hidden.n == seen.n
                ? 0
                : session_fail(s, "a container without a claim sees of the device: %s",
-                              lines_show(s, &seen));
+                              pods_join_lines(s, &seen));
 }
 
 int conform_check_access_two_containers(struct session *s)
@@ -100,20 +103,21 @@ int conform_check_access_two_containers(struct session *s)
     const char *spec;
     struct lines baseline = {0}, first = {0}, second = {0};
     const struct wish w = {.name = "two-containers", .template_name = TEMPLATE, .second = true};
-    if (begin(s, &spec, &baseline) != 0 || pod_run(s, &w, &first) != 0 ||
-        pod_look(s, w.name, "second", &second) != 0)
+    if (access_begin_check(s, &spec, &baseline) != 0 || pods_run_once(s, &w, &first) != 0 ||
+        pods_list_devices(s, w.name, "second", &second) != 0)
         return -1;
-    pod_remove(s, w.name);
-    struct lines device = lines_without(s, &first, &second);
-    struct lines extra = lines_without(s, &second, &baseline);
-    session_notef(s, "only the container that names the claim sees: %s", lines_show(s, &device));
+    pods_remove(s, w.name);
+    struct lines device = pods_subtract_lines(s, &first, &second);
+    struct lines extra = pods_subtract_lines(s, &second, &baseline);
+    session_notef(s, "only the container that names the claim sees: %s",
+                  pods_join_lines(s, &device));
     if (device.n == 0)
         return session_fail(s, "the container that names the claim sees no more than the other");
-    struct lines leaked = lines_without(s, &device, &extra);
+    struct lines leaked = pods_subtract_lines(s, &device, &extra);
     return leaked.n == device.n && extra.n == 0
                ? 0
                : session_fail(s, "the container that does not name the claim sees %s",
-                              lines_show(s, &extra));
+                              pods_join_lines(s, &extra));
 }
 
 static const char *device_of(struct session *s, const struct answer *claim)
@@ -132,32 +136,33 @@ int conform_check_access_other_pod(struct session *s)
     struct lines baseline = {0}, in_a = {0}, in_b = {0};
     struct answer pod_a, pod_b, claim_a, claim_b;
     struct wish a = {.name = "pod-a", .template_name = TEMPLATE, .stays = true};
-    if (begin(s, &spec, &baseline) != 0 || pod_make(s, &a) != 0)
+    if (access_begin_check(s, &spec, &baseline) != 0 || pods_create(s, &a) != 0)
         return -1;
-    if (pod_await(s, &a, s->o->timeout_s, &why, &pod_a) != POD_DONE)
+    if (pods_await_end(s, &a, s->o->timeout_s, &why, &pod_a) != POD_DONE)
         return session_fail(s, "the first pod does not run: %s", why);
     const char *node = arena_str(s->arena, session_at(pod_a.root, "spec.nodeName")).p;
     struct wish b = {.name = "pod-b", .template_name = TEMPLATE, .stays = true, .node = node};
-    if (pod_make(s, &b) != 0)
+    if (pods_create(s, &b) != 0)
         return -1;
-    enum pod_end end = pod_await(s, &b, s->o->timeout_s / 4 + 5, &why, &pod_b);
+    enum pod_end end = pods_await_end(s, &b, s->o->timeout_s / 4 + 5, &why, &pod_b);
     if (end == POD_WAITING && session_at(pod_b.root, "spec.nodeName").n == 0)
         return session_skip(s, "node %s has no second device: %s", node, why);
     if (end != POD_DONE)
         return session_fail(s, "the second pod does not run: %s", why);
-    if (claim_of_pod(s, &pod_a, &claim_a) != 0 || claim_of_pod(s, &pod_b, &claim_b) != 0 ||
-        pod_look(s, a.name, "first", &in_a) != 0 || pod_look(s, b.name, "first", &in_b) != 0)
+    if (pods_find_claim(s, &pod_a, &claim_a) != 0 || pods_find_claim(s, &pod_b, &claim_b) != 0 ||
+        pods_list_devices(s, a.name, "first", &in_a) != 0 ||
+        pods_list_devices(s, b.name, "first", &in_b) != 0)
         return -1;
-    pod_remove(s, a.name);
-    pod_remove(s, b.name);
+    pods_remove(s, a.name);
+    pods_remove(s, b.name);
     const char *device_a = device_of(s, &claim_a), *device_b = device_of(s, &claim_b);
     session_notef(s, "%s and %s", device_a, device_b);
     if (strcmp(device_a, device_b) == 0)
         return session_skip(s, "both claims are shares of one device, %s", device_a);
-    struct lines only_a = lines_without(s, &in_a, &in_b);
-    struct lines only_b = lines_without(s, &in_b, &in_a);
-    session_notef(s, "only the first sees: %s", lines_show(s, &only_a));
-    session_notef(s, "only the second sees: %s", lines_show(s, &only_b));
+    struct lines only_a = pods_subtract_lines(s, &in_a, &in_b);
+    struct lines only_b = pods_subtract_lines(s, &in_b, &in_a);
+    session_notef(s, "only the first sees: %s", pods_join_lines(s, &only_a));
+    session_notef(s, "only the second sees: %s", pods_join_lines(s, &only_b));
     return only_a.n && only_b.n
                ? 0
                : session_fail(s, "one of the pods sees everything that the other sees");
@@ -169,28 +174,28 @@ int conform_check_sharing(struct session *s)
     const char *spec, *why;
     struct lines baseline = {0}, in[2] = {0};
     static const char *const names[] = {"shares-1", "shares-2"};
-    if (begin(s, &spec, &baseline) != 0 || claim_make(s, "shared", spec) != 0)
+    if (access_begin_check(s, &spec, &baseline) != 0 || pods_create_claim(s, "shared", spec) != 0)
         return -1;
     for (size_t i = 0; i < 2; i++)
-        if (pod_make(s, &(struct wish){.name = names[i], .claim_name = "shared", .stays = true}) !=
-            0)
+        if (pods_create(
+                s, &(struct wish){.name = names[i], .claim_name = "shared", .stays = true}) != 0)
             return -1;
     for (size_t i = 0; i < 2; i++) {
         const struct wish w = {.name = names[i], .claim_name = "shared", .stays = true};
-        if (pod_await(s, &w, s->o->timeout_s, &why, NULL) != POD_DONE)
+        if (pods_await_end(s, &w, s->o->timeout_s, &why, NULL) != POD_DONE)
             return session_fail(s, "pod %s does not run: %s", names[i], why);
-        if (pod_look(s, names[i], "first", &in[i]) != 0)
+        if (pods_list_devices(s, names[i], "first", &in[i]) != 0)
             return -1;
     }
-    struct lines one = lines_without(s, &in[0], &baseline);
-    struct lines two = lines_without(s, &in[1], &baseline);
-    struct lines apart = lines_without(s, &one, &two);
+    struct lines one = pods_subtract_lines(s, &in[0], &baseline);
+    struct lines two = pods_subtract_lines(s, &in[1], &baseline);
+    struct lines apart = pods_subtract_lines(s, &one, &two);
     for (size_t i = 0; i < 2; i++)
-        pod_remove(s, names[i]);
-    session_notef(s, "both see: %s", lines_show(s, &one));
+        pods_remove(s, names[i]);
+    session_notef(s, "both see: %s", pods_join_lines(s, &one));
     if (one.n == 0 || two.n == 0)
         return session_fail(s, "one of the two pods does not see the device");
     return apart.n == 0
                ? 0
-               : session_fail(s, "the pods see different things: %s", lines_show(s, &apart));
+               : session_fail(s, "the pods see different things: %s", pods_join_lines(s, &apart));
 }

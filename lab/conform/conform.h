@@ -55,7 +55,7 @@ struct conform_docs VEC(struct json_doc);
 struct conform_report {
     struct arena arena;
     struct conform_docs docs;   // that answers point into
-    struct str server, version; // of Kubernetes, as the server says
+    struct str server, version; // of Kubernetes, as reported by the server
     struct str namespace;
     int64_t started_ns, took_ns;
     struct conform_outcomes outcomes;
@@ -63,8 +63,8 @@ struct conform_report {
     struct str leftover; // what could not be removed; empty: nothing
 };
 
-// conform_run runs the checks. Returns 0 when they could be run, whatever they say, or a negative code:
-// no API server. The report is freed by conform_report_done either way.
+// conform_run runs the checks. Returns 0 when they could be run, whatever they say, or a negative
+// code: no API server. The report is freed by conform_report_done either way.
 int conform_run(const struct conform_options *options, struct conform_report *ret,
                 struct err *err) MUST_USE;
 void conform_report_done(struct conform_report *r);
@@ -72,7 +72,7 @@ void conform_report_done(struct conform_report *r);
 // conform_interrupt makes a run end soon: from a signal handler.
 void conform_interrupt(void);
 
-// conform_count says how many outcomes are of a kind; must_only: among those that must be.
+// conform_count returns how many outcomes are of a kind; must_only: among those that must be.
 size_t conform_count(const struct conform_report *r, enum conform_result result, bool must_only);
 
 // conform_write_*: the report for people, as JSON, as JUnit's XML.

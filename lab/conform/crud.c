@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the API must do with the kinds of Dynamic Resource Allocation, as Kubernetes' own conformance
-// tests have it: create, get, list, watch, update, patch, delete, deletecollection.
+// What the API must do with the kinds of Dynamic Resource Allocation, as Kubernetes' own
+// conformance tests have it: create, get, list, watch, update, patch, delete, deletecollection.
 #include <stdio.h>
 
 #include "lab/conform/session.h"
@@ -53,7 +53,7 @@ static const struct kind kinds[] = {
 
 // --- Which version -------------------------------------------------------------------------------
 
-static bool serves(struct session *s, const char *version, const char *plural)
+static bool crud_is_served(struct session *s, const char *version, const char *plural)
 {
     struct answer a = session_get(s, session_text(s, "/apis/" GROUP "/%s", version));
     const yyjson_val *all = a.root ? json_get(a.root, STR("resources")) : NULL;
@@ -65,11 +65,11 @@ static bool serves(struct session *s, const char *version, const char *plural)
     return false;
 }
 
-static const char *version_of(struct session *s, const char *plural)
+static const char *crud_find_version(struct session *s, const char *plural)
 {
     static const char *const versions[] = {"v1", "v1beta2", "v1beta1", "v1alpha3"};
     for (size_t i = 0; i < array_len(versions); i++)
-        if (serves(s, versions[i], plural))
+        if (crud_is_served(s, versions[i], plural))
             return versions[i];
     return NULL;
 }
@@ -81,7 +81,7 @@ int conform_check_api(struct session *s)
         return -1;
     session_note(s, "object", a.body);
     for (size_t i = 0; i < array_len(kinds); i++) {
-        const char *version = version_of(s, kinds[i].plural);
+        const char *version = crud_find_version(s, kinds[i].plural);
         if (!version && strcmp(kinds[i].name, "DeviceTaintRule") != 0)
             return session_fail(s, GROUP "/v1 does not serve %s", kinds[i].plural);
         session_notef(s, "%s: %s", kinds[i].plural, version ? version : "not served");
@@ -89,7 +89,7 @@ int conform_check_api(struct session *s)
     return 0;
 }
 
-// --- Objects ---------------------------------------------------------------------------------------
+// --- Objects -------------------------------------------------------------------------------------
 
 struct crud {
     struct session *s;
@@ -102,8 +102,8 @@ struct crud {
     struct str uid;
 };
 
-static const char *object(const struct crud *c, const char *name, const char *spec,
-                          struct str resource_version, const char *label)
+static const char *crud_make_object(const struct crud *c, const char *name, const char *spec,
+                                    struct str resource_version, const char *label)
 {
     struct session *s = c->s;
     return session_text(s,
@@ -117,13 +117,13 @@ static const char *object(const struct crud *c, const char *name, const char *sp
                         STR_ARG(resource_version), resource_version.n ? "\"" : "", spec);
 }
 
-static const char *selected(const struct crud *c, const char *all)
+static const char *crud_select_path(const struct crud *c, const char *all)
 {
     return session_text(c->s, "%s?labelSelector=" CONFORM_LABEL "%%3D%.*s", all,
                         STR_ARG(c->s->run));
 }
 
-static size_t count_items(const struct answer *a, const char *name)
+static size_t crud_count_items(const struct answer *a, const char *name)
 {
     const yyjson_val *items = a->root ? json_get(a->root, STR("items")) : NULL;
     size_t n = 0;
@@ -134,10 +134,10 @@ static size_t count_items(const struct answer *a, const char *name)
     return n;
 }
 
-static int create(struct crud *c)
+static int crud_check_create(struct crud *c)
 {
     struct session *s = c->s;
-    const char *body = object(c, c->name, c->kind->spec, STR(""), "");
+    const char *body = crud_make_object(c, c->name, c->kind->spec, STR(""), "");
     struct answer a = session_call(s, "POST", c->all, NULL, body);
     if (session_expect(s, &a, 0, "create") != 0)
         return -1;
@@ -150,7 +150,7 @@ static int create(struct crud *c)
     return session_expect(s, &a, -ERR_ALREADY_EXISTS, "create again");
 }
 
-static int read(struct crud *c)
+static int crud_check_read(struct crud *c)
 {
     struct session *s = c->s;
     struct answer a = session_call(s, "GET", c->path, NULL, NULL);
@@ -158,26 +158,27 @@ static int read(struct crud *c)
         return -1;
     if (!str_eq(session_at(a.root, "metadata.uid"), c->uid))
         return session_fail(s, "get: another object than the one that was created");
-    a = session_call(s, "GET", selected(c, c->all), NULL, NULL);
+    a = session_call(s, "GET", crud_select_path(c, c->all), NULL, NULL);
     if (session_expect(s, &a, 0, "list") != 0)
         return -1;
-    if (count_items(&a, c->name) != 1)
+    if (crud_count_items(&a, c->name) != 1)
         return session_fail(s, "list: the object is not in it");
     if (!c->kind->namespaced)
         return 0;
     a = session_call(
         s, "GET",
-        selected(c, session_text(s, "/apis/" GROUP "/%s/%s", c->version, c->kind->plural)), NULL,
-        NULL);
+        crud_select_path(c, session_text(s, "/apis/" GROUP "/%s/%s", c->version, c->kind->plural)),
+        NULL, NULL);
     if (session_expect(s, &a, 0, "list of all namespaces") != 0)
         return -1;
-    return count_items(&a, c->name) == 1
+    return crud_count_items(&a, c->name) == 1
                ? 0
                : session_fail(s, "list of all namespaces: it is not in it");
 }
 
-// put reads the object and writes it back changed; a controller may have written to it in between.
-static struct answer put(struct crud *c, const char **ret_body)
+// crud_put_object reads the object and writes it back changed; a controller may have written to it
+// in between.
+static struct answer crud_put_object(struct crud *c, const char **ret_body)
 {
     struct session *s = c->s;
     const char *spec = c->kind->changed ? c->kind->changed : c->kind->spec;
@@ -186,8 +187,9 @@ static struct answer put(struct crud *c, const char **ret_body)
         a = session_call(s, "GET", c->path, NULL, NULL);
         if (session_expect(s, &a, 0, "get") != 0)
             return a;
-        *ret_body = object(c, c->name, spec, session_at(a.root, "metadata.resourceVersion"),
-                           ",\"conformance.dray.dev/updated\":\"yes\"");
+        *ret_body =
+            crud_make_object(c, c->name, spec, session_at(a.root, "metadata.resourceVersion"),
+                             ",\"conformance.dray.dev/updated\":\"yes\"");
         a = session_call(s, "PUT", c->path, NULL, *ret_body);
         if (a.code != -ERR_CONFLICT || !session_pause(s, PUT_PAUSE_MS))
             return a;
@@ -195,11 +197,11 @@ static struct answer put(struct crud *c, const char **ret_body)
     return a;
 }
 
-static int update(struct crud *c)
+static int crud_check_update(struct crud *c)
 {
     struct session *s = c->s;
     const char *body = NULL;
-    struct answer a = put(c, &body);
+    struct answer a = crud_put_object(c, &body);
     if (session_expect(s, &a, 0, "update") != 0)
         return -1;
     if (!str_eqz(session_at(a.root, "metadata.labels[conformance.dray.dev/updated]"), "yes"))
@@ -221,31 +223,31 @@ static int patch_once(struct crud *c, const char *type, const char *query, const
                : session_fail(s, "%s: the label is not there", type);
 }
 
-static int patch(struct crud *c)
+static int crud_check_patch(struct crud *c)
 {
     struct session *s = c->s;
-    int rc = patch_once(c, STRATEGIC, "", "strategic",
-                        "{\"metadata\":{\"labels\":{\"conformance.dray.dev/strategic\":\"yes\"}}}");
-    if (rc == 0)
-        rc = patch_once(c, MERGE, "", "merge",
-                        "{\"metadata\":{\"labels\":{\"conformance.dray.dev/merge\":\"yes\"}}}");
-    if (rc == 0 && c->kind->all_patches)
-        rc = patch_once(c, JSON_PATCH, "", "json",
-                        "[{\"op\":\"add\",\"path\":\"/metadata/labels/"
-                        "conformance.dray.dev~1json\",\"value\":\"yes\"}]");
-    if (rc == 0 && c->kind->all_patches)
-        rc = patch_once(
+    int r = patch_once(c, STRATEGIC, "", "strategic",
+                       "{\"metadata\":{\"labels\":{\"conformance.dray.dev/strategic\":\"yes\"}}}");
+    if (r == 0)
+        r = patch_once(c, MERGE, "", "merge",
+                       "{\"metadata\":{\"labels\":{\"conformance.dray.dev/merge\":\"yes\"}}}");
+    if (r == 0 && c->kind->all_patches)
+        r = patch_once(c, JSON_PATCH, "", "json",
+                       "[{\"op\":\"add\",\"path\":\"/metadata/labels/"
+                       "conformance.dray.dev~1json\",\"value\":\"yes\"}]");
+    if (r == 0 && c->kind->all_patches)
+        r = patch_once(
             c, APPLY, "?fieldManager=dray-conformance&force=true", "apply",
             session_text(s,
                          "{\"apiVersion\":\"" GROUP
                          "/%s\",\"kind\":\"%s\",\"metadata\":{\"name\":\"%s\",\"labels\":{"
                          "\"conformance.dray.dev/apply\":\"yes\"}}}",
                          c->version, c->kind->name, c->name));
-    return rc;
+    return r;
 }
 
 // "Nothing" is an allocation that the server accepts.
-static int status(struct crud *c)
+static int crud_check_status(struct crud *c)
 {
     struct session *s = c->s;
     const char *path = session_text(s, "%s/status", c->path);
@@ -274,7 +276,7 @@ static int until_gone(struct crud *c)
     return session_fail(s, "delete: it is still there after %d s", DELETE_WAIT / 10);
 }
 
-static int erase(struct crud *c)
+static int crud_check_delete(struct crud *c)
 {
     struct answer a = session_call(c->s, "DELETE", c->path, NULL, NULL);
     return session_expect(c->s, &a, 0, "delete") == 0 ? until_gone(c) : -1;
@@ -285,17 +287,17 @@ static int erase_all(struct crud *c)
     struct session *s = c->s;
     for (int i = 0; i < 2; i++) {
         const char *name = session_text(s, "%s-%d", c->name, i);
-        struct answer a =
-            session_call(s, "POST", c->all, NULL, object(c, name, c->kind->spec, STR(""), ""));
+        struct answer a = session_call(s, "POST", c->all, NULL,
+                                       crud_make_object(c, name, c->kind->spec, STR(""), ""));
         if (session_expect(s, &a, 0, "create") != 0)
             return -1;
     }
-    struct answer a = session_call(s, "DELETE", selected(c, c->all), NULL, NULL);
+    struct answer a = session_call(s, "DELETE", crud_select_path(c, c->all), NULL, NULL);
     if (session_expect(s, &a, 0, "deletecollection") != 0)
         return -1;
     for (int i = 0; i < DELETE_WAIT; i++) {
-        a = session_get(s, selected(c, c->all));
-        if (a.code == 0 && count_items(&a, NULL) == 0)
+        a = session_get(s, crud_select_path(c, c->all));
+        if (a.code == 0 && crud_count_items(&a, NULL) == 0)
             return 0;
         if (!session_pause(s, 100))
             return session_skip(s, "interrupted");
@@ -303,8 +305,8 @@ static int erase_all(struct crud *c)
     return session_fail(s, "deletecollection: objects are still there");
 }
 
-// The history since the beginning, as a watch tells it: created, changed, deleted.
-static int watch(struct crud *c)
+// The history since the beginning, as a watch delivers it: created, changed, deleted.
+static int crud_check_watch(struct crud *c)
 {
     struct session *s = c->s;
     const char *path = session_text(
@@ -340,7 +342,7 @@ int conform_check_crud(struct session *s, const char *kind)
     for (size_t i = 0; i < array_len(kinds); i++)
         if (strcmp(kinds[i].name, kind) == 0)
             c.kind = &kinds[i];
-    c.version = version_of(s, c.kind->plural);
+    c.version = crud_find_version(s, c.kind->plural);
     if (!c.version)
         return session_skip(s, "the server does not serve %s", c.kind->plural);
     c.all = c.kind->namespaced
@@ -349,22 +351,22 @@ int conform_check_crud(struct session *s, const char *kind)
                 : session_text(s, "/apis/" GROUP "/%s/%s", c.version, c.kind->plural);
     c.name = session_text(s, "conformance-%s", s->run.p);
     c.path = session_text(s, "%s/%s", c.all, c.name);
-    struct answer a = session_call(s, "GET", selected(&c, c.all), NULL, NULL);
+    struct answer a = session_call(s, "GET", crud_select_path(&c, c.all), NULL, NULL);
     if (session_expect(s, &a, 0, "list") != 0)
         return -1;
     c.before = session_at(a.root, "metadata.resourceVersion");
-    int rc = create(&c);
-    if (rc == 0)
-        rc = read(&c);
-    if (rc == 0)
-        rc = update(&c);
-    if (rc == 0)
-        rc = patch(&c);
-    if (rc == 0 && c.kind->status)
-        rc = status(&c);
-    if (rc == 0)
-        rc = erase(&c);
-    if (rc == 0)
-        rc = watch(&c);
-    return rc == 0 ? erase_all(&c) : rc;
+    int r = crud_check_create(&c);
+    if (r == 0)
+        r = crud_check_read(&c);
+    if (r == 0)
+        r = crud_check_update(&c);
+    if (r == 0)
+        r = crud_check_patch(&c);
+    if (r == 0 && c.kind->status)
+        r = crud_check_status(&c);
+    if (r == 0)
+        r = crud_check_delete(&c);
+    if (r == 0)
+        r = crud_check_watch(&c);
+    return r == 0 ? erase_all(&c) : r;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a platform should offer around devices: versions of drivers, metrics, network devices, gangs.
+// What a platform should offer around devices: versions of drivers, metrics, network devices,
+// gangs.
 #include "lab/conform/pods.h"
 
 #include "base/banned.h"
@@ -8,7 +9,7 @@
 #define SLICES          "/apis/resource.k8s.io/v1/resourceslices"
 #define GANG_PATIENCE_S 10
 
-// --- Slices ----------------------------------------------------------------------------------------
+// --- Slices --------------------------------------------------------------------------------------
 
 struct seen {
     struct session *s;
@@ -70,9 +71,9 @@ int conform_check_driver_versions(struct session *s)
                                      seen.devices);
 }
 
-// --- Metrics ---------------------------------------------------------------------------------------
+// --- Metrics -------------------------------------------------------------------------------------
 
-static bool has(struct str line, const char *const *words)
+static bool platform_has_words(struct str line, const char *const *words)
 {
     for (; *words; words++)
         if (str_contains(line, str_z(*words)))
@@ -80,7 +81,7 @@ static bool has(struct str line, const char *const *words)
     return false;
 }
 
-// A sample of the Prometheus text format that tells of one device.
+// A sample of the Prometheus text format about one device.
 int conform_check_metrics(struct session *s)
 {
     static const char *const use[] = {"util", "UTIL", "usage", "busy", "duty_cycle", NULL};
@@ -90,7 +91,7 @@ int conform_check_metrics(struct session *s)
     size_t uses = 0, memories = 0;
     if (!s->o->metrics)
         return session_skip(
-            s, "nobody said where metrics are: --metrics /api/v1/namespaces/…/proxy/metrics");
+            s, "no metrics endpoint is given: --metrics /api/v1/namespaces/…/proxy/metrics");
     struct answer a = session_call(s, "GET", s->o->metrics, NULL, NULL);
     if (session_expect(s, &a, 0, "scraping metrics") != 0)
         return -1;
@@ -98,18 +99,18 @@ int conform_check_metrics(struct session *s)
         struct str line, name, labels;
         (void)str_cut(rest, '\n', &line, &rest);
         if (line.n == 0 || line.p[0] == '#' || !str_cut(line, '{', &name, &labels) ||
-            !has(labels, device))
+            !platform_has_words(labels, device))
             continue;
-        bool is_use = has(name, use), is_memory = has(name, memory);
+        bool is_use = platform_has_words(name, use), is_memory = platform_has_words(name, memory);
         if ((is_use && uses++ < 5) || (!is_use && is_memory && memories++ < 5))
             session_note(s, "log", line);
     }
     if (uses == 0)
-        return session_fail(s, "no sample tells how much a device is used");
-    return memories ? 0 : session_fail(s, "no sample tells of a device's memory");
+        return session_fail(s, "no sample shows the utilization of a device");
+    return memories ? 0 : session_fail(s, "no sample shows the memory of a device");
 }
 
-// --- Network devices -------------------------------------------------------------------------------
+// --- Network devices -----------------------------------------------------------------------------
 
 static void look_for_nics(struct seen *seen, struct str driver, const yyjson_val *device)
 {
@@ -171,23 +172,23 @@ int conform_check_nic(struct session *s)
     if (!s->containers)
         return session_skip(s, "needs pods that run and logs that can be read");
     const char *spec = nic_spec(s);
-    if (!spec || pods_baseline(s, &baseline) != 0 || template_make(s, "nic", spec) != 0 ||
-        pod_make(s, &w) != 0)
+    if (!spec || pods_baseline(s, &baseline) != 0 || pods_create_template(s, "nic", spec) != 0 ||
+        pods_create(s, &w) != 0)
         return -1;
-    if (pod_await(s, &w, s->o->timeout_s, &why, &pod) != POD_DONE)
+    if (pods_await_end(s, &w, s->o->timeout_s, &why, &pod) != POD_DONE)
         return session_fail(s, "the pod with a network device does not run: %s", why);
-    if (pod_look(s, w.name, "first", &seen) != 0)
+    if (pods_list_devices(s, w.name, "first", &seen) != 0)
         return -1;
     for (int i = 0; i < 50 && !interface; i++) { // drivers write it behind the pod's start
-        if (claim_of_pod(s, &pod, &claim) != 0)
+        if (pods_find_claim(s, &pod, &claim) != 0)
             return -1;
         interface = interface_of(s, &claim);
         if (!interface && !session_pause(s, 200))
             return session_skip(s, "interrupted");
     }
-    pod_remove(s, w.name);
-    struct lines added = lines_without(s, &seen, &baseline);
-    session_notef(s, "the claim adds: %s", lines_show(s, &added));
+    pods_remove(s, w.name);
+    struct lines added = pods_subtract_lines(s, &seen, &baseline);
+    session_notef(s, "the claim adds: %s", pods_join_lines(s, &added));
     if (!interface)
         return session_fail(s, "the claim's status does not name the interface (networkData)");
     const char *line = session_text(s, "net %s", interface);
@@ -197,7 +198,7 @@ int conform_check_nic(struct session *s)
     return session_fail(s, "the pod has no interface %s", interface);
 }
 
-// --- Gangs -----------------------------------------------------------------------------------------
+// --- Gangs ---------------------------------------------------------------------------------------
 
 static const char *gang_version(struct session *s)
 {
@@ -215,7 +216,7 @@ static const char *gang_version(struct session *s)
     return NULL;
 }
 
-static int make_group(struct session *s, const char *version, const char *name)
+static int platform_create_group(struct session *s, const char *version, const char *name)
 {
     struct answer a = session_call(
         s, "POST",
@@ -247,12 +248,13 @@ int conform_check_gang(struct session *s)
             s, "the server has no PodGroups (scheduling.k8s.io); another gang scheduler "
                "is not looked for");
     session_notef(s, "scheduling.k8s.io/%s", version);
-    if (make_group(s, version, "gang-good") != 0 || make_group(s, version, "gang-bad") != 0 ||
-        pod_make(s, &(struct wish){.name = "good-1", .group = "gang-good"}) != 0 ||
-        pod_make(s, &(struct wish){.name = "bad-1", .group = "gang-bad"}) != 0 ||
-        pod_make(s, &(struct wish){.name = "bad-2", .group = "gang-bad", .selector = nowhere}) !=
+    if (platform_create_group(s, version, "gang-good") != 0 ||
+        platform_create_group(s, version, "gang-bad") != 0 ||
+        pods_create(s, &(struct wish){.name = "good-1", .group = "gang-good"}) != 0 ||
+        pods_create(s, &(struct wish){.name = "bad-1", .group = "gang-bad"}) != 0 ||
+        pods_create(s, &(struct wish){.name = "bad-2", .group = "gang-bad", .selector = nowhere}) !=
             0 ||
-        pod_make(s, &(struct wish){.name = "good-2", .group = "gang-good"}) != 0)
+        pods_create(s, &(struct wish){.name = "good-2", .group = "gang-good"}) != 0)
         return -1;
     int64_t until = clock_mono_ns(clock_system()) + s->o->timeout_s * CLOCK_NS_PER_SEC;
     while (!is_bound(s, "good-1") || !is_bound(s, "good-2")) {

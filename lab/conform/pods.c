@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Pods of the conformance checks: creating them, waiting for their end, and reading the devices
+// that their containers see.
 #include "lab/conform/pods.h"
 
 #include <stdio.h>
@@ -25,9 +28,10 @@ static const char *pods_path(struct session *s, const char *name)
                         name);
 }
 
-// --- Making ----------------------------------------------------------------------------------------
+// --- Making --------------------------------------------------------------------------------------
 
-static const char *container(struct session *s, const struct wish *w, const char *name, bool claim)
+static const char *pods_make_container(struct session *s, const struct wish *w, const char *name,
+                                       bool claim)
 {
     const char *script = session_text(s, "%s%s", look_around, w->stays ? "; sleep 3600" : "");
     return session_text(s,
@@ -37,7 +41,7 @@ static const char *container(struct session *s, const struct wish *w, const char
                         claim ? ",\"resources\":{\"claims\":[{\"name\":\"device\"}]}" : "");
 }
 
-int pod_make(struct session *s, const struct wish *w)
+int pods_create(struct session *s, const struct wish *w)
 {
     cleanup_sbuf struct sbuf b = {0};
     bool claim = w->template_name || w->claim_name;
@@ -58,20 +62,20 @@ int pod_make(struct session *s, const struct wish *w)
         sbuf_addf(&b, "\"nodeSelector\":%s,", w->selector);
     if (w->group)
         sbuf_addf(&b, "\"schedulingGroup\":{\"podGroupName\":\"%s\"},", w->group);
-    sbuf_addf(&b, "\"containers\":[%s%s%s]}}", container(s, w, "first", claim),
-              w->second ? "," : "", w->second ? container(s, w, "second", false) : "");
+    sbuf_addf(&b, "\"containers\":[%s%s%s]}}", pods_make_container(s, w, "first", claim),
+              w->second ? "," : "", w->second ? pods_make_container(s, w, "second", false) : "");
     struct answer a = session_call(s, "POST", pods_path(s, ""), NULL, b.p);
     return session_expect(s, &a, 0, session_text(s, "creating pod %s", w->name));
 }
 
-void pod_remove(struct session *s, const char *name)
+void pods_remove(struct session *s, const char *name)
 {
     (void)session_call(s, "DELETE", session_text(s, "%s?gracePeriodSeconds=1", pods_path(s, name)),
                        NULL, NULL);
 }
 
-static int make(struct session *s, const char *kind, const char *plural, const char *name,
-                const char *spec)
+static int pods_create_object(struct session *s, const char *kind, const char *plural,
+                              const char *name, const char *spec)
 {
     struct answer a = session_call(
         s, "POST",
@@ -86,18 +90,18 @@ static int make(struct session *s, const char *kind, const char *plural, const c
                : session_expect(s, &a, 0, session_text(s, "creating %s", name));
 }
 
-int template_make(struct session *s, const char *name, const char *spec)
+int pods_create_template(struct session *s, const char *name, const char *spec)
 {
-    return make(s, "ResourceClaimTemplate", "resourceclaimtemplates", name,
-                session_text(s, "{\"spec\":%s}", spec));
+    return pods_create_object(s, "ResourceClaimTemplate", "resourceclaimtemplates", name,
+                              session_text(s, "{\"spec\":%s}", spec));
 }
 
-int claim_make(struct session *s, const char *name, const char *spec)
+int pods_create_claim(struct session *s, const char *name, const char *spec)
 {
-    return make(s, "ResourceClaim", "resourceclaims", name, spec);
+    return pods_create_object(s, "ResourceClaim", "resourceclaims", name, spec);
 }
 
-// --- Waiting ---------------------------------------------------------------------------------------
+// --- Waiting -------------------------------------------------------------------------------------
 
 static const char *why_not(struct session *s, const struct answer *pod)
 {
@@ -136,7 +140,7 @@ static bool all_started(const yyjson_val *pod)
     return true;
 }
 
-static bool settled(const struct wish *w, const struct answer *a, enum pod_end *ret)
+static bool pods_is_settled(const struct wish *w, const struct answer *a, enum pod_end *ret)
 {
     struct str phase = session_at(a->root, "status.phase");
     if (a->code == -ECANCELED)
@@ -162,15 +166,15 @@ static void note_pod(struct session *s, const char *name, const struct answer *a
     session_note(s, "object", sbuf_str(&out));
 }
 
-enum pod_end pod_await(struct session *s, const struct wish *w, int64_t timeout_s,
-                       const char **ret_why, struct answer *ret)
+enum pod_end pods_await_end(struct session *s, const struct wish *w, int64_t timeout_s,
+                            const char **ret_why, struct answer *ret)
 {
     enum pod_end end = POD_WAITING;
     struct answer a = {0};
     int64_t until = clock_mono_ns(clock_system()) + timeout_s * CLOCK_NS_PER_SEC;
     for (;;) {
         a = session_get(s, pods_path(s, w->name));
-        if (settled(w, &a, &end) || clock_mono_ns(clock_system()) >= until)
+        if (pods_is_settled(w, &a, &end) || clock_mono_ns(clock_system()) >= until)
             break;
         if (!session_pause(s, 200)) {
             end = POD_STOPPED;
@@ -187,7 +191,7 @@ enum pod_end pod_await(struct session *s, const struct wish *w, int64_t timeout_
     return end;
 }
 
-// --- Looking ---------------------------------------------------------------------------------------
+// --- Looking -------------------------------------------------------------------------------------
 
 // What differs from pod to pod without any device.
 static bool is_noise(struct str line)
@@ -206,7 +210,7 @@ static bool is_noise(struct str line)
            str_contains(name, STR("_PORT_")) || str_contains(name, STR("_SERVICE_PORT_"));
 }
 
-int pod_look(struct session *s, const char *pod, const char *container, struct lines *ret)
+int pods_list_devices(struct session *s, const char *pod, const char *container, struct lines *ret)
 {
     struct lines all = {0};
     bool inside = false, whole = false;
@@ -239,21 +243,21 @@ int pod_look(struct session *s, const char *pod, const char *container, struct l
                         pod, container);
 }
 
-int pod_run(struct session *s, const struct wish *w, struct lines *ret)
+int pods_run_once(struct session *s, const struct wish *w, struct lines *ret)
 {
     const char *why = NULL;
-    if (pod_make(s, w) != 0)
+    if (pods_create(s, w) != 0)
         return -1;
-    enum pod_end end = pod_await(s, w, s->o->timeout_s, &why, NULL);
+    enum pod_end end = pods_await_end(s, w, s->o->timeout_s, &why, NULL);
     if (end == POD_STOPPED)
         return session_skip(s, "interrupted");
     if (end != POD_DONE)
         return session_fail(s, "pod %s did not %s: %s", w->name, w->stays ? "run" : "end well",
                             why);
-    return pod_look(s, w->name, "first", ret);
+    return pods_list_devices(s, w->name, "first", ret);
 }
 
-struct lines lines_without(struct session *s, const struct lines *a, const struct lines *b)
+struct lines pods_subtract_lines(struct session *s, const struct lines *a, const struct lines *b)
 {
     struct lines out = {0};
     vec_foreach(a, one) {
@@ -266,7 +270,7 @@ struct lines lines_without(struct session *s, const struct lines *a, const struc
     return out;
 }
 
-const char *lines_show(struct session *s, const struct lines *l)
+const char *pods_join_lines(struct session *s, const struct lines *l)
 {
     cleanup_sbuf struct sbuf out = {0};
     vec_foreach(l, one)
@@ -282,14 +286,14 @@ int pods_baseline(struct session *s, struct lines *ret)
     }
     const struct wish w = {.name = "without-claim"};
     struct lines *kept = arena_one(s->arena, struct lines);
-    if (pod_run(s, &w, kept) != 0)
+    if (pods_run_once(s, &w, kept) != 0)
         return -1;
     s->baseline = kept;
     *ret = *kept;
     return 0;
 }
 
-// --- Claims ----------------------------------------------------------------------------------------
+// --- Claims --------------------------------------------------------------------------------------
 
 static bool is_published(const struct answer *slices, struct str driver)
 {
@@ -303,7 +307,7 @@ static bool is_published(const struct answer *slices, struct str driver)
 }
 
 // The class of accelerators: one named like a driver that publishes, those with "gpu" first.
-static const char *find_class(struct session *s)
+static const char *conform_find_class(struct session *s)
 {
     struct answer classes =
         session_call(s, "GET", "/apis/resource.k8s.io/v1/deviceclasses", NULL, NULL);
@@ -327,11 +331,11 @@ static const char *find_class(struct session *s)
     return best.n ? arena_str(s->arena, best).p : NULL;
 }
 
-const char *claim_spec(struct session *s)
+const char *pods_claim_spec(struct session *s)
 {
     if (s->o->claim_spec.n)
         return arena_str(s->arena, s->o->claim_spec).p;
-    const char *class = s->o->class_name ? s->o->class_name : find_class(s);
+    const char *class = s->o->class_name ? s->o->class_name : conform_find_class(s);
     if (!class) {
         (void)session_skip(s, "the cluster has no DeviceClass; say --class or --claim");
         return NULL;
@@ -343,7 +347,7 @@ const char *claim_spec(struct session *s)
                         session_json(s, class));
 }
 
-int claim_of_pod(struct session *s, const struct answer *pod, struct answer *ret)
+int pods_find_claim(struct session *s, const struct answer *pod, struct answer *ret)
 {
     struct str name = session_at(pod->root, "status.resourceClaimStatuses[0].resourceClaimName");
     if (name.n == 0)

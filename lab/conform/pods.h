@@ -28,37 +28,41 @@ enum pod_end {
     POD_STOPPED, // interrupted
 };
 
-// pod_make creates a pod. Returns 0 or -1: said.
-int pod_make(struct session *s, const struct wish *w);
+// pods_create creates a pod. Returns 0, or -1 after reporting the reason.
+int pods_create(struct session *s, const struct wish *w);
 
-// pod_await waits until it has come where it should, timeout_s at most. The last state is evidence;
-// *ret_why says what is in the way. *ret (may be NULL) is the pod.
-enum pod_end pod_await(struct session *s, const struct wish *w, int64_t timeout_s,
-                       const char **ret_why, struct answer *ret);
-void pod_remove(struct session *s, const char *name);
+// pods_await_end waits until it has come where it should, timeout_s at most. The last state is
+// evidence; *ret_why is the reason why not. *ret (may be NULL) is the pod.
+enum pod_end pods_await_end(struct session *s, const struct wish *w, int64_t timeout_s,
+                            const char **ret_why, struct answer *ret);
+void pods_remove(struct session *s, const char *name);
 
-// pod_look is what a container printed: the lines that tell of its surroundings. Returns 0 or -1: said.
-int pod_look(struct session *s, const char *pod, const char *container, struct lines *ret);
+// pods_list_devices is what a container printed: the lines about its surroundings. Returns 0, or -1
+// after reporting the reason.
+int pods_list_devices(struct session *s, const char *pod, const char *container, struct lines *ret);
 
-// pod_run makes a pod, waits for it and reads its first container. Returns 0 or -1: said.
-int pod_run(struct session *s, const struct wish *w, struct lines *ret);
+// pods_run_once makes a pod, waits for it and reads its first container. Returns 0, or -1 after
+// reporting the reason.
+int pods_run_once(struct session *s, const struct wish *w, struct lines *ret);
 
-// lines_without is what is in a and not in b; lines_show is for people.
-struct lines lines_without(struct session *s, const struct lines *a, const struct lines *b);
-const char *lines_show(struct session *s, const struct lines *l);
+// pods_subtract_lines is what is in a and not in b; pods_join_lines is for people.
+struct lines pods_subtract_lines(struct session *s, const struct lines *a, const struct lines *b);
+const char *pods_join_lines(struct session *s, const struct lines *l);
 
 // pods_baseline is what a container without any claim sees; made once.
 int pods_baseline(struct session *s, struct lines *ret);
 
-// claim_spec is the spec of claims for accelerators: of the options, or of a class that is found.
-// Returns NULL after it has said why not.
-const char *claim_spec(struct session *s);
+// pods_claim_spec is the spec of claims for accelerators: of the options, or of a class that is
+// found. Returns NULL after reporting the reason.
+const char *pods_claim_spec(struct session *s);
 
-// template_make creates a ResourceClaimTemplate, claim_make a ResourceClaim, unless it is there.
-int template_make(struct session *s, const char *name, const char *spec);
-int claim_make(struct session *s, const char *name, const char *spec);
+// pods_create_template creates a ResourceClaimTemplate, pods_create_claim a ResourceClaim, unless
+// it is there.
+int pods_create_template(struct session *s, const char *name, const char *spec);
+int pods_create_claim(struct session *s, const char *name, const char *spec);
 
-// claim_of_pod is the ResourceClaim that a pod has; its allocation is evidence. Returns 0 or -1: said.
-int claim_of_pod(struct session *s, const struct answer *pod, struct answer *ret);
+// pods_find_claim is the ResourceClaim that a pod has; its allocation is evidence. Returns 0, or -1
+// after reporting the reason.
+int pods_find_claim(struct session *s, const struct answer *pod, struct answer *ret);
 
 #endif

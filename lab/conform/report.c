@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The report of a conformance run as a table, as JSON and as JUnit XML.
 #include "codec/json_writer.h"
 #include "codec/rfc3339.h"
 #include "lab/conform/conform.h"
@@ -10,13 +12,13 @@ static const char *const words[] = {
 static const char *const results[] = {
     [CONFORM_PASS] = "Pass", [CONFORM_FAIL] = "Fail", [CONFORM_SKIP] = "Skip"};
 
-static void seconds(struct sbuf *out, int64_t ns)
+static void report_add_seconds(struct sbuf *out, int64_t ns)
 {
     sbuf_addf(out, "%lld.%03lld", (long long)(ns / CLOCK_NS_PER_SEC),
               (long long)(ns % CLOCK_NS_PER_SEC / CLOCK_NS_PER_MS));
 }
 
-static void summary(const struct conform_report *r, struct sbuf *out)
+static void report_add_summary(const struct conform_report *r, struct sbuf *out)
 {
     sbuf_addf(out, "%zu passed, %zu failed, %zu skipped", conform_count(r, CONFORM_PASS, false),
               conform_count(r, CONFORM_FAIL, false), conform_count(r, CONFORM_SKIP, false));
@@ -31,7 +33,7 @@ void conform_write_table(const struct conform_report *r, bool evidence, struct s
     sbuf_addf(out, "%-6s %-6s %-27s %8s  %s\n", "RESULT", "LEVEL", "CHECK", "SECONDS", "");
     vec_foreach(&r->outcomes, o) {
         cleanup_sbuf struct sbuf took = {0};
-        seconds(&took, o->took_ns);
+        report_add_seconds(&took, o->took_ns);
         sbuf_addf(out, "%-6s %-6s %-27s %8s  %.*s\n", words[o->result], o->must ? "MUST" : "SHOULD",
                   o->id, took.p, STR_ARG(o->why.n ? o->why : str_z(o->title)));
         if (!evidence)
@@ -40,25 +42,25 @@ void conform_write_table(const struct conform_report *r, bool evidence, struct s
             sbuf_addf(out, "         %-8.*s %.*s\n", STR_ARG(e->type), STR_ARG(e->text));
     }
     sbuf_addc(out, '\n');
-    summary(r, out);
+    report_add_summary(r, out);
     sbuf_addz(out, r->interrupted ? "; interrupted\n" : "\n");
     if (r->leftover.n)
         sbuf_addf(out, "not removed in time: %.*s\n", STR_ARG(r->leftover));
 }
 
-// --- JSON --------------------------------------------------------------------------------------------
+// --- JSON ----------------------------------------------------------------------------------------
 
-static void when(struct json_writer *w, const char *key, int64_t ns)
+static void report_write_time(struct json_writer *w, const char *key, int64_t ns)
 {
     cleanup_sbuf struct sbuf t = {0};
     rfc3339_write_micros(moment_from_ns(ns), &t);
     json_write_text(w, key, sbuf_str(&t));
 }
 
-static void took(struct json_writer *w, int64_t ns)
+static void report_write_duration(struct json_writer *w, int64_t ns)
 {
     cleanup_sbuf struct sbuf t = {0};
-    seconds(&t, ns);
+    report_add_seconds(&t, ns);
     json_write_key(w, STR("seconds"));
     json_write_raw(w, sbuf_str(&t));
 }
@@ -73,13 +75,13 @@ static void write_outcome(const struct conform_outcome *o, struct json_writer *w
     json_write_text(w, "result", str_z(results[o->result]));
     if (o->why.n)
         json_write_text(w, "reason", o->why);
-    when(w, "started", o->started_ns);
-    took(w, o->took_ns);
+    report_write_time(w, "started", o->started_ns);
+    report_write_duration(w, o->took_ns);
     json_write_key(w, STR("evidence"));
     json_write_array_begin(w);
     vec_foreach(&o->evidence, e) {
         json_write_object_begin(w);
-        when(w, "time", e->at_ns);
+        report_write_time(w, "time", e->at_ns);
         json_write_text(w, "type", e->type);
         json_write_text(w, "text", e->text);
         json_write_object_end(w);
@@ -96,8 +98,8 @@ void conform_write_json(const struct conform_report *r, struct sbuf *out)
     json_write_text(&w, "server", r->server);
     json_write_text(&w, "kubernetesVersion", r->version);
     json_write_text(&w, "namespace", r->namespace);
-    when(&w, "started", r->started_ns);
-    took(&w, r->took_ns);
+    report_write_time(&w, "started", r->started_ns);
+    report_write_duration(&w, r->took_ns);
     json_write_key(&w, STR("passed"));
     json_write_u64(&w, conform_count(r, CONFORM_PASS, false));
     json_write_key(&w, STR("failed"));
@@ -119,10 +121,10 @@ void conform_write_json(const struct conform_report *r, struct sbuf *out)
     sbuf_addc(out, '\n');
 }
 
-// --- JUnit -------------------------------------------------------------------------------------------
+// --- JUnit ---------------------------------------------------------------------------------------
 
 // What XML 1.0 cannot hold becomes a question mark.
-static void xml(struct sbuf *out, struct str s)
+static void report_add_xml(struct sbuf *out, struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         char c = s.p[i];
@@ -148,22 +150,22 @@ void conform_write_junit(const struct conform_report *r, struct sbuf *out)
               "tests=\"%zu\" failures=\"%zu\" skipped=\"%zu\" time=\"",
               r->outcomes.n, conform_count(r, CONFORM_FAIL, false),
               conform_count(r, CONFORM_SKIP, false));
-    seconds(out, r->took_ns);
+    report_add_seconds(out, r->took_ns);
     sbuf_addz(out, "\">\n");
     vec_foreach(&r->outcomes, o) {
         sbuf_addf(out, "  <testcase classname=\"%s\" name=\"%s\" time=\"", o->requirement, o->id);
-        seconds(out, o->took_ns);
+        report_add_seconds(out, o->took_ns);
         sbuf_addz(out, "\">\n");
         if (o->result != CONFORM_PASS) {
             sbuf_addf(out, "    <%s message=\"", o->result == CONFORM_FAIL ? "failure" : "skipped");
-            xml(out, o->why);
+            report_add_xml(out, o->why);
             sbuf_addz(out, "\"/>\n");
         }
         sbuf_addz(out, "    <system-out>");
         vec_foreach(&o->evidence, e) {
-            xml(out, e->type);
+            report_add_xml(out, e->type);
             sbuf_addc(out, ' ');
-            xml(out, e->text);
+            report_add_xml(out, e->text);
             sbuf_addc(out, '\n');
         }
         sbuf_addz(out, "</system-out>\n  </testcase>\n");

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The conformance run: the table of checks, their order, and the namespace that they share.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -10,7 +12,7 @@
 
 #define GONE_S 120
 
-// --- The list --------------------------------------------------------------------------------------
+// --- The list ------------------------------------------------------------------------------------
 
 static int crud_class(struct session *s)
 {
@@ -84,7 +86,7 @@ void conform_list(struct sbuf *out)
                   checks[i].title);
 }
 
-static bool is_wanted(const struct conform_options *o, const char *id)
+static bool conform_is_selected(const struct conform_options *o, const char *id)
 {
     struct str rest = str_z(o->only);
     if (!o->only)
@@ -99,7 +101,7 @@ static bool is_wanted(const struct conform_options *o, const char *id)
     return false;
 }
 
-// --- Beginning and end -----------------------------------------------------------------------------
+// --- Beginning and end ---------------------------------------------------------------------------
 
 static int read_version(struct session *s, struct err *err)
 {
@@ -110,7 +112,7 @@ static int read_version(struct session *s, struct err *err)
     return 0;
 }
 
-static int make_namespace(struct session *s, struct err *err)
+static int conform_create_namespace(struct session *s, struct err *err)
 {
     const char *name =
         s->o->namespace ? s->o->namespace : session_text(s, "dray-conformance-%s", s->run.p);
@@ -176,10 +178,10 @@ static void clean_up(struct session *s)
     }
 }
 
-// --- Running ---------------------------------------------------------------------------------------
+// --- Running -------------------------------------------------------------------------------------
 
-static void tell(const struct conform_options *o, const char *id, const enum conform_result *result,
-                 const char *why)
+static void conform_report_progress(const struct conform_options *o, const char *id,
+                                    const enum conform_result *result, const char *why)
 {
     if (o->progress)
         o->progress(o->arg, id, result, why);
@@ -192,17 +194,17 @@ static void run_check(struct session *s, const struct check *c)
                                           .requirement = c->requirement,
                                           .must = c->must,
                                           .started_ns = session_now_ns()};
-    tell(s->o, c->id, NULL, "");
+    conform_report_progress(s->o, c->id, NULL, "");
     vec_push_arena(s->arena, &s->report->outcomes, begin);
     s->outcome = vec_last(&s->report->outcomes);
     int64_t start = clock_mono_ns(clock_system());
     if (session_pause(s, 0))
         (void)c->run(s);
-    // What an interrupt cut short says nothing about the cluster.
+    // What an interrupt cut short is no result about the cluster.
     if (!session_pause(s, 0) && (s->outcome->result != CONFORM_PASS || s->outcome->why.n == 0))
         (void)session_skip(s, "interrupted");
     s->outcome->took_ns = clock_mono_ns(clock_system()) - start;
-    tell(s->o, c->id, &s->outcome->result, s->outcome->why.p);
+    conform_report_progress(s->o, c->id, &s->outcome->result, s->outcome->why.p);
     s->outcome = NULL;
 }
 
@@ -226,22 +228,22 @@ int conform_run(const struct conform_options *options, struct conform_report *re
     // Room for all, so that what points to an outcome stays good.
     ret->outcomes.p = arena_array(&ret->arena, struct conform_outcome, array_len(checks));
     ret->outcomes.cap = array_len(checks);
-    // Checks that need containers may be asked for alone.
-    s.containers = options->only && !is_wanted(options, "containers");
-    int code = session_open(&s, err);
-    if (code == 0)
-        code = read_version(&s, err);
-    if (code == 0)
-        code = make_namespace(&s, err);
-    for (size_t i = 0; code == 0 && i < array_len(checks); i++)
-        if (is_wanted(options, checks[i].id))
+    // Checks that need containers may be selected alone.
+    s.containers = options->only && !conform_is_selected(options, "containers");
+    int r = session_open(&s, err);
+    if (r == 0)
+        r = read_version(&s, err);
+    if (r == 0)
+        r = conform_create_namespace(&s, err);
+    for (size_t i = 0; r == 0 && i < array_len(checks); i++)
+        if (conform_is_selected(options, checks[i].id))
             run_check(&s, &checks[i]);
     ret->interrupted = !session_pause(&s, 0);
-    if (code == 0)
+    if (r == 0)
         clean_up(&s);
     session_close(&s);
     ret->took_ns = clock_mono_ns(clock_system()) - start;
-    return code;
+    return r;
 }
 
 void conform_report_done(struct conform_report *r)

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A session of conformance checks with an API server: requests with a time limit, evidence, and the
+// result of the running check.
 #include "lab/conform/session.h"
 
 #include <pthread.h>
@@ -28,7 +31,7 @@ int64_t session_now_ns(void)
     return clock_wall_ns(clock_system());
 }
 
-// --- The client's thread ---------------------------------------------------------------------------
+// --- The client's thread -------------------------------------------------------------------------
 
 struct wire {
     struct loop *loop;
@@ -38,7 +41,7 @@ struct wire {
     bool has_thread;
 };
 
-// A request on its way. Whoever comes second of the two that hold it frees it.
+// A request on its way. The second of its two holders frees it.
 struct job {
     pthread_mutex_t lock;
     pthread_cond_t answered;
@@ -61,7 +64,7 @@ static void job_free(struct job *j)
     free(j);
 }
 
-static void on_answer(void *arg, int code, const struct err *err, struct str body)
+static void session_on_answer(void *arg, int code, const struct err *err, struct str body)
 {
     struct job *j = arg;
     (void)pthread_mutex_lock(&j->lock);
@@ -80,8 +83,13 @@ static void on_answer(void *arg, int code, const struct err *err, struct str bod
 static void send_on_loop(void *arg)
 {
     struct job *j = arg;
-    client_remote_send(j->wire->client, j->method, str_z(j->path), str_z(j->type), str_z(j->body),
-                       on_answer, j);
+    client_remote_request(j->wire->client,
+                          &(struct client_raw_request){.method = j->method,
+                                                       .target = str_z(j->path),
+                                                       .content_type = str_z(j->type),
+                                                       .body = str_z(j->body),
+                                                       .done = session_on_answer,
+                                                       .arg = j});
 }
 
 static void *run_loop(void *arg)
@@ -100,8 +108,8 @@ static struct timespec in_ms(int64_t ms)
     return t;
 }
 
-// Waits for the answer, an interrupt, or the end of patience. False: nobody waits any more.
-static bool await(struct session *s, struct job *j)
+// Waits for the answer, an interrupt, or the end of patience. False: no caller waits any more.
+static bool session_await_job(struct session *s, struct job *j)
 {
     (void)pthread_mutex_lock(&j->lock);
     for (int64_t i = 0; !j->done && i < CALL_PATIENCE_S * 1000 / LOOK_MS; i++) {
@@ -121,20 +129,20 @@ int session_open(struct session *s, struct err *err)
     struct wire *w = xcalloc(1, sizeof(*w));
     struct kubeconfig_target target = {0};
     s->wire = w;
-    int code = kubeconfig_find(&w->config, s->o->kubeconfig, s->o->context, &target, err);
-    if (code == 0)
-        code = loop_new(&w->loop, err);
+    int r = kubeconfig_find(&w->config, s->o->kubeconfig, s->o->context, &target, err);
+    if (r == 0)
+        r = loop_new(&w->loop, err);
     const struct client_remote_options how = {.target = &target,
                                               .user_agent = STR("dray-conformance")};
-    if (code == 0)
-        code = client_remote_new(w->loop, &how, &w->client, err);
-    if (code == 0 && pthread_create(&w->thread, NULL, run_loop, w) != 0)
-        code = err_set(err, EAGAIN, "no thread");
-    if (code == 0) {
+    if (r == 0)
+        r = client_remote_new(w->loop, &how, &w->client, err);
+    if (r == 0 && pthread_create(&w->thread, NULL, run_loop, w) != 0)
+        r = err_set(err, EAGAIN, "no thread");
+    if (r == 0) {
         w->has_thread = true;
         s->report->server = arena_str(s->arena, target.server);
     }
-    return code;
+    return r;
 }
 
 static void stop_on_loop(void *arg)
@@ -142,7 +150,7 @@ static void stop_on_loop(void *arg)
     loop_stop(((struct wire *)arg)->loop);
 }
 
-// Calls that are under way are told that the client is gone, and only then the loop ends.
+// Calls that are under way are cancelled, and only then the loop ends.
 static void end_on_loop(void *arg)
 {
     struct wire *w = arg;
@@ -168,10 +176,10 @@ void session_close(struct session *s)
     s->wire = NULL;
 }
 
-// --- Calls -----------------------------------------------------------------------------------------
+// --- Calls ---------------------------------------------------------------------------------------
 
-static struct answer call(struct session *s, const char *method, const char *path, const char *type,
-                          const char *body)
+static struct answer session_call_server(struct session *s, const char *method, const char *path,
+                                         const char *type, const char *body)
 {
     struct answer a = {.code = -ECANCELED, .why = STR("interrupted")};
     if (interrupted && !s->cleaning)
@@ -185,7 +193,7 @@ static struct answer call(struct session *s, const char *method, const char *pat
     j->path = xstrndup(path, strlen(path));
     j->body = xstrndup(body ? body : "", body ? strlen(body) : 0);
     exec_post(loop_exec(s->wire->loop), send_on_loop, j);
-    if (!await(s, j)) {
+    if (!session_await_job(s, j)) {
         if (!interrupted || s->cleaning)
             a = (struct answer){.code = -ERR_TIMEOUT, .why = STR("no answer")};
         return a;
@@ -210,7 +218,7 @@ struct answer session_call(struct session *s, const char *method, const char *pa
                            const char *type, const char *body)
 {
     int64_t start = clock_mono_ns(clock_system());
-    struct answer a = call(s, method, path, type, body);
+    struct answer a = session_call_server(s, method, path, type, body);
     int64_t ms = (clock_mono_ns(clock_system()) - start) / CLOCK_NS_PER_MS;
     cleanup_sbuf struct sbuf text = {0};
     sbuf_addf(&text, "%s %s: %s (%lld ms)", method, path, a.code == 0 ? "ok" : err_reason(-a.code),
@@ -223,7 +231,7 @@ struct answer session_call(struct session *s, const char *method, const char *pa
 
 struct answer session_get(struct session *s, const char *path)
 {
-    return call(s, "GET", path, NULL, NULL);
+    return session_call_server(s, "GET", path, NULL, NULL);
 }
 
 bool session_pause(struct session *s, int64_t ms)
@@ -264,7 +272,7 @@ const char *session_text(struct session *s, const char *format, ...)
     return kept;
 }
 
-// --- What a check writes down ----------------------------------------------------------------------
+// --- What a check writes down --------------------------------------------------------------------
 
 void session_note(struct session *s, const char *type, struct str text)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A conversation with an API server in blocking calls. Every call is kept as evidence of the check that
-// makes it. One thread calls; the client runs on a thread of its own.
+// A conversation with an API server in blocking calls. Every call is kept as evidence of the check
+// that makes it. One thread calls; the client runs on a thread of its own.
 #ifndef LAB_CONFORM_SESSION_H
 #define LAB_CONFORM_SESSION_H
 
@@ -43,8 +43,8 @@ struct answer {
 int session_open(struct session *s, struct err *err) MUST_USE;
 void session_close(struct session *s);
 
-// session_call sends a request and waits. type is the content type; NULL: JSON. Everything lives in the
-// report's arena. After an interrupt, unless cleaning, the code is -ECANCELED.
+// session_call sends a request and waits. type is the content type; NULL: JSON. Everything lives in
+// the report's arena. After an interrupt, unless cleaning, the code is -ECANCELED.
 struct answer session_call(struct session *s, const char *method, const char *path,
                            const char *type, const char *body);
 
@@ -64,7 +64,7 @@ const char *session_json(struct session *s, const char *text);
 const char *session_text(struct session *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-// --- What a check writes down ----------------------------------------------------------------------
+// --- What a check writes down --------------------------------------------------------------------
 
 void session_note(struct session *s, const char *type, struct str text);
 void session_notef(struct session *s, const char *format, ...)
@@ -77,7 +77,7 @@ int session_skip(struct session *s, const char *format, ...) __attribute__((form
 // session_expect is session_fail unless an answer has the code.
 int session_expect(struct session *s, const struct answer *a, int code, const char *what);
 
-// --- The checks ------------------------------------------------------------------------------------
+// --- The checks ----------------------------------------------------------------------------------
 
 int conform_check_api(struct session *s);
 int conform_check_crud(struct session *s, const char *kind);

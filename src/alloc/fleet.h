@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // All nodes as packing sees them, and the choice of one for a pod's claims. A fleet knows what is
-// left on every node, counts what is asked for, and names nodes for a question, the best first.
+// left on every node, counts requests, and names nodes for a question, the best first.
 // Whether one will really do is the allocator's to say (alloc_solve); the fleet never keeps a node
 // from being asked unless it is certain that it cannot serve.
 //
-// Nodes that cannot be told apart are one class; what is known about a question on a class is kept until prices change, so that a
-// choice costs little more than a look at a number for each class of equal nodes. One thread; deterministic.
+// Nodes that cannot be distinguished are one class; what is known about a question on a class is
+// kept until prices change, so that a choice costs little more than a look at a number for each
+// class of equal nodes. One thread; deterministic.
 #ifndef ALLOC_FLEET_H
 #define ALLOC_FLEET_H
 
+#include "alloc/alloc.h"
 #include "alloc/fleet/worth.h"
-#include "dray/alloc.h"
 
 // Requests of a question that are looked at, and questions that are remembered.
 #define FLEET_WANTS     4
@@ -35,9 +36,9 @@ struct fleet_question {
     bool loose; // wants do not tell all
 };
 
-// Another rule than worth. score: the higher the better; equal scores go by order. ranks: which unit
-// first, 0 is the best; NULL: the allocator decides. devices: the same for each device of the node's
-// view. They are called only where the question fits.
+// Another rule than worth. score: the higher the better; equal scores go by order. ranks: which
+// unit first, 0 is the best; NULL: the allocator decides. devices: the same for each device of the
+// node's view. They are called only where the question fits.
 struct fleet_rule {
     int64_t (*score)(void *arg, uint32_t node, const struct fleet_node *n,
                      const struct fleet_question *q);
@@ -65,22 +66,23 @@ struct fleet_room {
     int64_t memory, memory_all;
 };
 
-// fleet_set says how a node is now; view may be NULL: it has no devices, or none that are known.
+// fleet_set sets the state of a node; view may be NULL: it has no devices, or none that are known.
 // fleet_gone forgets it.
 void fleet_set(struct fleet *f, uint32_t node, const struct fleet_room *room,
                const struct alloc_view *view);
 void fleet_gone(struct fleet *f, uint32_t node);
 
-// fleet_set_state is fleet_set for a node of whose devices the caller knows the state, a hash (index_state): nodes in the
-// same state have equal views up to names, so that one is looked at for all of them.
+// fleet_set_state is fleet_set for a node of whose devices the caller knows the state, a hash
+// (index_state): nodes in the same state have equal views up to names, so that one is looked at for
+// all of them.
 void fleet_set_state(struct fleet *f, uint32_t node, const struct fleet_room *room, uint64_t state);
 
-// fleet_hash is a hash of what claims ask for, whoever asks.
+// fleet_hash is a hash of what claims request, for any pod.
 uint64_t fleet_hash(const struct api_resource_claim *const *claims, size_t claims_len);
 
-// fleet_ask makes a question the present one. hash is of what the claims ask for. Lives in the fleet
-// until others push it out. When the meter refused an evaluation meanwhile the question must be asked
-// again before it is used.
+// fleet_ask makes a question the present one. hash is of what the claims ask for. Lives in the
+// fleet until others push it out. When the meter refused an evaluation meanwhile the question must
+// be asked again before it is used.
 struct fleet_question *fleet_ask(struct fleet *f, uint64_t hash,
                                  const struct api_resource_claim *const *claims, size_t claims_len,
                                  int64_t cpu, int64_t memory);
@@ -97,15 +99,16 @@ void fleet_start(struct fleet *f);
 bool fleet_next(struct fleet *f, uint32_t *ret_node);
 int64_t fleet_score(const struct fleet *f);
 
-// fleet_crowded says whether some node lacks the processors or the memory for the present question.
+// fleet_crowded reports whether some node lacks the processors or the memory for the present
+// question.
 bool fleet_crowded(const struct fleet *f);
 
-// fleet_refused remembers that the allocator found nothing on a node for the present question; where states are told
-// (fleet_set_state), on all nodes like it.
+// fleet_refused remembers that the allocator found nothing on a node for the present question;
+// where states are set (fleet_set_state), on all nodes like it.
 void fleet_refused(struct fleet *f, uint32_t node);
 
-// fleet_at says on which node the next solve is; UINT32_MAX: on none that the fleet should mind.
-// fleet_loss is what it then tells the allocator (alloc_options.loss; arg is the fleet).
+// fleet_at sets on which node the next solve is; UINT32_MAX: on none that the fleet should mind.
+// fleet_loss is what it then answers to the allocator (alloc_options.loss; arg is the fleet).
 void fleet_at(struct fleet *f, uint32_t node);
 bool fleet_loss(void *arg, const struct alloc_view *view, uint32_t request, uint16_t *ret);
 

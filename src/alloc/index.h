@@ -2,9 +2,9 @@
 //
 // All devices of a cluster, kept up to date object by object, and the question which node can serve
 // some claims. A change costs what the changed object costs; a question costs what is new since it
-// was asked last. docs/scale.md tells how, README.md in this folder what the data are.
+// was asked last. docs/design/scale.md describes how, README.md in this folder what the data are.
 //
-//   index_slice, index_class, index_rule, index_node, index_use     what changes
+//   index_set_slice, index_set_class, index_set_rule, index_set_node, index_use     what changes
 //   q = index_question(x, hash, claims, n)                          a question
 //   index_walk_start, index_walk_next                               nodes that may do, best first
 //   index_find                                                      the same in one call, with a
@@ -20,9 +20,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/alloc.h"
 #include "alloc/model/crowd.h"
 #include "base/map.h"
-#include "dray/alloc.h"
 
 struct fleet;
 struct index;
@@ -50,16 +50,16 @@ void index_free(struct index *x);
 // --- What changes --------------------------------------------------------------------------------
 
 // before is the object as it was given last, after as it is now; a value of NULL: none.
-void index_slice(struct index *x, struct index_object before, struct index_object after);
-void index_class(struct index *x, struct index_object before, struct index_object after);
-void index_rule(struct index *x, struct index_object before, struct index_object after);
+void index_set_slice(struct index *x, struct index_object before, struct index_object after);
+void index_set_class(struct index *x, struct index_object before, struct index_object after);
+void index_set_rule(struct index *x, struct index_object before, struct index_object after);
 
-// index_node sets the node with a number; numbers are small and may be used again. No value: it is
-// gone.
-void index_node(struct index *x, uint32_t number, struct str name, struct index_object object);
+// index_set_node sets the node with a number; numbers are small and may be used again. No value: it
+// is gone.
+void index_set_node(struct index *x, uint32_t number, struct str name, struct index_object object);
 
-// An allocation that holds devices. Its owner embeds it, zeroed. allocation is borrowed as long as it
-// is set; whoever replaces it calls index_use.
+// An allocation that holds devices. Its owner embeds it, zeroed. allocation is borrowed as long as
+// it is set; its owner calls index_use after replacing it.
 struct index_user {
     const struct api_allocation_result *allocation;
     const struct alloc_use *uses; // instead, for questions that come without claims; likewise
@@ -81,8 +81,9 @@ void index_use_list(struct index *x, struct index_user *u, const struct alloc_us
 
 // --- Looking -------------------------------------------------------------------------------------
 
-// index_view is what a node sees, now. Borrowed until the next change, or until as many other views as
-// are kept have been asked for, unless it is pinned. NULL: err says why. index_unpin lets all go.
+// index_view is what a node sees, now. Borrowed until the next change, or until as many other views
+// as are kept have been requested, unless it is pinned. NULL: err has the reason. index_unpin lets
+// all go.
 const struct alloc_view *index_view(struct index *x, uint32_t node, struct err *err);
 void index_pin(struct index *x, uint32_t node);
 void index_unpin(struct index *x);
@@ -93,55 +94,58 @@ const struct api_device_class *index_find_class(const struct index *x, struct st
 const struct api_device *index_find_device(const struct index *x,
                                            const struct api_device_request_allocation_result *r);
 
-// index_count_devices counts devices of the node's own pools that nobody holds, and all of them.
+// index_count_devices counts devices of the node's own pools that are free, and all of them.
 void index_count_devices(const struct index *x, uint32_t node, size_t *ret_free, size_t *ret_all);
 
-// index_contested says whether other schedulers' allocations are in a user's pools; only those can
-// make its allocation wrong. index_stands says whether it is right on this node beside all that may
-// have been stored before it. index_holds says whether the pools know the user.
+// index_contested reports whether other schedulers' allocations are in a user's pools; only those
+// can make its allocation wrong. index_stands reports whether it is right on this node beside all
+// that may have been stored before the given revision. index_holds reports whether the pools know
+// the user.
 bool index_contested(const struct index_user *u);
 bool index_stands(struct index *x, uint32_t node, const struct index_user *u,
-                  const struct api_resource_claim *claim, struct sbuf *problems);
+                  const struct api_resource_claim *claim, uint64_t before);
 bool index_holds(const struct index_user *u);
 
-// index_state is a hash of what a node's devices are and how they are in use: nodes with equal hashes
-// have equal answers to all questions asked so far. 0: no such node. index_states counts distinct ones.
+// index_state is a hash of what a node's devices are and how they are in use: nodes with equal
+// hashes have equal answers to all questions asked so far. 0: no such node. index_states counts
+// distinct ones.
 uint64_t index_state(struct index *x, uint32_t node);
 size_t index_states(struct index *x);
 
-// index_expect: such a claim is there, and others like it may be asked about. What it reads of devices is then known
-// before the first of them waits for that.
+// index_expect: such a claim is there, and others like it may be asked about. What it reads of
+// devices is then known before the first of them waits for that.
 void index_expect(struct index *x, const struct api_resource_claim *claim);
 
-// index_catch_up looks at so many pools again after a question has read an attribute that none had read
-// before; true: there are more. Questions do so by themselves; an idle caller may be ahead of them.
+// index_catch_up looks at so many pools again after a question has read an attribute that none had
+// read before; true: there are more. Questions do so by themselves; an idle caller may be ahead of
+// them.
 bool index_catch_up(struct index *x, size_t most);
 
-// index_touched are the nodes whose devices or use of them changed since the list was emptied, which
-// whoever wants to know does; more than there are nodes: any may have. What changes for thousands of
-// nodes at once, the use of a pool that all see, is not told.
+// index_touched are the nodes whose devices or use of them changed since the list was emptied,
+// which the caller does; more than there are nodes: any may have. What changes for
+// thousands of nodes at once, the use of a pool that all see, is not reported.
 struct index_numbers VEC(uint32_t);
 struct index_numbers *index_touched(struct index *x);
 
 // --- Questions -----------------------------------------------------------------------------------
 
-// index_question finds or makes a question. hash is of what the claims ask for, whoever asks. It lives
-// until others push it out: use it at once. Claims may be empty when only class selectors matter.
+// index_question finds or makes a question. hash is of what the claims request, for any pod. It
+// lives until others push it out: use it at once. Claims may be empty when only class selectors
+// matter.
 struct index_question *index_question(struct index *x, uint64_t hash,
                                       const struct api_resource_claim *const *claims,
                                       size_t claims_len);
 
-// index_ruled_out says that a node is known to have no answer; index_rule_out remembers that, for all
-// nodes in the same state;
-// index_serves that one is known.
+// index_ruled_out: a node is known to have no answer; index_rule_out remembers that, for
+// all nodes in the same state; index_serves that one is known.
 bool index_serves(struct index *x, const struct index_question *q, uint32_t node);
 bool index_ruled_out(struct index *x, const struct index_question *q, uint32_t node);
 void index_rule_out(struct index *x, struct index_question *q, uint32_t node);
 
-// A walk over the nodes that may have an answer, best first by the policy: pack takes those with the
-// fewest free devices that suffice, spread those with the most, first the lowest number. Nothing may
-// change but what is ruled out. need: distinct devices at the least, as far as none can be shared.
-// One walk at a time.
+// A walk over the nodes that may have an answer, best first by the policy: pack takes those with
+// the fewest free devices that suffice, spread those with the most, first the lowest number.
+// Nothing may change but what is ruled out. need: distinct devices at the least, as far as none can
+// be shared. One walk at a time.
 void index_walk_start(struct index *x, struct index_question *q, size_t need);
 bool index_walk_next(struct index *x, uint32_t *ret_node);
 
@@ -157,7 +161,7 @@ struct index_answer {
     uint64_t solves; // made for this answer
 };
 
-// What a node says to a question.
+// What a node answers to a question.
 enum index_reply {
     INDEX_NO,     // not with these devices: no other node in the same state will do either
     INDEX_SKIP,   // not this one, for reasons that others need not have
@@ -177,22 +181,25 @@ struct index_ask {
     void *arg;
 };
 
-// index_find is the question to the whole cluster: it asks nodes, best first, until one says that it
-// is enough, and asks none that is known to have no answer. The fleet is told what the answers were.
+// index_find is the question to the whole cluster: it asks nodes, best first, until one answers
+// that it is enough, and asks none that is known to have no answer. The fleet gets what the answers
+// were.
 void index_find(struct index *x, const struct index_ask *ask);
 
-// index_best finds the best node under the policy of the index. The solver's policy should be the same.
+// index_best finds the best node under the policy of the index. The solver's policy should be the
+// same.
 void index_best(struct index *x, struct alloc_solver *s, const struct index_ask *ask,
                 struct index_answer *ret);
 
-// index_count tells how many nodes can serve the claims, and how many more of them would fit.
+// index_count counts how many nodes can serve the claims, and how many more of them would fit.
 void index_count(struct index *x, struct alloc_solver *s, const struct index_ask *ask,
                  struct index_answer *ret);
 
-// index_explain adds a node to a report of these claims. INDEX_LOOKS nodes are looked at, so that it is told who
-// holds their devices; after that one of each state, and the others are counted. seen, zeroed at first and freed by the
-// caller with map_done, remembers what was looked at. Returns as alloc_report_add, also false when there is no
-// view. It pins views: call index_unpin after the report is freed.
+// index_explain adds a node to a report of these claims. INDEX_LOOKS nodes are looked at, so that
+// it gets the holders of their devices; after that one of each state, and the others are counted.
+// seen, zeroed at first and freed by the caller with map_done, remembers what was looked at.
+// Returns as alloc_report_add, also false when there is no view. It pins views: call index_unpin
+// after the report is freed.
 #define INDEX_LOOKS 1024
 struct index_look {
     size_t group;

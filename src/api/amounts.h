@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists of resources and quantities, as arithmetic: what quotas and limits are made of. Maps are sorted by key and
-// live in the arena they are made in.
+// Lists of resources and quantities, as arithmetic: what quotas and limits are made of. Maps are
+// sorted by key and live in the arena they are made in.
 #ifndef API_AMOUNTS_H
 #define API_AMOUNTS_H
 
@@ -34,9 +34,9 @@ bool amounts_same(const struct api_quantity_map *a, const struct api_quantity_ma
 // amounts_write adds "a=1,b=2Gi".
 void amounts_write(const struct api_quantity_map *m, struct sbuf *out);
 
-// container_amounts is what the containers of a pod need, requests or limits: all together, init containers one after
-// another, those that stay. pod_amounts is what the pod needs: its own amounts where it says so. pod_with_overhead adds what
-// its sandbox takes.
+// container_amounts is what the containers of a pod need, requests or limits: all together, init
+// containers one after another, those that stay. pod_amounts is what the pod needs: its own amounts
+// where it has them. pod_with_overhead adds what its sandbox takes.
 struct api_quantity_map container_amounts(const struct api_pod_spec *spec, bool limits,
                                           struct arena *arena);
 struct api_quantity_map pod_amounts(const struct api_pod *pod, bool limits, struct arena *arena);

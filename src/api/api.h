@@ -59,15 +59,15 @@ struct str api_object_version(const struct api_object *o);
 
 // api_json_read fills *out, a zeroed struct of type t, from a JSON value. doc is the document v
 // belongs to: when its source text is still there, RawExtensions and quantities keep their exact
-// text; otherwise they are written anew. strict, if not NULL, collects unknown and duplicate
+// text; otherwise they are written again. strict, if not NULL, collects unknown and duplicate
 // fields. Returns 0 or, with the field path, -ERR_BAD_REQUEST.
 int api_json_read(const struct api_type *t, const struct json_doc *doc, const yyjson_val *v,
                   void *out, struct arena *arena, struct json_strict *strict,
                   struct err *err) MUST_USE;
 
-// api_json_write writes a struct of type t as Go's encoding/json would: fields in declaration order,
-// omitempty as tagged. Returns 0, or -ERR_INVALID when a RawExtension does not hold JSON; what was
-// written by then is useless.
+// api_json_write writes a struct of type t as Go's encoding/json would: fields in declaration
+// order, omitempty as tagged. Returns 0, or -ERR_INVALID when a RawExtension does not hold JSON;
+// what was written by then is useless.
 int api_json_write(const struct api_type *t, const void *in, struct json_writer *w,
                    struct err *err) MUST_USE;
 
@@ -81,13 +81,13 @@ int api_proto_read(const struct api_type *t, struct str message, void *out, stru
 // api_proto_write adds the message, byte for byte as Kubernetes writes it.
 void api_proto_write(const struct api_type *t, const void *in, struct sbuf *out);
 
-// api_envelope_read takes a body in Kubernetes' protobuf envelope: the bytes "k8s\0", then a message
-// with apiVersion, kind and the object's own message. kind and apiVersion of the object are filled
-// in. Returns as api_decode.
+// api_envelope_read takes a body in Kubernetes' protobuf envelope: the bytes "k8s\0", then a
+// message with apiVersion, kind and the object's own message. kind and apiVersion of the object are
+// filled in. Returns as api_decode.
 int api_envelope_read(struct str body, struct arena *arena, struct api_object *ret,
                       struct err *err) MUST_USE;
 
-// api_envelope_is says whether body starts with the envelope's mark.
+// api_envelope_is reports whether body starts with the envelope's mark.
 bool api_envelope_is(struct str body);
 
 // api_envelope_write adds an object in its envelope.
@@ -116,8 +116,8 @@ int api_convert(const struct api_object *in, const struct api_kind *to, struct a
 // api_copy makes *out a deep copy of *in in arena. out must not be in.
 void api_copy(const struct api_type *t, const void *in, void *out, struct arena *arena);
 
-// api_copy_bytes is what an arena must reserve to hold a value of type t and all that api_copy puts behind
-// it. Not for custom kinds.
+// api_copy_bytes is what an arena must reserve to hold a value of type t and all that api_copy puts
+// behind it. Not for custom kinds.
 size_t api_copy_bytes(const struct api_type *t, const void *value);
 
 // api_equal compares as apimachinery's semantic equality: quantities by value, times as moments,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is wrong with an object, as Kubernetes says it: a list of causes, each with a reason, a field
-// path and a message, in the order in which they were found. Also field paths, built on the stack
-// while walking down an object and written out only when there is something to report.
+// What is wrong with an object, in the words of Kubernetes: a list of causes, each with a reason, a
+// field path and a message, in the order in which they were found. Also field paths, built on the
+// stack while walking down an object and written out only when there is something to report.
 #ifndef API_CAUSE_H
 #define API_CAUSE_H
 
@@ -69,7 +69,7 @@ struct cause {
     struct str field;
     struct str message; // "Invalid value: \"x\": must be …"
     cause_origin origin;
-    bool covered;  // found by hand, but a declarative rule says the same
+    bool covered;  // found by hand, but also found by a declarative rule
     bool declared; // found by a declarative rule
     bool beta;     // and one that takes the place of what is covered
 };

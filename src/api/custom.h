@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kinds that users add (CustomResourceDefinitions). To the rooms above they are kinds like others: a struct
-// api_kind a version, found, decoded, converted, defaulted, validated and written by the same calls. What differs:
-// they are made at run time, their objects are metadata and a JSON tree (struct custom_object), and their rules
-// come from a schema.
+// Kinds that users add (CustomResourceDefinitions). To the rooms above they are kinds like others:
+// a struct api_kind a version, found, decoded, converted, defaulted, validated and written by the
+// same calls. What differs: they are made at run time, their objects are metadata and a JSON tree
+// (struct custom_object), and their rules come from a schema.
 //
-// Objects of all versions of a kind are stored under one kind more, the hub, whose version is "*": it has no
-// schema, so what was stored is read as it is. A table owns its kinds; they live as long as it does, because
-// objects point to them. What they say changes when the definition does.
+// Objects of all versions of a kind are stored under one kind more, the hub, whose version is "*":
+// it has no schema, so what was stored is read as it is. A table owns its kinds; they live as long
+// as it does, because objects point to them. What they say changes when the definition does.
 #ifndef API_CUSTOM_H
 #define API_CUSTOM_H
 
@@ -61,22 +61,25 @@ const struct api_kind *custom_hub(struct custom_kinds *t, struct str group, stru
 // custom_hub_of_text finds it by its name in a database, "group/*/Kind"; NULL for other texts.
 const struct api_kind *custom_hub_of_text(struct custom_kinds *t, struct str text);
 
-// custom_define makes a kind what an accepted definition says; custom_undefine takes all its versions back.
+// custom_define creates or updates a kind from an accepted definition; custom_undefine removes all
+// its versions.
 void custom_define(struct custom_kinds *t, const struct api_custom_resource_definition *crd);
 void custom_undefine(struct custom_kinds *t, struct str group, struct str kind);
 
-// The kinds of a table: hubs by number, and the versions of one that are defined. NULL behind the last.
+// The kinds of a table: hubs by number, and the versions of one that are defined. NULL behind the
+// last.
 const struct api_kind *custom_hub_at(const struct custom_kinds *t, size_t number);
 const struct api_kind *custom_version_at(const struct api_kind *hub, size_t i);
 
-// custom_version_of finds another version of a custom kind by apiVersion; NULL when it has none such.
+// custom_version_of finds another version of a custom kind by apiVersion; NULL when it has none
+// such.
 const struct api_kind *custom_version_of(const struct api_kind *kind, struct str api_version);
 
 // custom_find finds a defined version by apiVersion and kind.
 const struct api_kind *custom_find(const struct custom_kinds *t, struct str api_version,
                                    struct str kind);
 
-// --- What api.h does for these kinds ----------------------------------------------------------------------------
+// --- What api.h does for these kinds -------------------------------------------------------------
 
 int custom_json_read(const struct api_custom *c, const struct json_doc *doc, const yyjson_val *v,
                      void *out, struct arena *arena, struct json_strict *strict,
@@ -88,7 +91,7 @@ void custom_default(const struct api_custom *c, void *value, struct arena *arena
 int custom_convert(const struct api_object *in, const struct api_kind *to, struct arena *arena,
                    struct api_object *ret);
 
-// custom_prepare and custom_validate are api_prepare and api_validate. version says by whose schema.
+// custom_prepare and custom_validate are api_prepare and api_validate. version selects the schema.
 void custom_prepare(enum api_op op, const struct api_object *object, const struct api_object *old,
                     const struct api_kind *version, struct arena *a);
 void custom_validate(enum api_op op, const struct api_object *object, const struct api_object *old,

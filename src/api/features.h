@@ -74,8 +74,8 @@ enum feature feature_find(struct str name);
 
 struct str feature_name(enum feature which);
 
-// feature_stage_in tells the stage of a gate in release 1.minor; *ret_locked (may be NULL) whether
-// it cannot be changed then.
+// feature_stage_in returns the stage of a gate in release 1.minor; *ret_locked (may be NULL)
+// whether it cannot be changed then.
 enum feature_stage feature_stage_in(enum feature which, uint32_t minor, bool *ret_locked);
 
 // features_set changes one gate by name. Returns 0, -ERR_NOT_FOUND for a gate that release 1.minor
@@ -86,7 +86,7 @@ int features_set(struct features *f, struct str name, bool on, struct err *err) 
 // is not named itself. Returns 0, -ERR_NOT_FOUND or -ERR_INVALID.
 int features_parse(struct features *f, struct str list, struct err *err) MUST_USE;
 
-// features_check_dependencies says whether everything that is on has what it needs. Returns 0 or
+// features_check_dependencies reports whether everything that is on has what it needs. Returns 0 or
 // -ERR_INVALID.
 int features_check_dependencies(const struct features *f, struct err *err) MUST_USE;
 

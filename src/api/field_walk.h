@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON values under the rules of ownership: which paths a value has, what differs between two values, a value
-// laid over another, paths taken out. The types' tables say how far down paths go. Values come from documents
-// without duplicate keys, which must outlive the sets made of them. Behaviour is that of
-// sigs.k8s.io/structured-merge-diff on the schemas kube-apiserver makes from OpenAPI.
+// JSON values under the rules of ownership: which paths a value has, what differs between two
+// values, a value laid over another, paths taken out. The types' tables say how far down paths go.
+// Values come from documents without duplicate keys, which must outlive the sets made of them.
+// Behaviour is that of sigs.k8s.io/structured-merge-diff on the schemas kube-apiserver makes from
+// OpenAPI.
 #ifndef API_FIELD_WALK_H
 #define API_FIELD_WALK_H
 
@@ -31,16 +32,18 @@ enum field_shape {
 
 enum field_shape field_shape_of(const struct field_type *t);
 
-// field_type_below is the type of a member of a struct or map, or of an item of a list (name empty). False: a
-// struct has no such field.
+// field_type_below is the type of a member of a struct or map, or of an item of a list (name
+// empty). False: a struct has no such field.
 bool field_type_below(const struct field_type *t, struct str name, struct field_type *ret);
 
-// field_item_elem makes the element of an item of a list that is a set or a map. Returns 0 or -ERR_INVALID.
+// field_item_elem makes the element of an item of a list that is a set or a map. Returns 0 or
+// -ERR_INVALID.
 int field_item_elem(const struct field_type *t, const yyjson_val *item, struct arena *a,
                     struct field_elem *ret, struct err *err) MUST_USE;
 
-// field_check judges a configuration: unknown fields, wrong types, items that are there twice or have no keys,
-// at every depth. Returns 0 or -ERR_INVALID with all that is wrong, as upstream says it.
+// field_check judges a configuration: unknown fields, wrong types, items that are there twice or
+// have no keys, at every depth. Returns 0 or -ERR_INVALID with all that is wrong, in upstream's
+// words.
 int field_check(const struct field_type *t, const yyjson_val *v, struct arena *a,
                 struct err *err) MUST_USE;
 
@@ -51,12 +54,12 @@ struct field_diff {
     struct field_set removed, modified, added;
 };
 
-// field_compare says what becomes of before's paths when after takes its place.
+// field_compare finds what becomes of before's paths when after takes its place.
 int field_compare(const struct field_type *t, const yyjson_val *before, const yyjson_val *after,
                   struct arena *a, struct field_diff *ret, struct err *err) MUST_USE;
 
-// field_merge lays config over live and adds the result's text. Items that only live has stay; the order of
-// lists is config's, with live's own items where they were.
+// field_merge lays config over live and adds the result's text. Items that only live has stay; the
+// order of lists is config's, with live's own items where they were.
 int field_merge(const struct field_type *t, const yyjson_val *live, const yyjson_val *config,
                 struct arena *a, struct sbuf *out, struct err *err) MUST_USE;
 
@@ -98,8 +101,8 @@ struct field_items {
 int field_items_of(const struct field_type *t, const yyjson_val *v, struct arena *a,
                    struct field_items *ret, struct err *err) MUST_USE;
 
-// field_some_elem is field_item_elem for lists that were judged before: an item that has lost its keys on the way
-// gets an element no other has.
+// field_some_elem is field_item_elem for lists that were judged before: an item that has lost its
+// keys on the way gets an element no other has.
 struct field_elem field_some_elem(const struct field_type *t, const yyjson_val *item,
                                   struct arena *a);
 

@@ -8,9 +8,9 @@
 #include "base/arena.h"
 #include "base/str.h"
 
-// limits_default_pod adds what range gives to the containers of a new pod, in place, and says in told what
-// that is; told stays empty when it is nothing.
-void limits_default_pod(struct api_pod *pod, const struct api_limit_range *range, struct sbuf *told,
-                        struct arena *arena);
+// limits_default_pod adds what range gives to the containers of a new pod, in place, and lists them
+// in added, which stays empty when there are none.
+void limits_default_pod(struct api_pod *pod, const struct api_limit_range *range,
+                        struct sbuf *added, struct arena *arena);
 
 #endif

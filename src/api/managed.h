@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who manages which fields of an object: metadata.managedFields, kept by every write, and server-side apply,
-// which is defined by them. Pure: objects come and go as JSON in the version of the request.
+// Who manages which fields of an object: metadata.managedFields, kept by every write, and
+// server-side apply, which is defined by them. Pure: objects come and go as JSON in the version of
+// the request.
 //
-// Behaviour, order and texts are those of apimachinery's managedfields package in Kubernetes 1.37 over
-// sigs.k8s.io/structured-merge-diff.
+// Behaviour, order and texts are those of apimachinery's managedfields package in Kubernetes 1.37
+// over sigs.k8s.io/structured-merge-diff.
 #ifndef API_MANAGED_H
 #define API_MANAGED_H
 
@@ -24,12 +25,14 @@ struct managed_request {
     struct str subresource;
     struct moment now;
     bool force; // of apply: take over what others own
-    // ignored are paths the write cannot change, with all below them; nobody owns them by it. May be NULL.
+    // ignored are paths the write cannot change, with all below them; no manager owns them by it.
+    // May be NULL.
     const struct field_set *ignored;
 };
 
 // managed_update works out the entries after a write that made after out of before (both without
-// managedFields; of a creation before is the empty object). entries are those the object had. Returns 0;
+// managedFields; of a creation before is the empty object). entries are those the object had.
+// Returns 0;
 // -ERR_BAD_REQUEST for entries that cannot be understood; -ERR_INVALID for lists without keys.
 int managed_update(const struct managed_request *q, const yyjson_val *before,
                    const yyjson_val *after, const struct api_managed_fields_entry_array *entries,
@@ -63,15 +66,15 @@ int managed_apply(const struct managed_request *q, const yyjson_val *live, const
 // kubectl's record of what it applied by itself.
 #define MANAGED_LAST_APPLIED "kubectl.kubernetes.io/last-applied-configuration"
 
-// managed_last_write adds what the annotation says after the manager "kubectl" has applied a configuration.
+// managed_last_write adds the annotation after the manager "kubectl" has applied a configuration.
 void managed_last_write(const yyjson_val *config, struct arena *a, struct sbuf *out);
 
 // managed_conflict_message is upstream's text for conflicts.
 struct str managed_conflict_message(const struct managed_conflict *conflicts, size_t n,
                                     struct arena *a);
 
-// managed_is_reset: a client wants the entries forgotten: a list that is there and empty, or has one empty
-// entry.
+// managed_is_reset: a client wants the entries forgotten: a list that is there and empty, or has
+// one empty entry.
 bool managed_is_reset(const struct api_managed_fields_entry_array *entries);
 
 #endif

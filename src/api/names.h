@@ -42,15 +42,16 @@ void name_c_identifier(struct str value, struct name_msgs *out);
 // '%'.
 void name_path_segment(struct str value, struct name_msgs *out);
 
-// name_port: the name of a port; name_env_var: any printable ASCII but '='; name_config_key: a key of
-// a ConfigMap or Secret; name_http_header; name_dns_search: a subdomain that may have underscores.
+// name_port: the name of a port; name_env_var: any printable ASCII but '='; name_config_key: a key
+// of a ConfigMap or Secret; name_http_header; name_dns_search: a subdomain that may have
+// underscores.
 void name_port(struct str value, struct name_msgs *out);
 void name_env_var(struct str value, struct name_msgs *out);
 void name_config_key(struct str value, struct name_msgs *out);
 void name_http_header(struct str value, struct name_msgs *out);
 void name_dns_search(struct str value, struct name_msgs *out);
 
-// What is wrong with an IP address, told as upstream does; no message for a good one.
+// What is wrong with an IP address, in upstream's words; no message for a valid one.
 void name_ip(struct str value, struct name_msgs *out);
 bool name_is_ipv6(struct str value); // of an address
 

@@ -14,8 +14,8 @@
 // schema has no such.
 bool api_openapi_v3(struct str group, struct str version, struct sbuf *out);
 
-// api_openapi_v2 adds one document with every group and version for which served answers true (a NULL served
-// stands for all), and with the kinds that users added (may be NULL).
+// api_openapi_v2 adds one document with every group and version for which served answers true (a
+// NULL served stands for all), and with the kinds that users added (may be NULL).
 struct custom_kinds;
 void api_openapi_v2(bool (*served)(void *ctx, struct str group, struct str version), void *ctx,
                     const struct custom_kinds *customs, struct sbuf *out);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OpenAPI of the kinds that users added: their schemas as published, and the paths clients look for.
+// OpenAPI of the kinds that users added: their schemas as published, and the paths clients look
+// for.
 #ifndef API_OPENAPI_CUSTOM_H
 #define API_OPENAPI_CUSTOM_H
 
@@ -10,8 +11,8 @@
 bool openapi_custom_v3(const struct custom_kinds *customs, struct str group, struct str version,
                        struct sbuf *out);
 
-// openapi_custom_v2 adds what belongs into "definitions" and into "paths" of the document of everything; each
-// member starts with a comma.
+// openapi_custom_v2 adds what belongs into "definitions" and into "paths" of the document of
+// everything; each member starts with a comma.
 void openapi_custom_v2(const struct custom_kinds *customs, struct sbuf *definitions,
                        struct sbuf *paths);
 

@@ -6,17 +6,18 @@
 // any other body. What a patch does not reach is copied byte for byte from the object's source.
 //
 // Behaviour and error texts are those of the libraries in kube-apiserver 1.37
-// (gopkg.in/evanphx/json-patch.v4, apimachinery's strategicpatch), their quirks included: a replace of
-// a missing member adds it, array indexes may be negative. Where those would panic, we fail.
+// (gopkg.in/evanphx/json-patch.v4, apimachinery's strategicpatch), their quirks included: a replace
+// of a missing member adds it, array indexes may be negative. Where those would panic, we fail.
 //
-// The documents may hold repeated keys (JSON_DUPLICATES_KEEP); the last one counts. strict is NULL for
-// fieldValidation=Ignore; otherwise it collects what is unknown or repeated in the patch itself, to be
-// put before the reports of decoding the result, and the patch must have the right types.
+// The documents may hold repeated keys (JSON_DUPLICATES_KEEP); the last one counts. strict is NULL
+// for fieldValidation=Ignore; otherwise it collects what is unknown or repeated in the patch
+// itself, to be put before the reports of decoding the result, and the patch must have the right
+// types.
 //
-// Returned codes: 0; -ERR_BAD_REQUEST (400) for what is not such a patch; -ERR_TOO_LARGE (413) for too
-// many operations; -ERR_INVALID (422) for a JSON patch that does not apply, or a list of lists in a
-// strategic one; -ERR_INTERNAL (500, with the bare message) for the other ways in which a strategic
-// patch fails, which upstream does not translate. On failure out has no meaning.
+// Returned codes: 0; -ERR_BAD_REQUEST (400) for what is not such a patch; -ERR_TOO_LARGE (413) for
+// too many operations; -ERR_INVALID (422) for a JSON patch that does not apply, or a list of lists
+// in a strategic one; -ERR_INTERNAL (500, with the bare message) for the other ways in which a
+// strategic patch fails, which upstream does not translate. On failure out has no meaning.
 #ifndef API_PATCH_H
 #define API_PATCH_H
 
@@ -36,7 +37,7 @@ int api_patch_json(const struct json_doc *object, const struct json_doc *patch,
 int api_patch_merge(const struct json_doc *object, const struct json_doc *patch,
                     struct json_strict *strict, struct sbuf *out, struct err *err) MUST_USE;
 
-// api_patch_strategic merges lists and structs as the schema of type says. A NULL type stands for a
+// api_patch_strategic merges lists and structs by the schema of type. A NULL type stands for a
 // kind that is not in the schema, for which there is no strategic merge patch.
 int api_patch_strategic(const struct api_type *type, const struct json_doc *object,
                         const struct json_doc *patch, struct json_strict *strict, struct sbuf *out,

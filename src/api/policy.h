@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Admission policies: the expressions of a ValidatingAdmissionPolicy compiled, and asked about one request. Pure: whoever
-// asks brings the objects as JSON.
+// Admission policies: the expressions of a ValidatingAdmissionPolicy compiled, and evaluated for
+// one request. Pure: the caller that asks brings the objects as JSON.
 #ifndef API_POLICY_H
 #define API_POLICY_H
 
 #include "api/api.h"
 #include "api/cause.h"
 #include "api/crd/dyn.h"
-#include "dray/cel.h"
+#include "cel/cel.h"
 
 struct policy;
 
-// policy_new compiles; free it with policy_free. Expressions that do not compile fail when they are asked.
+// policy_new compiles; free it with policy_free. Expressions that do not compile fail when they are
+// asked.
 struct policy *policy_new(const struct api_validating_admission_policy_spec *spec);
 void policy_free(struct policy *p);
 
@@ -29,8 +30,8 @@ struct policy_verdict {
     struct str message, reason; // in the arena; reason empty: Invalid
 };
 
-// policy_ask answers how many verdicts refuse; ret gets room for them in the arena. -1: the request is not meant (a
-// condition does not hold).
+// policy_ask answers how many verdicts refuse; ret gets room for them in the arena. -1: the request
+// is not meant (a condition does not hold).
 int policy_ask(const struct policy *p, const struct policy_request *q, struct arena *arena,
                struct policy_verdict **ret);
 

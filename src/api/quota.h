@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a ResourceQuota counts: how much of each resource an object uses, and which quotas it is counted by.
-// Admission and the controller that keeps status.used must agree on it.
+// What a ResourceQuota counts: how much of each resource an object uses, and which quotas it is
+// counted by. Admission and the controller that keeps status.used must agree on it.
 #ifndef API_QUOTA_H
 #define API_QUOTA_H
 
@@ -13,9 +13,9 @@
 struct quota_world {
     const struct features *features;
     struct api_time now;
-    // extended_of gives the extended resource of a device class, empty when it has none; has_class says whether a
-    // class gives an extended resource; pod_of finds a pod by UID, NULL when it is not there. What they give is
-    // good until the answer is used.
+    // extended_of gives the extended resource of a device class, empty when it has none; has_class
+    // reports whether a class gives an extended resource; pod_of finds a pod by UID, NULL when it
+    // is not there. What they give is good until the answer is used.
     struct str (*extended_of)(void *ctx, struct str class_name, struct arena *arena);
     bool (*has_class)(void *ctx, struct str extended);
     const struct api_pod *(*pod_of)(void *ctx, struct str namespace, struct str name,
@@ -33,8 +33,8 @@ bool quota_counts(struct str resource, const struct api_kind *kind, const struct
 // quota_in_scope: the object is in all scopes of a quota.
 bool quota_in_scope(const struct api_resource_quota *q, const struct api_object *o);
 
-// quota_lacks says what containers of a pod must specify for a quota of these resources, and do not; *out stays
-// empty when there is nothing.
+// quota_lacks lists what containers of a pod must specify for a quota of these resources and do
+// not; *out stays empty when there is nothing.
 void quota_lacks(const struct api_pod *pod, const struct api_str_array *resources,
                  struct sbuf *out);
 
@@ -49,8 +49,8 @@ struct quota_change {
 struct quota_change quota_change_of(const struct api_object *object, const struct api_object *old,
                                     const struct quota_world *world, struct arena *arena);
 
-// quota_admit counts a change in a quota of its namespace: *ret_counted says whether q's status.used
-// has grown. Returns 0, or -ERR_FORBIDDEN with the reason in why; q is unchanged then.
+// quota_admit counts a change in a quota of its namespace: *ret_counted reports whether q's
+// status.used has grown. Returns 0, or -ERR_FORBIDDEN with the reason in why; q is unchanged then.
 int quota_admit(struct api_resource_quota *q, const struct quota_change *c, struct arena *arena,
                 bool *ret_counted, struct sbuf *why) MUST_USE;
 

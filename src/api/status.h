@@ -2,8 +2,8 @@
 //
 // Status objects: the answers to calls that fail, or that succeed without an object. Codes, reasons
 // and messages are those of apimachinery's errors package. Each function makes one in the arena;
-// texts given to it are copied. Write it with api_json_write(&api_status_type, ...); its code is the
-// HTTP status.
+// texts given to it are copied. Write it with api_json_write(&api_status_type, ...); its code is
+// the HTTP status.
 #ifndef API_STATUS_H
 #define API_STATUS_H
 
@@ -42,17 +42,12 @@ struct api_status *api_status_conflict(struct arena *a, const struct status_subj
 struct api_status *api_status_forbidden(struct arena *a, const struct status_subject *s,
                                         struct str why);
 
-// api_status_unauthorized: an empty why becomes "not authorized".
-struct api_status *api_status_unauthorized(struct arena *a, struct str why);
-
 // api_status_invalid: 422 with the causes, all of them also in the message.
 struct api_status *api_status_invalid(struct arena *a, const struct status_subject *s,
                                       const struct causes *causes);
 
 struct api_status *api_status_bad_request(struct arena *a, struct str message);
-struct api_status *api_status_gone(struct arena *a, struct str message);
 struct api_status *api_status_expired(struct arena *a, struct str message);
-struct api_status *api_status_unavailable(struct arena *a, struct str message);
 
 // api_status_too_many: the message as it is, and when to come back.
 struct api_status *api_status_too_many(struct arena *a, struct str message,
@@ -60,13 +55,6 @@ struct api_status *api_status_too_many(struct arena *a, struct str message,
 
 struct api_status *api_status_method_not_allowed(struct arena *a, const struct status_subject *s,
                                                  struct str action);
-
-// api_status_server_timeout: 500, try again; the subject's name is not used. api_status_timeout: 504,
-// "Timeout: " and the message.
-struct api_status *api_status_server_timeout(struct arena *a, const struct status_subject *s,
-                                             struct str operation, int32_t retry_after_seconds);
-struct api_status *api_status_timeout(struct arena *a, struct str message,
-                                      int32_t retry_after_seconds);
 
 // api_status_resource_version_too_large: 504 with the cause that informers look for.
 struct api_status *api_status_resource_version_too_large(struct arena *a, uint64_t asked,
@@ -76,16 +64,11 @@ struct api_status *api_status_resource_version_too_large(struct arena *a, uint64
 // api_status_too_large: 413, "Request entity too large: " and the message.
 struct api_status *api_status_too_large(struct arena *a, struct str message);
 
-// api_status_internal: 500, "Internal error occurred: " and the message. api_status_unknown: 500 with
-// the bare message and no reason, which is what becomes of an error that upstream does not translate.
+// api_status_internal: 500, "Internal error occurred: " and the message. api_status_unknown: 500
+// with the bare message and no reason, which is what becomes of an error that upstream does not
+// translate.
 struct api_status *api_status_internal(struct arena *a, struct str message);
 struct api_status *api_status_unknown(struct arena *a, struct str message);
-
-// api_status_not_acceptable: 406, and api_status_unsupported_media_type: 415. types are listed in the
-// message.
-struct api_status *api_status_not_acceptable(struct arena *a, const struct str *types, size_t n);
-struct api_status *api_status_unsupported_media_type(struct arena *a, const struct str *types,
-                                                     size_t n);
 
 // api_status_patch_failed: 422 for a patch that does not apply. The message is upstream's, which
 // keeps the reason to itself; here it is a cause.

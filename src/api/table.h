@@ -157,11 +157,12 @@ size_t api_elem_size(const struct api_field *f);
 #define API_ENTRY_VALUE sizeof(struct str)
 size_t api_entry_size(const struct api_field *f);
 
-// api_kind_in_proto says whether objects of a kind can be said in protobuf: what users added has none.
+// api_kind_in_proto reports whether objects of a kind can be written in protobuf: what users added
+// has none.
 bool api_kind_in_proto(const struct api_kind *kind);
 
-// api_kind_find finds a kind by apiVersion and name, NULL when there is none. The option kinds of the
-// meta package (DeleteOptions and its like) exist in every known group and version.
+// api_kind_find finds a kind by apiVersion and name, NULL when there is none. The option kinds of
+// the meta package (DeleteOptions and its like) exist in every known group and version.
 const struct api_kind *api_kind_find(struct str api_version, struct str kind);
 
 // api_kind_of_resource finds the kind of a resource (its plural name) of a group and version.
@@ -178,11 +179,11 @@ struct api_span {
     size_t n;
 };
 
-// api_field_present says whether a field holds something: an optional that is set, a list or map
+// api_field_present reports whether a field holds something: an optional that is set, a list or map
 // that is not nil, a scalar that is not zero, a struct by value always.
 bool api_field_present(const struct api_field *f, const void *owner);
 
-// api_field_is_pointer says whether the member is a pointer to its element.
+// api_field_is_pointer reports whether the member is a pointer to its element.
 static inline bool api_field_is_pointer(const struct api_field *f)
 {
     return f->shape == API_OPT && (f->elem == API_STRUCT || f->elem == API_QUANTITY ||

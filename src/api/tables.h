@@ -43,33 +43,24 @@ struct api_table_view {
 // -ERR_BAD_REQUEST.
 int api_include_parse(struct str text, enum api_include *ret, struct err *err) MUST_USE;
 
-// api_table_look takes note of an object that will have a row, for what depends on all of them: which
-// storage class is the default. value must live until the rows are written.
+// api_table_look takes note of an object that will have a row, for what depends on all of them:
+// which storage class is the default. value must live until the rows are written.
 void api_table_look(struct api_table_view *t, const void *value);
 
 // api_table_begin writes the Table up to its first row. meta may be NULL.
 void api_table_begin(const struct api_table_view *t, const struct api_list_meta *meta,
                      struct json_writer *w);
 
-// api_table_row writes the row of one object, a struct of the kind's type. json, if not empty, is its
-// text for API_INCLUDE_OBJECT; otherwise the object is written anew. Returns 0 or as api_json_write.
+// api_table_row writes the row of one object, a struct of the kind's type. json, if not empty, is
+// its text for API_INCLUDE_OBJECT; otherwise the object is written again. Returns 0 or as
+// api_json_write.
 int api_table_row(const struct api_table_view *t, const void *value, struct str json,
                   struct json_writer *w, struct err *err) MUST_USE;
 
 void api_table_end(struct json_writer *w);
 
-// api_partial_write writes a PartialObjectMetadata with an object's metadata. Returns as
-// api_json_write.
-int api_partial_write(const struct api_object_meta *meta, struct json_writer *w,
-                      struct err *err) MUST_USE;
-
-// api_partial_list_begin and api_partial_list_end write what stands around them in a
-// PartialObjectMetadataList.
-void api_partial_list_begin(const struct api_list_meta *meta, struct json_writer *w);
-void api_partial_list_end(struct json_writer *w);
-
-// sbuf_add_age adds a duration as kubectl shows it: 5s, 3m20s, 2d4h. "<unknown>" for a time that is not
-// set.
+// sbuf_add_age adds a duration as kubectl shows it: 5s, 3m20s, 2d4h. "<unknown>" for a time that is
+// not set.
 void sbuf_add_age(struct sbuf *out, const struct api_time *since, struct moment now);
 
 #endif

@@ -22,7 +22,7 @@ enum api_op {
     API_STATUS_UPDATE, // update of the status subresource
 };
 
-// What the CEL engine says about an expression.
+// The result of checking an expression with the CEL engine.
 struct api_cel_answer {
     enum { API_CEL_OK, API_CEL_INVALID, API_CEL_INTERNAL } verdict;
     struct str detail; // what is wrong; unless OK
@@ -54,7 +54,7 @@ struct api_authz_question {
 };
 
 struct api_authorizer {
-    // allows says yes or no; a no may come with a reason, allocated in arena.
+    // allows answers yes or no; a no may come with a reason, allocated in arena.
     bool (*allows)(void *ctx, const struct api_authz_question *question, struct arena *arena,
                    struct str *ret_reason);
     void *ctx;

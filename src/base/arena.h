@@ -30,8 +30,8 @@ struct arena_mark {
 // is known. Padding counts.
 void arena_reserve(struct arena *a, size_t size);
 
-// arena_count adds to *bytes what an allocation takes in a new arena: the sum of all of them, in their
-// order, is what arena_reserve needs for them.
+// arena_count adds to *bytes what an allocation takes in a new arena: the sum of all of them, in
+// their order, is what arena_reserve needs for them.
 void arena_count(size_t *bytes, size_t size, size_t align);
 
 // arena_alloc returns size zeroed bytes aligned to align (a power of two). Never NULL.

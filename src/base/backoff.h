@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting before another try: the one formula. A policy says how long the first wait is, by how much each
-// failure lengthens it, how long it may become and how far chance spreads it, so that callers that failed
-// together do not come back together. Who keeps count, and what resets it, is the caller's.
+// Waiting before another try: the one formula. A policy states how long the first wait is, by how
+// much each failure lengthens it, how long it may become and how far chance spreads it, so that
+// callers that failed together do not come back together. Who keeps count, and what resets it, is
+// the caller's.
 #ifndef BASE_BACKOFF_H
 #define BASE_BACKOFF_H
 

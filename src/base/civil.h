@@ -17,7 +17,7 @@ struct civil_date {
 struct civil_date civil_from_days(int64_t days);
 int64_t civil_to_days(struct civil_date date);
 
-// civil_valid says whether such a day exists.
+// civil_valid reports whether such a day exists.
 bool civil_valid(struct civil_date date);
 
 #endif

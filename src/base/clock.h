@@ -31,7 +31,7 @@ static inline int64_t clock_wall_ns(const struct clock *c)
     return c->wall_ns(c);
 }
 
-// A clock that moves only when told. It belongs to one thread.
+// A clock that moves only when it is advanced. It belongs to one thread.
 struct clock_fake {
     struct clock clock; // first, so that a pointer to it is a pointer to this
     int64_t mono;

@@ -102,7 +102,7 @@ bool exec_timers_fire(struct exec_timers *ts, int64_t now_ns);
 
 // --- Simulation ----------------------------------------------------------------------------------
 
-// exec_sim runs on whoever calls it, on a fake clock. Several may share a clock.
+// exec_sim runs on its caller's thread, on a fake clock. Several may share a clock.
 struct exec_sim;
 
 // exec_sim_new makes one; clock and rng are borrowed.
@@ -117,11 +117,8 @@ bool exec_sim_step(struct exec_sim *s);
 // now.
 int64_t exec_sim_next_ns(const struct exec_sim *s);
 
-// exec_sim_run runs everything that is ready, moving the clock from timer to timer, until nothing is
-// left or the clock has come to until_ns.
+// exec_sim_run runs everything that is ready, moving the clock from timer to timer, until nothing
+// is left or the clock has come to until_ns.
 void exec_sim_run(struct exec_sim *s, int64_t until_ns);
-
-// exec_sim_drop forgets all posted work and disarms all timers: a crash.
-void exec_sim_drop(struct exec_sim *s);
 
 #endif

@@ -10,8 +10,8 @@
 
 #include "base/str.h"
 
-// ip_is says whether the whole of s is an address of a family (AF_INET, AF_INET6; AF_UNSPEC: either) as inet_pton reads it:
-// without a zone, without leading zeros.
+// ip_is reports whether the whole of s is an address of a family (AF_INET, AF_INET6; AF_UNSPEC:
+// either) as inet_pton reads it: without a zone, without leading zeros.
 bool ip_is(struct str s, int family);
 
 #endif

@@ -27,36 +27,39 @@
 // and a bounded depth lets readers recurse without fear for the stack.
 #define DRAY_DOC_DEPTH_MAX 256
 
-// Nodes that YAML aliases may add to a document over the ones written out (billion laughs).
-// go-yaml refuses documents whose nodes come mostly from aliases; a flat bound is simpler to explain.
+// Nodes that YAML aliases may add to a document over the ones written out (billion laughs). go-yaml
+// refuses documents whose nodes come mostly from aliases; a flat bound is simpler to explain.
 #define DRAY_YAML_ALIAS_NODES_MAX 100000
 
 // Documents in one YAML stream.
 #define DRAY_YAML_DOCUMENTS_MAX 100000
 
-// %TAG directives in one YAML stream. libyaml looks through all of them for each; nobody has more
-// than a few.
+// %TAG directives in one YAML stream. libyaml looks through all of them for each; no real stream
+// has more than a few.
 #define DRAY_YAML_TAG_DIRECTIVES_MAX 100
 
 // Nesting of protobuf messages (protobuf's own default recursion limit).
 #define DRAY_PROTO_DEPTH_MAX 100
 
-// The typed form of one API object: a fixed part, and a part for each JSON value or protobuf byte it
-// is made from. Two bytes can say "one more container", which takes hundreds in memory.
+// The typed form of one API object: a fixed part, and a part for each JSON value or protobuf byte
+// it is made from. Two bytes can say "one more container", which takes hundreds in memory.
 #define DRAY_OBJECT_BYTES_MAX       ((size_t)64 * 1024 * 1024)
 #define DRAY_OBJECT_BYTES_PER_VALUE ((size_t)128)
 #define DRAY_OBJECT_BYTES_PER_BYTE  ((size_t)32)
 
-// An object as it is stored, in JSON. A request's body is bounded, but defaults, whoever manages which field and one apply after
-// another add to it; etcd takes 1.5 MiB. Defaults of a custom resource may take as much in memory.
+// An object as it is stored, in JSON. A request's body is bounded, but defaults, managed fields and
+// one apply after another add to it; etcd takes 1.5 MiB. Defaults of a custom resource may take as
+// much in memory.
 #define DRAY_OBJECT_STORED_BYTES_MAX ((size_t)16 * 1024 * 1024)
 
-// The variables of a container, in bytes and in number, and what $(NAME) makes of them, of its command and its mounts. Variables
-// of variables grow by their product; the kernel gives no process more than 6 MiB.
+// The variables of a container, in bytes and in number, and what $(NAME) makes of them, of its
+// command and its mounts. Variables of variables grow by their product; the kernel gives no process
+// more than 6 MiB.
 #define DRAY_EXPANDED_BYTES_MAX ((size_t)8 * 1024 * 1024)
 #define DRAY_VARIABLES_MAX      ((size_t)16384)
 
-// The files of all volumes of a pod that are made of config maps, secrets and facts: many may be made of the same bytes.
+// The files of all volumes of a pod that are made of config maps, secrets and facts: many may be
+// made of the same bytes.
 #define DRAY_VOLUME_FILES_MAX ((size_t)32768)
 #define DRAY_VOLUME_BYTES_MAX ((size_t)256 * 1024 * 1024)
 

@@ -34,7 +34,7 @@ struct log_module {
     }
 
 // A call site's rate limit: LOG_SITE_BURST records at once, LOG_SITE_PER_SEC a second after that.
-// What was held back is told by the next record of the site in the field `suppressed`.
+// What was held back is counted by the next record of the site in the field `suppressed`.
 #define LOG_SITE_BURST   50
 #define LOG_SITE_PER_SEC 10
 
@@ -93,7 +93,7 @@ void log_configure(log_sink_fn sink, void *ctx, enum log_format format, const st
 // Returns 0, or -ERR_INVALID naming the bad part; then nothing changed.
 int log_set_levels(struct str spec, struct err *err) MUST_USE;
 
-// log_enabled says whether a record of this level would be written.
+// log_enabled reports whether a record of this level would be written.
 bool log_enabled(struct log_module *m, enum log_level level);
 
 // log_emit writes a record; the macros call it. fields ends with LOG_KIND_END.

@@ -61,7 +61,7 @@ void map_index_done(struct map_index *m);
 #define map_has(m, key) (map_index_find(&(m)->index, (key)) != SIZE_MAX)
 
 // map_put returns a pointer to the value of key, adding a zeroed one if there is none; the key
-// kept is the first one. map_put_new also says whether it was added.
+// kept is the first one. map_put_new also reports whether it was added.
 #define map_put(m, key) map_put_new((m), (key), NULL)
 #define map_put_new(m, key, ret_new)                                                             \
     ({                                                                                           \
@@ -72,7 +72,7 @@ void map_index_done(struct map_index *m);
         &(m)->values[map_put_at];                                                                \
     })
 
-// map_del removes an entry and says whether there was one. Safe while walking.
+// map_del removes an entry and reports whether there was one. Safe while walking.
 #define map_del(m, key) map_index_del(&(m)->index, (key))
 
 #define map_len(m) ((m)->index.live)

@@ -40,7 +40,8 @@ void mem_free_indirect(void *p);
 
 #define array_len(a) (sizeof(a) / sizeof((a)[0]))
 
-// container_of finds the struct that a member lives in. For a pointer to const, say `const` in type.
+// container_of finds the struct that a member lives in. For a pointer to const, say `const` in
+// type.
 #define container_of(ptr, type, member) ((type *)((uintptr_t)(ptr)-offsetof(type, member)))
 
 #endif

@@ -52,8 +52,8 @@ static inline bool str_eqz(struct str a, const char *z)
 // str_cmp orders by bytes, a prefix before the longer one: <0, 0, >0.
 int str_cmp(struct str a, struct str b);
 
-// str_cmp_elements is str_cmp of two elements of an array, for qsort and bsearch. Elements that begin with a
-// struct str are fine, too.
+// str_cmp_elements is str_cmp of two elements of an array, for qsort and bsearch. Elements that
+// begin with a struct str are fine, too.
 int str_cmp_elements(const void *a, const void *b);
 
 // str_listed: s is one of n strings. str_is_one_of: of n words.

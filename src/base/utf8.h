@@ -23,13 +23,14 @@ bool utf8_decode_strict(struct str s, size_t off, uint32_t *ret_cp, size_t *ret_
 // is written as UTF8_REPLACEMENT.
 size_t utf8_encode(uint32_t cp, char out[4]);
 
-// utf8_valid says whether the whole of s is valid; *ret_bad (if not NULL) gets the first bad offset.
+// utf8_valid reports whether the whole of s is valid; *ret_bad (if not NULL) gets the first bad
+// offset.
 bool utf8_valid(struct str s, size_t *ret_bad);
 
 // utf8_count counts code points; an invalid byte counts as one.
 size_t utf8_count(struct str s);
 
-// utf8_printable says whether Go's %q prints cp as itself: neither control, format, private,
+// utf8_printable reports whether Go's %q prints cp as itself: neither control, format, private,
 // unassigned-by-range, surrogate, nor a space other than U+0020.
 bool utf8_printable(uint32_t cp);
 

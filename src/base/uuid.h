@@ -4,11 +4,9 @@
 #ifndef BASE_UUID_H
 #define BASE_UUID_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/rand.h"
-#include "base/str.h"
 
 #define UUID_TEXT_LEN 36
 
@@ -21,8 +19,5 @@ struct uuid uuid_random(struct rng *r);
 
 // uuid_write writes 36 characters and a NUL.
 void uuid_write(const struct uuid *u, char out[UUID_TEXT_LEN + 1]);
-
-// uuid_parse reads the 36-character form, either case. False when s is anything else.
-bool uuid_parse(struct str s, struct uuid *ret);
 
 #endif

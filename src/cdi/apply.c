@@ -13,7 +13,7 @@
 
 // --- Members -------------------------------------------------------------------------------------
 
-static yyjson_mut_val *member(struct oci *o, yyjson_mut_val *in, const char *key, bool list)
+static yyjson_mut_val *oci_member(struct oci *o, yyjson_mut_val *in, const char *key, bool list)
 {
     yyjson_mut_val *v = yyjson_mut_obj_get(in, key);
     if (v && (list ? yyjson_mut_is_arr(v) : yyjson_mut_is_obj(v)))
@@ -30,12 +30,12 @@ static yyjson_mut_val *member(struct oci *o, yyjson_mut_val *in, const char *key
 
 yyjson_mut_val *oci_object(struct oci *o, yyjson_mut_val *in, const char *key)
 {
-    return member(o, in, key, false);
+    return oci_member(o, in, key, false);
 }
 
 yyjson_mut_val *oci_list(struct oci *o, yyjson_mut_val *in, const char *key)
 {
-    return member(o, in, key, true);
+    return oci_member(o, in, key, true);
 }
 
 static yyjson_mut_val *text_value(struct oci *o, struct str s)
@@ -69,14 +69,14 @@ void oci_add_texts(struct oci *o, yyjson_mut_val *to, const char *key,
         (void)yyjson_mut_arr_append(list, text_value(o, *t));
 }
 
-static struct str text_of(yyjson_mut_val *v)
+static struct str oci_text_of(yyjson_mut_val *v)
 {
     return yyjson_mut_is_str(v) ? str_make(yyjson_mut_get_str(v), yyjson_mut_get_len(v)) : STR("");
 }
 
 struct str oci_text(yyjson_mut_val *in, const char *key)
 {
-    return text_of(yyjson_mut_obj_get(in, key));
+    return oci_text_of(yyjson_mut_obj_get(in, key));
 }
 
 void oci_drop(yyjson_mut_val *list, const char *key, struct str text)
@@ -85,7 +85,7 @@ void oci_drop(yyjson_mut_val *list, const char *key, struct str text)
     (void)yyjson_mut_arr_iter_init(list, &it);
     for (yyjson_mut_val *v = yyjson_mut_arr_iter_next(&it); v; v = yyjson_mut_arr_iter_next(&it)) {
         yyjson_mut_val *is = yyjson_mut_obj_get(v, key);
-        if (yyjson_mut_is_str(is) && str_eq(text_of(is), text))
+        if (yyjson_mut_is_str(is) && str_eq(oci_text_of(is), text))
             (void)yyjson_mut_arr_iter_remove(&it);
     }
 }
@@ -114,7 +114,7 @@ static int apply_env(struct oci *o, const struct cdi_texts *env)
     (void)yyjson_mut_arr_iter_init(list, &it);
     for (yyjson_mut_val *v = yyjson_mut_arr_iter_next(&it); v; v = yyjson_mut_arr_iter_next(&it))
         if (yyjson_mut_is_str(v))
-            *map_put(&places, env_name(text_of(v))) = v;
+            *map_put(&places, env_name(oci_text_of(v))) = v;
     vec_foreach(env, e) {
         yyjson_mut_val **place = map_put(&places, env_name(*e));
         if (*place) {
@@ -207,18 +207,18 @@ static int apply_gids(struct oci *o, const struct cdi_gids *gids)
 
 static int apply_all(struct oci *o, const struct cdi_edits *edits)
 {
-    int rc = apply_env(o, &edits->env);
-    for (size_t i = 0; rc == 0 && i < edits->device_nodes.n; i++)
-        rc = oci_device_node(o, &edits->device_nodes.p[i]);
-    if (rc == 0)
-        rc = apply_net_devices(o, &edits->net_devices);
-    if (rc == 0)
-        rc = oci_mounts(o, &edits->mounts);
-    for (size_t i = 0; rc == 0 && i < edits->hooks.n; i++)
-        rc = apply_hook(o, &edits->hooks.p[i]);
-    if (rc == 0 && edits->intel_rdt)
-        rc = apply_rdt(o, edits->intel_rdt);
-    return rc == 0 ? apply_gids(o, &edits->additional_gids) : rc;
+    int r = apply_env(o, &edits->env);
+    for (size_t i = 0; r == 0 && i < edits->device_nodes.n; i++)
+        r = oci_device_node(o, &edits->device_nodes.p[i]);
+    if (r == 0)
+        r = apply_net_devices(o, &edits->net_devices);
+    if (r == 0)
+        r = oci_mounts(o, &edits->mounts);
+    for (size_t i = 0; r == 0 && i < edits->hooks.n; i++)
+        r = apply_hook(o, &edits->hooks.p[i]);
+    if (r == 0 && edits->intel_rdt)
+        r = apply_rdt(o, edits->intel_rdt);
+    return r == 0 ? apply_gids(o, &edits->additional_gids) : r;
 }
 
 // --- Memory --------------------------------------------------------------------------------------
@@ -258,9 +258,9 @@ int cdi_apply(const struct cdi_edits *edits, const yyjson_val *oci, const struct
     // yyjson only reads it.
     yyjson_mut_doc_set_root(o.doc,
                             yyjson_val_mut_copy(o.doc, (yyjson_val *)(uintptr_t)(const void *)oci));
-    int rc = apply_all(&o, edits);
-    if (rc != 0)
-        return rc;
+    int r = apply_all(&o, edits);
+    if (r != 0)
+        return r;
     yyjson_doc *done = yyjson_mut_doc_imut_copy(o.doc, &alc);
     json_write_value(w, yyjson_doc_get_root(done));
     return 0;

@@ -11,9 +11,10 @@
 
 #include "base/banned.h"
 
-// --- The host ------------------------------------------------------------------------------------
+// --- Host ----------------------------------------------------------------------------------------
 
-static int look_system(void *context, struct str path, struct cdi_node_info *ret, struct err *err)
+static int cdi_apply_read_host_node(void *context, struct str path, struct cdi_node_info *ret,
+                                    struct err *err)
 {
     (void)context;
     cleanup_free char *z = xstrndup(path.p, path.n);
@@ -34,7 +35,7 @@ static int look_system(void *context, struct str path, struct cdi_node_info *ret
 
 const struct cdi_host *cdi_host_system(void)
 {
-    static const struct cdi_host host = {.look = look_system};
+    static const struct cdi_host host = {.look = cdi_apply_read_host_node};
     return &host;
 }
 
@@ -47,13 +48,13 @@ static int complete_node(struct oci *o, struct cdi_device_node *n)
     bool fifo = str_eq(n->type, STR("p"));
     bool in_full = n->type.n && (n->major != 0 || fifo);
     struct cdi_node_info info = {0};
-    int rc = o->host->look(o->host->context, host_path, &info, in_full ? NULL : o->err);
-    if (rc != 0) {
+    int r = o->host->look(o->host->context, host_path, &info, in_full ? NULL : o->err);
+    if (r != 0) {
         if (in_full)
             return 0;
         (void)err_wrap(o->err, "the device node %.*s of the host",
                        STR_ARG(str_upto(host_path, 200)));
-        return rc;
+        return r;
     }
     if (!n->file_mode.set)
         n->file_mode = (struct cdi_opt_u32){true, info.file_mode};
@@ -72,8 +73,8 @@ static int complete_node(struct oci *o, struct cdi_device_node *n)
     return 0;
 }
 
-// The process's user or group owns a node that the spec gives to nobody.
-static struct cdi_opt_u32 owner(struct oci *o, struct cdi_opt_u32 said, const char *key)
+// The process's user or group owns a node for which the spec names no owner.
+static struct cdi_opt_u32 cdi_apply_owner(struct oci *o, struct cdi_opt_u32 said, const char *key)
 {
     if (said.set)
         return said;
@@ -122,11 +123,11 @@ int oci_device_node(struct oci *o, const struct cdi_device_node *said)
 {
     struct cdi_device_node n = *said;
     n.type.p = n.type.n ? n.type.p : "";
-    int rc = complete_node(o, &n);
-    if (rc != 0)
-        return rc;
-    n.uid = owner(o, n.uid, "uid");
-    n.gid = owner(o, n.gid, "gid");
+    int r = complete_node(o, &n);
+    if (r != 0)
+        return r;
+    n.uid = cdi_apply_owner(o, n.uid, "uid");
+    n.gid = cdi_apply_owner(o, n.gid, "gid");
     yyjson_mut_val *linux_part = oci_object(o, o->doc->root, "linux");
     yyjson_mut_val *devices = linux_part ? oci_list(o, linux_part, "devices") : NULL;
     if (!devices)
@@ -152,7 +153,7 @@ int oci_device_node(struct oci *o, const struct cdi_device_node *said)
 // --- Mounts --------------------------------------------------------------------------------------
 
 // How many slashes a path has once it is simplified: a mount must come behind those it lies in.
-static size_t depth_of(struct str path)
+static size_t cdi_apply_path_depth(struct str path)
 {
     bool rooted = str_starts(path, STR("/"));
     size_t names = 0, ups = 0;
@@ -222,7 +223,7 @@ struct sorted_mount {
     size_t depth, place;
 };
 
-static int by_depth(const void *a, const void *b)
+static int cdi_apply_by_depth(const void *a, const void *b)
 {
     const struct sorted_mount *x = a, *y = b;
     if (x->depth != y->depth)
@@ -237,10 +238,10 @@ static void sort_mounts(struct oci *o, yyjson_mut_val *list)
     yyjson_mut_arr_iter it;
     (void)yyjson_mut_arr_iter_init(list, &it);
     for (yyjson_mut_val *v = yyjson_mut_arr_iter_next(&it); v; v = yyjson_mut_arr_iter_next(&it)) {
-        sorted[i] = (struct sorted_mount){v, depth_of(oci_text(v, "destination")), i};
+        sorted[i] = (struct sorted_mount){v, cdi_apply_path_depth(oci_text(v, "destination")), i};
         i++;
     }
-    qsort(sorted, n, sizeof(*sorted), by_depth);
+    qsort(sorted, n, sizeof(*sorted), cdi_apply_by_depth);
     (void)yyjson_mut_arr_clear(list);
     for (i = 0; i < n; i++)
         (void)yyjson_mut_arr_append(list, sorted[i].value);

@@ -13,8 +13,8 @@ struct oci {
     struct err *err;
 };
 
-// oci_object and oci_list find a member of an object, making it if it is missing or null. NULL, with
-// the error set, when it is something else.
+// oci_object and oci_list find a member of an object, making it if it is missing or null. NULL,
+// with the error set, when it is something else.
 yyjson_mut_val *oci_object(struct oci *o, yyjson_mut_val *in, const char *key) MUST_USE;
 yyjson_mut_val *oci_list(struct oci *o, yyjson_mut_val *in, const char *key) MUST_USE;
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Scans the CDI directories and keeps the valid specs by device name. A hash over the files' stat
+// data decides whether a refresh must read them again.
 #include "cdi/cache.h"
 
 #include <dirent.h>
@@ -15,7 +18,8 @@
 
 #include "base/banned.h"
 
-// A file that changed this shortly before it was looked at may change again with the same time stamp.
+// A file that changed this shortly before it was looked at may change again with the same time
+// stamp.
 #define STAMP_GRAIN_NS (INT64_C(50) * CLOCK_NS_PER_MS)
 
 struct device_slot {
@@ -35,7 +39,7 @@ struct cdi_cache {
     struct slots slots;
     struct cached_devices devices;
     struct file_problems problems;
-    uint64_t stamp; // of what the folders looked like
+    uint64_t stamp; // hash over the directories' files
     bool unsure;    // something changed so recently that the stamp proves nothing
 };
 
@@ -53,7 +57,7 @@ struct cdi_cache *cdi_cache_new(const char *const *dirs, size_t n)
     return c;
 }
 
-static void forget(struct cdi_cache *c)
+static void cdi_cache_clear(struct cdi_cache *c)
 {
     map_done(&c->slots);
     c->slots = (struct slots){0};
@@ -66,7 +70,7 @@ void cdi_cache_free(struct cdi_cache *c)
 {
     if (!c)
         return;
-    forget(c);
+    cdi_cache_clear(c);
     vec_done(&c->devices);
     vec_done(&c->problems);
     vec_done(&c->dirs);
@@ -75,23 +79,24 @@ void cdi_cache_free(struct cdi_cache *c)
     free(c);
 }
 
-// --- Folders -------------------------------------------------------------------------------------
+// --- Directories ---------------------------------------------------------------------------------
 
 static bool is_spec_name(struct str name)
 {
     return str_ends(name, STR(".json")) || str_ends(name, STR(".yaml"));
 }
 
-// Lists the spec files of a folder by name. A folder that does not exist is an empty one.
-static int list_folder(struct str dir, struct arena *arena, struct file_names *ret, struct err *err)
+// Lists the spec files of a directory by name. A directory that does not exist is an empty one.
+static int cdi_cache_list_directory(struct str dir, struct arena *arena, struct file_names *ret,
+                                    struct err *err)
 {
     DIR *d = opendir(dir.p);
     if (!d && errno == ENOENT)
         return 0;
     if (!d)
-        return err_set(err, errno, "cannot read the folder: %s", strerrordesc_np(errno));
-    int rc = 0;
-    while (rc == 0) {
+        return err_set(err, errno, "cannot read the directory: %s", strerrordesc_np(errno));
+    int r = 0;
+    while (r == 0) {
         errno = 0;
         const struct dirent *e = readdir(d); // NOLINT(concurrency-mt-unsafe): the stream is ours
         if (!e)
@@ -99,17 +104,17 @@ static int list_folder(struct str dir, struct arena *arena, struct file_names *r
         if (!is_spec_name(str_z(e->d_name)) || e->d_type == DT_DIR)
             continue;
         if (ret->n == CDI_FILES_MAX)
-            rc = err_set(err, ERR_TOO_LARGE, "more than %d spec files; the rest is left out",
-                         CDI_FILES_MAX);
+            r = err_set(err, ERR_TOO_LARGE, "more than %d spec files; the rest is left out",
+                        CDI_FILES_MAX);
         else
             vec_push(ret, arena_str(arena, str_z(e->d_name)));
     }
-    if (rc == 0 && errno != 0)
-        rc = err_set(err, errno, "cannot read the folder: %s", strerrordesc_np(errno));
+    if (r == 0 && errno != 0)
+        r = err_set(err, errno, "cannot read the directory: %s", strerrordesc_np(errno));
     (void)closedir(d);
     if (ret->n)
         qsort(ret->p, ret->n, sizeof(*ret->p), str_cmp_elements);
-    return rc;
+    return r;
 }
 
 struct stamp {
@@ -132,8 +137,8 @@ static void stamp_file(struct stamp *s, const char *path)
         s->newest_ns = changed;
 }
 
-// What the folders look like now. *ret_unsure: something has only just changed.
-static uint64_t look(const struct cdi_cache *c, bool *ret_unsure)
+// Hashes the stat data of all spec files. *ret_unsure: a file changed within the last moments.
+static uint64_t cdi_cache_stamp(const struct cdi_cache *c, bool *ret_unsure)
 {
     struct stamp s = {0};
     int64_t now_ns = clock_wall_ns(clock_system()); // compared with the file system's stamps
@@ -141,7 +146,7 @@ static uint64_t look(const struct cdi_cache *c, bool *ret_unsure)
     vec_foreach(&c->dirs, dir) {
         struct file_names names = {0};
         stamp_file(&s, dir->p);
-        (void)list_folder(*dir, &arena, &names, NULL);
+        (void)cdi_cache_list_directory(*dir, &arena, &names, NULL);
         vec_foreach(&names, name)
             stamp_file(&s, arena_strf(&arena, "%s/%s", dir->p, name->p).p);
         vec_done(&names);
@@ -154,21 +159,22 @@ static uint64_t look(const struct cdi_cache *c, bool *ret_unsure)
 
 // --- Reading -------------------------------------------------------------------------------------
 
-static void add_problem(struct cdi_cache *c, struct str path, const struct err *err)
+static void cdi_cache_add_problem(struct cdi_cache *c, struct str path, const struct err *err)
 {
     vec_push(&c->problems, (struct cdi_file_problem){path, *err});
 }
 
-static void add_conflict(struct cdi_cache *c, struct str name, struct str path, struct str other)
+static void cdi_cache_add_conflict(struct cdi_cache *c, struct str name, struct str path,
+                                   struct str other)
 {
     struct err err = {0};
     (void)err_set(&err, ERR_CONFLICT, "the device %.*s is also in %.*s; neither counts",
                   STR_ARG(str_upto(name, 200)), STR_ARG(str_upto(other, 200)));
-    add_problem(c, path, &err);
+    cdi_cache_add_problem(c, path, &err);
 }
 
-static void add_device(struct cdi_cache *c, const struct cdi_cached_spec *spec,
-                       const struct cdi_device *device)
+static void cdi_cache_add_device(struct cdi_cache *c, const struct cdi_cached_spec *spec,
+                                 const struct cdi_device *device)
 {
     struct str name = arena_strf(&c->arena, "%.*s/%.*s=%.*s", STR_ARG(spec->vendor),
                                  STR_ARG(spec->class), STR_ARG(device->name));
@@ -176,8 +182,8 @@ static void add_device(struct cdi_cache *c, const struct cdi_cached_spec *spec,
     struct device_slot *slot = map_put_new(&c->slots, name, &is_new);
     if (!is_new && slot->device.spec->priority == spec->priority) {
         slot->conflict = true;
-        add_conflict(c, name, slot->device.spec->path, spec->path);
-        add_conflict(c, name, spec->path, slot->device.spec->path);
+        cdi_cache_add_conflict(c, name, slot->device.spec->path, spec->path);
+        cdi_cache_add_conflict(c, name, spec->path, slot->device.spec->path);
         return;
     }
     slot->device = (struct cdi_cached_device){name, spec, device};
@@ -188,8 +194,8 @@ static void read_spec(struct cdi_cache *c, struct str path, size_t priority)
     cleanup_sbuf struct sbuf text = {0};
     struct err err = {0};
     if (cdi_spec_read_file(path.p, &text, &err) != 0) {
-        if (err.code != ENOENT) // it went away since it was listed
-            add_problem(c, path, &err);
+        if (err.code != ENOENT) // removed since it was listed
+            cdi_cache_add_problem(c, path, &err);
         return;
     }
     struct cdi_problems problems = {0};
@@ -199,10 +205,10 @@ static void read_spec(struct cdi_cache *c, struct str path, size_t priority)
         *cached = (struct cdi_cached_spec){.path = path, .priority = priority, .spec = spec};
         (void)cdi_kind_split(spec->kind, &cached->vendor, &cached->class);
         vec_foreach(&spec->devices, d)
-            add_device(c, cached, d);
+            cdi_cache_add_device(c, cached, d);
     }
     vec_foreach(&problems, p)
-        add_problem(c, path, p);
+        cdi_cache_add_problem(c, path, p);
     vec_done(&problems);
 }
 
@@ -212,15 +218,15 @@ static int by_device_name(const void *a, const void *b)
     return str_cmp(x->name, y->name);
 }
 
-static void read_folders(struct cdi_cache *c)
+static void cdi_cache_read_directories(struct cdi_cache *c)
 {
-    forget(c);
+    cdi_cache_clear(c);
     for (size_t i = 0; i < c->dirs.n; i++) {
         struct str dir = c->dirs.p[i];
         struct file_names names = {0};
         struct err err = {0};
-        if (list_folder(dir, &c->arena, &names, &err) != 0)
-            add_problem(c, dir, &err);
+        if (cdi_cache_list_directory(dir, &c->arena, &names, &err) != 0)
+            cdi_cache_add_problem(c, dir, &err);
         vec_foreach(&names, name)
             read_spec(c, arena_strf(&c->arena, "%s/%s", dir.p, name->p), i);
         vec_done(&names);
@@ -235,20 +241,20 @@ static void read_folders(struct cdi_cache *c)
 void cdi_cache_rescan(struct cdi_cache *c)
 {
     // Looked at before reading: a change while reading shows next time.
-    c->stamp = look(c, &c->unsure);
-    read_folders(c);
+    c->stamp = cdi_cache_stamp(c, &c->unsure);
+    cdi_cache_read_directories(c);
 }
 
 bool cdi_cache_refresh(struct cdi_cache *c)
 {
     bool unsure;
-    if (!c->unsure && look(c, &unsure) == c->stamp)
+    if (!c->unsure && cdi_cache_stamp(c, &unsure) == c->stamp)
         return false;
     cdi_cache_rescan(c);
     return true;
 }
 
-// --- Asking --------------------------------------------------------------------------------------
+// --- Lookup --------------------------------------------------------------------------------------
 
 const struct cdi_cached_device *cdi_cache_find(const struct cdi_cache *c, struct str name)
 {

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The naming rules of CDI: vendors, classes and device names, each checked character by character
+// as upstream's library does.
 #include "cdi/name.h"
 
 #include "base/banned.h"
 
-static bool is_letter(char c)
+static bool cdi_name_is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 static bool is_alphanumeric(char c)
 {
-    return is_letter(c) || (c >= '0' && c <= '9');
+    return cdi_name_is_letter(c) || (c >= '0' && c <= '9');
 }
 
 // What a part is called, which characters it may have inside, and whether a digit may begin it.
@@ -20,11 +23,11 @@ struct part_rule {
     bool digit_first;
 };
 
-static int check_part(struct str s, const struct part_rule *rule, struct err *err)
+static int cdi_name_check_part(struct str s, const struct part_rule *rule, struct err *err)
 {
     if (s.n == 0)
         return err_set(err, ERR_INVALID, "the %s is missing", rule->what);
-    if (!is_letter(s.p[0]) && !(rule->digit_first && is_alphanumeric(s.p[0])))
+    if (!cdi_name_is_letter(s.p[0]) && !(rule->digit_first && is_alphanumeric(s.p[0])))
         return err_set(err, ERR_INVALID, "the %s \"%.*s\" must start with a letter%s", rule->what,
                        STR_ARG(str_upto(s, 200)), rule->digit_first ? " or digit" : "");
     for (size_t i = 1; i < s.n; i++) {
@@ -43,17 +46,17 @@ static int check_part(struct str s, const struct part_rule *rule, struct err *er
 
 int cdi_check_vendor(struct str vendor, struct err *err)
 {
-    return check_part(vendor, &(struct part_rule){"vendor", "_-.", false}, err);
+    return cdi_name_check_part(vendor, &(struct part_rule){"vendor", "_-.", false}, err);
 }
 
 int cdi_check_class(struct str class, struct err *err)
 {
-    return check_part(class, &(struct part_rule){"class", "_-.", false}, err);
+    return cdi_name_check_part(class, &(struct part_rule){"class", "_-.", false}, err);
 }
 
 int cdi_check_device(struct str device, struct err *err)
 {
-    return check_part(device, &(struct part_rule){"device name", "_-.:", true}, err);
+    return cdi_name_check_part(device, &(struct part_rule){"device name", "_-.:", true}, err);
 }
 
 bool cdi_kind_split(struct str kind, struct str *vendor, struct str *class)
@@ -67,23 +70,6 @@ bool cdi_kind_split(struct str kind, struct str *vendor, struct str *class)
     *vendor = STR("");
     *class = kind;
     return false;
-}
-
-int cdi_name_parse(struct str text, struct cdi_name *ret, struct err *err)
-{
-    struct str kind, device, vendor, class;
-    if (!str_cut(text, '=', &kind, &device) || device.n == 0 ||
-        !cdi_kind_split(kind, &vendor, &class))
-        return err_set(err, ERR_INVALID, "\"%.*s\" is not of the form vendor/class=device",
-                       STR_ARG(str_upto(text, 300)));
-    int rc = cdi_check_vendor(vendor, err);
-    if (rc == 0)
-        rc = cdi_check_class(class, err);
-    if (rc == 0)
-        rc = cdi_check_device(device, err);
-    if (rc == 0)
-        *ret = (struct cdi_name){vendor, class, device};
-    return rc;
 }
 
 void cdi_file_name(struct sbuf *out, struct str vendor, struct str class, struct str transient_id)

@@ -9,10 +9,6 @@
 #include "base/err.h"
 #include "base/str.h"
 
-struct cdi_name {
-    struct str vendor, class, device;
-};
-
 // cdi_check_vendor, cdi_check_class, cdi_check_device: the rules of each part. Return 0 or
 // -ERR_INVALID.
 int cdi_check_vendor(struct str vendor, struct err *err) MUST_USE;
@@ -23,12 +19,8 @@ int cdi_check_device(struct str device, struct err *err) MUST_USE;
 // parts.
 bool cdi_kind_split(struct str kind, struct str *vendor, struct str *class);
 
-// cdi_name_parse takes a qualified name apart; the parts are slices of text. Returns 0 or
-// -ERR_INVALID.
-int cdi_name_parse(struct str text, struct cdi_name *ret, struct err *err) MUST_USE;
-
 // cdi_file_name adds the name, without extension, under which a vendor's spec of a class is kept;
-// transient_id, if not empty, tells specs apart that live as long as some container. Slashes in it
+// transient_id, if not empty, distinguishes specs that live as long as a container. Slashes in it
 // become underscores.
 void cdi_file_name(struct sbuf *out, struct str vendor, struct str class, struct str transient_id);
 

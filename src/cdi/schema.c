@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The fields of a CDI spec as tables of name, shape and offset, from which the reader and the
+// writer work.
 #include "cdi/schema.h"
 
 #include "base/mem.h"

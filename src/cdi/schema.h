@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fields of a spec, told once: the reader and the writer both walk these tables. Private to cdi.
+// The fields of a spec, described once: the reader and the writer both walk these tables. Private
+// to cdi.
 #ifndef CDI_SCHEMA_H
 #define CDI_SCHEMA_H
 
@@ -40,7 +41,7 @@ struct cdi_type {
     size_t size;
 };
 
-// What every VEC looks like.
+// The layout of every VEC.
 struct cdi_any_list VEC(void);
 
 extern const struct cdi_type cdi_type_spec, cdi_type_device, cdi_type_edits;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CDI specs as data: what a file under /etc/cdi or /var/run/cdi says, read from YAML or JSON, checked
+// CDI specs as data: a file under /etc/cdi or /var/run/cdi, read from YAML or JSON, checked
 // by the rules of the Container Device Interface 1.1.0 and written again. Texts are slices; a spec
 // that was read owns them, one that a caller puts together borrows them. An empty text, a zero
 // number and an empty list mean that a field is not there, as upstream has it, save where a pointer
-// or `set` says so.
+// or `set` marks its presence.
 #ifndef CDI_SPEC_H
 #define CDI_SPEC_H
 
@@ -19,7 +19,7 @@
 
 #define CDI_VERSION          "1.1.0"           // newest that is understood
 #define CDI_SPEC_BYTES_MAX   ((size_t)2 << 20) // of one file
-#define CDI_PROBLEMS_MAX     100               // told about one spec
+#define CDI_PROBLEMS_MAX     100               // reported for one spec
 #define CDI_BARE_SCALARS_MAX 256               // numbers and booleans where a text is meant
 #define CDI_STATIC_DIR       "/etc/cdi"        // what an administrator or a package puts there
 #define CDI_DYNAMIC_DIR      "/var/run/cdi"    // what drivers make while they run; wins
@@ -108,7 +108,7 @@ struct cdi_spec {
     struct cdi_edits edits;
 };
 
-// What is wrong with a spec: each with the path of its field and, for one that was read, its place.
+// Problems of a spec: each with the path of its field and, for one that was read, its place.
 struct cdi_problems VEC(struct err);
 
 // cdi_spec_parse reads a spec from YAML or JSON into arena; of several YAML documents the first, as
@@ -120,7 +120,7 @@ int cdi_spec_parse(struct str text, struct arena *arena, struct cdi_spec **ret,
 // cdi_spec_validate adds what breaks a rule to out, at most CDI_PROBLEMS_MAX. Returns how many.
 size_t cdi_spec_validate(const struct cdi_spec *spec, struct cdi_problems *out);
 
-// cdi_spec_check is cdi_spec_validate for those who want the first problem only. Returns 0 or
+// cdi_spec_check is cdi_spec_validate, with the first problem only. Returns 0 or
 // -ERR_INVALID.
 int cdi_spec_check(const struct cdi_spec *spec, struct err *err) MUST_USE;
 
@@ -136,7 +136,7 @@ int cdi_spec_read_file(const char *path, struct sbuf *out, struct err *err) MUST
 // cdi_spec_min_version is the oldest version that has everything this spec uses. Static storage.
 const char *cdi_spec_min_version(const struct cdi_spec *spec);
 
-// cdi_edits_are_empty says whether they change nothing.
+// cdi_edits_are_empty: the edits change nothing.
 bool cdi_edits_are_empty(const struct cdi_edits *edits);
 
 // cdi_edits_append adds the edits of from behind those of to, whose lists live in arena; of two RDT

@@ -16,26 +16,26 @@ struct checker {
 };
 
 // Steps into a field, or an item of a list, and returns the way back.
-static size_t enter(struct checker *c, const char *field)
+static size_t cdi_validate_enter(struct checker *c, const char *field)
 {
     size_t mark = c->path.n;
     sbuf_addf(&c->path, "%s%s", mark ? "." : "", field);
     return mark;
 }
 
-static size_t enter_item(struct checker *c, const char *field, size_t index)
+static size_t cdi_validate_enter_item(struct checker *c, const char *field, size_t index)
 {
-    size_t mark = enter(c, field);
+    size_t mark = cdi_validate_enter(c, field);
     sbuf_addf(&c->path, "[%zu]", index);
     return mark;
 }
 
-static void leave(struct checker *c, size_t mark)
+static void cdi_validate_leave(struct checker *c, size_t mark)
 {
     sbuf_truncate(&c->path, mark);
 }
 
-static void add(struct checker *c, const struct err *err)
+static void cdi_validate_add_problem(struct checker *c, const struct err *err)
 {
     if (c->found++ >= CDI_PROBLEMS_MAX)
         return;
@@ -45,53 +45,55 @@ static void add(struct checker *c, const struct err *err)
 }
 
 // Keeps a problem of one field of the value being judged.
-static void problem(struct checker *c, const char *field, const char *fmt, ...) ERR_PRINTF(3, 4);
+static void cdi_validate_problem(struct checker *c, const char *field, const char *fmt, ...)
+    ERR_PRINTF(3, 4);
 
-static void problem(struct checker *c, const char *field, const char *fmt, ...)
+static void cdi_validate_problem(struct checker *c, const char *field, const char *fmt, ...)
 {
     struct err err = {0};
     va_list ap;
     va_start(ap, fmt);
     (void)err_set_v(&err, ERR_INVALID, fmt, ap);
     va_end(ap);
-    size_t mark = enter(c, field);
-    add(c, &err);
-    leave(c, mark);
+    size_t mark = cdi_validate_enter(c, field);
+    cdi_validate_add_problem(c, &err);
+    cdi_validate_leave(c, mark);
 }
 
-static struct str brief(struct str s)
+static struct str cdi_validate_shorten(struct str s)
 {
     return str_upto(s, 200);
 }
 
-static void check_env(struct checker *c, const struct cdi_texts *env)
+static void cdi_validate_env(struct checker *c, const struct cdi_texts *env)
 {
     for (size_t i = 0; i < env->n; i++) {
         if (str_find_char(env->p[i], '=') > 0)
             continue;
         struct err err = {0};
         (void)err_set(&err, ERR_INVALID, "\"%.*s\" is not of the form NAME=VALUE",
-                      STR_ARG(brief(env->p[i])));
-        size_t mark = enter_item(c, "env", i);
-        add(c, &err);
-        leave(c, mark);
+                      STR_ARG(cdi_validate_shorten(env->p[i])));
+        size_t mark = cdi_validate_enter_item(c, "env", i);
+        cdi_validate_add_problem(c, &err);
+        cdi_validate_leave(c, mark);
     }
 }
 
-static void check_node(struct checker *c, const struct cdi_device_node *n)
+static void cdi_validate_node(struct checker *c, const struct cdi_device_node *n)
 {
     if (n->path.n == 0)
-        problem(c, "path", "a device node needs a path");
+        cdi_validate_problem(c, "path", "a device node needs a path");
     if (n->type.n && !(n->type.n == 1 && str_find_char(STR("bcup"), n->type.p[0]) >= 0))
-        problem(c, "type", "the type \"%.*s\" is none of b, c, u and p", STR_ARG(brief(n->type)));
+        cdi_validate_problem(c, "type", "the type \"%.*s\" is none of b, c, u and p",
+                             STR_ARG(cdi_validate_shorten(n->type)));
     if (str_eqz(n->permissions, CDI_NO_PERMISSIONS))
         return;
     for (size_t i = 0; i < n->permissions.n; i++) {
         if (str_find_char(STR("rwm"), n->permissions.p[i]) >= 0)
             continue;
-        problem(c, "permissions",
-                "permissions are made of r, w and m, or are \"none\"; not \"%.*s\"",
-                STR_ARG(brief(n->permissions)));
+        cdi_validate_problem(c, "permissions",
+                             "permissions are made of r, w and m, or are \"none\"; not \"%.*s\"",
+                             STR_ARG(cdi_validate_shorten(n->permissions)));
         return;
     }
 }
@@ -104,21 +106,22 @@ static void check_hook(struct checker *c, const struct cdi_hook *h)
     for (size_t i = 0; i < array_len(stages); i++)
         known |= str_eqz(h->hook_name, stages[i]);
     if (!known)
-        problem(c, "hookName",
-                "\"%.*s\" is no hook; there are: prestart, createRuntime, createContainer, "
-                "startContainer, poststart, poststop",
-                STR_ARG(brief(h->hook_name)));
+        cdi_validate_problem(
+            c, "hookName",
+            "\"%.*s\" is no hook; there are: prestart, createRuntime, createContainer, "
+            "startContainer, poststart, poststop",
+            STR_ARG(cdi_validate_shorten(h->hook_name)));
     if (h->path.n == 0)
-        problem(c, "path", "a hook needs a path");
-    check_env(c, &h->env);
+        cdi_validate_problem(c, "path", "a hook needs a path");
+    cdi_validate_env(c, &h->env);
 }
 
-static void check_mount(struct checker *c, const struct cdi_mount *m)
+static void cdi_validate_mount(struct checker *c, const struct cdi_mount *m)
 {
     if (m->host_path.n == 0)
-        problem(c, "hostPath", "a mount needs a path on the host");
+        cdi_validate_problem(c, "hostPath", "a mount needs a path on the host");
     if (m->container_path.n == 0)
-        problem(c, "containerPath", "a mount needs a path in the container");
+        cdi_validate_problem(c, "containerPath", "a mount needs a path in the container");
 }
 
 static void check_rdt(struct checker *c, const struct cdi_intel_rdt *rdt)
@@ -128,10 +131,10 @@ static void check_rdt(struct checker *c, const struct cdi_intel_rdt *rdt)
         return;
     if (id.n >= 4096 || str_eq(id, STR(".")) || str_eq(id, STR("..")) ||
         str_find_char(id, '/') >= 0 || str_find_char(id, '\n') >= 0) {
-        size_t mark = enter(c, "intelRdt");
-        problem(c, "closID", "\"%.*s\" cannot be the name of a file, nor is it \"/\"",
-                STR_ARG(brief(id)));
-        leave(c, mark);
+        size_t mark = cdi_validate_enter(c, "intelRdt");
+        cdi_validate_problem(c, "closID", "\"%.*s\" cannot be the name of a file, nor is it \"/\"",
+                             STR_ARG(cdi_validate_shorten(id)));
+        cdi_validate_leave(c, mark);
     }
 }
 
@@ -142,67 +145,69 @@ static void check_net_devices(struct checker *c, const struct cdi_net_devices *d
     struct seen hosts = {0}, names = {0};
     for (size_t i = 0; i < devices->n; i++) {
         const struct cdi_net_device *d = &devices->p[i];
-        size_t mark = enter_item(c, "netDevices", i);
+        size_t mark = cdi_validate_enter_item(c, "netDevices", i);
         bool is_new = true;
         if (d->host_interface_name.n == 0)
-            problem(c, "hostInterfaceName", "a net device needs the name of its interface");
+            cdi_validate_problem(c, "hostInterfaceName",
+                                 "a net device needs the name of its interface");
         else if (map_put_new(&hosts, d->host_interface_name, &is_new), !is_new)
-            problem(c, "hostInterfaceName", "the interface \"%.*s\" is already moved",
-                    STR_ARG(brief(d->host_interface_name)));
+            cdi_validate_problem(c, "hostInterfaceName", "the interface \"%.*s\" is already moved",
+                                 STR_ARG(cdi_validate_shorten(d->host_interface_name)));
         if (d->name.n == 0)
-            problem(c, "name", "a net device needs a name in the container");
+            cdi_validate_problem(c, "name", "a net device needs a name in the container");
         else if (map_put_new(&names, d->name, &is_new), !is_new)
-            problem(c, "name", "another net device is already called \"%.*s\"",
-                    STR_ARG(brief(d->name)));
-        leave(c, mark);
+            cdi_validate_problem(c, "name", "another net device is already called \"%.*s\"",
+                                 STR_ARG(cdi_validate_shorten(d->name)));
+        cdi_validate_leave(c, mark);
     }
     map_done(&hosts);
     map_done(&names);
 }
 
 // Judges each item of a list in its place.
-#define check_each(c, edits, member, field, check)          \
-    do {                                                    \
-        for (size_t i = 0; i < (edits)->member.n; i++) {    \
-            size_t item_mark = enter_item((c), (field), i); \
-            check((c), &(edits)->member.p[i]);              \
-            leave((c), item_mark);                          \
-        }                                                   \
+#define check_each(c, edits, member, field, check)                       \
+    do {                                                                 \
+        for (size_t i = 0; i < (edits)->member.n; i++) {                 \
+            size_t item_mark = cdi_validate_enter_item((c), (field), i); \
+            check((c), &(edits)->member.p[i]);                           \
+            cdi_validate_leave((c), item_mark);                          \
+        }                                                                \
     } while (0)
 
-static void check_edits(struct checker *c, const struct cdi_edits *edits)
+static void cdi_validate_edits(struct checker *c, const struct cdi_edits *edits)
 {
-    check_env(c, &edits->env);
-    check_each(c, edits, device_nodes, "deviceNodes", check_node);
+    cdi_validate_env(c, &edits->env);
+    check_each(c, edits, device_nodes, "deviceNodes", cdi_validate_node);
     check_each(c, edits, hooks, "hooks", check_hook);
-    check_each(c, edits, mounts, "mounts", check_mount);
+    check_each(c, edits, mounts, "mounts", cdi_validate_mount);
     if (edits->intel_rdt)
         check_rdt(c, edits->intel_rdt);
     check_net_devices(c, &edits->net_devices);
 }
 
-static void check_devices(struct checker *c, const struct cdi_spec *spec)
+static void cdi_validate_devices(struct checker *c, const struct cdi_spec *spec)
 {
     if (spec->devices.n == 0)
-        problem(c, "devices", "a spec needs at least one device");
+        cdi_validate_problem(c, "devices", "a spec needs at least one device");
     struct seen names = {0};
     for (size_t i = 0; i < spec->devices.n; i++) {
         const struct cdi_device *d = &spec->devices.p[i];
-        size_t mark = enter_item(c, "devices", i);
+        size_t mark = cdi_validate_enter_item(c, "devices", i);
         struct err err = {0};
         bool is_new = true;
         if (cdi_check_device(d->name, &err) != 0)
-            problem(c, "name", "%s", err.msg);
+            cdi_validate_problem(c, "name", "%s", err.msg);
         else if (map_put_new(&names, d->name, &is_new), !is_new)
-            problem(c, "name", "there is another device \"%.*s\"", STR_ARG(brief(d->name)));
-        size_t edits_mark = enter(c, "containerEdits");
-        check_edits(c, &d->edits);
+            cdi_validate_problem(c, "name", "there is another device \"%.*s\"",
+                                 STR_ARG(cdi_validate_shorten(d->name)));
+        size_t edits_mark = cdi_validate_enter(c, "containerEdits");
+        cdi_validate_edits(c, &d->edits);
         if (cdi_edits_are_empty(&d->edits)) {
             (void)err_set(&err, ERR_INVALID, "the device changes nothing in a container");
-            add(c, &err);
+            cdi_validate_add_problem(c, &err);
         }
-        leave(c, edits_mark);
-        leave(c, mark);
+        cdi_validate_leave(c, edits_mark);
+        cdi_validate_leave(c, mark);
     }
     map_done(&names);
 }
@@ -213,7 +218,7 @@ static const char *const versions[] = {"0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.
                                        "0.6.0", "0.7.0", "0.8.0", "1.0.0", CDI_VERSION};
 enum { V030 = 2, V040, V050, V060, V070, V110 = 9 };
 
-static size_t at_least(size_t a, size_t b)
+static size_t cdi_validate_max(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
@@ -236,8 +241,8 @@ static size_t version_of_edits(const struct cdi_edits *e)
     return v;
 }
 
-// Upstream means to ask every device for mount types and host paths, but asks only the last one. With
-// `lenient` so do we: what every runtime takes must not be refused here.
+// Upstream means to ask every device for mount types and host paths, but asks only the last one.
+// With `lenient` so do we: what every runtime takes must not be refused here.
 static size_t version_of_device(const struct cdi_spec *spec, const struct cdi_device *d,
                                 bool lenient)
 {
@@ -245,9 +250,9 @@ static size_t version_of_device(const struct cdi_spec *spec, const struct cdi_de
     if (lenient && v < V060 && d != &spec->devices.p[spec->devices.n - 1])
         v = V030;
     if (d->annotations.n)
-        v = at_least(v, V060);
+        v = cdi_validate_max(v, V060);
     if (d->name.n && d->name.p[0] >= '0' && d->name.p[0] <= '9')
-        v = at_least(v, V050);
+        v = cdi_validate_max(v, V050);
     return v;
 }
 
@@ -257,9 +262,9 @@ static size_t version_of_spec(const struct cdi_spec *spec, bool lenient)
     struct str vendor, class;
     if (spec->annotations.n ||
         (str_cut(spec->kind, '/', &vendor, &class) && str_find_char(class, '.') >= 0))
-        v = at_least(v, V060);
+        v = cdi_validate_max(v, V060);
     vec_foreach(&spec->devices, d)
-        v = at_least(v, version_of_device(spec, d, lenient));
+        v = cdi_validate_max(v, version_of_device(spec, d, lenient));
     return v;
 }
 
@@ -268,7 +273,7 @@ const char *cdi_spec_min_version(const struct cdi_spec *spec)
     return versions[version_of_spec(spec, false)];
 }
 
-static void check_version(struct checker *c, const struct cdi_spec *spec)
+static void cdi_validate_version(struct checker *c, const struct cdi_spec *spec)
 {
     struct str said = spec->version;
     if (str_starts(said, STR("v")))
@@ -277,33 +282,36 @@ static void check_version(struct checker *c, const struct cdi_spec *spec)
         if (!str_eqz(said, versions[i]))
             continue;
         if (i < version_of_spec(spec, true))
-            problem(c, "cdiVersion", "what this spec uses came with version %s; it says %.*s",
-                    cdi_spec_min_version(spec), STR_ARG(spec->version));
+            cdi_validate_problem(c, "cdiVersion",
+                                 "fields of this spec need version %s or newer; cdiVersion is %.*s",
+                                 cdi_spec_min_version(spec), STR_ARG(spec->version));
         return;
     }
-    problem(c, "cdiVersion", "\"%.*s\" is no version of CDI; versions go from 0.3.0 to %s",
-            STR_ARG(brief(spec->version)), CDI_VERSION);
+    cdi_validate_problem(c, "cdiVersion",
+                         "\"%.*s\" is no version of CDI; versions go from 0.3.0 to %s",
+                         STR_ARG(cdi_validate_shorten(spec->version)), CDI_VERSION);
 }
 
-static void check_kind(struct checker *c, struct str kind)
+static void cdi_validate_kind(struct checker *c, struct str kind)
 {
     struct str vendor, class;
     struct err err = {0};
     if (!cdi_kind_split(kind, &vendor, &class))
-        problem(c, "kind", "\"%.*s\" is not of the form vendor/class", STR_ARG(brief(kind)));
+        cdi_validate_problem(c, "kind", "\"%.*s\" is not of the form vendor/class",
+                             STR_ARG(cdi_validate_shorten(kind)));
     else if (cdi_check_vendor(vendor, &err) != 0 || cdi_check_class(class, &err) != 0)
-        problem(c, "kind", "%s", err.msg);
+        cdi_validate_problem(c, "kind", "%s", err.msg);
 }
 
 size_t cdi_spec_validate(const struct cdi_spec *spec, struct cdi_problems *out)
 {
     struct checker c = {.out = out};
-    check_version(&c, spec);
-    check_kind(&c, spec->kind);
-    size_t mark = enter(&c, "containerEdits");
-    check_edits(&c, &spec->edits);
-    leave(&c, mark);
-    check_devices(&c, spec);
+    cdi_validate_version(&c, spec);
+    cdi_validate_kind(&c, spec->kind);
+    size_t mark = cdi_validate_enter(&c, "containerEdits");
+    cdi_validate_edits(&c, &spec->edits);
+    cdi_validate_leave(&c, mark);
+    cdi_validate_devices(&c, spec);
     sbuf_done(&c.path);
     return c.found;
 }

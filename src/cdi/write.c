@@ -8,7 +8,7 @@
 
 #include "base/banned.h"
 
-static void write_object(struct json_writer *w, const void *from, const struct cdi_type *type);
+static void cdi_write_object(struct json_writer *w, const void *from, const struct cdi_type *type);
 
 static bool object_is_empty(const char *from, const struct cdi_type *type);
 
@@ -47,16 +47,16 @@ static bool object_is_empty(const char *from, const struct cdi_type *type)
     return true;
 }
 
-static void write_list(struct json_writer *w, const struct cdi_any_list *list,
-                       const struct cdi_type *type)
+static void cdi_write_list(struct json_writer *w, const struct cdi_any_list *list,
+                           const struct cdi_type *type)
 {
     json_write_array_begin(w);
     for (size_t i = 0; i < list->n; i++)
-        write_object(w, (const char *)list->p + i * type->size, type);
+        cdi_write_object(w, (const char *)list->p + i * type->size, type);
     json_write_array_end(w);
 }
 
-static void write_texts(struct json_writer *w, const struct cdi_texts *texts)
+static void cdi_write_texts(struct json_writer *w, const struct cdi_texts *texts)
 {
     json_write_array_begin(w);
     vec_foreach(texts, t)
@@ -82,7 +82,7 @@ static void write_pairs(struct json_writer *w, const struct cdi_pairs *pairs)
     json_write_object_end(w);
 }
 
-static void write_field(struct json_writer *w, const struct cdi_field *f, const void *from)
+static void cdi_write_field(struct json_writer *w, const struct cdi_field *f, const void *from)
 {
     switch (f->shape) {
     case CDI_TEXT:
@@ -101,7 +101,7 @@ static void write_field(struct json_writer *w, const struct cdi_field *f, const 
         json_write_bool(w, *(const bool *)from);
         return;
     case CDI_TEXTS:
-        write_texts(w, from);
+        cdi_write_texts(w, from);
         return;
     case CDI_U32S:
         write_u32s(w, from);
@@ -110,18 +110,18 @@ static void write_field(struct json_writer *w, const struct cdi_field *f, const 
         write_pairs(w, from);
         return;
     case CDI_OBJECT:
-        write_object(w, from, f->type);
+        cdi_write_object(w, from, f->type);
         return;
     case CDI_OPT_OBJECT:
-        write_object(w, *(void *const *)from, f->type);
+        cdi_write_object(w, *(void *const *)from, f->type);
         return;
     case CDI_LIST:
-        write_list(w, from, f->type);
+        cdi_write_list(w, from, f->type);
         return;
     }
 }
 
-static void write_object(struct json_writer *w, const void *from, const struct cdi_type *type)
+static void cdi_write_object(struct json_writer *w, const void *from, const struct cdi_type *type)
 {
     json_write_object_begin(w);
     for (size_t i = 0; i < type->n; i++) {
@@ -130,24 +130,24 @@ static void write_object(struct json_writer *w, const void *from, const struct c
         if (!f->always && field_is_empty(f, at))
             continue;
         json_write_key(w, f->name);
-        write_field(w, f, at);
+        cdi_write_field(w, f, at);
     }
     json_write_object_end(w);
 }
 
 void cdi_write_spec(struct json_writer *w, const struct cdi_spec *spec)
 {
-    write_object(w, spec, &cdi_type_spec);
+    cdi_write_object(w, spec, &cdi_type_spec);
 }
 
 void cdi_write_device(struct json_writer *w, const struct cdi_device *device)
 {
-    write_object(w, device, &cdi_type_device);
+    cdi_write_object(w, device, &cdi_type_device);
 }
 
 void cdi_write_edits(struct json_writer *w, const struct cdi_edits *edits)
 {
-    write_object(w, edits, &cdi_type_edits);
+    cdi_write_object(w, edits, &cdi_type_edits);
 }
 
 bool cdi_edits_are_empty(const struct cdi_edits *edits)

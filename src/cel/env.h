@@ -6,8 +6,8 @@
 #define CEL_ENV_H
 
 #include "base/vec.h"
+#include "cel/cel.h"
 #include "cel/front/decl.h"
-#include "dray/cel.h"
 
 struct cel_variable {
     struct str name;
@@ -44,7 +44,7 @@ const struct cel_variable *cel_env_variable(const struct cel_env *env, struct st
 // cel_env_function finds a function that has at least one overload in this environment.
 const struct cel_function *cel_env_function(const struct cel_env *env, struct str name);
 
-// cel_env_has_overload says whether an overload exists in this environment.
+// cel_env_has_overload reports whether an overload exists in this environment.
 bool cel_env_has_overload(const struct cel_env *env, const struct cel_overload *o);
 
 // cel_env_candidate writes the i-th name that `name` may stand for inside the container; false
@@ -56,7 +56,7 @@ bool cel_env_candidate(const struct cel_env *env, struct arena *a, struct str na
 const struct cel_type *cel_env_named_type(struct str name);
 
 // cel_env_field gives the type of a field of a struct type; NULL when there is no such field.
-// *ret_known says whether the struct type is known at all.
+// *ret_known reports whether the struct type is known at all.
 const struct cel_type *cel_env_field(const struct cel_env *env, struct str type, struct str field,
                                      bool *ret_known);
 

@@ -9,7 +9,7 @@
 struct cel_url {
     struct str scheme; // lower case
     struct str opaque;
-    struct str user;     // as written, without '@'; has_user says whether it is there
+    struct str user;     // as written, without '@'; has_user reports whether it is there
     struct str host;     // host or host:port, percent-decoded as Go does
     struct str path;     // decoded
     struct str raw_path; // as written, when its encoding is not the default one
@@ -20,21 +20,10 @@ struct cel_url {
     bool omit_host;
 };
 
-// cel_url_parse reads text; false with a reason in err. Slices point into text or the arena.
-bool cel_url_parse(struct arena *a, struct str text, struct cel_url *ret, struct err *err);
-
-// cel_url_valid says whether text is what ParseRequestURI takes; the reason goes to err.
+// cel_url_valid reports whether text is what ParseRequestURI takes; the reason goes to err.
 bool cel_url_valid(struct arena *a, struct str text, struct err *err);
 bool cel_url_equal(const struct cel_url *a, const struct cel_url *b);
 void cel_url_write(const struct cel_url *u, struct sbuf *out);
 struct cel_val cel_url_copy(struct cel_val v, struct arena *a);
-
-// cel_url_escaped_path adds Go's EscapedPath.
-void cel_url_escaped_path(const struct cel_url *u, struct sbuf *out);
-// cel_url_hostname and cel_url_port split the host as Go's Hostname and Port do.
-struct str cel_url_hostname(const struct cel_url *u);
-struct str cel_url_port(const struct cel_url *u);
-// cel_url_query makes the map(string, list(string)) of the query; bad pairs are left out as in Go.
-struct cel_map *cel_url_query(struct arena *a, const struct cel_url *u);
 
 #endif

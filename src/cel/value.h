@@ -243,8 +243,8 @@ struct str cel_type_name(struct cel_val v);
 // cel_write adds a value the way error texts show it.
 void cel_write(struct cel_val v, struct sbuf *out);
 
-// cel_key_allowed says whether a value may be the key of a map literal: bool, int, uint and string
-// by the specification; upstream's maps take all but bytes and versions.
+// cel_key_allowed reports whether a value may be the key of a map literal: bool, int, uint and
+// string by the specification; upstream's maps take all but bytes and versions.
 bool cel_key_allowed(struct cel_val v, bool strict);
 
 // cel_same_bytes is memcmp for texts that are mostly short and often the very same ones.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting before another try of a list or a watch: at once, then doubling with jitter, as client-go's reflector does, so that those
-// who were cut off together do not come back together. A server that is not reached at all costs nothing to ask, so what waits
-// for it never waits long: it is there again within seconds of its start.
+// Waiting before another try of a list or a watch: at once, then doubling with jitter, as
+// client-go's reflector does, so that those who were cut off together do not come back together. A
+// server that is not reached at all costs nothing to ask, so what waits for it never waits long: it
+// is there again within seconds of its start.
 #ifndef CLIENT_BACKOFF_H
 #define CLIENT_BACKOFF_H
 
@@ -41,8 +42,8 @@ static inline int64_t backoff_next(struct backoff *b, int code, struct rng *rng)
     return backoff_spread_ns(&p, wait, rng);
 }
 
-// backoff_worth_telling: the failure that backoff_next was just called for should be told of. What goes by itself is given some time
-// to do so, and each trouble is told of once.
+// backoff_worth_telling: the failure that backoff_next was just called for should be reported. What
+// goes by itself is given some time to do so, and each failure is reported once.
 static inline bool backoff_worth_telling(const struct backoff *b, int code)
 {
     return b->tries == (backoff_passing(code) ? 3 : 1);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The API as those see it who use it: scheduler, controllers, agent, drivers, command line. One
-// interface, two transports: the registry in the same process, a remote API server. A client belongs
-// to one exec; every answer comes there, never before the call that asked has returned.
+// interface, two transports: the registry in the same process, a remote API server. A client
+// belongs to one exec; every answer comes there, never before the call that asked has returned.
 //
 // Objects come and go typed. What an answer or an event points to is good until the callback
 // returns; typed_object_ref keeps an object.
 //
-// A kind that dray was not built with is partial (api_kind_partial): it can be read, watched, patched and deleted,
-// not created or updated. Whoever made it keeps it as long as a watch; calls copy it, so that the kind of an
-// answer's object is good until the callback returns, even if the object is kept.
+// A kind that dray was not built with is partial (api_kind_partial): it can be read, watched,
+// patched and deleted, not created or updated. Its maker keeps it as long as a watch; calls
+// copy it, so that the kind of an answer's object is good until the callback returns, even if the
+// object is kept.
 #ifndef CLIENT_CLIENT_H
 #define CLIENT_CLIENT_H
 
@@ -69,7 +70,7 @@ enum client_event_type {
     CLIENT_DELETED,
     CLIENT_SYNCED,   // the initial objects have all been given; revision is set
     CLIENT_BOOKMARK, // revision is set
-    CLIENT_ENDED,    // the watch is over: code and err say why (-ERR_EXPIRED: list anew); stop it
+    CLIENT_ENDED,    // the watch is over: code and err say why (-ERR_EXPIRED: list again); stop it
 };
 
 struct client_event {
@@ -94,7 +95,8 @@ struct client_ops {
                   struct str body, const struct client_write *how, client_done_fn done, void *arg);
     void (*remove)(struct client *c, const struct client_key *key,
                    const struct api_delete_options *options, client_done_fn done, void *arg);
-    // remove_all deletes what list selects; may be NULL where nobody needs it. The answer has no object.
+    // remove_all deletes what list selects; may be NULL where it is not needed. The answer has no
+    // object.
     void (*remove_all)(struct client *c, const struct api_kind *kind,
                        const struct client_list_options *list, client_done_fn done, void *arg);
     // watch gives all objects as ADDED, then SYNCED, then what changes; with since != 0 only what
@@ -133,7 +135,7 @@ void client_watch_stop(struct client *c, struct client_watch *w);
 void client_free(struct client *c);
 
 // client_bind binds a pod to a node (pods/binding). The pod must have the UID and be at the
-// resourceVersion that pod says, if it says any: else the answer is a conflict.
+// resourceVersion in pod, if there is one: else the answer is a conflict.
 void client_bind(struct client *c, const struct api_object_meta *pod, struct str node,
                  client_done_fn done, void *arg);
 

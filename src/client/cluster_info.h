@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a machine that knows nothing of a cluster but a token and a hash may read of it: the ConfigMap
-// kube-public/cluster-info, as kubeadm makes it. It holds a kubeconfig without a user, and for each token an HMAC of that text
-// (a JSON web signature without its payload, HS256): who reads it and knows the token can tell that it was written by
-// somebody who knows it as well.
+// What a machine that knows nothing of a cluster but a token and a hash may read of it: the
+// ConfigMap kube-public/cluster-info, as kubeadm makes it. It holds a kubeconfig without a user,
+// and for each token an HMAC of that text (a JSON web signature without its payload, HS256): who
+// reads it and knows the token can tell that it was written by somebody who knows it as well.
 #ifndef CLIENT_CLUSTER_INFO_H
 #define CLIENT_CLUSTER_INFO_H
 
@@ -34,9 +34,10 @@ struct cluster_info {
 int cluster_info_parse(struct str kubeconfig, struct arena *arena, struct cluster_info *ret,
                        struct err *err) MUST_USE;
 
-// cluster_info_check reads the ConfigMap as a server sent it (JSON) and believes it only if a CA in it has a public key with the
-// hash pin (64 digits) and the text is signed by the token. ca_pem is that one CA. Returns 0; -ERR_BAD_REQUEST: not a cluster-info;
-// -ERR_CONFLICT: another CA; -ERR_NOT_FOUND: no signature by a token of this ID; -ERR_UNAUTHORIZED: by another secret.
+// cluster_info_check reads the ConfigMap as a server sent it (JSON) and believes it only if a CA in
+// it has a public key with the hash pin (64 digits) and the text is signed by the token. ca_pem is
+// that one CA. Returns 0; -ERR_BAD_REQUEST: not a cluster-info; -ERR_CONFLICT: another CA;
+// -ERR_NOT_FOUND: no signature by a token of this ID; -ERR_UNAUTHORIZED: by another secret.
 int cluster_info_check(struct str body, const struct bootstrap_token *token, struct str pin,
                        struct arena *arena, struct cluster_info *ret, struct err *err) MUST_USE;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kinds that a server has, as it tells them itself (aggregated discovery), and which of them a person means by a word: a
-// plural, a singular, a short name, a kind, with or without version and group; or a category, which is several.
+// The kinds that a server has, as it publishes them (aggregated discovery), and which of them a
+// person means by a word: a plural, a singular, a short name, a kind, with or without version and
+// group; or a category, which is several.
 #ifndef CLIENT_DISCOVERY_H
 #define CLIENT_DISCOVERY_H
 
@@ -34,12 +35,12 @@ struct discovery {
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/" \
     "json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 
-// discovery_read adds the kinds of an answer to /api or /apis; in this order, since the core comes first. Returns 0 or
-// -ERR_BAD_REQUEST.
+// discovery_read adds the kinds of an answer to /api or /apis; in this order, since the core comes
+// first. Returns 0 or -ERR_BAD_REQUEST.
 int discovery_read(struct discovery *d, struct str body, struct err *err) MUST_USE;
 
-// discovery_find finds the kinds that a word means: one, or those of a category. Names and kinds match in any case. Returns 0 or
-// -ERR_NOT_FOUND.
+// discovery_find finds the kinds that a word means: one, or those of a category. Names and kinds
+// match in any case. Returns 0 or -ERR_NOT_FOUND.
 int discovery_find(const struct discovery *d, struct str word, struct arena *arena,
                    struct discovery_kinds *ret, struct err *err) MUST_USE;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tells people what happens to objects: core/v1 Events, as client-go's recorder makes them. The same
-// event again is counted up, many similar ones become one, and a source that says too much about an
-// object is cut short. Never in the way: what cannot be sent is dropped.
+// Records what happens to objects as core/v1 Events, as client-go's recorder does. The
+// same event again is counted up, many similar ones become one, and a source that sends too many
+// about an object is cut short. Never in the way: what cannot be sent is dropped.
 #ifndef CLIENT_EVENTS_H
 #define CLIENT_EVENTS_H
 
@@ -12,27 +12,27 @@ struct event_recorder;
 
 struct event_recorder_options {
     struct client *client;
-    struct str component; // who says it: default-scheduler
+    struct str component; // the reporting component: default-scheduler
     struct str host;      // where; may be empty
 };
 
-struct event_recorder *event_recorder_new(const struct event_recorder_options *options);
+struct event_recorder *events_recorder_new(const struct event_recorder_options *options);
 
-// event_recorder_free drops what was not sent yet.
-void event_recorder_free(struct event_recorder *r);
+// events_recorder_free drops what was not sent yet.
+void events_recorder_free(struct event_recorder *r);
 
 #define EVENT_NORMAL  STR("Normal")
 #define EVENT_WARNING STR("Warning")
 
-// event_record says something about an object. Everything is copied.
-void event_record(struct event_recorder *r, const struct typed_object *about, struct str type,
-                  struct str reason, struct str message);
+// events_record records an event about an object. Everything is copied.
+void events_record(struct event_recorder *r, const struct typed_object *about, struct str type,
+                   struct str reason, struct str message);
 
-// event_record_ref is the same for an object that is known by reference alone.
-void event_record_ref(struct event_recorder *r, const struct api_object_reference *about,
-                      struct str type, struct str reason, struct str message);
+// events_record_ref is the same for an object that is known by reference alone.
+void events_record_ref(struct event_recorder *r, const struct api_object_reference *about,
+                       struct str type, struct str reason, struct str message);
 
-// event_recorder_idle says whether everything has been sent or dropped.
-bool event_recorder_idle(const struct event_recorder *r);
+// events_recorder_idle reports whether everything has been sent or dropped.
+bool events_recorder_idle(const struct event_recorder *r);
 
 #endif

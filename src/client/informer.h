@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A cache of all objects of a kind that keeps itself current by list and watch, calls handlers with
-// every change, and answers by key or by an index of the owner's making. Lives on the client's exec.
+// every change, and answers by key or by an index of the owner's making. Lives on the client's
+// exec.
 #ifndef CLIENT_INFORMER_H
 #define CLIENT_INFORMER_H
 
@@ -13,12 +14,12 @@
 struct informer;
 
 struct informer_handler {
-    // changed (may be NULL): before is NULL for an addition, after for a deletion. A relist after a lost watch
-    // gives the same calls, with nothing doubled and nothing left out.
+    // changed (may be NULL): before is NULL for an addition, after for a deletion. A relist after a
+    // lost watch gives the same calls, with nothing doubled and nothing left out.
     void (*changed)(void *arg, const struct typed_object *before, const struct typed_object *after);
     void (*synced)(void *arg); // once, when the first list is complete; may be NULL
-    // refused: the server does not know the kind (-ERR_NOT_FOUND, -ERR_UNSUPPORTED), or does not let us list it
-    // (-ERR_FORBIDDEN). Comes with each try until it does; may be NULL.
+    // refused: the server does not know the kind (-ERR_NOT_FOUND, -ERR_UNSUPPORTED), or does not
+    // let us list it (-ERR_FORBIDDEN). Comes with each try until it does; may be NULL.
     void (*refused)(void *arg, int code);
     // progress: the cache is now as the server was at a revision; after changed. May be NULL.
     void (*progress)(void *arg, uint64_t revision);

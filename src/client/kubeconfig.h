@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kubeconfig files, as kubectl reads them: several merged (the first to name something wins),
-// contexts, clusters, users; and what a pod finds in its own folder. Reading is apart from files, so
-// that hostile text can be tried on it; nothing here talks to a network.
+// contexts, clusters, users; and what a pod finds in its own folder. Reading is apart from files,
+// so that hostile text can be tried on it; nothing here talks to a network.
 #ifndef CLIENT_KUBECONFIG_H
 #define CLIENT_KUBECONFIG_H
 
@@ -32,7 +32,8 @@ struct kubeconfig_exec {
     struct str install_hint;
 };
 
-// One server and who to be there. Files have been read; those of credentials are read again now and then.
+// One server and who to be there. Files have been read; those of credentials are read again now and
+// then.
 struct kubeconfig_target {
     struct str server;
     struct str server_name; // of its certificate
@@ -68,7 +69,7 @@ struct kubeconfig {
     struct arena arena;
 };
 
-// kubeconfig_add reads one file's text and merges it behind what is there. Returns 0 or
+// kubeconfig_add reads one file's text and merges it behind what was read before. Returns 0 or
 // -ERR_BAD_REQUEST with file, place, field and what to do.
 int kubeconfig_add(struct kubeconfig *k, struct str file, struct str text,
                    struct err *err) MUST_USE;
@@ -79,21 +80,18 @@ int kubeconfig_add(struct kubeconfig *k, struct str file, struct str text,
 int kubeconfig_target(struct kubeconfig *k, struct str context, struct kubeconfig_target *ret,
                       struct err *err) MUST_USE;
 
-// kubeconfig_env is $KUBECONFIG; NULL where it is not set or empty, which is the same, as for kubectl.
+// kubeconfig_env is $KUBECONFIG; NULL where it is not set or empty, which is the same, as for
+// kubectl.
 const char *kubeconfig_env(void);
 
-// kubeconfig_load adds files as kubectl does: path if it is not NULL, else those of $KUBECONFIG, else
-// ~/.kube/config. $KUBECONFIG is a list with colons, whose missing files are passed over; when nothing is left, no
-// file or nothing in them, that is an error (-ENOENT, -ERR_INVALID): another cluster must not be taken instead.
-int kubeconfig_load(struct kubeconfig *k, const char *path, struct err *err) MUST_USE;
-
-// kubeconfig_in_cluster fills *ret from what a pod's service account has: the folder (NULL: the usual
-// one) and KUBERNETES_SERVICE_HOST and _PORT. Returns -ERR_NOT_FOUND outside a pod.
+// kubeconfig_in_cluster fills *ret from what a pod's service account has: the directory (NULL: the
+// usual one) and KUBERNETES_SERVICE_HOST and _PORT. Returns -ERR_NOT_FOUND outside a pod.
 int kubeconfig_in_cluster(struct kubeconfig *k, const char *folder, struct kubeconfig_target *ret,
                           struct err *err) MUST_USE;
 
-// kubeconfig_find is what programs use: kubeconfig_load and kubeconfig_target; without a path, $KUBECONFIG and
-// ~/.kube/config, in-cluster. Returns -ERR_NOT_FOUND with k still empty when no cluster is configured at all.
+// kubeconfig_find is what programs use: kubeconfig_load and kubeconfig_target; without a path,
+// $KUBECONFIG and ~/.kube/config, in-cluster. Returns -ERR_NOT_FOUND with k still empty when no
+// cluster is configured at all.
 int kubeconfig_find(struct kubeconfig *k, const char *path, const char *context,
                     struct kubeconfig_target *ret, struct err *err) MUST_USE;
 
@@ -117,7 +115,7 @@ int kubeconfig_exec_answer(const struct kubeconfig_exec *exec, struct str text, 
                            struct kubeconfig_credential *ret, struct err *err) MUST_USE;
 
 // kubeconfig_exec_run runs a plugin and waits for its answer, a minute at most: not for a loop's
-// thread. Returns 0 or a negative code with what the plugin said.
+// thread. Returns 0 or a negative code with the plugin's message.
 int kubeconfig_exec_run(const struct kubeconfig_target *t, struct arena *arena,
                         struct kubeconfig_credential *ret, struct err *err) MUST_USE;
 

@@ -16,9 +16,9 @@ struct lines {
     size_t max;       // bytes of a line
 };
 
-// lines_feed calls line for every line that bytes complete, without its end (\n or \r\n); empty ones
-// are left out. line returns 0 to go on. Returns 0, what line returned, or -ERR_TOO_LARGE; after
-// anything but 0 the rest of bytes is lost.
+// lines_feed calls line for every line that bytes complete, without its end (\n or \r\n); empty
+// ones are left out. line returns 0 to go on. Returns 0, what line returned, or -ERR_TOO_LARGE;
+// after anything but 0 the rest of bytes is lost.
 int lines_feed(struct lines *l, struct str bytes, int (*line)(void *arg, struct str text),
                void *arg, struct err *err) MUST_USE;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a controller has to look at: keys, each once however often it is added, at most one step of
-// a key under way at a time. A step reads the caches, does at most one write, and says how it went:
-// done, try again later (with growing pauses), or look again when the cache has seen the write. So a
-// controller needs no memory of its own writes, and a crash between two steps costs nothing.
+// a key under way at a time. A step reads the caches, does at most one write, and reports how it
+// went: done, try again later (with growing pauses), or look again when the cache has seen the
+// write. So a controller needs no memory of its own writes, and a crash between two steps costs
+// nothing.
 #ifndef CLIENT_WORK_H
 #define CLIENT_WORK_H
 
@@ -16,8 +17,8 @@
 
 struct work;
 
-// Looks at a key. It must end in exactly one call of work_done, work_retry, work_again or work_after for
-// this key, before it returns or later. key is good until then.
+// Looks at a key. It must end in exactly one call of work_done, work_retry, work_again or
+// work_after for this key, before it returns or later. key is good until then.
 typedef void (*work_fn)(void *arg, struct str key);
 
 // name: of its queue in metrics; NULL: nothing is counted.
@@ -42,7 +43,7 @@ void work_done(struct work *w, struct str key);
 // work_retry: it failed; look again after 5 ms, doubled with each failure in a row up to 1000 s.
 void work_retry(struct work *w, struct str key);
 
-// work_after: a write gave an object revision of source; look again when work_seen tells of it.
+// work_after: a write gave an object revision of source; look again when work_seen reports it.
 // source is any number that the controller gives its caches; small ones, they are indexes.
 void work_after(struct work *w, struct str key, size_t source, uint64_t revision);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keys to work on, as client-go's queues: a key that waits is not added twice; one that is being worked
-// on waits until that is done, then comes once more; failures come back later and later. Lives on one
-// exec and moves by its timers alone.
+// Keys to work on, as client-go's queues: a key that waits is not added twice; one that is being
+// worked on waits until that is done, then comes once more; failures come back later and later.
+// Lives on one exec and moves by its timers alone.
 #ifndef CLIENT_WORKQUEUE_H
 #define CLIENT_WORKQUEUE_H
 
@@ -47,7 +47,7 @@ size_t workqueue_failures(const struct workqueue *q, struct str key);
 // workqueue_hold begins no work (true) or goes on (false); keys are taken meanwhile.
 void workqueue_hold(struct workqueue *q, bool hold);
 
-// workqueue_done says that work on a key is over.
+// workqueue_done ends the work on a key.
 void workqueue_done(struct workqueue *q, struct str key);
 
 // workqueue_len is how many keys wait to be worked on now; later ones are not counted.

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A connection to any cluster for verbs that ask and end: requests run on a loop until the answer
+// or a timeout.
 #include "cmd/cluster.h"
 
 #include <stdlib.h>
@@ -18,7 +21,7 @@ int cluster_open(struct cluster *c, struct err *err)
     return r < 0 ? r : client_remote_new(c->loop, &o, &c->client, err);
 }
 
-static void stop(void *arg)
+static void cluster_stop_loop(void *arg)
 {
     loop_stop(arg);
 }
@@ -28,7 +31,7 @@ void cluster_close(struct cluster *c)
     if (c->client)
         client_free(c->client);
     if (c->loop) {
-        exec_post(loop_exec(c->loop), stop, c->loop);
+        exec_post(loop_exec(c->loop), cluster_stop_loop, c->loop);
         loop_run(c->loop); // what was cancelled is answered
         loop_free(c->loop);
     }
@@ -48,7 +51,7 @@ struct waiting {
     bool late;
 };
 
-static void look(void *arg)
+static void cluster_poll_condition(void *arg)
 {
     struct waiting *w = arg;
     struct exec *exec = loop_exec(w->c->loop);
@@ -64,7 +67,7 @@ int cluster_wait(struct cluster *c, bool (*done)(void *arg), void *arg, struct e
     struct exec *exec = loop_exec(c->loop);
     struct waiting w = {
         .c = c, .done = done, .arg = arg, .end_ns = exec_now_ns(exec) + PATIENCE_NS};
-    w.timer = (struct exec_timer){.fn = look, .arg = &w};
+    w.timer = (struct exec_timer){.fn = cluster_poll_condition, .arg = &w};
     exec_timer_start(exec, &w.timer, 0);
     loop_run(c->loop);
     return w.late && !done(arg) ? err_set(err, ERR_TIMEOUT, "%.*s did not tell all within a minute",
@@ -92,7 +95,8 @@ static void on_body(void *arg, int code, const struct err *err, struct str body)
     loop_stop(r->loop);
 }
 
-int cluster_ask(struct cluster *c, struct client_raw_request q, struct sbuf *out, struct err *err)
+int cluster_request(struct cluster *c, struct client_raw_request q, struct sbuf *out,
+                    struct err *err)
 {
     struct reading r = {.loop = c->loop, .out = out, .err = err};
     q.done = on_body;
@@ -104,8 +108,8 @@ int cluster_ask(struct cluster *c, struct client_raw_request q, struct sbuf *out
 
 int cluster_get(struct cluster *c, const char *target, struct sbuf *out, struct err *err)
 {
-    return cluster_ask(c, (struct client_raw_request){.method = "GET", .target = str_z(target)},
-                       out, err);
+    return cluster_request(c, (struct client_raw_request){.method = "GET", .target = str_z(target)},
+                           out, err);
 }
 
 int cluster_kinds(struct cluster *c, bool anew, struct err *err)
@@ -119,7 +123,7 @@ int cluster_kinds(struct cluster *c, bool anew, struct err *err)
         cleanup_sbuf struct sbuf body = {0};
         const struct client_raw_request q = {
             .method = "GET", .target = str_z(paths[i]), .accept = STR(DISCOVERY_ACCEPT)};
-        r = cluster_ask(c, q, &body, err);
+        r = cluster_request(c, q, &body, err);
         if (r == 0)
             r = discovery_read(&c->kinds, sbuf_str(&body), err);
     }
@@ -128,8 +132,8 @@ int cluster_kinds(struct cluster *c, bool anew, struct err *err)
 
 // --- Streams -------------------------------------------------------------------------------------
 
-// A stream may be given up before the server has ended it: then it outlives its caller, on the heap, and goes with the
-// client.
+// A stream may be given up before the server has ended it: then it outlives its caller, on the
+// heap, and goes with the client.
 struct streaming {
     struct loop *loop;
     cluster_data_fn data;
@@ -137,7 +141,7 @@ struct streaming {
     struct exec_timer timer;
     struct err err;
     int code;
-    bool over;     // nobody looks at it any more
+    bool over;     // no caller waits for it any more
     bool answered; // the client has done with it
 };
 
@@ -189,13 +193,13 @@ int cluster_stream(struct cluster *c, struct client_raw_request q, int64_t timeo
     client_remote_request(c->client, &q);
     loop_run(c->loop);
     exec_timer_stop(exec, &s->timer);
-    int code = s->code;
-    if (code < 0 && err)
+    int r = s->code;
+    if (r < 0 && err)
         *err = s->err;
     s->over = true;
     if (s->answered)
         free(s);
-    return code;
+    return r;
 }
 
 static void pause_over(void *arg)
@@ -220,7 +224,7 @@ struct offering {
     int code;
 };
 
-static void on_offer(void *arg, int code, const struct err *err, const struct offer *o)
+static void cluster_on_features(void *arg, int code, const struct err *err, const struct offer *o)
 {
     struct offering *f = arg;
     f->code = code;
@@ -234,7 +238,7 @@ static void on_offer(void *arg, int code, const struct err *err, const struct of
 int cluster_features(struct cluster *c, struct features *ret, struct err *err)
 {
     struct offering f = {.loop = c->loop, .features = ret, .err = err};
-    offer_ask(c->client, on_offer, &f);
+    offer_ask(c->client, cluster_on_features, &f);
     loop_run(c->loop);
     return f.code;
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Options that verbs share for clusters and output, and the functions that apply them.
 #include "cmd/common.h"
 
 #include <stdio.h>
@@ -59,7 +61,7 @@ const struct cli_group common_output = CLI_GROUP("Output options", output_option
 // own_kubeconfig adds the file that 'dray up' writes, if there is one.
 static bool own_kubeconfig(struct sbuf *path)
 {
-    const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nobody changes it
+    const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nothing sets it
     sbuf_addf(path, "%s/.dray/admin.kubeconfig", home && home[0] ? home : ".");
     return access(path->p, R_OK) == 0;
 }

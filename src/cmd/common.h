@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What verbs that talk to a cluster take alike: which cluster, which namespace, which objects, how to show them.
+// What verbs that talk to a cluster take alike: which cluster, which namespace, which objects, how
+// to show them.
 #ifndef CMD_COMMON_H
 #define CMD_COMMON_H
 
@@ -31,9 +32,10 @@ extern const struct cli_group common_output;  // -o alone, for verbs that show o
 // common_cluster_is_named: --kubeconfig, --context or $KUBECONFIG say which cluster.
 bool common_cluster_is_named(void);
 
-// common_find decides which cluster a verb is about: --kubeconfig, else $KUBECONFIG, else ~/.kube/config, else a pod's own account,
-// else the 'dray up' of this machine. The last one counts only where nothing is configured at all: a cluster that is named and cannot
-// be found is an error. -ERR_NOT_FOUND: there is none. ret's texts live in k.
+// common_find decides which cluster a verb is about: --kubeconfig, else $KUBECONFIG, else
+// ~/.kube/config, else a pod's own account, else the 'dray up' of this machine. The last one counts
+// only where nothing is configured at all: a cluster that is named and cannot be found is an error.
+// -ERR_NOT_FOUND: there is none. ret's texts live in k.
 int common_find(struct kubeconfig *k, struct kubeconfig_target *ret, struct err *err) MUST_USE;
 
 // common_open connects to the cluster that common_find finds. End with cluster_close in any case.
@@ -49,10 +51,12 @@ int common_layout(struct view_layout *ret, struct err *err) MUST_USE;
 int common_format(unsigned allowed, struct arena *arena, struct view_output *ret,
                   struct err *err) MUST_USE;
 
-// common_print writes a text to standard output, all of it, and at once: a watch is read by others. Returns 0 or -errno.
+// common_print writes a text to standard output, all of it, and at once: a watch is read by others.
+// Returns 0 or -errno.
 int common_print(struct str text, struct err *err) MUST_USE;
 
-// common_fail prints `dray VERB: MESSAGE`, one line, and returns VERB_NO. A reader that has gone is no news.
+// common_fail prints `dray VERB: MESSAGE`, one line, and returns VERB_NO. A reader that has gone is
+// no news.
 int common_fail(const char *verb, const struct err *err);
 
 #endif

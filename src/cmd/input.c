@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Files of a command line: YAML, JSON or protobuf, from a path or standard input, document by
+// document.
 #include "cmd/input.h"
 
 #include <errno.h>
@@ -11,7 +14,7 @@
 
 #define READ_STEP ((size_t)64 * 1024)
 
-static int read_all(int fd, struct sbuf *out, struct err *err)
+static int input_read_descriptor(int fd, struct sbuf *out, struct err *err)
 {
     while (true) {
         ssize_t n = read(fd, sbuf_space(out, READ_STEP), READ_STEP);
@@ -35,10 +38,10 @@ int input_open(struct input *in, const char *path, struct err *err)
     int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return err_set(err, errno, "cannot open: %s", strerrordesc_np(errno));
-    int rc = read_all(fd, &in->bytes, err);
+    int r = input_read_descriptor(fd, &in->bytes, err);
     if (!standard)
         (void)close(fd);
-    return rc;
+    return r;
 }
 
 bool input_is_proto(const struct input *in)

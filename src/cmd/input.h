@@ -23,11 +23,11 @@ struct input {
 // input_open reads a whole file, at most DRAY_FILE_BYTES_MAX. Returns 0, -ERR_TOO_LARGE or -errno.
 int input_open(struct input *in, const char *path, struct err *err) MUST_USE;
 
-// input_is_proto says whether the file is one Kubernetes object in protobuf.
+// input_is_proto returns whether the file is one Kubernetes object in protobuf.
 bool input_is_proto(const struct input *in);
 
-// input_next reads the next JSON or YAML document. Returns as docs_next; the position of an error is
-// in err.
+// input_next reads the next JSON or YAML document. Returns as docs_next; the position of an error
+// is in err.
 int input_next(struct input *in, struct json_doc *ret, struct err *err) MUST_USE;
 
 // input_error prints `dray VERB: FILE:LINE:COLUMN: PATH: MESSAGE` to standard error.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One request over the server's Unix socket, on a loop of its own: the command waits for nothing else.
+// One request over the server's Unix socket, on a loop of its own: the command waits for nothing
+// else.
 #include "cmd/local.h"
 
 #include <stdlib.h>
@@ -59,8 +60,8 @@ static void local_on_answer(void *arg, const struct https_answer *a)
     loop_stop(q->loop);
 }
 
-int local_ask(const char *socket_path, const char *method, const char *target, struct sbuf *out,
-              struct err *err)
+int local_request(const char *socket_path, const char *method, const char *target, struct sbuf *out,
+                  struct err *err)
 {
     struct local_question q = {.out = out, .err = err};
     struct https *https = NULL;
@@ -87,7 +88,7 @@ int local_ask(const char *socket_path, const char *method, const char *target, s
 
 void local_socket(struct sbuf *out, const char *path, const char *data_dir)
 {
-    const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nobody changes it
+    const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nothing sets it
     if (path)
         sbuf_addz(out, path);
     else if (data_dir)

@@ -82,7 +82,7 @@ static int help_print_page(struct sbuf *out)
 {
     const struct cli_verb *v = cli_verb_find(&program, str_z(args.page));
     if (!v && strcmp(args.page, "dray") != 0)
-        return verb_usage_error("help", "--man names no verb ('dray help all' lists them)");
+        return cli_usage_error("help", "--man names no verb ('dray help all' lists them)");
     cli_man_verb(&program, v, out);
     return VERB_OK;
 }

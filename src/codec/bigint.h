@@ -46,7 +46,8 @@ const struct bigint *bigint_div_small(const struct bigint *b, uint32_t divisor, 
 // bigint_mul_pow10 multiplies by 10^exp.
 const struct bigint *bigint_mul_pow10(const struct bigint *b, uint32_t exp, struct arena *a);
 
-// bigint_div_pow10 divides by 10^exp, truncating towards zero; *ret_rest says whether any was lost.
+// bigint_div_pow10 divides by 10^exp, truncating towards zero; *ret_rest reports whether any was
+// lost.
 const struct bigint *bigint_div_pow10(const struct bigint *b, uint32_t exp, struct arena *a,
                                       bool *ret_rest);
 

@@ -2,8 +2,9 @@
 //
 // Documents out of a manifest as kubectl -f takes it: one or many, JSON or YAML. A text whose first
 // character is '{' is read as JSON values that follow each other; where the first or second of them
-// is not JSON (flow YAML such as {a: 1}, or a `---`), reading goes on as YAML from there, and if that
-// fails too, the error is JSON's. Everything else is YAML. Empty and null documents are skipped.
+// is not JSON (flow YAML such as {a: 1}, or a `---`), reading goes on as YAML from there, and if
+// that fails too, the error is JSON's. Everything else is YAML. Empty and null documents are
+// skipped.
 #ifndef CODEC_DOCS_H
 #define CODEC_DOCS_H
 

@@ -174,11 +174,18 @@ static inline const yyjson_val *json_arr_first(const yyjson_val *v)
 // missing or v is not an object.
 const yyjson_val *json_get(const yyjson_val *v, struct str key);
 
+// json_get_str is the text of an object's member; empty when v is NULL or has no string there.
+static inline struct str json_get_str(const yyjson_val *v, const char *key)
+{
+    const yyjson_val *t = v ? json_get(v, str_z(key)) : NULL;
+    return t && json_is_string(t) ? json_str(t) : (struct str){0};
+}
+
 // json_at finds the item of an array, or NULL. It walks; use json_arr_foreach for more than one.
 const yyjson_val *json_at(const yyjson_val *v, size_t index);
 
 // json_at_path follows a field path such as spec.devices[0].labels[a.b/c] and answers the deepest
-// value on the way that exists; *ret_whole (may be NULL) says whether that is the whole way.
+// value on the way that exists; *ret_whole (may be NULL) reports whether that is the whole way.
 const yyjson_val *json_at_path(const yyjson_val *root, struct str path, bool *ret_whole);
 
 // json_equal compares deeply; numbers by their exact value (1 and 1.0 are equal), objects without
@@ -187,8 +194,8 @@ bool json_equal(const yyjson_val *a, const yyjson_val *b);
 
 // --- Typed values --------------------------------------------------------------------------------
 
-// json_type_error says that v cannot become a `want` (int64, string, ...), or is out of its range.
-// Returns -ERR_BAD_REQUEST.
+// json_type_error reports that v cannot become a `want` (int64, string, ...), or is out of its
+// range. Returns -ERR_BAD_REQUEST.
 int json_type_error(const yyjson_val *v, const char *want, struct err *err);
 
 // json_to_*: the value as a C type. Return 0 or -ERR_BAD_REQUEST by json_type_error. null is an
@@ -260,7 +267,7 @@ static inline int json_want_object(const yyjson_val *v, struct err *err)
     return json_is_object(v) ? 0 : json_type_error(v, "object", err);
 }
 
-// json_is_integral says whether a number, however it is written (5, 5.0, 5e0), is a whole number
+// json_is_integral reports whether a number, however it is written (5, 5.0, 5e0), is a whole number
 // that fits int64; *ret gets it.
 bool json_is_integral(const yyjson_val *v, int64_t *ret);
 
@@ -305,9 +312,7 @@ void json_build_bool(struct json_builder *b, bool v);
 void json_build_i64(struct json_builder *b, int64_t v);
 void json_build_u64(struct json_builder *b, uint64_t v);
 
-// json_build_double adds a finite double. json_build_number adds what JSON reads from text, a JSON
-// number.
-void json_build_double(struct json_builder *b, double v);
+// json_build_number adds what JSON reads from text, a JSON number.
 void json_build_number(struct json_builder *b, struct str text);
 
 // json_build_str adds a string or a key; it copies. s must be valid UTF-8.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strict decoding, as Kubernetes means it: decoding goes on, and what the kind does not know or
-// what is said twice is collected with its path, to become a warning or an error at the end. The
+// Strict decoding, as Kubernetes means it: decoding goes on, and unknown and duplicate fields are
+// collected with their paths, to become a warning or an error at the end. The
 // texts are those of sigs.k8s.io/json: unknown field "spec.foo", duplicate field "spec.bar[0].baz".
 // Map keys are steps like any other: metadata.labels.a. A report made twice counts once.
 //

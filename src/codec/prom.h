@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts of durations, and Prometheus' text. Who counts keeps a prom_times for each set of labels; the
-// buckets are said once, beside the name of the metric.
+// Counts of durations, and Prometheus' text. Who counts keeps a prom_times for each set of labels;
+// the buckets are written once, beside the name of the metric.
 #ifndef CODEC_PROM_H
 #define CODEC_PROM_H
 
@@ -32,7 +32,8 @@ void prom_observe_ns(struct prom_times *t, const struct prom_buckets *b, int64_t
 // prom_head adds HELP and TYPE of a metric.
 void prom_head(struct sbuf *out, const char *name, const char *type, const char *help);
 
-// prom_write_times adds a histogram's lines. labels: such as `a="b"`, without a comma at its end; may be empty.
+// prom_write_times adds a histogram's lines. labels: such as `a="b"`, without a comma at its end;
+// may be empty.
 void prom_write_times(struct sbuf *out, const char *name, const char *labels,
                       const struct prom_times *t, const struct prom_buckets *b);
 

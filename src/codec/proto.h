@@ -6,7 +6,7 @@
 // The reader never reads past its slice, never recurses and never allocates; slices it hands out
 // point into the input. It refuses varints longer than ten bytes or past 64 bits, field number 0 or
 // past 2^29-1, wire types 6 and 7, lengths past the end, unbalanced groups, and nesting deeper than
-// DRAY_PROTO_DEPTH_MAX. Every error says at which byte of the whole message.
+// DRAY_PROTO_DEPTH_MAX. Every error names the byte of the whole message.
 //
 // Fields a decoder does not know are handed out whole (raw), so that they can be kept and written
 // back by proto_put_raw.
@@ -59,20 +59,12 @@ int proto_next(struct proto_reader *r, struct proto_field *ret, struct err *err)
 
 // proto_to_*: a field's value as the schema's type. Return 0 or -ERR_BAD_REQUEST by
 // proto_wire_error. As everywhere, a varint is cut to the type's bits and any bool but 0 is true.
-int proto_to_u64(const struct proto_reader *r, const struct proto_field *f, uint64_t *ret,
-                 struct err *err) MUST_USE;
 int proto_to_i64(const struct proto_reader *r, const struct proto_field *f, int64_t *ret,
-                 struct err *err) MUST_USE;
-int proto_to_u32(const struct proto_reader *r, const struct proto_field *f, uint32_t *ret,
                  struct err *err) MUST_USE;
 int proto_to_i32(const struct proto_reader *r, const struct proto_field *f, int32_t *ret,
                  struct err *err) MUST_USE;
 int proto_to_bool(const struct proto_reader *r, const struct proto_field *f, bool *ret,
                   struct err *err) MUST_USE;
-int proto_to_fixed32(const struct proto_reader *r, const struct proto_field *f, uint32_t *ret,
-                     struct err *err) MUST_USE;
-int proto_to_fixed64(const struct proto_reader *r, const struct proto_field *f, uint64_t *ret,
-                     struct err *err) MUST_USE;
 int proto_to_double(const struct proto_reader *r, const struct proto_field *f, double *ret,
                     struct err *err) MUST_USE;
 
@@ -100,16 +92,6 @@ struct proto_items {
 int proto_items_of(const struct proto_reader *r, const struct proto_field *f, enum proto_wire wire,
                    struct proto_items *ret, struct err *err) MUST_USE;
 int proto_items_next(struct proto_items *items, uint64_t *ret, struct err *err) MUST_USE;
-
-static inline int64_t proto_unzigzag(uint64_t v)
-{
-    return (int64_t)(v >> 1 ^ (0 - (v & 1)));
-}
-
-static inline uint64_t proto_zigzag(int64_t v)
-{
-    return (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0);
-}
 
 // --- Writing -------------------------------------------------------------------------------------
 
@@ -140,8 +122,6 @@ static inline void proto_put_bool(struct proto_writer *w, uint32_t number, bool 
     proto_put_varint(w, number, v);
 }
 
-void proto_put_fixed32(struct proto_writer *w, uint32_t number, uint32_t v);
-void proto_put_fixed64(struct proto_writer *w, uint32_t number, uint64_t v);
 void proto_put_double(struct proto_writer *w, uint32_t number, double v);
 void proto_put_bytes(struct proto_writer *w, uint32_t number, struct str v);
 

@@ -24,7 +24,7 @@ struct bigint;
 // The number is unscaled * 10^scale, where unscaled is value, or *big when big is not NULL.
 //
 // Upstream keeps a number either in 64 bits or in an arbitrary-precision decimal, and some of its
-// answers depend on which (1.5Gi and 1Pi are decimals, so AsInt64 refuses them): decimal says so.
+// answers depend on which (1.5Gi and 1Pi are decimals, so AsInt64 refuses them): see `decimal`.
 // Upstream also remembers the text it parsed if it looks canonical, and prints that: original.
 struct quantity {
     int64_t value;
@@ -82,7 +82,7 @@ int64_t quantity_scaled(const struct quantity *q, int32_t scale);
 int64_t quantity_value(const struct quantity *q);
 int64_t quantity_milli(const struct quantity *q);
 
-// quantity_is_whole_in says whether q is exactly a multiple of 10^scale.
+// quantity_is_whole_in reports whether q is exactly a multiple of 10^scale.
 bool quantity_is_whole_in(const struct quantity *q, int32_t scale);
 
 // quantity_round_up sets *ret to q rounded away from zero to a multiple of 10^scale. True when

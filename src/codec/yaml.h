@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// YAML on libyaml, read into JSON documents exactly as kubectl reads it (sigs.k8s.io/yaml, that is
+// YAML on libyaml, read into JSON documents as kubectl reads it (sigs.k8s.io/yaml, that is
 // go-yaml v2): YAML 1.1 words and numbers.
 //
 //   - true/false: y, yes, true, on, n, no, false, off, each in small letters, capitals or with a
 //     capital first letter. null: ~, null, Null, NULL, nothing at all.
 //   - Integers: decimal, 0x, 0o, 0b, and octal with a leading 0; underscores anywhere. Past 64 bits
 //     a number is a double. Doubles are taken through Go's JSON form, so 1e3 and 1.0 arrive as the
-//     integers 1000 and 1. Base 60 (1:30) is text. .inf and .nan are refused: JSON cannot hold them.
+//     integers 1000 and 1. Base 60 (1:30) is text. .inf and .nan are refused: JSON has none.
 //   - Timestamps are text. Quoted and block scalars are text. Tags !!str, !!int, !!float, !!bool,
-//     !!null, !!timestamp and !!binary (decoded; bytes that are not UTF-8 become U+FFFD) are obeyed,
+//     !!null, !!timestamp and !!binary (decoded; bytes not of UTF-8 become U+FFFD) are obeyed,
 //     others are ignored and make a scalar text.
 //   - Keys that are integers, doubles or booleans become text; null, lists and maps as keys are
 //     refused.
-//   - `<<` merges a map or a list of maps; as in go-yaml v2 a key that stands later in the text wins
+//   - `<<` merges a map or a list of maps; as in go-yaml v2 a key later in the text wins
 //     over one that was merged earlier, and the other way round.
 //   - Aliases are expanded, at most DRAY_YAML_ALIAS_NODES_MAX nodes; an anchor may not contain
 //     itself.
@@ -39,8 +39,8 @@ struct yaml_reader *yaml_reader_new(struct str text, struct json_pos start,
                                     const struct json_options *options);
 
 // yaml_reader_next reads the next document that is not empty. Returns 1; 0 at the end; or with a
-// position -ERR_BAD_REQUEST (not YAML, or not representable as JSON), -ERR_TOO_LARGE. After an error
-// the reader is at its end.
+// position -ERR_BAD_REQUEST (not YAML, or not representable as JSON), -ERR_TOO_LARGE. After an
+// error the reader is at its end.
 int yaml_reader_next(struct yaml_reader *r, struct json_doc *ret, struct err *err) MUST_USE;
 
 void yaml_reader_free(struct yaml_reader *r);

@@ -8,7 +8,7 @@
 //   groups      PodGroups stay as long as pods need them
 //   roles       rules of aggregated ClusterRoles
 //   quotas      what is used of ResourceQuotas
-// and, where they are asked for, those that make it a small cluster: workloads and nodes.
+// and, where they are enabled, those that make it a small cluster: workloads and nodes.
 #ifndef CTL_CTL_H
 #define CTL_CTL_H
 
@@ -53,8 +53,8 @@ enum ctl_controller {
 // ctl_controller_name is kube-controller-manager's name for it.
 const char *ctl_controller_name(enum ctl_controller which);
 
-// ctl_controllers_parse reads a list as kube-controller-manager's --controllers: '*' (those that on has
-// already), NAME, -NAME; without '*' only those that are named. Returns 0 or -ERR_INVALID.
+// ctl_controllers_parse reads a list as kube-controller-manager's --controllers: '*' (those that on
+// has already), NAME, -NAME; without '*' only those that are named. Returns 0 or -ERR_INVALID.
 int ctl_controllers_parse(struct str list, bool on[CTL_CONTROLLERS], struct err *err) MUST_USE;
 
 // What kube-controller-manager lets stay.
@@ -64,7 +64,8 @@ int ctl_controllers_parse(struct str list, bool on[CTL_CONTROLLERS], struct err 
 struct ctl_certificates {
     struct str ca_certificate, ca_key; // PEM; empty: nothing is signed
     struct str server_certificate;     // whose names no node gets
-    // may: who made a request may create certificatesigningrequests/SUBRESOURCE. NULL: nobody may.
+    // may: who made a request may create certificatesigningrequests/SUBRESOURCE. NULL: no request
+    // may.
     bool (*may)(void *arg, const struct api_certificate_signing_request *request,
                 const char *subresource);
     void *arg;
@@ -104,7 +105,8 @@ bool ctl_idle(const struct ctl *c);
 // ctl_metrics adds Prometheus' text, with the names of Kubernetes' controllers.
 void ctl_metrics(const struct ctl *c, struct sbuf *out);
 
-// ctl_check says whether nothing is remembered of claims that are gone; else adds a line for each.
+// ctl_check reports whether nothing is remembered of claims that are gone; else adds a line for
+// each.
 bool ctl_check(const struct ctl *c, struct sbuf *problems);
 
 #endif

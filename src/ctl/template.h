@@ -8,13 +8,14 @@
 #include "api/api.h"
 #include "base/arena.h"
 
-// template_pod makes a pod of owner's template; the name is left to the caller. Shares with the template.
+// template_pod makes a pod of owner's template; the name is left to the caller. Shares with the
+// template.
 struct api_pod template_pod(const struct api_pod_template_spec *template,
                             const struct api_kind *kind, const struct api_object_meta *owner,
                             struct arena *arena);
 
-// template_add_storage makes volumes of a StatefulSet's claims for a pod; those of the template with
-// their names give way.
+// template_add_storage makes volumes of a StatefulSet's claims for a pod; those of the template
+// with their names give way.
 void template_add_storage(const struct api_stateful_set *set, struct api_pod *pod,
                           struct arena *arena);
 
@@ -22,5 +23,8 @@ void template_add_storage(const struct api_stateful_set *set, struct api_pod *po
 struct api_persistent_volume_claim template_storage_claim(const struct api_stateful_set *set,
                                                           size_t i, struct str pod,
                                                           struct arena *arena);
+
+// load_scaled is a number, or a percentage of total (rounded up or down); never negative.
+int32_t load_scaled(const struct api_int_or_string *value, int32_t total, bool up);
 
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Faults of simulated hardware: a JSON file of a node that lists what is wrong. A fault is there as long
-// as the file says so; the driver takes out those that a reset heals and those that happen once.
+// Faults of simulated hardware: a JSON file of a node that lists what is wrong. A fault is there as
+// long as the file has them; the driver takes out those that a reset heals and those that happen
+// once.
 #ifndef DRIVER_FAULT_H
 #define DRIVER_FAULT_H
 
@@ -40,15 +41,14 @@ struct faults VEC(struct fault);
 const char *fault_kind_name(enum fault_kind kind);
 bool fault_kind_parse(struct str name, enum fault_kind *ret);
 
-// faults_parse reads a file's text into arena, strictly. faults_write adds it.
-int faults_parse(struct str text, struct arena *arena, struct faults *ret,
-                 struct err *err) MUST_USE;
-void faults_write(const struct faults *f, struct sbuf *out);
+// fault_list_write adds the text of a file.
+void fault_list_write(const struct faults *f, struct sbuf *out);
 
-// faults_load reads a file; none is no faults. faults_save replaces it, making folders.
-int faults_load(const char *path, struct arena *arena, struct faults *ret,
-                struct err *err) MUST_USE;
-int faults_save(const char *path, const struct faults *f, struct err *err) MUST_USE;
+// fault_list_load reads a file; none is no faults. fault_list_save replaces it, creating
+// directories.
+int fault_list_load(const char *path, struct arena *arena, struct faults *ret,
+                    struct err *err) MUST_USE;
+int fault_list_save(const char *path, const struct faults *f, struct err *err) MUST_USE;
 
 // A file that is read again when it changes; any thread may ask.
 struct fault_file {

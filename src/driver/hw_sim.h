@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drivers for hardware that is not there: profiles as real drivers publish them, prepared and unprepared
-// as real drivers do, with faults on demand. Any number of nodes in one process.
+// Drivers for hardware that is not there: profiles as real drivers publish them, prepared and
+// unprepared as real drivers do, with faults on demand. Any number of nodes in one process.
 #ifndef DRIVER_HW_SIM_H
 #define DRIVER_HW_SIM_H
 
@@ -28,15 +28,15 @@ struct hw_sim_options {
     bool evict;                  // drain by NoExecute
     int64_t attach_ms;           // how long it takes
     int64_t reset_ms;
-    // told is called when a driver is registered, and for troubles; may be NULL.
+    // told is called when a driver is registered, and for failures; may be NULL.
     void (*told)(void *arg, const char *node, const char *driver, const char *what);
     void *arg;
 };
 
 struct hw_sim;
 
-// hw_sim_start starts all drivers on the runtime. Texts must live as long as it. Returns 0 or a negative
-// code; *ret is there in any case.
+// hw_sim_start starts all drivers on the runtime. Texts must live as long as it. Returns 0 or a
+// negative code; *ret is there in any case.
 int hw_sim_start(const struct hw_sim_options *options, struct hw_sim **ret,
                  struct err *err) MUST_USE;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The network driver: interfaces of this machine as devices, on the SDK. Preparing a claim plans and
-// remembers; the container runtime calls a hook (net_hook.h) when the pod's namespace is there, which
-// moves the interface in; unpreparing brings it back. docs/driver-net.md says why it is so.
+// The network driver: interfaces of this machine as devices, on the SDK. Preparing a claim plans
+// and remembers; the container runtime calls a hook (net_hook.h) when the pod's namespace is there,
+// which moves the interface in; unpreparing brings it back. The reasons are in
+// docs/design/driver-net.md.
 #ifndef DRIVER_NET_H
 #define DRIVER_NET_H
 
@@ -17,14 +18,14 @@ struct net_options {
     struct dray_runtime *runtime;
     const char *name; // NULL: NET_DRIVER_NAME
     const char *node;
-    const char *plugins_dir; // NULL: kubelet's folders
+    const char *plugins_dir; // NULL: kubelet's directories
     const char *registry_dir;
     const char *cdi_dir;
     const char *instance;
     const char *hook;   // the program that runtimes call, as a path of the host
     bool runtime_moves; // let the runtime move interfaces (CDI 1.1); the hook only sets them up
     const struct net_filter *filter; // borrowed
-    // told is called on any thread with what people may want to know; may be NULL.
+    // told is called on any thread with messages for the log; may be NULL.
     void (*told)(void *arg, const char *what);
     void *arg;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The hook that container runtimes call (OCI createRuntime) for containers with a network device: the
-// container's state comes on its input, its process leads to the pod's network namespace.
+// The hook that container runtimes call (OCI createRuntime) for containers with a network device:
+// the container's state comes on its input, its process leads to the pod's network namespace.
 #ifndef DRIVER_NET_HOOK_H
 #define DRIVER_NET_HOOK_H
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The messages that kubelet and its plugins exchange (k8s.io/kubelet v0.37): registration, DRA, device
-// health, pod resources, device plugins, and the names of the methods. Both ends use them: the driver and
-// the agent.
+// The messages that kubelet and its plugins exchange (k8s.io/kubelet v0.37): registration, DRA,
+// device health, pod resources, device plugins, and the names of the methods. Both ends use them:
+// the driver and the agent.
 //
-// v1 and v1beta1 of DRA, and v1 and v1alpha1 of health, have the same messages; v1beta1 drivers leave
-// share_id out.
+// v1 and v1beta1 of DRA, and v1 and v1alpha1 of health, have the same messages; v1beta1 drivers
+// leave share_id out.
 #ifndef DRIVER_PLUGIN_API_H
 #define DRIVER_PLUGIN_API_H
 
@@ -207,7 +207,8 @@ struct plugin_device_list {
     struct VEC(struct plugin_listed_device) devices;
 };
 
-// PreStartContainerRequest; a container in a request of Allocate or an answer of GetPreferredAllocation.
+// PreStartContainerRequest; a container in a request of Allocate or an answer of
+// GetPreferredAllocation.
 struct plugin_device_ids {
     struct plugin_strs ids;
 };
@@ -268,12 +269,13 @@ extern const struct plugin_message plugin_info_message, plugin_registration_stat
     plugin_devices_by_container_message, plugin_preferred_request_message,
     plugin_allocation_message, plugin_allocate_response_message;
 
-// plugin_encode writes a message, fields in order of their numbers; entries of maps as they stand. w
-// comes empty.
+// plugin_encode writes a message, fields in order of their numbers; entries of maps as they stand.
+// w comes empty.
 void plugin_encode(const struct plugin_message *m, const void *value, struct proto_writer *w);
 
-// plugin_decode reads a message into a zeroed value. Slices point into bytes; lists live in the arena.
-// Unknown fields are skipped. Returns 0, -ERR_BAD_REQUEST, or -ERR_TOO_LARGE when lists would take more than the bound.
+// plugin_decode reads a message into a zeroed value. Slices point into bytes; lists live in the
+// arena. Unknown fields are skipped. Returns 0, -ERR_BAD_REQUEST, or -ERR_TOO_LARGE when lists
+// would take more than the bound.
 #define PLUGIN_DECODE_BYTES_MAX ((size_t)64 * 1024 * 1024)
 int plugin_decode(const struct plugin_message *m, struct str bytes, void *value, struct arena *a,
                   struct err *err) MUST_USE;

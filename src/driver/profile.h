@@ -2,7 +2,8 @@
 //
 // Profiles: what a kind of node looks like to the API: the Node itself, the device classes of its
 // drivers, and the ResourceSlices they publish. A profile is a YAML file (profiles/ has those that
-// come with dray; profiles/README.md describes the form), expanded for each node by name and number.
+// come with dray; profiles/README.md describes the form), expanded for each node by name and
+// number.
 #ifndef DRIVER_PROFILE_H
 #define DRIVER_PROFILE_H
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A connection to somebody else's server as a stream of bytes both ways, on a loop: over TCP or a Unix socket, with TLS
-// or without, directly or through a proxy.
-// No callback runs before dial_new has returned; closed is the last one, once, unless the caller is first
-// with dial_end or dial_close, after which none runs.
+// A connection to somebody else's server as a stream of bytes both ways, on a loop: over TCP or a
+// Unix socket, with TLS or without, directly or through a proxy. No callback runs before dial_new
+// has returned; closed is the last one, once, unless the caller is first with dial_end or
+// dial_close, after which none runs.
 #ifndef NET_DIAL_H
 #define NET_DIAL_H
 
@@ -18,7 +18,7 @@
 
 struct dial;
 
-// dial_write says no when more than this waits to be sent.
+// dial_write is full when more than this waits to be sent.
 #define DIAL_QUEUED_MAX ((size_t)1024 * 1024)
 
 // Texts are copied.
@@ -38,10 +38,10 @@ struct dial_options {
     void (*connected)(void *arg);
     void (*input)(void *arg, struct str bytes);
     void (*drained)(void *arg); // after a no: half of it is gone
-    // closed: err is NULL when the peer has closed. Its code is ERR_TIMEOUT when there was no connection in time,
-    // ERR_NOT_FOUND when there is no such name, ERR_FORBIDDEN when the peer's certificate is not trusted,
-    // TLS_WRONG_NAME when it is for other names,
-    // ERR_BAD_REQUEST when the handshake failed, else ERR_UNAVAILABLE.
+    // closed: err is NULL when the peer has closed. Its code is ERR_TIMEOUT when there was no
+    // connection in time, ERR_NOT_FOUND when there is no such name, ERR_FORBIDDEN when the peer's
+    // certificate is not trusted, TLS_WRONG_NAME when it is for other names, ERR_BAD_REQUEST when
+    // the handshake failed, else ERR_UNAVAILABLE.
     void (*closed)(void *arg, const struct err *err);
     void *arg;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes from a file descriptor that was given to us (standard input), on a loop: a terminal, a pipe, a socket or a plain file.
+// Bytes from a file descriptor that was given to us (standard input), on a loop: a terminal, a
+// pipe, a socket or a plain file.
 #ifndef NET_FDREAD_H
 #define NET_FDREAD_H
 
@@ -12,8 +13,8 @@
 
 struct fdread;
 
-// fdread_new starts to read. input gets what comes, and an empty text once, at the end. The descriptor stays the caller's.
-// Returns 0 or -errno.
+// fdread_new starts to read. input gets what comes, and an empty text once, at the end. The
+// descriptor stays the caller's. Returns 0 or -errno.
 int fdread_new(struct loop *loop, int fd, void (*input)(void *arg, struct str bytes), void *arg,
                struct fdread **ret, struct err *err) MUST_USE;
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // gRPC over unix sockets: a server and a client, unary calls and streams of answers. Messages are
-// bytes; which services exist is not known here. One message goes up, one or many come down; streams of
-// requests and compression are refused.
+// bytes; which services exist is not known here. One message goes up, one or many come down;
+// streams of requests and compression are refused.
 //
-// Everything is called, and calls back, on the loop's own thread. Every call has exactly one end: on
-// the server grpc_finish or `closed`, on the client `done`.
+// Everything is called, and calls back, on the loop's own thread. Every call has exactly one end:
+// on the server grpc_finish or `closed`, on the client `done`.
 #ifndef NET_GRPC_H
 #define NET_GRPC_H
 
@@ -41,8 +41,8 @@ enum grpc_status {
 // grpc_status_name is the name as the specification writes it: "OK", "NOT_FOUND".
 const char *grpc_status_name(enum grpc_status s);
 
-// A pair of metadata. Names are in lower case; the value of a name that ends in "-bin" is base64, as
-// on the wire. Names that gRPC or HTTP/2 use themselves are dropped when sent.
+// A pair of metadata. Names are in lower case; the value of a name that ends in "-bin" is base64,
+// as on the wire. Names that gRPC or HTTP/2 use themselves are dropped when sent.
 struct grpc_meta {
     struct str name;
     struct str value;
@@ -51,10 +51,10 @@ struct grpc_meta {
 struct grpc_limits {
     size_t message_bytes; // a message that is received; 0: 16 MiB, as kubelet's
     size_t header_bytes;  // metadata of a call; 0: 64 KiB
-    size_t queued_bytes;  // waiting in a stream before grpc_send says no; 0: 1 MiB
+    size_t queued_bytes;  // waiting in a stream before grpc_send returns false; 0: 1 MiB
     size_t streams;       // calls at the same time on a connection (server); 0: 250
     size_t connections;   // server; 0: 1,000
-    // A peer that said nothing for keepalive_ns is pinged, and given up when it does not answer in
+    // A peer that was silent for keepalive_ns is pinged, and given up when it does not answer in
     // keepalive_timeout_ns (0: 20 s). 0: no pings. grpc-go's servers want at least 5 minutes. A
     // client pings only while it has calls.
     int64_t keepalive_ns;
@@ -72,8 +72,8 @@ struct grpc_call {
     size_t meta_len;
     int64_t deadline_ns; // on the loop's clock; INT64_MAX when the client waits for ever
     struct arena *arena;
-    // The handler may set these. closed: the client gave up, is gone, or its deadline passed, before
-    // grpc_finish. drained: a stream that was over queued_bytes fell below half of it.
+    // The handler may set these. closed: the client gave up, is gone, or its deadline passed,
+    // before grpc_finish. drained: a stream that was over queued_bytes fell below half of it.
     void (*closed)(void *arg);
     void (*drained)(void *arg);
     void *arg;
@@ -90,7 +90,7 @@ void grpc_add_trailer(struct grpc_call *call, struct str name, struct str value)
 // caller should wait for drained.
 bool grpc_send(struct grpc_call *call, struct str message);
 
-// grpc_finish ends a call. message says why when status is not OK; it may be cut.
+// grpc_finish ends a call. message is the reason when status is not OK; it may be cut.
 void grpc_finish(struct grpc_call *call, enum grpc_status status, struct str message);
 
 // grpc_reply sends the only message and ends the call well.
@@ -101,16 +101,17 @@ struct grpc_server;
 struct grpc_server *grpc_server_new(struct loop *loop, const struct grpc_limits *limits);
 
 // grpc_server_handle adds a handler for a full method name ("/package.Service/Method"); unknown
-// methods are answered with UNIMPLEMENTED. A later handler of the same name replaces the earlier one.
+// methods are answered with UNIMPLEMENTED. A later handler of the same name replaces the earlier
+// one.
 void grpc_server_handle(struct grpc_server *s, struct str method, grpc_handler handler, void *arg);
 
-// grpc_server_listen binds a path with mode 0600. A socket that nobody answers on is replaced. The
+// grpc_server_listen binds a path with mode 0600. A socket without a listener is replaced. The
 // path is removed when the server stops.
 int grpc_server_listen(struct grpc_server *s, const char *path, struct err *err) MUST_USE;
 
 // grpc_server_stop takes no more calls; done(arg) runs when all have ended, or were ended after
-// grace_ns. grpc_server_free ends what is left (closed is called for it) at once; the memory goes on
-// the loop's next turns.
+// grace_ns. grpc_server_free ends what is left (closed is called for it) at once; the memory goes
+// on the loop's next turns.
 void grpc_server_stop(struct grpc_server *s, int64_t grace_ns, exec_fn done, void *arg);
 void grpc_server_free(struct grpc_server *s);
 
@@ -157,8 +158,8 @@ struct grpc_request {
     size_t meta_len;
     int64_t timeout_ns;  // 0: for ever
     bool wait_for_ready; // wait for a connection instead of failing while there is none
-    // received is called for each message of a stream; NULL: the call is unary, and the message comes
-    // with done. done is called once, never before grpc_client_call has returned.
+    // received is called for each message of a stream; NULL: the call is unary, and the message
+    // comes with done. done is called once, never before grpc_client_call has returned.
     void (*received)(void *arg, struct str message);
     void (*done)(void *arg, const struct grpc_result *result);
     void *arg;
@@ -172,8 +173,8 @@ struct grpc_client_call *grpc_client_call(struct grpc_client *c, const struct gr
 // grpc_client_cancel ends a call with CANCELLED; done is called soon, not at once.
 void grpc_client_cancel(struct grpc_client_call *call);
 
-// grpc_client_pause stops (and starts) the messages of a stream; the server feels it when the windows
-// are full.
+// grpc_client_pause stops (and starts) the messages of a stream; the server feels it when the
+// windows are full.
 void grpc_client_pause(struct grpc_client_call *call, bool paused);
 
 #endif

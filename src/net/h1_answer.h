@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HTTP/1.1 from the client's side as bytes: writing requests, reading responses. No I/O. The only reader
-// of responses in the project: the API client, tunnels, proxies and probes use it.
+// HTTP/1.1 from the client's side as bytes: writing requests, reading responses. No I/O. The only
+// reader of responses in the project: the API client, tunnels, proxies and probes use it.
 #ifndef NET_H1_ANSWER_H
 #define NET_H1_ANSWER_H
 
@@ -59,8 +59,8 @@ struct str h1_answer_find(const struct h1_answer *a, struct str name);
 
 void h1_answer_done(struct h1_answer *a);
 
-// h1_add_request_line adds "METHOD TARGET HTTP/1.1" and the Host field. False, with nothing added: one of them
-// has characters that it must not have.
+// h1_add_request_line adds "METHOD TARGET HTTP/1.1" and the Host field. False, with nothing added:
+// one of them has characters that it must not have.
 bool h1_add_request_line(struct sbuf *out, struct str method, struct str target,
                          struct str authority);
 

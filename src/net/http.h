@@ -54,8 +54,8 @@ struct http_request {
     // limit has fallen below half of it.
     void (*closed)(void *arg);
     void (*drained)(void *arg);
-    // After http_upgrade: input gets what the peer sends, input_end says that it sends no more (NULL:
-    // that ends the stream).
+    // After http_upgrade: input gets what the peer sends, input_end: it sends no more
+    // (NULL: that ends the stream).
     void (*input)(void *arg, struct str bytes);
     void (*input_end)(void *arg);
     void *arg;
@@ -65,19 +65,16 @@ struct http_request {
 struct str http_find_header(const struct http_request *q, struct str name);
 
 struct http_limits {
-    size_t header_bytes; // of one request, all headers together; 0: 64 KiB
-    size_t body_bytes;   // 0: 3 MiB, as kube-apiserver
-    size_t
-        connections; // 0: 10,000; beyond, new ones wait until one ends, or one that does nothing gives way
-    size_t streams;      // concurrent ones of an HTTP/2 connection; 0: 250
-    size_t queued_bytes; // of one stream before http_write says no; 0: 1 MiB
-    size_t
-        answers_bytes; // of all answers that wait; beyond, who keeps most waiting is cut off; 0: 512 MiB
+    size_t header_bytes;       // of one request, all headers together; 0: 64 KiB
+    size_t body_bytes;         // 0: 3 MiB, as kube-apiserver
+    size_t connections;        // 0: 10,000. Beyond it new ones wait; an idle one is closed for them
+    size_t streams;            // concurrent ones of an HTTP/2 connection; 0: 250
+    size_t queued_bytes;       // of one stream before http_write is full; 0: 1 MiB
+    size_t answers_bytes;      // queued in all; beyond it the largest queue is cut off. 0: 512 MiB
     int64_t header_timeout_ns; // a request's headers must be there in time; 0: 10 s
     int64_t body_timeout_ns;   // 0: 30 s without progress
     int64_t idle_timeout_ns;   // between requests; 0: 90 s
-    int64_t
-        give_way_ns; // how long a connection may have nothing answered while others wait; 0: 1 s
+    int64_t give_way_ns; // others wait while a connection has nothing answered for so long; 0: 1 s
 };
 
 struct http_server_options {
@@ -103,7 +100,7 @@ int http_server_listen_tcp(struct http_server *s, struct str address, uint16_t *
                            struct err *err) MUST_USE;
 int http_server_listen_unix(struct http_server *s, const char *path, struct err *err) MUST_USE;
 
-// http_server_stop takes no more connections, ends idle ones, tells HTTP/2 clients to go away, lets
+// http_server_stop takes no more connections, ends idle ones, sends GOAWAY to HTTP/2 clients, lets
 // answers in flight finish for grace_ns, then closes what is left; done runs when all is closed.
 void http_server_stop(struct http_server *s, int64_t grace_ns, exec_fn done, void *arg);
 void http_server_free(struct http_server *s);
@@ -137,20 +134,23 @@ bool http_write(struct http_request *q, struct net_buf *b);
 void http_end(struct http_request *q);
 void http_abort(struct http_request *q);
 
-// http_upgrade answers 101 and leaves HTTP: from here on http_write sends bytes as they are, the request's
-// input gets what comes, http_end closes the connection when all is sent. HTTP/1.1 only (q->version), once
-// protocol (websocket, SPDY/3.1) was asked for. The handler sets closed and input before.
+// http_upgrade answers 101 and leaves HTTP: from here on http_write sends bytes as they are, the
+// request's input gets what comes, http_end closes the connection when all is sent. HTTP/1.1 only
+// (q->version), once protocol (websocket, SPDY/3.1) was requested. The handler sets closed and
+// input before.
 void http_upgrade(struct http_request *q, struct str protocol, const struct http_header *extra,
                   size_t extra_len);
 
 // http_hold stops taking bytes from the peer (true) or goes on (false), after http_upgrade.
 void http_hold(struct http_request *q, bool hold);
 
-// http_set_patient lets a streamed answer wait for its reader for as long as it likes: someone pages
-// through a log, a terminal is stopped. What waits stays bounded, a peer that is gone is noticed.
+// http_set_patient lets a streamed answer wait for its reader for as long as it likes: someone
+// pages through a log, a terminal is stopped. What waits stays bounded, a peer that is gone is
+// noticed.
 void http_set_patient(struct http_request *q);
 
-// http_set_queue lets http_write of this answer say no beyond so many bytes instead of the server's queued_bytes.
+// http_set_queue lets http_write of this answer say no beyond so many bytes instead of the server's
+// queued_bytes.
 void http_set_queue(struct http_request *q, size_t bytes);
 
 // http_queued is how many bytes wait for the peer.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HTTP requests to one server, on a loop: HTTP/2 where the server offers it, else HTTP/1.1; with TLS or without, directly or
-// through a proxy. Connections are kept and shared. Why it is ours: docs/design/http-client.md.
-// Everything runs on the loop's thread. No callback runs before https_start has returned; whatever this
-// header offers may be called from each of them.
+// HTTP requests to one server, on a loop: HTTP/2 where the server offers it, else HTTP/1.1; with
+// TLS or without, directly or through a proxy. Connections are kept and shared. Why it is ours:
+// docs/design/http-client.md. Everything runs on the loop's thread. No callback runs before
+// https_start has returned; whatever this header offers may be called from each of them.
 #ifndef NET_HTTPS_H
 #define NET_HTTPS_H
 
@@ -22,21 +22,21 @@ struct https_call;
 // Where the server is and how to know it. Texts are copied; empty ones mean the default.
 struct https_options {
     struct str url;         // https://HOST[:PORT][/PREFIX], or http://
-    struct str unix_socket; // path: connect here, whatever the URL says
+    struct str unix_socket; // path: connect here instead of to the URL's host
     struct str ca_pem;      // who vouches for the server; default: the system's
     struct str server_name; // its certificate's name; default: the URL's host
     struct str
         proxy; // URL: http, https or socks5; default: HTTPS_PROXY, NO_PROXY … of the environment
     struct str user_agent;
     bool insecure;              // take any certificate
-    bool no_proxy;              // never through a proxy, whatever the environment says
+    bool no_proxy;              // ignore proxies of the environment
     size_t connections;         // at most; 0: 8
     size_t body_bytes;          // of an answer that is taken whole; 0: 256 MiB
     int64_t connect_timeout_ms; // 0: 10 s
 };
 
-// https_new makes a client; nothing is connected yet. Returns 0 or -ERR_INVALID (a URL that makes no
-// sense).
+// https_new makes a client; nothing is connected yet. Returns 0 or -ERR_INVALID (a URL that makes
+// no sense).
 int https_new(struct loop *loop, const struct https_options *options, struct https **ret,
               struct err *err) MUST_USE;
 
@@ -48,7 +48,7 @@ void https_free(struct https *h);
 void https_set_identity(struct https *h, struct str certificate_pem, struct str key_pem);
 
 struct https_answer {
-    // 0: the server answered, whatever it said. Else -ERR_TIMEOUT, -ERR_UNAVAILABLE, -ERR_TOO_LARGE
+    // 0: the server answered, with any status. Else -ERR_TIMEOUT, -ERR_UNAVAILABLE, -ERR_TOO_LARGE
     // (the body) with the reason in err.
     int code;
     const struct err *err;
@@ -68,7 +68,8 @@ struct https_request {
     // data (may be NULL) gets a 2xx body as it comes instead of having it collected. What is not
     // taken yet holds up the server once a megabyte waits.
     void (*data)(void *arg, struct str bytes);
-    // done runs exactly once, last, unless the call is cancelled. The answer is good until it returns.
+    // done runs exactly once, last, unless the call is cancelled. The answer is good until it
+    // returns.
     void (*done)(void *arg, const struct https_answer *answer);
     void *arg;
 };
@@ -82,8 +83,9 @@ void https_cancel(struct https_call *call);
 // https_hold stops handing out data (true) or goes on (false): the server is held up meanwhile.
 void https_hold(struct https_call *call, bool hold);
 
-// https_tunnel opens a connection of its own to the same server, by the same way, that switches protocols. Of the options, loop, server and
-// TLS are filled in; the target is behind the URL's prefix. Returns 0 or a negative code.
+// https_tunnel opens a connection of its own to the same server, by the same way, that switches
+// protocols. Of the options, loop, server and TLS are filled in; the target is behind the URL's
+// prefix. Returns 0 or a negative code.
 int https_tunnel(struct https *h, const struct tunnel_options *options, struct tunnel **ret,
                  struct err *err) MUST_USE;
 

@@ -30,8 +30,8 @@ int loop_on_signal(struct loop *l, int signal, exec_fn fn, void *arg, struct err
 // block it. loop_free waits for work that has begun and then runs its after.
 void loop_work(struct loop *l, exec_fn work, exec_fn after, void *arg);
 
-// net_clear_path makes a path ready to be bound: a socket that nobody answers on is removed. -EADDRINUSE
-// when somebody does, -EEXIST when it is no socket, -ENAMETOOLONG.
+// net_clear_path makes a path ready to be bound: a socket without a listener is removed.
+// -EADDRINUSE when somebody does, -EEXIST when it is no socket, -ENAMETOOLONG.
 int net_clear_path(const char *path, struct err *err) MUST_USE;
 
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TLS 1.2 and 1.3 over OpenSSL, and the certificates a server of one machine needs: a CA of its own,
-// server and client certificates signed by it. Files with keys are written 0600, atomically.
+// TLS 1.2 and 1.3 over OpenSSL, for servers and clients. Keys and certificates are made in src/pki.
 #ifndef NET_TLS_H
 #define NET_TLS_H
 
@@ -20,7 +19,7 @@ struct tls_peer {
     struct str common_name;
     const struct str *organizations;
     size_t organizations_len;
-    int64_t not_after; // seconds since 1970; it speaks for nobody from then on
+    int64_t not_after; // seconds since 1970; invalid from then on
 };
 
 struct tls_server;
@@ -28,7 +27,7 @@ struct tls_server;
 struct tls_server_options {
     const char *certificate_file; // PEM, with chain
     const char *key_file;
-    const char *client_ca_file; // NULL: client certificates are not asked for
+    const char *client_ca_file; // NULL: client certificates are not requested
 };
 
 // tls_server_new reads the files. Client certificates are optional; one that does not verify ends
@@ -41,8 +40,8 @@ void tls_server_free(struct tls_server *t);
 // old ones stay.
 int tls_server_reload(struct tls_server *t, struct err *err) MUST_USE;
 
-// tls_server_follow is tls_server_reload if one of the files has changed since they were read last, successfully or
-// not. Returns 1 if they were read, 0 if nothing changed, or a -code.
+// tls_server_follow is tls_server_reload if one of the files has changed since they were read last,
+// successfully or not. Returns 1 if they were read, 0 if nothing changed, or a -code.
 int tls_server_follow(struct tls_server *t, struct err *err) MUST_USE;
 
 // --- Clients -------------------------------------------------------------------------------------
@@ -62,40 +61,5 @@ struct tls_client_options {
 int tls_client_new(const struct tls_client_options *options, struct tls_client **ret,
                    struct err *err) MUST_USE;
 void tls_client_free(struct tls_client *t);
-
-// --- Making certificates -------------------------------------------------------------------------
-
-struct tls_key_pair {
-    char *certificate_pem; // heap
-    char *key_pem;
-};
-
-void tls_key_pair_done(struct tls_key_pair *p);
-
-struct tls_subject {
-    const char *common_name;
-    const char *const *organizations; // NULL-terminated; may be NULL
-    const char *const *names;         // DNS names and IP addresses; NULL-terminated; may be NULL
-    bool server;                      // for servers, else for clients
-    int64_t not_before;               // seconds since 1970
-    int64_t not_after;
-};
-
-// tls_make_ca makes a self-signed CA with an EC P-256 key.
-int tls_make_ca(const struct tls_subject *subject, struct tls_key_pair *ret,
-                struct err *err) MUST_USE;
-
-// tls_make_certificate makes a key and a certificate signed by a CA.
-int tls_make_certificate(const struct tls_key_pair *ca, const struct tls_subject *subject,
-                         struct tls_key_pair *ret, struct err *err) MUST_USE;
-
-// tls_certificate_expiry reads when a PEM certificate ends.
-int tls_certificate_expiry(const char *certificate_pem, int64_t *ret, struct err *err) MUST_USE;
-
-// tls_certificate_names: the PEM certificate is of this common name and these organizations, and of no other.
-bool tls_certificate_names(const char *certificate_pem, const struct tls_subject *subject);
-
-// tls_pair_matches: both can be read, and the key is the certificate's.
-bool tls_pair_matches(const char *certificate_pem, const char *key_pem);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The client's end of an HTTP/1.1 upgrade: a request that asks a server to switch protocols, and then bytes
-// both ways. What the protocol is, the caller knows. No callback runs before tunnel_new has returned; refused
-// and closed are the last ones.
+// The client's end of an HTTP/1.1 upgrade: a request that asks a server to switch protocols, and
+// then bytes both ways. What the protocol is, the caller knows. No callback runs before tunnel_new
+// has returned; refused and closed are the last ones.
 #ifndef NET_TUNNEL_H
 #define NET_TUNNEL_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A whole node on one loop: runtime, manager of claims, pods, the Node object, and the endpoint for
-// logs and commands. It lays out one folder as kubelet does (plugins_registry, plugins, pods,
+// logs and commands. It lays out one directory as kubelet does (plugins_registry, plugins, pods,
 // pod-resources), so that DRA drivers find what they look for.
 #ifndef NODE_AGENT_H
 #define NODE_AGENT_H
@@ -22,23 +22,27 @@ struct agent_options {
     struct client *client;
     const struct features *features; // borrowed
     struct str node;
-    const char *data_dir;  // /var/lib/dray-agent
-    const char *image_dir; // local images: OCI layouts and archives
-    const char *runtime;   // crun or runc
-    // Where device plugins register: below data_dir; /var/lib/kubelet/device-plugins where data_dir
-    // is the default.
-    const char *device_plugins;
-    const char *monitor; // dray-monitor
-    const char *bridge, *subnet, *cgroup_top;
-    const char *const *cdi_dirs;
-    size_t cdi_dirs_len;
-    const char *boot_id;    // the machine's
-    struct str node_ip;     // the machine's first address
-    struct str labels;      // "a=b,c=d"
-    struct str taints;      // "key=value:Effect"
-    struct str api_url;     // for KUBERNETES_SERVICE_HOST where there is no such service
-    struct tls_server *tls; // borrowed; NULL: no endpoint for logs and commands
-    const char *listen;     // of the endpoint; 0.0.0.0:10250
+    struct {                   // paths and programs
+        const char *data_dir;  // /var/lib/dray-agent
+        const char *image_dir; // local images: OCI layouts and archives
+        const char *runtime;   // crun or runc
+        // Where device plugins register: below data_dir; /var/lib/kubelet/device-plugins where
+        // data_dir is the default.
+        const char *device_plugins;
+        const char *monitor; // dray-monitor
+        const char *bridge, *subnet, *cgroup_top;
+        const char *const *cdi_dirs;
+        size_t cdi_dirs_len;
+        const char *boot_id; // the machine's
+    };
+    struct {                    // the Node object and its endpoint
+        struct str node_ip;     // the machine's first address
+        struct str labels;      // "a=b,c=d"
+        struct str taints;      // "key=value:Effect"
+        struct str api_url;     // for KUBERNETES_SERVICE_HOST where there is no such service
+        struct tls_server *tls; // borrowed; NULL: no endpoint for logs and commands
+        const char *listen;     // of the endpoint; 0.0.0.0:10250
+    };
     int64_t pods_max;
     int64_t image_high,
         image_low;      // percent of the disk at which images go, and until which: 85, 80
@@ -53,7 +57,7 @@ struct agent_options {
 };
 
 // agent_new looks at the machine and takes over what it has. Returns 0; -ERR_UNSUPPORTED (not root,
-// no crun and no runc) with what to do; -ERR_CONFLICT (another agent uses the folder); -errno.
+// no crun and no runc) with what to do; -ERR_CONFLICT (another agent uses the directory); -errno.
 int agent_new(const struct agent_options *options, struct agent **ret, struct err *err) MUST_USE;
 void agent_start(struct agent *a);
 

@@ -3,7 +3,7 @@
 // The DRA manager of a node, kubelet's part of Dynamic Resource Allocation: drivers register with
 // it, claims of pods are prepared before their containers start and unprepared after they stopped,
 // and what is owed to drivers is on disk before they hear of it. Design and crash points:
-// docs/agent.md.
+// docs/design/agent.md.
 //
 // Lives on one exec. Every operation ends once, by its `done`, never before the call has returned.
 #ifndef NODE_DRA_H

@@ -27,7 +27,7 @@ struct image_keeper_options {
     int64_t low_percent;           // 80
     int64_t min_age_ns;            // 2 min
     int64_t period_ns;             // 5 min
-    // say gets log lines; may be NULL.
+    // say logs one line; may be NULL.
     void (*say)(void *arg, const char *line);
     void *arg;
 };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Joins a machine to a cluster by an address, a token and the hash of a CA: discovery, the check of
-// hash and signature, a certificate, files (docs/join.md). The token is sent only to a server whose
-// certificate the CA of that hash has signed. Blocks; for the time before an agent runs.
+// hash and signature, a certificate, files (docs/design/join.md). The token is sent only to a
+// server whose certificate the CA of that hash has signed. Blocks; for the time before an agent
+// runs.
 #ifndef NODE_JOIN_H
 #define NODE_JOIN_H
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file is replaced by way of a temporary file in the same directory, made under a name that no other
-// writer has, filled, and renamed. The fault points are the moments at which a crash or a failing disk makes
-// a difference: before the temporary file exists, in the middle of its content, before each sync and before
-// the rename.
+// A file is replaced by way of a temporary file in the same directory, made under a name that no
+// other writer has, filled, and renamed. The fault points are the moments at which a crash or a
+// failing disk makes a difference: before the temporary file exists, in the middle of its content,
+// before each sync and before the rename.
 #include "os/file.h"
 
 #include <errno.h>
@@ -72,7 +72,8 @@ int file_read(const char *path, size_t max, struct sbuf *out, struct err *err)
 
 // --- Writing -------------------------------------------------------------------------------------
 
-int file_write_fd(int fd, struct str bytes)
+// file_write_fd writes all of bytes to an open file. Returns 0 or -errno.
+static int file_write_fd(int fd, struct str bytes)
 {
     while (bytes.n > 0) {
         ssize_t n = write(fd, bytes.p, bytes.n);
@@ -143,8 +144,8 @@ static int file_sync_directory(int dir, const char *name)
     return fsync(fd) == 0 || errno == EINVAL ? 0 : -errno; // EINVAL: nothing to sync on this one
 }
 
-// Makes the temporary file, ".NAME.xxxxxxxx.tmp". Returns its descriptor or -errno. The random part keeps
-// writers apart; O_EXCL keeps off a file that another user put there.
+// Makes the temporary file, ".NAME.xxxxxxxx.tmp". Returns its descriptor or -errno. The random part
+// keeps writers apart; O_EXCL keeps off a file that another user put there.
 static int file_open_temporary(int dir, const char *name, struct sbuf *ret)
 {
     size_t n = file_name_start(name);

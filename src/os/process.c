@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs are started with posix_spawn: it does not copy the address space of a large parent, and is safe
-// beside threads.
+// Programs are started with posix_spawn: it does not copy the address space of a large parent, and
+// is safe beside threads.
 #include "os/process.h"
 
 #include <errno.h>

@@ -28,12 +28,13 @@ struct doctor {
 
 void doctor_done(struct doctor *d);
 
-// doctor_say records a finding; remedy may be NULL.
-void doctor_say(struct doctor *d, enum doctor_level level, const char *check, const char *remedy,
-                const char *fmt, ...) ERR_PRINTF(5, 6);
+// doctor_add_finding records a finding; remedy may be NULL.
+void doctor_add_finding(struct doctor *d, enum doctor_level level, const char *check,
+                        const char *remedy, const char *fmt, ...) ERR_PRINTF(5, 6);
 
-// doctor_look makes all checks that need no more than the objects. Each check says at least one thing.
-void doctor_look(struct doctor *d, const struct inventory *inv, struct moment now);
+// doctor_inspect makes all checks that need no more than the objects. Each check adds at least one
+// finding.
+void doctor_inspect(struct doctor *d, const struct inventory *inv, struct moment now);
 
 // doctor_worst is the worst level of all findings.
 enum doctor_level doctor_worst(const struct doctor *d);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The devices of a cluster as a person asks for them: what is there, who holds it and since when, what
-// is left, what keeps a device from being had. Made of a world (plan.h) in one go and immutable; what
-// counters and shares leave comes from the allocator. The world must outlive it.
+// The devices of a cluster as a person asks for them: what exists, who holds it and since when,
+// what is left, what keeps a device from being had. Made of a world (plan.h) in one go and
+// immutable; what counters and shares leave comes from the allocator. The world must outlive it.
 #ifndef PLAN_INVENTORY_H
 #define PLAN_INVENTORY_H
 
@@ -10,17 +10,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/alloc.h"
 #include "base/arena.h"
 #include "base/err.h"
-#include "dray/alloc.h"
 #include "plan/plan.h"
 
 enum inventory_state {
-    INVENTORY_FREE,    // nobody has it
+    INVENTORY_FREE,    // not held
     INVENTORY_PART,    // some have shares of it, and something is left
     INVENTORY_HELD,    // a claim has it, or all its shares are taken
-    INVENTORY_BLOCKED, // nobody has it, but others have what it is made of (counters)
-    INVENTORY_TAINTED, // nobody has it, and only those that tolerate its taints can
+    INVENTORY_BLOCKED, // not held, but other claims have what it is made of (counters)
+    INVENTORY_TAINTED, // not held, and only claims that tolerate its taints can
     INVENTORY_LOST,    // published, but of a pool that does not count or a node that is not there
     INVENTORY_STATES,
 };
@@ -51,7 +51,7 @@ struct inventory_hold {
     uint32_t claim;  // in inventory.claims
     uint32_t device; // in inventory.devices; UINT32_MAX: it is gone
     const struct api_device_request_allocation_result *result;
-    const struct api_allocated_device_status *status; // what the driver says of it; may be NULL
+    const struct api_allocated_device_status *status; // the driver's status of it; may be NULL
 };
 
 struct inventory_pool {
@@ -76,11 +76,11 @@ struct inventory_device {
     size_t number;                        // in the allocator's snapshot
     enum inventory_state state;
     bool shared;    // may be allocated several times
-    bool unhealthy; // a driver says that something is wrong with it
+    bool unhealthy; // a driver reports a problem
     struct str why; // for all states but free, part and held
 };
 
-// A pod that waits, and what it was told.
+// A pod that waits, with its condition.
 struct inventory_pending {
     struct str pod; // namespace/name
     struct api_time since;
@@ -119,25 +119,26 @@ struct inventory_options {
     struct alloc_features features;
     const struct api_device_class *extra; // one more class; may be NULL
     bool no_views; // leave out what only the allocator knows: quicker, for names alone
-    bool
-        nodes_known; // nodes that are not in the world are not there; else, without any, slices say which there are
+    // Nodes that are not in the world do not exist; else, without any, slices name the nodes.
+    bool nodes_known;
 };
 
-// inventory_new makes the inventory of a world. Returns 0 or -ERR_INVALID when a device cannot be read.
+// inventory_new makes the inventory of a world. Returns 0 or -ERR_INVALID when a device cannot be
+// read.
 int inventory_new(struct plan_world *w, const struct inventory_options *options,
                   struct inventory **ret, struct err *err) MUST_USE;
 void inventory_free(struct inventory *inv);
 
-// inventory_find calls fn for each device of a name: DRIVER/POOL/DEVICE, POOL/DEVICE, DEVICE, or NODE/DEVICE.
-// Returns how many there are.
+// inventory_find calls fn for each device of a name: DRIVER/POOL/DEVICE, POOL/DEVICE, DEVICE, or
+// NODE/DEVICE. Returns how many there are.
 size_t inventory_find(const struct inventory *inv, struct str name,
                       void (*fn)(void *arg, uint32_t device), void *arg);
 
 // inventory_name adds driver/pool/device.
 void inventory_name(const struct alloc_device_id *id, struct sbuf *out);
 
-// inventory_attribute finds an attribute of a device by its qualified name, or NULL. Names without a domain
-// are the driver's.
+// inventory_attribute finds an attribute of a device by its qualified name, or NULL. Names without
+// a domain are the driver's.
 const struct api_device_attribute *inventory_attribute(const struct inventory_device *d,
                                                        struct str name);
 
@@ -146,17 +147,10 @@ void inventory_value(const struct api_device_attribute *a, struct sbuf *out);
 
 // --- What is free --------------------------------------------------------------------------------
 
-// free_closed_new finds the nodes that take no pod more: cordoned, or full of pods.
-struct free_closed;
-struct free_closed *free_closed_new(struct plan_world *w);
-bool free_closed_has(const struct free_closed *c, struct str node); // c may be NULL
-void free_closed_free(struct free_closed *c);
-
 struct free_question {
-    struct str class_name;            // empty: any device
-    struct str cel;                   // one more selector; may be empty
-    struct str node;                  // empty: all
-    const struct free_closed *closed; // whose devices nobody gets; NULL: none
+    struct str class_name; // empty: any device
+    struct str cel;        // one more selector; may be empty
+    struct str node;       // empty: all
     const struct clock *clock;
 };
 
@@ -166,8 +160,8 @@ struct free_row {
     size_t devices;
     size_t states[INVENTORY_STATES];
     size_t failed; // devices on which a selector fails
-    size_t fits; // so many more claims for one such device could be allocated, one after the other
-    bool more;   // at least as many
+    size_t fits;   // so many more claims for one such device would the scheduler serve
+    bool more;     // at least as many: the bound on claims or time was reached
 };
 
 struct free_answer {
@@ -178,10 +172,10 @@ struct free_answer {
     size_t devices_len;
 };
 
-// free_find answers on a world. The answer lives in arena. Returns 0, -ERR_NOT_FOUND (no such class or
-// node), or -ERR_INVALID (the expression does not compile, a device cannot be read).
-int free_find(struct plan_world *w, const struct free_question *q,
-              const struct alloc_features *features, struct arena *arena,
-              struct inventory **ret_inventory, struct free_answer *ret, struct err *err) MUST_USE;
+// free_find answers on a world. The answer lives in arena. Returns 0, -ERR_NOT_FOUND (no such class
+// or node), or -ERR_INVALID (the expression does not compile, a device cannot be read).
+int free_find(struct plan_world *w, const struct free_question *q, const struct features *features,
+              struct arena *arena, struct inventory **ret_inventory, struct free_answer *ret,
+              struct err *err) MUST_USE;
 
 #endif

@@ -24,7 +24,7 @@ struct past {
 
 void past_done(struct past *h);
 
-// past_find gathers for NAMESPACE/NAME of a claim (claim/ before it says that it is one), or for a device
+// past_find gathers for NAMESPACE/NAME of a claim (with the prefix claim/), or for a device
 // as inventory_find knows it. Names without a namespace are of the namespace given. Returns 0, or
 // -ERR_NOT_FOUND, or -ERR_INVALID when several devices have the name.
 int past_find(const struct inventory *inv, struct str name, struct str namespace, struct past *ret,

@@ -16,11 +16,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "alloc/alloc.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "dray/alloc.h"
 
 struct features;
 struct plan_world;
@@ -38,8 +38,8 @@ int plan_world_read(struct plan_world *w, struct str file, struct str text,
 int plan_world_read_proto(struct plan_world *w, struct str file, struct str body,
                           struct err *err) MUST_USE;
 
-// plan_world_borrow adds an object that is typed already, in the version the plan knows; it must outlive
-// the world and is not changed. False: a kind that a plan does not need.
+// plan_world_borrow adds an object that is typed already, in the version the plan knows; it must
+// outlive the world and is not changed. False: a kind that a plan does not need.
 struct api_object;
 bool plan_world_borrow(struct plan_world *w, const struct api_object *o);
 
@@ -50,9 +50,10 @@ const struct str *plan_class_names(const struct plan_world *w, struct arena *are
 // --- What if -------------------------------------------------------------------------------------
 
 // Each changes the world. They return 0, -ERR_NOT_FOUND for a name that no object has (the message
-// says which there are), or -ERR_INVALID for text that cannot be read.
+// lists the known ones), or -ERR_INVALID for text that cannot be read.
 
-// plan_drain takes a node out; what runs there has to find another place.
+// plan_drain cordons a node and evicts its pods, which have to find another place. A pod whose
+// disruption budget allows no eviction stays, and so do pods of DaemonSets.
 int plan_drain(struct plan_world *w, struct str node, struct err *err) MUST_USE;
 
 // plan_taint taints devices. text is DRIVER[/POOL[/DEVICE]]=KEY[=VALUE]:EFFECT, or as in a
@@ -60,7 +61,8 @@ int plan_drain(struct plan_world *w, struct str node, struct err *err) MUST_USE;
 // driver=D,pool=P,device=X,key=K,value=V,effect=E. NoExecute evicts who does not tolerate it.
 int plan_taint(struct plan_world *w, struct str text, struct err *err) MUST_USE;
 
-// plan_without removes a claim, NAMESPACE/NAME or NAME, with what it holds and the pods that need it.
+// plan_without removes a claim, NAMESPACE/NAME or NAME, with what it holds and the pods that need
+// it.
 int plan_without(struct plan_world *w, struct str claim, struct err *err) MUST_USE;
 
 // plan_add_node adds empty nodes: like=NODE or profile=NAME, [,count=N][,name=PREFIX].
@@ -72,7 +74,7 @@ struct plan_options {
     enum alloc_policy policy;
     const struct features *features; // NULL: defaults of the newest release
     struct str node;                 // only this one; empty: all
-    const struct clock *clock;       // says what time it is; NULL: a fixed one
+    const struct clock *clock;       // the current time; NULL: a fixed one
     bool alone;                      // of plan_why: pods before it are not placed first
     bool show_running;               // in text: what is placed already, too
     bool only_verdict;               // whether everything fits; nothing is explained
@@ -81,49 +83,50 @@ struct plan_options {
 enum plan_status {
     PLAN_PLACED,  // it would land here
     PLAN_RUNNING, // it is there already
-    PLAN_NO,      // it fits nowhere
-    PLAN_ERROR,   // the question makes no sense, such as a template that is missing
+    PLAN_NO,      // it fits nowhere, or a drain cannot evict it from node
+    PLAN_ERROR,   // it cannot be planned, such as a pod whose template is missing
 };
 
 struct plan;
 
-// plan_make places everything that is not placed yet, in order of priority, then of the files. Returns
-// 0, or -ERR_NOT_FOUND when options->node does not exist.
+// plan_make places everything that is not placed yet, in order of priority, then of the files.
+// Returns 0, or -ERR_NOT_FOUND when options->node does not exist.
 int plan_make(struct plan_world *w, const struct plan_options *options, struct plan **ret,
               struct err *err) MUST_USE;
 
-// plan_why answers for one pod or claim: [pod/|claim/][NAMESPACE/]NAME. Those before it in the files
-// are placed first; those behind it are not there. Returns as plan_make, or -ERR_NOT_FOUND when there is none of that name.
+// plan_why answers for one pod or claim: [pod/|claim/][NAMESPACE/]NAME. Those before it in the
+// files are placed first; those behind it are not there. Returns as plan_make, or -ERR_NOT_FOUND
+// when there is none of that name.
 int plan_why(struct plan_world *w, struct str name, const struct plan_options *options,
              struct plan **ret, struct err *err) MUST_USE;
 
-// plan_needed finds the smallest number of nodes of some kinds (as of plan_add_node, without count) with
-// which everything has its place, and makes the plan with them. It was tried that one node less of
-// all kinds does not do, whichever. Of several ways to the same number the one with the most of the kinds that come
-// first is taken. Returns 0; -ERR_INVALID or -ERR_NOT_FOUND for a kind that makes no sense, or when no
-// number does; -ERR_TOO_LARGE when the kinds mix too badly.
+// plan_needed finds the smallest number of nodes of some kinds (as of plan_add_node, without count)
+// with which everything has its place, and makes the plan with them. It was tried that one node
+// less of all kinds does not do, whichever. Of several ways to the same number the one with the
+// most of the kinds that come first is taken. Returns 0; -ERR_INVALID or -ERR_NOT_FOUND for a kind
+// that cannot be read, or when no number does; -ERR_TOO_LARGE when the kinds mix too badly.
 int plan_needed(struct plan_world *w, const struct str *kinds, size_t kinds_len,
                 const struct plan_options *options, struct plan **ret, struct err *err) MUST_USE;
 
 void plan_free(struct plan *p);
 
-// plan_complete says whether everything has its place.
+// plan_complete returns whether everything has its place.
 bool plan_complete(const struct plan *p);
 
-// plan_steps counts pods and claims; plan_step_at tells about one.
+// plan_steps counts pods and claims; plan_step_at gets one.
 struct plan_step {
     struct str name; // "pod default/a" or "claim default/b"
     enum plan_status status;
     struct str node;
     struct str devices; // for people
     struct str summary; // why not, in a line
-    struct str why;     // all that the scheduler says of one that waits, as JSON; may be empty
+    struct str why;     // the scheduler's explanation of one that waits, as JSON; may be empty
 };
 size_t plan_steps(const struct plan *p);
 struct plan_step plan_step_at(const struct plan *p, size_t i);
 
-// plan_text writes a table and, for what does not fit, why and what would help. plan_json writes the
-// same as an object.
+// plan_text writes a table and, for what does not fit, why and what would help. plan_json writes
+// the same as an object.
 void plan_text(const struct plan *p, struct sbuf *out);
 void plan_json(const struct plan *p, struct sbuf *out);
 

@@ -2,8 +2,8 @@
 //
 // Replays of a cluster's history: nodes with GPUs, pods that ask for parts of them, in the order in
 // which they arrived; none leaves. Each node becomes a Node with a ResourceSlice, each pod a claim,
-// and the allocator decides (docs/utilization.md). How full does the cluster get, when is the first
-// pod turned away, how many GPUs would have to be bought?
+// and the allocator decides (docs/measurements/utilization.md). How full does the cluster get, when
+// is the first pod turned away, how many GPUs would have to be bought?
 //
 //   trace = replay_new()
 //   replay_read(trace, REPLAY_NODES, file, text, …)     and pods, arrivals, order
@@ -65,14 +65,14 @@ struct replay_options {
     bool curve;                // tell how much is allocated at every load
 };
 
-#define REPLAY_LOAD_MOST 150 // up to which a curve is told
+#define REPLAY_LOAD_MOST 150 // the last load of a curve
 
 struct replay_result {
     int64_t seed;
     double curve[REPLAY_LOAD_MOST + 1]; // % allocated by load in %; below 0: not reached
-    double allocated100;                // % of capacity when 100 % of it has been asked for
+    double allocated100;                // % of capacity when 100 % of it has been requested
     double allocated130;
-    double first_rejection; // % of capacity asked for, with the pod that was turned away
+    double first_rejection; // % of capacity requested, with the pod that was turned away
     double pods;            // placed
     double gpus_to_buy;     // of identical servers, until all pods of the list run
     double fragmentation;   // % of capacity that the next pod could not use, at 100
@@ -83,11 +83,11 @@ struct replay_result {
 size_t replay_runs(const struct replay_trace *t);
 int64_t replay_seed(const struct replay_trace *t, size_t run);
 
-// replay_ready says what is missing before anything can be run. Returns 0 or -ERR_INVALID.
+// replay_ready reports what is missing before anything can be run. Returns 0 or -ERR_INVALID.
 int replay_ready(const struct replay_trace *t, struct err *err) MUST_USE;
 
-// replay_run replays one line of the arrivals. Returns 0, or -ERR_INVALID when an object made of the
-// trace is refused, or -ERR_INTERNAL when the checker refuses an allocation.
+// replay_run replays one line of the arrivals. Returns 0, or -ERR_INVALID when an object made of
+// the trace is refused, or -ERR_INTERNAL when the checker refuses an allocation.
 int replay_run(const struct replay_trace *t, const struct replay_options *options, size_t run,
                struct replay_result *ret, struct err *err) MUST_USE;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Replays of partitions: claims for MIG profiles come and go on nodes with eight GPUs, published as
-// NVIDIA's driver publishes them (every profile in every place, shared counters). No public trace has
-// such claims, so they are made by a seeded generator: claims come at random moments (exponential
-// gaps), ask for a profile by a mix, and stay for a random time (exponential). docs/utilization.md.
+// NVIDIA's driver publishes them (every profile in every place, shared counters). No public trace
+// has such claims, so they are made by a seeded generator: claims come at random moments
+// (exponential gaps), ask for a profile by a mix, and stay for a random time (exponential).
+// docs/measurements/utilization.md.
 #ifndef PLAN_REPLAY_MIG_H
 #define PLAN_REPLAY_MIG_H
 
@@ -26,7 +27,7 @@ struct mig_options {
     struct str gpu;            // a100, h100
     struct str mix;            // uniform, small, large, bimodal
     uint32_t gpus;             // a multiple of eight
-    double load;               // slices asked for at a time, in % of all
+    double load;               // slices requested at a time, in % of all
     uint32_t claims;           // that come; the first fifth is not measured
     const struct clock *clock; // for the decisions a second
     bool check;                // let the independent checker see every allocation
@@ -37,27 +38,27 @@ struct mig_result {
     int64_t seed;
     double first_rejection; // % of memory slices in use when the first claim was turned away
     double acceptance;      // % of claims
-    double accepted_demand; // % of the slices asked for
+    double accepted_demand; // % of the slices requested
     double allocated;       // % of slices in use, over time
     double gpus_needed;     // until no claim is turned away, bought eight at a time
     double decisions_per_second;
 };
 
-// mig_judge says what is wrong with options; NULL: nothing.
-const char *mig_judge(const struct mig_options *o);
+// replay_mig_check_options returns what is wrong with options; NULL: nothing.
+const char *replay_mig_check_options(const struct mig_options *o);
 
-// mig_policy_parse reads a name: pack, first, mfi.
-bool mig_policy_parse(struct str name, enum mig_policy *ret);
+// replay_mig_parse_policy reads a name: pack, first, mfi.
+bool replay_mig_parse_policy(struct str name, enum mig_policy *ret);
 
-// mig_run replays the claims of one seed. Returns 0, -ERR_INVALID when an object is refused or
-// -ERR_INTERNAL when the checker refuses an allocation.
-int mig_run(const struct mig_options *o, int64_t seed, struct mig_result *ret,
-            struct err *err) MUST_USE;
+// replay_mig_run replays the claims of one seed. Returns 0, -ERR_INVALID when an object is refused
+// or -ERR_INTERNAL when the checker refuses an allocation.
+int replay_mig_run(const struct mig_options *o, int64_t seed, struct mig_result *ret,
+                   struct err *err) MUST_USE;
 
-// mig_json and mig_text write results with their mean.
-void mig_json(const struct mig_options *o, const struct mig_result *results, size_t n,
-              struct sbuf *out);
-void mig_text(const struct mig_options *o, const struct mig_result *results, size_t n,
-              struct sbuf *out);
+// replay_mig_write_json and replay_mig_write_text write results with their mean.
+void replay_mig_write_json(const struct mig_options *o, const struct mig_result *results, size_t n,
+                           struct sbuf *out);
+void replay_mig_write_text(const struct mig_options *o, const struct mig_result *results, size_t n,
+                           struct sbuf *out);
 
 #endif

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The DRA state of a cluster as one file: a Kubernetes List that plan_world_read and kubectl read. What
-// it keeps is chosen field by field, so that it can be sent to others: no environment, no commands, no
-// volumes, no annotations, no opaque parameters of drivers, no Secrets or ConfigMaps at all.
+// The DRA state of a cluster as one file: a Kubernetes List that plan_world_read and kubectl read.
+// What it keeps is chosen field by field, so that it can be sent to others: no environment, no
+// commands, no volumes, no annotations, no opaque parameters of drivers, no Secrets or ConfigMaps
+// at all.
 #ifndef PLAN_SNAPSHOT_H
 #define PLAN_SNAPSHOT_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a DeviceTaintRule would do before it is made: which devices get the taint, whose pods would be evicted.
+// What a DeviceTaintRule would do before it is made: which devices get the taint, whose pods would
+// be evicted.
 #ifndef PLAN_TAINT_H
 #define PLAN_TAINT_H
 
@@ -33,19 +34,20 @@ struct taint_rules {
     size_t n;
 };
 
-// taint_find tells what each of the rules would do if all were made now; ret has room for them. It
-// lives in arena. clock NULL: a fixed time.
+// taint_find computes what each of the rules would do if all were made now; ret has room for them.
+// It lives in arena. clock NULL: a fixed time.
 void taint_find(const struct inventory *inv, const struct taint_rules *rules,
                 const struct clock *clock, struct arena *arena, struct taint_effect *ret);
 
-// taint_of_class makes rules for the devices of a class out of one without a selector: one for each driver all of
-// whose devices are of the class, one a device for others. Returns 0, or -ERR_NOT_FOUND when no device is of it.
+// taint_of_class makes rules for the devices of a class out of one without a selector: one for each
+// driver all of whose devices are of the class, one a device for others. Returns 0, or
+// -ERR_NOT_FOUND when no device is of it.
 int taint_of_class(const struct inventory *inv, struct str class_name,
                    const struct api_device_taint *taint, struct arena *arena,
                    struct taint_rules *ret, struct err *err) MUST_USE;
 
-// taint_rules_about finds rules by their name, or by the device, pool or driver they are about; with a key only those of it.
-// The names live in the world's objects.
+// taint_rules_about finds rules by their name, or by the device, pool or driver they are about;
+// with a key only those of it. The names live in the world's objects.
 struct taint_names {
     struct str *p;
     size_t n;
@@ -53,12 +55,13 @@ struct taint_names {
 void taint_rules_about(const struct inventory *inv, struct str word, struct str key,
                        struct arena *arena, struct taint_names *ret);
 
-// taint_selector makes DRIVER[/POOL[/DEVICE]] of a word: a driver, a driver and a pool, or any name of one device. Returns 0,
-// -ERR_NOT_FOUND, or -ERR_INVALID when several devices are called so.
+// taint_selector makes DRIVER[/POOL[/DEVICE]] of a word: a driver, a driver and a pool, or any name
+// of one device. Returns 0, -ERR_NOT_FOUND, or -ERR_INVALID when several devices are called so.
 int taint_selector(const struct inventory *inv, struct str word, struct arena *arena,
                    struct str *ret, struct err *err) MUST_USE;
 
-// taint_rule_name adds a name for a rule that says what it is about: the same for the same selector and key.
+// taint_rule_name adds a name for a rule after its selector and key: the same for the same selector
+// and key.
 void taint_rule_name(const struct api_device_taint_rule *rule, struct sbuf *out);
 
 #endif

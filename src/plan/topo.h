@@ -28,11 +28,12 @@ struct topo {
     size_t n;
     uint32_t *folded; // by device: so many others are parts of the same hardware and left out
     uint8_t *near;    // enum topo_near, n times n
-    struct str *pcie, *numa, *socket; // by device; empty: not told
+    struct str *pcie, *numa, *socket; // by device; empty: not known
 };
 
-// topo_find looks at the devices of a node; it lives in arena. Of devices that are parts of one piece of hardware the first
-// stands for all, unless all are asked for. Returns 0 or -ERR_NOT_FOUND.
+// topo_find looks at the devices of a node; it lives in arena. Of devices that are parts of one
+// piece of hardware the first stands for all, unless all are requested. Returns 0 or
+// -ERR_NOT_FOUND.
 int topo_find(const struct inventory *inv, struct str node, bool all, struct arena *arena,
               struct topo *ret, struct err *err) MUST_USE;
 

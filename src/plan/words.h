@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Claims from words: "gpu, 40Gi of memory, two of them, with a nic behind the same PCIe root". Words are
-// looked up in the classes, attributes and capacities that the cluster has; what was chosen is told.
+// Claims from words: "gpu, 40Gi of memory, two of them, with a nic behind the same PCIe root".
+// Words are looked up in the classes, attributes and capacities that the cluster has; the choice is
+// reported.
 #ifndef PLAN_WORDS_H
 #define PLAN_WORDS_H
 
@@ -35,7 +36,8 @@ struct words {
 void words_done(struct words *w);
 
 // words_make adds YAML, one document or two, and a line for people on each choice. Returns 0,
-// -ERR_NOT_FOUND for a word that nothing is called by, or -ERR_INVALID; the message says what there is.
+// -ERR_NOT_FOUND for a word that nothing is called by, or -ERR_INVALID; the message lists the known
+// ones.
 int words_make(const struct inventory *inv, const struct words *w, struct sbuf *yaml,
                struct sbuf *notes, struct err *err) MUST_USE;
 

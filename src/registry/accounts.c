@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Admission of pods by their ServiceAccount: every pod runs as one that exists, gets its token, and the names of the
-// secrets that its images are pulled with.
+// Admission of pods by their ServiceAccount: every pod runs as one that exists, gets its token, and
+// the names of the secrets that its images are pulled with.
 #include <stdlib.h>
 
 #include "api/pod_kin.h"
 #include "base/map.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -53,24 +53,24 @@ static int check_mirror(struct op *op, const struct api_object *object)
 
 // --- The account ---------------------------------------------------------------------------------
 
-// The account that every namespace has comes from a controller. Upstream waits for it; here it is made on the spot, so
-// that a pod can follow its namespace at once.
+// The account that every namespace has comes from a controller. Upstream waits for it; here it is
+// made on the spot, so that a pod can follow its namespace at once.
 static const struct object *make_default(struct op *op)
 {
     struct err err = {0};
-    const struct store_key key = {op->r->account_kind, op->request->namespace,
+    const struct store_key key = {op->reg->kinds.account, op->request->namespace,
                                   STR(DEFAULT_ACCOUNT)};
-    if (found_object(op->r, &key, NULL, NULL, &err) < 0)
+    if (registry_found_object(op->reg, &key, NULL, NULL, &err) < 0)
         return NULL;
-    return store_head(op->r->store, &key);
+    return store_head(op->reg->store, &key);
 }
 
 // find_account fills *ret; of a default account that a dry run would make, with nothing.
 static int find_account(struct op *op, const struct api_object *object, struct str name,
                         struct api_service_account *ret)
 {
-    const struct store_key key = {op->r->account_kind, op->request->namespace, name};
-    const struct object *o = store_head(op->r->store, &key);
+    const struct store_key key = {op->reg->kinds.account, op->request->namespace, name};
+    const struct object *o = store_head(op->reg->store, &key);
     bool usual = str_eqz(name, DEFAULT_ACCOUNT);
     if (!o && usual && op->dry_run)
         return 0;
@@ -82,10 +82,10 @@ static int find_account(struct op *op, const struct api_object *object, struct s
                               "\"%.*s\" not found",
                               STR_ARG(op->request->namespace), STR_ARG(name), STR_ARG(name));
     struct api_object found = {0};
-    int code = op_decode(op, o, &found);
-    if (code == 0)
+    int r = op_decode(op, o, &found);
+    if (r == 0)
         *ret = *(const struct api_service_account *)found.value;
-    return code;
+    return r;
 }
 
 // --- Its token -----------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ static void mount_token(struct op *op, struct api_pod_spec *spec)
             name = spec->volumes.p[i].name;
     bool has = name.n > 0;
     if (!has)
-        name = generate_name(op, STR(TOKEN_VOLUME));
+        name = create_generate_name(op, STR(TOKEN_VOLUME));
     bool needed = mount_in(op, &spec->init_containers, name);
     needed |= mount_in(op, &spec->containers, name);
     if (has || !needed)
@@ -212,7 +212,8 @@ static int refuse_secret(const struct allowed *a, const char *how, struct str va
                           STR_ARG(variable), STR_ARG(secret), STR_ARG(a->account->metadata.name));
 }
 
-static int check_containers(struct allowed *a, const struct api_container_array *containers)
+static int accounts_check_containers(struct allowed *a,
+                                     const struct api_container_array *containers)
 {
     for (size_t i = 0; i < containers->n; i++) {
         const struct api_container *c = &containers->p[i];
@@ -271,16 +272,16 @@ static int check_secrets(struct op *op, const struct api_object *object,
                                   "service account %.*s does not reference that secret",
                                   STR_ARG(s->secret_name), STR_ARG(account->metadata.name));
     }
-    int code = check_containers(&a, &spec->init_containers);
+    int r = accounts_check_containers(&a, &spec->init_containers);
     a.who = "container";
-    if (code == 0)
-        code = check_containers(&a, &spec->containers);
-    return code < 0 ? code : check_pulls(&a, spec);
+    if (r == 0)
+        r = accounts_check_containers(&a, &spec->containers);
+    return r < 0 ? r : check_pulls(&a, spec);
 }
 
 // --- All of it -----------------------------------------------------------------------------------
 
-int admit_account(struct op *op, const struct api_object *object, const struct api_object *old)
+int accounts_admit(struct op *op, const struct api_object *object, const struct api_object *old)
 {
     if (object->kind->type != &api_pod_type || old)
         return 0;
@@ -291,9 +292,9 @@ int admit_account(struct op *op, const struct api_object *object, const struct a
     if (spec->service_account_name.n == 0)
         spec->service_account_name = spec->service_account = STR(DEFAULT_ACCOUNT);
     struct api_service_account account = {0};
-    int code = find_account(op, object, spec->service_account_name, &account);
-    if (code < 0)
-        return code;
+    int r = find_account(op, object, spec->service_account_name, &account);
+    if (r < 0)
+        return r;
     bool mount = spec->has_automount_service_account_token ? spec->automount_service_account_token
                  : account.has_automount_service_account_token
                      ? account.automount_service_account_token

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Admission: what a cluster's own rules say of a request beyond the object itself. Each admitter may
-// change the object, before it is prepared and validated, or refuse it; they run in the order of the
-// table, to which others can be added.
+// Admission: what a cluster's own rules say of a request beyond the object itself. Each admitter
+// may change the object, before it is prepared and validated, or refuse it; they run in the order
+// of the table, to which others can be added.
 #include <stdlib.h>
 
 #include "api/match/claim.h"
 #include "api/match/taint.h"
 #include "api/storage.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -28,20 +28,20 @@ struct status_subject admit_about(const struct op *op, const struct api_object *
 
 int admit_content(struct op *op, struct str namespace, struct str name)
 {
-    const struct store_key key = {op->r->namespace_kind, STR(""), namespace};
-    const struct object *ns = store_head(op->r->store, &key);
+    const struct store_key key = {op->reg->kinds.namespace, STR(""), namespace};
+    const struct object *ns = store_head(op->reg->store, &key);
     if (!ns)
         return fail_not_found(op, (struct status_subject){STR(""), STR("namespaces"), namespace});
     if (!namespace_terminating(ns))
         return 0;
-    int code = fail_forbidden(op, op_subject(op, name),
-                              "unable to create new content in namespace %.*s because it is being "
-                              "terminated",
-                              STR_ARG(namespace));
+    int r = fail_forbidden(op, op_subject(op, name),
+                           "unable to create new content in namespace %.*s because it is being "
+                           "terminated",
+                           STR_ARG(namespace));
     fail_cause(op, STR("NamespaceTerminating"),
                arena_strf(op->arena, "namespace %.*s is being terminated", STR_ARG(namespace)),
                STR("metadata.namespace"));
-    return code;
+    return r;
 }
 
 static int admit_namespace(struct op *op, const struct api_object *object,
@@ -55,7 +55,7 @@ static int admit_namespace(struct op *op, const struct api_object *object,
 static int keep_immortals(struct op *op, struct str name)
 {
     static const char *const immortal[] = {"default", "kube-system", "kube-public"};
-    for (size_t i = 0; op->stored == op->r->namespace_kind && i < array_len(immortal); i++)
+    for (size_t i = 0; op->stored == op->reg->kinds.namespace && i < array_len(immortal); i++)
         if (str_eqz(name, immortal[i]))
             return fail_forbidden(op, op_subject(op, name), "this namespace may not be deleted");
     return 0;
@@ -69,19 +69,19 @@ struct priority {
     struct str policy; // empty: none
 };
 
-static void learn_default(struct registry *r)
+static void learn_default(struct registry *reg)
 {
-    struct default_priority *d = &r->default_priority;
-    struct store_walk walk = {.kind = r->priority_kind};
+    struct default_priority *d = &reg->default_priority;
+    struct store_walk walk = {.kind = reg->kinds.priority};
     static const struct api_time unknown;
     cleanup_arena struct arena arena = {0};
     free((void *)(uintptr_t)d->class_name.p);
     *d = (struct default_priority){.known = true};
-    if (store_walk_start(r->store, &walk, NULL) < 0)
+    if (store_walk_start(reg->store, &walk, NULL) < 0)
         return;
-    for (const struct object *o; (o = store_walk_next(r->store, &walk));) {
+    for (const struct object *o; (o = store_walk_next(reg->store, &walk));) {
         struct api_object object = {0};
-        if (decode_stored(o, &unknown, &arena, &object, NULL) < 0)
+        if (encode_read_stored(o, &unknown, &arena, &object, NULL) < 0)
             continue;
         const struct api_priority_class *c = object.value;
         if (!c->global_default || (d->class_name.n && d->value <= c->value))
@@ -97,24 +97,24 @@ static void learn_default(struct registry *r)
 static int find_priority(struct op *op, const struct api_object *object, struct str class_name,
                          struct priority *ret)
 {
-    struct registry *r = op->r;
+    struct registry *reg = op->reg;
     struct api_object found = {0};
     if (class_name.n == 0) {
-        if (!r->default_priority.known)
-            learn_default(r);
-        const struct default_priority *d = &r->default_priority;
+        if (!reg->default_priority.known)
+            learn_default(reg);
+        const struct default_priority *d = &reg->default_priority;
         *ret = (struct priority){arena_str(op->arena, d->class_name), d->value,
                                  d->never_preempts ? STR("Never") : STR("PreemptLowerPriority")};
         return 0;
     }
-    const struct store_key key = {r->priority_kind, STR(""), class_name};
-    const struct object *o = store_head(r->store, &key);
+    const struct store_key key = {reg->kinds.priority, STR(""), class_name};
+    const struct object *o = store_head(reg->store, &key);
     if (!o)
         return fail_forbidden(op, admit_about(op, object),
                               "no PriorityClass with name %.*s was found", STR_ARG(class_name));
-    int code = op_decode(op, o, &found);
-    if (code < 0)
-        return code;
+    int r = op_decode(op, o, &found);
+    if (r < 0)
+        return r;
     const struct api_priority_class *c = found.value;
     *ret = (struct priority){class_name, c->value,
                              c->has_preemption_policy ? c->preemption_policy : STR("")};
@@ -125,9 +125,9 @@ static int set_pod_priority(struct op *op, const struct api_object *object)
 {
     struct api_pod_spec *spec = &((struct api_pod *)object->value)->spec;
     struct priority p = {0};
-    int code = find_priority(op, object, spec->priority_class_name, &p);
-    if (code < 0)
-        return code;
+    int r = find_priority(op, object, spec->priority_class_name, &p);
+    if (r < 0)
+        return r;
     if (spec->has_priority && spec->priority != p.value)
         return fail_forbidden(op, admit_about(op, object),
                               "the integer value of priority (%d) must not be provided in pod "
@@ -167,9 +167,9 @@ static int set_group_priority(struct op *op, const struct api_object *object)
 {
     struct api_pod_group_spec *spec = &((struct api_pod_group *)object->value)->spec;
     struct priority p = {0};
-    int code = find_priority(op, object, spec->priority_class_name, &p);
-    if (code < 0)
-        return code;
+    int r = find_priority(op, object, spec->priority_class_name, &p);
+    if (r < 0)
+        return r;
     if (spec->has_priority && spec->priority != p.value)
         return fail_forbidden(op, admit_about(op, object),
                               "priority set in the pod group (%d) must match the priority computed "
@@ -186,9 +186,9 @@ static int check_default_class(struct op *op, const struct api_object *object)
     const struct api_priority_class *c = object->value;
     if (!c->global_default)
         return 0;
-    if (!op->r->default_priority.known)
-        learn_default(op->r);
-    struct str other = op->r->default_priority.class_name;
+    if (!op->reg->default_priority.known)
+        learn_default(op->reg);
+    struct str other = op->reg->default_priority.class_name;
     if (other.n == 0 || (op->verb != VERB_CREATE && str_eq(other, c->metadata.name)))
         return 0;
     return fail_forbidden(op, admit_about(op, object),
@@ -209,14 +209,15 @@ static int admit_priority(struct op *op, const struct api_object *object,
     else if (t == &api_pod_type)
         return set_pod_priority(op, object);
     else if (t == &api_pod_group_type && !old &&
-             features_on(op->r->features, FEATURE_GENERIC_WORKLOAD))
+             features_on(op->reg->features, FEATURE_GENERIC_WORKLOAD))
         return set_group_priority(op, object);
     return 0;
 }
 
 // --- Tolerations ---------------------------------------------------------------------------------
 
-// Pods leave a node that is not ready or cannot be reached after five minutes, unless they say when.
+// Pods leave a node that is not ready or cannot be reached after five minutes, unless they say
+// when.
 static int admit_tolerations(struct op *op, const struct api_object *object,
                              const struct api_object *old)
 {
@@ -251,8 +252,8 @@ static bool same_strings(const struct api_str_array *a, const struct api_str_arr
     return same;
 }
 
-// clusterIP and clusterIPs say the same; a client that knows only the first sets or changes that one,
-// and one that replaces the object without either keeps what was given.
+// clusterIP and clusterIPs say the same; a client that knows only the first sets or changes that
+// one, and one that replaces the object without either keeps what was given.
 static int admit_service(struct op *op, const struct api_object *object,
                          const struct api_object *old)
 {
@@ -287,15 +288,15 @@ static int admit_storage(struct op *op, const struct api_object *object,
 {
     static const struct api_time unknown;
     const struct api_storage_class *best = NULL;
-    struct store_walk walk = {.kind = op->r->storage_kind};
+    struct store_walk walk = {.kind = op->reg->kinds.storage};
     if (object->kind->type != &api_persistent_volume_claim_type || old)
         return 0;
     struct api_persistent_volume_claim *claim = object->value;
-    if (volume_claim_names_class(claim) || store_walk_start(op->r->store, &walk, NULL) < 0)
+    if (volume_claim_names_class(claim) || store_walk_start(op->reg->store, &walk, NULL) < 0)
         return 0;
-    for (const struct object *o; (o = store_walk_next(op->r->store, &walk));) {
+    for (const struct object *o; (o = store_walk_next(op->reg->store, &walk));) {
         struct api_object class = {0};
-        if (decode_stored(o, &unknown, op->arena, &class, NULL) == 0)
+        if (encode_read_stored(o, &unknown, op->arena, &class, NULL) == 0)
             best = storage_default(best, class.value);
     }
     store_walk_done(&walk);
@@ -312,7 +313,7 @@ static int admit_storage(struct op *op, const struct api_object *object,
 static int admit_group(struct op *op, const struct api_object *object, const struct api_object *old)
 {
     if (object->kind->type != &api_pod_group_type || old ||
-        !features_on(op->r->features, FEATURE_GENERIC_WORKLOAD))
+        !features_on(op->reg->features, FEATURE_GENERIC_WORKLOAD))
         return 0;
     struct api_object_meta *meta = api_object_meta(object);
     if (meta_has_finalizer(meta, STR(GROUP_FINALIZER)))
@@ -331,13 +332,15 @@ static int ask_guard(struct op *op, struct status_subject about, const struct ap
                      const struct api_object *old)
 {
     cleanup_sbuf struct sbuf why = {0};
-    int code = op->r->guard ? op->r->guard(op->r->guard_arg, op->request, object, old, &why) : 0;
-    if (code == -ERR_NOT_FOUND) {
-        code = fail_not_found(op, about);
+    int r = op->reg->hooks.guard
+                ? op->reg->hooks.guard(op->reg->hooks.guard_arg, op->request, object, old, &why)
+                : 0;
+    if (r == -ERR_NOT_FOUND) {
+        r = fail_not_found(op, about);
         op->status->message = arena_str(op->arena, sbuf_str(&why));
-        return code;
+        return r;
     }
-    return code < 0 ? fail_forbidden(op, about, "%.*s", STR_ARG(sbuf_str(&why))) : 0;
+    return r < 0 ? fail_forbidden(op, about, "%.*s", STR_ARG(sbuf_str(&why))) : 0;
 }
 
 static int admit_guard(struct op *op, const struct api_object *object, const struct api_object *old)
@@ -348,15 +351,15 @@ static int admit_guard(struct op *op, const struct api_object *object, const str
 int admit_part(struct op *op, const struct api_object *part, const struct object *whole)
 {
     struct api_object old = {0};
-    int code = op->r->guard ? op_decode(op, whole, &old) : 0;
-    return code < 0 || !op->r->guard ? code
-                                     : ask_guard(op, op_subject(op, whole->name), part, &old);
+    int r = op->reg->hooks.guard ? op_decode(op, whole, &old) : 0;
+    return r < 0 || !op->reg->hooks.guard ? r
+                                          : ask_guard(op, op_subject(op, whole->name), part, &old);
 }
 
-void registry_set_guard(struct registry *r, registry_guard_fn fn, void *arg)
+void registry_set_guard(struct registry *reg, registry_guard_fn fn, void *arg)
 {
-    r->guard = fn;
-    r->guard_arg = arg;
+    reg->hooks.guard = fn;
+    reg->hooks.guard_arg = arg;
 }
 
 // --- All of them ---------------------------------------------------------------------------------
@@ -368,21 +371,21 @@ static const struct admitter {
     int (*deletion)(struct op *op, struct str name);
 } admitters[] = {
     {"NamespaceLifecycle", admit_namespace, keep_immortals},
-    {"LimitRanger", admit_limits, NULL},
-    {"ServiceAccount", admit_account, NULL},
+    {"LimitRanger", limits_admit, NULL},
+    {"ServiceAccount", accounts_admit, NULL},
     {"DefaultTolerationSeconds", admit_tolerations, NULL},
     {"Priority", admit_priority, NULL},
     {"DefaultStorageClass", admit_storage, NULL},
     {NULL, admit_service, NULL},
     {NULL, admit_group, NULL},
-    {"RuntimeClass", admit_runtime_class, NULL},
-    {NULL, admit_certificate, NULL},
+    {"RuntimeClass", runtime_admit_class, NULL},
+    {NULL, certificates_admit, NULL},
     {NULL, admit_guard, NULL},
 };
 
-static bool is_off(const struct registry *r, size_t which)
+static bool is_off(const struct registry *reg, size_t which)
 {
-    return r->admission_off & (1U << which);
+    return reg->admission_off & (1U << which);
 }
 
 int admit_switch_off(struct str list, unsigned *ret, struct err *err)
@@ -412,20 +415,20 @@ int admit_switch_off(struct str list, unsigned *ret, struct err *err)
 int admit_change(struct op *op, const struct api_object *object, const struct api_object *old)
 {
     // Parts of an object are the business of the last alone.
-    int code = 0;
+    int r = 0;
     if (op->request->subresource.n)
         return admit_guard(op, object, old);
-    for (size_t i = 0; code == 0 && i < array_len(admitters); i++)
-        if (admitters[i].change && !is_off(op->r, i))
-            code = admitters[i].change(op, object, old);
-    return code;
+    for (size_t i = 0; r == 0 && i < array_len(admitters); i++)
+        if (admitters[i].change && !is_off(op->reg, i))
+            r = admitters[i].change(op, object, old);
+    return r;
 }
 
 int admit_deletion(struct op *op, struct str name, const struct api_object *old)
 {
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < array_len(admitters); i++)
-        if (admitters[i].deletion && !is_off(op->r, i))
-            code = admitters[i].deletion(op, name);
-    return code < 0 || !old ? code : ask_guard(op, op_subject(op, name), NULL, old);
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < array_len(admitters); i++)
+        if (admitters[i].deletion && !is_off(op->reg, i))
+            r = admitters[i].deletion(op, name);
+    return r < 0 || !old ? r : ask_guard(op, op_subject(op, name), NULL, old);
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Compiling a CEL expression costs more than everything else about a claim, and the claims of a
-// workload repeat their selectors: verdicts are kept by expression. What does not fit any more makes
-// room by starting over, which costs a compilation each and needs no bookkeeping.
-#include "registry/registry_int.h"
+// workload repeat their selectors: verdicts are kept by expression. What does not fit any more
+// makes room by starting over, which costs a compilation each and needs no bookkeeping.
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
 #define VERDICTS_MAX      4096
 #define VERDICT_BYTES_MAX ((size_t)8 * 1024 * 1024)
 
-static void forget(struct cel_memo *m)
+static void cel_memo_drop_all(struct cel_memo *m)
 {
     for (size_t i = 0; i < array_len(m->verdicts); i++)
         map_done(&m->verdicts[i]);
@@ -19,8 +19,8 @@ static void forget(struct cel_memo *m)
     m->count = 0;
 }
 
-static void check(void *ctx, const struct api_cel_question *q, struct arena *arena,
-                  struct api_cel_answer *ret)
+static void cel_memo_check_expression(void *ctx, const struct api_cel_question *q,
+                                      struct arena *arena, struct api_cel_answer *ret)
 {
     struct cel_memo *m = ctx;
     struct cel_verdicts *verdicts =
@@ -36,7 +36,7 @@ static void check(void *ctx, const struct api_cel_question *q, struct arena *are
     if (ret->verdict == API_CEL_INTERNAL)
         return;
     if (m->count >= VERDICTS_MAX || m->arena.used_bytes > VERDICT_BYTES_MAX)
-        forget(m);
+        cel_memo_drop_all(m);
     m->count++;
     struct api_cel_answer *kept = map_put(verdicts, arena_str(&m->arena, q->expression));
     *kept = *ret;
@@ -45,10 +45,10 @@ static void check(void *ctx, const struct api_cel_question *q, struct arena *are
 
 void cel_memo_init(struct cel_memo *m, const struct api_cel *engine)
 {
-    *m = (struct cel_memo){.cel = {check, m}, .engine = engine};
+    *m = (struct cel_memo){.cel = {cel_memo_check_expression, m}, .engine = engine};
 }
 
 void cel_memo_done(struct cel_memo *m)
 {
-    forget(m);
+    cel_memo_drop_all(m);
 }

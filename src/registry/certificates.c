@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests for certificates: the server says who asks, and a decision comes by a way of its own
+// Requests for certificates: the server records the requester; a decision has its own subresource
 // (approval), which changes nothing else.
-#include "net/csr.h"
-#include "registry/registry_int.h"
+#include "pki/csr.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -24,7 +24,7 @@ static struct api_strlist_map extra_of(struct op *op, const struct registry_user
     return map;
 }
 
-int admit_certificate(struct op *op, const struct api_object *object, const struct api_object *old)
+int certificates_admit(struct op *op, const struct api_object *object, const struct api_object *old)
 {
     if (object->kind->type != &api_certificate_signing_request_type)
         return 0;
@@ -33,8 +33,8 @@ int admit_certificate(struct op *op, const struct api_object *object, const stru
         now->spec = ((const struct api_certificate_signing_request *)old->value)->spec;
         return 0;
     }
-    static const struct registry_user nobody;
-    const struct registry_user *user = op->request->user ? op->request->user : &nobody;
+    static const struct registry_user none;
+    const struct registry_user *user = op->request->user ? op->request->user : &none;
     struct api_certificate_signing_request_spec *spec = &now->spec;
     struct str *groups = arena_array(op->arena, struct str, user->groups_len + 1);
     for (size_t i = 0; i < user->groups_len; i++)
@@ -46,9 +46,10 @@ int admit_certificate(struct op *op, const struct api_object *object, const stru
     return 0;
 }
 
-// stamp gives conditions that are new, or have changed, their times.
-static void stamp(struct op *op, struct api_certificate_signing_request *now,
-                  const struct api_certificate_signing_request *old)
+// certificates_stamp_conditions gives conditions that are new, or have changed, their times.
+static void certificates_stamp_conditions(struct op *op,
+                                          struct api_certificate_signing_request *now,
+                                          const struct api_certificate_signing_request *old)
 {
     for (size_t i = 0; i < now->status.conditions.n; i++) {
         struct api_certificate_signing_request_condition *c = &now->status.conditions.p[i];
@@ -65,8 +66,8 @@ static void stamp(struct op *op, struct api_certificate_signing_request *now,
 }
 
 // What stands in PEM: a request with the signature of its own key, certificates and nothing else.
-void check_certificate_texts(struct op *op, const struct api_object *object,
-                             const struct api_object *old, struct causes *causes)
+void certificates_check_texts(struct op *op, const struct api_object *object,
+                              const struct api_object *old, struct causes *causes)
 {
     if (object->kind->type != &api_certificate_signing_request_type)
         return;
@@ -87,16 +88,17 @@ void check_certificate_texts(struct op *op, const struct api_object *object,
                       arena_str(op->arena, str_z(err.msg)));
 }
 
-int decide_certificate(struct op *op, const struct api_object *object, const struct api_object *old)
+int certificates_decide(struct op *op, const struct api_object *object,
+                        const struct api_object *old)
 {
     struct api_certificate_signing_request *now = object->value;
     const struct api_certificate_signing_request *before = old->value;
     const struct api_certificate_signing_request_condition_array decided = now->status.conditions;
     now->spec = before->spec;
-    int code = check_valid(op, API_UPDATE, object, old); // which puts the old status back
-    if (code < 0)
-        return code;
+    int r = create_check_valid(op, API_UPDATE, object, old); // which puts the old status back
+    if (r < 0)
+        return r;
     now->status.conditions = decided;
-    stamp(op, now, before);
-    return check_prepared(op, API_STATUS_UPDATE, object, old);
+    certificates_stamp_conditions(op, now, before);
+    return create_check_prepared(op, API_STATUS_UPDATE, object, old);
 }

@@ -2,17 +2,17 @@
 //
 // Creation.
 #include "base/uuid.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
-// As upstream: a name that is taken is drawn anew so many times.
+// As upstream: a generated name that is taken is drawn again at most so often.
 #define NAME_ATTEMPTS_MAX 8
 
 #define NAME_BASE_MAX   58
 #define NAME_RANDOM_LEN 5
 
-int meta_fit_namespace(struct op *op, struct api_object_meta *meta)
+int create_fit_namespace(struct op *op, struct api_object_meta *meta)
 {
     struct str wanted = op->stored->namespaced ? op->request->namespace : STR("");
     if (meta->namespace.n == 0 || wanted.n == 0)
@@ -25,7 +25,7 @@ int meta_fit_namespace(struct op *op, struct api_object_meta *meta)
 
 struct uids MAP(bool);
 
-void meta_single_owners(struct op *op, struct api_object_meta *meta)
+void create_single_owners(struct op *op, struct api_object_meta *meta)
 {
     struct api_owner_reference_array *owners = &meta->owner_references;
     if (owners->n < 2)
@@ -35,16 +35,16 @@ void meta_single_owners(struct op *op, struct api_object_meta *meta)
     size_t kept = 0;
     for (size_t i = 0; i < owners->n; i++) {
         bool added = false;
-        bool *told = map_put_new(&seen, owners->p[i].uid, &added);
+        bool *listed = map_put_new(&seen, owners->p[i].uid, &added);
         if (added) {
             owners->p[kept++] = owners->p[i];
             continue;
         }
-        if (!*told) {
+        if (!*listed) {
             sbuf_addz(&again, again.n ? ", " : "");
             sbuf_add(&again, owners->p[i].uid);
         }
-        *told = true;
+        *listed = true;
     }
     map_done(&seen);
     if (kept == owners->n)
@@ -58,12 +58,12 @@ void meta_single_owners(struct op *op, struct api_object_meta *meta)
                            STR_ARG(sbuf_str(&again))));
 }
 
-struct str generate_name(struct op *op, struct str base)
+struct str create_generate_name(struct op *op, struct str base)
 {
     static const char letters[] = "bcdfghjklmnpqrstvwxz2456789";
     char tail[NAME_RANDOM_LEN];
     for (size_t i = 0; i < NAME_RANDOM_LEN; i++)
-        tail[i] = letters[rng_below(op->r->exec->rng, sizeof(letters) - 1)];
+        tail[i] = letters[rng_below(op->reg->exec->rng, sizeof(letters) - 1)];
     base = str_upto(base, NAME_BASE_MAX);
     return arena_strf(op->arena, "%.*s%.*s", STR_ARG(base), NAME_RANDOM_LEN, tail);
 }
@@ -71,7 +71,7 @@ struct str generate_name(struct op *op, struct str base)
 static void give_identity(struct op *op, struct api_object_meta *meta)
 {
     char text[UUID_TEXT_LEN + 1];
-    struct uuid uuid = uuid_random(op->r->exec->rng);
+    struct uuid uuid = uuid_random(op->reg->exec->rng);
     uuid_write(&uuid, text);
     meta->uid = arena_str(op->arena, str_make(text, UUID_TEXT_LEN));
     meta->creation_timestamp = op->now;
@@ -81,22 +81,22 @@ static void give_identity(struct op *op, struct api_object_meta *meta)
     meta->self_link = STR("");
 }
 
-int check_valid(struct op *op, enum api_op what, const struct api_object *object,
-                const struct api_object *old)
+int create_check_valid(struct op *op, enum api_op what, const struct api_object *object,
+                       const struct api_object *old)
 {
     const struct api_rules world = op_world(op, api_object_meta(object)->namespace);
     api_prepare(what, object, old, &world, op->arena);
-    return check_prepared(op, what, object, old);
+    return create_check_prepared(op, what, object, old);
 }
 
-int check_prepared(struct op *op, enum api_op what, const struct api_object *object,
-                   const struct api_object *old)
+int create_check_prepared(struct op *op, enum api_op what, const struct api_object *object,
+                          const struct api_object *old)
 {
     struct causes causes = {.arena = op->arena};
     const struct api_object_meta *meta = api_object_meta(object);
     const struct api_rules world = op_world(op, meta->namespace);
     api_validate(what, object, old, op->request->kind, &world, &causes);
-    check_certificate_texts(op, object, old, &causes);
+    certificates_check_texts(op, object, old, &causes);
     if (causes.n == 0)
         return 0;
     const struct status_subject s = {op->request->kind->group, op->request->kind->kind, meta->name};
@@ -138,7 +138,7 @@ static void map_set(struct op *op, struct api_str_map *map, struct str key, stru
     *map = (struct api_str_map){all, map->n + 1};
 }
 
-void meta_annotate(struct op *op, struct api_object_meta *meta, struct str key, struct str value)
+void create_annotate(struct op *op, struct api_object_meta *meta, struct str key, struct str value)
 {
     map_set(op, &meta->annotations, key, value);
 }
@@ -149,31 +149,31 @@ static void label_namespace(struct op *op, struct api_object_meta *meta)
     map_set(op, &meta->labels, STR("kubernetes.io/metadata.name"), meta->name);
 }
 
-void finish_object(struct op *op, const struct api_object *object)
+void create_finish_object(struct op *op, const struct api_object *object)
 {
     warn_and_settle(op, object);
     if (object->kind->type == &api_namespace_type)
         label_namespace(op, api_object_meta(object));
-    if (object->kind == op->r->crd_kind)
-        definition_settle(op, object);
+    if (object->kind == op->reg->kinds.definition)
+        definitions_settle(op, object);
 }
 
 static bool being_deleted(struct op *op, const struct object *o)
 {
     struct api_object object = {0};
     struct err err;
-    return decode_stored(o, &op->now, op->arena, &object, &err) == 0 &&
+    return encode_read_stored(o, &op->now, op->arena, &object, &err) == 0 &&
            api_object_meta(&object)->deletion_timestamp.set;
 }
 
 // The name is drawn until it is free. *ret: the one that has it, NULL when it is free.
-static const struct object *name_it(struct op *op, struct api_object_meta *meta)
+static const struct object *create_choose_name(struct op *op, struct api_object_meta *meta)
 {
     const struct object *taken = NULL;
     if (meta->name.n || meta->generate_name.n == 0)
         return meta->name.n ? op_head(op, meta->name) : NULL;
     for (int i = 0; i < NAME_ATTEMPTS_MAX; i++) {
-        meta->name = generate_name(op, meta->generate_name);
+        meta->name = create_generate_name(op, meta->generate_name);
         taken = op_head(op, meta->name);
         if (!taken)
             break;
@@ -186,33 +186,33 @@ static int store_new(struct op *op, const struct api_object *object, const struc
 {
     const struct api_object_meta *meta = api_object_meta(object);
     uint64_t version = 0;
-    finish_object(op, object);
+    create_finish_object(op, object);
     if (!op->dry_run && str_to_u64(meta->resource_version, &version) == 0 && version != 0)
         return fail_unknown(op, "resourceVersion should not be set on objects to be created");
     if (taken && meta->generate_name.n)
         return fail_generated(op, op_subject(op, meta->name));
     if (taken)
         return fail_exists(op, op_subject(op, meta->name), being_deleted(op, taken));
-    int code = quota_charge(op);
-    return code < 0 ? code : write_new(op, object);
+    int r = quota_charge(op);
+    return r < 0 ? r : op_write_new(op, object);
 }
 
 int create_object(struct op *op, const struct api_object *object)
 {
     struct api_object_meta *meta = api_object_meta(object);
     give_identity(op, meta);
-    const struct object *taken = name_it(op, meta);
-    int code = check_valid(op, API_CREATE, object, NULL);
-    if (code == 0)
-        code = limits_check(op, object, NULL);
-    if (code == 0)
-        code = policies_admit(op, object, NULL);
-    if (code == 0)
-        code = quota_check(op, object, NULL);
-    if (code == 0)
-        code = store_new(op, object, taken);
+    const struct object *taken = create_choose_name(op, meta);
+    int r = create_check_valid(op, API_CREATE, object, NULL);
+    if (r == 0)
+        r = limits_check(op, object, NULL);
+    if (r == 0)
+        r = policies_admit(op, object, NULL);
+    if (r == 0)
+        r = quota_check(op, object, NULL);
+    if (r == 0)
+        r = store_new(op, object, taken);
     quota_forget(op);
-    return code;
+    return r;
 }
 
 static int fail_terminating(struct op *op)
@@ -232,7 +232,7 @@ int create_body(struct op *op, const struct api_object *body)
 {
     struct api_object object = {0};
     struct api_object_meta *meta = api_object_meta(body);
-    // Reviews are questions; whoever asks them wants an answer, not a place to keep them.
+    // Reviews are answered at once and never stored.
     if (!meta || str_eqz(op->stored->group, "authorization.k8s.io") ||
         str_eqz(op->stored->group, "authentication.k8s.io"))
         return fail_unsupported(op, "a %.*s is not stored", STR_ARG(body->kind->kind));
@@ -240,16 +240,16 @@ int create_body(struct op *op, const struct api_object *body)
         return fail_terminating(op);
     const struct api_default_options defaults = {.now = op->now};
     api_default(body->kind->type, body->value, &defaults, op->arena);
-    int code = meta_fit_namespace(op, meta);
-    if (code < 0)
-        return code;
-    meta_single_owners(op, meta);
-    code = to_stored(op, body, &object);
-    if (code < 0)
-        return code;
+    int r = create_fit_namespace(op, meta);
+    if (r < 0)
+        return r;
+    create_single_owners(op, meta);
+    r = encode_to_stored(op, body, &object);
+    if (r < 0)
+        return r;
     fields_manage(op, &object, NULL, NULL);
-    code = admit_change(op, &object, NULL);
-    return code < 0 ? code : create_object(op, &object);
+    r = admit_change(op, &object, NULL);
+    return r < 0 ? r : create_object(op, &object);
 }
 
 static int create_any(struct op *op, const struct api_object *body)
@@ -258,11 +258,11 @@ static int create_any(struct op *op, const struct api_object *body)
     bool pod = op->stored->type == &api_pod_type;
     if (body->kind->type == &api_binding_type &&
         (op->stored->type == &api_binding_type || (pod && str_eqz(sub, "binding"))))
-        return bind_pod(op, body);
+        return pods_bind(op, body);
     if (sub.n == 0)
         return create_body(op, body);
     if (pod && str_eqz(sub, "eviction") && body->kind->type == &api_eviction_type)
-        return evict_pod(op, body);
+        return registry_evict_pod(op, body);
     if (str_eqz(sub, "token"))
         return fail_unsupported(op, "tokens of service accounts cannot be requested from this "
                                     "server yet; use a client certificate or a static token");
@@ -270,10 +270,10 @@ static int create_any(struct op *op, const struct api_object *body)
                             STR_ARG(op->request->kind->plural), STR_ARG(sub));
 }
 
-void registry_create(struct registry *r, const struct registry_request *request,
+void registry_create(struct registry *reg, const struct registry_request *request,
                      const struct api_object *body, struct arena *arena, registry_done_fn done,
                      void *arg)
 {
-    struct op *op = op_new(r, request, VERB_CREATE, arena, done, arg);
+    struct op *op = op_new(reg, request, VERB_CREATE, arena, done, arg);
     op_finish(op, create_any(op, body));
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CustomResourceDefinitions: which names they get, what becomes of the kinds when a definition is visible, changed
-// or gone. What upstream's controllers do in several steps (accepting names, establishing, emptying) is done here as
-// part of the write itself, so that whoever has the answer to a creation can use the new kind.
+// CustomResourceDefinitions: which names they get, what becomes of the kinds when a definition is
+// visible, changed or gone. What upstream's controllers do in several steps (accepting names,
+// establishing, emptying) is done here as part of the write itself, so that a client that has the
+// answer to a creation can use the new kind.
 #include <stdlib.h>
 
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 #include "store/pending.h"
 
 #include "base/banned.h"
@@ -29,7 +30,7 @@ static condition *find_condition(const definition *crd, struct str type)
     return NULL;
 }
 
-static bool is_true(const definition *crd, struct str type)
+static bool definitions_is_true(const definition *crd, struct str type)
 {
     const condition *c = find_condition(crd, type);
     return c && str_eqz(c->status, "True");
@@ -71,7 +72,7 @@ static void look_at_other(void *arg, const struct object *o)
     cleanup_arena struct arena arena = {0};
     struct api_object other = {0};
     if (w->taken || str_eq(o->name, w->crd->metadata.name) ||
-        decode_stored(o, &w->op->now, &arena, &other, NULL) < 0)
+        encode_read_stored(o, &w->op->now, &arena, &other, NULL) < 0)
         return;
     const definition *d = other.value;
     const names *n = &d->status.accepted_names;
@@ -83,31 +84,31 @@ static void look_at_other(void *arg, const struct object *o)
 }
 
 // Whether another definition of the group has accepted a name; also one that is being written.
-static bool is_taken(struct op *op, const definition *crd, struct str name, bool kind)
+static bool definitions_is_taken(struct op *op, const definition *crd, struct str name, bool kind)
 {
-    struct registry *r = op->r;
-    struct store_walk walk = {.kind = r->crd_kind};
+    struct registry *reg = op->reg;
+    struct store_walk walk = {.kind = reg->kinds.definition};
     struct wish w = {op, crd, name, kind, false};
-    if (store_walk_start(r->store, &walk, NULL) < 0)
+    if (store_walk_start(reg->store, &walk, NULL) < 0)
         return false;
-    for (const struct object *o; (o = store_walk_next(r->store, &walk));)
+    for (const struct object *o; (o = store_walk_next(reg->store, &walk));)
         look_at_other(&w, o);
     store_walk_done(&walk);
-    store_pending(r->store, r->crd_kind, look_at_other, &w);
+    store_pending(reg->store, reg->kinds.definition, look_at_other, &w);
     return w.taken;
 }
 
 // Accepts a name unless another has it. Returns whether it could.
-static bool accept(struct op *op, const definition *crd, struct str wanted, struct str *accepted,
-                   bool kind)
+static bool definitions_accept_name(struct op *op, const definition *crd, struct str wanted,
+                                    struct str *accepted, bool kind)
 {
-    if (!str_eq(wanted, *accepted) && is_taken(op, crd, wanted, kind))
+    if (!str_eq(wanted, *accepted) && definitions_is_taken(op, crd, wanted, kind))
         return false;
     *accepted = wanted;
     return true;
 }
 
-static struct str in_use(struct op *op, struct str name)
+static struct str definitions_names_in_use(struct op *op, struct str name)
 {
     cleanup_sbuf struct sbuf b = {0};
     sbuf_add_quoted(&b, name);
@@ -134,29 +135,29 @@ static condition accept_names(struct op *op, definition *crd)
     struct str bad_short = {0};
     for (size_t i = 0; i < want->short_names.n; i++)
         if (!api_str_listed(&got->short_names, want->short_names.p[i]) &&
-            is_taken(op, crd, want->short_names.p[i], false))
+            definitions_is_taken(op, crd, want->short_names.p[i], false))
             bad_short = want->short_names.p[i];
     if (bad_short.n == 0)
         got->short_names = want->short_names;
     got->categories = want->categories;
     for (size_t i = 0; i < array_len(all); i++)
-        if (!accept(op, crd, all[i].name, all[i].to, all[i].kind))
+        if (!definitions_accept_name(op, crd, all[i].name, all[i].to, all[i].kind))
             c = (condition){c.type, STR("False"), .reason = all[i].reason,
-                            .message = in_use(op, all[i].name)};
+                            .message = definitions_names_in_use(op, all[i].name)};
     if (bad_short.n && str_eqz(c.status, "True"))
         c = (condition){c.type, STR("False"), .reason = STR("ShortNamesConflict"),
-                        .message = in_use(op, bad_short)};
+                        .message = definitions_names_in_use(op, bad_short)};
     return c;
 }
 
-void definition_settle(struct op *op, const struct api_object *object)
+void definitions_settle(struct op *op, const struct api_object *object)
 {
     definition *crd = object->value;
     if (crd->metadata.deletion_timestamp.set || op->request->subresource.n)
         return;
     const condition accepted = accept_names(op, crd);
     set_condition(op, crd, accepted);
-    if (is_true(crd, STR("Established")))
+    if (definitions_is_true(crd, STR("Established")))
         return;
     bool good = str_eqz(accepted.status, "True");
     set_condition(op, crd,
@@ -168,148 +169,154 @@ void definition_settle(struct op *op, const struct api_object *object)
 
 // --- Kinds ---------------------------------------------------------------------------------------
 
-static void tell(struct registry *r)
+static void definitions_notify_listeners(struct registry *reg)
 {
-    if (r->kinds_changed)
-        r->kinds_changed(r->kinds_changed_arg);
+    if (reg->hooks.kinds_changed)
+        reg->hooks.kinds_changed(reg->hooks.kinds_changed_arg);
 }
 
-// Makes of a visible definition what it says. Returns whether its objects must go.
-static bool define(struct registry *r, const struct object *o)
+// Defines the kinds of a visible definition. Returns whether its objects must be deleted.
+static bool definitions_define_kinds(struct registry *reg, const struct object *o)
 {
     static const struct api_time unknown;
     cleanup_arena struct arena arena = {0};
     struct api_object object = {0};
-    if (decode_stored(o, &unknown, &arena, &object, NULL) < 0)
+    if (encode_read_stored(o, &unknown, &arena, &object, NULL) < 0)
         return false;
     const definition *crd = object.value;
-    if (is_true(crd, STR("Established")))
-        custom_define(r->customs, crd);
+    if (definitions_is_true(crd, STR("Established")))
+        custom_define(reg->customs, crd);
     return crd->metadata.deletion_timestamp.set;
 }
 
-static void undefine(struct registry *r, const struct object *o)
+static void definitions_undefine_kinds(struct registry *reg, const struct object *o)
 {
     static const struct api_time unknown;
     cleanup_arena struct arena arena = {0};
     struct api_object object = {0};
-    if (decode_stored(o, &unknown, &arena, &object, NULL) < 0)
+    if (encode_read_stored(o, &unknown, &arena, &object, NULL) < 0)
         return;
     const definition *crd = object.value;
-    custom_undefine(r->customs, crd->spec.group, crd->status.accepted_names.kind);
+    custom_undefine(reg->customs, crd->spec.group, crd->status.accepted_names.kind);
 }
 
-static void reconsider(struct registry *r);
+static void definitions_resolve_names(struct registry *reg);
 
-static void on_event(void *arg, const struct store_event *e)
+static void definitions_on_event(void *arg, const struct store_event *e)
 {
-    struct registry *r = arg;
+    struct registry *reg = arg;
     if (e->type == STORE_DELETED) {
-        undefine(r, e->object);
-        reconsider(r);
-    } else if (define(r, e->object)) {
-        r->definitions_all = true;
-        exec_timer_start(r->exec, &r->definitions_timer, 0);
+        definitions_undefine_kinds(reg, e->object);
+        definitions_resolve_names(reg);
+    } else if (definitions_define_kinds(reg, e->object)) {
+        reg->definitions.all = true;
+        exec_timer_start(reg->exec, &reg->definitions.timer, 0);
     }
-    tell(r);
+    definitions_notify_listeners(reg);
 }
 
-int definitions_start(struct registry *r, struct err *err)
+static void definitions_sweep(void *arg);
+
+int definitions_start(struct registry *reg, struct err *err)
 {
-    struct store_walk walk = {.kind = r->crd_kind};
-    int code = store_walk_start(r->store, &walk, err);
-    if (code < 0)
-        return code;
+    struct store_walk walk = {.kind = reg->kinds.definition};
+    int r = store_walk_start(reg->store, &walk, err);
+    if (r < 0)
+        return r;
     bool dying = false;
-    for (const struct object *o; (o = store_walk_next(r->store, &walk));)
-        dying |= define(r, o);
+    for (const struct object *o; (o = store_walk_next(reg->store, &walk));)
+        dying |= definitions_define_kinds(reg, o);
     store_walk_done(&walk);
-    r->definitions = (struct store_watch){
-        .kind = r->crd_kind, .seen = store_revision(r->store), .event = on_event, .arg = r};
-    r->definitions_timer = (struct exec_timer){.fn = definitions_sweep, .arg = r};
+    reg->definitions.watch = (struct store_watch){.kind = reg->kinds.definition,
+                                                  .seen = store_revision(reg->store),
+                                                  .event = definitions_on_event,
+                                                  .arg = reg};
+    reg->definitions.timer = (struct exec_timer){.fn = definitions_sweep, .arg = reg};
     if (dying) {
-        r->definitions_all = true;
-        exec_timer_start(r->exec, &r->definitions_timer, 0);
+        reg->definitions.all = true;
+        exec_timer_start(reg->exec, &reg->definitions.timer, 0);
     }
-    code = store_watch_start(r->store, &r->definitions, err);
-    r->definitions_watched = code == 0;
-    return code;
+    r = store_watch_start(reg->store, &reg->definitions.watch, err);
+    reg->definitions.watched = r == 0;
+    return r;
 }
 
-void definitions_stop(struct registry *r)
+void definitions_stop(struct registry *reg)
 {
-    exec_timer_stop(r->exec, &r->definitions_timer);
-    if (r->definitions_watched)
-        store_watch_stop(r->store, &r->definitions);
-    r->definitions_watched = false;
-    r->kinds_changed = NULL;
+    exec_timer_stop(reg->exec, &reg->definitions.timer);
+    if (reg->definitions.watched)
+        store_watch_stop(reg->store, &reg->definitions.watch);
+    reg->definitions.watched = false;
+    reg->hooks.kinds_changed = NULL;
 }
 
-void registry_set_kinds_hook(struct registry *r, void (*fn)(void *arg), void *arg)
+void registry_set_kinds_hook(struct registry *reg, void (*fn)(void *arg), void *arg)
 {
-    r->kinds_changed = fn;
-    r->kinds_changed_arg = arg;
+    reg->hooks.kinds_changed = fn;
+    reg->hooks.kinds_changed_arg = arg;
 }
 
-const struct custom_kinds *registry_customs(const struct registry *r)
+const struct custom_kinds *registry_customs(const struct registry *reg)
 {
-    return r->customs;
+    return reg->customs;
 }
 
 // --- Errands -------------------------------------------------------------------------------------
 
 struct errand {
-    struct registry *r;
+    struct registry *reg;
     struct registry_request request;
     struct arena arena;
 };
 
-static void errand_done(void *arg, const struct registry_answer *answer)
+static void definitions_on_request_done(void *arg, const struct registry_answer *answer)
 {
     struct errand *e = arg;
-    if (e->r->definitions_watched && answer->code < 0 && answer->code != -ERR_NOT_FOUND &&
+    if (e->reg->definitions.watched && answer->code < 0 && answer->code != -ERR_NOT_FOUND &&
         answer->code != -ERR_CONFLICT) {
-        e->r->definitions_all = true;
-        exec_timer_start(e->r->exec, &e->r->definitions_timer, SWEEP_RETRY_NS);
+        e->reg->definitions.all = true;
+        exec_timer_start(e->reg->exec, &e->reg->definitions.timer, SWEEP_RETRY_NS);
     }
     arena_done(&e->arena);
     free(e);
 }
 
-static struct errand *errand_new(struct registry *r, const struct api_kind *kind, struct str name)
+static struct errand *definitions_new_request(struct registry *reg, const struct api_kind *kind,
+                                              struct str name)
 {
     struct errand *e = xcalloc(1, sizeof(*e));
-    e->r = r;
+    e->reg = reg;
     e->request.kind = kind;
     e->request.name = arena_str(&e->arena, name);
     return e;
 }
 
 // Another definition let go of names: those who wait for one may have it now.
-static void reconsider(struct registry *r)
+static void definitions_resolve_names(struct registry *reg)
 {
-    struct store_walk walk = {.kind = r->crd_kind};
-    if (store_walk_start(r->store, &walk, NULL) < 0)
+    struct store_walk walk = {.kind = reg->kinds.definition};
+    if (store_walk_start(reg->store, &walk, NULL) < 0)
         return;
-    for (const struct object *o; (o = store_walk_next(r->store, &walk));) {
-        struct errand *e = errand_new(r, r->crd_kind, o->name);
-        struct op *op = op_new(r, &e->request, VERB_UPDATE, &e->arena, errand_done, e);
+    for (const struct object *o; (o = store_walk_next(reg->store, &walk));) {
+        struct errand *e = definitions_new_request(reg, reg->kinds.definition, o->name);
+        struct op *op =
+            op_new(reg, &e->request, VERB_UPDATE, &e->arena, definitions_on_request_done, e);
         struct api_object object = {0};
         const struct object *head = op_head(op, o->name);
-        int code = head ? op_decode(op, head, &object) : 0;
-        if (head && code == 0 && !is_true(object.value, STR("NamesAccepted"))) {
-            definition_settle(op, &object);
-            code = write_change(op, &object, head);
+        int r = head ? op_decode(op, head, &object) : 0;
+        if (head && r == 0 && !definitions_is_true(object.value, STR("NamesAccepted"))) {
+            definitions_settle(op, &object);
+            r = op_write_change(op, &object, head);
         }
-        op_finish(op, code);
+        op_finish(op, r);
     }
     store_walk_done(&walk);
 }
 
 // --- The end -------------------------------------------------------------------------------------
 
-int delete_definition(struct op *op, const struct object *old, const struct api_object *decoded,
-                      const struct api_delete_options *options)
+int definitions_delete(struct op *op, const struct object *old, const struct api_object *decoded,
+                       const struct api_delete_options *options)
 {
     definition *crd = decoded->value;
     struct api_str_array *have = &crd->metadata.finalizers;
@@ -328,78 +335,80 @@ int delete_definition(struct op *op, const struct object *old, const struct api_
                               .reason = STR("InstanceDeletionPending"),
                               .message = STR("CustomResourceDefinition marked for deletion; "
                                              "CustomResource deletion will begin soon")});
-    return write_change(op, decoded, old);
+    return op_write_change(op, decoded, old);
 }
 
-static void let_go(struct registry *r, const struct object *o)
+static void definitions_remove_finalizer(struct registry *reg, const struct object *o)
 {
-    struct errand *e = errand_new(r, r->crd_kind, o->name);
-    struct op *op = op_new(r, &e->request, VERB_UPDATE, &e->arena, errand_done, e);
+    struct errand *e = definitions_new_request(reg, reg->kinds.definition, o->name);
+    struct op *op =
+        op_new(reg, &e->request, VERB_UPDATE, &e->arena, definitions_on_request_done, e);
     struct api_object object = {0};
-    int code = op_decode(op, o, &object);
-    if (code == 0) {
+    int r = op_decode(op, o, &object);
+    if (r == 0) {
         struct api_str_array *list = &((definition *)object.value)->metadata.finalizers;
         size_t n = 0;
         for (size_t i = 0; i < list->n; i++)
             if (!str_eq(list->p[i], CLEANUP_FINALIZER))
                 list->p[n++] = list->p[i];
         list->n = n;
-        code = n ? write_change(op, &object, o) : write_removal(op, o, false);
+        r = n ? op_write_change(op, &object, o) : op_write_removal(op, o, false);
     }
-    op_finish(op, code);
+    op_finish(op, r);
 }
 
-// hub_of is the kind whose objects go with a definition; NULL: none. Of one whose names were never accepted the kind may be
-// another's.
-static const struct api_kind *hub_of(struct registry *r, const definition *crd)
+// hub_of is the kind whose objects go with a definition; NULL: none. Of one whose names were never
+// accepted the kind may be another's.
+static const struct api_kind *hub_of(struct registry *reg, const definition *crd)
 {
-    return is_true(crd, STR("Established"))
-               ? custom_hub(r->customs, crd->spec.group, crd->spec.names.kind)
+    return definitions_is_true(crd, STR("Established"))
+               ? custom_hub(reg->customs, crd->spec.group, crd->spec.names.kind)
                : NULL;
 }
 
-static void sweep_one(struct registry *r, const struct object *o, bool all)
+static void sweep_one(struct registry *reg, const struct object *o, bool all)
 {
     static const struct api_time unknown;
     cleanup_arena struct arena arena = {0};
     struct api_object object = {0};
-    if (decode_stored(o, &unknown, &arena, &object, NULL) < 0)
+    if (encode_read_stored(o, &unknown, &arena, &object, NULL) < 0)
         return;
     const definition *crd = object.value;
     if (!crd->metadata.deletion_timestamp.set ||
         !api_str_listed(&crd->metadata.finalizers, CLEANUP_FINALIZER))
         return;
-    const struct api_kind *hub = hub_of(r, crd);
-    size_t left = hub ? store_count(r->store, hub, STR("")) : 0;
+    const struct api_kind *hub = hub_of(reg, crd);
+    size_t left = hub ? store_count(reg->store, hub, STR("")) : 0;
     if (left && all) {
-        struct errand *e = errand_new(r, hub, STR(""));
-        registry_delete_collection(r, &e->request, NULL, NULL, &e->arena, errand_done, e);
+        struct errand *e = definitions_new_request(reg, hub, STR(""));
+        registry_delete_collection(reg, &e->request, NULL, NULL, &e->arena,
+                                   definitions_on_request_done, e);
     }
     if (left == 0)
-        let_go(r, o);
+        definitions_remove_finalizer(reg, o);
 }
 
-void definitions_sweep(void *arg)
+static void definitions_sweep(void *arg)
 {
-    struct registry *r = arg;
-    struct store_walk walk = {.kind = r->crd_kind};
-    bool all = r->definitions_all;
-    r->definitions_all = false;
-    if (store_walk_start(r->store, &walk, NULL) < 0)
+    struct registry *reg = arg;
+    struct store_walk walk = {.kind = reg->kinds.definition};
+    bool all = reg->definitions.all;
+    reg->definitions.all = false;
+    if (store_walk_start(reg->store, &walk, NULL) < 0)
         return;
-    for (const struct object *o; (o = store_walk_next(r->store, &walk));) {
-        const struct store_key key = {r->crd_kind, STR(""), o->name};
-        const struct object *head = object_ref(store_head(r->store, &key));
+    for (const struct object *o; (o = store_walk_next(reg->store, &walk));) {
+        const struct store_key key = {reg->kinds.definition, STR(""), o->name};
+        const struct object *head = object_ref(store_head(reg->store, &key));
         if (head)
-            sweep_one(r, head, all);
+            sweep_one(reg, head, all);
         object_unref(head);
     }
     store_walk_done(&walk);
 }
 
-void definition_due(struct registry *r, const struct api_kind *hub)
+void definitions_due(struct registry *reg, const struct api_kind *hub)
 {
-    if (r->definitions_watched && hub->custom->terminating &&
-        !exec_timer_armed(&r->definitions_timer))
-        exec_timer_start(r->exec, &r->definitions_timer, 0);
+    if (reg->definitions.watched && hub->custom->terminating &&
+        !exec_timer_armed(&reg->definitions.timer))
+        exec_timer_start(reg->exec, &reg->definitions.timer, 0);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "api/match/claim.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -14,7 +14,8 @@
 
 // --- Options -------------------------------------------------------------------------------------
 
-static void check_dry_run(struct op *op, struct causes *causes, const struct api_str_array *list)
+static void delete_check_dry_run(struct op *op, struct causes *causes,
+                                 const struct api_str_array *list)
 {
     bool known = true;
     cleanup_sbuf struct sbuf shown = {0};
@@ -33,7 +34,7 @@ static void check_dry_run(struct op *op, struct causes *causes, const struct api
         op->arena, "Unsupported value: %.*s: supported values: \"All\"", STR_ARG(sbuf_str(&shown)));
 }
 
-static int check_options(struct op *op, const struct api_delete_options *o)
+static int delete_check_options(struct op *op, const struct api_delete_options *o)
 {
     static const struct str policies[] = {STR_INIT("Foreground"), STR_INIT("Background"),
                                           STR_INIT("Orphan"), STR_INIT("nil")};
@@ -47,14 +48,15 @@ static int check_options(struct op *op, const struct api_delete_options *o)
         known |= str_eq(o->propagation_policy, policies[i]);
     if (!known)
         cause_not_supported(&causes, &at, o->propagation_policy, policies, array_len(policies));
-    check_dry_run(op, &causes, &o->dry_run);
+    delete_check_dry_run(op, &causes, &o->dry_run);
     if (causes.n == 0)
         return 0;
     return fail_invalid(
         op, (struct status_subject){STR("meta.k8s.io"), STR("DeleteOptions"), STR("")}, &causes);
 }
 
-int check_preconditions(struct op *op, const struct object *old, const struct api_preconditions *p)
+int delete_check_preconditions(struct op *op, const struct object *old,
+                               const struct api_preconditions *p)
 {
     const struct status_subject s = {old->kind->group, old->kind->kind, old->name};
     if (p && p->has_uid && !str_eq(p->uid, old->uid))
@@ -81,8 +83,9 @@ int check_preconditions(struct op *op, const struct object *old, const struct ap
 // What is to become of dependents.
 enum dependents { GO_LATER, ARE_ORPHANED, GO_FIRST };
 
-static enum dependents dependents(const struct op *op, const struct api_object_meta *meta,
-                                  const struct api_delete_options *o)
+static enum dependents delete_choose_dependents(const struct op *op,
+                                                const struct api_object_meta *meta,
+                                                const struct api_delete_options *o)
 {
     if (op->rules->flags & KIND_NO_COLLECTION)
         return GO_LATER;
@@ -104,7 +107,7 @@ static enum dependents dependents(const struct op *op, const struct api_object_m
 static void set_finalizers(struct op *op, struct api_object_meta *meta,
                            const struct api_delete_options *o)
 {
-    enum dependents what = dependents(op, meta, o);
+    enum dependents what = delete_choose_dependents(op, meta, o);
     struct api_str_array *have = &meta->finalizers;
     if (api_str_listed(have, ORPHAN) == (what == ARE_ORPHANED) &&
         api_str_listed(have, FOREGROUND) == (what == GO_FIRST))
@@ -128,7 +131,7 @@ static void set_grace(struct api_object_meta *meta, struct moment at, int64_t se
     meta->deletion_grace_period_seconds = seconds;
 }
 
-static void mark(struct op *op, struct api_object_meta *meta)
+static void delete_mark_object(struct op *op, struct api_object_meta *meta)
 {
     struct api_time *at = &meta->deletion_timestamp;
     if (!at->set && meta->generation > 0)
@@ -141,9 +144,9 @@ static void mark(struct op *op, struct api_object_meta *meta)
 // How a graceful deletion stands.
 enum grace { NO_GRACE, GRACE_BEGINS, GRACE_GOES_ON };
 
-// Only a shorter time may be asked for once the clock runs.
-static enum grace shorten(struct op *op, struct api_object_meta *meta,
-                          const struct api_delete_options *o)
+// Once the grace period runs it can only be shortened.
+static enum grace delete_shorten_grace(struct op *op, struct api_object_meta *meta,
+                                       const struct api_delete_options *o)
 {
     int64_t have = meta->deletion_grace_period_seconds, want = o->grace_period_seconds;
     if (!meta->has_deletion_grace_period_seconds || have == 0)
@@ -163,7 +166,7 @@ static enum grace pod_grace(struct op *op, struct api_pod *pod, const struct api
 {
     struct api_object_meta *meta = &pod->metadata;
     if (meta->deletion_timestamp.set)
-        return shorten(op, meta, o);
+        return delete_shorten_grace(op, meta, o);
     int64_t period = 0;
     if (o->has_grace_period_seconds)
         period = o->grace_period_seconds;
@@ -184,7 +187,7 @@ static enum grace pod_grace(struct op *op, struct api_pod *pod, const struct api
 
 // --- One object ----------------------------------------------------------------------------------
 
-static void answer_deleted(struct op *op, const struct object *o)
+static void delete_answer_deleted(struct op *op, const struct object *o)
 {
     if (op->rules->flags & KIND_RETURNS_DELETED)
         return;
@@ -194,25 +197,25 @@ static void answer_deleted(struct op *op, const struct object *o)
 
 static int remove_now(struct op *op, const struct object *old)
 {
-    int code = write_removal(op, old, true);
-    if (code == 0)
-        answer_deleted(op, op->object);
-    return code;
+    int r = op_write_removal(op, old, true);
+    if (r == 0)
+        delete_answer_deleted(op, op->object);
+    return r;
 }
 
 // A graceful deletion whose time is up at once: marked first, for watchers, then gone.
 static int mark_and_remove(struct op *op, const struct api_object *object, const struct object *old)
 {
-    int code = write_change(op, object, old);
-    if (code < 0)
-        return code;
+    int r = op_write_change(op, object, old);
+    if (r < 0)
+        return r;
     op->deleted = true;
     if (op->dry_run)
         return 0;
     const struct object *marked = object_ref(op->object);
-    code = remove_now(op, marked);
+    r = remove_now(op, marked);
     object_unref(marked);
-    return code;
+    return r;
 }
 
 int delete_decoded(struct op *op, const struct object *old, const struct api_object *object,
@@ -231,55 +234,56 @@ int delete_decoded(struct op *op, const struct object *old, const struct api_obj
     if (grace == NO_GRACE && meta->finalizers.n == 0)
         return remove_now(op, old);
     if (grace == NO_GRACE)
-        mark(op, meta);
+        delete_mark_object(op, meta);
     if (meta->finalizers.n || meta->deletion_grace_period_seconds > 0)
-        return write_change(op, object, old);
+        return op_write_change(op, object, old);
     return mark_and_remove(op, object, old);
 }
 
-int delete_object(struct op *op, const struct object *old, const struct api_delete_options *options)
+int registry_delete_object(struct op *op, const struct object *old,
+                           const struct api_delete_options *options)
 {
     struct api_delete_options o = options ? *options : (struct api_delete_options){0};
     struct api_object object = {0};
-    int code = check_options(op, &o);
+    int r = delete_check_options(op, &o);
     if (o.dry_run.n)
         op->dry_run = true;
     if (o.has_grace_period_seconds && o.grace_period_seconds < 0)
         o.grace_period_seconds = 1;
-    if (code == 0)
-        code = op_decode(op, old, &object);
-    if (code == 0 && old->kind == op->r->namespace_kind)
-        return delete_namespace(op, old, &object, &o);
-    bool definition = old->kind == op->r->crd_kind;
-    if (code == 0)
-        code = check_preconditions(op, old, o.preconditions);
-    if (code == 0)
-        code = admit_deletion(op, old->name, &object);
-    if (code == 0)
-        code = policies_admit(op, NULL, &object);
-    if (code == 0 && definition)
-        return delete_definition(op, old, &object, &o);
-    return code < 0 ? code : delete_decoded(op, old, &object, &o);
+    if (r == 0)
+        r = op_decode(op, old, &object);
+    if (r == 0 && old->kind == op->reg->kinds.namespace)
+        return namespace_delete(op, old, &object, &o);
+    bool definition = old->kind == op->reg->kinds.definition;
+    if (r == 0)
+        r = delete_check_preconditions(op, old, o.preconditions);
+    if (r == 0)
+        r = admit_deletion(op, old->name, &object);
+    if (r == 0)
+        r = policies_admit(op, NULL, &object);
+    if (r == 0 && definition)
+        return definitions_delete(op, old, &object, &o);
+    return r < 0 ? r : delete_decoded(op, old, &object, &o);
 }
 
-void registry_delete(struct registry *r, const struct registry_request *request,
+void registry_delete(struct registry *reg, const struct registry_request *request,
                      const struct api_delete_options *options, struct arena *arena,
                      registry_done_fn done, void *arg)
 {
-    struct op *op = op_new(r, request, VERB_DELETE, arena, done, arg);
+    struct op *op = op_new(reg, request, VERB_DELETE, arena, done, arg);
     const struct object *old = op_head(op, request->name);
-    int code = 0;
+    int r = 0;
     if (request->subresource.n)
-        code = fail_unsupported(op, "%.*s/%.*s cannot be deleted", STR_ARG(request->kind->plural),
-                                STR_ARG(request->subresource));
+        r = fail_unsupported(op, "%.*s/%.*s cannot be deleted", STR_ARG(request->kind->plural),
+                             STR_ARG(request->subresource));
     else if (!old)
-        code = fail_not_found(op, op_subject(op, request->name));
-    if (code == 0) {
+        r = fail_not_found(op, op_subject(op, request->name));
+    if (r == 0) {
         const struct object *held = object_ref(old);
-        code = delete_object(op, held, options);
+        r = registry_delete_object(op, held, options);
         object_unref(held);
     }
-    op_finish(op, code);
+    op_finish(op, r);
 }
 
 // --- Collections ---------------------------------------------------------------------------------
@@ -292,68 +296,68 @@ struct collection {
     size_t next;
 };
 
-static int delete_one(struct collection *c, const struct object *listed)
+static int delete_collection_item(struct collection *c, const struct object *listed)
 {
     struct op *op = c->op;
     const struct store_key key = {listed->kind, listed->namespace, listed->name};
-    const struct object *head = store_head(op->r->store, &key);
+    const struct object *head = store_head(op->reg->store, &key);
     if (!head)
         return 0;
     head = object_ref(head);
-    int code = delete_object(op, head, c->options);
+    int r = registry_delete_object(op, head, c->options);
     object_unref(head);
-    if (code == 0)
+    if (r == 0)
         op->status = NULL;
-    return code;
+    return r;
 }
 
-static void delete_some(void *arg)
+static void delete_collection_batch(void *arg)
 {
     struct collection *c = arg;
     struct op *op = c->op;
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < COLLECTION_STEP && c->next < op->objects_len; i++)
-        code = delete_one(c, op->objects[c->next++]);
-    if (code == 0 && c->next < op->objects_len) {
-        exec_post(op->r->exec, delete_some, c);
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < COLLECTION_STEP && c->next < op->collection.n; i++)
+        r = delete_collection_item(c, op->collection.p[c->next++]);
+    if (r == 0 && c->next < op->collection.n) {
+        exec_post(op->reg->exec, delete_collection_batch, c);
         return;
     }
     const struct object *last = op->object;
     op->object = NULL;
     object_unref(last);
-    op->deleted = code == 0;
-    op_finish(op, code);
+    op->deleted = r == 0;
+    op_finish(op, r);
 }
 
-static int find_all(struct op *op, const struct registry_filter *filter)
+static int delete_list_collection(struct op *op, const struct registry_filter *filter)
 {
     struct err err = {0};
     struct found found = {0};
     struct store_walk walk = {.kind = op->stored,
                               .one_namespace = op->request->namespace.n > 0,
                               .namespace = op->request->namespace};
-    if (store_walk_start(op->r->store, &walk, &err) < 0)
+    if (store_walk_start(op->reg->store, &walk, &err) < 0)
         return fail_internal(op, "%s", err.msg);
-    for (const struct object *o; (o = store_walk_next(op->r->store, &walk));)
+    for (const struct object *o; (o = store_walk_next(op->reg->store, &walk));)
         if (!filter || !filter->match || filter->match(filter->arg, o))
             vec_push(&found, object_ref(o));
     store_walk_done(&walk);
-    op->objects = found.p;
-    op->objects_len = found.n;
+    op->collection.p = found.p;
+    op->collection.n = found.n;
     return 0;
 }
 
-void registry_delete_collection(struct registry *r, const struct registry_request *request,
+void registry_delete_collection(struct registry *reg, const struct registry_request *request,
                                 const struct api_delete_options *options,
                                 const struct registry_filter *filter, struct arena *arena,
                                 registry_done_fn done, void *arg)
 {
-    struct op *op = op_new(r, request, VERB_DELETE, arena, done, arg);
+    struct op *op = op_new(reg, request, VERB_DELETE, arena, done, arg);
     struct collection *c = arena_one(arena, struct collection);
     *c = (struct collection){.op = op, .options = options};
-    int code = find_all(op, filter);
-    if (code < 0)
-        op_finish(op, code);
+    int r = delete_list_collection(op, filter);
+    if (r < 0)
+        op_finish(op, r);
     else
-        delete_some(c);
+        delete_collection_batch(c);
 }

@@ -2,7 +2,7 @@
 //
 // Between typed objects and stored ones.
 #include "api/partial.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -16,8 +16,8 @@ const struct api_kind *registry_stored_kind(const struct api_kind *kind)
     return kind->custom ? kind->custom->hub : api_hub_kind(kind);
 }
 
-int decode_stored(const struct object *o, const struct api_time *now, struct arena *arena,
-                  struct api_object *ret, struct err *err)
+int encode_read_stored(const struct object *o, const struct api_time *now, struct arena *arena,
+                       struct api_object *ret, struct err *err)
 {
     cleanup_json_doc struct json_doc doc = {0};
     const struct json_options options = {.max_bytes = SIZE_MAX, .duplicates = JSON_DUPLICATES_KEEP};
@@ -38,7 +38,7 @@ int decode_stored(const struct object *o, const struct api_time *now, struct are
 // op_decode_cached copies the typed form of o into the op's arena. False: there is none.
 static bool op_decode_cached(struct op *op, const struct object *o, struct api_object *ret)
 {
-    struct typed_object *typed = typed_cache_find(op->r->typed, o, o->kind);
+    struct typed_object *typed = typed_cache_find(op->reg->typed, o, o->kind);
     if (!typed)
         return false;
     const struct api_default_options defaults = {.now = op->now};
@@ -55,7 +55,7 @@ int op_decode(struct op *op, const struct object *o, struct api_object *ret)
     struct err err = {0};
     if (!o->kind->custom && op_decode_cached(op, o, ret))
         return 0;
-    if (decode_stored(o, &op->now, op->arena, ret, &err) < 0)
+    if (encode_read_stored(o, &op->now, op->arena, ret, &err) < 0)
         return fail_internal(op, "%s", err.msg);
     // What was stored may know more, or less, than the schema of today.
     if (o->kind->custom)
@@ -84,7 +84,7 @@ static int decode_as(const struct object *o, const struct api_kind *as, struct a
     struct api_object stored = {0};
     if (api_kind_is_partial(as))
         return decode_partial(o, as, arena, ret, err);
-    int r = decode_stored(o, &unknown, arena, &stored, err);
+    int r = encode_read_stored(o, &unknown, arena, &stored, err);
     if (r < 0)
         return r;
     *ret = (struct api_object){as, stored.value};
@@ -121,7 +121,7 @@ int registry_json(const struct object *o, const struct api_kind *as, bool in_lis
     return api_json_write(as->type, object.value, &w, err) < 0 ? -ERR_INTERNAL : 0;
 }
 
-int to_stored(struct op *op, const struct api_object *in, struct api_object *ret)
+int encode_to_stored(struct op *op, const struct api_object *in, struct api_object *ret)
 {
     struct err err = {0};
     *ret = (struct api_object){op->stored, in->value};
@@ -142,7 +142,7 @@ static void fill_parts(const struct api_object *object, struct arena *arena,
     struct object_pair *labels = arena_array(arena, struct object_pair, meta->labels.n + 1);
     for (size_t i = 0; i < meta->labels.n; i++)
         labels[i] = (struct object_pair){meta->labels.p[i].key, meta->labels.p[i].value};
-    kind_fields(object, arena, &fields);
+    kinds_fields_of(object, arena, &fields);
     parts->kind = object->kind;
     parts->namespace = meta->namespace;
     parts->name = meta->name;
@@ -153,30 +153,31 @@ static void fill_parts(const struct api_object *object, struct arena *arena,
     parts->fields_len = fields.n;
 }
 
-int encode_json(struct registry *r, const struct api_object *object, uint64_t revision,
+int encode_json(struct registry *reg, const struct api_object *object, uint64_t revision,
                 struct arena *arena, struct err *err)
 {
     struct api_object_meta *meta = api_object_meta(object);
     meta->resource_version =
         revision ? arena_strf(arena, "%llu", (unsigned long long)revision) : STR("");
     api_set_type_meta(object);
-    sbuf_clear(&r->scratch);
-    struct json_writer w = {.out = &r->scratch, .html = true};
-    int code = api_json_write(object->kind->type, object->value, &w, err);
-    r->scratch_altered = w.altered;
-    return code;
+    sbuf_clear(&reg->json.text);
+    struct json_writer w = {.out = &reg->json.text, .html = true};
+    int r = api_json_write(object->kind->type, object->value, &w, err);
+    reg->json.altered = w.altered;
+    return r;
 }
 
-struct object *encoded_object(struct registry *r, const struct api_object *object,
-                              uint64_t revision, struct arena *arena)
+struct object *encode_new_object(struct registry *reg, const struct api_object *object,
+                                 uint64_t revision, struct arena *arena)
 {
-    struct object_parts parts = {.revision = revision, .json = sbuf_str(&r->scratch)};
+    struct object_parts parts = {.revision = revision, .json = sbuf_str(&reg->json.text)};
     fill_parts(object, arena, &parts);
     return object_new(&parts);
 }
 
-// with_revision writes json with another resourceVersion to out. Metadata comes first in every kind,
-// and before the version only strings, in which a quote is escaped: the first match is the right one.
+// with_revision writes json with another resourceVersion to out. Metadata comes first in every
+// kind, and before the version only strings, in which a quote is escaped: the first match is the
+// right one.
 static void with_revision(struct str json, uint64_t revision, struct sbuf *out)
 {
     struct str key = STR("\"resourceVersion\":\"");
@@ -191,28 +192,28 @@ static void with_revision(struct str json, uint64_t revision, struct sbuf *out)
     sbuf_add(out, str_from(tail, (size_t)str_find_char(tail, '"')));
 }
 
-struct object *encoded_object_at(struct registry *r, const struct api_object *object,
-                                 uint64_t revision, struct arena *arena)
+struct object *encode_new_object_at(struct registry *reg, const struct api_object *object,
+                                    uint64_t revision, struct arena *arena)
 {
-    sbuf_clear(&r->spliced);
-    with_revision(sbuf_str(&r->scratch), revision, &r->spliced);
+    sbuf_clear(&reg->json.spliced);
+    with_revision(sbuf_str(&reg->json.text), revision, &reg->json.spliced);
     api_object_meta(object)->resource_version =
         arena_strf(arena, "%llu", (unsigned long long)revision);
-    struct object_parts parts = {.revision = revision, .json = sbuf_str(&r->spliced)};
+    struct object_parts parts = {.revision = revision, .json = sbuf_str(&reg->json.spliced)};
     fill_parts(object, arena, &parts);
     return object_new(&parts);
 }
 
-struct object *object_at(struct registry *r, const struct object *o, uint64_t revision)
+struct object *encode_object_at(struct registry *reg, const struct object *o, uint64_t revision)
 {
-    sbuf_clear(&r->spliced);
-    with_revision(o->json, revision, &r->spliced);
+    sbuf_clear(&reg->json.spliced);
+    with_revision(o->json, revision, &reg->json.spliced);
     const struct object_parts parts = {.kind = o->kind,
                                        .revision = revision,
                                        .namespace = o->namespace,
                                        .name = o->name,
                                        .uid = o->uid,
-                                       .json = sbuf_str(&r->spliced),
+                                       .json = sbuf_str(&reg->json.spliced),
                                        .labels = o->labels,
                                        .labels_len = o->labels_len,
                                        .fields = o->fields,

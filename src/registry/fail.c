@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -13,9 +13,9 @@ struct status_subject op_subject(const struct op *op, struct str name)
     return (struct status_subject){op->request->kind->group, op->request->kind->plural, name};
 }
 
-static struct str format(struct op *op, const char *fmt, va_list ap) ERR_PRINTF(2, 0);
+static struct str fail_format_text(struct op *op, const char *fmt, va_list ap) ERR_PRINTF(2, 0);
 
-static struct str format(struct op *op, const char *fmt, va_list ap)
+static struct str fail_format_text(struct op *op, const char *fmt, va_list ap)
 {
     va_list again;
     va_copy(again, ap);
@@ -52,7 +52,7 @@ int fail_conflict(struct op *op, struct status_subject s, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    op->status = api_status_conflict(op->arena, &s, format(op, fmt, ap));
+    op->status = api_status_conflict(op->arena, &s, fail_format_text(op, fmt, ap));
     va_end(ap);
     return -ERR_CONFLICT;
 }
@@ -61,7 +61,7 @@ int fail_forbidden(struct op *op, struct status_subject s, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    op->status = api_status_forbidden(op->arena, &s, format(op, fmt, ap));
+    op->status = api_status_forbidden(op->arena, &s, fail_format_text(op, fmt, ap));
     va_end(ap);
     return -ERR_FORBIDDEN;
 }
@@ -70,7 +70,7 @@ int fail_bad_request(struct op *op, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    op->status = api_status_bad_request(op->arena, format(op, fmt, ap));
+    op->status = api_status_bad_request(op->arena, fail_format_text(op, fmt, ap));
     va_end(ap);
     return -ERR_BAD_REQUEST;
 }
@@ -91,7 +91,7 @@ int fail_internal(struct op *op, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    op->status = api_status_internal(op->arena, format(op, fmt, ap));
+    op->status = api_status_internal(op->arena, fail_format_text(op, fmt, ap));
     va_end(ap);
     return -ERR_INTERNAL;
 }
@@ -100,7 +100,7 @@ int fail_unknown(struct op *op, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    op->status = api_status_unknown(op->arena, format(op, fmt, ap));
+    op->status = api_status_unknown(op->arena, fail_format_text(op, fmt, ap));
     va_end(ap);
     return -ERR_INTERNAL;
 }
@@ -111,7 +111,7 @@ int fail_unsupported(struct op *op, const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     op->status = api_status_method_not_allowed(op->arena, &s, STR(""));
-    op->status->message = format(op, fmt, ap);
+    op->status->message = fail_format_text(op, fmt, ap);
     va_end(ap);
     return -ERR_UNSUPPORTED;
 }
@@ -128,7 +128,7 @@ void fail_cause(struct op *op, struct str reason, struct str message, struct str
     *list = (struct api_status_cause_array){all, list->n + 1};
 }
 
-void succeed(struct op *op, int32_t http)
+void op_succeed(struct op *op, int32_t http)
 {
     const struct status_subject nothing = {0};
     op->status = api_status_success(op->arena, &nothing, STR(""));

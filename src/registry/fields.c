@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who manages which fields, kept with every write; and server-side apply. The comparing and merging is done in
-// api/managed; here is what is compared with what: the object as the request's version shows it, before admission
-// and preparation, as in upstream.
+// Who manages which fields, kept with every write; and server-side apply. The comparing and merging
+// is done in api/managed; here is what is compared with what: the object as the request's version
+// shows it, before admission and preparation, as in upstream.
 #include <stdlib.h>
 
 #include "api/field_walk.h"
 #include "api/managed.h"
 #include "base/mem.h"
 #include "codec/yaml.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
 // All annotations of an object together, as upstream.
 #define ANNOTATIONS_BYTES_MAX ((size_t)256 * 1024)
-// Entries that a client may set itself. The server keeps ten of those who update and one for each who applies; what is
-// sent in thousands is there to be work.
+// Entries that a client may set itself. The server keeps ten of those who update and one for each
+// who applies; what is sent in thousands is there to be work.
 #define GIVEN_MAX 100
 
 // --- What a write cannot change ------------------------------------------------------------------
 
-static void ignore(struct op *op, struct field_set *s, const char *first, const char *second)
+static void fields_ignore_path(struct op *op, struct field_set *s, const char *first,
+                               const char *second)
 {
     const struct field_elem a = {.kind = FIELD_NAME, .name = str_z(first)};
     const struct field_elem b = {.kind = FIELD_NAME, .name = str_z(second)};
@@ -29,7 +30,7 @@ static void ignore(struct op *op, struct field_set *s, const char *first, const 
     field_set_add(s, second ? &below : &root, op->arena);
 }
 
-static bool has_status(const struct api_kind *kind)
+static bool fields_has_status(const struct api_kind *kind)
 {
     for (const char *const *s = kind->subresources; s && *s; s++)
         if (strcmp(*s, "status") == 0)
@@ -43,18 +44,18 @@ static struct field_set ignored_by(struct op *op)
     struct field_set s = {0};
     const struct api_kind *kind = op->stored->custom ? op->request->kind : op->stored;
     if (!str_eqz(op->request->subresource, "status")) {
-        if (has_status(kind))
-            ignore(op, &s, "status", NULL);
+        if (fields_has_status(kind))
+            fields_ignore_path(op, &s, "status", NULL);
         return s;
     }
-    ignore(op, &s, "spec", NULL);
+    fields_ignore_path(op, &s, "spec", NULL);
     if (str_eqz(kind->group, "resource.k8s.io") || str_eqz(kind->group, "scheduling.k8s.io")) {
-        ignore(op, &s, "metadata", NULL);
+        fields_ignore_path(op, &s, "metadata", NULL);
     } else if (kind->type == &api_pod_type) {
-        ignore(op, &s, "metadata", "deletionTimestamp");
-        ignore(op, &s, "metadata", "ownerReferences");
+        fields_ignore_path(op, &s, "metadata", "deletionTimestamp");
+        fields_ignore_path(op, &s, "metadata", "ownerReferences");
     } else if (kind->type == &api_deployment_type) {
-        ignore(op, &s, "metadata", "labels");
+        fields_ignore_path(op, &s, "metadata", "labels");
     }
     return s;
 }
@@ -73,9 +74,10 @@ static void shown_done(struct shown *s)
 }
 #define cleanup_shown cleanup_with(shown_done)
 
+// The registry wrote the text itself: no member of a struct or map is there twice.
 static int shown_parse(struct shown *s, struct str text, struct err *err)
 {
-    const struct json_options options = {.max_bytes = SIZE_MAX};
+    const struct json_options options = {.max_bytes = SIZE_MAX, .duplicates = JSON_DUPLICATES_KEEP};
     return json_parse(text, &options, &s->doc, err);
 }
 
@@ -122,46 +124,46 @@ static int show_empty(struct op *op, struct shown *ret, struct err *err)
 static int empty_of(struct op *op, struct shown *own, const yyjson_val **ret, struct err *err)
 {
     const struct api_kind *kind = op->request->kind;
-    struct registry *r = op->r;
+    struct registry *reg = op->reg;
     if (kind->custom) {
-        int code = show_empty(op, own, err);
+        int r = show_empty(op, own, err);
         *ret = own->doc.root;
-        return code;
+        return r;
     }
-    if (!r->empty)
-        r->empty = xcalloc(1, sizeof(*r->empty));
-    vec_foreach(&r->empty->all, e) {
+    if (!reg->empty)
+        reg->empty = xcalloc(1, sizeof(*reg->empty));
+    vec_foreach(&reg->empty->all, e) {
         if ((*e)->kind == kind) {
             *ret = (*e)->shown.doc.root;
             return 0;
         }
     }
     struct empty_object *made = xcalloc(1, sizeof(*made));
-    int code = show_empty(op, &made->shown, err);
-    if (code < 0) {
+    int r = show_empty(op, &made->shown, err);
+    if (r < 0) {
         shown_done(&made->shown);
         free(made);
-        return code;
+        return r;
     }
     made->kind = kind;
-    vec_push(&r->empty->all, made);
+    vec_push(&reg->empty->all, made);
     *ret = made->shown.doc.root;
     return 0;
 }
 
-void fields_done(struct registry *r)
+void fields_done(struct registry *reg)
 {
-    if (!r->empty)
+    if (!reg->empty)
         return;
-    vec_foreach(&r->empty->all, e) {
+    vec_foreach(&reg->empty->all, e) {
         shown_done(&(*e)->shown);
         free(*e);
     }
-    vec_done(&r->empty->all);
-    free(r->empty);
+    vec_done(&reg->empty->all);
+    free(reg->empty);
 }
 
-static struct managed_request request_of(struct op *op, const struct field_set *ignored)
+static struct managed_request fields_managed_request(struct op *op, const struct field_set *ignored)
 {
     return (struct managed_request){.kind = op->request->kind,
                                     .manager = op->request->field_manager,
@@ -173,6 +175,19 @@ static struct managed_request request_of(struct op *op, const struct field_set *
 
 // --- Every write ---------------------------------------------------------------------------------
 
+// show_new shows a new object without its name and namespace: no manager is ever given these.
+static int show_new(struct op *op, const struct api_object *object, struct shown *ret,
+                    struct err *err)
+{
+    struct api_object_meta *meta = api_object_meta(object);
+    struct str name = meta->name, namespace = meta->namespace;
+    meta->name = meta->namespace = STR("");
+    int r = show_typed(op, object, ret, err);
+    meta->name = name;
+    meta->namespace = namespace;
+    return r;
+}
+
 static int work_out(struct op *op, const struct api_object *object, const struct object *old,
                     const struct api_managed_fields_entry_array *entries,
                     struct api_managed_fields_entry_array *ret)
@@ -180,11 +195,12 @@ static int work_out(struct op *op, const struct api_object *object, const struct
     cleanup_shown struct shown before = {0}, after = {0};
     struct err err = {0};
     const struct field_set ignored = ignored_by(op);
-    const struct managed_request q = request_of(op, &ignored);
+    const struct managed_request q = fields_managed_request(op, &ignored);
     const yyjson_val *was = NULL;
     int r = old ? show_stored(op, old, &before, &err) : empty_of(op, &before, &was, &err);
     if (r == 0)
-        r = show_typed(op, object, &after, &err);
+        r = old || entries->n ? show_typed(op, object, &after, &err)
+                              : show_new(op, object, &after, &err);
     if (r == 0)
         r = managed_update(&q, old ? before.doc.root : was, after.doc.root, entries, op->arena, ret,
                            &err);
@@ -200,8 +216,8 @@ void fields_manage(struct op *op, const struct api_object *object, const struct 
     const struct api_managed_fields_entry_array *live =
         before ? &api_object_meta(before)->managed_fields : &none;
     meta->managed_fields = none;
-    if (op->applied) {
-        meta->managed_fields = op->applied_entries;
+    if (op->applied.done) {
+        meta->managed_fields = op->applied.entries;
         return;
     }
     // A client may set or drop the entries themselves, but not by way of a subresource.
@@ -209,7 +225,7 @@ void fields_manage(struct op *op, const struct api_object *object, const struct 
                !managed_is_reset(&given);
     bool reset = op->request->subresource.n == 0 && managed_is_reset(&given);
     const struct api_managed_fields_entry_array *from = own ? &given : reset ? &none : live;
-    // What nobody manages yet is not begun with an update.
+    // An object without managers gets none by an update.
     if (old && from->n == 0)
         return;
     int r = work_out(op, object, old, from, &entries);
@@ -262,16 +278,17 @@ static int parse_config(struct op *op, struct str text, struct json_doc *ret)
     return r < 0 ? fail_bad_request(op, "error decoding YAML: %s", err.msg) : 0;
 }
 
-static struct str text_of(const yyjson_val *v, struct str key)
+static struct str fields_text_of(const yyjson_val *v, struct str key)
 {
     const yyjson_val *m = json_get(v, key);
     return m && json_is_string(m) ? json_str(m) : STR("");
 }
 
-static int check_config(struct op *op, const yyjson_val *config)
+static int fields_check_config(struct op *op, const yyjson_val *config)
 {
     const struct api_kind *kind = op->request->kind;
-    struct str version = text_of(config, STR("apiVersion")), name = text_of(config, STR("kind"));
+    struct str version = fields_text_of(config, STR("apiVersion")),
+               name = fields_text_of(config, STR("kind"));
     struct str group, rest;
     if (!str_eq(version, kind->api_version) || !str_eq(name, kind->kind)) {
         if (!str_cut(version, '/', &group, &rest)) {
@@ -309,7 +326,8 @@ static int fail_conflicts(struct op *op, const struct managed_applied *a)
     return -ERR_CONFLICT;
 }
 
-// The annotation of kubectl's own apply, where there is one, follows. It may not make annotations too large.
+// The annotation of kubectl's own apply, where there is one, follows. It may not make annotations
+// too large.
 static void keep_last_applied(struct op *op, struct api_object_meta *meta, const yyjson_val *config)
 {
     struct api_str_entry *entry = NULL;
@@ -334,13 +352,14 @@ static void keep_last_applied(struct op *op, struct api_object_meta *meta, const
 }
 
 // Lays the configuration over live. *ret is the whole object in the request's version.
-static int merge(struct op *op, const yyjson_val *live, const yyjson_val *config,
-                 const struct api_managed_fields_entry_array *entries, struct api_object *ret)
+static int fields_merge_config(struct op *op, const yyjson_val *live, const yyjson_val *config,
+                               const struct api_managed_fields_entry_array *entries,
+                               struct api_object *ret)
 {
     struct managed_applied applied = {0};
     struct err err = {0};
     const struct field_set ignored = ignored_by(op);
-    const struct managed_request q = request_of(op, &ignored);
+    const struct managed_request q = fields_managed_request(op, &ignored);
     cleanup_json_doc struct json_doc doc = {0};
     const struct json_options options = {.max_bytes = SIZE_MAX};
     int r = managed_apply(&q, live, config, entries, op->arena, &applied, &err);
@@ -353,8 +372,8 @@ static int merge(struct op *op, const yyjson_val *live, const yyjson_val *config
     sbuf_done(&applied.object);
     if (r == 0 && str_eqz(op->request->field_manager, "kubectl"))
         keep_last_applied(op, api_object_meta(ret), config);
-    op->applied = r == 0;
-    op->applied_entries = applied.entries;
+    op->applied.done = r == 0;
+    op->applied.entries = applied.entries;
     if (r == -ERR_CONFLICT)
         return fail_conflicts(op, &applied);
     return r < 0 ? fail_unknown(op, "%s", err.msg) : 0;
@@ -365,7 +384,7 @@ static int apply_new(struct op *op, const yyjson_val *config, struct api_object 
     cleanup_shown struct shown empty = {0};
     struct err err = {0};
     const yyjson_val *meta = json_get(config, STR("metadata"));
-    struct str uid = meta ? text_of(meta, STR("uid")) : STR("");
+    struct str uid = meta ? fields_text_of(meta, STR("uid")) : STR("");
     if (op->request->subresource.n)
         return fail_not_found(op, op_subject(op, op->request->name));
     if (uid.n)
@@ -376,7 +395,7 @@ static int apply_new(struct op *op, const yyjson_val *config, struct api_object 
     const yyjson_val *was = NULL;
     if (empty_of(op, &empty, &was, &err) < 0)
         return fail_internal(op, "%s", err.msg);
-    return merge(op, was, config, &(struct api_managed_fields_entry_array){0}, ret);
+    return fields_merge_config(op, was, config, &(struct api_managed_fields_entry_array){0}, ret);
 }
 
 static int apply_old(struct op *op, const yyjson_val *config, const struct object *old,
@@ -385,21 +404,22 @@ static int apply_old(struct op *op, const yyjson_val *config, const struct objec
     cleanup_shown struct shown live = {0};
     struct api_object before = {0};
     struct err err = {0};
-    int code = op_decode(op, old, &before);
-    if (code == 0 && show_stored(op, old, &live, &err) < 0)
-        code = fail_internal(op, "%s", err.msg);
-    if (code == 0)
-        code = merge(op, live.doc.root, config, &api_object_meta(&before)->managed_fields, ret);
-    return code;
+    int r = op_decode(op, old, &before);
+    if (r == 0 && show_stored(op, old, &live, &err) < 0)
+        r = fail_internal(op, "%s", err.msg);
+    if (r == 0)
+        r = fields_merge_config(op, live.doc.root, config,
+                                &api_object_meta(&before)->managed_fields, ret);
+    return r;
 }
 
 int fields_apply(struct op *op, struct str patch, const struct object *old, struct api_object *ret)
 {
     cleanup_json_doc struct json_doc config = {0};
-    int code = parse_config(op, patch, &config);
-    if (code == 0)
-        code = check_config(op, config.root);
-    if (code < 0)
-        return code;
+    int r = parse_config(op, patch, &config);
+    if (r == 0)
+        r = fields_check_config(op, config.root);
+    if (r < 0)
+        return r;
     return old ? apply_old(op, config.root, old, ret) : apply_new(op, config.root, ret);
 }

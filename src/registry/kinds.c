@@ -4,18 +4,18 @@
 // ask for. What is not listed has the plain rules.
 #include <stdlib.h>
 
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
 // --- Fields for selectors ------------------------------------------------------------------------
 
-static void add(struct arena *arena, struct pairs *out, struct str key, struct str value)
+static void kinds_add_pair(struct arena *arena, struct pairs *out, struct str key, struct str value)
 {
     vec_push_arena(arena, out, (struct object_pair){key, value});
 }
 
-static struct str truth(bool b)
+static struct str kinds_bool_text(bool b)
 {
     return b ? STR("true") : STR("false");
 }
@@ -23,116 +23,119 @@ static struct str truth(bool b)
 static void pod_fields(const void *value, struct arena *arena, struct pairs *out)
 {
     const struct api_pod *pod = value;
-    add(arena, out, STR("spec.nodeName"), pod->spec.node_name);
-    add(arena, out, STR("spec.restartPolicy"), pod->spec.restart_policy);
-    add(arena, out, STR("spec.schedulerName"), pod->spec.scheduler_name);
-    add(arena, out, STR("spec.serviceAccountName"), pod->spec.service_account_name);
-    add(arena, out, STR("spec.hostNetwork"), truth(pod->spec.host_network));
-    add(arena, out, STR("status.phase"), pod->status.phase);
-    add(arena, out, STR("status.podIP"),
-        pod->status.pod_ips.n ? pod->status.pod_ips.p[0].ip : pod->status.pod_ip);
-    add(arena, out, STR("status.podIPs"), STR(""));
-    add(arena, out, STR("status.nominatedNodeName"), pod->status.nominated_node_name);
+    kinds_add_pair(arena, out, STR("spec.nodeName"), pod->spec.node_name);
+    kinds_add_pair(arena, out, STR("spec.restartPolicy"), pod->spec.restart_policy);
+    kinds_add_pair(arena, out, STR("spec.schedulerName"), pod->spec.scheduler_name);
+    kinds_add_pair(arena, out, STR("spec.serviceAccountName"), pod->spec.service_account_name);
+    kinds_add_pair(arena, out, STR("spec.hostNetwork"), kinds_bool_text(pod->spec.host_network));
+    kinds_add_pair(arena, out, STR("status.phase"), pod->status.phase);
+    kinds_add_pair(arena, out, STR("status.podIP"),
+                   pod->status.pod_ips.n ? pod->status.pod_ips.p[0].ip : pod->status.pod_ip);
+    kinds_add_pair(arena, out, STR("status.podIPs"), STR(""));
+    kinds_add_pair(arena, out, STR("status.nominatedNodeName"), pod->status.nominated_node_name);
 }
 
 static void event_fields(const void *value, struct arena *arena, struct pairs *out)
 {
     const struct api_event *e = value;
     const struct api_object_reference *about = &e->involved_object;
-    add(arena, out, STR("involvedObject.kind"), about->kind);
-    add(arena, out, STR("involvedObject.namespace"), about->namespace);
-    add(arena, out, STR("involvedObject.name"), about->name);
-    add(arena, out, STR("involvedObject.uid"), about->uid);
-    add(arena, out, STR("involvedObject.apiVersion"), about->api_version);
-    add(arena, out, STR("involvedObject.resourceVersion"), about->resource_version);
-    add(arena, out, STR("involvedObject.fieldPath"), about->field_path);
-    add(arena, out, STR("reason"), e->reason);
-    add(arena, out, STR("reportingComponent"), e->reporting_component);
-    add(arena, out, STR("source"),
-        e->source.component.n ? e->source.component : e->reporting_component);
-    add(arena, out, STR("type"), e->type);
+    kinds_add_pair(arena, out, STR("involvedObject.kind"), about->kind);
+    kinds_add_pair(arena, out, STR("involvedObject.namespace"), about->namespace);
+    kinds_add_pair(arena, out, STR("involvedObject.name"), about->name);
+    kinds_add_pair(arena, out, STR("involvedObject.uid"), about->uid);
+    kinds_add_pair(arena, out, STR("involvedObject.apiVersion"), about->api_version);
+    kinds_add_pair(arena, out, STR("involvedObject.resourceVersion"), about->resource_version);
+    kinds_add_pair(arena, out, STR("involvedObject.fieldPath"), about->field_path);
+    kinds_add_pair(arena, out, STR("reason"), e->reason);
+    kinds_add_pair(arena, out, STR("reportingComponent"), e->reporting_component);
+    kinds_add_pair(arena, out, STR("source"),
+                   e->source.component.n ? e->source.component : e->reporting_component);
+    kinds_add_pair(arena, out, STR("type"), e->type);
 }
 
 static void slice_fields(const void *value, struct arena *arena, struct pairs *out)
 {
     const struct api_resource_slice *s = value;
-    add(arena, out, STR("spec.driver"), s->spec.driver);
-    add(arena, out, STR("spec.nodeName"), s->spec.node_name);
-    add(arena, out, STR("spec.pool.name"), s->spec.pool.name);
+    kinds_add_pair(arena, out, STR("spec.driver"), s->spec.driver);
+    kinds_add_pair(arena, out, STR("spec.nodeName"), s->spec.node_name);
+    kinds_add_pair(arena, out, STR("spec.pool.name"), s->spec.pool.name);
 }
 
 static void node_fields(const void *value, struct arena *arena, struct pairs *out)
 {
     const struct api_node *n = value;
-    add(arena, out, STR("spec.unschedulable"), truth(n->spec.unschedulable));
+    kinds_add_pair(arena, out, STR("spec.unschedulable"), kinds_bool_text(n->spec.unschedulable));
 }
 
 static void namespace_fields(const void *value, struct arena *arena, struct pairs *out)
 {
     const struct api_namespace *n = value;
-    add(arena, out, STR("status.phase"), n->status.phase);
+    kinds_add_pair(arena, out, STR("status.phase"), n->status.phase);
 }
 
 static void secret_fields(const void *value, struct arena *arena, struct pairs *out)
 {
     const struct api_secret *s = value;
-    add(arena, out, STR("type"), s->type);
+    kinds_add_pair(arena, out, STR("type"), s->type);
 }
 
 static void service_fields(const void *value, struct arena *arena, struct pairs *out)
 {
     const struct api_service *s = value;
-    add(arena, out, STR("spec.clusterIP"), s->spec.cluster_ip);
-    add(arena, out, STR("spec.type"), s->spec.type);
+    kinds_add_pair(arena, out, STR("spec.clusterIP"), s->spec.cluster_ip);
+    kinds_add_pair(arena, out, STR("spec.type"), s->spec.type);
 }
 
 static void replica_set_fields(const void *value, struct arena *arena, struct pairs *out)
 {
     const struct api_replica_set *s = value;
-    add(arena, out, STR("status.replicas"), arena_strf(arena, "%d", (int)s->status.replicas));
+    kinds_add_pair(arena, out, STR("status.replicas"),
+                   arena_strf(arena, "%d", (int)s->status.replicas));
 }
 
 static void controller_fields(const void *value, struct arena *arena, struct pairs *out)
 {
     const struct api_replication_controller *c = value;
-    add(arena, out, STR("status.replicas"), arena_strf(arena, "%d", (int)c->status.replicas));
+    kinds_add_pair(arena, out, STR("status.replicas"),
+                   arena_strf(arena, "%d", (int)c->status.replicas));
 }
 
 static void job_fields(const void *value, struct arena *arena, struct pairs *out)
 {
     const struct api_job *j = value;
-    add(arena, out, STR("status.successful"), arena_strf(arena, "%d", (int)j->status.succeeded));
+    kinds_add_pair(arena, out, STR("status.successful"),
+                   arena_strf(arena, "%d", (int)j->status.succeeded));
 }
 
 static void certificate_fields(const void *value, struct arena *arena, struct pairs *out)
 {
     const struct api_certificate_signing_request *c = value;
-    add(arena, out, STR("spec.signerName"), c->spec.signer_name);
+    kinds_add_pair(arena, out, STR("spec.signerName"), c->spec.signer_name);
 }
 
 static void pod_certificate_fields(const void *value, struct arena *arena, struct pairs *out)
 {
     const struct api_pod_certificate_request *c = value;
-    add(arena, out, STR("spec.signerName"), c->spec.signer_name);
-    add(arena, out, STR("spec.podName"), c->spec.pod_name);
-    add(arena, out, STR("spec.nodeName"), c->spec.node_name);
+    kinds_add_pair(arena, out, STR("spec.signerName"), c->spec.signer_name);
+    kinds_add_pair(arena, out, STR("spec.podName"), c->spec.pod_name);
+    kinds_add_pair(arena, out, STR("spec.nodeName"), c->spec.node_name);
 }
 
 static void bundle_fields(const void *value, struct arena *arena, struct pairs *out)
 {
     const struct api_cluster_trust_bundle *b = value;
-    add(arena, out, STR("spec.signerName"), b->spec.signer_name);
+    kinds_add_pair(arena, out, STR("spec.signerName"), b->spec.signer_name);
 }
 
 static void address_fields(const void *value, struct arena *arena, struct pairs *out)
 {
     const struct api_ip_address *a = value;
-    static const struct api_parent_reference nobody;
-    const struct api_parent_reference *p = a->spec.parent_ref ? a->spec.parent_ref : &nobody;
-    add(arena, out, STR("spec.parentRef.group"), p->group);
-    add(arena, out, STR("spec.parentRef.resource"), p->resource);
-    add(arena, out, STR("spec.parentRef.namespace"), p->namespace);
-    add(arena, out, STR("spec.parentRef.name"), p->name);
+    static const struct api_parent_reference none;
+    const struct api_parent_reference *p = a->spec.parent_ref ? a->spec.parent_ref : &none;
+    kinds_add_pair(arena, out, STR("spec.parentRef.group"), p->group);
+    kinds_add_pair(arena, out, STR("spec.parentRef.resource"), p->resource);
+    kinds_add_pair(arena, out, STR("spec.parentRef.namespace"), p->namespace);
+    kinds_add_pair(arena, out, STR("spec.parentRef.name"), p->name);
 }
 
 static int compare_keys(const void *a, const void *b)
@@ -150,22 +153,22 @@ static void add_custom(const struct custom_object *o, struct str path, struct ar
         sbuf_add(&text, v->text);
     else if (v && v->type != DYN_NULL)
         dyn_text(v, &text);
-    add(arena, out, str_from(path, path.n && path.p[0] == '.' ? 1 : 0),
-        arena_str(arena, sbuf_str(&text)));
+    kinds_add_pair(arena, out, str_from(path, path.n && path.p[0] == '.' ? 1 : 0),
+                   arena_str(arena, sbuf_str(&text)));
 }
 
-void kind_fields(const struct api_object *object, struct arena *arena, struct pairs *out)
+void kinds_fields_of(const struct api_object *object, struct arena *arena, struct pairs *out)
 {
-    const struct kind_rules *rules = kind_rules_of(object->kind);
+    const struct kind_rules *rules = kinds_rules_of(object->kind);
     const struct api_object_meta *meta = api_object_meta(object);
-    add(arena, out, STR("metadata.name"), meta->name);
+    kinds_add_pair(arena, out, STR("metadata.name"), meta->name);
     if (object->kind->namespaced)
-        add(arena, out, STR("metadata.namespace"), meta->namespace);
+        kinds_add_pair(arena, out, STR("metadata.namespace"), meta->namespace);
     const struct api_custom *custom = object->kind->custom;
     for (size_t i = 0; custom && i < custom->selectable_len; i++)
         add_custom(object->value, custom->selectable[i], arena, out);
     if (rules->flags & KIND_NAMED_FIELD)
-        add(arena, out, STR("name"), meta->name);
+        kinds_add_pair(arena, out, STR("name"), meta->name);
     if (rules->fields)
         rules->fields(object->value, arena, out);
     qsort(out->p, out->n, sizeof(*out->p), compare_keys);
@@ -218,7 +221,7 @@ static const struct kind_rules kinds[] = {
     {&api_ip_address_type, 0, address_fields},
 };
 
-const struct kind_rules *kind_rules_of(const struct api_kind *stored)
+const struct kind_rules *kinds_rules_of(const struct api_kind *stored)
 {
     static const struct kind_rules plain, custom = {.flags = KIND_CONDITIONAL};
     if (stored->custom)

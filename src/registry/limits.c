@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LimitRanges: what containers get that ask for nothing, and how much or little containers, pods and volume claims
-// may ask for.
+// LimitRanges: what containers get that ask for nothing, and how much or little containers, pods
+// and volume claims may ask for.
 #include "api/limits.h"
 
 #include "api/amounts.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -17,25 +17,25 @@ static int each_range(struct op *op,
                                 const struct api_limit_range *range),
                       const struct api_object *object)
 {
-    struct registry *r = op->r;
+    struct registry *reg = op->reg;
     struct store_walk walk = {
-        .kind = r->limits_kind, .one_namespace = true, .namespace = op->request->namespace};
-    int code = 0;
-    if (store_count(r->store, r->limits_kind, op->request->namespace) == 0 ||
-        store_walk_start(r->store, &walk, NULL) < 0)
+        .kind = reg->kinds.limits, .one_namespace = true, .namespace = op->request->namespace};
+    int r = 0;
+    if (store_count(reg->store, reg->kinds.limits, op->request->namespace) == 0 ||
+        store_walk_start(reg->store, &walk, NULL) < 0)
         return 0;
-    for (const struct object *o; code == 0 && (o = store_walk_next(r->store, &walk));) {
+    for (const struct object *o; r == 0 && (o = store_walk_next(reg->store, &walk));) {
         struct api_object range = {0};
-        code = op_decode(op, o, &range);
-        if (code == 0)
-            code = fn(op, object, range.value);
+        r = op_decode(op, o, &range);
+        if (r == 0)
+            r = fn(op, object, range.value);
     }
     store_walk_done(&walk);
-    return code;
+    return r;
 }
 
-static bool concerns(const struct op *op, const struct api_object *object,
-                     const struct api_object *old)
+static bool limits_apply_to(const struct op *op, const struct api_object *object,
+                            const struct api_object *old)
 {
     struct str sub = op->request->subresource;
     if (object->kind->type == &api_pod_type)
@@ -49,16 +49,16 @@ static int fill_pod(struct op *op, const struct api_object *object,
                     const struct api_limit_range *range)
 {
     struct api_pod *pod = object->value;
-    cleanup_sbuf struct sbuf told = {0};
-    limits_default_pod(pod, range, &told, op->arena);
-    if (told.n)
-        meta_annotate(op, &pod->metadata, STR(ANNOTATION),
-                      arena_strf(op->arena, "LimitRanger plugin set: %.*s",
-                                 STR_ARG(sbuf_str(&told))));
+    cleanup_sbuf struct sbuf summary = {0};
+    limits_default_pod(pod, range, &summary, op->arena);
+    if (summary.n)
+        create_annotate(op, &pod->metadata, STR(ANNOTATION),
+                        arena_strf(op->arena, "LimitRanger plugin set: %.*s",
+                                   STR_ARG(sbuf_str(&summary))));
     return 0;
 }
 
-int admit_limits(struct op *op, const struct api_object *object, const struct api_object *old)
+int limits_admit(struct op *op, const struct api_object *object, const struct api_object *old)
 {
     if (object->kind->type != &api_pod_type || old || op->request->subresource.n)
         return 0;
@@ -67,7 +67,7 @@ int admit_limits(struct op *op, const struct api_object *object, const struct ap
 
 // --- Bounds --------------------------------------------------------------------------------------
 
-// What is asked for, and what is wrong with it.
+// The requested amounts, and what is wrong with them.
 struct asked {
     struct arena *arena;
     struct str type; // as in the LimitRange
@@ -75,14 +75,14 @@ struct asked {
     struct VEC(struct str) wrong;
 };
 
-static struct str text_of(const struct asked *a, const struct quantity *q)
+static struct str limits_text_of(const struct asked *a, const struct quantity *q)
 {
     cleanup_sbuf struct sbuf b = {0};
     quantity_write(q, &b);
     return arena_str(a->arena, sbuf_str(&b));
 }
 
-static void wrong(struct asked *a, struct str text)
+static void limits_add_reason(struct asked *a, struct str text)
 {
     for (size_t i = 0; i < a->wrong.n; i++)
         if (str_eq(a->wrong.p[i], text))
@@ -91,18 +91,19 @@ static void wrong(struct asked *a, struct str text)
 }
 
 // side: minimum or maximum; what: request or limit; q is what there is, NULL: none.
-static void tell(struct asked *a, const char *side, const struct api_quantity_entry *bound,
-                 const char *what, const struct quantity *q)
+static void limits_report_bound(struct asked *a, const char *side,
+                                const struct api_quantity_entry *bound, const char *what,
+                                const struct quantity *q)
 {
-    struct str enforced = text_of(a, &bound->value);
+    struct str enforced = limits_text_of(a, &bound->value);
     struct str text = arena_strf(a->arena, "%s %.*s usage per %.*s is %.*s", side,
                                  STR_ARG(bound->key), STR_ARG(a->type), STR_ARG(enforced));
     if (q)
         text = arena_strf(a->arena, "%.*s, but %s is %.*s", STR_ARG(text), what,
-                          STR_ARG(text_of(a, q)));
+                          STR_ARG(limits_text_of(a, q)));
     else
         text = arena_strf(a->arena, "%.*s.  No %s is specified", STR_ARG(text), what);
-    wrong(a, text);
+    limits_add_reason(a, text);
 }
 
 static void check_min(struct asked *a, const struct api_quantity_entry *bound)
@@ -110,9 +111,9 @@ static void check_min(struct asked *a, const struct api_quantity_entry *bound)
     const struct quantity *request = amounts_get(a->requests, bound->key);
     const struct quantity *limit = amounts_get(a->limits, bound->key);
     if (!request || quantity_cmp(request, &bound->value) < 0)
-        tell(a, "minimum", bound, "request", request);
+        limits_report_bound(a, "minimum", bound, "request", request);
     else if (limit && quantity_cmp(limit, &bound->value) < 0)
-        tell(a, "minimum", bound, "limit", limit);
+        limits_report_bound(a, "minimum", bound, "limit", limit);
 }
 
 static void check_max(struct asked *a, const struct api_quantity_entry *bound, bool requests_only)
@@ -120,30 +121,31 @@ static void check_max(struct asked *a, const struct api_quantity_entry *bound, b
     const struct quantity *request = amounts_get(a->requests, bound->key);
     const struct quantity *limit = amounts_get(a->limits, bound->key);
     if (!requests_only && (!limit || quantity_cmp(limit, &bound->value) > 0))
-        tell(a, "maximum", bound, "limit", limit);
+        limits_report_bound(a, "maximum", bound, "limit", limit);
     else if (requests_only ? !request || quantity_cmp(request, &bound->value) > 0
                            : request && quantity_cmp(request, &bound->value) > 0)
-        tell(a, "maximum", bound, "request", request);
+        limits_report_bound(a, "maximum", bound, "request", request);
 }
 
 static void check_ratio(struct asked *a, const struct api_quantity_entry *bound)
 {
     const struct quantity *request = amounts_get(a->requests, bound->key);
     const struct quantity *limit = amounts_get(a->limits, bound->key);
-    struct str head =
-        arena_strf(a->arena, "%.*s max limit to request ratio per %.*s is %.*s",
-                   STR_ARG(bound->key), STR_ARG(a->type), STR_ARG(text_of(a, &bound->value)));
+    struct str head = arena_strf(a->arena, "%.*s max limit to request ratio per %.*s is %.*s",
+                                 STR_ARG(bound->key), STR_ARG(a->type),
+                                 STR_ARG(limits_text_of(a, &bound->value)));
     const char *lacking = !request || quantity_sign(request) == 0 ? "request"
                           : !limit || quantity_sign(limit) == 0   ? "limit"
                                                                   : NULL;
     if (lacking) {
-        wrong(a, arena_strf(a->arena, "%.*s, but no %s is specified or %s is 0", STR_ARG(head),
-                            lacking, lacking));
+        limits_add_reason(a, arena_strf(a->arena, "%.*s, but no %s is specified or %s is 0",
+                                        STR_ARG(head), lacking, lacking));
         return;
     }
     double ratio = (double)quantity_milli(limit) / (double)quantity_milli(request);
     if (ratio * 1000 > (double)quantity_milli(&bound->value))
-        wrong(a, arena_strf(a->arena, "%.*s, but provided ratio is %f", STR_ARG(head), ratio));
+        limits_add_reason(a, arena_strf(a->arena, "%.*s, but provided ratio is %f", STR_ARG(head),
+                                        ratio));
 }
 
 static void check_item(struct asked *a, const struct api_limit_range_item *item, bool requests_only)
@@ -157,8 +159,8 @@ static void check_item(struct asked *a, const struct api_limit_range_item *item,
         check_ratio(a, &item->max_limit_request_ratio.p[i]);
 }
 
-static void check_containers(struct asked *a, const struct api_container_array *list,
-                             const struct api_limit_range_item *item)
+static void limits_check_containers(struct asked *a, const struct api_container_array *list,
+                                    const struct api_limit_range_item *item)
 {
     for (size_t i = 0; i < list->n; i++) {
         a->requests = &list->p[i].resources.requests;
@@ -167,12 +169,12 @@ static void check_containers(struct asked *a, const struct api_container_array *
     }
 }
 
-static void check_pod(struct asked *a, const struct api_pod *pod,
-                      const struct api_limit_range_item *item)
+static void limits_check_pod(struct asked *a, const struct api_pod *pod,
+                             const struct api_limit_range_item *item)
 {
     if (str_eqz(item->type, "Container")) {
-        check_containers(a, &pod->spec.containers, item);
-        check_containers(a, &pod->spec.init_containers, item);
+        limits_check_containers(a, &pod->spec.containers, item);
+        limits_check_containers(a, &pod->spec.init_containers, item);
     } else if (str_eqz(item->type, "Pod")) {
         struct api_quantity_map requests = pod_amounts(pod, false, a->arena);
         struct api_quantity_map limits = pod_amounts(pod, true, a->arena);
@@ -182,15 +184,15 @@ static void check_pod(struct asked *a, const struct api_pod *pod,
     }
 }
 
-static int check_range(struct op *op, const struct api_object *object,
-                       const struct api_limit_range *range)
+static int limits_check_range(struct op *op, const struct api_object *object,
+                              const struct api_limit_range *range)
 {
     static const struct api_quantity_map none;
     struct asked a = {.arena = op->arena, .limits = &none};
     for (size_t i = 0; i < range->spec.limits.n; i++) {
         const struct api_limit_range_item *item = &range->spec.limits.p[i];
         if (object->kind->type == &api_pod_type) {
-            check_pod(&a, object->value, item);
+            limits_check_pod(&a, object->value, item);
         } else if (str_eqz(item->type, "PersistentVolumeClaim")) {
             const struct api_persistent_volume_claim *c = object->value;
             a.requests = &c->spec.resources.requests;
@@ -208,5 +210,5 @@ static int check_range(struct op *op, const struct api_object *object,
 
 int limits_check(struct op *op, const struct api_object *object, const struct api_object *old)
 {
-    return concerns(op, object, old) ? each_range(op, check_range, object) : 0;
+    return limits_apply_to(op, object, old) ? each_range(op, limits_check_range, object) : 0;
 }

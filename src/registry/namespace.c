@@ -5,7 +5,7 @@
 // finalizer `kubernetes` and is gone. Other controllers may do the same work: nothing here minds.
 #include <stdlib.h>
 
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -39,7 +39,7 @@ static int check_namespace_preconditions(struct op *op, const struct object *old
     return 0;
 }
 
-static bool wants(const struct api_delete_options *o, bool orphans, bool has_it)
+static bool namespace_wants_finalizer(const struct api_delete_options *o, bool orphans, bool has_it)
 {
     if (o->has_orphan_dependents)
         return o->orphan_dependents == orphans;
@@ -62,27 +62,27 @@ static void set_namespace_finalizers(struct op *op, struct api_object_meta *meta
         if (!str_eq(f, orphan) && !str_eq(f, foreground))
             list[n++] = f;
     }
-    if (wants(o, true, has_orphan))
+    if (namespace_wants_finalizer(o, true, has_orphan))
         list[n++] = orphan;
-    if (wants(o, false, has_foreground))
+    if (namespace_wants_finalizer(o, false, has_foreground))
         list[n++] = foreground;
     meta->finalizers = (struct api_str_array){n ? list : NULL, n};
 }
 
-int delete_namespace(struct op *op, const struct object *old, const struct api_object *decoded,
+int namespace_delete(struct op *op, const struct object *old, const struct api_object *decoded,
                      const struct api_delete_options *options)
 {
     struct api_namespace *ns = decoded->value;
-    int code = check_namespace_preconditions(op, old, options->preconditions);
-    if (code == 0)
-        code = admit_deletion(op, old->name, decoded);
-    if (code < 0)
-        return code;
+    int r = check_namespace_preconditions(op, old, options->preconditions);
+    if (r == 0)
+        r = admit_deletion(op, old->name, decoded);
+    if (r < 0)
+        return r;
     if (!ns->metadata.deletion_timestamp.set) {
         ns->metadata.deletion_timestamp = op->now;
         ns->status.phase = STR("Terminating");
         set_namespace_finalizers(op, &ns->metadata, options);
-        return write_change(op, decoded, old);
+        return op_write_change(op, decoded, old);
     }
     if (ns->spec.finalizers.n) {
         op_wait(op, old);
@@ -97,12 +97,12 @@ int delete_namespace(struct op *op, const struct object *old, const struct api_o
 struct due {
     struct list_node node;
     struct str name; // behind this struct
-    bool all;        // delete what is there; else only look whether something is
+    bool all;        // delete the content; else only check whether there is some
 };
 
-void namespace_due(struct registry *r, struct str name, bool all)
+void namespace_due(struct registry *reg, struct str name, bool all)
 {
-    list_foreach(&r->sweeps, node) {
+    list_foreach(&reg->sweep.namespaces, node) {
         struct due *d = list_entry(node, struct due, node);
         if (!str_eq(d->name, name))
             continue;
@@ -113,42 +113,42 @@ void namespace_due(struct registry *r, struct str name, bool all)
     memcpy(d + 1, name.p, name.n);
     d->name = str_make((const char *)(d + 1), name.n);
     d->all = all;
-    list_push_back(&r->sweeps, &d->node);
-    if (!exec_timer_armed(&r->sweep_timer))
-        exec_timer_start(r->exec, &r->sweep_timer, 0);
+    list_push_back(&reg->sweep.namespaces, &d->node);
+    if (!exec_timer_armed(&reg->sweep.timer))
+        exec_timer_start(reg->exec, &reg->sweep.timer, 0);
 }
 
-void sweep_done(struct registry *r)
+void namespace_sweep_done(struct registry *reg)
 {
-    exec_timer_stop(r->exec, &r->sweep_timer);
-    for (struct list_node *node; (node = list_pop_front(&r->sweeps));)
+    exec_timer_stop(reg->exec, &reg->sweep.timer);
+    for (struct list_node *node; (node = list_pop_front(&reg->sweep.namespaces));)
         free(list_entry(node, struct due, node));
 }
 
 // A request that the registry makes itself.
 struct errand {
-    struct registry *r;
+    struct registry *reg;
     struct registry_request request;
     struct arena arena;
     struct str namespace;
 };
 
-static void errand_done(void *arg, const struct registry_answer *answer)
+static void namespace_on_request_done(void *arg, const struct registry_answer *answer)
 {
     struct errand *e = arg;
     if (answer->code < 0 && answer->code != -ERR_NOT_FOUND && answer->code != -ERR_CONFLICT) {
-        namespace_due(e->r, e->namespace, true);
-        exec_timer_start(e->r->exec, &e->r->sweep_timer, SWEEP_RETRY_NS);
+        namespace_due(e->reg, e->namespace, true);
+        exec_timer_start(e->reg->exec, &e->reg->sweep.timer, SWEEP_RETRY_NS);
     }
     arena_done(&e->arena);
     free(e);
 }
 
-static struct errand *errand_new(struct registry *r, const struct api_kind *kind,
-                                 struct str namespace, struct str name)
+static struct errand *namespace_new_request(struct registry *reg, const struct api_kind *kind,
+                                            struct str namespace, struct str name)
 {
     struct errand *e = xcalloc(1, sizeof(*e));
-    e->r = r;
+    e->reg = reg;
     e->request.kind = kind;
     e->request.namespace = kind->namespaced ? arena_str(&e->arena, namespace) : STR("");
     e->request.name = arena_str(&e->arena, name);
@@ -163,70 +163,71 @@ static bool holds_content(const struct api_kind *kind)
 }
 
 // The kinds that users added count, too, whether they are served or not.
-static const struct api_kind *kind_at(struct registry *r, size_t i)
+static const struct api_kind *kind_at(struct registry *reg, size_t i)
 {
-    return i < api_kinds_len ? &api_kinds[i] : custom_hub_at(r->customs, i - api_kinds_len);
+    return i < api_kinds_len ? &api_kinds[i] : custom_hub_at(reg->customs, i - api_kinds_len);
 }
 
-static bool is_empty(struct registry *r, struct str name)
+static bool namespace_is_empty(struct registry *reg, struct str name)
 {
     const struct api_kind *k;
-    for (size_t i = 0; (k = kind_at(r, i)); i++)
-        if (holds_content(k) && store_count(r->store, k, name))
+    for (size_t i = 0; (k = kind_at(reg, i)); i++)
+        if (holds_content(k) && store_count(reg->store, k, name))
             return false;
     return true;
 }
 
 // Deletes what is in a namespace. Objects that are on their way already take it for a repetition.
-static void delete_all(struct registry *r, struct str name)
+static void delete_all(struct registry *reg, struct str name)
 {
     static const struct api_delete_options background = {
         .has_propagation_policy = true, .propagation_policy = STR_INIT("Background")};
     const struct api_kind *k;
-    for (size_t i = 0; (k = kind_at(r, i)); i++) {
-        if (!holds_content(k) || store_count(r->store, k, name) == 0)
+    for (size_t i = 0; (k = kind_at(reg, i)); i++) {
+        if (!holds_content(k) || store_count(reg->store, k, name) == 0)
             continue;
-        struct errand *e = errand_new(r, k, name, STR(""));
-        registry_delete_collection(r, &e->request, &background, NULL, &e->arena, errand_done, e);
+        struct errand *e = namespace_new_request(reg, k, name, STR(""));
+        registry_delete_collection(reg, &e->request, &background, NULL, &e->arena,
+                                   namespace_on_request_done, e);
     }
 }
 
 // Takes away the registry's own finalizer, which is all that holds an empty namespace.
-static void let_go(struct registry *r, const struct object *ns)
+static void namespace_remove_finalizer(struct registry *reg, const struct object *ns)
 {
-    struct errand *e = errand_new(r, r->namespace_kind, ns->name, ns->name);
+    struct errand *e = namespace_new_request(reg, reg->kinds.namespace, ns->name, ns->name);
     e->request.subresource = STR("finalize");
-    struct op *op = op_new(r, &e->request, VERB_UPDATE, &e->arena, errand_done, e);
+    struct op *op = op_new(reg, &e->request, VERB_UPDATE, &e->arena, namespace_on_request_done, e);
     struct api_object object = {0};
-    int code = op_decode(op, ns, &object);
-    if (code == 0) {
+    int r = op_decode(op, ns, &object);
+    if (r == 0) {
         struct api_str_array *list = &((struct api_namespace *)object.value)->spec.finalizers;
         size_t n = 0;
         for (size_t i = 0; i < list->n; i++)
             if (!str_eqz(list->p[i], "kubernetes"))
                 list->p[n++] = list->p[i];
         list->n = n;
-        code = update_object(op, &object, ns);
+        r = update_object(op, &object, ns);
     }
-    op_finish(op, code);
+    op_finish(op, r);
 }
 
-void sweep(void *arg)
+void namespace_sweep_deleted(void *arg)
 {
-    struct registry *r = arg;
-    struct list_node *node = list_pop_front(&r->sweeps);
+    struct registry *reg = arg;
+    struct list_node *node = list_pop_front(&reg->sweep.namespaces);
     if (!node)
         return;
     struct due *d = list_entry(node, struct due, node);
-    const struct store_key key = {r->namespace_kind, STR(""), d->name};
-    const struct object *ns = object_ref(store_head(r->store, &key));
-    if (!list_empty(&r->sweeps))
-        exec_timer_start(r->exec, &r->sweep_timer, 0);
+    const struct store_key key = {reg->kinds.namespace, STR(""), d->name};
+    const struct object *ns = object_ref(store_head(reg->store, &key));
+    if (!list_empty(&reg->sweep.namespaces))
+        exec_timer_start(reg->exec, &reg->sweep.timer, 0);
     if (ns && namespace_terminating(ns)) {
         if (d->all)
-            delete_all(r, d->name);
-        if (is_empty(r, d->name))
-            let_go(r, ns);
+            delete_all(reg, d->name);
+        if (namespace_is_empty(reg, d->name))
+            namespace_remove_finalizer(reg, ns);
     }
     object_unref(ns);
     free(d);

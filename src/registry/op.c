@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -13,43 +13,44 @@ static bool ask_for_user(void *ctx, const struct api_authz_question *question, s
                          struct str *ret_reason)
 {
     const struct op *op = ctx;
-    return op->r->authorize(op->r->authorize_arg, op->request->user, question, arena, ret_reason);
+    return op->reg->hooks.authorize(op->reg->hooks.authorize_arg, op->request->user, question,
+                                    arena, ret_reason);
 }
 
-struct op *op_new(struct registry *r, const struct registry_request *request, enum verb verb,
+struct op *op_new(struct registry *reg, const struct registry_request *request, enum verb verb,
                   struct arena *arena, registry_done_fn done, void *arg)
 {
     struct op *op = arena_one(arena, struct op);
-    op->r = r;
+    op->reg = reg;
     op->request = request;
     op->stored = registry_stored_kind(request->kind);
-    op->rules = kind_rules_of(op->stored);
+    op->rules = kinds_rules_of(op->stored);
     op->arena = arena;
     op->done = done;
     op->arg = arg;
     op->verb = verb;
     op->dry_run = request->dry_run;
-    op->now = (struct api_time){.at = moment_from_ns(exec_wall_ns(r->exec)), .set = true};
+    op->now = (struct api_time){.at = moment_from_ns(exec_wall_ns(reg->exec)), .set = true};
     op->now.at.nsec = 0;
     op->authorizer = (struct api_authorizer){.allows = ask_for_user, .ctx = op};
     return op;
 }
 
 // The answer leaves; op and everything in its arena may be gone when it returns.
-static void answer(struct op *op, int code)
+static void op_send_answer(struct op *op, int r)
 {
-    if (code == 0 && op->code < 0)
-        code = op->code;
-    const struct object *object = op->object, **objects = op->objects;
-    size_t objects_len = op->objects_len;
+    if (r == 0 && op->code < 0)
+        r = op->code;
+    const struct object *object = op->object, **objects = op->collection.p;
+    size_t objects_len = op->collection.n;
     const struct registry_answer a = {
-        .code = code,
+        .code = r,
         .status = op->status,
-        .object = code == 0 ? object : NULL,
-        .objects = code == 0 ? objects : NULL,
-        .objects_len = code == 0 ? objects_len : 0,
-        .created = code == 0 && op->created,
-        .deleted = code == 0 && op->deleted,
+        .object = r == 0 ? object : NULL,
+        .objects = r == 0 ? objects : NULL,
+        .objects_len = r == 0 ? objects_len : 0,
+        .created = r == 0 && op->created,
+        .deleted = r == 0 && op->deleted,
         .warnings = op->warnings.p,
         .warnings_len = op->warnings.n,
     };
@@ -68,27 +69,27 @@ static void wait_until(struct op *op, uint64_t revision)
     if (list_linked(&op->waiting))
         return;
     op->pending++;
-    list_push_back(&op->r->waiting, &op->waiting);
+    list_push_back(&op->reg->writes.waiting, &op->waiting);
 }
 
-// wait_for_reasons lets a refusal wait for what it may rest on: who is told of a conflict, or that a name is taken or gone, and
-// reads again must not find the state from before.
+// wait_for_reasons delays a refusal until its reason is visible: a client that gets a conflict, or
+// a name is taken or gone, and reads again must not find the state from before.
 static void wait_for_reasons(struct op *op)
 {
-    if (op->r->unsettled && !op->full)
-        wait_until(op, op->r->accepted);
+    if (op->reg->writes.unsettled && !op->full)
+        wait_until(op, op->reg->writes.accepted);
 }
 
-void op_finish(struct op *op, int code)
+void op_finish(struct op *op, int r)
 {
-    assert(code == 0 || op->status);
-    if (code < 0) {
-        op->code = code;
+    assert(r == 0 || op->status);
+    if (r < 0) {
+        op->code = r;
         wait_for_reasons(op);
     }
     op->ready = true;
     if (op->pending == 0)
-        answer(op, op->code);
+        op_send_answer(op, op->code);
 }
 
 void op_warn(struct op *op, struct str text)
@@ -107,9 +108,9 @@ struct api_rules op_world(const struct op *op, struct str namespace)
 {
     const struct registry_user *user = op->request->user;
     struct api_rules rules = {
-        .features = op->r->features,
-        .cel = op->r->cel.engine ? &op->r->cel.cel : NULL,
-        .authorizer = op->r->authorize && user ? &op->authorizer : NULL,
+        .features = op->reg->features,
+        .cel = op->reg->cel.engine ? &op->reg->cel.cel : NULL,
+        .authorizer = op->reg->hooks.authorize && user ? &op->authorizer : NULL,
         .requester = {.verb = op->verb == VERB_PATCH ? STR("patch") : STR("update")},
         .subresource = op->request->subresource,
         .version = op->request->kind,
@@ -122,8 +123,8 @@ struct api_rules op_world(const struct op *op, struct str namespace)
             str_eqz(user->extra[i].key, "authentication.kubernetes.io/node-name"))
             rules.requester.node = user->extra[i].values[0];
     if (op->stored->namespaced && str_eqz(op->stored->group, "resource.k8s.io")) {
-        const struct store_key key = {op->r->namespace_kind, STR(""), namespace};
-        const struct object *ns = store_head(op->r->store, &key);
+        const struct store_key key = {op->reg->kinds.namespace, STR(""), namespace};
+        const struct object *ns = store_head(op->reg->store, &key);
         struct str label;
         rules.admin_namespace =
             ns && object_label(ns, STR("resource.kubernetes.io/admin-access"), &label) &&
@@ -136,28 +137,28 @@ const struct object *op_head(const struct op *op, struct str name)
 {
     const struct store_key key = {op->stored,
                                   op->stored->namespaced ? op->request->namespace : STR(""), name};
-    return store_head(op->r->store, &key);
+    return store_head(op->reg->store, &key);
 }
 
 // --- Waiting -------------------------------------------------------------------------------------
 
 // One of an op's writes came to its end.
-static void settle(struct op *op, int code, const struct err *err)
+static void op_settle_writes(struct op *op, int r, const struct err *err)
 {
     assert(op->pending > 0);
     op->pending--;
-    if (code < 0 && op->code == 0) {
+    if (r < 0 && op->code == 0) {
         (void)fail_internal(op, "the write was lost: %s",
                             err && err->msg[0] ? err->msg : "the disk refuses writes");
-        op->code = code;
+        op->code = r;
     }
     if (op->ready && op->pending == 0)
-        answer(op, op->code);
+        op_send_answer(op, op->code);
 }
 
 void op_wait(struct op *op, const struct object *o)
 {
-    if (o->revision > store_revision(op->r->store))
+    if (o->revision > store_revision(op->reg->store))
         wait_until(op, o->revision);
 }
 
@@ -168,57 +169,57 @@ struct write {
     struct str terminating; // the namespace that may be due afterwards, if any
 };
 
-static void written(void *arg, int code, const struct err *err)
+static void op_on_written(void *arg, int r, const struct err *err)
 {
     struct write w = *(const struct write *)arg;
-    struct registry *r = w.op->r;
+    struct registry *reg = w.op->reg;
     struct list due;
-    assert(r->unsettled > 0);
-    r->unsettled--;
+    assert(reg->writes.unsettled > 0);
+    reg->writes.unsettled--;
     list_init(&due);
-    list_foreach(&r->waiting, node) {
+    list_foreach(&reg->writes.waiting, node) {
         if (list_entry(node, struct op, waiting)->waits_for != w.revision)
             continue;
         list_remove(node);
         list_push_back(&due, node);
     }
-    if (code == 0 && w.terminating.n)
-        namespace_due(r, w.terminating, w.op->stored == r->namespace_kind);
-    if (w.op->stored == r->priority_kind)
-        r->default_priority.known = false;
-    if (code == 0 && w.op->stored == r->event_kind)
-        events_due(r);
-    if (code == 0 && w.op->stored->custom)
-        definition_due(r, w.op->stored);
-    settle(w.op, code, err);
+    if (r == 0 && w.terminating.n)
+        namespace_due(reg, w.terminating, w.op->stored == reg->kinds.namespace);
+    if (w.op->stored == reg->kinds.priority)
+        reg->default_priority.known = false;
+    if (r == 0 && w.op->stored == reg->kinds.event)
+        events_due(reg);
+    if (r == 0 && w.op->stored->custom)
+        definitions_due(reg, w.op->stored);
+    op_settle_writes(w.op, r, err);
     for (struct list_node *node; (node = list_pop_front(&due));)
-        settle(list_entry(node, struct op, waiting), code, err);
+        op_settle_writes(list_entry(node, struct op, waiting), r, err);
 }
 
 // --- Writing -------------------------------------------------------------------------------------
 
-// begun ends what begin_write began: the store has taken the write of a revision, or refused it. What it refused never becomes
-// visible: nobody may wait for it.
-static int begun(struct op *op, uint64_t revision, int code, const struct err *err)
+// op_begin_write ends what begin_write began: the store has taken the write of a revision, or
+// refused it. A refused write never becomes visible: no op may wait for it.
+static int op_begin_write(struct op *op, uint64_t revision, int r, const struct err *err)
 {
-    if (code == 0) {
-        op->r->accepted = revision;
+    if (r == 0) {
+        op->reg->writes.accepted = revision;
         return 0;
     }
     op->pending--;
-    op->r->unsettled--;
+    op->reg->writes.unsettled--;
     op->full = true;
     return fail_internal(op, "%s", err->msg[0] ? err->msg : "the store refuses writes");
 }
 
 // The namespace that waits for the end of o.
-static struct str terminating(struct op *op, const struct object *o)
+static struct str op_terminating_text(struct op *op, const struct object *o)
 {
-    struct registry *r = op->r;
+    struct registry *reg = op->reg;
     const struct object *ns = o;
-    if (o->kind != r->namespace_kind) {
-        const struct store_key key = {r->namespace_kind, STR(""), o->namespace};
-        ns = o->namespace.n ? store_head(r->store, &key) : NULL;
+    if (o->kind != reg->kinds.namespace) {
+        const struct store_key key = {reg->kinds.namespace, STR(""), o->namespace};
+        ns = o->namespace.n ? store_head(reg->store, &key) : NULL;
     }
     return ns && namespace_terminating(ns) ? arena_str(op->arena, ns->name) : STR("");
 }
@@ -228,79 +229,79 @@ static struct write *begin_write(struct op *op, const struct object *o)
     struct write *w = arena_one(op->arena, struct write);
     *w = (struct write){op, o->revision, {0}};
     op->pending++;
-    op->r->unsettled++;
-    if (o->kind == op->r->priority_kind)
-        op->r->default_priority.known = false;
+    op->reg->writes.unsettled++;
+    if (o->kind == op->reg->kinds.priority)
+        op->reg->default_priority.known = false;
     return w;
 }
 
-// put writes o, which object was encoded to.
-static int put(struct op *op, const struct object *o, const struct api_object *object,
-               uint64_t expect)
+// op_put_object writes o, which object was encoded to.
+static int op_put_object(struct op *op, const struct object *o, const struct api_object *object,
+                         uint64_t expect)
 {
     struct err err = {0};
     struct write *w = begin_write(op, o);
     op_answer_with(op, o);
-    if (o->kind == op->r->namespace_kind)
-        w->terminating = terminating(op, o);
-    int code = store_put(op->r->store, o, expect, written, w, &err);
-    if (code == 0 && !op->r->scratch_altered)
-        typed_cache_keep(op->r->typed, o, object);
-    return begun(op, o->revision, code, &err);
+    if (o->kind == op->reg->kinds.namespace)
+        w->terminating = op_terminating_text(op, o);
+    int r = store_put(op->reg->store, o, expect, op_on_written, w, &err);
+    if (r == 0 && !op->reg->json.altered)
+        typed_cache_keep(op->reg->typed, o, object);
+    return op_begin_write(op, o->revision, r, &err);
 }
 
-static int encode(struct op *op, const struct api_object *object, uint64_t revision)
+static int op_encode_object(struct op *op, const struct api_object *object, uint64_t revision)
 {
     struct err err = {0};
-    if (encode_json(op->r, object, revision, op->arena, &err) < 0)
+    if (encode_json(op->reg, object, revision, op->arena, &err) < 0)
         return fail_internal(op, "%s", err.msg);
     // What is too large already can still be deleted.
-    if (op->r->scratch.n <= DRAY_OBJECT_STORED_BYTES_MAX || op->verb == VERB_DELETE)
+    if (op->reg->json.text.n <= DRAY_OBJECT_STORED_BYTES_MAX || op->verb == VERB_DELETE)
         return 0;
     op->status = api_status_too_large(
         op->arena, arena_strf(op->arena, "the object would take %zu bytes, the limit is %zu",
-                              op->r->scratch.n, DRAY_OBJECT_STORED_BYTES_MAX));
+                              op->reg->json.text.n, DRAY_OBJECT_STORED_BYTES_MAX));
     return -ERR_TOO_LARGE;
 }
 
-int write_new(struct op *op, const struct api_object *object)
+int op_write_new(struct op *op, const struct api_object *object)
 {
-    uint64_t revision = op->dry_run ? 0 : store_next_revision(op->r->store);
-    int code = encode(op, object, revision);
-    if (code < 0)
-        return code;
-    struct object *o = encoded_object(op->r, object, revision, op->arena);
+    uint64_t revision = op->dry_run ? 0 : store_next_revision(op->reg->store);
+    int r = op_encode_object(op, object, revision);
+    if (r < 0)
+        return r;
+    struct object *o = encode_new_object(op->reg, object, revision, op->arena);
     op->created = true;
     if (op->dry_run)
         op_answer_with(op, o);
     else
-        code = put(op, o, object, 0);
+        r = op_put_object(op, o, object, 0);
     object_unref(o);
-    return code;
+    return r;
 }
 
-int write_change(struct op *op, const struct api_object *object, const struct object *old)
+int op_write_change(struct op *op, const struct api_object *object, const struct object *old)
 {
     // First with the old version, to see whether anything changes.
-    int code = encode(op, object, old->revision);
-    if (code < 0)
-        return code;
-    if (str_eq(sbuf_str(&op->r->scratch), old->json)) {
+    int r = op_encode_object(op, object, old->revision);
+    if (r < 0)
+        return r;
+    if (str_eq(sbuf_str(&op->reg->json.text), old->json)) {
         op_wait(op, old);
         op_answer_with(op, old);
         return 0;
     }
-    uint64_t revision = op->dry_run ? old->revision : store_next_revision(op->r->store);
-    struct object *o = encoded_object_at(op->r, object, revision, op->arena);
+    uint64_t revision = op->dry_run ? old->revision : store_next_revision(op->reg->store);
+    struct object *o = encode_new_object_at(op->reg, object, revision, op->arena);
     if (op->dry_run)
         op_answer_with(op, o);
     else
-        code = put(op, o, object, old->revision);
+        r = op_put_object(op, o, object, old->revision);
     object_unref(o);
-    return code;
+    return r;
 }
 
-int write_removal(struct op *op, const struct object *old, bool answer_with_it)
+int op_write_removal(struct op *op, const struct object *old, bool answer_with_it)
 {
     struct err err = {0};
     op->deleted = true;
@@ -309,24 +310,24 @@ int write_removal(struct op *op, const struct object *old, bool answer_with_it)
             op_answer_with(op, old);
         return 0;
     }
-    struct object *last = object_at(op->r, old, store_next_revision(op->r->store));
+    struct object *last = encode_object_at(op->reg, old, store_next_revision(op->reg->store));
     struct write *w = begin_write(op, last);
-    if (old->kind != op->r->namespace_kind)
-        w->terminating = terminating(op, old);
+    if (old->kind != op->reg->kinds.namespace)
+        w->terminating = op_terminating_text(op, old);
     if (answer_with_it)
         op_answer_with(op, last);
-    int code = store_delete(op->r->store, last, old->revision, written, w, &err);
-    code = begun(op, last->revision, code, &err);
+    int r = store_delete(op->reg->store, last, old->revision, op_on_written, w, &err);
+    r = op_begin_write(op, last->revision, r, &err);
     object_unref(last);
-    return code;
+    return r;
 }
 
-int write_nothing(struct op *op, const struct api_object *object, const struct object *old)
+int op_write_nothing(struct op *op, const struct api_object *object, const struct object *old)
 {
-    int code = encode(op, object, old->revision);
-    if (code < 0)
-        return code;
-    struct object *o = encoded_object(op->r, object, old->revision, op->arena);
+    int r = op_encode_object(op, object, old->revision);
+    if (r < 0)
+        return r;
+    struct object *o = encode_new_object(op->reg, object, old->revision, op->arena);
     op_answer_with(op, o);
     object_unref(o);
     return 0;

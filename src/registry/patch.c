@@ -4,7 +4,7 @@
 // other. Nothing can come between reading and writing here, so there is nothing to try again.
 #include "api/patch.h"
 
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -79,7 +79,7 @@ static int fail_result(struct patching *p, struct str why)
     return fail_invalid(p->op, (struct status_subject){0}, &causes);
 }
 
-static int report_strict(struct patching *p)
+static int patch_report_strict(struct patching *p)
 {
     const struct json_strict_reports *reports = &p->strict.reports;
     if (reports->n == 0)
@@ -98,7 +98,7 @@ static int report_strict(struct patching *p)
     return fail_result(p, sbuf_str(&b));
 }
 
-static bool says(const yyjson_val *root, struct str key, struct str value)
+static bool patch_member_equals(const yyjson_val *root, struct str key, struct str value)
 {
     const yyjson_val *v = json_get(root, key);
     return v && json_is_string(v) && str_eq(json_str(v), value);
@@ -114,14 +114,14 @@ static int decode_result(struct patching *p, struct api_object *ret)
     char text[DRAY_ERR_MSG_MAX + DRAY_ERR_PATH_MAX];
     if (json_parse(sbuf_str(&p->patched), &options, &doc, &err) < 0)
         return err.code == ERR_TOO_LARGE ? fail_patch(p->op, &err) : fail_result(p, str_z(err.msg));
-    if (!json_is_object(doc.root) || !says(doc.root, STR("kind"), p->kind->kind) ||
-        !says(doc.root, STR("apiVersion"), p->kind->api_version))
+    if (!json_is_object(doc.root) || !patch_member_equals(doc.root, STR("kind"), p->kind->kind) ||
+        !patch_member_equals(doc.root, STR("apiVersion"), p->kind->api_version))
         return fail_result(p, STR("a patch cannot change kind or apiVersion"));
     if (api_decode_as(p->kind, &doc, doc.root, p->op->arena, strict, ret, &err) < 0) {
         err_text(&err, text, sizeof(text));
         return fail_result(p, str_z(text));
     }
-    return report_strict(p);
+    return patch_report_strict(p);
 }
 
 // --- All of it -----------------------------------------------------------------------------------
@@ -150,53 +150,53 @@ static int apply_object(struct patching *p, const struct object *old)
         return fail_unsupported(op,
                                 "a Scale cannot be applied to this server yet; use another type "
                                 "of patch");
-    int code = fields_apply(op, p->patch, old, &body);
-    if (code < 0)
-        return code;
+    int r = fields_apply(op, p->patch, old, &body);
+    if (r < 0)
+        return r;
     if (old)
         return update_body(op, &body, old);
-    code = check_name(op, api_object_meta(&body));
-    return code < 0 ? code : create_body(op, &body);
+    r = update_check_name(op, api_object_meta(&body));
+    return r < 0 ? r : create_body(op, &body);
 }
 
 static int patch_object(struct patching *p)
 {
     struct op *op = p->op;
     struct api_object body = {0};
-    int code = check_subresource(op);
-    if (code < 0)
-        return code;
+    int r = update_check_subresource(op);
+    if (r < 0)
+        return r;
     const struct object *old = op_head(op, op->request->name);
     if (p->type == REGISTRY_PATCH_APPLY)
         return apply_object(p, old);
     if (!old)
         return fail_not_found(op, op_subject(op, op->request->name));
-    code = show_current(p, old);
-    if (code == 0)
-        code = apply_patch(p);
-    if (code == 0)
-        code = decode_result(p, &body);
-    if (code < 0)
-        return code;
+    r = show_current(p, old);
+    if (r == 0)
+        r = apply_patch(p);
+    if (r == 0)
+        r = decode_result(p, &body);
+    if (r < 0)
+        return r;
     return p->kind->type == &api_scale_type ? scale_object(op, body.value, old)
                                             : update_body(op, &body, old);
 }
 
-void registry_patch(struct registry *r, const struct registry_request *request,
+void registry_patch(struct registry *reg, const struct registry_request *request,
                     enum registry_patch_type type, struct str patch, struct arena *arena,
                     registry_done_fn done, void *arg)
 {
     struct patching p = {
-        .op = op_new(r, request, VERB_PATCH, arena, done, arg),
+        .op = op_new(reg, request, VERB_PATCH, arena, done, arg),
         .type = type,
         .patch = patch,
         .kind = str_eqz(request->subresource, "scale")
                     ? api_kind_find(STR("autoscaling/v1"), STR("Scale"))
                     : request->kind,
     };
-    int code = patch_object(&p);
+    int r = patch_object(&p);
     json_strict_done(&p.strict);
     sbuf_done(&p.current);
     sbuf_done(&p.patched);
-    op_finish(p.op, code);
+    op_finish(p.op, r);
 }

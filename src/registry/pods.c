@@ -6,7 +6,7 @@
 #include "api/match/claim.h"
 #include "api/match/label_selector.h"
 #include "api/names.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -33,7 +33,7 @@ static void pod_set_condition(struct op *op, struct api_pod *pod, const struct a
 
 // --- Binding -------------------------------------------------------------------------------------
 
-static int check_binding(struct op *op, const struct api_binding *b)
+static int pods_check_binding(struct op *op, const struct api_binding *b)
 {
     struct causes causes = {.arena = op->arena};
     static const struct str kinds[] = {STR_INIT("Node"), STR_INIT("<empty>")};
@@ -102,7 +102,7 @@ static int check_binding_target(struct op *op, const struct api_object_meta *met
 {
     uint64_t version = 0;
     if (meta->uid.n && !str_eq(meta->uid, old->uid))
-        return fail_other_uid(op, meta, old->uid);
+        return update_fail_other_uid(op, meta, old->uid);
     if (meta->resource_version.n &&
         (str_to_u64(meta->resource_version, &version) < 0 || version != old->revision))
         return fail_conflict(
@@ -119,13 +119,13 @@ static int check_binding_target(struct op *op, const struct api_object_meta *met
 static int bind_to(struct op *op, const struct api_binding *b, const struct object *old)
 {
     struct api_object object = {0};
-    int code = check_binding_target(op, &b->metadata, old);
-    if (code == 0)
-        code = op_decode(op, old, &object);
-    if (code == 0)
-        code = check_bindable(op, object.value);
-    if (code < 0)
-        return code;
+    int r = check_binding_target(op, &b->metadata, old);
+    if (r == 0)
+        r = op_decode(op, old, &object);
+    if (r == 0)
+        r = check_bindable(op, object.value);
+    if (r < 0)
+        return r;
     struct api_pod *pod = object.value;
     assert(pod);
     pod->spec.node_name = b->target.name;
@@ -134,34 +134,34 @@ static int bind_to(struct op *op, const struct api_binding *b, const struct obje
     merge_map(op, &pod->metadata.labels, &b->metadata.labels);
     pod_set_condition(
         op, pod, &(struct api_pod_condition){.type = STR("PodScheduled"), .status = STR("True")});
-    return write_change(op, &object, old);
+    return op_write_change(op, &object, old);
 }
 
-int bind_pod(struct op *op, const struct api_object *body)
+int pods_bind(struct op *op, const struct api_object *body)
 {
     struct api_binding *b = body->value;
     bool legacy = op->stored->type == &api_binding_type;
-    op->stored = op->r->pod_kind;
-    op->rules = kind_rules_of(op->stored);
+    op->stored = op->reg->kinds.pod;
+    op->rules = kinds_rules_of(op->stored);
     struct str name = legacy ? b->metadata.name : op->request->name;
-    int code = meta_fit_namespace(op, &b->metadata);
-    if (code == 0)
-        code = admit_content(op, op->request->namespace, name);
-    if (code == 0 && !str_eq(name, b->metadata.name))
-        code = fail_bad_request(op, "name in URL does not match name in Binding object");
-    if (code == 0)
-        code = check_binding(op, b);
-    if (code < 0)
-        return code;
+    int r = create_fit_namespace(op, &b->metadata);
+    if (r == 0)
+        r = admit_content(op, op->request->namespace, name);
+    if (r == 0 && !str_eq(name, b->metadata.name))
+        r = fail_bad_request(op, "name in URL does not match name in Binding object");
+    if (r == 0)
+        r = pods_check_binding(op, b);
+    if (r < 0)
+        return r;
     const struct object *old = op_head(op, name);
     if (!old)
         return fail_not_found(op, (struct status_subject){STR(""), STR("pods"), name});
-    code = admit_part(op, body, old);
-    if (code == 0)
-        code = bind_to(op, b, old);
-    if (code == 0)
-        succeed(op, 201);
-    return code;
+    r = admit_part(op, body, old);
+    if (r == 0)
+        r = bind_to(op, b, old);
+    if (r == 0)
+        op_succeed(op, 201);
+    return r;
 }
 
 // --- Eviction ------------------------------------------------------------------------------------
@@ -186,22 +186,22 @@ struct budget {
 
 static int find_budget(struct op *op, const struct api_pod *pod, struct budget *ret)
 {
-    struct registry *r = op->r;
+    struct registry *reg = op->reg;
     struct err err = {0};
     struct store_walk walk = {
-        .kind = r->budget_kind, .one_namespace = true, .namespace = pod->metadata.namespace};
-    int code = 0;
-    if (store_walk_start(r->store, &walk, &err) < 0)
+        .kind = reg->kinds.budget, .one_namespace = true, .namespace = pod->metadata.namespace};
+    int r = 0;
+    if (store_walk_start(reg->store, &walk, &err) < 0)
         return fail_internal(op, "%s", err.msg);
-    for (const struct object *o; code == 0 && (o = store_walk_next(r->store, &walk));) {
+    for (const struct object *o; r == 0 && (o = store_walk_next(reg->store, &walk));) {
         const struct store_key key = {o->kind, o->namespace, o->name};
-        const struct object *head = store_head(r->store, &key);
+        const struct object *head = store_head(reg->store, &key);
         struct label_selector selector = {0};
         struct api_object object = {0};
         if (!head)
             continue;
-        code = op_decode(op, head, &object);
-        const struct api_pod_disruption_budget *b = code == 0 ? object.value : NULL;
+        r = op_decode(op, head, &object);
+        const struct api_pod_disruption_budget *b = r == 0 ? object.value : NULL;
         // One with a bad selector matches no pod.
         if (!b || label_selector_of(b->spec.selector, op->arena, &selector, NULL) < 0 ||
             !label_selector_matches(&selector, &pod->metadata.labels))
@@ -212,16 +212,16 @@ static int find_budget(struct op *op, const struct api_pod *pod, struct budget *
         }
     }
     store_walk_done(&walk);
-    return code;
+    return r;
 }
 
 static int fail_budget(struct op *op, struct str text, int32_t retry_after_seconds)
 {
-    int code =
+    int r =
         fail_too_many(op, STR("Cannot evict pod as it would violate the pod's disruption budget."),
                       retry_after_seconds);
     fail_cause(op, STR("DisruptionBudget"), text, STR(""));
-    return code;
+    return r;
 }
 
 static const struct api_condition *disruption_allowed(const struct api_pod_disruption_budget *b)
@@ -236,8 +236,8 @@ static struct str why_not_allowed(struct op *op, const struct api_pod_disruption
 {
     struct str name = b->metadata.name;
     const struct api_condition *c = disruption_allowed(b);
-    bool told = c && str_eqz(c->status, "False") && c->message.n;
-    if (told && str_eqz(c->reason, "SyncFailed"))
+    bool has_reason = c && str_eqz(c->status, "False") && c->message.n;
+    if (has_reason && str_eqz(c->reason, "SyncFailed"))
         return arena_strf(op->arena,
                           "The disruption budget %.*s does not allow evicting pods currently "
                           "because it failed sync: %.*s",
@@ -247,7 +247,7 @@ static struct str why_not_allowed(struct op *op, const struct api_pod_disruption
                           "The disruption budget %.*s needs %d healthy pods and has %d currently",
                           STR_ARG(name), (int)b->status.desired_healthy,
                           (int)b->status.current_healthy);
-    if (told)
+    if (has_reason)
         return arena_strf(op->arena,
                           "The disruption budget %.*s does not allow evicting pods currently "
                           "(%.*s): %.*s",
@@ -261,16 +261,16 @@ static int fail_budget_state(struct op *op, const struct api_pod_disruption_budg
                              const char *short_text, const char *long_text)
 {
     const struct status_subject s = {STR("policy"), STR("poddisruptionbudget"), b->metadata.name};
-    int code = fail_forbidden(op, s, "%s", short_text);
+    int r = fail_forbidden(op, s, "%s", short_text);
     fail_cause(op, STR("DisruptionBudget"),
                arena_strf(op->arena,
                           "The disruption budget %.*s does not allow evicting pods currently: %s",
                           STR_ARG(b->metadata.name), long_text),
                STR(""));
-    return code;
+    return r;
 }
 
-static int check_budget(struct op *op, const struct api_pod_disruption_budget *b)
+static int pods_check_budget(struct op *op, const struct api_pod_disruption_budget *b)
 {
     if (b->status.observed_generation < b->metadata.generation)
         return fail_budget(op,
@@ -292,14 +292,14 @@ static int check_budget(struct op *op, const struct api_pod_disruption_budget *b
     return 0;
 }
 
-// The budget's controller is told of the pod that is about to go.
+// Records the pod that is about to go for the budget's controller.
 static int charge_budget(struct op *op, struct budget *budget, struct str pod)
 {
     struct api_pod_disruption_budget *b = budget->object.value;
     struct api_time_map *pods = &b->status.disrupted_pods;
-    int code = check_budget(op, b);
-    if (code < 0)
-        return code;
+    int r = pods_check_budget(op, b);
+    if (r < 0)
+        return r;
     if (--b->status.disruptions_allowed == 0)
         for (size_t i = 0; i < b->status.conditions.n; i++) {
             struct api_condition *c = &b->status.conditions.p[i];
@@ -317,18 +317,17 @@ static int charge_budget(struct op *op, struct budget *budget, struct str pod)
     for (i += i < pods->n && str_eq(pods->p[i].key, pod); i < pods->n; i++)
         all[n++] = pods->p[i];
     *pods = (struct api_time_map){all, n};
-    return op->dry_run ? 0 : write_change(op, &budget->object, budget->stored);
+    return op->dry_run ? 0 : op_write_change(op, &budget->object, budget->stored);
 }
 
 static int ask_budgets(struct op *op, const struct api_pod *pod)
 {
     struct budget budget = {0};
-    int code = find_budget(op, pod, &budget);
-    if (code == 0 && budget.matches > 1)
-        code =
-            fail_unknown(op, "This pod has more than one PodDisruptionBudget, which the eviction "
+    int r = find_budget(op, pod, &budget);
+    if (r == 0 && budget.matches > 1)
+        r = fail_unknown(op, "This pod has more than one PodDisruptionBudget, which the eviction "
                              "subresource does not support.");
-    if (code == 0 && budget.matches == 1) {
+    if (r == 0 && budget.matches == 1) {
         const struct api_pod_disruption_budget *b = budget.object.value;
         bool always = b->spec.has_unhealthy_pod_eviction_policy &&
                       str_eqz(b->spec.unhealthy_pod_eviction_policy, "AlwaysAllow");
@@ -336,10 +335,10 @@ static int ask_budgets(struct op *op, const struct api_pod *pod)
             b->status.current_healthy >= b->status.desired_healthy && b->status.desired_healthy > 0;
         // A pod that is not ready takes nothing from the budget.
         if (pod_ready(pod) || (!always && !enough))
-            code = charge_budget(op, &budget, pod->metadata.name);
+            r = charge_budget(op, &budget, pod->metadata.name);
     }
     object_unref(budget.stored);
-    return code;
+    return r;
 }
 
 static bool outside_budgets(const struct api_pod *pod)
@@ -348,53 +347,54 @@ static bool outside_budgets(const struct api_pod *pod)
            pod->metadata.deletion_timestamp.set;
 }
 
-static int evict(struct op *op, const struct object *old, const struct api_delete_options *options)
+static int pods_evict_one(struct op *op, const struct object *old,
+                          const struct api_delete_options *options)
 {
     struct api_object object = {0};
     struct api_delete_options rest = *options;
-    int code = op_decode(op, old, &object);
-    if (code == 0)
-        code = check_preconditions(op, old, options->preconditions);
-    if (code == 0 && !outside_budgets(object.value))
-        code = ask_budgets(op, object.value);
-    if (code == 0 && !op->dry_run) {
+    int r = op_decode(op, old, &object);
+    if (r == 0)
+        r = delete_check_preconditions(op, old, options->preconditions);
+    if (r == 0 && !outside_budgets(object.value))
+        r = ask_budgets(op, object.value);
+    if (r == 0 && !op->dry_run) {
         pod_set_condition(op, object.value,
                           &(struct api_pod_condition){.type = STR("DisruptionTarget"),
                                                       .status = STR("True"),
                                                       .reason = STR("EvictionByEvictionAPI"),
                                                       .message = STR("Eviction API: evicting")});
-        code = write_change(op, &object, old);
+        r = op_write_change(op, &object, old);
     }
-    if (code < 0)
-        return code;
+    if (r < 0)
+        return r;
     rest.preconditions = NULL; // checked, and the version is another by now
     const struct object *head = object_ref(op_head(op, old->name));
-    code = delete_object(op, head, &rest);
+    r = registry_delete_object(op, head, &rest);
     object_unref(head);
-    return code;
+    return r;
 }
 
-int evict_pod(struct op *op, const struct api_object *body)
+int registry_evict_pod(struct op *op, const struct api_object *body)
 {
     struct api_eviction *e = body->value;
     static const struct api_delete_options none;
     const struct api_delete_options *options = e->delete_options ? e->delete_options : &none;
-    int code = meta_fit_namespace(op, &e->metadata);
-    if (code == 0)
-        code = admit_content(op, op->request->namespace, op->request->name);
-    if (code == 0 && !str_eq(op->request->name, e->metadata.name))
-        code = fail_bad_request(op, "name in URL does not match name in Eviction object");
-    if (code < 0)
-        return code;
+    int r = create_fit_namespace(op, &e->metadata);
+    if (r == 0)
+        r = admit_content(op, op->request->namespace, op->request->name);
+    if (r == 0 && !str_eq(op->request->name, e->metadata.name))
+        r = fail_bad_request(op, "name in URL does not match name in Eviction object");
+    if (r < 0)
+        return r;
     op->dry_run |= options->dry_run.n > 0;
     const struct object *old = object_ref(op_head(op, op->request->name));
-    code = old ? admit_part(op, body, old) : fail_not_found(op, op_subject(op, op->request->name));
-    if (code == 0)
-        code = evict(op, old, options);
+    r = old ? admit_part(op, body, old) : fail_not_found(op, op_subject(op, op->request->name));
+    if (r == 0)
+        r = pods_evict_one(op, old, options);
     object_unref(old);
-    if (code == 0)
-        succeed(op, 201);
-    return code;
+    if (r == 0)
+        op_succeed(op, 201);
+    return r;
 }
 
 // --- Resize and debugging ------------------------------------------------------------------------
@@ -411,8 +411,8 @@ static void keep_meta(struct api_object_meta *meta, const struct api_object_meta
 
 // The old containers with the new resources; those of another number or name as they are, for
 // validation to refuse.
-static struct api_container_array resized(struct op *op, struct api_container_array now,
-                                          const struct api_container_array *old)
+static struct api_container_array pods_merge_resized(struct op *op, struct api_container_array now,
+                                                     const struct api_container_array *old)
 {
     struct api_container *all = arena_array(op->arena, struct api_container, old->n + 1);
     for (size_t i = 0; i < old->n; i++) {
@@ -425,15 +425,15 @@ static struct api_container_array resized(struct op *op, struct api_container_ar
     return (struct api_container_array){old->p ? all : NULL, old->n};
 }
 
-void pod_keep_but_resources(struct op *op, struct api_pod *pod, const struct api_pod *old)
+void pods_keep_but_resources(struct op *op, struct api_pod *pod, const struct api_pod *old)
 {
     if (pod->spec.containers.n != old->spec.containers.n ||
         pod->spec.init_containers.n != old->spec.init_containers.n)
         return;
     struct api_container_array containers =
-        resized(op, pod->spec.containers, &old->spec.containers);
+        pods_merge_resized(op, pod->spec.containers, &old->spec.containers);
     struct api_container_array init =
-        resized(op, pod->spec.init_containers, &old->spec.init_containers);
+        pods_merge_resized(op, pod->spec.init_containers, &old->spec.init_containers);
     struct api_resource_requirements *whole = pod->spec.resources;
     pod->spec = old->spec;
     pod->status = old->status;
@@ -444,7 +444,7 @@ void pod_keep_but_resources(struct op *op, struct api_pod *pod, const struct api
         pod->spec.resources = whole;
 }
 
-void pod_keep_but_debuggers(struct op *op, struct api_pod *pod, const struct api_pod *old)
+void pods_keep_but_debuggers(struct op *op, struct api_pod *pod, const struct api_pod *old)
 {
     (void)op;
     struct api_ephemeral_container_array debuggers = pod->spec.ephemeral_containers;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ValidatingAdmissionPolicies: asked last, about an object that is prepared and valid, or about a deletion. Policies and
-// bindings are few; they are compiled anew when one of them has changed. What the registry does itself, and policies and
-// bindings, are nobody's business.
+// ValidatingAdmissionPolicies: asked last, about an object that is prepared and valid, or about a
+// deletion. Policies and bindings are few; they are compiled again when one of them has changed.
+// Policies do not apply to the registry's own writes, nor to policies and bindings.
 #include <stdlib.h>
 
 #include "api/match/label_selector.h"
 #include "api/policy.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -19,7 +19,7 @@ struct bound {
 };
 
 struct policies {
-    struct registry *r;
+    struct registry *reg;
     bool current; // what is compiled is what is stored
     struct arena arena;
     struct VEC(struct bound) all;
@@ -27,7 +27,7 @@ struct policies {
     struct store_watch watch_policies, watch_bindings;
 };
 
-static void forget(struct policies *p)
+static void policies_drop_all(struct policies *p)
 {
     vec_foreach(&p->all, b)
         policy_free(b->policy);
@@ -37,79 +37,80 @@ static void forget(struct policies *p)
     p->current = false;
 }
 
-static void on_event(void *arg, const struct store_event *e)
+static void policies_on_event(void *arg, const struct store_event *e)
 {
     (void)e;
-    forget(arg);
+    policies_drop_all(arg);
 }
 
-int policies_start(struct registry *r, struct err *err)
+int policies_start(struct registry *reg, struct err *err)
 {
     struct policies *p = xcalloc(1, sizeof(*p));
-    p->r = r;
+    p->reg = reg;
     p->policy_kind =
         api_kind_find(STR("admissionregistration.k8s.io/v1"), STR("ValidatingAdmissionPolicy"));
     p->binding_kind = api_kind_find(STR("admissionregistration.k8s.io/v1"),
                                     STR("ValidatingAdmissionPolicyBinding"));
-    uint64_t now = store_revision(r->store);
-    p->watch_policies =
-        (struct store_watch){.kind = p->policy_kind, .seen = now, .event = on_event, .arg = p};
-    p->watch_bindings =
-        (struct store_watch){.kind = p->binding_kind, .seen = now, .event = on_event, .arg = p};
-    int code = store_watch_start(r->store, &p->watch_policies, err);
-    if (code == 0 && (code = store_watch_start(r->store, &p->watch_bindings, err)) < 0)
-        store_watch_stop(r->store, &p->watch_policies);
-    if (code < 0) {
+    uint64_t now = store_revision(reg->store);
+    p->watch_policies = (struct store_watch){
+        .kind = p->policy_kind, .seen = now, .event = policies_on_event, .arg = p};
+    p->watch_bindings = (struct store_watch){
+        .kind = p->binding_kind, .seen = now, .event = policies_on_event, .arg = p};
+    int r = store_watch_start(reg->store, &p->watch_policies, err);
+    if (r == 0 && (r = store_watch_start(reg->store, &p->watch_bindings, err)) < 0)
+        store_watch_stop(reg->store, &p->watch_policies);
+    if (r < 0) {
         free(p);
-        return code;
+        return r;
     }
-    r->policies = p;
+    reg->policies = p;
     return 0;
 }
 
-void policies_stop(struct registry *r)
+void policies_stop(struct registry *reg)
 {
-    struct policies *p = r->policies;
+    struct policies *p = reg->policies;
     if (!p)
         return;
-    store_watch_stop(r->store, &p->watch_policies);
-    store_watch_stop(r->store, &p->watch_bindings);
-    forget(p);
+    store_watch_stop(reg->store, &p->watch_policies);
+    store_watch_stop(reg->store, &p->watch_bindings);
+    policies_drop_all(p);
     free(p);
-    r->policies = NULL;
+    reg->policies = NULL;
 }
 
 // --- Compiling -----------------------------------------------------------------------------------
 
-static void bind(struct policies *p, const struct object *o)
+static void policies_add_binding(struct policies *p, const struct object *o)
 {
     static const struct api_time unknown;
     struct api_object binding = {0}, definition = {0};
-    if (decode_stored(o, &unknown, &p->arena, &binding, NULL) < 0)
+    if (encode_read_stored(o, &unknown, &p->arena, &binding, NULL) < 0)
         return;
     const struct api_validating_admission_policy_binding *b = binding.value;
     const struct store_key key = {p->policy_kind, STR(""), b->spec.policy_name};
-    const struct object *policy = store_get(p->r->store, &key);
-    if (!policy || decode_stored(policy, &unknown, &p->arena, &definition, NULL) < 0)
+    const struct object *policy = store_get(p->reg->store, &key);
+    if (!policy || encode_read_stored(policy, &unknown, &p->arena, &definition, NULL) < 0)
         return;
     const struct api_validating_admission_policy *d = definition.value;
     vec_push(&p->all, (struct bound){policy_new(&d->spec), d, b});
 }
 
-static void refresh(struct policies *p)
+static void policies_refresh_cache(struct policies *p)
 {
     struct store_walk walk = {.kind = p->binding_kind};
-    if (p->current || store_walk_start(p->r->store, &walk, NULL) < 0)
+    if (p->current || store_walk_start(p->reg->store, &walk, NULL) < 0)
         return;
-    for (const struct object *o; (o = store_walk_next(p->r->store, &walk));)
-        bind(p, o);
+    for (const struct object *o; (o = store_walk_next(p->reg->store, &walk));)
+        policies_add_binding(p, o);
     store_walk_done(&walk);
     p->current = true;
 }
 
 // --- Which requests are meant --------------------------------------------------------------------
 
-// The objects as expressions see them, in the version that was asked for last: most policies ask for the same.
+// The objects as expressions see them, in the version that was used last: most policies use
+// for the same.
 struct sight {
     const struct api_kind *as;
     struct dyn *object, *old;
@@ -124,7 +125,7 @@ struct question {
     struct sight *sight;
 };
 
-static bool has(const struct api_str_array *list, struct str text)
+static bool policies_list_has(const struct api_str_array *list, struct str text)
 {
     for (size_t i = 0; i < list->n; i++)
         if (str_eqz(list->p[i], "*") || str_eq(list->p[i], text))
@@ -141,8 +142,8 @@ static bool resource_matches(struct str pattern, struct str resource, struct str
     return slash ? str_eqz(want_sub, "*") || str_eq(want_sub, sub) : sub.n == 0;
 }
 
-static bool rule_matches(const struct question *q,
-                         const struct api_named_rule_with_operations *named, bool exact)
+static bool policies_rule_matches(const struct question *q,
+                                  const struct api_named_rule_with_operations *named, bool exact)
 {
     const struct registry_request *request = q->op->request;
     const struct api_rule_with_operations *r = &named->rule_with_operations;
@@ -157,9 +158,9 @@ static bool rule_matches(const struct question *q,
         listed |= str_eq(named->resource_names.p[i], name);
     bool scope = !r->rule.has_scope || str_eqz(r->rule.scope, "*") ||
                  str_eqz(r->rule.scope, kind->namespaced ? "Namespaced" : "Cluster");
-    return resource && listed && scope && has(&r->operations, str_z(q->operation)) &&
-           has(&r->rule.api_groups, kind->group) &&
-           (!exact || has(&r->rule.api_versions, kind->version));
+    return resource && listed && scope && policies_list_has(&r->operations, str_z(q->operation)) &&
+           policies_list_has(&r->rule.api_groups, kind->group) &&
+           (!exact || policies_list_has(&r->rule.api_versions, kind->version));
 }
 
 static bool policies_labels_match(const struct label_selector *s, const struct api_object *o)
@@ -179,12 +180,12 @@ static bool selectors_match(const struct question *q, const struct api_match_res
         label_selector_of(m->namespace_selector, a, &namespaces, NULL) < 0 ||
         label_selector_everything(&namespaces))
         return true;
-    if (q->op->stored == q->op->r->namespace_kind)
+    if (q->op->stored == q->op->reg->kinds.namespace)
         return policies_labels_match(&namespaces, q->object ? q->object : q->old);
     if (!q->namespace)
         return !q->op->stored->namespaced;
     struct api_object ns = {0};
-    return decode_stored(q->namespace, &q->op->now, a, &ns, NULL) == 0 &&
+    return encode_read_stored(q->namespace, &q->op->now, a, &ns, NULL) == 0 &&
            policies_labels_match(&namespaces, &ns);
 }
 
@@ -193,7 +194,7 @@ static bool any_rule(const struct question *q,
                      const struct api_named_rule_with_operations **ret)
 {
     for (size_t i = 0; i < rules->n; i++)
-        if (rule_matches(q, &rules->p[i], exact)) {
+        if (policies_rule_matches(q, &rules->p[i], exact)) {
             *ret = &rules->p[i];
             return true;
         }
@@ -220,7 +221,8 @@ static const struct api_kind *wanted_version(const struct question *q,
 }
 
 // The version a policy sees; NULL: the request is not meant.
-static const struct api_kind *matches(const struct question *q, const struct api_match_resources *m)
+static const struct api_kind *policies_match_kind(const struct question *q,
+                                                  const struct api_match_resources *m)
 {
     const struct api_named_rule_with_operations *rule = NULL;
     const struct api_kind *kind = q->op->request->kind;
@@ -235,8 +237,8 @@ static const struct api_kind *matches(const struct question *q, const struct api
 
 // --- What expressions see ------------------------------------------------------------------------
 
-static struct dyn *shown(const struct api_object *object, const struct api_kind *as,
-                         struct arena *a)
+static struct dyn *policies_show_object(const struct api_object *object, const struct api_kind *as,
+                                        struct arena *a)
 {
     struct api_object out = *object;
     cleanup_sbuf struct sbuf text = {0};
@@ -256,17 +258,18 @@ static struct dyn *shown(const struct api_object *object, const struct api_kind 
     return d;
 }
 
-static const struct sight *look(const struct question *q, const struct api_kind *as)
+static const struct sight *policies_find_view(const struct question *q, const struct api_kind *as)
 {
     struct arena *a = q->op->arena;
     if (q->sight->as != as)
-        *q->sight = (struct sight){.as = as,
-                                   .object = q->object ? shown(q->object, as, a) : NULL,
-                                   .old = q->old ? shown(q->old, as, a) : NULL};
+        *q->sight =
+            (struct sight){.as = as,
+                           .object = q->object ? policies_show_object(q->object, as, a) : NULL,
+                           .old = q->old ? policies_show_object(q->old, as, a) : NULL};
     return q->sight;
 }
 
-static struct dyn texts(struct arena *a, const struct str *p, size_t n)
+static struct dyn policies_make_list(struct arena *a, const struct str *p, size_t n)
 {
     struct dyn list = {.type = DYN_LIST, .items = arena_array(a, struct dyn, n + 1)};
     for (size_t i = 0; i < n; i++)
@@ -278,16 +281,17 @@ static struct dyn user_info(const struct registry_user *u, struct arena *a)
 {
     struct dyn o = {.type = DYN_OBJECT}, extra = {.type = DYN_OBJECT};
     for (size_t i = 0; i < u->extra_len; i++)
-        dyn_set(&extra, u->extra[i].key, texts(a, u->extra[i].values, u->extra[i].values_len), a);
+        dyn_set(&extra, u->extra[i].key,
+                policies_make_list(a, u->extra[i].values, u->extra[i].values_len), a);
     dyn_set(&o, STR("username"), dyn_str(u->name), a);
     dyn_set(&o, STR("uid"), dyn_str(u->uid), a);
-    dyn_set(&o, STR("groups"), texts(a, u->groups, u->groups_len), a);
+    dyn_set(&o, STR("groups"), policies_make_list(a, u->groups, u->groups_len), a);
     dyn_set(&o, STR("extra"), extra, a);
     return o;
 }
 
-static struct dyn triple(struct arena *a, const struct api_kind *k, const char *third,
-                         struct str value)
+static struct dyn policies_make_kind(struct arena *a, const struct api_kind *k, const char *third,
+                                     struct str value)
 {
     struct dyn o = {.type = DYN_OBJECT};
     dyn_set(&o, STR("group"), dyn_str(k->group), a);
@@ -296,7 +300,7 @@ static struct dyn triple(struct arena *a, const struct api_kind *k, const char *
     return o;
 }
 
-static struct dyn request_of(const struct question *q, const struct api_kind *as)
+static struct dyn policies_request_of(const struct question *q, const struct api_kind *as)
 {
     struct op *op = q->op;
     struct arena *a = op->arena;
@@ -306,11 +310,11 @@ static struct dyn request_of(const struct question *q, const struct api_kind *as
     if (name.n == 0 && q->object)
         name = api_object_meta(q->object)->name;
     struct dyn o = {.type = DYN_OBJECT};
-    dyn_set(&o, STR("kind"), triple(a, as, "kind", as->kind), a);
-    dyn_set(&o, STR("resource"), triple(a, as, "resource", as->plural), a);
+    dyn_set(&o, STR("kind"), policies_make_kind(a, as, "kind", as->kind), a);
+    dyn_set(&o, STR("resource"), policies_make_kind(a, as, "resource", as->plural), a);
     dyn_set(&o, STR("subResource"), dyn_str(r->subresource), a);
-    dyn_set(&o, STR("requestKind"), triple(a, kind, "kind", kind->kind), a);
-    dyn_set(&o, STR("requestResource"), triple(a, kind, "resource", kind->plural), a);
+    dyn_set(&o, STR("requestKind"), policies_make_kind(a, kind, "kind", kind->kind), a);
+    dyn_set(&o, STR("requestResource"), policies_make_kind(a, kind, "resource", kind->plural), a);
     dyn_set(&o, STR("requestSubResource"), dyn_str(r->subresource), a);
     dyn_set(&o, STR("name"), dyn_str(name), a);
     dyn_set(&o, STR("namespace"), dyn_str(r->namespace), a);
@@ -353,7 +357,7 @@ static int find_params(const struct question *q, const struct bound *b, struct p
     const struct api_param_ref *ref = b->binding->spec.param_ref;
     const struct api_kind *kind = api_kind_find(want->api_version, want->kind);
     if (!kind)
-        kind = custom_find(op->r->customs, want->api_version, want->kind);
+        kind = custom_find(op->reg->customs, want->api_version, want->kind);
     if (!kind)
         return fail_internal(op,
                              "the policy %.*s takes parameters of the kind %.*s %.*s, which is "
@@ -367,7 +371,7 @@ static int find_params(const struct question *q, const struct bound *b, struct p
         where = ref->namespace.n ? ref->namespace : op->request->namespace;
     if (ref->name.n) {
         const struct store_key key = {stored, where, ref->name};
-        const struct object *o = store_get(op->r->store, &key);
+        const struct object *o = store_get(op->reg->store, &key);
         if (o)
             vec_push(&out->all, object_ref(o));
         return 0;
@@ -375,9 +379,9 @@ static int find_params(const struct question *q, const struct bound *b, struct p
     struct label_selector selector;
     struct store_walk walk = {.kind = stored, .one_namespace = where.n > 0, .namespace = where};
     if (label_selector_of(ref->selector, op->arena, &selector, NULL) < 0 ||
-        store_walk_start(op->r->store, &walk, NULL) < 0)
+        store_walk_start(op->reg->store, &walk, NULL) < 0)
         return 0;
-    for (const struct object *o; (o = store_walk_next(op->r->store, &walk));)
+    for (const struct object *o; (o = store_walk_next(op->reg->store, &walk));)
         if (is_selected(o, kind, &selector))
             vec_push(&out->all, object_ref(o));
     store_walk_done(&walk);
@@ -386,12 +390,13 @@ static int find_params(const struct question *q, const struct bound *b, struct p
 
 // --- Verdicts ------------------------------------------------------------------------------------
 
-static struct status_subject about(const struct question *q)
+static struct status_subject policies_describe_subject(const struct question *q)
 {
     return q->object ? admit_about(q->op, q->object) : op_subject(q->op, q->op->request->name);
 }
 
-static int refuse(const struct question *q, const struct bound *b, const struct policy_verdict *v)
+static int policies_refuse_request(const struct question *q, const struct bound *b,
+                                   const struct policy_verdict *v)
 {
     static const struct {
         const char *reason;
@@ -406,7 +411,7 @@ static int refuse(const struct question *q, const struct bound *b, const struct 
                    "ValidatingAdmissionPolicy '%.*s' with binding '%.*s' denied request: %.*s",
                    STR_ARG(b->definition->metadata.name), STR_ARG(b->binding->metadata.name),
                    STR_ARG(v->message));
-    int code = fail_forbidden(op, about(q), "%.*s", STR_ARG(why));
+    int r = fail_forbidden(op, policies_describe_subject(q), "%.*s", STR_ARG(why));
     // The policy may be gone when the answer leaves.
     op->status->reason = v->reason.n ? arena_str(op->arena, v->reason) : STR("Invalid");
     op->status->code = 422;
@@ -414,16 +419,17 @@ static int refuse(const struct question *q, const struct bound *b, const struct 
         if (str_eqz(op->status->reason, codes[i].reason))
             op->status->code = codes[i].code;
     fail_cause(op, STR(""), why, STR(""));
-    return code;
+    return r;
 }
 
-static int act(const struct question *q, const struct bound *b, const struct policy_verdict *v)
+static int policies_take_action(const struct question *q, const struct bound *b,
+                                const struct policy_verdict *v)
 {
     struct op *op = q->op;
     const struct api_str_array *actions = &b->binding->spec.validation_actions;
     for (size_t i = 0; i < actions->n; i++) {
         if (str_eqz(actions->p[i], "Deny"))
-            return refuse(q, b, v);
+            return policies_refuse_request(q, b, v);
         if (str_eqz(actions->p[i], "Warn"))
             op_warn(op, arena_strf(op->arena,
                                    "Validation failed for ValidatingAdmissionPolicy '%.*s' with "
@@ -434,16 +440,17 @@ static int act(const struct question *q, const struct bound *b, const struct pol
     return 0;
 }
 
-static int ask(const struct question *q, const struct bound *b,
-               const struct policy_request *request)
+static int policies_evaluate_binding(const struct question *q, const struct bound *b,
+                                     const struct policy_request *request)
 {
-    // What a policy makes of the object is as large as that: it is given back before the next one is asked.
+    // What a policy makes of the object is as large as that: it is given back before the next one
+    // is asked.
     cleanup_arena struct arena arena = {0};
     struct policy_verdict *verdicts = NULL;
-    int n = policy_ask(b->policy, request, &arena, &verdicts), code = 0;
-    for (int i = 0; code == 0 && i < n; i++)
-        code = act(q, b, &verdicts[i]);
-    return code;
+    int n = policy_ask(b->policy, request, &arena, &verdicts), r = 0;
+    for (int i = 0; r == 0 && i < n; i++)
+        r = policies_take_action(q, b, &verdicts[i]);
+    return r;
 }
 
 // ask_with asks about a request beside one of the parameters.
@@ -456,8 +463,8 @@ static int ask_with(const struct question *q, const struct bound *b, struct poli
     if (registry_decode(param, kind, &arena, &object, &err) < 0)
         return fail_internal(q->op, "a parameter of the policy %.*s cannot be read: %s",
                              STR_ARG(b->definition->metadata.name), err.msg);
-    asked.params = shown(&object, kind, &arena);
-    return ask(q, b, &asked);
+    asked.params = policies_show_object(&object, kind, &arena);
+    return policies_evaluate_binding(q, b, &asked);
 }
 
 static int ask_bound(const struct question *q, const struct bound *b)
@@ -465,43 +472,45 @@ static int ask_bound(const struct question *q, const struct bound *b)
     struct op *op = q->op;
     const struct api_match_resources *constraints = b->definition->spec.match_constraints;
     const struct api_match_resources *narrower = b->binding->spec.match_resources;
-    const struct api_kind *as = constraints ? matches(q, constraints) : NULL;
-    if (!as || (narrower && narrower->resource_rules.n && !matches(q, narrower)) ||
+    const struct api_kind *as = constraints ? policies_match_kind(q, constraints) : NULL;
+    if (!as || (narrower && narrower->resource_rules.n && !policies_match_kind(q, narrower)) ||
         (narrower && !selectors_match(q, narrower)))
         return 0;
-    struct dyn request = request_of(q, as), *ns = NULL;
+    struct dyn request = policies_request_of(q, as), *ns = NULL;
     struct api_object namespace = {0};
-    if (q->namespace && decode_stored(q->namespace, &op->now, op->arena, &namespace, NULL) == 0)
-        ns = shown(&namespace, op->r->namespace_kind, op->arena);
-    const struct sight *sight = look(q, as);
+    if (q->namespace &&
+        encode_read_stored(q->namespace, &op->now, op->arena, &namespace, NULL) == 0)
+        ns = policies_show_object(&namespace, op->reg->kinds.namespace, op->arena);
+    const struct sight *sight = policies_find_view(q, as);
     struct policy_request asked = {
         .object = sight->object, .old = sight->old, .request = &request, .namespace_object = ns};
     if (!b->definition->spec.param_kind || !b->binding->spec.param_ref)
-        return ask(q, b, &asked);
+        return policies_evaluate_binding(q, b, &asked);
     cleanup_params struct params params = {0};
-    int code = find_params(q, b, &params);
+    int r = find_params(q, b, &params);
     bool deny = str_eqz(b->binding->spec.param_ref->parameter_not_found_action, "Deny");
-    if (code == 0 && params.all.n == 0 && deny)
-        return act(q, b,
-                   &(struct policy_verdict){true,
-                                            STR("failed to configure binding: no params found for "
-                                                "policy binding with `Deny` "
-                                                "parameterNotFoundAction"),
-                                            STR("")});
-    for (size_t i = 0; code == 0 && i < params.all.n; i++)
-        code = ask_with(q, b, asked, params.all.p[i], params.kind);
-    return code;
+    if (r == 0 && params.all.n == 0 && deny)
+        return policies_take_action(
+            q, b,
+            &(struct policy_verdict){true,
+                                     STR("failed to configure binding: no params found for "
+                                         "policy binding with `Deny` "
+                                         "parameterNotFoundAction"),
+                                     STR("")});
+    for (size_t i = 0; r == 0 && i < params.all.n; i++)
+        r = ask_with(q, b, asked, params.all.p[i], params.kind);
+    return r;
 }
 
 int policies_admit(struct op *op, const struct api_object *object, const struct api_object *old)
 {
-    struct policies *p = op->r->policies;
+    struct policies *p = op->reg->policies;
     if (!p || !op->request->user || op->stored == p->policy_kind || op->stored == p->binding_kind)
         return 0;
-    refresh(p);
+    policies_refresh_cache(p);
     if (p->all.n == 0)
         return 0;
-    const struct store_key key = {op->r->namespace_kind, STR(""), op->request->namespace};
+    const struct store_key key = {op->reg->kinds.namespace, STR(""), op->request->namespace};
     struct sight sight = {0};
     const struct question q = {
         .op = op,
@@ -511,10 +520,10 @@ int policies_admit(struct op *op, const struct api_object *object, const struct 
                              : "CREATE",
         .object = object,
         .old = old,
-        .namespace = op->stored->namespaced ? store_head(op->r->store, &key) : NULL,
+        .namespace = op->stored->namespaced ? store_head(op->reg->store, &key) : NULL,
     };
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < p->all.n; i++)
-        code = ask_bound(&q, &p->all.p[i]);
-    return code;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < p->all.n; i++)
+        r = ask_bound(&q, &p->all.p[i]);
+    return r;
 }

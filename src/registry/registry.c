@@ -1,27 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Start and stop of a registry, and the objects that every cluster has from the beginning:
+// namespaces and priority classes.
 #include "registry/registry.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
-struct store *registry_store(struct registry *r)
+struct store *registry_store(struct registry *reg)
 {
-    return r->store;
+    return reg->store;
 }
 
-struct typed_cache *registry_typed(struct registry *r)
+struct typed_cache *registry_typed(struct registry *reg)
 {
-    return r->typed;
+    return reg->typed;
 }
 
-void registry_set_authorizer(struct registry *r, registry_authorize_fn fn, void *arg)
+void registry_set_authorizer(struct registry *reg, registry_authorize_fn fn, void *arg)
 {
-    r->authorize = fn;
-    r->authorize_arg = arg;
+    reg->hooks.authorize = fn;
+    reg->hooks.authorize_arg = arg;
 }
 
 // --- What every cluster has ----------------------------------------------------------------------
@@ -30,7 +33,7 @@ struct founding {
     struct registry_request request;
     struct arena arena;
     int code;
-    bool returned; // registry_create has come back; whoever is last frees
+    bool returned; // registry_create has come back; the last of both frees
     bool answered;
     struct err *err;
 };
@@ -50,11 +53,12 @@ static void founding_done(void *arg, const struct registry_answer *answer)
     free(f);
 }
 
-int found_object(struct registry *r, const struct store_key *key,
-                 void (*fill)(void *value, const void *arg), const void *arg, struct err *err)
+int registry_found_object(struct registry *reg, const struct store_key *key,
+                          void (*fill)(void *value, const void *arg), const void *arg,
+                          struct err *err)
 {
     const struct api_kind *kind = key->kind;
-    if (store_head(r->store, key))
+    if (store_head(reg->store, key))
         return 0;
     struct founding *f = xcalloc(1, sizeof(*f));
     f->request.kind = kind;
@@ -65,14 +69,14 @@ int found_object(struct registry *r, const struct store_key *key,
     api_object_meta(&body)->name = arena_str(&f->arena, key->name);
     if (fill)
         fill(body.value, arg);
-    registry_create(r, &f->request, &body, &f->arena, founding_done, f);
+    registry_create(reg, &f->request, &body, &f->arena, founding_done, f);
     f->returned = true;
-    int code = f->answered ? f->code : 0;
+    int r = f->answered ? f->code : 0;
     if (f->answered) {
         arena_done(&f->arena);
         free(f);
     }
-    return code;
+    return r;
 }
 
 struct system_class {
@@ -89,7 +93,7 @@ static void fill_class(void *value, const void *arg)
     c->description = s->description;
 }
 
-static int found_cluster(struct registry *r, struct err *err)
+static int registry_found_cluster(struct registry *reg, struct err *err)
 {
     static const char *const namespaces[] = {"default", "kube-system", "kube-public",
                                              "kube-node-lease"};
@@ -100,92 +104,93 @@ static int found_cluster(struct registry *r, struct err *err)
          STR_INIT("Used for system critical pods that must run in the cluster, but can be moved to "
                   "another node if necessary.")},
     };
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < array_len(namespaces); i++)
-        code =
-            found_object(r, &(struct store_key){r->namespace_kind, STR(""), str_z(namespaces[i])},
-                         NULL, NULL, err);
-    for (size_t i = 0; code == 0 && i < array_len(classes); i++)
-        code =
-            found_object(r, &(struct store_key){r->priority_kind, STR(""), str_z(classes[i].name)},
-                         fill_class, &classes[i], err);
-    return code;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < array_len(namespaces); i++)
+        r = registry_found_object(
+            reg, &(struct store_key){reg->kinds.namespace, STR(""), str_z(namespaces[i])}, NULL,
+            NULL, err);
+    for (size_t i = 0; r == 0 && i < array_len(classes); i++)
+        r = registry_found_object(
+            reg, &(struct store_key){reg->kinds.priority, STR(""), str_z(classes[i].name)},
+            fill_class, &classes[i], err);
+    return r;
 }
 
 // Namespaces whose end was interrupted.
-static void resume_sweeps(struct registry *r)
+static void resume_sweeps(struct registry *reg)
 {
-    struct store_walk walk = {.kind = r->namespace_kind};
-    if (store_walk_start(r->store, &walk, NULL) < 0)
+    struct store_walk walk = {.kind = reg->kinds.namespace};
+    if (store_walk_start(reg->store, &walk, NULL) < 0)
         return;
-    for (const struct object *o; (o = store_walk_next(r->store, &walk));)
+    for (const struct object *o; (o = store_walk_next(reg->store, &walk));)
         if (namespace_terminating(o))
-            namespace_due(r, o->name, true);
+            namespace_due(reg, o->name, true);
     store_walk_done(&walk);
 }
 
 int registry_new(const struct registry_options *options, struct registry **ret, struct err *err)
 {
-    struct registry *r = xcalloc(1, sizeof(*r));
-    r->store = options->store;
-    r->exec = options->exec;
-    r->features = options->features;
-    r->namespace_kind = api_kind_find(STR("v1"), STR("Namespace"));
-    r->pod_kind = api_kind_find(STR("v1"), STR("Pod"));
-    r->runtime_kind = api_kind_find(STR("node.k8s.io/v1"), STR("RuntimeClass"));
-    r->priority_kind = api_kind_find(STR("scheduling.k8s.io/v1"), STR("PriorityClass"));
-    r->storage_kind = api_kind_find(STR("storage.k8s.io/v1"), STR("StorageClass"));
-    r->crd_kind = api_kind_find(STR("apiextensions.k8s.io/v1"), STR("CustomResourceDefinition"));
-    r->customs = store_customs(options->store);
-    r->budget_kind = api_kind_find(STR("policy/v1"), STR("PodDisruptionBudget"));
-    r->quota_kind = api_kind_find(STR("v1"), STR("ResourceQuota"));
-    r->account_kind = api_kind_find(STR("v1"), STR("ServiceAccount"));
-    r->event_kind = api_kind_find(STR("v1"), STR("Event"));
-    r->limits_kind = api_kind_find(STR("v1"), STR("LimitRange"));
-    r->sweep_timer = (struct exec_timer){.fn = sweep, .arg = r};
-    r->events_timer = (struct exec_timer){.fn = events_look, .arg = r};
-    r->typed = typed_cache_new();
-    list_init(&r->waiting);
-    list_init(&r->sweeps);
-    cel_memo_init(&r->cel, options->cel);
-    int code = admit_switch_off(options->disable_admission, &r->admission_off, err);
-    if (code == 0)
-        code = found_cluster(r, err);
-    if (code == 0)
-        code = definitions_start(r, err);
-    if (code == 0)
-        code = policies_start(r, err);
-    if (code < 0) {
-        registry_free(r);
-        return code;
+    struct registry *reg = xcalloc(1, sizeof(*reg));
+    reg->store = options->store;
+    reg->exec = options->exec;
+    reg->features = options->features;
+    reg->kinds.namespace = api_kind_find(STR("v1"), STR("Namespace"));
+    reg->kinds.pod = api_kind_find(STR("v1"), STR("Pod"));
+    reg->kinds.runtime = api_kind_find(STR("node.k8s.io/v1"), STR("RuntimeClass"));
+    reg->kinds.priority = api_kind_find(STR("scheduling.k8s.io/v1"), STR("PriorityClass"));
+    reg->kinds.storage = api_kind_find(STR("storage.k8s.io/v1"), STR("StorageClass"));
+    reg->kinds.definition =
+        api_kind_find(STR("apiextensions.k8s.io/v1"), STR("CustomResourceDefinition"));
+    reg->customs = store_customs(options->store);
+    reg->kinds.budget = api_kind_find(STR("policy/v1"), STR("PodDisruptionBudget"));
+    reg->kinds.quota = api_kind_find(STR("v1"), STR("ResourceQuota"));
+    reg->kinds.account = api_kind_find(STR("v1"), STR("ServiceAccount"));
+    reg->kinds.event = api_kind_find(STR("v1"), STR("Event"));
+    reg->kinds.limits = api_kind_find(STR("v1"), STR("LimitRange"));
+    reg->sweep.timer = (struct exec_timer){.fn = namespace_sweep_deleted, .arg = reg};
+    reg->events.timer = (struct exec_timer){.fn = events_look, .arg = reg};
+    reg->typed = typed_cache_new();
+    list_init(&reg->writes.waiting);
+    list_init(&reg->sweep.namespaces);
+    cel_memo_init(&reg->cel, options->cel);
+    int r = admit_switch_off(options->disable_admission, &reg->admission_off, err);
+    if (r == 0)
+        r = registry_found_cluster(reg, err);
+    if (r == 0)
+        r = definitions_start(reg, err);
+    if (r == 0)
+        r = policies_start(reg, err);
+    if (r < 0) {
+        registry_free(reg);
+        return r;
     }
-    resume_sweeps(r);
-    events_due(r);
-    *ret = r;
+    resume_sweeps(reg);
+    events_due(reg);
+    *ret = reg;
     return 0;
 }
 
-void registry_stop(struct registry *r)
+void registry_stop(struct registry *reg)
 {
-    if (!r)
+    if (!reg)
         return;
-    definitions_stop(r);
-    policies_stop(r);
-    events_stop(r);
+    definitions_stop(reg);
+    policies_stop(reg);
+    events_stop(reg);
 }
 
-void registry_free(struct registry *r)
+void registry_free(struct registry *reg)
 {
-    if (!r)
+    if (!reg)
         return;
-    assert(list_empty(&r->waiting));
-    sweep_done(r);
-    registry_stop(r);
-    cel_memo_done(&r->cel);
-    free((void *)(uintptr_t)r->default_priority.class_name.p);
-    sbuf_done(&r->scratch);
-    sbuf_done(&r->spliced);
-    typed_cache_unref(r->typed);
-    fields_done(r);
-    free(r);
+    assert(list_empty(&reg->writes.waiting));
+    namespace_sweep_done(reg);
+    registry_stop(reg);
+    cel_memo_done(&reg->cel);
+    free((void *)(uintptr_t)reg->default_priority.class_name.p);
+    sbuf_done(&reg->json.text);
+    sbuf_done(&reg->json.spliced);
+    typed_cache_unref(reg->typed);
+    fields_done(reg);
+    free(reg);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What may happen to an object: default → prepare → admit → validate → compare-and-swap. The one way
-// to the store, for the HTTP server and for clients in the same process alike. A registry lives on
-// its store's exec.
+// What may happen to an object: default → prepare → admit → validate → compare-and-swap. The one
+// way to the store, for the HTTP server and for clients in the same process alike. A registry lives
+// on its store's exec.
 #ifndef REGISTRY_REGISTRY_H
 #define REGISTRY_REGISTRY_H
 
@@ -31,41 +31,41 @@ struct registry_options {
 // (default, kube-system, kube-public, kube-node-lease).
 int registry_new(const struct registry_options *options, struct registry **ret,
                  struct err *err) MUST_USE;
-void registry_free(struct registry *r);
+void registry_free(struct registry *reg);
 
-// registry_stop lets go of the store's watches, for those who close the store before they free the registry. Nothing
-// new may be asked of it then.
-void registry_stop(struct registry *r);
+// registry_stop lets go of the store's watches, for those who close the store before they free the
+// registry. Nothing new may be asked of it then.
+void registry_stop(struct registry *reg);
 
-struct store *registry_store(struct registry *r);
+struct store *registry_store(struct registry *reg);
 
 // registry_typed is the cache of typed objects; take a reference to keep it.
 struct typed_cache;
-struct typed_cache *registry_typed(struct registry *r);
+struct typed_cache *registry_typed(struct registry *reg);
 
 struct registry_request;
 struct registry_user;
 
-// registry_set_guard adds an admission step of a room above: it sees every created or changed object, as the user
-// sent it, and those that are to be deleted. old is NULL for a creation, object for a deletion; the request says
-// which part of an object is meant (of a binding or an eviction object is that, old the pod). It returns 0, or
-// -ERR_FORBIDDEN or -ERR_NOT_FOUND with the reason.
+// registry_set_guard adds an admission step of a room above: it sees every created or changed
+// object, as the user sent it, and those that are to be deleted. old is NULL for a creation, object
+// for a deletion; the request names the part of an object (of a binding or an eviction
+// object is that, old the pod). It returns 0, or -ERR_FORBIDDEN or -ERR_NOT_FOUND with the reason.
 typedef int (*registry_guard_fn)(void *arg, const struct registry_request *request,
                                  const struct api_object *object, const struct api_object *old,
                                  struct sbuf *why);
-void registry_set_guard(struct registry *r, registry_guard_fn fn, void *arg);
+void registry_set_guard(struct registry *reg, registry_guard_fn fn, void *arg);
 
-// registry_set_authorizer lets validation ask what a user may do beyond the request itself, see api/validate.h.
-// NULL: everyone may do everything.
+// registry_set_authorizer lets validation ask what a user may do beyond the request itself, see
+// api/validate.h. NULL: everyone may do everything.
 typedef bool (*registry_authorize_fn)(void *arg, const struct registry_user *user,
                                       const struct api_authz_question *question,
                                       struct arena *arena, struct str *ret_reason);
-void registry_set_authorizer(struct registry *r, registry_authorize_fn fn, void *arg);
+void registry_set_authorizer(struct registry *reg, registry_authorize_fn fn, void *arg);
 
 // Kinds that users added. registry_set_kinds_hook has fn called when they have changed.
 struct custom_kinds;
-const struct custom_kinds *registry_customs(const struct registry *r);
-void registry_set_kinds_hook(struct registry *r, void (*fn)(void *arg), void *arg);
+const struct custom_kinds *registry_customs(const struct registry *reg);
+void registry_set_kinds_hook(struct registry *reg, void (*fn)(void *arg), void *arg);
 
 // --- Who and what --------------------------------------------------------------------------------
 
@@ -91,7 +91,7 @@ enum registry_field_validation {
     REGISTRY_FIELDS_STRICT,
 };
 
-// What every request says. Everything is borrowed until the answer.
+// Common to all requests. Everything is borrowed until the answer.
 struct registry_request {
     const struct api_kind *kind; // in the version of the request
     struct str subresource;      // empty, status, binding, eviction, …
@@ -125,14 +125,14 @@ typedef void (*registry_done_fn)(void *arg, const struct registry_answer *answer
 
 // registry_create stores a new object. body is in the request's version and is changed. For
 // subresources that are created (pods/binding, pods/eviction) body is a Binding, an Eviction.
-void registry_create(struct registry *r, const struct registry_request *request,
+void registry_create(struct registry *reg, const struct registry_request *request,
                      const struct api_object *body, struct arena *arena, registry_done_fn done,
                      void *arg);
 
 // registry_update replaces an object, or with subresource status its status. Other subresources:
-// namespaces/finalize, pods/resize, pods/ephemeralcontainers, scale (body is a Scale; the answer has
-// the workload, see registry_scale).
-void registry_update(struct registry *r, const struct registry_request *request,
+// namespaces/finalize, pods/resize, pods/ephemeralcontainers, scale (body is a Scale; the answer
+// has the workload, see registry_scale).
+void registry_update(struct registry *reg, const struct registry_request *request,
                      const struct api_object *body, struct arena *arena, registry_done_fn done,
                      void *arg);
 
@@ -143,24 +143,24 @@ enum registry_patch_type {
     REGISTRY_PATCH_APPLY, // server-side apply: YAML or JSON; creates what is not there
 };
 
-// registry_patch changes an object as the patch says, trying again when another write comes between
+// registry_patch applies a patch to an object, trying again when another write comes between
 // (unless the patch names a resourceVersion).
-void registry_patch(struct registry *r, const struct registry_request *request,
+void registry_patch(struct registry *reg, const struct registry_request *request,
                     enum registry_patch_type type, struct str patch, struct arena *arena,
                     registry_done_fn done, void *arg);
 
 // registry_delete deletes, or marks for deletion, one object. options may be NULL.
-void registry_delete(struct registry *r, const struct registry_request *request,
+void registry_delete(struct registry *reg, const struct registry_request *request,
                      const struct api_delete_options *options, struct arena *arena,
                      registry_done_fn done, void *arg);
 
-// What registry_delete_collection is told of: whether an object is to go.
+// Selects the objects of registry_delete_collection.
 struct registry_filter {
     bool (*match)(void *arg, const struct object *o);
     void *arg;
 };
 
-void registry_delete_collection(struct registry *r, const struct registry_request *request,
+void registry_delete_collection(struct registry *reg, const struct registry_request *request,
                                 const struct api_delete_options *options,
                                 const struct registry_filter *filter, struct arena *arena,
                                 registry_done_fn done, void *arg);

@@ -2,11 +2,11 @@
 //
 // Admission of pods that name a RuntimeClass: what running them takes besides, where they can run.
 #include "api/match/taint.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
-static int reject(struct op *op, const struct api_object *object, const char *why)
+static int runtime_reject_pod(struct op *op, const struct api_object *object, const char *why)
 {
     return fail_forbidden(op, admit_about(op, object), "pod rejected: %s", why);
 }
@@ -22,7 +22,7 @@ static bool same_amounts(const struct api_quantity_map *a, const struct api_quan
 
 // --- Node selector -------------------------------------------------------------------------------
 
-static const struct api_str_entry *find(const struct api_str_map *map, struct str key)
+static const struct api_str_entry *runtime_find_entry(const struct api_str_map *map, struct str key)
 {
     for (size_t i = 0; i < map->n; i++)
         if (str_eq(map->p[i].key, key))
@@ -37,7 +37,7 @@ static int merge_selector(struct op *op, const struct api_object *object, struct
     struct api_str_map all = {arena_array(op->arena, struct api_str_entry, have->n + more->n + 1),
                               0};
     for (size_t i = 0; i < more->n; i++) {
-        const struct api_str_entry *own = find(have, more->p[i].key);
+        const struct api_str_entry *own = runtime_find_entry(have, more->p[i].key);
         if (own && !str_eq(own->value, more->p[i].value))
             return fail_forbidden(op, admit_about(op, object),
                                   "conflict: runtimeClass.scheduling.nodeSelector[%.*s] = %.*s; "
@@ -58,7 +58,7 @@ static int merge_selector(struct op *op, const struct api_object *object, struct
 
 // --- Tolerations ---------------------------------------------------------------------------------
 
-static bool same(const struct api_toleration *a, const struct api_toleration *b)
+static bool runtime_same_toleration(const struct api_toleration *a, const struct api_toleration *b)
 {
     return api_equal(&api_toleration_type, a, b);
 }
@@ -70,7 +70,8 @@ static bool is_redundant(const struct api_toleration_array *kept,
         if (toleration_covers(&kept->p[k], &all->p[i]))
             return true;
     for (size_t k = i + 1; k < all->n; k++)
-        if (!same(&all->p[i], &all->p[k]) && toleration_covers(&all->p[k], &all->p[i]))
+        if (!runtime_same_toleration(&all->p[i], &all->p[k]) &&
+            toleration_covers(&all->p[k], &all->p[i]))
             return true;
     return false;
 }
@@ -93,7 +94,7 @@ static void merge_tolerations(struct op *op, struct api_toleration_array *have,
 
 // --- Together ------------------------------------------------------------------------------------
 
-int admit_runtime_class(struct op *op, const struct api_object *object,
+int runtime_admit_class(struct op *op, const struct api_object *object,
                         const struct api_object *old)
 {
     if (object->kind->type != &api_pod_type || old)
@@ -101,31 +102,32 @@ int admit_runtime_class(struct op *op, const struct api_object *object,
     struct api_pod_spec *spec = &((struct api_pod *)object->value)->spec;
     const struct api_runtime_class *class = NULL;
     if (spec->has_runtime_class_name) {
-        const struct store_key key = {op->r->runtime_kind, STR(""), spec->runtime_class_name};
-        const struct object *o = store_head(op->r->store, &key);
+        const struct store_key key = {op->reg->kinds.runtime, STR(""), spec->runtime_class_name};
+        const struct object *o = store_head(op->reg->store, &key);
         struct api_object found = {0};
         if (!o)
             return fail_forbidden(op, admit_about(op, object),
                                   "pod rejected: RuntimeClass \"%.*s\" not found",
                                   STR_ARG(spec->runtime_class_name));
-        int code = op_decode(op, o, &found);
-        if (code < 0)
-            return code;
+        int r = op_decode(op, o, &found);
+        if (r < 0)
+            return r;
         class = found.value;
     }
     if (!class || !class->overhead) {
         if (spec->overhead.n)
-            return reject(op, object,
-                          "Pod Overhead set without corresponding RuntimeClass defined Overhead");
+            return runtime_reject_pod(
+                op, object, "Pod Overhead set without corresponding RuntimeClass defined Overhead");
     } else if (spec->overhead.n && !same_amounts(&spec->overhead, &class->overhead->pod_fixed)) {
-        return reject(op, object, "Pod's Overhead doesn't match RuntimeClass's defined Overhead");
+        return runtime_reject_pod(op, object,
+                                  "Pod's Overhead doesn't match RuntimeClass's defined Overhead");
     } else {
         spec->overhead = class->overhead->pod_fixed;
     }
     if (!class || !class->scheduling)
         return 0;
-    int code = merge_selector(op, object, &spec->node_selector, &class->scheduling->node_selector);
-    if (code == 0)
+    int r = merge_selector(op, object, &spec->node_selector, &class->scheduling->node_selector);
+    if (r == 0)
         merge_tolerations(op, &spec->tolerations, &class->scheduling->tolerations);
-    return code;
+    return r;
 }

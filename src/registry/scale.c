@@ -2,7 +2,7 @@
 //
 // The scale of workloads: their number of replicas, seen as an object of its own.
 #include "api/match/label_selector.h"
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -43,7 +43,7 @@ static bool find_scalable(const struct api_type *t, void *value, struct scalable
     return true;
 }
 
-static struct str selector_text(const struct scalable *s, struct arena *arena)
+static struct str scale_selector_text(const struct scalable *s, struct arena *arena)
 {
     cleanup_sbuf struct sbuf b = {0};
     struct label_selector selector = {0};
@@ -55,7 +55,7 @@ static struct str selector_text(const struct scalable *s, struct arena *arena)
     return arena_str(arena, sbuf_str(&b));
 }
 
-// The version of a kind users added that says where the numbers stand.
+// The version of a custom kind that defines the scale's paths.
 static const struct api_custom *custom_scale_of(const struct api_kind *hub)
 {
     const struct api_kind *k;
@@ -65,7 +65,7 @@ static const struct api_custom *custom_scale_of(const struct api_kind *hub)
     return NULL;
 }
 
-static int64_t number_at(const struct dyn *whole, struct str path)
+static int64_t scale_number_at(const struct dyn *whole, struct str path)
 {
     const struct dyn *v = custom_at(whole, path);
     return v && v->type == DYN_INT ? v->number : 0;
@@ -80,8 +80,8 @@ static int fill_custom(const struct api_object *object, struct arena *arena, str
         return err_set(err, ERR_UNSUPPORTED, "a %.*s has no scale", STR_ARG(object->kind->kind));
     const struct dyn *selector =
         c->label_selector.n ? custom_at(&o->content, c->label_selector) : NULL;
-    ret->spec.replicas = (int32_t)number_at(&o->content, c->spec_replicas);
-    ret->status.replicas = (int32_t)number_at(&o->content, c->status_replicas);
+    ret->spec.replicas = (int32_t)scale_number_at(&o->content, c->spec_replicas);
+    ret->status.replicas = (int32_t)scale_number_at(&o->content, c->status_replicas);
     if (selector && selector->type == DYN_STR)
         ret->status.selector = arena_str(arena, selector->text);
     return 0;
@@ -129,7 +129,7 @@ int registry_scale(const struct object *o, struct arena *arena, struct api_scale
         return fill_custom(&object, arena, ret, err);
     ret->spec.replicas = *s.replicas;
     ret->status.replicas = s.status_replicas;
-    ret->status.selector = selector_text(&s, arena);
+    ret->status.selector = scale_selector_text(&s, arena);
     return 0;
 }
 
@@ -141,9 +141,9 @@ int scale_object(struct op *op, const struct api_scale *scale, const struct obje
     about.resource = arena_strf(op->arena, "%.*s/scale", STR_ARG(about.resource));
     if (!old)
         return fail_not_found(op, about);
-    int code = op_decode(op, old, &object);
-    if (code < 0)
-        return code;
+    int r = op_decode(op, old, &object);
+    if (r < 0)
+        return r;
     const struct api_custom *custom = object.kind->custom ? custom_scale_of(object.kind) : NULL;
     if (!custom && !find_scalable(object.kind->type, object.value, &s))
         return fail_unsupported(op, "a %.*s has no scale", STR_ARG(old->kind->kind));

@@ -181,7 +181,8 @@ void typed_cache_keep(struct typed_cache *c, const struct object *o,
     if (!d || d->watches == 0 || object->kind != o->kind || o->kind->custom)
         return;
     struct typed_object *typed = typed_object_copy(object, 0, o->revision);
-    // Reading sets defaults from what was prepared after the first ones: labels of Jobs, for example.
+    // Reading sets defaults from what was prepared after the first ones: labels of Jobs, for
+    // example.
     api_default(o->kind->type, typed->object.value, &(struct api_default_options){0},
                 &typed->arena);
     assert(typed_cache_agrees(o, typed));

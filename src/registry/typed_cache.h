@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Typed forms of the newest objects, by revision. A write leaves the form it was made from, so that a
-// watcher in the same process and the next update of the object need not parse the stored text again.
-// The cache outlives its registry as long as it is referenced. Any thread, unless stated otherwise.
+// Typed forms of the newest objects, by revision. A write leaves the form it was made from, so that
+// a watcher in the same process and the next update of the object need not parse the stored text
+// again. The cache outlives its registry as long as it is referenced. Any thread, unless stated
+// otherwise.
 #ifndef REGISTRY_TYPED_CACHE_H
 #define REGISTRY_TYPED_CACHE_H
 
@@ -25,8 +26,8 @@ struct typed_object *typed_cache_get(struct typed_cache *c, const struct object 
 struct typed_object *typed_cache_find(struct typed_cache *c, const struct object *o,
                                       const struct api_kind *as);
 
-// typed_cache_want counts the watches on a stored kind, and typed_cache_keep remembers what a stored
-// object of a wanted kind was encoded from. Both on the registry's exec only.
+// typed_cache_want counts the watches on a stored kind, and typed_cache_keep remembers what a
+// stored object of a wanted kind was encoded from. Both on the registry's exec only.
 void typed_cache_want(struct typed_cache *c, const struct api_kind *stored, bool more);
 void typed_cache_keep(struct typed_cache *c, const struct object *o,
                       const struct api_object *object);

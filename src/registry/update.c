@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Updates of objects, their status and their other parts.
-#include "registry/registry_int.h"
+#include "registry/stage_int.h"
 
 #include "base/banned.h"
 
@@ -22,7 +22,8 @@ static int fail_without_version(struct op *op, struct str name)
     return fail_invalid(op, op_subject(op, name), &causes);
 }
 
-int check_versions(struct op *op, struct api_object_meta *meta, const struct object *old)
+static int update_check_versions(struct op *op, struct api_object_meta *meta,
+                                 const struct object *old)
 {
     uint64_t version = 0;
     if (meta->resource_version.n) {
@@ -63,7 +64,7 @@ static struct str storage_key(struct op *op, struct str name)
                       STR_ARG(op->request->namespace), STR_ARG(name));
 }
 
-int fail_other_uid(struct op *op, const struct api_object_meta *meta, struct str uid)
+int update_fail_other_uid(struct op *op, const struct api_object_meta *meta, struct str uid)
 {
     struct str key = storage_key(op, meta->name);
     return fail_conflict(op, op_subject(op, meta->name),
@@ -73,7 +74,7 @@ int fail_other_uid(struct op *op, const struct api_object_meta *meta, struct str
                          STR_ARG(key), STR_ARG(meta->uid), STR_ARG(uid));
 }
 
-int check_name(struct op *op, const struct api_object_meta *meta)
+int update_check_name(struct op *op, const struct api_object_meta *meta)
 {
     struct str name = op->request->name;
     if (meta->name.n == 0)
@@ -92,7 +93,7 @@ int check_name(struct op *op, const struct api_object_meta *meta)
 // --- What is updated -----------------------------------------------------------------------------
 
 // Whether taking away the last finalizer means the end.
-static bool is_over(const struct api_object *object, const struct api_object *old)
+static bool update_is_over(const struct api_object *object, const struct api_object *old)
 {
     const struct api_object_meta *meta = api_object_meta(object), *before = api_object_meta(old);
     if (object->kind->type == &api_namespace_type &&
@@ -105,22 +106,23 @@ static bool is_over(const struct api_object *object, const struct api_object *ol
 
 // The subresources that are neither the whole nor the status leave all but their part as it was;
 // the rest is an update like others.
-static int check_part(struct op *op, const struct api_object *object, const struct api_object *old)
+static int update_check_part(struct op *op, const struct api_object *object,
+                             const struct api_object *old)
 {
     struct str sub = op->request->subresource;
     if (str_eqz(sub, "resize"))
-        pod_keep_but_resources(op, object->value, old->value);
+        pods_keep_but_resources(op, object->value, old->value);
     else if (str_eqz(sub, "ephemeralcontainers"))
-        pod_keep_but_debuggers(op, object->value, old->value);
+        pods_keep_but_debuggers(op, object->value, old->value);
     if (str_eqz(sub, "approval"))
-        return decide_certificate(op, object, old);
+        return certificates_decide(op, object, old);
     if (!str_eqz(sub, "finalize"))
-        return check_valid(op, API_UPDATE, object, old);
+        return create_check_valid(op, API_UPDATE, object, old);
     struct api_namespace *ns = object->value;
     struct api_str_array finalizers = ns->spec.finalizers;
-    int code = check_valid(op, API_UPDATE, object, old);
+    int r = create_check_valid(op, API_UPDATE, object, old);
     ns->spec.finalizers = finalizers;
-    return code;
+    return r;
 }
 
 static int check_namespace_phase(struct op *op, const struct api_namespace *ns)
@@ -142,42 +144,42 @@ int update_object(struct op *op, const struct api_object *object, const struct o
     struct api_object before = {0};
     struct api_object_meta *meta = api_object_meta(object);
     bool status = str_eqz(op->request->subresource, "status");
-    int code = op_decode(op, old, &before);
-    if (code < 0)
-        return code;
+    int r = op_decode(op, old, &before);
+    if (r < 0)
+        return r;
     fields_manage(op, object, &before, old);
-    code = admit_change(op, object, &before);
-    if (code == 0)
-        code = check_versions(op, meta, old);
-    if (code < 0)
-        return code;
+    r = admit_change(op, object, &before);
+    if (r == 0)
+        r = update_check_versions(op, meta, old);
+    if (r < 0)
+        return r;
     meta->self_link = STR("");
-    code = status ? check_valid(op, API_STATUS_UPDATE, object, &before)
-                  : check_part(op, object, &before);
-    if (code == 0 && status && object->kind->type == &api_namespace_type)
-        code = check_namespace_phase(op, object->value);
-    if (code == 0)
-        code = limits_check(op, object, &before);
-    if (code == 0)
-        code = policies_admit(op, object, &before);
-    if (code == 0)
-        code = quota_check(op, object, &before);
-    if (code == 0)
-        code = quota_charge(op);
-    if (code < 0)
-        return code;
-    finish_object(op, object);
+    r = status ? create_check_valid(op, API_STATUS_UPDATE, object, &before)
+               : update_check_part(op, object, &before);
+    if (r == 0 && status && object->kind->type == &api_namespace_type)
+        r = check_namespace_phase(op, object->value);
+    if (r == 0)
+        r = limits_check(op, object, &before);
+    if (r == 0)
+        r = policies_admit(op, object, &before);
+    if (r == 0)
+        r = quota_check(op, object, &before);
+    if (r == 0)
+        r = quota_charge(op);
+    if (r < 0)
+        return r;
+    create_finish_object(op, object);
     fields_settle(object, &before);
-    if (!is_over(object, &before))
-        return write_change(op, object, old);
-    // The answer is what was asked for; watchers see what was there.
-    code = write_nothing(op, object, old);
-    return code < 0 ? code : write_removal(op, old, false);
+    if (!update_is_over(object, &before))
+        return op_write_change(op, object, old);
+    // The answer is the requested state; watchers see the last stored one.
+    r = op_write_nothing(op, object, old);
+    return r < 0 ? r : op_write_removal(op, old, false);
 }
 
 bool registry_creates_on_update(const struct api_kind *kind)
 {
-    return (kind_rules_of(registry_stored_kind(kind))->flags & KIND_CREATE_ON_UPDATE) != 0;
+    return (kinds_rules_of(registry_stored_kind(kind))->flags & KIND_CREATE_ON_UPDATE) != 0;
 }
 
 // A PUT of what is not there: a creation for some kinds.
@@ -187,10 +189,10 @@ static int update_missing(struct op *op, const struct api_object *object)
     if (!(op->rules->flags & KIND_CREATE_ON_UPDATE) || op->request->subresource.n)
         return fail_not_found(op, op_subject(op, op->request->name));
     if (meta->uid.n)
-        return fail_other_uid(op, meta, STR(""));
+        return update_fail_other_uid(op, meta, STR(""));
     fields_manage(op, object, NULL, NULL);
-    int code = admit_change(op, object, NULL);
-    return code < 0 ? code : create_object(op, object);
+    int r = admit_change(op, object, NULL);
+    return r < 0 ? r : create_object(op, object);
 }
 
 int update_body(struct op *op, const struct api_object *body, const struct object *old)
@@ -201,24 +203,24 @@ int update_body(struct op *op, const struct api_object *body, const struct objec
     if (!meta)
         return fail_unsupported(op, "a %.*s is not stored", STR_ARG(body->kind->kind));
     api_default(body->kind->type, body->value, &defaults, op->arena);
-    int code = meta_fit_namespace(op, meta);
-    if (code == 0)
-        code = check_name(op, meta);
-    if (code < 0)
-        return code;
-    meta_single_owners(op, meta);
-    code = to_stored(op, body, &object);
-    if (code < 0)
-        return code;
+    int r = create_fit_namespace(op, meta);
+    if (r == 0)
+        r = update_check_name(op, meta);
+    if (r < 0)
+        return r;
+    create_single_owners(op, meta);
+    r = encode_to_stored(op, body, &object);
+    if (r < 0)
+        return r;
     if (!old)
         return update_missing(op, &object);
     // A patch does not say which object it means; that its UID cannot change is for validation.
     if (op->verb == VERB_UPDATE && meta->uid.n && !str_eq(meta->uid, old->uid))
-        return fail_other_uid(op, meta, old->uid);
+        return update_fail_other_uid(op, meta, old->uid);
     return update_object(op, &object, old);
 }
 
-int check_subresource(struct op *op)
+int update_check_subresource(struct op *op)
 {
     static const char *const writable[] = {"status", "finalize", "resize", "ephemeralcontainers",
                                            "scale",  "approval"};
@@ -235,9 +237,9 @@ int check_subresource(struct op *op)
 
 static int update_any(struct op *op, const struct api_object *body)
 {
-    int code = check_subresource(op);
-    if (code < 0)
-        return code;
+    int r = update_check_subresource(op);
+    if (r < 0)
+        return r;
     const struct object *old = op_head(op, op->request->name);
     if (!str_eqz(op->request->subresource, "scale"))
         return update_body(op, body, old);
@@ -247,10 +249,10 @@ static int update_any(struct op *op, const struct api_object *body)
     return scale_object(op, body->value, old);
 }
 
-void registry_update(struct registry *r, const struct registry_request *request,
+void registry_update(struct registry *reg, const struct registry_request *request,
                      const struct api_object *body, struct arena *arena, registry_done_fn done,
                      void *arg)
 {
-    struct op *op = op_new(r, request, VERB_UPDATE, arena, done, arg);
+    struct op *op = op_new(reg, request, VERB_UPDATE, arena, done, arg);
     op_finish(op, update_any(op, body));
 }

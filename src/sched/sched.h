@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scheduler: gives pods a node and their claims devices, or says why it cannot. It lives on one
-// exec, talks to the API through a client and to nothing else, and is deterministic given the exec's
-// clock and randomness. How it works: docs/scheduler.md.
+// The scheduler: gives pods a node and their claims devices, or explains why it cannot. It lives on
+// one exec, talks to the API through a client and to nothing else, and is deterministic given the
+// exec's clock and randomness. How it works: docs/design/scheduler.md.
 #ifndef SCHED_SCHED_H
 #define SCHED_SCHED_H
 
@@ -10,11 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/alloc.h"
 #include "api/features.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "client/client.h"
-#include "dray/alloc.h"
 
 struct sched;
 
@@ -27,9 +27,8 @@ struct sched_options {
     int64_t binding_timeout_ns;      // for binding conditions; 0: 600 s
     size_t feasible_max;             // nodes scored for a pod; 0: default
     uint64_t selector_budget;        // what an attempt's selectors may cost in all; 0: default
-    int64_t
-        settle_ns; // beside a scheduler that does not look: wait at least so long before a Binding; 0: never
-    bool standby; // know everything, do nothing before sched_lead
+    int64_t settle_ns; // least wait before a Binding beside schedulers that do not look; 0: none
+    bool standby;      // know everything, do nothing before sched_lead
 };
 
 struct sched *sched_new(const struct sched_options *options);
@@ -37,19 +36,19 @@ struct sched *sched_new(const struct sched_options *options);
 // sched_start begins to watch; pods are scheduled once every kind has been listed.
 void sched_start(struct sched *s);
 
-// sched_lead ends standing by: from here on pods are scheduled. Caches are warm by then, so that a fail-over
-// costs no list. There is no way back but sched_free.
+// sched_lead ends standing by: from here on pods are scheduled. Caches are warm by then, so that a
+// fail-over costs no list. There is no way back but sched_free.
 void sched_lead(struct sched *s);
 
-// sched_free stops watching. Calls of the client that are under way are forgotten: their answers find
-// nobody.
+// sched_free stops watching. Calls of the client that are under way are forgotten: their answers
+// find no receiver.
 void sched_free(struct sched *s);
 
-// sched_synced says whether every kind has been listed once.
+// sched_synced reports whether every kind has been listed once.
 bool sched_synced(const struct sched *s);
 
-// sched_idle says whether nothing is waiting for its turn or being bound. Pods that cannot be placed
-// and those that back off do not count.
+// sched_idle reports whether nothing is waiting for its turn or being bound. Pods that cannot be
+// placed and those that back off do not count.
 bool sched_idle(const struct sched *s);
 
 struct sched_stats {
@@ -76,16 +75,18 @@ void sched_get_stats(const struct sched *s, struct sched_stats *ret);
 // sched_metrics adds Prometheus' text: kube-scheduler's names where it has them.
 void sched_metrics(const struct sched *s, struct sbuf *out);
 
-// sched_explain adds a JSON object that tells all about a pod, or about a claim (kind "ResourceClaim"
-// or any other name of it): its state and, where it is pending, every node's answer, as of now.
-// Returns 0; -ERR_NOT_FOUND when there is no such object; -ERR_BAD_REQUEST for another kind;
-// -ERR_UNAVAILABLE when selectors cost more than one turn of the loop allows: the next call gets further.
+// sched_explain adds a JSON object with all about a pod, or about a claim (kind
+// "ResourceClaim" or any other name of it): its state and, where it is pending, every node's
+// answer, as of now. Returns 0; -ERR_NOT_FOUND when there is no such object; -ERR_BAD_REQUEST for
+// another kind; -ERR_UNAVAILABLE when selectors cost more than one turn of the loop allows: the
+// next call gets further.
 int sched_explain(struct sched *s, struct str kind, struct str namespace, struct str name,
                   struct sbuf *out, struct err *err) MUST_USE;
 
-// sched_judge writes what every node says of a pending pod, in kube-scheduler's words, as members of a JSON object: preEnqueue;
-// or preFilter, feasible and filtered (docs/scheduler.md, Judging). It may take long: for those who have nobody else to serve.
-// Returns 0, -ERR_NOT_FOUND, or -ERR_INTERNAL with the error of an attempt.
+// sched_judge writes the answer of every node to a pending pod, in kube-scheduler's words, as
+// members of a JSON object: preEnqueue; or preFilter, feasible and filtered
+// (docs/design/scheduler.md, Judging). It may take long: for callers without other requests to
+// serve. Returns 0, -ERR_NOT_FOUND, or -ERR_INTERNAL with the error of an attempt.
 struct json_writer;
 int sched_judge(struct sched *s, struct str namespace, struct str name, struct json_writer *w,
                 struct err *err) MUST_USE;
@@ -95,17 +96,18 @@ int sched_judge(struct sched *s, struct str namespace, struct str name, struct j
 int sched_explain_text(struct sched *s, struct str kind, struct str namespace, struct str name,
                        struct sbuf *out, struct sbuf *text, struct err *err) MUST_USE;
 
-// sched_closed_nodes gives the nodes that would take no pod more, not even one that asks for nothing and
-// tolerates their taints: cordoned, or full of pods.
+// sched_closed_nodes gives the nodes that would take no pod more, not even one that asks for
+// nothing and tolerates their taints: cordoned, or full of pods.
 void sched_closed_nodes(struct sched *s, void (*fn)(void *arg, struct str node), void *arg);
 
-// sched_check compares the caches with what the watches have delivered: every node's sums made anew,
-// every claim's allocation, every index. Returns true, or false with a line for each difference.
+// sched_check compares the caches with what the watches have delivered: every node's sums
+// recomputed, every claim's allocation, every index. Returns true, or false with a line for each
+// difference.
 bool sched_check(const struct sched *s, struct sbuf *problems);
 
-// sched_watched gives the kinds that a scheduler keeps, by number; NULL behind the last. sched_known is
-// the revision of an object in its cache, 0 when it is not there; sched_known_count counts them. For those
-// who want to compare it with the store.
+// sched_watched gives the kinds that a scheduler keeps, by number; NULL behind the last.
+// sched_known is the revision of an object in its cache, 0 when it is not there; sched_known_count
+// counts them. For those who want to compare it with the store.
 const struct api_kind *sched_watched(size_t i);
 uint64_t sched_known(const struct sched *s, size_t i, struct str namespace, struct str name);
 size_t sched_known_count(const struct sched *s, size_t i);

@@ -17,7 +17,7 @@
 struct server;
 
 enum server_authorization {
-    SERVER_ALWAYS_ALLOW, // whoever is known may do everything
+    SERVER_ALWAYS_ALLOW, // every authenticated user may do everything
     SERVER_RBAC,         // Roles, ClusterRoles and their bindings; system:masters everything
     SERVER_NODE_RBAC,    // and before them the node authorizer, with NodeRestriction
 };
@@ -34,22 +34,22 @@ struct server_options {
 };
 
 // server_new makes a server. What options points to is borrowed, strings are copied. Returns 0;
-// -ERR_INVALID for a runtime configuration or a token file that makes no sense; or an errno.
+// -ERR_INVALID for a runtime configuration or a token file that cannot be parsed; or an errno.
 int server_new(const struct server_options *options, struct server **ret, struct err *err) MUST_USE;
 
 // server_has_roles: roles say who may do what.
 bool server_has_roles(const struct server *s);
 
-// server_free frees a server whose requests have all ended, after its registry: with roles, that asks the
-// server.
+// server_free frees a server whose requests have all ended, after its registry: with roles, that
+// asks the server.
 void server_free(struct server *s);
 
-// Where requests come from. trusted: whoever reaches this door is an administrator (a socket that
+// Where requests come from. trusted: every client of this door is an administrator (a socket that
 // only its owner can open).
 struct server_door {
     struct server *server;
     bool trusted;
-    bool insecure;                  // plain text: nobody can show who they are, so all are trusted
+    bool insecure;                  // plain text: clients cannot authenticate, all are trusted
     const struct http_server *http; // for metrics; may be NULL
 };
 
@@ -59,44 +59,49 @@ void server_handle(void *door, struct http_request *q);
 // server_refusal writes what HTTP itself refuses as a Status object; for http_server_options.
 struct str server_refusal(void *door, int status, const char *why, struct sbuf *body);
 
-// server_set_address tells the server how clients reach it: host:port.
+// server_set_address sets how clients reach the server: host:port.
 void server_set_address(struct server *s, struct str address);
 
 // server_add_door lets metrics count a door's connections. The door is borrowed.
 void server_add_door(struct server *s, const struct server_door *door);
 
-// server_set_nodes tells the server how to reach the endpoints of nodes: logs, exec, attach and port-forward
-// work from then on. Texts are copied. Returns 0 or -ERR_INVALID for certificates that are none.
+// server_set_nodes sets how the server reaches the endpoints of nodes: logs, exec, attach and
+// port-forward work from then on. Texts are copied. Returns 0 or -ERR_INVALID for certificates that
+// are none.
 int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct err *err) MUST_USE;
 
-// server_found_cluster makes what every cluster has and is missing here (server/auth/cluster.h). The
-// certificates are of those who may sign clients', and those of a proxy in front of other servers; url is how
-// other machines reach the server.
+// server_found_cluster makes what every cluster has and is missing here (server/auth/cluster.h).
+// The certificates are of those who may sign clients', and those of a proxy in front of other
+// servers; url is how other machines reach the server.
 void server_found_cluster(struct server *s, struct str client_ca_pem, struct str proxy_ca_pem,
                           struct str url);
 
-// server_may says whether a user may do something to a resource beyond what a request asks: of a request for a certificate
-// (certificatesigningrequests/SUBRESOURCE), whether it may be approved without a person.
+// server_may: whether a user may do something to a resource beyond what a request asks: of a
+// request for a certificate (certificatesigningrequests/SUBRESOURCE), whether it may be approved
+// without a person.
 bool server_may(struct server *s, const struct registry_user *user, struct str group,
                 struct str resource, struct str subresource, struct str verb);
 
-// server_set_explainer lets GET /dray/explain?kind=&namespace=&name= answer with what fn adds to out,
-// a JSON object. fn returns 0, -ERR_NOT_FOUND, -ERR_BAD_REQUEST or, to be asked
-// again, -ERR_UNAVAILABLE. NULL: nobody explains.
+// server_set_explainer lets GET /dray/explain?kind=&namespace=&name= answer with what fn adds to
+// out, a JSON object. fn returns 0, -ERR_NOT_FOUND, -ERR_BAD_REQUEST or, to be asked again,
+// -ERR_UNAVAILABLE. NULL: there are no explanations.
 typedef int (*server_explain_fn)(void *arg, struct str kind, struct str namespace, struct str name,
                                  struct sbuf *out, struct err *err);
 void server_set_explainer(struct server *s, server_explain_fn fn, void *arg);
 
-// server_set_meter adds what fn writes to GET /metrics, in Prometheus' text form. NULL: nothing more.
+// server_set_meter adds what fn writes to GET /metrics, in Prometheus' text form. NULL: nothing
+// more.
 typedef void (*server_meter_fn)(void *arg, struct sbuf *out);
 void server_set_meter(struct server *s, server_meter_fn fn, void *arg);
 
-// server_set_checker lets GET /dray/check say whether the caches of those who work in this process equal
-// the store: fn returns true, or false with a line for each difference. NULL: nobody can tell.
+// server_set_checker lets GET /dray/check say whether the caches of those who work in this process
+// equal the store: fn returns true, or false with a line for each difference. NULL: no check
+// tell.
 typedef bool (*server_check_fn)(void *arg, struct sbuf *problems);
 void server_set_checker(struct server *s, server_check_fn fn, void *arg);
 
-// server_stop ends all watches and streams so that their connections can go; health says no from here on.
+// server_stop ends all watches and streams so that their connections can go; health checks fail
+// from here on.
 void server_stop(struct server *s);
 
 #endif

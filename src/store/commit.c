@@ -71,7 +71,7 @@ static struct commit_result *take_results(struct committer *c)
     return first;
 }
 
-static void deliver(struct committer *c)
+static void commit_deliver_results(struct committer *c)
 {
     struct commit_result *next;
     for (struct commit_result *r = take_results(c); r; r = next) {
@@ -85,13 +85,13 @@ static void on_post(void *arg)
 {
     struct mailbox *box = arg;
     if (box->committer)
-        deliver(box->committer);
+        commit_deliver_results(box->committer);
     else
         free(box);
 }
 
-// report takes a result, which the exec will free.
-static void report(struct committer *c, struct commit_result *result)
+// commit_report_result takes a result, which the exec will free.
+static void commit_report_result(struct committer *c, struct commit_result *result)
 {
     must_succeed(pthread_mutex_lock(&c->lock));
     if (c->results_last)
@@ -163,7 +163,7 @@ static bool commit_next(struct committer *c)
     const struct write *first = take_group(c, result);
     must_succeed(pthread_mutex_unlock(&c->lock));
     commit_group(c, first, result);
-    report(c, result);
+    commit_report_result(c, result);
     return true;
 }
 
@@ -181,7 +181,7 @@ static void end_job(struct committer *c, int code, const struct err *err)
         result->err = *err;
     free(job->path);
     free(job);
-    report(c, result);
+    commit_report_result(c, result);
 }
 
 static bool take_job(struct committer *c)
@@ -248,17 +248,17 @@ static void *thread_main(void *arg)
 static void work_here(struct committer *c)
 {
     while (commit_next(c) || backup_next(c))
-        deliver(c);
+        commit_deliver_results(c);
     if (c->options.db)
         db_checkpoint(c->options.db, true);
 }
 
-static void on_timer(void *arg)
+static void commit_on_timer(void *arg)
 {
     work_here(arg);
 }
 
-static void wake(struct committer *c)
+static void commit_wake_thread(struct committer *c)
 {
     if (c->threaded)
         must_succeed(pthread_cond_signal(&c->work));
@@ -283,7 +283,7 @@ int committer_new(const struct commit_options *options, struct committer **ret, 
 {
     struct committer *c = xcalloc(1, sizeof(*c));
     c->options = *options;
-    c->timer = (struct exec_timer){.fn = on_timer, .arg = c};
+    c->timer = (struct exec_timer){.fn = commit_on_timer, .arg = c};
     c->mailbox = xcalloc(1, sizeof(*c->mailbox));
     c->mailbox->committer = c;
     must_succeed(pthread_mutex_init(&c->lock, NULL));
@@ -312,7 +312,7 @@ void committer_close(struct committer *c)
     }
     // Answers may ask for more; that is committed here.
     bool posted = c->mailbox->posted;
-    deliver(c);
+    commit_deliver_results(c);
     work_here(c);
     exec_timer_stop(c->options.exec, &c->timer);
     db_close(c->options.db);
@@ -337,7 +337,7 @@ void committer_submit(struct committer *c, struct write *w)
     else
         c->first = w;
     c->last = w;
-    wake(c);
+    commit_wake_thread(c);
     must_succeed(pthread_mutex_unlock(&c->lock));
 }
 
@@ -363,6 +363,6 @@ void committer_backup(struct committer *c, const char *path, store_done_fn done,
     else
         c->jobs = job;
     c->jobs_last = job;
-    wake(c);
+    commit_wake_thread(c);
     must_succeed(pthread_mutex_unlock(&c->lock));
 }

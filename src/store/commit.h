@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The way of accepted writes to disk, private to the store. Whoever owns the store submits writes in
-// order and hears of them in order, in groups; the database is touched by the commit thread alone
-// (or by posted work, when the store has no thread of its own).
+// The way of accepted writes to disk, private to the store. The owner of the store submits
+// writes in order and gets their results in order, in groups; the database is touched by the commit
+// thread alone (or by posted work, when the store has no thread of its own).
 #ifndef STORE_COMMIT_H
 #define STORE_COMMIT_H
 
@@ -60,7 +60,7 @@ struct commit_options {
 int committer_new(const struct commit_options *options, struct committer **ret,
                   struct err *err) MUST_USE;
 
-// committer_close commits what was submitted, tells of it, and ends thread and database.
+// committer_close commits what was submitted, reports it, and ends thread and database.
 void committer_close(struct committer *c);
 
 // committer_submit hands over a write, which stays where it is until its result; committer_doom

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// SQLite: opening with checks, the schema, groups of writes in one transaction, backups. All errors
+// name the file and the remedy.
 #include "store/db.h"
 
 #include <assert.h>
@@ -56,10 +59,10 @@ struct db {
 
 // --- Errors --------------------------------------------------------------------------------------
 
-// fail says what SQLite's result means and what to do about it.
-static int fail(const struct db *db, int result, struct err *err)
+// db_fail reports the meaning of a result of SQLite and the remedy.
+static int db_fail(const struct db *db, int result, struct err *err)
 {
-    const char *said = db->sql ? sqlite3_errmsg(db->sql) : sqlite3_errstr(result);
+    const char *reason = db->sql ? sqlite3_errmsg(db->sql) : sqlite3_errstr(result);
     switch (result & 0xff) {
     case SQLITE_FULL:
         return err_set(err, ENOSPC, "no space left for %s: free some space; nothing stored is lost",
@@ -73,7 +76,7 @@ static int fail(const struct db *db, int result, struct err *err)
         return err_set(
             err, ERR_INVALID,
             "%s is damaged (%s): restore it from a backup, or move it away to start empty",
-            db->path, said);
+            db->path, reason);
     case SQLITE_NOTADB:
         return err_set(err, ERR_INVALID,
                        "%s is not a database of dray, or is damaged: restore it from a backup, or "
@@ -83,17 +86,17 @@ static int fail(const struct db *db, int result, struct err *err)
     case SQLITE_PERM:
     case SQLITE_AUTH:
         return err_set(err, EACCES, "cannot open %s (%s): check the directory and its permissions",
-                       db->path, said);
+                       db->path, reason);
     case SQLITE_READONLY:
         return err_set(err, EROFS, "%s cannot be written (%s): check its permissions", db->path,
-                       said);
+                       reason);
     default:
         return err_set(err, EIO, "cannot write %s (%s): check the disk; nothing stored is lost",
-                       db->path, said);
+                       db->path, reason);
     }
 }
 
-static int damaged(const struct db *db, const char *what, struct err *err)
+static int db_fail_damaged(const struct db *db, const char *what, struct err *err)
 {
     return err_set(err, ERR_INVALID,
                    "%s is damaged (%s): restore it from a backup, or move it away to start empty",
@@ -102,10 +105,10 @@ static int damaged(const struct db *db, const char *what, struct err *err)
 
 // --- Opening -------------------------------------------------------------------------------------
 
-static int run(struct db *db, const char *sql, struct err *err)
+static int db_run_sql(struct db *db, const char *sql, struct err *err)
 {
     int r = sqlite3_exec(db->sql, sql, NULL, NULL, NULL);
-    return r == SQLITE_OK ? 0 : fail(db, r, err);
+    return r == SQLITE_OK ? 0 : db_fail(db, r, err);
 }
 
 // ask_number reads the first column of the first row; 0 when there is none.
@@ -116,7 +119,7 @@ static int ask_number(struct db *db, const char *sql, int64_t *ret, struct err *
     if (r == SQLITE_OK)
         r = sqlite3_step(st);
     *ret = r == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
-    int result = r == SQLITE_ROW || r == SQLITE_DONE ? 0 : fail(db, r, err);
+    int result = r == SQLITE_ROW || r == SQLITE_DONE ? 0 : db_fail(db, r, err);
     (void)sqlite3_finalize(st);
     return result;
 }
@@ -128,14 +131,14 @@ static int use_log(struct db *db, struct err *err)
     if (r == SQLITE_OK)
         r = sqlite3_step(st);
     bool wal = r == SQLITE_ROW && str_eqz(STR("wal"), (const char *)sqlite3_column_text(st, 0));
-    int result = r != SQLITE_ROW ? fail(db, r, err)
+    int result = r != SQLITE_ROW ? db_fail(db, r, err)
                  : wal           ? 0
                        : err_set(err, EIO, "%s: no write-ahead log on this file system", db->path);
     (void)sqlite3_finalize(st);
     return result;
 }
 
-// check_marks tells an empty database from one of ours and one of somebody else's.
+// check_marks distinguishes an empty database, one of dray and one of another program.
 static int check_marks(struct db *db, bool *ret_empty, struct err *err)
 {
     int64_t application = 0, format = 0, tables = 0;
@@ -163,22 +166,23 @@ static int check_marks(struct db *db, bool *ret_empty, struct err *err)
 
 static int make_tables(struct db *db, struct err *err)
 {
-    return run(db,
-               "BEGIN IMMEDIATE;"
-               "CREATE TABLE object(revision INTEGER PRIMARY KEY, kind TEXT NOT NULL,"
-               " namespace TEXT NOT NULL, name TEXT NOT NULL, state INTEGER NOT NULL,"
-               " data BLOB NOT NULL);"
-               "CREATE TABLE meta(id INTEGER PRIMARY KEY CHECK(id=1), revision INTEGER NOT NULL,"
-               " oldest INTEGER NOT NULL, clean INTEGER NOT NULL);"
-               "INSERT INTO meta VALUES(1,0,0,1);"
-               "PRAGMA application_id=1685217657;"
-               "PRAGMA user_version=1;"
-               "COMMIT",
-               err);
+    return db_run_sql(
+        db,
+        "BEGIN IMMEDIATE;"
+        "CREATE TABLE object(revision INTEGER PRIMARY KEY, kind TEXT NOT NULL,"
+        " namespace TEXT NOT NULL, name TEXT NOT NULL, state INTEGER NOT NULL,"
+        " data BLOB NOT NULL);"
+        "CREATE TABLE meta(id INTEGER PRIMARY KEY CHECK(id=1), revision INTEGER NOT NULL,"
+        " oldest INTEGER NOT NULL, clean INTEGER NOT NULL);"
+        "INSERT INTO meta VALUES(1,0,0,1);"
+        "PRAGMA application_id=1685217657;"
+        "PRAGMA user_version=1;"
+        "COMMIT",
+        err);
 }
 
-// check_structure looks through the whole file; only needed when the last end was not in order.
-static int check_structure(struct db *db, struct err *err)
+// db_check_structure looks through the whole file; only needed when the last end was not in order.
+static int db_check_structure(struct db *db, struct err *err)
 {
     sqlite3_stmt *st = NULL;
     int r = sqlite3_prepare_v2(db->sql, "PRAGMA quick_check(1)", -1, &st, NULL);
@@ -186,14 +190,14 @@ static int check_structure(struct db *db, struct err *err)
         r = sqlite3_step(st);
     int result = 0;
     if (r != SQLITE_ROW)
-        result = fail(db, r, err);
+        result = db_fail(db, r, err);
     else if (!str_eqz(STR("ok"), (const char *)sqlite3_column_text(st, 0)))
-        result = damaged(db, (const char *)sqlite3_column_text(st, 0), err);
+        result = db_fail_damaged(db, (const char *)sqlite3_column_text(st, 0), err);
     (void)sqlite3_finalize(st);
     return result;
 }
 
-static int read_state(struct db *db, struct db_state *ret, struct err *err)
+static int db_read_state(struct db *db, struct db_state *ret, struct err *err)
 {
     int64_t revision = 0, oldest = 0, clean = 0, rows = 0;
     int r = ask_number(db, "SELECT revision FROM meta", &revision, err);
@@ -206,9 +210,9 @@ static int read_state(struct db *db, struct db_state *ret, struct err *err)
     if (r < 0)
         return r;
     if (rows != 1 || revision < 0 || oldest < 0 || oldest > revision)
-        return damaged(db, "its state makes no sense", err);
+        return db_fail_damaged(db, "corrupt metadata row", err);
     *ret = (struct db_state){.revision = (uint64_t)revision, .oldest = (uint64_t)oldest};
-    return clean ? 0 : check_structure(db, err);
+    return clean ? 0 : db_check_structure(db, err);
 }
 
 static int note_log_pages(void *arg, sqlite3 *sql, const char *name, int pages)
@@ -219,24 +223,25 @@ static int note_log_pages(void *arg, sqlite3 *sql, const char *name, int pages)
     return SQLITE_OK;
 }
 
-static int set_up(struct db *db, struct db_state *ret_state, struct err *err)
+static int db_set_up(struct db *db, struct db_state *ret_state, struct err *err)
 {
     bool empty = false;
-    int r = run(db, "PRAGMA locking_mode=EXCLUSIVE", err);
+    int r = db_run_sql(db, "PRAGMA locking_mode=EXCLUSIVE", err);
     if (r == 0)
         r = check_marks(db, &empty, err);
     if (r == 0)
         r = use_log(db, err);
     if (r == 0)
-        r = run(db,
-                "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=-4096;"
-                "PRAGMA journal_size_limit=33554432; PRAGMA temp_store=MEMORY;"
-                "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON",
-                err);
+        r = db_run_sql(
+            db,
+            "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=-4096;"
+            "PRAGMA journal_size_limit=33554432; PRAGMA temp_store=MEMORY;"
+            "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON",
+            err);
     if (r == 0 && empty)
         r = make_tables(db, err);
     if (r == 0)
-        r = read_state(db, ret_state, err);
+        r = db_read_state(db, ret_state, err);
     if (r < 0)
         return r;
     (void)sqlite3_wal_hook(db->sql, note_log_pages, db);
@@ -244,14 +249,14 @@ static int set_up(struct db *db, struct db_state *ret_state, struct err *err)
         int result = sqlite3_prepare_v3(db->sql, sql_texts[i], -1, SQLITE_PREPARE_PERSISTENT,
                                         &db->statements[i], NULL);
         if (result != SQLITE_OK)
-            return fail(db, result, err);
+            return db_fail(db, result, err);
     }
     return 0;
 }
 
 // The file is made here, for its owner alone: objects hold secrets. SQLite gives its log the same
 // rights.
-static int make_file(const char *path, struct err *err)
+static int db_make_file(const char *path, struct err *err)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -261,7 +266,7 @@ static int make_file(const char *path, struct err *err)
     return 0;
 }
 
-static int step(struct db *db, int which)
+static int db_step_statement(struct db *db, int which)
 {
     sqlite3_stmt *st = db->statements[which];
     int r = sqlite3_step(st);
@@ -272,7 +277,7 @@ static int step(struct db *db, int which)
 static int set_clean(struct db *db, bool clean)
 {
     (void)sqlite3_bind_int(db->statements[SQL_CLEAN], 1, clean);
-    return step(db, SQL_CLEAN);
+    return db_step_statement(db, SQL_CLEAN);
 }
 
 static void db_free(struct db *db)
@@ -290,7 +295,7 @@ int db_open(const struct store_options *options, struct db **ret, struct db_stat
             struct err *err)
 {
     const char *path = options->path, *vfs = options->vfs;
-    int r = vfs ? 0 : make_file(path, err);
+    int r = vfs ? 0 : db_make_file(path, err);
     if (r < 0)
         return r;
     struct db *db = xcalloc(1, sizeof(*db));
@@ -300,10 +305,10 @@ int db_open(const struct store_options *options, struct db **ret, struct db_stat
                                  SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
                                      SQLITE_OPEN_EXRESCODE,
                                  vfs);
-    r = result == SQLITE_OK ? set_up(db, ret_state, err) : fail(db, result, err);
+    r = result == SQLITE_OK ? db_set_up(db, ret_state, err) : db_fail(db, result, err);
     if (r == 0) {
         result = set_clean(db, false);
-        r = result == SQLITE_OK ? 0 : fail(db, result, err);
+        r = result == SQLITE_OK ? 0 : db_fail(db, result, err);
     }
     if (r < 0) {
         db_free(db);
@@ -350,7 +355,7 @@ struct loading {
     uint64_t last;
 };
 
-static int find_kind(const struct db *db, struct loading *l, struct str text, struct err *err)
+static int db_find_kind(const struct db *db, struct loading *l, struct str text, struct err *err)
 {
     if (l->kind && str_eq(text, sbuf_str(&l->kind_text)))
         return 0;
@@ -365,9 +370,9 @@ static int find_kind(const struct db *db, struct loading *l, struct str text, st
     return 0;
 }
 
-static int load_row(const struct db *db, sqlite3_stmt *st, struct loading *l,
-                    const struct db_state *state, struct object **ret, bool *ret_deleted,
-                    struct err *err)
+static int db_load_row(const struct db *db, sqlite3_stmt *st, struct loading *l,
+                       const struct db_state *state, struct object **ret, bool *ret_deleted,
+                       struct err *err)
 {
     int64_t revision = sqlite3_column_int64(st, 0), mark = sqlite3_column_int64(st, 4);
     struct record_row row = {
@@ -378,8 +383,8 @@ static int load_row(const struct db *db, sqlite3_stmt *st, struct loading *l,
         .deleted = mark != 0,
     };
     if (revision <= 0 || row.revision > state->revision || mark < 0 || mark > 1)
-        return damaged(db, "a row makes no sense", err);
-    int r = find_kind(db, l, row.kind, err);
+        return db_fail_damaged(db, "corrupt object row", err);
+    int r = db_find_kind(db, l, row.kind, err);
     if (r < 0)
         return r;
     r = record_read(&row, l->kind, column_str(st, 5), ret, err);
@@ -388,7 +393,7 @@ static int load_row(const struct db *db, sqlite3_stmt *st, struct loading *l,
         (void)snprintf(what, sizeof(what), "%.*s %.*s/%.*s at revision %lld: %.80s",
                        STR_ARG(row.kind), STR_ARG(row.namespace), STR_ARG(row.name),
                        (long long)revision, err ? err->msg : "");
-        return damaged(db, what, err);
+        return db_fail_damaged(db, what, err);
     }
     *ret_deleted = row.deleted;
     return 0;
@@ -402,18 +407,18 @@ int db_load(struct db *db, const struct db_state *state, struct custom_kinds *cu
         db->sql, "SELECT revision,kind,namespace,name,state,data FROM object ORDER BY revision", -1,
         &st, NULL);
     if (result != SQLITE_OK)
-        return fail(db, result, err);
+        return db_fail(db, result, err);
     struct loading l = {.customs = customs};
     int r = 0;
     while (r == 0 && (result = sqlite3_step(st)) == SQLITE_ROW) {
         struct object *o = NULL;
         bool deleted = false;
-        r = load_row(db, st, &l, state, &o, &deleted, err);
+        r = db_load_row(db, st, &l, state, &o, &deleted, err);
         if (r == 0)
             fn(arg, o, deleted);
     }
     if (r == 0 && result != SQLITE_DONE)
-        r = fail(db, result, err);
+        r = db_fail(db, result, err);
     (void)sqlite3_finalize(st);
     sbuf_done(&l.kind_text);
     return r;
@@ -421,7 +426,7 @@ int db_load(struct db *db, const struct db_state *state, struct custom_kinds *cu
 
 // --- Committing ----------------------------------------------------------------------------------
 
-static int insert(struct db *db, const struct write *w)
+static int db_insert_object(struct db *db, const struct write *w)
 {
     const struct object *o = w->object;
     sqlite3_stmt *st = db->statements[SQL_INSERT];
@@ -443,41 +448,41 @@ static int insert(struct db *db, const struct write *w)
     (void)sqlite3_bind_text(st, 4, o->name.n ? o->name.p : "", (int)o->name.n, SQLITE_STATIC);
     (void)sqlite3_bind_int(st, 5, w->deleted);
     (void)sqlite3_bind_blob(st, 6, db->row.p, (int)db->row.n, SQLITE_STATIC);
-    int r = step(db, SQL_INSERT);
+    int r = db_step_statement(db, SQL_INSERT);
     (void)sqlite3_clear_bindings(st);
     return r;
 }
 
-static int write_all(struct db *db, const struct write *first, size_t n,
-                     const struct revisions *doomed, uint64_t oldest)
+static int db_write_group(struct db *db, const struct write *first, size_t n,
+                          const struct revisions *doomed, uint64_t oldest)
 {
-    int r = step(db, SQL_BEGIN);
+    int r = db_step_statement(db, SQL_BEGIN);
     uint64_t newest = 0;
     for (const struct write *w = first; n > 0 && r == SQLITE_OK; n--, w = w->queue_next) {
         newest = w->object->revision;
-        r = insert(db, w);
+        r = db_insert_object(db, w);
     }
     for (size_t i = 0; i < doomed->n && r == SQLITE_OK; i++) {
         (void)sqlite3_bind_int64(db->statements[SQL_REMOVE], 1, (sqlite3_int64)doomed->p[i]);
-        r = step(db, SQL_REMOVE);
+        r = db_step_statement(db, SQL_REMOVE);
     }
     if (r == SQLITE_OK) {
         (void)sqlite3_bind_int64(db->statements[SQL_META], 1, (sqlite3_int64)newest);
         (void)sqlite3_bind_int64(db->statements[SQL_META], 2, (sqlite3_int64)oldest);
-        r = step(db, SQL_META);
+        r = db_step_statement(db, SQL_META);
     }
-    return r == SQLITE_OK ? step(db, SQL_COMMIT) : r;
+    return r == SQLITE_OK ? db_step_statement(db, SQL_COMMIT) : r;
 }
 
 int db_commit(struct db *db, const struct write *first, size_t n, const struct revisions *doomed,
               uint64_t oldest, struct err *err)
 {
-    int result = write_all(db, first, n, doomed, oldest);
+    int result = db_write_group(db, first, n, doomed, oldest);
     if (result == SQLITE_OK)
         return 0;
-    int r = fail(db, result, err);
+    int r = db_fail(db, result, err);
     if (!sqlite3_get_autocommit(db->sql))
-        (void)step(db, SQL_ROLLBACK);
+        (void)db_step_statement(db, SQL_ROLLBACK);
     return r;
 }
 
@@ -515,7 +520,7 @@ int db_backup_start(struct db *db, const char *path, struct db_backup **ret, str
         r = b->backup ? SQLITE_OK : sqlite3_errcode(b->to.sql);
     }
     if (r != SQLITE_OK) {
-        int result = fail(&b->to, r, err);
+        int result = db_fail(&b->to, r, err);
         db_backup_free(b);
         return result;
     }
@@ -532,7 +537,7 @@ int db_backup_step(struct db_backup *b, struct err *err)
         r = sqlite3_backup_finish(take_ptr(b->backup));
         b->complete = r == SQLITE_OK;
     }
-    return b->complete ? 0 : fail(&b->to, r, err);
+    return b->complete ? 0 : db_fail(&b->to, r, err);
 }
 
 void db_backup_free(struct db_backup *b)

@@ -33,7 +33,7 @@ void db_close(struct db *db);
 void db_abandon(struct db *db);
 
 // db_load gives every row in order of revisions; o is fn's. Returns 0, -ERR_INVALID (damaged,
-// a kind nobody knows) or an errno.
+// an unknown kind) or an errno.
 typedef void (*db_row_fn)(void *arg, struct object *o, bool deleted);
 int db_load(struct db *db, const struct db_state *state, struct custom_kinds *customs, db_row_fn fn,
             void *arg, struct err *err) MUST_USE;
@@ -43,12 +43,12 @@ int db_load(struct db *db, const struct db_state *state, struct custom_kinds *cu
 int db_commit(struct db *db, const struct write *first, size_t n, const struct revisions *doomed,
               uint64_t oldest, struct err *err) MUST_USE;
 
-// db_checkpoint moves the log into the database when it is long enough; when idle, sooner. What goes
-// wrong here is tried again later: the log holds everything.
+// db_checkpoint moves the log into the database when it is long enough; when idle, sooner. What
+// goes wrong here is tried again later: the log holds everything.
 void db_checkpoint(struct db *db, bool idle);
 
-// A backup in steps. db_backup_start makes the file; db_backup_step returns 1 while there is more to
-// do, 0 when it is complete, or a negative code. Either failure leaves no file.
+// A backup in steps. db_backup_start makes the file; db_backup_step returns 1 while there is more
+// to do, 0 when it is complete, or a negative code. Either failure leaves no file.
 struct db_backup;
 int db_backup_start(struct db *db, const char *path, struct db_backup **ret,
                     struct err *err) MUST_USE;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The history: a window of the newest changes over all kinds. An event holds the version it made and
-// the one it replaced; when it falls out of the window, the replaced one goes.
+// The history: a window of the newest changes over all kinds. An event holds the version it made
+// and the one it replaced; when it falls out of the window, the replaced one goes.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ size_t history_find(const struct history *h, uint64_t revision)
     return low;
 }
 
-static void grow(struct history *h)
+static void history_grow_ring(struct history *h)
 {
     size_t cap = h->cap ? h->cap * 2 : 64;
     struct history_event **ring = xreallocarray(NULL, cap, sizeof(struct history_event *));
@@ -55,7 +55,7 @@ const struct history_event *history_add(struct store *s, struct entry *e,
 {
     struct history *h = &s->history;
     if (h->n == h->cap)
-        grow(h);
+        history_grow_ring(h);
     struct history_event *event = xmalloc(sizeof(*event));
     *event = (struct history_event){
         .object = object_ref(object),
@@ -89,7 +89,7 @@ static void drop_first(struct store *s)
     struct entry *e = event->entry;
     if (e->newest == event) {
         if (!e->visible && !e->pending)
-            entry_drop(s, e);
+            store_entry_drop(s, e);
         else
             e->newest = NULL;
     }
@@ -118,7 +118,7 @@ void history_done(struct store *s)
     *h = (struct history){0};
 }
 
-const struct object *entry_at(const struct store *s, const struct entry *e, uint64_t revision)
+const struct object *store_entry_at(const struct store *s, const struct entry *e, uint64_t revision)
 {
     if (e->visible && e->visible->revision <= revision)
         return e->visible;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The hash of entries, by open addressing. Keys are read from the objects, so an entry needs no
+// copy of its key.
 #include "store/index.h"
 
 #include <assert.h>
@@ -12,7 +15,7 @@
 
 #include "base/banned.h"
 
-struct store_key entry_key(const struct entry *e)
+struct store_key store_entry_key(const struct entry *e)
 {
     const struct object *o = e->visible ? e->visible : e->head ? e->head : e->newest->object;
     return (struct store_key){o->kind, o->namespace, o->name};
@@ -23,7 +26,7 @@ size_t store_kind_number(const struct api_kind *kind)
     return kind->custom ? api_kinds_len + kind->custom->number : (size_t)(kind - api_kinds);
 }
 
-int store_key_cmp(const struct store_key *a, const struct store_key *b)
+static int store_key_cmp(const struct store_key *a, const struct store_key *b)
 {
     if (a->kind != b->kind)
         return store_kind_number(a->kind) < store_kind_number(b->kind) ? -1 : 1;
@@ -31,9 +34,9 @@ int store_key_cmp(const struct store_key *a, const struct store_key *b)
     return order ? order : str_cmp(a->name, b->name);
 }
 
-int entry_order(const void *entry, const void *key)
+int store_entry_order(const void *entry, const void *key)
 {
-    struct store_key k = entry_key(entry);
+    struct store_key k = store_entry_key(entry);
     return store_key_cmp(&k, key);
 }
 
@@ -41,7 +44,7 @@ int entry_order(const void *entry, const void *key)
 
 #define MIX UINT64_C(0x9e3779b97f4a7c15)
 
-static uint64_t mix(uint64_t h, uint64_t v)
+static uint64_t index_mix_hash(uint64_t h, uint64_t v)
 {
     h = (h ^ v) * MIX;
     return h ^ h >> 29;
@@ -49,11 +52,11 @@ static uint64_t mix(uint64_t h, uint64_t v)
 
 uint32_t store_key_hash(const struct store_key *key)
 {
-    uint64_t h = mix(hash_str(key->name), hash_str(key->namespace));
-    return (uint32_t)(mix(h, store_kind_number(key->kind)) >> 32);
+    uint64_t h = index_mix_hash(hash_str(key->name), hash_str(key->namespace));
+    return (uint32_t)(index_mix_hash(h, store_kind_number(key->kind)) >> 32);
 }
 
-struct entry *entry_table_find(const struct entry_table *t, const struct store_key *key)
+struct entry *index_table_find(const struct entry_table *t, const struct store_key *key)
 {
     if (t->n == 0)
         return NULL;
@@ -63,14 +66,14 @@ struct entry *entry_table_find(const struct entry_table *t, const struct store_k
         struct entry *e = t->slots[at];
         if (e->hash != hash)
             continue;
-        struct store_key k = entry_key(e);
+        struct store_key k = store_entry_key(e);
         if (store_key_cmp(&k, key) == 0)
             return e;
     }
     return NULL;
 }
 
-static void entry_table_link(struct entry_table *t, struct entry *e)
+static void index_table_link(struct entry_table *t, struct entry *e)
 {
     size_t mask = t->slots_len - 1;
     size_t at = e->hash & mask;
@@ -79,7 +82,7 @@ static void entry_table_link(struct entry_table *t, struct entry *e)
     t->slots[at] = e;
 }
 
-void entry_table_add(struct entry_table *t, struct entry *e)
+void index_table_add(struct entry_table *t, struct entry *e)
 {
     if ((t->n + 1) * 4 > t->slots_len * 3) {
         struct entry_table old = *t;
@@ -87,14 +90,14 @@ void entry_table_add(struct entry_table *t, struct entry *e)
         t->slots = xcalloc(t->slots_len, sizeof(struct entry *));
         for (size_t i = 0; i < old.slots_len; i++)
             if (old.slots[i])
-                entry_table_link(t, old.slots[i]);
+                index_table_link(t, old.slots[i]);
         free(old.slots);
     }
-    entry_table_link(t, e);
+    index_table_link(t, e);
     t->n++;
 }
 
-void entry_table_remove(struct entry_table *t, const struct entry *e)
+void index_table_remove(struct entry_table *t, const struct entry *e)
 {
     size_t mask = t->slots_len - 1;
     size_t hole = e->hash & mask;
@@ -112,7 +115,7 @@ void entry_table_remove(struct entry_table *t, const struct entry *e)
     t->n--;
 }
 
-void entry_table_done(struct entry_table *t)
+void index_table_done(struct entry_table *t)
 {
     free(t->slots);
     *t = (struct entry_table){0};

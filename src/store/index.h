@@ -27,13 +27,11 @@ struct entry {
 // store_kind_number is the position of a kind: first those of the schema, then those users added.
 size_t store_kind_number(const struct api_kind *kind);
 
-// entry_key is the key of an entry; its texts live as long as the version they come from.
-struct store_key entry_key(const struct entry *e);
+// store_entry_key is the key of an entry; its texts live as long as the version they come from.
+struct store_key store_entry_key(const struct entry *e);
 
-int store_key_cmp(const struct store_key *a, const struct store_key *b);
-
-// entry_order compares an entry with a struct store_key: by kind, namespace and name.
-int entry_order(const void *entry, const void *key);
+// store_entry_order compares an entry with a struct store_key: by kind, namespace and name.
+int store_entry_order(const void *entry, const void *key);
 
 // --- Hash of entries -----------------------------------------------------------------------------
 
@@ -44,9 +42,9 @@ struct entry_table {
 };
 
 uint32_t store_key_hash(const struct store_key *key);
-struct entry *entry_table_find(const struct entry_table *t, const struct store_key *key);
-void entry_table_add(struct entry_table *t, struct entry *e);
-void entry_table_remove(struct entry_table *t, const struct entry *e);
-void entry_table_done(struct entry_table *t);
+struct entry *index_table_find(const struct entry_table *t, const struct store_key *key);
+void index_table_add(struct entry_table *t, struct entry *e);
+void index_table_remove(struct entry_table *t, const struct entry *e);
+void index_table_done(struct entry_table *t);
 
 #endif

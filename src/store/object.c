@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One block of memory: the struct, its tables, the JSON, then those texts that the JSON does not hold
-// literally. Most names, labels and fields stand in the JSON's first part, so they cost nothing more.
+// One block of memory: the struct, its tables, the JSON, then those texts that the JSON does not
+// hold literally. Most names, labels and fields stand in the JSON's first part, so they cost
+// nothing more.
 #include "store/object.h"
 
 #include <assert.h>
@@ -45,11 +46,11 @@ static void find_in_json(const struct layout *l, struct text *t)
         t->in_json = (size_t)(at - l->json.p);
 }
 
-// find decides where a text will stand. look: it may well be in the JSON.
-static void find(struct layout *l, struct str s, bool look)
+// object_find_text decides where a text will stand. look: it may well be in the JSON.
+static void object_find_text(struct layout *l, struct str s, bool look)
 {
     struct text t = {.source = s, .in_json = SIZE_MAX};
-    // Name and namespace come first and are often said again.
+    // Name and namespace come first and are often repeated.
     for (size_t i = 0; i < l->texts.n && i < 2; i++)
         if (s.n && str_eq(s, l->texts.p[i].source))
             t.in_json = l->texts.p[i].in_json;
@@ -63,21 +64,21 @@ static void find(struct layout *l, struct str s, bool look)
     vec_push(&l->texts, t);
 }
 
-static void find_all(struct layout *l, const struct object_parts *parts)
+static void object_find_texts(struct layout *l, const struct object_parts *parts)
 {
     vec_reserve(&l->texts, 3 + 2 * (parts->labels_len + parts->fields_len));
-    find(l, parts->namespace, true);
-    find(l, parts->name, true);
-    find(l, parts->uid, true);
+    object_find_text(l, parts->namespace, true);
+    object_find_text(l, parts->name, true);
+    object_find_text(l, parts->uid, true);
     for (size_t i = 0; i < parts->labels_len; i++) {
         assert(i == 0 || str_cmp(parts->labels[i - 1].key, parts->labels[i].key) <= 0);
-        find(l, parts->labels[i].key, true);
-        find(l, parts->labels[i].value, true);
+        object_find_text(l, parts->labels[i].key, true);
+        object_find_text(l, parts->labels[i].value, true);
     }
     for (size_t i = 0; i < parts->fields_len; i++) {
         assert(i == 0 || str_cmp(parts->fields[i - 1].key, parts->fields[i].key) <= 0);
-        find(l, parts->fields[i].key, false);
-        find(l, parts->fields[i].value, true);
+        object_find_text(l, parts->fields[i].key, false);
+        object_find_text(l, parts->fields[i].value, true);
     }
 }
 
@@ -88,7 +89,7 @@ struct placing {
     char *extra;      // behind it
 };
 
-static struct str place(struct placing *p)
+static struct str object_place_text(struct placing *p)
 {
     const struct text *t = p->next++;
     if (t->source.n == 0)
@@ -106,12 +107,12 @@ static struct str place(struct placing *p)
 static void place_pairs(struct placing *p, struct object_pair *out, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        out[i].key = place(p);
-        out[i].value = place(p);
+        out[i].key = object_place_text(p);
+        out[i].value = object_place_text(p);
     }
 }
 
-static bool skip(struct str *s, struct str what)
+static bool object_skip_text(struct str *s, struct str what)
 {
     if (!str_starts(*s, what))
         return false;
@@ -123,12 +124,13 @@ static bool skip(struct str *s, struct str what)
 static uint32_t body_offset(const struct api_kind *kind, struct str json)
 {
     struct str rest = json;
-    bool known = skip(&rest, STR("{\"kind\":\"")) && skip(&rest, kind->kind) &&
-                 skip(&rest, STR("\",\"apiVersion\":\"")) && skip(&rest, kind->api_version) &&
-                 skip(&rest, STR("\""));
+    bool known = object_skip_text(&rest, STR("{\"kind\":\"")) &&
+                 object_skip_text(&rest, kind->kind) &&
+                 object_skip_text(&rest, STR("\",\"apiVersion\":\"")) &&
+                 object_skip_text(&rest, kind->api_version) && object_skip_text(&rest, STR("\""));
     if (!known)
         return json.n > 0 ? 1 : 0;
-    (void)skip(&rest, STR(","));
+    (void)object_skip_text(&rest, STR(","));
     return (uint32_t)(json.n - rest.n);
 }
 
@@ -137,7 +139,7 @@ struct object *object_new(const struct object_parts *parts)
     assert(parts->json.n < UINT32_MAX / 2 && parts->labels_len < UINT32_MAX / 64);
     size_t tables = (parts->labels_len + parts->fields_len) * sizeof(struct object_pair);
     struct layout l = {.json = parts->json};
-    find_all(&l, parts);
+    object_find_texts(&l, parts);
     size_t size = sizeof(struct object) + tables + parts->json.n + l.extra_bytes;
     struct object *o = xmalloc(size);
     char *at = (char *)(o + 1);
@@ -159,9 +161,9 @@ struct object *object_new(const struct object_parts *parts)
         .block_size = (uint32_t)size,
     };
     struct placing p = {l.texts.p, json, json + parts->json.n};
-    o->namespace = place(&p);
-    o->name = place(&p);
-    o->uid = place(&p);
+    o->namespace = object_place_text(&p);
+    o->name = object_place_text(&p);
+    o->uid = object_place_text(&p);
     place_pairs(&p, labels, parts->labels_len);
     place_pairs(&p, fields, parts->fields_len);
     assert(p.next == l.texts.p + l.texts.n && p.extra == (char *)o + size);
@@ -216,31 +218,13 @@ size_t object_notes_bytes(void)
     return atomic_load_explicit(&notes_bytes, memory_order_relaxed);
 }
 
-// --- References ----------------------------------------------------------------------------------
-
-struct object *object_ref(const struct object *o)
+void object_free(struct object *o)
 {
-    if (!o)
-        return NULL;
-    // Counting is the one thing that changes in an object that everyone shares.
-    struct object *shared = (struct object *)(uintptr_t)o;
-    uint32_t before = atomic_fetch_add_explicit(&shared->refs, 1, memory_order_relaxed);
-    assert(before > 0 && before < UINT32_MAX);
-    return shared;
+    note_free(atomic_load_explicit(&o->note, memory_order_acquire));
+    free(o);
 }
 
-void object_unref(const struct object *o)
-{
-    if (!o)
-        return;
-    struct object *shared = (struct object *)(uintptr_t)o;
-    uint32_t before = atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel);
-    assert(before > 0);
-    if (before == 1) {
-        note_free(atomic_load_explicit(&shared->note, memory_order_acquire));
-        free(shared);
-    }
-}
+// --- Labels and fields ---------------------------------------------------------------------------
 
 static bool find_pair(const struct object_pair *pairs, size_t n, struct str key, struct str *ret)
 {

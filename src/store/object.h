@@ -2,10 +2,11 @@
 //
 // A stored object: immutable, shared by reference count between threads, one block of memory. It is
 // kept as the JSON a client gets, in the version it is stored in, with what indexes and selectors
-// ask for beside it; whoever needs the typed form decodes it.
+// ask for beside it; users of the typed form decode it.
 #ifndef STORE_OBJECT_H
 #define STORE_OBJECT_H
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,17 +58,40 @@ struct object_parts {
 // object_new makes an object with one reference, the caller's.
 struct object *object_new(const struct object_parts *parts);
 
-// object_ref and object_unref; both take NULL. The last reference frees it, on any thread.
-struct object *object_ref(const struct object *o);
-void object_unref(const struct object *o);
+// object_ref and object_unref take NULL, too. The last reference frees the object, on any thread.
+// Counting is the one thing that changes in a shared object.
+static inline struct object *object_ref(const struct object *o)
+{
+    if (!o)
+        return NULL;
+    struct object *shared = (struct object *)(uintptr_t)o;
+    uint32_t before = atomic_fetch_add_explicit(&shared->refs, 1, memory_order_relaxed);
+    assert(before > 0 && before < UINT32_MAX);
+    return shared;
+}
+
+// object_free is for object_unref alone.
+void object_free(struct object *o);
+
+static inline void object_unref(const struct object *o)
+{
+    if (!o)
+        return;
+    struct object *shared = (struct object *)(uintptr_t)o;
+    uint32_t before = atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel);
+    assert(before > 0);
+    if (before == 1)
+        object_free(shared);
+}
 
 // object_label and object_field find a value. False: there is none.
 bool object_label(const struct object *o, struct str key, struct str *ret);
 bool object_field(const struct object *o, struct str key, struct str *ret);
 
-// object_note is an encoding of the object that was made once and is kept with it: the item of a list in protobuf, in the
-// stored version. Empty: there is none. object_set_note keeps a copy unless the notes of all objects would take over
-// OBJECT_NOTES_MAX bytes; the first one stays. Both on any thread.
+// object_note is an encoding of the object that was made once and is kept with it: the item of a
+// list in protobuf, in the stored version. Empty: there is none. object_set_note keeps a copy
+// unless the notes of all objects would take over OBJECT_NOTES_MAX bytes; the first one stays. Both
+// on any thread.
 #define OBJECT_NOTES_MAX ((size_t)64 * 1024 * 1024)
 struct str object_note(const struct object *o);
 void object_set_note(const struct object *o, struct str bytes);

@@ -9,13 +9,13 @@
 
 const struct object *store_get(const struct store *s, const struct store_key *key)
 {
-    const struct entry *e = entry_table_find(&s->entries, key);
+    const struct entry *e = index_table_find(&s->entries, key);
     return e ? e->visible : NULL;
 }
 
 const struct object *store_head(const struct store *s, const struct store_key *key)
 {
-    const struct entry *e = entry_table_find(&s->entries, key);
+    const struct entry *e = index_table_find(&s->entries, key);
     if (!e)
         return NULL;
     if (e->pending)
@@ -35,15 +35,16 @@ int store_walk_start(const struct store *s, struct store_walk *w, struct err *er
                        (unsigned long long)w->revision, (unsigned long long)s->visible);
     w->last = NULL;
     w->expired = false;
+    w->index = NULL;
     w->changes = UINT64_MAX;
     return 0;
 }
 
-// Where the walk goes on: where it stands, or anew behind its last key.
+// walk_place is the place of the next entry: noted, or found again behind the last key.
 static struct sorted_place walk_place(const struct sorted *x, const struct store_walk *w)
 {
     if (w->changes == x->changes)
-        return (struct sorted_place){w->block, w->at};
+        return w->place;
     struct store_key from = {w->kind, w->after_namespace, w->after_name};
     if (w->last) {
         from.namespace = w->last->namespace;
@@ -55,30 +56,38 @@ static struct sorted_place walk_place(const struct sorted *x, const struct store
     return sorted_seek(x, &from, false);
 }
 
-// walk_take finds up to `most` objects from where the walk stands. The index is sorted by namespace: whoever walks through one ends
-// where the next begins.
-static size_t walk_take(const struct store *s, struct store_walk *w, const struct object **ret,
-                        size_t most)
+// walk_index is the index of the walk's kind; NULL when there is nothing to walk.
+static const struct sorted *walk_index(const struct store *s, struct store_walk *w)
 {
-    const struct kind_state *k = kind_state_get(s, w->kind);
-    if (!k)
-        return 0;
     if (w->revision < s->history.oldest) {
         w->expired = true;
-        return 0;
+        return NULL;
     }
-    const struct sorted *x = &k->index;
+    if (!w->index) {
+        const struct kind_state *k = store_kind_get(s, w->kind);
+        w->index = k ? &k->index : NULL;
+    }
+    return w->index;
+}
+
+// walk_take finds up to `most` objects from the walk's place on. The index is sorted by namespace:
+// a walk through one namespace ends where the next begins.
+static inline size_t walk_take(const struct store *s, struct store_walk *w,
+                               const struct object **ret, size_t most)
+{
+    const struct sorted *x = walk_index(s, w);
+    if (!x)
+        return 0;
     struct sorted_place p = walk_place(x, w);
     size_t n = 0;
-    for (struct entry *e; n < most && (e = sorted_at(x, p)); p = sorted_step(x, p)) {
-        if (w->one_namespace && !str_eq(entry_key(e).namespace, w->namespace))
+    for (const struct entry *e; n < most && (e = sorted_at(x, p)); p = sorted_step(x, p)) {
+        if (w->one_namespace && !str_eq(store_entry_key(e).namespace, w->namespace))
             break;
-        const struct object *found = entry_at(s, e, w->revision);
+        const struct object *found = store_entry_at(s, e, w->revision);
         if (found)
             ret[n++] = found;
     }
-    w->block = p.block;
-    w->at = p.at;
+    w->place = p;
     w->changes = x->changes;
     if (n > 0) {
         object_unref(w->last);
@@ -107,7 +116,7 @@ void store_walk_done(struct store_walk *w)
 
 size_t store_count(const struct store *s, const struct api_kind *kind, struct str namespace)
 {
-    struct kind_state *k = kind_state_get(s, kind);
+    struct kind_state *k = store_kind_get(s, kind);
     if (!k)
         return 0;
     if (namespace.n == 0)

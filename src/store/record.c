@@ -51,7 +51,7 @@ static uint64_t row_sum(const struct record_row *row, struct str payload)
 
 // --- Writing -------------------------------------------------------------------------------------
 
-static void add_number(struct sbuf *out, size_t v)
+static void record_add_number(struct sbuf *out, size_t v)
 {
     while (v >= 0x80) {
         sbuf_addc(out, (char)(unsigned char)(v | 0x80));
@@ -60,18 +60,18 @@ static void add_number(struct sbuf *out, size_t v)
     sbuf_addc(out, (char)v);
 }
 
-static void add_text(struct sbuf *out, struct str s)
+static void record_add_text(struct sbuf *out, struct str s)
 {
-    add_number(out, s.n);
+    record_add_number(out, s.n);
     sbuf_add(out, s);
 }
 
 static void add_pairs(struct sbuf *out, const struct object_pair *pairs, size_t n)
 {
-    add_number(out, n);
+    record_add_number(out, n);
     for (size_t i = 0; i < n; i++) {
-        add_text(out, pairs[i].key);
-        add_text(out, pairs[i].value);
+        record_add_text(out, pairs[i].key);
+        record_add_text(out, pairs[i].value);
     }
 }
 
@@ -95,10 +95,10 @@ void record_write(const struct record_row *row, const struct object *o, struct s
     sbuf_reserve(out, RECORD_HEAD_BYTES + o->block_size);
     sbuf_addc(out, RECORD_FORMAT);
     sbuf_add_repeat(out, 0, 8);
-    add_text(out, o->uid);
+    record_add_text(out, o->uid);
     add_pairs(out, o->labels, o->labels_len);
     add_pairs(out, o->fields, o->fields_len);
-    add_number(out, 0); // owners, in rows of version 0.1
+    record_add_number(out, 0); // owners, in rows of version 0.1
     sbuf_add(out, o->json);
     put_sum(out->p + start + 1, row_sum(row, str_from(sbuf_str(out), start + RECORD_HEAD_BYTES)));
 }
@@ -110,7 +110,7 @@ struct reader {
     bool bad;
 };
 
-static size_t read_number(struct reader *r)
+static size_t record_read_number(struct reader *r)
 {
     size_t v = 0;
     for (unsigned shift = 0; shift < 35; shift += 7) {
@@ -126,9 +126,9 @@ static size_t read_number(struct reader *r)
     return 0;
 }
 
-static struct str read_text(struct reader *r)
+static struct str record_read_text(struct reader *r)
 {
-    size_t n = read_number(r);
+    size_t n = record_read_number(r);
     if (n > r->rest.n)
         r->bad = true;
     if (r->bad)
@@ -141,7 +141,7 @@ static struct str read_text(struct reader *r)
 // A list's length: no more than there are bytes.
 static size_t read_count(struct reader *r)
 {
-    size_t n = read_number(r);
+    size_t n = record_read_number(r);
     if (n > r->rest.n)
         r->bad = true;
     return r->bad ? 0 : n;
@@ -149,12 +149,12 @@ static size_t read_count(struct reader *r)
 
 struct pair_list VEC(struct object_pair);
 
-static void read_pairs(struct reader *r, struct arena *arena, struct pair_list *out)
+static void record_read_pairs(struct reader *r, struct arena *arena, struct pair_list *out)
 {
     size_t n = read_count(r);
     for (size_t i = 0; i < n && !r->bad; i++) {
-        struct str key = read_text(r);
-        struct object_pair pair = {key, read_text(r)};
+        struct str key = record_read_text(r);
+        struct object_pair pair = {key, record_read_text(r)};
         if (out->n && str_cmp(vec_last(out)->key, key) > 0)
             r->bad = true;
         vec_push_arena(arena, out, pair);
@@ -171,12 +171,12 @@ int record_read(const struct record_row *row, const struct api_kind *kind, struc
         return err_set(err, ERR_INVALID, "the row's checksum is wrong");
     struct arena cleanup_arena arena = {0};
     struct pair_list labels = {0}, fields = {0};
-    struct str uid = read_text(&r);
-    read_pairs(&r, &arena, &labels);
-    read_pairs(&r, &arena, &fields);
+    struct str uid = record_read_text(&r);
+    record_read_pairs(&r, &arena, &labels);
+    record_read_pairs(&r, &arena, &fields);
     size_t owners_len = read_count(&r);
     for (size_t i = 0; i < owners_len && !r.bad; i++)
-        (void)read_text(&r);
+        (void)record_read_text(&r);
     if (r.bad)
         return err_set(err, ERR_INVALID, "the row ends too early");
     *ret = object_new(&(struct object_parts){

@@ -46,3 +46,18 @@ bool store_select_matches(const struct store_select *s, const struct object *o)
             return false;
     return true;
 }
+
+bool store_select_event(const struct store_select *s, const struct store_event *e,
+                        enum store_event_type *ret_type, const struct object **ret)
+{
+    *ret_type = e->type;
+    *ret = e->object;
+    if (store_select_everything(s))
+        return true;
+    bool is = e->type != STORE_DELETED && store_select_matches(s, e->object);
+    bool was = e->before && store_select_matches(s, e->before);
+    if (!is && was && e->type != STORE_DELETED)
+        *ret = e->before;
+    *ret_type = !is ? STORE_DELETED : was ? STORE_MODIFIED : STORE_ADDED;
+    return is || was;
+}

@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "store/object.h"
+#include "store/store.h"
 
 struct store_select {
     struct label_selector labels;
@@ -31,5 +32,11 @@ static inline bool store_select_everything(const struct store_select *s)
 {
     return label_selector_everything(&s->labels) && field_selector_everything(&s->fields);
 }
+
+// store_select_event decides what an event of the store is to a watcher: which type, of which
+// object. An object that ceases to match is DELETED, in its last state that matched. False: no
+// event.
+bool store_select_event(const struct store_select *s, const struct store_event *e,
+                        enum store_event_type *ret_type, const struct object **ret);
 
 #endif

@@ -21,7 +21,7 @@ struct custom_kinds *store_customs(const struct store *s)
     return s->customs;
 }
 
-struct kind_state *kind_state_get(const struct store *s, const struct api_kind *kind)
+struct kind_state *store_kind_get(const struct store *s, const struct api_kind *kind)
 {
     size_t at = store_kind_number(kind);
     return at < s->kinds_len ? s->kinds[at] : NULL;
@@ -41,7 +41,7 @@ static void grow_kinds(struct store *s, size_t at)
     s->kinds_len = len;
 }
 
-struct kind_state *kind_state_of(struct store *s, const struct api_kind *kind)
+struct kind_state *store_kind_find(struct store *s, const struct api_kind *kind)
 {
     size_t at = store_kind_number(kind);
     grow_kinds(s, at);
@@ -49,34 +49,35 @@ struct kind_state *kind_state_of(struct store *s, const struct api_kind *kind)
     if (!*k) {
         *k = xcalloc(1, sizeof(**k));
         list_init(&(*k)->watches);
-        sorted_init(&(*k)->index, entry_order);
+        sorted_init(&(*k)->index, store_entry_order);
     }
     return *k;
 }
 
-struct entry *entry_make(struct store *s, const struct object *o)
+// store_entry_make finds the entry of o's key or makes one with o as its head.
+static struct entry *store_entry_make(struct store *s, const struct object *o)
 {
     struct store_key key = {o->kind, o->namespace, o->name};
-    struct entry *e = entry_table_find(&s->entries, &key);
+    struct entry *e = index_table_find(&s->entries, &key);
     if (e)
         return e;
     e = xmalloc(sizeof(*e));
     *e = (struct entry){.head = o, .hash = store_key_hash(&key)};
-    entry_table_add(&s->entries, e);
-    (void)sorted_add(&kind_state_of(s, o->kind)->index, &key, e);
+    index_table_add(&s->entries, e);
+    (void)sorted_add(&store_kind_find(s, o->kind)->index, &key, e);
     e->head = NULL;
     return e;
 }
 
-void entry_drop(struct store *s, struct entry *e)
+void store_entry_drop(struct store *s, struct entry *e)
 {
-    struct store_key key = entry_key(e);
-    (void)sorted_remove(&kind_state_of(s, key.kind)->index, &key);
-    entry_table_remove(&s->entries, e);
+    struct store_key key = store_entry_key(e);
+    (void)sorted_remove(&store_kind_find(s, key.kind)->index, &key);
+    index_table_remove(&s->entries, e);
     free(e);
 }
 
-static void count(struct kind_state *k, struct str namespace, bool more)
+static void store_count_object(struct kind_state *k, struct str namespace, bool more)
 {
     if (more)
         k->count++;
@@ -96,14 +97,16 @@ static void count(struct kind_state *k, struct str namespace, bool more)
     free(owned);
 }
 
-void entry_show(struct store *s, struct entry *e, const struct object *o)
+// store_entry_show makes o (NULL: nothing) the visible version and keeps indexes and counts
+// current.
+static void store_entry_show(struct store *s, struct entry *e, const struct object *o)
 {
     const struct object *before = e->visible;
-    struct kind_state *k = kind_state_of(s, (o ? o : before)->kind);
+    struct kind_state *k = store_kind_find(s, (o ? o : before)->kind);
     if (o && !before)
-        count(k, o->namespace, true);
+        store_count_object(k, o->namespace, true);
     else if (!o && before)
-        count(k, before->namespace, false);
+        store_count_object(k, before->namespace, false);
     s->objects += (o ? 1U : 0U);
     s->objects -= (before ? 1U : 0U);
     s->object_bytes += (o ? o->block_size : 0U);
@@ -112,12 +115,13 @@ void entry_show(struct store *s, struct entry *e, const struct object *o)
     object_unref(before);
 }
 
-const struct history_event *store_apply(struct store *s, struct entry *e, const struct object *o,
-                                        bool deleted)
+// store_apply makes one version visible: index, history. For writes, and for rows while loading.
+static const struct history_event *store_apply(struct store *s, struct entry *e,
+                                               const struct object *o, bool deleted)
 {
     assert(o->revision > s->visible);
     const struct history_event *event = history_add(s, e, o, e->visible, deleted);
-    entry_show(s, e, deleted ? NULL : o);
+    store_entry_show(s, e, deleted ? NULL : o);
     s->visible = o->revision;
     return event;
 }
@@ -179,7 +183,7 @@ static int accept_write(struct store *s, const struct object *o, bool deleted, u
                        "the disk does not keep up: %zu MiB of writes wait for it; try again later",
                        s->pending_bytes / 1024 / 1024);
     struct write *w = xmalloc(sizeof(*w));
-    struct entry *e = entry_make(s, o);
+    struct entry *e = store_entry_make(s, o);
     *w = (struct write){.object = object_ref(o),
                         .epoch = s->epoch,
                         .deleted = deleted,
@@ -224,7 +228,7 @@ static void write_leaves(struct store *s, struct write *w)
         return;
     const struct object *head = e->head;
     if (!e->visible && !e->newest)
-        entry_drop(s, e);
+        store_entry_drop(s, e);
     else
         e->head = NULL;
     object_unref(head);
@@ -248,7 +252,7 @@ static void write_free(struct write *w)
 }
 
 // Makes the first n pending writes visible, then answers them.
-static void publish(struct store *s, size_t n)
+static void store_publish_writes(struct store *s, size_t n)
 {
     struct write *w = s->pending_first;
     for (size_t i = 0; i < n; i++, w = w->next) {
@@ -267,8 +271,8 @@ static void publish(struct store *s, size_t n)
     committer_doom(s->committer, &s->doomed, s->history.oldest);
 }
 
-// All pending writes are lost: first every head falls back, then everyone is told. The writes stay
-// until the committer is through with them.
+// All pending writes are lost: first every head falls back, then every callback runs. The writes
+// stay until the committer is through with them.
 static void lose_pending(struct store *s, const struct err *err)
 {
     struct write *last = s->pending_last;
@@ -285,7 +289,7 @@ static void lose_pending(struct store *s, const struct err *err)
     }
 }
 
-static void finished(void *arg, const struct commit_result *result)
+static void store_commit_finished(void *arg, const struct commit_result *result)
 {
     struct store *s = arg;
     if (result->backup_done) {
@@ -295,7 +299,7 @@ static void finished(void *arg, const struct commit_result *result)
     s->failing = result->code != 0;
     if (result->code == 0) {
         s->commits++;
-        publish(s, result->writes);
+        store_publish_writes(s, result->writes);
         return;
     }
     if (result->epoch == s->epoch)
@@ -316,7 +320,7 @@ struct loading {
 
 // A row of the database: within the history it is an event, before it the state of its key. Rows
 // that an interrupted change of bounds left behind go with the next transaction.
-static void load_row(void *arg, struct object *o, bool deleted)
+static void store_load_row(void *arg, struct object *o, bool deleted)
 {
     const struct loading *l = arg;
     struct store *s = l->store;
@@ -325,25 +329,25 @@ static void load_row(void *arg, struct object *o, bool deleted)
     if (deleted && !before) {
         vec_push(&s->doomed, o->revision);
     } else if (o->revision > l->oldest) {
-        (void)store_apply(s, entry_make(s, o), o, deleted);
+        (void)store_apply(s, store_entry_make(s, o), o, deleted);
     } else {
         if (before)
             vec_push(&s->doomed, before->revision);
-        struct entry *e = entry_make(s, o);
+        struct entry *e = store_entry_make(s, o);
         if (deleted) {
             vec_push(&s->doomed, o->revision);
             e->head = o; // its key, while it goes
-            entry_show(s, e, NULL);
-            entry_drop(s, e);
+            store_entry_show(s, e, NULL);
+            store_entry_drop(s, e);
         } else {
-            entry_show(s, e, o);
+            store_entry_show(s, e, o);
         }
     }
     object_unref(o);
 }
 
-static int load(struct store *s, const struct store_options *options, struct db **ret,
-                struct err *err)
+static int store_load_objects(struct store *s, const struct store_options *options, struct db **ret,
+                              struct err *err)
 {
     struct db *db;
     struct db_state state;
@@ -352,7 +356,7 @@ static int load(struct store *s, const struct store_options *options, struct db 
         return r;
     struct loading l = {s, state.oldest};
     s->history.oldest = state.oldest;
-    r = db_load(db, &state, s->customs, load_row, &l, err);
+    r = db_load(db, &state, s->customs, store_load_row, &l, err);
     if (r < 0) {
         db_abandon(db);
         return r;
@@ -380,10 +384,10 @@ int store_open(const struct store_options *options, struct store **ret, struct e
         .on_exec = options->commit_on_exec || !options->path,
         .fail = options->fail_commit,
         .fail_arg = options->fail_commit_arg,
-        .finished = finished,
+        .finished = store_commit_finished,
         .arg = s,
     };
-    int r = options->path ? load(s, options, &commit.db, err) : 0;
+    int r = options->path ? store_load_objects(s, options, &commit.db, err) : 0;
     if (r == 0)
         r = committer_new(&commit, &s->committer, err);
     if (r < 0) {
@@ -421,7 +425,7 @@ void store_close(struct store *s)
             object_unref(e->visible);
         free(e);
     }
-    entry_table_done(&s->entries);
+    index_table_done(&s->entries);
     for (size_t i = 0; i < s->kinds_len; i++)
         kind_state_free(s->kinds[i]);
     free(s->kinds);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Revisioned objects: in memory for reading, in SQLite for keeping. One thread owns a store, that of
-// its exec; a second thread, private to it, commits to the database in groups.
+// Revisioned objects: in memory for reading, in SQLite for keeping. One thread owns a store, that
+// of its exec; a second thread, private to it, commits to the database in groups.
 //
 // A write is accepted at once (it has its revision and is what the next compare-and-swap sees: the
 // head), and becomes visible to get, list and watch, in order of revisions, when its transaction is
@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "base/exec.h"
 #include "base/list.h"
+#include "base/sorted.h"
 #include "store/object.h"
 
 struct store;
@@ -46,8 +47,8 @@ int store_open(const struct store_options *options, struct store **ret, struct e
 // returns. Watches must be stopped before.
 void store_close(struct store *s);
 
-// store_customs is the table of kinds that users added: the store must know them to read its objects. It lives
-// as long as the store.
+// store_customs is the table of kinds that users added: the store must know them to read its
+// objects. It lives as long as the store.
 struct custom_kinds *store_customs(const struct store *s);
 
 // store_exec is where the store lives.
@@ -81,12 +82,13 @@ struct store_walk {
     bool one_namespace;
     struct str namespace; // borrowed
     uint64_t revision;
-    const struct object *last; // referenced
-    struct str after_namespace,
-        after_name; // start behind this key; borrowed; empty: from the start
-    bool expired;   // the walk ended early: writes went on until its revision left the history
-    // The store's own: where the walk stands, if the index has not changed since.
-    size_t block, at;
+    const struct object *last;              // referenced
+    struct str after_namespace, after_name; // start behind this key; borrowed; empty: at the start
+    bool expired; // the walk ended early: writes went on until its revision left the history
+    // Private: the index of the kind, and the place of the next entry in it while changes is the
+    // same.
+    const struct sorted *index;
+    struct sorted_place place;
     uint64_t changes;
 };
 
@@ -96,8 +98,8 @@ struct store_walk {
 int store_walk_start(const struct store *s, struct store_walk *w, struct err *err) MUST_USE;
 const struct object *store_walk_next(const struct store *s, struct store_walk *w);
 
-// store_walk_some finds the next objects, up to STORE_WALK_SOME of them; fewer: there are no more, or the walk has
-// expired. They are valid until the store changes.
+// store_walk_some finds the next objects, up to STORE_WALK_SOME of them; fewer: there are no more,
+// or the walk has expired. They are valid until the store changes.
 #define STORE_WALK_SOME 64
 size_t store_walk_some(const struct store *s, struct store_walk *w,
                        const struct object *ret[STORE_WALK_SOME]);
@@ -112,7 +114,7 @@ size_t store_count(const struct store *s, const struct api_kind *kind, struct st
 // the object.
 uint64_t store_next_revision(const struct store *s);
 
-// done runs on the exec when the write is visible (code 0) or lost (negative, err says why).
+// done runs on the exec when the write is visible (code 0) or lost (negative; err has the reason).
 typedef void (*store_done_fn)(void *arg, int code, const struct err *err);
 
 // store_put accepts o (revision = store_next_revision) as the new head of its key. expect is the
@@ -148,8 +150,8 @@ struct store_watch {
     void *arg;
 };
 
-// store_watch_start gives w->event every event after revision w->seen that is in the history, before
-// it returns, then each new one. The callback may stop any watch, its own too. Returns 0 or
+// store_watch_start gives w->event every event after revision w->seen that is in the history,
+// before it returns, then each new one. The callback may stop any watch, its own too. Returns 0 or
 // -ERR_EXPIRED.
 int store_watch_start(struct store *s, struct store_watch *w, struct err *err) MUST_USE;
 void store_watch_stop(struct store *s, struct store_watch *w);

@@ -21,7 +21,8 @@
 #define STORE_HISTORY_EVENTS ((size_t)65536)
 #define STORE_HISTORY_BYTES  ((size_t)64 * 1024 * 1024)
 
-// Accepted writes that wait for the disk; beyond it the disk does not keep up and writes are refused.
+// Accepted writes that wait for the disk; beyond it the disk does not keep up and writes are
+// refused.
 #define STORE_PENDING_BYTES_MAX ((size_t)256 * 1024 * 1024)
 
 // One change within the history. object and before are referenced.
@@ -81,28 +82,23 @@ struct store {
     bool publishing;
 };
 
-// kind_state_of finds a kind's state, making it if need be; kind_state_get does not make it.
-struct kind_state *kind_state_of(struct store *s, const struct api_kind *kind);
-struct kind_state *kind_state_get(const struct store *s, const struct api_kind *kind);
+// store_kind_find finds a kind's state, making it if need be; store_kind_get does not make it.
+struct kind_state *store_kind_find(struct store *s, const struct api_kind *kind);
+struct kind_state *store_kind_get(const struct store *s, const struct api_kind *kind);
 
-// entry_make finds the entry of o's key or makes one with o as its head.
-struct entry *entry_make(struct store *s, const struct object *o);
+// store_entry_drop frees an entry that has no version left but the one its key is read from.
+void store_entry_drop(struct store *s, struct entry *e);
 
-// entry_drop frees an entry that has no version left but the one its key is read from.
-void entry_drop(struct store *s, struct entry *e);
-
-// entry_show makes o (NULL: nothing) the visible version and keeps indexes and counts current.
-void entry_show(struct store *s, struct entry *e, const struct object *o);
-
-// entry_at is the version of a moment, NULL when there was none.
-const struct object *entry_at(const struct store *s, const struct entry *e, uint64_t revision);
+// store_entry_at is the version of a moment, NULL when there was none.
+const struct object *store_entry_at(const struct store *s, const struct entry *e,
+                                    uint64_t revision);
 
 // history_add notes a change that has just become visible and returns it. Takes its own references.
 const struct history_event *history_add(struct store *s, struct entry *e,
                                         const struct object *object, const struct object *before,
                                         bool deleted);
 
-// history_trim drops events beyond the bounds; rows nobody needs any more become doomed.
+// history_trim drops events beyond the bounds; rows no longer needed become doomed.
 void history_trim(struct store *s);
 
 // history_find is the position of the first event after a revision.
@@ -112,9 +108,5 @@ void history_done(struct store *s);
 
 // watch_publish gives an event to the watches of its kind.
 void watch_publish(struct store *s, const struct history_event *e);
-
-// store_apply makes one version visible: index, history. For writes, and for rows while loading.
-const struct history_event *store_apply(struct store *s, struct entry *e, const struct object *o,
-                                        bool deleted);
 
 #endif

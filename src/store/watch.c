@@ -7,7 +7,7 @@
 
 #include "base/banned.h"
 
-static void give(struct store_watch *w, const struct history_event *e)
+static void watch_deliver_event(struct store_watch *w, const struct history_event *e)
 {
     uint64_t revision = e->object->revision;
     if (w->seen >= revision)
@@ -21,12 +21,12 @@ static void give(struct store_watch *w, const struct history_event *e)
 
 void watch_publish(struct store *s, const struct history_event *e)
 {
-    struct kind_state *k = kind_state_get(s, e->object->kind);
+    struct kind_state *k = store_kind_get(s, e->object->kind);
     assert(k && !s->publishing);
     s->publishing = true;
     for (struct list_node *n = k->watches.head.next; n != &k->watches.head; n = s->next_watch) {
         s->next_watch = n->next;
-        give(list_entry(n, struct store_watch, node), e);
+        watch_deliver_event(list_entry(n, struct store_watch, node), e);
     }
     s->next_watch = NULL;
     s->publishing = false;
@@ -39,14 +39,14 @@ int store_watch_start(struct store *s, struct store_watch *w, struct err *err)
         return err_set(err, ERR_EXPIRED, "too old resource version: %llu (%llu)",
                        (unsigned long long)w->seen, (unsigned long long)h->oldest);
     w->node = (struct list_node){0};
-    list_push_back(&kind_state_of(s, w->kind)->watches, &w->node);
+    list_push_back(&store_kind_find(s, w->kind)->watches, &w->node);
     struct replay replay = {w, s->replays};
     s->replays = &replay;
     // The history only moves between events, never while callbacks run.
     for (size_t i = history_find(h, w->seen); i < h->n && replay.watch; i++) {
         const struct history_event *e = history_at(h, i);
         if (e->object->kind == w->kind)
-            give(w, e);
+            watch_deliver_event(w, e);
     }
     s->replays = replay.outer;
     return 0;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Answers of an inventory as tables and texts for people.
 #include "view/devices.h"
 
 #include "view/human.h"
@@ -18,7 +20,7 @@
 
 // --- Free ----------------------------------------------------------------------------------------
 
-static void count(struct view_table *t, size_t n, enum view_style style)
+static void devices_add_count(struct view_table *t, size_t n, enum view_style style)
 {
     view_table_cellf(t, n ? style : VIEW_DIM, "%zu", n);
 }
@@ -43,9 +45,9 @@ static void state_cells(struct view_table *t, const struct free_row *r)
 {
     static const enum view_style styles[INVENTORY_STATES] = {VIEW_GOOD, VIEW_GOOD, VIEW_PLAIN,
                                                              VIEW_WARN, VIEW_WARN, VIEW_BAD};
-    count(t, r->devices, VIEW_PLAIN);
+    devices_add_count(t, r->devices, VIEW_PLAIN);
     for (size_t i = 0; i < INVENTORY_STATES; i++)
-        count(t, r->states[i], styles[i]);
+        devices_add_count(t, r->states[i], styles[i]);
     view_table_cellf(t, r->fits ? VIEW_GOOD : VIEW_BAD, "%zu%s", r->fits, r->more ? "+" : "");
 }
 
@@ -60,7 +62,7 @@ void view_free_classes(struct view_table *t, const struct view_free *all, size_t
             places += all[i].answer->rows[k].fits > 0;
         view_table_cell(t, all[i].class_name.n ? all[i].class_name : STR("(any)"), VIEW_PLAIN);
         state_cells(t, &all[i].answer->total);
-        count(t, places, VIEW_PLAIN);
+        devices_add_count(t, places, VIEW_PLAIN);
     }
 }
 
@@ -193,7 +195,8 @@ static bool any_text(const struct str *all, size_t n)
     return false;
 }
 
-// The part of a matrix that fits beside the names: columns from..to, and behind the last of them where the devices are.
+// The part of a matrix that fits beside the names: columns from..to, and behind the last of them
+// where the devices are.
 struct topo_part {
     size_t from, to;
     bool last, socket;
@@ -247,7 +250,8 @@ static void topo_table(struct sbuf *out, const struct inventory *inv, const stru
     view_table_write(&t, how, out);
 }
 
-// How many columns of the matrix fit beside the names of its lines; those of the last part leave room for where the devices are.
+// How many columns of the matrix fit beside the names of its lines; those of the last part leave
+// room for where the devices are.
 static size_t topo_room(const struct inventory *inv, const struct topo *topo, size_t columns,
                         bool last, bool socket)
 {
@@ -292,7 +296,8 @@ void view_topo(struct sbuf *out, const struct inventory *inv, const struct topo 
 
 // --- Doctor, history, taints ---------------------------------------------------------------------
 
-static void styled(struct sbuf *out, enum view_style style, bool color, const char *text)
+static void devices_add_styled(struct sbuf *out, enum view_style style, bool color,
+                               const char *text)
 {
     view_style_begin(out, style, color);
     sbuf_addz(out, text);
@@ -307,7 +312,7 @@ void view_doctor(struct sbuf *out, const struct doctor *d, const struct view_lay
     for (size_t i = 0; i < d->findings.n; i++) {
         const struct doctor_finding *f = &d->findings.p[i];
         n[f->level]++;
-        styled(out, styles[f->level], how->term.color, words[f->level]);
+        devices_add_styled(out, styles[f->level], how->term.color, words[f->level]);
         sbuf_addf(out, "  %-14s", f->check);
         view_add_behind(out, f->what, DOCTOR_COLUMN, how->term.columns);
         if (f->remedy.n) {

@@ -19,11 +19,13 @@ struct view_free {
     const struct free_answer *answer;
 };
 
-// view_free_classes makes a table with a line a class, view_free_nodes one with a line a node and their sum.
+// view_free_classes makes a table with a line a class, view_free_nodes one with a line a node and
+// their sum.
 void view_free_classes(struct view_table *t, const struct view_free *all, size_t n);
 void view_free_nodes(struct view_table *t, const struct view_free *f);
 
-// view_who makes a table of devices and who holds them; a device that nobody holds has one line, too.
+// view_who makes a table of devices and who holds them; a device without a holder has one line,
+// too.
 void view_who(struct view_table *t, const struct inventory *inv, const uint32_t *devices, size_t n,
               struct moment now);
 

@@ -6,19 +6,19 @@
 
 #include "base/banned.h"
 
-static void number(struct json_writer *w, const char *key, size_t v)
+static void devices_json_write_number(struct json_writer *w, const char *key, size_t v)
 {
     json_write_key(w, str_z(key));
     json_write_u64(w, v);
 }
 
-static void list(struct json_writer *w, const char *key)
+static void devices_json_begin_list(struct json_writer *w, const char *key)
 {
     json_write_key(w, str_z(key));
     json_write_array_begin(w);
 }
 
-static void when(struct json_writer *w, const char *key, struct moment m)
+static void devices_json_write_time(struct json_writer *w, const char *key, struct moment m)
 {
     cleanup_sbuf struct sbuf b = {0};
     rfc3339_write_seconds(m, &b);
@@ -29,14 +29,14 @@ static void when(struct json_writer *w, const char *key, struct moment m)
 
 static void free_row(struct json_writer *w, const struct free_row *r)
 {
-    number(w, "devices", r->devices);
+    devices_json_write_number(w, "devices", r->devices);
     for (size_t i = 0; i < INVENTORY_STATES; i++)
-        number(w, inventory_state_name((enum inventory_state)i), r->states[i]);
-    number(w, "fits", r->fits);
+        devices_json_write_number(w, inventory_state_name((enum inventory_state)i), r->states[i]);
+    devices_json_write_number(w, "fits", r->fits);
     json_write_key(w, STR("fitsMore"));
     json_write_bool(w, r->more);
     if (r->failed)
-        number(w, "selectorFailed", r->failed);
+        devices_json_write_number(w, "selectorFailed", r->failed);
 }
 
 static void free_class(struct json_writer *w, const struct view_free *f)
@@ -44,7 +44,7 @@ static void free_class(struct json_writer *w, const struct view_free *f)
     json_write_object_begin(w);
     json_write_text_if(w, "class", f->class_name);
     free_row(w, &f->answer->total);
-    list(w, "nodes");
+    devices_json_begin_list(w, "nodes");
     for (size_t i = 0; i < f->answer->rows_len; i++) {
         json_write_object_begin(w);
         json_write_text_if(w, "node", f->answer->rows[i].node);
@@ -52,7 +52,7 @@ static void free_class(struct json_writer *w, const struct view_free *f)
         json_write_object_end(w);
     }
     json_write_array_end(w);
-    list(w, "freeDevices");
+    devices_json_begin_list(w, "freeDevices");
     for (size_t i = 0; i < f->answer->devices_len; i++) {
         cleanup_sbuf struct sbuf name = {0};
         inventory_name(&f->inv->devices[f->answer->devices[i]].id, &name);
@@ -65,7 +65,7 @@ static void free_class(struct json_writer *w, const struct view_free *f)
 void view_free_json(struct json_writer *w, const struct view_free *all, size_t n)
 {
     json_write_object_begin(w);
-    list(w, "classes");
+    devices_json_begin_list(w, "classes");
     for (size_t i = 0; i < n; i++)
         free_class(w, &all[i]);
     json_write_array_end(w);
@@ -74,8 +74,8 @@ void view_free_json(struct json_writer *w, const struct view_free *all, size_t n
 
 // --- Who -----------------------------------------------------------------------------------------
 
-static void holder(struct json_writer *w, const struct inventory *inv,
-                   const struct inventory_hold *h)
+static void devices_json_write_holder(struct json_writer *w, const struct inventory *inv,
+                                      const struct inventory_hold *h)
 {
     static const char *const how[] = {"unknown", "allocationTimestamp", "managedFields",
                                       "creationTimestamp"};
@@ -88,7 +88,7 @@ static void holder(struct json_writer *w, const struct inventory *inv,
     json_write_text_if(w, "node", c->node);
     json_write_text_if(w, "shareID", h->result->share_id);
     if (c->since.set)
-        when(w, "since", c->since.at);
+        devices_json_write_time(w, "since", c->since.at);
     json_write_text_if(w, "sinceFrom", str_z(how[c->since_how]));
     if (h->result->consumed_capacity.n) {
         json_write_key(w, STR("consumedCapacity"));
@@ -104,8 +104,8 @@ static void holder(struct json_writer *w, const struct inventory *inv,
     json_write_object_end(w);
 }
 
-static void device(struct json_writer *w, const struct inventory *inv,
-                   const struct inventory_device *d)
+static void devices_json_write_device(struct json_writer *w, const struct inventory *inv,
+                                      const struct inventory_device *d)
 {
     json_write_object_begin(w);
     json_write_text_if(w, "driver", d->id.driver);
@@ -125,9 +125,9 @@ static void device(struct json_writer *w, const struct inventory *inv,
         }
         json_write_object_end(w);
     }
-    list(w, "holders");
+    devices_json_begin_list(w, "holders");
     for (uint32_t k = d->first_hold; k < d->first_hold + d->holds_len; k++)
-        holder(w, inv, &inv->holds[k]);
+        devices_json_write_holder(w, inv, &inv->holds[k]);
     json_write_array_end(w);
     json_write_object_end(w);
 }
@@ -136,9 +136,9 @@ void view_who_json(struct json_writer *w, const struct inventory *inv, const uin
                    size_t n)
 {
     json_write_object_begin(w);
-    list(w, "devices");
+    devices_json_begin_list(w, "devices");
     for (size_t i = 0; i < n; i++)
-        device(w, inv, &inv->devices[devices[i]]);
+        devices_json_write_device(w, inv, &inv->devices[devices[i]]);
     json_write_array_end(w);
     json_write_object_end(w);
 }
@@ -148,18 +148,18 @@ void view_who_json(struct json_writer *w, const struct inventory *inv, const uin
 void view_topo_json(struct json_writer *w, const struct inventory *inv, const struct topo *topo)
 {
     json_write_object_begin(w);
-    list(w, "devices");
+    devices_json_begin_list(w, "devices");
     for (size_t i = 0; i < topo->n; i++) {
         cleanup_sbuf struct sbuf name = {0};
         inventory_name(&inv->devices[topo->devices[i]].id, &name);
         json_write_object_begin(w);
         json_write_text_if(w, "device", sbuf_str(&name));
         if (topo->folded[i])
-            number(w, "parts", topo->folded[i]);
+            devices_json_write_number(w, "parts", topo->folded[i]);
         json_write_text_if(w, "numa", topo->numa[i]);
         json_write_text_if(w, "socket", topo->socket[i]);
         json_write_text_if(w, "pcieRoot", topo->pcie[i]);
-        list(w, "near");
+        devices_json_begin_list(w, "near");
         for (size_t k = 0; k < topo->n; k++)
             json_write_str(w, str_z(topo_word(topo->near[i * topo->n + k])));
         json_write_array_end(w);
@@ -174,7 +174,7 @@ void view_doctor_json(struct json_writer *w, const struct doctor *d)
     static const char *const words[] = {"good", "warn", "bad"};
     json_write_object_begin(w);
     json_write_text_if(w, "worst", str_z(words[doctor_worst(d)]));
-    list(w, "findings");
+    devices_json_begin_list(w, "findings");
     for (size_t i = 0; i < d->findings.n; i++) {
         json_write_object_begin(w);
         json_write_text_if(w, "level", str_z(words[d->findings.p[i].level]));
@@ -191,16 +191,16 @@ void view_history_json(struct json_writer *w, const struct past *h)
 {
     json_write_object_begin(w);
     json_write_text_if(w, "subject", h->subject);
-    list(w, "entries");
+    devices_json_begin_list(w, "entries");
     for (size_t i = 0; i < h->entries.n; i++) {
         json_write_object_begin(w);
-        when(w, "at", h->entries.p[i].at);
+        devices_json_write_time(w, "at", h->entries.p[i].at);
         json_write_text_if(w, "what", h->entries.p[i].what);
         json_write_text_if(w, "source", h->entries.p[i].source);
         json_write_object_end(w);
     }
     json_write_array_end(w);
-    list(w, "unknown");
+    devices_json_begin_list(w, "unknown");
     for (size_t i = 0; i < h->unknown.n; i++)
         json_write_str(w, h->unknown.p[i]);
     json_write_array_end(w);

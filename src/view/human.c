@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Ages, durations and amounts of bytes, formatted as kubectl formats them.
 #include "view/human.h"
 
 #include "api/tables.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The parser of kubectl's JSONPath templates.
 #include "view/jsonpath.h"
 
 #include <stdlib.h>
@@ -8,7 +10,8 @@
 
 #include "base/banned.h"
 
-// A reader of a template. Texts between quotes and in filters are read by the same functions on a part of the text.
+// A reader of a template. Texts between quotes and in filters are read by the same functions on a
+// part of the text.
 struct reader {
     struct str text;
     size_t at;
@@ -27,27 +30,27 @@ static int bad_at(struct reader *r)
     return -ERR_INVALID;
 }
 
-static bool done(const struct reader *r)
+static bool jsonpath_at_end(const struct reader *r)
 {
     return r->at >= r->text.n;
 }
 
-static char peek(const struct reader *r)
+static char jsonpath_peek(const struct reader *r)
 {
-    return done(r) ? '\0' : r->text.p[r->at];
+    return jsonpath_at_end(r) ? '\0' : r->text.p[r->at];
 }
 
-static bool ahead(const struct reader *r, const char *what)
+static bool jsonpath_starts_with(const struct reader *r, const char *what)
 {
     return str_starts(str_from(r->text, r->at), str_z(what));
 }
 
-static bool digit(char c)
+static bool jsonpath_is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
-static bool letter(char c)
+static bool jsonpath_is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80);
 }
@@ -57,23 +60,24 @@ static bool ends_name(char c)
     return c == '\0' || strchr(" \t\r\n.,[]$@{}", c) != NULL;
 }
 
-static struct step *add_step(struct reader *r, struct step_list *list, enum step_type type)
+static struct step *jsonpath_add_step(struct reader *r, struct step_list *list, enum step_type type)
 {
     vec_push_arena(r->arena, list, (struct step){.type = type});
     return vec_last(list);
 }
 
-static void add_text(struct reader *r, struct step_list *list, struct str text)
+static void jsonpath_add_text(struct reader *r, struct step_list *list, struct str text)
 {
-    struct step *s = add_step(r, list, STEP_VALUE);
+    struct step *s = jsonpath_add_step(r, list, STEP_VALUE);
     s->value.tag = ((uint64_t)text.n << YYJSON_TAG_BIT) | YYJSON_TYPE_STR;
     s->value.uni.str = text.n ? text.p : "";
 }
 
 static int read_steps(struct reader *r, struct step_list *list);
 
-// inner reads a part of the text as steps: what stands in a filter or between commas.
-static int inner(const struct reader *r, size_t from, struct str text, struct step_list *list)
+// jsonpath_read_inner reads a part of the text as steps: what stands in a filter or between commas.
+static int jsonpath_read_inner(const struct reader *r, size_t from, struct str text,
+                               struct step_list *list)
 {
     struct reader in = {.text = text,
                         .base = r->base + from,
@@ -87,20 +91,20 @@ static int inner(const struct reader *r, size_t from, struct str text, struct st
 
 // --- Steps ---------------------------------------------------------------------------------------
 
-// read_field reads a name; a backslash makes the character behind it a part of it.
-static int read_field(struct reader *r, struct step_list *list)
+// jsonpath_read_field reads a name; a backslash makes the character behind it a part of it.
+static int jsonpath_read_field(struct reader *r, struct step_list *list)
 {
     cleanup_sbuf struct sbuf name = {0};
-    while (!ends_name(peek(r))) {
-        if (peek(r) == '\\' && r->at + 1 < r->text.n)
+    while (!ends_name(jsonpath_peek(r))) {
+        if (jsonpath_peek(r) == '\\' && r->at + 1 < r->text.n)
             r->at++;
-        sbuf_addc(&name, peek(r));
+        sbuf_addc(&name, jsonpath_peek(r));
         r->at++;
     }
     if (str_eqz(sbuf_str(&name), "*"))
-        (void)add_step(r, list, STEP_WILDCARD);
+        (void)jsonpath_add_step(r, list, STEP_WILDCARD);
     else if (name.n)
-        add_step(r, list, STEP_FIELD)->name = arena_str(r->arena, sbuf_str(&name));
+        jsonpath_add_step(r, list, STEP_FIELD)->name = arena_str(r->arena, sbuf_str(&name));
     return 0; // {.} is the value itself
 }
 
@@ -109,16 +113,18 @@ static int read_recursive(struct reader *r, struct step_list *list)
     if (list->n && vec_last(list)->type == STEP_RECURSIVE)
         return bad(r, "'..' stands twice");
     r->at += 2;
-    (void)add_step(r, list, STEP_RECURSIVE);
-    return letter(peek(r)) || digit(peek(r)) ? read_field(r, list) : 0;
+    (void)jsonpath_add_step(r, list, STEP_RECURSIVE);
+    return jsonpath_is_letter(jsonpath_peek(r)) || jsonpath_is_digit(jsonpath_peek(r))
+               ? jsonpath_read_field(r, list)
+               : 0;
 }
 
-// unescape adds the character behind a backslash, as Go reads it in a quoted text.
-static int unescape(struct reader *r, struct sbuf *out)
+// jsonpath_read_escape adds the character behind a backslash, as Go reads it in a quoted text.
+static int jsonpath_read_escape(struct reader *r, struct sbuf *out)
 {
     static const char from[] = "abfnrtv\\'\"", to[] = "\a\b\f\n\r\t\v\\'\"";
     r->at++;
-    char c = peek(r);
+    char c = jsonpath_peek(r);
     const char *known = c ? strchr(from, c) : NULL;
     if (known) {
         r->at++;
@@ -130,8 +136,8 @@ static int unescape(struct reader *r, struct sbuf *out)
     if (!digits || r->text.n - r->at <= digits)
         return bad(r, "there is no such escape");
     for (r->at++; digits > 0; digits--, r->at++) {
-        char h = peek(r);
-        int v = digit(h)               ? h - '0'
+        char h = jsonpath_peek(r);
+        int v = jsonpath_is_digit(h)   ? h - '0'
                 : h >= 'a' && h <= 'f' ? h - 'a' + 10
                 : h >= 'A' && h <= 'F' ? h - 'A' + 10
                                        : -1;
@@ -148,33 +154,33 @@ static int unescape(struct reader *r, struct sbuf *out)
 static int read_quote(struct reader *r, struct step_list *list)
 {
     cleanup_sbuf struct sbuf text = {0};
-    char quote = peek(r);
-    for (r->at++; peek(r) != quote;) {
-        if (done(r))
+    char quote = jsonpath_peek(r);
+    for (r->at++; jsonpath_peek(r) != quote;) {
+        if (jsonpath_at_end(r))
             return bad(r, "the text that starts with %c does not end", quote);
-        if (peek(r) != '\\') {
+        if (jsonpath_peek(r) != '\\') {
             sbuf_addc(&text, r->text.p[r->at++]);
             continue;
         }
-        int code = unescape(r, &text);
+        int code = jsonpath_read_escape(r, &text);
         if (code < 0)
             return code;
     }
     r->at++;
-    add_text(r, list, arena_str(r->arena, sbuf_str(&text)));
+    jsonpath_add_text(r, list, arena_str(r->arena, sbuf_str(&text)));
     return 0;
 }
 
-static int read_number(struct reader *r, struct step_list *list)
+static int jsonpath_read_number(struct reader *r, struct step_list *list)
 {
     size_t from = r->at;
-    if (peek(r) == '+' || peek(r) == '-')
+    if (jsonpath_peek(r) == '+' || jsonpath_peek(r) == '-')
         r->at++;
-    while (peek(r) == '.' || digit(peek(r)))
+    while (jsonpath_peek(r) == '.' || jsonpath_is_digit(jsonpath_peek(r)))
         r->at++;
     struct str text = str_make(r->text.p + from, r->at - from);
     struct str plain = text.p[0] == '+' ? str_from(text, 1) : text;
-    struct step *s = add_step(r, list, STEP_VALUE);
+    struct step *s = jsonpath_add_step(r, list, STEP_VALUE);
     int64_t whole = 0;
     if (str_to_i64(plain, &whole) == 0) {
         s->value.tag = YYJSON_TYPE_NUM | YYJSON_SUBTYPE_SINT;
@@ -191,18 +197,18 @@ static int read_number(struct reader *r, struct step_list *list)
     return 0;
 }
 
-// read_word reads true and false; range and end are read where a part begins.
-static int read_word(struct reader *r, struct step_list *list)
+// jsonpath_read_word reads true and false; range and end are read where a part begins.
+static int jsonpath_read_word(struct reader *r, struct step_list *list)
 {
     size_t from = r->at;
-    while (!ends_name(peek(r)))
+    while (!ends_name(jsonpath_peek(r)))
         r->at++;
     struct str word = str_make(r->text.p + from, r->at - from);
     bool yes = str_eqz(word, "true");
     if (!yes && !str_eqz(word, "false"))
         return bad(r, "'%.*s' means nothing here; a field is written .%.*s", STR_ARG(word),
                    STR_ARG(word));
-    add_step(r, list, STEP_VALUE)->value.tag =
+    jsonpath_add_step(r, list, STEP_VALUE)->value.tag =
         YYJSON_TYPE_BOOL | (yes ? YYJSON_SUBTYPE_TRUE : YYJSON_SUBTYPE_FALSE);
     return 0;
 }
@@ -220,7 +226,7 @@ static int read_bound(struct reader *r, struct str text, struct slice_bound *ret
 
 static int read_slice(struct reader *r, struct str text, struct step_list *list)
 {
-    struct step *s = add_step(r, list, STEP_SLICE);
+    struct step *s = jsonpath_add_step(r, list, STEP_SLICE);
     struct str rest = text;
     s->one = str_find_char(text, ':') < 0;
     if (s->one && !text.n)
@@ -238,8 +244,9 @@ static int read_slice(struct reader *r, struct str text, struct step_list *list)
     return code;
 }
 
-// read_index reads what stands between brackets: a list of it, a quoted name, a slice.
-static int read_index(struct reader *r, size_t from, struct str text, struct step_list *list)
+// jsonpath_read_index reads what stands between brackets: a list of it, a quoted name, a slice.
+static int jsonpath_read_index(struct reader *r, size_t from, struct str text,
+                               struct step_list *list)
 {
     text = str_trim(text);
     if (str_find_char(text, ',') >= 0) {
@@ -247,21 +254,22 @@ static int read_index(struct reader *r, size_t from, struct str text, struct ste
         for (struct str rest = text, one; rest.n;) {
             struct step_list steps = {0};
             str_cut(rest, ',', &one, &rest);
-            int code = read_index(r, from, one, &steps);
+            int code = jsonpath_read_index(r, from, one, &steps);
             if (code < 0)
                 return code;
             vec_push_arena(r->arena, &lists, steps);
         }
-        add_step(r, list, STEP_UNION)->lists = lists;
+        jsonpath_add_step(r, list, STEP_UNION)->lists = lists;
         return 0;
     }
     if (str_eqz(text, "*"))
         return read_slice(r, STR(":"), list);
     if (text.n >= 2 && text.p[0] == '\'' && text.p[text.n - 1] == '\'') {
-        // As kubectl: what stands in the quotes is read as a path, so dots in a name need a backslash.
+        // As kubectl: what stands in the quotes is read as a path, so dots in a name need a
+        // backslash.
         struct str path =
             arena_strf(r->arena, ".%.*s", STR_ARG(str_upto(str_from(text, 1), text.n - 2)));
-        return inner(r, from, path, list);
+        return jsonpath_read_inner(r, from, path, list);
     }
     return read_slice(r, text, list);
 }
@@ -269,13 +277,13 @@ static int read_index(struct reader *r, size_t from, struct str text, struct ste
 static int read_brackets(struct reader *r, struct step_list *list)
 {
     size_t from = ++r->at;
-    while (!done(r) && peek(r) != ']')
+    while (!jsonpath_at_end(r) && jsonpath_peek(r) != ']')
         r->at++;
-    if (done(r))
+    if (jsonpath_at_end(r))
         return bad(r, "the '[' is not closed");
     struct str text = str_make(r->text.p + from, r->at - from);
     r->at++;
-    return read_index(r, from, text, list);
+    return jsonpath_read_index(r, from, text, list);
 }
 
 // --- Filters -------------------------------------------------------------------------------------
@@ -285,8 +293,8 @@ static bool filter_end(struct reader *r)
 {
     char quote = '\0';
     size_t open = 1;
-    for (; !done(r); r->at++) {
-        char c = peek(r);
+    for (; !jsonpath_at_end(r); r->at++) {
+        char c = jsonpath_peek(r);
         if (quote) {
             if (c == '\\')
                 r->at++;
@@ -333,16 +341,17 @@ static int read_filter(struct reader *r, struct step_list *list)
         return bad(r, "the filter '[?(' is not closed");
     struct str text = str_make(r->text.p + from, r->at - from);
     r->at++;
-    if (peek(r) != ']')
+    if (jsonpath_peek(r) != ']')
         return bad(r, "a filter ends with ')]'");
     r->at++;
     struct step s = {.type = STEP_FILTER};
     bool compares = find_op(text, &op_at, &op_len, &s.op);
     if (!compares && op_at < text.n)
         return bad(r, "a filter compares with ==, !=, <, <=, > or >=");
-    int code = inner(r, from, str_upto(text, op_at), &s.left);
+    int code = jsonpath_read_inner(r, from, str_upto(text, op_at), &s.left);
     if (code == 0 && compares)
-        code = inner(r, from + op_at + op_len, str_from(text, op_at + op_len), &s.right);
+        code =
+            jsonpath_read_inner(r, from + op_at + op_len, str_from(text, op_at + op_len), &s.right);
     if (code == 0)
         vec_push_arena(r->arena, list, s);
     return code;
@@ -350,33 +359,33 @@ static int read_filter(struct reader *r, struct step_list *list)
 
 // --- Expressions ---------------------------------------------------------------------------------
 
-static int read_step(struct reader *r, struct step_list *list)
+static int jsonpath_read_step(struct reader *r, struct step_list *list)
 {
-    char c = peek(r);
-    if (ahead(r, "[?("))
+    char c = jsonpath_peek(r);
+    if (jsonpath_starts_with(r, "[?("))
         return read_filter(r, list);
-    if (ahead(r, ".."))
+    if (jsonpath_starts_with(r, ".."))
         return read_recursive(r, list);
     if (c == '[')
         return read_brackets(r, list);
     if (c == '"' || c == '\'')
         return read_quote(r, list);
-    if (c == '+' || c == '-' || digit(c))
-        return read_number(r, list);
-    if (letter(c))
-        return read_word(r, list);
+    if (c == '+' || c == '-' || jsonpath_is_digit(c))
+        return jsonpath_read_number(r, list);
+    if (jsonpath_is_letter(c))
+        return jsonpath_read_word(r, list);
     if (c != '.' && c != ' ' && c != '@' && c != '$')
-        return bad(r, "'%c' makes no sense here", c);
+        return bad(r, "unexpected '%c'", c);
     r->at++;
-    return c == '.' ? read_field(r, list) : 0;
+    return c == '.' ? jsonpath_read_field(r, list) : 0;
 }
 
 // read_steps reads up to a '}' or the end of the text.
 static int read_steps(struct reader *r, struct step_list *list)
 {
     int code = 0;
-    while (code == 0 && !done(r) && peek(r) != '}')
-        code = read_step(r, list);
+    while (code == 0 && !jsonpath_at_end(r) && jsonpath_peek(r) != '}')
+        code = jsonpath_read_step(r, list);
     return code;
 }
 
@@ -403,7 +412,7 @@ static int read_action(struct reader *r, struct part *part)
     int code = read_steps(r, &part->steps);
     if (code < 0)
         return code;
-    if (done(r))
+    if (jsonpath_at_end(r))
         return bad(r, "the '{' is not closed");
     if (part->type == PART_END && part->steps.n)
         return bad(r, "'end' stands alone");
@@ -411,16 +420,16 @@ static int read_action(struct reader *r, struct part *part)
     return 0;
 }
 
-static void read_text(struct reader *r, struct part *part)
+static void jsonpath_read_text(struct reader *r, struct part *part)
 {
     size_t from = r->at;
-    while (!done(r) && peek(r) != '{')
+    while (!jsonpath_at_end(r) && jsonpath_peek(r) != '{')
         r->at++;
-    add_text(r, &part->steps, str_make(r->text.p + from, r->at - from));
+    jsonpath_add_text(r, &part->steps, str_make(r->text.p + from, r->at - from));
 }
 
-// match finds the end of each range.
-static int match(struct reader *r, struct jsonpath *path)
+// jsonpath_match_brackets finds the end of each range.
+static int jsonpath_match_brackets(struct reader *r, struct jsonpath *path)
 {
     size_t open[JSONPATH_DEPTH_MAX] = {0};
     size_t depth = 0;
@@ -446,18 +455,18 @@ int jsonpath_parse(struct str text, struct arena *arena, const struct jsonpath *
     struct jsonpath *path = arena_one(arena, struct jsonpath);
     if (text.n > JSONPATH_TEXT_MAX)
         return bad(&r, "a template has %zu bytes at most", JSONPATH_TEXT_MAX);
-    while (!done(&r)) {
+    while (!jsonpath_at_end(&r)) {
         struct part part = {0};
         int code = 0;
-        if (peek(&r) == '{')
+        if (jsonpath_peek(&r) == '{')
             code = read_action(&r, &part);
         else
-            read_text(&r, &part);
+            jsonpath_read_text(&r, &part);
         if (code < 0)
             return code;
         vec_push_arena(arena, &path->parts, part);
     }
-    int code = match(&r, path);
+    int code = jsonpath_match_brackets(&r, path);
     if (code == 0)
         *ret = path;
     return code;

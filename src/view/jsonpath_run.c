@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Evaluation of a JSONPath template on a value, within bounds on nesting, values and output.
 #include "base/str.h"
 #include "codec/json_writer.h"
 #include "view/jsonpath_int.h"
@@ -14,18 +16,19 @@ struct run {
     struct err *err;
 };
 
-// look counts a value that is looked at.
-static int look(struct run *run)
+// jsonpath_run_count_value counts a value that is looked at.
+static int jsonpath_run_count_value(struct run *run)
 {
     if (++run->steps > JSONPATH_STEPS_MAX)
         return err_set(run->err, ERR_TOO_LARGE, "jsonpath: the template looks at too much");
     return 0;
 }
 
-static int keep(struct run *run, struct jsonpath_values *out, const yyjson_val *v)
+static int jsonpath_run_add_result(struct run *run, struct jsonpath_values *out,
+                                   const yyjson_val *v)
 {
     vec_push_arena(run->arena, out, v);
-    return look(run);
+    return jsonpath_run_count_value(run);
 }
 
 static int run_steps(struct run *run, const struct step_list *steps, struct jsonpath_values from,
@@ -33,46 +36,49 @@ static int run_steps(struct run *run, const struct step_list *steps, struct json
 
 // --- Steps ---------------------------------------------------------------------------------------
 
-// children adds what a list or a map holds.
-static int children(struct run *run, const yyjson_val *v, struct jsonpath_values *out)
+// jsonpath_run_add_children adds what a list or a map holds.
+static int jsonpath_run_add_children(struct run *run, const yyjson_val *v,
+                                     struct jsonpath_values *out)
 {
-    int code = 0;
+    int r = 0;
     if (json_is_array(v)) {
         json_arr_foreach(v, item) {
-            code = keep(run, out, item);
-            if (code < 0)
-                return code;
+            r = jsonpath_run_add_result(run, out, item);
+            if (r < 0)
+                return r;
         }
     } else if (json_is_object(v)) {
         json_obj_foreach(v, key, value) {
-            code = keep(run, out, value);
-            if (code < 0)
-                return code;
+            r = jsonpath_run_add_result(run, out, value);
+            if (r < 0)
+                return r;
         }
     }
-    return code;
+    return r;
 }
 
-// descend adds v and everything in it that holds something, a container before its content. A document's values stand in
-// this order one behind the other, so there is nothing to remember.
-static int descend(struct run *run, const yyjson_val *v, struct jsonpath_values *out)
+// jsonpath_run_descend adds v and everything in it that holds something, a container before its
+// content. A document's values stand in this order one behind the other, so there is nothing to
+// remember.
+static int jsonpath_run_descend(struct run *run, const yyjson_val *v, struct jsonpath_values *out)
 {
     const yyjson_val *end = json_next(v);
-    int code = 0;
-    for (; v < end && code == 0; v++)
-        code = json_is_container(v) && json_len(v) ? keep(run, out, v) : look(run);
-    return code;
+    int r = 0;
+    for (; v < end && r == 0; v++)
+        r = json_is_container(v) && json_len(v) ? jsonpath_run_add_result(run, out, v)
+                                                : jsonpath_run_count_value(run);
+    return r;
 }
 
-// place makes an index of a bound: from the end if it is negative.
-static int64_t place(const struct slice_bound *b, int64_t otherwise, int64_t len)
+// jsonpath_run_bound_index makes an index of a bound: from the end if it is negative.
+static int64_t jsonpath_run_bound_index(const struct slice_bound *b, int64_t otherwise, int64_t len)
 {
     int64_t at = b->known ? b->value : otherwise;
     return at < 0 && at >= -len ? at + len : at;
 }
 
-static int slice(struct run *run, const struct step *s, const yyjson_val *v,
-                 struct jsonpath_values *out)
+static int jsonpath_run_slice(struct run *run, const struct step *s, const yyjson_val *v,
+                              struct jsonpath_values *out)
 {
     if (json_is_null(v))
         return 0;
@@ -80,8 +86,8 @@ static int slice(struct run *run, const struct step *s, const yyjson_val *v,
         return err_set(run->err, ERR_INVALID, "jsonpath: a %s is not a list and has no index",
                        json_type_name(v));
     int64_t len = (int64_t)json_len(v);
-    int64_t from = place(&s->bound[0], 0, len);
-    int64_t to = s->one ? from + 1 : place(&s->bound[1], len, len);
+    int64_t from = jsonpath_run_bound_index(&s->bound[0], 0, len);
+    int64_t to = s->one ? from + 1 : jsonpath_run_bound_index(&s->bound[1], len, len);
     int64_t by = s->bound[2].known ? s->bound[2].value : 1;
     if (from == to)
         return 0;
@@ -96,9 +102,10 @@ static int slice(struct run *run, const struct step *s, const yyjson_val *v,
     json_arr_foreach(v, item) {
         if (i >= to)
             break;
-        int code = i >= from && (i - from) % by == 0 ? keep(run, out, item) : look(run);
-        if (code < 0)
-            return code;
+        int r = i >= from && (i - from) % by == 0 ? jsonpath_run_add_result(run, out, item)
+                                                  : jsonpath_run_count_value(run);
+        if (r < 0)
+            return r;
         i++;
     }
     return 0;
@@ -106,7 +113,7 @@ static int slice(struct run *run, const struct step *s, const yyjson_val *v,
 
 // --- Filters -------------------------------------------------------------------------------------
 
-static bool is_number(const yyjson_val *v)
+static bool jsonpath_run_is_number(const yyjson_val *v)
 {
     return (v->tag & YYJSON_TYPE_MASK) == YYJSON_TYPE_NUM;
 }
@@ -116,20 +123,20 @@ static bool is_bool(const yyjson_val *v)
     return (v->tag & YYJSON_TYPE_MASK) == YYJSON_TYPE_BOOL;
 }
 
-// order sets *ret to -1, 0 or 1 for two numbers or texts; booleans are equal or not.
-static int order(struct run *run, const yyjson_val *a, const yyjson_val *b, enum filter_op op,
-                 int *ret)
+// jsonpath_run_compare sets *ret to -1, 0 or 1 for two numbers or texts; booleans are equal or not.
+static int jsonpath_run_compare(struct run *run, const yyjson_val *a, const yyjson_val *b,
+                                enum filter_op op, int *ret)
 {
     double x = 0, y = 0;
     int64_t m = 0, n = 0;
     if (json_is_string(a) && json_is_string(b)) {
         int c = str_cmp(json_str(a), json_str(b));
         *ret = c < 0 ? -1 : c > 0;
-    } else if (is_number(a) && is_number(b) && json_to_i64(a, &m, NULL) == 0 &&
-               json_to_i64(b, &n, NULL) == 0) {
+    } else if (jsonpath_run_is_number(a) && jsonpath_run_is_number(b) &&
+               json_to_i64(a, &m, NULL) == 0 && json_to_i64(b, &n, NULL) == 0) {
         *ret = m < n ? -1 : m > n;
-    } else if (is_number(a) && is_number(b) && json_to_double(a, &x, NULL) == 0 &&
-               json_to_double(b, &y, NULL) == 0) {
+    } else if (jsonpath_run_is_number(a) && jsonpath_run_is_number(b) &&
+               json_to_double(a, &x, NULL) == 0 && json_to_double(b, &y, NULL) == 0) {
         *ret = x < y ? -1 : x > y;
     } else if (is_bool(a) && is_bool(b) && (op == FILTER_EQ || op == FILTER_NE)) {
         *ret = a->tag != b->tag;
@@ -140,7 +147,7 @@ static int order(struct run *run, const yyjson_val *a, const yyjson_val *b, enum
     return 0;
 }
 
-static bool holds(enum filter_op op, int order)
+static bool jsonpath_run_order_holds(enum filter_op op, int order)
 {
     switch (op) {
     case FILTER_EQ:
@@ -161,77 +168,78 @@ static bool holds(enum filter_op op, int order)
     return true;
 }
 
-// one runs a side of a comparison. Returns 1 with its value, 0 when there is none.
-static int one(struct run *run, const struct step_list *steps, const yyjson_val *item,
-               const yyjson_val **ret)
+// jsonpath_run_single_value runs a side of a comparison. Returns 1 with its value, 0 when there is
+// none.
+static int jsonpath_run_single_value(struct run *run, const struct step_list *steps,
+                                     const yyjson_val *item, const yyjson_val **ret)
 {
     struct jsonpath_values in = {0}, found = {0};
     vec_push_arena(run->arena, &in, item);
-    int code = run_steps(run, steps, in, &found);
-    if (code < 0 || found.n == 0)
-        return code;
+    int r = run_steps(run, steps, in, &found);
+    if (r < 0 || found.n == 0)
+        return r;
     if (found.n > 1)
         return err_set(run->err, ERR_INVALID, "jsonpath: a filter compares one value at a time");
     *ret = found.p[0];
     return 1;
 }
 
-// passes says whether a filter takes an item: 1, 0 or a negative code.
-static int passes(struct run *run, const struct step *s, const yyjson_val *item)
+// jsonpath_run_passes_filter returns whether a filter takes an item: 1, 0 or a negative code.
+static int jsonpath_run_passes_filter(struct run *run, const struct step *s, const yyjson_val *item)
 {
     const yyjson_val *left = NULL, *right = NULL;
     if (s->op == FILTER_EXISTS) {
         struct jsonpath_values in = {0}, found = {0};
         vec_push_arena(run->arena, &in, item);
-        int code = run_steps(run, &s->left, in, &found);
-        return code < 0 ? code : found.n > 0;
+        int r = run_steps(run, &s->left, in, &found);
+        return r < 0 ? r : found.n > 0;
     }
-    int code = one(run, &s->left, item, &left);
-    if (code > 0)
-        code = one(run, &s->right, item, &right);
-    if (code <= 0)
-        return code;
+    int r = jsonpath_run_single_value(run, &s->left, item, &left);
+    if (r > 0)
+        r = jsonpath_run_single_value(run, &s->right, item, &right);
+    if (r <= 0)
+        return r;
     int sign = 0;
-    code = order(run, left, right, s->op, &sign);
-    return code < 0 ? code : holds(s->op, sign);
+    r = jsonpath_run_compare(run, left, right, s->op, &sign);
+    return r < 0 ? r : jsonpath_run_order_holds(s->op, sign);
 }
 
-static int filter(struct run *run, const struct step *s, const yyjson_val *v,
-                  struct jsonpath_values *out)
+static int jsonpath_run_filter(struct run *run, const struct step *s, const yyjson_val *v,
+                               struct jsonpath_values *out)
 {
     if (!json_is_array(v))
         return err_set(run->err, ERR_INVALID, "jsonpath: a %s is not a list and cannot be filtered",
                        json_type_name(v));
     json_arr_foreach(v, item) {
-        int code = passes(run, s, item);
-        if (code > 0)
-            code = keep(run, out, item);
-        if (code < 0)
-            return code;
+        int r = jsonpath_run_passes_filter(run, s, item);
+        if (r > 0)
+            r = jsonpath_run_add_result(run, out, item);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
 
 // --- Walking -------------------------------------------------------------------------------------
 
-static int run_step(struct run *run, const struct step *s, const yyjson_val *v,
-                    struct jsonpath_values *out)
+static int jsonpath_run_step(struct run *run, const struct step *s, const yyjson_val *v,
+                             struct jsonpath_values *out)
 {
     const yyjson_val *found;
     switch (s->type) {
     case STEP_FIELD:
         found = json_get(v, s->name);
-        return found ? keep(run, out, found) : look(run);
+        return found ? jsonpath_run_add_result(run, out, found) : jsonpath_run_count_value(run);
     case STEP_SLICE:
-        return slice(run, s, v, out);
+        return jsonpath_run_slice(run, s, v, out);
     case STEP_FILTER:
-        return filter(run, s, v, out);
+        return jsonpath_run_filter(run, s, v, out);
     case STEP_WILDCARD:
-        return children(run, v, out);
+        return jsonpath_run_add_children(run, v, out);
     case STEP_RECURSIVE:
-        return descend(run, v, out);
+        return jsonpath_run_descend(run, v, out);
     case STEP_VALUE:
-        return keep(run, out, &s->value);
+        return jsonpath_run_add_result(run, out, &s->value);
     case STEP_UNION:
         break;
     }
@@ -244,11 +252,11 @@ static int run_union(struct run *run, const struct step *s, const struct jsonpat
 {
     vec_foreach(&s->lists, list) {
         struct jsonpath_values found = {0};
-        int code = run_steps(run, list, *from, &found);
-        for (size_t i = 0; i < found.n && code == 0; i++)
-            code = keep(run, out, found.p[i]);
-        if (code < 0)
-            return code;
+        int r = run_steps(run, list, *from, &found);
+        for (size_t i = 0; i < found.n && r == 0; i++)
+            r = jsonpath_run_add_result(run, out, found.p[i]);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
@@ -258,11 +266,11 @@ static int run_steps(struct run *run, const struct step_list *steps, struct json
 {
     vec_foreach(steps, s) {
         struct jsonpath_values next = {0};
-        int code = s->type == STEP_UNION ? run_union(run, s, &from, &next) : 0;
-        for (size_t i = 0; s->type != STEP_UNION && i < from.n && code == 0; i++)
-            code = run_step(run, s, from.p[i], &next);
-        if (code < 0)
-            return code;
+        int r = s->type == STEP_UNION ? run_union(run, s, &from, &next) : 0;
+        for (size_t i = 0; s->type != STEP_UNION && i < from.n && r == 0; i++)
+            r = jsonpath_run_step(run, s, from.p[i], &next);
+        if (r < 0)
+            return r;
         from = next;
     }
     *ret = from;
@@ -271,7 +279,7 @@ static int run_steps(struct run *run, const struct step_list *steps, struct json
 
 // --- Templates -----------------------------------------------------------------------------------
 
-static void add_value(struct sbuf *out, const yyjson_val *v)
+static void jsonpath_run_add_value(struct sbuf *out, const yyjson_val *v)
 {
     struct json_writer w = {.out = out, .html = true};
     if (json_is_string(v))
@@ -282,17 +290,17 @@ static void add_value(struct sbuf *out, const yyjson_val *v)
         json_write_value(&w, v);
 }
 
-static int add_values(struct run *run, const struct jsonpath_values *values)
+static int jsonpath_run_add_values(struct run *run, const struct jsonpath_values *values)
 {
     for (size_t i = 0; i < values->n; i++) {
         if (i)
             sbuf_addc(run->out, ' ');
-        add_value(run->out, values->p[i]);
+        jsonpath_run_add_value(run->out, values->p[i]);
         if (run->out->n > JSONPATH_BYTES_MAX)
             return err_set(run->err, ERR_TOO_LARGE, "jsonpath: more than %zu bytes come out",
                            JSONPATH_BYTES_MAX);
     }
-    return look(run);
+    return jsonpath_run_count_value(run);
 }
 
 static int run_parts(struct run *run, size_t from, size_t to, const yyjson_val *root)
@@ -302,14 +310,14 @@ static int run_parts(struct run *run, size_t from, size_t to, const yyjson_val *
         struct arena_mark mark = arena_mark(run->arena);
         struct jsonpath_values in = {0}, found = {0};
         vec_push_arena(run->arena, &in, root);
-        int code = p->type == PART_END ? 0 : run_steps(run, &p->steps, in, &found);
-        if (code == 0 && p->type == PART_STEPS)
-            code = add_values(run, &found);
-        for (size_t k = 0; p->type == PART_RANGE && k < found.n && code == 0; k++)
-            code = run_parts(run, i + 1, p->end, found.p[k]);
+        int r = p->type == PART_END ? 0 : run_steps(run, &p->steps, in, &found);
+        if (r == 0 && p->type == PART_STEPS)
+            r = jsonpath_run_add_values(run, &found);
+        for (size_t k = 0; p->type == PART_RANGE && k < found.n && r == 0; k++)
+            r = run_parts(run, i + 1, p->end, found.p[k]);
         arena_rewind(run->arena, mark);
-        if (code < 0)
-            return code;
+        if (r < 0)
+            return r;
         if (p->type == PART_RANGE)
             i = p->end;
     }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The -o formats: an object or a list as JSON, YAML, names or through a JSONPath template.
 #include "view/output.h"
 
 #include <stdlib.h>
@@ -15,7 +17,7 @@ static const char *const names[] = {
     [VIEW_YAML] = "yaml",   [VIEW_NAME] = "name", [VIEW_JSONPATH] = "jsonpath",
 };
 
-static int unknown(const char *text, unsigned allowed, struct err *err)
+static int output_reject_format(const char *text, unsigned allowed, struct err *err)
 {
     cleanup_sbuf struct sbuf list = {0};
     struct nearest near = {.word = str_z(text)};
@@ -49,7 +51,7 @@ int view_output_parse(const char *text, unsigned allowed, struct arena *arena,
                            "-o jsonpath needs a template: -o jsonpath='{.metadata.name}'");
         return path ? jsonpath_parse(rest, arena, &ret->path, err) : 0;
     }
-    return unknown(text, allowed, err);
+    return output_reject_format(text, allowed, err);
 }
 
 // --- JSON with sorted keys -----------------------------------------------------------------------
@@ -58,19 +60,20 @@ struct pair {
     const yyjson_val *key, *value;
 };
 
-static int by_key(const void *a, const void *b)
+static int output_compare_keys(const void *a, const void *b)
 {
     const struct pair *x = a, *y = b;
     return str_cmp(json_str(x->key), json_str(y->key));
 }
 
-// write_sorted goes as deep as the document does, which its reader has bounded.
-static void write_sorted(struct json_writer *w, const yyjson_val *v) // NOLINT(misc-no-recursion)
+// output_write_sorted goes as deep as the document does, which its reader has bounded.
+static void output_write_sorted(struct json_writer *w,
+                                const yyjson_val *v) // NOLINT(misc-no-recursion)
 {
     if (json_is_array(v)) {
         json_write_array_begin(w);
         json_arr_foreach(v, item)
-            write_sorted(w, item);
+            output_write_sorted(w, item);
         json_write_array_end(w);
         return;
     }
@@ -82,11 +85,11 @@ static void write_sorted(struct json_writer *w, const yyjson_val *v) // NOLINT(m
     json_obj_foreach(v, key, value)
         vec_push(&pairs, (struct pair){key, value});
     if (pairs.n)
-        qsort(pairs.p, pairs.n, sizeof(*pairs.p), by_key);
+        qsort(pairs.p, pairs.n, sizeof(*pairs.p), output_compare_keys);
     json_write_object_begin(w);
     vec_foreach(&pairs, p) {
         json_write_key(w, json_str(p->key));
-        write_sorted(w, p->value);
+        output_write_sorted(w, p->value);
     }
     json_write_object_end(w);
     vec_done(&pairs);
@@ -95,34 +98,28 @@ static void write_sorted(struct json_writer *w, const yyjson_val *v) // NOLINT(m
 void view_add_json(struct sbuf *out, const yyjson_val *v, unsigned indent)
 {
     struct json_writer w = {.out = out, .html = true, .indent = indent};
-    write_sorted(&w, v);
+    output_write_sorted(&w, v);
 }
 
 // --- Names ---------------------------------------------------------------------------------------
 
-static struct str text_at(const yyjson_val *v, struct str key)
-{
-    const yyjson_val *t = json_get(v, key);
-    return t && json_is_string(t) ? json_str(t) : (struct str){0};
-}
-
 void view_add_name(struct sbuf *out, const yyjson_val *object)
 {
-    struct str kind = text_at(object, STR("kind"));
+    struct str kind = json_get_str(object, "kind");
     struct str group, version;
     for (size_t i = 0; i < kind.n; i++) {
         char c = kind.p[i];
         sbuf_addc(out, (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c));
     }
-    if (str_cut(text_at(object, STR("apiVersion")), '/', &group, &version))
+    if (str_cut(json_get_str(object, "apiVersion"), '/', &group, &version))
         sbuf_addf(out, ".%.*s", STR_ARG(group));
     const yyjson_val *meta = json_get(object, STR("metadata"));
     sbuf_addc(out, '/');
     if (meta)
-        sbuf_add(out, text_at(meta, STR("name")));
+        sbuf_add(out, json_get_str(meta, "name"));
 }
 
-static void add_names(struct sbuf *out, const yyjson_val *v)
+static void output_add_names(struct sbuf *out, const yyjson_val *v)
 {
     const yyjson_val *items = json_get(v, STR("items"));
     if (items && json_is_array(items)) {
@@ -148,7 +145,7 @@ int view_output_write(const struct view_output *o, const yyjson_val *value, stru
         yaml_write(value, true, out);
         return 0;
     case VIEW_NAME:
-        add_names(out, value);
+        output_add_names(out, value);
         return 0;
     case VIEW_JSONPATH:
         return jsonpath_write(o->path, value, out, err);

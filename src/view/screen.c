@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A terminal screen that repaints only the lines that have changed.
 #include "view/screen.h"
 
 #include "base/banned.h"
@@ -12,7 +14,7 @@ void screen_size(struct screen *s, size_t rows, size_t columns)
 }
 
 // The next line's buffer, empty.
-static struct sbuf *next_line(struct screen *s)
+static struct sbuf *screen_next_line(struct screen *s)
 {
     if (s->next_len == s->next.n)
         vec_push(&s->next, (struct sbuf){0});
@@ -26,7 +28,7 @@ void screen_text(struct screen *s, struct str lines)
     while (lines.n && s->next_len < s->rows) {
         struct str one;
         (void)str_cut(lines, '\n', &one, &lines);
-        sbuf_add(next_line(s), one);
+        sbuf_add(screen_next_line(s), one);
     }
 }
 

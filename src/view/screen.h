@@ -19,15 +19,15 @@ struct screen {
     size_t rows, columns;
 };
 
-// screen_size tells how large the terminal is; a change makes the next paint a whole one.
+// screen_size sets the size of the terminal; a change makes the next paint a whole one.
 void screen_size(struct screen *s, size_t rows, size_t columns);
 
-// screen_text adds lines, as they are: cut to the width already, with colours or without. Lines below the
-// terminal's last one are left out.
+// screen_text adds lines, as they are: cut to the width already, with colours or without. Lines
+// below the terminal's last one are left out.
 void screen_text(struct screen *s, struct str lines);
 
-// screen_paint adds to out what makes the terminal show the picture, and begins the next one. Returns how many
-// lines were painted.
+// screen_paint adds to out what makes the terminal show the picture, and begins the next one.
+// Returns how many lines were painted.
 size_t screen_paint(struct screen *s, struct sbuf *out);
 
 // screen_enter and screen_leave add what switches to a screen of one's own, and back.

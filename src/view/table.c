@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Tables laid out as kubectl's, or fitted to the width of a terminal.
 #include "view/table.h"
 
 #include <assert.h>
@@ -10,7 +12,7 @@
 #define GAP_NARROW  2
 #define COLUMN_MIN  6 // with the gap, as kubectl
 #define WIDTH_LEAST 6 // what a column keeps when it is cut
-#define MARK_WIDTH  2 // of what says that columns are left out
+#define MARK_WIDTH  2 // of the mark that columns are left out
 
 void view_table_column(struct view_table *t, struct str name, unsigned flags)
 {
@@ -55,7 +57,7 @@ struct grid {
     bool marked; // something is left out
 };
 
-static size_t total(const struct grid *g)
+static size_t table_total_width(const struct grid *g)
 {
     size_t sum = 0;
     for (size_t i = 0; i < g->widths.n; i++)
@@ -68,9 +70,9 @@ static unsigned flags_of(const struct grid *g, size_t i)
     return g->table->columns.p[g->shown.p[i]].flags;
 }
 
-// widest finds the widest of the columns that may be cut, of names or of others, if it is wider than least; SIZE_MAX: none
-// is. A number that is cut would be another one.
-static size_t widest(const struct grid *g, bool names, size_t least)
+// table_widest_column finds the widest of the columns that may be cut, of names or of others, if it
+// is wider than least; SIZE_MAX: none is. A number that is cut would be another one.
+static size_t table_widest_column(const struct grid *g, bool names, size_t least)
 {
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < g->widths.n; i++) {
@@ -82,7 +84,8 @@ static size_t widest(const struct grid *g, bool names, size_t least)
     return best;
 }
 
-// leave_out drops a column. What is left out is marked by … behind the names, for which there has to be room.
+// leave_out drops a column. What is left out is marked by … behind the names, for which there has
+// to be room.
 static void leave_out(struct grid *g, size_t i)
 {
     size_t behind = g->shown.n - i - 1;
@@ -95,15 +98,16 @@ static void leave_out(struct grid *g, size_t i)
     g->marked = true;
 }
 
-// fit makes lines fit the terminal: it leaves out what is dispensable, from the right, makes columns narrower, and leaves out
-// what still has no room. Names are cut after the rest, but before that is beyond recognition.
-static void fit(struct grid *g)
+// table_fit_columns makes lines fit the terminal: it leaves out what is dispensable, from the
+// right, makes columns narrower, and leaves out what still has no room. Names are cut after the
+// rest, but before that is beyond recognition.
+static void table_fit_columns(struct grid *g)
 {
     g->room = g->how->term.columns;
-    if (!g->room || total(g) <= g->room)
+    if (!g->room || table_total_width(g) <= g->room)
         return;
     g->gap = GAP_NARROW;
-    for (size_t i = g->shown.n; i-- > 1 && total(g) > g->room;)
+    for (size_t i = g->shown.n; i-- > 1 && table_total_width(g) > g->room;)
         if (flags_of(g, i) & VIEW_COLUMN_SPARE)
             leave_out(g, i);
     static const struct {
@@ -111,14 +115,14 @@ static void fit(struct grid *g)
         size_t least;
     } cuts[] = {{false, 9}, {true, 16}, {false, WIDTH_LEAST}, {true, WIDTH_LEAST}};
     for (size_t k = 0; k < array_len(cuts); k++) {
-        for (size_t over = total(g); over > g->room; over--) {
-            size_t i = widest(g, cuts[k].names, cuts[k].least);
+        for (size_t over = table_total_width(g); over > g->room; over--) {
+            size_t i = table_widest_column(g, cuts[k].names, cuts[k].least);
             if (i == SIZE_MAX)
                 break;
             g->widths.p[i]--;
         }
     }
-    while (total(g) > g->room && g->shown.n > 1)
+    while (table_total_width(g) > g->room && g->shown.n > 1)
         leave_out(g, g->shown.n - 1);
 }
 
@@ -135,10 +139,11 @@ static void lay_out(struct grid *g)
         vec_push(&g->widths, width + GAP < COLUMN_MIN ? COLUMN_MIN - GAP : width);
     }
     g->gap = GAP;
-    fit(g);
+    table_fit_columns(g);
 }
 
-static void add_cell(const struct grid *g, size_t i, const struct view_cell *c, struct sbuf *out)
+static void table_add_cell(const struct grid *g, size_t i, const struct view_cell *c,
+                           struct sbuf *out)
 {
     bool last = i + 1 == g->shown.n;
     bool right = flags_of(g, i) & VIEW_COLUMN_RIGHT;
@@ -158,21 +163,21 @@ static void add_cell(const struct grid *g, size_t i, const struct view_cell *c, 
         sbuf_add_repeat(out, ' ', (right ? 0 : pad) + g->gap);
 }
 
-static void add_names(const struct grid *g, struct sbuf *out)
+static void table_add_names(const struct grid *g, struct sbuf *out)
 {
     for (size_t i = 0; i < g->shown.n; i++) {
         struct str name = g->table->columns.p[g->shown.p[i]].name;
         const struct view_cell c = {name, view_width(name), VIEW_HEAD};
-        add_cell(g, i, &c, out);
+        table_add_cell(g, i, &c, out);
     }
     sbuf_addz(out, g->marked ? " …\n" : "\n");
 }
 
-static void add_row(const struct grid *g, size_t row, struct sbuf *out)
+static void table_add_row(const struct grid *g, size_t row, struct sbuf *out)
 {
     const struct view_cell *cells = &g->table->cells.p[row * g->table->columns.n];
     for (size_t i = 0; i < g->shown.n; i++)
-        add_cell(g, i, &cells[g->shown.p[i]], out);
+        table_add_cell(g, i, &cells[g->shown.p[i]], out);
     sbuf_addc(out, '\n');
 }
 
@@ -182,9 +187,9 @@ void view_table_write(struct view_table *t, const struct view_layout *how, struc
     assert(t->columns.n && t->cells.n % t->columns.n == 0);
     lay_out(&g);
     if (!t->headed && !how->no_headers)
-        add_names(&g, out);
+        table_add_names(&g, out);
     for (size_t row = 0; row < t->cells.n / t->columns.n; row++)
-        add_row(&g, row, out);
+        table_add_row(&g, row, out);
     t->headed = true;
     vec_clear(&t->cells);
     arena_reset(&t->rows);

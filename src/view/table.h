@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tables as kubectl prints them: a line of names, lines of cells, columns as wide as their widest cell and
-// three more. Where the terminal is narrower than that, dispensable columns are left out, then the others cut, the widest first,
-// names after the rest, but before that is beyond recognition; … marks both.
+// Tables as kubectl prints them: a line of names, lines of cells, columns as wide as their widest
+// cell and three more. Where the terminal is narrower than that, dispensable columns are left out,
+// then the others cut, the widest first, names after the rest, but before that is beyond
+// recognition; … marks both.
 #ifndef VIEW_TABLE_H
 #define VIEW_TABLE_H
 
@@ -57,8 +58,8 @@ void view_table_cell(struct view_table *t, struct str text, enum view_style styl
 void view_table_cellf(struct view_table *t, enum view_style style, const char *fmt, ...)
     ERR_PRINTF(3, 4);
 
-// view_table_write adds the names (once) and the rows, and forgets the rows: what is written afterwards stands in the same
-// columns. Every row must be whole.
+// view_table_write adds the names (once) and the rows, and forgets the rows: what is written
+// afterwards stands in the same columns. Every row must be whole.
 void view_table_write(struct view_table *t, const struct view_layout *how, struct sbuf *out);
 
 void view_table_done(struct view_table *t);

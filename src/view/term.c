@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The terminal: its width and whether it takes colors.
 #include "view/term.h"
 
 #include <stdint.h>
@@ -14,16 +16,16 @@
 #define COLUMNS_DEFAULT 80
 #define ROWS_DEFAULT    24
 
-static const char *setting(const char *name)
+static const char *term_get_variable(const char *name)
 {
-    const char *v = getenv(name); // NOLINT(concurrency-mt-unsafe): nobody changes it
+    const char *v = getenv(name); // NOLINT(concurrency-mt-unsafe): nothing sets it
     return v && v[0] ? v : NULL;
 }
 
 static size_t size_setting(const char *name)
 {
     uint64_t n = 0;
-    const char *v = setting(name);
+    const char *v = term_get_variable(name);
     return v && str_to_u64(str_z(v), &n) == 0 && n <= 10000 ? (size_t)n : 0;
 }
 
@@ -31,10 +33,10 @@ struct view_term view_term_of(int fd, enum view_when color)
 {
     struct view_term t = {.tty = isatty(fd) == 1};
     struct winsize size = {0};
-    const char *kind = setting("TERM");
+    const char *kind = term_get_variable("TERM");
     bool dumb = kind && str_eqz(str_z(kind), "dumb");
-    t.color =
-        color == VIEW_ALWAYS || (color == VIEW_AUTO && t.tty && !setting("NO_COLOR") && !dumb);
+    t.color = color == VIEW_ALWAYS ||
+              (color == VIEW_AUTO && t.tty && !term_get_variable("NO_COLOR") && !dumb);
     if (t.tty) {
         bool known = ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
         t.columns = known ? size.ws_col : COLUMNS_DEFAULT;

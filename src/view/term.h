@@ -22,8 +22,8 @@ struct view_term {
     size_t rows;    // 0: there is no end of them
 };
 
-// view_term_of looks at a file descriptor. Without a terminal, COLUMNS of the environment counts only when
-// colour is forced: whoever does that shows it to people.
+// view_term_of looks at a file descriptor. Without a terminal, COLUMNS of the environment counts
+// only when colour is forced: the output is for people.
 struct view_term view_term_of(int fd, enum view_when color);
 
 // view_when_parse reads auto, always or never; NULL is auto. Returns 0 or -ERR_INVALID.

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Text on a terminal: display width, cutting, wrapping, colors, and harmless control characters.
 #include "view/text.h"
 
 #include <stdint.h>
@@ -58,8 +60,9 @@ static size_t columns_of(uint32_t c)
 // A name that has less room is cut at its end.
 #define NAME_LEAST 9
 
-// upto gives the bytes of s that fit into width columns, and how many columns they take.
-static size_t upto(struct str s, size_t width, size_t *ret_columns)
+// text_prefix_of_width gives the bytes of s that fit into width columns, and how many columns they
+// take.
+static size_t text_prefix_of_width(struct str s, size_t width, size_t *ret_columns)
 {
     size_t columns = 0, at = 0;
     while (at < s.n) {
@@ -77,7 +80,7 @@ static size_t upto(struct str s, size_t width, size_t *ret_columns)
 size_t view_width(struct str s)
 {
     size_t columns = 0;
-    (void)upto(s, SIZE_MAX, &columns);
+    (void)text_prefix_of_width(s, SIZE_MAX, &columns);
     return columns;
 }
 
@@ -103,9 +106,9 @@ void view_add_line(struct sbuf *out, struct str s)
 void view_add_cut(struct sbuf *out, struct str s, size_t width)
 {
     size_t columns = 0;
-    size_t n = upto(s, width, &columns);
+    size_t n = text_prefix_of_width(s, width, &columns);
     if (n < s.n && width > 0) {
-        n = upto(s, width - 1, &columns);
+        n = text_prefix_of_width(s, width - 1, &columns);
         sbuf_add(out, str_upto(s, n));
         sbuf_addz(out, "…");
         return;
@@ -138,16 +141,17 @@ void view_add_cut_name(struct sbuf *out, struct str s, size_t width)
         view_add_cut(out, s, width);
         return;
     }
-    sbuf_add(out, str_upto(s, upto(s, head, &columns)));
+    sbuf_add(out, str_upto(s, text_prefix_of_width(s, head, &columns)));
     sbuf_addz(out, "…");
     sbuf_add(out, tail_of(s, width - 1 - columns));
 }
 
-// break_at finds how much of a line goes into width columns: up to the last space, or all that fits of a word that is longer.
+// break_at finds how much of a line goes into width columns: up to the last space, or all that fits
+// of a word that is longer.
 static size_t break_at(struct str line, size_t width)
 {
     size_t columns = 0;
-    size_t n = upto(line, width, &columns);
+    size_t n = text_prefix_of_width(line, width, &columns);
     if (n == line.n)
         return n;
     for (size_t i = n; i > 0; i--)
@@ -156,7 +160,8 @@ static size_t break_at(struct str line, size_t width)
     return n;
 }
 
-// add_broken adds a line that starts at column `used`, broken between words; what goes on stands at column `next`.
+// add_broken adds a line that starts at column `used`, broken between words; what goes on stands at
+// column `next`.
 static void add_broken(struct sbuf *out, struct str line, size_t used, size_t next, size_t columns)
 {
     for (;; used = next) {
@@ -180,9 +185,10 @@ static size_t indent_of(struct str line)
     return n;
 }
 
-// hanging gives the column where the text behind the last gap of two spaces or more starts, which is where that of a field or of a
-// table's last column does; 0 when there is none, or it leaves less than half of the terminal.
-static size_t hanging(struct str line, size_t columns)
+// text_hanging_indent gives the column where the text behind the last gap of two spaces or more
+// starts, which is where that of a field or of a table's last column does; 0 when there is none, or
+// it leaves less than half of the terminal.
+static size_t text_hanging_indent(struct str line, size_t columns)
 {
     size_t at = 0, column = 0, spaces = 0;
     for (size_t i = indent_of(line), len = 0; i < line.n && column < columns; i += len) {
@@ -209,7 +215,7 @@ static void add_lines(struct sbuf *out, struct str text, size_t columns, bool un
             sbuf_addf(out, "%.*s\n", STR_ARG(line));
             continue;
         }
-        size_t indent = indent_of(line), at = under ? hanging(line, columns) : 0;
+        size_t indent = indent_of(line), at = under ? text_hanging_indent(line, columns) : 0;
         size_t next = at ? at : indent + HANGING < columns / 2 ? indent + HANGING : columns / 2;
         sbuf_add_repeat(out, ' ', indent);
         add_broken(out, str_from(line, indent), indent, next, columns);

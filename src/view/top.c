@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The picture of `dray top`, from an inventory.
 #include "view/top.h"
 
 #include "view/devices.h"
@@ -100,8 +102,8 @@ static uint32_t marks_room(const struct top_look *look, const struct line *lines
     return columns > used + MARKS_MIN ? (uint32_t)(columns - used) : MARKS_MIN;
 }
 
-static void node_cells(struct view_table *t, const struct inventory *inv, uint32_t at,
-                       uint32_t room)
+static void top_add_node_cells(struct view_table *t, const struct inventory *inv, uint32_t at,
+                               uint32_t room)
 {
     const struct inventory_node *n = &inv->nodes[at];
     char drawn[MARKS_MAX];
@@ -119,35 +121,38 @@ static void node_cells(struct view_table *t, const struct inventory *inv, uint32
     view_table_cell(t, str_make(drawn, shown), VIEW_PLAIN);
 }
 
-static void add_line(struct sbuf *out, const struct sbuf *line, const struct top_look *look)
+static void top_add_line(struct sbuf *out, const struct sbuf *line, const struct top_look *look)
 {
     view_add_cut(out, sbuf_str(line), look->term.columns ? look->term.columns : line->n);
     sbuf_addc(out, '\n');
 }
 
-static const char *plural(size_t n, const char *one, const char *more)
+static const char *top_plural_word(size_t n, const char *one, const char *more)
 {
     return n == 1 ? one : more;
 }
 
-static void summary(struct sbuf *out, const struct inventory *inv, const struct top_look *look)
+static void top_add_summary(struct sbuf *out, const struct inventory *inv,
+                            const struct top_look *look)
 {
     size_t states[INVENTORY_STATES] = {0};
     cleanup_sbuf struct sbuf line = {0};
     for (size_t i = 0; i < inv->devices_len; i++)
         states[inv->devices[i].state]++;
     sbuf_addf(&line, "%zu node%s, %zu device%s; %zu claim%s %s devices, %zu pod%s %s",
-              inv->nodes_len, plural(inv->nodes_len, "", "s"), inv->devices_len,
-              plural(inv->devices_len, "", "s"), inv->claims_len, plural(inv->claims_len, "", "s"),
-              plural(inv->claims_len, "holds", "hold"), inv->pending_len,
-              plural(inv->pending_len, "", "s"), plural(inv->pending_len, "waits", "wait"));
-    add_line(out, &line, look);
+              inv->nodes_len, top_plural_word(inv->nodes_len, "", "s"), inv->devices_len,
+              top_plural_word(inv->devices_len, "", "s"), inv->claims_len,
+              top_plural_word(inv->claims_len, "", "s"),
+              top_plural_word(inv->claims_len, "holds", "hold"), inv->pending_len,
+              top_plural_word(inv->pending_len, "", "s"),
+              top_plural_word(inv->pending_len, "waits", "wait"));
+    top_add_line(out, &line, look);
     sbuf_clear(&line);
     for (size_t i = 0; i < INVENTORY_STATES; i++)
         if (states[i] || i == INVENTORY_FREE)
             sbuf_addf(&line, "%s%zu %s %c", line.n ? "  " : "", states[i],
                       inventory_state_name((enum inventory_state)i), marks[i]);
-    add_line(out, &line, look);
+    top_add_line(out, &line, look);
     sbuf_addc(out, '\n');
 }
 
@@ -207,7 +212,7 @@ static void fill_table(struct view_table *t, const struct inventory *inv,
     uint32_t room = marks_room(look, lines, n);
     node_columns(t);
     for (size_t i = 0; i < n; i++)
-        node_cells(t, inv, lines[i].at, room);
+        top_add_node_cells(t, inv, lines[i].at, room);
 }
 
 size_t view_top(struct sbuf *out, const struct inventory *inv, const struct top_look *look)
@@ -221,7 +226,7 @@ size_t view_top(struct sbuf *out, const struct inventory *inv, const struct top_
                                : node_lines(inv, look->sort, &arena, &lines);
     size_t from = look->scroll < all ? look->scroll : all;
     share_rows(inv, look, &rows, &pending);
-    summary(out, inv, look);
+    top_add_summary(out, inv, look);
     fill_table(&t, inv, look, lines + from, all - from < rows ? all - from : rows);
     view_table_write(&t, &how, out);
     pending_table(out, inv, look, pending);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The picture of dray top: nodes with a mark for each device, or devices with their holders; pods that wait, and
-// why. As long as the terminal has rows; only what is seen is made, so that a picture costs the same for
-// ten devices and for ten thousand.
+// The picture of dray top: nodes with a mark for each device, or devices with their holders; pods
+// that wait, and why. As long as the terminal has rows; only what is seen is made, so that a
+// picture costs the same for ten devices and for ten thousand.
 #ifndef VIEW_TOP_H
 #define VIEW_TOP_H
 
@@ -22,10 +22,10 @@ struct top_look {
     bool devices;  // a line a device
     size_t scroll; // lines left out at the beginning
     struct moment now;
-    bool keys; // the line that tells what keys do
+    bool keys; // the line of key bindings
 };
 
-// view_top adds the picture, and says how many lines the list has.
+// view_top adds the picture, and returns how many lines the list has.
 size_t view_top(struct sbuf *out, const struct inventory *inv, const struct top_look *look);
 
 #endif

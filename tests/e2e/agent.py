@@ -339,6 +339,18 @@ def modes(c, n):
     gone(c, n, 'modes')
 
 
+def groups(c, n):
+    """supplementalGroupsPolicy: Merge adds the groups of the image's /etc/group, Strict does not; the node declares that it knows the difference."""
+    for policy, expected in (('Merge', {9, 77, 65534}), ('Strict', {9, 65534})):
+        name = 'groups-' + policy.lower()
+        context = {'runAsUser': 65534, 'supplementalGroups': [9], 'supplementalGroupsPolicy': policy}
+        c.good('POST', PODS, pod(name, [container('c', 'id -G; ' + FOREVER)], 'here', securityContext=context))
+        c.until(f'{name} runs', lambda: c.phase(name, 'Running') and log(c, name))
+        assert set(map(int, log(c, name).split())) == expected, log(c, name)
+        gone(c, n, name)
+    assert c.good('GET', '/api/v1/nodes/' + n.name)['status']['features'] == {'supplementalGroupsPolicy': True}
+
+
 def isolation(c, n):
     """Promises that this node cannot keep: the pod fails with a reason, and runs nothing."""
     unmasked = container('c', FOREVER, securityContext={'procMount': 'Unmasked', 'capabilities': {'drop': ['ALL']}})
@@ -391,7 +403,7 @@ def main():
     skip_if_impossible()
     c = Cluster(DRAY)
     n = Node(c)
-    steps = [the_node, order_of_containers, environment, volumes, storage, what_cannot_be, probes, restarts, ends, claims, modes, isolation, restarted_agent]
+    steps = [the_node, order_of_containers, environment, volumes, storage, what_cannot_be, probes, restarts, ends, claims, modes, groups, isolation, restarted_agent]
     only = sys.argv[2:]
     try:
         make_image(os.path.join(c.images, 'busybox'))

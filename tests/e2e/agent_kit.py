@@ -44,6 +44,7 @@ def make_image(folder, name=IMAGE):
             if n != 'busybox':
                 entry('bin/' + n, tarfile.SYMTYPE, link='busybox')
         entry('etc/passwd', tarfile.REGTYPE, 0o644, b'root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n')
+        entry('etc/group', tarfile.REGTYPE, 0o644, b'extra:x:77:nobody\n')
     blobs = os.path.join(folder, 'blobs', 'sha256')
     os.makedirs(blobs, exist_ok=True)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The example driver (examples/driver-led) on a folder that looks like /sys/class/leds. Usage: driver_led.py DRAY"""
+"""The example driver (examples/driver-led) on a folder that looks like /sys/class/leds; $DRIVER_LED replaces the one beside DRAY.
+Usage: driver_led.py DRAY"""
 import atexit, json, os, shutil, signal, subprocess, sys
 
 sys.argv[1:] = sys.argv[1:] or ['build/dray']
@@ -26,7 +27,7 @@ def main():
             with open(os.path.join(LEDS, f'led{i}', name), 'w') as f:
                 f.write(f'{value}\n')
     api = Api()
-    args = [os.path.join(os.path.dirname(DRAY), 'driver-led'), '--node', 'n1', '--kubeconfig', api.kubeconfig, '--leds', LEDS]
+    args = [os.environ.get('DRIVER_LED') or os.path.join(os.path.dirname(DRAY), 'driver-led'), '--node', 'n1', '--kubeconfig', api.kubeconfig, '--leds', LEDS]
     for flag in ('plugins', 'registry', 'cdi'):
         args += ['--' + flag, os.path.join(TOP, flag)]
     api.call('POST', '/api/v1/nodes', {'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n1'}})

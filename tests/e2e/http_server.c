@@ -17,6 +17,7 @@
 
 #include "net/http.h"
 #include "os/file.h"
+#include "pki/certificate.h"
 
 #include "base/banned.h"
 
@@ -128,11 +129,11 @@ static struct tls_server *make_tls(const char *folder)
 {
     struct err err;
     int64_t now = clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC;
-    struct tls_subject subject = {.common_name = "test-ca", .not_before = now - 60};
+    struct pki_subject subject = {.common_name = "test-ca", .not_before = now - 60};
     subject.not_after = now + 3600;
-    struct tls_key_pair ca, pair;
+    struct pki_key_pair ca, pair;
     struct tls_server *tls = NULL;
-    if (tls_make_ca(&subject, &ca, &err) < 0)
+    if (pki_make_ca(&subject, &ca, &err) < 0)
         die(&err);
     save(folder, "ca.crt", ca.certificate_pem);
     static const char *const names[] = {"localhost", "127.0.0.1", "::1", NULL};
@@ -140,20 +141,20 @@ static struct tls_server *make_tls(const char *folder)
     subject.common_name = "server";
     subject.server = true;
     subject.names = names;
-    if (tls_make_certificate(&ca, &subject, &pair, &err) < 0)
+    if (pki_make_certificate(&ca, &subject, &pair, &err) < 0)
         die(&err);
     save(folder, "server.crt", pair.certificate_pem);
     save(folder, "server.key", pair.key_pem);
-    tls_key_pair_done(&pair);
-    subject = (struct tls_subject){.common_name = "admin", .organizations = groups};
+    pki_key_pair_done(&pair);
+    subject = (struct pki_subject){.common_name = "admin", .organizations = groups};
     subject.not_before = now - 60;
     subject.not_after = now + 3600;
-    if (tls_make_certificate(&ca, &subject, &pair, &err) < 0)
+    if (pki_make_certificate(&ca, &subject, &pair, &err) < 0)
         die(&err);
     save(folder, "client.crt", pair.certificate_pem);
     save(folder, "client.key", pair.key_pem);
-    tls_key_pair_done(&pair);
-    tls_key_pair_done(&ca);
+    pki_key_pair_done(&pair);
+    pki_key_pair_done(&ca);
     struct sbuf crt = {0}, key = {0}, root = {0};
     sbuf_addf(&crt, "%s/server.crt", folder);
     sbuf_addf(&key, "%s/server.key", folder);

@@ -147,6 +147,29 @@ def what_if(folder):
         expect_in(f'{wrong}', r.stderr, why)
 
 
+def budgets():
+    text = '''
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: a, uid: u, labels: {app: web}}
+spec: {nodeName: n1, containers: [{name: m, image: i}]}
+status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web}
+spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
+'''
+    r = dray('plan', '--offline', '-f', '-', '--drain', 'n1', text=text)
+    expect('a budget forbids it', r.returncode, 1)
+    expect_in('which budget', r.stdout, 'pod default/a cannot be evicted from n1:',
+              'The disruption budget web needs 1 healthy pods and has 1 currently')
+
+
 def whys(folder):
     r = dray('why', 'first', '-f', '.', cwd=folder)
     expect('fits', (r.returncode, r.stdout), (0, 'pod default/first fits: it would land on large with gpu: gpu-2, gpu-3.\n'))
@@ -247,6 +270,7 @@ with tempfile.TemporaryDirectory() as top:
     what_if(top)
     whys(top)
     needed(top)
+    budgets()
     room()
     clusters(top)
     mistakes(top)

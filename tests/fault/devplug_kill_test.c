@@ -97,7 +97,7 @@ static void boot(struct plug_world *w, const char *devices)
     fake_net_init(&p->net, exec);
     const struct event_recorder_options eo = {
         .client = p->inner, .component = STR("kubelet"), .host = STR("n1")};
-    p->events = event_recorder_new(&eo);
+    p->events = events_recorder_new(&eo);
     const struct pods_options o = {.exec = exec,
                                    .client = &p->client.client,
                                    .events = p->events,
@@ -135,7 +135,7 @@ static void bury(struct plug_world *w)
     devplug_free(w->d);
     fake_runtime_done(&p->runtime);
     cut_client_done(&p->client);
-    event_recorder_free(p->events);
+    events_recorder_free(p->events);
     world_run(p->w);
 }
 

@@ -9,7 +9,7 @@ from fault_kit import *
 
 ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 1
 LEASES = '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases'
-GAP = 30  # seconds without a pod that is bound, ten times what it takes: a machine may be busy; what it took is told (docs/faults.md)
+GAP = 30  # seconds without a pod that is bound, ten times what it takes: a machine may be busy; what it took is told (docs/design/faults.md)
 
 
 def world(dray):

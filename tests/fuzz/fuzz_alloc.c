@@ -70,8 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct question q = {0};
     struct prepared p = {0};
-    if (question_read(&q, str_make((const char *)data, size), NULL) == 0 &&
-        question_prepare(&q, &p, NULL) == 0) {
+    if (alloc_question_read(&q, str_make((const char *)data, size), NULL) == 0 &&
+        alloc_question_prepare(&q, &p, NULL) == 0) {
         enum alloc_verdict plain = solve(&q, &p, ALLOC_FIRST, true, false);
         enum alloc_verdict pruned = solve(&q, &p, ALLOC_FIRST, false, false);
         enum alloc_verdict eager = solve(&q, &p, ALLOC_FIRST, false, true);
@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (void)solve(&q, &p, ALLOC_PACK, false, true);
         (void)solve(&q, &p, ALLOC_SPREAD, false, false);
     }
-    prepared_done(&q, &p);
-    question_done(&q);
+    alloc_question_end(&q, &p);
+    alloc_question_done(&q);
     return 0;
 }

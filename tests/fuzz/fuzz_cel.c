@@ -2,7 +2,7 @@
 //
 // Any text as an expression: parse, check, estimate, generate, evaluate. The first byte chooses the
 // environment; what follows is the source.
-#include "dray/cel.h"
+#include "cel/cel.h"
 #include "fuzz.h"
 
 #include "base/banned.h"

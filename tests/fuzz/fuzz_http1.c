@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     assert(whole->shut == cut->shut);
     // Whatever was left behind ends with its time-out; the other one with the peer's leaving.
     exec_sim_run(whole->sim, INT64_MAX);
-    server_flush(&whole->server);
+    http_server_flush(&whole->server);
     assert(!whole->conn || !exec_timer_armed(&whole->conn->conn.timer));
     if (cut->conn) {
         struct conn *c = &cut->conn->conn;

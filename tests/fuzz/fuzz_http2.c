@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memory_settle(m);
     // Left alone, a connection ends by itself.
     exec_sim_run(m->sim, INT64_MAX);
-    server_flush(&m->server);
+    http_server_flush(&m->server);
     memory_free(m);
     return 0;
 }

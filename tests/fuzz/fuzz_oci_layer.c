@@ -92,11 +92,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     rc = image_blob_new(&o, &b, &err);
     assert(rc == 0);
     tar_reader_init(&r, image_blob_read, b);
-    unpack_init(&u, root);
+    image_unpack_init(&u, root);
     u.bytes_left = (uint64_t)1 << 20;
     u.entries_left = 256;
     u.keep_owners = false;
-    rc = unpack_layer(&u, &r, &err);
+    rc = image_unpack_layer(&u, &r, &err);
     assert(rc == 0 || err.msg[0]);
     tar_reader_done(&r);
     image_blob_free(b);

@@ -3,6 +3,7 @@
 // Protobuf: any bytes are walked to an end or an error; a message that is read whole and written
 // field by field must read as the same fields.
 #include <assert.h>
+#include <string.h>
 
 #include "base/vec.h"
 #include "codec/proto.h"
@@ -51,12 +52,12 @@ static void put_field(struct proto_writer *w, const struct proto_field *f)
     case PROTO_VARINT:
         proto_put_varint(w, f->number, f->value);
         break;
-    case PROTO_FIXED32:
-        proto_put_fixed32(w, f->number, (uint32_t)f->value);
+    case PROTO_FIXED64: {
+        double v;
+        memcpy(&v, &f->value, sizeof(v));
+        proto_put_double(w, f->number, v);
         break;
-    case PROTO_FIXED64:
-        proto_put_fixed64(w, f->number, f->value);
-        break;
+    }
     case PROTO_BYTES:
         if (f->number % 2) {
             size_t mark = proto_mark(w);
@@ -66,6 +67,7 @@ static void put_field(struct proto_writer *w, const struct proto_field *f)
             proto_put_bytes(w, f->number, f->bytes);
         }
         break;
+    case PROTO_FIXED32:
     case PROTO_GROUP:
     case PROTO_GROUP_END:
         proto_put_raw(w, f->raw);

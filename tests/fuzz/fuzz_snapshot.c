@@ -4,6 +4,7 @@
 // or refused, and what is written again reads as the same.
 #include <assert.h>
 
+#include "api/features.h"
 #include "fuzz.h"
 #include "plan/doctor.h"
 #include "plan/inventory.h"
@@ -32,7 +33,7 @@ static void ask(struct plan_world *w, const struct alloc_features *f)
     struct topo t;
     if (inventory_new(w, &o, &inv, NULL) < 0)
         return;
-    doctor_look(&d, inv, (struct moment){.sec = 1800000000});
+    doctor_inspect(&d, inv, (struct moment){.sec = 1800000000});
     if (inv->nodes_len)
         (void)!topo_find(inv, inv->nodes[0].name, true, &d.arena, &t, NULL);
     if (inv->claims_len)
@@ -42,13 +43,15 @@ static void ask(struct plan_world *w, const struct alloc_features *f)
     inventory_free(inv);
 }
 
-static void ask_free(struct plan_world *w, const struct alloc_features *f)
+static void ask_free(struct plan_world *w)
 {
     struct clock clock = {look, look};
     struct arena arena = {0};
     struct inventory *inv = NULL;
     struct free_answer a;
-    (void)!free_find(w, &(struct free_question){.clock = &clock}, f, &arena, &inv, &a, NULL);
+    struct features f;
+    features_init(&f, FEATURES_MINOR);
+    (void)!free_find(w, &(struct free_question){.clock = &clock}, &f, &arena, &inv, &a, NULL);
     inventory_free(inv);
     arena_done(&arena);
 }
@@ -64,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct plan_world *w = plan_world_new();
     if (plan_world_read(w, STR("fuzz"), str_make((const char *)data, size), NULL) == 0) {
         ask(w, &f);
-        ask_free(w, &f);
+        ask_free(w);
         snapshot_write(w, &about, &first);
         struct plan_world *again = plan_world_new();
         if (plan_world_read(again, STR("again"), sbuf_str(&first), NULL) == 0) {

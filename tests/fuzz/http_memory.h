@@ -144,7 +144,7 @@ static inline struct memory *memory_new(const struct http_limits *limits,
     rng_seeded_init(&m->rng, 1);
     m->sim = exec_sim_new(&m->clock, &m->rng.rng);
     struct http_server_options options = {.limits = *limits, .handle = memory_handle, .arg = m};
-    server_init(&m->server, exec_sim_exec(m->sim), &options);
+    http_server_init(&m->server, exec_sim_exec(m->sim), &options);
     m->conn = xcalloc(1, sizeof(*m->conn));
     m->conn->memory = m;
     conn_init(&m->conn->conn, &m->server, &memory_io, false);
@@ -165,7 +165,7 @@ static inline void memory_feed(struct memory *m, struct str bytes)
     if (!c->doomed)
         conn_flush(c);
     if (conn_leave(c))
-        server_flush(&m->server);
+        http_server_flush(&m->server);
 }
 
 // memory_settle answers what is held and flushes until nothing happens any more.
@@ -173,7 +173,7 @@ static inline void memory_settle(struct memory *m)
 {
     do {
         memory_release(m);
-        server_flush(&m->server);
+        http_server_flush(&m->server);
     } while (m->held.n || !list_empty(&m->server.dirty));
 }
 
@@ -186,7 +186,7 @@ static inline void memory_free(struct memory *m)
     assert(m->handled == m->answered + m->closed);
     assert(m->server.stats.connections == 0 && m->server.stats.streams == 0);
     assert(m->server.body_bytes == 0);
-    server_done(&m->server);
+    http_server_done(&m->server);
     exec_sim_free(m->sim);
     vec_done(&m->held);
     sbuf_done(&m->out);

@@ -136,8 +136,8 @@ bool uses_extended(const struct api_pod *pod, const struct api_resource_claim *c
     return pod->spec.node_name.n && s && str_eq(s->resource_claim_name, claim->metadata.name);
 }
 
-// A claim counts where two schedulers are at work when a pod runs with it: before that an allocation
-// may still give way to an earlier one.
+// A claim counts where two schedulers are at work when a pod runs with it: before that an
+// allocation may still give way to an earlier one.
 static bool counts(const struct content *c, const struct api_resource_claim *claim)
 {
     if (!claim->status.allocation)

@@ -4,7 +4,7 @@
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
 
-#include "dray/alloc.h"
+#include "alloc/alloc.h"
 #include "sim.h"
 
 struct objects VEC(const void *);
@@ -39,8 +39,8 @@ const struct api_pod *content_pod_of(const struct content *c, struct str uid);
 const struct api_pod_group *content_group(const struct content *c, struct str namespace,
                                           struct str name);
 
-// content_user is a pod on a node that a consumer of a claim means: the pod itself, or one of the group
-// that names the claim. NULL: none.
+// content_user is a pod on a node that a consumer of a claim means: the pod itself, or one of the
+// group that names the claim. NULL: none.
 const struct api_pod *content_user(const struct content *c, const struct api_resource_claim *claim,
                                    const struct api_resource_claim_consumer_reference *r);
 
@@ -67,7 +67,8 @@ void losses_check_end(struct content *c);
 
 // --- rest.c ----------------------------------------------------------------------------------------
 
-// Whether the pod, were others placed as they are, could be on a node; with the node's place in the list.
+// Whether the pod, were others placed as they are, could be on a node; with the node's place in the
+// list.
 struct claims VEC(const struct api_resource_claim *);
 bool content_gather(struct content *c, const struct api_pod *pod, struct claims *open,
                     struct claims *held);

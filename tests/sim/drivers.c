@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drivers whose devices have to be made ready before a pod may be bound to them (binding conditions):
-// they answer sooner or later, or say that it failed.
+// Drivers whose devices have to be made ready before a pod may be bound to them (binding
+// conditions): they answer sooner or later, or say that it failed.
 #include "check.h"
 
 #include "base/banned.h"

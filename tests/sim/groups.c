@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PodGroups: what happens to them, and what must hold of them. A gang runs whole or not at all, every gang
-// that fits runs in the end, nothing is kept for groups that are gone.
+// PodGroups: what happens to them, and what must hold of them. A gang runs whole or not at all,
+// every gang that fits runs in the end, nothing is kept for groups that are gone.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -230,8 +230,8 @@ void groups_note(struct content *c)
     }
 }
 
-// Of a gang that came when all was well as many pods were bound as it needed, unless some were deleted
-// on the way, or none.
+// Of a gang that came when all was well as many pods were bound as it needed, unless some were
+// deleted on the way, or none.
 static void check_whole(struct content *c, const struct api_pod_group *g)
 {
     const struct seen_gang *gang = seen(c->s, g);

@@ -68,7 +68,7 @@ void server_start(struct sim *s)
                                         .features = &s->features,
                                         .cel = api_cel_engine_rules(s->cel)};
     must(registry_new(&ro, &s->registry, &err), &err);
-    s->hands = client_local_new(s->registry, exec, &user);
+    s->hands = local_client_new(s->registry, exec, &user);
     s->net.server = s->hands;
     sim_log(s, "server starts at revision %llu", (unsigned long long)store_revision(s->store));
 }

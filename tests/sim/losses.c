@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What hits gangs at the worst moment: a node is lost, or a scheduler crashes, while some pods of a gang have what they
-// need and others do not; two gangs that want the same devices. Whatever happens, in the end a gang runs or
-// keeps nothing.
+// What hits gangs at the worst moment: a node is lost, or a scheduler crashes, while some pods of a
+// gang have what they need and others do not; two gangs that want the same devices. Whatever
+// happens, in the end a gang runs or keeps nothing.
 #include <stdio.h>
 
 #include "api/match/claim.h"
@@ -35,8 +35,8 @@ static bool holds(const struct content *c, const struct api_pod *pod)
     return false;
 }
 
-// half_bound finds a gang of which some pods are bound or have devices, and some are not bound. *node gets the
-// node of one that is, if there is one.
+// half_bound finds a gang of which some pods are bound or have devices, and some are not bound.
+// *node gets the node of one that is, if there is one.
 static bool half_bound(const struct content *c, char node[16])
 {
     for (size_t i = 0; i < c->lists[LOADED_GROUPS].n; i++) {
@@ -161,8 +161,8 @@ static void tell(struct content *c, const struct api_pod_group *g)
     }
 }
 
-// Of a gang none of whose pods runs nothing is kept: others could use it. Pods of two schedulers in one group are an
-// error, and neither may take what the other may rely on.
+// Of a gang none of whose pods runs nothing is kept: others could use it. Pods of two schedulers in
+// one group are an error, and neither may take what the other may rely on.
 static void check_empty(struct content *c, const struct api_pod_group *g)
 {
     const struct api_pod *first = NULL;

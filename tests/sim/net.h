@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A network between the parts of a simulated control plane and its server. Requests and answers take
-// their time, and so may overtake each other; requests get lost, and answers of requests that were
-// carried out; watches lag and are cut. All of it follows from the seed.
+// A network between the parts of a simulated control plane and its server. Requests and answers
+// take their time, and so may overtake each other; requests get lost, and answers of requests that
+// were carried out; watches lag and are cut. All of it follows from the seed.
 #ifndef SIM_NET_H
 #define SIM_NET_H
 
@@ -31,8 +31,8 @@ void net_trace(struct net *n, uint64_t a, uint64_t b);
 // net_client_new makes a client of the server that is answered on exec.
 struct client *net_client_new(struct net *n, struct exec *exec, const char *who);
 
-// net_client_kill ends a client whose owner has been freed: answers find nobody, requests that are on
-// their way arrive or not. Frees it.
+// net_client_kill ends a client whose owner has been freed: answers find nobody, requests that are
+// on their way arrive or not. Frees it.
 void net_client_kill(struct client *c);
 
 // net_server_lost is called before the server goes: what it has not answered will not be, watches

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What must hold once faults are over and everything has come to rest: nothing is left behind, every
-// pod that can run does, every other one is told why not.
+// What must hold once faults are over and everything has come to rest: nothing is left behind,
+// every pod that can run does, every other one is told why not.
 #include <stdlib.h>
 
 #include "api/match/claim.h"
@@ -148,7 +148,8 @@ static const struct api_resource_claim *cards_claim(struct content *c, const str
     return claim;
 }
 
-// content_gather finds the claims of a pod. False: one is missing or not to be had, which the pod is told.
+// content_gather finds the claims of a pod. False: one is missing or not to be had, which the pod
+// is told.
 bool content_gather(struct content *c, const struct api_pod *pod, struct claims *open,
                     struct claims *held)
 {
@@ -314,8 +315,8 @@ static const struct api_node *node_of(const struct content *c,
     return NULL;
 }
 
-// Admin access takes nothing, so what it was given may be taken by others later: such a claim is judged
-// as if it were alone. Who else has its devices is looked at elsewhere.
+// Admin access takes nothing, so what it was given may be taken by others later: such a claim is
+// judged as if it were alone. Who else has its devices is looked at elsewhere.
 static bool has_admin(const struct api_resource_claim *claim)
 {
     const struct api_device_request_allocation_result_array *r =

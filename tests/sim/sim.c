@@ -52,7 +52,8 @@ static void rest(struct sim *s)
     for (size_t i = 0; i < PARTS; i++)
         if (s->parts[i].used && !s->parts[i].client)
             part_start(s, &s->parts[i]);
-    // What was on its way arrives. From then on what schedulers know is true, and all they do is right.
+    // What was on its way arrives. From then on what schedulers know is true, and all they do is
+    // right.
     (void)sim_run(s, 40 * CLOCK_NS_PER_SEC, 100000);
     sim_note(s);
     s->calm = true;

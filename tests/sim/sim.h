@@ -7,8 +7,8 @@
 
 #include "api/cel_check.h"
 #include "base/vec.h"
-#include "client/local.h"
 #include "ctl/ctl.h"
+#include "inproc/local.h"
 #include "net.h"
 #include "node/sim.h"
 #include "registry/registry.h"
@@ -100,25 +100,28 @@ static inline uint64_t sim_draw(struct sim *s, uint64_t below)
     return rng_below(&s->rng.rng, below);
 }
 
-// sim_operate does something to the cluster, or to the house; sim_furnish makes what is there at first.
+// sim_operate does something to the cluster, or to the house; sim_furnish makes what is there at
+// first.
 void sim_operate(struct sim *s);
 void sim_furnish(struct sim *s);
 
 // sim_operate_calmly does something to a pod or claim; the server must be up.
 void sim_operate_calmly(struct sim *s);
 
-// sim_strike waits for a gang that is half bound, and takes a node from it or crashes its scheduler. sim_heal makes nodes
-// ready that are not.
+// sim_strike waits for a gang that is half bound, and takes a node from it or crashes its
+// scheduler. sim_heal makes nodes ready that are not.
 void sim_strike(struct sim *s);
 void sim_heal(struct sim *s);
 
 // sim_contend makes two gangs that want the same, and strikes.
 void sim_contend(struct sim *s);
 
-// sim_drive lets drivers make devices ready, one claim in so many, of which one in fail_in fails (0: none).
+// sim_drive lets drivers make devices ready, one claim in so many, of which one in fail_in fails
+// (0: none).
 void sim_drive(struct sim *s, uint64_t in, uint64_t fail_in);
 
-// sim_note remembers which claims have devices and which pods have nodes: what comes later must be right.
+// sim_note remembers which claims have devices and which pods have nodes: what comes later must be
+// right.
 void sim_note(struct sim *s);
 
 // sim_check looks at what the store has: what must hold at any time.

@@ -90,7 +90,7 @@ static inline enum alloc_verdict solve_text(struct str text, const struct alloc_
     struct question q = {0};
     struct prepared p = {0};
     struct err err = {0};
-    if (question_read(&q, text, &err) < 0 || question_prepare(&q, &p, &err) < 0)
+    if (alloc_question_read(&q, text, &err) < 0 || alloc_question_prepare(&q, &p, &err) < 0)
         fail_msg("%s in %.*s", err.msg, STR_ARG(text));
     struct alloc_solver *s = alloc_solver_new(options);
     struct alloc_answer a;
@@ -107,8 +107,8 @@ static inline enum alloc_verdict solve_text(struct str text, const struct alloc_
         sbuf_add(out, a.error);
     }
     alloc_solver_free(s);
-    prepared_done(&q, &p);
-    question_done(&q);
+    alloc_question_end(&q, &p);
+    alloc_question_done(&q);
     return a.verdict;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Corner cases of upstream's allocator, one a test, each named after what it shows. alloc_test.c has
-// the others of the kind (*). The variant "stable" is not imitated (-).
+// Corner cases of upstream's allocator, one a test, each named after what it shows. alloc_test.c
+// has the others of the kind (*). The variant "stable" is not imitated (-).
 //
 //   admin-consumes-capacity         admin-double-counts-counters *  admin-earlier-claim-blocks *
 //   admin-ignores-in-use *          admin-later-claim-shares *      admin-respects-taints *
@@ -245,7 +245,8 @@ static void with_results(const struct problem *p,
     struct err err = {0};
     cleanup_sbuf struct sbuf text = {0};
     write_document(p, &text);
-    if (question_read(&q, sbuf_str(&text), &err) < 0 || question_prepare(&q, &prepared, &err) < 0)
+    if (alloc_question_read(&q, sbuf_str(&text), &err) < 0 ||
+        alloc_question_prepare(&q, &prepared, &err) < 0)
         fail_msg("%s in %.*s", err.msg, STR_ARG(sbuf_str(&text)));
     struct alloc_solver *s = alloc_solver_new(&(struct alloc_options){.policy = ALLOC_FIRST});
     struct alloc_answer a;
@@ -255,8 +256,8 @@ static void with_results(const struct problem *p,
     assert_int_equal(a.verdict, ALLOC_ALLOCATED);
     check(&a.results[0]);
     alloc_solver_free(s);
-    prepared_done(&q, &prepared);
-    question_done(&q);
+    alloc_question_end(&q, &prepared);
+    alloc_question_done(&q);
 }
 
 static void is_on_node_n(const struct api_allocation_result *r)
@@ -383,7 +384,8 @@ static void test_bug_counter_cache_sweep(void **state)
     struct question q = {0};
     struct prepared p = {0};
     struct err err = {0};
-    if (question_read(&q, sbuf_str(&json), &err) < 0 || question_prepare(&q, &p, &err) < 0)
+    if (alloc_question_read(&q, sbuf_str(&json), &err) < 0 ||
+        alloc_question_prepare(&q, &p, &err) < 0)
         fail_msg("%s", err.msg);
     struct alloc_solver *s = alloc_solver_new(NULL);
     for (size_t i = 0; i < q.nodes.n; i++) {
@@ -392,8 +394,8 @@ static void test_bug_counter_cache_sweep(void **state)
         assert_int_not_equal(a.verdict, ALLOC_ALLOCATED);
     }
     alloc_solver_free(s);
-    prepared_done(&q, &p);
-    question_done(&q);
+    alloc_question_end(&q, &p);
+    alloc_question_done(&q);
 }
 
 int main(void)

@@ -61,7 +61,8 @@ static inline void ask(struct asked *a, const char *text)
         sbuf_addc(&b, *text == '\'' && !cel ? '"' : *text);
     }
     *a = (struct asked){0};
-    if (question_read(&a->q, sbuf_str(&b), &err) < 0 || question_prepare(&a->q, &a->p, &err) < 0)
+    if (alloc_question_read(&a->q, sbuf_str(&b), &err) < 0 ||
+        alloc_question_prepare(&a->q, &a->p, &err) < 0)
         fail_msg("%s", err.msg);
     a->s = alloc_solver_new(NULL);
 }
@@ -69,8 +70,8 @@ static inline void ask(struct asked *a, const char *text)
 static inline void ask_done(struct asked *a)
 {
     alloc_solver_free(a->s);
-    prepared_done(&a->q, &a->p);
-    question_done(&a->q);
+    alloc_question_end(&a->q, &a->p);
+    alloc_question_done(&a->q);
 }
 
 static inline struct alloc_report *ask_report(struct asked *a)

@@ -20,7 +20,8 @@ static void check_hard(const struct alloc_hard *h, enum alloc_policy policy)
     struct err err = {0};
     cleanup_sbuf struct sbuf text = {0};
     alloc_hard_write(h, &text);
-    if (question_read(&q, sbuf_str(&text), &err) < 0 || question_prepare(&q, &p, &err) < 0)
+    if (alloc_question_read(&q, sbuf_str(&text), &err) < 0 ||
+        alloc_question_prepare(&q, &p, &err) < 0)
         fail_msg("%s: %s", h->name, err.msg);
     struct alloc_solver *s = alloc_solver_new(&(struct alloc_options){.policy = policy});
     struct alloc_answer a;
@@ -31,8 +32,8 @@ static void check_hard(const struct alloc_hard *h, enum alloc_policy policy)
     if (a.steps > STEPS_MAX)
         fail_msg("%s takes %llu steps", h->name, (unsigned long long)a.steps);
     alloc_solver_free(s);
-    prepared_done(&q, &p);
-    question_done(&q);
+    alloc_question_end(&q, &p);
+    alloc_question_done(&q);
 }
 
 static void test_hard(void **state)
@@ -86,7 +87,8 @@ static void check_ends(const struct endless *e, enum alloc_policy policy)
     write_document(
         &(struct problem){.gates = ALL_GATES, .slices = slices.p, .claims = e->claims, .more = ""},
         &text);
-    if (question_read(&q, sbuf_str(&text), &err) < 0 || question_prepare(&q, &p, &err) < 0)
+    if (alloc_question_read(&q, sbuf_str(&text), &err) < 0 ||
+        alloc_question_prepare(&q, &p, &err) < 0)
         fail_msg("%s: %s", e->name, err.msg);
     struct alloc_solver *s = alloc_solver_new(&(struct alloc_options){.policy = policy});
     struct alloc_answer a;
@@ -97,8 +99,8 @@ static void check_ends(const struct endless *e, enum alloc_policy policy)
     if (a.steps > STEPS_MAX)
         fail_msg("%s takes %llu steps", e->name, (unsigned long long)a.steps);
     alloc_solver_free(s);
-    prepared_done(&q, &p);
-    question_done(&q);
+    alloc_question_end(&q, &p);
+    alloc_question_done(&q);
 }
 
 static void test_ends(void **state)
@@ -243,7 +245,8 @@ static void check_small(struct rng *r)
     struct question q = {0};
     struct prepared prepared = {0};
     struct err err = {0};
-    if (question_read(&q, sbuf_str(&text), &err) < 0 || question_prepare(&q, &prepared, &err) < 0)
+    if (alloc_question_read(&q, sbuf_str(&text), &err) < 0 ||
+        alloc_question_prepare(&q, &prepared, &err) < 0)
         fail_msg("%s in %.*s", err.msg, STR_ARG(sbuf_str(&text)));
     if (!prepared.views)
         abort(); // the test has failed already
@@ -258,8 +261,8 @@ static void check_small(struct rng *r)
             fail_msg("%s, but trying everything finds %s in %.*s", alloc_verdict_name(v),
                      possible ? "a solution" : "none", STR_ARG(sbuf_str(&text)));
     }
-    prepared_done(&q, &prepared);
-    question_done(&q);
+    alloc_question_end(&q, &prepared);
+    alloc_question_done(&q);
 }
 
 static void test_says_no_only_when_nothing_fits(void **state)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the allocator does, rule by rule. A case is a problem written as JSON with single quotes, its
-// verdict, and the devices of each claim or a part of the error. Every case is solved with and
+// What the allocator does, rule by rule. A case is a problem written as JSON with single quotes,
+// its verdict, and the devices of each claim or a part of the error. Every case is solved with and
 // without pruning, which must agree, and every allocation is given to the checker.
 #include "alloc_case.h"
 #include "base/rand.h"

@@ -3,7 +3,8 @@
 // Answers of selectors, kept by expression and kind of device: evaluated once for a kind, never taken from a device that
 // the expression tells apart, and forgotten when kinds are numbered anew.
 #include "alloc/index.h"
-#include "alloc/model/alloc_int.h"
+#include "alloc/model/answer.h"
+#include "alloc/model/view_int.h"
 #include "alloc_problem.h"
 
 #include "base/banned.h"
@@ -43,17 +44,17 @@ static void begin(struct nodes *n)
                   "\"expression\":\"device.attributes['d.example.com'].%s\"}}]}}]}}}",
                   i ? "," : "", i, i ? "serial == '7'" : "uuidMark == 'odd'");
     sbuf_addz(&b, "]}");
-    if (question_read(&n->q, sbuf_str(&b), &err) < 0)
+    if (alloc_question_read(&n->q, sbuf_str(&b), &err) < 0)
         fail_msg("%s", err.msg);
     n->index = index_new(&(struct index_options){.features = n->q.features});
     n->solver = alloc_solver_new(&(struct alloc_options){.policy = ALLOC_FIRST});
-    index_class(n->index, (struct index_object){0},
-                (struct index_object){.value = n->q.classes.p[0]});
+    index_set_class(n->index, (struct index_object){0},
+                    (struct index_object){.value = n->q.classes.p[0]});
     for (uint32_t i = 0; i < NODES; i++) {
-        index_slice(n->index, (struct index_object){0},
-                    (struct index_object){.value = n->q.slices.p[i]});
-        index_node(n->index, i, n->q.nodes.p[i]->metadata.name,
-                   (struct index_object){.value = n->q.nodes.p[i]});
+        index_set_slice(n->index, (struct index_object){0},
+                        (struct index_object){.value = n->q.slices.p[i]});
+        index_set_node(n->index, i, n->q.nodes.p[i]->metadata.name,
+                       (struct index_object){.value = n->q.nodes.p[i]});
     }
 }
 
@@ -61,7 +62,7 @@ static void end(struct nodes *n)
 {
     alloc_solver_free(n->solver);
     index_free(n->index);
-    question_done(&n->q);
+    alloc_question_done(&n->q);
 }
 
 static const struct alloc_view *view(struct nodes *n, uint32_t node)
@@ -101,8 +102,8 @@ static void a_new_attribute_tells_devices_apart_at_once(void **state)
             while (index_catch_up(n.index, SIZE_MAX))
                 continue;
             for (uint32_t i = 0; i < NODES; i += 3) // some are made again
-                index_node(n.index, i, n.q.nodes.p[i]->metadata.name,
-                           (struct index_object){.value = n.q.nodes.p[i]});
+                index_set_node(n.index, i, n.q.nodes.p[i]->metadata.name,
+                               (struct index_object){.value = n.q.nodes.p[i]});
         }
     }
     end(&n);
@@ -131,43 +132,43 @@ static void an_expression_is_evaluated_once_for_a_kind(void **state)
 static void kinds_are_numbered_anew_when_there_are_too_many(void **state)
 {
     (void)state;
-    struct answers *a = answers_new();
-    struct alloc_cluster old = {.answers = a};
+    struct answers *a = answer_cache_new();
+    struct alloc_cluster old = {.kit.answers = a};
     struct cl_device d = {0};
-    answers_learn(a, STR("true"), 0);
-    old.kinds.generation = answers_begin(a);
-    d.kind_number = answers_kind(a, 1)->number;
-    assert_int_equal(answers_kind(a, 1)->number, d.kind_number);
-    assert_non_null(answers_of(&old, STR("true")));
-    assert_null(answers_of(&old, STR("false")));
-    for (uint64_t i = 2; answers_begin(a) == old.kinds.generation; i++) {
+    answer_learn(a, STR("true"), 0);
+    old.kinds.generation = answer_begin(a);
+    d.kind_number = answer_kind_of(a, 1)->number;
+    assert_int_equal(answer_kind_of(a, 1)->number, d.kind_number);
+    assert_non_null(answer_set_of(&old, STR("true")));
+    assert_null(answer_set_of(&old, STR("false")));
+    for (uint64_t i = 2; answer_begin(a) == old.kinds.generation; i++) {
         assert_true(i < 1000000);
-        (void)answers_kind(a, i);
+        (void)answer_kind_of(a, i);
     }
-    assert_null(answers_of(&old, STR("true"))); // its numbers mean other kinds now
-    struct alloc_cluster new = {.answers = a, .kinds.generation = answers_begin(a)};
-    assert_int_equal(answer_find(answers_of(&new, STR("true")), &d), MATCH_UNKNOWN);
-    answers_free(a);
+    assert_null(answer_set_of(&old, STR("true"))); // its numbers mean other kinds now
+    struct alloc_cluster new = {.kit.answers = a, .kinds.generation = answer_begin(a)};
+    assert_int_equal(answer_find(answer_set_of(&new, STR("true")), &d), MATCH_UNKNOWN);
+    answer_cache_free(a);
 }
 
 // A stream of expressions that are used once pushes out others of the kind, not one that is in use.
 static void expressions_in_use_stay(void **state)
 {
     (void)state;
-    struct answers *a = answers_new();
-    struct alloc_cluster c = {.answers = a, .kinds.generation = answers_begin(a)};
-    answers_learn(a, STR("used"), 0);
-    answers_learn(a, STR("once"), 0);
+    struct answers *a = answer_cache_new();
+    struct alloc_cluster c = {.kit.answers = a, .kinds.generation = answer_begin(a)};
+    answer_learn(a, STR("used"), 0);
+    answer_learn(a, STR("once"), 0);
     for (size_t i = 0; i < 5000; i++) {
         cleanup_sbuf struct sbuf text = {0};
         sbuf_addf(&text, "%zu", i);
-        answers_learn(a, sbuf_str(&text), 0);
-        assert_non_null(answers_of(&c, STR("used")));
+        answer_learn(a, sbuf_str(&text), 0);
+        assert_non_null(answer_set_of(&c, STR("used")));
     }
-    assert_null(answers_of(&c, STR("once")));
-    answers_learn(a, STR("later"), 9);
-    assert_null(answers_of(&c, STR("later"))); // it reads what these kinds do not tell apart
-    answers_free(a);
+    assert_null(answer_set_of(&c, STR("once")));
+    answer_learn(a, STR("later"), 9);
+    assert_null(answer_set_of(&c, STR("later"))); // it reads what these kinds do not tell apart
+    answer_cache_free(a);
 }
 
 RUN_TESTS(TEST_CASE(a_new_attribute_tells_devices_apart_at_once),

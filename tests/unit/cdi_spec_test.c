@@ -277,6 +277,15 @@ static void knows_versions(void **state)
         "cdiVersion", "no version of CDI");
 }
 
+// Whether vendor/class=device has parts that follow the rules.
+static bool is_name(const char *text)
+{
+    struct str kind, device, vendor, class;
+    return str_cut(str_z(text), '=', &kind, &device) && cdi_kind_split(kind, &vendor, &class) &&
+           cdi_check_vendor(vendor, NULL) == 0 && cdi_check_class(class, NULL) == 0 &&
+           cdi_check_device(device, NULL) == 0;
+}
+
 static void takes_names_apart(void **state)
 {
     (void)state;
@@ -286,12 +295,10 @@ static void takes_names_apart(void **state)
                                        "v/=a",    "1v/c=a", "v/1c=a",  "v-/c=a",  "v/c.=a",
                                        "v/c=-",   "v/c=a-", "v/c/d=a", "v/c=a/b", "v/c=a=b",
                                        "v:w/c=a", "=a",     "/v/c=a",  "v /c=a",  "v/c=\xc3\xa4"};
-    struct cdi_name name;
     for (size_t i = 0; i < array_len(right); i++)
-        assert_int_equal(cdi_name_parse(str_z(right[i]), &name, NULL), 0);
-    assert_str(name.device, "0-a_b");
+        assert_true(is_name(right[i]));
     for (size_t i = 0; i < array_len(not ); i++)
-        if (cdi_name_parse(str_z(not [i]), &name, NULL) != -ERR_INVALID)
+        if (is_name(not [i]))
             fail_msg("%s is taken", not [i]);
     struct sbuf file = {0};
     cdi_file_name(&file, STR("vendor.com"), STR("gpu"), STR(""));

@@ -3,9 +3,9 @@
 // Expressions with their values, errors, costs and estimates, from data/cel/cases.txt: an expression
 // a line, then an indented line with what must come out. CEL_CASES_PRINT=1 prints the file as the
 // engine would have it, for adding cases (read what it says before keeping it).
+#include "cel/cel.h"
 #include "cel/front/type.h"
 #include "cel/value.h"
-#include "dray/cel.h"
 #include "unit.h"
 
 #include "base/banned.h"

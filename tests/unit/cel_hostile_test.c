@@ -2,7 +2,7 @@
 //
 // Ten thousand expressions made to hurt: nested macros, patterns that ruin backtrackers, huge lists,
 // deep parentheses, garbage. Each must end, within the cost limit, and mostly with a refusal.
-#include "dray/cel.h"
+#include "cel/cel.h"
 #include "unit.h"
 
 #include "base/banned.h"

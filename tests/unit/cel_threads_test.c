@@ -3,7 +3,7 @@
 // Programs, devices and the cache are shared by threads, each with a run of its own.
 #include <pthread.h>
 
-#include "dray/cel.h"
+#include "cel/cel.h"
 #include "unit.h"
 
 #include "base/banned.h"

@@ -5,7 +5,7 @@
 #include "client/client.h"
 #include "client/events.h"
 #include "client/informer.h"
-#include "client/local.h"
+#include "inproc/local.h"
 #include "registry_world.h"
 
 #include "base/banned.h"
@@ -14,7 +14,7 @@ static const struct registry_user tester = {.name = STR_INIT("tester")};
 
 static struct client *new_client(struct world *w)
 {
-    return client_local_new(w->registry, exec_sim_exec(w->sim), &tester);
+    return local_client_new(w->registry, exec_sim_exec(w->sim), &tester);
 }
 
 static const struct api_kind *config_kind(void)
@@ -591,20 +591,20 @@ static const struct api_object_reference about_pod = {.kind = STR_INIT("Pod"),
 
 static void say(struct event_recorder *r, const char *reason, const char *message)
 {
-    event_record_ref(r, &about_pod, EVENT_WARNING, str_z(reason), str_z(message));
+    events_record_ref(r, &about_pod, EVENT_WARNING, str_z(reason), str_z(message));
 }
 
 TEST_IN_WORLD(events_are_counted_combined_and_cut_short)
 {
     struct client *c = new_client(w);
-    struct event_recorder *r = event_recorder_new(
+    struct event_recorder *r = events_recorder_new(
         &(struct event_recorder_options){.client = c, .component = STR("default-scheduler")});
     struct found_events found = {0};
     for (int n = 0; n < 5; n++)
         say(r, "FailedScheduling", "no room");
-    assert_false(event_recorder_idle(r));
+    assert_false(events_recorder_idle(r));
     world_run(w);
-    assert_true(event_recorder_idle(r));
+    assert_true(events_recorder_idle(r));
     look_at_events(w, &found);
     assert_int_equal(found.n, 1);
     assert_int_equal(found.counts, 5);
@@ -635,14 +635,14 @@ TEST_IN_WORLD(events_are_counted_combined_and_cut_short)
     // Two more were let through; the count knows of all.
     assert_int_equal(found.counts, 20 - 5 + 5 + 50 + 2);
     sbuf_done(&found.messages);
-    event_recorder_free(r);
+    events_recorder_free(r);
     client_free(c);
 }
 
 TEST_IN_WORLD(a_lost_event_is_made_anew)
 {
     struct client *c = new_client(w);
-    struct event_recorder *r = event_recorder_new(
+    struct event_recorder *r = events_recorder_new(
         &(struct event_recorder_options){.client = c, .component = STR("x"), .host = STR("h")});
     struct found_events found = {0};
     make(w, "a", "red");
@@ -650,7 +650,7 @@ TEST_IN_WORLD(a_lost_event_is_made_anew)
     struct client_key key = config_key("a");
     client_get(c, &key, note_answer, &a);
     world_run(w);
-    event_record(r, a.object, EVENT_NORMAL, STR("Made"), STR("it is there"));
+    events_record(r, a.object, EVENT_NORMAL, STR("Made"), STR("it is there"));
     world_run(w);
     look_at_events(w, &found);
     assert_int_equal(found.n, 1);
@@ -662,15 +662,15 @@ TEST_IN_WORLD(a_lost_event_is_made_anew)
     (void)snprintf(name, sizeof(name), "%.*s", STR_ARG(o->name));
     store_walk_done(&walk);
     assert_ok(do_delete(w, (struct target){"v1", "Event", "", "default", name}, NULL));
-    event_record(r, a.object, EVENT_NORMAL, STR("Made"), STR("it is there"));
-    event_record(r, a.object, EVENT_NORMAL, STR("Made"), STR("something else"));
+    events_record(r, a.object, EVENT_NORMAL, STR("Made"), STR("it is there"));
+    events_record(r, a.object, EVENT_NORMAL, STR("Made"), STR("something else"));
     world_run(w);
     look_at_events(w, &found);
     assert_int_equal(found.n, 2);
     assert_int_equal(found.counts, 3);
     // Freed with one on its way.
-    event_record(r, a.object, EVENT_NORMAL, STR("Made"), STR("too late"));
-    event_recorder_free(r);
+    events_record(r, a.object, EVENT_NORMAL, STR("Made"), STR("too late"));
+    events_recorder_free(r);
     answer_done(&a);
     client_free(c);
     world_run(w);

@@ -6,7 +6,7 @@
 
 #include "api/cel_check.h"
 #include "client/informer.h"
-#include "client/local.h"
+#include "inproc/local.h"
 #include "thread_exec.h"
 #include "unit.h"
 
@@ -65,7 +65,7 @@ static void *client_main(void *arg)
 {
     static const struct registry_user user = {.name = STR_INIT("tester")};
     struct side *s = arg;
-    s->client = client_local_new(s->registry, &s->exec.exec, &user);
+    s->client = local_client_new(s->registry, &s->exec.exec, &user);
     s->informer = informer_new(&(struct informer_options){
         .client = s->client, .kind = config_kind(), .list = {.namespace = STR("default")}});
     informer_add_handler(s->informer, &(struct informer_handler){.changed = on_change, .arg = s});

@@ -3,36 +3,36 @@
 // Which names a node gets a serving certificate for: its own, in any way of writing, and no other's, in any way of writing.
 #include "ctl/access/csr_policy.h"
 #include "net/address.h"
-#include "net/tls.h"
+#include "pki/certificate.h"
 #include "unit.h"
 
 #include "base/banned.h"
 
-static struct tls_key_pair server;
+static struct pki_key_pair server;
 
 static int setup(void **state)
 {
     (void)state;
     static const char *const names[] = {"api.example.com", "192.0.2.1", NULL};
-    const struct tls_subject subject = {.common_name = "api",
+    const struct pki_subject subject = {.common_name = "api",
                                         .names = names,
                                         .server = true,
                                         .not_before = 1700000000,
                                         .not_after = 1900000000};
-    const struct tls_subject root = {
+    const struct pki_subject root = {
         .common_name = "ca", .not_before = 1700000000, .not_after = 1900000000};
-    struct tls_key_pair ca = {0};
-    int code = tls_make_ca(&root, &ca, NULL);
+    struct pki_key_pair ca = {0};
+    int code = pki_make_ca(&root, &ca, NULL);
     if (code == 0)
-        code = tls_make_certificate(&ca, &subject, &server, NULL);
-    tls_key_pair_done(&ca);
+        code = pki_make_certificate(&ca, &subject, &server, NULL);
+    pki_key_pair_done(&ca);
     return code;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    tls_key_pair_done(&server);
+    pki_key_pair_done(&server);
     return 0;
 }
 

@@ -65,7 +65,7 @@ static bool stop_after(size_t steps)
     struct ctl_world c = {.controllers = ALL_CONTROLLERS};
     c.w = world_new();
     const struct registry_user user = {.name = STR("system:kube-controller-manager")};
-    c.client = client_local_new(c.w->registry, exec_sim_exec(c.w->sim), &user);
+    c.client = local_client_new(c.w->registry, exec_sim_exec(c.w->sim), &user);
     give_work(&c);
     ctl_world_make(&c);
     const int64_t until = c.w->clock.mono + CLOCK_NS_PER_SEC;

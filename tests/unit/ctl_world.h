@@ -4,8 +4,8 @@
 #ifndef UNIT_CTL_WORLD_H
 #define UNIT_CTL_WORLD_H
 
-#include "client/local.h"
 #include "ctl/ctl.h"
+#include "inproc/local.h"
 #include "registry_world.h"
 
 #define WITH(controller) (1U << (controller))
@@ -47,7 +47,7 @@ static inline void ctl_world_start(struct ctl_world *c, const char *gates)
     c->w = world_new();
     assert_int_equal(features_parse(&c->w->features, str_z(gates), &err), 0);
     const struct registry_user user = {.name = STR("system:kube-controller-manager")};
-    c->client = client_local_new(c->w->registry, exec_sim_exec(c->w->sim), &user);
+    c->client = local_client_new(c->w->registry, exec_sim_exec(c->w->sim), &user);
     ctl_world_lead(c);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The manager of device plugins on a fake clock, with plugins in memory: each test is a rule of kubelet's device
-// manager, or of docs/device-plugins.md where that says otherwise.
+// manager, or of docs/design/device-plugins.md where that says otherwise.
 #include <ftw.h>
 #include <unistd.h>
 

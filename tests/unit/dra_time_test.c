@@ -152,7 +152,7 @@ static void world_init(struct world *w)
     kit_transport_init(&w->transport, w->exec);
     features_init(&w->features, FEATURES_MINOR);
     w->features.on[FEATURE_RESOURCE_HEALTH_STATUS] = true;
-    w->events = event_recorder_new(
+    w->events = events_recorder_new(
         &(struct event_recorder_options){.client = &w->api.client, .component = STR("kubelet")});
     w->driver = (struct kit_driver){
         .name = DRIVER, .versions = {PLUGIN_ID_DRA_V1}, .endpoint = w->endpoint};
@@ -169,7 +169,7 @@ static void world_done(struct world *w)
 {
     stop(w);
     run(w, SECOND);
-    event_recorder_free(w->events);
+    events_recorder_free(w->events);
     run(w, SECOND);
     kit_api_done(&w->api);
     kit_transport_done(&w->transport);

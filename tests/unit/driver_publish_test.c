@@ -33,7 +33,7 @@ static void desk_publisher(struct desk *d)
                                         .node = STR("n1"),
                                         .trouble = trouble,
                                         .arg = d};
-    d->p = publisher_new(&o);
+    d->p = publish_new(&o);
 }
 
 static void desk_open(struct desk *d, const char *gates)
@@ -57,7 +57,7 @@ static void desk_start(struct desk *d, const char *gates)
 
 static void desk_end(struct desk *d)
 {
-    publisher_free(d->p);
+    publish_free(d->p);
     informer_free(d->slices);
     ctl_world_end(&d->c);
 }
@@ -113,7 +113,7 @@ static void set_pool(struct desk *d, size_t n, int odd, bool counters)
     struct pool_specs specs;
     struct err err = {0};
     assert_int_equal(pool_make(pool, &arena, &specs, &err), 0);
-    publisher_set(d->p, STR("n1"), pool_is_shared(pool), &specs);
+    publish_set_pool(d->p, STR("n1"), pool_is_shared(pool), &specs);
     arena_done(&arena);
     dray_pool_free(pool);
 }
@@ -129,12 +129,12 @@ static void the_fewest_writes(void **state)
     assert_int_equal(s.devices, 300);
     assert_int_equal(s.min_generation, 1);
     assert_int_equal(s.max_generation, 1);
-    assert_true(s.owned && publisher_idle(d.p));
+    assert_true(s.owned && publish_idle(d.p));
     // The same again, and a new publisher: nothing is written.
     uint64_t revision = s.max_revision;
     set_pool(&d, 300, -1, false);
     assert_int_equal(look(&d).max_revision, revision);
-    publisher_free(d.p);
+    publish_free(d.p);
     desk_publisher(&d);
     set_pool(&d, 300, -1, false);
     assert_int_equal(look(&d).max_revision, revision);
@@ -155,9 +155,9 @@ static void the_fewest_writes(void **state)
     assert_int_equal(s.n, 1);
     assert_int_equal(s.devices, 1);
     assert_int_equal(s.min_generation, 3);
-    publisher_remove(d.p, STR("n1"));
+    publish_remove_pool(d.p, STR("n1"));
     assert_int_equal(look(&d).n, 0);
-    assert_false(publisher_has(d.p, STR("n1")));
+    assert_false(publish_has_pool(d.p, STR("n1")));
     assert_int_equal(d.troubles, 0);
     desk_end(&d);
 }
@@ -205,7 +205,7 @@ static void taints_come_and_go(void **state)
     assert_int_equal(look(&d).n, 1);
     const struct pool_taint taint = {STR("led-7"), STR("led.example.com/burnt"), STR("1"),
                                      STR("NoSchedule")};
-    publisher_taint(d.p, STR("n1"), &taint);
+    publish_taint(d.p, STR("n1"), &taint);
     struct summary s = look(&d);
     assert_int_equal(s.taints, 1);
     assert_int_equal(s.n, 2); // with taints a slice has 64 devices at most
@@ -216,7 +216,7 @@ static void taints_come_and_go(void **state)
     s = look(&d);
     assert_int_equal(s.taints, 1);
     assert_int_equal(s.max_revision, revision);
-    publisher_untaint(d.p, STR("n1"), STR("led-7"), STR("led.example.com/burnt"));
+    publish_untaint(d.p, STR("n1"), STR("led-7"), STR("led.example.com/burnt"));
     s = look(&d);
     assert_int_equal(s.taints, 0);
     assert_int_equal(s.n, 1);
@@ -232,7 +232,7 @@ static void fields_that_are_dropped(void **state)
     const struct pool_taint taint = {STR("led-0"), STR("led.example.com/burnt"), STR("1"),
                                      STR("NoSchedule")};
     set_pool(&d, 3, -1, false);
-    publisher_taint(d.p, STR("n1"), &taint);
+    publish_taint(d.p, STR("n1"), &taint);
     struct summary s = look(&d);
     assert_int_equal(s.n, 1);
     assert_int_equal(s.taints, 0);
@@ -248,7 +248,7 @@ static void old_servers_want_counters_beside_devices(void **state)
     (void)state;
     struct desk d;
     desk_start(&d, "");
-    publisher_old_server(d.p);
+    publish_old_server(d.p);
     struct dray_pool *pool = dray_pool_new("n1");
     for (int i = 0; i < 2; i++)
         dray_pool_counter(pool, i ? "b" : "a", "x", "4");
@@ -281,7 +281,7 @@ static void pools_of_the_network(void **state)
     struct pool_specs specs;
     struct err err = {0};
     assert_int_equal(pool_make(pool, &arena, &specs, &err), 0);
-    publisher_set(d.p, STR("cameras"), pool_is_shared(pool), &specs);
+    publish_set_pool(d.p, STR("cameras"), pool_is_shared(pool), &specs);
     struct summary s = look(&d);
     assert_int_equal(s.n, 1);
     assert_false(s.owned);
@@ -338,7 +338,7 @@ static void a_driver_that_dies_has_its_devices_tainted_until_it_is_back(void **s
     assert_field(d.c.w, "metadata.ownerReferences[0].kind", "Node");
     world_pass(d.c.w, 300);
     assert_int_equal(rules(&d), 0);
-    publisher_free(d.p);
+    publish_free(d.p);
     world_pass(d.c.w, 14);
     assert_int_equal(rules(&d), 0);
     world_pass(d.c.w, 10);
@@ -400,7 +400,7 @@ static void slices_of_an_older_driver_learn_of_the_lease(void **state)
     set_pool(&d, 10, -1, false);
     assert_int_equal(look(&d).n, 1);
     assert_int_equal(named(&d), 0);
-    publisher_free(d.p);
+    publish_free(d.p);
     d.lease_namespace = STR("kube-system");
     desk_publisher(&d);
     set_pool(&d, 10, -1, false);

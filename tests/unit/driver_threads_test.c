@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "api/cel_check.h"
-#include "client/local.h"
 #include "driver/sdk/sdk.h"
+#include "inproc/local.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -261,7 +261,7 @@ static void open_registry(struct world *w)
                                  STR("default")};
     while (!store_get(w->store, &ns))
         turn(w->loop);
-    w->client = client_local_new(w->registry, exec, &user);
+    w->client = local_client_new(w->registry, exec, &user);
 }
 
 static void start_driver(struct world *w)

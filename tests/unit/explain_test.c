@@ -347,7 +347,7 @@ static void check_split(const char *expression, const char *want)
 {
     struct arena arena = {0};
     cleanup_sbuf struct sbuf got = {0};
-    struct terms t = terms_split(str_z(expression), &arena);
+    struct terms t = explain_terms_split(str_z(expression), &arena);
     for (size_t i = 0; i < t.n; i++)
         sbuf_addf(&got, "[%.*s]", STR_ARG(t.p[i]));
     assert_str(sbuf_str(&got), want);

@@ -9,6 +9,7 @@
 #include "net/https.h"
 #include "net/tls.h"
 #include "os/file.h"
+#include "pki/certificate.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -33,7 +34,7 @@ struct world {
     int events;
     struct http_request *late, *watch, *open;
     struct https_call *held;
-    struct tls_key_pair ca_pair;
+    struct pki_key_pair ca_pair;
     uint16_t port;
     size_t most_streams, connections;
 };
@@ -173,17 +174,17 @@ static void make_tls(struct world *w)
 {
     static const char *const names[] = {"127.0.0.1", NULL};
     int64_t now = clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC;
-    const struct tls_subject ca_subject = {
+    const struct pki_subject ca_subject = {
         .common_name = "ca", .not_before = now - DAY, .not_after = now + DAY};
-    const struct tls_subject subject = {.common_name = "server",
+    const struct pki_subject subject = {.common_name = "server",
                                         .names = names,
                                         .server = true,
                                         .not_before = now - DAY,
                                         .not_after = now + DAY};
-    struct tls_key_pair ca = {0}, server = {0};
+    struct pki_key_pair ca = {0}, server = {0};
     struct err err = {0};
-    assert_int_equal(tls_make_ca(&ca_subject, &ca, &err), 0);
-    assert_int_equal(tls_make_certificate(&ca, &subject, &server, &err), 0);
+    assert_int_equal(pki_make_ca(&ca_subject, &ca, &err), 0);
+    assert_int_equal(pki_make_certificate(&ca, &subject, &server, &err), 0);
     (void)snprintf(w->folder, sizeof(w->folder), "/tmp/dray_https_test.XXXXXX");
     assert_non_null(mkdtemp(w->folder));
     assert_int_equal(
@@ -197,7 +198,7 @@ static void make_tls(struct world *w)
     assert_int_equal(tls_server_new(&o, &w->tls, &err), 0);
     sbuf_addz(&w->ca, ca.certificate_pem);
     w->ca_pair = ca;
-    tls_key_pair_done(&server);
+    pki_key_pair_done(&server);
 }
 
 static void serve(struct world *w, uint16_t port)
@@ -264,7 +265,7 @@ static void world_end(struct world *w)
     (void)unlink(path(w, "key"));
     assert_int_equal(rmdir(w->folder), 0);
     sbuf_done(&w->ca);
-    tls_key_pair_done(&w->ca_pair);
+    pki_key_pair_done(&w->ca_pair);
 }
 
 // --- Tests ---------------------------------------------------------------------------------------
@@ -533,12 +534,12 @@ static void calls_that_a_server_leaves_unseen_go_to_the_next(void **state)
 static void set_identity(struct world *w, const char *name)
 {
     int64_t now = clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC;
-    const struct tls_subject subject = {
+    const struct pki_subject subject = {
         .common_name = name, .not_before = now - DAY, .not_after = now + DAY};
-    struct tls_key_pair pair = {0};
-    assert_int_equal(tls_make_certificate(&w->ca_pair, &subject, &pair, NULL), 0);
+    struct pki_key_pair pair = {0};
+    assert_int_equal(pki_make_certificate(&w->ca_pair, &subject, &pair, NULL), 0);
     https_set_identity(w->https, str_z(pair.certificate_pem), str_z(pair.key_pem));
-    tls_key_pair_done(&pair);
+    pki_key_pair_done(&pair);
 }
 
 static void certificates_may_change(void **state)

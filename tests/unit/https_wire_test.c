@@ -11,6 +11,7 @@
 #include "net/https.h"
 #include "net/tls/tls_int.h"
 #include "os/file.h"
+#include "pki/certificate.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -615,12 +616,12 @@ static SSL_CTX *make_tls(void)
 {
     static const char *const names[] = {"127.0.0.1", NULL};
     int64_t now = clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC;
-    const struct tls_subject subject = {
+    const struct pki_subject subject = {
         .common_name = "x", .names = names, .not_before = now - DAY, .not_after = now + DAY};
-    struct tls_key_pair pair = {0};
+    struct pki_key_pair pair = {0};
     SSL_CTX *tls = SSL_CTX_new(TLS_server_method());
     char folder[64], crt[96], key[96];
-    assert_int_equal(tls_make_ca(&subject, &pair, NULL), 0);
+    assert_int_equal(pki_make_ca(&subject, &pair, NULL), 0);
     (void)snprintf(folder, sizeof(folder), "/tmp/dray_https_wire.XXXXXX");
     assert_non_null(mkdtemp(folder));
     (void)snprintf(crt, sizeof(crt), "%s/crt", folder);
@@ -630,7 +631,7 @@ static SSL_CTX *make_tls(void)
     assert_int_equal(file_replace_durable(AT_FDCWD, key, str_z(pair.key_pem), 0600, NULL), 0);
     assert_int_equal(SSL_CTX_use_certificate_file(tls, crt, SSL_FILETYPE_PEM), 1);
     assert_int_equal(SSL_CTX_use_PrivateKey_file(tls, key, SSL_FILETYPE_PEM), 1);
-    tls_key_pair_done(&pair);
+    pki_key_pair_done(&pair);
     (void)unlink(crt);
     (void)unlink(key);
     (void)rmdir(folder);

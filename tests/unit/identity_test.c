@@ -3,8 +3,8 @@
 // Asking for a node's certificate from a server that is not always there.
 #include "api/api.h"
 #include "base/rand.h"
-#include "net/tls.h"
 #include "node/identity.h"
+#include "pki/certificate.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -17,7 +17,7 @@ static struct {
     struct exec_sim *sim;
     struct typed_object object;
     struct api_certificate_signing_request request;
-    struct tls_key_pair certificate;
+    struct pki_key_pair certificate;
     int creates;
     const int *answers; // to creates, until a 0; ERR_TIMEOUT: it is made, and the answer is lost
     bool made;
@@ -83,7 +83,7 @@ static void on_done(void *arg, int code, const struct err *err, struct str pem)
 
 static void ask(const int *answers)
 {
-    const struct tls_subject subject = {
+    const struct pki_subject subject = {
         .common_name = "system:node:n", .not_before = 1700000000, .not_after = 1900000000};
     memset(&t, 0, sizeof(t));
     clock_fake_init(&t.clock, INT64_C(1800000000) * CLOCK_NS_PER_SEC);
@@ -93,7 +93,7 @@ static void ask(const int *answers)
     t.object.object = (struct api_object){
         api_kind_find(STR("certificates.k8s.io/v1"), STR("CertificateSigningRequest")), &t.request};
     t.answers = answers;
-    assert_int_equal(tls_make_ca(&subject, &t.certificate, NULL), 0);
+    assert_int_equal(pki_make_ca(&subject, &t.certificate, NULL), 0);
     const struct identity_request_options wish = {
         .client = &t.client, .node = "n", .timeout_ns = 60 * CLOCK_NS_PER_SEC, .done = on_done};
     assert_non_null(identity_request_new(&wish));
@@ -104,7 +104,7 @@ static void ask(const int *answers)
 static void end(void)
 {
     exec_sim_free(t.sim);
-    tls_key_pair_done(&t.certificate);
+    pki_key_pair_done(&t.certificate);
     sbuf_done(&t.pem);
 }
 

@@ -41,7 +41,7 @@ static int measure(void *arg, uint64_t *ret_capacity, uint64_t *ret_available)
     (void)arg;
     if (t.fails)
         return -t.fails;
-    image_each(t.store, count, &n);
+    kit_each_image(t.store, count, &n);
     *ret_capacity = 10 * ONE;
     *ret_available = n < 10 ? (10 - n) * ONE : 0;
     return 0;
@@ -126,7 +126,7 @@ static const char *here(void)
 {
     bool all[256] = {false};
     struct sbuf out = {0};
-    image_each(t.store, add_name, all);
+    kit_each_image(t.store, add_name, all);
     for (int i = 0; i < 256; i++)
         if (all[i])
             sbuf_addc(&out, (char)i);
@@ -424,13 +424,12 @@ TEST_WITH_PODS(people_hear_what_went_and_what_could_not)
 {
     struct image_keeper *k = keeper(p);
     answer(p, 0, &too_little);
-    assert_string_equal(
-        m.said.p,
-        "removed 1 image that nobody uses, 512.0 KiB: their disk was 95 % full, now it is "
-        "90 %\n"
-        "the disk of the images has 10.0 MiB, 90 % of it in use: 1.5 MiB should be "
-        "freed, images that nobody uses had 512.0 KiB. Remove something else, or give "
-        "it more room\n");
+    assert_string_equal(m.said.p,
+                        "removed 1 unused image, 512.0 KiB: their disk was 95 % full, now it is "
+                        "90 %\n"
+                        "the disk of the images has 10.0 MiB, 90 % of it in use: 1.5 MiB should be "
+                        "freed, unused images had 512.0 KiB. Remove something else, or give "
+                        "it more room\n");
     pods_world_expect_event(p, "FreeDiskSpaceFailed|the disk of the images has 10.0 MiB, ");
     world_pass(p->w, 301);
     answer(p, -EIO, &nothing); // the first time it may pass

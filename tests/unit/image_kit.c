@@ -8,6 +8,8 @@
 
 #include <sys/stat.h>
 
+#include "node/image/image_int.h"
+#include "os/file.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -111,6 +113,21 @@ void kit_digest(struct str bytes, char out[80])
     (void)snprintf(out, 80, "sha256:");
     for (unsigned i = 0; i < len; i++)
         (void)snprintf(out + 7 + 2 * (size_t)i, 3, "%02x", md[i]);
+}
+
+void kit_each_image(struct image_store *s, void (*fn)(void *arg, const struct image_info *info),
+                    void *arg)
+{
+    DIR *d = fdopendir(openat(s->fd, "unpacked", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    for (const struct dirent *e; d && (e = file_next_entry(d));) {
+        cleanup_arena struct arena arena = {0};
+        struct image_info info;
+        struct str id = arena_strf(&arena, "sha256:%s", e->d_name);
+        if (image_load_unused(s, id, &arena, &info, NULL) == 0)
+            fn(arg, &info);
+    }
+    if (d)
+        (void)closedir(d);
 }
 
 void kit_write(const char *path, struct str bytes)

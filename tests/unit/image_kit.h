@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/str.h"
+#include "node/image/image.h"
 
 struct kit_tar {
     struct sbuf bytes;
@@ -40,6 +41,10 @@ bool kit_busybox(const char *folder, const char *name, const char *config);
 // kit_busybox_over is that with one more layer over it.
 bool kit_busybox_over(const char *folder, const char *name, const char *config,
                       const struct kit_tar *over);
+
+// kit_each_image calls fn for every image of a store; that is not a use of it.
+void kit_each_image(struct image_store *s, void (*fn)(void *arg, const struct image_info *info),
+                    void *arg);
 
 void kit_write(const char *path, struct str bytes);
 // kit_remove removes a folder of a test.

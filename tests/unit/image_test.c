@@ -148,7 +148,7 @@ static void open_root(struct root *r, const char *name)
     assert_int_equal(mkdir(r->path, 0755), 0);
     r->fd = open(r->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(r->fd >= 0);
-    unpack_init(&r->u, r->fd);
+    image_unpack_init(&r->u, r->fd);
 }
 
 static int lay(struct root *r, struct kit_tar *t)
@@ -156,7 +156,7 @@ static int lay(struct root *r, struct kit_tar *t)
     struct memory m = {sbuf_str(&t->bytes), SIZE_MAX};
     struct tar_reader reader;
     tar_reader_init(&reader, read_memory, &m);
-    int rc = unpack_layer(&r->u, &reader, &r->err);
+    int rc = image_unpack_layer(&r->u, &reader, &r->err);
     tar_reader_done(&reader);
     sbuf_done(&t->bytes);
     return rc;
@@ -454,7 +454,7 @@ static void an_image_is_bounded(void **state)
     assert_int_equal(lay(&r, &many), -ERR_TOO_LARGE);
     for (int i = 0; i < UNPACK_DEPTH_MAX + 1; i++)
         sbuf_addz(&name, "d/");
-    unpack_init(&r.u, r.fd);
+    image_unpack_init(&r.u, r.fd);
     add(&deep, '5', name.p, "", NULL);
     assert_int_equal(lay(&r, &deep), -ERR_INVALID);
     (void)close(r.fd);
@@ -671,7 +671,7 @@ static void images_are_found_unpacked_and_removed(void **state)
     (void)close(fd);
     assert_int_equal(get(s, "app:v3", RUNTIME_PULL_NEVER, &a, &again, &err), -ERR_NOT_FOUND);
     assert_int_equal(get(s, "App", RUNTIME_PULL_NEVER, &a, &again, &err), -ERR_BAD_REQUEST);
-    image_each(s, count_image, &n);
+    kit_each_image(s, count_image, &n);
     assert_int_equal(n, 2);
     image_store_free(s);
     s = open_store("store"); // as it was
@@ -761,7 +761,7 @@ static void paths_lead_to_local_images_alone(void **state)
                   elsewhere[i].path);
         if (get(s, reference.p, RUNTIME_PULL_ALWAYS, &a, &info, &err) != -ERR_INVALID)
             fail_msg("%s is not refused: %s", reference.p, err.msg);
-        assert_non_null(strstr(err.msg, "folder of local images"));
+        assert_non_null(strstr(err.msg, "directory of local images"));
         // Nor by what an earlier program may have kept.
         assert_int_equal(image_find(s, sbuf_str(&reference), &a, &info, &err), -ERR_INVALID);
     }
@@ -858,7 +858,7 @@ static void every_sum_is_checked(void **state)
         struct image_store *s = open_store("store4");
         int rc = get(s, reference, RUNTIME_PULL_ALWAYS, &a, &info, &err);
         size_t n = 0;
-        image_each(s, count_image, &n);
+        kit_each_image(s, count_image, &n);
         if (rc < 0) {
             assert_int_equal(n, 0);
             refused++;

@@ -68,7 +68,7 @@ static struct question *read_text(struct world *w, struct str text)
         sbuf_addc(&b, text.p[i] == '\'' && !cel ? '"' : text.p[i]);
     }
     struct question *q = xcalloc(1, sizeof(*q));
-    if (question_read(q, sbuf_str(&b), &err) < 0)
+    if (alloc_question_read(q, sbuf_str(&b), &err) < 0)
         fail_msg("%s in %s", err.msg, b.p);
     vec_push(&w->kept, q);
     return q;
@@ -159,7 +159,7 @@ static void publish(struct world *w, size_t site)
     }
     for (size_t i = 0; i < 2; i++) {
         if (w->slices[site][i] || new[i])
-            index_slice(w->index, as_object(w->slices[site][i]), as_object(new[i]));
+            index_set_slice(w->index, as_object(w->slices[site][i]), as_object(new[i]));
         w->slices[site][i] = new[i];
     }
 }
@@ -167,17 +167,17 @@ static void publish(struct world *w, size_t site)
 static void set_node(struct world *w, size_t i, bool there)
 {
     w->there[i] = there;
-    index_node(w->index, (uint32_t)i, w->nodes[i]->metadata.name,
-               as_object(there ? w->nodes[i] : NULL));
+    index_set_node(w->index, (uint32_t)i, w->nodes[i]->metadata.name,
+                   as_object(there ? w->nodes[i] : NULL));
 }
 
 static void toggle_rule(struct world *w, size_t i)
 {
     w->tainted[i] = !w->tainted[i];
     if (w->tainted[i])
-        index_rule(w->index, as_object(NULL), as_object(w->rules[i]));
+        index_set_rule(w->index, as_object(NULL), as_object(w->rules[i]));
     else
-        index_rule(w->index, as_object(w->rules[i]), as_object(NULL));
+        index_set_rule(w->index, as_object(w->rules[i]), as_object(NULL));
 }
 
 static void take(struct world *w, const struct api_resource_claim *claim,
@@ -346,7 +346,7 @@ static void begin(struct world *w, uint64_t seed)
     w->index = index_new(&(struct index_options){
         .features = w->base->features, .policy = ALLOC_FIRST, .devices_kept = 1});
     w->solver = alloc_solver_new(&(struct alloc_options){.policy = ALLOC_FIRST});
-    index_class(w->index, as_object(NULL), as_object(w->base->classes.p[0]));
+    index_set_class(w->index, as_object(NULL), as_object(w->base->classes.p[0]));
     for (size_t i = 0; i < w->nodes_len; i++) {
         if (chance(w, 2))
             publish(w, i); // before its node
@@ -363,7 +363,7 @@ static void end(struct world *w)
     alloc_solver_free(w->solver);
     index_free(w->index);
     vec_foreach(&w->kept, q) {
-        question_done(*q);
+        alloc_question_done(*q);
         free(*q);
     }
     vec_done(&w->kept);
@@ -421,8 +421,9 @@ static void names_make_no_difference(void **state)
                   i, i, i + 1, i, i, i);
         for (size_t k = 0; k < 2; k++)
             if (w.slices[i][k])
-                index_slice(w.index, as_object(w.slices[i][k]), as_object(NULL));
-        index_slice(w.index, as_object(NULL), as_object(read_text(&w, sbuf_str(&b))->slices.p[0]));
+                index_set_slice(w.index, as_object(w.slices[i][k]), as_object(NULL));
+        index_set_slice(w.index, as_object(NULL),
+                        as_object(read_text(&w, sbuf_str(&b))->slices.p[0]));
     }
     assert_int_equal(index_states(w.index), 1);
     assert_true(index_state(w.index, 0) != 0);

@@ -2,6 +2,7 @@
 //
 // The devices of a cluster as people ask for them: states, holders, what is free, how near, what is wrong,
 // words for claims, history, snapshots.
+#include "api/features.h"
 #include "api/api.h"
 #include "plan/doctor.h"
 #include "plan/inventory.h"
@@ -194,7 +195,9 @@ static void check_free(const char *text, const struct free_question *q, const ch
     struct inventory *inv = NULL;
     struct free_answer a = {0};
     struct err err = {0};
-    struct alloc_features f = all_features();
+    struct features f;
+    features_init(&f, FEATURES_MINOR);
+    assert_int_equal(features_parse(&f, STR("AllAlpha=true,AllBeta=true"), NULL), 0);
     int r = free_find(w, q, &f, &arena, &inv, &a, &err);
     for (size_t i = 0; r == 0 && i < a.rows_len; i++)
         sbuf_addf(&b, "%.*s %zu %zu %zu\n", STR_ARG(a.rows[i].node), a.rows[i].devices,
@@ -241,13 +244,8 @@ static void test_free_knows_closed_nodes(void **state)
                                      "---\napiVersion: v1\nkind: Node\nmetadata: {name: n4}\nspec: "
                                      "{taints: [{key: gpu, "
                                      "effect: NoSchedule}]}\n" POD("full", "n3");
-    struct plan_world *w = world(text);
-    struct free_closed *closed = free_closed_new(w);
-    check_free(text,
-               &(struct free_question){.class_name = STR("gpu.example.com"), .closed = closed},
+    check_free(text, &(struct free_question){.class_name = STR("gpu.example.com")},
                "n1 1 1 1\nn2 1 1 0\nn3 1 1 0\nn4 1 1 1\n4 4 2\n");
-    free_closed_free(closed);
-    plan_world_free(w);
 }
 
 static void test_free_asks_the_allocator_for_partitions_and_shares(void **state)
@@ -424,7 +422,7 @@ static void check_doctor(const char *text, const char *check, const char *part,
     struct inventory *inv = inventory(w);
     struct doctor d = {0};
     bool found = false;
-    doctor_look(&d, inv, (struct moment){.sec = 1794830400});
+    doctor_inspect(&d, inv, (struct moment){.sec = 1794830400});
     for (size_t i = 0; i < d.findings.n; i++)
         found |= strcmp(d.findings.p[i].check, check) == 0 && d.findings.p[i].level == level &&
                  str_contains(d.findings.p[i].what, str_z(part));

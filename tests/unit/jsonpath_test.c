@@ -111,7 +111,7 @@ static void refuses_with_a_place(void **state)
         {"{.kind[?(@.a==1)]}", "cannot be filtered"},
         {"{.items[?(@.spec.n==\"3\")]}", "cannot compare"},
         {"{.items[?(@.spec.n=3)]}", "a filter compares with"},
-        {"{^}", "makes no sense"},
+        {"{^}", "unexpected '^'"},
     };
     (void)state;
     for (size_t i = 0; i < array_len(rows); i++) {

@@ -3,7 +3,7 @@
 // Tokens of service accounts: what is written can be read, and nothing else can.
 #include "base/arena.h"
 #include "codec/base64.h"
-#include "server/auth/jwt.h"
+#include "pki/jwt.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -156,14 +156,14 @@ static void other_issuers_and_users_are_not_believed(void **state)
     assert_false(good(w, written(w), NOW));
 }
 
-static void only_its_form_tells_what_a_token_is(void **state)
+static void a_token_has_three_parts(void **state)
 {
     struct world *w = *state;
-    assert_true(jwt_looks_like(written(w)));
-    assert_false(jwt_looks_like(STR("abc")));
-    assert_false(jwt_looks_like(STR("a.b")));
-    assert_false(jwt_looks_like(STR("a.b.c.d")));
-    assert_false(jwt_looks_like(STR("..")));
+    assert_true(good(w, written(w), NOW));
+    assert_false(good(w, STR("abc"), NOW));
+    assert_false(good(w, STR("a.b"), NOW));
+    assert_false(good(w, STR("a.b.c.d"), NOW));
+    assert_false(good(w, STR(".."), NOW));
 }
 
 static void keys_are_public_by_half(void **state)
@@ -190,7 +190,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_algorithm_is_ours, set_up, tear_down),
         cmocka_unit_test_setup_teardown(other_issuers_and_users_are_not_believed, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(only_its_form_tells_what_a_token_is, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_token_has_three_parts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(keys_are_public_by_half, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

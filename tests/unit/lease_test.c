@@ -2,7 +2,7 @@
 //
 // Leader election on a registry in memory: who gets the lease, keeps it, loses it, and how soon another has it.
 #include "client/lease.h"
-#include "client/local.h"
+#include "inproc/local.h"
 #include "registry_world.h"
 
 #include "base/banned.h"
@@ -55,7 +55,7 @@ static struct lease_options times(void)
 static void party_start(struct party *p, struct world *w, const char *identity)
 {
     p->w = w;
-    p->client = client_local_new(w->registry, exec_sim_exec(w->sim), &tester);
+    p->client = local_client_new(w->registry, exec_sim_exec(w->sim), &tester);
     struct lease_options o = times();
     o.client = p->client;
     o.namespace = STR("default");

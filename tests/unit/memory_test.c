@@ -2,8 +2,8 @@
 //
 // The API in memory: what a client may rely on as on a server.
 #include "base/exec.h"
-#include "client/memory.h"
 #include "codec/json.h"
+#include "inproc/memory.h"
 #include "unit.h"
 
 #include "base/banned.h"

@@ -331,7 +331,7 @@ struct kit *kit_new(void)
                                                   .clock = clock_system()},
                                         .filter = &k->filter,
                                         .hook = "/usr/bin/dray",
-                                        .told = on_told,
+                                        .report = on_told,
                                         .arg = k};
     return k;
 }

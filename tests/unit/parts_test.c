@@ -164,7 +164,7 @@ static void kept_is_made(void **state)
             there[i] = after;
         }
         const struct inventory *inv = NULL;
-        assert_int_equal(inventory_parts_look(parts, &inv, NULL), 0);
+        assert_int_equal(inventory_parts_update(parts, &inv, NULL), 0);
         compare(inv, there, step);
     }
     inventory_parts_free(parts);

@@ -506,6 +506,192 @@ static void test_bad_input_has_a_place(void **state)
     plan_world_free(w);
 }
 
+// --- Admission -----------------------------------------------------------------------------------
+
+// Every refusal as "NAME: SUMMARY", a line each.
+static void check_refusals(struct plan_world *w, const char *want)
+{
+    cleanup_sbuf struct sbuf b = {0};
+    struct plan *p = make(w, ALLOC_PACK);
+    for (size_t i = 0; i < plan_steps(p); i++) {
+        struct plan_step s = plan_step_at(p, i);
+        if (s.status == PLAN_NO)
+            sbuf_addf(&b, "%.*s: %.*s\n", STR_ARG(s.name), STR_ARG(s.summary));
+    }
+    assert_true(plan_complete(p) == (b.n == 0));
+    plan_free(p);
+    assert_str(sbuf_str(&b), want);
+}
+
+#define SMALL_NODE(name)                                                                           \
+    "---\napiVersion: v1\nkind: Node\nmetadata: {name: " name "}\nstatus: {allocatable: {cpu: 2, " \
+    "memory: 4Gi, pods: 10}}\n"
+#define CPU_POD(name, request, more)                                                   \
+    "---\napiVersion: v1\nkind: Pod\nmetadata: {name: " name ", labels: {app: web}}\n" \
+    "spec:\n  containers: [{name: m, image: i, resources: {" request "}}]\n" more
+
+static void test_overhead_of_runtime_classes_counts(void **state)
+{
+    (void)state;
+    struct plan_world *w =
+        world(SMALL_NODE("n1") SMALL_NODE(
+            "n2") "---\napiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: "
+                  "vm}\nhandler: kata\noverhead: {podFixed: {cpu: 1500m}}\nscheduling: "
+                  "{nodeSelector: {kubernetes.io/hostname: n2}}\n"
+                  "---\napiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: "
+                  "thin}\nhandler: runc\noverhead: {podFixed: {cpu: 1500m}}\n" CPU_POD(
+                      "a", "requests: {cpu: 1}", "  runtimeClassName: thin\n") // 2.5 of 2 CPUs
+              CPU_POD("b", "requests: {cpu: 400m}", "  runtimeClassName: thin\n")
+                  CPU_POD("c", "requests: {cpu: 400m}", "  runtimeClassName: thin\n")
+                      CPU_POD("d", "requests: {cpu: 1m}",
+                              "  runtimeClassName: vm\n") // no node has the label
+              CPU_POD("e", "requests: {cpu: 1m}", "  runtimeClassName: none\n"));
+    check_plan(w, ALLOC_PACK,
+               "pod default/a -\npod default/b n1 \npod default/c n2 \npod default/d -\n"
+               "pod default/e -\n");
+    struct plan *p = make(w, ALLOC_PACK);
+    assert_str(plan_step_at(p, 4).summary,
+               "pods \"e\" is forbidden: pod rejected: RuntimeClass \"none\" not found");
+    plan_free(p);
+    plan_world_free(w);
+}
+
+static void test_limit_ranges_count(void **state)
+{
+    (void)state;
+    // Without its own request a container gets 1500m: one to a node. More than 1800m is refused.
+    struct plan_world *w = world(SMALL_NODE(
+        "n1") "---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: lr}\nspec: {limits: "
+              "[{type: Container, defaultRequest: {cpu: 1500m}, default: {cpu: 1500m}, "
+              "max: {cpu: 1800m}, min: {cpu: 100m}}]}\n" CPU_POD("a", "", "") CPU_POD("b", "", "")
+                                     CPU_POD("c", "limits: {cpu: 1900m}", "")
+                                         CPU_POD("d", "limits: {cpu: 50m}", ""));
+    check_plan(w, ALLOC_PACK,
+               "pod default/a n1 \npod default/b -\npod default/c -\npod default/d -\n");
+    struct plan *p = make(w, ALLOC_PACK);
+    assert_str(plan_step_at(p, 2).summary,
+               "pods \"c\" is forbidden: maximum cpu usage per Container "
+               "is 1800m, but limit is 1900m");
+    assert_str(plan_step_at(p, 3).summary,
+               "pods \"d\" is forbidden: minimum cpu usage per Container "
+               "is 100m, but request is 50m");
+    plan_free(p);
+    plan_world_free(w);
+}
+
+// Admission adds tolerations of not-ready and unreachable nodes (NoExecute): a pod may land on a node
+// that only has the eviction taint, and not on one that is tainted NoSchedule.
+static void test_default_tolerations_count(void **state)
+{
+    (void)state;
+    static const char *const effects[][2] = {{"NoExecute", "pod default/a n1 \n"},
+                                             {"NoSchedule", "pod default/a -\n"}};
+    for (size_t i = 0; i < array_len(effects); i++) {
+        cleanup_sbuf struct sbuf text = {0};
+        sbuf_addf(&text,
+                  NODE("n1", "taints: [{key: node.kubernetes.io/not-ready, effect: %s}]")
+                      CPU_POD("a", "", ""),
+                  effects[i][0]);
+        struct plan_world *w = world(text.p);
+        check_plan(w, ALLOC_PACK, effects[i][1]);
+        plan_world_free(w);
+    }
+}
+
+static void test_daemons_take_room_on_added_nodes(void **state)
+{
+    (void)state;
+    // The daemon takes 1500m of the 2 CPUs of a node; two pods of 800m need two nodes besides.
+    static const char text[] = SMALL_NODE(
+        "n1") "---\napiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: log, uid: "
+              "d1}\nspec:\n  selector: {matchLabels: {d: log}}\n  template:\n    metadata: "
+              "{labels: {d: "
+              "log}}\n    spec:\n      priorityClassName: system-node-critical\n      containers: "
+              "[{name: "
+              "m, image: i, resources: {requests: {cpu: 1500m}}}]\n"
+              "---\napiVersion: v1\nkind: Pod\nmetadata: {name: log-x, uid: p1, labels: {d: log}, "
+              "ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: log, uid: d1, "
+              "controller: true}]}\nspec: {nodeName: n1, containers: [{name: m, image: i, "
+              "resources: "
+              "{requests: {cpu: 1500m}}}]}\nstatus: {phase: Running}\n" CPU_POD(
+                  "a", "requests: {cpu: 800m}", "");
+    struct plan_world *w = world(text);
+    struct err err = {0};
+    assert_int_equal(plan_add_node(w, STR("like=n1,count=1"), &err), 0);
+    struct plan *p = make(w, ALLOC_PACK);
+    assert_int_equal(plan_steps(p), 3);
+    assert_str(plan_step_at(p, 0).node, "n1");
+    assert_int_equal(plan_step_at(p, 1).status, PLAN_NO); // 500m are left on each node
+    assert_true(str_starts(plan_step_at(p, 2).name, STR("pod default/log-")));
+    assert_str(plan_step_at(p, 2).node, "n1-new-1");
+    plan_free(p);
+    plan_world_free(w);
+}
+
+#define RUNNING(name, node)                                                                      \
+    "---\napiVersion: v1\nkind: Pod\nmetadata: {name: " name ", uid: u-" name                    \
+    ", labels: {app: web}}\nspec: {nodeName: " node                                              \
+    ", containers: [{name: m, image: i}]}\nstatus: {phase: Running, conditions: [{type: Ready, " \
+    "status: 'True'}]}\n"
+#define BUDGET(spec, status)                                                               \
+    "---\napiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web" spec "}" \
+                                                                                       "\n" status
+#define SELECTS "selector: {matchLabels: {app: web}}"
+
+static void test_budgets_forbid_a_drain(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *budget, *refusals;
+    } cases[] = {
+        {BUDGET("}\nspec: {minAvailable: 2, " SELECTS, ""),
+         "pod default/a: Cannot evict pod as it would violate the pod's disruption budget. The "
+         "disruption budget web needs 2 healthy pods and has 2 currently\n"},
+        {BUDGET("}\nspec: {maxUnavailable: '50%', " SELECTS, ""), ""},
+        {BUDGET("}\nspec: {maxUnavailable: 0, " SELECTS, ""),
+         "pod default/a: Cannot evict pod as it would violate the pod's disruption budget. The "
+         "disruption budget web needs 2 healthy pods and has 2 currently\n"},
+        // What the cluster's controller has found counts for a budget of the cluster.
+        {BUDGET(", uid: b, generation: 1}\nspec: {minAvailable: 2, " SELECTS,
+                "status: {observedGeneration: 1, disruptionsAllowed: 1, currentHealthy: 3, "
+                "desiredHealthy: 2, expectedPods: 3}\n"),
+         ""},
+        {"", ""},
+    };
+    for (size_t i = 0; i < array_len(cases); i++) {
+        cleanup_sbuf struct sbuf text = {0};
+        struct err err = {0};
+        sbuf_addz(&text, SMALL_NODE("n1") SMALL_NODE("n2") RUNNING("a", "n1") RUNNING("b", "n2"));
+        sbuf_addz(&text, cases[i].budget);
+        struct plan_world *w = world(text.p);
+        assert_int_equal(plan_drain(w, STR("n1"), &err), 0);
+        check_refusals(w, cases[i].refusals);
+        plan_world_free(w);
+    }
+}
+
+// Pods that a drain leaves on their node keep their devices.
+static void test_drain_leaves_daemons(void **state)
+{
+    (void)state;
+    struct plan_world *w =
+        world(CLASS SLICE("n1", TWO) NODE("n1", "") NODE("n2", "")
+                  CLAIM("c", "status: {reservedFor: [{resource: pods, name: d, uid: u-d}], "
+                             "allocation: {devices: "
+                             "{results: [{request: r, driver: d.example.com, pool: n1, device: "
+                             "a}]}}}\n") "---\napiVersion: v1\nkind: Pod\nmetadata: {name: d, uid: "
+                                         "u-d, ownerReferences: "
+                                         "[{apiVersion: apps/v1, kind: DaemonSet, name: ds, uid: "
+                                         "x, controller: true}]}\n"
+                                         "spec: {nodeName: n1, resourceClaims: [{name: c, "
+                                         "resourceClaimName: c}], containers: "
+                                         "[{name: m, image: i}]}\nstatus: {phase: Running}\n");
+    struct err err = {0};
+    assert_int_equal(plan_drain(w, STR("n1"), &err), 0);
+    check_plan(w, ALLOC_PACK, "pod default/d n1! r: a\n");
+    plan_world_free(w);
+}
+
 RUN_TESTS(TEST_CASE(test_one_after_the_other), TEST_CASE(test_allocated_claims_are_in_use),
           TEST_CASE(test_shared_claim_binds_pods_to_its_node),
           TEST_CASE(test_nodes_that_pods_may_run_on),
@@ -516,4 +702,7 @@ RUN_TESTS(TEST_CASE(test_one_after_the_other), TEST_CASE(test_allocated_claims_a
           TEST_CASE(test_storage_counts), TEST_CASE(test_priority_comes_first),
           TEST_CASE(test_quotas_count), TEST_CASE(test_evicted_pods_move),
           TEST_CASE(test_profiles_make_nodes), TEST_CASE(test_needed_nodes),
-          TEST_CASE(test_bad_input_has_a_place))
+          TEST_CASE(test_overhead_of_runtime_classes_counts), TEST_CASE(test_limit_ranges_count),
+          TEST_CASE(test_default_tolerations_count),
+          TEST_CASE(test_daemons_take_room_on_added_nodes), TEST_CASE(test_budgets_forbid_a_drain),
+          TEST_CASE(test_drain_leaves_daemons), TEST_CASE(test_bad_input_has_a_place))

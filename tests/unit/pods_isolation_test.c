@@ -54,8 +54,6 @@ TEST_WITH_PODS(what_cannot_be_provided_is_refused)
         {"label-pod", "\"securityContext\":{\"seLinuxOptions\":{\"level\":\"s0:c1,c2\"}}," SIMPLE,
          "SELinuxNotSupported"},
         {"label", WITH_CONTEXT("\"seLinuxOptions\":{\"type\":\"spc_t\"}"), "SELinuxNotSupported"},
-        {"groups", "\"securityContext\":{\"supplementalGroupsPolicy\":\"Strict\"}," SIMPLE,
-         "SupplementalGroupsPolicyNotSupported"},
         {"mounts", WITH_MOUNT(",\"recursiveReadOnly\":\"Enabled\""),
          "RecursiveReadOnlyNotSupported"},
     };
@@ -87,6 +85,7 @@ TEST_WITH_PODS(what_asks_for_nothing_more_runs)
         {"armor", "\"securityContext\":{\"appArmorProfile\":{\"type\":\"Unconfined\"}}," SIMPLE},
         {"label", "\"securityContext\":{\"seLinuxOptions\":{}}," SIMPLE},
         {"groups", "\"securityContext\":{\"supplementalGroupsPolicy\":\"Merge\"}," SIMPLE},
+        {"groups-strict", "\"securityContext\":{\"supplementalGroupsPolicy\":\"Strict\"}," SIMPLE},
         {"mounts", WITH_MOUNT(",\"recursiveReadOnly\":\"IfPossible\"")},
         {"seccomp",
          "\"securityContext\":{\"seccompProfile\":{\"type\":\"RuntimeDefault\"}}," SIMPLE},

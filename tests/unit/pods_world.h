@@ -8,7 +8,7 @@
 #include <ftw.h>
 #include <unistd.h>
 
-#include "client/local.h"
+#include "inproc/local.h"
 #include "os/fault.h"
 #include "pods_kit.h"
 #include "registry_world.h"
@@ -74,7 +74,7 @@ static inline void pods_world_boot(struct pods_world *p)
     fake_net_init(&p->net, exec);
     const struct event_recorder_options eo = {
         .client = p->inner, .component = STR("kubelet"), .host = STR("n1")};
-    p->events = event_recorder_new(&eo);
+    p->events = events_recorder_new(&eo);
     const struct pods_options o = {.exec = exec,
                                    .client = &p->client.client,
                                    .events = p->events,
@@ -107,7 +107,7 @@ static inline void pods_world_kill(struct pods_world *p)
     p->pods = NULL;
     fake_runtime_done(&p->runtime);
     cut_client_done(&p->client);
-    event_recorder_free(p->events);
+    events_recorder_free(p->events);
     world_run(p->w);
 }
 
@@ -122,7 +122,7 @@ static inline void pods_world_start(struct pods_world *p)
     assert_non_null(mkdtemp(p->dir));
     p->machine.clock = &p->w->clock;
     p->machine.images = "busybox:1";
-    p->inner = client_local_new(p->w->registry, exec_sim_exec(p->w->sim), &user);
+    p->inner = local_client_new(p->w->registry, exec_sim_exec(p->w->sim), &user);
     pods_world_node_is(p,
                        "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"n1\","
                        "\"labels\":{\"zone\":\"a\"}},\"status\":{\"allocatable\":{\"cpu\":\"4\","

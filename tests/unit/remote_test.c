@@ -12,7 +12,7 @@
 #include "client/lines.h"
 #include "client/remote.h"
 #include "net/http.h"
-#include "server/pki.h"
+#include "pki/pki.h"
 #include "server/server.h"
 #include "unit.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Replays of small traces whose answers can be counted by hand, and files that cannot be read.
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/search_int.h"
 #include "base/rand.h"
 #include "plan/replay/replay_mig_int.h"
 #include "unit.h"
@@ -184,8 +184,8 @@ static struct mig_result run_mig(enum mig_policy policy, const char *gpu, const 
                             .check = true};
     struct mig_result r;
     struct err err = {0};
-    assert_null(mig_judge(&o));
-    if (mig_run(&o, 7, &r, &err) < 0)
+    assert_null(replay_mig_check_options(&o));
+    if (replay_mig_run(&o, 7, &r, &err) < 0)
         fail_msg("%s", err.msg);
     return r;
 }
@@ -213,25 +213,25 @@ static void options_of_partitions_are_judged(void **state)
         .gpu = STR("a100"), .mix = STR("large"), .gpus = 8, .load = 90, .claims = 100};
     struct mig_options o = good;
     enum mig_policy policy;
-    assert_null(mig_judge(&o));
+    assert_null(replay_mig_check_options(&o));
     o.gpu = STR("b100");
-    assert_non_null(mig_judge(&o));
+    assert_non_null(replay_mig_check_options(&o));
     o = good;
     o.mix = STR("any");
-    assert_non_null(mig_judge(&o));
+    assert_non_null(replay_mig_check_options(&o));
     o = good;
     o.gpus = 0;
-    assert_non_null(mig_judge(&o));
+    assert_non_null(replay_mig_check_options(&o));
     o.gpus = 12;
-    assert_non_null(mig_judge(&o));
+    assert_non_null(replay_mig_check_options(&o));
     o = good;
     o.load = 0;
-    assert_non_null(mig_judge(&o));
+    assert_non_null(replay_mig_check_options(&o));
     o = good;
     o.claims = 0;
-    assert_non_null(mig_judge(&o));
-    assert_true(mig_policy_parse(STR("mfi"), &policy) && policy == MIG_MFI);
-    assert_false(mig_policy_parse(STR("fgd"), &policy));
+    assert_non_null(replay_mig_check_options(&o));
+    assert_true(replay_mig_parse_policy(STR("mfi"), &policy) && policy == MIG_MFI);
+    assert_false(replay_mig_parse_policy(STR("fgd"), &policy));
 }
 
 // --- Views ---------------------------------------------------------------------------------------
@@ -240,10 +240,10 @@ static void assert_same_view(const struct alloc_view *a, const struct alloc_view
 {
     assert_int_equal(a->devices_len, b->devices_len);
     assert_int_equal(a->any_set_begun, b->any_set_begun);
-    for (size_t i = 0; i < a->counters_len; i++)
-        assert_true(a->available[i] == b->available[i]);
-    for (size_t i = 0; i < a->places_len; i++)
-        assert_int_equal(a->place_free[i], b->place_free[i]);
+    for (size_t i = 0; i < a->counters.n; i++)
+        assert_true(a->counters.available[i] == b->counters.available[i]);
+    for (size_t i = 0; i < a->places.n; i++)
+        assert_int_equal(a->places.free[i], b->places.free[i]);
     for (size_t i = 0; i < a->sets_len; i++) {
         assert_int_equal(a->sets_now[i].fits, b->sets_now[i].fits);
         assert_int_equal(a->sets_now[i].begun, b->sets_now[i].begun);
@@ -287,8 +287,8 @@ static void an_updated_view_is_like_a_new_one(void **state)
     struct err err = {0};
     struct rng_seeded rng;
     rng_seeded_init(&rng, 11);
-    struct replay_world *w = mig_world();
-    assert_int_equal(mig_add_node(w, mig_gpu_find(STR("a100")), &err), 0);
+    struct replay_world *w = replay_mig_new_world();
+    assert_int_equal(replay_mig_add_node(w, replay_mig_find_gpu(STR("a100")), &err), 0);
     struct world_node *n = &w->nodes.p[0];
     for (int round = 0; round < 40; round++) {
         struct alloc_view *fresh = NULL;
@@ -302,19 +302,19 @@ static void an_updated_view_is_like_a_new_one(void **state)
         assert_same_view(n->view, fresh);
         alloc_view_free(fresh);
     }
-    world_free(w);
+    replay_world_free(w);
 }
 
 static void a_view_of_other_slices_is_left_alone(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct replay_world *w = mig_world();
-    assert_int_equal(mig_add_node(w, mig_gpu_find(STR("a100")), &err), 0);
-    assert_int_equal(mig_add_node(w, mig_gpu_find(STR("h100")), &err), 0);
+    struct replay_world *w = replay_mig_new_world();
+    assert_int_equal(replay_mig_add_node(w, replay_mig_find_gpu(STR("a100")), &err), 0);
+    assert_int_equal(replay_mig_add_node(w, replay_mig_find_gpu(STR("h100")), &err), 0);
     assert_false(alloc_view_update(w->nodes.p[0].view, w->nodes.p[1].state));
     assert_ptr_equal(w->nodes.p[0].view->cluster, w->nodes.p[0].state);
-    world_free(w);
+    replay_world_free(w);
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A runtime that comes back: to containers that still run, that ended meanwhile, whose monitor was killed, of before
-// the machine was started anew. Skipped as runtime_test.
+// the machine was restarted. Skipped as runtime_test.
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -215,7 +215,7 @@ static void what_was_before_the_machine_started_has_ended(void **state)
     age("containers", id);
     kit_runtime_again(&kit);
     assert_int_equal(kit_status(&kit, id).state, RUNTIME_EXITED);
-    assert_true(str_contains(kit_status(&kit, id).message, STR("started anew")));
+    assert_true(str_contains(kit_status(&kit, id).message, STR("the machine was restarted")));
     kit.runtime->ops->list(kit.runtime, look_at_pods, &p);
     kit_turn(&kit, &p.done);
     assert_int_equal(p.state, RUNTIME_POD_NOT_READY);

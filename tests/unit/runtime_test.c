@@ -584,7 +584,7 @@ static void a_container_with_a_terminal_is_logged(void **state)
 
 static void a_container_is_who_it_is_said_to_be(void **state)
 {
-    cleanup_sbuf struct sbuf out = {0}, two = {0};
+    cleanup_sbuf struct sbuf out = {0}, two = {0}, three = {0};
     const int64_t groups[] = {77};
     const struct runtime_container alice = {.security = {.user_name = STR("alice")}};
     const struct runtime_container number = {.security = {.has_user = true,
@@ -593,9 +593,14 @@ static void a_container_is_who_it_is_said_to_be(void **state)
                                                           .group = 12,
                                                           .groups = groups,
                                                           .groups_len = 1}};
+    const struct runtime_container strict = {
+        .security = {
+            .user_name = STR("alice"), .groups = groups, .groups_len = 1, .strict_groups = true}};
     const struct runtime_container root = {.security = {.must_not_be_root = true}};
     char pod[80], id[80];
     (void)state;
+    assert_int_equal(kit_run(&kit, &strict, "id", &three), 0);
+    says(&three, "uid=1000(alice) gid=1001(users) groups=77,1001(users)");
     assert_int_equal(kit_run(&kit, &alice, "id; echo $HOME", &out), 0);
     says(&out, "uid=1000(alice) gid=1001(users) groups=44(video),1001(users)");
     says(&out, "/home/alice");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The life of claims in the scheduler, rule by rule: before the queue (PreEnqueue), before and at the
-// nodes (PreFilter, Filter), choice (Score), Reserve and Unreserve, PreBind, PostFilter, sharing.
+// The life of claims in the scheduler, rule by rule: before the queue (PreEnqueue), before and at
+// the nodes (PreFilter, Filter), choice (Score), Reserve and Unreserve, PreBind, PostFilter,
+// sharing.
 #include "sched_kit.h"
 
 #include "base/banned.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Costly selectors: evaluated in slices, each once for a kind of device, with the answer of cheap ones; other pods get
-// their turns meanwhile; a claim that costs too much is told so and left alone for a while.
+// Costly selectors: evaluated in slices, each once for a kind of device, with the answer of cheap
+// ones; other pods get their turns meanwhile; a claim that costs too much is told so and left alone
+// for a while.
 #include "sched_kit.h"
 
 #include "base/banned.h"
@@ -83,7 +84,8 @@ static void turns_are_short_and_the_answer_is_that_of_a_cheap_selector(void **st
     kit_end(&k);
 }
 
-// Search and explanation together evaluate a selector of one term once for a kind, and so does the next pod's.
+// Search and explanation together evaluate a selector of one term once for a kind, and so does the
+// next pod's.
 static void a_verdict_is_made_once(void **state)
 {
     (void)state;

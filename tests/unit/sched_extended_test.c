@@ -22,8 +22,8 @@ static const struct api_resource_claim *special(struct kit *k, struct str *ret_n
     return c;
 }
 
-// §9: the claim is made in PreBind, owned by the pod, marked, allocated and reserved; the pod's status
-// maps containers to requests.
+// §9: the claim is made in PreBind, owned by the pod, marked, allocated and reserved; the pod's
+// status maps containers to requests.
 static void a_claim_is_made_for_the_pod(void **state)
 {
     (void)state;
@@ -131,7 +131,8 @@ static void init_containers_reuse_requests(void **state)
     world_run(&k.w, 10);
     kit_on(&k, "ns/p", "n");
     const struct api_resource_claim *c = special(&k, &name);
-    // i1 needs 4, has 1 (side) + 1 (c): 2 more. i2 needs 3, has 1 (c): 2 more. The larger is shared.
+    // i1 needs 4, has 1 (side) + 1 (c): 2 more. i2 needs 3, has 1 (c): 2 more. The larger is
+    // shared.
     assert_int_equal(c->spec.devices.requests.n, 3);
     assert_str(c->spec.devices.requests.p[0].name, "container-1-request-0");
     assert_int_equal(c->spec.devices.requests.p[0].exactly->count, 2);

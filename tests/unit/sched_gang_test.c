@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PodGroups in the scheduler, rule by rule: claims that are reserved for a group (6, 7, 8, 12) and pods
-// that are placed together or not at all (13).
+// PodGroups in the scheduler, rule by rule: claims that are reserved for a group (6, 7, 8, 12) and
+// pods that are placed together or not at all (13).
 #include "sched_kit.h"
 
 #include "base/banned.h"
@@ -222,7 +222,8 @@ static void pods_of_one_cycle_share_what_is_in_flight(void **state)
     kit_end(&k);
 }
 
-// Late writes, rule 5 for groups: who finds the reservation writes the claim before it relies on it.
+// Late writes, rule 5 for groups: who finds the reservation writes the claim before it relies on
+// it.
 static void a_found_reservation_is_not_relied_on_unwritten(void **state)
 {
     (void)state;
@@ -287,7 +288,8 @@ static void unreserve_leaves_the_groups_reservation(void **state)
     "']}]}]}},'reservedFor':[{'apiGroup':'scheduling.k8s.io','resource':'podgroups','name':'g',"   \
     "'uid':'u-g'}]}}"
 
-// §8: no pod of the group runs and its claim keeps it from nodes that would do: the claim is cleared.
+// §8: no pod of the group runs and its claim keeps it from nodes that would do: the claim is
+// cleared.
 static void post_filter_clears_a_group_claim_that_is_out_of_reach(void **state)
 {
     (void)state;
@@ -423,7 +425,8 @@ static void a_gang_waits_for_gates_of_its_pods(void **state)
     kit_end(&k);
 }
 
-// §13: a gang that does not fit whole binds nothing, holds nothing, and says which part did not fit.
+// §13: a gang that does not fit whole binds nothing, holds nothing, and says which part did not
+// fit.
 static void nothing_is_bound_unless_all_fit(void **state)
 {
     (void)state;
@@ -541,7 +544,8 @@ static void more_than_min_count_is_welcome(void **state)
     kit_end(&k);
 }
 
-// §13: pods of a basic group are placed each by itself; the group counts as scheduled with the first.
+// §13: pods of a basic group are placed each by itself; the group counts as scheduled with the
+// first.
 static void a_basic_group_takes_what_it_gets(void **state)
 {
     (void)state;
@@ -682,7 +686,8 @@ static void a_gang_that_is_short_holds_nothing(void **state)
     kit_end(&k);
 }
 
-// §13: a claim of the group that is being deleted keeps a new pod waiting; when the last that ran is gone it is given back.
+// §13: a claim of the group that is being deleted keeps a new pod waiting; when the last that ran
+// is gone it is given back.
 static void a_gang_that_ended_gives_back_what_new_pods_wait_for(void **state)
 {
     (void)state;
@@ -714,7 +719,8 @@ static void a_gang_that_ended_gives_back_what_new_pods_wait_for(void **state)
     kit_end(&k);
 }
 
-// §13: of two gangs that want the same devices one runs whole, then the other; neither holds up the other.
+// §13: of two gangs that want the same devices one runs whole, then the other; neither holds up the
+// other.
 static void two_gangs_take_turns(void **state)
 {
     (void)state;
@@ -800,7 +806,8 @@ static void a_crash_at_any_step_does_no_harm(void **state)
     }
 }
 
-// Several schedulers, each with a gang of its own: no device is given twice, each is whole or nothing.
+// Several schedulers, each with a gang of its own: no device is given twice, each is whole or
+// nothing.
 static void two_schedulers_with_gangs(void **state)
 {
     (void)state;
@@ -861,7 +868,8 @@ static void a_group_is_explained(void **state)
     kit_end(&k);
 }
 
-// Pods that are not tried: one with a gate, one without its claim, one of a group that is not there.
+// Pods that are not tried: one with a gate, one without its claim, one of a group that is not
+// there.
 static void blocked_pods(struct kit *k)
 {
     static const char *const specs[] = {"'schedulingGates':[{'name':'g'}]",
@@ -918,8 +926,8 @@ static void attempts_are_counted(void **state)
     kit_end(&k);
 }
 
-// Enough of a gang fit, and one of the others waits for a claim that is on its way to a pod outside: those behind it are
-// not forgotten.
+// Enough of a gang fit, and one of the others waits for a claim that is on its way to a pod
+// outside: those behind it are not forgotten.
 static void who_stands_behind_one_that_waits_is_tried(void **state)
 {
     (void)state;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes that come late: of a scheduler that crashed, of one that was told that there was no answer, of
-// another one that serves the same pods. Whatever the order, no pod is bound without its devices.
+// Writes that come late: of a scheduler that crashed, of one that was told that there was no
+// answer, of another one that serves the same pods. Whatever the order, no pod is bound without its
+// devices.
 #include "sched_kit.h"
 
 #include "base/banned.h"
@@ -119,7 +120,8 @@ static void a_binding_that_comes_first_stands(void **state)
     kit_end(&k);
 }
 
-// A claim for extended resources of the predecessor is deleted; its Binding must not bind the pod to it.
+// A claim for extended resources of the predecessor is deleted; its Binding must not bind the pod
+// to it.
 static void a_late_binding_fails_once_the_special_claim_was_deleted(void **state)
 {
     (void)state;
@@ -171,8 +173,8 @@ static int fence_then_bind(struct world *w, const char *verb, const struct api_k
     return 0;
 }
 
-// Another scheduler's fence says that it is about to take the claims: the attempt is over, and begins anew
-// with reservations of its own.
+// Another scheduler's fence says that it is about to take the claims: the attempt is over, and
+// begins anew with reservations of its own.
 static void a_fence_of_another_ends_the_attempt(void **state)
 {
     (void)state;
@@ -191,7 +193,8 @@ static void a_fence_of_another_ends_the_attempt(void **state)
     kit_end(&k);
 }
 
-// A pod that cannot be tried gives back what an earlier attempt left it: here one claim of two is going.
+// A pod that cannot be tried gives back what an earlier attempt left it: here one claim of two is
+// going.
 static void a_gated_pod_keeps_no_reservation(void **state)
 {
     (void)state;
@@ -214,7 +217,8 @@ static void a_gated_pod_keeps_no_reservation(void **state)
     kit_end(&k);
 }
 
-// A status update that nobody waits for any more gives a claim a device that another pod got meanwhile.
+// A status update that nobody waits for any more gives a claim a device that another pod got
+// meanwhile.
 static void a_late_allocation_gives_way(void **state)
 {
     (void)state;
@@ -239,7 +243,8 @@ static void a_late_allocation_gives_way(void **state)
     kit_end(&k);
 }
 
-// The condition is for the pod as it was: written late it must not say of a pod that runs that it waits.
+// The condition is for the pod as it was: written late it must not say of a pod that runs that it
+// waits.
 static void a_late_condition_is_dropped(void **state)
 {
     (void)state;
@@ -273,8 +278,8 @@ static void given(struct world *w, const char *name, const char *device, const c
                name, device, more);
 }
 
-// That another pod has it reserved does not make a late allocation good: that pod may be told so too. And
-// as long as it has, the allocation is not taken from it.
+// That another pod has it reserved does not make a late allocation good: that pod may be told so
+// too. And as long as it has, the allocation is not taken from it.
 static void a_reservation_of_another_says_nothing(void **state)
 {
     (void)state;
@@ -300,7 +305,8 @@ static void a_reservation_of_another_says_nothing(void **state)
     kit_end(&k);
 }
 
-// One claim of pod p is written by another scheduler, the writes of its second one get nowhere for a while.
+// One claim of pod p is written by another scheduler, the writes of its second one get nowhere for
+// a while.
 static int c_is_taken_d_is_slow(struct world *w, const char *verb, const struct api_kind *kind,
                                 struct str name)
 {
@@ -313,7 +319,8 @@ static int c_is_taken_d_is_slow(struct world *w, const char *verb, const struct 
     return str_eqz(name, "d") ? -ERR_CONFLICT : 0;
 }
 
-// What another wrote in place of what we had on its way is another's, also before our attempt has ended.
+// What another wrote in place of what we had on its way is another's, also before our attempt has
+// ended.
 static void an_allocation_in_place_of_ours_is_foreign(void **state)
 {
     (void)state;

@@ -129,8 +129,8 @@ static void conditions_time_out(void **state)
 
 // --- Two schedulers ------------------------------------------------------------------------------
 
-// §12: both schedule the same pods; the API's conflicts and the order of writes decide, and no device
-// is handed out twice, whatever either has seen.
+// §12: both schedule the same pods; the API's conflicts and the order of writes decide, and no
+// device is handed out twice, whatever either has seen.
 static void two_schedulers_on_one_store(void **state)
 {
     (void)state;
@@ -381,7 +381,8 @@ static void network_devices_are_shared_by_nodes(void **state)
     kit_end(&k);
 }
 
-// Nodes that all have the same, and all too little, are one question to the allocator, not one each.
+// Nodes that all have the same, and all too little, are one question to the allocator, not one
+// each.
 static void an_impossible_pod_asks_once_for_each_state(void **state)
 {
     (void)state;

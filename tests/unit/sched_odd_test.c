@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What users do that nobody expects: the same claim twice, another claim of an old name, amounts beyond all bounds, more
-// containers than anybody needs.
+// What users do that nobody expects: the same claim twice, another claim of an old name, amounts
+// beyond all bounds, more containers than anybody needs.
 #include <sys/resource.h>
 
 #include "sched_kit.h"
@@ -97,7 +97,8 @@ static void asks_for_much(struct kit *k, int pod, int names)
     kit_pod(k, name, spec.p);
 }
 
-// Names of resources that pods make up are not kept without end; one that a node comes to have is found all the same.
+// Names of resources that pods make up are not kept without end; one that a node comes to have is
+// found all the same.
 static void resources_without_end(void **state)
 {
     (void)state;
@@ -263,8 +264,8 @@ static int refuse_claims(struct world *w, const char *verb, const struct api_kin
     return str_eqz(kind->kind, "ResourceClaim") ? -ERR_UNAVAILABLE : 0;
 }
 
-// Any number of pods may be on their way to one claim when it is taken away. They give up one after the other, not one
-// inside of the other.
+// Any number of pods may be on their way to one claim when it is taken away. They give up one after
+// the other, not one inside of the other.
 static void a_crowd_gives_up_a_claim(void **state)
 {
     (void)state;

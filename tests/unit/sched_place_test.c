@@ -427,8 +427,8 @@ static void pods_on_unknown_nodes(void **state)
     kit_end(&k);
 }
 
-// Worth is made of kinds of devices, and all of these are of one kind: it judges by the first that the
-// claim cannot have it, and offers no node. The nodes are asked all the same.
+// Worth is made of kinds of devices, and all of these are of one kind: it judges by the first that
+// the claim cannot have it, and offers no node. The nodes are asked all the same.
 static void what_worth_does_not_offer_is_asked(void **state)
 {
     static const char *const nodes[] = {"a", "b"};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random histories: nodes, slices, rules, pods and claims come and go, two schedulers work, writes
-// conflict, watches lag, schedulers stop and start. In the end no device is held twice, every cache is
-// right, and no pod waits that would fit.
+// conflict, watches lag, schedulers stop and start. In the end no device is held twice, every cache
+// is right, and no pod waits that would fit.
 #include "sched_kit.h"
 
 #include "base/banned.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scheduler on the real registry: what it writes passes validation, its patches do what they mean,
-// and the store ends as it should.
-#include "client/local.h"
+// The scheduler on the real registry: what it writes passes validation, its patches do what they
+// mean, and the store ends as it should.
+#include "inproc/local.h"
 #include "registry_world.h"
 #include "sched/sched.h"
 
@@ -41,7 +41,7 @@ static void create(struct house *h, struct target t, const char *text)
 static void start(struct house *h)
 {
     h->w = world_new();
-    h->client = client_local_new(h->w->registry, exec_sim_exec(h->w->sim), &user);
+    h->client = local_client_new(h->w->registry, exec_sim_exec(h->w->sim), &user);
     h->s = sched_new(&(struct sched_options){.client = h->client});
     sched_start(h->s);
     create(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Volumes: who is told what is to blame, and what happens to those that wait beside a pod on its way.
+// Volumes: who is told what is to blame, and what happens to those that wait beside a pod on its
+// way.
 #include "sched_volume_kit.h"
 
 #include "base/banned.h"
@@ -17,7 +18,8 @@ static struct str why(struct kit *k, struct sbuf *out)
     return sbuf_str(out);
 }
 
-// A claim's name may be part of another's, or of any word: only the one that is to blame is spoken of.
+// A claim's name may be part of another's, or of any word: only the one that is to blame is spoken
+// of.
 static void a_claim_that_is_well_is_not_blamed(void **state)
 {
     (void)state;
@@ -162,7 +164,8 @@ static void a_gang_waits_as_long_as_a_volume_may_take(void **state)
     kit_end(&k);
 }
 
-// A write that came to nothing, of a pod that is gone by then: nothing but its end tells that the volume is free.
+// A write that came to nothing, of a pod that is gone by then: nothing but its end tells that the
+// volume is free.
 static int refuse_once_pod_is_gone(struct world *w, const char *verb, const struct api_kind *kind,
                                    struct str name)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Volumes that outlive pods: claims that are not there, volumes that cannot be reached, claims that wait for their first pod.
+// Volumes that outlive pods: claims that are not there, volumes that cannot be reached, claims that
+// wait for their first pod.
 #include "api/match/claim.h"
 #include "sched_volume_kit.h"
 
@@ -200,8 +201,8 @@ static void a_volume_stays_in_its_zone(void **state)
     kit_end(&k);
 }
 
-// An older label of a volume may be met by the newer one of a node, not the other way round; a label with an empty zone
-// says nothing.
+// An older label of a volume may be met by the newer one of a node, not the other way round; a
+// label with an empty zone says nothing.
 static void older_names_of_zones_count_one_way(void **state)
 {
     (void)state;
@@ -326,7 +327,8 @@ static void a_volume_on_its_way_is_not_given_twice(void **state)
     kit_end(&k);
 }
 
-// A volume that was held for a claim which then got another one: who waits for it learns that it is free.
+// A volume that was held for a claim which then got another one: who waits for it learns that it is
+// free.
 static void a_volume_that_its_claim_does_not_take_is_free_for_others(void **state)
 {
     (void)state;
@@ -342,7 +344,8 @@ static void a_volume_that_its_claim_does_not_take_is_free_for_others(void **stat
     kit_pod(&k, "q", "'volumes':[{'name':'v','persistentVolumeClaim':{'claimName':'more'}}]");
     world_run(&k.w, 10);
     kit_told(&k, "ns/q", "didn't find available persistent volumes to bind");
-    // The claim is bound to a volume that is not known yet, and its own is let go: it stays held until the pod is bound.
+    // The claim is bound to a volume that is not known yet, and its own is let go: it stays held
+    // until the pod is bound.
     controller_binds(&k, "data", "local", "v2");
     volume_put(&k, "v1", "local", "1Gi", "", ON_NODE("a"));
     world_run(&k.w, 30000);
@@ -664,7 +667,8 @@ static void a_driver_says_where_it_has_room(void **state)
     kit_end(&k);
 }
 
-// What the server does not show may be what keeps a pod from every node: it waits, says why, and is tried when it can be seen.
+// What the server does not show may be what keeps a pod from every node: it waits, says why, and is
+// tried when it can be seen.
 static void waits_for_permission(const char *kind, const char *told)
 {
     struct kit k;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A world for the scheduler's tests: the API in memory (client/memory.h) on a simulated exec; any
+// A world for the scheduler's tests: the API in memory (inproc/memory.h) on a simulated exec; any
 // number of clients, whose writes fail and whose watches lag on demand.
 #ifndef UNIT_SCHED_WORLD_H
 #define UNIT_SCHED_WORLD_H
@@ -8,7 +8,7 @@
 #include "base/exec.h"
 #include "base/list.h"
 #include "base/map.h"
-#include "client/memory.h"
+#include "inproc/memory.h"
 #include "sched/sched.h"
 #include "unit.h"
 
@@ -31,14 +31,14 @@ struct world {
 void world_start(struct world *w);
 void world_end(struct world *w);
 
-// world_client makes a client; world_end frees it. With lag its watches hold back events of claims until
-// world_release.
+// world_client makes a client; world_end frees it. With lag its watches hold back events of claims
+// until world_release.
 struct client *world_client(struct world *w);
 void world_lag(struct client *c, const char *kind);
 void world_release(struct client *c);
 
-// world_put creates an object, or replaces it with its status; the text is JSON with single quotes for
-// double ones.
+// world_put creates an object, or replaces it with its status; the text is JSON with single quotes
+// for double ones.
 void world_put(struct world *w, const char *text);
 void world_putf(struct world *w, const char *fmt, ...) ERR_PRINTF(2, 3);
 void world_delete(struct world *w, const char *kind, const char *key);
@@ -61,8 +61,8 @@ bool world_watches(struct world *w, const char *kind);
 struct str world_condition(struct world *w, const char *key);
 struct str world_node_of(struct world *w, const char *key);
 
-// world_sound demands that no device is held twice and every bound pod's claims are allocated and reserved
-// for it.
+// world_sound demands that no device is held twice and every bound pod's claims are allocated and
+// reserved for it.
 void world_sound(struct world *w);
 
 // world_event finds an event about an object by its reason; NULL when there is none.

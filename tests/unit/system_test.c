@@ -76,28 +76,27 @@ static void seeded_randomness_repeats(void **state)
     assert_true(rng_u64(rng_system()) != rng_u64(rng_system()));
 }
 
-static void uuids_are_version_4_and_read_back(void **state)
+static void uuids_are_version_4_and_in_hex(void **state)
 {
     (void)state;
     struct rng_seeded r;
     rng_seeded_init(&r, 7);
     for (int i = 0; i < 100; i++) {
-        struct uuid u = uuid_random(&r.rng), back;
+        struct uuid u = uuid_random(&r.rng);
         char text[UUID_TEXT_LEN + 1];
         uuid_write(&u, text);
         assert_int_equal(strlen(text), UUID_TEXT_LEN);
         assert_int_equal(text[14], '4');
         assert_non_null(strchr("89ab", text[19]));
-        assert_true(uuid_parse(str_z(text), &back));
-        assert_memory_equal(u.bytes, back.bytes, 16);
+        char want[UUID_TEXT_LEN + 1] = "";
+        for (size_t b = 0, at = 0; b < 16; b++, at += 2) {
+            if (b == 4 || b == 6 || b == 8 || b == 10)
+                want[at++] = '-';
+            (void)snprintf(want + at, 3, "%02x", u.bytes[b]);
+        }
+        assert_string_equal(text, want);
     }
-    struct uuid u;
-    assert_true(uuid_parse(STR("AAAAAAAA-aaaa-4aaa-8aaa-aaaaaaaaaaaa"), &u));
-    assert_false(uuid_parse(STR("aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaa"), &u));
-    assert_false(uuid_parse(STR("aaaaaaaaaaaaa-4aaa-8aaa-aaaaaaaaaaaa"), &u));
-    assert_false(uuid_parse(STR("gaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"), &u));
-    assert_false(uuid_parse(STR(""), &u));
 }
 
 RUN_TESTS(TEST_CASE(fake_clock_moves_only_when_told), TEST_CASE(civil_dates_run_without_gaps),
-          TEST_CASE(seeded_randomness_repeats), TEST_CASE(uuids_are_version_4_and_read_back))
+          TEST_CASE(seeded_randomness_repeats), TEST_CASE(uuids_are_version_4_and_in_hex))

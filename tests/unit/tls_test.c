@@ -10,6 +10,7 @@
 
 #include "http_fixture.h"
 #include "os/file.h"
+#include "pki/certificate.h"
 
 #include "base/banned.h"
 
@@ -18,7 +19,7 @@
 // A CA, a server's and two clients' certificates (one of another CA) in a folder.
 struct pki {
     char folder[64];
-    struct tls_key_pair ca, other_ca, server, client, stranger;
+    struct pki_key_pair ca, other_ca, server, client, stranger;
 };
 
 static const char *const server_names[] = {"localhost", "dray.example", "127.0.0.1", "::1", NULL};
@@ -38,15 +39,15 @@ static const char *file(const struct pki *p, const char *name)
     return to;
 }
 
-static void make(const struct tls_key_pair *ca, bool server, const char *name, int64_t end,
-                 struct tls_key_pair *ret)
+static void make(const struct pki_key_pair *ca, bool server, const char *name, int64_t end,
+                 struct pki_key_pair *ret)
 {
     struct err err = {0};
-    struct tls_subject s = {.common_name = name, .server = server, .not_before = now_sec() - DAY};
+    struct pki_subject s = {.common_name = name, .server = server, .not_before = now_sec() - DAY};
     s.not_after = end;
     s.organizations = server ? NULL : groups;
     s.names = server ? server_names : NULL;
-    if ((ca ? tls_make_certificate(ca, &s, ret, &err) : tls_make_ca(&s, ret, &err)) < 0)
+    if ((ca ? pki_make_certificate(ca, &s, ret, &err) : pki_make_ca(&s, ret, &err)) < 0)
         fail_msg("%s", err.msg);
 }
 
@@ -75,11 +76,11 @@ static void pki_done(struct pki *p)
     (void)unlink(file(p, "crt"));
     (void)unlink(file(p, "key"));
     assert_int_equal(rmdir(p->folder), 0); // and nothing else was left
-    tls_key_pair_done(&p->ca);
-    tls_key_pair_done(&p->other_ca);
-    tls_key_pair_done(&p->server);
-    tls_key_pair_done(&p->client);
-    tls_key_pair_done(&p->stranger);
+    pki_key_pair_done(&p->ca);
+    pki_key_pair_done(&p->other_ca);
+    pki_key_pair_done(&p->server);
+    pki_key_pair_done(&p->client);
+    pki_key_pair_done(&p->stranger);
 }
 
 static struct tls_server *server_tls(const struct pki *p, bool ask)
@@ -133,13 +134,13 @@ static void makes_certificates_others_accept(void **state)
     assert_int_not_equal(
         ASN1_INTEGER_cmp(X509_get0_serialNumber(server), X509_get0_serialNumber(client)), 0);
     int64_t end = 0;
-    assert_int_equal(tls_certificate_expiry(p.server.certificate_pem, &end, &err), 0);
+    assert_int_equal(pki_certificate_expiry(p.server.certificate_pem, &end, &err), 0);
     assert_in_range(end, now_sec() + DAY - 60, now_sec() + DAY);
-    assert_int_equal(tls_certificate_expiry("nonsense", &end, &err), -EINVAL);
+    assert_int_equal(pki_certificate_expiry("nonsense", &end, &err), -EINVAL);
     // A CA whose parts do not belong together is no CA.
-    struct tls_key_pair mixed = {p.ca.certificate_pem, p.other_ca.key_pem}, none;
-    struct tls_subject s = {.common_name = "x", .not_after = now_sec()};
-    assert_int_equal(tls_make_certificate(&mixed, &s, &none, &err), -EINVAL);
+    struct pki_key_pair mixed = {p.ca.certificate_pem, p.other_ca.key_pem}, none;
+    struct pki_subject s = {.common_name = "x", .not_after = now_sec()};
+    assert_int_equal(pki_make_certificate(&mixed, &s, &none, &err), -EINVAL);
     EVP_PKEY_free(key);
     X509_free(ca);
     X509_free(server);
@@ -154,15 +155,15 @@ static void compares_names_with_those_of_a_certificate(void **state)
     static const char *const fewer[] = {"system:masters", NULL};
     pki_make(&p);
     const char *pem = p.client.certificate_pem; // admin, in groups
-    struct tls_subject s = {.common_name = "admin", .organizations = groups};
-    assert_true(tls_certificate_names(pem, &s));
+    struct pki_subject s = {.common_name = "admin", .organizations = groups};
+    assert_true(pki_certificate_names(pem, &s));
     s.organizations = NULL;
-    assert_false(tls_certificate_names(pem, &s));
+    assert_false(pki_certificate_names(pem, &s));
     s.organizations = fewer;
-    assert_false(tls_certificate_names(pem, &s));
-    s = (struct tls_subject){.common_name = "other", .organizations = groups};
-    assert_false(tls_certificate_names(pem, &s));
-    assert_false(tls_certificate_names("nonsense", &s));
+    assert_false(pki_certificate_names(pem, &s));
+    s = (struct pki_subject){.common_name = "other", .organizations = groups};
+    assert_false(pki_certificate_names(pem, &s));
+    assert_false(pki_certificate_names("nonsense", &s));
     pki_done(&p);
 }
 
@@ -193,7 +194,7 @@ struct talk {
     int fd;
 };
 
-static void talk_context(struct talk *t, const struct pki *p, const struct tls_key_pair *who)
+static void talk_context(struct talk *t, const struct pki *p, const struct pki_key_pair *who)
 {
     t->ctx = SSL_CTX_new(TLS_client_method());
     assert_non_null(t->ctx);
@@ -379,9 +380,9 @@ static void knows_clients_by_certificate(void **state)
     talk_close(&t);
     SSL_CTX_free(t.ctx);
     // One of another CA of the same name, a server's, an expired one: not.
-    struct tls_key_pair expired;
+    struct pki_key_pair expired;
     make(&p.ca, false, "admin", now_sec() - 60, &expired);
-    const struct tls_key_pair *bad[] = {&p.stranger, &p.server, &expired};
+    const struct pki_key_pair *bad[] = {&p.stranger, &p.server, &expired};
     for (size_t i = 0; i < array_len(bad); i++) {
         sbuf_clear(&b);
         talk_context(&t, &p, bad[i]);
@@ -389,7 +390,7 @@ static void knows_clients_by_certificate(void **state)
         talk_close(&t);
         SSL_CTX_free(t.ctx);
     }
-    tls_key_pair_done(&expired);
+    pki_key_pair_done(&expired);
     fixture_end(&f);
     tls_server_free(tls);
     pki_done(&p);
@@ -416,7 +417,7 @@ static void reloads_certificates(void **state)
     struct fixture f;
     struct talk t, again;
     cleanup_sbuf struct sbuf b = {0};
-    struct tls_key_pair fresh;
+    struct pki_key_pair fresh;
     pki_make(&p);
     struct reload reload = {.tls = server_tls(&p, false)};
     start_who(&f, reload.tls);
@@ -456,7 +457,7 @@ static void reloads_certificates(void **state)
     SSL_CTX_free(t.ctx);
     fixture_end(&f);
     tls_server_free(reload.tls);
-    tls_key_pair_done(&fresh);
+    pki_key_pair_done(&fresh);
     pki_done(&p);
 }
 

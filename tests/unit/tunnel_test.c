@@ -6,6 +6,7 @@
 
 #include "net/tunnel.h"
 #include "os/file.h"
+#include "pki/certificate.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -192,20 +193,20 @@ static void make_tls(struct world *w, bool trusted)
 {
     static const char *const names[] = {"127.0.0.1", NULL};
     int64_t now = clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC;
-    struct tls_subject ca_subject = {
+    struct pki_subject ca_subject = {
         .common_name = "ca", .not_before = now - DAY, .not_after = now + DAY};
-    struct tls_subject subject = {.common_name = "server",
+    struct pki_subject subject = {.common_name = "server",
                                   .names = names,
                                   .server = true,
                                   .not_before = now - DAY,
                                   .not_after = now + DAY};
-    struct tls_key_pair ca = {0}, other = {0}, server = {0}, client = {0};
+    struct pki_key_pair ca = {0}, other = {0}, server = {0}, client = {0};
     struct err err = {0};
-    assert_int_equal(tls_make_ca(&ca_subject, &ca, &err), 0);
-    assert_int_equal(tls_make_ca(&ca_subject, &other, &err), 0);
-    assert_int_equal(tls_make_certificate(&ca, &subject, &server, &err), 0);
+    assert_int_equal(pki_make_ca(&ca_subject, &ca, &err), 0);
+    assert_int_equal(pki_make_ca(&ca_subject, &other, &err), 0);
+    assert_int_equal(pki_make_certificate(&ca, &subject, &server, &err), 0);
     subject.server = false;
-    assert_int_equal(tls_make_certificate(&ca, &subject, &client, &err), 0);
+    assert_int_equal(pki_make_certificate(&ca, &subject, &client, &err), 0);
     (void)snprintf(w->folder, sizeof(w->folder), "/tmp/dray_tunnel_test.XXXXXX");
     assert_non_null(mkdtemp(w->folder));
     assert_int_equal(
@@ -222,10 +223,10 @@ static void make_tls(struct world *w, bool trusted)
                                           .certificate_pem = str_z(client.certificate_pem),
                                           .key_pem = str_z(client.key_pem)};
     assert_int_equal(tls_client_new(&co, &w->tls_client, &err), 0);
-    tls_key_pair_done(&ca);
-    tls_key_pair_done(&other);
-    tls_key_pair_done(&server);
-    tls_key_pair_done(&client);
+    pki_key_pair_done(&ca);
+    pki_key_pair_done(&other);
+    pki_key_pair_done(&server);
+    pki_key_pair_done(&client);
 }
 
 static void world_start(struct world *w, bool tls, bool trusted)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why not, on one node: for every request the funnel from published to usable devices, each device in
-// the first row that takes it away, and what exactly took it. Counting makes no texts, so that many
-// nodes can be compared; texts are made for those that are told.
+// Why not, on one node: for every request the funnel from published to usable devices, each device
+// in the first row that takes it away, and what exactly took it. Counting makes no texts, so that
+// many nodes can be compared; texts are made for those that are shown.
 #include "alloc/explain/explain_int.h"
 
 #include "base/banned.h"
@@ -17,7 +17,8 @@ static bool same_reason(const struct draft_reason *a, const struct draft_reason 
            str_eq(a->value, b->value) && str_eq(a->effect, b->effect);
 }
 
-static void add_reason(struct explainer *x, struct draft_funnel *f, const struct draft_reason *r)
+static void funnel_add_reason(struct explainer *x, struct draft_funnel *f,
+                              const struct draft_reason *r)
 {
     size_t at = 0;
     while (at < f->reasons.n && !same_reason(&f->reasons.p[at], r))
@@ -36,7 +37,7 @@ static void add_reason(struct explainer *x, struct draft_funnel *f, const struct
         same->whole = r->whole;
 }
 
-static struct draft_reason reason(enum alloc_row row, struct str what)
+static struct draft_reason funnel_make_reason(enum alloc_row row, struct str what)
 {
     return (struct draft_reason){.row = row, .what = what};
 }
@@ -49,8 +50,9 @@ static bool capacity_short(struct explainer *x, const struct alternative *a, uin
     const struct vw_device *d = &s->view->devices[device];
     if (!s->view->cluster->features.consumable_capacity)
         return false;
-    *ret = reason(ALLOC_ROW_CAPACITY, STR("a capacity it does not have, or against its policy"));
-    if (need_of(s, a, device) != NEED_OK)
+    *ret = funnel_make_reason(ALLOC_ROW_CAPACITY,
+                              STR("a capacity it does not have, or against its policy"));
+    if (capacity_need_of(s, a, device) != NEED_OK)
         return true;
     for (uint32_t i = 0; i < d->caps_len; i++) {
         const struct vw_cap *c = &s->view->caps[d->first_cap + i];
@@ -91,95 +93,100 @@ static bool groups_clash(const struct alloc_view *v, const struct vw_device *d)
     return false;
 }
 
-bool counters_short(const struct alloc_view *v, const struct vw_device *d, struct draft_reason *ret)
+bool explain_counters_short(const struct alloc_view *v, const struct vw_device *d,
+                            struct draft_reason *ret)
 {
     if (d->groups_len == 0 || (d->shared && d->shared_use))
         return false;
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *u = &v->counter_uses[d->first_counter + i];
-        if (u->value <= v->available[u->counter])
+        if (u->value <= v->counters.available[u->counter])
             continue;
-        *ret = reason(ALLOC_ROW_COUNTERS, v->counter_names[u->counter]);
+        *ret = funnel_make_reason(ALLOC_ROW_COUNTERS, v->counters.names[u->counter]);
         ret->unit = counter_unit(d, ret->what);
         ret->needs = u->value;
-        ret->has = v->available[u->counter];
+        ret->has = v->counters.available[u->counter];
         ret->amounts = true;
         return true;
     }
     bool clash = groups_clash(v, d);
     if (!clash && !v->pools[d->pool].overdrawn)
         return false;
-    *ret =
-        reason(ALLOC_ROW_COUNTERS, clash ? STR("in another compatibility group than devices in use")
-                                         : STR("the pool's counters are overdrawn"));
+    *ret = funnel_make_reason(ALLOC_ROW_COUNTERS,
+                              clash ? STR("in another compatibility group than devices in use")
+                                    : STR("the pool's counters are overdrawn"));
     return true;
 }
 
 static bool attribute_missing(struct explainer *x, const struct alternative *a, uint32_t device,
                               struct draft_reason *ret)
 {
-    const struct claim *c = &x->s->claims[a->claim];
+    const struct claim *c = &x->s->p.claims[a->claim];
     for (uint32_t j = 0; j < c->constraints_len; j++) {
         if (a->columns[j] == UINT32_MAX)
             continue;
-        uint8_t st = column_value(x->s, a->columns[j], device)->state;
+        uint8_t st = attr_column_value(x->s, a->columns[j], device)->state;
         if (st != ATTR_MISSING && st != ATTR_ERROR)
             continue;
-        *ret = reason(ALLOC_ROW_ATTRIBUTE, x->s->constraints[c->first_constraint + j].attribute);
+        *ret = funnel_make_reason(ALLOC_ROW_ATTRIBUTE,
+                                  x->s->p.constraints[c->first_constraint + j].attribute);
         return true;
     }
     return false;
 }
 
-static bool tainted(const struct vw_device *d, const struct alternative *a,
-                    struct draft_reason *ret)
+static bool funnel_refuse_tainted(const struct vw_device *d, const struct alternative *a,
+                                  struct draft_reason *ret)
 {
     const struct api_device_taint *t =
-        d->hard_taints ? taint_refusing(d->cl, a->tolerations) : NULL;
+        d->hard_taints ? select_refusing_taint(d->cl, a->tolerations) : NULL;
     if (!t)
         return false;
-    *ret = reason(ALLOC_ROW_TAINTED, t->key);
+    *ret = funnel_make_reason(ALLOC_ROW_TAINTED, t->key);
     ret->value = t->value;
     ret->effect = t->effect;
     return true;
 }
 
-static bool refuse(struct draft_reason *ret, enum alloc_row row, struct str what)
+static bool funnel_set_reason(struct draft_reason *ret, enum alloc_row row, struct str what)
 {
-    *ret = reason(row, what);
+    *ret = funnel_make_reason(row, what);
     return true;
 }
 
 static bool refuse_by_term(struct draft_reason *ret, const struct judged_set *set, uint32_t device)
 {
-    *ret = reason(set->match[device] == MATCH_NO ? ALLOC_ROW_SELECTOR : ALLOC_ROW_SELECTOR_FAILED,
-                  set->terms[set->refuser[device]].text);
+    *ret = funnel_make_reason(set->match[device] == MATCH_NO ? ALLOC_ROW_SELECTOR
+                                                             : ALLOC_ROW_SELECTOR_FAILED,
+                              set->terms[set->refuser[device]].text);
     ret->term = set->refuser[device];
     return true;
 }
 
 // False when the device is usable; else the row that it falls into and why.
-static bool refused(struct explainer *x, const struct alternative *a, uint32_t device,
-                    struct draft_reason *ret)
+static bool funnel_refuse_device(struct explainer *x, const struct alternative *a, uint32_t device,
+                                 struct draft_reason *ret)
 {
     const struct vw_device *d = &x->s->view->devices[device];
     const struct judged_set *set = &x->sets[a->selset];
     uint8_t class_match = a->class_->match[d->cl_index];
     if (class_match == MATCH_NO || class_match == MATCH_ERROR)
-        return refuse(ret, class_match == MATCH_NO ? ALLOC_ROW_CLASS : ALLOC_ROW_SELECTOR_FAILED,
-                      a->class_->api->metadata.name);
+        return funnel_set_reason(
+            ret, class_match == MATCH_NO ? ALLOC_ROW_CLASS : ALLOC_ROW_SELECTOR_FAILED,
+            a->class_->api->metadata.name);
     if (set->match && set->match[device] != MATCH_YES)
         return refuse_by_term(ret, set, device);
     if (d->node != NODE_YES)
-        return refuse(ret, ALLOC_ROW_NODE, (struct str){0});
+        return funnel_set_reason(ret, ALLOC_ROW_NODE, (struct str){0});
     if (d->refused || d->unsupported)
-        return refuse(ret, ALLOC_ROW_UNSUPPORTED,
-                      d->refused ? STR("binding conditions") : STR("counters or node operations"));
-    if (tainted(d, a, ret))
+        return funnel_set_reason(ret, ALLOC_ROW_UNSUPPORTED,
+                                 d->refused ? STR("binding conditions")
+                                            : STR("counters or node operations"));
+    if (funnel_refuse_tainted(d, a, ret))
         return true;
     if (!a->admin && d->exclusive_use)
-        return refuse(ret, ALLOC_ROW_IN_USE, (struct str){0});
-    return capacity_short(x, a, device, ret) || counters_short(x->s->view, d, ret) ||
+        return funnel_set_reason(ret, ALLOC_ROW_IN_USE, (struct str){0});
+    return capacity_short(x, a, device, ret) || explain_counters_short(x->s->view, d, ret) ||
            attribute_missing(x, a, device, ret);
 }
 
@@ -212,7 +219,8 @@ static size_t *row_count(struct alloc_funnel *f, enum alloc_row row)
     return &f->usable;
 }
 
-static void count_devices(struct explainer *x, const struct alternative *a, struct draft_funnel *f)
+static void funnel_count_devices(struct explainer *x, const struct alternative *a,
+                                 struct draft_funnel *f)
 {
     struct draft_reason r;
     f->rows = arena_array(&x->s->arena, uint8_t, x->s->view->devices_len + 1);
@@ -220,9 +228,9 @@ static void count_devices(struct explainer *x, const struct alternative *a, stru
                                  .wanted = (size_t)a->count,
                                  .published = x->s->view->devices_len,
                                  .all = a->mode_all,
-                                 .alternative = x->s->requests[a->request].has_alternatives};
+                                 .alternative = x->s->p.requests[a->request].has_alternatives};
     for (uint32_t d = 0; d < x->s->view->devices_len; d++) {
-        if (!refused(x, a, d, &r)) {
+        if (!funnel_refuse_device(x, a, d, &r)) {
             f->f.usable++;
             continue;
         }
@@ -230,17 +238,17 @@ static void count_devices(struct explainer *x, const struct alternative *a, stru
         (*row_count(&f->f, r.row))++;
         r.device = d;
         if (r.what.n)
-            add_reason(x, f, &r);
+            funnel_add_reason(x, f, &r);
     }
     f->f.satisfied = f->f.usable >= f->f.wanted && !(a->mode_all && a->count == 0);
 }
 
-static uint64_t state_of(const struct draft_funnel *f)
+static uint64_t funnel_state(const struct draft_funnel *f)
 {
     uint64_t h = state_mix(f->f.usable, f->f.published);
     uint64_t sum = 0;
     for (int row = 0; row <= ALLOC_ROW_ATTRIBUTE; row++)
-        h = state_mix(h, funnel_row(&f->f, (enum alloc_row)row));
+        h = state_mix(h, explain_funnel_row(&f->f, (enum alloc_row)row));
     for (size_t i = 0; i < f->reasons.n; i++) {
         const struct draft_reason *r = &f->reasons.p[i];
         uint64_t one = state_mix(r->row, r->devices);
@@ -267,14 +275,14 @@ bool explain_begin(struct explainer *x, struct alloc_solver *s, const struct all
     solver_begin(s, view);
     if (!problem_build(s, claims, claims_len))
         return false;
-    terms_begin(s);
-    x->sets = arena_array(&s->arena, struct judged_set, s->selsets_len + 1);
-    x->funnels = arena_array(&s->arena, struct draft_funnel, s->alternatives_len + 1);
-    for (size_t i = 0; i < s->alternatives_len; i++) {
-        const struct alternative *a = &s->alternatives[i];
-        if (!s->selsets[a->selset].class_only && !explain_judge_set(x, a->selset))
+    explain_terms_begin(s);
+    x->sets = arena_array(&s->arena, struct judged_set, s->p.selsets_len + 1);
+    x->funnels = arena_array(&s->arena, struct draft_funnel, s->p.alternatives_len + 1);
+    for (size_t i = 0; i < s->p.alternatives_len; i++) {
+        const struct alternative *a = &s->p.alternatives[i];
+        if (!s->p.selsets[a->selset].class_only && !explain_judge_set(x, a->selset))
             return false;
-        count_devices(x, a, &x->funnels[i]);
+        funnel_count_devices(x, a, &x->funnels[i]);
     }
     explain_conflicts(x);
     return true;
@@ -283,8 +291,8 @@ bool explain_begin(struct explainer *x, struct alloc_solver *s, const struct all
 uint64_t explain_hash(const struct explainer *x)
 {
     uint64_t h = state_of_pools(x->s->view);
-    for (size_t i = 0; i < x->s->alternatives_len; i++)
-        h = state_mix(h, state_of(&x->funnels[i]));
+    for (size_t i = 0; i < x->s->p.alternatives_len; i++)
+        h = state_mix(h, funnel_state(&x->funnels[i]));
     for (size_t i = 0; i < x->conflicts_len; i++) {
         const struct alloc_conflict *c = &x->conflicts[i].c;
         h = state_mix(h, state_mix(c->kind, state_mix(c->needed, c->best)));
@@ -294,7 +302,7 @@ uint64_t explain_hash(const struct explainer *x)
 
 void explain_end(struct explainer *x)
 {
-    for (size_t i = 0; x->sets && !x->kept && i < x->s->selsets_len; i++)
+    for (size_t i = 0; x->sets && !x->kept && i < x->s->p.selsets_len; i++)
         for (size_t k = 0; k < x->sets[i].terms_len; k++)
             cel_program_free(x->sets[i].terms[k].program);
     x->sets = NULL;
@@ -302,7 +310,7 @@ void explain_end(struct explainer *x)
 
 // --- Texts ---------------------------------------------------------------------------------------
 
-struct str amount_text(struct arena *arena, amount v, const struct quantity *like)
+struct str explain_amount_text(struct arena *arena, amount v, const struct quantity *like)
 {
     const amount nano = 1000000000;
     cleanup_sbuf struct sbuf b = {0};
@@ -342,15 +350,15 @@ static bool explain_failed(const struct explainer *x, const struct cel_program *
         *ret = answer_failure(answers, d);
     if (known != MATCH_UNKNOWN)
         return known == MATCH_ERROR;
-    (void)device_eval(x->s->view->cluster, d, x->s->run, p, &r);
-    meter_charge(x->s->options.meter, &r);
+    (void)answer_eval_device(x->s->view->cluster, d, x->s->run, p, &r);
+    answer_charge(x->s->options.meter, &r);
     *ret = r.error;
     return r.failed;
 }
 
 // Why a selector fails on a device. Class selectors come first, as in the search.
-static struct str failure(const struct explainer *x, const struct alternative *a, uint32_t device,
-                          struct arena *arena)
+static struct str funnel_failure_text(const struct explainer *x, const struct alternative *a,
+                                      uint32_t device, struct arena *arena)
 {
     const struct cl_device *d = x->s->view->devices[device].cl;
     const struct judged_set *set = &x->sets[a->selset];
@@ -366,7 +374,7 @@ static struct str failure(const struct explainer *x, const struct alternative *a
 }
 
 // key=value:effect
-static struct str taint_text(const struct draft_reason *d, struct arena *arena)
+static struct str funnel_taint_text(const struct draft_reason *d, struct arena *arena)
 {
     const struct str parts[] = {d->what, d->value.n ? STR("=") : (struct str){0}, d->value,
                                 STR(":"), d->effect};
@@ -387,14 +395,14 @@ static struct alloc_reason finish_reason(const struct explainer *x, size_t funne
                                          const struct draft_reason *d, struct arena *arena)
 {
     struct alloc_reason r = {.row = d->row, .devices = d->devices, .term = d->term};
-    r.what = d->row == ALLOC_ROW_TAINTED ? taint_text(d, arena) : arena_str(arena, d->what);
+    r.what = d->row == ALLOC_ROW_TAINTED ? funnel_taint_text(d, arena) : arena_str(arena, d->what);
     if (d->row == ALLOC_ROW_SELECTOR_FAILED)
-        r.error = failure(x, &x->s->alternatives[funnel], d->device, arena);
+        r.error = funnel_failure_text(x, &x->s->p.alternatives[funnel], d->device, arena);
     if (d->amounts) {
-        r.needs = amount_text(arena, d->needs, d->unit);
-        r.has = amount_text(arena, d->has > 0 ? d->has : 0, d->unit);
+        r.needs = explain_amount_text(arena, d->needs, d->unit);
+        r.has = explain_amount_text(arena, d->has > 0 ? d->has : 0, d->unit);
         if (d->row == ALLOC_ROW_CAPACITY && d->whole < d->needs)
-            r.whole = amount_text(arena, d->whole, d->unit);
+            r.whole = explain_amount_text(arena, d->whole, d->unit);
     }
     return r;
 }
@@ -403,7 +411,7 @@ static void finish_funnel(const struct explainer *x, size_t i, struct arena *are
                           struct alloc_funnel *f)
 {
     const struct draft_funnel *d = &x->funnels[i];
-    const struct api_object_meta *m = &x->s->claims[x->s->alternatives[i].claim].api->metadata;
+    const struct api_object_meta *m = &x->s->p.claims[x->s->p.alternatives[i].claim].api->metadata;
     struct alloc_reason *reasons = arena_array(arena, struct alloc_reason, d->reasons.n + 1);
     char *name = arena_alloc(arena, m->namespace.n + m->name.n + 2, 1);
     size_t n = m->namespace.n ? m->namespace.n + 1 : 0;
@@ -424,8 +432,8 @@ static void finish_funnel(const struct explainer *x, size_t i, struct arena *are
     f->reasons_len = d->reasons.n;
 }
 
-static void tell_pools(const struct alloc_view *v, struct arena *arena,
-                       struct alloc_explanation *ret)
+static void explain_copy_pools(const struct alloc_view *v, struct arena *arena,
+                               struct alloc_explanation *ret)
 {
     cleanup_sbuf struct sbuf b = {0};
     bool good = true;
@@ -453,7 +461,7 @@ static void tell_pools(const struct alloc_view *v, struct arena *arena,
 
 void explain_finish(struct explainer *x, struct arena *arena, struct alloc_explanation *ret)
 {
-    size_t n = x->s->alternatives_len;
+    size_t n = x->s->p.alternatives_len;
     struct alloc_funnel *fs = arena_array(arena, struct alloc_funnel, n + 1);
     size_t least = SIZE_MAX;
     *ret = (struct alloc_explanation){.funnels = fs, .funnels_len = n, .nearest = SIZE_MAX};
@@ -468,7 +476,7 @@ void explain_finish(struct explainer *x, struct arena *arena, struct alloc_expla
     }
     ret->enough_each = ret->nearest == SIZE_MAX;
     explain_conflict_texts(x, arena, ret);
-    tell_pools(x->s->view, arena, ret);
+    explain_copy_pools(x->s->view, arena, ret);
 }
 
 // --- Holders -------------------------------------------------------------------------------------
@@ -514,7 +522,7 @@ static void mark_short_sets(const struct alloc_view *v, const struct vw_device *
 {
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *u = &v->counter_uses[d->first_counter + i];
-        sets[v->counter_set[u->counter]] |= u->value > v->available[u->counter];
+        sets[v->counters.set[u->counter]] |= u->value > v->counters.available[u->counter];
     }
 }
 
@@ -526,7 +534,7 @@ static bool draws_on(const struct alloc_view *v, const struct vw_device *d, cons
     return false;
 }
 
-// Would the device be too small even if nobody used it?
+// Would the device be too small even if it were unused?
 static bool too_small(struct explainer *x, const struct alternative *a, uint32_t device)
 {
     struct draft_reason r;
@@ -552,7 +560,7 @@ void explain_holders(struct explainer *x, size_t i, struct holders *out)
         if (!vd->exclusive_use && !vd->shared_use)
             continue;
         if (f->rows[d] == ALLOC_ROW_IN_USE + 1 ||
-            (f->rows[d] == ALLOC_ROW_CAPACITY + 1 && !too_small(x, &x->s->alternatives[i], d)) ||
+            (f->rows[d] == ALLOC_ROW_CAPACITY + 1 && !too_small(x, &x->s->p.alternatives[i], d)) ||
             (sets && draws_on(v, vd, sets)))
             count_owners(v->cluster, vd->cl, &key, out);
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What keeps requests from being satisfied together when each has enough devices: constraints, which
-// need one value or enough values; devices that several requests want; shared counters.
+// What keeps requests from being satisfied together when each has enough devices: constraints,
+// which need one value or enough values; devices that several requests want; shared counters.
 //
-// Everything told here is certain: a bound is broken even when all else is left aside. When no bound
-// is, the requests still do not fit together, and that is told.
+// Everything reported here is certain: a bound is broken even when all else is left aside. When no
+// bound is, the requests still do not fit together, and the answer reports that.
 #include "alloc/explain/explain_int.h"
 
 #include "base/banned.h"
@@ -32,7 +32,7 @@ struct scope {
     struct VEC(struct has_value) values;
 };
 
-static bool satisfied(const struct explainer *x, const struct request *q)
+static bool conflict_is_satisfied(const struct explainer *x, const struct request *q)
 {
     for (uint32_t i = 0; i < q->n; i++)
         if (x->funnels[q->first + i].f.satisfied)
@@ -40,7 +40,7 @@ static bool satisfied(const struct explainer *x, const struct request *q)
     return false;
 }
 
-static void add_conflict(struct explainer *x, const struct draft_conflict *d)
+static void conflict_add(struct explainer *x, const struct draft_conflict *d)
 {
     x->conflicts[x->conflicts_len++] = *d;
 }
@@ -50,28 +50,29 @@ static void add_conflict(struct explainer *x, const struct draft_conflict *d)
 static void scope_values(struct explainer *x, struct scope *sc, const struct alternative *a,
                          uint32_t column, uint32_t position)
 {
-    const uint8_t *rows = x->funnels[a - x->s->alternatives].rows;
+    const uint8_t *rows = x->funnels[a - x->s->p.alternatives].rows;
     for (uint32_t d = 0; d < x->s->view->devices_len; d++) {
         if (rows[d])
             continue;
-        const struct attr_value *v = column_value(x->s, column, d);
+        const struct attr_value *v = attr_column_value(x->s, column, d);
         for (uint16_t i = 0; i < v->n; i++)
             vec_push_arena(&x->s->arena, &sc->values, (struct has_value){v->ids[i], position, d});
     }
 }
 
 // Requests that the constraint binds. One with an alternative out of scope is not bound.
-static void find_scope(struct explainer *x, const struct claim *c, uint32_t j, struct scope *sc)
+static void conflict_find_scope(struct explainer *x, const struct claim *c, uint32_t j,
+                                struct scope *sc)
 {
     struct alloc_solver *s = x->s;
-    *sc = (struct scope){.k = &s->constraints[c->first_constraint + j],
+    *sc = (struct scope){.k = &s->p.constraints[c->first_constraint + j],
                          .requests = arena_array(&s->arena, struct scoped, c->requests_len + 1)};
     for (uint32_t i = 0; i < c->requests_len; i++) {
-        const struct request *q = &s->requests[c->first_request + i];
+        const struct request *q = &s->p.requests[c->first_request + i];
         size_t least = SIZE_MAX;
         bool bound = true;
         for (uint32_t k = 0; k < q->n; k++) {
-            const struct alternative *a = &s->alternatives[q->first + k];
+            const struct alternative *a = &s->p.alternatives[q->first + k];
             bound &= a->columns[j] != UINT32_MAX;
             if ((size_t)a->count < least)
                 least = (size_t)a->count;
@@ -79,14 +80,14 @@ static void find_scope(struct explainer *x, const struct claim *c, uint32_t j, s
         if (!bound)
             continue;
         for (uint32_t k = 0; k < q->n; k++)
-            scope_values(x, sc, &s->alternatives[q->first + k],
-                         s->alternatives[q->first + k].columns[j], (uint32_t)sc->n);
+            scope_values(x, sc, &s->p.alternatives[q->first + k],
+                         s->p.alternatives[q->first + k].columns[j], (uint32_t)sc->n);
         sc->requests[sc->n++] = (struct scoped){c->first_request + i, least};
         sc->wanted += least;
     }
 }
 
-static int value_cmp(const void *x, const void *y)
+static int conflict_value_cmp(const void *x, const void *y)
 {
     const struct has_value *a = x;
     const struct has_value *b = y;
@@ -98,7 +99,7 @@ static int value_cmp(const void *x, const void *y)
 }
 
 // Devices with one value, request by request; a device of two alternatives counts once.
-static void count_value(const struct has_value *p, size_t n, size_t *counts)
+static void conflict_count_value(const struct has_value *p, size_t n, size_t *counts)
 {
     for (size_t i = 0; i < n; i++)
         if (i == 0 || p[i].request != p[i - 1].request || p[i].device != p[i - 1].device)
@@ -107,8 +108,8 @@ static void count_value(const struct has_value *p, size_t n, size_t *counts)
 
 static struct str request_name(const struct explainer *x, uint32_t request)
 {
-    const struct request *q = &x->s->requests[request];
-    const struct claim *c = &x->s->claims[q->claim];
+    const struct request *q = &x->s->p.requests[request];
+    const struct claim *c = &x->s->p.claims[q->claim];
     return c->api->spec.devices.requests.p[request - c->first_request].name;
 }
 
@@ -119,9 +120,9 @@ static struct str value_text(struct explainer *x, uint32_t id)
     map_foreach(&c->values, i)
         if (*map_value(&c->values, i) == id)
             key = map_key(&c->values, i);
-    map_foreach(&x->s->local_values, i)
-        if (*map_value(&x->s->local_values, i) == id)
-            key = map_key(&x->s->local_values, i);
+    map_foreach(&x->s->p.local_values, i)
+        if (*map_value(&x->s->p.local_values, i) == id)
+            key = map_key(&x->s->p.local_values, i);
     struct str bytes = str_from(key, 1);
     if (key.n && key.p[0] == 'i' && bytes.n == sizeof(int64_t)) {
         int64_t v;
@@ -147,7 +148,8 @@ static int run_cmp(const void *x, const void *y)
     return a->from < b->from ? -1 : a->from > b->from;
 }
 
-// Devices of a run, each once; no bound when one can be had several times. seen has a mark a device.
+// Devices of a run, each once; no bound when one can be had several times. seen has a mark a
+// device.
 static size_t distinct_devices(const struct explainer *x, const struct has_value *p, size_t n,
                                uint32_t *seen, uint32_t mark)
 {
@@ -173,7 +175,7 @@ static struct run *cut_runs(struct explainer *x, const struct scope *sc, size_t 
         while (end < sc->values.n && sc->values.p[end].id == sc->values.p[i].id)
             end++;
         memset(counts, 0, sc->n * sizeof(*counts));
-        count_value(sc->values.p + i, end - i, counts);
+        conflict_count_value(sc->values.p + i, end - i, counts);
         runs[n] = (struct run){.from = i, .n = end - i};
         for (size_t k = 0; k < sc->n; k++)
             runs[n].count +=
@@ -188,15 +190,15 @@ static struct run *cut_runs(struct explainer *x, const struct scope *sc, size_t 
     return runs;
 }
 
-static void check_constraint(struct explainer *x, const struct claim *c, uint32_t j)
+static void conflict_check_constraint(struct explainer *x, const struct claim *c, uint32_t j)
 {
     struct scope *sc = arena_one(&x->s->arena, struct scope);
     size_t n = 0;
-    find_scope(x, c, j, sc);
+    conflict_find_scope(x, c, j, sc);
     if (sc->n == 0 || sc->wanted == 0)
         return;
     if (sc->values.n)
-        qsort(sc->values.p, sc->values.n, sizeof(*sc->values.p), value_cmp);
+        qsort(sc->values.p, sc->values.n, sizeof(*sc->values.p), conflict_value_cmp);
     struct run *runs = cut_runs(x, sc, &n);
     size_t best = 0;
     for (size_t i = 0; i < n; i++)
@@ -208,7 +210,7 @@ static void check_constraint(struct explainer *x, const struct claim *c, uint32_
         return;
     enum alloc_conflict_kind kind =
         sc->k->distinct ? ALLOC_CONFLICT_DISTINCT : ALLOC_CONFLICT_MATCH;
-    add_conflict(x, &(struct draft_conflict){.c = {.kind = kind,
+    conflict_add(x, &(struct draft_conflict){.c = {.kind = kind,
                                                    .what = sc->k->attribute,
                                                    .claim = c->api->metadata.name,
                                                    .needed = sc->wanted,
@@ -220,12 +222,12 @@ static void check_constraint(struct explainer *x, const struct claim *c, uint32_
 
 // --- The same devices ----------------------------------------------------------------------------
 
-static size_t fewest(const struct explainer *x, const struct request *q)
+static size_t conflict_fewest_devices(const struct explainer *x, const struct request *q)
 {
     size_t least = SIZE_MAX;
     for (uint32_t i = 0; i < q->n; i++)
-        if ((size_t)x->s->alternatives[q->first + i].count < least)
-            least = (size_t)x->s->alternatives[q->first + i].count;
+        if ((size_t)x->s->p.alternatives[q->first + i].count < least)
+            least = (size_t)x->s->p.alternatives[q->first + i].count;
     return least;
 }
 
@@ -237,45 +239,46 @@ static bool usable_for(const struct explainer *x, const struct request *q, uint3
     return false;
 }
 
-static bool admin(const struct explainer *x, const struct request *q)
+static bool conflict_is_admin(const struct explainer *x, const struct request *q)
 {
-    return x->s->alternatives[q->first].admin;
+    return x->s->p.alternatives[q->first].admin;
 }
 
 // Too few devices for requests a and b, or for all when a == b.
-static bool compete(struct explainer *x, uint32_t a, uint32_t b)
+static bool conflict_requests_compete(struct explainer *x, uint32_t a, uint32_t b)
 {
     struct alloc_solver *s = x->s;
     size_t needed = 0, have = 0;
-    for (uint32_t i = 0; i < s->requests_len; i++)
-        if (!admin(x, &s->requests[i]) && (a == b || i == a || i == b))
-            needed += fewest(x, &s->requests[i]);
+    for (uint32_t i = 0; i < s->p.requests_len; i++)
+        if (!conflict_is_admin(x, &s->p.requests[i]) && (a == b || i == a || i == b))
+            needed += conflict_fewest_devices(x, &s->p.requests[i]);
     for (uint32_t d = 0; d < s->view->devices_len; d++) {
         bool wanted = false;
-        for (uint32_t i = 0; i < s->requests_len && !wanted; i++)
-            wanted = !admin(x, &s->requests[i]) && (a == b || i == a || i == b) &&
-                     usable_for(x, &s->requests[i], d);
+        for (uint32_t i = 0; i < s->p.requests_len && !wanted; i++)
+            wanted = !conflict_is_admin(x, &s->p.requests[i]) && (a == b || i == a || i == b) &&
+                     usable_for(x, &s->p.requests[i], d);
         if (wanted && s->view->devices[d].shared)
             return false; // it can be had more than once
         have += wanted;
     }
     if (have >= needed)
         return false;
-    add_conflict(x, &(struct draft_conflict){
+    conflict_add(x, &(struct draft_conflict){
                         .c = {.kind = ALLOC_CONFLICT_DEVICES, .needed = needed, .best = have},
                         .a = a,
                         .b = b});
     return true;
 }
 
-static bool check_devices(struct explainer *x)
+static bool conflict_check_devices(struct explainer *x)
 {
-    uint32_t n = (uint32_t)x->s->requests_len;
+    uint32_t n = (uint32_t)x->s->p.requests_len;
     for (uint32_t a = 0; n > 2 && n <= PAIRS_MAX && a < n; a++)
         for (uint32_t b = a + 1; b < n; b++)
-            if (!admin(x, &x->s->requests[a]) && !admin(x, &x->s->requests[b]) && compete(x, a, b))
+            if (!conflict_is_admin(x, &x->s->p.requests[a]) &&
+                !conflict_is_admin(x, &x->s->p.requests[b]) && conflict_requests_compete(x, a, b))
                 return true;
-    return n > 1 && compete(x, 0, 0);
+    return n > 1 && conflict_requests_compete(x, 0, 0);
 }
 
 // --- Counters ------------------------------------------------------------------------------------
@@ -288,8 +291,8 @@ static int amount_cmp(const void *x, const void *y)
 }
 
 // How many of the devices one counter carries at most: the least draws first.
-static size_t carried(const struct alloc_view *v, const uint32_t *devices, size_t n,
-                      uint32_t counter, amount *draws)
+static size_t conflict_count_carried(const struct alloc_view *v, const uint32_t *devices, size_t n,
+                                     uint32_t counter, amount *draws)
 {
     size_t drawing = 0, fit = 0;
     amount sum = 0;
@@ -300,13 +303,13 @@ static size_t carried(const struct alloc_view *v, const uint32_t *devices, size_
                 draws[drawing++] = v->counter_uses[d->first_counter + k].value;
     }
     qsort(draws, drawing, sizeof(*draws), amount_cmp);
-    while (fit < drawing && sum + draws[fit] <= v->available[counter])
+    while (fit < drawing && sum + draws[fit] <= v->counters.available[counter])
         sum += draws[fit++];
     return n - drawing + fit;
 }
 
 // The set that a device counts in: its first. The last one is for devices without counters.
-static uint32_t set_of(const struct alloc_view *v, const struct vw_device *d)
+static uint32_t conflict_set_of(const struct alloc_view *v, const struct vw_device *d)
 {
     return d->groups_len ? v->group_uses[d->first_group].set : (uint32_t)v->sets_len;
 }
@@ -315,8 +318,9 @@ static size_t set_carries(const struct alloc_view *v, uint32_t set, const uint32
                           size_t n, amount *draws)
 {
     size_t best = n;
-    for (uint32_t c = 0; n && set < v->sets_len && c < v->counters_len; c++) {
-        size_t fit = v->counter_set[c] == set ? carried(v, devices, n, c, draws) : n;
+    for (uint32_t c = 0; n && set < v->sets_len && c < v->counters.n; c++) {
+        size_t fit =
+            v->counters.set[c] == set ? conflict_count_carried(v, devices, n, c, draws) : n;
         best = fit < best ? fit : best;
     }
     return best;
@@ -331,8 +335,8 @@ static size_t counters_carry(struct explainer *x, const struct request *only)
     size_t n = 0, draws_len = 0, total = 0;
     for (uint32_t d = 0; d < v->devices_len; d++) {
         bool wanted = only && usable_for(x, only, d);
-        for (uint32_t i = 0; !only && i < x->s->requests_len && !wanted; i++)
-            wanted = usable_for(x, &x->s->requests[i], d);
+        for (uint32_t i = 0; !only && i < x->s->p.requests_len && !wanted; i++)
+            wanted = usable_for(x, &x->s->p.requests[i], d);
         if (!wanted)
             continue;
         if (v->devices[d].shared)
@@ -345,7 +349,7 @@ static size_t counters_carry(struct explainer *x, const struct request *only)
     for (uint32_t set = 0; set <= v->sets_len; set++) {
         size_t k = 0;
         for (size_t i = 0; i < n; i++)
-            if (set_of(v, &v->devices[devices[i]]) == set)
+            if (conflict_set_of(v, &v->devices[devices[i]]) == set)
                 of_set[k++] = devices[i];
         total += set_carries(v, set, of_set, k, draws);
     }
@@ -356,23 +360,23 @@ static bool counters_lack(struct explainer *x, uint32_t a, uint32_t b, size_t ne
 {
     if (carry >= needed)
         return false;
-    add_conflict(x, &(struct draft_conflict){
+    conflict_add(x, &(struct draft_conflict){
                         .c = {.kind = ALLOC_CONFLICT_COUNTERS, .needed = needed, .best = carry},
                         .a = a,
                         .b = b});
     return true;
 }
 
-static bool check_counters(struct explainer *x)
+static bool conflict_check_counters(struct explainer *x)
 {
     struct alloc_solver *s = x->s;
     size_t needed = 0;
-    uint32_t n = (uint32_t)s->requests_len;
-    if (s->view->counters_len == 0 || s->any_admin)
+    uint32_t n = (uint32_t)s->p.requests_len;
+    if (s->view->counters.n == 0 || s->p.any_admin)
         return false;
     for (uint32_t i = 0; i < n; i++) {
-        size_t wanted = fewest(x, &s->requests[i]);
-        size_t carry = wanted > 1 ? counters_carry(x, &s->requests[i]) : SIZE_MAX;
+        size_t wanted = conflict_fewest_devices(x, &s->p.requests[i]);
+        size_t carry = wanted > 1 ? counters_carry(x, &s->p.requests[i]) : SIZE_MAX;
         needed += wanted;
         if (counters_lack(x, i, UINT32_MAX, wanted, carry))
             return true;
@@ -385,28 +389,28 @@ static bool check_counters(struct explainer *x)
 void explain_conflicts(struct explainer *x)
 {
     struct alloc_solver *s = x->s;
-    x->conflicts = arena_array(&s->arena, struct draft_conflict, s->constraints_len + 2);
-    for (size_t i = 0; i < s->requests_len; i++)
-        if (!satisfied(x, &s->requests[i]))
+    x->conflicts = arena_array(&s->arena, struct draft_conflict, s->p.constraints_len + 2);
+    for (size_t i = 0; i < s->p.requests_len; i++)
+        if (!conflict_is_satisfied(x, &s->p.requests[i]))
             return; // that is reason enough
-    for (size_t i = 0; i < s->claims_len; i++)
-        for (uint32_t j = 0; j < s->claims[i].constraints_len; j++)
-            check_constraint(x, &s->claims[i], j);
-    if (x->conflicts_len || check_devices(x) || check_counters(x))
+    for (size_t i = 0; i < s->p.claims_len; i++)
+        for (uint32_t j = 0; j < s->p.claims[i].constraints_len; j++)
+            conflict_check_constraint(x, &s->p.claims[i], j);
+    if (x->conflicts_len || conflict_check_devices(x) || conflict_check_counters(x))
         return;
-    add_conflict(x, &(struct draft_conflict){.c = {.kind = ALLOC_CONFLICT_TOGETHER}});
+    conflict_add(x, &(struct draft_conflict){.c = {.kind = ALLOC_CONFLICT_TOGETHER}});
 }
 
 // --- Texts ---------------------------------------------------------------------------------------
 
-static struct alloc_value value_of(struct explainer *x, const struct draft_conflict *d, size_t i,
-                                   struct arena *arena)
+static struct alloc_value conflict_value_of(struct explainer *x, const struct draft_conflict *d,
+                                            size_t i, struct arena *arena)
 {
     const struct scope *sc = d->scope;
     const struct run *r = &d->runs[i];
     size_t *counts = arena_array(&x->s->arena, size_t, sc->n + 1);
     cleanup_sbuf struct sbuf b = {0};
-    count_value(sc->values.p + r->from, r->n, counts);
+    conflict_count_value(sc->values.p + r->from, r->n, counts);
     for (size_t k = 0; k < sc->n; k++) {
         struct str name = request_name(x, sc->requests[k].request);
         sbuf_addz(&b, k ? ", " : "");
@@ -421,33 +425,35 @@ static struct alloc_value value_of(struct explainer *x, const struct draft_confl
                                 .count = r->count};
 }
 
-static void show_values(struct explainer *x, const struct draft_conflict *d, struct arena *arena,
-                        struct alloc_conflict *c)
+static void conflict_show_values(struct explainer *x, const struct draft_conflict *d,
+                                 struct arena *arena, struct alloc_conflict *c)
 {
     qsort(d->runs, d->runs_len, sizeof(*d->runs), run_cmp);
     size_t shown = d->runs_len < ALLOC_VALUES_SHOWN ? d->runs_len : ALLOC_VALUES_SHOWN;
     struct alloc_value *vs = arena_array(arena, struct alloc_value, shown + 1);
     for (size_t i = 0; i < shown; i++)
-        vs[i] = value_of(x, d, i, arena);
+        vs[i] = conflict_value_of(x, d, i, arena);
     c->values = vs;
     c->values_len = shown;
     c->values_all = d->runs_len;
 }
 
-static bool concerns(const struct explainer *x, const struct draft_conflict *d, uint32_t request)
+static bool conflict_concerns(const struct explainer *x, const struct draft_conflict *d,
+                              uint32_t request)
 {
     for (size_t i = 0; d->scope && i < d->scope->n; i++)
         if (d->scope->requests[i].request == request)
             return true;
-    return !d->scope && !admin(x, &x->s->requests[request]) &&
+    return !d->scope && !conflict_is_admin(x, &x->s->p.requests[request]) &&
            (d->a == d->b || request == d->a || request == d->b);
 }
 
-static struct str names_of(struct explainer *x, const struct draft_conflict *d, struct arena *arena)
+static struct str conflict_request_names(struct explainer *x, const struct draft_conflict *d,
+                                         struct arena *arena)
 {
     cleanup_sbuf struct sbuf b = {0};
-    for (uint32_t i = 0; i < x->s->requests_len; i++)
-        if (concerns(x, d, i)) {
+    for (uint32_t i = 0; i < x->s->p.requests_len; i++)
+        if (conflict_concerns(x, d, i)) {
             sbuf_addz(&b, b.n ? ", " : "");
             sbuf_add(&b, request_name(x, i));
         }
@@ -461,10 +467,10 @@ void explain_conflict_texts(struct explainer *x, struct arena *arena, struct all
         const struct draft_conflict *d = &x->conflicts[i];
         cs[i] = d->c;
         cs[i].claim = arena_str(arena, d->c.claim);
-        cs[i].requests = names_of(x, d, arena);
+        cs[i].requests = conflict_request_names(x, d, arena);
         cs[i].what = arena_str(arena, d->c.what);
         if (d->scope)
-            show_values(x, d, arena, &cs[i]);
+            conflict_show_values(x, d, arena, &cs[i]);
     }
     ret->conflicts = cs;
     ret->conflicts_len = x->conflicts_len;

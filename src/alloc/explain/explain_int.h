@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the explanation's files share: terms of selectors, reasons while they are gathered, states of
-// nodes that can be compared.
+// What the explanation's files share: terms of selectors, reasons while they are gathered, states
+// of nodes that can be compared.
 #ifndef ALLOC_EXPLAIN_EXPLAIN_INT_H
 #define ALLOC_EXPLAIN_EXPLAIN_INT_H
 
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/solver_int.h"
 
 // --- Terms ---------------------------------------------------------------------------------------
 
@@ -15,13 +15,17 @@ struct terms {
     size_t n;
 };
 
-// terms_split takes an expression apart. One that is no conjunction, or no CEL, is one term.
-struct terms terms_split(struct str expression, struct arena *arena);
+// explain_terms_split takes an expression apart. One that is no conjunction, or no CEL, is one
+// term.
+struct terms explain_terms_split(struct str expression, struct arena *arena);
 
-// terms_begin makes room in the solver's memory of terms. terms_of is terms_split with that memory;
-// its slices live until the next terms_begin.
-void terms_begin(struct alloc_solver *s);
-struct terms terms_of(struct alloc_solver *s, struct str expression);
+// explain_terms_forget frees the terms that a solver remembers.
+void explain_terms_forget(struct alloc_solver *s);
+
+// explain_terms_begin makes room in the solver's memory of terms. explain_terms_of is
+// explain_terms_split with that memory; its slices live until the next explain_terms_begin.
+void explain_terms_begin(struct alloc_solver *s);
+struct terms explain_terms_of(struct alloc_solver *s, struct str expression);
 
 // --- One node ------------------------------------------------------------------------------------
 
@@ -31,7 +35,7 @@ struct draft_reason {
     struct str what, value, effect; // value and effect: of a taint
     const struct quantity *unit;    // whose format amounts are shown in
     amount needs, has;
-    amount whole; // capacity: what the largest of them has when nobody uses it
+    amount whole; // capacity: what the largest of them has when it is unused
     bool amounts;
     uint32_t device; // the first, to ask again for an error
     uint16_t term;   // of a selector's term: its place
@@ -49,6 +53,7 @@ struct flat_term {
 
 // Class and selectors of a set of requests, judged device by device.
 struct judged_set {
+    struct answer_set **answers; // of the selectors; NULL: not all are kept
     struct flat_term *terms;
     size_t terms_len;
     uint8_t *match;    // enum match_state by device
@@ -91,7 +96,7 @@ struct kept_programs {
     struct VEC(struct kept_program) list;
 };
 
-void kept_programs_done(struct kept_programs *k);
+void explain_programs_done(struct kept_programs *k);
 
 struct explainer {
     struct alloc_solver *s;
@@ -103,16 +108,16 @@ struct explainer {
     size_t conflicts_len;
 };
 
-// explain_begin reads the question and counts; what it makes lives in the solver's arena. kept, if not
-// NULL, holds compiled terms between nodes of one cluster. False when the question has an error. End
-// with explain_end in any case.
+// explain_begin reads the question and counts; what it makes lives in the solver's arena. kept, if
+// not NULL, holds compiled terms between nodes of one cluster. False when the question has an
+// error. End with explain_end in any case.
 bool explain_begin(struct explainer *x, struct alloc_solver *s, const struct alloc_view *view,
                    const struct api_resource_claim *const *claims, size_t claims_len,
                    struct kept_programs *kept);
 void explain_end(struct explainer *x);
 
-// explain_judge_set judges devices by the class and selectors of a set. False: the meter has nothing left.
-// explain_term_answers is where the answers of a term are kept; NULL: nowhere.
+// explain_judge_set judges devices by the class and selectors of a set. False: the meter has
+// nothing left. explain_term_answers is where the answers of a term are kept; NULL: nowhere.
 bool explain_judge_set(struct explainer *x, uint32_t index);
 struct answer_set *explain_term_answers(const struct explainer *x, const struct flat_term *t);
 
@@ -129,20 +134,20 @@ void explain_conflicts(struct explainer *x);
 void explain_conflict_texts(struct explainer *x, struct arena *arena,
                             struct alloc_explanation *ret);
 
-// explain_holders counts what claims hold that the i-th request or alternative could use: devices it
-// would match, and devices that draw on the counters it lacks.
+// explain_holders counts what claims hold that the i-th request or alternative could use: devices
+// it would match, and devices that draw on the counters it lacks.
 void explain_holders(struct explainer *x, size_t i, struct holders *out);
 
 // explain_name_holders adds them to a funnel as reasons, in arena.
 void explain_name_holders(struct alloc_funnel *f, const struct holders *h, struct arena *arena);
 
-// counters_short says whether what a device draws from shared counters, or the group it is of, keeps it
-// from being had; *ret is what is short.
-bool counters_short(const struct alloc_view *v, const struct vw_device *d,
-                    struct draft_reason *ret);
+// explain_counters_short reports whether what a device draws from shared counters, or the group it
+// is of, keeps it from being had; *ret is what is short.
+bool explain_counters_short(const struct alloc_view *v, const struct vw_device *d,
+                            struct draft_reason *ret);
 
-// amount_text shows an amount in the format of a quantity.
-struct str amount_text(struct arena *arena, amount v, const struct quantity *like);
+// explain_amount_text shows an amount in the format of a quantity.
+struct str explain_amount_text(struct arena *arena, amount v, const struct quantity *like);
 
 // state_text is a quick hash of a text, good enough to tell states apart.
 static inline uint64_t state_text(struct str s)
@@ -190,8 +195,8 @@ struct alloc_report {
 };
 
 // What text and JSON of reports share.
-const char *row_key(enum alloc_row row);
-const char *row_words(enum alloc_row row);
-size_t funnel_row(const struct alloc_funnel *f, enum alloc_row row);
+const char *explain_row_key(enum alloc_row row);
+const char *explain_row_words(enum alloc_row row);
+size_t explain_funnel_row(const struct alloc_funnel *f, enum alloc_row row);
 
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which devices class and selectors take, and which term refuses the others. A selector is taken apart into terms, and the
-// terms are asked in order; what the search has found out about a selector is not asked again.
+// Which devices class and selectors take, and which term refuses the others. A selector is taken
+// apart into terms, and the terms are asked in order; what the search has found out about a
+// selector is not asked again.
 #include "alloc/explain/explain_int.h"
 
 #include "base/banned.h"
@@ -9,12 +10,12 @@
 static struct cel_program *compile_term(const struct alloc_cluster *c, struct str text)
 {
     struct cel_program *p = NULL;
-    if (cel_cache_get(c->cache, c->env, text, &p, NULL, NULL) < 0)
+    if (cel_cache_get(c->kit.cache, c->kit.env, text, &p, NULL, NULL) < 0)
         return NULL; // evaluating it fails
     return p;
 }
 
-void kept_programs_done(struct kept_programs *k)
+void explain_programs_done(struct kept_programs *k)
 {
     for (size_t i = 0; i < k->list.n; i++)
         cel_program_free(k->list.p[i].program);
@@ -30,7 +31,7 @@ static struct cel_program *fetch_term(struct explainer *x, struct str text)
     if (!k)
         return compile_term(c, text);
     if (k->cluster != c)
-        kept_programs_done(k);
+        explain_programs_done(k);
     k->cluster = c;
     for (size_t i = 0; i < k->list.n; i++)
         if (str_eq(k->list.p[i].text, text))
@@ -59,8 +60,10 @@ static bool explain_known_to_pass(struct answer_set *const *answers, size_t n,
     return n && i == n;
 }
 
-// Those that the class takes; the others stay MATCH_UNKNOWN. One that cannot be read fails everywhere.
-static struct asked ask_all(struct explainer *x, const struct selset *from, struct judged_set *set)
+// Those that the class takes; the others stay MATCH_UNKNOWN. One that cannot be read fails
+// everywhere.
+static struct asked explain_judge_list_devices(struct explainer *x, const struct selset *from,
+                                               struct judged_set *set)
 {
     const struct alloc_view *v = x->s->view;
     struct arena *arena = &x->s->arena;
@@ -68,18 +71,16 @@ static struct asked ask_all(struct explainer *x, const struct selset *from, stru
                       .records = arena_array(arena, const struct cel_device *, v->devices_len + 1),
                       .match = arena_array(arena, uint64_t, v->devices_len / 64 + 1),
                       .failed = arena_array(arena, uint64_t, v->devices_len / 64 + 1)};
-    struct answer_set **answers = arena_array(arena, struct answer_set *, from->selectors->n + 1);
-    for (size_t i = 0; i < from->selectors->n; i++)
-        answers[i] = answers_of(v->cluster, from->selectors->p[i].cel->expression);
     for (uint32_t d = 0; d < v->devices_len; d++) {
         uint8_t m = from->class_->match[v->devices[d].cl_index];
         if (m == MATCH_NO || m == MATCH_ERROR)
             continue;
-        const struct cel_device *record = device_record(v->cluster, v->devices[d].cl);
+        const struct cel_device *record = answer_device_record(v->cluster, v->devices[d].cl);
         set->match[d] = record || set->terms_len == 0 ? MATCH_YES : MATCH_ERROR;
         q.devices[q.n] = d;
         q.records[q.n] = record;
-        q.n += record && !explain_known_to_pass(answers, from->selectors->n, v->devices[d].cl);
+        q.n += record && !(set->answers && explain_known_to_pass(set->answers, from->selectors->n,
+                                                                 v->devices[d].cl));
     }
     return q;
 }
@@ -89,10 +90,11 @@ struct answer_set *explain_term_answers(const struct explainer *x, const struct 
     const struct alloc_cluster *c = x->s->view->cluster;
     if (!t->kept)
         return NULL;
-    return t->whole ? answers_of(c, t->text) : answers_passing(c, t->text);
+    return t->whole ? answer_set_of(c, t->text) : answer_passing(c, t->text);
 }
 
-// Fills in the bits of a term. Where answers are kept they are asked first. False: the meter has nothing left.
+// Fills in the bits of a term. Where answers are kept they are asked first. False: the meter has
+// nothing left.
 static bool explain_ask_term(struct explainer *x, const struct flat_term *t, struct asked *q)
 {
     struct alloc_solver *s = x->s;
@@ -146,22 +148,28 @@ static void explain_split_set(struct explainer *x, const struct selset *from,
                               struct judged_set *set)
 {
     struct alloc_solver *s = x->s;
+    const struct alloc_cluster *c = s->view->cluster;
     size_t n = 0;
     struct terms *split = arena_array(&s->arena, struct terms, from->selectors->n + 1);
     for (size_t i = 0; i < from->selectors->n; i++) {
-        split[i] = terms_of(s, from->selectors->p[i].cel->expression);
+        split[i] = explain_terms_of(s, from->selectors->p[i].cel->expression);
         n += split[i].n;
     }
     set->terms = arena_array(&s->arena, struct flat_term, n + 1);
+    struct answer_set **answers =
+        c->kit.answers ? arena_array(&s->arena, struct answer_set *, from->selectors->n + 1) : NULL;
+    set->answers = answers;
     for (size_t i = 0; i < from->selectors->n; i++) {
         struct str expression = from->selectors->p[i].cel->expression;
-        bool kept = answers_of(s->view->cluster, expression) != NULL;
+        bool kept = answers && (answers[i] = answer_set_of(c, expression));
+        if (!kept)
+            set->answers = NULL;
         for (size_t k = 0; k < split[i].n && set->terms_len < UINT16_MAX; k++)
             set->terms[set->terms_len++] =
                 (struct flat_term){.text = split[i].p[k],
                                    .selector = i,
                                    .program = fetch_term(x, split[i].p[k]),
-                                   .whole = str_eq(split[i].p[k], expression),
+                                   .whole = kept && str_eq(split[i].p[k], expression),
                                    .kept = kept};
     }
 }
@@ -169,7 +177,7 @@ static void explain_split_set(struct explainer *x, const struct selset *from,
 bool explain_judge_set(struct explainer *x, uint32_t index)
 {
     struct alloc_solver *s = x->s;
-    const struct selset *from = &s->selsets[index];
+    const struct selset *from = &s->p.selsets[index];
     struct judged_set *set = &x->sets[index];
     if (set->match)
         return true;
@@ -177,7 +185,7 @@ bool explain_judge_set(struct explainer *x, uint32_t index)
     set->refuser = arena_array(&s->arena, uint16_t, s->view->devices_len + 1);
     explain_split_set(x, from, set);
     // Term by term: a program costs twice as much when another one ran before it.
-    struct asked q = ask_all(x, from, set);
+    struct asked q = explain_judge_list_devices(x, from, set);
     for (size_t i = 0; i < set->terms_len && q.n; i++) {
         if (!explain_ask_term(x, &set->terms[i], &q))
             return false;

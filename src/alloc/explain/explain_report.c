@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One question on many nodes: nodes in the same state are told once. A state is the hash of what the
-// explanation counts; who holds devices is gathered over all nodes of a group.
+// One question on many nodes: nodes in the same state are shown once. A state is the hash of what
+// the explanation counts; who holds devices is gathered over all nodes of a group.
 #include "alloc/explain/explain_int.h"
 
 #include "base/banned.h"
@@ -25,7 +25,7 @@ void alloc_report_free(struct alloc_report *r)
         drop_holders(&r->groups.p[i]);
     vec_done(&r->groups);
     map_done(&r->by_state);
-    kept_programs_done(&r->kept);
+    explain_programs_done(&r->kept);
     arena_done(&r->arena);
     arena_done(&r->remedies);
     free(r);
@@ -41,9 +41,9 @@ void alloc_report_again(struct alloc_report *r, size_t group, struct str node)
         g->pub.names[g->pub.names_len++] = arena_str(&r->arena, node);
 }
 
-// The group of a state, with the node counted in. *is_new says that it has to be filled in.
-static struct report_group *join(struct alloc_report *r, struct str state, struct str node,
-                                 bool *is_new)
+// The group of a state, with the node counted in. *is_new: it has to be filled in.
+static struct report_group *report_join_group(struct alloc_report *r, struct str state,
+                                              struct str node, bool *is_new)
 {
     const uint32_t *known = map_get(&r->by_state, state);
     *is_new = !known;
@@ -70,14 +70,14 @@ bool alloc_report_add(struct alloc_report *r, struct alloc_solver *s, const stru
     bool ok = explain_begin(&x, s, view, claims, claims_len, &r->kept);
     if (ok) {
         uint64_t state = explain_hash(&x);
-        struct report_group *g = join(r, str_make((const char *)&state, sizeof(state)),
-                                      view->node->metadata.name, &is_new);
+        struct report_group *g = report_join_group(r, str_make((const char *)&state, sizeof(state)),
+                                                   view->node->metadata.name, &is_new);
         if (is_new) {
             explain_finish(&x, &r->arena, &g->pub.explanation);
             g->pub.view = view;
-            g->in_use = arena_array(&r->arena, struct holders, s->alternatives_len + 1);
+            g->in_use = arena_array(&r->arena, struct holders, s->p.alternatives_len + 1);
         }
-        for (size_t i = 0; i < s->alternatives_len; i++)
+        for (size_t i = 0; i < s->p.alternatives_len; i++)
             explain_holders(&x, i, &g->in_use[i]);
         r->claims = claims;
         r->claims_len = claims_len;
@@ -92,13 +92,13 @@ void alloc_report_refuse(struct alloc_report *r, struct str node, struct str rea
     cleanup_sbuf struct sbuf key = {0};
     sbuf_addz(&key, "refused: "); // longer than a state
     sbuf_add(&key, reason);
-    struct report_group *g = join(r, sbuf_str(&key), node, &is_new);
+    struct report_group *g = report_join_group(r, sbuf_str(&key), node, &is_new);
     if (is_new)
         g->pub.refused = arena_str(&r->arena, reason.n ? reason : STR("do not fit"));
 }
 
 // How many devices a group lacks, over all its requests; of alternatives the nearest counts.
-static size_t lacking(const struct alloc_group *g)
+static size_t report_count_lacking(const struct alloc_group *g)
 {
     const struct alloc_explanation *e = &g->explanation;
     size_t sum = 0;
@@ -113,7 +113,7 @@ static size_t lacking(const struct alloc_group *g)
 }
 
 // Devices that got past the selectors: of two groups that lack the same, these are nearer.
-static size_t matching(const struct alloc_group *g)
+static size_t report_count_matching(const struct alloc_group *g)
 {
     size_t sum = 0;
     for (size_t i = 0; i < g->explanation.funnels_len; i++) {
@@ -127,10 +127,10 @@ static int group_cmp(const void *x, const void *y)
 {
     const struct alloc_group *a = x;
     const struct alloc_group *b = y;
-    size_t la = lacking(a), lb = lacking(b);
+    size_t la = report_count_lacking(a), lb = report_count_lacking(b);
     if (la != lb)
         return la < lb ? -1 : 1;
-    size_t ma = matching(a), mb = matching(b);
+    size_t ma = report_count_matching(a), mb = report_count_matching(b);
     if (ma != mb)
         return ma > mb ? -1 : 1;
     if (a->nodes != b->nodes)

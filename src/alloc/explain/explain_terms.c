@@ -42,17 +42,17 @@ static struct str without_parentheses(struct str e, struct arena *arena)
     }
 }
 
-static bool opens(int kind)
+static bool explain_terms_opens(int kind)
 {
     return kind == '(' || kind == '[' || kind == '{';
 }
 
-static bool closes(int kind)
+static bool explain_terms_closes(int kind)
 {
     return kind == ')' || kind == ']' || kind == '}';
 }
 
-struct terms terms_split(struct str expression, struct arena *arena)
+struct terms explain_terms_split(struct str expression, struct arena *arena)
 {
     struct str e = without_parentheses(expression, arena);
     struct VEC(struct str) list = {0};
@@ -64,7 +64,7 @@ struct terms terms_split(struct str expression, struct arena *arena)
     const char *from = e.p;
     int before = 0;
     for (struct cel_token t = cel_lex(&l); t.kind != CEL_TOK_EOF; t = cel_lex(&l)) {
-        depth += opens(t.kind) ? 1 : closes(t.kind) ? -1 : 0;
+        depth += explain_terms_opens(t.kind) ? 1 : explain_terms_closes(t.kind) ? -1 : 0;
         bool condition = t.kind == '?' && before != '.'; // a.?b is an optional selection
         before = t.kind;
         whole |= t.kind == CEL_TOK_BAD || (depth == 0 && (t.kind == CEL_TOK_OR || condition));
@@ -82,7 +82,7 @@ struct terms terms_split(struct str expression, struct arena *arena)
     return (struct terms){list.p, list.n};
 }
 
-void terms_forget(struct alloc_solver *s)
+void explain_terms_forget(struct alloc_solver *s)
 {
     if (!s->terms)
         return;
@@ -92,13 +92,13 @@ void terms_forget(struct alloc_solver *s)
     s->terms = NULL;
 }
 
-void terms_begin(struct alloc_solver *s)
+void explain_terms_begin(struct alloc_solver *s)
 {
     if (s->terms && map_len(&s->terms->splits) >= REMEMBERED_MAX)
-        terms_forget(s);
+        explain_terms_forget(s);
 }
 
-struct terms terms_of(struct alloc_solver *s, struct str expression)
+struct terms explain_terms_of(struct alloc_solver *s, struct str expression)
 {
     if (!s->terms)
         s->terms = xcalloc(1, sizeof(*s->terms));
@@ -110,7 +110,7 @@ struct terms terms_of(struct alloc_solver *s, struct str expression)
         m->last = *known;
     } else {
         struct str kept = arena_str(&m->arena, expression);
-        m->last = (struct split){kept, terms_split(kept, &m->arena)};
+        m->last = (struct split){kept, explain_terms_split(kept, &m->arena)};
         *map_put(&m->splits, kept) = m->last;
     }
     return m->last.terms;

@@ -39,17 +39,17 @@ static const struct row_name rows[] = {
                              "without an attribute that a constraint needs"},
 };
 
-size_t funnel_row(const struct alloc_funnel *f, enum alloc_row row)
+size_t explain_funnel_row(const struct alloc_funnel *f, enum alloc_row row)
 {
     return *(const size_t *)(const void *)((const char *)f + rows[row].offset);
 }
 
-const char *row_key(enum alloc_row row)
+const char *explain_row_key(enum alloc_row row)
 {
     return rows[row].key;
 }
 
-const char *row_words(enum alloc_row row)
+const char *explain_row_words(enum alloc_row row)
 {
     return rows[row].words;
 }
@@ -209,7 +209,7 @@ static void add_term(struct sbuf *out, struct str what)
     sbuf_addz(out, n < line.n ? " …" : "");
 }
 
-static void add_reason(struct sbuf *out, const struct alloc_reason *r)
+static void explain_text_add_reason(struct sbuf *out, const struct alloc_reason *r)
 {
     add_term(out, r->what);
     if (r->needs.n)
@@ -220,7 +220,7 @@ static void add_reason(struct sbuf *out, const struct alloc_reason *r)
         sbuf_addf(out, ": %.*s", STR_ARG(r->error));
 }
 
-// The same counter in several sets is told once.
+// The same counter in several sets is shown once.
 static bool same_counter(const struct alloc_reason *a, const struct alloc_reason *b)
 {
     struct str set, x, y;
@@ -229,7 +229,7 @@ static bool same_counter(const struct alloc_reason *a, const struct alloc_reason
            str_eq(a->has, b->has);
 }
 
-static bool told_before(const struct alloc_funnel *f, size_t at)
+static bool explain_text_is_repeated(const struct alloc_funnel *f, size_t at)
 {
     for (size_t i = 0; i < at; i++)
         if (same_counter(&f->reasons[i], &f->reasons[at]))
@@ -237,7 +237,7 @@ static bool told_before(const struct alloc_funnel *f, size_t at)
     return false;
 }
 
-// A reason with those that are told with it.
+// A reason with those that are shown with it.
 static void add_with_equals(struct sbuf *out, const struct alloc_funnel *f, size_t at)
 {
     size_t devices = f->reasons[at].devices;
@@ -253,22 +253,22 @@ static void add_with_equals(struct sbuf *out, const struct alloc_funnel *f, size
         (void)str_cut(told.what, '/', &set, &told.what);
     }
     cleanup_sbuf struct sbuf one = {0};
-    add_reason(&one, &told);
+    explain_text_add_reason(&one, &told);
     if (sets > 1)
         sbuf_addf(&one, " in %zu counter sets", sets);
-    if (devices != funnel_row(f, told.row))
+    if (devices != explain_funnel_row(f, told.row))
         sbuf_addf(out, "%zu: ", devices);
     sbuf_add(out, sbuf_str(&one));
 }
 
 // "4 refused by the selector (3: …; 1: …)"
-static void add_row(struct sbuf *out, const struct alloc_funnel *f, enum alloc_row row)
+static void explain_text_add_row(struct sbuf *out, const struct alloc_funnel *f, enum alloc_row row)
 {
     size_t shown = 0;
     size_t more = 0;
-    sbuf_addf(out, "%zu %s", funnel_row(f, row), row_words(row));
+    sbuf_addf(out, "%zu %s", explain_funnel_row(f, row), explain_row_words(row));
     for (size_t i = 0; row != ALLOC_ROW_IN_USE && i < f->reasons_len; i++) {
-        if (f->reasons[i].row != row || told_before(f, i))
+        if (f->reasons[i].row != row || explain_text_is_repeated(f, i))
             continue;
         if (shown++ >= REASONS_SHOWN) {
             more++;
@@ -295,10 +295,10 @@ static void add_funnel(struct sbuf *out, const struct alloc_funnel *f, bool clai
         sbuf_addz(out, " (no device is published for this node)");
     sbuf_addc(out, '\n');
     for (int row = 0; row <= ALLOC_ROW_ATTRIBUTE; row++) {
-        if (!funnel_row(f, (enum alloc_row)row))
+        if (!explain_funnel_row(f, (enum alloc_row)row))
             continue;
         sbuf_addf(out, "%s    ", indent);
-        add_row(out, f, (enum alloc_row)row);
+        explain_text_add_row(out, f, (enum alloc_row)row);
         bool holding = row == ALLOC_ROW_IN_USE || row == ALLOC_ROW_CAPACITY ||
                        (row == ALLOC_ROW_COUNTERS && f->in_use == 0);
         if (holding)
@@ -331,7 +331,7 @@ void alloc_explain_text(const struct alloc_explanation *e, struct sbuf *out)
     add_explanation(out, e, "");
 }
 
-static void add_names(struct sbuf *out, const struct alloc_group *g)
+static void explain_text_add_names(struct sbuf *out, const struct alloc_group *g)
 {
     sbuf_addf(out, "%zu node%s (", g->nodes, g->nodes == 1 ? "" : "s");
     for (size_t i = 0; i < g->names_len; i++)
@@ -344,7 +344,7 @@ static void add_nearest(struct sbuf *out, const struct alloc_group *g)
 {
     const struct alloc_explanation *e = &g->explanation;
     sbuf_addz(out, "Nearest: ");
-    add_names(out, g);
+    explain_text_add_names(out, g);
     if (e->nearest == SIZE_MAX) {
         sbuf_addz(out, ": each request has enough devices, but not all of them together.\n");
         return;
@@ -367,7 +367,7 @@ void alloc_report_text(struct alloc_report *r, struct sbuf *out)
             others += g[i].nodes;
             continue;
         }
-        add_names(out, &g[i]);
+        explain_text_add_names(out, &g[i]);
         if (g[i].refused.n) {
             sbuf_addf(out, ": %.*s\n", STR_ARG(g[i].refused));
             continue;
@@ -389,8 +389,8 @@ void alloc_report_text(struct alloc_report *r, struct sbuf *out)
 struct cause {
     size_t nodes;
     struct str text;
-    struct names_in VEC(struct str) holders; // in the arena; told where devices are in use
-    struct names_in hidden;                  // of other namespaces: told how many
+    struct names_in VEC(struct str) holders; // in the arena; shown where devices are in use
+    struct names_in hidden;                  // of other namespaces: only counted
 };
 
 // The row that matters most: the last that, were it lifted, would leave enough; else the fullest.
@@ -398,10 +398,10 @@ static int main_row(const struct alloc_funnel *f)
 {
     int fullest = -1;
     for (int row = ALLOC_ROW_ATTRIBUTE; row >= 0; row--) {
-        size_t n = funnel_row(f, (enum alloc_row)row);
+        size_t n = explain_funnel_row(f, (enum alloc_row)row);
         if (n && f->usable + n >= f->wanted)
             return row;
-        if (n && (fullest < 0 || n > funnel_row(f, (enum alloc_row)fullest)))
+        if (n && (fullest < 0 || n > explain_funnel_row(f, (enum alloc_row)fullest)))
             fullest = row;
     }
     return fullest;
@@ -426,13 +426,13 @@ static const struct alloc_reason *main_reason(const struct alloc_funnel *f, int 
 }
 
 // Rows that end when a claim goes.
-static bool is_held(int row)
+static bool explain_text_is_held(int row)
 {
     return row == ALLOC_ROW_IN_USE || row == ALLOC_ROW_CAPACITY || row == ALLOC_ROW_COUNTERS;
 }
 
-// "have no free device", "have fewer than 2 devices". Only what the request wants counts, not how many
-// there are: nodes that differ in nothing else are told together.
+// "have no free device", "have fewer than 2 devices". Only what the request wants counts, not how
+// many there are: nodes that differ in nothing else are shown together.
 static void add_lack(struct sbuf *out, const struct alloc_funnel *f, const char *which)
 {
     if (f->wanted <= 1)
@@ -456,11 +456,11 @@ static void add_amounts(struct sbuf *out, const struct alloc_funnel *f, int row,
         sbuf_addf(out, ", they have at most %.*s in all", STR_ARG(r->whole));
 }
 
-static void add_cause(struct sbuf *out, const struct alloc_funnel *f)
+static void explain_text_add_cause(struct sbuf *out, const struct alloc_funnel *f)
 {
     int row = main_row(f);
     const struct alloc_reason *r = main_reason(f, row);
-    if (r && r->needs.n && is_held(row)) {
+    if (r && r->needs.n && explain_text_is_held(row)) {
         add_amounts(out, f, row, r);
         return;
     }
@@ -507,8 +507,8 @@ static void cause_of(const struct alloc_group *g, struct sbuf *out)
     if (g->refused.n) {
         sbuf_add(out, g->refused);
     } else if (e->nearest != SIZE_MAX) {
-        add_cause(out, &e->funnels[e->nearest]);
-        // Whose pool it is, the whole explanation says: nodes that lack the same are told together.
+        explain_text_add_cause(out, &e->funnels[e->nearest]);
+        // The whole explanation names the pool: nodes that lack the same are shown together.
         if (e->pools_unusable)
             sbuf_addf(out, " (%zu incomplete pool%s left out)", e->pools_unusable,
                       e->pools_unusable == 1 ? "" : "s");
@@ -520,15 +520,15 @@ static void cause_of(const struct alloc_group *g, struct sbuf *out)
     }
 }
 
-// Whoever reads a summary may read one namespace alone: who holds devices in others is not told. own is empty when
-// nobody in particular asks.
+// A reader of a summary may have access to one namespace only: holders in others are not named.
+// own is empty when the reader has no namespace.
 static void add_holders(struct cause *c, const struct alloc_group *g, struct str own,
                         struct arena *tmp)
 {
     const struct alloc_explanation *e = &g->explanation;
     const struct alloc_funnel *f =
         g->view && e->nearest != SIZE_MAX ? &e->funnels[e->nearest] : NULL;
-    if (!f || !is_held(main_row(f)))
+    if (!f || !explain_text_is_held(main_row(f)))
         return;
     for (size_t i = 0; i < f->reasons_len; i++)
         if (f->reasons[i].row == ALLOC_ROW_IN_USE) {
@@ -592,7 +592,7 @@ static int cause_cmp(const void *x, const void *y)
 }
 
 // A cause begins with what several nodes do; one does it, too.
-static void add_count(struct sbuf *out, size_t nodes, struct str text)
+static void explain_text_add_count(struct sbuf *out, size_t nodes, struct str text)
 {
     static const struct {
         struct str many, one;
@@ -626,7 +626,7 @@ void alloc_report_summary(struct alloc_report *r, const struct alloc_remedies *r
             continue;
         }
         sbuf_addz(out, i ? "; " : "");
-        add_count(out, cs[i].nodes, cs[i].text);
+        explain_text_add_count(out, cs[i].nodes, cs[i].text);
         holders_short(out, &cs[i]);
     }
     if (rest)
@@ -671,7 +671,7 @@ static void write_reasons(struct json_writer *w, const struct alloc_funnel *f)
         if (r->row == ALLOC_ROW_IN_USE && ++owners > OWNERS_LISTED)
             continue;
         json_write_object_begin(w);
-        json_write_text_if(w, "row", str_z(row_key(r->row)));
+        json_write_text_if(w, "row", str_z(explain_row_key(r->row)));
         json_write_text_if(w, r->row == ALLOC_ROW_IN_USE ? "claim" : "what", r->what);
         write_size(w, "devices", r->devices);
         json_write_text_if(w, "needs", r->needs);
@@ -695,8 +695,9 @@ static void write_funnel(struct json_writer *w, const struct alloc_funnel *f)
         write_bool(w, "all", true);
     write_size(w, "published", f->published);
     for (int row = 0; row <= ALLOC_ROW_ATTRIBUTE; row++)
-        if (funnel_row(f, (enum alloc_row)row))
-            write_size(w, row_key((enum alloc_row)row), funnel_row(f, (enum alloc_row)row));
+        if (explain_funnel_row(f, (enum alloc_row)row))
+            write_size(w, explain_row_key((enum alloc_row)row),
+                       explain_funnel_row(f, (enum alloc_row)row));
     write_size(w, "usable", f->usable);
     write_bool(w, "satisfied", f->satisfied);
     write_reasons(w, f);

@@ -57,7 +57,7 @@ struct alloc_room alloc_view_room(const struct alloc_view *v, size_t device)
                            .here = d->node == NODE_YES,
                            .supported = !d->unsupported && !d->refused,
                            .full = d->shared_use && !d->default_fits};
-    if (!d->exclusive_use && counters_short(v, d, &why))
+    if (!d->exclusive_use && explain_counters_short(v, d, &why))
         r.lacks = why.what;
     return r;
 }
@@ -69,5 +69,5 @@ struct str alloc_view_left(const struct alloc_view *v, size_t device, size_t cap
     const struct vw_device *d = &v->devices[device];
     const struct vw_cap *c = &v->caps[d->first_cap + capacity];
     amount left = d->exclusive_use || c->used > c->value ? 0 : c->value - c->used;
-    return amount_text(arena, left, &c->api->value.value);
+    return explain_amount_text(arena, left, &c->api->value.value);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Remedies: the smallest changes with which the claims would fit. What the explanation counts suggests
-// changes; each is tried by solving again, singles first, pairs when no single one helps.
+// Remedies: the smallest changes with which the claims would fit. What the explanation counts
+// suggests changes; each is tried by solving again, singles first, pairs when no single one helps.
 #include "alloc/explain/remedy_int.h"
 #include "codec/json_writer.h"
 
@@ -11,13 +11,13 @@
 
 struct found_list VEC(struct alloc_remedy);
 
-static bool expired(const struct alloc_solver *s)
+static bool remedy_is_expired(const struct alloc_solver *s)
 {
     return s->options.expired && s->options.expired(s->options.expired_arg);
 }
 
 // A count is lowered in steps, and nodes have shapes: the first that fits is the one to tell.
-static bool already_told(const struct found_list *found, const struct alloc_change *c)
+static bool remedy_is_found(const struct found_list *found, const struct alloc_change *c)
 {
     for (size_t i = 0; i < found->n; i++)
         for (size_t k = 0; k < found->p[i].changes_len; k++) {
@@ -32,11 +32,11 @@ static bool already_told(const struct found_list *found, const struct alloc_chan
 }
 
 // Tries some changes. False when time ran out.
-static bool attempt(struct remedy_search *r, const struct candidate *const *changes, size_t n,
-                    struct found_list *found, struct alloc_remedies *ret)
+static bool remedy_try_changes(struct remedy_search *r, const struct candidate *const *changes,
+                               size_t n, struct found_list *found, struct alloc_remedies *ret)
 {
     struct alloc_remedy one = {.changes_len = n};
-    if (expired(r->s))
+    if (remedy_is_expired(r->s))
         return false;
     int fits = remedy_try(r, changes, n, &one.node);
     if (fits < 0)
@@ -55,17 +55,17 @@ static bool try_singles(struct remedy_search *r, struct found_list *found,
     for (size_t i = 0; i < r->candidates.n; i++) {
         const struct candidate *c = &r->candidates.p[i];
         struct alloc_change change = remedy_change(r, c);
-        if (already_told(found, &change)) {
+        if (remedy_is_found(found, &change)) {
             ret->tried++;
             continue;
         }
-        if (!attempt(r, &c, 1, found, ret))
+        if (!remedy_try_changes(r, &c, 1, found, ret))
             return false;
     }
     return true;
 }
 
-static bool pair_makes_sense(const struct candidate *a, const struct candidate *b)
+static bool remedy_is_pair_useful(const struct candidate *a, const struct candidate *b)
 {
     if (a->kind == ALLOC_CHANGE_NODE || b->kind == ALLOC_CHANGE_NODE)
         return a->kind != b->kind && a->kind != ALLOC_CHANGE_HOLDER &&
@@ -84,11 +84,11 @@ static bool try_pairs(struct remedy_search *r, struct found_list *found, struct 
             if (j >= r->candidates.n)
                 continue;
             const struct candidate *both[2] = {&r->candidates.p[i], &r->candidates.p[j]};
-            if (!pair_makes_sense(both[0], both[1])) {
+            if (!remedy_is_pair_useful(both[0], both[1])) {
                 ret->tried++;
                 continue;
             }
-            if (!attempt(r, both, 2, found, ret))
+            if (!remedy_try_changes(r, both, 2, found, ret))
                 return false;
         }
     return true;
@@ -112,7 +112,7 @@ static void prepare_view(struct remedy_search *r, const struct alloc_view *v)
                 vec_push_arena(r->arena, &to->uses, c->use_list[i]);
 }
 
-static void gather_classes(struct remedy_search *r, struct remedy_view *v)
+static void remedy_gather_classes(struct remedy_search *r, struct remedy_view *v)
 {
     const struct alloc_cluster *c = v->view->cluster;
     bool *taken = arena_array(r->arena, bool, c->classes_len + 1);
@@ -160,7 +160,7 @@ void alloc_remedies_find(struct alloc_report *report, struct alloc_solver *s,
     for (size_t i = 0; i < n && r.views_len < REMEDY_VIEWS_MAX; i++)
         if (groups[i].view) {
             prepare_view(&r, groups[i].view);
-            gather_classes(&r, &r.views[r.views_len - 1]);
+            remedy_gather_classes(&r, &r.views[r.views_len - 1]);
         }
     remedy_gather(&r);
     bool done = try_singles(&r, &found, ret);
@@ -203,7 +203,7 @@ static const char *const kinds[] = {
     [ALLOC_CHANGE_NODE] = "nodeAdded",
 };
 
-static void write_change(struct json_writer *w, const struct alloc_change *c)
+static void remedy_write_change(struct json_writer *w, const struct alloc_change *c)
 {
     json_write_object_begin(w);
     json_write_text_if(w, "kind", str_z(kinds[c->kind]));
@@ -227,7 +227,7 @@ void alloc_remedies_json(const struct alloc_remedies *r, struct sbuf *out)
         json_write_key(&w, STR("changes"));
         json_write_array_begin(&w);
         for (size_t k = 0; k < r->remedies[i].changes_len; k++)
-            write_change(&w, &r->remedies[i].changes[k]);
+            remedy_write_change(&w, &r->remedies[i].changes[k]);
         json_write_array_end(&w);
         json_write_text_if(&w, "node", r->remedies[i].node);
         json_write_object_end(&w);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which changes may help: what the explanation of each group of nodes says takes devices away.
+// Which changes may help: what takes devices away by the explanation of each group of nodes.
 #include "alloc/explain/remedy_int.h"
 
 #include "base/banned.h"
@@ -21,17 +21,17 @@ struct about {
     uint32_t claim, request, sub;
 };
 
-static bool same(const struct candidate *a, const struct candidate *b)
+static bool remedy_gather_same_change(const struct candidate *a, const struct candidate *b)
 {
     return a->kind == b->kind && a->view == b->view && a->claim == b->claim &&
            a->request == b->request && a->sub == b->sub && a->selector == b->selector &&
            a->term == b->term && a->count == b->count && str_eq(a->what, b->what);
 }
 
-static void add(struct remedy_search *r, const struct candidate *c)
+static void remedy_gather_add(struct remedy_search *r, const struct candidate *c)
 {
     for (size_t i = 0; i < r->candidates.n; i++)
-        if (same(&r->candidates.p[i], c))
+        if (remedy_gather_same_change(&r->candidates.p[i], c))
             return;
     if (r->candidates.n == REMEDY_SINGLES_MAX) {
         r->dropped++;
@@ -53,7 +53,8 @@ static struct candidate for_request(enum alloc_change_kind kind, struct about a,
                               .weight = weight};
 }
 
-static const struct api_device_request *request_of(const struct remedy_search *r, struct about a)
+static const struct api_device_request *remedy_gather_request_of(const struct remedy_search *r,
+                                                                 struct about a)
 {
     return &r->claims[a.claim]->spec.devices.requests.p[a.request];
 }
@@ -61,7 +62,7 @@ static const struct api_device_request *request_of(const struct remedy_search *r
 static const struct api_device_selector_array *selectors_of(const struct remedy_search *r,
                                                             struct about a)
 {
-    const struct api_device_request *q = request_of(r, a);
+    const struct api_device_request *q = remedy_gather_request_of(r, a);
     return a.sub == UINT32_MAX ? &q->exactly->selectors : &q->first_available.p[a.sub].selectors;
 }
 
@@ -69,7 +70,7 @@ static void add_terms(struct remedy_search *r, struct about a, const struct allo
 {
     const struct api_device_selector_array *all = selectors_of(r, a);
     for (size_t i = 0; i < all->n; i++) {
-        struct terms t = terms_split(all->p[i].cel->expression, r->arena);
+        struct terms t = explain_terms_split(all->p[i].cel->expression, r->arena);
         for (size_t k = 0; k < t.n; k++) {
             bool refuses = false;
             for (size_t m = 0; m < f->reasons_len; m++)
@@ -81,7 +82,7 @@ static void add_terms(struct remedy_search *r, struct about a, const struct allo
             c.term = (uint32_t)k;
             c.what = t.p[k];
             if (refuses)
-                add(r, &c);
+                remedy_gather_add(r, &c);
         }
     }
 }
@@ -103,7 +104,7 @@ static const struct api_device_taint *find_taint(const struct alloc_view *v, str
 
 static void add_counts(struct remedy_search *r, struct about a, const struct alloc_funnel *f)
 {
-    const struct api_device_request *q = request_of(r, a);
+    const struct api_device_request *q = remedy_gather_request_of(r, a);
     int64_t count = a.sub == UINT32_MAX ? q->exactly->count : q->first_available.p[a.sub].count;
     int64_t most = count - 1;
     if (f->all)
@@ -114,13 +115,13 @@ static void add_counts(struct remedy_search *r, struct about a, const struct all
         struct candidate c =
             for_request(ALLOC_CHANGE_COUNT, a, WEIGHT_COUNT + (size_t)(count - to));
         c.count = to;
-        add(r, &c);
+        remedy_gather_add(r, &c);
     }
 }
 
 static bool asks_capacity(const struct remedy_search *r, struct about a, struct str name)
 {
-    const struct api_device_request *q = request_of(r, a);
+    const struct api_device_request *q = remedy_gather_request_of(r, a);
     const struct api_capacity_requirements *cap =
         a.sub == UINT32_MAX ? q->exactly->capacity : q->first_available.p[a.sub].capacity;
     for (size_t i = 0; cap && i < cap->requests.n; i++)
@@ -141,24 +142,24 @@ static void add_of_funnel(struct remedy_search *r, uint32_t view, struct about a
         if (why->row == ALLOC_ROW_TAINTED) {
             c.taint = find_taint(r->views[view].view, why->what);
             if (c.taint)
-                add(r, &c);
+                remedy_gather_add(r, &c);
         } else if (why->row == ALLOC_ROW_CAPACITY && why->needs.n && !str_eqz(why->has, "0") &&
                    asks_capacity(r, a, why->what)) {
             c.kind = ALLOC_CHANGE_CAPACITY;
             c.weight = WEIGHT_CAPACITY;
             c.to = why->has;
-            add(r, &c);
+            remedy_gather_add(r, &c);
         } else if (why->row == ALLOC_ROW_IN_USE && why->what.n) {
             struct candidate gone = {.kind = ALLOC_CHANGE_HOLDER,
                                      .view = view,
                                      .what = why->what,
                                      .weight = WEIGHT_HOLDER + why->devices};
-            add(r, &gone);
+            remedy_gather_add(r, &gone);
         }
     }
 }
 
-static bool concerns(const struct alloc_explanation *e, struct str attribute)
+static bool remedy_gather_concerns(const struct alloc_explanation *e, struct str attribute)
 {
     for (size_t i = 0; i < e->conflicts_len; i++)
         if (e->conflicts[i].kind == ALLOC_CONFLICT_TOGETHER ||
@@ -172,7 +173,8 @@ static bool concerns(const struct alloc_explanation *e, struct str attribute)
     return false;
 }
 
-static void add_constraints(struct remedy_search *r, const struct alloc_explanation *e)
+static void remedy_gather_add_constraints(struct remedy_search *r,
+                                          const struct alloc_explanation *e)
 {
     for (size_t i = 0; i < r->claims_len; i++) {
         const struct api_device_constraint_array *all = &r->claims[i]->spec.devices.constraints;
@@ -182,8 +184,8 @@ static void add_constraints(struct remedy_search *r, const struct alloc_explanat
             c.selector = (uint32_t)k;
             c.what = all->p[k].has_match_attribute ? all->p[k].match_attribute
                                                    : all->p[k].distinct_attribute;
-            if (concerns(e, c.what))
-                add(r, &c);
+            if (remedy_gather_concerns(e, c.what))
+                remedy_gather_add(r, &c);
         }
     }
 }
@@ -202,12 +204,12 @@ static void add_of_view(struct remedy_search *r, uint32_t view, const struct all
             }
         }
     }
-    add_constraints(r, e);
+    remedy_gather_add_constraints(r, e);
     struct candidate node = {.kind = ALLOC_CHANGE_NODE,
                              .view = view,
                              .what = r->views[view].view->node->metadata.name,
                              .weight = WEIGHT_NODE + view};
-    add(r, &node);
+    remedy_gather_add(r, &node);
 }
 
 static int candidate_cmp(const void *x, const void *y)
@@ -241,7 +243,7 @@ void remedy_gather(struct remedy_search *r)
 static struct str request_text(const struct remedy_search *r, const struct candidate *c)
 {
     const struct api_device_request *q =
-        request_of(r, (struct about){c->claim, c->request, c->sub});
+        remedy_gather_request_of(r, (struct about){c->claim, c->request, c->sub});
     if (c->sub == UINT32_MAX)
         return q->name;
     return arena_strf(r->arena, "%.*s/%.*s", STR_ARG(q->name),
@@ -251,7 +253,7 @@ static struct str request_text(const struct remedy_search *r, const struct candi
 static struct str amount_asked(const struct remedy_search *r, const struct candidate *c)
 {
     const struct api_device_request *q =
-        request_of(r, (struct about){c->claim, c->request, c->sub});
+        remedy_gather_request_of(r, (struct about){c->claim, c->request, c->sub});
     const struct api_capacity_requirements *cap =
         c->sub == UINT32_MAX ? q->exactly->capacity : q->first_available.p[c->sub].capacity;
     cleanup_sbuf struct sbuf b = {0};
@@ -261,11 +263,11 @@ static struct str amount_asked(const struct remedy_search *r, const struct candi
     return arena_str(r->arena, sbuf_str(&b));
 }
 
-static void describe(const struct remedy_search *r, const struct candidate *c,
-                     struct alloc_change *ret, struct sbuf *b)
+static void remedy_gather_describe(const struct remedy_search *r, const struct candidate *c,
+                                   struct alloc_change *ret, struct sbuf *b)
 {
     const struct api_device_request *q =
-        request_of(r, (struct about){c->claim, c->request, c->sub});
+        remedy_gather_request_of(r, (struct about){c->claim, c->request, c->sub});
     if (r->claims_len > 1)
         sbuf_addf(b, "claim %.*s, ", STR_ARG(ret->claim));
     if (c->kind == ALLOC_CHANGE_CONSTRAINT) {
@@ -305,9 +307,9 @@ struct alloc_change remedy_change(const struct remedy_search *r, const struct ca
     } else if (c->kind == ALLOC_CHANGE_NODE) {
         sbuf_addf(&b, "one more node like %.*s", STR_ARG(c->what));
     } else {
-        claim_name(&name, r->claims[c->claim]);
+        solver_claim_name(&name, r->claims[c->claim]);
         ret.claim = arena_str(r->arena, sbuf_str(&name));
-        describe(r, c, &ret, &b);
+        remedy_gather_describe(r, c, &ret, &b);
     }
     ret.text = arena_str(r->arena, sbuf_str(&b));
     return ret;

@@ -9,7 +9,8 @@
 #define REMEDY_VIEWS_MAX   6  // groups of nodes that are considered, nearest first
 #define REMEDY_SINGLES_MAX 96 // changes that are considered
 
-// Where a node's groups, claims and requests are indexes into the report, the claims and their requests.
+// Where a node's groups, claims and requests are indexes into the report, the claims and their
+// requests.
 struct candidate {
     enum alloc_change_kind kind;
     uint32_t view; // holder and node: the view it is about; else UINT32_MAX: any
@@ -47,8 +48,8 @@ struct remedy_search {
 // remedy_gather collects candidates from the explanations of all views; sorted by weight.
 void remedy_gather(struct remedy_search *r);
 
-// remedy_try solves again with one or two changes. Returns 1 with the node on which it fits, 0, or -1
-// when time ran out.
+// remedy_try solves again with one or two changes. Returns 1 with the node on which it fits, 0, or
+// -1 when time ran out.
 int remedy_try(struct remedy_search *r, const struct candidate *const *changes, size_t n,
                struct str *ret_node);
 

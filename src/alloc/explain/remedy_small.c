@@ -2,7 +2,7 @@
 //
 // Small clusters: what one node sees, with other uses. Trying a change or placing one pod after the
 // other then costs the node's own devices, not the whole cluster's.
-#include "alloc/model/alloc_int.h"
+#include "alloc/model/view_int.h"
 
 #include "base/banned.h"
 

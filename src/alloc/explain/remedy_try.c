@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trying a change: claims are copied and changed; for a claim that goes or a node that comes, a small
-// cluster of the node's own pools is made anew.
+// Trying a change: claims are copied and changed; for a claim that goes or a node that comes, a
+// small cluster of the node's own pools is rebuilt.
 #include "alloc/explain/remedy_int.h"
 #include "api/api.h"
 
@@ -28,7 +28,7 @@ static struct parts parts_of(struct api_resource_claim *claim, const struct cand
 // A term becomes "true", so that the numbers of the others stay.
 static void drop_term(struct remedy_search *r, struct api_device_selector *sel, uint32_t term)
 {
-    struct terms t = terms_split(sel->cel->expression, r->arena);
+    struct terms t = explain_terms_split(sel->cel->expression, r->arena);
     cleanup_sbuf struct sbuf b = {0};
     for (size_t i = 0; i < t.n; i++) {
         sbuf_addz(&b, i ? "\n&& " : ""); // a term may end in a comment
@@ -37,8 +37,8 @@ static void drop_term(struct remedy_search *r, struct api_device_selector *sel, 
     sel->cel->expression = arena_str(r->arena, sbuf_str(&b));
 }
 
-static void tolerate(struct remedy_search *r, struct api_device_toleration_array *all,
-                     const struct api_device_taint *t)
+static void remedy_try_tolerate(struct remedy_search *r, struct api_device_toleration_array *all,
+                                const struct api_device_taint *t)
 {
     struct api_device_toleration *p =
         arena_array(r->arena, struct api_device_toleration, all->n + 1);
@@ -64,15 +64,15 @@ static void lower_capacity(struct remedy_search *r, struct api_capacity_requirem
             return; // it was written by us, so it can be read
 }
 
-static void apply(struct remedy_search *r, struct api_resource_claim *claim,
-                  const struct candidate *c)
+static void remedy_try_apply(struct remedy_search *r, struct api_resource_claim *claim,
+                             const struct candidate *c)
 {
     struct parts p = {0};
     if (c->kind != ALLOC_CHANGE_CONSTRAINT)
         p = parts_of(claim, c);
     switch (c->kind) {
     case ALLOC_CHANGE_TOLERATION:
-        tolerate(r, p.tolerations, c->taint);
+        remedy_try_tolerate(r, p.tolerations, c->taint);
         break;
     case ALLOC_CHANGE_CAPACITY:
         lower_capacity(r, p.capacity, c);
@@ -116,14 +116,14 @@ static const struct api_resource_claim *const *changed_claims(
                 api_copy(&api_resource_claim_type, r->claims[i], copy, r->arena);
                 all[i] = copy;
             }
-            apply(r, copy, c);
+            remedy_try_apply(r, copy, c);
         }
     }
     return all;
 }
 
-static int solve(struct remedy_search *r, const struct alloc_view *v,
-                 const struct api_resource_claim *const *claims, struct str *ret_node)
+static int remedy_try_solve(struct remedy_search *r, const struct alloc_view *v,
+                            const struct api_resource_claim *const *claims, struct str *ret_node)
 {
     struct alloc_answer a;
     alloc_solve(r->s, v, claims, r->claims_len, &a);
@@ -135,7 +135,7 @@ static int solve(struct remedy_search *r, const struct alloc_view *v,
 
 // --- Small clusters ------------------------------------------------------------------------------
 
-static bool on_node(const struct remedy_view *v, const struct alloc_use *u)
+static bool remedy_try_on_node(const struct remedy_view *v, const struct alloc_use *u)
 {
     for (size_t i = 0; i < v->slices.n; i++) {
         const struct api_resource_slice_spec *s = &v->slices.p[i]->spec;
@@ -145,12 +145,12 @@ static bool on_node(const struct remedy_view *v, const struct alloc_use *u)
     return false;
 }
 
-static bool stays(const struct remedy_view *v, const struct alloc_use *u,
-                  const struct candidate *const *changes, size_t n)
+static bool remedy_try_keeps_use(const struct remedy_view *v, const struct alloc_use *u,
+                                 const struct candidate *const *changes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if ((changes[i]->kind == ALLOC_CHANGE_HOLDER && str_eq(changes[i]->what, u->owner)) ||
-            (changes[i]->kind == ALLOC_CHANGE_NODE && on_node(v, u)))
+            (changes[i]->kind == ALLOC_CHANGE_NODE && remedy_try_on_node(v, u)))
             return false;
     return true;
 }
@@ -163,7 +163,7 @@ static int solve_small(struct remedy_search *r, const struct remedy_view *v,
     struct alloc_use *uses = arena_array(r->arena, struct alloc_use, v->uses.n + 1);
     size_t uses_len = 0;
     for (size_t i = 0; i < v->uses.n; i++)
-        if (stays(v, &v->uses.p[i], changes, n))
+        if (remedy_try_keeps_use(v, &v->uses.p[i], changes, n))
             uses[uses_len++] = v->uses.p[i];
     struct alloc_input in = {.features = from->features,
                              .slices = v->slices.p,
@@ -179,7 +179,7 @@ static int solve_small(struct remedy_search *r, const struct remedy_view *v,
     int fits = 0;
     if (alloc_cluster_new(&in, &cluster, NULL) == 0 &&
         alloc_view_new(cluster, v->view->node, &view, NULL) == 0)
-        fits = solve(r, view, claims, ret_node);
+        fits = remedy_try_solve(r, view, claims, ret_node);
     solver_begin(r->s, v->view); // lets go of programs and devices of the small cluster
     alloc_view_free(view);
     alloc_cluster_free(cluster);
@@ -200,7 +200,7 @@ int remedy_try(struct remedy_search *r, const struct candidate *const *changes, 
         fits = solve_small(r, &r->views[only], changes, n, claims, ret_node);
     } else {
         for (size_t i = 0; i < r->views_len && fits == 0; i++)
-            fits = solve(r, r->views[i].view, claims, ret_node);
+            fits = remedy_try_solve(r, r->views[i].view, claims, ret_node);
         solver_begin(r->s, r->views_len ? r->views[0].view : NULL); // the claims go
     }
     arena_rewind(r->arena, mark);

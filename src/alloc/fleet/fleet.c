@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nodes, questions and what is known about each on the other. Nodes that cannot be told apart are a class: a
-// choice looks at classes, and at nodes only as they are named.
+// Nodes, questions and what is known about each on the other. Nodes that cannot be distinguished
+// are a class: a choice looks at classes, and at nodes only as they are named.
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,7 +170,7 @@ void fleet_free(struct fleet *f)
         free(f->classes.p[i].key);
     }
     map_foreach(&f->by_state, i)
-        units_free(*map_value(&f->by_state, i));
+        fleet_units_free(*map_value(&f->by_state, i));
     map_done(&f->by_state);
     map_done(&f->by_key);
     vec_done(&f->class_of);
@@ -191,7 +191,7 @@ void fleet_free(struct fleet *f)
 
 // --- Nodes ---------------------------------------------------------------------------------------
 
-static struct str bytes_of(const void *p, size_t n)
+static struct str fleet_bytes_of(const void *p, size_t n)
 {
     return str_make(p, n);
 }
@@ -232,7 +232,7 @@ static uint32_t class_new(struct fleet *f, const struct class_key *key, struct f
         .cpu_all = key->cpu_all,
         .memory_all = key->memory_all};
     set_brief(f, c);
-    *map_put(&f->by_key, bytes_of(c->key, sizeof(*key))) = number;
+    *map_put(&f->by_key, fleet_bytes_of(c->key, sizeof(*key))) = number;
     return number;
 }
 
@@ -244,13 +244,13 @@ static void units_purge(struct fleet *f)
         struct fleet_units *u = *map_value(&f->by_state, i);
         if (u->nodes)
             continue;
-        (void)map_del(&f->by_state, bytes_of(&u->state, sizeof(u->state)));
-        units_free(u);
+        (void)map_del(&f->by_state, fleet_bytes_of(&u->state, sizeof(u->state)));
+        fleet_units_free(u);
     }
     f->units_unused = 0;
 }
 
-static void leave(struct fleet *f, uint32_t node)
+static void fleet_leave_class(struct fleet *f, uint32_t node)
 {
     uint32_t number = f->class_of.p[node];
     struct class *c = &f->classes.p[number];
@@ -259,17 +259,17 @@ static void leave(struct fleet *f, uint32_t node)
     f->units_unused += --c->units->nodes == 0;
     if (c->nodes.n)
         return;
-    (void)map_del(&f->by_key, bytes_of(c->key, sizeof(*c->key)));
+    (void)map_del(&f->by_key, fleet_bytes_of(c->key, sizeof(*c->key)));
     vec_done(&c->nodes);
     free(c->key);
     *c = (struct class){0};
     vec_push(&f->spare, number);
 }
 
-static void enter(struct fleet *f, uint32_t node, uint32_t order, const struct class_key *key,
-                  struct fleet_units *units)
+static void fleet_enter_class(struct fleet *f, uint32_t node, uint32_t order,
+                              const struct class_key *key, struct fleet_units *units)
 {
-    const uint32_t *known = map_get(&f->by_key, bytes_of(key, sizeof(*key)));
+    const uint32_t *known = map_get(&f->by_key, fleet_bytes_of(key, sizeof(*key)));
     uint32_t number = known ? *known : class_new(f, key, units);
     f->units_unused -= units->nodes++ == 0;
     f->class_of.p[node] = number;
@@ -284,22 +284,22 @@ static struct fleet_units *units_get(struct fleet *f, uint64_t state, bool told,
     fresh->state = state;
     fresh->told = told;
     struct fleet_units **at =
-        map_put_new(&f->by_state, bytes_of(&fresh->state, sizeof(fresh->state)), &is_new);
+        map_put_new(&f->by_state, fleet_bytes_of(&fresh->state, sizeof(fresh->state)), &is_new);
     if (is_new) {
         *at = fresh;
         f->units_unused++;
         return fresh;
     }
-    units_free(fresh);
+    fleet_units_free(fresh);
     return *at;
 }
 
-// For nodes of which no state is told: what the units are.
+// For nodes whose state is not set: what the units are.
 static uint64_t units_hash(const struct fleet_units *u)
 {
-    uint64_t h = hash_str(bytes_of(u->units, u->n * sizeof(*u->units)));
-    h = h * 31 + hash_str(bytes_of(u->unit_of, u->devices));
-    h = h * 31 + hash_str(bytes_of(u->slot_of, u->devices));
+    uint64_t h = hash_str(fleet_bytes_of(u->units, u->n * sizeof(*u->units)));
+    h = h * 31 + hash_str(fleet_bytes_of(u->unit_of, u->devices));
+    h = h * 31 + hash_str(fleet_bytes_of(u->slot_of, u->devices));
     return h * 31 + u->partial;
 }
 
@@ -333,12 +333,12 @@ static void set_units(struct fleet *f, uint32_t node, const struct fleet_room *r
     struct fleet_units *had = old ? old->units : NULL;
     if (!had || !same_types(had, units)) {
         if (had)
-            units_supply(f, had, -1);
-        units_supply(f, units, 1);
+            fleet_units_supply(f, had, -1);
+        fleet_units_supply(f, units, 1);
     }
     if (old)
-        leave(f, node);
-    enter(f, node, room->order, &key, units);
+        fleet_leave_class(f, node);
+    fleet_enter_class(f, node, room->order, &key, units);
     f->stamp++;
     units_purge(f);
 }
@@ -346,17 +346,17 @@ static void set_units(struct fleet *f, uint32_t node, const struct fleet_room *r
 void fleet_set(struct fleet *f, uint32_t node, const struct fleet_room *room,
                const struct alloc_view *view)
 {
-    struct fleet_units *fresh = units_read(f, view);
+    struct fleet_units *fresh = fleet_units_read(f, view);
     set_units(f, node, room, units_get(f, units_hash(fresh), false, fresh));
 }
 
 void fleet_set_state(struct fleet *f, uint32_t node, const struct fleet_room *room, uint64_t state)
 {
-    struct fleet_units **known = map_get(&f->by_state, bytes_of(&state, sizeof(state)));
+    struct fleet_units **known = map_get(&f->by_state, fleet_bytes_of(&state, sizeof(state)));
     struct fleet_units *units =
-        known
-            ? *known
-            : units_get(f, state, true, units_read(f, f->options.view(f->options.view_arg, node)));
+        known ? *known
+              : units_get(f, state, true,
+                          fleet_units_read(f, f->options.view(f->options.view_arg, node)));
     set_units(f, node, room, units);
 }
 
@@ -365,8 +365,8 @@ void fleet_gone(struct fleet *f, uint32_t node)
     const struct class *c = class_at(f, node);
     if (!c)
         return;
-    units_supply(f, c->units, -1);
-    leave(f, node);
+    fleet_units_supply(f, c->units, -1);
+    fleet_leave_class(f, node);
     f->stamp++;
     units_purge(f);
 }
@@ -384,7 +384,7 @@ static struct str hash_key(const uint64_t *hash)
     return str_make((const char *)hash, sizeof(*hash));
 }
 
-static struct question *question_new(struct fleet *f, uint64_t hash)
+static struct question *fleet_question_new(struct fleet *f, uint64_t hash)
 {
     struct question *q = NULL;
     if (f->questions_len < questions_max(f)) {
@@ -415,7 +415,7 @@ static const struct alloc_view *view_with(struct fleet *f, uint8_t type)
     return NULL;
 }
 
-static uint32_t wanted(const struct api_device_request *r, bool *loose)
+static uint32_t fleet_count_wanted(const struct api_device_request *r, bool *loose)
 {
     struct str mode = r->exactly ? r->exactly->allocation_mode : (struct str){0};
     int64_t count = r->exactly ? r->exactly->count : 1;
@@ -433,8 +433,8 @@ static uint32_t wanted(const struct api_device_request *r, bool *loose)
     return count < 0 ? 0 : count > WORTH_UNITS ? WORTH_UNITS : (uint32_t)count;
 }
 
-// Parts of types that came up since the question was asked last. A type for which the meter refuses an
-// evaluation is looked at again the next time.
+// Parts of types that came up since the question was asked last. A type for which the meter refuses
+// an evaluation is looked at again the next time.
 static void find_parts(struct fleet *f, struct question *q,
                        const struct api_resource_claim *const *claims, size_t claims_len)
 {
@@ -446,9 +446,9 @@ static void find_parts(struct fleet *f, struct question *q,
         for (size_t c = 0; v && c < claims_len; c++)
             for (size_t k = 0; k < claims[c]->spec.devices.requests.n && at < FLEET_WANTS; k++) {
                 struct worth_request *r = &q->pub.wants[at++];
-                r->part[q->types] =
-                    units_part(f, v, (uint8_t)q->types, &claims[c]->spec.devices.requests.p[k],
-                               &r->slots[q->types], &loose);
+                r->part[q->types] = fleet_units_part(f, v, (uint8_t)q->types,
+                                                     &claims[c]->spec.devices.requests.p[k],
+                                                     &r->slots[q->types], &loose);
             }
         if (f->options.meter && f->options.meter->refused)
             return;
@@ -486,8 +486,8 @@ static void find_least(struct question *q)
     }
 }
 
-static void read_claims(struct question *q, const struct api_resource_claim *const *claims,
-                        size_t claims_len)
+static void fleet_read_claims(struct question *q, const struct api_resource_claim *const *claims,
+                              size_t claims_len)
 {
     size_t n = 0;
     for (size_t c = 0; c < claims_len; c++) {
@@ -498,7 +498,7 @@ static void read_claims(struct question *q, const struct api_resource_claim *con
                 q->pub.loose = true;
                 break;
             }
-            q->pub.wants[n++].num = wanted(&d->requests.p[k], &q->pub.loose);
+            q->pub.wants[n++].num = fleet_count_wanted(&d->requests.p[k], &q->pub.loose);
         }
     }
     if (n == 0)
@@ -515,11 +515,11 @@ struct fleet_question *fleet_ask(struct fleet *f, uint64_t hash,
     const uint64_t all[3] = {hash, (uint64_t)cpu, (uint64_t)memory};
     uint64_t key = hash_str(str_make((const char *)all, sizeof(all)));
     struct question **known = map_get(&f->by_hash, hash_key(&key));
-    struct question *q = known ? *known : question_new(f, key);
+    struct question *q = known ? *known : fleet_question_new(f, key);
     if (!known) {
         q->pub.cpu = cpu;
         q->pub.memory = memory;
-        read_claims(q, claims, claims_len);
+        fleet_read_claims(q, claims, claims_len);
     }
     bool more = q->types < worth_types(f->worth);
     if (more)
@@ -548,7 +548,7 @@ static double class_worth(const struct fleet *f, struct class *c)
     return c->worth;
 }
 
-static int32_t clip(double score)
+static int32_t fleet_clip_score(double score)
 {
     return score > INT32_MAX ? INT32_MAX : score <= CELL_LEAST ? CELL_LEAST : (int32_t)score;
 }
@@ -556,7 +556,7 @@ static int32_t clip(double score)
 #define FULL 100
 
 // How full processors and memory get, up to FULL.
-static uint64_t fullness(const struct class *n, const struct fleet_question *q)
+static uint64_t fleet_class_fullness(const struct class *n, const struct fleet_question *q)
 {
     int64_t cpu_all = n->pub.cpu_all > 0 ? n->pub.cpu_all : 1;
     int64_t memory_all = n->pub.memory_all > 0 ? n->pub.memory_all : 1;
@@ -569,7 +569,7 @@ static uint64_t fullness(const struct class *n, const struct fleet_question *q)
 // come after those, one after the other: processors in one piece are what requests for units need.
 static uint64_t tie_plain(const struct class *c, const struct fleet_question *q)
 {
-    return c->units->n ? FULL + 1 : fullness(c, q);
+    return c->units->n ? FULL + 1 : fleet_class_fullness(c, q);
 }
 
 // Among equals: units that are wanted least, then the fullest node.
@@ -598,7 +598,7 @@ static int32_t score_by_worth(struct fleet *f, struct class *c)
     double then;
     if (!worth_after(f->worth, &c->pub.state, q->pub.wants, q->pub.wants_len, &then))
         return CELL_UNSURE;
-    return clip(worth_steps(then - class_worth(f, c), question_price(f, q)));
+    return fleet_clip_score(worth_steps(then - class_worth(f, c), question_price(f, q)));
 }
 
 static int32_t find_score(struct fleet *f, struct class *c)
@@ -617,7 +617,7 @@ static int32_t find_score(struct fleet *f, struct class *c)
     if (!fits)
         return CELL_UNSURE;
     if (f->options.rule)
-        return clip(
+        return fleet_clip_score(
             (double)f->options.rule->score(f->options.rule->arg, c->nodes.p[0].node, &c->pub, q));
     return score_by_worth(f, c);
 }
@@ -632,7 +632,7 @@ static void prices_changed(struct fleet *f)
             set_brief(f, &f->classes.p[i]);
 }
 
-static void look_at_places(struct fleet *f)
+static void fleet_count_places(struct fleet *f)
 {
     worth_places_begin(f->worth);
     for (size_t i = 0; i < f->classes.n; i++)
@@ -646,18 +646,18 @@ void fleet_settle(struct fleet *f)
 {
     if (worth_settle(f->worth, true))
         prices_changed(f);
-    look_at_places(f);
+    fleet_count_places(f);
     f->starts = 0;
 }
 
-static void look(struct fleet *f)
+static void fleet_refresh(struct fleet *f)
 {
     uint32_t every = worth_slotted(f->worth) ? LOOK_OFTEN : LOOK_EVERY;
     if (f->options.rule || f->starts++ % every)
         return;
     if (worth_settle(f->worth, false))
         prices_changed(f);
-    look_at_places(f);
+    fleet_count_places(f);
 }
 
 static void make_cells(const struct fleet *f, struct question *q)
@@ -670,8 +670,8 @@ static void make_cells(const struct fleet *f, struct question *q)
     q->cells_len = n;
 }
 
-// A refused node that could be told from others of its class only by the allocator is one by itself, until
-// it changes.
+// A refused node that could be distinguished from others of its class only by the allocator is one
+// by itself, until it changes.
 static void part_refused(struct fleet *f)
 {
     for (size_t i = 0; i < f->refusals.n; i++) {
@@ -684,15 +684,15 @@ static void part_refused(struct fleet *f)
         struct fleet_units *units = c->units;
         uint32_t order = c->nodes.p[f->places.p[r->node]].order;
         key.alone = r->node;
-        leave(f, r->node);
-        enter(f, r->node, order, &key, units);
+        fleet_leave_class(f, r->node);
+        fleet_enter_class(f, r->node, order, &key, units);
         make_cells(f, *q);
         (*q)->cells[f->class_of.p[r->node]] = (struct cell){f->stamp, CELL_NO};
     }
     f->refusals.n = 0;
 }
 
-static inline bool before(const struct choice *a, const struct choice *b)
+static inline bool fleet_is_before(const struct choice *a, const struct choice *b)
 {
     if (a->score != b->score)
         return a->score > b->score;
@@ -709,12 +709,13 @@ static struct choice choice_at(const struct fleet *f, uint32_t class, uint32_t p
                            .place = place};
 }
 
-// Looks at all classes. The best is known then: mostly its first node will do, and no others are needed.
+// Looks at all classes. The best is known then: mostly its first node will do, and no others are
+// needed.
 void fleet_start(struct fleet *f)
 {
     struct question *q = f->now;
     part_refused(f);
-    look(f);
+    fleet_refresh(f);
     make_cells(f, q);
     f->heap.n = 0;
     f->named = 0;
@@ -735,47 +736,47 @@ void fleet_start(struct fleet *f)
         if (cell->score == CELL_NO || cell->score < f->last.score)
             continue;
         struct choice here = choice_at(f, i, 0);
-        if (before(&here, &f->last))
+        if (fleet_is_before(&here, &f->last))
             f->last = here;
     }
 }
 
-static void sift_down(struct choice *heap, size_t n, size_t at)
+static void fleet_sift_down(struct choice *heap, size_t n, size_t at)
 {
     struct choice x = heap[at];
     for (size_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && before(&heap[child + 1], &heap[child]))
+        if (child + 1 < n && fleet_is_before(&heap[child + 1], &heap[child]))
             child++;
-        if (!before(&heap[child], &x))
+        if (!fleet_is_before(&heap[child], &x))
             break;
         heap[at] = heap[child];
     }
     heap[at] = x;
 }
 
-static void push(struct fleet *f, uint32_t class, size_t place)
+static void fleet_push_choice(struct fleet *f, uint32_t class, size_t place)
 {
     if (place >= f->classes.p[class].nodes.n)
         return;
     struct choice x = choice_at(f, class, (uint32_t)place);
     vec_push(&f->heap, x);
     size_t at = f->heap.n - 1;
-    for (; at && before(&x, &f->heap.p[(at - 1) / 2]); at = (at - 1) / 2)
+    for (; at && fleet_is_before(&x, &f->heap.p[(at - 1) / 2]); at = (at - 1) / 2)
         f->heap.p[at] = f->heap.p[(at - 1) / 2];
     f->heap.p[at] = x;
 }
 
 // What comes after the one named last: the rest of its class, and at first all other classes.
-static void refill(struct fleet *f)
+static void fleet_refill_heap(struct fleet *f)
 {
     uint32_t class = f->last.class;
     if (f->now->cells[class].score != CELL_NO) {
-        push(f, class, 2 * (size_t)f->last.place + 1);
-        push(f, class, 2 * (size_t)f->last.place + 2);
+        fleet_push_choice(f, class, 2 * (size_t)f->last.place + 1);
+        fleet_push_choice(f, class, 2 * (size_t)f->last.place + 2);
     }
     for (uint32_t i = 0; f->named == 1 && i < f->classes.n && i < f->now->cells_len; i++)
         if (f->classes.p[i].stamp && f->now->cells[i].score != CELL_NO && i != class)
-            push(f, i, 0);
+            fleet_push_choice(f, i, 0);
 }
 
 static bool take_best(struct fleet *f)
@@ -784,7 +785,7 @@ static bool take_best(struct fleet *f)
         f->last = f->heap.p[0];
         f->heap.p[0] = f->heap.p[--f->heap.n];
         if (f->heap.n > 1)
-            sift_down(f->heap.p, f->heap.n, 0);
+            fleet_sift_down(f->heap.p, f->heap.n, 0);
         if (f->now->cells[f->last.class].score != CELL_NO)
             return true; // else it was refused with all of its class
     }
@@ -796,7 +797,7 @@ bool fleet_next(struct fleet *f, uint32_t *ret_node)
     if (f->last.class == NO_CLASS)
         return false;
     if (f->named) {
-        refill(f);
+        fleet_refill_heap(f);
         if (!take_best(f)) {
             f->last.class = NO_CLASS;
             return false;

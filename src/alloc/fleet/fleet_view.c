@@ -5,7 +5,7 @@
 // is left of a unit that is shared is the least of its capacities; of a counter set the least of
 // the counters that partitions take parts of, and which partitions are open.
 #include "alloc/fleet/fleet_int.h"
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/search_int.h"
 #include "api/api.h"
 #include "base/hash.h"
 
@@ -13,7 +13,7 @@
 
 // --- Types ---------------------------------------------------------------------------------------
 
-static bool begins(const char *s, const char *word)
+static bool fleet_view_begins_with(const char *s, const char *word)
 {
     while (*word && *s == *word) {
         s++;
@@ -22,8 +22,8 @@ static bool begins(const char *s, const char *word)
     return !*word;
 }
 
-// Devices are alike whatever these say: they name the piece or its place. One pass over the name, since every
-// attribute of every slice comes by: most letters begin no word.
+// Devices are alike whatever these say: they name the piece or its place. One pass over the name,
+// since every attribute of every slice comes by: most letters begin no word.
 static bool names_piece(struct str key)
 {
     static const char *const words[] = {"uuid",  "serial", "pci",  "numa",  "index",
@@ -37,78 +37,79 @@ static bool names_piece(struct str key)
     for (const char *s = low; *s; s++) {
         if (!strchr("uspnima", *s))
             continue;
-        if (begins(s, "productname") || begins(s, "model"))
+        if (fleet_view_begins_with(s, "productname") || fleet_view_begins_with(s, "model"))
             return false;
         for (size_t i = 0; !piece && i < array_len(words); i++)
-            piece = *s == *words[i] && begins(s, words[i]);
+            piece = *s == *words[i] && fleet_view_begins_with(s, words[i]);
     }
     return piece;
 }
 
-static uint64_t mix(uint64_t a, uint64_t b)
+static uint64_t fleet_view_mix_hash(uint64_t a, uint64_t b)
 {
     a = (a ^ b) * UINT64_C(0x9E3779B97F4A7C15);
     return a ^ (a >> 29);
 }
 
-static uint64_t attribute_hash(const struct api_device_attribute *a)
+static uint64_t fleet_view_attribute_hash(const struct api_device_attribute *a)
 {
     if (a->has_string_value)
         return hash_str(a->string_value);
     if (a->has_version_value)
         return hash_str(a->version_value);
     if (a->has_int_value)
-        return mix(1, (uint64_t)a->int_value);
-    return mix(2, a->bool_value);
+        return fleet_view_mix_hash(1, (uint64_t)a->int_value);
+    return fleet_view_mix_hash(2, a->bool_value);
 }
 
-// Partitions of a GPU have these in common; the rest tells them apart.
+// Partitions of a GPU have these in common; the rest distinguishes them.
 static bool names_product(struct str key)
 {
     return str_contains(key, STR("productName")) || str_contains(key, STR("architecture"));
 }
 
-static uint64_t set_kind(const struct api_resource_slice_spec *slice, struct str set)
+static uint64_t fleet_view_set_kind(const struct api_resource_slice_spec *slice, struct str set)
 {
     uint64_t h = 3;
     for (size_t i = 0; i < slice->shared_counters.n; i++) {
         const struct api_counter_set *s = &slice->shared_counters.p[i];
         for (size_t k = 0; str_eq(s->name, set) && k < s->counters.n; k++)
-            h = mix(mix(h, hash_str(s->counters.p[k].key)),
-                    (uint64_t)quantity_milli(&s->counters.p[k].value.value));
+            h = fleet_view_mix_hash(fleet_view_mix_hash(h, hash_str(s->counters.p[k].key)),
+                                    (uint64_t)quantity_milli(&s->counters.p[k].value.value));
     }
     return h;
 }
 
-uint64_t device_kind(const struct api_device *d, const struct api_resource_slice_spec *slice)
+uint64_t fleet_device_kind(const struct api_device *d, const struct api_resource_slice_spec *slice)
 {
     bool partition = d->consumes_counters.n > 0;
-    uint64_t h = partition ? set_kind(slice, d->consumes_counters.p[0].counter_set) : 1;
-    h = mix(h, hash_str(slice->driver));
+    uint64_t h = partition ? fleet_view_set_kind(slice, d->consumes_counters.p[0].counter_set) : 1;
+    h = fleet_view_mix_hash(h, hash_str(slice->driver));
     for (size_t i = 0; i < d->attributes.n; i++) {
         struct str key = d->attributes.p[i].key;
         if (partition ? names_product(key) : !names_piece(key))
-            h = mix(mix(h, hash_str(key)), attribute_hash(&d->attributes.p[i].value));
+            h = fleet_view_mix_hash(fleet_view_mix_hash(h, hash_str(key)),
+                                    fleet_view_attribute_hash(&d->attributes.p[i].value));
     }
     for (size_t i = 0; i < d->capacity.n && !partition; i++)
-        h = mix(mix(h, hash_str(d->capacity.p[i].key)),
-                (uint64_t)quantity_milli(&d->capacity.p[i].value.value));
+        h = fleet_view_mix_hash(fleet_view_mix_hash(h, hash_str(d->capacity.p[i].key)),
+                                (uint64_t)quantity_milli(&d->capacity.p[i].value.value));
     return h;
 }
 
-uint64_t device_sign(const struct api_device *d)
+uint64_t fleet_device_sign(const struct api_device *d)
 {
     uint64_t h = d->consumes_counters.n ? 5 : 0;
     for (size_t i = 0; i < d->consumes_counters.n; i++) {
         const struct api_device_counter_consumption *c = &d->consumes_counters.p[i];
         for (size_t k = 0; k < c->counters.n; k++)
-            h = mix(mix(h, hash_str(c->counters.p[k].key)),
-                    (uint64_t)quantity_milli(&c->counters.p[k].value.value));
+            h = fleet_view_mix_hash(fleet_view_mix_hash(h, hash_str(c->counters.p[k].key)),
+                                    (uint64_t)quantity_milli(&c->counters.p[k].value.value));
     }
     for (size_t i = 0; h && i < d->attributes.n; i++)
         if (!names_piece(d->attributes.p[i].key))
-            h = mix(mix(h, hash_str(d->attributes.p[i].key)),
-                    attribute_hash(&d->attributes.p[i].value));
+            h = fleet_view_mix_hash(fleet_view_mix_hash(h, hash_str(d->attributes.p[i].key)),
+                                    fleet_view_attribute_hash(&d->attributes.p[i].value));
     return h;
 }
 
@@ -127,7 +128,8 @@ static uint16_t part_left(amount left, amount all)
     return (uint16_t)part;
 }
 
-static void read_device(const struct alloc_view *v, const struct vw_device *d, struct worth_unit *u)
+static void fleet_view_read_device(const struct alloc_view *v, const struct vw_device *d,
+                                   struct worth_unit *u)
 {
     u->left = d->exclusive_use || d->refused || (!d->shared && d->shared_use) ? 0 : WORTH_WHOLE;
     for (uint32_t i = 0; d->shared && i < d->caps_len && u->left; i++) {
@@ -138,15 +140,16 @@ static void read_device(const struct alloc_view *v, const struct vw_device *d, s
     }
 }
 
-// What is left of a counter set: the least of its counters that partitions take parts of. Those that
-// are one or nothing, such as slices of memory, say nothing about size.
+// What is left of a counter set: the least of its counters that partitions take parts of. Those
+// that are one or nothing, such as slices of memory, say nothing about size.
 static uint16_t set_left(const struct alloc_view *v, const struct vw_device *d)
 {
     uint16_t least = WORTH_WHOLE;
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *c = &v->counter_uses[d->first_counter + i];
-        uint16_t left = part_left(v->available[c->counter], v->totals[c->counter]);
-        if (c->value > 0 && c->value < v->totals[c->counter] && left < least)
+        uint16_t left =
+            part_left(v->counters.available[c->counter], v->counters.totals[c->counter]);
+        if (c->value > 0 && c->value < v->counters.totals[c->counter] && left < least)
             least = left;
     }
     return least;
@@ -154,8 +157,8 @@ static uint16_t set_left(const struct alloc_view *v, const struct vw_device *d)
 
 // --- Geometry ------------------------------------------------------------------------------------
 
-// The places of partitions in a counter set, whatever is in use. One with more than can be told
-// apart has no geometry: what is left of it is all that is known then.
+// The places of partitions in a counter set, whatever is in use. One with more than can be
+// distinguished has no geometry: what is left of it is all that is known then.
 static void learn_geometry(struct fleet *f, uint8_t type, const struct alloc_view *v, uint32_t set)
 {
     const struct vw_set *s = &v->sets[set - 1];
@@ -168,14 +171,15 @@ static void learn_geometry(struct fleet *f, uint8_t type, const struct alloc_vie
         g.sign[i] = a->cl->sign;
         g.excludes[i] = UINT64_C(1) << i;
         for (uint32_t k = 0; k < s->n; k++)
-            if (!rank_beside(v, a, &v->devices[s->members[k]], v->totals))
+            if (!rank_beside(v, a, &v->devices[s->members[k]], v->counters.totals))
                 g.excludes[i] |= UINT64_C(1) << k;
     }
     worth_set_geometry(fleet_model(f), type, &g);
 }
 
 // The slot of a device; most sets are published in the same order.
-static uint8_t slot_of(const struct worth_geometry *g, const struct alloc_view *v, uint32_t device)
+static uint8_t fleet_view_slot_of(const struct worth_geometry *g, const struct alloc_view *v,
+                                  uint32_t device)
 {
     uint64_t sign = v->devices[device].cl->sign;
     uint8_t local = v->ranks[device].local;
@@ -193,7 +197,7 @@ static void read_partition(struct fleet *f, struct fleet_units *n, const struct 
     struct worth_unit *u = &n->units[n->unit_of[device]];
     const struct worth_geometry *g = worth_geometry_of(fleet_model(f), u->type);
     const struct vw_rank *r = &v->ranks[device];
-    uint8_t slot = g ? slot_of(g, v, device) : FLEET_NO_SLOT;
+    uint8_t slot = g ? fleet_view_slot_of(g, v, device) : FLEET_NO_SLOT;
     n->slot_of[device] = slot;
     if (slot != FLEET_NO_SLOT && r->local < VIEW_SET_MEMBERS &&
         v->sets_now[r->set - 1].fits >> r->local & 1)
@@ -207,7 +211,7 @@ static void read_partition(struct fleet *f, struct fleet_units *n, const struct 
     u->left = left < u->left ? left : u->left;
 }
 
-void units_supply(struct fleet *f, const struct fleet_units *u, int64_t sign)
+void fleet_units_supply(struct fleet *f, const struct fleet_units *u, int64_t sign)
 {
     for (uint32_t i = 0; i < u->n; i++)
         worth_supply(fleet_model(f), u->units[i].group, sign);
@@ -251,10 +255,10 @@ static void take_device(struct fleet *f, struct fleet_units *n, const struct all
     if (set)
         read_partition(f, n, v, i);
     else
-        read_device(v, d, &n->units[at]);
+        fleet_view_read_device(v, d, &n->units[at]);
 }
 
-struct fleet_units *units_read(struct fleet *f, const struct alloc_view *view)
+struct fleet_units *fleet_units_read(struct fleet *f, const struct alloc_view *view)
 {
     struct fleet_units *n = xcalloc(1, sizeof(*n));
     n->devices = view ? (uint32_t)view->devices_len : 0;
@@ -269,7 +273,7 @@ struct fleet_units *units_read(struct fleet *f, const struct alloc_view *view)
     return n;
 }
 
-void units_free(struct fleet_units *u)
+void fleet_units_free(struct fleet_units *u)
 {
     if (!u)
         return;
@@ -303,11 +307,11 @@ static enum match_state fleet_judge(struct fleet *f, const struct alloc_cluster 
     struct cel_program *p = NULL;
     if (!selector->cel)
         return MATCH_ERROR;
-    struct answer_set *answers = answers_of(c, selector->cel->expression);
+    struct answer_set *answers = answer_set_of(c, selector->cel->expression);
     enum match_state m = answer_find(answers, d);
     if (m != MATCH_UNKNOWN)
         return m;
-    if (cel_cache_get(c->cache, c->env, selector->cel->expression, &p, NULL, NULL) < 0)
+    if (cel_cache_get(c->kit.cache, c->kit.env, selector->cel->expression, &p, NULL, NULL) < 0)
         return MATCH_ERROR;
     m = answer_make(c, answers, d, &(struct evaluator){fleet_run(f), p, fleet_meter(f)});
     cel_program_free(p);
@@ -315,8 +319,8 @@ static enum match_state fleet_judge(struct fleet *f, const struct alloc_cluster 
 }
 
 // Does class and selectors take the device? What cannot be judged here is for the allocator to say.
-static bool selected(struct fleet *f, const struct alloc_view *v, const struct vw_device *d,
-                     const struct spec *s, bool *loose)
+static bool fleet_view_is_selected(struct fleet *f, const struct alloc_view *v,
+                                   const struct vw_device *d, const struct spec *s, bool *loose)
 {
     const struct alloc_cluster *c = v->cluster;
     const uint32_t *at = map_get(&c->class_names, s->class_name);
@@ -328,7 +332,7 @@ static bool selected(struct fleet *f, const struct alloc_view *v, const struct v
     return match == MATCH_YES;
 }
 
-static uint16_t part_of(amount need, amount all, bool *loose)
+static uint16_t fleet_view_part_of(amount need, amount all, bool *loose)
 {
     if (all <= 0 || need <= 0)
         return 1;
@@ -351,7 +355,7 @@ static uint16_t shared_part(const struct alloc_view *v, const struct vw_device *
     if (n != NEED_OK)
         return 0;
     for (uint32_t i = 0; i < d->caps_len; i++) {
-        uint16_t part = part_of(need[i], v->caps[d->first_cap + i].value, loose);
+        uint16_t part = fleet_view_part_of(need[i], v->caps[d->first_cap + i].value, loose);
         most = part > most ? part : most;
     }
     return most;
@@ -363,15 +367,15 @@ static uint16_t partition_part(const struct alloc_view *v, const struct vw_devic
     uint16_t most = 0;
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *c = &v->counter_uses[d->first_counter + i];
-        uint16_t part = part_of(c->value, v->totals[c->counter], &loose);
-        if (c->value > 0 && c->value < v->totals[c->counter] && part > most)
+        uint16_t part = fleet_view_part_of(c->value, v->counters.totals[c->counter], &loose);
+        if (c->value > 0 && c->value < v->counters.totals[c->counter] && part > most)
             most = part;
     }
     return most ? most : WORTH_WHOLE;
 }
 
-// Slots and part of a request on the unit that a device belongs to: of the partitions that it selects
-// the smallest counts.
+// Slots and part of a request on the unit that a device belongs to: of the partitions that it
+// selects the smallest counts.
 static uint16_t slots_part(struct fleet *f, const struct alloc_view *v, uint32_t set,
                            const struct spec *s, uint64_t *ret_slots, bool *loose)
 {
@@ -382,9 +386,9 @@ static uint16_t slots_part(struct fleet *f, const struct alloc_view *v, uint32_t
         const struct vw_device *d = &v->devices[members->members[i]];
         uint8_t type = worth_type(fleet_model(f), d->cl->kind, family_hash(d));
         const struct worth_geometry *g = worth_geometry_of(fleet_model(f), type);
-        if (!selected(f, v, d, s, loose))
+        if (!fleet_view_is_selected(f, v, d, s, loose))
             continue;
-        uint8_t slot = g ? slot_of(g, v, members->members[i]) : FLEET_NO_SLOT;
+        uint8_t slot = g ? fleet_view_slot_of(g, v, members->members[i]) : FLEET_NO_SLOT;
         uint16_t part = partition_part(v, d);
         *ret_slots |= slot == FLEET_NO_SLOT ? 0 : UINT64_C(1) << slot;
         least = least && least < part ? least : part;
@@ -401,14 +405,14 @@ static uint16_t unit_part(struct fleet *f, const struct alloc_view *v, uint8_t t
             continue;
         if (d->counters_len)
             return slots_part(f, v, v->ranks[i].set, s, ret_slots, loose);
-        if (selected(f, v, d, s, loose))
+        if (fleet_view_is_selected(f, v, d, s, loose))
             return d->shared ? shared_part(v, d, s, loose) : WORTH_WHOLE;
     }
     return 0;
 }
 
-uint16_t units_part(struct fleet *f, const struct alloc_view *view, uint8_t type,
-                    const struct api_device_request *r, uint64_t *ret_slots, bool *loose)
+uint16_t fleet_units_part(struct fleet *f, const struct alloc_view *view, uint8_t type,
+                          const struct api_device_request *r, uint64_t *ret_slots, bool *loose)
 {
     *ret_slots = 0;
     if (r->exactly) {

@@ -24,8 +24,9 @@
 // A place is worth more than in proportion as places get few.
 #define SCARCE_POWER 1.5
 
-// What processors allow counts once. Where those that will come want more of the processors left than COMPANY_FROM, while
-// they want all units, processors are what runs out, and it counts up to COMPANY_MOST times.
+// What processors allow counts once. Where those that will come want more of the processors left
+// than COMPANY_FROM, while they want all units, processors are what runs out, and it counts up to
+// COMPANY_MOST times.
 #define COMPANY_FROM  0.9
 #define COMPANY_SLOPE 5.0
 #define COMPANY_MOST  3.0
@@ -36,7 +37,7 @@ struct worth *worth_new(void)
     struct worth *w = xcalloc(1, sizeof(*w));
     w->one = 1;
     w->company = 1;
-    w->slot_stamp = 1;
+    w->slots.stamp = 1;
     for (size_t i = 0; i < WORTH_FAMILIES; i++) {
         const double none[WORTH_WHOLE + 1] = {0};
         worth_price(none, &w->families[i].prices);
@@ -47,9 +48,9 @@ struct worth *worth_new(void)
 void worth_free(struct worth *w)
 {
     for (size_t i = 0; w && i < WORTH_TYPES; i++)
-        free(w->geometry[i]);
+        free(w->slots.geometry[i]);
     if (w)
-        free(w->slot_memo);
+        free(w->slots.memo);
     free(w);
 }
 
@@ -133,7 +134,8 @@ void worth_seen(struct worth *w, uint64_t hash, const struct worth_request *r, d
 
 // --- Prices and weights --------------------------------------------------------------------------
 
-static bool hosts(const struct worth *w, const struct unit_group *g, const struct demand *d)
+static bool worth_hosts_demand(const struct worth *w, const struct unit_group *g,
+                               const struct demand *d)
 {
     (void)w;
     return d->request.num && d->request.num <= g->n && d->request.part[g->type];
@@ -223,10 +225,10 @@ static void set_press(struct worth *w)
         const struct demand *d = &w->demands[i];
         double capacity = 0;
         for (size_t g = 0; g < w->groups_len; g++)
-            if (hosts(w, &w->groups[g], d))
+            if (worth_hosts_demand(w, &w->groups[g], d))
                 capacity += (double)w->groups[g].units;
         for (size_t g = 0; g < w->groups_len && capacity > 0; g++)
-            if (hosts(w, &w->groups[g], d))
+            if (worth_hosts_demand(w, &w->groups[g], d))
                 w->groups[g].press += d->count * w->scale * d->units / capacity;
     }
     for (size_t g = 0; g < w->groups_len; g++)
@@ -262,7 +264,7 @@ bool worth_settle(struct worth *w, bool always)
     for (size_t f = 0; f < w->families_len; f++)
         set_company(w, f);
     set_press(w);
-    slots_settle(w);
+    worth_slots_settle(w);
     w->scarce_len = 0; // until places are counted again
     return true;
 }
@@ -290,10 +292,10 @@ void worth_places_begin(struct worth *w)
     w->counted_len = 0;
     w->free_units = 0;
     w->free_cpu = 0;
-    slots_begin(w);
+    worth_slots_begin(w);
     for (size_t i = 0; i < w->demands_len && w->counted_len < WORTH_SCARCE; i++)
         if (w->demands[i].request.num >= 2 && w->demands[i].units > 0 &&
-            !slots_wanted(&w->demands[i].request))
+            !worth_slots_wanted(&w->demands[i].request))
             count_kind(w, (uint32_t)i);
 }
 
@@ -308,7 +310,7 @@ void worth_places(struct worth *w, const struct worth_state *s, double nodes)
     w->free_cpu += nodes * (s->cpu > 0 ? (double)s->cpu : 0);
     for (size_t i = 0; i < w->counted_len; i++)
         w->counted[i].places += nodes * (double)worth_slots(w, s, &m, &w->counted[i]);
-    slots_count(w, s, nodes);
+    worth_slots_count(w, s, nodes);
 }
 
 static double family_price(const struct worth *w, const struct demand *d)
@@ -344,7 +346,8 @@ static bool set_weight_of_company(struct worth *w)
     return true;
 }
 
-bool worth_moved(double old, double new)
+// worth_moved: a value has changed so much that what was made of it should be rebuilt.
+static bool worth_moved(double old, double new)
 {
     return fabs(new - old) > SCARCE_TOLERANCE * (old > new ? old : new);
 }
@@ -356,7 +359,7 @@ bool worth_places_end(struct worth *w)
         set_scarcity(w, &w->counted[i]);
         changed = changed || worth_moved(w->scarce[i].value, w->counted[i].value);
     }
-    changed = slots_end(w, changed) || changed;
+    changed = worth_slots_end(w, changed) || changed;
     if (!changed)
         return false;
     memcpy(w->scarce, w->counted, w->counted_len * sizeof(*w->scarce));

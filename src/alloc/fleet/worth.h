@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a node is worth to the requests that are likely to come, and so what placing one there costs.
-// Pure numbers: units (devices, or GPUs that are cut into partitions) of types the model cannot tell
-// apart, each with so many thousandths left; processors and memory; requests seen lately, older ones
-// counting less. docs/utilization.md tells the idea. What makes numbers of nodes and claims is
-// fleet.h.
+// What a node is worth to the requests that are likely to come, and so what placing one there
+// costs. Pure numbers: units (devices, or GPUs that are cut into partitions) of types the model
+// cannot tell apart, each with so many thousandths left; processors and memory; requests seen
+// lately, older ones counting less. docs/measurements/utilization.md has the idea. What makes
+// numbers of nodes and claims is fleet.h.
 //
 // The worth of a node is the sum of four terms:
 //   parts     what can still be cut from its units at the prices of worth_price.h, more where units
@@ -29,7 +29,7 @@
 #define WORTH_GROUPS   256
 #define WORTH_REQUESTS 512
 #define WORTH_UNITS    128 // of a node that are looked at
-#define WORTH_SLOTS    64  // partitions of a unit that are told apart
+#define WORTH_SLOTS    64  // partitions of a unit that are distinguished
 
 // Requests for the same number of units of the same parts, by pods of the same size.
 struct worth_request {
@@ -44,7 +44,7 @@ struct worth_request {
 // The partitions of a unit that has fixed places for them: a slot is one partition in one place.
 struct worth_geometry {
     uint32_t n;
-    uint64_t sign[WORTH_SLOTS];     // what tells a slot from others
+    uint64_t sign[WORTH_SLOTS];     // what distinguishes a slot from others
     uint64_t excludes[WORTH_SLOTS]; // slots that cannot be had beside it, itself too
 };
 
@@ -78,7 +78,7 @@ size_t worth_types(const struct worth *w);
 const struct worth_geometry *worth_geometry_of(const struct worth *w, uint8_t type);
 void worth_set_geometry(struct worth *w, uint8_t type, const struct worth_geometry *g);
 
-// worth_slotted says whether slots are asked for.
+// worth_slotted reports whether slots are requested.
 bool worth_slotted(const struct worth *w);
 
 // worth_group numbers units of a type that stand n on a node. worth_supply counts units of a group
@@ -94,8 +94,9 @@ void worth_seen(struct worth *w, uint64_t hash, const struct worth_request *r, d
 // if little has.
 bool worth_settle(struct worth *w, bool always);
 
-// worth_scarce says how scarce places for requests of several units are, given the places there are
-// now: begin, worth_places for each state and the nodes that are in it, end. True: something changed that matters.
+// worth_scarce is how scarce places for requests of several units are, given the places there are
+// now: begin, worth_places for each state and the nodes that are in it, end. True: something
+// changed that matters.
 void worth_places_begin(struct worth *w);
 void worth_places(struct worth *w, const struct worth_state *s, double nodes);
 bool worth_places_end(struct worth *w);
@@ -106,10 +107,10 @@ double worth_of(const struct worth *w, const struct worth_state *s);
 // worth_price_of is what the units of a request cost at the least.
 double worth_price_of(const struct worth *w, const struct worth_request *r);
 
-// worth_press tells how much units of a group are wanted, beside the least wanted.
+// worth_press is how much units of a group are wanted, beside the least wanted.
 double worth_press(const struct worth *w, uint16_t group);
 
-// worth_fits says whether a request finds its units, as far as the model can see; worth_refuses
+// worth_fits reports whether a request finds its units, as far as the model can see; worth_refuses
 // that it certainly does not.
 bool worth_fits(const struct worth_state *s, const struct worth_request *r);
 bool worth_refuses(const struct worth_state *s, const struct worth_request *r);

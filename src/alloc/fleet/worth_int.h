@@ -46,7 +46,8 @@ struct family {
     double total;
 };
 
-// A request of several units. What it asks for stands here again, close together: worth_of reads all.
+// A request of several units. What it asks for stands here again, close together: worth_of reads
+// all.
 struct scarce {
     uint32_t demand;
     uint32_t num;
@@ -81,6 +82,16 @@ struct slot_memo {
     double worth;
 };
 
+// Partitions with fixed places (worth_slots.c).
+struct worth_slots {
+    struct worth_geometry *geometry[WORTH_TYPES]; // NULL: none
+    struct slot_kind kinds[WORTH_KINDS];
+    size_t kinds_len;
+    double wanted; // units that all of them want
+    struct slot_memo *memo;
+    uint32_t stamp; // of the values
+};
+
 struct worth {
     struct unit_type types[WORTH_TYPES];
     size_t types_len;
@@ -94,12 +105,7 @@ struct worth {
     size_t scarce_len;
     struct scarce counted[WORTH_SCARCE]; // being made
     size_t counted_len;
-    struct worth_geometry *geometry[WORTH_TYPES]; // NULL: none
-    struct slot_kind kinds[WORTH_KINDS];
-    size_t kinds_len;
-    double kinds_wanted; // units that all of them want
-    struct slot_memo *slot_memo;
-    uint32_t slot_stamp; // of the values
+    struct worth_slots slots;
     double free_slotted; // units with a geometry, what is left of them
     double free_units;
     double free_cpu;  // thousandths, of all nodes
@@ -128,22 +134,20 @@ void worth_sums(const struct worth *w, const struct worth_state *s, struct unit_
 int64_t worth_slots(const struct worth *w, const struct worth_state *s, const struct unit_sums *m,
                     const struct scarce *r);
 
-// worth_moved says that a value has changed so much that what was made of it should be made anew.
-bool worth_moved(double old, double new);
-
 // --- worth_slots.c -------------------------------------------------------------------------------
 
-// slots_wanted says whether a request is for slots. slots_settle makes kinds of what is wanted. slots_begin, slots_count for each node and slots_end
-// find out how scarce places are; true: that changed.
-bool slots_wanted(const struct worth_request *r);
-void slots_settle(struct worth *w);
-void slots_begin(struct worth *w);
-void slots_count(struct worth *w, const struct worth_state *s, double nodes);
-bool slots_end(struct worth *w, bool always);
+// worth_slots_wanted reports whether a request is for slots. worth_slots_settle makes kinds of what
+// is wanted. worth_slots_begin, worth_slots_count for each node and worth_slots_end find out how
+// scarce places are; true: that changed.
+bool worth_slots_wanted(const struct worth_request *r);
+void worth_slots_settle(struct worth *w);
+void worth_slots_begin(struct worth *w);
+void worth_slots_count(struct worth *w, const struct worth_state *s, double nodes);
+bool worth_slots_end(struct worth *w, bool always);
 
-// slots_worth is what the slots of a unit are worth. slots_take takes for a request the slot that
-// costs the least; some slot it wants must be open.
-double slots_worth(const struct worth *w, const struct worth_unit *u);
-void slots_take(const struct worth *w, struct worth_unit *u, const struct worth_request *r);
+// worth_slots_worth is what the slots of a unit are worth. worth_slots_take takes for a request the
+// slot that costs the least; some slot it wants must be open.
+double worth_slots_worth(const struct worth *w, const struct worth_unit *u);
+void worth_slots_take(const struct worth *w, struct worth_unit *u, const struct worth_request *r);
 
 #endif

@@ -8,18 +8,19 @@
 
 #include "base/banned.h"
 
-// How much the terms count. Found on traces, see docs/utilization.md.
+// How much the terms count. Found on traces, see docs/measurements/utilization.md.
 #define PARTS 2.0
 #define PRESS 0.2
 #define SLOTS 32.0
 
-// Losses are told apart in steps of so many thousandths of a unit. Within a step the fullest node
-// wins and the first unit, which is what keeps whole nodes and units free; finer steps scatter.
+// Losses are distinguished in steps of so many thousandths of a unit. Within a step the fullest
+// node wins and the first unit, which is what keeps whole nodes and units free; finer steps
+// scatter.
 #define STEP 120.0
 
 // No more than what is left of something allows, each taking so much of it. Mostly all n do: a
 // division is wanted only where they do not.
-static inline int64_t at_most(int64_t n, int64_t left, int64_t each)
+static inline int64_t worth_node_at_most(int64_t n, int64_t left, int64_t each)
 {
     int64_t all = 0;
     if (each <= 0 || (!__builtin_mul_overflow(n, each, &all) && all <= left))
@@ -28,7 +29,7 @@ static inline int64_t at_most(int64_t n, int64_t left, int64_t each)
 }
 
 // Does a unit have what a share takes, as far as the model can see?
-static inline bool has_room(const struct worth_unit *u, const struct worth_request *r)
+static inline bool worth_node_has_room(const struct worth_unit *u, const struct worth_request *r)
 {
     uint16_t part = r->part[u->type];
     uint64_t slots = r->slots[u->type];
@@ -41,7 +42,7 @@ static uint32_t units_for(const struct worth_state *s, const struct worth_reques
     for (uint32_t i = 0; i < s->n; i++) {
         uint64_t slots = r->slots[s->units[i].type];
         n += slots ? (uint32_t)__builtin_popcountll(s->units[i].fits & slots)
-                   : has_room(&s->units[i], r);
+                   : worth_node_has_room(&s->units[i], r);
     }
     return n;
 }
@@ -58,7 +59,8 @@ static inline int64_t slots_of(const struct worth *w, const struct worth_state *
     }
     if (!r->num || units < r->num)
         return 0;
-    return at_most(at_most(units / r->num, s->cpu, r->cpu), s->memory, r->memory);
+    return worth_node_at_most(worth_node_at_most(units / r->num, s->cpu, r->cpu), s->memory,
+                              r->memory);
 }
 
 int64_t worth_slots(const struct worth *w, const struct worth_state *s, const struct unit_sums *m,
@@ -93,9 +95,9 @@ static void add_unit(const struct worth *w, struct unit_sums *s, const struct wo
 {
     uint8_t f = w->types[u->type].family;
     uint16_t left = u->left;
-    if (w->geometry[u->type]) {
+    if (w->slots.geometry[u->type]) {
         s->value[f] += sign * left / WORTH_WHOLE;
-        s->slots += sign * slots_worth(w, u);
+        s->slots += sign * worth_slots_worth(w, u);
         return;
     }
     double v = sign * w->families[f].prices.value[left];
@@ -154,7 +156,7 @@ bool worth_refuses(const struct worth_state *s, const struct worth_request *r)
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->n; i++) {
         uint16_t part = r->part[s->units[i].type];
-        n += part && (s->units[i].loose || has_room(&s->units[i], r));
+        n += part && (s->units[i].loose || worth_node_has_room(&s->units[i], r));
     }
     return n < r->num;
 }
@@ -193,13 +195,13 @@ static void trial_set(struct trial *t, uint32_t unit, const struct worth_unit *a
 }
 
 // A unit with a share taken.
-static struct worth_unit without(const struct trial *t, uint32_t unit,
-                                 const struct worth_request *r)
+static struct worth_unit worth_node_unit_after(const struct trial *t, uint32_t unit,
+                                               const struct worth_request *r)
 {
     struct worth_unit u = t->units[unit];
     uint16_t part = r->part[u.type];
-    if (t->w->geometry[u.type])
-        slots_take(t->w, &u, r);
+    if (t->w->slots.geometry[u.type])
+        worth_slots_take(t->w, &u, r);
     u.left = (uint16_t)(u.left > part ? u.left - part : 0);
     return u;
 }
@@ -209,7 +211,7 @@ static double trial_with(struct trial *t, uint32_t unit, const struct worth_requ
 {
     const struct unit_sums before = t->sums;
     const struct worth_unit old = t->units[unit];
-    const struct worth_unit after = without(t, unit, r);
+    const struct worth_unit after = worth_node_unit_after(t, unit, r);
     trial_set(t, unit, &after);
     double worth = worth_of_sums(t->w, &t->sums, &t->state);
     t->units[unit] = old;
@@ -239,7 +241,7 @@ void worth_loss(const struct worth *w, const struct worth_state *s, const struct
     t.state.memory -= r->memory;
     for (uint32_t i = 0; i < s->n; i++) {
         uint32_t like = first_like(&t, i);
-        rank[i] = has_room(&s->units[i], r) ? 0 : UINT16_MAX;
+        rank[i] = worth_node_has_room(&s->units[i], r) ? 0 : UINT16_MAX;
         if (rank[i] == 0)
             steps[i] = like < i ? steps[like] : worth_steps(trial_with(&t, i, r) - before, price);
     }
@@ -253,12 +255,12 @@ void worth_loss(const struct worth *w, const struct worth_state *s, const struct
 }
 
 // Units that a share can be taken from; of those in the same state the first.
-static uint32_t candidates(const struct trial *t, const struct worth_request *r, const bool *used,
-                           uint8_t ret[WORTH_UNITS])
+static uint32_t worth_node_candidates(const struct trial *t, const struct worth_request *r,
+                                      const bool *used, uint8_t ret[WORTH_UNITS])
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < t->state.n; i++) {
-        if (used[i] || !has_room(&t->units[i], r))
+        if (used[i] || !worth_node_has_room(&t->units[i], r))
             continue;
         uint32_t like = first_like(t, i);
         if (like == i || used[like])
@@ -271,7 +273,7 @@ static uint32_t candidates(const struct trial *t, const struct worth_request *r,
 static bool take_share(struct trial *t, const struct worth_request *r, bool used[WORTH_UNITS])
 {
     uint8_t from[WORTH_UNITS];
-    uint32_t n = candidates(t, r, used, from);
+    uint32_t n = worth_node_candidates(t, r, used, from);
     if (!n)
         return false;
     uint32_t at = from[0];
@@ -283,8 +285,8 @@ static bool take_share(struct trial *t, const struct worth_request *r, bool used
             at = from[i];
         }
     }
-    used[at] = !t->w->geometry[t->units[at].type]; // of one unit several slots can be had
-    const struct worth_unit after = without(t, at, r);
+    used[at] = !t->w->slots.geometry[t->units[at].type]; // of one unit several slots can be had
+    const struct worth_unit after = worth_node_unit_after(t, at, r);
     trial_set(t, at, &after);
     return true;
 }

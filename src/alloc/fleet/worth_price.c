@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Column generation: a revised simplex whose columns are ways to cut one device, found by a knapsack
-// over the current duals. The start is one pattern a size, as many of it as fit.
+// Column generation: a revised simplex whose columns are ways to cut one device, found by a
+// knapsack over the current duals. The start is one pattern a size, as many of it as fit.
 #include "alloc/fleet/worth_price.h"
 
 #include <stdbool.h>
@@ -32,7 +32,7 @@ struct cutting {
     int16_t taken[WORTH_WHOLE + 1]; // size that makes best, -1: what one less makes
 };
 
-static void gather(struct cutting *c, const double demand[WORTH_WHOLE + 1])
+static void worth_price_gather(struct cutting *c, const double demand[WORTH_WHOLE + 1])
 {
     uint32_t grid = 1;
     size_t sizes = 0;
@@ -50,7 +50,7 @@ static void gather(struct cutting *c, const double demand[WORTH_WHOLE + 1])
     }
 }
 
-static void begin(struct cutting *c)
+static void worth_price_begin(struct cutting *c)
 {
     for (size_t i = 0; i < c->m; i++) {
         uint32_t times = WORTH_WHOLE / c->size[i];
@@ -98,7 +98,7 @@ static bool find_pattern(struct cutting *c)
 }
 
 // Puts the pattern into the basis, in place of the one that runs out first. False: none does.
-static bool pivot(struct cutting *c)
+static bool worth_price_pivot(struct cutting *c)
 {
     size_t out = SIZE_MAX;
     double least = 0;
@@ -143,24 +143,24 @@ static void set_values(const struct cutting *c, struct worth_prices *ret)
         ret->value[WORTH_WHOLE] = ret->price[WORTH_WHOLE];
     for (uint32_t s = 1; s < WORTH_WHOLE; s++)
         if (ret->price[s] == 0)
-            ret->price[s] = ret->value[s]; // nobody asked for it so far
+            ret->price[s] = ret->value[s]; // not requested so far
 }
 
 void worth_price(const double demand[WORTH_WHOLE + 1], struct worth_prices *ret)
 {
     struct cutting *c = xcalloc(1, sizeof(*c));
     *ret = (struct worth_prices){0};
-    gather(c, demand);
+    worth_price_gather(c, demand);
     if (c->m == 0) {
         for (uint32_t s = 1; s <= WORTH_WHOLE; s++)
             ret->price[s] = ret->value[s] = (1 + SIZE_SHARE) * s / WORTH_WHOLE;
         free(c);
         return;
     }
-    begin(c);
+    worth_price_begin(c);
     for (int round = 0; round < ROUNDS_MAX; round++) {
         set_duals(c);
-        if (!find_pattern(c) || !pivot(c))
+        if (!find_pattern(c) || !worth_price_pivot(c))
             break;
     }
     // When rounds run out, duals that are too high by one factor are prices still (Farley's bound).

@@ -12,7 +12,7 @@
 // Sizes are thousandths of a device.
 #define WORTH_WHOLE 1000U
 
-// Sizes that are told apart; with more, they are rounded up to a coarser grid.
+// Sizes that are distinguished; with more, they are rounded up to a coarser grid.
 #define WORTH_SIZES 128
 
 struct worth_prices {

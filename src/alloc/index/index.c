@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pools, their slices and users; classes, rules, nodes. Each change finds out which pools' states
-// change by it and says so to index_place.c and index_view.c.
+// change by it and notifies index_place.c and index_view.c.
 #include <stdlib.h>
 
 #include "alloc/index/index_int.h"
-#include "alloc/model/alloc_int.h"
+#include "alloc/model/answer.h"
 #include "api/match/device_taint.h"
 #include "base/hash.h"
 
@@ -23,7 +23,7 @@ struct index *index_new(const struct index_options *options)
 
 // --- Pools ---------------------------------------------------------------------------------------
 
-static void pool_key(struct str driver, struct str name, struct sbuf *out)
+static void index_pool_key(struct str driver, struct str name, struct sbuf *out)
 {
     sbuf_add(out, driver);
     sbuf_addc(out, '\0');
@@ -44,7 +44,7 @@ static struct index_pool *pool_find(const struct index *x, struct str driver, st
         memcpy(names + driver.n + 1, name.p ? name.p : "", name.n);
         s = str_make(names, driver.n + 1 + name.n);
     } else {
-        pool_key(driver, name, &key);
+        index_pool_key(driver, name, &key);
         s = sbuf_str(&key);
     }
     struct index_pool **known = map_get(&x->pools, s);
@@ -57,7 +57,7 @@ static struct index_pool *pool_get(struct index *x, struct str driver, struct st
     if (p)
         return p;
     cleanup_sbuf struct sbuf key = {0};
-    pool_key(driver, name, &key);
+    index_pool_key(driver, name, &key);
     p = xcalloc(1, sizeof(*p));
     p->key = str_make(xstrndup(key.p, key.n), key.n);
     p->driver = str_upto(p->key, driver.n);
@@ -93,13 +93,14 @@ static void pool_maybe_forget(struct index *x, struct index_pool *p)
 
 // --- Use -----------------------------------------------------------------------------------------
 
-size_t user_len(const struct index_user *u)
+size_t index_user_len(const struct index_user *u)
 {
     return u->allocation ? u->allocation->devices.results.n : u->uses_len;
 }
 
 // Results count as the scheduler counts them: admin access uses nothing.
-bool user_use(const struct index *x, const struct index_user *u, size_t i, struct alloc_use *ret)
+bool index_user_use(const struct index *x, const struct index_user *u, size_t i,
+                    struct alloc_use *ret)
 {
     if (!u->allocation) {
         *ret = u->uses[i];
@@ -116,23 +117,24 @@ bool user_use(const struct index *x, const struct index_user *u, size_t i, struc
     return !(r->has_admin_access && r->admin_access);
 }
 
-static bool is_of(const struct alloc_use *u, const struct index_pool *p)
+static bool index_is_of(const struct alloc_use *u, const struct index_pool *p)
 {
     return str_eq(u->id.pool, p->name) && str_eq(u->id.driver, p->driver);
 }
 
 // Amounts add up, so that the order in which shares came makes no difference.
-static uint64_t consumption(const struct alloc_use *u)
+static uint64_t index_hash_consumption(const struct alloc_use *u)
 {
     uint64_t sum = 0;
     for (size_t i = 0; u->has_capacity && i < u->capacity.n; i++)
-        sum += hash_str(u->capacity.p[i].key) * (uint64_t)amount_of(&u->capacity.p[i].value);
+        sum += hash_str(u->capacity.p[i].key) *
+               (uint64_t)amount_from_quantity(&u->capacity.p[i].value);
     return sum;
 }
 
 static void charge_device(struct index_device *d, const struct alloc_use *u, bool take)
 {
-    uint64_t consumed = consumption(u);
+    uint64_t consumed = index_hash_consumption(u);
     if (u->exclusive)
         d->exclusive = (uint16_t)(take ? d->exclusive + 1 : d->exclusive - 1);
     else
@@ -140,12 +142,12 @@ static void charge_device(struct index_device *d, const struct alloc_use *u, boo
     d->consumed = take ? d->consumed + consumed : d->consumed - consumed;
 }
 
-static void charge(const struct index *x, struct index_pool *p, const struct index_user *u,
-                   bool take)
+static void index_charge_pool(const struct index *x, struct index_pool *p,
+                              const struct index_user *u, bool take)
 {
-    for (size_t i = 0; i < user_len(u); i++) {
+    for (size_t i = 0; i < index_user_len(u); i++) {
         struct alloc_use use;
-        if (!user_use(x, u, i, &use) || !is_of(&use, p))
+        if (!index_user_use(x, u, i, &use) || !index_is_of(&use, p))
             continue;
         for (size_t s = 0; s < p->slices.n; s++) {
             const struct api_device_array *all = &p->slices.p[s]->api->spec.devices;
@@ -161,24 +163,24 @@ static void charge(const struct index *x, struct index_pool *p, const struct ind
 // The pool's devices are in other use.
 static void pool_used(struct index *x, struct index_pool *p)
 {
-    key_pool(p);
+    index_key_pool(p);
     if (p->node) {
-        view_drop(x, p->node, false);
-        place_own(x, p->node);
+        index_view_drop(x, p->node, false);
+        index_place_own(x, p->node);
     } else if (p->shared) {
-        place_shared(x, p);
+        index_place_shared(x, p);
     }
 }
 
 // The pool's devices look otherwise to questions, or rules changed.
 static void pool_looks(struct index *x, struct index_pool *p)
 {
-    key_pool(p);
+    index_key_pool(p);
     if (p->node) {
-        view_drop(x, p->node, true);
-        place_own(x, p->node);
+        index_view_drop(x, p->node, true);
+        index_place_own(x, p->node);
     } else if (p->shared) {
-        place_visible(x, p, false);
+        index_place_visible(x, p, false);
     }
 }
 
@@ -238,7 +240,7 @@ static bool any_twice(const struct index_pool *p)
     return twice;
 }
 
-// Whose pool is it, by its slices? Empty: nobody's alone.
+// Whose pool is it, by its slices? Empty: of no single node.
 static struct str owner_of(struct index_pool *p)
 {
     struct str node = {0};
@@ -251,7 +253,7 @@ static struct str owner_of(struct index_pool *p)
                   spec->has_per_device_node_selection;
         node = spec->node_name;
         p->devices += (uint32_t)spec->devices.n;
-        p->grouped |= slice_uses_groups(p->slices.p[i]->api);
+        p->grouped |= cluster_slice_uses_groups(p->slices.p[i]->api);
         for (size_t k = 0; k < spec->devices.n; k++)
             p->shareable |= spec->devices.p[k].has_allow_multiple_allocations &&
                             spec->devices.p[k].allow_multiple_allocations;
@@ -263,13 +265,13 @@ static struct str owner_of(struct index_pool *p)
 static void list_shared(struct index *x, struct index_pool *p, bool was_shared)
 {
     if (p->shared && !was_shared) {
-        p->in_shared = (uint32_t)x->shared.n;
-        vec_push(&x->shared, p);
+        p->in_shared = (uint32_t)x->shared.pools.n;
+        vec_push(&x->shared.pools, p);
     } else if (!p->shared && was_shared) {
-        struct index_pool *last = vec_pop(&x->shared);
+        struct index_pool *last = vec_pop(&x->shared.pools);
         last->in_shared = p->in_shared;
         if (last != p)
-            x->shared.p[p->in_shared] = last;
+            x->shared.pools.p[p->in_shared] = last;
     }
 }
 
@@ -281,10 +283,10 @@ static void pool_settle(struct index *x, struct index_pool *p)
     struct str owner = owner_of(p);
     struct index_node *now = owner.n ? node_named(x, owner) : NULL;
     p->twice = any_twice(p);
-    key_pool(p);
+    index_key_pool(p);
     list_shared(x, p, was_shared);
     if (was_shared && !p->shared)
-        place_visible(x, p, true);
+        index_place_visible(x, p, true);
     if (old != now) {
         if (old)
             node_unlist(old, p);
@@ -293,15 +295,15 @@ static void pool_settle(struct index *x, struct index_pool *p)
             node_list(now, p);
     }
     if (old) {
-        view_drop(x, old, true);
-        place_own(x, old);
+        index_view_drop(x, old, true);
+        index_place_own(x, old);
     }
     if (now && now != old) {
-        view_drop(x, now, true);
-        place_own(x, now);
+        index_view_drop(x, now, true);
+        index_place_own(x, now);
     }
     if (p->shared)
-        place_visible(x, p, false);
+        index_place_visible(x, p, false);
     if (old && old != now)
         node_maybe_forget(x, old);
 }
@@ -329,7 +331,7 @@ static void slice_put(struct index *x, struct index_pool *p, struct index_object
     s->object = o;
     s->api = api;
     index_keep(x, o.owner);
-    key_slice(x, s);
+    index_key_slice(x, s);
     vec_push(&p->slices, s);
     size_t at = p->slices.n - 1;
     for (; at && str_cmp(api->metadata.name, p->slices.p[at - 1]->api->metadata.name) < 0; at--)
@@ -338,10 +340,10 @@ static void slice_put(struct index *x, struct index_pool *p, struct index_object
     // What is in use of it was in use before it was published.
     struct index_pool alone = {.driver = p->driver, .name = p->name, .slices = {&s, 1, 1}};
     for (size_t i = 0; i < p->users.n; i++)
-        charge(x, &alone, p->users.p[i], true);
+        index_charge_pool(x, &alone, p->users.p[i], true);
 }
 
-void index_slice(struct index *x, struct index_object before, struct index_object after)
+void index_set_slice(struct index *x, struct index_object before, struct index_object after)
 {
     const struct api_resource_slice *old = before.value;
     const struct api_resource_slice *new = after.value;
@@ -350,7 +352,7 @@ void index_slice(struct index *x, struct index_object before, struct index_objec
     // Views borrow from slices: they go first.
     if (from) {
         if (from->node)
-            view_drop(x, from->node, true);
+            index_view_drop(x, from->node, true);
         slice_take(x, from, old->metadata.name);
     }
     if (from && from != to) {
@@ -365,7 +367,7 @@ void index_slice(struct index *x, struct index_object before, struct index_objec
 
 // --- Classes and rules ---------------------------------------------------------------------------
 
-static struct str name_of(const struct index_object *o)
+static struct str index_name_of(const struct index_object *o)
 {
     _Static_assert(offsetof(struct api_device_class, metadata) ==
                        offsetof(struct api_device_taint_rule, metadata),
@@ -374,12 +376,12 @@ static struct str name_of(const struct index_object *o)
     return c->metadata.name;
 }
 
-static void replace(const struct index *x, struct index_objects *v, struct index_object before,
-                    struct index_object after)
+static void index_replace_object(const struct index *x, struct index_objects *v,
+                                 struct index_object before, struct index_object after)
 {
     size_t at = v->n;
     for (size_t i = 0; before.value && i < v->n; i++)
-        if (str_eq(name_of(&v->p[i]), name_of(&before)))
+        if (str_eq(index_name_of(&v->p[i]), index_name_of(&before)))
             at = i;
     if (after.value)
         index_keep(x, after.owner);
@@ -394,15 +396,15 @@ static void replace(const struct index *x, struct index_objects *v, struct index
     }
 }
 
-void index_class(struct index *x, struct index_object before, struct index_object after)
+void index_set_class(struct index *x, struct index_object before, struct index_object after)
 {
-    view_drop_all(x);
-    replace(x, &x->classes, before, after);
+    index_view_drop_all(x);
+    index_replace_object(x, &x->classes, before, after);
     map_done(&x->class_index);
     x->class_index = (struct index_class_map){0};
     vec_foreach(&x->classes, c)
-        *map_put(&x->class_index, name_of(c)) = c->value;
-    if (after.value && key_class(x, after.value)) {
+        *map_put(&x->class_index, index_name_of(c)) = c->value;
+    if (after.value && index_reads_class(x, after.value)) {
         index_stale(x);
         (void)index_catch_up(x, SIZE_MAX);
     }
@@ -421,7 +423,7 @@ static void apply_rule(struct index *x, const struct api_device_taint_rule *r)
     if (s->has_driver && s->has_pool) {
         struct index_pool *p = pool_find(x, s->driver, s->pool);
         for (size_t k = 0; p && k < p->slices.n; k++)
-            key_devices(x, p->slices.p[k]);
+            index_key_devices(x, p->slices.p[k]);
         if (p)
             pool_looks(x, p);
         return;
@@ -431,15 +433,15 @@ static void apply_rule(struct index *x, const struct api_device_taint_rule *r)
         if (!device_taint_selects(s, p->driver, p->name, NULL))
             continue;
         for (size_t k = 0; k < p->slices.n; k++)
-            key_devices(x, p->slices.p[k]);
+            index_key_devices(x, p->slices.p[k]);
         pool_looks(x, p);
     }
 }
 
-void index_rule(struct index *x, struct index_object before, struct index_object after)
+void index_set_rule(struct index *x, struct index_object before, struct index_object after)
 {
-    view_drop_all(x); // views borrow the taints of rules
-    replace(x, &x->rules, before, after);
+    index_view_drop_all(x); // views borrow the taints of rules
+    index_replace_object(x, &x->rules, before, after);
     apply_rule(x, before.value);
     apply_rule(x, after.value);
 }
@@ -454,8 +456,8 @@ const struct api_device_class *index_find_class(const struct index *x, struct st
 
 static void node_gone(struct index *x, struct index_node *n)
 {
-    place_take(x, n);
-    view_drop(x, n, true);
+    index_place_take(x, n);
+    index_view_drop(x, n, true);
     x->nodes.p[n->number] = NULL;
     n->number = UINT32_MAX;
     index_let_go(x, n->object.owner);
@@ -463,7 +465,7 @@ static void node_gone(struct index *x, struct index_node *n)
     node_maybe_forget(x, n);
 }
 
-void index_node(struct index *x, uint32_t number, struct str name, struct index_object object)
+void index_set_node(struct index *x, uint32_t number, struct str name, struct index_object object)
 {
     while (x->nodes.n <= number)
         vec_push(&x->nodes, NULL);
@@ -480,14 +482,14 @@ void index_node(struct index *x, uint32_t number, struct str name, struct index_
             node_gone(x, *other);
         n = node_named(x, name);
     }
-    view_drop(x, n, true);
+    index_view_drop(x, n, true);
     index_keep(x, object.owner);
     if (n->object.value)
         index_let_go(x, n->object.owner);
     n->object = object;
     n->number = number;
     x->nodes.p[number] = n;
-    place_node(x, n);
+    index_place_node(x, n);
 }
 
 // --- Users ---------------------------------------------------------------------------------------
@@ -501,7 +503,7 @@ static void user_leave(struct index *x, struct index_user *u)
                 p->users.p[k] = vec_pop(&p->users);
                 break;
             }
-        charge(x, p, u, false);
+        index_charge_pool(x, p, u, false);
         pool_used(x, p);
         pool_maybe_forget(x, p);
     }
@@ -521,17 +523,17 @@ static bool in_pools(const struct index_user *u, const struct index_pool *p)
 
 static void user_enter(struct index *x, struct index_user *u)
 {
-    for (size_t i = 0; i < user_len(u); i++) {
+    for (size_t i = 0; i < index_user_len(u); i++) {
         struct alloc_use use;
-        (void)user_use(x, u, i, &use);
-        if (u->pools.n && is_of(&use, u->pools.p[u->pools.n - 1]))
+        (void)index_user_use(x, u, i, &use);
+        if (u->pools.n && index_is_of(&use, u->pools.p[u->pools.n - 1]))
             continue; // mostly all are of one pool
         struct index_pool *p = pool_get(x, use.id.driver, use.id.pool);
         if (in_pools(u, p))
             continue;
         vec_push(&u->pools, p);
         vec_push(&p->users, u);
-        charge(x, p, u, true);
+        index_charge_pool(x, p, u, true);
         pool_used(x, p);
     }
 }
@@ -595,15 +597,15 @@ uint64_t index_state(struct index *x, uint32_t node)
     const struct index_node *n = node < x->nodes.n ? x->nodes.p[node] : NULL;
     if (!n || !n->cell)
         return 0;
-    place_settle(x, n->set);
+    index_place_settle(x, n->set);
     return n->cell->group->state;
 }
 
 size_t index_states(struct index *x)
 {
     (void)index_catch_up(x, SIZE_MAX);
-    place_settle_all(x);
-    return map_len(&x->by_state);
+    index_place_settle_all(x);
+    return map_len(&x->group.by_state);
 }
 
 struct index_numbers *index_touched(struct index *x)
@@ -635,10 +637,10 @@ void index_free(struct index *x)
         index_let_go(x, r->owner);
     vec_done(&x->classes);
     vec_done(&x->rules);
-    vec_done(&x->reads);
-    map_done(&x->read_names);
+    vec_done(&x->read.list);
+    map_done(&x->read.names);
     map_done(&x->class_index);
-    place_done(x);
+    index_place_done(x);
     for (size_t i = 0; i < x->questions_len; i++)
         free(x->questions[i].facts);
     vec_done(&x->walk.at);

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 #include "alloc/index/index_int.h"
-#include "alloc/model/alloc_int.h"
+#include "alloc/model/answer.h"
+#include "alloc/model/view_int.h"
 #include "api/api.h"
 
 #include "base/banned.h"
@@ -63,9 +64,9 @@ static bool add_uses(const struct index *x, const struct index_node *n,
         struct api_allocation_result *copy = arena_one(arena, struct api_allocation_result);
         api_copy(&api_allocation_result_type, &a->results[c], copy, arena);
         struct index_user user = {.allocation = copy};
-        for (size_t i = 0; i < user_len(&user); i++) {
+        for (size_t i = 0; i < index_user_len(&user); i++) {
             struct alloc_use use;
-            if (!user_use(x, &user, i, &use))
+            if (!index_user_use(x, &user, i, &use))
                 continue;
             vec_push(uses, use);
             bool own = false;
@@ -112,7 +113,7 @@ static void count_more(struct index *x, struct alloc_solver *s, const struct ind
     vec_done(&uses);
 }
 
-static size_t nodes_of(const struct index_group *g)
+static size_t index_ask_nodes_of(const struct index_group *g)
 {
     size_t n = 0;
     for (size_t i = 0; i < g->cells.n; i++)
@@ -139,13 +140,13 @@ void index_count(struct index *x, struct alloc_solver *s, const struct index_ask
     struct index_question *q = index_question(x, ask->hash, ask->claims, ask->claims_len);
     *ret = (struct index_answer){.verdict = ALLOC_UNSATISFIABLE, .node = UINT32_MAX};
     (void)index_catch_up(x, SIZE_MAX);
-    place_settle_all(x);
-    for (size_t i = 0; i < x->groups.n; i++) {
-        const struct index_group *g = x->groups.p[i];
-        if (!g || fact_known(x, q, g) == KNOWN_NO)
+    index_place_settle_all(x);
+    for (size_t i = 0; i < x->group.all.n; i++) {
+        const struct index_group *g = x->group.all.p[i];
+        if (!g || index_fact_known(x, q, g) == KNOWN_NO)
             continue;
         uint32_t node = g->cells.p[0]->nodes.p[0].node;
-        struct index_fact *f = fact_of(x, q, g);
+        struct index_fact *f = index_fact_of(x, q, g);
         if (f->known == KNOWN_NOTHING)
             ret->solves += find_fact(x, s, ask, node, f);
         if (f->known != KNOWN_YES)
@@ -156,8 +157,8 @@ void index_count(struct index *x, struct alloc_solver *s, const struct index_ask
             continue;
         ret->verdict = ALLOC_ALLOCATED;
         ret->states++;
-        ret->nodes += nodes_of(g);
-        ret->more += (uint64_t)f->more * nodes_of(g);
+        ret->nodes += index_ask_nodes_of(g);
+        ret->more += (uint64_t)f->more * index_ask_nodes_of(g);
         ret->at_most |= f->shared > 0;
     }
 }
@@ -167,7 +168,7 @@ void index_count(struct index *x, struct alloc_solver *s, const struct index_ask
 bool index_explain(struct index *x, struct index_explaining *e, uint32_t node)
 {
     (void)index_catch_up(x, SIZE_MAX);
-    const struct index_group *g = group_of(x, node);
+    const struct index_group *g = index_group_of(x, node);
     struct err err;
     struct index_look *look =
         map_put(&e->seen, str_make((const char *)&g->state, sizeof(g->state)));

@@ -1,234 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Data of index*.c.
+// Calls between the files of the index.
 #ifndef ALLOC_INDEX_INDEX_INT_H
 #define ALLOC_INDEX_INDEX_INT_H
 
-#include "alloc/index.h"
-#include "base/map.h"
-#include "dray/cel.h"
-
-// A device as the index knows it. kind is what questions can see of it, a hash: the sum of what is
-// published but attributes (rest), of the attributes that some expression reads, and of the taints of
-// rules. What is in use of a shared one is a sum, too.
-struct index_device {
-    uint64_t rest;
-    uint64_t kind;
-    uint64_t consumed;
-    uint16_t exclusive; // allocations that have it so
-    uint16_t shares;
-};
-
-struct index_slice {
-    struct index_object object;
-    const struct api_resource_slice *api;
-    uint64_t head;  // a hash of all but names and devices
-    uint32_t reads; // of index.reads, so many were known when its devices were looked at
-    bool read_all;  // index.reads_all likewise
-    bool qualified; // some attributes have a domain that is not the driver's
-    struct index_device devices[];
-};
-
-struct index_set_list VEC(struct index_set *);
-struct index_slices VEC(struct index_slice *);
-struct index_users VEC(struct index_user *);
-
-// A pool: the slices that publish it, sorted by name, and the allocations that hold devices of it.
-struct index_pool {
-    struct str key; // "driver\0name"; owned
-    struct str driver, name;
-    struct index_node *node; // whose it is; NULL: shared, or no slices
-    struct index_slices slices;
-    struct index_users users;
-    struct index_set_list sets; // that have it
-    uint64_t state;             // a hash of devices and use
-    uint32_t devices;
-    uint32_t taken;
-    uint32_t idle; // of these, so many can be had at the most
-    bool shared;
-    uint32_t in_shared; // if so, its place in index.shared
-    bool shareable;     // a device of it may be allocated several times
-    bool grouped;       // some have compatibility groups: which slices count depends on features
-    bool twice;         // two devices have one name
-};
-
-// Objects that a snapshot borrows from.
-struct index_held VEC(const void *);
-
-// base has no use recorded and is dear; state is base with use, and cheap.
-struct index_base {
-    struct alloc_cluster *base;
-    struct alloc_cluster *state;
-    struct index_held held;
-    bool unknown; // the kinds of some devices are not known yet
-};
-
-// What nodes see of a shared pool: which slices and devices, as a hash, and how many.
-struct index_seen {
-    uint64_t hash;
-    uint32_t devices;
-};
-
-// Shared pools that some nodes see, sorted by key. Nodes with the same labels, as far as shared pools ask for
-// them, have one set.
-struct index_set {
-    struct str labels; // those values; owned, the key of index.sets
-    struct index_pools pools;
-    struct VEC(struct index_seen) seen; // beside them
-    uint64_t state;
-    uint32_t idle;                     // devices that these nodes can have, at the most
-    bool loose;                        // some can be shared
-    uint32_t slices_stamp, uses_stamp; // when pools, or their use, changed
-    size_t nodes;                      // that see it
-    bool dirty;                        // its state is out of date, and it is in index.dirty
-    struct index_cells VEC(struct index_cell *) cells;
-    struct index_base common;            // of nodes without pools of their own
-    uint32_t common_slices, common_uses; // the stamps it is of
-};
-
-// Nodes with equal devices of their own in equal use, that see one set.
-struct index_cell {
-    uint64_t own; // state of their own devices
-    struct index_set *set;
-    struct index_group *group;
-    struct crowd nodes;
-    uint32_t number; // in index.cells
-    uint32_t in_set; // place in set->cells
-    uint32_t in_group;
-    uint32_t idle; // devices of their own that can be had, at the most
-    bool loose;    // some can be shared
-};
-
-// Cells in the same state.
-struct index_group {
-    uint64_t state;
-    uint32_t number; // in index.groups
-    uint32_t born;   // tells groups apart that had the same number
-    uint32_t idle;   // devices that one of the nodes can have, at the most
-    bool loose;      // some can be shared, so that idle is no bound
-    uint32_t in_bucket;
-    struct index_cells cells;
-};
-
-// What is kept of a node for its view.
-struct index_snapshot {
-    struct index_base own; // unused while it has no pools of its own
-    struct alloc_view *view;
-    struct index_node *node;
-    uint32_t slices_stamp, uses_stamp; // of its set
-    bool pinned;
-    size_t devices;                       // that its view has, and some more
-    struct index_snapshot *newer, *older; // in the order they were asked for
-};
-
-struct index_node {
-    struct str name; // owned
-    uint32_t number; // UINT32_MAX: only slices name it
-    struct index_object object;
-    struct index_pools pools; // its own
-    struct index_cell *cell;
-    struct index_snapshot *snapshot; // NULL: none is kept
-    struct index_set *set;
-};
-
-// What is known about a question on a group.
-struct index_fact {
-    uint32_t born;
-    uint8_t known;   // enum index_known
-    uint32_t more;   // so many fit, one after the other; UINT32_MAX: not known
-    uint32_t shared; // of these, so many take devices that other nodes reach, too
-};
-
-enum index_known { KNOWN_NOTHING, KNOWN_NO, KNOWN_YES };
-
-struct index_question {
-    uint64_t hash;
-    uint64_t used;     // when, to find the oldest
-    uint32_t epoch;    // of the facts
-    uint32_t rekey;    // before that many, its facts would be about nodes that it can tell apart
-    uint32_t refusals; // until then
-    struct index_fact *facts;
-    size_t facts_len;
-};
-
-// Groups by idle devices; the last bucket has those with more, too.
-#define BUCKETS 1024
-
-// Nodes that a change of a shared pool's use is told about (index_touched). Where more see the pool, who
-// follows the nodes' states learns of it when it looks at a node for another reason.
-#define TOUCHED_MOST 2048
-
-#define QUESTIONS_MAX 256
-
-// Pools looked at again with each question after something new was read, and nodes that may refuse one
-// before all are.
-#define CATCH_UP     64
-#define REFUSALS_MAX 16
-#define DEVICES_KEPT ((size_t)16384)
-#define VIEWS_LEAST  64 // are kept, however large they are
-
-struct index_groups VEC(struct index_group *);
-
-struct index_bucket {
-    struct index_groups firm, loose;
-};
-
-// An attribute that some expression or constraint reads; name empty: all of the domain. Whoever makes claims can name as
-// many as they like: after READS_MAX all attributes count. Few are looked through, more are found by name.
-struct index_read {
-    struct str domain, name;
-};
-
-#define READS_MAX 4096
-#define READS_FEW 16
-
-struct index {
-    struct index_options options;
-    struct alloc_kit *kit;
-    struct arena arena; // of names that are never forgotten: labels, attributes
-    struct index_pool_map MAP(struct index_pool *) pools;
-    struct index_node_map MAP(struct index_node *) by_name;
-    struct index_node_list VEC(struct index_node *) nodes; // by number
-    struct index_places VEC(uint32_t) places;              // by number: in the crowd of its cell
-    struct index_set_map MAP(struct index_set *) sets;
-    struct index_set_list dirty;
-    struct index_cell_list VEC(struct index_cell *) cells; // by number, NULL: free
-    struct index_numbers free_cells;
-    struct index_cell_map MAP(struct index_cell *) by_own; // by own state and set
-    struct index_groups groups;                            // by number
-    struct index_numbers free_groups;
-    struct index_group_map MAP(struct index_group *) by_state;
-    struct index_bucket buckets[BUCKETS];
-    uint32_t births;
-    struct index_pools shared;                    // pools that are not of one node alone
-    struct index_label_keys MAP(bool) label_keys; // that shared pools ask for
-    struct index_label_keys node_names;           // likewise
-    struct index_objects VEC(struct index_object) classes;
-    struct index_objects rules;
-    struct index_class_map MAP(const struct api_device_class *) class_index;
-    struct index_reads VEC(struct index_read) reads;
-    struct index_read_names MAP(bool) read_names; // "domain\0name" of each
-    bool reads_all;                               // some expression may read any attribute
-    uint32_t rekeys;                              // times that something new was read
-    uint32_t rekeyed; // of these, so many have been seen to in all pools
-    size_t stale;     // entries of pools, from the first on, that have not been looked at since
-
-    struct index_snapshot *newest, *oldest;
-    size_t snapshots;
-    size_t snapshot_devices;
-
-    struct index_numbers touched;
-    struct index_question questions[QUESTIONS_MAX];
-    size_t questions_len;
-    uint32_t epoch; // facts of older ones do not hold
-    uint64_t clock;
-    struct {
-        struct index_question *q;
-        size_t need;
-        size_t left; // buckets to come
-        struct crowd_walk at;
-    } walk;
-};
+#include "alloc/index/index_types.h"
 
 // index_mix adds to a hash, in order.
 static inline uint64_t index_mix(uint64_t a, uint64_t b)
@@ -253,69 +29,72 @@ static inline void index_let_go(const struct index *x, const void *owner)
 
 // --- index_key.c, index_reads.c: what questions can see ------------------------------------------
 
-// key_slice fills in the hashes of a slice; key_devices only those that attributes and rules change.
-void key_slice(const struct index *x, struct index_slice *s);
-void key_devices(const struct index *x, struct index_slice *s);
+// index_key_slice fills in the hashes of a slice; index_key_devices only those that attributes and
+// rules change.
+void index_key_slice(const struct index *x, struct index_slice *s);
+void index_key_devices(const struct index *x, struct index_slice *s);
 
-// key_pool makes the state of a pool of those of its devices. key_node is the state of a node's own
-// devices, and how many are idle.
-void key_pool(struct index_pool *p);
-uint64_t key_node(const struct index_node *n, uint32_t *ret_idle, bool *ret_loose);
+// index_key_pool makes the state of a pool of those of its devices. index_key_node is the state of
+// a node's own devices, and how many are idle.
+void index_key_pool(struct index_pool *p);
+uint64_t index_key_node(const struct index_node *n, uint32_t *ret_idle, bool *ret_loose);
 
-// key_class and key_claims find what an object's expressions read. True: that is more than before.
-bool key_class(struct index *x, const struct api_device_class *c);
-bool key_claims(struct index *x, const struct api_resource_claim *const *claims, size_t n);
+// index_reads_class and index_reads_claims find what an object's expressions read. True: that is
+// more than before.
+bool index_reads_class(struct index *x, const struct api_device_class *c);
+bool index_reads_claims(struct index *x, const struct api_resource_claim *const *claims, size_t n);
 
-// key_reads says whether an attribute is among those that are read; name empty: whether all of the domain are.
-bool key_reads(const struct index *x, struct str domain, struct str name);
+// index_reads_has reports whether an attribute is among those that are read; name empty: whether
+// all of the domain are.
+bool index_reads_has(const struct index *x, struct str domain, struct str name);
 
-// key_reads_more says whether a slice may have attributes that were not read when it was looked at last.
-bool key_reads_more(const struct index *x, const struct index_slice *s);
+// index_reads_grow reports whether a slice may have attributes that were not read when it was
+// looked at last.
+bool index_reads_grow(const struct index *x, const struct index_slice *s);
 
-// index_stale: expressions read attributes that none has read before. All devices have to be looked at
-// again (index_catch_up). A slice that has no such attribute costs nothing.
+// index_stale: expressions read attributes that none has read before. All devices have to be looked
+// at again (index_catch_up). A slice that has no such attribute costs nothing.
 void index_stale(struct index *x);
 
-// user_use is the i-th use of a user; false: it holds nothing. user_len counts them.
-size_t user_len(const struct index_user *u);
-bool user_use(const struct index *x, const struct index_user *u, size_t i, struct alloc_use *ret);
+// index_user_use is the i-th use of a user; false: it holds nothing. index_user_len counts them.
+size_t index_user_len(const struct index_user *u);
+bool index_user_use(const struct index *x, const struct index_user *u, size_t i,
+                    struct alloc_use *ret);
 
-// --- index_place.c: sets, cells, groups --------------------------------------------------------------
+// --- index_place.c: sets, cells, groups ----------------------------------------------------------
 
-// place_node puts a node where it belongs; place_take takes it out. place_own: its own pools are in other
-// use. place_shared: a shared pool is.
-void place_node(struct index *x, struct index_node *n);
-void place_take(struct index *x, struct index_node *n);
-void place_own(struct index *x, struct index_node *n);
-void place_shared(struct index *x, const struct index_pool *p);
+// index_place_node puts a node where it belongs; index_place_take takes it out. index_place_own:
+// its own pools are in other use. index_place_shared: a shared pool is.
+void index_place_node(struct index *x, struct index_node *n);
+void index_place_take(struct index *x, struct index_node *n);
+void index_place_own(struct index *x, struct index_node *n);
+void index_place_shared(struct index *x, const struct index_pool *p);
 
-// place_visible: a shared pool has other slices, or is no more shared (gone): who sees it?
-void place_visible(struct index *x, struct index_pool *p, bool gone);
-void place_done(struct index *x);
+// index_place_visible: a shared pool has other slices, or is no more shared (gone): who sees it?
+void index_place_visible(struct index *x, struct index_pool *p, bool gone);
+void index_place_done(struct index *x);
 
-// bucket_of is where a group stands among those that are walked.
-struct index_groups *bucket_of(struct index *x, const struct index_group *g);
+// index_place_settle makes the state of a set current, index_place_settle_all that of every set: a
+// shared pool that all nodes see changes them all, which is put off until somebody asks.
+void index_place_settle(struct index *x, struct index_set *s);
+void index_place_settle_all(struct index *x);
 
-// place_settle makes the state of a set current, place_settle_all that of every set: a shared pool that all nodes
-// see changes them all, which is put off until somebody asks.
-void place_settle(struct index *x, struct index_set *s);
-void place_settle_all(struct index *x);
+// --- index_walk.c: facts -------------------------------------------------------------------------
 
-// --- index_walk.c: facts --------------------------------------------------------------------------
+// index_fact_of finds or makes a fact; index_fact_known is what is known. index_group_of is the
+// group of a node as it is now; NULL: there is no such node.
+struct index_fact *index_fact_of(struct index *x, struct index_question *q,
+                                 const struct index_group *g);
+enum index_known index_fact_known(const struct index *x, const struct index_question *q,
+                                  const struct index_group *g);
+struct index_group *index_group_of(struct index *x, uint32_t node);
 
-// fact_of finds or makes a fact; fact_known is what is known. group_of is the group of a node as it is
-// now; NULL: there is no such node.
-struct index_fact *fact_of(struct index *x, struct index_question *q, const struct index_group *g);
-enum index_known fact_known(const struct index *x, const struct index_question *q,
-                            const struct index_group *g);
-struct index_group *group_of(struct index *x, uint32_t node);
+// --- index_view.c --------------------------------------------------------------------------------
 
-// --- index_view.c ----------------------------------------------------------------------------------
-
-// view_drop: the node's devices changed (slices), or their use. view_drop_all: those of all nodes.
-// view_done frees what a set keeps.
-void view_drop(struct index *x, struct index_node *n, bool slices);
-void view_drop_all(struct index *x);
-void view_done(struct index *x, struct index_set *set);
+// index_view_drop: the node's devices changed (slices), or their use. index_view_drop_all: those of
+// all nodes. index_view_done frees what a set keeps.
+void index_view_drop(struct index *x, struct index_node *n, bool slices);
+void index_view_drop_all(struct index *x);
+void index_view_done(struct index *x, struct index_set *set);
 
 #endif

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hashes of what questions can see of devices. Two devices of one kind match the same selectors, have
-// equal taints, capacities and counters: names, and attributes that nothing reads, make no difference.
+// Hashes of what questions can see of devices. Two devices of one kind match the same selectors,
+// have equal taints, capacities and counters: names, and attributes that nothing reads, make no
+// difference.
 #include "alloc/index/index_int.h"
-#include "alloc/model/alloc_int.h"
+#include "alloc/model/answer.h"
 #include "api/api.h"
 #include "api/match/device_taint.h"
 #include "base/hash.h"
@@ -46,11 +47,11 @@ static bool is_read(const struct index *x, struct str driver, struct str key)
     struct str domain = driver;
     struct str name = key;
     (void)(memchr(key.p, '/', key.n) && str_cut(key, '/', &domain, &name));
-    if (x->reads.n > READS_FEW)
-        return key_reads(x, domain, name) || key_reads(x, domain, (struct str){0});
-    for (size_t i = 0; i < x->reads.n; i++)
-        if (str_eq(x->reads.p[i].domain, domain) &&
-            (!x->reads.p[i].name.n || str_eq(x->reads.p[i].name, name)))
+    if (x->read.list.n > READS_FEW)
+        return index_reads_has(x, domain, name) || index_reads_has(x, domain, (struct str){0});
+    for (size_t i = 0; i < x->read.list.n; i++)
+        if (str_eq(x->read.list.p[i].domain, domain) &&
+            (!x->read.list.p[i].name.n || str_eq(x->read.list.p[i].name, name)))
             return true;
     return false;
 }
@@ -64,7 +65,7 @@ static bool always_counts(const struct api_device_attribute *a)
              a->bool_values.p || a->string_values.p);
 }
 
-static uint64_t attribute_hash(const struct api_device_attribute_entry *e)
+static uint64_t index_key_attribute_hash(const struct api_device_attribute_entry *e)
 {
     const struct api_device_attribute *a = &e->value;
     uint64_t h = index_mix(SALT_ATTRIBUTE, hash_str(e->key));
@@ -84,14 +85,14 @@ static uint64_t attributes_hash(const struct index *x, struct str driver,
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < m->n; i++)
-        if (x->reads_all || always_counts(&m->p[i].value) || is_read(x, driver, m->p[i].key))
-            sum += attribute_hash(&m->p[i]);
+        if (x->read.all || always_counts(&m->p[i].value) || is_read(x, driver, m->p[i].key))
+            sum += index_key_attribute_hash(&m->p[i]);
     return sum;
 }
 
 // --- Devices and slices --------------------------------------------------------------------------
 
-// All of a device but its name and attributes; of those what packing tells devices apart by.
+// All of a device but its name and attributes; of those what packing distinguishes devices by.
 static uint64_t rest_of(const struct api_device *d, const struct api_resource_slice_spec *spec,
                         struct sbuf *b)
 {
@@ -102,22 +103,22 @@ static uint64_t rest_of(const struct api_device *d, const struct api_resource_sl
     bare.taints.n = 0;
     sbuf_clear(b);
     api_proto_write(&api_device_type, &bare, b);
-    uint64_t h = index_mix(hash_buffer(b), device_kind(d, spec));
-    h = index_mix(h, device_sign(d));
+    uint64_t h = index_mix(hash_buffer(b), fleet_device_kind(d, spec));
+    h = index_mix(h, fleet_device_sign(d));
     for (size_t i = 0; i < d->taints.n; i++)
         h += taint_hash(&d->taints.p[i]);
     return h;
 }
 
-void key_devices(const struct index *x, struct index_slice *s)
+void index_key_devices(const struct index *x, struct index_slice *s)
 {
     const struct api_resource_slice_spec *spec = &s->api->spec;
     for (size_t i = 0; i < spec->devices.n; i++)
         s->devices[i].kind = s->devices[i].rest +
                              attributes_hash(x, spec->driver, &spec->devices.p[i].attributes) +
                              rule_taints(x, spec, spec->devices.p[i].name);
-    s->reads = (uint32_t)x->reads.n;
-    s->read_all = x->reads_all;
+    s->reads = (uint32_t)x->read.list.n;
+    s->read_all = x->read.all;
 }
 
 static bool any_qualified(const struct api_device *d)
@@ -128,7 +129,7 @@ static bool any_qualified(const struct api_device *d)
     return false;
 }
 
-void key_slice(const struct index *x, struct index_slice *s)
+void index_key_slice(const struct index *x, struct index_slice *s)
 {
     cleanup_sbuf struct sbuf b = {0};
     struct api_resource_slice_spec bare = s->api->spec;
@@ -142,7 +143,7 @@ void key_slice(const struct index *x, struct index_slice *s)
         s->devices[i].rest = rest_of(&s->api->spec.devices.p[i], &s->api->spec, &b);
         s->qualified |= any_qualified(&s->api->spec.devices.p[i]);
     }
-    key_devices(x, s);
+    index_key_devices(x, s);
 }
 
 // --- Pools and nodes -----------------------------------------------------------------------------
@@ -153,7 +154,7 @@ static uint64_t use_hash(const struct index_device *d)
 }
 
 // Does no slice of this generation say that the pool has so many?
-static bool incomplete(const struct index_pool *p, int64_t generation, int64_t slices)
+static bool index_key_is_incomplete(const struct index_pool *p, int64_t generation, int64_t slices)
 {
     for (size_t i = 0; i < p->slices.n; i++) {
         const struct api_resource_pool *pool = &p->slices.p[i]->api->spec.pool;
@@ -163,7 +164,7 @@ static bool incomplete(const struct index_pool *p, int64_t generation, int64_t s
     return true;
 }
 
-void key_pool(struct index_pool *p)
+void index_key_pool(struct index_pool *p)
 {
     uint64_t h = hash_str(p->driver) + (p->twice ? SALT_TWICE : 0);
     int64_t newest = INT64_MIN;
@@ -190,7 +191,7 @@ void key_pool(struct index_pool *p)
         }
     }
     // Of a shared pool a node may see an older generation only, and all of that.
-    if (!p->grouped && !p->shared && incomplete(p, newest, parts))
+    if (!p->grouped && !p->shared && index_key_is_incomplete(p, newest, parts))
         p->idle = 0;
     p->state = h;
 }
@@ -212,7 +213,7 @@ static uint64_t node_hash(const struct api_node *node)
     return h;
 }
 
-uint64_t key_node(const struct index_node *n, uint32_t *ret_idle, bool *ret_loose)
+uint64_t index_key_node(const struct index_node *n, uint32_t *ret_idle, bool *ret_loose)
 {
     uint64_t h = node_hash(n->object.value);
     *ret_idle = 0;

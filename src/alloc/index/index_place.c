@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where nodes stand: the set of shared pools that a node sees, the cell of nodes with equal devices
-// and set, the group of cells in one state. A change of a node moves it from cell to cell; a change of
-// a shared pool moves the cells of its sets, not their nodes.
+// and set, the group of cells in one state. A change of a node moves it from cell to cell; a change
+// of a shared pool moves the cells of its sets, not their nodes.
 #include <stdlib.h>
 
 #include "alloc/index/index_int.h"
@@ -12,22 +12,23 @@
 
 #include "base/banned.h"
 
-static struct str bytes_of(const void *p, size_t n)
+static struct str index_place_bytes_of(const void *p, size_t n)
 {
     return str_make(p, n);
 }
 
 // --- Groups --------------------------------------------------------------------------------------
 
-struct index_groups *bucket_of(struct index *x, const struct index_group *g)
+// index_bucket_of is where a group stands among those that are walked.
+static struct index_groups *index_bucket_of(struct index *x, const struct index_group *g)
 {
-    struct index_bucket *b = &x->buckets[g->idle < BUCKETS ? g->idle : BUCKETS - 1];
+    struct index_bucket *b = &x->group.buckets[g->idle < BUCKETS ? g->idle : BUCKETS - 1];
     return g->loose ? &b->loose : &b->firm;
 }
 
 static void bucket_leave(struct index *x, struct index_group *g)
 {
-    struct index_groups *b = bucket_of(x, g);
+    struct index_groups *b = index_bucket_of(x, g);
     struct index_group *last = vec_pop(b);
     if (last != g) {
         b->p[g->in_bucket] = last;
@@ -39,32 +40,33 @@ static void bucket_enter(struct index *x, struct index_group *g, const struct in
 {
     g->idle = c->idle + c->set->idle;
     g->loose = c->loose || c->set->loose;
-    struct index_groups *b = bucket_of(x, g);
+    struct index_groups *b = index_bucket_of(x, g);
     g->in_bucket = (uint32_t)b->n;
     vec_push(b, g);
 }
 
 // A number that was given back, or the next.
-static uint32_t take_number(struct index_numbers *spare, size_t next)
+static uint32_t index_place_take_number(struct index_numbers *spare, size_t next)
 {
     return spare->n ? vec_pop(spare) : (uint32_t)next;
 }
 
 static struct index_group *group_get(struct index *x, uint64_t state, const struct index_cell *c)
 {
-    struct index_group **known = map_get(&x->by_state, bytes_of(&state, sizeof(state)));
+    struct index_group **known =
+        map_get(&x->group.by_state, index_place_bytes_of(&state, sizeof(state)));
     if (known)
         return *known;
     struct index_group *g = xcalloc(1, sizeof(*g));
     g->state = state;
-    g->born = ++x->births;
-    g->number = take_number(&x->free_groups, x->groups.n);
-    if (g->number == x->groups.n)
-        vec_push(&x->groups, g);
+    g->born = ++x->group.births;
+    g->number = index_place_take_number(&x->group.free, x->group.all.n);
+    if (g->number == x->group.all.n)
+        vec_push(&x->group.all, g);
     else
-        x->groups.p[g->number] = g;
+        x->group.all.p[g->number] = g;
     bucket_enter(x, g, c);
-    *map_put(&x->by_state, bytes_of(&g->state, sizeof(g->state))) = g;
+    *map_put(&x->group.by_state, index_place_bytes_of(&g->state, sizeof(g->state))) = g;
     return g;
 }
 
@@ -80,9 +82,9 @@ static void group_leave(struct index *x, struct index_cell *c)
     if (g->cells.n)
         return;
     bucket_leave(x, g);
-    (void)map_del(&x->by_state, bytes_of(&g->state, sizeof(g->state)));
-    x->groups.p[g->number] = NULL;
-    vec_push(&x->free_groups, g->number);
+    (void)map_del(&x->group.by_state, index_place_bytes_of(&g->state, sizeof(g->state)));
+    x->group.all.p[g->number] = NULL;
+    vec_push(&x->group.free, g->number);
     vec_done(&g->cells);
     free(g);
 }
@@ -107,7 +109,7 @@ static struct index_cell *cell_get(struct index *x, uint64_t own, struct index_s
                                    uint32_t idle, bool loose)
 {
     struct cell_key key = {own, set};
-    struct index_cell **known = map_get(&x->by_own, bytes_of(&key, sizeof(key)));
+    struct index_cell **known = map_get(&x->cell.by_own, index_place_bytes_of(&key, sizeof(key)));
     if (known)
         return *known;
     struct index_cell *c = xcalloc(1, sizeof(*c));
@@ -115,17 +117,17 @@ static struct index_cell *cell_get(struct index *x, uint64_t own, struct index_s
     c->set = set;
     c->idle = idle;
     c->loose = loose;
-    c->number = take_number(&x->free_cells, x->cells.n);
-    if (c->number == x->cells.n)
-        vec_push(&x->cells, c);
+    c->number = index_place_take_number(&x->cell.free, x->cell.all.n);
+    if (c->number == x->cell.all.n)
+        vec_push(&x->cell.all, c);
     else
-        x->cells.p[c->number] = c;
+        x->cell.all.p[c->number] = c;
     c->in_set = (uint32_t)set->cells.n;
     vec_push(&set->cells, c);
     _Static_assert(offsetof(struct index_cell, set) ==
                        offsetof(struct index_cell, own) + sizeof(uint64_t),
                    "own and set are the key");
-    *map_put(&x->by_own, bytes_of(&c->own, sizeof(key))) = c;
+    *map_put(&x->cell.by_own, index_place_bytes_of(&c->own, sizeof(key))) = c;
     group_enter(x, c);
     return c;
 }
@@ -139,14 +141,14 @@ static void cell_drop(struct index *x, struct index_cell *c)
         last->in_set = c->in_set;
     }
     group_leave(x, c);
-    (void)map_del(&x->by_own, bytes_of(&c->own, sizeof(struct cell_key)));
-    x->cells.p[c->number] = NULL;
-    vec_push(&x->free_cells, c->number);
+    (void)map_del(&x->cell.by_own, index_place_bytes_of(&c->own, sizeof(struct cell_key)));
+    x->cell.all.p[c->number] = NULL;
+    vec_push(&x->cell.free, c->number);
     vec_done(&c->nodes);
     free(c);
 }
 
-static void touch(struct index *x, uint32_t number)
+static void index_place_touch_node(struct index *x, uint32_t number)
 {
     if (x->touched.n <= x->nodes.n)
         vec_push(&x->touched, number);
@@ -259,31 +261,33 @@ static void set_take(struct index_set *s, size_t at)
     }
 }
 
-static void write_labels(const struct index *x, const struct index_node *n, struct sbuf *out)
+static void index_place_write_labels(const struct index *x, const struct index_node *n,
+                                     struct sbuf *out)
 {
     const struct api_node *node = n->object.value;
-    map_foreach(&x->label_keys, i) {
-        const struct str *v = api_map_find(&node->metadata.labels, map_key(&x->label_keys, i));
+    map_foreach(&x->shared.label_keys, i) {
+        const struct str *v =
+            api_map_find(&node->metadata.labels, map_key(&x->shared.label_keys, i));
         sbuf_addc(out, v ? '=' : '-');
         if (v)
             sbuf_add(out, *v);
         sbuf_addc(out, '\0');
     }
-    if (map_has(&x->node_names, n->name))
+    if (map_has(&x->shared.node_names, n->name))
         sbuf_add(out, n->name);
 }
 
 static struct index_set *set_get(struct index *x, const struct index_node *n)
 {
     cleanup_sbuf struct sbuf labels = {0};
-    write_labels(x, n, &labels);
+    index_place_write_labels(x, n, &labels);
     struct index_set **known = map_get(&x->sets, sbuf_str(&labels));
     if (known)
         return *known;
     struct index_set *s = xcalloc(1, sizeof(*s));
     s->labels = str_make(xstrndup(labels.p ? labels.p : "", labels.n), labels.n);
     *map_put(&x->sets, s->labels) = s;
-    vec_foreach(&x->shared, p) {
+    vec_foreach(&x->shared.pools, p) {
         struct index_seen seen = pool_seen(*p, n->object.value);
         if (seen.hash)
             set_put(s, *p, seen);
@@ -297,7 +301,7 @@ static void set_maybe_drop(struct index *x, struct index_set *s)
     if (s->cells.n)
         return;
     (void)map_del(&x->sets, s->labels);
-    view_done(x, s);
+    index_view_done(x, s);
     for (size_t i = 0; i < s->pools.n; i++)
         pool_unlist(s->pools.p[i], s);
     for (size_t i = 0; i < x->dirty.n; i++) // also one that was settled by itself
@@ -313,7 +317,7 @@ static void set_maybe_drop(struct index *x, struct index_set *s)
 // --- Nodes ---------------------------------------------------------------------------------------
 
 // Pools are searched by name: where the node's own stand among shared ones of their driver.
-static uint64_t ranks(const struct index_node *n, const struct index_set *s)
+static uint64_t index_place_hash_ranks(const struct index_node *n, const struct index_set *s)
 {
     uint64_t h = 0;
     for (size_t i = 0; s->pools.n && i < n->pools.n; i++) {
@@ -327,13 +331,13 @@ static uint64_t ranks(const struct index_node *n, const struct index_set *s)
     return h;
 }
 
-static void enter(struct index *x, struct index_node *n)
+static void index_place_enter_cell(struct index *x, struct index_node *n)
 {
-    place_settle(x, n->set);
+    index_place_settle(x, n->set);
     uint32_t idle;
     bool loose;
-    uint64_t own = key_node(n, &idle, &loose);
-    own = index_mix(own, ranks(n, n->set));
+    uint64_t own = index_key_node(n, &idle, &loose);
+    own = index_mix(own, index_place_hash_ranks(n, n->set));
     if (n->cell && n->cell->own == own && n->cell->set == n->set)
         return;
     struct index_cell *old = n->cell;
@@ -347,28 +351,28 @@ static void enter(struct index *x, struct index_node *n)
     c->set->nodes++;
 }
 
-void place_own(struct index *x, struct index_node *n)
+void index_place_own(struct index *x, struct index_node *n)
 {
     if (n->number == UINT32_MAX)
         return;
-    enter(x, n);
-    touch(x, n->number);
+    index_place_enter_cell(x, n);
+    index_place_touch_node(x, n->number);
 }
 
-void place_node(struct index *x, struct index_node *n)
+void index_place_node(struct index *x, struct index_node *n)
 {
     if (n->number == UINT32_MAX)
         return;
     struct index_set *old = n->set;
     n->set = set_get(x, n);
     if (old != n->set)
-        view_drop(x, n, true);
-    place_own(x, n);
+        index_view_drop(x, n, true);
+    index_place_own(x, n);
     if (old && old != n->set)
         set_maybe_drop(x, old);
 }
 
-void place_take(struct index *x, struct index_node *n)
+void index_place_take(struct index *x, struct index_node *n)
 {
     struct index_set *s = n->set;
     if (!n->cell)
@@ -376,7 +380,7 @@ void place_take(struct index *x, struct index_node *n)
     cell_leave(x, n);
     n->set = NULL;
     set_maybe_drop(x, s);
-    touch(x, n->number);
+    index_place_touch_node(x, n->number);
 }
 
 // --- Shared pools --------------------------------------------------------------------------------
@@ -385,7 +389,7 @@ static void touch_set(struct index *x, const struct index_set *s)
 {
     for (size_t i = 0; i < s->cells.n; i++)
         for (size_t k = 0; k < s->cells.p[i]->nodes.n; k++)
-            touch(x, s->cells.p[i]->nodes.p[k].node);
+            index_place_touch_node(x, s->cells.p[i]->nodes.p[k].node);
 }
 
 // The cells of a set go where its state is now.
@@ -398,7 +402,7 @@ static void move_cells(struct index *x, struct index_set *s)
     }
 }
 
-void place_settle(struct index *x, struct index_set *s)
+void index_place_settle(struct index *x, struct index_set *s)
 {
     if (!s->dirty)
         return;
@@ -406,11 +410,11 @@ void place_settle(struct index *x, struct index_set *s)
     move_cells(x, s);
 }
 
-void place_settle_all(struct index *x)
+void index_place_settle_all(struct index *x)
 {
     for (size_t i = 0; i < x->dirty.n; i++)
         if (x->dirty.p[i])
-            place_settle(x, x->dirty.p[i]);
+            index_place_settle(x, x->dirty.p[i]);
     x->dirty.n = 0;
 }
 
@@ -419,12 +423,12 @@ static void mark_dirty(struct index *x, struct index_set *s)
     if (s->dirty)
         return;
     if (x->dirty.n > 2 * map_len(&x->sets) + 16)
-        place_settle_all(x); // it has sets that were settled one by one
+        index_place_settle_all(x); // it has sets that were settled one by one
     s->dirty = true;
     vec_push(&x->dirty, s);
 }
 
-void place_shared(struct index *x, const struct index_pool *p)
+void index_place_shared(struct index *x, const struct index_pool *p)
 {
     size_t nodes = 0;
     for (size_t i = 0; i < p->sets.n; i++)
@@ -444,15 +448,15 @@ static bool read_selector(struct index *x, const struct api_node_selector *sel)
     for (size_t t = 0; sel && t < sel->node_selector_terms.n; t++) {
         const struct api_node_selector_term *term = &sel->node_selector_terms.p[t];
         for (size_t i = 0; i < term->match_expressions.n; i++)
-            if (!map_has(&x->label_keys, term->match_expressions.p[i].key)) {
-                *map_put(&x->label_keys, arena_str(&x->arena, term->match_expressions.p[i].key)) =
-                    true;
+            if (!map_has(&x->shared.label_keys, term->match_expressions.p[i].key)) {
+                *map_put(&x->shared.label_keys,
+                         arena_str(&x->arena, term->match_expressions.p[i].key)) = true;
                 any = true;
             }
         for (size_t i = 0; i < term->match_fields.n; i++)
             for (size_t k = 0; k < term->match_fields.p[i].values.n; k++)
-                if (!map_has(&x->node_names, term->match_fields.p[i].values.p[k])) {
-                    *map_put(&x->node_names,
+                if (!map_has(&x->shared.node_names, term->match_fields.p[i].values.p[k])) {
+                    *map_put(&x->shared.node_names,
                              arena_str(&x->arena, term->match_fields.p[i].values.p[k])) = true;
                     any = true;
                 }
@@ -460,31 +464,32 @@ static bool read_selector(struct index *x, const struct api_node_selector *sel)
     return any;
 }
 
-static bool read_name(struct index *x, struct str name)
+static bool index_place_read_name(struct index *x, struct str name)
 {
-    if (!name.n || map_has(&x->node_names, name))
+    if (!name.n || map_has(&x->shared.node_names, name))
         return false;
-    *map_put(&x->node_names, arena_str(&x->arena, name)) = true;
+    *map_put(&x->shared.node_names, arena_str(&x->arena, name)) = true;
     return true;
 }
 
-static bool read_pool(struct index *x, const struct index_pool *p)
+static bool index_place_read_pool(struct index *x, const struct index_pool *p)
 {
     bool any = false;
     for (size_t i = 0; i < p->slices.n; i++) {
         const struct api_resource_slice_spec *s = &p->slices.p[i]->api->spec;
         any |= read_selector(x, s->node_selector);
-        any |= read_name(x, s->node_name);
+        any |= index_place_read_name(x, s->node_name);
         for (size_t k = 0; k < s->devices.n; k++) {
             any |= read_selector(x, s->devices.p[k].node_selector);
-            any |= read_name(x, s->devices.p[k].node_name);
+            any |= index_place_read_name(x, s->devices.p[k].node_name);
         }
     }
     return any;
 }
 
 // Some node of a set: they see the same.
-static const struct api_node *sample(const struct index *x, const struct index_set *s)
+static const struct api_node *index_place_sample_node(const struct index *x,
+                                                      const struct index_set *s)
 {
     return x->nodes.p[s->cells.p[0]->nodes.p[0].node]->object.value;
 }
@@ -497,18 +502,18 @@ static void enter_again(struct index *x, struct index_set *s)
         for (size_t k = 0; k < s->cells.p[i]->nodes.n; k++)
             vec_push(&all, s->cells.p[i]->nodes.p[k].node);
     vec_foreach(&all, number)
-        enter(x, x->nodes.p[*number]);
+        index_place_enter_cell(x, x->nodes.p[*number]);
     vec_done(&all);
 }
 
-void place_visible(struct index *x, struct index_pool *p, bool gone)
+void index_place_visible(struct index *x, struct index_pool *p, bool gone)
 {
-    place_settle_all(x);
-    // With more labels to tell nodes apart by, each finds its set anew.
-    if (!gone && read_pool(x, p)) {
+    index_place_settle_all(x);
+    // With more labels to distinguish nodes by, each looks up its set again.
+    if (!gone && index_place_read_pool(x, p)) {
         for (size_t i = 0; i < x->nodes.n; i++)
             if (x->nodes.p[i])
-                place_node(x, x->nodes.p[i]);
+                index_place_node(x, x->nodes.p[i]);
     }
     map_foreach(&x->sets, i) {
         struct index_set *s = *map_value(&x->sets, i);
@@ -516,7 +521,7 @@ void place_visible(struct index *x, struct index_pool *p, bool gone)
         size_t at = set_find(s, p, &there);
         struct index_seen seen = {0};
         if (!gone)
-            seen = pool_seen(p, sample(x, s));
+            seen = pool_seen(p, index_place_sample_node(x, s));
         if (!there && !seen.hash)
             continue;
         if (seen.hash)
@@ -532,22 +537,22 @@ void place_visible(struct index *x, struct index_pool *p, bool gone)
     }
 }
 
-void place_done(struct index *x)
+void index_place_done(struct index *x)
 {
     map_done(&x->sets);
     vec_done(&x->dirty);
-    vec_done(&x->shared);
-    map_done(&x->by_own);
-    map_done(&x->by_state);
-    map_done(&x->label_keys);
-    map_done(&x->node_names);
+    vec_done(&x->shared.pools);
+    map_done(&x->cell.by_own);
+    map_done(&x->group.by_state);
+    map_done(&x->shared.label_keys);
+    map_done(&x->shared.node_names);
     vec_done(&x->places);
-    vec_done(&x->cells);
-    vec_done(&x->free_cells);
-    vec_done(&x->groups);
-    vec_done(&x->free_groups);
+    vec_done(&x->cell.all);
+    vec_done(&x->cell.free);
+    vec_done(&x->group.all);
+    vec_done(&x->group.free);
     for (size_t i = 0; i < BUCKETS; i++) {
-        vec_done(&x->buckets[i].firm);
-        vec_done(&x->buckets[i].loose);
+        vec_done(&x->group.buckets[i].firm);
+        vec_done(&x->group.buckets[i].loose);
     }
 }

@@ -2,7 +2,7 @@
 //
 // What expressions read of devices, and looking at all devices again when that is more than before.
 #include "alloc/index/index_int.h"
-#include "alloc/model/alloc_int.h"
+#include "alloc/model/answer.h"
 
 #include "base/banned.h"
 
@@ -11,36 +11,36 @@
 // Names of attributes fit; an expression may have others.
 #define NAMES_MAX 128
 
-bool key_reads(const struct index *x, struct str domain, struct str name)
+bool index_reads_has(const struct index *x, struct str domain, struct str name)
 {
     char names[NAMES_MAX];
-    if (x->reads.n > READS_FEW && domain.n + name.n < sizeof(names)) {
+    if (x->read.list.n > READS_FEW && domain.n + name.n < sizeof(names)) {
         memcpy(names, domain.p ? domain.p : "", domain.n);
         names[domain.n] = '\0';
         memcpy(names + domain.n + 1, name.p ? name.p : "", name.n);
-        return map_has(&x->read_names, str_make(names, domain.n + 1 + name.n));
+        return map_has(&x->read.names, str_make(names, domain.n + 1 + name.n));
     }
-    for (size_t i = 0; i < x->reads.n; i++)
-        if (str_eq(x->reads.p[i].domain, domain) && str_eq(x->reads.p[i].name, name))
+    for (size_t i = 0; i < x->read.list.n; i++)
+        if (str_eq(x->read.list.p[i].domain, domain) && str_eq(x->read.list.p[i].name, name))
             return true;
     return false;
 }
 
-static void read_attribute(void *arg, struct str domain, struct str name)
+static void index_reads_on_attribute(void *arg, struct str domain, struct str name)
 {
     struct index *x = arg;
-    if (x->reads_all || key_reads(x, domain, name))
+    if (x->read.all || index_reads_has(x, domain, name))
         return;
-    if (x->reads.n == READS_MAX) {
-        x->reads_all = true;
+    if (x->read.list.n == READS_MAX) {
+        x->read.all = true;
         return;
     }
     char *p = arena_alloc(&x->arena, domain.n + 1 + name.n, 1);
     memcpy(p, domain.p ? domain.p : "", domain.n);
     memcpy(p + domain.n + 1, name.p ? name.p : "", name.n);
     struct str both = str_make(p, domain.n + 1 + name.n);
-    *map_put(&x->read_names, both) = true;
-    vec_push(&x->reads,
+    *map_put(&x->read.names, both) = true;
+    vec_push(&x->read.list,
              (struct index_read){str_upto(both, domain.n), str_from(both, domain.n + 1)});
 }
 
@@ -50,14 +50,14 @@ static void read_expression(struct index *x, const struct cel_env *env, struct s
     struct cel_program *p = NULL;
     if (cel_cache_get(x->kit->cache, env, text, &p, NULL, NULL) < 0)
         return;
-    bool told = cel_program_reads(p, read_attribute, x);
-    x->reads_all |= !told;
+    bool told = cel_program_reads(p, index_reads_on_attribute, x);
+    x->read.all |= !told;
     if (env == x->kit->env) // values of derived attributes are not kept
-        answers_learn(x->kit->answers, text, x->reads_all ? UINT32_MAX : (uint32_t)x->reads.n);
+        answer_learn(x->kit->answers, text, x->read.all ? UINT32_MAX : (uint32_t)x->read.list.n);
     cel_program_free(p);
 }
 
-static void read_selectors(struct index *x, const struct api_device_selector_array *s)
+static void index_reads_add_selectors(struct index *x, const struct api_device_selector_array *s)
 {
     for (size_t i = 0; i < s->n; i++)
         if (s->p[i].cel)
@@ -70,105 +70,105 @@ static void read_derived(struct index *x, const struct api_device_derived_attrib
         read_expression(x, x->kit->derived_env, d->p[i].expression);
 }
 
-static void read_name(struct index *x, struct str attribute)
+static void index_reads_add_name(struct index *x, struct str attribute)
 {
     struct str domain;
     struct str name;
     if (attribute.n && str_cut(attribute, '/', &domain, &name))
-        read_attribute(x, domain, name);
+        index_reads_on_attribute(x, domain, name);
     else if (attribute.n)
-        x->reads_all = true; // its domain is each driver's own
+        x->read.all = true; // its domain is each driver's own
 }
 
-static void read_claim(struct index *x, const struct api_device_claim *c)
+static void index_reads_add_claim(struct index *x, const struct api_device_claim *c)
 {
     for (size_t i = 0; i < c->requests.n; i++) {
         const struct api_device_request *r = &c->requests.p[i];
         if (r->exactly) {
-            read_selectors(x, &r->exactly->selectors);
+            index_reads_add_selectors(x, &r->exactly->selectors);
             read_derived(x, &r->exactly->derived_attributes);
         }
         for (size_t k = 0; k < r->first_available.n; k++) {
-            read_selectors(x, &r->first_available.p[k].selectors);
+            index_reads_add_selectors(x, &r->first_available.p[k].selectors);
             read_derived(x, &r->first_available.p[k].derived_attributes);
         }
     }
     for (size_t i = 0; i < c->constraints.n; i++) {
-        read_name(x, c->constraints.p[i].match_attribute);
-        read_name(x, c->constraints.p[i].distinct_attribute);
+        index_reads_add_name(x, c->constraints.p[i].match_attribute);
+        index_reads_add_name(x, c->constraints.p[i].distinct_attribute);
     }
 }
 
-bool key_class(struct index *x, const struct api_device_class *c)
+bool index_reads_class(struct index *x, const struct api_device_class *c)
 {
-    size_t reads = x->reads.n;
-    bool all = x->reads_all;
-    read_selectors(x, &c->spec.selectors);
-    return x->reads.n != reads || x->reads_all != all;
+    size_t reads = x->read.list.n;
+    bool all = x->read.all;
+    index_reads_add_selectors(x, &c->spec.selectors);
+    return x->read.list.n != reads || x->read.all != all;
 }
 
-bool key_claims(struct index *x, const struct api_resource_claim *const *claims, size_t n)
+bool index_reads_claims(struct index *x, const struct api_resource_claim *const *claims, size_t n)
 {
-    size_t reads = x->reads.n;
-    bool all = x->reads_all;
+    size_t reads = x->read.list.n;
+    bool all = x->read.all;
     for (size_t i = 0; i < n; i++)
-        read_claim(x, &claims[i]->spec.devices);
-    return x->reads.n != reads || x->reads_all != all;
+        index_reads_add_claim(x, &claims[i]->spec.devices);
+    return x->read.list.n != reads || x->read.all != all;
 }
 
 // --- Looking again -------------------------------------------------------------------------------
 
 void index_stale(struct index *x)
 {
-    x->rekeys++;
-    x->stale = x->pools.index.used;
+    x->read.rekeys++;
+    x->read.stale = x->pools.index.used;
 }
 
-bool key_reads_more(const struct index *x, const struct index_slice *s)
+bool index_reads_grow(const struct index *x, const struct index_slice *s)
 {
-    if (x->reads_all)
+    if (x->read.all)
         return !s->read_all;
-    for (size_t i = s->reads; i < x->reads.n; i++)
-        if (s->qualified || str_eq(x->reads.p[i].domain, s->api->spec.driver))
+    for (size_t i = s->reads; i < x->read.list.n; i++)
+        if (s->qualified || str_eq(x->read.list.p[i].domain, s->api->spec.driver))
             return true;
     return false;
 }
 
-static void look_again(struct index *x, struct index_pool *p)
+static void index_reads_rehash_pool(struct index *x, struct index_pool *p)
 {
     bool changed = false;
     for (size_t i = 0; i < p->slices.n; i++) {
         struct index_slice *s = p->slices.p[i];
-        if (!key_reads_more(x, s))
+        if (!index_reads_grow(x, s))
             continue;
         changed = true;
-        key_devices(x, s);
+        index_key_devices(x, s);
     }
     if (!changed)
         return;
-    key_pool(p);
+    index_key_pool(p);
     if (p->node)
-        place_own(x, p->node);
+        index_place_own(x, p->node);
     else if (p->shared)
-        place_shared(x, p);
+        index_place_shared(x, p);
 }
 
 void index_expect(struct index *x, const struct api_resource_claim *claim)
 {
-    if (key_claims(x, &claim, 1))
+    if (index_reads_claims(x, &claim, 1))
         index_stale(x);
 }
 
-// From the end to the beginning: what moves when pools go, goes towards the beginning, and what comes
-// comes at the end and has been looked at.
+// From the end to the beginning: what moves when pools go, goes towards the beginning, and what
+// comes comes at the end and has been looked at.
 bool index_catch_up(struct index *x, size_t most)
 {
-    for (; x->stale && most; most--) {
-        size_t i = --x->stale;
+    for (; x->read.stale && most; most--) {
+        size_t i = --x->read.stale;
         if (i < x->pools.index.used && x->pools.index.entries[i].live)
-            look_again(x, *map_value(&x->pools, i));
+            index_reads_rehash_pool(x, *map_value(&x->pools, i));
     }
-    if (!x->stale)
-        x->rekeyed = x->rekeys;
-    return x->stale > 0;
+    if (!x->read.stale)
+        x->read.rekeyed = x->read.rekeys;
+    return x->read.stale > 0;
 }

@@ -10,10 +10,11 @@
 
 // --- Facts ---------------------------------------------------------------------------------------
 
-// Does a question read what some devices have not been looked at for? Then their groups are too large for it.
-static bool pending(const struct index *x, const struct index_question *q)
+// Does a question read what some devices have not been looked at for? Then their groups are too
+// large for it.
+static bool index_walk_is_pending(const struct index *x, const struct index_question *q)
 {
-    return q->rekey > x->rekeyed;
+    return q->rekey > x->read.rekeyed;
 }
 
 struct index_question *index_question(struct index *x, uint64_t hash,
@@ -34,22 +35,23 @@ struct index_question *index_question(struct index *x, uint64_t hash,
     }
     if (x->questions_len < QUESTIONS_MAX)
         oldest = &x->questions[x->questions_len++];
-    if (key_claims(x, claims, claims_len))
+    if (index_reads_claims(x, claims, claims_len))
         index_stale(x);
     if (oldest->facts_len)
         memset(oldest->facts, 0, oldest->facts_len * sizeof(*oldest->facts));
     oldest->hash = hash;
     oldest->epoch = x->epoch;
-    oldest->rekey = x->rekeys;
+    oldest->rekey = x->read.rekeys;
     oldest->refusals = 0;
     oldest->used = x->clock;
     return oldest;
 }
 
-struct index_fact *fact_of(struct index *x, struct index_question *q, const struct index_group *g)
+struct index_fact *index_fact_of(struct index *x, struct index_question *q,
+                                 const struct index_group *g)
 {
     if (q->facts_len <= g->number) {
-        size_t n = x->groups.n + x->groups.n / 2 + 16;
+        size_t n = x->group.all.n + x->group.all.n / 2 + 16;
         q->facts = xreallocarray(q->facts, n, sizeof(*q->facts));
         memset(q->facts + q->facts_len, 0, (n - q->facts_len) * sizeof(*q->facts));
         q->facts_len = n;
@@ -60,41 +62,42 @@ struct index_fact *fact_of(struct index *x, struct index_question *q, const stru
     return f;
 }
 
-enum index_known fact_known(const struct index *x, const struct index_question *q,
-                            const struct index_group *g)
+enum index_known index_fact_known(const struct index *x, const struct index_question *q,
+                                  const struct index_group *g)
 {
-    if (!q || pending(x, q) || g->number >= q->facts_len || q->facts[g->number].born != g->born)
+    if (!q || index_walk_is_pending(x, q) || g->number >= q->facts_len ||
+        q->facts[g->number].born != g->born)
         return KNOWN_NOTHING;
     return (enum index_known)q->facts[g->number].known;
 }
 
-struct index_group *group_of(struct index *x, uint32_t node)
+struct index_group *index_group_of(struct index *x, uint32_t node)
 {
     const struct index_node *n = node < x->nodes.n ? x->nodes.p[node] : NULL;
     if (!n || !n->cell)
         return NULL;
-    place_settle(x, n->set);
+    index_place_settle(x, n->set);
     return n->cell->group;
 }
 
 bool index_ruled_out(struct index *x, const struct index_question *q, uint32_t node)
 {
-    const struct index_group *g = group_of(x, node);
-    return g && fact_known(x, q, g) == KNOWN_NO;
+    const struct index_group *g = index_group_of(x, node);
+    return g && index_fact_known(x, q, g) == KNOWN_NO;
 }
 
 bool index_serves(struct index *x, const struct index_question *q, uint32_t node)
 {
     (void)index_catch_up(x, SIZE_MAX);
-    const struct index_group *g = group_of(x, node);
-    return g && fact_known(x, q, g) == KNOWN_YES;
+    const struct index_group *g = index_group_of(x, node);
+    return g && index_fact_known(x, q, g) == KNOWN_YES;
 }
 
 void index_rule_out(struct index *x, struct index_question *q, uint32_t node)
 {
-    const struct index_group *g = group_of(x, node);
-    if (g && !pending(x, q))
-        fact_of(x, q, g)->known = KNOWN_NO;
+    const struct index_group *g = index_group_of(x, node);
+    if (g && !index_walk_is_pending(x, q))
+        index_fact_of(x, q, g)->known = KNOWN_NO;
 }
 
 // --- Walks ---------------------------------------------------------------------------------------
@@ -102,7 +105,7 @@ void index_rule_out(struct index *x, struct index_question *q, uint32_t node)
 static void load_groups(struct index *x, const struct index_groups *b)
 {
     for (size_t i = 0; i < b->n; i++) {
-        if (fact_known(x, x->walk.q, b->p[i]) == KNOWN_NO)
+        if (index_fact_known(x, x->walk.q, b->p[i]) == KNOWN_NO)
             continue;
         for (size_t k = 0; k < b->p[i]->cells.n; k++)
             crowd_walk_add(&x->walk.at, &b->p[i]->cells.p[k]->nodes, 0,
@@ -114,13 +117,13 @@ static void load_groups(struct index *x, const struct index_groups *b)
 static void load_bucket(struct index *x, size_t bucket)
 {
     if (bucket >= x->walk.need || bucket == BUCKETS - 1)
-        load_groups(x, &x->buckets[bucket].firm);
-    load_groups(x, &x->buckets[bucket].loose);
+        load_groups(x, &x->group.buckets[bucket].firm);
+    load_groups(x, &x->group.buckets[bucket].loose);
 }
 
 void index_walk_start(struct index *x, struct index_question *q, size_t need)
 {
-    place_settle_all(x);
+    index_place_settle_all(x);
     x->walk.q = q;
     x->walk.need = need;
     x->walk.at.n = 0;
@@ -148,8 +151,8 @@ bool index_walk_next(struct index *x, uint32_t *ret_node)
     do {
         struct crowd_cursor at;
         while (crowd_walk_next(&x->walk.at, &at)) {
-            const struct index_cell *c = x->cells.p[at.crowd];
-            if (fact_known(x, x->walk.q, c->group) == KNOWN_NO)
+            const struct index_cell *c = x->cell.all.p[at.crowd];
+            if (index_fact_known(x, x->walk.q, c->group) == KNOWN_NO)
                 continue; // all of them are ruled out
             crowd_walk_on(&x->walk.at, &c->nodes, &at);
             *ret_node = c->nodes.p[at.place].node;
@@ -168,10 +171,10 @@ static void refuse_early(struct index *x, struct index_question *q)
         (void)index_catch_up(x, SIZE_MAX);
 }
 
-// Asks a node, and remembers a no. The fleet has the states of before: it is not told what is about
-// others. False: that was enough.
-static bool ask_node(struct index *x, struct index_question *q, const struct index_ask *ask,
-                     uint32_t node, bool early)
+// Asks a node, and remembers a no. The fleet has the states of before: it does not learn what is
+// about others. False: that was enough.
+static bool index_walk_ask_node(struct index *x, struct index_question *q,
+                                const struct index_ask *ask, uint32_t node, bool early)
 {
     enum index_reply r = INDEX_NO;
     if (ask->fleet)
@@ -179,7 +182,7 @@ static bool ask_node(struct index *x, struct index_question *q, const struct ind
     if (!q || !index_ruled_out(x, q, node)) {
         r = ask->ask(ask->arg, node);
         if (q && r == INDEX_NO) {
-            if (pending(x, q))
+            if (index_walk_is_pending(x, q))
                 refuse_early(x, q);
             index_rule_out(x, q, node);
         }
@@ -198,8 +201,8 @@ void index_find(struct index *x, const struct index_ask *ask)
         (void)index_catch_up(x, SIZE_MAX); // nodes must not move while they are walked over
         index_walk_start(x, q, ask->need);
     }
-    bool early = q && pending(x, q);
+    bool early = q && index_walk_is_pending(x, q);
     while (ask->fleet ? fleet_next(ask->fleet, &node) : index_walk_next(x, &node))
-        if (!ask_node(x, q, ask, node, early))
+        if (!index_walk_ask_node(x, q, ask, node, early))
             return;
 }

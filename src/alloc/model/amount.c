@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Conversion of quantities to 128-bit amounts, which counters and capacities are compared in.
 #include "alloc/model/amount.h"
 
 #include "base/mem.h"
@@ -32,14 +34,14 @@ const int64_t amount_powers[AMOUNT_POWERS] = {
 // 1e37, beyond which no amount goes.
 static const amount limit = (amount)1000000000000000000 * 1000000000000000000 * 10;
 
-static amount clamp_of(int sign)
+static amount amount_clamp(int sign)
 {
     return sign < 0 ? -limit : limit;
 }
 
 // A number of more than 64 bits, taken apart into 10^18s, ones and billionths. Each part is rounded
 // away from zero, which makes the next one's sign the opposite; the sum is exact.
-static amount of_large(const struct quantity *q)
+static amount amount_from_large(const struct quantity *q)
 {
     static const int32_t scales[] = {18, 0, NANO_SCALE};
     struct arena arena = {0};
@@ -47,7 +49,7 @@ static amount of_large(const struct quantity *q)
     most.scale = 9;
     struct quantity least = quantity_from_i64(-INT64_MAX, QUANTITY_DECIMAL_SI);
     least.scale = 9;
-    amount sum = clamp_of(quantity_sign(q));
+    amount sum = amount_clamp(quantity_sign(q));
     if (quantity_cmp(q, &most) < 0 && quantity_cmp(q, &least) > 0) {
         struct quantity rest = *q;
         sum = 0;
@@ -56,24 +58,24 @@ static amount of_large(const struct quantity *q)
                 quantity_from_i64(quantity_scaled(&rest, scales[i]), QUANTITY_DECIMAL_SI);
             part.scale = scales[i];
             quantity_sub(&rest, &rest, &part, &arena);
-            sum += amount_of(&part);
+            sum += amount_from_quantity(&part);
         }
     }
     arena_done(&arena);
     return sum;
 }
 
-amount amount_of(const struct quantity *q)
+amount amount_from_quantity(const struct quantity *q)
 {
     if (q->big)
-        return of_large(q);
+        return amount_from_large(q);
     amount v = q->value;
     if (q->scale >= NANO_SCALE && q->scale <= -NANO_SCALE)
         return v * amount_powers[q->scale - NANO_SCALE]; // below the limit in any case
     const amount most = limit / 10;
     for (int32_t s = q->scale; s > NANO_SCALE; s--) {
         if (v > most || v < -most)
-            return clamp_of(v < 0 ? -1 : 1);
+            return amount_clamp(v < 0 ? -1 : 1);
         v *= 10;
     }
     for (int32_t s = q->scale; s < NANO_SCALE; s++)

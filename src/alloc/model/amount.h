@@ -14,7 +14,7 @@ typedef __int128 amount;
 #define AMOUNT_POWERS 19
 extern const int64_t amount_powers[AMOUNT_POWERS];
 
-// amount_of converts a quantity.
-amount amount_of(const struct quantity *q);
+// amount_from_quantity converts a quantity.
+amount amount_from_quantity(const struct quantity *q);
 
 #endif

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What expressions say about devices. A device's CEL record is made when an expression is first evaluated on it. For
-// the index, answers are kept: for each distinct expression bitsets over kinds of devices, known, yes and failed, so
-// that one is evaluated once for a kind, whatever devices of it come, and a view that is made anew asks for bits.
+// What expressions say about devices. A device's CEL record is made when an expression is first
+// evaluated on it. For the index, answers are kept: for each distinct expression bitsets over kinds
+// of devices, known, yes and failed, so that one is evaluated once for a kind, whatever devices of
+// it come, and a rebuilt view reads bits.
 //
-// Every evaluation is charged to the caller's meter. With nothing left on the meter nothing is evaluated: the answer
-// stays unknown, and the caller gives up for now. Since answers are kept, it gets further the next time.
+// Every evaluation is charged to the caller's meter. With nothing left on the meter nothing is
+// evaluated: the answer stays unknown, and the caller gives up for now. Since answers are kept, it
+// gets further the next time.
+#include "alloc/model/answer.h"
+
 #include <stdlib.h>
 
-#include "alloc/model/alloc_int.h"
 #include "base/list.h"
 #include "base/utf8.h"
 
 #include "base/banned.h"
 
-// Distinct kinds that are told apart, and expressions whose answers are kept (twice so many, with those in passing):
-// 24 KiB each at the most, and 128 KiB for one that fails everywhere, each time with another text.
+// Distinct kinds that are distinguished, and expressions whose answers are kept (twice so many,
+// with those in passing): 24 KiB each at the most, and 128 KiB for one that fails everywhere, each
+// time with another text.
 #define KINDS_MAX       65536
 #define EXPRESSIONS_MAX 1024
 
@@ -87,9 +91,9 @@ static void attribute_input(const struct api_device_attribute *a, struct cel_att
     }
 }
 
-int device_make_record(const struct alloc_cluster *c, const struct cl_device *d, struct err *err)
+int alloc_cel_device_new(struct cel_shapes *shapes, struct str driver, const struct api_device *api,
+                         struct cel_device **ret, struct err *err)
 {
-    const struct api_device *api = d->api;
     struct arena tmp = {0};
     cleanup_sbuf struct sbuf text = {0};
     struct cel_attr_input *attrs = arena_array(&tmp, struct cel_attr_input, api->attributes.n + 1);
@@ -105,8 +109,8 @@ int device_make_record(const struct alloc_cluster *c, const struct cl_device *d,
         caps[i].name = api->capacity.p[i].key;
         caps[i].quantity = arena_str(&tmp, sbuf_str(&text));
     }
-    int r = cel_device_new(c->shapes,
-                           &(struct cel_device_input){.driver = d->slice->spec.driver,
+    int r = cel_device_new(shapes,
+                           &(struct cel_device_input){.driver = driver,
                                                       .allow_multiple_allocations =
                                                           api->has_allow_multiple_allocations &&
                                                           api->allow_multiple_allocations,
@@ -114,28 +118,34 @@ int device_make_record(const struct alloc_cluster *c, const struct cl_device *d,
                                                       .attribute_count = api->attributes.n,
                                                       .capacities = caps,
                                                       .capacity_count = api->capacity.n},
-                           d->cel, err);
+                           ret, err);
     arena_done(&tmp);
     return r < 0 ? err_wrap(err, "device %.*s", STR_ARG(api->name)) : 0;
 }
 
+int answer_make_record(const struct alloc_cluster *c, const struct cl_device *d, struct err *err)
+{
+    return alloc_cel_device_new(c->kit.shapes, d->slice->spec.driver, d->api, d->cel, err);
+}
+
 // Apart, because the room for an error is cleared whenever the function that has it is entered.
 static const struct cel_device *__attribute__((noinline))
-make_record(const struct alloc_cluster *c, const struct cl_device *d)
+answer_build_record(const struct alloc_cluster *c, const struct cl_device *d)
 {
     struct err err;
-    return device_make_record(c, d, &err) < 0 ? NULL : *d->cel;
+    return answer_make_record(c, d, &err) < 0 ? NULL : *d->cel;
 }
 
-const struct cel_device *device_record(const struct alloc_cluster *c, const struct cl_device *d)
+const struct cel_device *answer_device_record(const struct alloc_cluster *c,
+                                              const struct cl_device *d)
 {
-    return *d->cel ? *d->cel : make_record(c, d);
+    return *d->cel ? *d->cel : answer_build_record(c, d);
 }
 
-bool device_eval(const struct alloc_cluster *c, const struct cl_device *d, struct cel_run *run,
-                 const struct cel_program *p, struct cel_result *ret)
+bool answer_eval_device(const struct alloc_cluster *c, const struct cl_device *d,
+                        struct cel_run *run, const struct cel_program *p, struct cel_result *ret)
 {
-    const struct cel_device *record = device_record(c, d);
+    const struct cel_device *record = answer_device_record(c, d);
     if (record)
         return cel_eval_device(run, p, record, ret);
     *ret = (struct cel_result){.failed = true, .error = STR("the device cannot be read")};
@@ -144,7 +154,7 @@ bool device_eval(const struct alloc_cluster *c, const struct cl_device *d, struc
 
 // --- Kinds ---------------------------------------------------------------------------------------
 
-struct answers *answers_new(void)
+struct answers *answer_cache_new(void)
 {
     struct answers *a = xcalloc(1, sizeof(*a));
     list_init(&a->lru);
@@ -180,7 +190,7 @@ static void answer_sets_free(struct answer_sets *sets)
     *sets = (struct answer_sets){0};
 }
 
-void answers_free(struct answers *a)
+void answer_cache_free(struct answers *a)
 {
     answer_sets_free(&a->sets);
     answer_sets_free(&a->passing);
@@ -189,7 +199,7 @@ void answers_free(struct answers *a)
     free(a);
 }
 
-uint32_t answers_begin(struct answers *a)
+uint32_t answer_begin(struct answers *a)
 {
     if (map_len(&a->kinds) < KINDS_MAX)
         return a->generation;
@@ -202,7 +212,7 @@ uint32_t answers_begin(struct answers *a)
     return ++a->generation;
 }
 
-struct device_kind *answers_kind(struct answers *a, uint64_t hash)
+struct device_kind *answer_kind_of(struct answers *a, uint64_t hash)
 {
     struct device_kind **known = map_get(&a->kinds, str_make((const char *)&hash, sizeof(hash)));
     if (known)
@@ -232,7 +242,7 @@ static struct answer_set *answer_set_add(struct answer_sets *to, struct str expr
     return s;
 }
 
-void answers_learn(struct answers *a, struct str expression, uint32_t reads)
+void answer_learn(struct answers *a, struct str expression, uint32_t reads)
 {
     if (map_has(&a->sets, expression))
         return;
@@ -243,33 +253,34 @@ void answers_learn(struct answers *a, struct str expression, uint32_t reads)
     list_push_front(&a->lru, &s->lru);
 }
 
-void answers_trim(struct answers *a)
+void answer_trim(struct answers *a)
 {
     if (map_len(&a->passing) >= EXPRESSIONS_MAX)
         answer_sets_free(&a->passing);
 }
 
-// They read no more than the selectors they were made of, which the kinds of the cluster tell apart.
-struct answer_set *answers_passing(const struct alloc_cluster *c, struct str expression)
+// They read no more than the selectors they were made of, which the kinds of the cluster tell
+// apart.
+struct answer_set *answer_passing(const struct alloc_cluster *c, struct str expression)
 {
-    struct answers *a = c->answers;
+    struct answers *a = c->kit.answers;
     if (!a || c->kinds.generation != a->generation || map_has(&a->sets, expression))
-        return NULL; // one that is learnt is in answers_of, or its kinds are not told apart
+        return NULL; // one that is learnt is in answer_set_of, or its kinds are not distinguished
     struct answer_set **s = map_get(&a->passing, expression);
     if (s)
         return *s;
     return map_len(&a->passing) < EXPRESSIONS_MAX ? answer_set_add(&a->passing, expression) : NULL;
 }
 
-struct answer_set *answers_kept(const struct alloc_cluster *c, struct str expression)
+struct answer_set *answer_kept_set(const struct alloc_cluster *c, struct str expression)
 {
-    struct answer_set *learnt = answers_of(c, expression);
-    return learnt ? learnt : answers_passing(c, expression);
+    struct answer_set *learnt = answer_set_of(c, expression);
+    return learnt ? learnt : answer_passing(c, expression);
 }
 
-struct answer_set *answers_of(const struct alloc_cluster *c, struct str expression)
+struct answer_set *answer_set_of(const struct alloc_cluster *c, struct str expression)
 {
-    struct answers *a = c->answers;
+    struct answers *a = c->kit.answers;
     if (!a || c->kinds.generation != a->generation)
         return NULL;
     struct answer_set **s = map_get(&a->sets, expression);
@@ -331,7 +342,7 @@ static void answer_keep_error(struct answer_set *s, uint32_t kind, struct str te
     s->error_of_kind.p[kind] = answer_put_text(s, text);
 }
 
-void meter_charge(struct alloc_meter *m, const struct cel_result *r)
+void answer_charge(struct alloc_meter *m, const struct cel_result *r)
 {
     if (!m)
         return;
@@ -347,8 +358,8 @@ enum match_state answer_make(const struct alloc_cluster *c, struct answer_set *s
     struct cel_result r;
     if (meter_refuses(e->meter))
         return MATCH_UNKNOWN;
-    bool yes = device_eval(c, d, e->run, e->program, &r);
-    meter_charge(e->meter, &r);
+    bool yes = answer_eval_device(c, d, e->run, e->program, &r);
+    answer_charge(e->meter, &r);
     if (s && d->kind_number) {
         put_bit(&s->yes, d->kind_number, yes);
         put_bit(&s->failed, d->kind_number, r.failed);

@@ -2,7 +2,7 @@
 //
 // Attribute values as constraints compare them: published ones, numbered once for the whole
 // cluster, and derived ones, computed when a constraint first asks.
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/solver_int.h"
 #include "cel/value.h"
 #include "codec/semver.h"
 
@@ -24,7 +24,7 @@ static uint32_t intern_bool(const struct interner *in, bool v)
     return in->intern(in->arg, 'b', v ? STR("1") : STR("0"));
 }
 
-static struct attr_value made(const struct interner *in, size_t n, uint32_t **ret)
+static struct attr_value attr_make(const struct interner *in, size_t n, uint32_t **ret)
 {
     *ret = arena_array(in->arena, uint32_t, n);
     return (struct attr_value){.ids = *ret, .n = (uint16_t)n, .state = ATTR_VALUE};
@@ -34,7 +34,7 @@ static struct attr_value of_texts(const struct interner *in, char type, const st
                                   size_t n)
 {
     uint32_t *ids;
-    struct attr_value v = made(in, n, &ids);
+    struct attr_value v = attr_make(in, n, &ids);
     for (size_t i = 0; i < n; i++)
         ids[i] = in->intern(in->arg, type, p[i]);
     return v;
@@ -43,7 +43,7 @@ static struct attr_value of_texts(const struct interner *in, char type, const st
 static struct attr_value of_ints(const struct interner *in, const int64_t *p, size_t n)
 {
     uint32_t *ids;
-    struct attr_value v = made(in, n, &ids);
+    struct attr_value v = attr_make(in, n, &ids);
     for (size_t i = 0; i < n; i++)
         ids[i] = intern_int(in, p[i]);
     return v;
@@ -52,7 +52,7 @@ static struct attr_value of_ints(const struct interner *in, const int64_t *p, si
 static struct attr_value of_bools(const struct interner *in, const bool *p, size_t n)
 {
     uint32_t *ids;
-    struct attr_value v = made(in, n, &ids);
+    struct attr_value v = attr_make(in, n, &ids);
     for (size_t i = 0; i < n; i++)
         ids[i] = intern_bool(in, p[i]);
     return v;
@@ -101,7 +101,7 @@ struct attr_value attr_value_of(const struct api_device_attribute *a, bool lists
 
 // --- Columns -------------------------------------------------------------------------------------
 
-static const struct attr_value *published(const struct cl_device *d, struct str name)
+static const struct attr_value *attr_find_published(const struct cl_device *d, struct str name)
 {
     for (size_t i = 0; i < d->api->attributes.n; i++)
         if (str_eq(d->api->attributes.p[i].key, name))
@@ -110,13 +110,13 @@ static const struct attr_value *published(const struct cl_device *d, struct str 
 }
 
 // The qualified name first; then, in the driver's own domain, the short one.
-static struct attr_value lookup(const struct cl_device *d, struct str name)
+static struct attr_value attr_lookup_name(const struct cl_device *d, struct str name)
 {
     struct str domain;
     struct str id;
-    const struct attr_value *v = published(d, name);
+    const struct attr_value *v = attr_find_published(d, name);
     if (!v && str_cut(name, '/', &domain, &id) && str_eq(domain, d->slice->spec.driver))
-        v = published(d, id);
+        v = attr_find_published(d, id);
     return v ? *v : (struct attr_value){.state = ATTR_MISSING};
 }
 
@@ -133,9 +133,9 @@ static uint32_t intern_local(void *arg, char type, struct str bytes)
         return *known;
     bool is_new = false;
     struct str key = arena_str(&s->arena, sbuf_str(&s->scratch));
-    uint32_t *id = map_put_new(&s->local_values, key, &is_new);
+    uint32_t *id = map_put_new(&s->p.local_values, key, &is_new);
     if (is_new)
-        *id = (uint32_t)(map_len(&c->values) + map_len(&s->local_values));
+        *id = (uint32_t)(map_len(&c->values) + map_len(&s->p.local_values));
     return *id;
 }
 
@@ -204,56 +204,59 @@ static bool value_attribute(const struct cel_val *v, struct arena *a,
     return true;
 }
 
-static bool fetch(struct alloc_solver *s, struct column *c, struct sbuf *issues, struct err *err)
+static bool attr_fill_column(struct alloc_solver *s, struct column *c, struct sbuf *issues,
+                             struct err *err)
 {
     const struct alloc_cluster *cl = s->view->cluster;
-    return c->program ||
-           cel_cache_get(cl->cache, cl->derived_env, c->expression, &c->program, issues, err) == 0;
+    return c->program || cel_cache_get(cl->kit.cache, cl->kit.derived_env, c->expression,
+                                       &c->program, issues, err) == 0;
 }
 
-static struct attr_value derive(struct alloc_solver *s, struct column *c, uint32_t device)
+static struct attr_value attr_derive_value(struct alloc_solver *s, struct column *c,
+                                           uint32_t device)
 {
     struct attr_value failed = {.state = ATTR_ERROR};
     struct api_device_attribute a;
     struct cel_result r;
     cleanup_sbuf struct sbuf issues = {0};
     struct err err = {0};
-    if (!fetch(s, c, &issues, &err))
+    if (!attr_fill_column(s, c, &issues, &err))
         return failed;
-    cel_eval_value(s->run, c->program, device_record(s->view->cluster, s->view->devices[device].cl),
-                   NULL, &r);
-    meter_charge(s->options.meter, &r);
+    cel_eval_value(s->run, c->program,
+                   answer_device_record(s->view->cluster, s->view->devices[device].cl), NULL, &r);
+    answer_charge(s->options.meter, &r);
     if (r.failed || !value_attribute(r.value, &s->arena, &a))
         return failed;
     return attr_value_of(&a, s->view->cluster->features.list_type_attributes, intern_local, s,
                          &s->arena);
 }
 
-const struct attr_value *column_value(struct alloc_solver *s, uint32_t column, uint32_t device)
+const struct attr_value *attr_column_value(struct alloc_solver *s, uint32_t column, uint32_t device)
 {
-    struct column *c = &s->columns[column];
+    struct column *c = &s->p.columns[column];
     struct attr_value *v = &c->values[device];
     if (v->state == ATTR_UNKNOWN)
-        *v = c->expression.p ? derive(s, c, device) : lookup(s->view->devices[device].cl, c->name);
+        *v = c->expression.p ? attr_derive_value(s, c, device)
+                             : attr_lookup_name(s->view->devices[device].cl, c->name);
     return v;
 }
 
-void column_error(struct alloc_solver *s, uint32_t column, uint32_t device)
+void attr_column_error(struct alloc_solver *s, uint32_t column, uint32_t device)
 {
-    struct column *c = &s->columns[column];
+    struct column *c = &s->p.columns[column];
     struct api_device_attribute a;
     struct cel_result r;
     cleanup_sbuf struct sbuf issues = {0};
     cleanup_sbuf struct sbuf name = {0};
     struct err err = {0};
-    if (!fetch(s, c, &issues, &err)) {
+    if (!attr_fill_column(s, c, &issues, &err)) {
         solver_fail(s, "compile derived attribute %.*s failed: %.*s", STR_ARG(c->name),
                     STR_ARG(sbuf_str(&issues)));
         return;
     }
-    device_name(&name, &s->view->devices[device]);
-    cel_eval_value(s->run, c->program, device_record(s->view->cluster, s->view->devices[device].cl),
-                   NULL, &r);
+    solver_device_name(&name, &s->view->devices[device]);
+    cel_eval_value(s->run, c->program,
+                   answer_device_record(s->view->cluster, s->view->devices[device].cl), NULL, &r);
     struct str why = r.failed ? r.error : STR("unsupported CEL return type");
     if (!r.failed && r.value->kind == CEL_LIST && !value_attribute(r.value, &s->arena, &a))
         why = STR("unsupported list element type");

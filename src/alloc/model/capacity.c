@@ -4,7 +4,7 @@
 // arithmetic (whole numbers, or thousandths when fractional ranges are on).
 #include <assert.h>
 
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/solver_int.h"
 
 #include "base/banned.h"
 
@@ -35,7 +35,7 @@ static struct quantity from_milli(int64_t milli, enum quantity_format format)
     return q;
 }
 
-static int refuse(const struct quantity *request, const char *fmt, struct err *err)
+static int capacity_refuse_request(const struct quantity *request, const char *fmt, struct err *err)
 {
     cleanup_sbuf struct sbuf text = {0};
     quantity_write(request, &text);
@@ -80,7 +80,7 @@ static int round_up_range(const struct quantity *request,
     if (in_thousandths(r, fractional)) {
         int64_t wanted;
         if (!exact_milli(request, &wanted))
-            return refuse(request, "is not a representable milli value", err);
+            return capacity_refuse_request(request, "is not a representable milli value", err);
         if (!next_step(wanted, quantity_milli(r->min), quantity_milli(r->step), &value))
             return refuse_rounding(request, "the milli-value range", err);
         *ret = from_milli(value, r->step->format);
@@ -88,7 +88,7 @@ static int round_up_range(const struct quantity *request,
     }
     struct quantity most = quantity_from_i64(INT64_MAX, QUANTITY_DECIMAL_SI);
     if (quantity_cmp(request, &most) > 0)
-        return refuse(request, "exceeds MaxInt64", err);
+        return capacity_refuse_request(request, "exceeds MaxInt64", err);
     if (!next_step(quantity_value(request), quantity_value(r->min), quantity_value(r->step),
                    &value))
         return refuse_rounding(request, "MaxInt64", err);
@@ -96,8 +96,11 @@ static int round_up_range(const struct quantity *request,
     return 0;
 }
 
-int capacity_amount(const struct quantity *request, const struct api_device_capacity *capacity,
-                    bool fractional, struct arena *arena, struct quantity *ret, struct err *err)
+// capacity_amount is what one capacity yields for a request (NULL: unspecific). Returns 0, or
+// -ERR_INVALID with upstream's text. arena holds digits of large numbers.
+static int capacity_amount(const struct quantity *request,
+                           const struct api_device_capacity *capacity, bool fractional,
+                           struct arena *arena, struct quantity *ret, struct err *err)
 {
     const struct api_capacity_request_policy *p = capacity->request_policy;
     (void)arena;
@@ -149,8 +152,9 @@ static bool same_spelling(const struct quantity *a, const struct quantity *b)
            a->format == b->format;
 }
 
-bool capacity_violates(const struct quantity *value, const struct api_capacity_request_policy *p,
-                       bool fractional)
+// capacity_violates reports whether an amount breaks the capacity's policy.
+static bool capacity_violates(const struct quantity *value,
+                              const struct api_capacity_request_policy *p, bool fractional)
 {
     if (!p || (p->default_value && same_spelling(value, p->default_value)))
         return false;
@@ -166,7 +170,8 @@ bool capacity_violates(const struct quantity *value, const struct api_capacity_r
     return p->valid_values.n > 0;
 }
 
-static const struct quantity *requested(const struct api_capacity_requirements *r, struct str name)
+static const struct quantity *capacity_find_request(const struct api_capacity_requirements *r,
+                                                    struct str name)
 {
     for (size_t i = 0; r && i < r->requests.n; i++)
         if (str_eq(r->requests.p[i].key, name))
@@ -199,14 +204,15 @@ enum need_state capacity_need(const struct api_device *device,
     for (size_t i = 0; i < have->n; i++) {
         struct quantity q;
         const struct api_device_capacity *c = &have->p[i].value;
-        int r = capacity_amount(requested(request, have->p[i].key), c, fractional, arena, &q, err);
+        int r = capacity_amount(capacity_find_request(request, have->p[i].key), c, fractional,
+                                arena, &q, err);
         if (r == 0 && quantity_sign(&q) < 0)
             r = err_set(err, ERR_INVALID, "capacity value is negative");
         if (r < 0) {
             (void)err_wrap(err, "capacity \"%.*s\"", STR_ARG(have->p[i].key));
             return NEED_ERROR;
         }
-        ret_need[i] = amount_of(&q);
+        ret_need[i] = amount_from_quantity(&q);
         violated |= capacity_violates(&q, c->request_policy, fractional);
     }
     return violated ? NEED_SKIP : NEED_OK;
@@ -256,9 +262,10 @@ void capacity_asked(const struct api_capacity_requirements *r, struct asked_amou
                 whole = -1;
             if (__builtin_mul_overflow(q->value, amount_powers[q->scale + 3], &milli))
                 milli = -1;
-            ret[i] = (struct asked_amount){amount_of(q), whole, milli};
+            ret[i] = (struct asked_amount){amount_from_quantity(q), whole, milli};
         } else {
-            ret[i] = (struct asked_amount){amount_of(q), in_units(q, false), in_units(q, true)};
+            ret[i] = (struct asked_amount){amount_from_quantity(q), in_units(q, false),
+                                           in_units(q, true)};
         }
     }
 }
@@ -315,7 +322,7 @@ void capacity_taken(struct alloc_solver *s, const struct alternative *a, uint32_
 {
     const struct vw_cap *c = &s->view->caps[cap];
     const struct api_capacity_request_policy *p = c->api->value.request_policy;
-    const struct quantity *asked = requested(a->capacity, c->api->key);
+    const struct quantity *asked = capacity_find_request(a->capacity, c->api->key);
     amount need = need_amount(s, a, cap);
     int64_t unit = c->milli ? NANO_PER_MILLI : NANO_PER_UNIT;
     if (asked && c->rounding == CAP_RANGE && c->step && need > (amount)c->min * unit &&
@@ -336,12 +343,13 @@ void capacity_taken(struct alloc_solver *s, const struct alternative *a, uint32_
 
 // --- By device -----------------------------------------------------------------------------------
 
-enum need_state need_of(struct alloc_solver *s, const struct alternative *a, uint32_t device)
+enum need_state capacity_need_of(struct alloc_solver *s, const struct alternative *a,
+                                 uint32_t device)
 {
     const struct vw_device *d = &s->view->devices[device];
     if (a->capreq == 0)
         return (enum need_state)d->default_need;
-    struct capreq *c = &s->capreqs[a->capreq];
+    struct capreq *c = &s->p.capreqs[a->capreq];
     if (c->state[device] == NEED_UNKNOWN && need_fast(s, c, d))
         c->state[device] = NEED_OK;
     if (c->state[device] == NEED_UNKNOWN)
@@ -352,8 +360,8 @@ enum need_state need_of(struct alloc_solver *s, const struct alternative *a, uin
     return (enum need_state)c->state[device];
 }
 
-void need_error(struct alloc_solver *s, const struct alternative *a, uint32_t device,
-                bool short_name)
+void capacity_need_error(struct alloc_solver *s, const struct alternative *a, uint32_t device,
+                         bool short_name)
 {
     const struct vw_device *d = &s->view->devices[device];
     struct err err = {0};
@@ -366,8 +374,8 @@ void need_error(struct alloc_solver *s, const struct alternative *a, uint32_t de
     if (short_name)
         sbuf_add(&name, d->cl->api->name);
     else
-        device_name(&name, d);
-    claim_name(&claim, s->claims[a->claim].api);
+        solver_device_name(&name, d);
+    solver_claim_name(&claim, s->p.claims[a->claim].api);
     solver_fail(s, "claim %.*s, request %.*s: checking capacity for device %.*s: %s",
                 STR_ARG(sbuf_str(&claim)), STR_ARG(a->name), STR_ARG(sbuf_str(&name)), err.msg);
 }

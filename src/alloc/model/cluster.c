@@ -2,7 +2,7 @@
 //
 // The cluster's snapshot: devices with their CEL records, numbered attribute values, merged taints
 // and recorded use; what each class selects; which slices belong to which node and pool.
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/search_int.h"
 #include "api/match/device_taint.h"
 #include "base/hash.h"
 
@@ -11,7 +11,8 @@
 // Expressions kept compiled. Selectors repeat from claim to claim.
 #define PROGRAMS_MAX 4096
 
-static struct str key_of(struct arena *a, struct str x, struct str y, const struct str *z)
+static struct str alloc_cluster_key_of(struct arena *a, struct str x, struct str y,
+                                       const struct str *z)
 {
     size_t n = x.n + y.n + 1 + (z ? z->n + 1 : 0);
     char *p = arena_alloc(a, n + 1, 1);
@@ -24,12 +25,12 @@ static struct str key_of(struct arena *a, struct str x, struct str y, const stru
 
 struct str cluster_pool_key(struct arena *a, struct str driver, struct str pool)
 {
-    return key_of(a, driver, pool, NULL);
+    return alloc_cluster_key_of(a, driver, pool, NULL);
 }
 
 static struct str device_key(struct arena *a, const struct alloc_device_id *id)
 {
-    return key_of(a, id->driver, id->pool, &id->device);
+    return alloc_cluster_key_of(a, id->driver, id->pool, &id->device);
 }
 
 // --- Use -----------------------------------------------------------------------------------------
@@ -76,7 +77,7 @@ static bool use_of_result(const struct alloc_cluster *c,
     return true;
 }
 
-static void gather_uses(struct alloc_cluster *c, const struct alloc_input *in)
+static void alloc_cluster_gather_uses(struct alloc_cluster *c, const struct alloc_input *in)
 {
     size_t most = in->uses_len;
     for (size_t i = 0; i < in->claims_len; i++)
@@ -106,7 +107,7 @@ static void gather_uses(struct alloc_cluster *c, const struct alloc_input *in)
 
 // --- Devices -------------------------------------------------------------------------------------
 
-static uint32_t intern(void *arg, char type, struct str bytes)
+static uint32_t alloc_cluster_intern(void *arg, char type, struct str bytes)
 {
     struct alloc_cluster *c = arg;
     bool is_new = false;
@@ -152,8 +153,8 @@ static const struct cl_use *find_use(struct alloc_cluster *c, const struct cl_de
     return map_get(&c->uses, device_key(&c->arena, &id));
 }
 
-// used is NULL for a device without capacities. idle: what stands there is zeros, which devices that
-// are not in use may share.
+// used is NULL for a device without capacities. idle: what stands there is zeros, which devices
+// that are not in use may share.
 static void apply_use(struct alloc_cluster *c, struct cl_device *d, bool idle)
 {
     const struct cl_use *u = find_use(c, d);
@@ -169,18 +170,18 @@ static void apply_use(struct alloc_cluster *c, struct cl_device *d, bool idle)
         for (size_t k = 0; k < m->n; k++)
             for (size_t j = 0; j < d->api->capacity.n; j++)
                 if (str_eq(d->api->capacity.p[j].key, m->p[k].key))
-                    d->used[j] += amount_of(&m->p[k].value);
+                    d->used[j] += amount_from_quantity(&m->p[k].value);
     }
 }
 
-static void set_kind(struct cl_device *d, struct device_kind *k)
+static void alloc_cluster_set_kind(struct cl_device *d, struct device_kind *k)
 {
     if (k && k->seen) {
         d->kind = k->kind;
         d->sign = k->sign;
     } else {
-        d->kind = device_kind(d->api, &d->slice->spec);
-        d->sign = device_sign(d->api);
+        d->kind = fleet_device_kind(d->api, &d->slice->spec);
+        d->sign = fleet_device_sign(d->api);
     }
     if (k) {
         d->kind_number = k->number;
@@ -188,14 +189,14 @@ static void set_kind(struct cl_device *d, struct device_kind *k)
     }
 }
 
-static int make_device(struct alloc_cluster *c, const struct alloc_input *in, struct cl_device *d,
-                       struct err *err)
+static int alloc_cluster_make_device(struct alloc_cluster *c, const struct alloc_input *in,
+                                     struct cl_device *d, struct err *err)
 {
     const struct api_device *api = d->api;
     struct attr_value *attrs = arena_array(&c->arena, struct attr_value, api->attributes.n + 1);
     for (size_t i = 0; i < api->attributes.n; i++)
         attrs[i] = attr_value_of(&api->attributes.p[i].value, c->features.list_type_attributes,
-                                 intern, c, &c->arena);
+                                 alloc_cluster_intern, c, &c->arena);
     d->attrs = attrs;
     d->shared = c->features.consumable_capacity && api->has_allow_multiple_allocations &&
                 api->allow_multiple_allocations;
@@ -205,10 +206,10 @@ static int make_device(struct alloc_cluster *c, const struct alloc_input *in, st
     apply_use(c, d, false);
     d->cel = arena_one(&c->arena, struct cel_device *);
     // A cluster without a kit may be of several threads: nothing is made later.
-    return in->kit ? 0 : device_make_record(c, d, err);
+    return in->kit ? 0 : answer_make_record(c, d, err);
 }
 
-bool slice_uses_groups(const struct api_resource_slice *s)
+bool cluster_slice_uses_groups(const struct api_resource_slice *s)
 {
     for (size_t i = 0; i < s->spec.devices.n; i++)
         for (size_t j = 0; j < s->spec.devices.p[i].consumes_counters.n; j++)
@@ -217,7 +218,8 @@ bool slice_uses_groups(const struct api_resource_slice *s)
     return false;
 }
 
-static int gather_slices(struct alloc_cluster *c, const struct alloc_input *in, struct err *err)
+static int alloc_cluster_gather_slices(struct alloc_cluster *c, const struct alloc_input *in,
+                                       struct err *err)
 {
     size_t devices = 0;
     for (size_t i = 0; i < in->slices_len; i++)
@@ -227,7 +229,7 @@ static int gather_slices(struct alloc_cluster *c, const struct alloc_input *in, 
     c->slices_len = in->slices_len;
     for (size_t i = 0; i < in->slices_len; i++) {
         const struct api_resource_slice *s = in->slices[i];
-        c->slices[i] = (struct cl_slice){s, (uint32_t)c->devices_len, slice_uses_groups(s)};
+        c->slices[i] = (struct cl_slice){s, (uint32_t)c->devices_len, cluster_slice_uses_groups(s)};
         if (s->spec.node_name.n)
             vec_push(map_put(&c->by_node, s->spec.node_name), (uint32_t)i);
         else
@@ -239,8 +241,8 @@ static int gather_slices(struct alloc_cluster *c, const struct alloc_input *in, 
             struct cl_device *d = &c->devices[c->devices_len++];
             d->api = &s->spec.devices.p[j];
             d->slice = s;
-            set_kind(d, in->kinds ? in->kinds->of[c->devices_len - 1] : NULL);
-            int r = make_device(c, in, d, err);
+            alloc_cluster_set_kind(d, in->kinds ? in->kinds->of[c->devices_len - 1] : NULL);
+            int r = alloc_cluster_make_device(c, in, d, err);
             if (r < 0)
                 return r;
         }
@@ -265,7 +267,8 @@ static enum match_state class_match(const struct alloc_cluster *c, const struct 
     return m;
 }
 
-static void make_class(struct alloc_cluster *c, struct cl_class *k, struct cel_run *run)
+static void alloc_cluster_make_class(struct alloc_cluster *c, struct cl_class *k,
+                                     struct cel_run *run)
 {
     const struct api_device_selector_array *sel = &k->api->spec.selectors;
     k->programs = arena_array(&c->arena, struct cel_program *, sel->n + 1);
@@ -273,16 +276,16 @@ static void make_class(struct alloc_cluster *c, struct cl_class *k, struct cel_r
     struct answer_set **answers = arena_array(&c->arena, struct answer_set *, sel->n + 1);
     for (size_t i = 0; i < sel->n; i++)
         if (sel->p[i].cel)
-            answers[i] = answers_of(c, sel->p[i].cel->expression);
+            answers[i] = answer_set_of(c, sel->p[i].cel->expression);
     for (size_t i = 0; i < sel->n; i++)
-        if (!sel->p[i].cel || cel_cache_get(c->cache, c->env, sel->p[i].cel->expression,
+        if (!sel->p[i].cel || cel_cache_get(c->kit.cache, c->kit.env, sel->p[i].cel->expression,
                                             &k->programs[i], NULL, NULL) < 0)
             k->programs[i] = NULL;
     for (size_t i = 0; i < c->devices_len; i++)
         k->match[i] = (uint8_t)class_match(c, k, answers, run, &c->devices[i]);
 }
 
-static void gather_classes(struct alloc_cluster *c, const struct alloc_input *in)
+static void alloc_cluster_gather_classes(struct alloc_cluster *c, const struct alloc_input *in)
 {
     struct cel_run *run = cel_run_new();
     c->classes = arena_array(&c->arena, struct cl_class, in->classes_len + 1);
@@ -293,7 +296,7 @@ static void gather_classes(struct alloc_cluster *c, const struct alloc_input *in
         if (is_new)
             *at = (uint32_t)i;
         c->classes[i].api = in->classes[i];
-        make_class(c, &c->classes[i], run);
+        alloc_cluster_make_class(c, &c->classes[i], run);
     }
     cel_run_free(run);
 }
@@ -309,7 +312,7 @@ struct alloc_kit *alloc_kit_new(const struct alloc_features *features)
     k->derived_env = cel_env_new(&options);
     k->shapes = cel_shapes_new();
     k->cache = cel_cache_new(PROGRAMS_MAX);
-    k->answers = answers_new();
+    k->answers = answer_cache_new();
     return k;
 }
 
@@ -317,7 +320,7 @@ void alloc_kit_free(struct alloc_kit *k)
 {
     if (!k)
         return;
-    answers_free(k->answers);
+    answer_cache_free(k->answers);
     cel_cache_free(k->cache);
     cel_shapes_free(k->shapes);
     cel_env_free(k->derived_env);
@@ -335,12 +338,12 @@ int alloc_cluster_new(const struct alloc_input *input, struct alloc_cluster **re
     const struct alloc_kit *kit = input->kit;
     if (!kit)
         kit = c->own_kit = alloc_kit_new(f);
-    c->env = kit->env;
-    c->derived_env = kit->derived_env;
-    c->shapes = kit->shapes;
-    c->cache = kit->cache;
+    c->kit.env = kit->env;
+    c->kit.derived_env = kit->derived_env;
+    c->kit.shapes = kit->shapes;
+    c->kit.cache = kit->cache;
     if (input->kinds) {
-        c->answers = kit->answers;
+        c->kit.answers = kit->answers;
         c->kinds = *input->kinds;
         c->kinds.of = NULL;
     }
@@ -349,13 +352,13 @@ int alloc_cluster_new(const struct alloc_input *input, struct alloc_cluster **re
             arena_dup(&c->arena, input->taint_rules,
                       input->taint_rules_len * sizeof(*input->taint_rules), _Alignof(const void *));
     c->taint_rules_len = input->taint_rules_len;
-    gather_uses(c, input);
-    int r = gather_slices(c, input, err);
+    alloc_cluster_gather_uses(c, input);
+    int r = alloc_cluster_gather_slices(c, input, err);
     if (r < 0) {
         alloc_cluster_free(c);
         return r;
     }
-    gather_classes(c, input);
+    alloc_cluster_gather_classes(c, input);
     *ret = c;
     return 0;
 }
@@ -370,7 +373,7 @@ struct alloc_cluster *alloc_cluster_in_use(const struct alloc_cluster *base,
     c->uses = (struct cl_uses){0};
     memset(c->use_bits, 0, sizeof(c->use_bits));
     c->use_list_len = 0;
-    gather_uses(c, input);
+    alloc_cluster_gather_uses(c, input);
     c->devices = arena_array(&c->arena, struct cl_device, base->devices_len + 1);
     for (size_t i = 0; i < base->devices_len; i++) {
         c->devices[i] = base->devices[i];

@@ -20,12 +20,12 @@ struct crowd_member {
 
 struct crowd VEC(struct crowd_member);
 
-// crowd_add and crowd_remove keep at[node] up to date for all members; the node must not, or must, be
-// a member.
+// crowd_add and crowd_remove keep at[node] up to date for all members; the node must not, or must,
+// be a member.
 void crowd_add(struct crowd *c, uint32_t *at, struct crowd_member m);
 void crowd_remove(struct crowd *c, uint32_t *at, uint32_t node);
 
-// A place in one of several crowds. rank says which crowd comes first, before the order of nodes.
+// A place in one of several crowds. rank is which crowd comes first, before the order of nodes.
 struct crowd_cursor {
     uint64_t rank;
     uint32_t order;
@@ -35,8 +35,9 @@ struct crowd_cursor {
 
 struct crowd_walk VEC(struct crowd_cursor);
 
-// crowd_walk_add adds a crowd that is not empty, from its first member on. crowd_walk_next takes the
-// first cursor off; crowd_walk_on adds what comes after it in its crowd, which must not have changed.
+// crowd_walk_add adds a crowd that is not empty, from its first member on. crowd_walk_next takes
+// the first cursor off; crowd_walk_on adds what comes after it in its crowd, which must not have
+// changed.
 void crowd_walk_add(struct crowd_walk *w, const struct crowd *c, uint64_t rank, uint32_t number);
 bool crowd_walk_next(struct crowd_walk *w, struct crowd_cursor *ret);
 void crowd_walk_on(struct crowd_walk *w, const struct crowd *c, const struct crowd_cursor *at);

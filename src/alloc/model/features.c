@@ -3,8 +3,8 @@
 // Names of features, policies and verdicts.
 #include "api/features.h"
 
+#include "alloc/alloc.h"
 #include "base/mem.h"
-#include "dray/alloc.h"
 
 #include "base/banned.h"
 
@@ -38,7 +38,7 @@ static const struct feature_name features[] = {
      true},
 };
 
-static void set(struct alloc_features *f, size_t offset)
+static void features_set_at(struct alloc_features *f, size_t offset)
 {
     *(bool *)((char *)f + offset) = true;
 }
@@ -53,7 +53,7 @@ bool alloc_features_add(struct alloc_features *f, struct str name)
     for (size_t i = 0; i < array_len(features); i++) {
         const struct feature_name *n = &features[i];
         if (all || (usual && n->by_default) || str_eqz(name, n->name) || str_eqz(name, n->gate)) {
-            set(f, n->offset);
+            features_set_at(f, n->offset);
             found = true;
         }
     }

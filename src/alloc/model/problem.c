@@ -2,16 +2,17 @@
 //
 // From claims to a problem: every check that upstream makes before its search, in its order and
 // with its texts; then requests, alternatives and constraints in flat arrays.
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/solver_int.h"
 
 #include "base/banned.h"
 
 #define FOR_REQUEST "claim %.*s, request %.*s: "
 
-static bool refuse(struct alloc_solver *s, const struct alternative *a, const char *what)
+static bool problem_refuse_request(struct alloc_solver *s, const struct alternative *a,
+                                   const char *what)
 {
     cleanup_sbuf struct sbuf claim = {0};
-    claim_name(&claim, s->claims[a->claim].api);
+    solver_claim_name(&claim, s->p.claims[a->claim].api);
     solver_fail(s, FOR_REQUEST "%s", STR_ARG(sbuf_str(&claim)), STR_ARG(a->name), what);
     return false;
 }
@@ -31,11 +32,11 @@ static bool same_selectors(const struct api_device_selector_array *a,
 
 static uint32_t selset_for(struct alloc_solver *s, const struct alternative *a)
 {
-    for (size_t i = 0; i < s->selsets_len; i++)
-        if (s->selsets[i].class_ == a->class_ &&
-            same_selectors(s->selsets[i].selectors, a->selectors))
+    for (size_t i = 0; i < s->p.selsets_len; i++)
+        if (s->p.selsets[i].class_ == a->class_ &&
+            same_selectors(s->p.selsets[i].selectors, a->selectors))
             return (uint32_t)i;
-    struct selset *set = &s->selsets[s->selsets_len];
+    struct selset *set = &s->p.selsets[s->p.selsets_len];
     set->class_ = a->class_;
     set->selectors = a->selectors;
     set->class_only = a->selectors->n == 0;
@@ -48,7 +49,7 @@ static uint32_t selset_for(struct alloc_solver *s, const struct alternative *a)
         };
         solver_allocate(s, pieces, array_len(pieces));
     }
-    return (uint32_t)s->selsets_len++;
+    return (uint32_t)s->p.selsets_len++;
 }
 
 static bool same_capacity(const struct api_capacity_requirements *a,
@@ -67,10 +68,10 @@ static uint32_t capreq_for(struct alloc_solver *s, const struct alternative *a)
 {
     if (!a->capacity || a->capacity->requests.n == 0)
         return 0;
-    for (size_t i = 1; i < s->capreqs_len; i++)
-        if (same_capacity(s->capreqs[i].api, a->capacity))
+    for (size_t i = 1; i < s->p.capreqs_len; i++)
+        if (same_capacity(s->p.capreqs[i].api, a->capacity))
             return (uint32_t)i;
-    struct capreq *c = &s->capreqs[s->capreqs_len];
+    struct capreq *c = &s->p.capreqs[s->p.capreqs_len];
     c->api = a->capacity;
     const struct piece pieces[] = {
         PIECE(c->asked, a->capacity->requests.n),
@@ -79,7 +80,7 @@ static uint32_t capreq_for(struct alloc_solver *s, const struct alternative *a)
     };
     solver_allocate(s, pieces, array_len(pieces));
     capacity_asked(a->capacity, c->asked);
-    return (uint32_t)s->capreqs_len++;
+    return (uint32_t)s->p.capreqs_len++;
 }
 
 static uint32_t column_for(struct alloc_solver *s, const struct alternative *a, struct str name)
@@ -88,15 +89,15 @@ static uint32_t column_for(struct alloc_solver *s, const struct alternative *a, 
     for (size_t i = 0; a->derived && i < a->derived->n; i++)
         if (str_eq(a->derived->p[i].name, name))
             expression = a->derived->p[i].expression.p ? a->derived->p[i].expression : STR("");
-    for (size_t i = 0; i < s->columns_len; i++)
-        if (str_eq(s->columns[i].name, name) && str_eq(s->columns[i].expression, expression) &&
-            !s->columns[i].expression.p == !expression.p)
+    for (size_t i = 0; i < s->p.columns_len; i++)
+        if (str_eq(s->p.columns[i].name, name) && str_eq(s->p.columns[i].expression, expression) &&
+            !s->p.columns[i].expression.p == !expression.p)
             return (uint32_t)i;
-    struct column *c = &s->columns[s->columns_len];
+    struct column *c = &s->p.columns[s->p.columns_len];
     c->name = name;
     c->expression = expression;
     c->values = arena_array(&s->arena, struct attr_value, s->view->devices_len + 1);
-    return (uint32_t)s->columns_len++;
+    return (uint32_t)s->p.columns_len++;
 }
 
 // --- Mode All ------------------------------------------------------------------------------------
@@ -110,7 +111,7 @@ static bool pools_settled(struct alloc_solver *s, const struct alternative *a,
         arena_strf(&s->arena, "asks for all devices, but resource pool %.*s/%.*s is currently %s",
                    STR_ARG(p->driver), STR_ARG(p->name),
                    p->incomplete ? "being updated" : "invalid");
-    return refuse(s, a, text.p);
+    return problem_refuse_request(s, a, text.p);
 }
 
 // Could the device hold the request if nothing else used it?
@@ -133,9 +134,9 @@ static int wants_device(struct alloc_solver *s, const struct alternative *a, uin
     }
     if (m != MATCH_YES || !s->view->cluster->features.consumable_capacity)
         return m == MATCH_YES;
-    enum need_state n = need_of(s, a, device);
+    enum need_state n = capacity_need_of(s, a, device);
     if (n == NEED_ERROR) {
-        need_error(s, a, device, true);
+        capacity_need_error(s, a, device, true);
         return -1;
     }
     return n == NEED_OK && fits_empty(s, a, device);
@@ -168,7 +169,7 @@ static bool selectors_are_cel(struct alloc_solver *s, const struct alternative *
     for (size_t i = 0; i < a->selectors->n; i++)
         if (!a->selectors->p[i].cel) {
             cleanup_sbuf struct sbuf claim = {0};
-            claim_name(&claim, s->claims[a->claim].api);
+            solver_claim_name(&claim, s->p.claims[a->claim].api);
             solver_fail(s,
                         "claim %.*s, request %.*s, selector #%zu: CEL expression empty "
                         "(unsupported selector type?)",
@@ -181,7 +182,7 @@ static bool selectors_are_cel(struct alloc_solver *s, const struct alternative *
 // Few classes are compared faster than hashed.
 #define CLASSES_COMPARED 4
 
-static const struct cl_class *class_of(const struct alloc_cluster *c, struct str name)
+static const struct cl_class *problem_class_named(const struct alloc_cluster *c, struct str name)
 {
     if (c->classes_len > CLASSES_COMPARED) {
         const uint32_t *at = map_get(&c->class_names, name);
@@ -197,14 +198,15 @@ static bool find_class(struct alloc_solver *s, struct alternative *a, struct str
 {
     const struct alloc_cluster *c = s->view->cluster;
     if (!name.n)
-        return refuse(s, a, "missing device class name (unsupported request type?)");
-    a->class_ = class_of(c, name);
+        return problem_refuse_request(s, a,
+                                      "missing device class name (unsupported request type?)");
+    a->class_ = problem_class_named(c, name);
     if (!a->class_) {
         struct str text = arena_strf(&s->arena,
                                      "could not retrieve device class %.*s: "
                                      "deviceclass.resource.k8s.io \"%.*s\" not found",
                                      STR_ARG(name), STR_ARG(name));
-        return refuse(s, a, text.p);
+        return problem_refuse_request(s, a, text.p);
     }
     return true;
 }
@@ -221,25 +223,26 @@ static bool add_alternative(struct alloc_solver *s, struct alternative *a,
 {
     const struct alloc_features *f = &s->view->cluster->features;
     if (a->derived->n && !f->derived_attributes)
-        return refuse(s, a,
-                      "cannot handle request with derived attributes, the feature is disabled");
+        return problem_refuse_request(
+            s, a, "cannot handle request with derived attributes, the feature is disabled");
     if (!selectors_are_cel(s, a))
         return false;
     if (asked->has_admin && !f->admin_access)
-        return refuse(s, a, "admin access is requested, but the feature is disabled");
+        return problem_refuse_request(s, a,
+                                      "admin access is requested, but the feature is disabled");
     if (!find_class(s, a, asked->class_name))
         return false;
     a->selset = selset_for(s, a);
     a->capreq = capreq_for(s, a);
-    s->any_admin |= a->admin;
+    s->p.any_admin |= a->admin;
     a->mode_all = str_eqz(asked->mode, "All");
     if (a->mode_all)
         return collect_all(s, a);
     if (!str_eqz(asked->mode, "ExactCount"))
-        return refuse(s, a,
-                      arena_strf(&s->arena, "unsupported count mode %.*s", STR_ARG(asked->mode)).p);
+        return problem_refuse_request(
+            s, a, arena_strf(&s->arena, "unsupported count mode %.*s", STR_ARG(asked->mode)).p);
     if (a->count < 0)
-        return refuse(s, a, "negative number of devices");
+        return problem_refuse_request(s, a, "negative number of devices");
     return true;
 }
 
@@ -250,7 +253,7 @@ static bool add_exact(struct alloc_solver *s, const struct api_device_request *r
     a->full_name = r->name;
     a->name = r->name;
     if (!e)
-        return refuse(s, a, "neither exactly nor firstAvailable is set");
+        return problem_refuse_request(s, a, "neither exactly nor firstAvailable is set");
     a->selectors = &e->selectors;
     a->tolerations = &e->tolerations;
     a->capacity = e->capacity;
@@ -284,7 +287,7 @@ static bool refuse_feature(struct alloc_solver *s, const struct api_resource_cla
                            const char *kind, struct str request, const char *why)
 {
     cleanup_sbuf struct sbuf name = {0};
-    claim_name(&name, claim);
+    solver_claim_name(&name, claim);
     solver_fail(s, "claim %.*s, %s %.*s: has %s feature is disabled", STR_ARG(sbuf_str(&name)),
                 kind, STR_ARG(request), why);
     return false;
@@ -308,32 +311,32 @@ static bool features_allow(struct alloc_solver *s, const struct api_resource_cla
     return true;
 }
 
-static bool add_request(struct alloc_solver *s, uint32_t claim, const struct api_device_request *r,
-                        int64_t *least)
+static bool problem_add_request(struct alloc_solver *s, uint32_t claim,
+                                const struct api_device_request *r, int64_t *least)
 {
-    const struct api_resource_claim *api = s->claims[claim].api;
-    struct request *q = &s->requests[s->requests_len];
+    const struct api_resource_claim *api = s->p.claims[claim].api;
+    struct request *q = &s->p.requests[s->p.requests_len];
     int64_t fewest = INT64_MAX;
     if (!features_allow(s, api, r))
         return false;
     q->claim = claim;
-    q->first = (uint32_t)s->alternatives_len;
+    q->first = (uint32_t)s->p.alternatives_len;
     q->has_alternatives = r->first_available.n > 0;
     q->n = q->has_alternatives ? (uint32_t)r->first_available.n : 1;
     for (uint32_t i = 0; i < q->n; i++) {
-        struct alternative *a = &s->alternatives[s->alternatives_len++];
+        struct alternative *a = &s->p.alternatives[s->p.alternatives_len++];
         a->claim = claim;
-        a->request = (uint32_t)s->requests_len;
+        a->request = (uint32_t)s->p.requests_len;
         if (!(q->has_alternatives ? add_sub(s, r, &r->first_available.p[i], a)
                                   : add_exact(s, r, a)))
             return false;
         if (a->count < fewest)
             fewest = a->count;
     }
-    s->requests_len++;
+    s->p.requests_len++;
     if (fewest > ALLOC_CLAIM_DEVICES_MAX - *least) {
         cleanup_sbuf struct sbuf name = {0};
-        claim_name(&name, api);
+        solver_claim_name(&name, api);
         solver_fail(s,
                     FOR_REQUEST "adding %lld devices exceeds the claim limit of %d, with %lld "
                                 "already accounted for",
@@ -358,23 +361,23 @@ static bool in_scope(const struct constraint *c, const struct api_device_request
     return false;
 }
 
-static bool add_constraints(struct alloc_solver *s, struct claim *claim)
+static bool problem_add_constraints(struct alloc_solver *s, struct claim *claim)
 {
     const struct api_device_constraint_array *all = &claim->api->spec.devices.constraints;
-    claim->first_constraint = (uint32_t)s->constraints_len;
+    claim->first_constraint = (uint32_t)s->p.constraints_len;
     claim->constraints_len = (uint32_t)all->n;
     for (size_t i = 0; i < all->n; i++) {
         const struct api_device_constraint *k = &all->p[i];
         if (!k->has_match_attribute && !k->has_distinct_attribute) {
             cleanup_sbuf struct sbuf name = {0};
-            claim_name(&name, claim->api);
+            solver_claim_name(&name, claim->api);
             solver_fail(s,
                         "claim %.*s, constraint #%zu: empty constraint (unsupported constraint "
                         "type?)",
                         STR_ARG(sbuf_str(&name)), i);
             return false;
         }
-        s->constraints[s->constraints_len++] = (struct constraint){
+        s->p.constraints[s->p.constraints_len++] = (struct constraint){
             .attribute = k->has_match_attribute ? k->match_attribute : k->distinct_attribute,
             .requests = &k->requests,
             .distinct = !k->has_match_attribute};
@@ -385,15 +388,15 @@ static bool add_constraints(struct alloc_solver *s, struct claim *claim)
 static void attach_columns(struct alloc_solver *s, struct claim *claim)
 {
     for (uint32_t i = 0; i < claim->requests_len; i++) {
-        const struct request *q = &s->requests[claim->first_request + i];
+        const struct request *q = &s->p.requests[claim->first_request + i];
         const struct api_device_request *r = &claim->api->spec.devices.requests.p[i];
         for (uint32_t k = 0; k < q->n; k++) {
-            struct alternative *a = &s->alternatives[q->first + k];
+            struct alternative *a = &s->p.alternatives[q->first + k];
             if (!claim->constraints_len)
                 continue;
             a->columns = arena_array(&s->arena, uint32_t, claim->constraints_len);
             for (uint32_t j = 0; j < claim->constraints_len; j++) {
-                const struct constraint *c = &s->constraints[claim->first_constraint + j];
+                const struct constraint *c = &s->p.constraints[claim->first_constraint + j];
                 a->columns[j] = in_scope(c, r, a) ? column_for(s, a, c->attribute) : UINT32_MAX;
             }
         }
@@ -402,8 +405,9 @@ static void attach_columns(struct alloc_solver *s, struct claim *claim)
 
 // --- Everything ----------------------------------------------------------------------------------
 
-static bool reserve(struct alloc_solver *s, const struct api_resource_claim *const *claims,
-                    size_t claims_len)
+static bool problem_reserve_arrays(struct alloc_solver *s,
+                                   const struct api_resource_claim *const *claims,
+                                   size_t claims_len)
 {
     size_t requests = 0, alternatives = 0, constraints = 0, columns = 0;
     for (size_t i = 0; i < claims_len; i++) {
@@ -422,35 +426,35 @@ static bool reserve(struct alloc_solver *s, const struct api_resource_claim *con
         return false;
     }
     const struct piece pieces[] = {
-        PIECE(s->claims, claims_len + 1),         PIECE(s->requests, requests + 1),
-        PIECE(s->alternatives, alternatives + 1), PIECE(s->constraints, constraints + 1),
-        PIECE(s->selsets, alternatives + 1),      PIECE(s->capreqs, alternatives + 2),
-        PIECE(s->columns, columns + 1),
+        PIECE(s->p.claims, claims_len + 1),         PIECE(s->p.requests, requests + 1),
+        PIECE(s->p.alternatives, alternatives + 1), PIECE(s->p.constraints, constraints + 1),
+        PIECE(s->p.selsets, alternatives + 1),      PIECE(s->p.capreqs, alternatives + 2),
+        PIECE(s->p.columns, columns + 1),
     };
     solver_allocate(s, pieces, array_len(pieces));
-    s->capreqs_len = 1;
+    s->p.capreqs_len = 1;
     return true;
 }
 
 bool problem_build(struct alloc_solver *s, const struct api_resource_claim *const *claims,
                    size_t claims_len)
 {
-    if (!reserve(s, claims, claims_len))
+    if (!problem_reserve_arrays(s, claims, claims_len))
         return false;
-    s->claims_len = claims_len;
+    s->p.claims_len = claims_len;
     for (size_t i = 0; i < claims_len; i++) {
-        struct claim *c = &s->claims[i];
+        struct claim *c = &s->p.claims[i];
         const struct api_device_request_array *rs = &claims[i]->spec.devices.requests;
         int64_t least = 0;
         c->api = claims[i];
-        c->first_request = (uint32_t)s->requests_len;
+        c->first_request = (uint32_t)s->p.requests_len;
         c->requests_len = (uint32_t)rs->n;
         for (size_t j = 0; j < rs->n; j++)
-            if (!add_request(s, (uint32_t)i, &rs->p[j], &least))
+            if (!problem_add_request(s, (uint32_t)i, &rs->p[j], &least))
                 return false;
         if (rs->n)
-            s->requests[s->requests_len - 1].claim_ends = true;
-        if (!add_constraints(s, c))
+            s->p.requests[s->p.requests_len - 1].claim_ends = true;
+        if (!problem_add_constraints(s, c))
             return false;
         attach_columns(s, c);
     }

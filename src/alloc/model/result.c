@@ -2,7 +2,7 @@
 //
 // From picked devices to AllocationResults: device results in the order of picking, configurations
 // of classes and claims, the node selector.
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/solver_int.h"
 #include "base/uuid.h"
 
 #include "base/banned.h"
@@ -35,10 +35,10 @@ static void add_share(struct alloc_solver *s, const struct alternative *a,
     r->consumed_capacity = (struct api_quantity_map){p, m->n};
 }
 
-static void add_device(struct alloc_solver *s, const struct pick *p,
-                       struct api_device_request_allocation_result *r)
+static void result_add_device(struct alloc_solver *s, const struct pick *p,
+                              struct api_device_request_allocation_result *r)
 {
-    const struct alternative *a = &s->alternatives[p->alternative];
+    const struct alternative *a = &s->p.alternatives[p->alternative];
     const struct vw_device *d = &s->view->devices[p->device];
     const struct alloc_cluster *c = s->view->cluster;
     const struct api_device *api = d->cl->api;
@@ -160,10 +160,10 @@ static bool node_selector(struct alloc_solver *s, const struct pick *picks, size
 
 static const struct alternative *chosen_of(const struct alloc_solver *s, uint32_t request)
 {
-    return &s->alternatives[s->requests[request].first + s->chosen[request]];
+    return &s->p.alternatives[s->p.requests[request].first + s->at.chosen[request]];
 }
 
-static void add_name(struct alloc_solver *s, struct api_str_array *list, struct str name)
+static void result_add_name(struct alloc_solver *s, struct api_str_array *list, struct str name)
 {
     struct str *p = arena_array(&s->arena, struct str, list->n + 1);
     if (list->n)
@@ -197,7 +197,7 @@ static void class_configs(struct alloc_solver *s, const struct claim *c,
                 *e = (struct api_device_allocation_configuration){
                     .source = STR("FromClass"),
                     .device_configuration = configs->p[k].device_configuration};
-            add_name(s, &e->requests, a->full_name);
+            result_add_name(s, &e->requests, a->full_name);
         }
     }
 }
@@ -227,8 +227,8 @@ static void claim_configs(struct alloc_solver *s, const struct claim *c,
     }
 }
 
-static void add_configs(struct alloc_solver *s, const struct claim *c,
-                        struct api_device_allocation_configuration_array *out)
+static void result_add_configs(struct alloc_solver *s, const struct claim *c,
+                               struct api_device_allocation_configuration_array *out)
 {
     size_t most = c->api->spec.devices.config.n;
     for (uint32_t i = 0; i < c->requests_len; i++)
@@ -254,24 +254,24 @@ bool result_build(struct alloc_solver *s, struct alloc_answer *ret)
     struct api_allocation_result *results;
     struct api_device_request_allocation_result *devices;
     const struct piece pieces[] = {
-        PIECE(results, s->claims_len + 1),
-        PIECE(devices, s->picks_n + 1),
+        PIECE(results, s->p.claims_len + 1),
+        PIECE(devices, s->at.picks_n + 1),
     };
     solver_allocate(s, pieces, array_len(pieces));
     size_t at = 0;
-    for (size_t i = 0; i < s->claims_len; i++) {
-        const struct claim *c = &s->claims[i];
+    for (size_t i = 0; i < s->p.claims_len; i++) {
+        const struct claim *c = &s->p.claims[i];
         struct api_allocation_result *r = &results[i];
-        size_t n = s->claim_picks[i];
+        size_t n = s->at.claim_picks[i];
         for (size_t k = 0; k < n; k++)
-            add_device(s, &s->picks[at + k], &devices[at + k]);
+            result_add_device(s, &s->at.picks[at + k], &devices[at + k]);
         r->devices.results = (struct api_device_request_allocation_result_array){devices + at, n};
-        add_configs(s, c, &r->devices.config);
-        if (!node_selector(s, s->picks + at, n, c->api->metadata.name, &r->node_selector))
+        result_add_configs(s, c, &r->devices.config);
+        if (!node_selector(s, s->at.picks + at, n, c->api->metadata.name, &r->node_selector))
             return false;
         at += n;
     }
     ret->results = results;
-    ret->results_len = s->claims_len;
+    ret->results_len = s->p.claims_len;
     return true;
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which devices a request selects: class and request selectors in order, then the device's own node
-// selection. Answers are kept per distinct set of selectors; a selector is evaluated at most once on
-// a device.
-#include "alloc/model/alloc_int.h"
+// selection. Answers are kept per distinct set of selectors; a selector is evaluated at most once
+// on a device.
+#include "alloc/search/solver_int.h"
 #include "api/match/device_taint.h"
+#include "api/match/node.h"
 #include "api/match/taint.h"
 
 #include "base/banned.h"
@@ -16,7 +17,7 @@ static struct answer_set *answers_for(struct alloc_solver *s, struct selset *set
 {
     if (!set->asked[i]) {
         set->asked[i] = true;
-        set->answers[i] = answers_kept(s->view->cluster, set->selectors->p[i].cel->expression);
+        set->answers[i] = answer_kept_set(s->view->cluster, set->selectors->p[i].cel->expression);
     }
     return set->answers[i];
 }
@@ -26,15 +27,15 @@ static struct cel_program *program_of(struct alloc_solver *s, struct selset *set
     if (!set->tried[i]) {
         const struct alloc_cluster *c = s->view->cluster;
         set->tried[i] = true;
-        if (cel_cache_get(c->cache, c->env, set->selectors->p[i].cel->expression, &set->programs[i],
-                          NULL, NULL) < 0)
+        if (cel_cache_get(c->kit.cache, c->kit.env, set->selectors->p[i].cel->expression,
+                          &set->programs[i], NULL, NULL) < 0)
             set->programs[i] = NULL;
     }
     return set->programs[i];
 }
 
-static enum match_state evaluate(struct alloc_solver *s, struct selset *set,
-                                 const struct vw_device *d)
+static enum match_state select_evaluate_device(struct alloc_solver *s, struct selset *set,
+                                               const struct vw_device *d)
 {
     enum match_state m = (enum match_state)set->class_->match[d->cl_index];
     for (size_t i = 0; m == MATCH_YES && i < set->selectors->n; i++) {
@@ -48,21 +49,22 @@ static enum match_state evaluate(struct alloc_solver *s, struct selset *set,
         m = answer_make(s->view->cluster, answers, d->cl,
                         &(struct evaluator){s->run, p, s->options.meter});
         if (m == MATCH_UNKNOWN)
-            s->timeout = s->postponed = true;
+            s->budget.timeout = s->budget.postponed = true;
         (void)solver_tick(s, WORK_PER_EVALUATION); // who asked looks at the time
     }
     return m;
 }
 
-enum match_state select_selectors(struct alloc_solver *s, const struct alternative *a,
-                                  uint32_t device)
+// select_selectors answers for class and selectors alone.
+static enum match_state select_selectors(struct alloc_solver *s, const struct alternative *a,
+                                         uint32_t device)
 {
-    struct selset *set = &s->selsets[a->selset];
+    struct selset *set = &s->p.selsets[a->selset];
     const struct vw_device *d = &s->view->devices[device];
     if (set->class_only)
         return (enum match_state)set->class_->match[d->cl_index];
     if (set->match[device] == MATCH_UNKNOWN)
-        set->match[device] = (uint8_t)evaluate(s, set, d);
+        set->match[device] = (uint8_t)select_evaluate_device(s, set, d);
     // Unknown: the question is postponed, and whatever is concluded from here on is dropped.
     return set->match[device] == MATCH_UNKNOWN ? MATCH_NO : (enum match_state)set->match[device];
 }
@@ -87,7 +89,8 @@ static void write_runtime_error(struct sbuf *out, struct str text, bool missing_
                        "or guarding the check with has() for optional fields");
 }
 
-// One selector again, for its error. True when it is the one that failed. What is known is not evaluated again.
+// One selector again, for its error. True when it is the one that failed. What is known is not
+// evaluated again.
 static bool failed_here(struct alloc_solver *s, const struct vw_device *d,
                         const struct api_device_selector *sel, struct sbuf *compile,
                         struct sbuf *runtime)
@@ -100,19 +103,19 @@ static bool failed_here(struct alloc_solver *s, const struct vw_device *d,
         sbuf_addz(compile, "CEL expression empty (unsupported selector type?)");
         return true;
     }
-    const struct answer_set *answers = answers_kept(c, sel->cel->expression);
+    const struct answer_set *answers = answer_kept_set(c, sel->cel->expression);
     enum match_state known = answer_find(answers, d->cl);
     if (known == MATCH_ERROR)
         write_runtime_error(runtime, answer_failure(answers, d->cl), false);
     if (known != MATCH_UNKNOWN)
         return known == MATCH_ERROR;
-    if (cel_cache_get(c->cache, c->env, sel->cel->expression, &p, compile, &err) < 0) {
+    if (cel_cache_get(c->kit.cache, c->kit.env, sel->cel->expression, &p, compile, &err) < 0) {
         if (!compile->n)
             sbuf_addz(compile, err.msg);
         return true;
     }
-    (void)device_eval(c, d->cl, s->run, p, &r);
-    meter_charge(s->options.meter, &r);
+    (void)answer_eval_device(c, d->cl, s->run, p, &r);
+    answer_charge(s->options.meter, &r);
     if (r.failed)
         write_runtime_error(runtime, r.error, r.missing_key);
     cel_program_free(p);
@@ -128,7 +131,7 @@ static bool find_error(struct alloc_solver *s, const struct vw_device *d, const 
         cleanup_sbuf struct sbuf name = {0};
         if (!failed_here(s, d, &selectors->p[i], &compile, &runtime))
             continue;
-        device_name(&name, d);
+        solver_device_name(&name, d);
         if (compile.n)
             solver_fail(s, "%s %.*s: selector #%zu: CEL compile error: %.*s", kind, STR_ARG(owner),
                         i, STR_ARG(sbuf_str(&compile)));
@@ -144,7 +147,7 @@ void select_error(struct alloc_solver *s, const struct alternative *a, uint32_t 
 {
     const struct vw_device *d = &s->view->devices[device];
     cleanup_sbuf struct sbuf claim = {0};
-    claim_name(&claim, s->claims[a->claim].api);
+    solver_claim_name(&claim, s->p.claims[a->claim].api);
     if (find_error(s, d, "class", a->class_->api->metadata.name, &a->class_->api->spec.selectors) ||
         find_error(s, d, "claim", sbuf_str(&claim), a->selectors))
         return;
@@ -159,18 +162,18 @@ void select_error(struct alloc_solver *s, const struct alternative *a, uint32_t 
 
 // --- Taints --------------------------------------------------------------------------------------
 
-const struct api_device_taint *taint_refusing(const struct cl_device *d,
-                                              const struct api_device_toleration_array *t)
+const struct api_device_taint *select_refusing_taint(const struct cl_device *d,
+                                                     const struct api_device_toleration_array *t)
 {
     for (size_t i = 0; i < d->taints.n; i++) {
         const struct api_device_taint *taint = &d->taints.p[i];
-        if (taint_is_hard(taint->effect) && !device_taint_is_tolerated(t, taint))
+        if (taint_is_hard(taint->effect) && !(t->n && device_taint_is_tolerated(t, taint)))
             return taint;
     }
     return NULL;
 }
 
-bool taints_tolerated(const struct cl_device *d, const struct api_device_toleration_array *t)
+bool select_tolerates(const struct cl_device *d, const struct api_device_toleration_array *t)
 {
-    return !taint_refusing(d, t);
+    return !select_refusing_taint(d, t);
 }

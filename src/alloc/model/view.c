@@ -2,7 +2,8 @@
 //
 // What one node sees: which slices count, which pools are complete and valid, and their devices in
 // the order of the search, with counters, groups and capacities in dense arrays.
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/search_int.h"
+#include "api/match/node.h"
 #include "api/match/taint.h"
 
 #include "base/banned.h"
@@ -213,8 +214,8 @@ static bool duplicate_devices(struct builder *b, struct draft *p)
     return twice;
 }
 
-static const struct api_counter_set *find_set(const struct builder *b, const struct draft *p,
-                                              struct str name)
+static const struct api_counter_set *view_find_set(const struct builder *b, const struct draft *p,
+                                                   struct str name)
 {
     for (size_t i = 0; i < p->counters.n; i++) {
         const struct api_counter_set_array *sets =
@@ -257,13 +258,13 @@ static void check_sets(struct builder *b, struct draft *p)
     map_done(&seen);
 }
 
-static void check_consumption(struct builder *b, struct draft *p, const struct api_device *d)
+static void view_check_consumption(struct builder *b, struct draft *p, const struct api_device *d)
 {
     for (size_t k = 0; k < d->consumes_counters.n && !p->invalid.n; k++) {
         const struct api_device_counter_consumption *u = &d->consumes_counters.p[k];
         const struct api_counter_set *set = p->set; // of the device before it
         if (!set || !str_eq(set->name, u->counter_set))
-            set = p->set = find_set(b, p, u->counter_set);
+            set = p->set = view_find_set(b, p, u->counter_set);
         if (!set) {
             p->invalid =
                 arena_strf(&b->v->arena, "counter set %.*s not found", STR_ARG(u->counter_set));
@@ -277,12 +278,12 @@ static void check_consumption(struct builder *b, struct draft *p, const struct a
     }
 }
 
-static void check_slices(struct builder *b, struct draft *p, const struct u32_vec *v)
+static void view_check_slices(struct builder *b, struct draft *p, const struct u32_vec *v)
 {
     for (size_t i = 0; i < v->n; i++) {
         const struct api_device_array *ds = &b->c->slices[v->p[i]].api->spec.devices;
         for (size_t j = 0; j < ds->n && !p->invalid.n; j++)
-            check_consumption(b, p, &ds->p[j]);
+            view_check_consumption(b, p, &ds->p[j]);
     }
 }
 
@@ -300,8 +301,8 @@ static void finish_draft(struct builder *b, struct draft *p)
     split_counters(b, p, &p->others);
     if (!duplicate_devices(b, p) && c->features.partitionable_devices) {
         check_sets(b, p);
-        check_slices(b, p, &p->here);
-        check_slices(b, p, &p->others);
+        view_check_slices(b, p, &p->here);
+        view_check_slices(b, p, &p->others);
     }
     for (size_t i = 0; i < p->here.n && !p->invalid.n; i++) {
         const struct api_device_array *ds = &c->slices[p->here.p[i]].api->spec.devices;
@@ -320,7 +321,7 @@ static const struct pool_set *set_named(struct builder *b, struct str name)
     return &b->sets.p[b->set];
 }
 
-static struct str join(struct arena *a, struct str set, struct str counter)
+static struct str view_join_names(struct arena *a, struct str set, struct str counter)
 {
     char *p = arena_alloc(a, set.n + 1 + counter.n + 1, 1);
     if (set.n)
@@ -342,14 +343,14 @@ static void add_counters(struct builder *b, struct vw_pool *pool, uint32_t pool_
         for (size_t j = 0; j < sets->n; j++) {
             const struct api_counter_set *s = &sets->p[j];
             vec_push(&b->sets,
-                     (struct pool_set){s, (uint32_t)v->sets_len++, (uint32_t)v->counters_len});
+                     (struct pool_set){s, (uint32_t)v->sets_len++, (uint32_t)v->counters.n});
             for (size_t k = 0; k < s->counters.n; k++) {
-                uint32_t at = (uint32_t)v->counters_len++;
-                v->available[at] = amount_of(&s->counters.p[k].value.value);
-                v->totals[at] = v->available[at];
-                v->counter_pool[at] = pool_index;
-                v->counter_set[at] = (uint32_t)v->sets_len - 1;
-                v->counter_names[at] = join(&v->arena, s->name, s->counters.p[k].key);
+                uint32_t at = (uint32_t)v->counters.n++;
+                v->counters.available[at] = amount_from_quantity(&s->counters.p[k].value.value);
+                v->counters.totals[at] = v->counters.available[at];
+                v->counters.pool[at] = pool_index;
+                v->counters.set[at] = (uint32_t)v->sets_len - 1;
+                v->counters.names[at] = view_join_names(&v->arena, s->name, s->counters.p[k].key);
             }
         }
     }
@@ -378,7 +379,7 @@ static uint64_t group_mask(struct builder *b, uint32_t set,
 }
 
 // Devices in use draw on the counters and fix the groups, wherever they are.
-static void charge(struct builder *b, const struct api_device *d)
+static void view_charge_device(struct builder *b, const struct api_device *d)
 {
     struct alloc_view *v = b->v;
     for (size_t k = 0; k < d->consumes_counters.n; k++) {
@@ -386,9 +387,10 @@ static void charge(struct builder *b, const struct api_device *d)
         const struct pool_set *set = set_named(b, u->counter_set);
         size_t hint = 0;
         for (size_t i = 0; i < u->counters.n; i++)
-            v->available[set->first + counter_named(set->api, u->counters.p[i].key, &hint)] -=
-                amount_of(&u->counters.p[i].value.value);
-        view_join_group(&v->groups[set->number], group_mask(b, set->number, u));
+            v->counters
+                .available[set->first + counter_named(set->api, u->counters.p[i].key, &hint)] -=
+                amount_from_quantity(&u->counters.p[i].value.value);
+        view_update_join_group(&v->groups[set->number], group_mask(b, set->number, u));
     }
 }
 
@@ -399,7 +401,7 @@ static void charge_slices(struct builder *b, const struct u32_vec *slices)
         for (size_t j = 0; j < s->api->spec.devices.n; j++) {
             const struct cl_device *d = &b->c->devices[s->first_device + j];
             if (d->exclusive_use || d->shared_use)
-                charge(b, d->api);
+                view_charge_device(b, d->api);
         }
     }
 }
@@ -422,7 +424,7 @@ static void device_counters(struct builder *b, struct vw_device *d)
         for (size_t i = 0; i < u->counters.n; i++) {
             size_t at = counter_named(set->api, u->counters.p[i].key, &hint);
             v->counter_uses[b->counter_uses_n++] = (struct counter_use){
-                set->first + (uint32_t)at, amount_of(&u->counters.p[i].value.value)};
+                set->first + (uint32_t)at, amount_from_quantity(&u->counters.p[i].value.value)};
             d->counters_len++;
         }
     }
@@ -444,7 +446,7 @@ static void device_capacities(struct builder *b, struct vw_device *d)
     for (size_t i = 0; i < m->n; i++) {
         struct vw_cap *c = &v->caps[v->caps_len++];
         *c = (struct vw_cap){.api = &m->p[i],
-                             .value = amount_of(&m->p[i].value.value),
+                             .value = amount_from_quantity(&m->p[i].value.value),
                              .used = d->cl->used[i],
                              .default_need = need[i]};
         capacity_rounding(c, b->c->features.fractional_capacity_range);
@@ -477,7 +479,7 @@ static void device_facts(struct builder *b, struct vw_device *d)
     b->v->any_shared |= d->shared;
 }
 
-static void add_pool(struct builder *b, const struct draft *p)
+static void view_add_pool(struct builder *b, const struct draft *p)
 {
     struct alloc_view *v = b->v;
     uint32_t index = (uint32_t)v->pools_len++;
@@ -496,15 +498,15 @@ static void add_pool(struct builder *b, const struct draft *p)
     vec_clear(&b->sets);
     b->set = 0;
     b->groups = (struct names){0};
-    size_t first_counter = v->counters_len;
+    size_t first_counter = v->counters.n;
     add_counters(b, pool, index, p);
     if (b->c->features.partitionable_devices) {
         charge_slices(b, &p->here);
         charge_slices(b, &p->others);
         v->elsewhere |= p->others.n > 0;
     }
-    for (size_t i = first_counter; i < v->counters_len; i++)
-        pool->overdrawn += v->available[i] < 0;
+    for (size_t i = first_counter; i < v->counters.n; i++)
+        pool->overdrawn += v->counters.available[i] < 0;
     for (size_t i = 0; i < p->here.n; i++) {
         const struct cl_slice *s = &b->c->slices[p->here.p[i]];
         for (size_t j = 0; j < s->api->spec.devices.n; j++) {
@@ -532,7 +534,7 @@ static int draft_cmp(const void *x, const void *y)
     return r ? r : str_cmp(a->name, b->name);
 }
 
-static void reserve(struct builder *b)
+static void view_reserve_arrays(struct builder *b)
 {
     struct alloc_view *v = b->v;
     size_t devices = 0, caps = 0, uses = 0, group_uses = 0, counters = 0, sets = 0, pools = 0;
@@ -562,24 +564,24 @@ static void reserve(struct builder *b)
     v->caps = arena_array(&v->arena, struct vw_cap, caps + 1);
     v->counter_uses = arena_array(&v->arena, struct counter_use, uses + 1);
     v->group_uses = arena_array(&v->arena, struct group_use, group_uses + 1);
-    v->available = arena_array(&v->arena, amount, counters + 1);
-    v->totals = arena_array(&v->arena, amount, counters + 1);
-    v->counter_pool = arena_array(&v->arena, uint32_t, counters + 1);
-    v->counter_set = arena_array(&v->arena, uint32_t, counters + 1);
-    v->counter_names = arena_array(&v->arena, struct str, counters + 1);
+    v->counters.available = arena_array(&v->arena, amount, counters + 1);
+    v->counters.totals = arena_array(&v->arena, amount, counters + 1);
+    v->counters.pool = arena_array(&v->arena, uint32_t, counters + 1);
+    v->counters.set = arena_array(&v->arena, uint32_t, counters + 1);
+    v->counters.names = arena_array(&v->arena, struct str, counters + 1);
     v->groups = arena_array(&v->arena, struct group_state, sets + 1);
     b->group_counts = arena_array(&v->arena, uint32_t, sets + 1);
     b->sorted = arena_array(&v->arena, struct draft *, pools + 1);
 }
 
-static void build(struct builder *b)
+static void view_build_pools(struct builder *b)
 {
     size_t n = 0;
     map_foreach(&b->pools, i) {
         assert(b->pools.values);
         finish_draft(b, map_value(&b->pools, i));
     }
-    reserve(b);
+    view_reserve_arrays(b);
     map_foreach(&b->pools, i) {
         assert(b->pools.values);
         if (!map_value(&b->pools, i)->obsolete)
@@ -587,7 +589,7 @@ static void build(struct builder *b)
     }
     qsort(b->sorted, n, sizeof(struct draft *), draft_cmp);
     for (size_t i = 0; i < n; i++)
-        add_pool(b, b->sorted[i]);
+        view_add_pool(b, b->sorted[i]);
 }
 
 static void builder_done(struct builder *b)
@@ -616,7 +618,7 @@ int alloc_view_new(const struct alloc_cluster *c, const struct api_node *node,
             str_eqz(node->status.declared_features.p[i], "DRAOptionalNodeOperations");
     int r = find_slices(&b);
     if (r == 0) {
-        build(&b);
+        view_build_pools(&b);
         rank_view(v);
         *ret = v;
     } else {

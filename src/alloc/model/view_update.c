@@ -3,11 +3,11 @@
 // A view brought up to date in place. What slices say stays: pools, devices, who draws on which
 // counter. What is in use is taken over from the new snapshot, and only counter sets in which
 // something changed are looked at again. The result is what alloc_view_new would make.
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/search_int.h"
 
 #include "base/banned.h"
 
-void view_join_group(struct group_state *g, uint64_t mask)
+void view_update_join_group(struct group_state *g, uint64_t mask)
 {
     if (!g->members) {
         *g = (struct group_state){mask, true, mask == 0};
@@ -57,7 +57,8 @@ static void renew_devices(struct alloc_view *v, bool *changed)
 
 static void charge_again(struct alloc_view *v)
 {
-    memcpy(v->available, v->totals, v->counters_len * sizeof(*v->available));
+    memcpy(v->counters.available, v->counters.totals,
+           v->counters.n * sizeof(*v->counters.available));
     memset(v->groups, 0, v->sets_len * sizeof(*v->groups));
     for (size_t i = 0; i < v->devices_len; i++) {
         const struct vw_device *d = &v->devices[i];
@@ -65,17 +66,17 @@ static void charge_again(struct alloc_view *v)
             continue;
         for (uint16_t k = 0; k < d->counters_len; k++) {
             const struct counter_use *u = &v->counter_uses[d->first_counter + k];
-            v->available[u->counter] -= u->value;
+            v->counters.available[u->counter] -= u->value;
         }
         for (uint16_t k = 0; k < d->groups_len; k++) {
             const struct group_use *u = &v->group_uses[d->first_group + k];
-            view_join_group(&v->groups[u->set], u->mask);
+            view_update_join_group(&v->groups[u->set], u->mask);
         }
     }
     for (size_t i = 0; i < v->pools_len; i++)
         v->pools[i].overdrawn = 0;
-    for (size_t i = 0; i < v->counters_len; i++)
-        v->pools[v->counter_pool[i]].overdrawn += v->available[i] < 0;
+    for (size_t i = 0; i < v->counters.n; i++)
+        v->pools[v->counters.pool[i]].overdrawn += v->counters.available[i] < 0;
 }
 
 bool alloc_view_update(struct alloc_view *v, const struct alloc_cluster *c)

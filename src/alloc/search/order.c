@@ -13,11 +13,12 @@
 //
 // The smallest number is found at once; when the search asks for more they become a heap, and move
 // from its root to the end of the same array.
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/search_int.h"
 
 #include "base/banned.h"
 
-// Bits from the left: binding 1, begun 1, size 16, PCIe 6, NUMA 6, fullness 6, excluded 8, position 20.
+// Bits from the left: binding 1, begun 1, size 16, PCIe 6, NUMA 6, fullness 6, excluded 8, position
+// 20.
 #define SHIFT_BINDING  63
 #define SHIFT_BEGUN    62
 #define SHIFT_SIZE     46
@@ -41,17 +42,17 @@ static void note_picks(struct alloc_solver *s)
 {
     const struct alloc_view *v = s->view;
     struct preference *f = &s->preference;
-    f->place_free = v->place_free;
+    f->place_free = v->places.free;
     f->sets = v->sets_now;
-    if (s->picks_n == 0)
+    if (s->at.picks_n == 0)
         return;
-    memcpy(f->own_free, v->place_free, v->places_len * sizeof(*f->own_free));
+    memcpy(f->own_free, v->places.free, v->places.n * sizeof(*f->own_free));
     memcpy(f->own_sets, v->sets_now, v->sets_len * sizeof(*f->own_sets));
     f->place_free = f->own_free;
     f->sets = f->own_sets;
-    for (size_t i = 0; i < s->picks_n; i++) {
-        const struct vw_rank *r = &v->ranks[s->picks[i].device];
-        bool shared = v->devices[s->picks[i].device].shared;
+    for (size_t i = 0; i < s->at.picks_n; i++) {
+        const struct vw_rank *r = &v->ranks[s->at.picks[i].device];
+        bool shared = v->devices[s->at.picks[i].device].shared;
         f->own_free[r->pcie] -= !shared && f->own_free[r->pcie];
         f->own_free[r->numa] -= !shared && f->own_free[r->numa];
         if (!r->set)
@@ -64,10 +65,10 @@ static void note_picks(struct alloc_solver *s)
     }
 }
 
-static inline bool begun(const struct alloc_solver *s, const struct vw_seat *t)
+static inline bool order_is_begun(const struct alloc_solver *s, const struct vw_seat *t)
 {
     return (t->set && s->preference.sets[t->set - 1].begun) ||
-           (t->shared && (t->shared_use || s->shares[t->device]));
+           (t->shared && (t->shared_use || s->at.shares[t->device]));
 }
 
 // The size of a device that shares were picked of.
@@ -77,20 +78,21 @@ static uint64_t size_left(const struct alloc_solver *s, uint32_t device)
     amount sum = 0;
     for (uint32_t i = 0; i < d->caps_len; i++) {
         const struct vw_cap *c = &s->view->caps[d->first_cap + i];
-        sum += c->value - c->used - s->taken[d->first_cap + i];
+        sum += c->value - c->used - s->at.taken[d->first_cap + i];
     }
     return rank_size(sum);
 }
 
 static inline uint64_t size_now(const struct alloc_solver *s, const struct vw_seat *t)
 {
-    return t->shared && s->shares[t->device] ? size_left(s, t->device)
-                                             : t->key >> SHIFT_SIZE & UINT16_MAX;
+    return t->shared && s->at.shares[t->device] ? size_left(s, t->device)
+                                                : t->key >> SHIFT_SIZE & UINT16_MAX;
 }
 
 // --- Preferences ---------------------------------------------------------------------------------
 
-// A place that holds all that is wanted, with as little as possible left over; else the fullest part.
+// A place that holds all that is wanted, with as little as possible left over; else the fullest
+// part.
 static inline uint64_t place_rest(uint32_t place, uint32_t have, int64_t want)
 {
     if (!place)
@@ -121,7 +123,7 @@ static inline uint64_t pack_key(const struct alloc_view *v, const struct prefere
 
 void order_seat(const struct alloc_view *v, struct vw_seat *t, bool binding, uint16_t size)
 {
-    const struct preference f = {.place_free = v->place_free, .sets = v->sets_now};
+    const struct preference f = {.place_free = v->places.free, .sets = v->sets_now};
     bool begun = (t->set && v->sets_now[t->set - 1].begun) || (t->shared && t->shared_use);
     t->key = (uint64_t)binding << SHIFT_BINDING | (uint64_t)size << SHIFT_SIZE |
              (uint64_t)(t - v->seats);
@@ -137,7 +139,7 @@ static uint64_t spread_preference(struct alloc_solver *s, const struct vw_seat *
 {
     struct preference *f = &s->preference;
     uint32_t turn = t->pcie ? f->turns[t->pcie]++ : t->set ? f->set_turns[t->set]++ : 0;
-    return (uint64_t)begun(s, t) << SHIFT_BEGUN |
+    return (uint64_t)order_is_begun(s, t) << SHIFT_BEGUN |
            (uint64_t)(turn < 255 ? turn : 255) << SPREAD_TURN |
            most_first(t->pcie ? f->place_free[t->pcie] : 0) << SPREAD_PCIE |
            most_first(t->numa ? f->place_free[t->numa] : 0) << SPREAD_NUMA |
@@ -146,7 +148,7 @@ static uint64_t spread_preference(struct alloc_solver *s, const struct vw_seat *
 
 // --- Heap ----------------------------------------------------------------------------------------
 
-static void sift_down(uint64_t *heap, uint32_t n, uint32_t at)
+static void order_sift_down(uint64_t *heap, uint32_t n, uint32_t at)
 {
     uint64_t x = heap[at];
     for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
@@ -173,7 +175,7 @@ void order_sort(struct order *o, uint32_t at)
         uint32_t left = o->n - o->sorted;
         if (o->sorted == 1)
             for (uint32_t i = left / 2; i-- > 0;)
-                sift_down(o->keys, left, i);
+                order_sift_down(o->keys, left, i);
         if (o->sorted++ == 0) {
             sort_first(o);
             continue;
@@ -181,7 +183,7 @@ void order_sort(struct order *o, uint32_t at)
         uint64_t first = o->keys[0];
         o->keys[0] = o->keys[left - 1];
         if (left > 1)
-            sift_down(o->keys, left - 1, 0);
+            order_sift_down(o->keys, left - 1, 0);
         o->keys[left - 1] = first;
     }
 }
@@ -193,27 +195,27 @@ bool order_begin(struct alloc_solver *s)
     const struct alloc_view *v = s->view;
     struct preference *f = &s->preference;
     bool spread = s->options.policy == ALLOC_SPREAD;
-    bool several = s->requests_len > 1; // a single request is ordered before anything is picked
+    bool several = s->p.requests_len > 1; // a single request is ordered before anything is picked
     if (v->devices_len > ORDER_POSITION)
         return false; // more than a key can number: as published
     uint64_t *keys;   // of the first request, which is always ordered
     const struct piece pieces[] = {
-        PIECE(s->orders, s->requests_len + 1),
+        PIECE(s->at.orders, s->p.requests_len + 1),
         PIECE(keys, v->devices_len),
-        PIECE(f->own_free, several ? v->places_len : 0),
+        PIECE(f->own_free, several ? v->places.n : 0),
         PIECE(f->own_sets, several ? v->sets_len + 1 : 0),
-        PIECE(f->turns, spread ? v->places_len : 0),
+        PIECE(f->turns, spread ? v->places.n : 0),
         PIECE(f->set_turns, spread ? v->sets_len + 1 : 0),
     };
     solver_allocate(s, pieces, array_len(pieces));
-    s->orders[0].keys = keys;
+    s->at.orders[0].keys = keys;
     return true;
 }
 
 static inline bool worth_trying(const struct alloc_solver *s, const struct alternative *a,
                                 const struct vw_seat *t)
 {
-    if (!a->admin && (t->exclusive_use || s->marks[t->device]))
+    if (!a->admin && (t->exclusive_use || s->at.marks[t->device]))
         return false;
     return !t->refused && a->class_->match[t->cl_index] != MATCH_NO;
 }
@@ -243,7 +245,8 @@ static inline uint64_t loss_key(const struct preference *f, const struct vw_seat
            place_rest(t->numa, f->place_free[t->numa], want) << SHIFT_NUMA;
 }
 
-// Of partitions with the same loss that of the fullest set, and there the one that is least in the way.
+// Of partitions with the same loss that of the fullest set, and there the one that is least in the
+// way.
 static inline uint64_t slot_key(const struct alloc_view *v, const struct preference *f,
                                 const struct vw_seat *t, uint16_t loss)
 {
@@ -272,7 +275,7 @@ static void order_all(struct alloc_solver *s, const struct alternative *a, struc
     uint32_t n = 0;
     note_picks(s);
     if (spread) {
-        memset(s->preference.turns, 0, v->places_len * sizeof(uint32_t));
+        memset(s->preference.turns, 0, v->places.n * sizeof(uint32_t));
         memset(s->preference.set_turns, 0, (v->sets_len + 1) * sizeof(uint32_t));
     }
     for (const struct vw_seat *t = v->seats, *end = t + v->devices_len; t < end; t++) {
@@ -280,9 +283,9 @@ static void order_all(struct alloc_solver *s, const struct alternative *a, struc
             continue;
         uint64_t key = spread              ? spread_preference(s, t)
                        : o->loss && t->set ? slot_key(v, &s->preference, t, o->loss[t->device])
-                       : o->loss
-                           ? loss_key(&s->preference, t, o->loss[t->device], a->count)
-                           : pack_key(v, &s->preference, t, size_now(s, t), begun(s, t), a->count);
+                       : o->loss ? loss_key(&s->preference, t, o->loss[t->device], a->count)
+                                 : pack_key(v, &s->preference, t, size_now(s, t),
+                                            order_is_begun(s, t), a->count);
         key |= t->key & ORDER_FIXED;
         if (key < first) {
             first = key;
@@ -295,11 +298,11 @@ static void order_all(struct alloc_solver *s, const struct alternative *a, struc
 
 void order_prepare(struct alloc_solver *s, const struct alternative *a)
 {
-    struct order *o = &s->orders[a->request];
+    struct order *o = &s->at.orders[a->request];
     if (!o->keys)
         o->keys = arena_array(&s->arena, uint64_t, s->view->devices_len);
     ask_loss(s, a, o);
-    if (s->options.policy == ALLOC_PACK && !o->loss && s->picks_n == 0 && a->count == 1)
+    if (s->options.policy == ALLOC_PACK && !o->loss && s->at.picks_n == 0 && a->count == 1)
         order_known(s, a, o);
     else
         order_all(s, a, o);

@@ -4,7 +4,7 @@
 #ifndef ALLOC_SEARCH_PRUNE_INT_H
 #define ALLOC_SEARCH_PRUNE_INT_H
 
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/search_int.h"
 
 struct value_bits {
     uint32_t id;
@@ -32,22 +32,8 @@ struct set_shape {
     bool alone; // some device draws on it and on another one
 };
 
-struct prune {
-    size_t words;
-    uint64_t **cand;              // by alternative: devices that fit, each for itself
-    uint64_t **errors;            // by alternative: devices that would raise an error
-    bool *fragile;                // by alternative
-    uint32_t *next_fragile;       // by request: it or the first later one that is fragile
-    uint64_t **later;             // by request: candidates of it and of later ones
-    bool *sharing;                // by alternative: some candidate may be allocated several times
-    uint64_t *unique;             // devices like no other
-    uint64_t *signature;          // by device, its counter sets by number
-    uint64_t *mirrored;           // by device, its counter set by shape
-    struct column_values *values; // by column
-    uint64_t *range;              // words: positions that are left to the request at work
-    uint32_t calls;               // of prune_hopeless
-
-    // Domains: what is left to each alternative in the present state.
+// What is left to each alternative in the present state.
+struct prune_domains {
     const struct alternative *work;
     int64_t left;
     uint32_t end; // requests from this one on are not looked at: it is fragile
@@ -66,8 +52,10 @@ struct prune {
     uint64_t **of_value;
     struct group_need *needs; // scratch of the test of groups
     bool *covered;            // by request: counted in needs
+};
 
-    // Counters.
+// Sums over counters, and their scratch.
+struct prune_sums {
     amount *least;     // by counter
     uint32_t *least_n; // by counter: devices that draw on it
     uint32_t *in_set;  // by counter set: devices
@@ -83,6 +71,25 @@ struct prune {
     amount *lowest; // by kind: scratch
     uint32_t *drawn_n;
     struct set_shape *shapes; // by counter set
+};
+
+struct prune {
+    size_t words;
+    uint64_t **cand;              // by alternative: devices that fit, each for itself
+    uint64_t **errors;            // by alternative: devices that would raise an error
+    bool *fragile;                // by alternative
+    uint32_t *next_fragile;       // by request: it or the first later one that is fragile
+    uint64_t **later;             // by request: candidates of it and of later ones
+    bool *sharing;                // by alternative: some candidate may be allocated several times
+    uint64_t *unique;             // devices like no other
+    uint64_t *signature;          // by device, its counter sets by number
+    uint64_t *mirrored;           // by device, its counter set by shape
+    struct column_values *values; // by column
+    uint64_t *range;              // words: positions that are left to the request at work
+    uint32_t calls;               // of bound_is_hopeless
+
+    struct prune_domains now;
+    struct prune_sums sum;
 
     // Matching.
     uint32_t *owner;   // by device or value: slot + 1
@@ -115,33 +122,33 @@ static inline size_t count_bits(const uint64_t *w, size_t words)
 
 static inline bool at_work(const struct prune *p, uint32_t request)
 {
-    return request == p->work->request;
+    return request == p->now.work->request;
 }
 
 static inline bool chooses(const struct alloc_solver *s, uint32_t request, uint32_t k)
 {
     const struct prune *p = s->prune;
     if (at_work(p, request))
-        return &s->alternatives[s->requests[request].first + k] == p->work;
-    return !s->forced || s->forced[request] == UINT32_MAX || s->forced[request] == k;
+        return &s->p.alternatives[s->p.requests[request].first + k] == p->now.work;
+    return !s->at.forced || s->at.forced[request] == UINT32_MAX || s->at.forced[request] == k;
 }
 
 static inline int64_t wanted(const struct alloc_solver *s, const struct alternative *a)
 {
-    return a == s->prune->work ? s->prune->left : a->count;
+    return a == s->prune->now.work ? s->prune->now.left : a->count;
 }
 
 static inline bool exclusive(const struct alloc_solver *s, const struct alternative *a)
 {
-    return !a->admin && !s->prune->sharing[a - s->alternatives];
+    return !a->admin && !s->prune->sharing[a - s->p.alternatives];
 }
 
 static inline int64_t fewest_of(const struct alloc_solver *s, uint32_t request)
 {
-    const struct request *q = &s->requests[request];
+    const struct request *q = &s->p.requests[request];
     int64_t fewest = INT64_MAX;
     for (uint32_t k = 0; k < q->n; k++) {
-        int64_t n = wanted(s, &s->alternatives[q->first + k]);
+        int64_t n = wanted(s, &s->p.alternatives[q->first + k]);
         if (chooses(s, request, k) && n < fewest)
             fewest = n;
     }
@@ -163,7 +170,7 @@ struct span {
     bool changed;
 };
 
-// bound_span says what is left of a constraint of a claim; bound_find fills in its requests.
+// bound_span finds what is left of a constraint of a claim; bound_find fills in its requests.
 struct span bound_span(const struct alloc_solver *s, uint32_t claim, uint32_t index);
 void bound_find(struct alloc_solver *s, struct span *sp);
 
@@ -176,10 +183,10 @@ bool bound_matching(struct alloc_solver *s, uint32_t slots);
 // bound_draws puts the least that any of the devices draws into p->lowest, by kind of counter.
 void bound_draws(struct alloc_solver *s, const uint64_t *devices);
 
-// bound_values filters the domains by constraints; bound_groups asks whether match constraints find
-// values with devices and counters enough. False: no solution can come of this.
-bool bound_values(struct alloc_solver *s);
-bool bound_groups(struct alloc_solver *s);
+// bound_check_values filters the domains by constraints; bound_check_groups asks whether match
+// constraints find values with devices and counters enough. False: no solution can come of this.
+bool bound_check_values(struct alloc_solver *s);
+bool bound_check_groups(struct alloc_solver *s);
 
 // prune_value finds the devices with a value of a column, or NULL.
 const struct value_bits *prune_value(const struct column_values *c, uint32_t id);

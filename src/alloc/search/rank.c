@@ -3,7 +3,7 @@
 // What the policies know about the devices of a view before any question: how large they are, with
 // which others they share a PCIe root, a NUMA node or a counter set, and which partitions of a set
 // exclude each other. Made once with the view; order.c uses it.
-#include "alloc/model/alloc_int.h"
+#include "alloc/search/search_int.h"
 
 #include "base/banned.h"
 
@@ -23,7 +23,7 @@ uint16_t rank_size(amount a)
     return (uint16_t)((bits - 1) << 9 | (top & 0x1FF));
 }
 
-static amount size_of(const struct alloc_view *v, const struct vw_device *d)
+static amount rank_size_of(const struct alloc_view *v, const struct vw_device *d)
 {
     amount sum = 0;
     for (uint32_t i = 0; i < d->caps_len; i++)
@@ -46,8 +46,8 @@ struct place_key {
 
 struct place_map MAP(uint32_t);
 
-static const struct attr_value *attribute(const struct cl_device *d, const char *const *names,
-                                          size_t n)
+static const struct attr_value *rank_find_attribute(const struct cl_device *d,
+                                                    const char *const *names, size_t n)
 {
     for (size_t k = 0; k < n; k++)
         for (size_t i = 0; i < d->api->attributes.n; i++)
@@ -58,13 +58,13 @@ static const struct attr_value *attribute(const struct cl_device *d, const char 
 
 void rank_device(struct cl_device *d)
 {
-    d->pcie = attribute(d, pcie_names, array_len(pcie_names));
-    d->numa = attribute(d, numa_names, array_len(numa_names));
+    d->pcie = rank_find_attribute(d, pcie_names, array_len(pcie_names));
+    d->numa = rank_find_attribute(d, numa_names, array_len(numa_names));
 }
 
 // The number of a device's place, from 1; 0 when it has none.
-static uint32_t place_of(struct alloc_view *v, struct place_map *m, const struct vw_device *d,
-                         const struct attr_value *value, uint32_t kind)
+static uint32_t rank_place_of(struct alloc_view *v, struct place_map *m, const struct vw_device *d,
+                              const struct attr_value *value, uint32_t kind)
 {
     bool is_new = false;
     if (!value)
@@ -83,35 +83,35 @@ static void find_places(struct alloc_view *v)
     for (size_t i = 0; i < v->devices_len; i++) {
         const struct vw_device *d = &v->devices[i];
         struct vw_rank *r = &v->ranks[i];
-        r->pcie = place_of(v, &m, d, d->cl->pcie, 0);
-        r->numa = place_of(v, &m, d, d->cl->numa, 1);
+        r->pcie = rank_place_of(v, &m, d, d->cl->pcie, 0);
+        r->numa = rank_place_of(v, &m, d, d->cl->numa, 1);
     }
-    v->places_len = map_len(&m) + 1;
-    v->place_free = arena_array(&v->arena, uint32_t, v->places_len);
-    v->place_begun = arena_array(&v->arena, bool, v->places_len);
+    v->places.n = map_len(&m) + 1;
+    v->places.free = arena_array(&v->arena, uint32_t, v->places.n);
+    v->places.begun = arena_array(&v->arena, bool, v->places.n);
     map_done(&m);
 }
 
 // What is free where.
 static void count_places(struct alloc_view *v)
 {
-    memset(v->place_free, 0, v->places_len * sizeof(*v->place_free));
-    memset(v->place_begun, 0, v->places_len * sizeof(*v->place_begun));
+    memset(v->places.free, 0, v->places.n * sizeof(*v->places.free));
+    memset(v->places.begun, 0, v->places.n * sizeof(*v->places.begun));
     for (size_t i = 0; i < v->pools_len; i++)
         v->pools[i].begun_free = v->pools[i].largest_place = 0;
     for (size_t i = 0; i < v->devices_len; i++) {
         bool free_now = !v->devices[i].exclusive_use;
-        v->place_begun[v->ranks[i].pcie] |= !free_now;
-        v->place_free[v->ranks[i].pcie] += free_now;
-        v->place_free[v->ranks[i].numa] += free_now;
+        v->places.begun[v->ranks[i].pcie] |= !free_now;
+        v->places.free[v->ranks[i].pcie] += free_now;
+        v->places.free[v->ranks[i].numa] += free_now;
     }
     for (size_t i = 0; i < v->devices_len; i++) {
         struct vw_pool *p = &v->pools[v->devices[i].pool];
         uint32_t place = v->ranks[i].pcie;
-        if (place && v->place_begun[place])
+        if (place && v->places.begun[place])
             p->begun_free += !v->devices[i].exclusive_use;
-        else if (place && v->place_free[place] > p->largest_place)
-            p->largest_place = v->place_free[place];
+        else if (place && v->places.free[place] > p->largest_place)
+            p->largest_place = v->places.free[place];
     }
 }
 
@@ -136,12 +136,12 @@ static bool fits_now(const struct alloc_view *v, const struct vw_device *d)
     bool fits = !d->exclusive_use;
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *u = &v->counter_uses[d->first_counter + i];
-        fits &= u->value <= v->available[u->counter];
+        fits &= u->value <= v->counters.available[u->counter];
     }
     return fits;
 }
 
-static amount sixteenths(amount part, amount all)
+static amount rank_sixteenths_of(amount part, amount all)
 {
     if (part < INT64_MAX / 16 && all < INT64_MAX) // mostly; dividing more takes long
         return (int64_t)part * 16 / (int64_t)all;
@@ -154,9 +154,9 @@ static uint8_t weight_of(const struct alloc_view *v, const struct vw_device *d, 
     amount most = 1 + (amount)d->counters_len * 15 / (counters ? counters : 1);
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *u = &v->counter_uses[d->first_counter + i];
-        amount all = v->available[u->counter];
-        amount part = all > 0 && u->value > 0 ? sixteenths(u->value, all) : 0;
-        // A counter that is one or nothing, such as a slice of memory, tells nothing about size.
+        amount all = v->counters.available[u->counter];
+        amount part = all > 0 && u->value > 0 ? rank_sixteenths_of(u->value, all) : 0;
+        // A counter that is one or nothing, such as a slice of memory, has nothing to do with size.
         if (u->value < all && part > most)
             most = part;
     }
@@ -172,13 +172,13 @@ static bool fits_beside(const struct alloc_view *v, const amount *scratch,
     const struct counter_use *use = &v->counter_uses[d->first_counter];
     for (uint16_t i = 0; i < d->counters_len; i++) {
         amount other = scratch[use[i].counter];
-        if (other && other - SCRATCH_MARK + use[i].value > v->available[use[i].counter])
+        if (other && other - SCRATCH_MARK + use[i].value > v->counters.available[use[i].counter])
             return false;
     }
     return true;
 }
 
-// Fills in which members exclude each other, as rank_beside says. scratch: 0 for each counter.
+// Fills in which members exclude each other, by rank_beside. scratch: 0 for each counter.
 static void compare_in_set(struct alloc_view *v, const struct vw_set *s, amount *scratch)
 {
     for (uint32_t i = 0; i < s->n; i++) {
@@ -206,12 +206,12 @@ uint32_t rank_excluded(const struct alloc_view *v, uint32_t device, uint64_t fit
     return sum;
 }
 
-static void find_sets(struct alloc_view *v)
+static void rank_find_sets(struct alloc_view *v)
 {
     v->sets = arena_array(&v->arena, struct vw_set, v->sets_len + 1);
     v->sets_now = arena_array(&v->arena, struct set_now, v->sets_len + 1);
-    for (size_t i = 0; i < v->counters_len; i++)
-        v->sets[v->counter_set[i]].counters++;
+    for (size_t i = 0; i < v->counters.n; i++)
+        v->sets[v->counters.set[i]].counters++;
     for (uint32_t i = 0; i < v->devices_len; i++) {
         const struct vw_device *d = &v->devices[i];
         struct vw_rank *r = &v->ranks[i];
@@ -250,7 +250,7 @@ static void look_at_sets(struct alloc_view *v, const bool *changed)
             now->fits |= UINT64_C(1) << r->local;
     }
     struct arena_mark m = arena_mark(&v->arena);
-    amount *scratch = arena_array(&v->arena, amount, v->counters_len + 1);
+    amount *scratch = arena_array(&v->arena, amount, v->counters.n + 1);
     for (size_t i = 0; i < v->sets_len; i++)
         if (!changed || changed[i])
             compare_in_set(v, &v->sets[i], scratch);
@@ -260,22 +260,22 @@ static void look_at_sets(struct alloc_view *v, const bool *changed)
 // Names are compared with those of the pool's first set, which mostly has them all.
 static void name_kinds(struct alloc_view *v)
 {
-    v->counter_kind = arena_array(&v->arena, uint32_t, v->counters_len + 1);
-    size_t *first = arena_array(&v->arena, size_t, v->counters_len + 1);
-    for (size_t c = 0; c < v->counters_len; c++) {
+    v->counters.kind = arena_array(&v->arena, uint32_t, v->counters.n + 1);
+    size_t *first = arena_array(&v->arena, size_t, v->counters.n + 1);
+    for (size_t c = 0; c < v->counters.n; c++) {
         struct str set;
-        struct str name = v->counter_names[c];
-        (void)str_cut(v->counter_names[c], '/', &set, &name);
+        struct str name = v->counters.names[c];
+        (void)str_cut(v->counters.names[c], '/', &set, &name);
         uint32_t k = 0;
-        for (; k < v->kinds_len; k++) {
-            struct str other = v->counter_names[first[k]];
-            (void)str_cut(v->counter_names[first[k]], '/', &set, &other);
-            if (v->counter_pool[first[k]] == v->counter_pool[c] && str_eq(other, name))
+        for (; k < v->counters.kinds; k++) {
+            struct str other = v->counters.names[first[k]];
+            (void)str_cut(v->counters.names[first[k]], '/', &set, &other);
+            if (v->counters.pool[first[k]] == v->counters.pool[c] && str_eq(other, name))
                 break;
         }
-        if (k == v->kinds_len)
-            first[v->kinds_len++] = c;
-        v->counter_kind[c] = k;
+        if (k == v->counters.kinds)
+            first[v->counters.kinds++] = c;
+        v->counters.kind[c] = k;
     }
 }
 
@@ -335,7 +335,7 @@ static void find_positions(struct alloc_view *v, bool again)
 {
     struct arena_mark m = arena_mark(&v->arena);
     struct placed *p = arena_array(&v->arena, struct placed, v->devices_len + 1);
-    uint32_t *first_of_place = arena_array(&v->arena, uint32_t, v->places_len);
+    uint32_t *first_of_place = arena_array(&v->arena, uint32_t, v->places.n);
     uint32_t *first_of_set = arena_array(&v->arena, uint32_t, v->sets_len + 1);
     for (uint32_t i = (uint32_t)v->devices_len; i-- > 0;) {
         first_of_place[v->ranks[i].pcie] = i;
@@ -363,10 +363,10 @@ void rank_view(struct alloc_view *v)
     v->ranks = arena_array(&v->arena, struct vw_rank, v->devices_len + 1);
     v->seats = arena_array(&v->arena, struct vw_seat, v->devices_len + 1);
     for (size_t i = 0; i < v->devices_len; i++)
-        v->ranks[i].size = rank_size(size_of(v, &v->devices[i]));
+        v->ranks[i].size = rank_size(rank_size_of(v, &v->devices[i]));
     find_places(v);
     count_places(v);
-    find_sets(v);
+    rank_find_sets(v);
     look_at_sets(v, NULL);
     name_kinds(v);
     find_positions(v, false);
@@ -376,7 +376,7 @@ void rank_again(struct alloc_view *v, const bool *sets_changed)
 {
     for (size_t i = 0; i < v->devices_len; i++)
         if (v->devices[i].caps_len)
-            v->ranks[i].size = rank_size(size_of(v, &v->devices[i]));
+            v->ranks[i].size = rank_size(rank_size_of(v, &v->devices[i]));
     count_places(v);
     look_at_sets(v, sets_changed);
     find_positions(v, true);

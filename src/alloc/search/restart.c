@@ -16,9 +16,9 @@
 
 static enum outcome run_slice(struct alloc_solver *s, uint32_t request, uint64_t steps)
 {
-    s->paused = false;
-    s->slice_began = s->steps;
-    s->steps_most = s->steps + steps;
+    s->budget.paused = false;
+    s->budget.slice_began = s->budget.steps;
+    s->budget.steps_most = s->budget.steps + steps;
     return search_from(s, request);
 }
 
@@ -28,11 +28,11 @@ static bool some_tail_fails(struct alloc_solver *s, uint64_t steps)
 {
     if (!s->prune)
         prune_prepare(s);
-    if (s->prune->next_fragile[0] < s->requests_len)
+    if (s->prune->next_fragile[0] < s->p.requests_len)
         return false;
-    for (size_t i = s->claims_len; i-- > 1;) {
+    for (size_t i = s->p.claims_len; i-- > 1;) {
         search_reset(s);
-        enum outcome o = run_slice(s, s->claims[i].first_request, steps);
+        enum outcome o = run_slice(s, s->p.claims[i].first_request, steps);
         if (o != SOLVED)
             return o == FAILED;
     }
@@ -41,15 +41,15 @@ static bool some_tail_fails(struct alloc_solver *s, uint64_t steps)
 
 enum outcome search_run(struct alloc_solver *s)
 {
-    bool sliced = s->claims_len > 1 && !s->improvement.on && !s->options.no_pruning;
+    bool sliced = s->p.claims_len > 1 && !s->improvement.on && !s->options.no_pruning;
     uint64_t slice = SLICE_FIRST;
     if (s->options.eager_pruning && !s->prune && !s->improvement.on)
         prune_prepare(s);
     enum outcome o = run_slice(s, 0, sliced ? slice : UINT64_MAX / 2);
-    while (o == STOPPED && s->paused && !s->timeout) {
+    while (o == STOPPED && s->budget.paused && !s->budget.timeout) {
         if (some_tail_fails(s, slice / TAIL_PART))
             return FAILED;
-        if (s->timeout)
+        if (s->budget.timeout)
             return STOPPED;
         search_reset(s);
         slice *= SLICE_GROWTH;

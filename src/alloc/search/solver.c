@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "alloc/model/alloc_int.h"
+#include "alloc/explain/explain_int.h"
+#include "alloc/search/search_int.h"
 #include "api/api.h"
 
 #include "base/banned.h"
@@ -26,13 +27,13 @@ void alloc_solver_set_options(struct alloc_solver *s, const struct alloc_options
 
 static void drop_programs(struct alloc_solver *s)
 {
-    for (size_t i = 0; i < s->selsets_len; i++)
-        for (size_t j = 0; j < s->selsets[i].programs_len; j++)
-            cel_program_free(s->selsets[i].programs[j]);
-    for (size_t i = 0; i < s->columns_len; i++)
-        cel_program_free(s->columns[i].program);
-    if (map_len(&s->local_values))
-        map_done(&s->local_values);
+    for (size_t i = 0; i < s->p.selsets_len; i++)
+        for (size_t j = 0; j < s->p.selsets[i].programs_len; j++)
+            cel_program_free(s->p.selsets[i].programs[j]);
+    for (size_t i = 0; i < s->p.columns_len; i++)
+        cel_program_free(s->p.columns[i].program);
+    if (map_len(&s->p.local_values))
+        map_done(&s->p.local_values);
 }
 
 void alloc_solver_free(struct alloc_solver *s)
@@ -45,7 +46,7 @@ void alloc_solver_free(struct alloc_solver *s)
     sbuf_done(&s->scratch);
     free(s->numbers);
     free(s->memo);
-    terms_forget(s);
+    explain_terms_forget(s);
     arena_done(&s->arena);
     free(s);
 }
@@ -56,20 +57,24 @@ void solver_begin(struct alloc_solver *s, const struct alloc_view *view)
     drop_programs(s);
     arena_reset(&s->arena);
     sbuf_clear(&s->error);
-    memset(&s->view, 0, sizeof(*s) - offsetof(struct alloc_solver, view));
-    s->work = WORK_PER_LOOK;
     s->view = view;
-    if (view && view->cluster->answers)
-        answers_trim(view->cluster->answers);
+    s->p = (struct problem){0};
+    s->at = (struct search){0};
+    s->budget = (struct budget){.work = WORK_PER_LOOK};
+    s->preference = (struct preference){0};
+    s->improvement = (struct improvement){0};
+    s->prune = NULL;
+    if (view && view->cluster->kit.answers)
+        answer_trim(view->cluster->kit.answers);
 }
 
 void solver_fail(struct alloc_solver *s, const char *fmt, ...)
 {
     va_list ap;
     va_list again;
-    if (s->fatal)
+    if (s->budget.fatal)
         return; // the first error is the one that counts
-    s->fatal = true;
+    s->budget.fatal = true;
     sbuf_clear(&s->error);
     va_start(ap, fmt);
     va_copy(again, ap);
@@ -82,7 +87,7 @@ void solver_fail(struct alloc_solver *s, const char *fmt, ...)
     va_end(again);
 }
 
-void claim_name(struct sbuf *out, const struct api_resource_claim *claim)
+void solver_claim_name(struct sbuf *out, const struct api_resource_claim *claim)
 {
     if (claim->metadata.namespace.n) {
         sbuf_add(out, claim->metadata.namespace);
@@ -91,7 +96,7 @@ void claim_name(struct sbuf *out, const struct api_resource_claim *claim)
     sbuf_add(out, claim->metadata.name);
 }
 
-void device_name(struct sbuf *out, const struct vw_device *d)
+void solver_device_name(struct sbuf *out, const struct vw_device *d)
 {
     sbuf_addf(out, "%.*s/%.*s/%.*s", STR_ARG(d->cl->slice->spec.driver),
               STR_ARG(d->cl->slice->spec.pool.name), STR_ARG(d->cl->api->name));
@@ -99,8 +104,8 @@ void device_name(struct sbuf *out, const struct vw_device *d)
 
 static bool any_alternatives(const struct alloc_solver *s)
 {
-    for (size_t i = 0; i < s->requests_len; i++)
-        if (s->requests[i].has_alternatives)
+    for (size_t i = 0; i < s->p.requests_len; i++)
+        if (s->p.requests[i].has_alternatives)
             return true;
     return false;
 }
@@ -109,7 +114,7 @@ static bool any_alternatives(const struct alloc_solver *s)
 static enum outcome search_again(struct alloc_solver *s)
 {
     search_reset(s);
-    s->dead_ends = 0;
+    s->budget.dead_ends = 0;
     s->prune = NULL;
     return search_run(s);
 }
@@ -121,13 +126,13 @@ static enum outcome search_best(struct alloc_solver *s)
     enum outcome o = search_run(s);
     if (o != SOLVED || !any_alternatives(s))
         return o;
-    s->forced = arena_array(&s->arena, uint32_t, s->requests_len + 1);
-    for (size_t i = 0; i < s->requests_len; i++)
-        s->forced[i] = UINT32_MAX;
-    for (size_t i = 0; i < s->requests_len; i++) {
-        uint32_t known = s->chosen[i]; // of a solution that respects all forced so far
-        for (uint32_t k = 0; s->requests[i].has_alternatives && k < known; k++) {
-            s->forced[i] = k;
+    s->at.forced = arena_array(&s->arena, uint32_t, s->p.requests_len + 1);
+    for (size_t i = 0; i < s->p.requests_len; i++)
+        s->at.forced[i] = UINT32_MAX;
+    for (size_t i = 0; i < s->p.requests_len; i++) {
+        uint32_t known = s->at.chosen[i]; // of a solution that respects all forced so far
+        for (uint32_t k = 0; s->p.requests[i].has_alternatives && k < known; k++) {
+            s->at.forced[i] = k;
             o = search_again(s);
             if (o == STOPPED)
                 return o;
@@ -135,26 +140,26 @@ static enum outcome search_best(struct alloc_solver *s)
                 break;
         }
         if (o != SOLVED) {
-            s->forced[i] = known;
+            s->at.forced[i] = known;
             o = search_again(s);
             if (o != SOLVED)
                 return o; // cannot be: it was solved before
         }
-        s->forced[i] = s->chosen[i];
+        s->at.forced[i] = s->at.chosen[i];
     }
     return o;
 }
 
 static void fail_answer(const struct alloc_solver *s, struct alloc_answer *ret)
 {
-    if (s->postponed) {
+    if (s->budget.postponed) {
         ret->verdict = ALLOC_POSTPONED;
         ret->error = STR("selectors cost more than is left to spend");
         return;
     }
-    ret->verdict = s->fatal ? ALLOC_ERROR : ALLOC_TIMEOUT;
-    ret->error =
-        s->fatal ? sbuf_str(&s->error) : STR("filter operation aborted: context deadline exceeded");
+    ret->verdict = s->budget.fatal ? ALLOC_ERROR : ALLOC_TIMEOUT;
+    ret->error = s->budget.fatal ? sbuf_str(&s->error)
+                                 : STR("filter operation aborted: context deadline exceeded");
 }
 
 #ifdef DRAY_CHECK_ANSWERS
@@ -166,14 +171,14 @@ static void print_object(const char *what, const struct api_type *type, const vo
         (void)fprintf(stderr, "%s %.*s\n", what, STR_ARG(sbuf_str(&text)));
 }
 
-// Results name their request. Validated claims have no two of one name; the allocator takes them, as
-// upstream does, but the checker could not tell their results apart.
+// Results name their request. Validated claims have no two of one name; the allocator takes them,
+// as upstream does, but the checker could not tell their results apart.
 static bool names_unique(const struct alloc_solver *s)
 {
-    for (size_t i = 0; i < s->alternatives_len; i++)
+    for (size_t i = 0; i < s->p.alternatives_len; i++)
         for (size_t k = 0; k < i; k++)
-            if (s->alternatives[k].claim == s->alternatives[i].claim &&
-                str_eq(s->alternatives[k].full_name, s->alternatives[i].full_name))
+            if (s->p.alternatives[k].claim == s->p.alternatives[i].claim &&
+                str_eq(s->p.alternatives[k].full_name, s->p.alternatives[i].full_name))
                 return false;
     return true;
 }
@@ -214,14 +219,14 @@ void alloc_solve(struct alloc_solver *s, const struct alloc_view *view,
         return;
     }
     if (s->options.policy != ALLOC_FIRST && !order_begin(s))
-        s->orders = NULL;
+        s->at.orders = NULL;
     enum outcome o = s->options.policy == ALLOC_FIRST ? search_run(s) : search_best(s);
-    ret->steps = s->steps;
-    if (s->fatal || s->timeout) {
+    ret->steps = s->budget.steps;
+    if (s->budget.fatal || s->budget.timeout) {
         fail_answer(s, ret);
     } else if (o == SOLVED) {
         improve_solution(s);
-        if (s->postponed || !result_build(s, ret)) {
+        if (s->budget.postponed || !result_build(s, ret)) {
             fail_answer(s, ret);
             return;
         }

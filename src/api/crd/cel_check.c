@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Checks CEL expressions of device selectors for validation: one environment for each set of
+// features, made when the first expression needs it and kept by the engine.
 #include "api/cel_check.h"
 
 #include <stdlib.h>
 
-#include "dray/cel.h"
+#include "cel/cel.h"
 
 #include "base/banned.h"
 
@@ -21,8 +24,8 @@ static size_t environment_index(const struct api_cel_question *q)
            (size_t)q->list_type_attributes << 2;
 }
 
-static void check(void *ctx, const struct api_cel_question *question, struct arena *arena,
-                  struct api_cel_answer *ret)
+static void cel_check_expression(void *ctx, const struct api_cel_question *question,
+                                 struct arena *arena, struct api_cel_answer *ret)
 {
     const struct api_cel_engine *e = ctx;
     struct cel_program *program = NULL;
@@ -51,7 +54,7 @@ struct api_cel_engine *api_cel_engine_new(void)
         };
         e->environments[i] = cel_env_new(&options);
     }
-    e->cel = (struct api_cel){check, e};
+    e->cel = (struct api_cel){cel_check_expression, e};
     return e;
 }
 

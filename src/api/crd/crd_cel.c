@@ -3,6 +3,7 @@
 // x-kubernetes-validations: the types of a schema as CEL has them, rules compiled, rules asked.
 
 #include "api/crd/dyn_cel.h"
+#include "api/rules/at.h"
 #include "base/vec.h"
 
 #include "base/banned.h"
@@ -17,13 +18,13 @@ struct typing {
     struct cel_structs_vec VEC(struct cel_struct) structs;
 };
 
-static const struct cel_type *type_of(struct typing *t, struct crd_node *n, bool root);
+static const struct cel_type *crd_cel_type_of(struct typing *t, struct crd_node *n, bool root);
 
-static void add_field(struct arena *a, struct cel_struct_field *fields, size_t *n, struct str name,
-                      const struct cel_type *type)
+static void crd_cel_add_field(struct arena *a, struct cel_struct_field *fields, size_t *n,
+                              struct str name, const struct cel_type *type)
 {
     struct str spelt;
-    if (!type || !cel_escape(name, a, &spelt))
+    if (!type || !dyn_cel_escape(name, a, &spelt))
         return;
     for (size_t i = 0; i < *n; i++)
         if (str_eq(fields[i].name, spelt)) {
@@ -43,22 +44,22 @@ static const struct cel_type *add_struct(struct typing *t, const struct cel_stru
 }
 
 // apiVersion, kind and the names of metadata are always there at the root of an object.
-static void add_meta(struct typing *t, struct cel_struct_field *fields, size_t *n)
+static void crd_cel_add_metadata(struct typing *t, struct cel_struct_field *fields, size_t *n)
 {
     struct arena *a = &t->s->arena;
     struct cel_struct_field *names = arena_array(a, struct cel_struct_field, 2);
     names[0] = (struct cel_struct_field){STR("name"), &cel_type_string};
     names[1] = (struct cel_struct_field){STR("generateName"), &cel_type_string};
-    add_field(a, fields, n, STR("apiVersion"), &cel_type_string);
-    add_field(a, fields, n, STR("kind"), &cel_type_string);
-    add_field(a, fields, n, STR("metadata"), add_struct(t, names, 2));
+    crd_cel_add_field(a, fields, n, STR("apiVersion"), &cel_type_string);
+    crd_cel_add_field(a, fields, n, STR("kind"), &cel_type_string);
+    crd_cel_add_field(a, fields, n, STR("metadata"), add_struct(t, names, 2));
 }
 
 static const struct cel_type *object_type(struct typing *t, struct crd_node *n, bool root)
 {
     struct arena *a = &t->s->arena;
     if (n->has_additional && n->additional) {
-        const struct cel_type *value = type_of(t, n->additional, n->additional->embedded);
+        const struct cel_type *value = crd_cel_type_of(t, n->additional, n->additional->embedded);
         return value ? cel_type_map(a, &cel_type_string, value) : NULL;
     }
     struct cel_struct_field *fields =
@@ -66,10 +67,11 @@ static const struct cel_type *object_type(struct typing *t, struct crd_node *n, 
     size_t len = 0;
     for (size_t i = 0; i < n->properties_len; i++) {
         struct crd_node *p = n->properties[i].node;
-        add_field(a, fields, &len, n->properties[i].name, type_of(t, p, p->embedded));
+        crd_cel_add_field(a, fields, &len, n->properties[i].name,
+                          crd_cel_type_of(t, p, p->embedded));
     }
     if (root)
-        add_meta(t, fields, &len);
+        crd_cel_add_metadata(t, fields, &len);
     return add_struct(t, fields, len);
 }
 
@@ -86,13 +88,13 @@ static const struct cel_type *string_type(const struct crd_node *n)
 
 // The type of a node; NULL: CEL cannot see it.
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the document
-static const struct cel_type *type_of(struct typing *t, struct crd_node *n, bool root)
+static const struct cel_type *crd_cel_type_of(struct typing *t, struct crd_node *n, bool root)
 {
     const struct cel_type *type = NULL;
     if (n->int_or_string)
         type = &cel_type_dyn;
     else if (str_eqz(n->type, "array") && n->items) {
-        const struct cel_type *item = type_of(t, n->items, n->items->embedded);
+        const struct cel_type *item = crd_cel_type_of(t, n->items, n->items->embedded);
         type = item ? cel_type_list(&t->s->arena, item) : NULL;
     } else if (str_eqz(n->type, "object"))
         type = object_type(t, n, root);
@@ -112,10 +114,11 @@ static const struct cel_type *type_of(struct typing *t, struct crd_node *n, bool
 
 struct compiling {
     const struct typing *types;
-    const struct crd_check *check; // NULL: nobody wants to know what is wrong
+    const struct crd_check *check; // NULL: errors are not reported
 };
 
-static struct cel_env *make_env(const struct compiling *c, const struct crd_node *n, bool optional)
+static struct cel_env *crd_cel_make_env(const struct compiling *c, const struct crd_node *n,
+                                        bool optional)
 {
     const struct cel_env_options options = {.kind = CEL_ENV_GENERIC};
     struct cel_env *env = cel_env_new(&options);
@@ -128,13 +131,12 @@ static struct cel_env *make_env(const struct compiling *c, const struct crd_node
     return env;
 }
 
-static void complain(const struct compiling *c, const struct path *rule, struct str field,
-                     const struct crd_rule *r, struct str why)
+static void crd_cel_report_rule(const struct compiling *c, const struct path *rule,
+                                struct str field, const struct crd_rule *r, struct str why)
 {
     if (!c->check)
         return;
-    const struct path at = path_field(rule, field);
-    (void)cause_invalid_json(c->check->causes, &at, r->json, why);
+    cause_invalid_json(c->check->causes, AT_NAME(rule, field), r->json, why);
 }
 
 static struct cel_program *compile_one(const struct compiling *c, struct cel_env *env,
@@ -148,19 +150,19 @@ static struct cel_program *compile_one(const struct compiling *c, struct cel_env
     if (cel_compile(env, text, &p, &issues, NULL) < 0) {
         cleanup_sbuf struct sbuf why = {0};
         sbuf_addf(&why, "%s%.*s", message ? "messageExpression " : "", STR_ARG(sbuf_str(&issues)));
-        complain(c, at, field, r, sbuf_str(&why));
+        crd_cel_report_rule(c, at, field, r, sbuf_str(&why));
         return NULL;
     }
     const struct cel_type *want = message ? &cel_type_string : &cel_type_bool;
     if (!cel_type_same(cel_program_type(p), want)) {
-        complain(c, at, field, r,
-                 message ? STR("messageExpression must evaluate to a string")
-                         : STR("cel expression must evaluate to a bool"));
+        crd_cel_report_rule(c, at, field, r,
+                            message ? STR("messageExpression must evaluate to a string")
+                                    : STR("cel expression must evaluate to a bool"));
         cel_program_free(p);
         return NULL;
     }
     if (!cel_program_runnable(p)) {
-        complain(c, at, field, r, STR("it calls a function this server does not have"));
+        crd_cel_report_rule(c, at, field, r, STR("it calls a function this server does not have"));
         cel_program_free(p);
         return NULL;
     }
@@ -174,17 +176,15 @@ static void check_old(const struct compiling *c, const struct crd_rule *r, const
         return;
     cleanup_sbuf struct sbuf where = {0};
     path_write(forbidden, &where);
-    const struct path rule = path_field(at, STR("rule"));
-    const struct path optional = path_field(at, STR("optionalOldSelf"));
     if (r->uses_old && forbidden)
-        (void)cause_invalid(c->check->causes, &rule, r->rule,
-                            arena_strf(c->check->causes->arena,
-                                       "oldSelf cannot be used on the uncorrelatable portion of "
-                                       "the schema within %.*s",
-                                       STR_ARG(sbuf_str(&where))));
+        cause_invalid(c->check->causes, AT(at, "rule"), r->rule,
+                      arena_strf(c->check->causes->arena,
+                                 "oldSelf cannot be used on the uncorrelatable portion of "
+                                 "the schema within %.*s",
+                                 STR_ARG(sbuf_str(&where))));
     if (!r->uses_old && r->has_optional_old_self)
-        (void)cause_invalid_bool(c->check->causes, &optional, r->optional_old_self,
-                                 STR("may not be set if oldSelf is not used in rule"));
+        cause_invalid_bool(c->check->causes, AT(at, "optionalOldSelf"), r->optional_old_self,
+                           STR("may not be set if oldSelf is not used in rule"));
 }
 
 static void compile_node(const struct compiling *c, struct crd_node *n, const struct path *at,
@@ -192,20 +192,19 @@ static void compile_node(const struct compiling *c, struct crd_node *n, const st
 {
     if (n->rules_len == 0 || !n->cel_type)
         return;
-    const struct path rules = path_field(at, STR("x-kubernetes-validations"));
     for (size_t i = 0; i < n->rules_len; i++) {
         struct crd_rule *r = &n->rules[i];
-        const struct path here = path_index(&rules, i);
+        const struct path *here = AT_ITEM(AT(at, "x-kubernetes-validations"), i);
         if (str_trim(r->rule).n == 0 || r->program)
             continue;
         struct cel_env **env = r->optional_old_self ? &n->message_env : &n->env;
         if (!*env)
-            *env = make_env(c, n, r->optional_old_self);
-        r->program = compile_one(c, *env, r, &here, false);
+            *env = crd_cel_make_env(c, n, r->optional_old_self);
+        r->program = compile_one(c, *env, r, here, false);
         r->uses_old = r->program && cel_program_uses(r->program, STR("oldSelf"));
         if (r->program && str_trim(r->message_expression).n)
-            r->message_program = compile_one(c, *env, r, &here, true);
-        check_old(c, r, &here, forbidden);
+            r->message_program = compile_one(c, *env, r, here, true);
+        check_old(c, r, here, forbidden);
     }
 }
 
@@ -216,19 +215,15 @@ static void compile_all(const struct compiling *c, struct crd_node *n, const str
     if (!n || !n->any_rules)
         return;
     compile_node(c, n, at, forbidden);
-    const struct path items = path_field(at, STR("items"));
     const struct path *no_items = forbidden;
     if (!str_eqz(n->list_type, "map") && !no_items)
         no_items = at;
-    compile_all(c, n->items, &items, no_items);
-    const struct path additional = path_field(at, STR("additionalProperties"));
-    compile_all(c, n->additional, &additional, forbidden);
-    const struct path properties = path_field(at, STR("properties"));
+    compile_all(c, n->items, AT(at, "items"), no_items);
+    compile_all(c, n->additional, AT(at, "additionalProperties"), forbidden);
     const struct path *no_old = !forbidden && str_eqz(n->map_type, "atomic") ? at : forbidden;
-    for (size_t i = 0; i < n->properties_len; i++) {
-        const struct path below = path_key(&properties, n->properties[i].name);
-        compile_all(c, n->properties[i].node, &below, no_old);
-    }
+    for (size_t i = 0; i < n->properties_len; i++)
+        compile_all(c, n->properties[i].node, AT_KEY(AT(at, "properties"), n->properties[i].name),
+                    no_old);
 }
 
 void crd_compile_rules(struct crd_schema *s, const struct crd_check *check)
@@ -236,7 +231,7 @@ void crd_compile_rules(struct crd_schema *s, const struct crd_check *check)
     if (!s->root->any_rules)
         return;
     struct typing t = {.s = s};
-    (void)type_of(&t, s->root, true);
+    (void)crd_cel_type_of(&t, s->root, true);
     const struct compiling c = {&t, check};
     compile_all(&c, s->root, check ? check->at : NULL, NULL);
 }
@@ -250,11 +245,10 @@ struct asking {
     int64_t budget; // negative: no more rules
 };
 
-static void refuse(struct asking *k, const struct path *at, enum cause_type type, struct str value,
-                   struct str detail)
+static void crd_cel_report(struct asking *k, const struct path *at, enum cause_type type,
+                           struct str value, struct str detail)
 {
-    const struct path root = path_root(STR("<nil>"));
-    (void)cause_add(k->causes, type, at ? at : &root, value, detail);
+    cause_add(k->causes, type, at ? at : AT(NULL, "<nil>"), value, detail);
 }
 
 static struct str type_value(struct asking *k, const struct crd_node *n)
@@ -262,15 +256,17 @@ static struct str type_value(struct asking *k, const struct crd_node *n)
     return arena_strf(k->causes->arena, "\"%.*s\"", STR_ARG(n->type));
 }
 
-static bool pay(struct asking *k, const struct path *at, const struct crd_node *n, uint64_t cost)
+static bool crd_cel_spend(struct asking *k, const struct path *at, const struct crd_node *n,
+                          uint64_t cost)
 {
     if (cost <= INT64_MAX && (int64_t)cost <= k->budget) {
         k->budget -= (int64_t)cost;
         return true;
     }
-    refuse(k, at, CAUSE_INVALID, type_value(k, n),
-           STR("validation failed due to running out of cost budget, no further validation rules "
-               "will be run"));
+    crd_cel_report(
+        k, at, CAUSE_INVALID, type_value(k, n),
+        STR("validation failed due to running out of cost budget, no further validation rules "
+            "will be run"));
     k->budget = -1;
     return false;
 }
@@ -295,11 +291,11 @@ static void refuse_error(struct asking *k, const struct path *at, const struct c
     } else {
         text = arena_strf(a, "%.*s evaluating rule: %.*s", STR_ARG(error), STR_ARG(rule));
     }
-    refuse(k, at, CAUSE_INVALID, type_value(k, n), text);
+    crd_cel_report(k, at, CAUSE_INVALID, type_value(k, n), text);
 }
 
-static struct str message_of(struct asking *k, const struct crd_rule *r,
-                             const struct cel_val *const *vars)
+static struct str crd_cel_rule_message(struct asking *k, const struct crd_rule *r,
+                                       const struct cel_val *const *vars)
 {
     struct arena *a = k->causes->arena;
     if (r->message_program) {
@@ -312,8 +308,8 @@ static struct str message_of(struct asking *k, const struct crd_rule *r,
         if (text.n && text.n <= 5 * 1024 && str_find_char(text, '\n') < 0)
             return arena_str(a, text);
     }
-    struct str said = str_trim(r->message);
-    return said.n ? said : arena_strf(a, "failed rule: %.*s", STR_ARG(str_trim(r->rule)));
+    struct str text = str_trim(r->message);
+    return text.n ? text : arena_strf(a, "failed rule: %.*s", STR_ARG(str_trim(r->rule)));
 }
 
 static void refuse_rule(struct asking *k, const struct path *at, const struct crd_node *n,
@@ -330,17 +326,17 @@ static void refuse_rule(struct asking *k, const struct path *at, const struct cr
     if (plain)
         crd_show(v, &shown);
     if (r->has_reason && str_eqz(r->reason, "FieldValueForbidden"))
-        refuse(k, at, CAUSE_FORBIDDEN, STR(""), detail);
+        crd_cel_report(k, at, CAUSE_FORBIDDEN, STR(""), detail);
     else if (r->has_reason && str_eqz(r->reason, "FieldValueRequired"))
-        refuse(k, at, CAUSE_REQUIRED, STR(""), detail);
+        crd_cel_report(k, at, CAUSE_REQUIRED, STR(""), detail);
     else if (r->has_reason && str_eqz(r->reason, "FieldValueDuplicate"))
-        refuse(k, at, CAUSE_DUPLICATE, sbuf_str(&shown), STR(""));
+        crd_cel_report(k, at, CAUSE_DUPLICATE, sbuf_str(&shown), STR(""));
     else
-        refuse(k, at, CAUSE_INVALID, sbuf_str(&shown), detail);
+        crd_cel_report(k, at, CAUSE_INVALID, sbuf_str(&shown), detail);
 }
 
-static void ask_node(struct asking *k, const struct dyn *v, const struct dyn *old,
-                     const struct crd_node *n, const struct path *at)
+static void crd_cel_eval_node(struct asking *k, const struct dyn *v, const struct dyn *old,
+                              const struct crd_node *n, const struct path *at)
 {
     struct cel_val self = dyn_cel(v, n, &k->values);
     struct cel_val before = old ? dyn_cel(old, n, &k->values) : cel_null;
@@ -352,7 +348,7 @@ static void ask_node(struct asking *k, const struct dyn *v, const struct dyn *ol
             continue;
         const struct cel_val *const vars[] = {&self, r->optional_old_self ? &maybe : &before};
         cel_eval_value(k->run, r->program, NULL, vars, &result);
-        if (!pay(k, at, n, result.cost))
+        if (!crd_cel_spend(k, at, n, result.cost))
             return;
         if (result.failed) {
             refuse_error(k, at, n, r, result.error);
@@ -361,32 +357,31 @@ static void ask_node(struct asking *k, const struct dyn *v, const struct dyn *ol
         // What has not changed may go on breaking a rule that does not look back.
         if (result.match || (!r->uses_old && old && dyn_equal(v, old)))
             continue;
-        refuse_rule(k, at, n, r, v, message_of(k, r, vars));
+        refuse_rule(k, at, n, r, v, crd_cel_rule_message(k, r, vars));
     }
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the document
-static void ask_all(struct asking *k, const struct dyn *v, const struct dyn *old,
-                    const struct crd_node *n, const struct path *at)
+static void crd_cel_eval_all(struct asking *k, const struct dyn *v, const struct dyn *old,
+                             const struct crd_node *n, const struct path *at)
 {
     if (!n || !n->any_rules || v->type == DYN_NULL || k->budget < 0 || causes_full(k->causes))
         return;
     if (old && old->type == DYN_NULL)
         old = NULL;
     if (n->rules_len)
-        ask_node(k, v, old, n, at);
+        crd_cel_eval_node(k, v, old, n, at);
     cleanup_crd_before struct crd_before earlier = {
         .old = old, .node = n, .arena = k->causes->arena};
-    for (size_t i = 0; v->type == DYN_LIST && i < v->items_len; i++) {
-        const struct path item = path_index(at, i);
-        ask_all(k, &v->items[i], crd_before_find(&earlier, &v->items[i]), n->items, &item);
-    }
+    for (size_t i = 0; v->type == DYN_LIST && i < v->items_len; i++)
+        crd_cel_eval_all(k, &v->items[i], crd_before_find(&earlier, &v->items[i]), n->items,
+                         AT_ITEM(at, i));
     for (size_t i = 0; v->type == DYN_OBJECT && i < v->members_len; i++) {
         const struct dyn_member *m = &v->members[i];
         const struct crd_node *property = crd_property(n, m->key);
         const struct path below = property ? path_field(at, m->key) : path_key(at, m->key);
         const struct dyn *before = str_eqz(n->map_type, "atomic") ? NULL : dyn_get(old, m->key);
-        ask_all(k, &m->value, before, property ? property : n->additional, &below);
+        crd_cel_eval_all(k, &m->value, before, property ? property : n->additional, &below);
     }
 }
 
@@ -396,7 +391,7 @@ void crd_rules(const struct dyn *v, const struct dyn *old, const struct crd_node
     if (!n->any_rules)
         return;
     struct asking k = {.causes = causes, .run = cel_run_new(), .budget = RULES_BUDGET};
-    ask_all(&k, v, old, n, NULL);
+    crd_cel_eval_all(&k, v, old, n, NULL);
     cel_run_free(k.run);
     arena_done(&k.values);
 }

@@ -16,13 +16,14 @@
 // Names are compared without dashes.
 #define FORMAT_NAME_MAX 16
 
-// A pattern is compiled when it is first asked, and kept: that takes a thousand times as long as asking.
+// A pattern is compiled when it is first asked, and kept: that takes a thousand times as long as
+// asking.
 struct pattern {
     const char *text;
     _Atomic(struct cel_regex *) compiled;
 };
 
-static struct cel_regex *compiled(struct pattern *p)
+static struct cel_regex *crd_format_compile(struct pattern *p)
 {
     struct cel_regex *re = atomic_load(&p->compiled), *other = NULL;
     if (re)
@@ -36,12 +37,12 @@ static struct cel_regex *compiled(struct pattern *p)
     return other;
 }
 
-static bool matches(struct str text, struct pattern *p)
+static bool crd_format_matches(struct str text, struct pattern *p)
 {
-    return cel_regex_match(compiled(p), text.p, text.n);
+    return cel_regex_match(crd_format_compile(p), text.p, text.n);
 }
 
-static bool any(struct str s)
+static bool crd_format_accept_any(struct str s)
 {
     (void)s;
     return true;
@@ -49,7 +50,7 @@ static bool any(struct str s)
 
 // --- Times ---------------------------------------------------------------------------------------
 
-static bool number_at(struct str s, size_t at, size_t digits, int *ret)
+static bool crd_format_read_number(struct str s, size_t at, size_t digits, int *ret)
 {
     *ret = 0;
     for (size_t i = at; i < at + digits; i++) {
@@ -60,12 +61,12 @@ static bool number_at(struct str s, size_t at, size_t digits, int *ret)
     return true;
 }
 
-static bool is_date(struct str s)
+static bool crd_format_is_date(struct str s)
 {
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     int year, month, day;
-    if (s.n != 10 || s.p[4] != '-' || s.p[7] != '-' || !number_at(s, 0, 4, &year) ||
-        !number_at(s, 5, 2, &month) || !number_at(s, 8, 2, &day))
+    if (s.n != 10 || s.p[4] != '-' || s.p[7] != '-' || !crd_format_read_number(s, 0, 4, &year) ||
+        !crd_format_read_number(s, 5, 2, &month) || !crd_format_read_number(s, 8, 2, &day))
         return false;
     bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
     return month >= 1 && month <= 12 && day >= 1 &&
@@ -77,15 +78,16 @@ static bool is_date_time(struct str s)
 {
     static struct pattern clock = {
         .text = "^[0-9]{2}:[0-9]{2}:[0-9]{2}(.[0-9]+)?([zZ]|([+-][0-9]{2}:[0-9]{2}))$"};
-    if (s.n < 11 || (s.p[10] != 'T' && s.p[10] != 't') || !is_date(str_upto(s, 10)))
+    if (s.n < 11 || (s.p[10] != 'T' && s.p[10] != 't') || !crd_format_is_date(str_upto(s, 10)))
         return false;
     struct str time = str_from(s, 11);
     for (size_t i = 0; i < time.n; i++)
         if (time.p[i] == 't' || time.p[i] == 'T')
             time = str_upto(time, i);
     int hour, minute, second;
-    if (!matches(time, &clock) || !number_at(time, 0, 2, &hour) ||
-        !number_at(time, 3, 2, &minute) || !number_at(time, 6, 2, &second))
+    if (!crd_format_matches(time, &clock) || !crd_format_read_number(time, 0, 2, &hour) ||
+        !crd_format_read_number(time, 3, 2, &minute) ||
+        !crd_format_read_number(time, 6, 2, &second))
         return false;
     return hour <= 23 && minute <= 59 && second <= 59;
 }
@@ -122,12 +124,12 @@ static bool is_unit(struct str word)
     return false;
 }
 
-static bool is_digit(char c)
+static bool crd_format_is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
-static bool is_space(char c)
+static bool crd_format_is_space(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r' && c != '\v');
 }
@@ -147,16 +149,17 @@ static size_t word_end(struct str s, size_t at)
     return at;
 }
 
-// Spans in words, which may stand anywhere in the text. A number that is too large spoils all of it.
+// Spans in words, which may stand anywhere in the text. A number that is too large spoils all of
+// it.
 static bool has_span(struct str s)
 {
     bool found = false;
     for (size_t at = 0; at < s.n;) {
         size_t end = at, word;
         int64_t number;
-        while (end < s.n && is_digit(s.p[end]))
+        while (end < s.n && crd_format_is_digit(s.p[end]))
             end++;
-        for (word = end; word < s.n && is_space(s.p[word]);)
+        for (word = end; word < s.n && crd_format_is_space(s.p[word]);)
             word++;
         size_t over = end > at ? word_end(s, word) : word;
         if (over == word) {
@@ -182,8 +185,9 @@ static bool is_duration(struct str s)
 // What a label of a hostname is made of, when letters are plain ones.
 #define IN_LABEL "a-zA-Z0-9$+<=>^`|~"
 
-// as_plain writes text with an 'a' for each letter beyond ASCII, a '$' for each symbol and a blank for what is neither: a
-// pattern that knew them all would be a thousand times as large. out has room for as many bytes as text.
+// as_plain writes text with an 'a' for each letter beyond ASCII, a '$' for each symbol and a blank
+// for what is neither: a pattern that knew them all would be a thousand times as large. out has
+// room for as many bytes as text.
 static struct str as_plain(struct str text, char *out)
 {
     static struct pattern letter = {.text = "^\\p{L}$"}, symbol = {.text = "^\\p{S}$"};
@@ -194,7 +198,10 @@ static struct str as_plain(struct str text, char *out)
             next++;
         struct str c = str_upto(str_from(text, at), next - at);
         bool plain = (unsigned char)c.p[0] < 0x80;
-        out[n++] = plain ? c.p[0] : matches(c, &letter) ? 'a' : matches(c, &symbol) ? '$' : ' ';
+        out[n++] = plain                            ? c.p[0]
+                   : crd_format_matches(c, &letter) ? 'a'
+                   : crd_format_matches(c, &symbol) ? '$'
+                                                    : ' ';
     }
     return str_make(out, n);
 }
@@ -212,7 +219,7 @@ static bool is_hostname(struct str s)
         if (part.n > 63)
             return false;
     }
-    return matches(as_plain(s, plain), &hostname);
+    return crd_format_matches(as_plain(s, plain), &hostname);
 }
 
 // Leading zeros are taken, as long ago.
@@ -256,7 +263,7 @@ static bool is_ipv4(struct str s)
     return is_plain_ipv4(s) || (str_find_char(s, '.') >= 0 && is_plain_ipv6(s));
 }
 
-static bool is_ipv6(struct str s)
+static bool crd_format_is_ipv6(struct str s)
 {
     return str_find_char(s, ':') >= 0 && ip_is(s, AF_INET6);
 }
@@ -274,7 +281,8 @@ static bool is_cidr(struct str s)
     return is_plain_ipv4(address) ? n <= 32 : is_plain_ipv6(address) && n <= 128;
 }
 
-// Six, eight or twenty bytes: in pairs of digits, in fours behind dots, or without anything between.
+// Six, eight or twenty bytes: in pairs of digits, in fours behind dots, or without anything
+// between.
 #define TWO  "[0-9A-Fa-f]{2}"
 #define FOUR "[0-9A-Fa-f]{4}"
 
@@ -284,7 +292,7 @@ static bool is_mac(struct str s)
                                          "){14})?|" TWO "(-" TWO "){5}((-" TWO "){2}|(-" TWO
                                          "){14})?|" FOUR "(\\." FOUR "){2}((\\." FOUR ")|(\\." FOUR
                                          "){7})?|(" TWO "){6}|(" TWO "){8}|(" TWO "){20})$"};
-    return matches(s, &mac);
+    return crd_format_matches(s, &mac);
 }
 
 static bool is_uri(struct str s)
@@ -297,21 +305,21 @@ static bool is_uri(struct str s)
 static bool is_short_name(struct str s)
 {
     static struct pattern name = {.text = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"};
-    return s.n <= 63 && matches(s, &name);
+    return s.n <= 63 && crd_format_matches(s, &name);
 }
 
 static bool is_long_name(struct str s)
 {
     static struct pattern name = {
         .text = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"};
-    return s.n <= 253 && matches(s, &name);
+    return s.n <= 253 && crd_format_matches(s, &name);
 }
 
 // --- Numbers with check digits -------------------------------------------------------------------
 
 #define BETWEEN_DIGITS " -\t\n\f\r"
 
-static size_t digits_of(struct str s, const char *dropped, char *out, size_t max)
+static size_t crd_format_digits_of(struct str s, const char *dropped, char *out, size_t max)
 {
     size_t n = 0;
     for (size_t i = 0; i < s.n; i++) {
@@ -328,7 +336,7 @@ static bool is_isbn10(struct str s)
 {
     char d[14];
     int sum = 0;
-    if (digits_of(s, BETWEEN_DIGITS, d, sizeof(d)) != 10)
+    if (crd_format_digits_of(s, BETWEEN_DIGITS, d, sizeof(d)) != 10)
         return false;
     for (int i = 0; i < 10; i++) {
         bool last_x = i == 9 && d[i] == 'X';
@@ -343,7 +351,7 @@ static bool is_isbn13(struct str s)
 {
     char d[14];
     int sum = 0;
-    if (digits_of(s, BETWEEN_DIGITS, d, sizeof(d)) != 13)
+    if (crd_format_digits_of(s, BETWEEN_DIGITS, d, sizeof(d)) != 13)
         return false;
     for (int i = 0; i < 13; i++) {
         if (d[i] < '0' || d[i] > '9')
@@ -369,7 +377,7 @@ static bool is_credit_card(struct str s)
     for (size_t i = 0; i < s.n && n < sizeof(d); i++)
         if (s.p[i] >= '0' && s.p[i] <= '9')
             d[n++] = s.p[i];
-    if (!matches(str_make(d, n), &card))
+    if (!crd_format_matches(str_make(d, n), &card))
         return false;
     for (size_t i = 0; i < n; i++) {
         int digit = d[n - 1 - i] - '0';
@@ -385,7 +393,7 @@ static bool is_credit_card(struct str s)
     static bool is_##name(struct str s)              \
     {                                                \
         static struct pattern p = {.text = (words)}; \
-        return matches(s, &p);                       \
+        return crd_format_matches(s, &p);            \
     }
 
 PATTERN(uuid, "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$")
@@ -411,7 +419,7 @@ static const struct {
     {"email", mail_is_address},
     {"hostname", is_hostname},
     {"ipv4", is_ipv4},
-    {"ipv6", is_ipv6},
+    {"ipv6", crd_format_is_ipv6},
     {"cidr", is_cidr},
     {"mac", is_mac},
     {"uuid", is_uuid},
@@ -426,15 +434,15 @@ static const struct {
     {"hexcolor", is_hex_color},
     {"rgbcolor", is_rgb_color},
     {"byte", is_base64},
-    {"password", any},
-    {"date", is_date},
+    {"password", crd_format_accept_any},
+    {"date", crd_format_is_date},
     {"duration", is_duration},
     {"datetime", is_date_time},
     {"k8sshortname", is_short_name},
     {"k8slongname", is_long_name},
 };
 
-static ptrdiff_t find(struct str format)
+static ptrdiff_t crd_format_find(struct str format)
 {
     char name[FORMAT_NAME_MAX];
     size_t n = 0;
@@ -453,11 +461,11 @@ static ptrdiff_t find(struct str format)
 
 bool crd_format_known(struct str format)
 {
-    return find(format) >= 0;
+    return crd_format_find(format) >= 0;
 }
 
 bool crd_format_holds(struct str format, struct str text)
 {
-    ptrdiff_t at = find(format);
+    ptrdiff_t at = crd_format_find(format);
     return at < 0 || formats[at].holds(text);
 }

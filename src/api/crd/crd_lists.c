@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists that are sets or maps: no item twice, and which was which. And objects within objects: names and labels as everywhere.
+// Lists that are sets or maps: no item twice, and which was which. And objects within objects:
+// names and labels as everywhere.
 #include "api/crd/crd_schema.h"
 #include "api/names.h"
+#include "api/rules/at.h"
 #include "base/map.h"
 
 #include "base/banned.h"
@@ -13,7 +15,7 @@
 struct times MAP(size_t);
 
 // The text two items share when they are the same.
-static struct str text_of(const struct dyn *v, struct arena *a)
+static struct str crd_lists_item_text(const struct dyn *v, struct arena *a)
 {
     cleanup_sbuf struct sbuf b = {0};
     sbuf_addf(&b, "%d", v ? (int)v->type : -1);
@@ -22,8 +24,8 @@ static struct str text_of(const struct dyn *v, struct arena *a)
     return arena_str(a, sbuf_str(&b));
 }
 
-static struct str key_text(const struct dyn *item, const struct crd_node *n, struct arena *a,
-                           struct str *ret_json)
+static struct str crd_lists_key_text(const struct dyn *item, const struct crd_node *n,
+                                     struct arena *a, struct str *ret_json)
 {
     struct dyn key = {.type = DYN_OBJECT};
     cleanup_sbuf struct sbuf json = {0};
@@ -34,50 +36,47 @@ static struct str key_text(const struct dyn *item, const struct crd_node *n, str
     }
     dyn_text(&key, &json);
     *ret_json = arena_str(a, sbuf_str(&json));
-    return text_of(&key, a);
+    return crd_lists_item_text(&key, a);
 }
 
-static void check_unique(const struct dyn *v, const struct crd_node *n, const struct path *at,
-                         struct causes *causes)
+static void crd_lists_check_unique(const struct dyn *v, const struct crd_node *n,
+                                   const struct path *at, struct causes *causes)
 {
     struct times seen = {0};
     bool map = str_eqz(n->list_type, "map");
     for (size_t i = 0; i < v->items_len; i++) {
         struct str shown = {0}, key;
         if (map)
-            key = key_text(&v->items[i], n, causes->arena, &shown);
+            key = crd_lists_key_text(&v->items[i], n, causes->arena, &shown);
         else
-            key = text_of(&v->items[i], causes->arena);
+            key = crd_lists_item_text(&v->items[i], causes->arena);
         if (!map) {
             cleanup_sbuf struct sbuf b = {0};
             crd_show(&v->items[i], &b);
             shown = arena_str(causes->arena, sbuf_str(&b));
         }
         size_t *times = map_put(&seen, key);
-        if (++*times == 2) {
-            const struct path item = path_index(at, i);
-            (void)cause_duplicate_json(causes, &item, shown);
-        }
+        if (++*times == 2)
+            cause_duplicate_json(causes, AT_ITEM(at, i), shown);
     }
     map_done(&seen);
 }
 
-static void check_list(const struct dyn *v, const struct crd_node *n, const struct path *at,
-                       struct causes *causes)
+static void crd_lists_check_list(const struct dyn *v, const struct crd_node *n,
+                                 const struct path *at, struct causes *causes)
 {
     if (str_eqz(n->list_type, "map"))
         for (size_t i = 0; i < v->items_len; i++) {
-            const struct path item = path_index(at, i);
             if (v->items[i].type == DYN_OBJECT || v->items[i].type == DYN_NULL)
                 continue;
             cleanup_sbuf struct sbuf b = {0};
             crd_show(&v->items[i], &b);
-            (void)cause_invalid_json(causes, &item, sbuf_str(&b),
-                                     STR("must be an object for an array of list-type map"));
+            cause_invalid_json(causes, AT_ITEM(at, i), sbuf_str(&b),
+                               STR("must be an object for an array of list-type map"));
             return;
         }
     if (str_eqz(n->list_type, "map") || str_eqz(n->list_type, "set"))
-        check_unique(v, n, at, causes);
+        crd_lists_check_unique(v, n, at, causes);
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the document
@@ -87,11 +86,9 @@ void crd_check_lists(const struct dyn *v, const struct crd_node *n, const struct
     if (!n || causes_full(causes))
         return;
     if (v->type == DYN_LIST) {
-        check_list(v, n, at, causes);
-        for (size_t i = 0; n->items && i < v->items_len; i++) {
-            const struct path item = path_index(at, i);
-            crd_check_lists(&v->items[i], n->items, &item, causes);
-        }
+        crd_lists_check_list(v, n, at, causes);
+        for (size_t i = 0; n->items && i < v->items_len; i++)
+            crd_check_lists(&v->items[i], n->items, AT_ITEM(at, i), causes);
     }
     if (v->type != DYN_OBJECT)
         return;
@@ -114,37 +111,33 @@ static void check_texts(const struct dyn *map, const struct path *at, bool value
         if (values && map->members[i].value.type == DYN_STR)
             name_label_value(map->members[i].value.text, &bad);
         for (size_t k = 0; k < bad.n; k++)
-            (void)cause_invalid(causes, at, map->members[i].key, bad.p[k]);
+            cause_invalid(causes, at, map->members[i].key, bad.p[k]);
     }
 }
 
-static void check_one(const struct dyn *v, const struct path *at, struct causes *causes)
+static void crd_lists_check_value(const struct dyn *v, const struct path *at, struct causes *causes)
 {
     static const char *const texts[] = {"apiVersion", "kind"};
     for (size_t i = 0; i < array_len(texts); i++) {
         const struct dyn *have = dyn_get(v, str_z(texts[i]));
-        const struct path below = path_field(at, str_z(texts[i]));
+        const struct path *below = AT_NAME(at, str_z(texts[i]));
         if (!have)
-            (void)cause_required(causes, &below, STR(""));
+            cause_required(causes, below, STR(""));
         else if (have->type == DYN_STR && have->text.n == 0)
-            (void)cause_required(causes, &below, STR("must not be empty"));
+            cause_required(causes, below, STR("must not be empty"));
         else if (have->type != DYN_STR)
-            (void)cause_add(causes, CAUSE_TYPE_INVALID, &below, STR("\"\""),
-                            STR("must be a string"));
+            cause_add(causes, CAUSE_TYPE_INVALID, below, STR("\"\""), STR("must be a string"));
     }
     const struct dyn *meta = dyn_get(v, STR("metadata"));
-    const struct path below = path_field(at, STR("metadata"));
+    const struct path *below = AT(at, "metadata");
     const struct dyn *name = dyn_get(meta, STR("name"));
     struct name_msgs bad = {.arena = causes->arena};
     if (name && name->type == DYN_STR && name->text.n)
         name_dns_subdomain(name->text, &bad);
-    const struct path at_name = path_field(&below, STR("name"));
     for (size_t k = 0; k < bad.n; k++)
-        (void)cause_invalid(causes, &at_name, name->text, bad.p[k]);
-    const struct path labels = path_field(&below, STR("labels"));
-    check_texts(dyn_get(meta, STR("labels")), &labels, true, causes);
-    const struct path annotations = path_field(&below, STR("annotations"));
-    check_texts(dyn_get(meta, STR("annotations")), &annotations, false, causes);
+        cause_invalid(causes, AT(below, "name"), name->text, bad.p[k]);
+    check_texts(dyn_get(meta, STR("labels")), AT(below, "labels"), true, causes);
+    check_texts(dyn_get(meta, STR("annotations")), AT(below, "annotations"), false, causes);
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the document
@@ -154,11 +147,9 @@ void crd_check_embedded(const struct dyn *v, const struct crd_node *n, const str
     if (!n || causes_full(causes))
         return;
     if (n->embedded && at && v->type == DYN_OBJECT)
-        check_one(v, at, causes);
-    for (size_t i = 0; v->type == DYN_LIST && n->items && i < v->items_len; i++) {
-        const struct path item = path_index(at, i);
-        crd_check_embedded(&v->items[i], n->items, &item, causes);
-    }
+        crd_lists_check_value(v, at, causes);
+    for (size_t i = 0; v->type == DYN_LIST && n->items && i < v->items_len; i++)
+        crd_check_embedded(&v->items[i], n->items, AT_ITEM(at, i), causes);
     for (size_t i = 0; v->type == DYN_OBJECT && i < v->members_len; i++) {
         const struct dyn_member *m = &v->members[i];
         const struct crd_node *property = crd_property(n, m->key);
@@ -169,7 +160,7 @@ void crd_check_embedded(const struct dyn *v, const struct crd_node *n, const str
 
 // --- Items known again ---------------------------------------------------------------------------
 
-static bool same_keys(const struct dyn *a, const struct dyn *b, const struct crd_node *n)
+static bool crd_lists_keys_equal(const struct dyn *a, const struct dyn *b, const struct crd_node *n)
 {
     for (size_t i = 0; i < n->list_map_keys.n; i++) {
         const struct dyn *x = dyn_get(a, n->list_map_keys.p[i]);
@@ -180,10 +171,10 @@ static bool same_keys(const struct dyn *a, const struct dyn *b, const struct crd
     return true;
 }
 
-static const struct dyn *search(const struct crd_before *b, const struct dyn *item)
+static const struct dyn *crd_lists_search(const struct crd_before *b, const struct dyn *item)
 {
     for (size_t i = 0; i < b->old->items_len; i++)
-        if (same_keys(&b->old->items[i], item, b->node))
+        if (crd_lists_keys_equal(&b->old->items[i], item, b->node))
             return &b->old->items[i];
     return NULL;
 }
@@ -194,8 +185,8 @@ static void index_items(struct crd_before *b)
     struct str json;
     for (size_t i = 0; i < b->old->items_len; i++) {
         bool added;
-        size_t *place =
-            map_put_new(&b->places, key_text(&b->old->items[i], b->node, b->arena, &json), &added);
+        size_t *place = map_put_new(
+            &b->places, crd_lists_key_text(&b->old->items[i], b->node, b->arena, &json), &added);
         if (added)
             *place = i;
     }
@@ -207,10 +198,10 @@ const struct dyn *crd_before_find(struct crd_before *b, const struct dyn *item)
     if (!b->old || b->old->type != DYN_LIST || !str_eqz(b->node->list_type, "map"))
         return NULL;
     if (b->old->items_len <= SEARCHED_MAX)
-        return search(b, item);
+        return crd_lists_search(b, item);
     if (map_len(&b->places) == 0)
         index_items(b);
-    const size_t *place = map_get(&b->places, key_text(item, b->node, b->arena, &json));
+    const size_t *place = map_get(&b->places, crd_lists_key_text(item, b->node, b->arena, &json));
     return place ? &b->old->items[*place] : NULL;
 }
 

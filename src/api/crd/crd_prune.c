@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What becomes of a custom resource before anything looks at it: fields the schema does not know go, nulls that
-// may not stand go or get their default, defaults are set.
+// What becomes of a custom resource before anything looks at it: fields the schema does not know
+// go, nulls that may not stand go or get their default, defaults are set.
 #include "api/crd/crd_schema.h"
 
 #include "base/banned.h"
@@ -11,18 +11,19 @@ struct pruning {
     size_t depth;
 };
 
-static bool is_meta(struct str key)
+static bool crd_prune_is_metadata(struct str key)
 {
     return str_eqz(key, "apiVersion") || str_eqz(key, "kind") || str_eqz(key, "metadata");
 }
 
-static void prune(struct pruning *p, struct dyn *v, const struct crd_node *n, bool embedded);
+static void crd_prune_value(struct pruning *p, struct dyn *v, const struct crd_node *n,
+                            bool embedded);
 
 static void prune_below(struct pruning *p, struct dyn *v, const struct crd_node *n, struct str key)
 {
     size_t mark = json_strict_field(p->strict, key);
     p->depth++;
-    prune(p, v, n, n && n->embedded);
+    crd_prune_value(p, v, n, n && n->embedded);
     p->depth--;
     json_strict_back(p->strict, mark);
 }
@@ -32,16 +33,17 @@ static void prune_items(struct pruning *p, struct dyn *v, const struct crd_node 
     for (size_t i = 0; i < v->items_len; i++) {
         size_t mark = json_strict_index(p->strict, i);
         p->depth++;
-        // Below a list whose unknown fields stay they stay only as far as its own schema says.
+        // Below a list whose unknown fields stay they stay only where its own schema lets them.
         if (!keep || n)
-            prune(p, &v->items[i], n, n && n->embedded);
+            crd_prune_value(p, &v->items[i], n, n && n->embedded);
         p->depth--;
         json_strict_back(p->strict, mark);
     }
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the document
-static void prune(struct pruning *p, struct dyn *v, const struct crd_node *n, bool embedded)
+static void crd_prune_value(struct pruning *p, struct dyn *v, const struct crd_node *n,
+                            bool embedded)
 {
     bool keep = n && n->preserve;
     if (v->type == DYN_LIST) {
@@ -55,12 +57,12 @@ static void prune(struct pruning *p, struct dyn *v, const struct crd_node *n, bo
         struct dyn_member m = v->members[i];
         const struct crd_node *property = crd_property(n, m.key);
         bool stays = keep;
-        if (embedded && is_meta(m.key)) {
+        if (embedded && crd_prune_is_metadata(m.key)) {
             stays = true;
         } else if (property || (n && n->has_additional)) {
             stays = true;
             prune_below(p, &m.value, property ? property : n->additional, m.key);
-        } else if (!keep && (!is_meta(m.key) || p->depth > 0)) {
+        } else if (!keep && (!crd_prune_is_metadata(m.key) || p->depth > 0)) {
             json_strict_unknown(p->strict, m.key);
         }
         if (stays)
@@ -72,7 +74,7 @@ static void prune(struct pruning *p, struct dyn *v, const struct crd_node *n, bo
 void crd_prune(struct dyn *v, const struct crd_node *n, bool root, struct json_strict *strict)
 {
     struct pruning p = {.strict = strict};
-    prune(&p, v, n, root || (n && n->embedded));
+    crd_prune_value(&p, v, n, root || (n && n->embedded));
 }
 
 // --- Defaults ------------------------------------------------------------------------------------
@@ -111,7 +113,7 @@ static bool is_full(const struct defaulting *d)
     return d->arena->used_bytes > d->most;
 }
 
-static void set_default(struct defaulting *d, struct dyn *v, const struct crd_node *n)
+static void crd_prune_set_default(struct defaulting *d, struct dyn *v, const struct crd_node *n)
 {
     if (is_bad_null(v, n))
         *v =
@@ -125,7 +127,8 @@ static bool is_absent(const struct dyn *v, const struct crd_property *p)
     return p->node->has_default && (!have || is_bad_null(have, p->node));
 }
 
-// add_absent sets the properties that are absent: members and properties are both sorted, so one pass does.
+// add_absent sets the properties that are absent: members and properties are both sorted, so one
+// pass does.
 static void add_absent(struct defaulting *d, struct dyn *v, const struct crd_node *n)
 {
     size_t absent = 0, len = 0;
@@ -158,7 +161,7 @@ static void set_defaults(struct defaulting *d, struct dyn *v, const struct crd_n
         return;
     if (v->type == DYN_LIST) {
         for (size_t i = 0; i < v->items_len && !is_full(d); i++) {
-            set_default(d, &v->items[i], n->items);
+            crd_prune_set_default(d, &v->items[i], n->items);
             set_defaults(d, &v->items[i], n->items);
         }
         return;
@@ -170,7 +173,7 @@ static void set_defaults(struct defaulting *d, struct dyn *v, const struct crd_n
         struct dyn *member = &v->members[i].value;
         const struct crd_node *property = crd_property(n, v->members[i].key);
         if (!property)
-            set_default(d, member, n->additional);
+            crd_prune_set_default(d, member, n->additional);
         set_defaults(d, member, property ? property : n->additional);
     }
 }

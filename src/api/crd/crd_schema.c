@@ -16,103 +16,105 @@ struct reading {
     struct err *err;
 };
 
-static int read_node(struct reading *r, const struct dyn *v, struct crd_node **ret);
+static int read_node(struct reading *rd, const struct dyn *v, struct crd_node **ret);
 
-static int wrong(struct reading *r, const char *key, const char *want)
+static int crd_schema_type_error(struct reading *rd, const char *key, const char *want)
 {
-    return err_set(r->err, ERR_BAD_REQUEST, "%s must be %s", key, want);
+    return err_set(rd->err, ERR_BAD_REQUEST, "%s must be %s", key, want);
 }
 
-static int read_text(struct reading *r, const char *key, const struct dyn *v, struct str *ret)
+static int crd_schema_read_text(struct reading *rd, const char *key, const struct dyn *v,
+                                struct str *ret)
 {
     if (v->type != DYN_STR)
-        return wrong(r, key, "a string");
+        return crd_schema_type_error(rd, key, "a string");
     *ret = v->text;
     return 0;
 }
 
-static int read_bool(struct reading *r, const char *key, const struct dyn *v, bool *ret)
+static int crd_schema_read_bool(struct reading *rd, const char *key, const struct dyn *v, bool *ret)
 {
     if (v->type != DYN_BOOL)
-        return wrong(r, key, "a boolean");
+        return crd_schema_type_error(rd, key, "a boolean");
     *ret = v->truth;
     return 0;
 }
 
-static int read_int(struct reading *r, const char *key, const struct dyn *v, int64_t *ret)
+static int crd_schema_read_int(struct reading *rd, const char *key, const struct dyn *v,
+                               int64_t *ret)
 {
     if (v->type != DYN_INT)
-        return wrong(r, key, "an integer");
+        return crd_schema_type_error(rd, key, "an integer");
     *ret = v->number;
     return 0;
 }
 
-static int read_double(struct reading *r, const char *key, const struct dyn *v, double *ret,
+static int read_double(struct reading *rd, const char *key, const struct dyn *v, double *ret,
                        bool *ret_there)
 {
     if (!dyn_is_number(v))
-        return wrong(r, key, "a number");
+        return crd_schema_type_error(rd, key, "a number");
     *ret = v->type == DYN_INT ? (double)v->number : v->real;
     *ret_there = true;
     return 0;
 }
 
-static int read_strings(struct reading *r, const char *key, const struct dyn *v,
+static int read_strings(struct reading *rd, const char *key, const struct dyn *v,
                         struct crd_strings *ret)
 {
     if (v->type != DYN_LIST)
-        return wrong(r, key, "a list of strings");
-    ret->p = arena_array(r->a, struct str, v->items_len + 1);
+        return crd_schema_type_error(rd, key, "a list of strings");
+    ret->p = arena_array(rd->a, struct str, v->items_len + 1);
     for (size_t i = 0; i < v->items_len; i++) {
         if (v->items[i].type != DYN_STR)
-            return wrong(r, key, "a list of strings");
+            return crd_schema_type_error(rd, key, "a list of strings");
         ret->p[ret->n++] = v->items[i].text;
     }
     return 0;
 }
 
-static int read_nodes(struct reading *r, const char *key, const struct dyn *v,
-                      struct crd_nodes *ret)
+static int crd_schema_read_nodes(struct reading *rd, const char *key, const struct dyn *v,
+                                 struct crd_nodes *ret)
 {
     if (v->type != DYN_LIST)
-        return wrong(r, key, "a list of schemas");
-    ret->p = arena_array(r->a, struct crd_node *, v->items_len + 1);
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < v->items_len; i++)
-        code = read_node(r, &v->items[i], &ret->p[ret->n++]);
-    return code;
+        return crd_schema_type_error(rd, key, "a list of schemas");
+    ret->p = arena_array(rd->a, struct crd_node *, v->items_len + 1);
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < v->items_len; i++)
+        r = read_node(rd, &v->items[i], &ret->p[ret->n++]);
+    return r;
 }
 
-static int read_properties(struct reading *r, const struct dyn *v, struct crd_node *n)
+static int read_properties(struct reading *rd, const struct dyn *v, struct crd_node *n)
 {
     if (v->type != DYN_OBJECT)
-        return wrong(r, "properties", "an object of schemas");
-    n->properties = arena_array(r->a, struct crd_property, v->members_len + 1);
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < v->members_len; i++) {
+        return crd_schema_type_error(rd, "properties", "an object of schemas");
+    n->properties = arena_array(rd->a, struct crd_property, v->members_len + 1);
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < v->members_len; i++) {
         struct crd_property *p = &n->properties[n->properties_len++];
         p->name = v->members[i].key;
-        size_t mark = json_strict_field(r->strict, p->name);
-        code = read_node(r, &v->members[i].value, &p->node);
-        json_strict_back(r->strict, mark);
+        size_t mark = json_strict_field(rd->strict, p->name);
+        r = read_node(rd, &v->members[i].value, &p->node);
+        json_strict_back(rd->strict, mark);
     }
-    return code;
+    return r;
 }
 
-static int read_items(struct reading *r, const struct dyn *v, struct crd_node *n)
+static int read_items(struct reading *rd, const struct dyn *v, struct crd_node *n)
 {
     n->items_is_list = v->type == DYN_LIST;
-    return n->items_is_list ? 0 : read_node(r, v, &n->items);
+    return n->items_is_list ? 0 : read_node(rd, v, &n->items);
 }
 
-static int read_additional(struct reading *r, const struct dyn *v, struct crd_node *n)
+static int read_additional(struct reading *rd, const struct dyn *v, struct crd_node *n)
 {
     n->has_additional = true;
     n->additional_allows = v->type != DYN_BOOL || v->truth;
-    return v->type == DYN_BOOL ? 0 : read_node(r, v, &n->additional);
+    return v->type == DYN_BOOL ? 0 : read_node(rd, v, &n->additional);
 }
 
-static int read_rule_member(struct reading *r, const struct dyn_member *m, struct crd_rule *rule)
+static int read_rule_member(struct reading *rd, const struct dyn_member *m, struct crd_rule *rule)
 {
     const struct {
         const char *key;
@@ -128,39 +130,40 @@ static int read_rule_member(struct reading *r, const struct dyn_member *m, struc
         if (!str_eqz(m->key, texts[i].key))
             continue;
         rule->has_reason |= str_eqz(m->key, "reason");
-        return read_text(r, texts[i].key, &m->value, texts[i].to);
+        return crd_schema_read_text(rd, texts[i].key, &m->value, texts[i].to);
     }
     if (!str_eqz(m->key, "optionalOldSelf")) {
-        json_strict_unknown(r->strict, m->key);
+        json_strict_unknown(rd->strict, m->key);
         return 0;
     }
     rule->has_optional_old_self = true;
-    return read_bool(r, "optionalOldSelf", &m->value, &rule->optional_old_self);
+    return crd_schema_read_bool(rd, "optionalOldSelf", &m->value, &rule->optional_old_self);
 }
 
-static int read_rules(struct reading *r, const struct dyn *v, struct crd_node *n)
+static int crd_schema_read_rules(struct reading *rd, const struct dyn *v, struct crd_node *n)
 {
     if (v->type != DYN_LIST)
-        return wrong(r, "x-kubernetes-validations", "a list of rules");
-    n->rules = arena_array(r->a, struct crd_rule, v->items_len + 1);
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < v->items_len; i++) {
+        return crd_schema_type_error(rd, "x-kubernetes-validations", "a list of rules");
+    n->rules = arena_array(rd->a, struct crd_rule, v->items_len + 1);
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < v->items_len; i++) {
         struct crd_rule *rule = &n->rules[n->rules_len++];
         const struct dyn *item = &v->items[i];
         if (item->type != DYN_OBJECT)
-            return wrong(r, "x-kubernetes-validations", "a list of rules");
-        for (size_t k = 0; code == 0 && k < item->members_len; k++)
-            code = read_rule_member(r, &item->members[k], rule);
+            return crd_schema_type_error(rd, "x-kubernetes-validations", "a list of rules");
+        for (size_t k = 0; r == 0 && k < item->members_len; k++)
+            r = read_rule_member(rd, &item->members[k], rule);
         cleanup_sbuf struct sbuf text = {0};
         dyn_text(item, &text);
-        rule->json = arena_str(r->a, sbuf_str(&text));
+        rule->json = arena_str(rd->a, sbuf_str(&text));
     }
     n->any_rules |= n->rules_len > 0;
-    return code;
+    return r;
 }
 
 // Members that are plain values. 1: it was none of them.
-static int read_plain(struct reading *r, struct str key, const struct dyn *v, struct crd_node *n)
+static int crd_schema_read_plain(struct reading *rd, struct str key, const struct dyn *v,
+                                 struct crd_node *n)
 {
     const struct {
         const char *key;
@@ -197,46 +200,47 @@ static int read_plain(struct reading *r, struct str key, const struct dyn *v, st
         if (str_eqz(key, texts[i].key)) {
             if (texts[i].there)
                 *texts[i].there = true;
-            return read_text(r, texts[i].key, v, texts[i].to);
+            return crd_schema_read_text(rd, texts[i].key, v, texts[i].to);
         }
     for (size_t i = 0; i < array_len(bools); i++)
         if (str_eqz(key, bools[i].key))
-            return read_bool(r, bools[i].key, v, bools[i].to);
+            return crd_schema_read_bool(rd, bools[i].key, v, bools[i].to);
     for (size_t i = 0; i < array_len(ints); i++)
         if (str_eqz(key, ints[i].key))
-            return read_int(r, ints[i].key, v, ints[i].to);
+            return crd_schema_read_int(rd, ints[i].key, v, ints[i].to);
     if (str_eqz(key, "maximum"))
-        return read_double(r, "maximum", v, &n->maximum, &n->has_maximum);
+        return read_double(rd, "maximum", v, &n->maximum, &n->has_maximum);
     if (str_eqz(key, "minimum"))
-        return read_double(r, "minimum", v, &n->minimum, &n->has_minimum);
+        return read_double(rd, "minimum", v, &n->minimum, &n->has_minimum);
     if (str_eqz(key, "multipleOf"))
-        return read_double(r, "multipleOf", v, &n->multiple_of, &n->has_multiple_of);
+        return read_double(rd, "multipleOf", v, &n->multiple_of, &n->has_multiple_of);
     return 1;
 }
 
 // Members that hold schemas. 1: it was none of them.
-static int read_below(struct reading *r, struct str key, const struct dyn *v, struct crd_node *n)
+static int read_below(struct reading *rd, struct str key, const struct dyn *v, struct crd_node *n)
 {
     if (str_eqz(key, "properties"))
-        return read_properties(r, v, n);
+        return read_properties(rd, v, n);
     if (str_eqz(key, "items"))
-        return read_items(r, v, n);
+        return read_items(rd, v, n);
     if (str_eqz(key, "additionalProperties"))
-        return read_additional(r, v, n);
+        return read_additional(rd, v, n);
     if (str_eqz(key, "allOf"))
-        return read_nodes(r, "allOf", v, &n->all_of);
+        return crd_schema_read_nodes(rd, "allOf", v, &n->all_of);
     if (str_eqz(key, "anyOf"))
-        return read_nodes(r, "anyOf", v, &n->any_of);
+        return crd_schema_read_nodes(rd, "anyOf", v, &n->any_of);
     if (str_eqz(key, "oneOf"))
-        return read_nodes(r, "oneOf", v, &n->one_of);
+        return crd_schema_read_nodes(rd, "oneOf", v, &n->one_of);
     if (str_eqz(key, "not"))
-        return read_node(r, v, &n->not_);
+        return read_node(rd, v, &n->not_);
     if (str_eqz(key, "x-kubernetes-validations"))
-        return read_rules(r, v, n);
+        return crd_schema_read_rules(rd, v, n);
     return 1;
 }
 
-static int read_member(struct reading *r, const struct dyn_member *m, struct crd_node *n)
+static int crd_schema_read_member(struct reading *rd, const struct dyn_member *m,
+                                  struct crd_node *n)
 {
     static const char *const refused[] = {
         "$ref", "$schema",         "definitions",      "dependencies",
@@ -245,18 +249,18 @@ static int read_member(struct reading *r, const struct dyn_member *m, struct crd
     struct str key = m->key;
     if (v->type == DYN_NULL && !str_eqz(key, "default"))
         return 0;
-    int code = read_plain(r, key, v, n);
-    if (code == 1)
-        code = read_below(r, key, v, n);
-    if (code <= 0)
-        return code;
+    int r = crd_schema_read_plain(rd, key, v, n);
+    if (r == 1)
+        r = read_below(rd, key, v, n);
+    if (r <= 0)
+        return r;
     if (str_eqz(key, "required"))
-        return read_strings(r, "required", v, &n->required);
+        return read_strings(rd, "required", v, &n->required);
     if (str_eqz(key, "x-kubernetes-list-map-keys"))
-        return read_strings(r, "x-kubernetes-list-map-keys", v, &n->list_map_keys);
+        return read_strings(rd, "x-kubernetes-list-map-keys", v, &n->list_map_keys);
     if (str_eqz(key, "enum")) {
         n->enum_values = *v;
-        return v->type == DYN_LIST ? 0 : wrong(r, "enum", "a list");
+        return v->type == DYN_LIST ? 0 : crd_schema_type_error(rd, "enum", "a list");
     }
     if (str_eqz(key, "default")) {
         n->has_default = v->type != DYN_NULL;
@@ -272,7 +276,7 @@ static int read_member(struct reading *r, const struct dyn_member *m, struct crd
         }
     if (!str_eqz(key, "title") && !str_eqz(key, "description") && !str_eqz(key, "example") &&
         !str_eqz(key, "externalDocs"))
-        json_strict_unknown(r->strict, key);
+        json_strict_unknown(rd->strict, key);
     return 0;
 }
 
@@ -285,27 +289,27 @@ static void find_rules(struct crd_node *n)
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the document
-static int read_node(struct reading *r, const struct dyn *v, struct crd_node **ret)
+static int read_node(struct reading *rd, const struct dyn *v, struct crd_node **ret)
 {
-    struct crd_node *n = arena_one(r->a, struct crd_node);
+    struct crd_node *n = arena_one(rd->a, struct crd_node);
     *ret = n;
     n->max_length = n->min_length = n->max_items = n->min_items = -1;
     n->max_properties = n->min_properties = -1;
     n->enum_values.type = DYN_LIST;
     if (v->type != DYN_OBJECT)
-        return wrong(r, "a schema", "an object");
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < v->members_len; i++) {
+        return crd_schema_type_error(rd, "a schema", "an object");
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < v->members_len; i++) {
         bool named = str_eqz(v->members[i].key, "properties");
-        size_t mark = json_strict_field(r->strict, v->members[i].key);
+        size_t mark = json_strict_field(rd->strict, v->members[i].key);
         if (!named) // what it reports stands beside it
-            json_strict_back(r->strict, mark);
-        code = read_member(r, &v->members[i], n);
-        json_strict_back(r->strict, mark);
+            json_strict_back(rd->strict, mark);
+        r = crd_schema_read_member(rd, &v->members[i], n);
+        json_strict_back(rd->strict, mark);
     }
     n->preserve_false = dyn_get(v, STR("x-kubernetes-preserve-unknown-fields")) && !n->preserve;
     find_rules(n);
-    return code;
+    return r;
 }
 
 int crd_schema_read(struct str json, struct json_strict *strict, struct crd_schema **ret,
@@ -313,24 +317,24 @@ int crd_schema_read(struct str json, struct json_strict *strict, struct crd_sche
 {
     cleanup_json_doc struct json_doc doc = {0};
     const struct json_options options = {.max_bytes = SIZE_MAX, .duplicates = JSON_DUPLICATES_KEEP};
-    int code = json_parse(json, &options, &doc, err);
-    if (code < 0)
-        return code;
+    int r = json_parse(json, &options, &doc, err);
+    if (r < 0)
+        return r;
     struct crd_schema *s = xcalloc(1, sizeof(*s));
     s->refs = 1;
     s->json = dyn_of(doc.root, &s->arena);
-    struct reading r = {.a = &s->arena, .strict = strict, .err = err};
-    code = read_node(&r, &s->json, &s->root);
-    if (code < 0) {
+    struct reading rd = {.a = &s->arena, .strict = strict, .err = err};
+    r = read_node(&rd, &s->json, &s->root);
+    if (r < 0) {
         crd_schema_free(s);
-        return code;
+        return r;
     }
     *ret = s;
     return 0;
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the document
-static void node_done(struct crd_node *n)
+static void crd_schema_finish_node(struct crd_node *n)
 {
     if (!n)
         return;
@@ -341,22 +345,22 @@ static void node_done(struct crd_node *n)
     }
     cel_env_free(n->env);
     cel_env_free(n->message_env);
-    node_done(n->items);
-    node_done(n->additional);
-    node_done(n->not_);
+    crd_schema_finish_node(n->items);
+    crd_schema_finish_node(n->additional);
+    crd_schema_finish_node(n->not_);
     for (size_t i = 0; i < n->properties_len; i++)
-        node_done(n->properties[i].node);
+        crd_schema_finish_node(n->properties[i].node);
     const struct crd_nodes *lists[] = {&n->all_of, &n->any_of, &n->one_of};
     for (size_t k = 0; k < array_len(lists); k++)
         for (size_t i = 0; i < lists[k]->n; i++)
-            node_done(lists[k]->p[i]);
+            crd_schema_finish_node(lists[k]->p[i]);
 }
 
 void crd_schema_free(struct crd_schema *s)
 {
     if (!s || --s->refs)
         return;
-    node_done(s->root);
+    crd_schema_finish_node(s->root);
     arena_done(&s->arena);
     free(s);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Judging a value by a schema, in the words and with the quirks of kube-apiserver: the order of checks, how often
-// an alternative of anyOf matched decides whose errors are shown, what did not change is not judged again.
+// Judging a value by a schema, in the words and with the quirks of kube-apiserver: the order of
+// checks, how often an alternative of anyOf matched decides whose errors are shown, what did not
+// change is not judged again.
 #include <math.h>
 
 #include "api/crd/crd_schema.h"
@@ -14,34 +15,59 @@
 struct judge {
     struct causes *causes;
     struct sbuf path;
-    size_t muted; // nobody will read what is reported: it counts, but need not say where
+    size_t muted; // reports are only counted: their paths need not be written
 };
 
 // How many checks a value passed: alternatives are compared by it.
-static size_t judge(struct judge *j, const struct dyn *v, const struct dyn *old,
-                    const struct crd_node *n);
+static size_t crd_validate_value(struct judge *j, const struct dyn *v, const struct dyn *old,
+                                 const struct crd_node *n);
 
-static struct str here(const struct judge *j)
+static struct str crd_validate_path(const struct judge *j)
 {
     return j->path.n && !j->muted ? sbuf_str(&j->path) : STR("");
 }
 
-static void report(struct judge *j, enum cause_type type, struct str path, struct str value,
-                   struct str detail)
+static void crd_validate_report(struct judge *j, enum cause_type type, struct str path,
+                                struct str value, struct str detail)
 {
     if (path.n && path.p[0] == '.')
         path = str_from(path, 1);
     const struct path at = path_root(path.n ? path : STR("<nil>"));
     if (causes_full(j->causes))
         return;
-    (void)cause_add(j->causes, type, &at, value, detail);
+    cause_add(j->causes, type, &at, value, detail);
 }
 
-static struct str quoted(struct judge *j, struct str s)
+static struct str crd_validate_quote(struct judge *j, struct str s)
 {
     cleanup_sbuf struct sbuf b = {0};
     sbuf_add_quoted(&b, s);
     return arena_str(j->causes->arena, sbuf_str(&b));
+}
+
+static void crd_show_double(double d, struct sbuf *out)
+{
+    cleanup_sbuf struct sbuf json = {0};
+    sbuf_add_json_double(&json, d);
+    // JSON writes exponents from 1e21 on, %v from 1e+06 on when there are no more digits than six.
+    struct str digits = sbuf_str(&json);
+    bool plain = str_find_char(digits, 'e') < 0 && str_find_char(digits, '.') < 0;
+    bool negative = digits.n && digits.p[0] == '-';
+    struct str whole = str_from(digits, negative ? 1 : 0);
+    if (!plain || whole.n <= 6 || whole.n > 21 || d == 0) {
+        sbuf_add(out, digits);
+        return;
+    }
+    size_t significant = whole.n;
+    while (significant > 1 && whole.p[significant - 1] == '0')
+        significant--;
+    sbuf_addz(out, negative ? "-" : "");
+    sbuf_addc(out, whole.p[0]);
+    if (significant > 1) {
+        sbuf_addc(out, '.');
+        sbuf_add(out, str_make(whole.p + 1, significant - 1));
+    }
+    sbuf_addf(out, "e+%02zu", whole.n - 1);
 }
 
 void crd_show(const struct dyn *v, struct sbuf *out)
@@ -54,7 +80,7 @@ void crd_show(const struct dyn *v, struct sbuf *out)
         dyn_text(v, out);
 }
 
-static struct str shown(struct judge *j, const struct dyn *v)
+static struct str crd_validate_show(struct judge *j, const struct dyn *v)
 {
     cleanup_sbuf struct sbuf b = {0};
     crd_show(v, &b);
@@ -63,29 +89,30 @@ static struct str shown(struct judge *j, const struct dyn *v)
 
 #define SAY(j, ...) arena_strf((j)->causes->arena, __VA_ARGS__)
 
-// What the object as a whole is told.
-static void report_whole(struct judge *j, struct str detail)
+// Errors of the object as a whole.
+static void crd_validate_report_whole(struct judge *j, struct str detail)
 {
-    report(j, CAUSE_INVALID, STR(""), STR("\"\""), detail);
+    crd_validate_report(j, CAUSE_INVALID, STR(""), STR("\"\""), detail);
 }
 
 static void report_many(struct judge *j, size_t have, int64_t most)
 {
-    report(j, CAUSE_TOO_MANY, here(j), SAY(j, "%zu", have),
-           SAY(j, "must have at most %lld item%s", (long long)most, most == 1 ? "" : "s"));
+    crd_validate_report(j, CAUSE_TOO_MANY, crd_validate_path(j), SAY(j, "%zu", have),
+                        SAY(j, "must have at most %lld item%s", (long long)most,
+                            most == 1 ? "" : "s"));
 }
 
 static void report_type(struct judge *j, struct str want, struct str have)
 {
-    struct str value = quoted(j, have);
-    report(j, CAUSE_TYPE_INVALID, here(j), value,
-           SAY(j, "%.*s in body must be of type %.*s: %.*s", STR_ARG(here(j)), STR_ARG(want),
-               STR_ARG(value)));
+    struct str value = crd_validate_quote(j, have);
+    crd_validate_report(j, CAUSE_TYPE_INVALID, crd_validate_path(j), value,
+                        SAY(j, "%.*s in body must be of type %.*s: %.*s",
+                            STR_ARG(crd_validate_path(j)), STR_ARG(want), STR_ARG(value)));
 }
 
 // --- Types ---------------------------------------------------------------------------------------
 
-static bool says(const struct crd_node *n, const char *type)
+static bool crd_validate_type_is(const struct crd_node *n, const char *type)
 {
     if (n->int_or_string)
         return str_eqz(STR("integer"), type) || str_eqz(STR("string"), type);
@@ -97,7 +124,7 @@ static bool is_whole(double d)
     return isfinite(d) && floor(d) == d && fabs(d) < 9223372036854775808.0;
 }
 
-// The formats that count for a type; the others are as if not said.
+// The formats that count for a type; others are ignored.
 static struct str format_of(const struct crd_node *n)
 {
     struct str f = n->format, none = STR("");
@@ -124,11 +151,12 @@ static size_t judge_type(struct judge *j, const struct dyn *v, const struct crd_
         report_type(j, want, have);
         return 0;
     }
-    bool numbers = says(n, "number") || says(n, "integer");
+    bool numbers = crd_validate_type_is(n, "number") || crd_validate_type_is(n, "integer");
     bool text = v->type == DYN_STR || v->type == DYN_LIST;
-    bool fits = (want.n && says(n, have.p)) ||
-                (v->type == DYN_DOUBLE && is_whole(v->real) && says(n, "integer")) ||
-                (v->type == DYN_INT && says(n, "number"));
+    bool fits =
+        (want.n && crd_validate_type_is(n, have.p)) ||
+        (v->type == DYN_DOUBLE && is_whole(v->real) && crd_validate_type_is(n, "integer")) ||
+        (v->type == DYN_INT && crd_validate_type_is(n, "number"));
     if (!text && format.n && !fits) {
         struct str have_format = v->type == DYN_INT      ? STR("int64")
                                  : v->type == DYN_DOUBLE ? STR("float64")
@@ -154,12 +182,12 @@ static size_t judge_apart(struct judge *j, const struct dyn *v, const struct dyn
     struct causes *outer = j->causes;
     *ret = (struct causes){.arena = outer->arena, .bytes = outer->bytes};
     j->causes = ret;
-    size_t count = judge(j, v, old, n);
+    size_t count = crd_validate_value(j, v, old, n);
     j->causes = outer;
     return count;
 }
 
-static void merge(struct judge *j, const struct causes *from)
+static void crd_validate_merge_causes(struct judge *j, const struct causes *from)
 {
     for (size_t i = 0; i < from->n && !causes_full(j->causes); i++) {
         j->causes->bytes += from->p[i].message.n;
@@ -167,15 +195,17 @@ static void merge(struct judge *j, const struct causes *from)
     }
 }
 
-// What alternatives said: how many hold, and whose errors are worth showing.
+// The result of alternatives: how many hold, and the errors of the best one.
 struct verdict {
     size_t holding, count, best_count;
-    struct causes best; // empty if nobody will read it
+    struct causes best; // empty while reports are only counted
 };
 
-// Paths may be as long as the object, and most values fail some alternative: errors are put into words when none holds.
-static struct verdict ask(struct judge *j, const struct dyn *v, const struct dyn *old,
-                          const struct crd_nodes *nodes, bool first)
+// Paths may be as long as the object, and most values fail some alternative: errors are put into
+// words when none holds.
+static struct verdict crd_validate_branches(struct judge *j, const struct dyn *v,
+                                            const struct dyn *old, const struct crd_nodes *nodes,
+                                            bool first)
 {
     struct verdict r = {0};
     const struct crd_node *best = NULL;
@@ -201,12 +231,12 @@ static size_t judge_any(struct judge *j, const struct dyn *v, const struct dyn *
 {
     if (n->any_of.n == 0)
         return 0;
-    struct verdict r = ask(j, v, old, &n->any_of, true);
+    struct verdict r = crd_validate_branches(j, v, old, &n->any_of, true);
     if (r.holding)
         return r.count;
-    report_whole(j, SAY(j, "%.*s must validate at least one schema (anyOf)",
-                        STR_ARG(quoted(j, here(j)))));
-    merge(j, &r.best);
+    crd_validate_report_whole(j, SAY(j, "%.*s must validate at least one schema (anyOf)",
+                                     STR_ARG(crd_validate_quote(j, crd_validate_path(j)))));
+    crd_validate_merge_causes(j, &r.best);
     return r.best_count;
 }
 
@@ -215,15 +245,16 @@ static size_t judge_one(struct judge *j, const struct dyn *v, const struct dyn *
 {
     if (n->one_of.n == 0)
         return 0;
-    struct verdict r = ask(j, v, old, &n->one_of, false);
+    struct verdict r = crd_validate_branches(j, v, old, &n->one_of, false);
     if (r.holding == 1)
         return r.count;
     struct str more =
         r.holding ? SAY(j, "Found %zu valid alternatives", r.holding) : STR("Found none valid");
-    report_whole(j, SAY(j, "%.*s must validate one and only one schema (oneOf). %.*s",
-                        STR_ARG(quoted(j, here(j))), STR_ARG(more)));
+    crd_validate_report_whole(j, SAY(j, "%.*s must validate one and only one schema (oneOf). %.*s",
+                                     STR_ARG(crd_validate_quote(j, crd_validate_path(j))),
+                                     STR_ARG(more)));
     if (r.holding == 0)
-        merge(j, &r.best);
+        crd_validate_merge_causes(j, &r.best);
     return r.holding ? 0 : r.best_count;
 }
 
@@ -235,11 +266,12 @@ static size_t judge_all(struct judge *j, const struct dyn *v, const struct dyn *
         struct causes found;
         count += judge_apart(j, v, old, n->all_of.p[i], &found);
         holding += found.n == 0;
-        merge(j, &found);
+        crd_validate_merge_causes(j, &found);
     }
     if (holding != n->all_of.n)
-        report_whole(j, SAY(j, "%.*s must validate all the schemas (allOf)%s",
-                            STR_ARG(quoted(j, here(j))), holding ? "" : ". None validated"));
+        crd_validate_report_whole(j, SAY(j, "%.*s must validate all the schemas (allOf)%s",
+                                         STR_ARG(crd_validate_quote(j, crd_validate_path(j))),
+                                         holding ? "" : ". None validated"));
     return count;
 }
 
@@ -255,8 +287,8 @@ static size_t judge_alternatives(struct judge *j, const struct dyn *v, const str
         (void)judge_apart(j, v, old, n->not_, &found);
         j->muted--;
         if (found.n == 0)
-            report_whole(j, SAY(j, "%.*s must not validate the schema (not)",
-                                STR_ARG(quoted(j, here(j)))));
+            crd_validate_report_whole(j, SAY(j, "%.*s must not validate the schema (not)",
+                                             STR_ARG(crd_validate_quote(j, crd_validate_path(j)))));
     }
     return count + 1;
 }
@@ -267,20 +299,22 @@ static void judge_text(struct judge *j, const struct dyn *v, const struct crd_no
 {
     int64_t length = (int64_t)utf8_count(v->text);
     if (n->max_length >= 0 && length > n->max_length) {
-        report(j, CAUSE_TOO_LONG, here(j), STR(""),
-               SAY(j, "may not be more than %lld byte%s", (long long)n->max_length,
-                   n->max_length == 1 ? "" : "s"));
+        crd_validate_report(j, CAUSE_TOO_LONG, crd_validate_path(j), STR(""),
+                            SAY(j, "may not be more than %lld byte%s", (long long)n->max_length,
+                                n->max_length == 1 ? "" : "s"));
     } else if (n->min_length >= 0 && length < n->min_length) {
-        report(j, CAUSE_INVALID, here(j), shown(j, v),
-               SAY(j, "%.*s in body should be at least %lld chars long", STR_ARG(here(j)),
-                   (long long)n->min_length));
+        crd_validate_report(j, CAUSE_INVALID, crd_validate_path(j), crd_validate_show(j, v),
+                            SAY(j, "%.*s in body should be at least %lld chars long",
+                                STR_ARG(crd_validate_path(j)), (long long)n->min_length));
     } else if (n->pattern.n && n->pattern_why.n) {
-        report(j, CAUSE_INVALID, here(j), shown(j, v),
-               SAY(j, "%.*s in body should match '%.*s, but pattern is invalid: %.*s'",
-                   STR_ARG(here(j)), STR_ARG(n->pattern), STR_ARG(n->pattern_why)));
+        crd_validate_report(j, CAUSE_INVALID, crd_validate_path(j), crd_validate_show(j, v),
+                            SAY(j, "%.*s in body should match '%.*s, but pattern is invalid: %.*s'",
+                                STR_ARG(crd_validate_path(j)), STR_ARG(n->pattern),
+                                STR_ARG(n->pattern_why)));
     } else if (n->regex && !cel_regex_match(n->regex, v->text.p, v->text.n)) {
-        report(j, CAUSE_INVALID, here(j), shown(j, v),
-               SAY(j, "%.*s in body should match '%.*s'", STR_ARG(here(j)), STR_ARG(n->pattern)));
+        crd_validate_report(j, CAUSE_INVALID, crd_validate_path(j), crd_validate_show(j, v),
+                            SAY(j, "%.*s in body should match '%.*s'",
+                                STR_ARG(crd_validate_path(j)), STR_ARG(n->pattern)));
     }
     struct str format = format_of(n);
     if (format.n && crd_format_known(format) && !crd_format_holds(format, v->text))
@@ -308,11 +342,13 @@ static bool in_range(struct judge *j, const struct crd_node *n, const struct dyn
     if (fits)
         return true;
     if (format.n)
-        report_whole(j, SAY(j, "%s value must be of type %.*s with format %.*s in %.*s", what,
-                            STR_ARG(n->type), STR_ARG(format), STR_ARG(here(j))));
+        crd_validate_report_whole(
+            j, SAY(j, "%s value must be of type %.*s with format %.*s in %.*s", what,
+                   STR_ARG(n->type), STR_ARG(format), STR_ARG(crd_validate_path(j))));
     else
-        report_whole(j, SAY(j, "%s value must be of type %.*s (default format) in %.*s", what,
-                            STR_ARG(n->type), STR_ARG(here(j))));
+        crd_validate_report_whole(j,
+                                  SAY(j, "%s value must be of type %.*s (default format) in %.*s",
+                                      what, STR_ARG(n->type), STR_ARG(crd_validate_path(j))));
     return false;
 }
 
@@ -345,9 +381,10 @@ static void judge_bound(struct judge *j, const struct dyn *v, const struct crd_n
     if (holds)
         return;
     const char *relation = upper ? "less than" : "greater than";
-    report(j, CAUSE_INVALID, here(j), shown(j, v),
-           SAY(j, "%.*s in body should be %s%s %.*s", STR_ARG(here(j)), relation,
-               exclusive ? "" : " or equal to", STR_ARG(bound_text(j, bound, whole))));
+    crd_validate_report(j, CAUSE_INVALID, crd_validate_path(j), crd_validate_show(j, v),
+                        SAY(j, "%.*s in body should be %s%s %.*s", STR_ARG(crd_validate_path(j)),
+                            relation, exclusive ? "" : " or equal to",
+                            STR_ARG(bound_text(j, bound, whole))));
 }
 
 static void judge_multiple(struct judge *j, const struct dyn *v, const struct crd_node *n)
@@ -358,9 +395,9 @@ static void judge_multiple(struct judge *j, const struct dyn *v, const struct cr
                  fabs(factor) < 9223372036854775808.0;
     if (whole ? (int64_t)factor <= 0 : factor <= 0) {
         struct str text = bound_text(j, factor, whole);
-        report(j, CAUSE_INVALID, here(j), text,
-               SAY(j, "factor MultipleOf declared for %.*s must be positive: %.*s",
-                   STR_ARG(here(j)), STR_ARG(text)));
+        crd_validate_report(j, CAUSE_INVALID, crd_validate_path(j), text,
+                            SAY(j, "factor MultipleOf declared for %.*s must be positive: %.*s",
+                                STR_ARG(crd_validate_path(j)), STR_ARG(text)));
         return;
     }
     bool holds;
@@ -369,9 +406,10 @@ static void judge_multiple(struct judge *j, const struct dyn *v, const struct cr
     else
         holds = is_whole(factor < 1 ? 1 / factor * d : d / factor);
     if (!holds)
-        report(j, CAUSE_INVALID, here(j), shown(j, v),
-               SAY(j, "%.*s in body should be a multiple of %.*s", STR_ARG(here(j)),
-                   STR_ARG(bound_text(j, factor, whole))));
+        crd_validate_report(j, CAUSE_INVALID, crd_validate_path(j), crd_validate_show(j, v),
+                            SAY(j, "%.*s in body should be a multiple of %.*s",
+                                STR_ARG(crd_validate_path(j)),
+                                STR_ARG(bound_text(j, factor, whole))));
 }
 
 static void judge_number(struct judge *j, const struct dyn *v, const struct crd_node *n)
@@ -413,7 +451,8 @@ static void judge_enum(struct judge *j, const struct dyn *v, const struct crd_no
         sbuf_addz(&detail, i ? ", " : "supported values: ");
         sbuf_add_quoted(&detail, sbuf_str(&text));
     }
-    report(j, CAUSE_NOT_SUPPORTED, here(j), shown(j, v), sbuf_str(&detail));
+    crd_validate_report(j, CAUSE_NOT_SUPPORTED, crd_validate_path(j), crd_validate_show(j, v),
+                        sbuf_str(&detail));
 }
 
 // --- Lists and objects ---------------------------------------------------------------------------
@@ -426,7 +465,7 @@ static size_t judge_below(struct judge *j, const struct dyn *v, const struct dyn
     size_t count = judge_apart(j, v, old, n, &found);
     // What did not change may stay as bad as it was.
     if (found.n && !(old && dyn_equal(v, old)))
-        merge(j, &found);
+        crd_validate_merge_causes(j, &found);
     else
         arena_rewind(j->causes->arena, mark); // what alternatives that did not hold had to say
     return count;
@@ -445,9 +484,9 @@ static size_t judge_list(struct judge *j, const struct dyn *v, const struct dyn 
         sbuf_truncate(&j->path, mark);
     }
     if (n->min_items >= 0 && (int64_t)v->items_len < n->min_items)
-        report(j, CAUSE_INVALID, here(j), SAY(j, "%zu", v->items_len),
-               SAY(j, "%.*s in body should have at least %lld items", STR_ARG(here(j)),
-                   (long long)n->min_items));
+        crd_validate_report(j, CAUSE_INVALID, crd_validate_path(j), SAY(j, "%zu", v->items_len),
+                            SAY(j, "%.*s in body should have at least %lld items",
+                                STR_ARG(crd_validate_path(j)), (long long)n->min_items));
     if (n->max_items >= 0 && (int64_t)v->items_len > n->max_items)
         report_many(j, v->items_len, n->max_items);
     return count + 1;
@@ -474,19 +513,19 @@ static void judge_required(struct judge *j, const struct dyn *v, const struct cr
         size_t mark = j->path.n;
         sbuf_addc(&j->path, '.');
         sbuf_add(&j->path, n->required.p[i]);
-        report(j, CAUSE_REQUIRED, here(j), STR(""), STR(""));
+        crd_validate_report(j, CAUSE_REQUIRED, crd_validate_path(j), STR(""), STR(""));
         sbuf_truncate(&j->path, mark);
     }
 }
 
-static size_t judge_object(struct judge *j, const struct dyn *v, const struct dyn *old,
-                           const struct crd_node *n)
+static size_t crd_validate_object(struct judge *j, const struct dyn *v, const struct dyn *old,
+                                  const struct crd_node *n)
 {
     size_t count = 0;
     if (n->min_properties >= 0 && (int64_t)v->members_len < n->min_properties)
-        report(j, CAUSE_INVALID, here(j), SAY(j, "%zu", v->members_len),
-               SAY(j, "%.*s in body should have at least %lld properties", STR_ARG(here(j)),
-                   (long long)n->min_properties));
+        crd_validate_report(j, CAUSE_INVALID, crd_validate_path(j), SAY(j, "%zu", v->members_len),
+                            SAY(j, "%.*s in body should have at least %lld properties",
+                                STR_ARG(crd_validate_path(j)), (long long)n->min_properties));
     if (n->max_properties >= 0 && (int64_t)v->members_len > n->max_properties)
         report_many(j, v->members_len, n->max_properties);
     for (size_t i = 0; i < v->members_len && !causes_full(j->causes); i++) {
@@ -494,9 +533,9 @@ static size_t judge_object(struct judge *j, const struct dyn *v, const struct dy
         if (crd_property(n, m->key))
             continue;
         if (n->has_additional && !n->additional_allows)
-            report(j, CAUSE_INVALID, here(j), STR("\"\""),
-                   SAY(j, "%.*s.%.*s in body is a forbidden property", STR_ARG(here(j)),
-                       STR_ARG(m->key)));
+            crd_validate_report(j, CAUSE_INVALID, crd_validate_path(j), STR("\"\""),
+                                SAY(j, "%.*s.%.*s in body is a forbidden property",
+                                    STR_ARG(crd_validate_path(j)), STR_ARG(m->key)));
         else if (n->additional)
             count += judge_member(j, m, old, n->additional, false);
     }
@@ -512,8 +551,8 @@ static size_t judge_object(struct judge *j, const struct dyn *v, const struct dy
 // --- All of it -----------------------------------------------------------------------------------
 
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the document
-static size_t judge(struct judge *j, const struct dyn *v, const struct dyn *old,
-                    const struct crd_node *n)
+static size_t crd_validate_value(struct judge *j, const struct dyn *v, const struct dyn *old,
+                                 const struct crd_node *n)
 {
     size_t count = judge_type(j, v, n);
     if (v->type == DYN_NULL) {
@@ -535,12 +574,12 @@ static size_t judge(struct judge *j, const struct dyn *v, const struct dyn *old,
         count += judge_list(j, v, old, n) + 1;
     judge_enum(j, v, n);
     if (v->type == DYN_OBJECT)
-        count += judge_object(j, v, old, n) + 1;
+        count += crd_validate_object(j, v, old, n) + 1;
     return count + 2;
 }
 
-// drop_repeated: what was found more than once is reported once, as upstream.
-static void drop_repeated(struct causes *c, size_t from)
+// crd_validate_drop_repeated: what was found more than once is reported once, as upstream.
+static void crd_validate_drop_repeated(struct causes *c, size_t from)
 {
     struct MAP(bool) seen = {0};
     size_t kept = from;
@@ -565,37 +604,7 @@ void crd_validate(const struct dyn *v, const struct dyn *old, const struct crd_n
     size_t from = causes->n;
     (void)judge_below(&j, v, old, n);
     sbuf_done(&j.path);
-    drop_repeated(causes, from);
+    crd_validate_drop_repeated(causes, from);
 }
 
 // --- Doubles -------------------------------------------------------------------------------------
-
-void crd_show_double(double d, struct sbuf *out)
-{
-    cleanup_sbuf struct sbuf json = {0};
-    sbuf_add_json_double(&json, d);
-    // JSON writes exponents from 1e21 on, %v from 1e+06 on when there are no more digits than six.
-    struct str digits = sbuf_str(&json);
-    bool plain = str_find_char(digits, 'e') < 0 && str_find_char(digits, '.') < 0;
-    bool negative = digits.n && digits.p[0] == '-';
-    struct str whole = str_from(digits, negative ? 1 : 0);
-    if (!plain || whole.n <= 6 || whole.n > 21 || d == 0) {
-        sbuf_add(out, digits);
-        return;
-    }
-    size_t significant = whole.n;
-    while (significant > 1 && whole.p[significant - 1] == '0')
-        significant--;
-    // Go takes as many digits as there are before it turns to exponents.
-    if (whole.n <= 21 && significant > 21) {
-        sbuf_add(out, digits);
-        return;
-    }
-    sbuf_addz(out, negative ? "-" : "");
-    sbuf_addc(out, whole.p[0]);
-    if (significant > 1) {
-        sbuf_addc(out, '.');
-        sbuf_add(out, str_make(whole.p + 1, significant - 1));
-    }
-    sbuf_addf(out, "e+%02zu", whole.n - 1);
-}

@@ -9,8 +9,8 @@
 
 // --- Bytes ---------------------------------------------------------------------------------------
 
-static int read_text(const yyjson_val *v, struct str key, struct arena *a, struct str *ret,
-                     struct err *err)
+static int custom_read_text(const yyjson_val *v, struct str key, struct arena *a, struct str *ret,
+                            struct err *err)
 {
     struct str text = {0};
     if (json_is_null(v))
@@ -38,9 +38,9 @@ int custom_json_read(const struct api_custom *c, const struct json_doc *doc, con
                 r = api_json_read(&api_object_meta_type, doc, value, &o->metadata, arena, strict,
                                   err);
         } else if (str_eqz(name, "kind")) {
-            r = read_text(value, name, arena, &o->kind, err);
+            r = custom_read_text(value, name, arena, &o->kind, err);
         } else if (str_eqz(name, "apiVersion")) {
-            r = read_text(value, name, arena, &o->api_version, err);
+            r = custom_read_text(value, name, arena, &o->api_version, err);
         } else {
             json_strict_walk(strict, value);
         }
@@ -218,26 +218,26 @@ static void check_scale(const struct api_custom *c, const struct dyn *whole, str
     } parts[] = {{c->spec_replicas, false}, {c->status_replicas, false}, {c->label_selector, true}};
     for (size_t i = 0; i < array_len(parts); i++) {
         const struct dyn *v = parts[i].path.n ? custom_at(whole, parts[i].path) : NULL;
-        const struct path at = path_root(parts[i].path);
+        const struct path *at = AT_NAME(NULL, parts[i].path);
         cleanup_sbuf struct sbuf shown = {0};
         if (!v || v->type == DYN_NULL)
             continue;
         dyn_text(v, &shown);
         if (parts[i].text && v->type == DYN_STR && v->text.n > 1024)
-            (void)cause_too_long(causes, &at, 1024);
+            cause_too_long(causes, at, 1024);
         if (!parts[i].text && v->type == DYN_INT && v->number < 0)
-            (void)cause_invalid_json(causes, &at, sbuf_str(&shown),
-                                     STR("should be a non-negative integer"));
+            cause_invalid_json(causes, at, sbuf_str(&shown),
+                               STR("should be a non-negative integer"));
         else if (!parts[i].text && v->type == DYN_INT && v->number > INT32_MAX)
-            (void)cause_invalid_json(causes, &at, sbuf_str(&shown),
-                                     arena_strf(causes->arena, "should be less than or equal to %d",
-                                                INT32_MAX));
+            cause_invalid_json(causes, at, sbuf_str(&shown),
+                               arena_strf(causes->arena, "should be less than or equal to %d",
+                                          INT32_MAX));
     }
 }
 
-static void check_schema(enum api_op op, const struct api_object *object,
-                         const struct api_object *old, const struct api_kind *version,
-                         struct causes *causes)
+static void custom_check_schema(enum api_op op, const struct api_object *object,
+                                const struct api_object *old, const struct api_kind *version,
+                                struct causes *causes)
 {
     const struct crd_node *root = version->custom->schema->root;
     struct arena *a = causes->arena;
@@ -263,10 +263,9 @@ static void check_schema(enum api_op op, const struct api_object *object,
         crd_rules(&whole, was, root, causes);
         return;
     }
-    const struct path nowhere = path_root(STR("<nil>"));
-    (void)cause_add(causes, CAUSE_INVALID, &nowhere, STR("null"),
-                    STR("some validation rules were not checked because the object was invalid; "
-                        "correct the existing errors to complete validation"));
+    cause_add(causes, CAUSE_INVALID, AT(NULL, "<nil>"), STR("null"),
+              STR("some validation rules were not checked because the object was invalid; "
+                  "correct the existing errors to complete validation"));
 }
 
 void custom_validate(enum api_op op, const struct api_object *object, const struct api_object *old,
@@ -275,16 +274,15 @@ void custom_validate(enum api_op op, const struct api_object *object, const stru
     struct validator v = {.causes = causes, .op = op, .version = version};
     const struct api_object_meta *meta = api_object_meta(object);
     if (((const struct custom_object *)object->value)->cut) {
-        const struct path whole = path_root(STR("<nil>"));
-        (void)cause_forbidden(causes, &whole,
-                              STR("the defaults of its schema would make it too large"));
+        cause_forbidden(causes, AT(NULL, "<nil>"),
+                        STR("the defaults of its schema would make it too large"));
         return;
     }
     if (old)
-        check_object_meta_update(&v, meta, api_object_meta(old));
+        validate_object_meta_update(&v, meta, api_object_meta(old));
     else
-        check_object_meta(&v, meta, version->namespaced,
-                          &(struct name_rule){.check = name_dns_subdomain});
+        validate_object_meta(&v, meta, version->namespaced,
+                             &(struct name_rule){.check = name_dns_subdomain});
     if (version->custom->schema)
-        check_schema(op, object, old, version, causes);
+        custom_check_schema(op, object, old, version, causes);
 }

@@ -9,12 +9,12 @@
 
 #include "base/banned.h"
 
-// One version: the kind, its list, and what its definition says. Never freed before the table.
+// One version: the kind, its list, and the parts of its definition. Never freed before the table.
 struct version {
     struct api_kind kind, list;
     struct api_type type;
     struct api_custom custom;
-    struct arena arena; // of what the definition says; renewed with it
+    struct arena arena; // of the parts of the definition; renewed with it
 };
 
 struct custom_kind {
@@ -35,7 +35,7 @@ struct custom_kinds {
 static void field_of(struct arena *a, const struct crd_node *n, struct str name,
                      struct api_field *f);
 
-static const struct api_type *type_of(struct arena *a, const struct crd_node *n)
+static const struct api_type *custom_kinds_type_of(struct arena *a, const struct crd_node *n)
 {
     struct api_type *t = arena_one(a, struct api_type);
     size_t meta = n->embedded ? 3 : 0;
@@ -53,9 +53,9 @@ static const struct api_type *type_of(struct arena *a, const struct crd_node *n)
     return t;
 }
 
-// What an item of a list, a value of a map or a field itself is. Lists and maps within lists and maps are taken
-// as they come.
-static void set_elem(struct arena *a, const struct crd_node *n, struct api_field *f)
+// What an item of a list, a value of a map or a field itself is. Lists and maps within lists and
+// maps are taken as they come.
+static void custom_kinds_set_elem(struct arena *a, const struct crd_node *n, struct api_field *f)
 {
     bool object = n && str_eqz(n->type, "object");
     f->elem = API_FIELDS;
@@ -65,7 +65,7 @@ static void set_elem(struct arena *a, const struct crd_node *n, struct api_field
         f->elem = API_INTSTR;
     else if (object && !n->has_additional) {
         f->elem = API_STRUCT;
-        f->sub = type_of(a, n);
+        f->sub = custom_kinds_type_of(a, n);
         f->flags |= f->sub->atomic ? API_STRUCT_ATOMIC : 0;
     } else if (str_eqz(n->type, "string"))
         f->elem = API_STR;
@@ -77,7 +77,7 @@ static void set_elem(struct arena *a, const struct crd_node *n, struct api_field
         f->elem = API_RAW; // owned as a whole
 }
 
-static const char *join(struct arena *a, const struct crd_strings *keys)
+static const char *custom_kinds_join_keys(struct arena *a, const struct crd_strings *keys)
 {
     cleanup_sbuf struct sbuf b = {0};
     for (size_t i = 0; i < keys->n; i++) {
@@ -93,7 +93,7 @@ static void set_info(struct arena *a, const struct crd_node *n, struct api_field
     cleanup_sbuf struct sbuf text = {0};
     f->info = info;
     if (n->list_map_keys.n)
-        info->keys = join(a, &n->list_map_keys);
+        info->keys = custom_kinds_join_keys(a, &n->list_map_keys);
     if (!n->has_default)
         return;
     if (n->default_value.type == DYN_STR)
@@ -115,13 +115,13 @@ static void field_of(struct arena *a, const struct crd_node *n, struct str name,
         f->flags |= str_eqz(n->list_type, "map")   ? API_LIST_MAP
                     : str_eqz(n->list_type, "set") ? API_LIST_SET
                                                    : API_LIST_ATOMIC;
-        set_elem(a, n->items, f);
+        custom_kinds_set_elem(a, n->items, f);
     } else if (str_eqz(n->type, "object") && n->has_additional && !n->preserve) {
         f->shape = API_MAP;
         f->flags |= str_eqz(n->map_type, "atomic") ? API_MAP_ATOMIC : 0;
-        set_elem(a, n->additional, f);
+        custom_kinds_set_elem(a, n->additional, f);
     } else {
-        set_elem(a, n, f);
+        custom_kinds_set_elem(a, n, f);
     }
 }
 
@@ -188,7 +188,8 @@ void custom_kinds_free(struct custom_kinds *t)
     free(t);
 }
 
-static struct custom_kind *find(const struct custom_kinds *t, struct str group, struct str kind)
+static struct custom_kind *custom_kinds_find(const struct custom_kinds *t, struct str group,
+                                             struct str kind)
 {
     vec_foreach(&t->all, k)
         if (str_eq((*k)->group, group) && str_eq((*k)->name, kind))
@@ -212,9 +213,10 @@ static void init_version(struct custom_kinds *t, struct custom_kind *k, struct v
     make_type(v);
 }
 
-static struct custom_kind *make(struct custom_kinds *t, struct str group, struct str kind)
+static struct custom_kind *custom_kinds_create(struct custom_kinds *t, struct str group,
+                                               struct str kind)
 {
-    struct custom_kind *k = find(t, group, kind);
+    struct custom_kind *k = custom_kinds_find(t, group, kind);
     if (k)
         return k;
     k = xcalloc(1, sizeof(*k));
@@ -228,7 +230,7 @@ static struct custom_kind *make(struct custom_kinds *t, struct str group, struct
 
 const struct api_kind *custom_hub(struct custom_kinds *t, struct str group, struct str kind)
 {
-    return &make(t, group, kind)->hub.kind;
+    return &custom_kinds_create(t, group, kind)->hub.kind;
 }
 
 const struct api_kind *custom_hub_of_text(struct custom_kinds *t, struct str text)
@@ -268,13 +270,13 @@ const struct api_kind *custom_find(const struct custom_kinds *t, struct str api_
     struct str group, version;
     if (!t || !str_cut(api_version, '/', &group, &version))
         return NULL;
-    const struct custom_kind *k = find(t, group, kind);
+    const struct custom_kind *k = custom_kinds_find(t, group, kind);
     return k ? custom_version_of(&k->hub.kind, api_version) : NULL;
 }
 
 // --- Definitions ---------------------------------------------------------------------------------
 
-static const char *const *words(struct arena *a, const struct api_str_array *in)
+static const char *const *custom_kinds_copy_names(struct arena *a, const struct api_str_array *in)
 {
     if (in->n == 0)
         return NULL;
@@ -284,15 +286,16 @@ static const char *const *words(struct arena *a, const struct api_str_array *in)
     return out;
 }
 
-// Texts that others keep must outlive the definition: they go to the table's arena when they change.
+// Texts that others keep must outlive the definition: they go to the table's arena when they
+// change.
 static void keep_text(struct custom_kinds *t, struct str *to, struct str text)
 {
     if (!str_eq(*to, text))
         *to = arena_str(&t->arena, text);
 }
 
-static void name_version(struct custom_kinds *t, struct version *v,
-                         const struct api_custom_resource_definition *crd)
+static void custom_kinds_name_version(struct custom_kinds *t, struct version *v,
+                                      const struct api_custom_resource_definition *crd)
 {
     const struct api_custom_resource_definition_names *names = &crd->status.accepted_names;
     struct api_kind *k = &v->kind;
@@ -300,8 +303,8 @@ static void name_version(struct custom_kinds *t, struct version *v,
     keep_text(t, &k->singular, names->singular);
     keep_text(t, &k->package, crd->spec.group);
     k->namespaced = str_eqz(crd->spec.scope, "Namespaced");
-    k->short_names = words(&v->arena, &names->short_names);
-    k->categories = words(&v->arena, &names->categories);
+    k->short_names = custom_kinds_copy_names(&v->arena, &names->short_names);
+    k->categories = custom_kinds_copy_names(&v->arena, &names->categories);
     v->list.group = k->group;
     v->list.version = k->version;
     v->list.api_version = k->api_version;
@@ -309,7 +312,8 @@ static void name_version(struct custom_kinds *t, struct version *v,
     v->list.item = k;
 }
 
-static void read_parts(struct version *v, const struct api_custom_resource_definition_version *in)
+static void custom_kinds_read_subresources(struct version *v,
+                                           const struct api_custom_resource_definition_version *in)
 {
     static const char *const subs[] = {"status", "scale", NULL};
     struct api_custom *c = &v->custom;
@@ -366,8 +370,8 @@ static void define_version(struct custom_kinds *t, struct custom_kind *k,
     v->custom.schema = NULL;
     v->custom.defined = in->served;
     v->custom.terminating = crd->metadata.deletion_timestamp.set;
-    name_version(t, v, crd);
-    read_parts(v, in);
+    custom_kinds_name_version(t, v, crd);
+    custom_kinds_read_subresources(v, in);
     if (in->schema && in->schema->open_apiv3_schema.p && !crd->spec.preserve_unknown_fields &&
         crd_schema_read(in->schema->open_apiv3_schema, NULL, &v->custom.schema, NULL) == 0) {
         crd_schema_compile(v->custom.schema);
@@ -378,7 +382,8 @@ static void define_version(struct custom_kinds *t, struct custom_kind *k,
 
 void custom_define(struct custom_kinds *t, const struct api_custom_resource_definition *crd)
 {
-    struct custom_kind *k = make(t, crd->spec.group, crd->status.accepted_names.kind);
+    struct custom_kind *k =
+        custom_kinds_create(t, crd->spec.group, crd->status.accepted_names.kind);
     vec_foreach(&k->versions, v)
         (*v)->custom.defined = false;
     for (size_t i = 0; i < crd->spec.versions.n; i++) {
@@ -389,7 +394,7 @@ void custom_define(struct custom_kinds *t, const struct api_custom_resource_defi
                       arena_strf(&k->hub.arena, "%.*s/%.*s", STR_ARG(crd->spec.group),
                                  STR_ARG(v->name)));
     }
-    name_version(t, &k->hub, crd);
+    custom_kinds_name_version(t, &k->hub, crd);
     k->hub.custom.defined = true;
     k->hub.custom.terminating = crd->metadata.deletion_timestamp.set;
     // Every field that some version offers to selectors is kept beside the stored object.
@@ -406,7 +411,7 @@ void custom_define(struct custom_kinds *t, const struct api_custom_resource_defi
 
 void custom_undefine(struct custom_kinds *t, struct str group, struct str kind)
 {
-    struct custom_kind *k = find(t, group, kind);
+    struct custom_kind *k = custom_kinds_find(t, group, kind);
     if (!k)
         return;
     k->hub.custom.defined = false;

@@ -16,24 +16,25 @@ struct found {
     size_t n;
 };
 
-static void add(struct found *f, const struct dyn *v)
+static void custom_table_add_value(struct found *f, const struct dyn *v)
 {
     if (v && f->n < FOUND_MAX)
         f->p[f->n++] = v;
 }
 
-static struct str unquote(struct str s)
+static struct str custom_table_unquote(struct str s)
 {
     bool quoted = s.n >= 2 && (s.p[0] == '"' || s.p[0] == '\'') && s.p[s.n - 1] == s.p[0];
     return quoted ? str_make(s.p + 1, s.n - 2) : s;
 }
 
 // [?(@.type=="Ready")]: items whose member is this.
-static void filter(const struct dyn *v, struct str test, struct found *out)
+static void custom_table_filter_list(const struct dyn *v, struct str test, struct found *out)
 {
     ptrdiff_t equals = str_find(test, STR("=="));
     struct str path = str_trim(equals < 0 ? test : str_upto(test, (size_t)equals));
-    struct str want = equals < 0 ? STR("") : unquote(str_trim(str_from(test, (size_t)equals + 2)));
+    struct str want =
+        equals < 0 ? STR("") : custom_table_unquote(str_trim(str_from(test, (size_t)equals + 2)));
     if (!str_starts(path, STR("@")) || v->type != DYN_LIST)
         return;
     for (size_t i = 0; i < v->items_len; i++) {
@@ -44,24 +45,24 @@ static void filter(const struct dyn *v, struct str test, struct found *out)
         else if (have)
             dyn_text(have, &text);
         if (have && (equals < 0 || str_eq(sbuf_str(&text), want)))
-            add(out, &v->items[i]);
+            custom_table_add_value(out, &v->items[i]);
     }
 }
 
-static void bracket(const struct dyn *v, struct str inside, struct found *out)
+static void custom_table_eval_bracket(const struct dyn *v, struct str inside, struct found *out)
 {
     int64_t at = 0;
     if (str_starts(inside, STR("?(")) && str_ends(inside, STR(")"))) {
-        filter(v, str_make(inside.p + 2, inside.n - 3), out);
+        custom_table_filter_list(v, str_make(inside.p + 2, inside.n - 3), out);
     } else if (str_eqz(inside, "*") && v->type == DYN_LIST) {
         for (size_t i = 0; i < v->items_len; i++)
-            add(out, &v->items[i]);
+            custom_table_add_value(out, &v->items[i]);
     } else if (v->type == DYN_LIST && str_to_i64(inside, &at) == 0) {
         at += at < 0 ? (int64_t)v->items_len : 0;
         if (at >= 0 && (size_t)at < v->items_len)
-            add(out, &v->items[at]);
+            custom_table_add_value(out, &v->items[at]);
     } else {
-        add(out, dyn_get(v, unquote(inside)));
+        custom_table_add_value(out, dyn_get(v, custom_table_unquote(inside)));
     }
 }
 
@@ -81,19 +82,19 @@ static size_t bracket_end(struct str path)
     return path.n;
 }
 
-static void member(const struct dyn *v, struct str name, struct found *out)
+static void custom_table_eval_member(const struct dyn *v, struct str name, struct found *out)
 {
     if (!str_eqz(name, "*")) {
-        add(out, dyn_get(v, name));
+        custom_table_add_value(out, dyn_get(v, name));
         return;
     }
     for (size_t i = 0; v->type == DYN_OBJECT && i < v->members_len; i++)
-        add(out, &v->members[i].value);
+        custom_table_add_value(out, &v->members[i].value);
     for (size_t i = 0; v->type == DYN_LIST && i < v->items_len; i++)
-        add(out, &v->items[i]);
+        custom_table_add_value(out, &v->items[i]);
 }
 
-static void find(const struct dyn *root, struct str path, struct found *ret)
+static void custom_table_eval_path(const struct dyn *root, struct str path, struct found *ret)
 {
     *ret = (struct found){{root}, 1};
     while (path.n && ret->n) {
@@ -115,9 +116,9 @@ static void find(const struct dyn *root, struct str path, struct found *ret)
         }
         for (size_t i = 0; i < ret->n && (in_brackets || step.n); i++) {
             if (in_brackets)
-                bracket(ret->p[i], step, &next);
+                custom_table_eval_bracket(ret->p[i], step, &next);
             else
-                member(ret->p[i], step, &next);
+                custom_table_eval_member(ret->p[i], step, &next);
         }
         *ret = next;
     }
@@ -136,7 +137,7 @@ static void write_age(const struct dyn *v, const struct api_table_view *t, struc
     json_write_str(w, sbuf_str(&text));
 }
 
-static void write_text(const struct found *f, struct json_writer *w)
+static void custom_table_write_text(const struct found *f, struct json_writer *w)
 {
     cleanup_sbuf struct sbuf text = {0};
     for (size_t i = 0; i < f->n; i++) {
@@ -153,14 +154,14 @@ static void write_cell(const struct custom_column *c, const struct dyn *whole,
                        const struct api_table_view *t, struct json_writer *w)
 {
     struct found f;
-    find(whole, c->path, &f);
+    custom_table_eval_path(whole, c->path, &f);
     const struct dyn *v = f.n ? f.p[0] : NULL;
     if (!v || v->type == DYN_NULL)
         json_write_null(w);
     else if (str_eqz(c->type, "date"))
         write_age(v, t, w);
     else if (str_eqz(c->type, "string"))
-        write_text(&f, w);
+        custom_table_write_text(&f, w);
     else if (str_eqz(c->type, "integer") && v->type == DYN_DOUBLE)
         json_write_i64(w, (int64_t)v->real);
     else if ((str_eqz(c->type, "integer") && v->type == DYN_INT) ||

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// JSON values that can be changed (dyn.h): made from parsed documents, compared, copied, and
+// written. Members are kept sorted, so lookups are binary searches.
 #include "api/crd/dyn.h"
 
 #include <stdlib.h>
@@ -10,14 +13,14 @@ struct ordered {
     size_t at;
 };
 
-static int by_key(const void *x, const void *y)
+static int dyn_compare_members(const void *x, const void *y)
 {
     const struct ordered *a = x, *b = y;
     int c = str_cmp(a->member.key, b->member.key);
     return c ? c : (a->at > b->at) - (a->at < b->at);
 }
 
-static struct dyn object_of(const yyjson_val *v, struct arena *a)
+static struct dyn dyn_read_object(const yyjson_val *v, struct arena *a)
 {
     struct dyn o = {.type = DYN_OBJECT};
     size_t n = 0, len = json_len(v);
@@ -26,7 +29,7 @@ static struct dyn object_of(const yyjson_val *v, struct arena *a)
         all[n] = (struct ordered){{arena_str(a, json_str(key)), dyn_of(value, a)}, n};
         n++;
     }
-    qsort(all, n, sizeof(*all), by_key);
+    qsort(all, n, sizeof(*all), dyn_compare_members);
     o.members = arena_array(a, struct dyn_member, n + 1);
     for (size_t i = 0; i < n; i++) {
         bool again = i > 0 && str_eq(all[i].member.key, all[i - 1].member.key);
@@ -37,7 +40,7 @@ static struct dyn object_of(const yyjson_val *v, struct arena *a)
     return o;
 }
 
-static struct dyn list_of(const yyjson_val *v, struct arena *a)
+static struct dyn dyn_read_list(const yyjson_val *v, struct arena *a)
 {
     struct dyn l = {.type = DYN_LIST, .items = arena_array(a, struct dyn, json_len(v) + 1)};
     json_arr_foreach(v, item)
@@ -71,15 +74,15 @@ struct dyn dyn_of(const yyjson_val *v, struct arena *a)
     case JSON_STRING:
         return dyn_str(arena_str(a, json_str(v)));
     case JSON_ARRAY:
-        return list_of(v, a);
+        return dyn_read_list(v, a);
     case JSON_OBJECT:
-        return object_of(v, a);
+        return dyn_read_object(v, a);
     }
     return d;
 }
 
 // The position of a key, or where it would stand.
-static size_t find(const struct dyn *o, struct str key, bool *ret_there)
+static size_t dyn_search_member(const struct dyn *o, struct str key, bool *ret_there)
 {
     size_t low = 0, high = o->members_len;
     while (low < high) {
@@ -98,14 +101,14 @@ struct dyn *dyn_get(const struct dyn *o, struct str key)
     bool there = false;
     if (!o || o->type != DYN_OBJECT)
         return NULL;
-    size_t at = find(o, key, &there);
+    size_t at = dyn_search_member(o, key, &there);
     return there ? &o->members[at].value : NULL;
 }
 
 void dyn_set(struct dyn *o, struct str key, struct dyn value, struct arena *a)
 {
     bool there = false;
-    size_t at = find(o, key, &there);
+    size_t at = dyn_search_member(o, key, &there);
     if (there) {
         o->members[at].value = value;
         return;
@@ -121,7 +124,7 @@ void dyn_set(struct dyn *o, struct str key, struct dyn value, struct arena *a)
 void dyn_remove(struct dyn *o, struct str key)
 {
     bool there = false;
-    size_t at = o->type == DYN_OBJECT ? find(o, key, &there) : 0;
+    size_t at = o->type == DYN_OBJECT ? dyn_search_member(o, key, &there) : 0;
     if (!there)
         return;
     o->members_len--;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON values that can be changed: what custom resources are made of. A value lives in an arena, its members are
-// sorted by key, so that the same content has the same text. Numbers are int64 where their text is an integer
-// that fits, doubles otherwise, as Kubernetes' unstructured objects have them. Values nest no deeper than the
-// documents they come from (DRAY_DOC_DEPTH_MAX).
+// JSON values that can be changed: what custom resources are made of. A value lives in an arena,
+// its members are sorted by key, so that the same content has the same text. Numbers are int64
+// where their text is an integer that fits, doubles otherwise, as Kubernetes' unstructured objects
+// have them. Values nest no deeper than the documents they come from (DRAY_DOC_DEPTH_MAX).
 #ifndef API_CRD_DYN_H
 #define API_CRD_DYN_H
 
@@ -51,11 +51,12 @@ struct dyn_member {
     struct dyn value;
 };
 
-// dyn_of makes a value of a parsed one; nothing points into the document. Of keys that occur twice the last
-// counts.
+// dyn_of makes a value of a parsed one; nothing points into the document. Of keys that occur twice
+// the last counts.
 struct dyn dyn_of(const yyjson_val *v, struct arena *a);
 
-// dyn_get finds a member; NULL when there is none or o is no object. dyn_at follows a path of names.
+// dyn_get finds a member; NULL when there is none or o is no object. dyn_at follows a path of
+// names.
 struct dyn *dyn_get(const struct dyn *o, struct str key);
 
 // dyn_set adds or replaces a member of an object, dyn_remove takes one out.

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Values of custom resources as CEL sees them: strings with a format become times, durations or
+// bytes, and names that CEL reserves are escaped.
 #include "api/crd/dyn_cel.h"
 
 #include "cel/text.h"
@@ -6,7 +9,7 @@
 
 #include "base/banned.h"
 
-bool cel_escape(struct str name, struct arena *a, struct str *ret)
+bool dyn_cel_escape(struct str name, struct arena *a, struct str *ret)
 {
     static const char *const reserved[] = {"true",  "false",    "null",      "in",   "as",
                                            "break", "const",    "continue",  "else", "for",
@@ -41,7 +44,7 @@ bool cel_escape(struct str name, struct arena *a, struct str *ret)
     return true;
 }
 
-static struct cel_val bytes_of(struct str text, struct arena *a)
+static struct cel_val dyn_cel_bytes_of(struct str text, struct arena *a)
 {
     cleanup_sbuf struct sbuf b = {0};
     if (base64_decode(text, BASE64_STD, &b, NULL) < 0)
@@ -49,14 +52,14 @@ static struct cel_val bytes_of(struct str text, struct arena *a)
     return cel_bytes(arena_str(a, sbuf_str(&b)));
 }
 
-static struct cel_val text_of(struct str text, const struct crd_node *n, struct arena *a)
+static struct cel_val dyn_cel_text_of(struct str text, const struct crd_node *n, struct arena *a)
 {
     struct str format = n && str_eqz(n->type, "string") ? n->format : STR("");
     int64_t seconds = 0;
     uint32_t nanos = 0;
     int offset = 0;
     if (str_eqz(format, "byte"))
-        return bytes_of(text, a);
+        return dyn_cel_bytes_of(text, a);
     if (str_eqz(format, "duration")) {
         if (cel_text_read_duration(text, &seconds))
             return cel_duration(seconds);
@@ -74,7 +77,8 @@ static struct cel_val text_of(struct str text, const struct crd_node *n, struct 
     return cel_string(text);
 }
 
-static struct cel_val list_of(const struct dyn *v, const struct crd_node *n, struct arena *a)
+static struct cel_val dyn_cel_list_of(const struct dyn *v, const struct crd_node *n,
+                                      struct arena *a)
 {
     struct cel_list *l = cel_list_new(a, v->items_len);
     for (size_t i = 0; i < v->items_len; i++)
@@ -82,13 +86,13 @@ static struct cel_val list_of(const struct dyn *v, const struct crd_node *n, str
     return cel_list_value(l);
 }
 
-static struct cel_val map_of(const struct dyn *v, const struct crd_node *n, struct arena *a)
+static struct cel_val dyn_cel_map_of(const struct dyn *v, const struct crd_node *n, struct arena *a)
 {
     struct cel_map *m = cel_map_new(a, v->members_len);
     bool fields = n && !n->additional;
     for (size_t i = 0; i < v->members_len; i++) {
         struct str key = v->members[i].key;
-        if (fields && !cel_escape(key, a, &key))
+        if (fields && !dyn_cel_escape(key, a, &key))
             continue;
         (void)cel_map_set(a, m, cel_string(key),
                           dyn_cel(&v->members[i].value, crd_node_below(n, v->members[i].key), a));
@@ -109,11 +113,11 @@ struct cel_val dyn_cel(const struct dyn *v, const struct crd_node *n, struct are
     case DYN_DOUBLE:
         return n && str_eqz(n->type, "integer") ? cel_int((int64_t)v->real) : cel_double(v->real);
     case DYN_STR:
-        return text_of(v->text, n, a);
+        return dyn_cel_text_of(v->text, n, a);
     case DYN_LIST:
-        return list_of(v, n, a);
+        return dyn_cel_list_of(v, n, a);
     case DYN_OBJECT:
-        return map_of(v, n, a);
+        return dyn_cel_map_of(v, n, a);
     }
     return cel_null;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Schemas between JSON and protobuf (schema_proto.h), by one table of their fields. Recursion is bounded by
-// proto_enter on the way in, and by the depth of parsed JSON on the way out.
+// Schemas between JSON and protobuf (schema_proto.h), by one table of their fields. Recursion is
+// bounded by proto_enter on the way in, and by the depth of parsed JSON on the way out.
 #include "api/crd/schema_proto.h"
 
 #include <math.h>
@@ -124,28 +124,28 @@ struct schema_reader {
     struct err *err;
 };
 
-static int schema_read_message(struct schema_reader *r, const struct schema_message *m,
+static int schema_read_message(struct schema_reader *rd, const struct schema_message *m,
                                struct proto_reader in);
 
-static int schema_refuse(struct schema_reader *r, const char *why)
+static int schema_refuse(struct schema_reader *rd, const char *why)
 {
-    return err_set(r->err, ERR_BAD_REQUEST, "%s", why);
+    return err_set(rd->err, ERR_BAD_REQUEST, "%s", why);
 }
 
 // schema_read_raw reads the message around a JSON value. *ret is empty when there is none, or null.
-static int schema_read_raw(struct schema_reader *r, struct proto_reader in, struct json_doc *ret)
+static int schema_read_raw(struct schema_reader *rd, struct proto_reader in, struct json_doc *ret)
 {
     struct proto_field f;
     struct str raw = {0};
-    int code;
-    while ((code = proto_next(&in, &f, r->err)) > 0)
-        if (f.number == 1 && (code = proto_to_bytes(&in, &f, &raw, r->err)) < 0)
-            return code;
-    if (code < 0 || raw.n == 0)
-        return code;
-    code = json_parse(raw, NULL, ret, r->err);
-    if (code < 0)
-        return schema_refuse(r, "a value is not JSON");
+    int r;
+    while ((r = proto_next(&in, &f, rd->err)) > 0)
+        if (f.number == 1 && (r = proto_to_bytes(&in, &f, &raw, rd->err)) < 0)
+            return r;
+    if (r < 0 || raw.n == 0)
+        return r;
+    r = json_parse(raw, NULL, ret, rd->err);
+    if (r < 0)
+        return schema_refuse(rd, "a value is not JSON");
     if (json_is_null(ret->root)) {
         json_doc_done(ret);
         *ret = (struct json_doc){0};
@@ -153,18 +153,18 @@ static int schema_read_raw(struct schema_reader *r, struct proto_reader in, stru
     return 0;
 }
 
-static int schema_read_json(struct schema_reader *r, struct proto_reader in, struct str key)
+static int schema_read_json(struct schema_reader *rd, struct proto_reader in, struct str key)
 {
     cleanup_json_doc struct json_doc doc = {0};
-    int code = schema_read_raw(r, in, &doc);
-    if (code < 0)
-        return code;
+    int r = schema_read_raw(rd, in, &doc);
+    if (r < 0)
+        return r;
     if (key.n && doc.root)
-        json_write_key(&r->w, key);
+        json_write_key(&rd->w, key);
     if (doc.root)
-        json_write_value(&r->w, doc.root);
+        json_write_value(&rd->w, doc.root);
     else if (key.n == 0)
-        json_write_null(&r->w); // an item of a list; a member is left out
+        json_write_null(&rd->w); // an item of a list; a member is left out
     return 0;
 }
 
@@ -176,166 +176,167 @@ struct schema_choice {
     size_t n;
 };
 
-static int schema_read_choice(struct schema_reader *r, struct proto_reader in, uint32_t one,
+static int schema_read_choice(struct schema_reader *rd, struct proto_reader in, uint32_t one,
                               uint32_t list, struct schema_choice *ret)
 {
     struct proto_field f;
-    int code;
+    int r;
     *ret = (struct schema_choice){.in = in, .list = list};
-    while ((code = proto_next(&in, &f, r->err)) > 0) {
+    while ((r = proto_next(&in, &f, rd->err)) > 0) {
         if (f.number == one) {
-            code = proto_enter(&in, &f, &ret->one, r->err);
+            r = proto_enter(&in, &f, &ret->one, rd->err);
             ret->has_one = true;
         } else if (f.number == list) {
             ret->n++;
         } else if (list == 0 && f.number == 1) {
-            code = proto_to_bool(&in, &f, &ret->allows, r->err);
+            r = proto_to_bool(&in, &f, &ret->allows, rd->err);
         }
-        if (code < 0)
-            return code;
+        if (r < 0)
+            return r;
     }
-    return code;
+    return r;
 }
 
-static int schema_read_items(struct schema_reader *r, const struct schema_choice *c, bool text)
+static int schema_read_items(struct schema_reader *rd, const struct schema_choice *c, bool text)
 {
     struct proto_reader in = c->in, inside;
     struct proto_field f;
-    int code;
-    json_write_array_begin(&r->w);
-    while ((code = proto_next(&in, &f, r->err)) > 0) {
+    int r;
+    json_write_array_begin(&rd->w);
+    while ((r = proto_next(&in, &f, rd->err)) > 0) {
         struct str s = {0};
         if (f.number != c->list)
             continue;
         if (text) {
-            code = proto_to_str(&in, &f, &s, r->err);
-            if (code == 0)
-                json_write_str(&r->w, s);
+            r = proto_to_str(&in, &f, &s, rd->err);
+            if (r == 0)
+                json_write_str(&rd->w, s);
         } else {
-            code = proto_enter(&in, &f, &inside, r->err);
-            if (code == 0)
-                code = schema_read_message(r, &props, inside);
+            r = proto_enter(&in, &f, &inside, rd->err);
+            if (r == 0)
+                r = schema_read_message(rd, &props, inside);
         }
-        if (code < 0)
-            return code;
+        if (r < 0)
+            return r;
     }
-    json_write_array_end(&r->w);
-    return code;
+    json_write_array_end(&rd->w);
+    return r;
 }
 
-static int schema_read_either(struct schema_reader *r, enum schema_kind kind,
+static int schema_read_either(struct schema_reader *rd, enum schema_kind kind,
                               struct proto_reader in, struct str key)
 {
     struct schema_choice c;
     bool truth = kind == SCHEMA_OR_BOOL;
-    int code = schema_read_choice(r, in, truth ? 2 : 1, truth ? 0 : 2, &c);
-    if (code < 0 || (kind == SCHEMA_OR_LIST && !c.has_one && c.n == 0))
-        return code; // an empty one says nothing
+    int r = schema_read_choice(rd, in, truth ? 2 : 1, truth ? 0 : 2, &c);
+    if (r < 0 || (kind == SCHEMA_OR_LIST && !c.has_one && c.n == 0))
+        return r; // an empty one has no effect
     if (key.n)
-        json_write_key(&r->w, key);
+        json_write_key(&rd->w, key);
     if (c.n > 0)
-        return schema_read_items(r, &c, kind == SCHEMA_OR_STRS);
+        return schema_read_items(rd, &c, kind == SCHEMA_OR_STRS);
     if (c.has_one)
-        return schema_read_message(r, &props, c.one);
+        return schema_read_message(rd, &props, c.one);
     if (truth)
-        json_write_bool(&r->w, c.allows);
+        json_write_bool(&rd->w, c.allows);
     else
-        json_write_null(&r->w);
+        json_write_null(&rd->w);
     return 0;
 }
 
-static int schema_read_double(struct schema_reader *r, const struct proto_reader *in,
+static int schema_read_double(struct schema_reader *rd, const struct proto_reader *in,
                               const struct proto_field *f)
 {
     double value = 0;
-    int code = proto_to_double(in, f, &value, r->err);
-    if (code == 0 && !isfinite(value))
-        return schema_refuse(r, "a number that JSON cannot say");
-    if (code == 0)
-        json_write_double(&r->w, value);
-    return code;
+    int r = proto_to_double(in, f, &value, rd->err);
+    if (r == 0 && !isfinite(value))
+        return schema_refuse(rd, "a number that JSON cannot say");
+    if (r == 0)
+        json_write_double(&rd->w, value);
+    return r;
 }
 
-// schema_read_plain: what is empty or false is left out, except where Go has a pointer, and of a rule.
-static int schema_read_plain(struct schema_reader *r, const struct schema_field *row,
+// schema_read_plain: what is empty or false is left out, except where Go has a pointer, and of a
+// rule.
+static int schema_read_plain(struct schema_reader *rd, const struct schema_field *row,
                              const struct proto_reader *in, const struct proto_field *f)
 {
     struct str text = {0};
     bool truth = false;
     int64_t number = 0;
-    int code = 0;
+    int r = 0;
     if (row->kind == SCHEMA_STR || row->kind == SCHEMA_OPT_STR || row->kind == SCHEMA_SHOWN_STR)
-        code = proto_to_str(in, f, &text, r->err);
+        r = proto_to_str(in, f, &text, rd->err);
     else if (row->kind == SCHEMA_BOOL || row->kind == SCHEMA_OPT_BOOL)
-        code = proto_to_bool(in, f, &truth, r->err);
+        r = proto_to_bool(in, f, &truth, rd->err);
     else if (row->kind == SCHEMA_I64)
-        code = proto_to_i64(in, f, &number, r->err);
+        r = proto_to_i64(in, f, &number, rd->err);
     bool single = row->shape == SCHEMA_SINGLE;
-    if (code < 0 || (single && row->kind == SCHEMA_STR && text.n == 0) ||
+    if (r < 0 || (single && row->kind == SCHEMA_STR && text.n == 0) ||
         (row->kind == SCHEMA_BOOL && !truth))
-        return code;
+        return r;
     if (single)
-        json_write_key(&r->w, row->name);
+        json_write_key(&rd->w, row->name);
     if (row->kind == SCHEMA_DOUBLE)
-        return schema_read_double(r, in, f);
+        return schema_read_double(rd, in, f);
     if (row->kind == SCHEMA_I64)
-        json_write_i64(&r->w, number);
+        json_write_i64(&rd->w, number);
     else if (row->kind == SCHEMA_BOOL || row->kind == SCHEMA_OPT_BOOL)
-        json_write_bool(&r->w, truth);
+        json_write_bool(&rd->w, truth);
     else
-        json_write_str(&r->w, text);
+        json_write_str(&rd->w, text);
     return 0;
 }
 
 // schema_read_value writes a value behind key; key is empty for items and values of maps.
-static int schema_read_value(struct schema_reader *r, const struct schema_field *row,
+static int schema_read_value(struct schema_reader *rd, const struct schema_field *row,
                              const struct proto_reader *in, const struct proto_field *f,
                              struct str key)
 {
     struct proto_reader inside;
     if (row->kind < SCHEMA_JSON)
-        return schema_read_plain(r, row, in, f);
-    int code = proto_enter(in, f, &inside, r->err);
-    if (code < 0)
-        return code;
+        return schema_read_plain(rd, row, in, f);
+    int r = proto_enter(in, f, &inside, rd->err);
+    if (r < 0)
+        return r;
     if (row->kind == SCHEMA_JSON)
-        return schema_read_json(r, inside, key);
+        return schema_read_json(rd, inside, key);
     if (row->kind == SCHEMA_OR_LIST || row->kind == SCHEMA_OR_BOOL || row->kind == SCHEMA_OR_STRS)
-        return schema_read_either(r, row->kind, inside, key);
+        return schema_read_either(rd, row->kind, inside, key);
     if (key.n)
-        json_write_key(&r->w, key);
-    return schema_read_message(r, schema_message_of(row->kind), inside);
+        json_write_key(&rd->w, key);
+    return schema_read_message(rd, schema_message_of(row->kind), inside);
 }
 
 // schema_read_entry reads an entry of a map. Keys ascend, so that none comes twice.
-static int schema_read_entry(struct schema_reader *r, const struct schema_field *row,
+static int schema_read_entry(struct schema_reader *rd, const struct schema_field *row,
                              const struct proto_reader *in, const struct proto_field *f,
                              struct str *last, bool first)
 {
     struct proto_reader entry;
     struct proto_field part, value = {0};
     struct str key = {0};
-    int code = proto_enter(in, f, &entry, r->err);
-    if (code < 0)
-        return code;
+    int r = proto_enter(in, f, &entry, rd->err);
+    if (r < 0)
+        return r;
     struct proto_reader at = entry;
-    while ((code = proto_next(&at, &part, r->err)) > 0) {
+    while ((r = proto_next(&at, &part, rd->err)) > 0) {
         if (part.number == 1)
-            code = proto_to_str(&at, &part, &key, r->err);
+            r = proto_to_str(&at, &part, &key, rd->err);
         else if (part.number == 2)
             value = part;
-        if (code < 0)
-            return code;
+        if (r < 0)
+            return r;
     }
-    if (code < 0)
-        return code;
+    if (r < 0)
+        return r;
     if (!first && str_cmp(key, *last) <= 0)
-        return schema_refuse(r, "keys of a schema's maps must come in order");
+        return schema_refuse(rd, "keys of a schema's maps must come in order");
     *last = key;
-    json_write_key(&r->w, key);
+    json_write_key(&rd->w, key);
     if (value.number == 2)
-        return schema_read_value(r, row, &entry, &value, STR(""));
-    json_write_raw(&r->w, row->kind == SCHEMA_OR_STRS ? STR("null") : STR("{}"));
+        return schema_read_value(rd, row, &entry, &value, STR(""));
+    json_write_raw(&rd->w, row->kind == SCHEMA_OR_STRS ? STR("null") : STR("{}"));
     return 0;
 }
 
@@ -345,76 +346,76 @@ static const struct schema_field *schema_find_field(const struct schema_message 
                                          : NULL; // they are numbered from 1
 }
 
-static void schema_open(struct schema_reader *r, const struct schema_field *row)
+static void schema_open(struct schema_reader *rd, const struct schema_field *row)
 {
-    json_write_key(&r->w, row->name);
+    json_write_key(&rd->w, row->name);
     if (row->shape == SCHEMA_LIST)
-        json_write_array_begin(&r->w);
+        json_write_array_begin(&rd->w);
     else
-        json_write_object_begin(&r->w);
+        json_write_object_begin(&rd->w);
 }
 
-static void schema_close(struct schema_reader *r, const struct schema_field *row)
+static void schema_close(struct schema_reader *rd, const struct schema_field *row)
 {
     if (row && row->shape == SCHEMA_LIST)
-        json_write_array_end(&r->w);
+        json_write_array_end(&rd->w);
     else if (row && row->shape == SCHEMA_MAP)
-        json_write_object_end(&r->w);
+        json_write_object_end(&rd->w);
 }
 
-static int schema_read_field(struct schema_reader *r, const struct schema_field *row,
+static int schema_read_field(struct schema_reader *rd, const struct schema_field *row,
                              const struct proto_reader *in, const struct proto_field *f,
                              struct str *last_key, bool first)
 {
-    if (r->w.out->n > DRAY_OBJECT_STORED_BYTES_MAX)
-        return schema_refuse(r, "the schema is too large");
+    if (rd->w.out->n > DRAY_OBJECT_STORED_BYTES_MAX)
+        return schema_refuse(rd, "the schema is too large");
     if (row->shape == SCHEMA_MAP)
-        return schema_read_entry(r, row, in, f, last_key, first);
-    return schema_read_value(r, row, in, f, row->shape == SCHEMA_SINGLE ? row->name : STR(""));
+        return schema_read_entry(rd, row, in, f, last_key, first);
+    return schema_read_value(rd, row, in, f, row->shape == SCHEMA_SINGLE ? row->name : STR(""));
 }
 
-static int schema_read_message(struct schema_reader *r, const struct schema_message *m,
+static int schema_read_message(struct schema_reader *rd, const struct schema_message *m,
                                struct proto_reader in)
 {
     const struct schema_field *open = NULL; // the row of the last field
     struct proto_field f;
     struct str last_key = {0};
-    int code;
-    json_write_object_begin(&r->w);
-    while ((code = proto_next(&in, &f, r->err)) > 0) {
+    int r;
+    json_write_object_begin(&rd->w);
+    while ((r = proto_next(&in, &f, rd->err)) > 0) {
         const struct schema_field *row = schema_find_field(m, f.number);
         if (!row)
             continue;
         bool again = row == open;
         if (open && (row < open || (again && row->shape == SCHEMA_SINGLE)))
-            return schema_refuse(r, "fields of a schema must come once, by ascending number");
+            return schema_refuse(rd, "fields of a schema must come once, by ascending number");
         if (!again) {
-            schema_close(r, open);
+            schema_close(rd, open);
             if (row->shape != SCHEMA_SINGLE)
-                schema_open(r, row);
+                schema_open(rd, row);
         }
         open = row;
-        code = schema_read_field(r, row, &in, &f, &last_key, !again);
-        if (code < 0) {
-            err_path_field(r->err, row->name.p, row->name.n);
-            return code;
+        r = schema_read_field(rd, row, &in, &f, &last_key, !again);
+        if (r < 0) {
+            err_path_field(rd->err, row->name.p, row->name.n);
+            return r;
         }
     }
-    schema_close(r, open);
-    json_write_object_end(&r->w);
-    return code;
+    schema_close(rd, open);
+    json_write_object_end(&rd->w);
+    return r;
 }
 
 int schema_proto_read(struct proto_reader in, struct sbuf *out, struct err *err)
 {
     const struct json_options options = {.max_bytes = 2 * DRAY_OBJECT_STORED_BYTES_MAX};
     cleanup_json_doc struct json_doc doc = {0};
-    struct schema_reader r = {.w = {.out = out}, .err = err};
-    int code = schema_read_message(&r, &props, in);
+    struct schema_reader rd = {.w = {.out = out}, .err = err};
+    int r = schema_read_message(&rd, &props, in);
     // Values nest in schemas: together they may be deeper than a document can be.
-    if (code == 0 && json_parse(sbuf_str(out), &options, &doc, err) < 0)
-        code = schema_refuse(&r, "the schema nests too deep");
-    return code;
+    if (r == 0 && json_parse(sbuf_str(out), &options, &doc, err) < 0)
+        r = schema_refuse(&rd, "the schema nests too deep");
+    return r;
 }
 
 // --- Writing, from the end to the beginning ------------------------------------------------------
@@ -535,7 +536,7 @@ static void schema_write_map(const struct schema_field *row, const yyjson_val *m
     proto_sort_by_key(all.p, all.n, sizeof(*all.p));
     for (size_t i = all.n; i > 0; i--) {
         if (i < all.n && str_eq(all.p[i - 1].key, all.p[i].key))
-            continue; // said twice
+            continue; // a repeated member
         size_t mark = proto_mark(w);
         schema_write_value(row->kind, 2, all.p[i - 1].value, w);
         proto_put_bytes(w, 1, all.p[i - 1].key);

@@ -111,7 +111,10 @@ struct api_resource_claim_consumer_reference consumer_reference_to(
     };
 }
 
-bool consumer_is_group_named(const struct api_resource_claim_consumer_reference *r, struct str name)
+// consumer_is_group_named reports whether a reference is to the PodGroup of this name; empty: to
+// none.
+static bool consumer_is_group_named(const struct api_resource_claim_consumer_reference *r,
+                                    struct str name)
 {
     return name.n && consumer_is_group(r) && str_eq(r->name, name);
 }
@@ -145,7 +148,7 @@ struct str pod_group_name(const struct api_pod *pod)
     return g && g->has_pod_group_name ? g->pod_group_name : (struct str){0};
 }
 
-static bool same_text(bool has_a, struct str a, bool has_b, struct str b)
+static bool claim_text_equal(bool has_a, struct str a, bool has_b, struct str b)
 {
     return has_a == has_b && (!has_a || str_eq(a, b));
 }
@@ -156,10 +159,11 @@ bool pod_entry_is_of_group(const struct api_pod_group *group,
     for (size_t i = 0; group && i < group->spec.resource_claims.n; i++) {
         const struct api_pod_group_resource_claim *g = &group->spec.resource_claims.p[i];
         if (str_eq(g->name, entry->name) &&
-            same_text(g->has_resource_claim_name, g->resource_claim_name,
-                      entry->has_resource_claim_name, entry->resource_claim_name) &&
-            same_text(g->has_resource_claim_template_name, g->resource_claim_template_name,
-                      entry->has_resource_claim_template_name, entry->resource_claim_template_name))
+            claim_text_equal(g->has_resource_claim_name, g->resource_claim_name,
+                             entry->has_resource_claim_name, entry->resource_claim_name) &&
+            claim_text_equal(g->has_resource_claim_template_name, g->resource_claim_template_name,
+                             entry->has_resource_claim_template_name,
+                             entry->resource_claim_template_name))
             return true;
     }
     return false;

@@ -16,7 +16,8 @@
 #define CLAIM_POD_ANNOTATION "resource.kubernetes.io/pod-claim-name"
 #define CLAIM_EXTENDED       "resource.kubernetes.io/extended-resource-claim"
 
-// Of a claim that is reserved for a PodGroup: the version on which a scheduler built that found it so.
+// Of a claim that is reserved for a PodGroup: the version on which a scheduler built that found it
+// so.
 #define CLAIM_RELIED_ON "dray.dev/relied-on"
 
 // Of a PodGroup: it stays as long as pods that are not over name it.
@@ -25,17 +26,17 @@
 enum claim_name {
     CLAIM_NAMED,       // *ret is its name
     CLAIM_NOT_CREATED, // from a template, not made yet
-    CLAIM_NOT_NEEDED,  // the status says that there is none
+    CLAIM_NOT_NEEDED,  // the status records that there is none
     CLAIM_UNSUPPORTED, // neither name nor template
 };
 
-// claim_name_of finds the claim of an entry of pod->spec.resourceClaims; *ret_check says whether its
-// owner must be checked.
+// claim_name_of finds the claim of an entry of pod->spec.resourceClaims; *ret_check reports whether
+// its owner must be checked.
 enum claim_name claim_name_of(const struct api_pod *pod, const struct api_pod_resource_claim *entry,
                               struct str *ret, bool *ret_check);
 
-// claim_is_for says whether a claim that was made from a template belongs to the pod, or (groups) to
-// its PodGroup. One of another namespace never does.
+// claim_is_for reports whether a claim that was made from a template belongs to the pod, or
+// (groups) to its PodGroup. One of another namespace never does.
 bool claim_is_for(const struct api_resource_claim *claim, const struct api_pod *pod, bool groups);
 
 // claim_is_extended: a scheduler made it for a pod's extended resources.
@@ -65,10 +66,6 @@ bool consumer_is_group(const struct api_resource_claim_consumer_reference *r);
 struct api_resource_claim_consumer_reference consumer_reference_to(
     const struct api_object_meta *meta, bool group);
 
-// consumer_is_group_named says whether a reference is to the PodGroup of this name; empty: to none.
-bool consumer_is_group_named(const struct api_resource_claim_consumer_reference *r,
-                             struct str name);
-
 // claim_is_surplus: a claim for extended resources whose pod was bound with another one, or with
 // none. pod is the claim's controller; it may be NULL.
 bool claim_is_surplus(const struct api_resource_claim *claim, const struct api_pod *pod);
@@ -76,7 +73,8 @@ bool claim_is_surplus(const struct api_resource_claim *claim, const struct api_p
 // pod_group_name is the name of the PodGroup that a pod belongs to, empty when it has none.
 struct str pod_group_name(const struct api_pod *pod);
 
-// pod_entry_is_of_group: the group has the same entry, so its claim is the group's. group may be NULL.
+// pod_entry_is_of_group: the group has the same entry, so its claim is the group's. group may be
+// NULL.
 bool pod_entry_is_of_group(const struct api_pod_group *group,
                            const struct api_pod_resource_claim *entry);
 

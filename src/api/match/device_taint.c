@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Taints of devices, as Kubernetes judges them. Choosing a device and evicting from it differ on purpose: a
-// toleration without an effect lets a claim have a tainted device, but does not keep its pod there.
+// Taints of devices, as Kubernetes evaluates them. Choosing a device and evicting from it differ on
+// purpose: a toleration without an effect lets a claim have a tainted device, but does not keep its
+// pod there.
 #include "api/match/device_taint.h"
 
 #include "api/match/taint.h"

@@ -185,8 +185,8 @@ static int not_supported(const struct api_kind *kind, struct str label, struct e
 
 struct terms VEC(struct str);
 
-// split cuts at the commas that no backslash stands before.
-static void split(struct str text, struct arena *arena, struct terms *out)
+// field_selector_split_terms cuts at the commas that no backslash stands before.
+static void field_selector_split_terms(struct str text, struct arena *arena, struct terms *out)
 {
     size_t start = 0;
     for (size_t i = 0; i < text.n; i++) {
@@ -201,8 +201,8 @@ static void split(struct str text, struct arena *arena, struct terms *out)
         vec_push_arena(arena, out, str_from(text, start));
 }
 
-// character is the length of the character at p.
-static size_t character(struct str s, size_t at)
+// field_selector_rune_size is the length of the character at p.
+static size_t field_selector_rune_size(struct str s, size_t at)
 {
     size_t n = 1;
     while (at + n < s.n && ((unsigned char)s.p[at + n] & 0xc0) == 0x80)
@@ -210,7 +210,8 @@ static size_t character(struct str s, size_t at)
     return n;
 }
 
-static int unescape(struct str text, struct arena *arena, struct str *ret, struct err *err)
+static int field_selector_unescape(struct str text, struct arena *arena, struct str *ret,
+                                   struct err *err)
 {
     char *to = arena_alloc(arena, text.n + 1, 1);
     size_t n = 0;
@@ -224,7 +225,7 @@ static int unescape(struct str text, struct arena *arena, struct str *ret, struc
             if (i == text.n || !strchr("\\,=", text.p[i]) || !text.p[i])
                 return err_set(err, ERR_BAD_REQUEST,
                                "invalid field selector: invalid escape sequence: \\%.*s",
-                               i < text.n ? (int)character(text, i) : 0, text.p + i);
+                               i < text.n ? (int)field_selector_rune_size(text, i) : 0, text.p + i);
             c = text.p[i];
         }
         to[n++] = c;
@@ -256,7 +257,7 @@ static int read_term(struct str all, struct str term, struct arena *arena,
     if (!cut_term(term, ret, &value))
         return err_set(err, ERR_BAD_REQUEST, "invalid selector: '%.*s'; can't understand '%.*s'",
                        STR_ARG(all), STR_ARG(term));
-    return unescape(value, arena, &ret->value, err);
+    return field_selector_unescape(value, arena, &ret->value, err);
 }
 
 // Fields that the definition of a kind offers.
@@ -268,9 +269,10 @@ static bool custom_has(const struct api_custom *c, struct str field)
     return false;
 }
 
-// resolve finds the field of a requirement: by its label in kind, then by its name in stored.
-static int resolve(struct field_requirement *r, const struct api_kind *kind,
-                   const struct api_type *stored, struct err *err)
+// field_selector_resolve finds the field of a requirement: by its label in kind, then by its name
+// in stored.
+static int field_selector_resolve(struct field_requirement *r, const struct api_kind *kind,
+                                  const struct api_type *stored, struct err *err)
 {
     if (custom_has(kind->custom, r->field))
         return 0; // kept beside the stored object under this very name
@@ -292,7 +294,7 @@ int field_selector_parse(struct str text, const struct api_kind *kind,
 {
     struct terms terms = {0};
     text = arena_str(arena, text);
-    split(text, arena, &terms);
+    field_selector_split_terms(text, arena, &terms);
     if (terms.n)
         qsort(terms.p, terms.n, sizeof(*terms.p), str_cmp_elements);
     struct field_requirement *p = arena_array(arena, struct field_requirement, terms.n);
@@ -300,14 +302,14 @@ int field_selector_parse(struct str text, const struct api_kind *kind,
     for (size_t i = 0; i < terms.n; i++) {
         if (terms.p[i].n == 0)
             continue;
-        int rc = read_term(text, terms.p[i], arena, &p[n++], err);
-        if (rc < 0)
-            return rc;
+        int r = read_term(text, terms.p[i], arena, &p[n++], err);
+        if (r < 0)
+            return r;
     }
     for (size_t i = 0; i < n; i++) {
-        int rc = resolve(&p[i], kind, stored ? stored : kind->type, err);
-        if (rc < 0)
-            return rc;
+        int r = field_selector_resolve(&p[i], kind, stored ? stored : kind->type, err);
+        if (r < 0)
+            return r;
     }
     *ret = (struct field_selector){p, n};
     return 0;
@@ -320,7 +322,7 @@ static struct str pod_address(const struct api_pod_status *status)
     return status->pod_ips.n ? status->pod_ips.p[0].ip : status->pod_ip;
 }
 
-static struct str event_source(const struct field_row *row, const void *object)
+static struct str field_selector_event_source(const struct field_row *row, const void *object)
 {
     const struct api_event_source *source = (const void *)((const char *)object + row->offset);
     if (source->component.n)
@@ -330,14 +332,15 @@ static struct str event_source(const struct field_row *row, const void *object)
                : ((const struct api_events_event *)object)->reporting_controller;
 }
 
-static bool is_number(struct str text, int32_t number)
+static bool field_selector_is_number(struct str text, int32_t number)
 {
     char shown[16];
     int n = snprintf(shown, sizeof(shown), "%d", number);
     return str_eq(text, str_make(shown, (size_t)n));
 }
 
-static bool has_value(const struct field_row *row, const void *object, struct str value)
+static bool field_selector_has_value(const struct field_row *row, const void *object,
+                                     struct str value)
 {
     const void *member = (const char *)object + row->offset;
     switch (row->how) {
@@ -346,7 +349,7 @@ static bool has_value(const struct field_row *row, const void *object, struct st
     case FIELD_BOOL:
         return str_eqz(value, *(const bool *)member ? "true" : "false");
     case FIELD_I32:
-        return is_number(value, *(const int32_t *)member);
+        return field_selector_is_number(value, *(const int32_t *)member);
     case FIELD_EMPTY:
         return value.n == 0;
     case FIELD_POD_ADDRESS:
@@ -358,7 +361,7 @@ static bool has_value(const struct field_row *row, const void *object, struct st
                       value);
     }
     case FIELD_EVENT_SOURCE:
-        return str_eq(event_source(row, object), value);
+        return str_eq(field_selector_event_source(row, object), value);
     }
     return false;
 }
@@ -366,7 +369,8 @@ static bool has_value(const struct field_row *row, const void *object, struct st
 bool field_selector_matches(const struct field_selector *s, const void *object)
 {
     for (size_t i = 0; i < s->n; i++)
-        if (s->p[i].row && has_value(s->p[i].row, (const char *)object + s->p[i].base,
+        if (s->p[i].row &&
+            field_selector_has_value(s->p[i].row, (const char *)object + s->p[i].base,
                                      s->p[i].value) == s->p[i].differs)
             return false;
     return true;

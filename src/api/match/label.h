@@ -55,8 +55,8 @@ bool label_requirement_read(struct str key, struct str operator,
 bool label_requirement_holds(const struct label_requirement *r, const struct str *value);
 
 // labels_match asks a LabelSelector as it stands in an object: NULL matches nothing, an empty one
-// everything. SELECTION_INVALID comes before SELECTION_NO: a selector with one requirement that cannot be
-// read is unreadable.
+// everything. SELECTION_INVALID comes before SELECTION_NO: a selector with one requirement that
+// cannot be read is unreadable.
 enum selection labels_match(const struct api_label_selector *s, const struct api_str_map *labels);
 
 // labels_include: every wanted label is there with the wanted value.

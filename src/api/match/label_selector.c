@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/cause.h"
 #include "api/names.h"
+#include "api/rules/at.h"
 #include "base/vec.h"
 #include "codec/json_writer.h"
 
@@ -28,25 +28,26 @@ static struct str join_msgs(const struct name_msgs *msgs)
     return arena_str(msgs->arena, sbuf_str(&all));
 }
 
-// bad_key says what is wrong with a key; empty when nothing is.
-static struct str bad_key(struct str key, struct arena *arena)
+// label_selector_key_error describes what is wrong with a key; empty: nothing.
+static struct str label_selector_key_error(struct str key, struct arena *arena)
 {
     struct name_msgs msgs = {.arena = arena};
     name_label_key(key, &msgs);
     return msgs.n ? join_msgs(&msgs) : STR("");
 }
 
-static void check_values(struct label_requirement *r, const struct path *at, struct causes *causes)
+static void label_selector_check_values(struct label_requirement *r, const struct path *at,
+                                        struct causes *causes)
 {
-    struct path values = path_field(at, STR("values"));
+    const struct path *values = AT(at, "values");
     assert(r->values || r->values_len == 0);
     struct str shown = r->values ? STR("[]") : STR("null");
     switch (r->relation) {
     case LABEL_IN:
     case LABEL_NOT_IN:
         if (r->values_len == 0)
-            (void)cause_invalid_json(causes, &values, shown,
-                                     STR("for 'in', 'notin' operators, values set can't be empty"));
+            cause_invalid_json(causes, values, shown,
+                               STR("for 'in', 'notin' operators, values set can't be empty"));
         break;
     case LABEL_EXISTS:
     case LABEL_DOES_NOT_EXIST:
@@ -57,17 +58,16 @@ static void check_values(struct label_requirement *r, const struct path *at, str
             for (size_t i = 0; i < r->values_len; i++)
                 json_write_str(&w, r->values[i]);
             json_write_array_end(&w);
-            (void)cause_invalid_json(causes, &values, sbuf_str(&json),
-                                     STR("values set must be empty for exists and does not exist"));
+            cause_invalid_json(causes, values, sbuf_str(&json),
+                               STR("values set must be empty for exists and does not exist"));
         }
         break;
     case LABEL_GREATER:
     case LABEL_LESS: {
         assert(r->values_len == 1); // by the grammar
-        struct path first = path_index(&values, 0);
         if (!label_number_read(r->values[0], &r->number))
-            (void)cause_invalid(causes, &first, r->values[0],
-                                STR("for 'Gt', 'Lt' operators, the value must be an integer"));
+            cause_invalid(causes, AT_ITEM(values, 0), r->values[0],
+                          STR("for 'Gt', 'Lt' operators, the value must be an integer"));
         break;
     }
     case LABEL_EQUALS:
@@ -78,24 +78,23 @@ static void check_values(struct label_requirement *r, const struct path *at, str
     }
     for (size_t i = 0; i < r->values_len; i++) {
         struct name_msgs msgs = {.arena = causes->arena};
-        struct path item = path_index(&values, i), key = path_key(&item, r->key);
         name_label_value(r->values[i], &msgs);
         if (msgs.n)
-            (void)cause_invalid(causes, &key, r->values[i], join_msgs(&msgs));
+            cause_invalid(causes, AT_KEY(AT_ITEM(values, i), r->key), r->values[i],
+                          join_msgs(&msgs));
     }
 }
 
-// check_requirement checks key, operator and values. Returns 0, or -code with all that is wrong in the
-// form of an aggregate.
+// check_requirement checks key, operator and values. Returns 0, or -code with all that is wrong in
+// the form of an aggregate.
 static int check_requirement(struct label_requirement *r, int code, struct arena *arena,
                              struct err *err)
 {
     struct causes causes = {.arena = arena};
-    struct str wrong = bad_key(r->key, arena);
-    struct path key = path_root(STR("key"));
+    struct str wrong = label_selector_key_error(r->key, arena);
     if (wrong.n)
-        (void)cause_invalid(&causes, &key, r->key, wrong);
-    check_values(r, NULL, &causes);
+        cause_invalid(&causes, AT(NULL, "key"), r->key, wrong);
+    label_selector_check_values(r, NULL, &causes);
     if (causes.n == 0)
         return 0;
     cleanup_sbuf struct sbuf all = {0};
@@ -105,7 +104,7 @@ static int check_requirement(struct label_requirement *r, int code, struct arena
     return err_set(err, code, causes.n > 1 ? "[%s]" : "%s", all.p);
 }
 
-static int by_key(const void *a, const void *b)
+static int label_selector_compare_keys(const void *a, const void *b)
 {
     const struct label_requirement *x = a, *y = b;
     int order = str_cmp(x->key, y->key);
@@ -122,7 +121,7 @@ static void sort_by_key(struct label_requirement *p, size_t n, struct arena *are
     memcpy(sorted, p, n * sizeof(*p));
     for (size_t i = 0; i < n; i++)
         sorted[i].number = (int64_t)i;
-    qsort(sorted, n, sizeof(*sorted), by_key);
+    qsort(sorted, n, sizeof(*sorted), label_selector_compare_keys);
     for (size_t i = 0; i < n; i++)
         sorted[i].number = p[sorted[i].number].number;
     memcpy(p, sorted, n * sizeof(*p));
@@ -189,7 +188,7 @@ static enum token symbol_of(struct str text)
     return TOKEN_ERROR;
 }
 
-static bool is_space(char c)
+static bool label_selector_is_space(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
@@ -217,10 +216,11 @@ static void read_symbol(struct parser *p)
         p->text = arena_strf(p->arena, "error expected: keyword found '%.*s'", STR_ARG(p->text));
 }
 
-// advance reads the next token. A NUL ends a word, and the text where a token would begin.
-static void advance(struct parser *p)
+// label_selector_advance reads the next token. A NUL ends a word, and the text where a token would
+// begin.
+static void label_selector_advance(struct parser *p)
 {
-    while (p->rest.n && is_space(p->rest.p[0]))
+    while (p->rest.n && label_selector_is_space(p->rest.p[0]))
         p->rest = str_from(p->rest, 1);
     if (p->rest.n == 0 || p->rest.p[0] == 0) {
         p->token = TOKEN_END;
@@ -232,7 +232,8 @@ static void advance(struct parser *p)
         return;
     }
     size_t n = 0;
-    while (n < p->rest.n && p->rest.p[n] && !is_space(p->rest.p[n]) && !is_special(p->rest.p[n]))
+    while (n < p->rest.n && p->rest.p[n] && !label_selector_is_space(p->rest.p[n]) &&
+           !is_special(p->rest.p[n]))
         n++;
     p->text = str_upto(p->rest, n);
     p->token = symbol_of(p->text);
@@ -242,25 +243,25 @@ static void advance(struct parser *p)
     p->rest = str_from(p->rest, n);
 }
 
-// is_word: in and notin are words too where no operator can stand.
-static bool is_word(const struct parser *p)
+// label_selector_at_word: in and notin are words too where no operator can stand.
+static bool label_selector_at_word(const struct parser *p)
 {
     return p->token == TOKEN_WORD || p->token == TOKEN_IN || p->token == TOKEN_NOT_IN;
 }
 
-static int unexpected(struct parser *p, const char *expected)
+static int label_selector_syntax_error(struct parser *p, const char *expected)
 {
     return err_set(p->err, ERR_BAD_REQUEST, "found '%.*s'%s", STR_ARG(p->text), expected);
 }
 
-static int read_key(struct parser *p, struct label_requirement *r, bool *ret_unary)
+static int label_selector_read_key(struct parser *p, struct label_requirement *r, bool *ret_unary)
 {
     bool absent = p->token == TOKEN_NOT;
     if (absent)
-        advance(p);
-    if (!is_word(p))
-        return unexpected(p, ", expected: identifier");
-    struct str wrong = bad_key(p->text, p->arena);
+        label_selector_advance(p);
+    if (!label_selector_at_word(p))
+        return label_selector_syntax_error(p, ", expected: identifier");
+    struct str wrong = label_selector_key_error(p->text, p->arena);
     if (wrong.n) {
         cleanup_sbuf struct sbuf quoted = {0};
         sbuf_add_quoted(&quoted, p->text);
@@ -268,7 +269,7 @@ static int read_key(struct parser *p, struct label_requirement *r, bool *ret_una
                        STR_ARG(wrong));
     }
     r->key = p->text;
-    advance(p);
+    label_selector_advance(p);
     r->relation = absent ? LABEL_DOES_NOT_EXIST : LABEL_EXISTS;
     *ret_unary = absent || p->token == TOKEN_END || p->token == TOKEN_COMMA;
     return 0;
@@ -289,89 +290,89 @@ static int read_operator(struct parser *p, enum label_operator *ret)
     for (size_t i = 0; i < array_len(operators); i++) {
         if (p->token == operators[i].token) {
             *ret = operators[i].relation;
-            advance(p);
+            label_selector_advance(p);
             return 0;
         }
     }
-    return unexpected(p, ", expected: in, notin, =, ==, !=, gt, lt");
+    return label_selector_syntax_error(p, ", expected: in, notin, =, ==, !=, gt, lt");
 }
 
-// read_list takes the values of a set up to its closing parenthesis; two commas have an empty value
-// between them.
-static int read_list(struct parser *p, struct values *values)
+// label_selector_read_list takes the values of a set up to its closing parenthesis; two commas have
+// an empty value between them.
+static int label_selector_read_list(struct parser *p, struct values *values)
 {
     for (;;) {
-        if (is_word(p)) {
+        if (label_selector_at_word(p)) {
             vec_push_arena(p->arena, values, p->text);
-            advance(p);
+            label_selector_advance(p);
             if (p->token == TOKEN_CLOSE)
                 return 0;
             if (p->token != TOKEN_COMMA)
-                return unexpected(p, ", expected: ',' or ')'");
+                return label_selector_syntax_error(p, ", expected: ',' or ')'");
         } else if (p->token == TOKEN_COMMA) {
             if (values->n == 0)
                 vec_push_arena(p->arena, values, STR(""));
-            advance(p);
+            label_selector_advance(p);
             if (p->token == TOKEN_CLOSE || p->token == TOKEN_COMMA)
                 vec_push_arena(p->arena, values, STR(""));
             if (p->token == TOKEN_CLOSE)
                 return 0;
         } else {
-            return unexpected(p, ", expected: ',', or identifier");
+            return label_selector_syntax_error(p, ", expected: ',', or identifier");
         }
     }
 }
 
-static int read_set(struct parser *p, struct values *values)
+static int label_selector_read_set(struct parser *p, struct values *values)
 {
     if (p->token != TOKEN_OPEN)
-        return unexpected(p, " expected: '('");
-    advance(p);
+        return label_selector_syntax_error(p, " expected: '('");
+    label_selector_advance(p);
     if (p->token == TOKEN_CLOSE) {
         vec_push_arena(p->arena, values, STR(""));
-    } else if (is_word(p) || p->token == TOKEN_COMMA) {
-        int rc = read_list(p, values);
-        if (rc < 0)
-            return rc;
+    } else if (label_selector_at_word(p) || p->token == TOKEN_COMMA) {
+        int r = label_selector_read_list(p, values);
+        if (r < 0)
+            return r;
     } else {
-        return unexpected(p, ", expected: ',', ')' or identifier");
+        return label_selector_syntax_error(p, ", expected: ',', ')' or identifier");
     }
-    advance(p);
+    label_selector_advance(p);
     return 0;
 }
 
-static int read_one(struct parser *p, struct values *values)
+static int label_selector_read_value(struct parser *p, struct values *values)
 {
     if (p->token == TOKEN_END || p->token == TOKEN_COMMA) {
         vec_push_arena(p->arena, values, STR(""));
         return 0;
     }
-    if (!is_word(p))
-        return unexpected(p, ", expected: identifier");
+    if (!label_selector_at_word(p))
+        return label_selector_syntax_error(p, ", expected: identifier");
     vec_push_arena(p->arena, values, p->text);
-    advance(p);
+    label_selector_advance(p);
     return 0;
 }
 
 static int read_requirement(struct parser *p, struct label_requirement *ret)
 {
-    struct label_requirement r = {0};
+    struct label_requirement req = {0};
     struct values values = {0};
     bool unary = false;
-    int rc = read_key(p, &r, &unary);
-    if (rc == 0 && !unary) {
-        rc = read_operator(p, &r.relation);
-        if (rc == 0 && (r.relation == LABEL_IN || r.relation == LABEL_NOT_IN))
-            rc = read_set(p, &values);
-        else if (rc == 0)
-            rc = read_one(p, &values);
+    int r = label_selector_read_key(p, &req, &unary);
+    if (r == 0 && !unary) {
+        r = read_operator(p, &req.relation);
+        if (r == 0 && (req.relation == LABEL_IN || req.relation == LABEL_NOT_IN))
+            r = label_selector_read_set(p, &values);
+        else if (r == 0)
+            r = label_selector_read_value(p, &values);
     }
-    if (rc < 0)
-        return rc;
+    if (r < 0)
+        return r;
     sort_values(values.p, &values.n, true);
-    r.values = values.p;
-    r.values_len = values.n;
-    *ret = r;
+    req.values = values.p;
+    req.values_len = values.n;
+    *ret = req;
     return check_requirement(ret, ERR_BAD_REQUEST, p->arena, p->err);
 }
 
@@ -381,21 +382,21 @@ int label_selector_parse(struct str text, struct arena *arena, struct label_sele
     struct requirements VEC(struct label_requirement);
     struct requirements all = {0};
     struct parser p = {.rest = arena_str(arena, text), .arena = arena, .err = err};
-    advance(&p);
+    label_selector_advance(&p);
     while (p.token != TOKEN_END) {
         struct label_requirement r;
-        if (!is_word(&p) && p.token != TOKEN_NOT)
-            return unexpected(&p, ", expected: !, identifier, or 'end of string'");
+        if (!label_selector_at_word(&p) && p.token != TOKEN_NOT)
+            return label_selector_syntax_error(&p, ", expected: !, identifier, or 'end of string'");
         if (read_requirement(&p, &r) < 0)
             return err ? err_wrap(err, "unable to parse requirement") : -ERR_BAD_REQUEST;
         vec_push_arena(arena, &all, r);
         if (p.token == TOKEN_END)
             break;
         if (p.token != TOKEN_COMMA)
-            return unexpected(&p, ", expected: ',' or 'end of string'");
-        advance(&p);
-        if (!is_word(&p) && p.token != TOKEN_NOT)
-            return unexpected(&p, ", expected: identifier after ','");
+            return label_selector_syntax_error(&p, ", expected: ',' or 'end of string'");
+        label_selector_advance(&p);
+        if (!label_selector_at_word(&p) && p.token != TOKEN_NOT)
+            return label_selector_syntax_error(&p, ", expected: identifier after ','");
     }
     sort_by_key(all.p, all.n, arena);
     *ret = (struct label_selector){all.p, all.n, false};
@@ -434,20 +435,20 @@ int label_selector_of(const struct api_label_selector *in, struct arena *arena,
     struct label_requirement *p =
         arena_array(arena, struct label_requirement, in->match_labels.n + in->match_expressions.n);
     for (size_t i = 0; i < in->match_labels.n; i++) {
-        struct label_requirement *r = &p[n++];
-        *r = (struct label_requirement){.key = arena_str(arena, in->match_labels.p[i].key),
-                                        .relation = LABEL_EQUALS,
-                                        .values = arena_one(arena, struct str),
-                                        .values_len = 1};
-        r->values[0] = arena_str(arena, in->match_labels.p[i].value);
-        int rc = check_requirement(r, ERR_INVALID, arena, err);
-        if (rc < 0)
-            return rc;
+        struct label_requirement *req = &p[n++];
+        *req = (struct label_requirement){.key = arena_str(arena, in->match_labels.p[i].key),
+                                          .relation = LABEL_EQUALS,
+                                          .values = arena_one(arena, struct str),
+                                          .values_len = 1};
+        req->values[0] = arena_str(arena, in->match_labels.p[i].value);
+        int r = check_requirement(req, ERR_INVALID, arena, err);
+        if (r < 0)
+            return r;
     }
     for (size_t i = 0; i < in->match_expressions.n; i++) {
-        int rc = of_expression(&in->match_expressions.p[i], arena, &p[n++], err);
-        if (rc < 0)
-            return rc;
+        int r = of_expression(&in->match_expressions.p[i], arena, &p[n++], err);
+        if (r < 0)
+            return r;
     }
     sort_by_key(p, n, arena);
     *ret = (struct label_selector){p, n, false};

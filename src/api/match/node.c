@@ -151,7 +151,9 @@ static int node_field_check(const struct api_node_selector_requirement *f, struc
     return node_requirement_fail(err, "Unsupported value of operator", f->operator);
 }
 
-int node_selector_check(const struct api_node_selector *s, struct err *err)
+// node_selector_check reports whether all terms can be read. For devices: there a selector with one
+// unreadable term is an error even where another term matches. Returns 0 or -ERR_INVALID.
+static int node_selector_check(const struct api_node_selector *s, struct err *err)
 {
     for (size_t t = 0; t < s->node_selector_terms.n; t++) {
         const struct api_node_selector_term *term = &s->node_selector_terms.p[t];

@@ -17,13 +17,9 @@
 enum selection node_term_match(const struct api_node_selector_term *t, const struct api_node *node);
 
 // node_selector_match: one of the terms must match. A term that cannot be read does not match, and
-// is SELECTION_INVALID only if no other matches. For pods and volumes, where the caller is to ignore
-// the difference.
+// is SELECTION_INVALID only if no other matches. For pods and volumes, where the caller is to
+// ignore the difference.
 enum selection node_selector_match(const struct api_node_selector *s, const struct api_node *node);
-
-// node_selector_check says whether all terms can be read. For devices: there a selector with one
-// unreadable term is an error even where another term matches. Returns 0 or -ERR_INVALID.
-int node_selector_check(const struct api_node_selector *s, struct err *err) MUST_USE;
 
 // node_takes_pod: a pod's node selector and required node affinity allow the node. Unreadable terms
 // match nothing.
@@ -32,13 +28,13 @@ bool node_takes_pod(const struct api_pod_spec *spec, const struct api_node *node
 // node_required is the required node affinity of a pod, NULL when it has none.
 const struct api_node_selector *node_required(const struct api_pod_spec *spec);
 
-// node_matches says whether the node name, all-nodes flag or selector of a slice or a device is for
-// the node. Returns 1, 0, or -ERR_INVALID for a selector that cannot be read.
+// node_matches reports whether the node name, all-nodes flag or selector of a slice or a device is
+// for the node. Returns 1, 0, or -ERR_INVALID for a selector that cannot be read.
 int node_matches(const struct api_node *node, struct str name, bool all,
                  const struct api_node_selector *selector, struct err *err) MUST_USE;
 
-// node_is_in_topologies: one of the terms of a StorageClass is for the node, or there is none. Every
-// requirement of a term must hold; an empty term matches nothing.
+// node_is_in_topologies: one of the terms of a StorageClass is for the node, or there is none.
+// Every requirement of a term must hold; an empty term matches nothing.
 bool node_is_in_topologies(const struct api_topology_selector_term_array *terms,
                            const struct api_node *node);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Taints of nodes, as Kubernetes judges them. Which toleration decides differs on purpose: any that
-// matches lets a pod come, the first that matches says how long it may stay.
+// matches lets a pod come, the first that matches bounds how long it may stay.
 #include "api/match/taint.h"
 
 #include "api/api.h"

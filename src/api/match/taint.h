@@ -46,7 +46,7 @@ bool taint_evicts(const struct api_toleration_array *all, const struct api_taint
                   int64_t *ret_wait_s);
 
 // toleration_names: a toleration speaks of the key and the effect NoExecute, or of all, whatever
-// its operator and value. So admission finds out whether a pod says itself how long it stays.
+// its operator and value. Admission thus detects pods that set their own toleration seconds.
 bool toleration_names(const struct api_toleration_array *all, struct str key);
 
 // toleration_covers: whatever t tolerates, by tolerates as well.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a configuration is one: what structured-merge-diff says against a value before it merges it.
+// Whether a configuration is one: the errors structured-merge-diff reports before it merges a
+// value.
 #include "api/field_walk.h"
 #include "base/vec.h"
 #include "codec/json_writer.h"
@@ -15,7 +16,8 @@ struct checking {
 // More are not listed.
 #define ERRORS_MAX ((size_t)64)
 
-static void complain(struct checking *c, const struct field_path *path, const char *why)
+static void field_check_add_error(struct checking *c, const struct field_path *path,
+                                  const char *why)
 {
     cleanup_sbuf struct sbuf text = {0};
     if (c->errors.n == ERRORS_MAX)
@@ -25,8 +27,8 @@ static void complain(struct checking *c, const struct field_path *path, const ch
     vec_push_arena(c->arena, &c->errors, arena_str(c->arena, sbuf_str(&text)));
 }
 
-static void check(struct checking *c, const struct field_type *t, const yyjson_val *v,
-                  const struct field_path *path);
+static void field_check_value(struct checking *c, const struct field_type *t, const yyjson_val *v,
+                              const struct field_path *path);
 
 // As Go's %v shows decoded JSON, more or less.
 static void complain_of(struct checking *c, const struct field_path *path, const char *want,
@@ -36,7 +38,7 @@ static void complain_of(struct checking *c, const struct field_path *path, const
     struct json_writer w = {.out = &value};
     json_write_value(&w, v);
     sbuf_addf(&text, "expected %s, got %.*s", want, STR_ARG(str_upto(sbuf_str(&value), 100)));
-    complain(c, path, text.p);
+    field_check_add_error(c, path, text.p);
 }
 
 static void check_scalar(struct checking *c, const struct api_field *f, const yyjson_val *v,
@@ -80,15 +82,15 @@ static void check_members(struct checking *c, const struct api_type *type,
         else
             bt.field = api_type_field(type, e.name);
         if (!bt.field) {
-            complain(c, &below, "field not declared in schema");
+            field_check_add_error(c, &below, "field not declared in schema");
             return; // as upstream
         }
-        check(c, &bt, value, &below);
+        field_check_value(c, &bt, value, &below);
     }
 }
 
-static void check_items(struct checking *c, const struct field_type *t, const yyjson_val *v,
-                        const struct field_path *path)
+static void field_check_items(struct checking *c, const struct field_type *t, const yyjson_val *v,
+                              const struct field_path *path)
 {
     enum field_shape shape = field_shape_of(t);
     bool keyed = shape == SHAPE_LIST_MAP || shape == SHAPE_LIST_SET;
@@ -107,7 +109,7 @@ static void check_items(struct checking *c, const struct field_type *t, const yy
         cleanup_sbuf struct sbuf why = {0};
         if (keyed && field_item_elem(t, item, c->arena, &e, &err) < 0) {
             sbuf_addf(&why, "element %lld: %s", (long long)at, err.msg);
-            complain(c, path, why.p);
+            field_check_add_error(c, path, why.p);
             return;
         }
         if (keyed) {
@@ -115,25 +117,25 @@ static void check_items(struct checking *c, const struct field_type *t, const yy
             if (n->member) {
                 sbuf_addz(&why, "duplicate entries for key ");
                 field_path_write(&(struct field_path){NULL, &e}, &why);
-                complain(c, path, why.p);
+                field_check_add_error(c, path, why.p);
             }
             n->member = true;
         }
         const struct field_path below = {path, &e};
-        check(c, &bt, item, &below);
+        field_check_value(c, &bt, item, &below);
         at++;
     }
 }
 
-static void check(struct checking *c, const struct field_type *t, const yyjson_val *v,
-                  const struct field_path *path)
+static void field_check_value(struct checking *c, const struct field_type *t, const yyjson_val *v,
+                              const struct field_path *path)
 {
     const struct api_field *f = t->field;
     const struct field_type item = {.field = f, .item = true};
     if (!f)
         check_members(c, t->type, NULL, v, path);
     else if (!t->item && f->shape == API_LIST)
-        check_items(c, t, v, path);
+        field_check_items(c, t, v, path);
     else if (!t->item && f->shape == API_MAP)
         check_members(c, NULL, &item, v, path);
     else if (f->elem == API_STRUCT)
@@ -145,7 +147,7 @@ static void check(struct checking *c, const struct field_type *t, const yyjson_v
 int field_check(const struct field_type *t, const yyjson_val *v, struct arena *a, struct err *err)
 {
     struct checking c = {.arena = a};
-    check(&c, t, v, NULL);
+    field_check_value(&c, t, v, NULL);
     if (c.errors.n == 0)
         return 0;
     if (c.errors.n == 1)

@@ -16,20 +16,20 @@ struct merging {
     struct sbuf *out;
 };
 
-static void add_value(struct sbuf *out, const yyjson_val *v)
+static void field_merge_add_value(struct sbuf *out, const yyjson_val *v)
 {
     struct json_writer w = {.out = out};
     json_write_value(&w, v);
 }
 
-// merge adds the text of live (x) with config (y) over it; one of them may be NULL. Returns 1; 0 when nothing
-// is left to be written; or -ERR_INVALID.
-static int merge(struct merging *m, const struct field_type *t, const yyjson_val *x,
-                 const yyjson_val *y);
+// field_merge_value adds the text of live (x) with config (y) over it; one of them may be NULL.
+// Returns 1; 0 when nothing is left to be written; or -ERR_INVALID.
+static int field_merge_value(struct merging *m, const struct field_type *t, const yyjson_val *x,
+                             const yyjson_val *y);
 
 static int merge_leaf(struct merging *m, const yyjson_val *x, const yyjson_val *y)
 {
-    add_value(m->out, y ? y : x);
+    field_merge_add_value(m->out, y ? y : x);
     return 1;
 }
 
@@ -52,7 +52,8 @@ static int merge_members(struct merging *m, const struct field_type *t, const yy
             sbuf_addc(m->out, ',');
         sbuf_add_json_str(m->out, key, false);
         sbuf_addc(m->out, ':');
-        int r = merge(m, &bt, o <= 0 ? l.p[i].value : NULL, o >= 0 ? c.p[k].value : NULL);
+        int r =
+            field_merge_value(m, &bt, o <= 0 ? l.p[i].value : NULL, o >= 0 ? c.p[k].value : NULL);
         if (r < 0)
             return r;
         if (r == 0)
@@ -77,7 +78,7 @@ struct order {
     bool *merged; // of config: already written
 };
 
-static struct order order_of(const struct field_items *l, struct arena *a)
+static struct order field_merge_make_order(const struct field_items *l, struct arena *a)
 {
     struct order o = {.p = arena_array(a, const struct field_item *, l->n + 1),
                       .n = l->n,
@@ -112,13 +113,13 @@ static const struct field_item *config_item(const struct list_merge *lm, const s
     return field_items_find(&lm->config, e, &at) ? &lm->config.p[at] : NULL;
 }
 
-static int add_item(struct list_merge *lm, const yyjson_val *x, const yyjson_val *y)
+static int field_merge_add_item(struct list_merge *lm, const yyjson_val *x, const yyjson_val *y)
 {
     struct sbuf *out = lm->m->out;
     size_t before = out->n;
     if (before > lm->start + 1)
         sbuf_addc(out, ',');
-    int r = merge(lm->m, lm->item, x, y);
+    int r = field_merge_value(lm->m, lm->item, x, y);
     if (r == 0)
         sbuf_truncate(out, before);
     return r;
@@ -135,11 +136,11 @@ static int take_config(struct list_merge *lm, size_t at)
 {
     const struct field_item *item = lm->config_order.p[at];
     lm->config_order.merged[at] = true;
-    return add_item(lm, live_value(lm, &item->elem), item->value);
+    return field_merge_add_item(lm, live_value(lm, &item->elem), item->value);
 }
 
-// Goes through both lists at once: live's own items keep their places between those both have, whose order is
-// config's.
+// Goes through both lists at once: live's own items keep their places between those both have,
+// whose order is config's.
 static int merge_orders(struct list_merge *lm)
 {
     size_t i = 0, k = 0, nl = lm->live_order.n, nc = lm->config_order.n;
@@ -161,7 +162,7 @@ static int merge_orders(struct list_merge *lm)
             }
         }
         if (live && !same) {
-            r = add_item(lm, lm->live_order.p[i]->value, NULL);
+            r = field_merge_add_item(lm, lm->live_order.p[i]->value, NULL);
             i++;
             continue;
         }
@@ -189,8 +190,8 @@ static int check_duplicates(const struct merging *m, const struct field_items *l
     return 0;
 }
 
-static int merge_items(struct merging *m, const struct field_type *t, const yyjson_val *x,
-                       const yyjson_val *y)
+static int field_merge_items(struct merging *m, const struct field_type *t, const yyjson_val *x,
+                             const yyjson_val *y)
 {
     struct field_type bt;
     struct list_merge lm = {.m = m, .item = &bt, .start = m->out->n};
@@ -204,8 +205,8 @@ static int merge_items(struct merging *m, const struct field_type *t, const yyjs
     if (lm.live.n == 0 && lm.config.n == 0)
         return merge_leaf(m, x, y);
     (void)field_type_below(t, STR(""), &bt);
-    lm.live_order = order_of(&lm.live, m->arena);
-    lm.config_order = order_of(&lm.config, m->arena);
+    lm.live_order = field_merge_make_order(&lm.live, m->arena);
+    lm.config_order = field_merge_make_order(&lm.config, m->arena);
     lm.shared = arena_array(m->arena, size_t, lm.config.n + 1);
     for (size_t k = 0; k < lm.config_order.n; k++)
         if (live_value(&lm, &lm.config_order.p[k]->elem))
@@ -222,8 +223,8 @@ static int merge_items(struct merging *m, const struct field_type *t, const yyjs
     return 1;
 }
 
-static int merge(struct merging *m, const struct field_type *t, const yyjson_val *x,
-                 const yyjson_val *y)
+static int field_merge_value(struct merging *m, const struct field_type *t, const yyjson_val *x,
+                             const yyjson_val *y)
 {
     switch (field_shape_of(t)) {
     case SHAPE_STRUCT:
@@ -231,7 +232,7 @@ static int merge(struct merging *m, const struct field_type *t, const yyjson_val
         return merge_members(m, t, x, y);
     case SHAPE_LIST_SET:
     case SHAPE_LIST_MAP:
-        return merge_items(m, t, x, y);
+        return field_merge_items(m, t, x, y);
     case SHAPE_DEDUCED: {
         const yyjson_val *v = y ? y : x;
         assert(v);
@@ -250,7 +251,7 @@ int field_merge(const struct field_type *t, const yyjson_val *live, const yyjson
                 struct arena *a, struct sbuf *out, struct err *err)
 {
     struct merging m = {.arena = a, .err = err, .out = out};
-    int r = merge(&m, t, live, config);
+    int r = field_merge_value(&m, t, live, config);
     if (r == 0)
         sbuf_addz(out, "{}");
     return r < 0 ? r : 0;
@@ -258,8 +259,8 @@ int field_merge(const struct field_type *t, const yyjson_val *live, const yyjson
 
 // --- Taking paths out ----------------------------------------------------------------------------
 
-static void take_out(struct merging *m, const struct field_type *t, const yyjson_val *v,
-                     const struct field_set *items);
+static void field_merge_remove(struct merging *m, const struct field_type *t, const yyjson_val *v,
+                               const struct field_set *items);
 
 // Ends a container that began at start; one in which nothing was left is null.
 static void end_taking(struct merging *m, size_t start, char end)
@@ -291,9 +292,9 @@ static void take_out_members(struct merging *m, const struct field_type *t, cons
             if (!field_type_below(t, e.name, &bt))
                 bt = (struct field_type){.deduced = true};
             if (!n || field_set_empty(n->children))
-                add_value(m->out, value);
+                field_merge_add_value(m->out, value);
             else
-                take_out(m, &bt, value, n->children);
+                field_merge_remove(m, &bt, value, n->children);
         }
     }
     end_taking(m, start, '}');
@@ -315,16 +316,16 @@ static void take_out_items(struct merging *m, const struct field_type *t, const 
             if (m->out->n > start + 1)
                 sbuf_addc(m->out, ',');
             if (!n || field_set_empty(n->children))
-                add_value(m->out, item);
+                field_merge_add_value(m->out, item);
             else
-                take_out(m, &bt, item, n->children);
+                field_merge_remove(m, &bt, item, n->children);
         }
     }
     end_taking(m, start, ']');
 }
 
-static void take_out(struct merging *m, const struct field_type *t, const yyjson_val *v,
-                     const struct field_set *items)
+static void field_merge_remove(struct merging *m, const struct field_type *t, const yyjson_val *v,
+                               const struct field_set *items)
 {
     switch (field_shape_of(t)) {
     case SHAPE_STRUCT:
@@ -349,12 +350,12 @@ static void take_out(struct merging *m, const struct field_type *t, const yyjson
     if (json_is_container(v))
         sbuf_addz(m->out, "null");
     else
-        add_value(m->out, v);
+        field_merge_add_value(m->out, v);
 }
 
 void field_remove(const struct field_type *t, const yyjson_val *v, const struct field_set *items,
                   struct arena *a, struct sbuf *out)
 {
     struct merging m = {.arena = a, .out = out};
-    take_out(&m, t, v, items);
+    field_merge_remove(&m, t, v, items);
 }

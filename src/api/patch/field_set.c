@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The algebra of field sets. Sets are sorted by element, so that each operation is one merge of two
+// sorted lists; results share the parts that did not change.
 #include "api/patch/field_set.h"
 
 #include <assert.h>
@@ -11,7 +14,7 @@
 
 // --- Elements ------------------------------------------------------------------------------------
 
-static double number_of(const yyjson_val *v)
+static double field_set_get_number(const yyjson_val *v)
 {
     switch (json_type(v)) {
     case JSON_INT:
@@ -32,7 +35,7 @@ static double number_of(const yyjson_val *v)
 }
 
 // Numbers, strings, booleans, lists, maps, null.
-static int rank_of(const yyjson_val *v)
+static int field_set_rank_value(const yyjson_val *v)
 {
     switch (json_type(v)) {
     case JSON_INT:
@@ -54,7 +57,7 @@ static int rank_of(const yyjson_val *v)
     return 5;
 }
 
-static int order(int64_t a, int64_t b)
+static int field_set_order_numbers(int64_t a, int64_t b)
 {
     return (a > b) - (a < b);
 }
@@ -62,17 +65,18 @@ static int order(int64_t a, int64_t b)
 static int number_cmp(const yyjson_val *a, const yyjson_val *b)
 {
     if (json_type(a) == JSON_INT && json_type(b) == JSON_INT)
-        return order(a->uni.i64, b->uni.i64);
-    double x = number_of(a), y = number_of(b);
+        return field_set_order_numbers(a->uni.i64, b->uni.i64);
+    double x = field_set_get_number(a), y = field_set_get_number(b);
     return (x > y) - (x < y);
 }
 
-// Keys and items of sets are scalars; containers are compared by their text, which is an order as good as any.
-static int value_cmp(const yyjson_val *a, const yyjson_val *b)
+// Keys and items of sets are scalars; containers are compared by their text, which is an order as
+// good as any.
+static int field_set_order_values(const yyjson_val *a, const yyjson_val *b)
 {
-    int rank = rank_of(a);
-    if (rank != rank_of(b))
-        return order(rank, rank_of(b));
+    int rank = field_set_rank_value(a);
+    if (rank != field_set_rank_value(b))
+        return field_set_order_numbers(rank, field_set_rank_value(b));
     bool x = false, y = false;
     switch (rank) {
     case 0:
@@ -82,7 +86,7 @@ static int value_cmp(const yyjson_val *a, const yyjson_val *b)
     case 2:
         (void)!json_to_bool(a, &x, NULL);
         (void)!json_to_bool(b, &y, NULL);
-        return order(x, y);
+        return field_set_order_numbers(x, y);
     default:
         break;
     }
@@ -100,28 +104,28 @@ static int keys_cmp(const struct field_elem *a, const struct field_elem *b)
     for (size_t i = 0; i < a->keys_len && i < b->keys_len; i++) {
         int c = str_cmp(a->keys[i].name, b->keys[i].name);
         if (c == 0)
-            c = value_cmp(a->keys[i].value, b->keys[i].value);
+            c = field_set_order_values(a->keys[i].value, b->keys[i].value);
         if (c != 0)
             return c;
     }
-    return order((int64_t)a->keys_len, (int64_t)b->keys_len);
+    return field_set_order_numbers((int64_t)a->keys_len, (int64_t)b->keys_len);
 }
 
 int field_elem_cmp(const struct field_elem *a, const struct field_elem *b)
 {
     if (a->kind != b->kind)
-        return order(a->kind, b->kind);
+        return field_set_order_numbers(a->kind, b->kind);
     switch (a->kind) {
     case FIELD_NAME:
         return str_cmp(a->name, b->name);
     case FIELD_KEY:
         return keys_cmp(a, b);
     case FIELD_VALUE:
-        return value_cmp(a->value, b->value);
+        return field_set_order_values(a->value, b->value);
     case FIELD_INDEX:
         break;
     }
-    return order(a->index, b->index);
+    return field_set_order_numbers(a->index, b->index);
 }
 
 // --- Sets ----------------------------------------------------------------------------------------
@@ -135,7 +139,8 @@ bool field_set_empty(const struct field_set *s)
 }
 
 // Where an element stands or would stand.
-static size_t place(const struct field_set *s, const struct field_elem *e, bool *ret_there)
+static size_t field_set_find_place(const struct field_set *s, const struct field_elem *e,
+                                   bool *ret_there)
 {
     size_t low = 0, high = s->n;
     *ret_there = false;
@@ -157,13 +162,15 @@ static size_t place(const struct field_set *s, const struct field_elem *e, bool 
 const struct field_node *field_set_find(const struct field_set *s, const struct field_elem *e)
 {
     bool there;
-    size_t at = place(s, e, &there);
+    size_t at = field_set_find_place(s, e, &there);
     return there ? &s->p[at] : NULL;
 }
 
-// seek finds the first place from `from` on whose element does not stand before e, in few steps where it is near and not in
-// many where it is far: small sets are often held against large ones.
-static size_t seek(const struct field_set *s, size_t from, const struct field_elem *e)
+// field_set_seek_place finds the first place from `from` on whose element does not stand before e,
+// in few steps where it is near and not in many where it is far: small sets are often held against
+// large ones.
+static size_t field_set_seek_place(const struct field_set *s, size_t from,
+                                   const struct field_elem *e)
 {
     size_t low = from, high = from;
     for (size_t step = 1; high < s->n && field_elem_cmp(&s->p[high].elem, e) < 0; step *= 2) {
@@ -187,7 +194,7 @@ struct field_node *field_set_at(struct field_set *s, const struct field_elem *e,
     // Most come in order.
     size_t at = s->n;
     if (s->n && field_elem_cmp(&s->p[s->n - 1].elem, e) >= 0)
-        at = place(s, e, &there);
+        at = field_set_find_place(s, e, &there);
     if (there)
         return &s->p[at];
     vec_push_arena(a, s, (struct field_node){0});
@@ -197,20 +204,22 @@ struct field_node *field_set_at(struct field_set *s, const struct field_elem *e,
     return &s->p[at];
 }
 
-const struct field_set *field_set_below(const struct field_set *s, const struct field_elem *e)
+// field_set_below is what is below an element; the empty set when there is nothing.
+static const struct field_set *field_set_below(const struct field_set *s,
+                                               const struct field_elem *e)
 {
     static const struct field_set nothing;
     const struct field_node *n = field_set_find(s, e);
     return n && n->children ? n->children : &nothing;
 }
 
-bool field_set_has(const struct field_set *s, const struct field_elem *e)
+static bool field_set_has(const struct field_set *s, const struct field_elem *e)
 {
     const struct field_node *n = field_set_find(s, e);
     return n && n->member;
 }
 
-static void push(struct field_set *s, struct field_node node, struct arena *a)
+static void field_set_push_node(struct field_set *s, struct field_node node, struct arena *a)
 {
     if (node.children && field_set_empty(node.children))
         node.children = NULL;
@@ -221,8 +230,8 @@ static void push(struct field_set *s, struct field_node node, struct arena *a)
 typedef struct field_set (*combine_fn)(const struct field_set *x, const struct field_set *y,
                                        struct arena *a);
 
-static struct field_set *combine(combine_fn fn, const struct field_node *x,
-                                 const struct field_node *y, struct arena *a)
+static struct field_set *field_set_combine_children(combine_fn fn, const struct field_node *x,
+                                                    const struct field_node *y, struct arena *a)
 {
     struct field_set *s = arena_one(a, struct field_set);
     *s = fn(x->children, y->children, a);
@@ -237,53 +246,54 @@ struct field_set field_set_union(const struct field_set *x, const struct field_s
     while (i < x->n || k < y->n) {
         int c = i == x->n ? 1 : k == y->n ? -1 : field_elem_cmp(&x->p[i].elem, &y->p[k].elem);
         if (c < 0) {
-            push(&ret, x->p[i++], a);
+            field_set_push_node(&ret, x->p[i++], a);
         } else if (c > 0) {
-            push(&ret, y->p[k++], a);
+            field_set_push_node(&ret, y->p[k++], a);
         } else {
             struct field_node n = x->p[i];
             n.member |= y->p[k].member;
             if (!n.children)
                 n.children = y->p[k].children;
             else if (y->p[k].children)
-                n.children = combine(field_set_union, &x->p[i], &y->p[k], a);
-            push(&ret, n, a);
+                n.children = field_set_combine_children(field_set_union, &x->p[i], &y->p[k], a);
+            field_set_push_node(&ret, n, a);
             i++, k++;
         }
     }
     return ret;
 }
 
-static struct field_set subtract(const struct field_set *x, const struct field_set *y,
-                                 bool recursive, struct arena *a);
+static struct field_set field_set_subtract(const struct field_set *x, const struct field_set *y,
+                                           bool recursive, struct arena *a);
 
 static struct field_set subtract_one(const struct field_set *x, const struct field_set *y,
                                      struct arena *a)
 {
-    return subtract(x, y, false, a);
+    return field_set_subtract(x, y, false, a);
 }
 
 static struct field_set subtract_all(const struct field_set *x, const struct field_set *y,
                                      struct arena *a)
 {
-    return subtract(x, y, true, a);
+    return field_set_subtract(x, y, true, a);
 }
 
-static struct field_set subtract(const struct field_set *x, const struct field_set *y,
-                                 bool recursive, struct arena *a)
+static struct field_set field_set_subtract(const struct field_set *x, const struct field_set *y,
+                                           bool recursive, struct arena *a)
 {
     struct field_set ret = {0};
     for (size_t i = 0, k = 0; i < x->n; i++) {
         struct field_node n = x->p[i];
-        k = seek(y, k, &n.elem);
+        k = field_set_seek_place(y, k, &n.elem);
         if (k < y->n && field_elem_cmp(&n.elem, &y->p[k].elem) == 0) {
             if (recursive && y->p[k].member)
                 continue;
             n.member &= !y->p[k].member;
             if (n.children && y->p[k].children)
-                n.children = combine(recursive ? subtract_all : subtract_one, &n, &y->p[k], a);
+                n.children = field_set_combine_children(recursive ? subtract_all : subtract_one, &n,
+                                                        &y->p[k], a);
         }
-        push(&ret, n, a);
+        field_set_push_node(&ret, n, a);
     }
     return ret;
 }
@@ -291,13 +301,13 @@ static struct field_set subtract(const struct field_set *x, const struct field_s
 struct field_set field_set_difference(const struct field_set *x, const struct field_set *y,
                                       struct arena *a)
 {
-    return subtract(x, y, false, a);
+    return field_set_subtract(x, y, false, a);
 }
 
 struct field_set field_set_recursive_difference(const struct field_set *x,
                                                 const struct field_set *y, struct arena *a)
 {
-    return subtract(x, y, true, a);
+    return field_set_subtract(x, y, true, a);
 }
 
 struct field_set field_set_intersection(const struct field_set *x, const struct field_set *y,
@@ -310,13 +320,14 @@ struct field_set field_set_intersection(const struct field_set *x, const struct 
             struct field_node n = {.elem = x->p[i].elem,
                                    .member = x->p[i].member && y->p[k].member};
             if (x->p[i].children && y->p[k].children)
-                n.children = combine(field_set_intersection, &x->p[i], &y->p[k], a);
-            push(&ret, n, a);
+                n.children =
+                    field_set_combine_children(field_set_intersection, &x->p[i], &y->p[k], a);
+            field_set_push_node(&ret, n, a);
             i++, k++;
         } else if (c < 0) {
-            i = seek(x, i + 1, &y->p[k].elem);
+            i = field_set_seek_place(x, i + 1, &y->p[k].elem);
         } else {
-            k = seek(y, k + 1, &x->p[i].elem);
+            k = field_set_seek_place(y, k + 1, &x->p[i].elem);
         }
     }
     return ret;
@@ -348,34 +359,35 @@ bool field_set_equal(const struct field_set *x, const struct field_set *y)
 
 // --- Paths ---------------------------------------------------------------------------------------
 
-static struct field_set *descend(struct field_set *s, const struct field_path *path,
-                                 struct arena *a)
+static struct field_set *field_set_descend_path(struct field_set *s, const struct field_path *path,
+                                                struct arena *a)
 {
     if (!path)
         return s;
-    struct field_node *n = field_set_at(descend(s, path->parent, a), path->elem, a);
+    struct field_node *n = field_set_at(field_set_descend_path(s, path->parent, a), path->elem, a);
     if (!n->children)
         n->children = arena_one(a, struct field_set);
     return n->children;
 }
 
-static const struct field_set *below(const struct field_set *s, const struct field_path *path)
+static const struct field_set *field_set_below_path(const struct field_set *s,
+                                                    const struct field_path *path)
 {
-    return path ? field_set_below(below(s, path->parent), path->elem) : s;
+    return path ? field_set_below(field_set_below_path(s, path->parent), path->elem) : s;
 }
 
 bool field_set_has_path(const struct field_set *s, const struct field_path *path)
 {
-    return path && field_set_has(below(s, path->parent), path->elem);
+    return path && field_set_has(field_set_below_path(s, path->parent), path->elem);
 }
 
 void field_set_add(struct field_set *s, const struct field_path *path, struct arena *a)
 {
     if (path)
-        field_set_at(descend(s, path->parent, a), path->elem, a)->member = true;
+        field_set_at(field_set_descend_path(s, path->parent, a), path->elem, a)->member = true;
 }
 
-static void show_value(const yyjson_val *v, struct sbuf *out)
+static void field_set_show_value(const yyjson_val *v, struct sbuf *out)
 {
     struct json_writer w = {.out = out};
     if (json_is_string(v))
@@ -384,7 +396,7 @@ static void show_value(const yyjson_val *v, struct sbuf *out)
         json_write_value(&w, v);
 }
 
-static void show_elem(const struct field_elem *e, struct sbuf *out)
+static void field_set_show_elem(const struct field_elem *e, struct sbuf *out)
 {
     switch (e->kind) {
     case FIELD_NAME:
@@ -394,13 +406,13 @@ static void show_elem(const struct field_elem *e, struct sbuf *out)
         sbuf_addc(out, '[');
         for (size_t i = 0; i < e->keys_len; i++) {
             sbuf_addf(out, "%s%.*s=", i ? "," : "", STR_ARG(e->keys[i].name));
-            show_value(e->keys[i].value, out);
+            field_set_show_value(e->keys[i].value, out);
         }
         sbuf_addc(out, ']');
         return;
     case FIELD_VALUE:
         sbuf_addz(out, "[=");
-        show_value(e->value, out);
+        field_set_show_value(e->value, out);
         sbuf_addc(out, ']');
         return;
     case FIELD_INDEX:
@@ -414,11 +426,11 @@ void field_path_write(const struct field_path *path, struct sbuf *out)
     if (!path)
         return;
     field_path_write(path->parent, out);
-    show_elem(path->elem, out);
+    field_set_show_elem(path->elem, out);
 }
 
-static void each(const struct field_set *s, const struct field_path *parent,
-                 void (*fn)(void *arg, const struct field_path *path), void *arg)
+static void field_set_each_below(const struct field_set *s, const struct field_path *parent,
+                                 void (*fn)(void *arg, const struct field_path *path), void *arg)
 {
     for (size_t i = 0; i < s->n; i++) {
         const struct field_path path = {parent, &s->p[i].elem};
@@ -428,12 +440,12 @@ static void each(const struct field_set *s, const struct field_path *parent,
     for (size_t i = 0; i < s->n; i++) {
         const struct field_path path = {parent, &s->p[i].elem};
         if (s->p[i].children)
-            each(s->p[i].children, &path, fn, arg);
+            field_set_each_below(s->p[i].children, &path, fn, arg);
     }
 }
 
 void field_set_each(const struct field_set *s, void (*fn)(void *arg, const struct field_path *path),
                     void *arg)
 {
-    each(s, NULL, fn, arg);
+    field_set_each_below(s, NULL, fn, arg);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sets of field paths, as managedFields hold them. A path is a list of elements: the name of a field or a
-// map's key, the keys of a list item, the value of a set's item, an index. A set is a tree of such elements,
-// sorted; each of its nodes may be a member itself and may have children. Semantics, order and text forms are
-// those of sigs.k8s.io/structured-merge-diff. Everything lives in one arena and is never changed once it
-// was given to somebody else: sets share their parts.
+// Sets of field paths, as managedFields hold them. A path is a list of elements: the name of a
+// field or a map's key, the keys of a list item, the value of a set's item, an index. A set is a
+// tree of such elements, sorted; each of its nodes may be a member itself and may have children.
+// Semantics, order and text forms are those of sigs.k8s.io/structured-merge-diff. Everything lives
+// in one arena and is never changed once it was given to somebody else: sets share their parts.
 #ifndef API_PATCH_FIELD_SET_H
 #define API_PATCH_FIELD_SET_H
 
@@ -55,16 +55,13 @@ struct field_node {
 // field_set_empty: no member anywhere.
 bool field_set_empty(const struct field_set *s);
 
-// field_set_find finds the node of an element, NULL when there is none. field_set_at finds it or makes one,
-// which is neither member nor has children yet.
+// field_set_find finds the node of an element, NULL when there is none. field_set_at finds it or
+// makes one, which is neither member nor has children yet.
 const struct field_node *field_set_find(const struct field_set *s, const struct field_elem *e);
 struct field_node *field_set_at(struct field_set *s, const struct field_elem *e, struct arena *a);
 
-// field_set_below is what is below an element; the empty set when there is nothing.
-const struct field_set *field_set_below(const struct field_set *s, const struct field_elem *e);
-bool field_set_has(const struct field_set *s, const struct field_elem *e);
-
-// The algebra. difference takes members away one by one; recursive_difference with all that is below them.
+// The algebra. difference takes members away one by one; recursive_difference with all that is
+// below them.
 struct field_set field_set_union(const struct field_set *x, const struct field_set *y,
                                  struct arena *a);
 struct field_set field_set_difference(const struct field_set *x, const struct field_set *y,
@@ -81,13 +78,14 @@ struct field_path {
     const struct field_elem *elem;
 };
 
-// field_set_has_path says whether a path is a member. field_set_add puts a whole path into a set. field_path_write adds it as people read it:
-// .spec.ports[port=80,protocol="TCP"].name.
+// field_set_has_path reports whether a path is a member. field_set_add puts a whole path into a
+// set. field_path_write adds it as people read it: .spec.ports[port=80,protocol="TCP"].name.
 bool field_set_has_path(const struct field_set *s, const struct field_path *path);
 void field_set_add(struct field_set *s, const struct field_path *path, struct arena *a);
 void field_path_write(const struct field_path *path, struct sbuf *out);
 
-// field_set_each calls fn for every member's path, those of a level before those below, as upstream.
+// field_set_each calls fn for every member's path, those of a level before those below, as
+// upstream.
 void field_set_each(const struct field_set *s, void (*fn)(void *arg, const struct field_path *path),
                     void *arg);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Field sets as FieldsV1: objects within objects whose keys are path elements (f:name, k:{…}, v:…, i:…); a
-// node that is a member and has children says so with ".".
+// Field sets as FieldsV1: objects within objects whose keys are path elements (f:name, k:{…}, v:…,
+// i:…); a node that is a member and has children is marked with ".".
 #include <stdlib.h>
 
 #include "api/patch/field_set.h"
@@ -17,7 +17,7 @@ static void elem_text(const struct field_elem *e, struct sbuf *out)
     struct json_writer w = {.out = out, .html = true};
     switch (e->kind) {
     case FIELD_NAME:
-        sbuf_addz(out, "f:");
+        sbuf_add(out, STR("f:"));
         sbuf_add(out, e->name);
         return;
     case FIELD_KEY:
@@ -39,17 +39,18 @@ static void elem_text(const struct field_elem *e, struct sbuf *out)
     sbuf_addf(out, "i:%lld", (long long)e->index);
 }
 
-static void write_set(const struct field_set *s, struct json_writer *w)
+// text is for the elements' texts, one after the other.
+static void field_text_write_set(const struct field_set *s, struct sbuf *text,
+                                 struct json_writer *w)
 {
-    cleanup_sbuf struct sbuf text = {0};
     for (size_t i = 0; i < s->n; i++) {
         const struct field_node *n = &s->p[i];
         bool below = !field_set_empty(n->children);
         if (!n->member && !below)
             continue;
-        sbuf_clear(&text);
-        elem_text(&n->elem, &text);
-        json_write_key(w, sbuf_str(&text));
+        sbuf_clear(text);
+        elem_text(&n->elem, text);
+        json_write_key(w, sbuf_str(text));
         json_write_object_begin(w);
         if (n->member && below) {
             json_write_key(w, STR("."));
@@ -57,23 +58,24 @@ static void write_set(const struct field_set *s, struct json_writer *w)
             json_write_object_end(w);
         }
         if (below)
-            write_set(n->children, w);
+            field_text_write_set(n->children, text, w);
         json_write_object_end(w);
     }
 }
 
 void field_set_write(const struct field_set *s, struct sbuf *out)
 {
+    cleanup_sbuf struct sbuf text = {0};
     struct json_writer w = {.out = out};
     json_write_object_begin(&w);
-    write_set(s, &w);
+    field_text_write_set(s, &text, &w);
     json_write_object_end(&w);
 }
 
 // --- Reading -------------------------------------------------------------------------------------
 
-// A JSON value in the text of an element. Its document lives in the arena's company: values of sets are
-// scalars, so they are built anew there.
+// A JSON value in the text of an element. Its document lives in the arena's company: values of sets
+// are scalars, so they are built again there.
 static int parse_value(struct str text, struct arena *a, const yyjson_val **ret, struct err *err)
 {
     cleanup_json_doc struct json_doc doc = {0};
@@ -88,11 +90,6 @@ static int parse_value(struct str text, struct arena *a, const yyjson_val **ret,
         v->uni.str = arena_str(a, json_str(doc.root)).p;
     *ret = v;
     return 0;
-}
-
-static int by_name(const void *x, const void *y)
-{
-    return str_cmp(((const struct field_key *)x)->name, ((const struct field_key *)y)->name);
 }
 
 static int parse_keys(struct str text, struct arena *a, struct field_elem *ret, struct err *err)
@@ -115,7 +112,7 @@ static int parse_keys(struct str text, struct arena *a, struct field_elem *ret, 
         vec_push_arena(a, &keys, k);
     }
     if (keys.n)
-        qsort(keys.p, keys.n, sizeof(keys.p[0]), by_name);
+        qsort(keys.p, keys.n, sizeof(keys.p[0]), str_cmp_elements);
     ret->keys = keys.p;
     ret->keys_len = keys.n;
     return 0;
@@ -160,21 +157,21 @@ struct read_node {
     size_t at;
 };
 
-static int by_elem(const void *x, const void *y)
+static int field_text_order_nodes(const void *x, const void *y)
 {
     const struct read_node *a = x, *b = y;
     int c = field_elem_cmp(&a->node.elem, &b->node.elem);
     return c ? c : (a->at > b->at) - (a->at < b->at);
 }
 
-// sort_nodes puts the nodes of a set in order, all at once: what a client wrote may stand in any. Of two with one element
-// the last one's children count.
+// sort_nodes puts the nodes of a set in order, all at once: what a client wrote may stand in any.
+// Of two with one element the last one's children count.
 static void sort_nodes(struct field_set *s, struct arena *a)
 {
     struct read_node *all = arena_array(a, struct read_node, s->n + 1);
     for (size_t i = 0; i < s->n; i++)
         all[i] = (struct read_node){s->p[i], i};
-    qsort(all, s->n, sizeof(all[0]), by_elem);
+    qsort(all, s->n, sizeof(all[0]), field_text_order_nodes);
     size_t n = 0;
     for (size_t i = 0; i < s->n; i++) {
         const struct field_node *node = &all[i].node;
@@ -189,9 +186,9 @@ static void sort_nodes(struct field_set *s, struct arena *a)
     s->n = n;
 }
 
-// Reads what an object holds. *ret_member: it says that its own path is a member.
-static int read_set(const yyjson_val *v, struct arena *a, struct field_set *ret, bool *ret_member,
-                    struct err *err)
+// Reads what an object holds. *ret_member: its own path is a member.
+static int field_text_read_set(const yyjson_val *v, struct arena *a, struct field_set *ret,
+                               bool *ret_member, struct err *err)
 {
     bool any = false, sorted = true;
     *ret_member = false;
@@ -211,7 +208,7 @@ static int read_set(const yyjson_val *v, struct arena *a, struct field_set *ret,
         if (r == 0)
             continue;
         struct field_set *below = arena_one(a, struct field_set);
-        r = read_set(value, a, below, &member, err);
+        r = field_text_read_set(value, a, below, &member, err);
         if (r < 0)
             return r;
         sorted = sorted && (ret->n == 0 || field_elem_cmp(&vec_last(ret)->elem, &e) < 0);
@@ -228,7 +225,7 @@ int field_set_read(const yyjson_val *v, struct arena *a, struct field_set *ret, 
 {
     struct field_set s = {0};
     bool member;
-    int r = read_set(v, a, &s, &member, err);
+    int r = field_text_read_set(v, a, &s, &member, err);
     if (r == 0)
         *ret = s;
     return r;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Values and types side by side: the paths a value has, and the differences between two values. The
+// tables of types decide which lists are sets or maps and which values are atomic.
 #include "api/field_walk.h"
 
 #include <assert.h>
@@ -65,11 +68,6 @@ bool field_type_below(const struct field_type *t, struct str name, struct field_
 
 // --- Members and items ---------------------------------------------------------------------------
 
-static int by_key(const void *x, const void *y)
-{
-    return str_cmp(((const struct field_member *)x)->key, ((const struct field_member *)y)->key);
-}
-
 struct field_members field_members_of(const yyjson_val *v, struct arena *a)
 {
     struct field_members m = {0};
@@ -78,12 +76,12 @@ struct field_members field_members_of(const yyjson_val *v, struct arena *a)
     m.p = arena_array(a, struct field_member, json_len(v) + 1);
     json_obj_foreach(v, key, value)
         m.p[m.n++] = (struct field_member){json_str(key), value};
-    qsort(m.p, m.n, sizeof(m.p[0]), by_key);
+    qsort(m.p, m.n, sizeof(m.p[0]), str_cmp_elements);
     return m;
 }
 
-// A key that an item leaves out may have a default: the declared one, or the zero of what JSON always shows, as
-// OpenAPI has it.
+// A key that an item leaves out may have a default: the declared one, or the zero of what JSON
+// always shows, as OpenAPI has it.
 static const yyjson_val *default_key(const struct api_field *f, struct arena *a)
 {
     bool declared = f && (f->flags & API_DEFAULT_DECLARED) && f->info && f->info->default_text;
@@ -164,7 +162,7 @@ int field_item_elem(const struct field_type *t, const yyjson_val *item, struct a
     return 0;
 }
 
-static int by_elem(const void *x, const void *y)
+static int field_walk_order_elems(const void *x, const void *y)
 {
     const struct field_item *a = x, *b = y;
     int c = field_elem_cmp(&a->elem, &b->elem);
@@ -181,8 +179,8 @@ struct field_elem field_some_elem(const struct field_type *t, const yyjson_val *
 }
 
 // strict: an item without keys is an error.
-static int list_items(const struct field_type *t, const yyjson_val *v, bool strict, struct arena *a,
-                      struct field_items *ret, struct err *err)
+static int field_walk_list_items(const struct field_type *t, const yyjson_val *v, bool strict,
+                                 struct arena *a, struct field_items *ret, struct err *err)
 {
     struct field_items l = {0};
     if (v && json_is_array(v)) {
@@ -197,7 +195,7 @@ static int list_items(const struct field_type *t, const yyjson_val *v, bool stri
                 to->elem = field_some_elem(t, item, a);
             l.n++;
         }
-        qsort(l.p, l.n, sizeof(l.p[0]), by_elem);
+        qsort(l.p, l.n, sizeof(l.p[0]), field_walk_order_elems);
     }
     *ret = l;
     return 0;
@@ -206,7 +204,7 @@ static int list_items(const struct field_type *t, const yyjson_val *v, bool stri
 int field_items_of(const struct field_type *t, const yyjson_val *v, struct arena *a,
                    struct field_items *ret, struct err *err)
 {
-    return list_items(t, v, true, a, ret, err);
+    return field_walk_list_items(t, v, true, a, ret, err);
 }
 
 size_t field_items_find(const struct field_items *l, const struct field_elem *e, size_t *ret_first)
@@ -233,8 +231,8 @@ struct setting {
     struct field_set *set;
 };
 
-static void set_of(struct setting *s, const struct field_type *t, const yyjson_val *v,
-                   const struct field_path *path);
+static void field_walk_add_value(struct setting *s, const struct field_type *t, const yyjson_val *v,
+                                 const struct field_path *path);
 
 static bool is_nothing(const yyjson_val *v)
 {
@@ -252,7 +250,7 @@ static void set_of_members(struct setting *s, const struct field_type *t, const 
         struct field_type bt;
         bool known = field_type_below(t, m.p[i].key, &bt);
         if (known)
-            set_of(s, &bt, m.p[i].value, &below);
+            field_walk_add_value(s, &bt, m.p[i].value, &below);
         if (!named || !known || is_nothing(m.p[i].value))
             field_set_add(s->set, &below, s->arena);
     }
@@ -263,20 +261,20 @@ static void set_of_items(struct setting *s, const struct field_type *t, const yy
 {
     struct field_items l = {0};
     struct field_type bt;
-    (void)!list_items(t, v, false, s->arena, &l, NULL);
+    (void)!field_walk_list_items(t, v, false, s->arena, &l, NULL);
     (void)field_type_below(t, STR(""), &bt);
     for (size_t i = 0, n = 0; i < l.n; i += n) {
         const struct field_path below = {path, &l.p[i].elem};
         for (n = 1; i + n < l.n && field_elem_cmp(&l.p[i].elem, &l.p[i + n].elem) == 0;)
             n++;
         if (n == 1) // those that are there twice are owned as a whole
-            set_of(s, &bt, l.p[i].value, &below);
+            field_walk_add_value(s, &bt, l.p[i].value, &below);
         field_set_add(s->set, &below, s->arena);
     }
 }
 
-static void set_of(struct setting *s, const struct field_type *t, const yyjson_val *v,
-                   const struct field_path *path)
+static void field_walk_add_value(struct setting *s, const struct field_type *t, const yyjson_val *v,
+                                 const struct field_path *path)
 {
     switch (field_shape_of(t)) {
     case SHAPE_STRUCT:
@@ -304,7 +302,7 @@ struct field_set field_set_of(const struct field_type *t, const yyjson_val *v, s
 {
     struct field_set set = {0};
     struct setting s = {.arena = a, .set = &set};
-    set_of(&s, t, v, NULL);
+    field_walk_add_value(&s, t, v, NULL);
     return set;
 }
 
@@ -316,8 +314,9 @@ struct comparing {
     struct field_diff *diff;
 };
 
-static int compare(struct comparing *c, const struct field_type *t, const yyjson_val *x,
-                   const yyjson_val *y, const struct field_path *path);
+static int field_walk_compare_values(struct comparing *c, const struct field_type *t,
+                                     const yyjson_val *x, const yyjson_val *y,
+                                     const struct field_path *path);
 
 // A path that is there on one side only, or with another value.
 static void compare_leaf(struct comparing *c, const yyjson_val *x, const yyjson_val *y,
@@ -355,7 +354,8 @@ static int compare_members(struct comparing *c, const struct field_type *t, cons
         struct field_type bt;
         if (!field_type_below(t, e.name, &bt))
             bt = (struct field_type){.deduced = true};
-        int r = compare(c, &bt, o <= 0 ? l.p[i].value : NULL, o >= 0 ? m.p[k].value : NULL, &below);
+        int r = field_walk_compare_values(c, &bt, o <= 0 ? l.p[i].value : NULL,
+                                          o >= 0 ? m.p[k].value : NULL, &below);
         if (r < 0)
             return r;
         i += o <= 0;
@@ -380,17 +380,17 @@ static int compare_group(struct comparing *c, const struct field_type *t,
 {
     int r = 0;
     if (nx <= 1 && ny <= 1)
-        return compare(c, t, nx ? x->value : NULL, ny ? y->value : NULL, path);
+        return field_walk_compare_values(c, t, nx ? x->value : NULL, ny ? y->value : NULL, path);
     if (nx >= 2 && ny >= 2) {
         if (nx != ny || !items_equal(x, y, nx))
             field_set_add(&c->diff->modified, path, c->arena);
     } else if (nx >= 2) {
         if (ny)
-            r = compare(c, t, NULL, y->value, path);
+            r = field_walk_compare_values(c, t, NULL, y->value, path);
         field_set_add(&c->diff->removed, path, c->arena);
     } else {
         if (nx)
-            r = compare(c, t, x->value, NULL, path);
+            r = field_walk_compare_values(c, t, x->value, NULL, path);
         field_set_add(&c->diff->added, path, c->arena);
     }
     return r;
@@ -431,8 +431,8 @@ static int compare_items(struct comparing *c, const struct field_type *t, const 
     return r;
 }
 
-// As the values have it: maps are walked, all else is a leaf. Where one is a map and the other is not, both
-// views count.
+// As the values have it: maps are walked, all else is a leaf. Where one is a map and the other is
+// not, both views count.
 static int compare_deduced(struct comparing *c, const struct field_type *t, const yyjson_val *x,
                            const yyjson_val *y, const struct field_path *path)
 {
@@ -449,8 +449,9 @@ static int compare_deduced(struct comparing *c, const struct field_type *t, cons
     return 0;
 }
 
-static int compare(struct comparing *c, const struct field_type *t, const yyjson_val *x,
-                   const yyjson_val *y, const struct field_path *path)
+static int field_walk_compare_values(struct comparing *c, const struct field_type *t,
+                                     const yyjson_val *x, const yyjson_val *y,
+                                     const struct field_path *path)
 {
     switch (field_shape_of(t)) {
     case SHAPE_STRUCT:
@@ -474,7 +475,7 @@ int field_compare(const struct field_type *t, const yyjson_val *before, const yy
 {
     *ret = (struct field_diff){0};
     struct comparing c = {.arena = a, .err = err, .diff = ret};
-    return compare(&c, t, before, after, NULL);
+    return field_walk_compare_values(&c, t, before, after, NULL);
 }
 
 // --- Fields of structs ---------------------------------------------------------------------------

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// managedFields after a write: entries are decoded, fields that changed are taken from their owners
+// and given to the writer, and the entries are written again in upstream's order.
 #include "api/managed.h"
 
 #include <stdlib.h>
@@ -85,7 +88,8 @@ static int decode_entry(struct work *w, const struct api_managed_fields_entry *e
                        "invalid fieldsType \"%.*s\" in managed fields entry %zu",
                        STR_ARG(e->fields_type), at);
     cleanup_json_doc struct json_doc doc = {0};
-    // A set may be longer than the request that it was made from, and is never longer than the object.
+    // A set may be longer than the request that it was made from, and is never longer than the
+    // object.
     const struct json_options options = {.max_bytes = DRAY_OBJECT_STORED_BYTES_MAX};
     int r = e->fields_v1.n ? json_parse(e->fields_v1, &options, &doc, w->err) : 0;
     if (r == 0 && doc.root)
@@ -113,7 +117,7 @@ int managed_decode(struct work *w, const struct api_managed_fields_entry_array *
     return r;
 }
 
-static int order(int64_t a, int64_t b)
+static int managed_order_numbers(int64_t a, int64_t b)
 {
     return (a > b) - (a < b);
 }
@@ -121,9 +125,10 @@ static int order(int64_t a, int64_t b)
 static int by_time(const void *x, const void *y)
 {
     const struct owner *a = x, *b = y;
-    int c = order(!a->applies, !b->applies); // Apply before Update
+    int c = managed_order_numbers(!a->applies, !b->applies); // Apply before Update
     if (c == 0)
-        c = order(a->time.set ? a->time.at.sec : 0, b->time.set ? b->time.at.sec : 0);
+        c = managed_order_numbers(a->time.set ? a->time.at.sec : 0,
+                                  b->time.set ? b->time.at.sec : 0);
     if (c == 0)
         c = str_cmp(a->manager, b->manager);
     if (c == 0)
@@ -275,25 +280,16 @@ static int diff_in(struct work *w, struct version_diffs *known, struct str api_v
 // --- Others' fields ------------------------------------------------------------------------------
 
 // The text by which upstream sorts managers.
-static struct str identity(struct work *w, const struct owner *o)
+static struct str managed_owner_identity(struct work *w, const struct owner *o)
 {
     cleanup_sbuf struct sbuf b = {0};
     struct json_writer j = {.out = &b, .html = true};
     json_write_object_begin(&j);
-    if (o->manager.n) {
-        json_write_key(&j, STR("manager"));
-        json_write_str(&j, o->manager);
-    }
-    json_write_key(&j, STR("operation"));
-    json_write_str(&j, o->applies ? STR("Apply") : STR("Update"));
-    if (!o->applies) {
-        json_write_key(&j, STR("apiVersion"));
-        json_write_str(&j, o->api_version);
-    }
-    if (o->subresource.n) {
-        json_write_key(&j, STR("subresource"));
-        json_write_str(&j, o->subresource);
-    }
+    json_write_text_if(&j, "manager", o->manager);
+    json_write_text(&j, "operation", o->applies ? STR("Apply") : STR("Update"));
+    if (!o->applies)
+        json_write_text(&j, "apiVersion", o->api_version);
+    json_write_text_if(&j, "subresource", o->subresource);
     json_write_object_end(&j);
     return arena_str(w->arena, sbuf_str(&b));
 }
@@ -312,7 +308,7 @@ static void note_conflict(void *arg, const struct field_path *path)
         ((struct managed_conflict){l->manager, arena_str(l->w->arena, sbuf_str(&text))}));
 }
 
-static struct str shown(struct work *w, const struct owner *o)
+static struct str managed_owner_name(struct work *w, const struct owner *o)
 {
     cleanup_sbuf struct sbuf b = {0};
     sbuf_add_quoted(&b, o->manager);
@@ -332,23 +328,18 @@ struct hit {
     struct field_set set;
 };
 
-static int by_identity(const void *x, const void *y)
-{
-    return str_cmp(((const struct hit *)x)->identity, ((const struct hit *)y)->identity);
-}
-
 static void note_conflicts(struct conflict_list *l, struct hit *hits, size_t n)
 {
     if (n)
-        qsort(hits, n, sizeof(hits[0]), by_identity);
+        qsort(hits, n, sizeof(hits[0]), str_cmp_elements);
     for (size_t i = 0; i < n; i++) {
-        l->manager = shown(l->w, hits[i].owner);
+        l->manager = managed_owner_name(l->w, hits[i].owner);
         field_set_each(&hits[i].set, note_conflict, l);
     }
 }
 
-// Takes from an owner what a write changed or removed. What it had is often little, what a write changes much, and owners may be
-// many: no set is made here that is larger than what the owner had.
+// Takes from an owner what a write changed or removed. What it had is often little, what a write
+// changes much, and owners may be many: no set is made here that is larger than what the owner had.
 static int take_from(struct work *w, struct version_diffs *diffs, const yyjson_val *before,
                      const yyjson_val *after, struct owner *o)
 {
@@ -361,17 +352,18 @@ static int take_from(struct work *w, struct version_diffs *diffs, const yyjson_v
     return 0;
 }
 
-// Takes from everyone but self what a write changes, or lists it. self may be NULL. Returns 0 or -ERR_CONFLICT.
+// Takes from everyone but self what a write changes, or lists it. self may be NULL. Returns 0 or
+// -ERR_CONFLICT.
 int managed_take_over(struct work *w, const struct owner *self, const yyjson_val *before,
                       const yyjson_val *after, bool force, struct conflict_list *conflicts,
-                      struct field_diff *ret)
+                      struct field_set *ret_changed)
 {
     struct version_diffs diffs = {0};
     const struct version_diff *d = NULL;
     int r = diff_in(w, &diffs, w->q->kind->api_version, before, after, &d);
     if (r < 0)
         return r;
-    *ret = d->diff;
+    *ret_changed = d->changed;
     struct hit *hits = arena_array(w->arena, struct hit, w->owners.n + 1);
     size_t hits_len = 0;
     for (size_t i = 0; i < w->owners.n; i++) {
@@ -387,7 +379,7 @@ int managed_take_over(struct work *w, const struct owner *self, const yyjson_val
         }
         struct field_set hit = field_set_intersection(&o->set, &d->changed, w->arena);
         if (!field_set_empty(&hit) && !force)
-            hits[hits_len++] = (struct hit){identity(w, o), o, hit};
+            hits[hits_len++] = (struct hit){managed_owner_identity(w, o), o, hit};
     }
     note_conflicts(conflicts, hits, hits_len);
     if (conflicts->found.n)
@@ -403,10 +395,11 @@ int managed_take_over(struct work *w, const struct owner *self, const yyjson_val
 
 // --- Updates -------------------------------------------------------------------------------------
 
-static int by_age(const void *x, const void *y)
+static int managed_order_by_age(const void *x, const void *y)
 {
     const struct owner *a = *(struct owner *const *)x, *b = *(struct owner *const *)y;
-    int c = order(a->time.set ? a->time.at.sec : 0, b->time.set ? b->time.at.sec : 0);
+    int c =
+        managed_order_numbers(a->time.set ? a->time.at.sec : 0, b->time.set ? b->time.at.sec : 0);
     if (c == 0)
         c = str_cmp(a->manager, b->manager);
     if (c == 0)
@@ -423,7 +416,7 @@ static void cap_updaters(struct work *w)
             vec_push_arena(w->arena, &old, o);
     if (old.n <= MANAGED_UPDATERS_MAX)
         return;
-    qsort(old.p, old.n, sizeof(old.p[0]), by_age);
+    qsort(old.p, old.n, sizeof(old.p[0]), managed_order_by_age);
     size_t left = old.n;
     for (size_t i = 0; i < old.n && left > MANAGED_UPDATERS_MAX; i++) {
         struct owner *o = old.p[i], *first = NULL;
@@ -452,12 +445,11 @@ static void cap_updaters(struct work *w)
 int managed_step(struct work *w, const yyjson_val *before, const yyjson_val *after,
                  struct str manager)
 {
-    struct field_diff diff;
+    struct field_set set;
     struct conflict_list none = {.w = w};
-    int r = managed_take_over(w, NULL, before, after, true, &none, &diff);
+    int r = managed_take_over(w, NULL, before, after, true, &none, &set);
     if (r < 0)
         return r;
-    struct field_set set = field_set_union(&diff.modified, &diff.added, w->arena);
     set = managed_strip(w, &set);
     if (!field_set_empty(&set)) {
         struct owner self = {.manager = manager.n ? manager : STR("unknown"),

@@ -41,7 +41,7 @@ static int see_in(struct work *w, const struct seen *s, const struct api_kind *k
     return r;
 }
 
-// What n owners have together. Halves are joined, so that nobody's is copied more often than n can be halved.
+// What n owners have together. Halves are joined, so that each set is copied log n times at most.
 static struct field_set union_of(const struct field_set *const *sets, size_t n, struct arena *a)
 {
     if (n < 2)
@@ -95,7 +95,7 @@ static int add_back_all_owned(struct work *w, struct seen merged, struct seen *p
 }
 
 // Takes out what self applied last time and now does not, unless somebody else owns it.
-static int prune(struct work *w, const struct owner *last, struct seen *object)
+static int managed_apply_prune(struct work *w, const struct owner *last, struct seen *object)
 {
     const struct api_kind *kind = managed_kind_in(w, last->api_version);
     struct seen merged = {0}, pruned = {0}, back = {0};
@@ -120,7 +120,8 @@ static int prune(struct work *w, const struct owner *last, struct seen *object)
     return r < 0 ? r : see_in(w, &pruned, w->q->kind, object);
 }
 
-static int merge(struct work *w, const yyjson_val *live, const yyjson_val *config, struct seen *ret)
+static int managed_apply_merge(struct work *w, const yyjson_val *live, const yyjson_val *config,
+                               struct seen *ret)
 {
     cleanup_sbuf struct sbuf text = {0};
     struct field_type t = managed_type(w->q->kind);
@@ -129,8 +130,9 @@ static int merge(struct work *w, const yyjson_val *live, const yyjson_val *confi
     return r < 0 ? r : managed_parse(w, arena_str(w->arena, sbuf_str(&text)), &ret->value);
 }
 
-// The object without managers before: everything it has belongs to whoever was there.
-static int begin(struct work *w, const yyjson_val *live)
+// The object without managers before: everything it has belongs to the manager
+// "before-first-apply".
+static int managed_apply_begin(struct work *w, const yyjson_val *live)
 {
     cleanup_sbuf struct sbuf text = {0};
     const yyjson_val *empty = NULL;
@@ -143,7 +145,7 @@ static int begin(struct work *w, const yyjson_val *live)
 }
 
 // As upstream names the object in a refusal.
-static int check_config(struct work *w, const yyjson_val *config)
+static int managed_apply_check_config(struct work *w, const yyjson_val *config)
 {
     const struct api_kind *kind = w->q->kind;
     struct field_type t = managed_type(kind);
@@ -159,8 +161,8 @@ static int check_config(struct work *w, const yyjson_val *config)
                     STR_ARG(kind->group), STR_ARG(kind->version), STR_ARG(kind->kind));
 }
 
-static int apply(struct work *w, const yyjson_val *live, const yyjson_val *config,
-                 struct managed_applied *ret)
+static int managed_apply_config(struct work *w, const yyjson_val *live, const yyjson_val *config,
+                                struct managed_applied *ret)
 {
     const struct managed_request *q = w->q;
     struct field_type t = managed_type(q->kind);
@@ -171,12 +173,12 @@ static int apply(struct work *w, const yyjson_val *live, const yyjson_val *confi
                          .applies = true};
     struct owner last = {0};
     struct conflict_list conflicts = {.w = w};
-    struct field_diff diff;
-    int r = check_config(w, config);
+    struct field_set changed;
+    int r = managed_apply_check_config(w, config);
     if (r == 0)
-        r = begin(w, live);
+        r = managed_apply_begin(w, live);
     if (r == 0)
-        r = merge(w, live, config, &object);
+        r = managed_apply_merge(w, live, config, &object);
     if (r < 0)
         return r;
     self.set = field_set_of(&t, config, w->arena);
@@ -191,13 +193,13 @@ static int apply(struct work *w, const yyjson_val *live, const yyjson_val *confi
         mine = vec_last(&w->owners);
     }
     if (last.api_version.n)
-        r = prune(w, &last, &object);
+        r = managed_apply_prune(w, &last, &object);
     if (r == 0)
-        r = managed_take_over(w, mine, live, object.value, q->force, &conflicts, &diff);
+        r = managed_take_over(w, mine, live, object.value, q->force, &conflicts, &changed);
     if (r == -ERR_CONFLICT && str_eqz(q->manager, "kubectl")) {
         struct field_set allowed = managed_last_allowed(w, live);
         conflicts = (struct conflict_list){.w = w, .allowed = &allowed};
-        r = managed_take_over(w, mine, live, object.value, false, &conflicts, &diff);
+        r = managed_take_over(w, mine, live, object.value, false, &conflicts, &changed);
     }
     ret->conflicts = conflicts.found.p;
     ret->conflicts_len = conflicts.found.n;
@@ -224,7 +226,7 @@ int managed_apply(const struct managed_request *q, const yyjson_val *live, const
     if (r < 0)
         r = err_wrap(err, "failed to decode managed fields");
     if (r == 0)
-        r = apply(&w, live, config, ret);
+        r = managed_apply_config(&w, live, config, ret);
     if (r == 0)
         managed_encode(&w, &ret->entries);
     managed_work_done(&w);

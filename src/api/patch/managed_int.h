@@ -46,12 +46,12 @@ int managed_parse(struct work *w, struct str text, const yyjson_val **ret) MUST_
 
 struct owner *managed_find(struct owners *l, const struct owner *like);
 
-// managed_strip takes out what nobody manages, managed_unignored what the request cannot change.
+// managed_strip takes out what has no manager, managed_unignored what the request cannot change.
 struct field_set managed_strip(struct work *w, const struct field_set *s);
 struct field_set managed_unignored(const struct work *w, const struct field_set *s);
 
-// managed_kind_in is the kind in another version, NULL when that is not known. managed_convert makes the JSON of
-// an object in it.
+// managed_kind_in is the kind in another version, NULL when that is not known. managed_convert
+// makes the JSON of an object in it.
 const struct api_kind *managed_kind_in(const struct work *w, struct str api_version);
 int managed_convert(struct work *w, const struct api_kind *from, const yyjson_val *v,
                     const struct api_kind *to, const yyjson_val **ret) MUST_USE;
@@ -64,18 +64,19 @@ struct conflict_list {
     struct VEC(struct managed_conflict) found;
 };
 
-// managed_take_over takes from everyone but self (may be NULL) what a write changes, or lists it. Returns 0 or
+// managed_take_over takes from everyone but self (may be NULL) what a write changes, or lists it.
+// *ret_changed: the modified and added fields, as the request's version shows them. Returns 0 or
 // -ERR_CONFLICT.
 int managed_take_over(struct work *w, const struct owner *self, const yyjson_val *before,
                       const yyjson_val *after, bool force, struct conflict_list *conflicts,
-                      struct field_diff *ret) MUST_USE;
+                      struct field_set *ret_changed) MUST_USE;
 
 // managed_step is a write by an updater.
 int managed_step(struct work *w, const yyjson_val *before, const yyjson_val *after,
                  struct str manager) MUST_USE;
 
-// managed_last_allowed is what kubectl applied on its own side, as far as the object still has it: of that kubectl
-// may take over everything.
+// managed_last_allowed is what kubectl applied on its own side, as far as the object still has it:
+// of that kubectl may take over everything.
 struct field_set managed_last_allowed(struct work *w, const yyjson_val *live);
 
 #endif

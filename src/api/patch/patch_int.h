@@ -8,8 +8,8 @@
 #include "base/arena.h"
 #include "base/err.h"
 
-// How many list items one patch may look at or move, all in all. Lists are searched item by item; no
-// object comes near this, and it takes a good part of a second.
+// How many list items one patch may look at or move, all in all. Lists are searched item by item;
+// no object comes near this, and it takes a good part of a second.
 #define PATCH_WORK_MAX ((size_t)100 * 1000 * 1000)
 
 struct patch_work {

@@ -51,29 +51,30 @@ static struct str decode_step(struct str step, struct arena *arena)
     return str_make(to, n);
 }
 
-// read_index reads a number as Go's Atoi does. Returns 0 or, with Go's words, -ERR_INVALID.
-static int read_index(struct str text, int64_t *ret, struct err *err)
+// patch_json_read_index reads a number as Go's Atoi does. Returns 0 or, with Go's words,
+// -ERR_INVALID.
+static int patch_json_read_index(struct str text, int64_t *ret, struct err *err)
 {
     struct str digits = text.n && text.p[0] == '+' ? str_from(text, 1) : text;
     bool number = digits.n > 0;
     for (size_t i = digits.n && digits.p[0] == '-' && digits.p == text.p; i < digits.n; i++)
         number &= digits.p[i] >= '0' && digits.p[i] <= '9';
-    int rc = number ? str_to_i64(digits, ret) : -EINVAL;
-    if (rc == 0)
+    int r = number ? str_to_i64(digits, ret) : -EINVAL;
+    if (r == 0)
         return 0;
     cleanup_sbuf struct sbuf quoted = {0};
     sbuf_add_quoted(&quoted, text);
     return err_set(err, ERR_INVALID, "strconv.Atoi: parsing %s: %s", quoted.p,
-                   rc == -ERANGE ? "value out of range" : "invalid syntax");
+                   r == -ERANGE ? "value out of range" : "invalid syntax");
 }
 
 // item_index turns a step into a position below len; negative ones count from the end.
 static int item_index(struct str step, size_t len, size_t *ret, struct err *err)
 {
     int64_t index = 0;
-    int rc = read_index(step, &index, err);
-    if (rc < 0)
-        return rc;
+    int r = patch_json_read_index(step, &index, err);
+    if (r < 0)
+        return r;
     if (index >= (int64_t)len || index < -(int64_t)len)
         return err_set(err, ERR_INVALID,
                        "Unable to access invalid index: %lld: invalid index referenced",
@@ -82,8 +83,9 @@ static int item_index(struct str step, size_t len, size_t *ret, struct err *err)
     return 0;
 }
 
-// get finds what a step leads to; *ret is NULL for a member that is not there.
-static int get(struct patcher *p, const struct place *at, struct tree **ret, struct err *err)
+// patch_json_get_value finds what a step leads to; *ret is NULL for a member that is not there.
+static int patch_json_get_value(struct patcher *p, const struct place *at, struct tree **ret,
+                                struct err *err)
 {
     if (tree_is_object(at->container)) {
         *ret = tree_get(at->container, at->key, p->work.arena);
@@ -91,14 +93,15 @@ static int get(struct patcher *p, const struct place *at, struct tree **ret, str
     }
     tree_open(at->container, p->work.arena);
     size_t index = 0;
-    int rc = item_index(at->key, at->container->list.n, &index, err);
-    if (rc < 0)
-        return rc;
+    int r = item_index(at->key, at->container->list.n, &index, err);
+    if (r < 0)
+        return r;
     *ret = at->container->list.p[index];
     return 0;
 }
 
-static int add(struct patcher *p, const struct place *at, struct tree *value, struct err *err)
+static int patch_json_add_value(struct patcher *p, const struct place *at, struct tree *value,
+                                struct err *err)
 {
     if (tree_is_object(at->container)) {
         tree_put(at->container, at->key, value, p->work.arena);
@@ -109,22 +112,22 @@ static int add(struct patcher *p, const struct place *at, struct tree *value, st
     size_t index = list->n;
     int64_t number;
     if (!str_eqz(at->key, "-")) {
-        if (read_index(at->key, &number, err) < 0)
+        if (patch_json_read_index(at->key, &number, err) < 0)
             return err_wrap(err, "value was not a proper array index: '%.*s'", STR_ARG(at->key));
-        int rc = item_index(at->key, list->n + 1, &index, err);
-        if (rc < 0)
-            return rc;
+        int r = item_index(at->key, list->n + 1, &index, err);
+        if (r < 0)
+            return r;
     }
-    int rc = patch_work_add(&p->work, list->n - index);
-    if (rc < 0)
-        return rc;
+    int r = patch_work_add(&p->work, list->n - index);
+    if (r < 0)
+        return r;
     tree_list_add(list, value, p->work.arena);
     memmove(&list->p[index + 1], &list->p[index], (list->n - 1 - index) * sizeof(*list->p));
     list->p[index] = value;
     return 0;
 }
 
-static int take(struct patcher *p, const struct place *at, struct err *err)
+static int patch_json_remove_value(struct patcher *p, const struct place *at, struct err *err)
 {
     if (tree_is_object(at->container)) {
         if (tree_remove(at->container, at->key, p->work.arena))
@@ -135,19 +138,20 @@ static int take(struct patcher *p, const struct place *at, struct err *err)
     tree_open(at->container, p->work.arena);
     struct tree_list *list = &at->container->list;
     size_t index = 0;
-    int rc = item_index(at->key, list->n, &index, err);
-    if (rc < 0)
-        return rc;
-    rc = patch_work_add(&p->work, list->n - index);
-    if (rc < 0)
-        return rc;
+    int r = item_index(at->key, list->n, &index, err);
+    if (r < 0)
+        return r;
+    r = patch_work_add(&p->work, list->n - index);
+    if (r < 0)
+        return r;
     list->n--;
     memmove(&list->p[index], &list->p[index + 1], (list->n - index) * sizeof(*list->p));
     return 0;
 }
 
-// find follows a path up to its last step. What stands before the first slash does not count.
-static bool find(struct patcher *p, struct str path, struct place *ret)
+// patch_json_find_place follows a path up to its last step. What stands before the first slash does
+// not count.
+static bool patch_json_find_place(struct patcher *p, struct str path, struct place *ret)
 {
     struct str step, rest;
     if (!str_cut(path, '/', &step, &rest))
@@ -156,7 +160,8 @@ static bool find(struct patcher *p, struct str path, struct place *ret)
     while (str_cut(rest, '/', &step, &rest)) {
         at.key = decode_step(step, p->work.arena);
         struct tree *next = NULL;
-        if (get(p, &at, &next, NULL) < 0 || !next || (!tree_is_object(next) && !tree_is_list(next)))
+        if (patch_json_get_value(p, &at, &next, NULL) < 0 || !next ||
+            (!tree_is_object(next) && !tree_is_list(next)))
             return false;
         at.container = next;
     }
@@ -167,8 +172,9 @@ static bool find(struct patcher *p, struct str path, struct place *ret)
 
 // --- Operations ----------------------------------------------------------------------------------
 
-// text_of reads a path. Returns 0, or -ERR_INVALID with the reason why it is none.
-static int text_of(const yyjson_val *v, const char *missing, struct str *ret, struct err *err)
+// patch_json_read_text reads a path. Returns 0, or -ERR_INVALID with the reason why it is none.
+static int patch_json_read_text(const yyjson_val *v, const char *missing, struct str *ret,
+                                struct err *err)
 {
     if (!v || json_is_null(v))
         return err_set(err, ERR_INVALID, "%s: missing value", missing);
@@ -179,32 +185,32 @@ static int text_of(const yyjson_val *v, const char *missing, struct str *ret, st
     return 0;
 }
 
-static int path_of(const struct operation *o, struct str *ret, struct err *err)
+static int patch_json_read_path(const struct operation *o, struct str *ret, struct err *err)
 {
-    return text_of(o->path, "operation missing path field", ret, err);
+    return patch_json_read_text(o->path, "operation missing path field", ret, err);
 }
 
 static int from_of(const struct operation *o, struct str *ret, struct err *err)
 {
-    return text_of(o->from, "operation, missing from field", ret, err);
+    return patch_json_read_text(o->from, "operation, missing from field", ret, err);
 }
 
-static struct tree *value_of(struct patcher *p, const struct operation *o)
+static struct tree *patch_json_read_value(struct patcher *p, const struct operation *o)
 {
     return o->value ? tree_of(p->work.arena, o->doc, o->value_key, o->value)
                     : tree_null(p->work.arena);
 }
 
-static int missing(struct patcher *p, const char *what, struct str path)
+static int patch_json_fail_missing(struct patcher *p, const char *what, struct str path)
 {
     return err_set(p->err, ERR_INVALID, "%s: %.*s: missing value", what, STR_ARG(path));
 }
 
-// too_large_or says whether an error is about limits, which no context is put before.
-static int in_context(struct patcher *p, int rc, const char *what, struct str path)
+// in_context puts the operation and its path before an error, unless it is about limits.
+static int in_context(struct patcher *p, int r, const char *what, struct str path)
 {
-    if (rc == -ERR_TOO_LARGE)
-        return rc;
+    if (r == -ERR_TOO_LARGE)
+        return r;
     return err_wrap(p->err, "%s: '%.*s'", what, STR_ARG(path));
 }
 
@@ -212,35 +218,35 @@ static int do_add(struct patcher *p, const struct operation *o)
 {
     struct str path;
     struct place at;
-    if (path_of(o, &path, NULL) < 0)
+    if (patch_json_read_path(o, &path, NULL) < 0)
         return err_set(p->err, ERR_INVALID, "add operation failed to decode path: missing value");
-    if (!find(p, path, &at))
+    if (!patch_json_find_place(p, path, &at))
         return err_set(p->err, ERR_INVALID,
                        "add operation does not apply: doc is missing path: \"%.*s\": missing value",
                        STR_ARG(path));
-    int rc = add(p, &at, value_of(p, o), p->err);
-    return rc < 0 ? in_context(p, rc, "error in add for path", path) : 0;
+    int r = patch_json_add_value(p, &at, patch_json_read_value(p, o), p->err);
+    return r < 0 ? in_context(p, r, "error in add for path", path) : 0;
 }
 
 static int do_remove(struct patcher *p, const struct operation *o)
 {
     struct str path;
     struct place at;
-    if (path_of(o, &path, NULL) < 0)
+    if (patch_json_read_path(o, &path, NULL) < 0)
         return err_set(p->err, ERR_INVALID,
                        "remove operation failed to decode path: missing value");
-    if (!find(p, path, &at))
+    if (!patch_json_find_place(p, path, &at))
         return err_set(
             p->err, ERR_INVALID,
             "remove operation does not apply: doc is missing path: \"%.*s\": missing value",
             STR_ARG(path));
-    int rc = take(p, &at, p->err);
-    return rc < 0 ? in_context(p, rc, "error in remove for path", path) : 0;
+    int r = patch_json_remove_value(p, &at, p->err);
+    return r < 0 ? in_context(p, r, "error in remove for path", path) : 0;
 }
 
 static int replace_root(struct patcher *p, const struct operation *o)
 {
-    struct tree *value = value_of(p, o);
+    struct tree *value = patch_json_read_value(p, o);
     if (!tree_is_object(value) && !tree_is_list(value))
         return err_set(p->err, ERR_INVALID, "%s",
                        "replace operation value must be object or array: %!w(<nil>)");
@@ -253,23 +259,25 @@ static int do_replace(struct patcher *p, const struct operation *o)
     struct str path;
     struct place at;
     struct tree *old;
-    if (path_of(o, &path, p->err) < 0)
+    if (patch_json_read_path(o, &path, p->err) < 0)
         return err_wrap(p->err, "replace operation failed to decode path");
     if (path.n == 0)
         return replace_root(p, o);
-    if (!find(p, path, &at))
-        return missing(p, "replace operation does not apply: doc is missing path", path);
-    if (get(p, &at, &old, NULL) < 0)
-        return missing(p, "replace operation does not apply: doc is missing key", path);
+    if (!patch_json_find_place(p, path, &at))
+        return patch_json_fail_missing(p, "replace operation does not apply: doc is missing path",
+                                       path);
+    if (patch_json_get_value(p, &at, &old, NULL) < 0)
+        return patch_json_fail_missing(p, "replace operation does not apply: doc is missing key",
+                                       path);
     if (tree_is_object(at.container)) {
-        tree_put(at.container, at.key, value_of(p, o), p->work.arena);
+        tree_put(at.container, at.key, patch_json_read_value(p, o), p->work.arena);
         return 0;
     }
     size_t index = 0;
-    int rc = item_index(at.key, at.container->list.n, &index, p->err);
-    if (rc == 0)
-        at.container->list.p[index] = value_of(p, o);
-    return rc;
+    int r = item_index(at.key, at.container->list.n, &index, p->err);
+    if (r == 0)
+        at.container->list.p[index] = patch_json_read_value(p, o);
+    return r;
 }
 
 static int do_move(struct patcher *p, const struct operation *o)
@@ -279,19 +287,21 @@ static int do_move(struct patcher *p, const struct operation *o)
     struct tree *value = NULL;
     if (from_of(o, &from, p->err) < 0)
         return err_wrap(p->err, "move operation failed to decode from");
-    if (!find(p, from, &at))
-        return missing(p, "move operation does not apply: doc is missing from path", from);
-    int rc = get(p, &at, &value, p->err);
-    if (rc == 0)
-        rc = take(p, &at, p->err);
-    if (rc < 0)
-        return in_context(p, rc, "error in move for path", at.key);
-    if (path_of(o, &path, p->err) < 0)
+    if (!patch_json_find_place(p, from, &at))
+        return patch_json_fail_missing(p, "move operation does not apply: doc is missing from path",
+                                       from);
+    int r = patch_json_get_value(p, &at, &value, p->err);
+    if (r == 0)
+        r = patch_json_remove_value(p, &at, p->err);
+    if (r < 0)
+        return in_context(p, r, "error in move for path", at.key);
+    if (patch_json_read_path(o, &path, p->err) < 0)
         return err_wrap(p->err, "move operation failed to decode path");
-    if (!find(p, path, &at))
-        return missing(p, "move operation does not apply: doc is missing destination path", path);
-    rc = add(p, &at, value, p->err);
-    return rc < 0 ? in_context(p, rc, "error in move for path", path) : 0;
+    if (!patch_json_find_place(p, path, &at))
+        return patch_json_fail_missing(
+            p, "move operation does not apply: doc is missing destination path", path);
+    r = patch_json_add_value(p, &at, value, p->err);
+    return r < 0 ? in_context(p, r, "error in move for path", path) : 0;
 }
 
 static int do_test(struct patcher *p, const struct operation *o)
@@ -299,16 +309,17 @@ static int do_test(struct patcher *p, const struct operation *o)
     struct str path;
     struct place at;
     struct tree *found = p->root;
-    if (path_of(o, &path, p->err) < 0)
+    if (patch_json_read_path(o, &path, p->err) < 0)
         return err_wrap(p->err, "test operation failed to decode path");
     if (path.n > 0) {
-        if (!find(p, path, &at))
-            return missing(p, "test operation does not apply: is missing path", path);
-        int rc = get(p, &at, &found, p->err);
-        if (rc < 0)
-            return in_context(p, rc, "error in test for path", path);
+        if (!patch_json_find_place(p, path, &at))
+            return patch_json_fail_missing(p, "test operation does not apply: is missing path",
+                                           path);
+        int r = patch_json_get_value(p, &at, &found, p->err);
+        if (r < 0)
+            return in_context(p, r, "error in test for path", path);
     }
-    struct tree *wanted = value_of(p, o);
+    struct tree *wanted = patch_json_read_value(p, o);
     bool same = found ? tree_equal(found, wanted, p->work.arena) : tree_is_null(wanted);
     if (same)
         return 0;
@@ -320,9 +331,9 @@ static int count_copy(struct patcher *p, const struct tree *value)
 {
     cleanup_sbuf struct sbuf text = {0};
     struct json_writer w = {.out = &text, .html = true};
-    int rc = tree_write(value, &w, p->err);
-    if (rc < 0)
-        return rc;
+    int r = tree_write(value, &w, p->err);
+    if (r < 0)
+        return r;
     p->copied += text.n;
     if (p->copied <= API_PATCH_COPY_BYTES_MAX)
         return 0;
@@ -339,30 +350,32 @@ static int do_copy(struct patcher *p, const struct operation *o)
     struct tree *value = NULL;
     if (from_of(o, &from, p->err) < 0)
         return err_wrap(p->err, "copy operation failed to decode from");
-    if (!find(p, from, &at))
-        return missing(p, "copy operation does not apply: doc is missing from path", from);
-    int rc = get(p, &at, &value, p->err);
-    if (rc < 0)
-        return in_context(p, rc, "error in copy for from", from);
-    if (path_of(o, &path, NULL) < 0)
+    if (!patch_json_find_place(p, from, &at))
+        return patch_json_fail_missing(p, "copy operation does not apply: doc is missing from path",
+                                       from);
+    int r = patch_json_get_value(p, &at, &value, p->err);
+    if (r < 0)
+        return in_context(p, r, "error in copy for from", from);
+    if (patch_json_read_path(o, &path, NULL) < 0)
         return err_set(p->err, ERR_INVALID, "copy operation failed to decode path: missing value");
-    if (!find(p, path, &at))
-        return missing(p, "copy operation does not apply: doc is missing destination path", path);
+    if (!patch_json_find_place(p, path, &at))
+        return patch_json_fail_missing(
+            p, "copy operation does not apply: doc is missing destination path", path);
     if (!value || tree_is_null(value)) {
         value = tree_null(p->work.arena); // which counts for nothing
     } else {
-        rc = count_copy(p, value);
-        if (rc < 0)
-            return rc;
+        r = count_copy(p, value);
+        if (r < 0)
+            return r;
         value = tree_copy(value, p->work.arena);
     }
-    rc = add(p, &at, value, p->err);
-    if (rc < 0 && rc != -ERR_TOO_LARGE)
+    r = patch_json_add_value(p, &at, value, p->err);
+    if (r < 0 && r != -ERR_TOO_LARGE)
         return err_wrap(p->err, "error while adding value during copy");
-    return rc;
+    return r;
 }
 
-static int apply(struct patcher *p, const struct operation *o)
+static int patch_json_apply_operation(struct patcher *p, const struct operation *o)
 {
     static const struct {
         const char *name;
@@ -378,7 +391,8 @@ static int apply(struct patcher *p, const struct operation *o)
 
 // --- The patch -----------------------------------------------------------------------------------
 
-static void report(struct json_strict *strict, const char *what, size_t index, struct str name)
+static void patch_json_report_field(struct json_strict *strict, const char *what, size_t index,
+                                    struct str name)
 {
     if (strict->reports.n >= JSON_STRICT_REPORTS_MAX) {
         strict->dropped++;
@@ -413,7 +427,7 @@ static int read_operation(const struct json_doc *patch, const yyjson_val *v, siz
             i++;
         bool known = i < array_len(names) || str_eqz(name, "value");
         if (strict && (!known || seen[i]))
-            report(strict, known ? "duplicate" : "unknown", index, name);
+            patch_json_report_field(strict, known ? "duplicate" : "unknown", index, name);
         if (!known)
             continue;
         seen[i] = true;
@@ -436,7 +450,7 @@ static int read_patch(const struct json_doc *patch, struct json_strict *strict,
 {
     size_t n = 0;
     json_arr_foreach(patch->root, item) {
-        if (json_is_null(item)) { // an operation that says nothing
+        if (json_is_null(item)) { // an empty operation
             ops[n++] = (struct operation){0};
             continue;
         }
@@ -445,9 +459,9 @@ static int read_patch(const struct json_doc *patch, struct json_strict *strict,
                               strict ? "Go value of type handlers.jsonPatchOp"
                                      : "Go value of type jsonpatch.Operation",
                               strict != NULL, err);
-        int rc = read_operation(patch, item, n, strict, &ops[n], err);
-        if (rc < 0)
-            return rc;
+        int r = read_operation(patch, item, n, strict, &ops[n], err);
+        if (r < 0)
+            return r;
         n++;
     }
     return 0;
@@ -463,9 +477,9 @@ static int read_checked(const struct json_doc *patch, struct json_strict *strict
                           strict != NULL, err);
     size_t n = json_len(patch->root);
     *ret = arena_array(arena, struct operation, n);
-    int rc = read_patch(patch, strict, *ret, err);
-    if (rc < 0)
-        return rc;
+    int r = read_patch(patch, strict, *ret, err);
+    if (r < 0)
+        return r;
     if (n > API_PATCH_OPERATIONS_MAX)
         return err_set(
             err, ERR_TOO_LARGE,
@@ -486,14 +500,14 @@ int api_patch_json(const struct json_doc *object, const struct json_doc *patch,
     struct operation *ops = NULL;
     size_t n = json_is_null(patch->root) ? 0 : json_len(patch->root);
     if (!json_is_null(patch->root)) {
-        int rc = read_checked(patch, strict, &arena, &ops, err);
-        if (rc < 0)
-            return rc;
+        int r = read_checked(patch, strict, &arena, &ops, err);
+        if (r < 0)
+            return r;
     }
     for (size_t i = 0; i < n; i++) {
-        int rc = apply(&p, &ops[i]);
-        if (rc < 0)
-            return rc;
+        int r = patch_json_apply_operation(&p, &ops[i]);
+        if (r < 0)
+            return r;
     }
     struct json_writer w = {.out = out};
     return tree_write(p.root, &w, err);

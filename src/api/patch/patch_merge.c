@@ -6,24 +6,26 @@
 
 #include "base/banned.h"
 
-// prune drops the members that are null, here and below; a patch that adds a value cannot mean them.
-static void prune(struct tree *t, struct arena *arena)
+// patch_merge_drop_nulls drops the members that are null, here and below; a patch that adds a value
+// cannot mean them.
+static void patch_merge_drop_nulls(struct tree *t, struct arena *arena)
 {
     if (!tree_is_object(t) && !tree_is_list(t))
         return;
     tree_open(t, arena);
     for (size_t i = 0; i < t->list.n; i++)
-        prune(t->list.p[i], arena);
+        patch_merge_drop_nulls(t->list.p[i], arena);
     tree_foreach(t, m)
     {
         if (tree_is_null(m->value))
             (void)tree_remove(t, m->key, arena);
         else
-            prune(m->value, arena);
+            patch_merge_drop_nulls(m->value, arena);
     }
 }
 
-// merge_into applies the members of patch to object. Both are as deep as a document may be, no more.
+// merge_into applies the members of patch to object. Both are as deep as a document may be, no
+// more.
 static void merge_into(struct tree *object, struct tree *patch, struct arena *arena)
 {
     tree_open(patch, arena);
@@ -40,7 +42,7 @@ static void merge_into(struct tree *object, struct tree *patch, struct arena *ar
         }
         // What takes the place of an object is taken as it is, nulls in lists of objects included.
         if (!old || !tree_is_object(old))
-            prune(m->value, arena);
+            patch_merge_drop_nulls(m->value, arena);
         tree_put(object, m->key, m->value, arena);
     }
 }
@@ -63,7 +65,7 @@ int api_patch_merge(const struct json_doc *object, const struct json_doc *patch,
     if (json_is_object(root) && json_is_object(object->root)) {
         merge_into(result, changes, &arena);
     } else {
-        prune(changes, &arena);
+        patch_merge_drop_nulls(changes, &arena);
         result = changes;
     }
     struct json_writer w = {.out = out};

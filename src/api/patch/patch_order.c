@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The order of lists after a strategic merge: $setElementOrder, and the item order kubectl expects.
+// Comparisons follow Go, whose dynamic types upstream compares.
 #include "api/patch/patch_order.h"
 
 #include <stdint.h>
@@ -8,7 +11,7 @@
 
 // --- Values as Go sees them ----------------------------------------------------------------------
 
-enum order_class order_go_class(const struct tree *t)
+enum order_class patch_order_go_class(const struct tree *t)
 {
     if (t->shape != TREE_SOURCE)
         return t->shape == TREE_LIST ? ORDER_LIST : ORDER_OBJECT;
@@ -33,9 +36,9 @@ enum order_class order_go_class(const struct tree *t)
     return ORDER_OBJECT;
 }
 
-const char *order_go_type(const struct tree *t)
+const char *patch_order_go_type(const struct tree *t)
 {
-    switch (order_go_class(t)) {
+    switch (patch_order_go_class(t)) {
     case ORDER_NIL:
         return "%!s(<nil>)";
     case ORDER_BOOL:
@@ -54,10 +57,10 @@ const char *order_go_type(const struct tree *t)
     return "map[string]interface {}";
 }
 
-bool order_same(const struct tree *a, const struct tree *b)
+bool patch_order_same(const struct tree *a, const struct tree *b)
 {
-    enum order_class class = order_go_class(a);
-    if (class != order_go_class(b))
+    enum order_class class = patch_order_go_class(a);
+    if (class != patch_order_go_class(b))
         return false;
     double x, y;
     switch (class) {
@@ -79,22 +82,23 @@ bool order_same(const struct tree *a, const struct tree *b)
     return false;
 }
 
-// key_of is what an item is known by: the value of its merge key or, among scalars, itself. NULL when
-// it has none.
-static struct tree *key_of(struct patch_work *w, struct tree *item, struct str merge_key)
+// patch_order_get_key is what an item is known by: the value of its merge key or, among scalars,
+// itself. NULL when it has none.
+static struct tree *patch_order_get_key(struct patch_work *w, struct tree *item,
+                                        struct str merge_key)
 {
     if (merge_key.n == 0)
         return item;
     return tree_is_object(item) ? tree_get(item, merge_key, w->arena) : NULL;
 }
 
-static int bad_map(struct patch_work *w, const struct tree *have)
+int patch_order_fail_map(struct patch_work *w, const struct tree *have)
 {
     return err_set(w->err, ERR_INTERNAL, "expected a %s, but received a %s",
-                   "map[string]interface {}", order_go_type(have));
+                   "map[string]interface {}", patch_order_go_type(have));
 }
 
-static int no_merge_key(struct patch_work *w, struct tree *item, struct str key)
+int patch_order_fail_merge_key(struct patch_work *w, struct tree *item, struct str key)
 {
     cleanup_sbuf struct sbuf shown = {0};
     tree_write_go(item, &shown, w->arena);
@@ -106,37 +110,38 @@ static int no_merge_key(struct patch_work *w, struct tree *item, struct str key)
 static int want_key(struct patch_work *w, struct tree *item, struct str merge_key)
 {
     if (!tree_is_object(item))
-        return bad_map(w, item);
-    return tree_get(item, merge_key, w->arena) ? 0 : no_merge_key(w, item, merge_key);
+        return patch_order_fail_map(w, item);
+    return tree_get(item, merge_key, w->arena) ? 0 : patch_order_fail_merge_key(w, item, merge_key);
 }
 
-int order_same_key(struct patch_work *w, struct tree *a, struct tree *b, struct str merge_key,
-                   bool *ret)
+int patch_order_same_key(struct patch_work *w, struct tree *a, struct tree *b, struct str merge_key,
+                         bool *ret)
 {
     if (merge_key.n) {
         if (!tree_is_object(a) || !tree_is_object(b))
-            return bad_map(w, tree_is_object(a) ? b : a);
-        int rc = want_key(w, a, merge_key);
-        if (rc == 0)
-            rc = want_key(w, b, merge_key);
-        if (rc < 0)
-            return rc;
+            return patch_order_fail_map(w, tree_is_object(a) ? b : a);
+        int r = want_key(w, a, merge_key);
+        if (r == 0)
+            r = want_key(w, b, merge_key);
+        if (r < 0)
+            return r;
     }
-    *ret = order_same(key_of(w, a, merge_key), key_of(w, b, merge_key));
+    *ret = patch_order_same(patch_order_get_key(w, a, merge_key),
+                            patch_order_get_key(w, b, merge_key));
     return 0;
 }
 
-int order_find(struct patch_work *w, const struct tree_list *list, struct tree *item,
-               struct str merge_key, size_t *ret)
+int patch_order_find_item(struct patch_work *w, const struct tree_list *list, struct tree *item,
+                          struct str merge_key, size_t *ret)
 {
-    int rc = patch_work_add(w, list->n);
-    if (rc < 0)
-        return rc;
-    const struct tree *key = key_of(w, item, merge_key);
+    int r = patch_work_add(w, list->n);
+    if (r < 0)
+        return r;
+    const struct tree *key = patch_order_get_key(w, item, merge_key);
     size_t i = 0;
     for (; i < list->n; i++) {
-        const struct tree *other = key_of(w, list->p[i], merge_key);
-        if (key && other ? order_same(key, other) : key == other)
+        const struct tree *other = patch_order_get_key(w, list->p[i], merge_key);
+        if (key && other ? patch_order_same(key, other) : key == other)
             break;
     }
     *ret = i;
@@ -145,41 +150,41 @@ int order_find(struct patch_work *w, const struct tree_list *list, struct tree *
 
 // --- Parting -------------------------------------------------------------------------------------
 
-// is_wanted looks for an item's key in the wanted list.
-static int is_wanted(struct patch_work *w, const struct order_request *r, struct tree *item,
-                     bool *ret)
+// patch_order_is_wanted looks for an item's key in the wanted list.
+static int patch_order_is_wanted(struct patch_work *w, const struct order_request *q,
+                                 struct tree *item, bool *ret)
 {
     size_t at = 0;
-    if (r->merge_key.n == 0) {
-        int rc = order_find(w, &r->wanted, item, r->merge_key, &at);
-        *ret = at < r->wanted.n;
-        return rc;
+    if (q->merge_key.n == 0) {
+        int r = patch_order_find_item(w, &q->wanted, item, q->merge_key, &at);
+        *ret = at < q->wanted.n;
+        return r;
     }
-    int rc = want_key(w, item, r->merge_key);
-    if (rc == 0)
-        rc = patch_work_add(w, r->wanted.n);
-    if (rc < 0)
-        return rc;
-    const struct tree *key = key_of(w, item, r->merge_key);
+    int r = want_key(w, item, q->merge_key);
+    if (r == 0)
+        r = patch_work_add(w, q->wanted.n);
+    if (r < 0)
+        return r;
+    const struct tree *key = patch_order_get_key(w, item, q->merge_key);
     *ret = false;
-    for (; at < r->wanted.n && !*ret; at++) {
-        if (!tree_is_object(r->wanted.p[at]))
+    for (; at < q->wanted.n && !*ret; at++) {
+        if (!tree_is_object(q->wanted.p[at]))
             return err_set(w->err, ERR_INTERNAL, "value for key %zu is not a map", at);
-        const struct tree *other = key_of(w, r->wanted.p[at], r->merge_key);
-        *ret = other && order_same(key, other);
+        const struct tree *other = patch_order_get_key(w, q->wanted.p[at], q->merge_key);
+        *ret = other && patch_order_same(key, other);
     }
     return 0;
 }
 
-int order_part(struct patch_work *w, const struct order_request *r, struct tree_list ret[2])
+int patch_order_part(struct patch_work *w, const struct order_request *q, struct tree_list ret[2])
 {
     ret[0] = ret[1] = (struct tree_list){0};
-    for (size_t i = 0; i < r->merged.n; i++) {
+    for (size_t i = 0; i < q->merged.n; i++) {
         bool wanted = false;
-        int rc = is_wanted(w, r, r->merged.p[i], &wanted);
-        if (rc < 0)
-            return rc;
-        tree_list_add(&ret[wanted ? 0 : 1], r->merged.p[i], w->arena);
+        int r = patch_order_is_wanted(w, q, q->merged.p[i], &wanted);
+        if (r < 0)
+            return r;
+        tree_list_add(&ret[wanted ? 0 : 1], q->merged.p[i], w->arena);
     }
     return 0;
 }
@@ -235,55 +240,57 @@ static void sort_ranked(struct ranked *p, size_t n, struct arena *arena)
             merge_blocks(p + at, block, n - at < 2 * block ? n - at : 2 * block, scratch);
 }
 
-// rank finds the places of items in list.
-static int rank(struct patch_work *w, const struct tree_list *items, const struct tree_list *list,
-                struct str merge_key, struct ranked **ret)
+// patch_order_rank_items finds the places of items in list.
+static int patch_order_rank_items(struct patch_work *w, const struct tree_list *items,
+                                  const struct tree_list *list, struct str merge_key,
+                                  struct ranked **ret)
 {
     *ret = arena_array(w->arena, struct ranked, items->n);
     for (size_t i = 0; i < items->n; i++) {
         size_t at = 0;
-        int rc = order_find(w, list, items->p[i], merge_key, &at);
-        if (rc < 0)
-            return rc;
+        int r = patch_order_find_item(w, list, items->p[i], merge_key, &at);
+        if (r < 0)
+            return r;
         (*ret)[i] = (struct ranked){items->p[i], at < list->n ? at : SIZE_MAX};
     }
     return 0;
 }
 
-// sort_by puts items into the order of list.
-static int sort_by(struct patch_work *w, struct tree_list *items, const struct tree_list *list,
-                   const struct order_request *r)
+// patch_order_sort_items puts items into the order of list.
+static int patch_order_sort_items(struct patch_work *w, struct tree_list *items,
+                                  const struct tree_list *list, const struct order_request *q)
 {
-    int rc = 0;
-    for (size_t i = 0; r->objects && rc == 0 && i < items->n; i++)
-        rc = want_key(w, items->p[i], r->merge_key);
-    for (size_t i = 0; r->objects && rc == 0 && i < list->n; i++)
-        rc = want_key(w, list->p[i], r->merge_key);
+    int r = 0;
+    for (size_t i = 0; q->objects && r == 0 && i < items->n; i++)
+        r = want_key(w, items->p[i], q->merge_key);
+    for (size_t i = 0; q->objects && r == 0 && i < list->n; i++)
+        r = want_key(w, list->p[i], q->merge_key);
     struct ranked *ranked = NULL;
-    if (rc == 0)
-        rc = rank(w, items, list, r->objects ? r->merge_key : (struct str){NULL, 0}, &ranked);
-    if (rc < 0 || !ranked)
-        return rc;
+    if (r == 0)
+        r = patch_order_rank_items(w, items, list,
+                                   q->objects ? q->merge_key : (struct str){NULL, 0}, &ranked);
+    if (r < 0 || !ranked)
+        return r;
     sort_ranked(ranked, items->n, w->arena);
     for (size_t i = 0; i < items->n; i++)
         items->p[i] = ranked[i].item;
     return 0;
 }
 
-int order_join(struct patch_work *w, const struct order_request *r, struct tree_list parts[2],
-               struct tree_list *ret)
+int patch_order_join(struct patch_work *w, const struct order_request *q, struct tree_list parts[2],
+                     struct tree_list *ret)
 {
-    struct str merge_key = r->objects ? r->merge_key : (struct str){NULL, 0};
+    struct str merge_key = q->objects ? q->merge_key : (struct str){NULL, 0};
     struct ranked *wanted = NULL, *others = NULL;
-    int rc = sort_by(w, &parts[0], &r->wanted, r);
-    if (rc == 0)
-        rc = sort_by(w, &parts[1], &r->before, r);
-    if (rc == 0)
-        rc = rank(w, &parts[0], &r->before, merge_key, &wanted);
-    if (rc == 0)
-        rc = rank(w, &parts[1], &r->before, merge_key, &others);
-    if (rc != 0)
-        return rc;
+    int r = patch_order_sort_items(w, &parts[0], &q->wanted, q);
+    if (r == 0)
+        r = patch_order_sort_items(w, &parts[1], &q->before, q);
+    if (r == 0)
+        r = patch_order_rank_items(w, &parts[0], &q->before, merge_key, &wanted);
+    if (r == 0)
+        r = patch_order_rank_items(w, &parts[1], &q->before, merge_key, &others);
+    if (r != 0)
+        return r;
     *ret = (struct tree_list){0};
     size_t i = 0, j = 0;
     while (i < parts[1].n || j < parts[0].n) {
@@ -295,9 +302,9 @@ int order_join(struct patch_work *w, const struct order_request *r, struct tree_
     return 0;
 }
 
-int order_settle(struct patch_work *w, const struct order_request *r, struct tree_list *ret)
+int patch_order_settle(struct patch_work *w, const struct order_request *q, struct tree_list *ret)
 {
     struct tree_list parts[2];
-    int rc = order_part(w, r, parts);
-    return rc < 0 ? rc : order_join(w, r, parts, ret);
+    int r = patch_order_part(w, q, parts);
+    return r < 0 ? r : patch_order_join(w, q, parts, ret);
 }

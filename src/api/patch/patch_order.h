@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order of lists that a strategic merge patch has merged: the items that the patch (or its order
-// list) names come in the patch's order, the others stay where they were as well as can be. Also what
-// values are to Go, which decides what equals what. Private to src/api.
+// The order of lists that a strategic merge patch has merged: the items that the patch (or its
+// order list) names come in the patch's order, the others stay where they were as well as can be.
+// Also what values are to Go, which decides what equals what. Private to src/api.
 #ifndef API_PATCH_PATCH_ORDER_H
 #define API_PATCH_PATCH_ORDER_H
 
@@ -23,22 +23,24 @@ enum order_class {
     ORDER_OBJECT,
 };
 
-// order_go_class is what decoding JSON makes of a value in Go; order_go_type its name there.
-enum order_class order_go_class(const struct tree *t);
-const char *order_go_type(const struct tree *t);
+// patch_order_go_class is what decoding JSON makes of a value in Go; patch_order_go_type its name
+// there.
+enum order_class patch_order_go_class(const struct tree *t);
+const char *patch_order_go_type(const struct tree *t);
 
-// order_same compares two values as Go's == does; containers equal nothing.
-bool order_same(const struct tree *a, const struct tree *b);
+// patch_order_same compares two values as Go's == does; containers equal nothing.
+bool patch_order_same(const struct tree *a, const struct tree *b);
 
-// order_same_key compares two items by their merge key, or themselves when it is empty. Returns 0 or
+// patch_order_same_key compares two items by their merge key, or themselves when it is empty.
+// Returns 0 or
 // -ERR_INTERNAL when an item has no such key.
-int order_same_key(struct patch_work *w, struct tree *a, struct tree *b, struct str merge_key,
-                   bool *ret) MUST_USE;
+int patch_order_same_key(struct patch_work *w, struct tree *a, struct tree *b, struct str merge_key,
+                         bool *ret) MUST_USE;
 
-// order_find finds the first item that equals one by its merge key (or itself); list->n when there is
-// none.
-int order_find(struct patch_work *w, const struct tree_list *list, struct tree *item,
-               struct str merge_key, size_t *ret) MUST_USE;
+// patch_order_find_item finds the first item that equals one by its merge key (or itself); list->n
+// when there is none.
+int patch_order_find_item(struct patch_work *w, const struct tree_list *list, struct tree *item,
+                          struct str merge_key, size_t *ret) MUST_USE;
 
 // What is to be put in order.
 struct order_request {
@@ -49,16 +51,21 @@ struct order_request {
     bool objects;            // whether the items are objects
 };
 
-// order_part splits the merged items: ret[0] those that are wanted, ret[1] the others.
-int order_part(struct patch_work *w, const struct order_request *r,
-               struct tree_list ret[2]) MUST_USE;
+// patch_order_part splits the merged items: ret[0] those that are wanted, ret[1] the others.
+int patch_order_part(struct patch_work *w, const struct order_request *r,
+                     struct tree_list ret[2]) MUST_USE;
 
-// order_join sorts each part and weaves them together.
-int order_join(struct patch_work *w, const struct order_request *r, struct tree_list parts[2],
-               struct tree_list *ret) MUST_USE;
+// patch_order_join sorts each part and weaves them together.
+int patch_order_join(struct patch_work *w, const struct order_request *r, struct tree_list parts[2],
+                     struct tree_list *ret) MUST_USE;
 
-// order_settle does both.
-int order_settle(struct patch_work *w, const struct order_request *r,
-                 struct tree_list *ret) MUST_USE;
+// patch_order_settle does both.
+int patch_order_settle(struct patch_work *w, const struct order_request *r,
+                       struct tree_list *ret) MUST_USE;
+
+// patch_order_fail_map reports a value that should be an object, patch_order_fail_merge_key an item
+// without the merge key, in upstream's words.
+int patch_order_fail_map(struct patch_work *w, const struct tree *have);
+int patch_order_fail_merge_key(struct patch_work *w, struct tree *item, struct str key);
 
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strategic merge patch. Objects are merged member by member; lists whose field says so are merged item
-// by item, found by a key or, among scalars, by value. Members and items named $… are directives:
+// Strategic merge patch. Objects are merged member by member; lists whose field is marked so are
+// merged item by item, found by a key or, among scalars, by value. Members and items named $… are
+// directives:
 //
 //     $patch: replace|delete            in an object or an item: instead of merging
 //     $retainKeys: [...]                drop the members that are not named
@@ -9,8 +10,8 @@
 //     $setElementOrder/x: [...]         the order of list x
 //
 // Upstream works on Go's maps and slices, and some of its answers come from how those share memory;
-// struct tree_list shares alike. The order in which upstream visits members is random; ours is that of
-// the text.
+// struct tree_list shares alike. The order in which upstream visits members is random; ours is that
+// of the text.
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -27,7 +28,7 @@
 #define DELETE_PREFIX "$deleteFromPrimitiveList"
 #define ORDER_PREFIX  "$setElementOrder"
 
-// What the schema says of an object that is being merged.
+// The schema of an object that is being merged.
 struct schema_at {
     const struct api_type *type; // NULL when it is no struct
     const char *go_kind;         // what it is to Go: struct, map, ...
@@ -82,7 +83,7 @@ static struct schema_at schema_of(const struct api_field *f)
     return (struct schema_at){type, go_kind_of_elem(f)};
 }
 
-static const struct api_field *find_field(const struct api_type *t, struct str name)
+static const struct api_field *patch_strategic_find_field(const struct api_type *t, struct str name)
 {
     const struct api_field *f = api_type_field(t, name);
     for (size_t i = 0; !f && i < t->json_len; i++)
@@ -98,7 +99,7 @@ static int find_strategy(struct patch_work *w, const struct schema_at *at, struc
         return err_set(w->err, ERR_INTERNAL,
                        "merging an object in json but data type is not struct, instead is: %s",
                        at->go_kind);
-    const struct api_field *f = find_field(at->type, name);
+    const struct api_field *f = patch_strategic_find_field(at->type, name);
     if (!f) {
         cleanup_sbuf struct sbuf quoted = {0};
         sbuf_add_quoted(&quoted, name);
@@ -118,9 +119,9 @@ static int strategy_of_object(struct patch_work *w, const struct schema_at *at, 
                               struct strategy *ret)
 {
     const struct api_field *f = NULL;
-    int rc = find_strategy(w, at, name, &f, ret);
-    if (rc < 0)
-        return rc;
+    int r = find_strategy(w, at, name, &f, ret);
+    if (r < 0)
+        return r;
     if (f->shape == API_MAP)
         ret->sub = (struct schema_at){NULL, "map"};
     else if (f->shape == API_LIST)
@@ -132,9 +133,9 @@ static int strategy_of_list(struct patch_work *w, const struct schema_at *at, st
                             struct strategy *ret)
 {
     const struct api_field *f = NULL;
-    int rc = find_strategy(w, at, name, &f, ret);
-    if (rc < 0)
-        return rc;
+    int r = find_strategy(w, at, name, &f, ret);
+    if (r < 0)
+        return r;
     bool list = f->shape == API_LIST || f->shape == API_OPT || f->elem == API_BYTES ||
                 f->elem == API_STRLIST;
     if (!list || f->shape == API_MAP)
@@ -147,20 +148,7 @@ static int strategy_of_list(struct patch_work *w, const struct schema_at *at, st
 static int bad_type(struct patch_work *w, const char *want, const struct tree *have)
 {
     return err_set(w->err, ERR_INTERNAL, "expected a %s, but received a %s", want,
-                   order_go_type(have));
-}
-
-static int bad_map(struct patch_work *w, const struct tree *have)
-{
-    return bad_type(w, "map[string]interface {}", have);
-}
-
-static int no_merge_key(struct patch_work *w, struct tree *item, struct str key)
-{
-    cleanup_sbuf struct sbuf shown = {0};
-    tree_write_go(item, &shown, w->arena);
-    return err_set(w->err, ERR_INTERNAL, "map: %s does not contain declared merge key: %.*s",
-                   shown.p, STR_ARG(key));
+                   patch_order_go_type(have));
 }
 
 static int unknown_directive(struct patch_work *w, struct tree *directive, struct tree *patch)
@@ -170,7 +158,7 @@ static int unknown_directive(struct patch_work *w, struct tree *directive, struc
     if (text.p) {
         sbuf_add(&word, text);
     } else {
-        sbuf_addf(&word, "%%!s(%s", order_go_type(directive));
+        sbuf_addf(&word, "%%!s(%s", patch_order_go_type(directive));
         if (!tree_is_null(directive)) {
             sbuf_addc(&word, '=');
             tree_write_go(directive, &word, w->arena);
@@ -181,7 +169,7 @@ static int unknown_directive(struct patch_work *w, struct tree *directive, struc
     return err_set(w->err, ERR_INTERNAL, "unknown patch type: %s in map: %s", word.p, shown.p);
 }
 
-static bool is_word(const struct tree *t, const char *word)
+static bool patch_strategic_is_word(const struct tree *t, const char *word)
 {
     struct str text = tree_text(t);
     return text.p && str_eqz(text, word);
@@ -193,9 +181,9 @@ static int element_kind(struct patch_work *w, const struct tree_list *a, const s
 {
     struct tree *first = NULL;
     const struct tree_list *lists[] = {a, b};
-    int rc = patch_work_add(w, a->n + b->n);
-    if (rc < 0)
-        return rc;
+    int r = patch_work_add(w, a->n + b->n);
+    if (r < 0)
+        return r;
     for (size_t l = 0; l < array_len(lists); l++) {
         for (size_t i = 0; i < lists[l]->n; i++) {
             struct tree *item = lists[l]->p[i];
@@ -204,7 +192,7 @@ static int element_kind(struct patch_work *w, const struct tree_list *a, const s
             if (!first && tree_is_null(item))
                 return err_set(w->err, ERR_INTERNAL, "a list to merge holds null");
             first = first ? first : item;
-            if (order_go_class(first) == order_go_class(item))
+            if (patch_order_go_class(first) == patch_order_go_class(item))
                 continue;
             cleanup_sbuf struct sbuf shown = {0};
             sbuf_addc(&shown, '[');
@@ -253,7 +241,7 @@ static bool drop_directives(struct tree *t, struct arena *arena)
             tree_remove(t, m->key, arena);
         return true;
     }
-    struct tree_list kept = {0}; // whoever holds the old list still sees all of it
+    struct tree_list kept = {0}; // holders of the old list still see all of it
     for (size_t i = 0; i < t->list.n; i++)
         if (drop_directives(t->list.p[i], arena))
             tree_list_add(&kept, t->list.p[i], arena);
@@ -273,19 +261,20 @@ static void set_new(struct patch_work *w, struct tree *object, struct str key, s
 
 // --- Lists ---------------------------------------------------------------------------------------
 
-// find_item finds the first object in list whose merge key has a value; list->n when there is none.
-static int find_item(struct patch_work *w, const struct tree_list *list, struct str merge_key,
-                     const struct tree *value, size_t *ret)
+// patch_strategic_find_item finds the first object in list whose merge key has a value; list->n
+// when there is none.
+static int patch_strategic_find_item(struct patch_work *w, const struct tree_list *list,
+                                     struct str merge_key, const struct tree *value, size_t *ret)
 {
-    int rc = patch_work_add(w, list->n);
-    if (rc < 0)
-        return rc;
+    int r = patch_work_add(w, list->n);
+    if (r < 0)
+        return r;
     size_t i = 0;
     for (; i < list->n; i++) {
         if (!tree_is_object(list->p[i]))
             return err_set(w->err, ERR_INTERNAL, "value for key %zu is not a map", i);
         const struct tree *found = tree_get(list->p[i], merge_key, w->arena);
-        if (found && order_same(found, value))
+        if (found && patch_order_same(found, value))
             break;
     }
     *ret = i;
@@ -297,17 +286,18 @@ static int delete_matching(struct patch_work *w, struct tree_list *list, struct 
 {
     for (;;) {
         size_t at = 0;
-        int rc = find_item(w, list, merge_key, value, &at);
-        if (rc < 0 || at == list->n)
-            return rc;
+        int r = patch_strategic_find_item(w, list, merge_key, value, &at);
+        if (r < 0 || at == list->n)
+            return r;
         list->n--;
         memmove(&list->p[at], &list->p[at + 1], (list->n - at) * sizeof(*list->p));
     }
 }
 
-// take_special carries out the items of patch that are directives and leaves the others in it.
-static int take_special(struct patch_work *w, struct tree_list *original, struct tree_list *patch,
-                        struct str merge_key)
+// patch_strategic_apply_directives carries out the items of patch that are directives and leaves
+// the others in it.
+static int patch_strategic_apply_directives(struct patch_work *w, struct tree_list *original,
+                                            struct tree_list *patch, struct str merge_key)
 {
     struct tree_list rest = {0};
     bool replace = false;
@@ -316,16 +306,16 @@ static int take_special(struct patch_work *w, struct tree_list *original, struct
         struct tree *directive = tree_get(item, STR(PATCH_MARKER), w->arena);
         if (!directive) {
             tree_list_add(&rest, item, w->arena);
-        } else if (is_word(directive, "delete")) {
+        } else if (patch_strategic_is_word(directive, "delete")) {
             const struct tree *value = tree_get(item, merge_key, w->arena);
             if (!value)
-                return no_merge_key(w, item, merge_key);
-            int rc = delete_matching(w, original, merge_key, value);
-            if (rc < 0)
-                return rc;
-        } else if (is_word(directive, "replace")) {
+                return patch_order_fail_merge_key(w, item, merge_key);
+            int r = delete_matching(w, original, merge_key, value);
+            if (r < 0)
+                return r;
+        } else if (patch_strategic_is_word(directive, "replace")) {
             replace = true;
-        } else if (is_word(directive, "merge")) {
+        } else if (patch_strategic_is_word(directive, "merge")) {
             return err_set(w->err, ERR_INTERNAL,
                            "merging lists cannot yet be specified in the patch");
         } else {
@@ -341,28 +331,29 @@ static int take_special(struct patch_work *w, struct tree_list *original, struct
     return 0;
 }
 
-// merge_items merges or appends each item of patch. *list is the result's; original stays as Go's
-// caller would see it.
-static int merge_items(struct patch_work *w, struct tree_list *list, const struct tree_list *patch,
-                       struct str merge_key, const struct schema_at *schema)
+// patch_strategic_merge_items merges or appends each item of patch. *list is the result's; original
+// stays as Go's caller would see it.
+static int patch_strategic_merge_items(struct patch_work *w, struct tree_list *list,
+                                       const struct tree_list *patch, struct str merge_key,
+                                       const struct schema_at *schema)
 {
     for (size_t i = 0; i < patch->n; i++) {
         struct tree *item = patch->p[i];
         const struct tree *value = tree_get(item, merge_key, w->arena);
         if (!value)
-            return no_merge_key(w, item, merge_key);
+            return patch_order_fail_merge_key(w, item, merge_key);
         size_t at = 0;
-        int rc = find_item(w, list, merge_key, value, &at);
-        if (rc < 0)
-            return rc;
+        int r = patch_strategic_find_item(w, list, merge_key, value, &at);
+        if (r < 0)
+            return r;
         if (at == list->n) {
             tree_list_add(list, item, w->arena);
             continue;
         }
         struct tree *merged = NULL;
-        rc = merge_object(w, list->p[at], item, schema, &merged);
-        if (rc < 0)
-            return rc;
+        r = merge_object(w, list->p[at], item, schema, &merged);
+        if (r < 0)
+            return r;
         list->p[at] = merged;
     }
     return 0;
@@ -374,9 +365,9 @@ static int delete_scalars(struct patch_work *w, const struct tree_list *from,
     *ret = (struct tree_list){0};
     for (size_t i = 0; i < from->n; i++) {
         size_t at = 0;
-        int rc = order_find(w, which, from->p[i], (struct str){NULL, 0}, &at);
-        if (rc < 0)
-            return rc;
+        int r = patch_order_find_item(w, which, from->p[i], (struct str){NULL, 0}, &at);
+        if (r < 0)
+            return r;
         if (at == which->n)
             tree_list_add(ret, from->p[i], w->arena);
     }
@@ -394,11 +385,11 @@ static int add_scalars(struct patch_work *w, const struct tree_list *a, const st
     for (size_t i = 0; b->n && i < a->n + b->n; i++)
         tree_list_add(&all, i < a->n ? a->p[i] : b->p[i - a->n], w->arena);
     for (size_t i = 0; i < all.n; i++) {
-        int rc = patch_work_add(w, all.n - i);
-        if (rc < 0)
-            return rc;
+        int r = patch_work_add(w, all.n - i);
+        if (r < 0)
+            return r;
         for (size_t j = i + 1; j < all.n;) {
-            if (order_same(all.p[i], all.p[j]))
+            if (patch_order_same(all.p[i], all.p[j]))
                 all.p[j] = all.p[--all.n];
             else
                 j++;
@@ -413,22 +404,22 @@ static int merge_lists_of(struct patch_work *w, struct tree_list original, struc
                           const struct strategy *how, bool objects, struct tree_list *ret)
 {
     struct tree_list merged = {0};
-    int rc = 0;
+    int r = 0;
     if (!objects) {
-        rc = add_scalars(w, &original, &patch, &merged);
+        r = add_scalars(w, &original, &patch, &merged);
     } else if (how->merge_key.n == 0) {
         return err_set(w->err, ERR_INTERNAL, "cannot merge lists without merge key for %s",
                        how->sub.go_kind);
     } else {
-        rc = take_special(w, &original, &patch, how->merge_key);
+        r = patch_strategic_apply_directives(w, &original, &patch, how->merge_key);
         merged = original;
-        if (rc == 0)
-            rc = merge_items(w, &merged, &patch, how->merge_key, &how->sub);
+        if (r == 0)
+            r = patch_strategic_merge_items(w, &merged, &patch, how->merge_key, &how->sub);
     }
-    if (rc < 0)
-        return rc;
+    if (r < 0)
+        return r;
     struct order_request order = {merged, patch, original, how->merge_key, objects};
-    return order_settle(w, &order, ret);
+    return patch_order_settle(w, &order, ret);
 }
 
 static int merge_lists(struct patch_work *w, struct tree *original, struct tree *patch,
@@ -445,9 +436,9 @@ static int merge_lists(struct patch_work *w, struct tree *original, struct tree 
         return 0;
     }
     struct tree *sample = NULL;
-    int rc = element_kind(w, &original->list, &patch->list, &sample);
-    if (rc < 0)
-        return rc;
+    int r = element_kind(w, &original->list, &patch->list, &sample);
+    if (r < 0)
+        return r;
     if (!tree_is_object(sample) && deletes)
         return delete_scalars(w, &original->list, &patch->list, ret);
     return merge_lists_of(w, original->list, patch->list, how, tree_is_object(sample), ret);
@@ -469,9 +460,9 @@ static int without_deletes(struct patch_work *w, const struct tree_list *patch,
     *ret = (struct tree_list){0};
     for (size_t i = 0; i < patch->n; i++) {
         if (!tree_is_object(patch->p[i]))
-            return bad_map(w, patch->p[i]);
+            return patch_order_fail_map(w, patch->p[i]);
         struct tree *directive = tree_get(patch->p[i], STR(PATCH_MARKER), w->arena);
-        if (!directive || !is_word(directive, "delete"))
+        if (!directive || !patch_strategic_is_word(directive, "delete"))
             tree_list_add(ret, patch->p[i], w->arena);
     }
     return 0;
@@ -484,19 +475,19 @@ static int check_order(struct patch_work *w, const struct tree_list *patch,
     if (order->n == 0 || patch->n == 0)
         return 0;
     struct tree_list items = *patch;
-    int rc = patch_work_add(w, patch->n + order->n);
-    if (rc == 0 && merge_key.n)
-        rc = without_deletes(w, patch, &items);
+    int r = patch_work_add(w, patch->n + order->n);
+    if (r == 0 && merge_key.n)
+        r = without_deletes(w, patch, &items);
     size_t i = 0, o = 0;
-    while (rc == 0 && i < items.n && o < order->n) {
+    while (r == 0 && i < items.n && o < order->n) {
         bool same =
             tree_is_object(items.p[i]) && tree_get(items.p[i], STR(PATCH_MARKER), w->arena) != NULL;
         if (!same)
-            rc = order_same_key(w, items.p[i], order->p[o++], merge_key, &same);
+            r = patch_order_same_key(w, items.p[i], order->p[o++], merge_key, &same);
         i += same;
     }
-    if (rc < 0 || i == items.n)
-        return rc;
+    if (r < 0 || i == items.n)
+        return r;
     cleanup_sbuf struct sbuf text = {0};
     sbuf_addz(&text, "The order in patch list:\n");
     tree_write_go(tree_new_list(w->arena, *patch), &text, w->arena);
@@ -513,15 +504,15 @@ static int ordered_list(struct patch_work *w, struct tree *old, struct tree *cha
     const struct tree_list none = {0};
     struct tree_list before = old ? old->list : none, merged;
     struct tree_list given = changes ? changes->list : none;
-    int rc = check_order(w, &given, &order->list, how->merge_key);
-    if (rc < 0)
-        return rc;
+    int r = check_order(w, &given, &order->list, how->merge_key);
+    if (r < 0)
+        return r;
     if (!old && !changes)
         return 0;
     if (old && changes) {
-        rc = merge_lists(w, old, changes, how, false, &merged);
-        if (rc < 0)
-            return rc;
+        r = merge_lists(w, old, changes, how, false, &merged);
+        if (r < 0)
+            return r;
     } else if (changes) {
         (void)drop_directives(changes, w->arena);
         merged = changes->list;
@@ -531,17 +522,17 @@ static int ordered_list(struct patch_work *w, struct tree *old, struct tree *cha
     struct order_request request = {merged, order->list, before, how->merge_key, false};
     struct tree *sample = NULL;
     struct tree_list parted[2];
-    rc = order_part(w, &request, parted);
-    if (rc == 0)
-        rc = element_kind(w, &before, &given, &sample);
-    if (rc < 0)
-        return rc;
+    r = patch_order_part(w, &request, parted);
+    if (r == 0)
+        r = element_kind(w, &before, &given, &sample);
+    if (r < 0)
+        return r;
     struct tree_list settled;
     request.objects = tree_is_object(sample);
-    rc = order_join(w, &request, parted, &settled);
-    if (rc == 0)
+    r = patch_order_join(w, &request, parted, &settled);
+    if (r == 0)
         *ret = tree_new_list(w->arena, settled);
-    return rc;
+    return r;
 }
 
 // apply_order carries out one $setElementOrder of patch, and the list it is about.
@@ -567,11 +558,11 @@ static int apply_order(struct patch_work *w, struct tree *original, struct tree 
         tree_open(changes, w->arena);
     struct strategy how;
     struct tree *merged = NULL;
-    int rc = strategy_of_list(w, schema, key, &how);
-    if (rc == 0)
-        rc = ordered_list(w, old, changes, order, &how, &merged);
-    if (rc < 0 || !merged)
-        return rc;
+    int r = strategy_of_list(w, schema, key, &how);
+    if (r == 0)
+        r = ordered_list(w, old, changes, order, &how, &merged);
+    if (r < 0 || !merged)
+        return r;
     tree_put(original, key, merged, w->arena);
     (void)tree_remove(patch, key, w->arena);
     return 0;
@@ -585,9 +576,9 @@ static int apply_orders(struct patch_work *w, struct tree *original, struct tree
         if (!str_starts(m->key, STR(ORDER_PREFIX)))
             continue;
         struct tree_member directive = *m;
-        int rc = apply_order(w, original, patch, &directive, schema);
-        if (rc < 0)
-            return rc;
+        int r = apply_order(w, original, patch, &directive, schema);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
@@ -617,18 +608,18 @@ static int retain_keys(struct patch_work *w, struct tree *original, struct tree 
         if (tree_is_null(m->value) || str_starts(m->key, STR(DELETE_PREFIX)) ||
             str_starts(m->key, STR(ORDER_PREFIX)))
             continue;
-        int rc = names_key(w, &names->list, m->key, &named);
-        if (rc < 0)
-            return rc;
+        int r = names_key(w, &names->list, m->key, &named);
+        if (r < 0)
+            return r;
         if (!named)
             return err_set(w->err, ERR_BAD_REQUEST, "invalid patch format of retainKeys");
     }
     tree_open(original, w->arena);
     tree_foreach(original, m)
     {
-        int rc = names_key(w, &names->list, m->key, &named);
-        if (rc < 0)
-            return rc;
+        int r = names_key(w, &names->list, m->key, &named);
+        if (r < 0)
+            return r;
         if (!named)
             (void)tree_remove(original, m->key, w->arena);
     }
@@ -643,22 +634,22 @@ static int merge_same_shape(struct patch_work *w, struct tree *original, struct 
 {
     struct strategy how;
     struct tree *merged = value;
-    int rc = 0;
+    int r = 0;
     if (tree_is_object(old)) {
-        rc = strategy_of_object(w, schema, key, &how);
-        if (rc == 0 && !how.replace)
-            rc = merge_object(w, old, value, &how.sub, &merged);
+        r = strategy_of_object(w, schema, key, &how);
+        if (r == 0 && !how.replace)
+            r = merge_object(w, old, value, &how.sub, &merged);
     } else if (tree_is_list(old)) {
         struct tree_list list = {0};
-        rc = strategy_of_list(w, schema, key, &how);
-        if (rc == 0)
-            rc = merge_lists(w, old, value, &how, deletes, &list);
-        if (rc == 0)
+        r = strategy_of_list(w, schema, key, &how);
+        if (r == 0)
+            r = merge_lists(w, old, value, &how, deletes, &list);
+        if (r == 0)
             merged = tree_new_list(w->arena, list);
     }
-    if (rc == 0)
+    if (r == 0)
         tree_put(original, key, merged, w->arena);
-    return rc;
+    return r;
 }
 
 static int merge_member(struct patch_work *w, struct tree *original, const struct tree_member *m,
@@ -674,7 +665,7 @@ static int merge_member(struct patch_work *w, struct tree *original, const struc
         return 0;
     }
     struct tree *old = tree_get(original, key, w->arena);
-    if (!old || order_go_class(old) != order_go_class(m->value)) {
+    if (!old || patch_order_go_class(old) != patch_order_go_class(m->value)) {
         if (!deletes)
             set_new(w, original, key, m->value);
         return 0;
@@ -686,27 +677,27 @@ static int merge_object(struct patch_work *w, struct tree *original, struct tree
                         const struct schema_at *schema, struct tree **ret)
 {
     struct tree *directive = tree_get(patch, STR(PATCH_MARKER), w->arena);
-    if (directive && is_word(directive, "replace")) {
+    if (directive && patch_strategic_is_word(directive, "replace")) {
         (void)tree_remove(patch, STR(PATCH_MARKER), w->arena);
         *ret = patch;
         return 0;
     }
-    if (directive && is_word(directive, "delete")) {
+    if (directive && patch_strategic_is_word(directive, "delete")) {
         *ret = tree_new_object(w->arena);
         return 0;
     }
     if (directive)
         return unknown_directive(w, directive, patch);
-    int rc = retain_keys(w, original, patch);
-    if (rc == 0)
-        rc = apply_orders(w, original, patch, schema);
-    if (rc < 0)
-        return rc;
+    int r = retain_keys(w, original, patch);
+    if (r == 0)
+        r = apply_orders(w, original, patch, schema);
+    if (r < 0)
+        return r;
     tree_foreach(patch, m)
     {
-        rc = merge_member(w, original, m, schema);
-        if (rc < 0)
-            return rc;
+        r = merge_member(w, original, m, schema);
+        if (r < 0)
+            return r;
     }
     *ret = original;
     return 0;
@@ -732,9 +723,9 @@ int api_patch_strategic(const struct api_type *type, const struct json_doc *obje
         struct patch_work w = {&arena, err, 0};
         struct schema_at top = {type, "struct"};
         struct tree *changes = tree_of(&arena, patch, NULL, patch->root);
-        int rc = merge_object(&w, result, changes, &top, &result);
-        if (rc < 0)
-            return rc;
+        int r = merge_object(&w, result, changes, &top, &result);
+        if (r < 0)
+            return r;
     }
     struct json_writer w = {.out = out};
     return tree_write(result, &w, err);

@@ -11,7 +11,7 @@
 
 #include "base/banned.h"
 
-static void count_devices(struct str *mode, int64_t *count)
+static void default_count_devices(struct str *mode, int64_t *count)
 {
     if (mode->n == 0)
         *mode = STR("ExactCount");
@@ -23,14 +23,14 @@ static void default_exact_request(struct defaulter *d, void *value)
 {
     (void)d;
     struct api_exact_device_request *request = value;
-    count_devices(&request->allocation_mode, &request->count);
+    default_count_devices(&request->allocation_mode, &request->count);
 }
 
 static void default_sub_request(struct defaulter *d, void *value)
 {
     (void)d;
     struct api_device_sub_request *request = value;
-    count_devices(&request->allocation_mode, &request->count);
+    default_count_devices(&request->allocation_mode, &request->count);
 }
 
 static void default_v1beta1_request(struct defaulter *d, void *value)
@@ -39,14 +39,14 @@ static void default_v1beta1_request(struct defaulter *d, void *value)
     struct api_v1beta1_device_request *request = value;
     // Without a class the request has alternatives, and these two must stay empty.
     if (request->device_class_name.n)
-        count_devices(&request->allocation_mode, &request->count);
+        default_count_devices(&request->allocation_mode, &request->count);
 }
 
 static void default_v1beta1_sub_request(struct defaulter *d, void *value)
 {
     (void)d;
     struct api_v1beta1_device_sub_request *request = value;
-    count_devices(&request->allocation_mode, &request->count);
+    default_count_devices(&request->allocation_mode, &request->count);
 }
 
 static void default_taint(struct defaulter *d, void *value)
@@ -80,13 +80,13 @@ static default_hook *find_hook(const struct api_type *t)
 static void set_json(struct defaulter *d, const struct api_field *f, void *out)
 {
     cleanup_json_doc struct json_doc doc = {0};
-    int rc = json_parse(str_z(f->info->default_text), NULL, &doc, NULL);
-    assert(rc == 0);
-    rc = api_json_read(f->sub, &doc, doc.root, out, d->arena, NULL, NULL);
-    assert(rc == 0);
+    int r = json_parse(str_z(f->info->default_text), NULL, &doc, NULL);
+    assert(r == 0);
+    r = api_json_read(f->sub, &doc, doc.root, out, d->arena, NULL, NULL);
+    assert(r == 0);
 }
 
-static void set_int_or_string(struct str text, struct api_int_or_string *out)
+static void default_set_int_or_string(struct str text, struct api_int_or_string *out)
 {
     int64_t number;
     if (str_to_i64(text, &number) == 0)
@@ -95,7 +95,7 @@ static void set_int_or_string(struct str text, struct api_int_or_string *out)
         *out = (struct api_int_or_string){.text = text, .is_text = true};
 }
 
-static void set_elem(struct defaulter *d, const struct api_field *f, void *out)
+static void default_set_elem(struct defaulter *d, const struct api_field *f, void *out)
 {
     struct str text = str_z(f->info->default_text);
     int64_t number = 0;
@@ -104,13 +104,13 @@ static void set_elem(struct defaulter *d, const struct api_field *f, void *out)
     } else if (f->elem == API_BOOL) {
         *(bool *)out = str_eqz(text, "true");
     } else if (f->elem == API_INTSTR) {
-        set_int_or_string(text, out);
+        default_set_int_or_string(text, out);
     } else if (f->elem == API_STRUCT) {
         set_json(d, f, out);
     } else {
         assert(f->elem == API_I32 || f->elem == API_I64);
-        int rc = str_to_i64(text, &number);
-        assert(rc == 0);
+        int r = str_to_i64(text, &number);
+        assert(r == 0);
         if (f->elem == API_I32)
             *(int32_t *)out = (int32_t)number;
         else
@@ -118,7 +118,7 @@ static void set_elem(struct defaulter *d, const struct api_field *f, void *out)
     }
 }
 
-static void set_default(struct defaulter *d, const struct api_field *f, void *owner)
+static void default_set_default(struct defaulter *d, const struct api_field *f, void *owner)
 {
     void *member = api_member(f, owner);
     if (api_field_present(f, owner))
@@ -128,7 +128,7 @@ static void set_default(struct defaulter *d, const struct api_field *f, void *ow
         *target = arena_alloc(d->arena, api_elem_size(f), _Alignof(max_align_t));
         member = *target;
     }
-    set_elem(d, f, member);
+    default_set_elem(d, f, member);
     if (f->has_offset)
         *(bool *)((char *)owner + f->has_offset) = true;
 }
@@ -162,7 +162,7 @@ static void default_struct(struct defaulter *d, const struct api_type *t, void *
     for (size_t i = 0; i < t->fields_len; i++) {
         const struct api_field *f = &t->fields[i];
         if (f->info->default_text)
-            set_default(d, f, value);
+            default_set_default(d, f, value);
         if (f->elem == API_STRUCT && f->sub->defaults)
             default_below(d, f, value);
     }

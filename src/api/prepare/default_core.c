@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Defaults of core, apps, batch, rbac and storage that depend on other fields. Left out: requests of
-// whole pods (PodLevelResources), which only a feature gate brings.
+// Defaults of core, apps, batch, rbac and storage that depend on other fields. Left out: requests
+// of whole pods (PodLevelResources), which only a feature gate brings.
 #include <string.h>
 
 #include "api/prepare/default.h"
@@ -83,8 +83,8 @@ static bool is_path_part(struct str s)
     return true;
 }
 
-// is_image_path says whether a name without tag and digest can name an image. A first part with a dot,
-// a colon or capitals is a registry's host, which is not looked at.
+// is_image_path reports whether a name without tag and digest can name an image. A first part with
+// a dot, a colon or capitals is a registry's host, which is not looked at.
 static bool is_image_path(struct str name)
 {
     struct str part, rest = name;
@@ -102,8 +102,8 @@ static bool is_image_path(struct str name)
     } while (true);
 }
 
-// pull_policy: an image with the tag latest, or with neither tag nor digest, is pulled always. So is
-// nothing whose name makes no sense; validation will say so.
+// pull_policy: an image with the tag latest, or with neither tag nor digest, is pulled always. So
+// is an image with an invalid name, which validation rejects.
 static struct str pull_policy(struct str image)
 {
     struct str name, digest, tag = STR("latest");
@@ -338,9 +338,9 @@ static bool is_rolling(struct str type)
     return type.n == 0 || str_eqz(type, "RollingUpdate");
 }
 
-// set_int_or_string gives *member a value if it has none.
-static void set_int_or_string(struct defaulter *d, struct api_int_or_string **member,
-                              struct api_int_or_string value)
+// default_core_set_int_or_string gives *member a value if it has none.
+static void default_core_set_int_or_string(struct defaulter *d, struct api_int_or_string **member,
+                                           struct api_int_or_string value)
 {
     if (*member)
         return;
@@ -356,8 +356,8 @@ static void default_deployment_strategy(struct defaulter *d, void *value)
         return;
     if (!strategy->rolling_update)
         strategy->rolling_update = arena_one(d->arena, struct api_rolling_update_deployment);
-    set_int_or_string(d, &strategy->rolling_update->max_unavailable, quarter);
-    set_int_or_string(d, &strategy->rolling_update->max_surge, quarter);
+    default_core_set_int_or_string(d, &strategy->rolling_update->max_unavailable, quarter);
+    default_core_set_int_or_string(d, &strategy->rolling_update->max_surge, quarter);
 }
 
 static void default_daemon_set_strategy(struct defaulter *d, void *value)
@@ -367,9 +367,10 @@ static void default_daemon_set_strategy(struct defaulter *d, void *value)
         return;
     if (!strategy->rolling_update)
         strategy->rolling_update = arena_one(d->arena, struct api_rolling_update_daemon_set);
-    set_int_or_string(d, &strategy->rolling_update->max_unavailable,
-                      (struct api_int_or_string){.number = 1});
-    set_int_or_string(d, &strategy->rolling_update->max_surge, (struct api_int_or_string){0});
+    default_core_set_int_or_string(d, &strategy->rolling_update->max_unavailable,
+                                   (struct api_int_or_string){.number = 1});
+    default_core_set_int_or_string(d, &strategy->rolling_update->max_surge,
+                                   (struct api_int_or_string){0});
 }
 
 static void default_stateful_set_strategy(struct defaulter *d, void *value)
@@ -382,8 +383,8 @@ static void default_stateful_set_strategy(struct defaulter *d, void *value)
         return;
     strategy->type = STR("RollingUpdate");
     strategy->rolling_update->has_partition = true;
-    set_int_or_string(d, &strategy->rolling_update->max_unavailable,
-                      (struct api_int_or_string){.number = 1});
+    default_core_set_int_or_string(d, &strategy->rolling_update->max_unavailable,
+                                   (struct api_int_or_string){.number = 1});
 }
 
 // default_job: these are a Job's alone; the template of a CronJob stays as it is.
@@ -447,7 +448,7 @@ static void default_discovery_port(struct defaulter *d, void *value)
     ((struct api_discovery_port *)value)->has_name = true;
 }
 
-// An autoscaler that is not told what to look at looks at the use of processors.
+// An autoscaler without metrics scales by CPU utilization.
 static void default_autoscaler(struct defaulter *d, void *value)
 {
     struct api_horizontal_pod_autoscaler_spec *spec = value;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Entry point of preparation: resets what users may not set, dispatches to the kind's own rules,
+// and drops fields whose feature gate is off unless the stored object has them.
 #include <assert.h>
 
 #include "api/custom.h"
@@ -37,7 +40,7 @@ static void prepare_class(const struct preparer *p, struct api_device_class *cla
 
 // --- DeviceTaintRule -----------------------------------------------------------------------------
 
-static bool same_time(const struct api_time *a, const struct api_time *b)
+static bool prepare_time_equal(const struct api_time *a, const struct api_time *b)
 {
     return a->set == b->set && (!a->set || (a->at.sec == b->at.sec && a->at.nsec == b->at.nsec));
 }
@@ -47,9 +50,9 @@ static void prepare_rule_update(const struct preparer *p, struct api_device_tain
 {
     struct api_device_taint *taint = &rule->spec.taint;
     rule->status = old->status;
-    // Another effect begins now, unless the user says when.
+    // Another effect begins now, unless the user sets a time.
     if (!str_eq(taint->effect, old->spec.taint.effect) &&
-        same_time(&taint->time_added, &old->spec.taint.time_added) && p->rules->now.set) {
+        prepare_time_equal(&taint->time_added, &old->spec.taint.time_added) && p->rules->now.set) {
         taint->time_added = p->rules->now;
         taint->time_added.at.nsec = 0;
     }

@@ -123,7 +123,7 @@ static void drop_spec_fields(const struct preparer *p, struct api_resource_claim
 
 // --- The status ----------------------------------------------------------------------------------
 
-static const struct api_device_request_allocation_result_array *results(
+static const struct api_device_request_allocation_result_array *prepare_claim_results(
     const struct api_resource_claim *claim)
 {
     static const struct api_device_request_allocation_result_array none;
@@ -139,8 +139,8 @@ static struct status_use status_use(const struct api_resource_claim *old)
 {
     struct status_use use = {.admin_access = uses_admin_access(&old->spec),
                              .capacity = uses_capacity(&old->spec)};
-    for (size_t i = 0; i < results(old)->n; i++) {
-        const struct api_device_request_allocation_result *r = &results(old)->p[i];
+    for (size_t i = 0; i < prepare_claim_results(old)->n; i++) {
+        const struct api_device_request_allocation_result *r = &prepare_claim_results(old)->p[i];
         use.admin_access |= r->has_admin_access;
         use.capacity |= r->has_share_id || r->consumed_capacity.p;
         use.binding_conditions |= r->binding_conditions.p || r->binding_failure_conditions.p;
@@ -176,8 +176,8 @@ static void drop_status_fields(const struct preparer *p, struct api_resource_cla
     struct status_use use = status_use(old);
     if (!gate_on(p, FEATURE_DRA_RESOURCE_CLAIM_DEVICE_STATUS) && old->status.devices.n == 0)
         claim->status.devices = (struct api_allocated_device_status_array){0};
-    for (size_t i = 0; i < results(claim)->n; i++)
-        drop_result_fields(p, &results(claim)->p[i], &use);
+    for (size_t i = 0; i < prepare_claim_results(claim)->n; i++)
+        drop_result_fields(p, &prepare_claim_results(claim)->p[i], &use);
     bool drop = !gate_on(p, FEATURE_DRA_CONSUMABLE_CAPACITY) && !use.capacity;
     for (size_t i = 0; drop && i < claim->status.devices.n; i++) {
         claim->status.devices.p[i].has_share_id = false;
@@ -189,8 +189,8 @@ static bool is_result_of(const struct api_resource_claim *claim,
                          const struct api_allocated_device_status *d)
 {
     struct str share = d->has_share_id ? d->share_id : STR("");
-    for (size_t i = 0; i < results(claim)->n; i++) {
-        const struct api_device_request_allocation_result *r = &results(claim)->p[i];
+    for (size_t i = 0; i < prepare_claim_results(claim)->n; i++) {
+        const struct api_device_request_allocation_result *r = &prepare_claim_results(claim)->p[i];
         if (str_eq(r->driver, d->driver) && str_eq(r->pool, d->pool) &&
             str_eq(r->device, d->device) && str_eq(r->has_share_id ? r->share_id : STR(""), share))
             return true;

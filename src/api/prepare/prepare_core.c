@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Preparation of the kinds outside resource.k8s.io: whose changes count as a generation, what a new
-// object's status says, what an update of the status may touch besides it.
+// object's status holds, what an update of the status may touch besides it.
 #include <assert.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ enum {
     STATUS_NO_LABELS = 1 << 6,   // and this one no labels
 };
 
-static unsigned specialities(const struct api_type *t)
+static unsigned prepare_core_find_special(const struct api_type *t)
 {
     static const struct {
         const struct api_type *type;
@@ -57,14 +57,15 @@ static unsigned specialities(const struct api_type *t)
     return 0;
 }
 
-static void *member(const struct api_object *o, const struct api_field *f)
+static void *prepare_core_member_at(const struct api_object *o, const struct api_field *f)
 {
     return f ? api_member(f, o->value) : NULL;
 }
 
 // --- Pods ----------------------------------------------------------------------------------------
 
-static const struct quantity *amount_of(const struct api_quantity_map *m, const char *resource)
+static const struct quantity *prepare_core_find_amount(const struct api_quantity_map *m,
+                                                       const char *resource)
 {
     static const struct quantity none;
     for (size_t i = 0; i < m->n; i++)
@@ -77,8 +78,8 @@ enum quality { BEST_EFFORT, BURSTABLE, GUARANTEED };
 
 static enum quality amount_quality(const struct api_resource_requirements *r, const char *resource)
 {
-    const struct quantity *request = amount_of(&r->requests, resource);
-    if (quantity_cmp(request, amount_of(&r->limits, resource)) != 0)
+    const struct quantity *request = prepare_core_find_amount(&r->requests, resource);
+    if (quantity_cmp(request, prepare_core_find_amount(&r->limits, resource)) != 0)
         return BURSTABLE;
     return quantity_sign(request) == 0 ? BEST_EFFORT : GUARANTEED;
 }
@@ -126,8 +127,8 @@ static const struct str *label_of(const struct api_pod *pod, struct str key)
     return NULL;
 }
 
-// Adds a requirement for each key that the pod has a label of: its value, or any but that. The selector may be
-// shared with the object as it was sent, so it is replaced.
+// Adds a requirement for each key that the pod has a label of: its value, or any but that. The
+// selector may be shared with the object as it was sent, so it is replaced.
 static void merge_label_keys(const struct preparer *p, const struct api_pod *pod,
                              const struct api_str_array *keys, struct str operator,
                              struct api_label_selector ** selector)
@@ -174,8 +175,8 @@ static void merge_affinity_keys(const struct preparer *p, const struct api_pod *
         merge_term_keys(p, pod, &preferred->p[i].pod_affinity_term);
 }
 
-// What matchLabelKeys and mismatchLabelKeys stand for is written into the selectors once, when the pod is created: its
-// labels may change later.
+// What matchLabelKeys and mismatchLabelKeys stand for is written into the selectors once, when the
+// pod is created: its labels may change later.
 static void merge_keys_of_pod(const struct preparer *p, struct api_pod *pod)
 {
     const struct api_affinity *f = pod->spec.affinity;
@@ -295,7 +296,7 @@ static void start_status(const struct preparer *p, const struct api_object *obje
 
 static bool is_pod_resource(struct str name)
 {
-    return str_eqz(name, "cpu") || str_eqz(name, "memory") || is_huge_page(name);
+    return str_eqz(name, "cpu") || str_eqz(name, "memory") || resources_is_huge_page(name);
 }
 
 // Requests of a whole pod that are not given: what its containers ask for, else its limits.
@@ -434,18 +435,19 @@ static void count_change(const struct api_object *object, const struct api_objec
         meta->generation = before->generation + 1;
 }
 
-static void copy_field(const struct api_object *to, const struct api_object *from, struct str name)
+static void prepare_core_copy_field(const struct api_object *to, const struct api_object *from,
+                                    struct str name)
 {
     const struct api_field *f = api_type_field(to->kind->type, name);
     if (f && f->shape == API_ONE && f->elem == API_STRUCT)
-        memcpy(member(to, f), member(from, f), f->sub->size);
+        memcpy(prepare_core_member_at(to, f), prepare_core_member_at(from, f), f->sub->size);
 }
 
 static void prepare_update(const struct api_object *object, const struct api_object *old,
                            unsigned flags)
 {
     if (object->kind->subresources)
-        copy_field(object, old, STR("status"));
+        prepare_core_copy_field(object, old, STR("status"));
     if (object->kind->type == &api_pod_type) {
         // A client that does not know resources of pods has left them out.
         struct api_pod *pod = object->value;
@@ -468,7 +470,7 @@ static void prepare_status(const struct preparer *p, const struct api_object *ob
         prepare_pod_status(p, object->value, old->value);
         return;
     }
-    copy_field(object, old, STR("spec"));
+    prepare_core_copy_field(object, old, STR("spec"));
     if (object->kind->type == &api_certificate_signing_request_type)
         prepare_certificate_status(p, object->value, old->value);
     if (flags & STATUS_ALONE)
@@ -503,7 +505,7 @@ void prepare_core(const struct preparer *p, const struct api_object *object,
     if (object->kind->type == &api_secret_type &&
         ((struct api_secret *)object->value)->string_data.n > 0)
         settle_secret(p, object->value);
-    unsigned flags = specialities(object->kind->type);
+    unsigned flags = prepare_core_find_special(object->kind->type);
     assert(old || p->op == API_CREATE);
     switch (p->op) {
     case API_CREATE:

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A kind or a field as text, for `dray explain`: documentation, type, bounds and the fields below
+// it.
 #include "api/explain.h"
 
 #include <strings.h>
@@ -23,19 +26,21 @@ static void type_name(const struct api_field *f, struct sbuf *out)
     sbuf_addc(out, '>');
 }
 
-static void fact(struct sbuf *out, const char *indent, const char *what, const char *value)
+static void explain_add_fact(struct sbuf *out, const char *indent, const char *what,
+                             const char *value)
 {
     if (value)
         sbuf_addf(out, "%s%s: %s\n", indent, what, value);
 }
 
-static void limit(struct sbuf *out, const char *indent, const char *what, int64_t value, bool has)
+static void explain_add_limit(struct sbuf *out, const char *indent, const char *what, int64_t value,
+                              bool has)
 {
     if (has)
         sbuf_addf(out, "%s%s: %lld\n", indent, what, (long long)value);
 }
 
-static void add_facts(const struct api_field *f, const char *indent, struct sbuf *out)
+static void explain_add_facts(const struct api_field *f, const char *indent, struct sbuf *out)
 {
     const struct api_field_info *i = f->info;
     if (i->values) {
@@ -44,27 +49,29 @@ static void add_facts(const struct api_field *f, const char *indent, struct sbuf
             sbuf_addf(out, "%s%s", v == i->values ? "" : ", ", **v ? *v : "\"\"");
         sbuf_addc(out, '\n');
     }
-    fact(out, indent, "Default", i->default_text && *i->default_text ? i->default_text : NULL);
-    fact(out, indent, "Format", i->format);
-    fact(out, indent, "Format of keys", i->key_format);
-    fact(out, indent, "Format of items", i->item_format);
-    limit(out, indent, "Items at most", i->max_items, i->max_items > 0);
-    limit(out, indent, "Bytes at most", i->max_bytes, i->max_bytes > 0);
-    limit(out, indent, "Characters at most", i->max_length, i->max_length > 0);
-    limit(out, indent, "Bytes of an item at most", i->item_max_bytes, i->item_max_bytes > 0);
-    limit(out, indent, "At least", i->min, i->has_min);
-    limit(out, indent, "At most", i->max, i->has_max);
-    fact(out, indent, "Unique by", i->unique_by);
+    explain_add_fact(out, indent, "Default",
+                     i->default_text && *i->default_text ? i->default_text : NULL);
+    explain_add_fact(out, indent, "Format", i->format);
+    explain_add_fact(out, indent, "Format of keys", i->key_format);
+    explain_add_fact(out, indent, "Format of items", i->item_format);
+    explain_add_limit(out, indent, "Items at most", i->max_items, i->max_items > 0);
+    explain_add_limit(out, indent, "Bytes at most", i->max_bytes, i->max_bytes > 0);
+    explain_add_limit(out, indent, "Characters at most", i->max_length, i->max_length > 0);
+    explain_add_limit(out, indent, "Bytes of an item at most", i->item_max_bytes,
+                      i->item_max_bytes > 0);
+    explain_add_limit(out, indent, "At least", i->min, i->has_min);
+    explain_add_limit(out, indent, "At most", i->max, i->has_max);
+    explain_add_fact(out, indent, "Unique by", i->unique_by);
     if (f->flags & API_LIST_MAP)
-        fact(out, indent, "List keys", i->keys);
-    fact(out, indent, "Feature gate", i->gates);
+        explain_add_fact(out, indent, "List keys", i->keys);
+    explain_add_fact(out, indent, "Feature gate", i->gates);
     if (f->flags & API_IMMUTABLE)
         sbuf_addf(out, "%sCannot be changed once set\n", indent);
     if (f->flags & API_DEPRECATED)
         sbuf_addf(out, "%sDeprecated\n", indent);
 }
 
-static void add_fields(const struct api_type *t, struct sbuf *out)
+static void explain_add_fields(const struct api_type *t, struct sbuf *out)
 {
     if (t->json_len == 0)
         return;
@@ -74,7 +81,7 @@ static void add_fields(const struct api_type *t, struct sbuf *out)
         sbuf_addf(out, "  %.*s\t", STR_ARG(f->name));
         type_name(f, out);
         sbuf_addf(out, "%s\n    %s\n", f->flags & API_REQUIRED ? " -required-" : "", f->info->doc);
-        add_facts(f, "    ", out);
+        explain_add_facts(f, "    ", out);
         sbuf_addc(out, '\n');
     }
 }
@@ -97,7 +104,8 @@ static void add_tree(const struct api_type *t, size_t depth, struct sbuf *out)
     }
 }
 
-static const struct api_field *step(const struct api_type *t, struct str name, struct err *err)
+static const struct api_field *explain_find_field(const struct api_type *t, struct str name,
+                                                  struct err *err)
 {
     for (size_t i = 0; i < t->json_len; i++)
         if (t->json[i].name.n == name.n && strncasecmp(t->json[i].name.p, name.p, name.n) == 0)
@@ -111,8 +119,8 @@ static const struct api_field *step(const struct api_type *t, struct str name, s
     return NULL;
 }
 
-// find_kind takes the first word of the path, in the version asked for.
-static const struct api_kind *find_kind(struct str word, struct str api_version)
+// explain_find_kind takes the first word of the path, in the requested version.
+static const struct api_kind *explain_find_kind(struct str word, struct str api_version)
 {
     const struct api_kind *k = api_kind_by_name(word);
     if (!k || api_version.n == 0)
@@ -126,10 +134,10 @@ static const struct api_kind *find_kind(struct str word, struct str api_version)
     return api_kind_find(api_version, k->kind);
 }
 
-// follow goes down the path from the kind's type; *ret_field stays NULL for the kind itself, *ret_type
-// becomes NULL at a field without fields.
-static int follow(struct str path, const struct api_type **ret_type,
-                  const struct api_field **ret_field, struct err *err)
+// explain_follow_path goes down the path from the kind's type; *ret_field stays NULL for the kind
+// itself, *ret_type becomes NULL at a field without fields.
+static int explain_follow_path(struct str path, const struct api_type **ret_type,
+                               const struct api_field **ret_field, struct err *err)
 {
     struct str word;
     while (path.n) {
@@ -137,7 +145,7 @@ static int follow(struct str path, const struct api_type **ret_type,
         if (!*ret_type)
             return err_set(err, ERR_NOT_FOUND, "there are no fields below, so no \"%.*s\"",
                            STR_ARG(str_upto(word, 80)));
-        *ret_field = step(*ret_type, word, err);
+        *ret_field = explain_find_field(*ret_type, word, err);
         if (!*ret_field)
             return -ERR_NOT_FOUND;
         *ret_type = (*ret_field)->elem == API_STRUCT ? (*ret_field)->sub : NULL;
@@ -145,7 +153,8 @@ static int follow(struct str path, const struct api_type **ret_type,
     return 0;
 }
 
-static void describe(const struct api_type *t, const struct api_field *f, struct sbuf *out)
+static void explain_describe_field(const struct api_type *t, const struct api_field *f,
+                                   struct sbuf *out)
 {
     if (f) {
         sbuf_addf(out, "FIELD: %.*s ", STR_ARG(f->name));
@@ -158,7 +167,7 @@ static void describe(const struct api_type *t, const struct api_field *f, struct
     if (t)
         sbuf_addf(out, "    %s\n", t->doc);
     if (f)
-        add_facts(f, "    ", out);
+        explain_add_facts(f, "    ", out);
     sbuf_addc(out, '\n');
 }
 
@@ -167,25 +176,25 @@ int api_explain(struct str path, struct str api_version, bool recursive, struct 
 {
     struct str word, rest;
     (void)str_cut(path, '.', &word, &rest);
-    const struct api_kind *k = find_kind(word, api_version);
+    const struct api_kind *k = explain_find_kind(word, api_version);
     if (!k)
         return err_set(err, ERR_NOT_FOUND, "no kind is called \"%.*s\"%s%.*s",
                        STR_ARG(str_upto(word, 80)), api_version.n ? " in " : "",
                        STR_ARG(api_version));
     const struct api_type *t = k->type;
     const struct api_field *f = NULL;
-    int rc = follow(rest, &t, &f, err);
-    if (rc < 0)
-        return rc;
+    int r = explain_follow_path(rest, &t, &f, err);
+    if (r < 0)
+        return r;
     if (k->group.n)
         sbuf_addf(out, "GROUP:      %.*s\n", STR_ARG(k->group));
     sbuf_addf(out, "KIND:       %.*s\nVERSION:    %.*s\n\n", STR_ARG(k->kind), STR_ARG(k->version));
-    describe(t, f, out);
+    explain_describe_field(t, f, out);
     if (t && recursive) {
         sbuf_addz(out, "FIELDS:\n");
         add_tree(t, 1, out);
     } else if (t) {
-        add_fields(t, out);
+        explain_add_fields(t, out);
     }
     return 0;
 }

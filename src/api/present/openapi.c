@@ -45,29 +45,29 @@ static const struct prim *prim_of(enum api_elem elem)
     return NULL;
 }
 
-void oas_key(struct oas *o, const char *key)
+void openapi_write_key(struct oas *o, const char *key)
 {
     json_write_key(&o->w, str_z(key));
 }
 
-void oas_kv(struct oas *o, const char *key, struct str value)
+void openapi_write_member(struct oas *o, const char *key, struct str value)
 {
-    oas_key(o, key);
+    openapi_write_key(o, key);
     json_write_str(&o->w, value);
 }
 
-void oas_gvk(struct oas *o, const struct api_kind *k)
+void openapi_write_gvk(struct oas *o, const struct api_kind *k)
 {
     json_write_object_begin(&o->w);
-    oas_kv(o, "group", k->group);
-    oas_kv(o, "kind", k->kind);
-    oas_kv(o, "version", k->version);
+    openapi_write_member(o, "group", k->group);
+    openapi_write_member(o, "kind", k->kind);
+    openapi_write_member(o, "version", k->version);
     json_write_object_end(&o->w);
 }
 
 // --- Names ---------------------------------------------------------------------------------------
 
-static struct str base_of(struct str package)
+static struct str openapi_package_base(struct str package)
 {
     struct str base, rest;
     (void)str_cut(package, '/', &base, &rest);
@@ -78,7 +78,7 @@ static struct str base_of(struct str package)
 // types with another still publishes them as its own.
 static struct str package_of(struct str from, const struct api_type *t)
 {
-    return str_eq(base_of(from), base_of(t->package)) ? from : t->package;
+    return str_eq(openapi_package_base(from), openapi_package_base(t->package)) ? from : t->package;
 }
 
 static struct str def_name(struct oas *o, struct str package, const struct api_type *t)
@@ -94,17 +94,17 @@ static void ref_to(struct oas *o, struct str name)
 {
     struct str place = arena_strf(&o->arena, "#/%s/%.*s",
                                   o->v2 ? "definitions" : "components/schemas", STR_ARG(name));
-    oas_kv(o, "$ref", place);
+    openapi_write_member(o, "$ref", place);
 }
 
-void oas_ref(struct oas *o, struct str package, const struct api_type *t)
+void openapi_write_ref(struct oas *o, struct str package, const struct api_type *t)
 {
     json_write_object_begin(&o->w);
     ref_to(o, def_name(o, package_of(package, t), t));
     json_write_object_end(&o->w);
 }
 
-void oas_collect(struct oas *o, struct str package, const struct api_type *t)
+void openapi_collect_definitions(struct oas *o, struct str package, const struct api_type *t)
 {
     package = package_of(package, t);
     vec_foreach(&o->defs, def) {
@@ -114,32 +114,32 @@ void oas_collect(struct oas *o, struct str package, const struct api_type *t)
     vec_push_arena(&o->arena, &o->defs, (struct oas_def){package, t});
     for (size_t i = 0; i < t->json_len; i++)
         if (t->json[i].elem == API_STRUCT)
-            oas_collect(o, package, t->json[i].sub);
+            openapi_collect_definitions(o, package, t->json[i].sub);
 }
 
 // --- Fields --------------------------------------------------------------------------------------
 
-static void scalar(struct oas *o, const struct api_field *f)
+static void openapi_write_scalar(struct oas *o, const struct api_field *f)
 {
     switch (f->elem) {
     case API_STR:
-        oas_kv(o, "type", STR("string"));
+        openapi_write_member(o, "type", STR("string"));
         return;
     case API_BYTES:
-        oas_kv(o, "type", STR("string"));
-        oas_kv(o, "format", STR("byte"));
+        openapi_write_member(o, "type", STR("string"));
+        openapi_write_member(o, "format", STR("byte"));
         return;
     case API_BOOL:
-        oas_kv(o, "type", STR("boolean"));
+        openapi_write_member(o, "type", STR("boolean"));
         return;
     case API_I32:
     case API_I64:
-        oas_kv(o, "type", STR("integer"));
-        oas_kv(o, "format", f->elem == API_I32 ? STR("int32") : STR("int64"));
+        openapi_write_member(o, "type", STR("integer"));
+        openapi_write_member(o, "format", f->elem == API_I32 ? STR("int32") : STR("int64"));
         return;
     case API_STRLIST:
-        oas_kv(o, "type", STR("array"));
-        oas_key(o, "items");
+        openapi_write_member(o, "type", STR("array"));
+        openapi_write_key(o, "items");
         json_write_raw(&o->w, STR("{\"type\":\"string\"}"));
         return;
     case API_QUANTITY:
@@ -159,7 +159,7 @@ static void enum_values(struct oas *o, const struct api_field *f)
 {
     if (!f->info->values)
         return;
-    oas_key(o, "enum");
+    openapi_write_key(o, "enum");
     json_write_array_begin(&o->w);
     for (const char *const *v = f->info->values; *v; v++)
         json_write_str(&o->w, str_z(*v));
@@ -180,32 +180,32 @@ static void elem_ref(struct oas *o, struct str package, const struct api_field *
         ref_to(o, def_name(o, package_of(package, f->sub), f->sub));
 }
 
-// item writes the schema of one element of a list or map.
-static void item(struct oas *o, struct str package, const struct api_field *f)
+// openapi_write_item writes the schema of one element of a list or map.
+static void openapi_write_item(struct oas *o, struct str package, const struct api_field *f)
 {
     json_write_object_begin(&o->w);
     if (is_ref(f)) {
         elem_ref(o, package, f);
     } else {
-        scalar(o, f);
+        openapi_write_scalar(o, f);
         enum_values(o, f);
     }
     json_write_object_end(&o->w);
 }
 
-// one writes the schema of a single value. OpenAPI 3.0 allows nothing beside a $ref, so it is put
-// into allOf.
-static void one(struct oas *o, struct str package, const struct api_field *f)
+// openapi_write_single writes the schema of a single value. OpenAPI 3.0 allows nothing beside a
+// $ref, so it is put into allOf.
+static void openapi_write_single(struct oas *o, struct str package, const struct api_field *f)
 {
     if (!is_ref(f)) {
-        scalar(o, f);
+        openapi_write_scalar(o, f);
         enum_values(o, f);
     } else if (o->v2) {
         elem_ref(o, package, f);
     } else {
-        oas_key(o, "allOf");
+        openapi_write_key(o, "allOf");
         json_write_array_begin(&o->w);
-        item(o, package, f);
+        openapi_write_item(o, package, f);
         json_write_array_end(&o->w);
     }
 }
@@ -213,7 +213,7 @@ static void one(struct oas *o, struct str package, const struct api_field *f)
 static void declared_default(struct oas *o, const struct api_field *f)
 {
     struct str text = str_z(f->info->default_text);
-    oas_key(o, "default");
+    openapi_write_key(o, "default");
     if (f->elem == API_STR)
         json_write_str(&o->w, text);
     else
@@ -221,7 +221,7 @@ static void declared_default(struct oas *o, const struct api_field *f)
 }
 
 // defaults: the declared one, else the zero value of what JSON always shows.
-static void defaults(struct oas *o, const struct api_field *f)
+static void openapi_write_defaults(struct oas *o, const struct api_field *f)
 {
     if (o->v2 || (f->shape != API_ONE && f->shape != API_OPT))
         return;
@@ -232,11 +232,11 @@ static void defaults(struct oas *o, const struct api_field *f)
     if (f->shape == API_OPT)
         return;
     if (f->elem == API_STRUCT) {
-        oas_key(o, "default");
+        openapi_write_key(o, "default");
         json_write_raw(&o->w, STR("{}"));
     } else if ((f->flags & API_ALWAYS) && !is_ref(f) && f->elem != API_BYTES &&
                f->elem != API_STRLIST) {
-        oas_key(o, "default");
+        openapi_write_key(o, "default");
         json_write_raw(&o->w, f->elem == API_STR    ? STR("\"\"")
                               : f->elem == API_BOOL ? STR("false")
                                                     : STR("0"));
@@ -245,7 +245,7 @@ static void defaults(struct oas *o, const struct api_field *f)
 
 static void string_list(struct oas *o, const char *key, struct str commas)
 {
-    oas_key(o, key);
+    openapi_write_key(o, key);
     json_write_array_begin(&o->w);
     while (commas.n) {
         struct str head;
@@ -255,46 +255,47 @@ static void string_list(struct oas *o, const char *key, struct str commas)
     json_write_array_end(&o->w);
 }
 
-static void extensions(struct oas *o, const struct api_field *f)
+static void openapi_write_extensions(struct oas *o, const struct api_field *f)
 {
     if (f->info->keys)
         string_list(o, "x-kubernetes-list-map-keys", str_z(f->info->keys));
     if (f->flags & (API_LIST_ATOMIC | API_LIST_SET | API_LIST_MAP))
-        oas_kv(o, "x-kubernetes-list-type",
-               f->flags & API_LIST_ATOMIC ? STR("atomic")
-               : f->flags & API_LIST_SET  ? STR("set")
-                                          : STR("map"));
+        openapi_write_member(o, "x-kubernetes-list-type",
+                             f->flags & API_LIST_ATOMIC ? STR("atomic")
+                             : f->flags & API_LIST_SET  ? STR("set")
+                                                        : STR("map"));
     if (f->flags & (API_MAP_ATOMIC | API_MAP_GRANULAR))
-        oas_kv(o, "x-kubernetes-map-type",
-               f->flags & API_MAP_ATOMIC ? STR("atomic") : STR("granular"));
+        openapi_write_member(o, "x-kubernetes-map-type",
+                             f->flags & API_MAP_ATOMIC ? STR("atomic") : STR("granular"));
     if (f->info->merge_key)
-        oas_kv(o, "x-kubernetes-patch-merge-key", str_z(f->info->merge_key));
+        openapi_write_member(o, "x-kubernetes-patch-merge-key", str_z(f->info->merge_key));
     if (f->flags & (API_PATCH_MERGE | API_PATCH_REPLACE | API_PATCH_RETAIN_KEYS)) {
         bool retain = f->flags & API_PATCH_RETAIN_KEYS;
-        oas_kv(o, "x-kubernetes-patch-strategy",
-               f->flags & API_PATCH_MERGE ? (retain ? STR("merge,retainKeys") : STR("merge"))
-               : retain                   ? STR("retainKeys")
-                                          : STR("replace"));
+        openapi_write_member(o, "x-kubernetes-patch-strategy",
+                             f->flags & API_PATCH_MERGE
+                                 ? (retain ? STR("merge,retainKeys") : STR("merge"))
+                             : retain ? STR("retainKeys")
+                                      : STR("replace"));
     }
 }
 
-static void property(struct oas *o, struct str package, const struct api_field *f)
+static void openapi_write_property(struct oas *o, struct str package, const struct api_field *f)
 {
     json_write_object_begin(&o->w);
-    oas_kv(o, "description", str_z(f->info->doc));
+    openapi_write_member(o, "description", str_z(f->info->doc));
     if (f->shape == API_LIST) {
-        oas_kv(o, "type", STR("array"));
-        oas_key(o, "items");
-        item(o, package, f);
+        openapi_write_member(o, "type", STR("array"));
+        openapi_write_key(o, "items");
+        openapi_write_item(o, package, f);
     } else if (f->shape == API_MAP) {
-        oas_kv(o, "type", STR("object"));
-        oas_key(o, "additionalProperties");
-        item(o, package, f);
+        openapi_write_member(o, "type", STR("object"));
+        openapi_write_key(o, "additionalProperties");
+        openapi_write_item(o, package, f);
     } else {
-        one(o, package, f);
+        openapi_write_single(o, package, f);
     }
-    defaults(o, f);
-    extensions(o, f);
+    openapi_write_defaults(o, f);
+    openapi_write_extensions(o, f);
     json_write_object_end(&o->w);
 }
 
@@ -308,35 +309,35 @@ static void kinds_of(struct oas *o, const struct oas_def *def)
         if (k->type != def->type || !str_eq(k->package, def->package))
             continue;
         if (!any) {
-            oas_key(o, "x-kubernetes-group-version-kind");
+            openapi_write_key(o, "x-kubernetes-group-version-kind");
             json_write_array_begin(&o->w);
         }
         any = true;
-        oas_gvk(o, k);
+        openapi_write_gvk(o, k);
     }
     if (any)
         json_write_array_end(&o->w);
 }
 
-static void definition(struct oas *o, const struct oas_def *def)
+static void openapi_write_definition(struct oas *o, const struct oas_def *def)
 {
     const struct api_type *t = def->type;
     bool required = false;
     json_write_object_begin(&o->w);
-    oas_kv(o, "description", str_z(t->doc));
-    oas_kv(o, "type", STR("object"));
+    openapi_write_member(o, "description", str_z(t->doc));
+    openapi_write_member(o, "type", STR("object"));
     if (t->json_len) {
-        oas_key(o, "properties");
+        openapi_write_key(o, "properties");
         json_write_object_begin(&o->w);
         for (size_t i = 0; i < t->json_len; i++) {
             json_write_key(&o->w, t->json[i].name);
-            property(o, def->package, &t->json[i]);
+            openapi_write_property(o, def->package, &t->json[i]);
             required |= (t->json[i].flags & API_REQUIRED) != 0;
         }
         json_write_object_end(&o->w);
     }
     if (required) {
-        oas_key(o, "required");
+        openapi_write_key(o, "required");
         json_write_array_begin(&o->w);
         for (size_t i = 0; i < t->json_len; i++)
             if (t->json[i].flags & API_REQUIRED)
@@ -344,31 +345,32 @@ static void definition(struct oas *o, const struct oas_def *def)
         json_write_array_end(&o->w);
     }
     if (t->atomic)
-        oas_kv(o, "x-kubernetes-map-type", STR("atomic"));
+        openapi_write_member(o, "x-kubernetes-map-type", STR("atomic"));
     kinds_of(o, def);
     json_write_object_end(&o->w);
 }
 
 static void patch_definition(struct oas *o)
 {
-    oas_key(o, "io.k8s.apimachinery.pkg.apis.meta.v1.Patch");
+    openapi_write_key(o, "io.k8s.apimachinery.pkg.apis.meta.v1.Patch");
     json_write_object_begin(&o->w);
-    oas_kv(o, "description", STR("The body of a PATCH, in the form its content type names."));
-    oas_kv(o, "type", STR("object"));
+    openapi_write_member(o, "description",
+                         STR("The body of a PATCH, in the form its content type names."));
+    openapi_write_member(o, "type", STR("object"));
     json_write_object_end(&o->w);
 }
 
-void oas_definitions(struct oas *o)
+void openapi_write_definitions(struct oas *o)
 {
     json_write_object_begin(&o->w);
     vec_foreach(&o->defs, def) {
         json_write_key(&o->w, def_name(o, def->package, def->type));
-        definition(o, def);
+        openapi_write_definition(o, def);
     }
     for (size_t i = 0; i < array_len(prims); i++) {
-        oas_key(o, prims[i].name);
+        openapi_write_key(o, prims[i].name);
         json_write_object_begin(&o->w);
-        oas_kv(o, "description", str_z(prims[i].doc));
+        openapi_write_member(o, "description", str_z(prims[i].doc));
         sbuf_addc(o->w.out, ',');
         sbuf_addz(o->w.out, o->v2 ? prims[i].v2 : prims[i].v3);
         json_write_object_end(&o->w);
@@ -383,24 +385,24 @@ static void collect_package(struct oas *o, struct str package)
 {
     for (size_t i = 0; i < api_kinds_len; i++)
         if (str_eq(api_kinds[i].package, package))
-            oas_collect(o, package, api_kinds[i].type);
+            openapi_collect_definitions(o, package, api_kinds[i].type);
     const struct str meta = STR("meta/v1");
-    oas_collect(o, meta, &api_status_type);
-    oas_collect(o, meta, &api_delete_options_type);
-    oas_collect(o, meta, &api_watch_event_type);
-    oas_collect(o, meta, &api_api_resource_list_type);
+    openapi_collect_definitions(o, meta, &api_status_type);
+    openapi_collect_definitions(o, meta, &api_delete_options_type);
+    openapi_collect_definitions(o, meta, &api_watch_event_type);
+    openapi_collect_definitions(o, meta, &api_api_resource_list_type);
 }
 
-static void info(struct oas *o)
+static void openapi_write_info(struct oas *o)
 {
-    oas_key(o, "info");
+    openapi_write_key(o, "info");
     json_write_object_begin(&o->w);
-    oas_kv(o, "title", STR("dray"));
-    oas_kv(o, "version", STR("unversioned"));
+    openapi_write_member(o, "title", STR("dray"));
+    openapi_write_member(o, "version", STR("unversioned"));
     json_write_object_end(&o->w);
 }
 
-static const struct api_kind *first_of(struct str group, struct str version)
+static const struct api_kind *openapi_first_kind(struct str group, struct str version)
 {
     for (size_t i = 0; i < api_kinds_len; i++) {
         const struct api_kind *k = &api_kinds[i];
@@ -418,28 +420,28 @@ static void oas_done(struct oas *o)
 
 bool api_openapi_v3(struct str group, struct str version, struct sbuf *out)
 {
-    const struct api_kind *k = first_of(group, version);
+    const struct api_kind *k = openapi_first_kind(group, version);
     if (!k)
         return false;
     cleanup_with(oas_done) struct oas o = {.w = {.out = out}};
     collect_package(&o, k->package);
     json_write_object_begin(&o.w);
-    oas_kv(&o, "openapi", STR("3.0.0"));
-    info(&o);
-    oas_key(&o, "paths");
+    openapi_write_member(&o, "openapi", STR("3.0.0"));
+    openapi_write_info(&o);
+    openapi_write_key(&o, "paths");
     json_write_object_begin(&o.w);
-    oas_paths(&o, k->package);
+    openapi_write_paths(&o, k->package);
     json_write_object_end(&o.w);
-    oas_key(&o, "components");
+    openapi_write_key(&o, "components");
     json_write_object_begin(&o.w);
-    oas_key(&o, "schemas");
-    oas_definitions(&o);
+    openapi_write_key(&o, "schemas");
+    openapi_write_definitions(&o);
     json_write_object_end(&o.w);
     json_write_object_end(&o.w);
     return true;
 }
 
-// first_of_package says whether row i is the first of its package, so that each is taken once.
+// first_of_package reports whether row i is the first of its package, so that each is taken once.
 static bool first_of_package(size_t i)
 {
     for (size_t j = 0; j < i; j++)
@@ -453,23 +455,23 @@ void api_openapi_v2(bool (*served)(void *ctx, struct str group, struct str versi
 {
     cleanup_with(oas_done) struct oas o = {.w = {.out = out}, .v2 = true};
     json_write_object_begin(&o.w);
-    oas_kv(&o, "swagger", STR("2.0"));
-    info(&o);
-    oas_key(&o, "paths");
+    openapi_write_member(&o, "swagger", STR("2.0"));
+    openapi_write_info(&o);
+    openapi_write_key(&o, "paths");
     json_write_object_begin(&o.w);
     for (size_t i = 0; i < api_kinds_len; i++) {
         const struct api_kind *k = &api_kinds[i];
         if (!first_of_package(i) || (served && !served(ctx, k->group, k->version)))
             continue;
         collect_package(&o, k->package);
-        oas_paths(&o, k->package);
+        openapi_write_paths(&o, k->package);
     }
     cleanup_sbuf struct sbuf definitions = {0};
     if (customs)
         openapi_custom_v2(customs, &definitions, out);
     json_write_object_end(&o.w);
-    oas_key(&o, "definitions");
-    oas_definitions(&o);
+    openapi_write_key(&o, "definitions");
+    openapi_write_definitions(&o);
     // They stand within the braces that were just closed.
     if (definitions.n) {
         sbuf_truncate(out, out->n - 1);

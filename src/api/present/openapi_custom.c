@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// OpenAPI of kinds made by CustomResourceDefinitions: definitions from their schemas, and their
+// paths.
 #include "api/openapi_custom.h"
 
 #include "base/banned.h"
@@ -25,32 +28,26 @@ static struct str definition_name(const struct api_kind *k, struct arena *a)
     return arena_str(a, sbuf_str(&b));
 }
 
-static void kv(struct writing *g, const char *key, struct str value)
-{
-    json_write_key(&g->w, str_z(key));
-    json_write_str(&g->w, value);
-}
-
 static void group_version_kind(struct writing *g, struct str kind, bool list)
 {
     json_write_key(&g->w, STR("x-kubernetes-group-version-kind"));
     if (list)
         json_write_array_begin(&g->w);
     json_write_object_begin(&g->w);
-    kv(g, "group", g->kind->group);
-    kv(g, "kind", kind);
-    kv(g, "version", g->kind->version);
+    json_write_text(&g->w, "group", g->kind->group);
+    json_write_text(&g->w, "kind", kind);
+    json_write_text(&g->w, "version", g->kind->version);
     json_write_object_end(&g->w);
     if (list)
         json_write_array_end(&g->w);
 }
 
-static void reference(struct writing *g, struct str name)
+static void openapi_custom_write_reference(struct writing *g, struct str name)
 {
     cleanup_sbuf struct sbuf b = {0};
     sbuf_addf(&b, "#/%s/%.*s", g->v2 ? "definitions" : "components/schemas", STR_ARG(name));
     json_write_object_begin(&g->w);
-    kv(g, "$ref", sbuf_str(&b));
+    json_write_text(&g->w, "$ref", sbuf_str(&b));
     json_write_object_end(&g->w);
 }
 
@@ -91,7 +88,7 @@ static void schema_value(struct writing *g, const struct dyn *v)
     json_write_object_end(&g->w);
 }
 
-static void properties(struct writing *g, const struct dyn *root)
+static void openapi_custom_write_properties(struct writing *g, const struct dyn *root)
 {
     static const char *const texts[] = {"apiVersion", "kind"};
     const struct dyn *have = dyn_get(root, STR("properties"));
@@ -103,7 +100,7 @@ static void properties(struct writing *g, const struct dyn *root)
             json_write_raw(&g->w, STR("{\"type\":\"string\"}"));
         }
     json_write_key(&g->w, STR("metadata"));
-    reference(g, STR("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"));
+    openapi_custom_write_reference(g, STR("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"));
     for (size_t i = 0; have && i < have->members_len; i++) {
         if (str_eqz(have->members[i].key, "metadata"))
             continue;
@@ -113,7 +110,7 @@ static void properties(struct writing *g, const struct dyn *root)
     json_write_object_end(&g->w);
 }
 
-static void definition(struct writing *g)
+static void openapi_custom_write_definition(struct writing *g)
 {
     static const struct dyn none = {.type = DYN_OBJECT};
     const struct crd_schema *s = g->kind->custom->schema;
@@ -127,8 +124,8 @@ static void definition(struct writing *g)
         schema_value(g, &root->members[i].value);
     }
     if (!dyn_get(root, STR("type")))
-        kv(g, "type", STR("object"));
-    properties(g, root);
+        json_write_text(&g->w, "type", STR("object"));
+    openapi_custom_write_properties(g, root);
     group_version_kind(g, g->kind->kind, true);
     json_write_object_end(&g->w);
 }
@@ -136,7 +133,7 @@ static void definition(struct writing *g)
 static void list_definition(struct writing *g)
 {
     json_write_object_begin(&g->w);
-    kv(g, "type", STR("object"));
+    json_write_text(&g->w, "type", STR("object"));
     json_write_key(&g->w, STR("required"));
     json_write_raw(&g->w, STR("[\"items\"]"));
     json_write_key(&g->w, STR("properties"));
@@ -146,33 +143,33 @@ static void list_definition(struct writing *g)
     json_write_key(&g->w, STR("kind"));
     json_write_raw(&g->w, STR("{\"type\":\"string\"}"));
     json_write_key(&g->w, STR("metadata"));
-    reference(g, STR("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"));
+    openapi_custom_write_reference(g, STR("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"));
     json_write_key(&g->w, STR("items"));
     json_write_object_begin(&g->w);
-    kv(g, "type", STR("array"));
+    json_write_text(&g->w, "type", STR("array"));
     json_write_key(&g->w, STR("items"));
-    reference(g, g->name);
+    openapi_custom_write_reference(g, g->name);
     json_write_object_end(&g->w);
     json_write_object_end(&g->w);
     group_version_kind(g, g->kind->list->kind, true);
     json_write_object_end(&g->w);
 }
 
-static void parameters(struct writing *g, bool write, bool patch)
+static void openapi_custom_write_parameters(struct writing *g, bool write, bool patch)
 {
     static const char *const all[] = {"dryRun", "fieldManager", "fieldValidation", "force"};
     json_write_key(&g->w, STR("parameters"));
     json_write_array_begin(&g->w);
     for (size_t i = 0; write && i < (patch ? array_len(all) : array_len(all) - 1); i++) {
         json_write_object_begin(&g->w);
-        kv(g, "name", str_z(all[i]));
-        kv(g, "in", STR("query"));
+        json_write_text(&g->w, "name", str_z(all[i]));
+        json_write_text(&g->w, "in", STR("query"));
         if (g->v2)
-            kv(g, "type", i == 3 ? STR("boolean") : STR("string"));
+            json_write_text(&g->w, "type", i == 3 ? STR("boolean") : STR("string"));
         else {
             json_write_key(&g->w, STR("schema"));
             json_write_object_begin(&g->w);
-            kv(g, "type", i == 3 ? STR("boolean") : STR("string"));
+            json_write_text(&g->w, "type", i == 3 ? STR("boolean") : STR("string"));
             json_write_object_end(&g->w);
         }
         json_write_object_end(&g->w);
@@ -180,23 +177,23 @@ static void parameters(struct writing *g, bool write, bool patch)
     json_write_array_end(&g->w);
 }
 
-static void responses(struct writing *g, struct str name)
+static void openapi_custom_write_responses(struct writing *g, struct str name)
 {
     json_write_key(&g->w, STR("responses"));
     json_write_object_begin(&g->w);
     json_write_key(&g->w, STR("200"));
     json_write_object_begin(&g->w);
-    kv(g, "description", STR("OK"));
+    json_write_text(&g->w, "description", STR("OK"));
     if (g->v2) {
         json_write_key(&g->w, STR("schema"));
-        reference(g, name);
+        openapi_custom_write_reference(g, name);
     } else {
         json_write_key(&g->w, STR("content"));
         json_write_object_begin(&g->w);
         json_write_key(&g->w, STR("application/json"));
         json_write_object_begin(&g->w);
         json_write_key(&g->w, STR("schema"));
-        reference(g, name);
+        openapi_custom_write_reference(g, name);
         json_write_object_end(&g->w);
         json_write_object_end(&g->w);
     }
@@ -204,8 +201,8 @@ static void responses(struct writing *g, struct str name)
     json_write_object_end(&g->w);
 }
 
-static void operation(struct writing *g, const char *method, const char *action, const char *id,
-                      struct str answer)
+static void openapi_custom_write_operation(struct writing *g, const char *method,
+                                           const char *action, const char *id, struct str answer)
 {
     bool patch = str_eqz(STR("patch"), method);
     bool write = patch || str_eqz(STR("post"), method) || str_eqz(STR("put"), method);
@@ -213,11 +210,11 @@ static void operation(struct writing *g, const char *method, const char *action,
     sbuf_addf(&name, "%s%.*s%.*s", id, STR_ARG(g->name), STR_ARG(g->kind->plural));
     json_write_key(&g->w, str_z(method));
     json_write_object_begin(&g->w);
-    kv(g, "operationId", sbuf_str(&name));
-    kv(g, "x-kubernetes-action", str_z(action));
+    json_write_text(&g->w, "operationId", sbuf_str(&name));
+    json_write_text(&g->w, "x-kubernetes-action", str_z(action));
     group_version_kind(g, g->kind->kind, false);
-    parameters(g, write, patch);
-    responses(g, answer);
+    openapi_custom_write_parameters(g, write, patch);
+    openapi_custom_write_responses(g, answer);
     json_write_object_end(&g->w);
 }
 
@@ -230,22 +227,24 @@ static void paths_of(struct writing *g, struct arena *a)
                    k->namespaced ? "namespaces/{namespace}/" : "", STR_ARG(k->plural));
     json_write_key(&g->w, base);
     json_write_object_begin(&g->w);
-    operation(g, "get", "list", "list", list);
-    operation(g, "post", "post", "create", g->name);
-    operation(g, "delete", "deletecollection", "deleteCollection", list);
+    openapi_custom_write_operation(g, "get", "list", "list", list);
+    openapi_custom_write_operation(g, "post", "post", "create", g->name);
+    openapi_custom_write_operation(g, "delete", "deletecollection", "deleteCollection", list);
     json_write_object_end(&g->w);
     json_write_key(&g->w, arena_strf(a, "%.*s/{name}", STR_ARG(base)));
     json_write_object_begin(&g->w);
-    operation(g, "get", "get", "read", g->name);
-    operation(g, "put", "put", "replace", g->name);
-    operation(g, "patch", "patch", "patch", g->name);
-    operation(g, "delete", "delete", "delete", g->name);
+    openapi_custom_write_operation(g, "get", "get", "read", g->name);
+    openapi_custom_write_operation(g, "put", "put", "replace", g->name);
+    openapi_custom_write_operation(g, "patch", "patch", "patch", g->name);
+    openapi_custom_write_operation(g, "delete", "delete", "delete", g->name);
     json_write_object_end(&g->w);
 }
 
 // Calls fn for every defined version, of one group and version if those are named.
-static bool each(const struct custom_kinds *customs, struct str group, struct str version,
-                 void (*fn)(struct writing *g, struct arena *a), struct writing *g, struct arena *a)
+static bool openapi_custom_each_kind(const struct custom_kinds *customs, struct str group,
+                                     struct str version,
+                                     void (*fn)(struct writing *g, struct arena *a),
+                                     struct writing *g, struct arena *a)
 {
     bool any = false;
     const struct api_kind *hub, *k;
@@ -265,7 +264,7 @@ static bool each(const struct custom_kinds *customs, struct str group, struct st
 static void schemas_of(struct writing *g, struct arena *a)
 {
     json_write_key(&g->w, g->name);
-    definition(g);
+    openapi_custom_write_definition(g);
     json_write_key(&g->w, arena_strf(a, "%.*sList", STR_ARG(g->name)));
     list_definition(g);
 }
@@ -288,21 +287,21 @@ bool openapi_custom_v3(const struct custom_kinds *customs, struct str group, str
 {
     cleanup_arena struct arena a = {0};
     struct writing g = {.w = {.out = out}};
-    if (!each(customs, group, version, NULL, &g, &a))
+    if (!openapi_custom_each_kind(customs, group, version, NULL, &g, &a))
         return false;
     json_write_object_begin(&g.w);
-    kv(&g, "openapi", STR("3.0.0"));
+    json_write_text(&g.w, "openapi", STR("3.0.0"));
     json_write_key(&g.w, STR("info"));
     json_write_raw(&g.w, STR("{\"title\":\"Kubernetes CRD Swagger\",\"version\":\"v0.1.0\"}"));
     json_write_key(&g.w, STR("paths"));
     json_write_object_begin(&g.w);
-    (void)each(customs, group, version, paths_of, &g, &a);
+    (void)openapi_custom_each_kind(customs, group, version, paths_of, &g, &a);
     json_write_object_end(&g.w);
     json_write_key(&g.w, STR("components"));
     json_write_object_begin(&g.w);
     json_write_key(&g.w, STR("schemas"));
     json_write_object_begin(&g.w);
-    (void)each(customs, group, version, schemas_of, &g, &a);
+    (void)openapi_custom_each_kind(customs, group, version, schemas_of, &g, &a);
     meta_schemas(&g);
     json_write_object_end(&g.w);
     json_write_object_end(&g.w);
@@ -315,7 +314,7 @@ void openapi_custom_v2(const struct custom_kinds *customs, struct sbuf *definiti
 {
     cleanup_arena struct arena a = {0};
     struct writing g = {.w = {.out = definitions, .comma = true}, .v2 = true};
-    (void)each(customs, STR(""), STR(""), schemas_of, &g, &a);
+    (void)openapi_custom_each_kind(customs, STR(""), STR(""), schemas_of, &g, &a);
     struct writing p = {.w = {.out = paths, .comma = true}, .v2 = true};
-    (void)each(customs, STR(""), STR(""), paths_of, &p, &a);
+    (void)openapi_custom_each_kind(customs, STR(""), STR(""), paths_of, &p, &a);
 }

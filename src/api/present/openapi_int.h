@@ -22,23 +22,23 @@ struct oas {
     struct VEC(struct oas_def) defs;
 };
 
-// oas_collect adds the definition and all that it refers to.
-void oas_collect(struct oas *o, struct str package, const struct api_type *t);
+// openapi_collect_definitions adds the definition and all that it refers to.
+void openapi_collect_definitions(struct oas *o, struct str package, const struct api_type *t);
 
-// oas_ref writes {"$ref": ...} to a definition; oas_ref_key only the pair.
-void oas_ref(struct oas *o, struct str package, const struct api_type *t);
+// openapi_write_ref writes {"$ref": ...} to a definition; oas_ref_key only the pair.
+void openapi_write_ref(struct oas *o, struct str package, const struct api_type *t);
 
-// oas_definitions writes the object of all definitions collected.
-void oas_definitions(struct oas *o);
+// openapi_write_definitions writes the object of all definitions collected.
+void openapi_write_definitions(struct oas *o);
 
-// oas_paths writes the paths of one group and version into the object that is open.
-void oas_paths(struct oas *o, struct str package);
+// openapi_write_paths writes the paths of one group and version into the object that is open.
+void openapi_write_paths(struct oas *o, struct str package);
 
-// oas_kv writes a key and a string.
-void oas_kv(struct oas *o, const char *key, struct str value);
-void oas_key(struct oas *o, const char *key);
+// openapi_write_member writes a key and a string.
+void openapi_write_member(struct oas *o, const char *key, struct str value);
+void openapi_write_key(struct oas *o, const char *key);
 
-// oas_gvk writes {"group", "kind", "version"}.
-void oas_gvk(struct oas *o, const struct api_kind *k);
+// openapi_write_gvk writes {"group", "kind", "version"}.
+void openapi_write_gvk(struct oas *o, const struct api_kind *k);
 
 #endif

@@ -57,7 +57,7 @@ static const struct {
     const char *doc;
 } parameters[] = {
     {"allowWatchBookmarks", "boolean", "Send BOOKMARK events in a watch."},
-    {"continue", "string", "Where a list that was cut goes on, as the last answer said."},
+    {"continue", "string", "Where a truncated list continues: the token of the last response."},
     {"dryRun", "string", "All: do everything but store the result."},
     {"fieldManager", "string", "The name under which changed fields are owned."},
     {"fieldSelector", "string", "Only objects whose fields match."},
@@ -77,25 +77,25 @@ static const struct {
     {"namespace", "string", "The object's namespace."},
 };
 
-static void parameter(struct oas *o, const char *name, bool in_path)
+static void openapi_paths_write_parameter(struct oas *o, const char *name, bool in_path)
 {
     size_t i = 0;
     while (!str_eqz(str_z(parameters[i].name), name))
         i++;
     json_write_object_begin(&o->w);
-    oas_kv(o, "name", str_z(name));
-    oas_kv(o, "in", in_path ? STR("path") : STR("query"));
-    oas_kv(o, "description", str_z(parameters[i].doc));
+    openapi_write_member(o, "name", str_z(name));
+    openapi_write_member(o, "in", in_path ? STR("path") : STR("query"));
+    openapi_write_member(o, "description", str_z(parameters[i].doc));
     if (in_path) {
-        oas_key(o, "required");
+        openapi_write_key(o, "required");
         json_write_bool(&o->w, true);
     }
     if (!o->v2) {
-        oas_key(o, "schema");
+        openapi_write_key(o, "schema");
         json_write_object_begin(&o->w);
     }
-    oas_kv(o, "type", str_z(parameters[i].type));
-    oas_key(o, "uniqueItems");
+    openapi_write_member(o, "type", str_z(parameters[i].type));
+    openapi_write_key(o, "uniqueItems");
     json_write_bool(&o->w, true);
     if (!o->v2)
         json_write_object_end(&o->w);
@@ -119,42 +119,45 @@ struct target {
 static void patch_ref(struct oas *o)
 {
     json_write_object_begin(&o->w);
-    oas_kv(o, "$ref",
-           o->v2 ? STR("#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.Patch")
-                 : STR("#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.Patch"));
+    openapi_write_member(
+        o, "$ref",
+        o->v2 ? STR("#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.Patch")
+              : STR("#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.Patch"));
     json_write_object_end(&o->w);
 }
 
 static void body_schema(struct oas *o, const struct operation *op, const struct target *t)
 {
-    oas_key(o, "schema");
+    openapi_write_key(o, "schema");
     if (op->patch)
         patch_ref(o);
     else if (op->options)
-        oas_ref(o, STR("meta/v1"), &api_delete_options_type);
+        openapi_write_ref(o, STR("meta/v1"), &api_delete_options_type);
     else
-        oas_ref(o, t->package, t->kind->type);
+        openapi_write_ref(o, t->package, t->kind->type);
 }
 
 static void answer_schema(struct oas *o, const struct operation *op, const struct target *t)
 {
-    oas_key(o, "schema");
+    openapi_write_key(o, "schema");
     if (op->status)
-        oas_ref(o, STR("meta/v1"), &api_status_type);
+        openapi_write_ref(o, STR("meta/v1"), &api_status_type);
     else if (op->list)
-        oas_ref(o, t->package, t->kind->list->type);
+        openapi_write_ref(o, t->package, t->kind->list->type);
     else
-        oas_ref(o, t->package, t->kind->type);
+        openapi_write_ref(o, t->package, t->kind->type);
 }
 
-// contents writes {"type/sub": {schema}} for each content type, the schema by answer or body.
-static void contents(struct oas *o, const char *const *types, const struct operation *op,
-                     const struct target *t, bool answer)
+// openapi_paths_write_contents writes {"type/sub": {schema}} for each content type, the schema by
+// answer or body.
+static void openapi_paths_write_contents(struct oas *o, const char *const *types,
+                                         const struct operation *op, const struct target *t,
+                                         bool answer)
 {
-    oas_key(o, "content");
+    openapi_write_key(o, "content");
     json_write_object_begin(&o->w);
     for (; *types; types++) {
-        oas_key(o, *types);
+        openapi_write_key(o, *types);
         json_write_object_begin(&o->w);
         if (answer)
             answer_schema(o, op, t);
@@ -165,105 +168,109 @@ static void contents(struct oas *o, const char *const *types, const struct opera
     json_write_object_end(&o->w);
 }
 
-static void response(struct oas *o, const char *code, const char *text, const struct operation *op,
-                     const struct target *t)
+static void openapi_paths_write_response(struct oas *o, const char *code, const char *text,
+                                         const struct operation *op, const struct target *t)
 {
-    oas_key(o, code);
+    openapi_write_key(o, code);
     json_write_object_begin(&o->w);
-    oas_kv(o, "description", str_z(text));
+    openapi_write_member(o, "description", str_z(text));
     if (o->v2)
         answer_schema(o, op, t);
     else
-        contents(o, answer_types, op, t, true);
+        openapi_paths_write_contents(o, answer_types, op, t, true);
     json_write_object_end(&o->w);
 }
 
-static void responses(struct oas *o, const struct operation *op, const struct target *t)
+static void openapi_paths_write_responses(struct oas *o, const struct operation *op,
+                                          const struct target *t)
 {
-    oas_key(o, "responses");
+    openapi_write_key(o, "responses");
     json_write_object_begin(&o->w);
-    response(o, "200", "OK", op, t);
+    openapi_paths_write_response(o, "200", "OK", op, t);
     if (op->body || op->patch)
-        response(o, "201", "Created", op, t);
+        openapi_paths_write_response(o, "201", "Created", op, t);
     if (op->options)
-        response(o, "202", "Accepted", op, t);
-    oas_key(o, "401");
+        openapi_paths_write_response(o, "202", "Accepted", op, t);
+    openapi_write_key(o, "401");
     json_write_raw(&o->w, STR("{\"description\":\"Unauthorized\"}"));
     json_write_object_end(&o->w);
 }
 
 static void string_array(struct oas *o, const char *key, const char *const *items)
 {
-    oas_key(o, key);
+    openapi_write_key(o, key);
     json_write_array_begin(&o->w);
     for (; *items; items++)
         json_write_str(&o->w, str_z(*items));
     json_write_array_end(&o->w);
 }
 
-static void request(struct oas *o, const struct operation *op, const struct target *t)
+static void openapi_paths_write_request(struct oas *o, const struct operation *op,
+                                        const struct target *t)
 {
     bool takes = op->body || op->patch || op->options;
     const char *const *types = op->patch ? patch_types : any_type;
     if (takes && o->v2)
         string_array(o, "consumes", types);
-    oas_key(o, "parameters");
+    openapi_write_key(o, "parameters");
     json_write_array_begin(&o->w);
     if (takes && o->v2) {
         json_write_object_begin(&o->w);
-        oas_kv(o, "name", STR("body"));
-        oas_kv(o, "in", STR("body"));
-        oas_key(o, "required");
+        openapi_write_member(o, "name", STR("body"));
+        openapi_write_member(o, "in", STR("body"));
+        openapi_write_key(o, "required");
         json_write_bool(&o->w, !op->options);
         body_schema(o, op, t);
         json_write_object_end(&o->w);
     }
     for (const char *const *p = op->parameters; *p; p++)
-        parameter(o, *p, false);
+        openapi_paths_write_parameter(o, *p, false);
     json_write_array_end(&o->w);
     if (takes && !o->v2) {
-        oas_key(o, "requestBody");
+        openapi_write_key(o, "requestBody");
         json_write_object_begin(&o->w);
-        contents(o, types, op, t, false);
-        oas_key(o, "required");
+        openapi_paths_write_contents(o, types, op, t, false);
+        openapi_write_key(o, "required");
         json_write_bool(&o->w, !op->options);
         json_write_object_end(&o->w);
     }
 }
 
-static void operate(struct oas *o, const struct operation *op, const struct target *t,
-                    bool in_namespace)
+static void openapi_paths_write_operation(struct oas *o, const struct operation *op,
+                                          const struct target *t, bool in_namespace)
 {
     const struct api_kind *k = t->kind;
-    oas_key(o, op->method);
+    openapi_write_key(o, op->method);
     json_write_object_begin(&o->w);
-    oas_kv(o, "description",
-           arena_strf(&o->arena, "%s %.*s%s%s", op->action, STR_ARG(k->kind), t->sub ? " " : "",
-                      t->sub ? t->sub : ""));
-    oas_kv(o, "operationId",
-           arena_strf(&o->arena, "%s_%.*s_%.*s_%s%.*s%s%s", op->verb, STR_ARG(k->group),
-                      STR_ARG(k->version), in_namespace ? "Namespaced" : "", STR_ARG(k->kind),
-                      t->sub ? "_" : "", t->sub ? t->sub : ""));
-    request(o, op, t);
-    responses(o, op, t);
-    oas_kv(o, "x-kubernetes-action", str_z(op->action));
-    oas_key(o, "x-kubernetes-group-version-kind");
-    oas_gvk(o, k);
+    openapi_write_member(o, "description",
+                         arena_strf(&o->arena, "%s %.*s%s%s", op->action, STR_ARG(k->kind),
+                                    t->sub ? " " : "", t->sub ? t->sub : ""));
+    openapi_write_member(o, "operationId",
+                         arena_strf(&o->arena, "%s_%.*s_%.*s_%s%.*s%s%s", op->verb,
+                                    STR_ARG(k->group), STR_ARG(k->version),
+                                    in_namespace ? "Namespaced" : "", STR_ARG(k->kind),
+                                    t->sub ? "_" : "", t->sub ? t->sub : ""));
+    openapi_paths_write_request(o, op, t);
+    openapi_paths_write_responses(o, op, t);
+    openapi_write_member(o, "x-kubernetes-action", str_z(op->action));
+    openapi_write_key(o, "x-kubernetes-group-version-kind");
+    openapi_write_gvk(o, k);
     json_write_object_end(&o->w);
 }
 
 static void path_parameters(struct oas *o, bool in_namespace, bool named)
 {
-    oas_key(o, "parameters");
+    openapi_write_key(o, "parameters");
     json_write_array_begin(&o->w);
     if (named)
-        parameter(o, "name", true);
+        openapi_paths_write_parameter(o, "name", true);
     if (in_namespace)
-        parameter(o, "namespace", true);
+        openapi_paths_write_parameter(o, "namespace", true);
     json_write_array_end(&o->w);
 }
 
-static void path(struct oas *o, const struct target *t, bool in_namespace, bool named)
+static void openapi_paths_write_path(struct oas *o, const struct target *t, bool in_namespace,
+                                     bool named)
 {
     const struct api_kind *k = t->kind;
     bool core = k->group.n == 0;
@@ -279,12 +286,12 @@ static void path(struct oas *o, const struct target *t, bool in_namespace, bool 
                                                    : array_len(on_collection);
     const struct operation *ops = named ? on_item : on_collection;
     for (size_t i = 0; i < count; i++)
-        operate(o, &ops[i], t, in_namespace);
+        openapi_paths_write_operation(o, &ops[i], t, in_namespace);
     path_parameters(o, in_namespace, named);
     json_write_object_end(&o->w);
 }
 
-void oas_paths(struct oas *o, struct str package)
+void openapi_write_paths(struct oas *o, struct str package)
 {
     for (size_t i = 0; i < api_kinds_len; i++) {
         const struct api_kind *k = &api_kinds[i];
@@ -293,13 +300,13 @@ void oas_paths(struct oas *o, struct str package)
         if (!str_eq(k->package, package) || k->plural.n == 0 || !k->list)
             continue;
         if (k->namespaced)
-            path(o, &t, false, false);
-        path(o, &t, k->namespaced, false);
-        path(o, &t, k->namespaced, true);
+            openapi_paths_write_path(o, &t, false, false);
+        openapi_paths_write_path(o, &t, k->namespaced, false);
+        openapi_paths_write_path(o, &t, k->namespaced, true);
         for (const char *const *sub = k->subresources; sub && *sub; sub++) {
             t.sub = *sub;
             if (str_eqz(str_z(*sub), "status"))
-                path(o, &t, k->namespaced, true);
+                openapi_paths_write_path(o, &t, k->namespaced, true);
         }
     }
 }

@@ -25,7 +25,7 @@ enum form {
     MESSAGE,
     NAMED,      // an object whose members are messages with a name
     TYPE,       // one text or several, in a message of their own
-    PARAMETERS, // each of which says by "in" what it is
+    PARAMETERS, // the kind of each is in its "in"
 };
 
 struct message;
@@ -154,7 +154,7 @@ struct converter {
 
 static void put_message(struct converter *c, const struct message *m, yyjson_val *v);
 
-static struct str text_of(yyjson_val *v)
+static struct str openapi_proto_get_text(yyjson_val *v)
 {
     return str_make(yyjson_get_str(v), yyjson_get_len(v));
 }
@@ -174,7 +174,7 @@ static void put_texts(struct converter *c, uint32_t number, yyjson_val *v)
     for (size_t i = yyjson_arr_size(v); i > 0; i--) {
         yyjson_val *item = yyjson_arr_get(v, i - 1);
         if (yyjson_is_str(item))
-            proto_put_bytes(&c->w, number, text_of(item));
+            proto_put_bytes(&c->w, number, openapi_proto_get_text(item));
     }
 }
 
@@ -188,14 +188,14 @@ static void put_type(struct converter *c, uint32_t number, yyjson_val *v)
 {
     size_t mark = proto_mark(&c->w);
     if (yyjson_is_str(v))
-        proto_put_bytes(&c->w, 1, text_of(v));
+        proto_put_bytes(&c->w, 1, openapi_proto_get_text(v));
     else
         put_texts(c, 1, v);
     proto_close(&c->w, number, mark);
 }
 
-// put_wrapped writes a message, or a field of another that has nothing else. What is a boolean where
-// a schema could be is its second field.
+// put_wrapped writes a message, or a field of another that has nothing else. What is a boolean
+// where a schema could be is its second field.
 static void put_wrapped(struct converter *c, const struct rule *r, uint32_t number, yyjson_val *v)
 {
     size_t outer = proto_mark(&c->w);
@@ -209,8 +209,8 @@ static void put_wrapped(struct converter *c, const struct rule *r, uint32_t numb
     proto_close(&c->w, number, outer);
 }
 
-// members lists an object's keys, whose values follow them.
-static yyjson_val **members(struct converter *c, yyjson_val *v)
+// openapi_proto_list_members lists an object's keys, whose values follow them.
+static yyjson_val **openapi_proto_list_members(struct converter *c, yyjson_val *v)
 {
     yyjson_val **keys = arena_array(&c->arena, yyjson_val *, yyjson_obj_size(v) + 1);
     yyjson_obj_iter iter = yyjson_obj_iter_with(v);
@@ -221,12 +221,12 @@ static yyjson_val **members(struct converter *c, yyjson_val *v)
 
 static void put_named(struct converter *c, const struct rule *r, yyjson_val *v)
 {
-    yyjson_val **keys = members(c, v);
+    yyjson_val **keys = openapi_proto_list_members(c, v);
     size_t all = proto_mark(&c->w);
     for (size_t i = yyjson_obj_size(v); i > 0; i--) {
         size_t mark = proto_mark(&c->w);
         put_wrapped(c, r, 2, yyjson_obj_iter_get_val(keys[i - 1]));
-        proto_put_bytes(&c->w, 1, text_of(keys[i - 1]));
+        proto_put_bytes(&c->w, 1, openapi_proto_get_text(keys[i - 1]));
         proto_close(&c->w, r->entry, mark);
     }
     proto_close(&c->w, r->number, all);
@@ -234,13 +234,13 @@ static void put_named(struct converter *c, const struct rule *r, yyjson_val *v)
 
 static void put_extensions(struct converter *c, uint32_t number, yyjson_val *v)
 {
-    yyjson_val **keys = members(c, v);
+    yyjson_val **keys = openapi_proto_list_members(c, v);
     for (size_t i = yyjson_obj_size(v); i > 0; i--) {
-        if (!str_starts(text_of(keys[i - 1]), STR("x-")))
+        if (!str_starts(openapi_proto_get_text(keys[i - 1]), STR("x-")))
             continue;
         size_t mark = proto_mark(&c->w);
         put_any(c, 2, yyjson_obj_iter_get_val(keys[i - 1]));
-        proto_put_bytes(&c->w, 1, text_of(keys[i - 1]));
+        proto_put_bytes(&c->w, 1, openapi_proto_get_text(keys[i - 1]));
         proto_close(&c->w, number, mark);
     }
 }
@@ -248,7 +248,7 @@ static void put_extensions(struct converter *c, uint32_t number, yyjson_val *v)
 // put_parameter writes ParametersItem{Parameter{body or {header, form, query or path}}}.
 static void put_parameter(struct converter *c, uint32_t number, yyjson_val *v)
 {
-    struct str in = text_of(yyjson_obj_get(v, "in"));
+    struct str in = openapi_proto_get_text(yyjson_obj_get(v, "in"));
     bool body = str_eqz(in, "body"), query = str_eqz(in, "query");
     size_t mark = proto_mark(&c->w);
     put_message(c, body ? &body_message : query ? &query_message : &path_message, v);
@@ -267,7 +267,7 @@ static void put_rule(struct converter *c, const struct rule *r, yyjson_val *v)
     switch (r->form) {
     case TEXT:
         if (yyjson_is_str(v))
-            proto_put_bytes(&c->w, r->number, text_of(v));
+            proto_put_bytes(&c->w, r->number, openapi_proto_get_text(v));
         return;
     case FLAG:
         if (yyjson_get_bool(v))

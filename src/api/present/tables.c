@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Tables as kubectl prints them: the head, the rows, and the cells that several kinds share.
+// Columns of kinds are in tables_*.c.
 #include "api/tables.h"
 
 #include <assert.h>
@@ -66,55 +69,55 @@ void sbuf_add_age(struct sbuf *out, const struct api_time *since, struct moment 
 
 // --- Cells ---------------------------------------------------------------------------------------
 
-void cell_text(struct cells *c, struct str text)
+void tables_cell_text(struct cells *c, struct str text)
 {
     json_write_str(c->w, text);
 }
 
-void cell_text_or(struct cells *c, struct str text, const char *otherwise)
+void tables_cell_text_or(struct cells *c, struct str text, const char *otherwise)
 {
     json_write_str(c->w, text.n ? text : str_z(otherwise));
 }
 
-void cell_z(struct cells *c, const char *text)
+void tables_cell_z(struct cells *c, const char *text)
 {
     json_write_str(c->w, str_z(text));
 }
 
-void cell_number(struct cells *c, int64_t number)
+void tables_cell_number(struct cells *c, int64_t number)
 {
     json_write_i64(c->w, number);
 }
 
-void cell_bool(struct cells *c, bool value)
+void tables_cell_bool(struct cells *c, bool value)
 {
     json_write_bool(c->w, value);
 }
 
-void cell_name(struct cells *c)
+void tables_cell_name(struct cells *c)
 {
-    cell_text(c, c->meta->name);
+    tables_cell_text(c, c->meta->name);
 }
 
-void cell_since(struct cells *c, const struct api_time *since)
+void tables_cell_since(struct cells *c, const struct api_time *since)
 {
     cleanup_sbuf struct sbuf text = {0};
     sbuf_add_age(&text, since, c->table->now);
-    cell_text(c, sbuf_str(&text));
+    tables_cell_text(c, sbuf_str(&text));
 }
 
-void cell_age(struct cells *c)
+void tables_cell_age(struct cells *c)
 {
-    cell_since(c, &c->meta->creation_timestamp);
+    tables_cell_since(c, &c->meta->creation_timestamp);
 }
 
-void cell_ratio(struct cells *c, int64_t have, int64_t want)
+void tables_cell_ratio(struct cells *c, int64_t have, int64_t want)
 {
-    cell_text(c, arena_strf(c->arena, "%lld/%lld", (long long)have, (long long)want));
+    tables_cell_text(c, arena_strf(c->arena, "%lld/%lld", (long long)have, (long long)want));
 }
 
-void cell_list(struct cells *c, const struct api_str_array *list, const char *between,
-               const char *otherwise)
+void tables_cell_list(struct cells *c, const struct api_str_array *list, const char *between,
+                      const char *otherwise)
 {
     cleanup_sbuf struct sbuf text = {0};
     for (size_t i = 0; i < list->n; i++) {
@@ -122,10 +125,10 @@ void cell_list(struct cells *c, const struct api_str_array *list, const char *be
             sbuf_addz(&text, between);
         sbuf_add(&text, list->p[i]);
     }
-    cell_text_or(c, sbuf_str(&text), otherwise);
+    tables_cell_text_or(c, sbuf_str(&text), otherwise);
 }
 
-void cell_labels(struct cells *c, const struct api_str_map *labels)
+void tables_cell_labels(struct cells *c, const struct api_str_map *labels)
 {
     cleanup_sbuf struct sbuf text = {0};
     for (size_t i = 0; i < labels->n; i++) {
@@ -135,23 +138,23 @@ void cell_labels(struct cells *c, const struct api_str_map *labels)
         sbuf_addc(&text, '=');
         sbuf_add(&text, labels->p[i].value);
     }
-    cell_text_or(c, sbuf_str(&text), "<none>");
+    tables_cell_text_or(c, sbuf_str(&text), "<none>");
 }
 
-void cell_selector(struct cells *c, const struct api_label_selector *selector, const char *none,
-                   const char *wrong)
+void tables_cell_selector(struct cells *c, const struct api_label_selector *selector,
+                          const char *none, const char *wrong)
 {
     cleanup_sbuf struct sbuf text = {0};
     struct label_selector read;
     if (label_selector_of(selector, c->arena, &read, NULL) < 0) {
-        cell_z(c, wrong);
+        tables_cell_z(c, wrong);
         return;
     }
     label_selector_write(&read, &text);
-    cell_text_or(c, sbuf_str(&text), none);
+    tables_cell_text_or(c, sbuf_str(&text), none);
 }
 
-void cell_containers(struct cells *c, const struct api_container_array *containers)
+void tables_cell_containers(struct cells *c, const struct api_container_array *containers)
 {
     cleanup_sbuf struct sbuf names = {0}, images = {0};
     for (size_t i = 0; i < containers->n; i++) {
@@ -162,8 +165,8 @@ void cell_containers(struct cells *c, const struct api_container_array *containe
         sbuf_add(&names, containers->p[i].name);
         sbuf_add(&images, containers->p[i].image);
     }
-    cell_text(c, sbuf_str(&names));
-    cell_text(c, sbuf_str(&images));
+    tables_cell_text(c, sbuf_str(&names));
+    tables_cell_text(c, sbuf_str(&images));
 }
 
 // --- Kinds without a printer ---------------------------------------------------------------------
@@ -173,20 +176,20 @@ static const struct table_column plain_columns[] = {
     {"Created At", "date", "", "When the object was stored.", 0},
 };
 
-static void plain_cells(struct cells *c, const void *value)
+static void tables_plain_cells(struct cells *c, const void *value)
 {
     (void)value;
     cleanup_sbuf struct sbuf text = {0};
-    cell_name(c);
+    tables_cell_name(c);
     if (c->meta->creation_timestamp.set)
         rfc3339_write_seconds(c->meta->creation_timestamp.at, &text);
     else
         sbuf_addz(&text, "0001-01-01T00:00:00Z");
-    cell_text(c, sbuf_str(&text));
+    tables_cell_text(c, sbuf_str(&text));
 }
 
 static const struct table_printer plain = {NULL, plain_columns, array_len(plain_columns),
-                                           plain_cells};
+                                           tables_plain_cells};
 
 static const struct table_printer *find_in(const struct table_printer *list, size_t n,
                                            const struct api_type *type)
@@ -232,24 +235,16 @@ int api_include_parse(struct str text, enum api_include *ret, struct err *err)
     return err_set(err, ERR_BAD_REQUEST, "unrecognized includeObject value: %s", quoted.p);
 }
 
-static void write_head(const char *kind, const struct api_list_meta *meta, struct json_writer *w)
+static void write_head(const struct api_list_meta *meta, struct json_writer *w)
 {
     static const struct api_list_meta none;
     json_write_object_begin(w);
-    json_write_key(w, STR("kind"));
-    json_write_str(w, str_z(kind));
-    json_write_key(w, STR("apiVersion"));
-    json_write_str(w, STR("meta.k8s.io/v1"));
+    json_write_text(w, "kind", STR("Table"));
+    json_write_text(w, "apiVersion", STR("meta.k8s.io/v1"));
     json_write_key(w, STR("metadata"));
-    int rc = api_json_write(&api_list_meta_type, meta ? meta : &none, w, NULL);
-    assert(rc == 0); // it holds no raw JSON
-    (void)rc;
-}
-
-static void write_text(struct json_writer *w, const char *key, const char *text)
-{
-    json_write_key(w, str_z(key));
-    json_write_str(w, str_z(text));
+    int r = api_json_write(&api_list_meta_type, meta ? meta : &none, w, NULL);
+    assert(r == 0); // it holds no raw JSON
+    (void)r;
 }
 
 static void write_columns(const struct table_printer *p, struct json_writer *w)
@@ -257,10 +252,10 @@ static void write_columns(const struct table_printer *p, struct json_writer *w)
     json_write_array_begin(w);
     for (size_t i = 0; i < p->columns_len; i++) {
         json_write_object_begin(w);
-        write_text(w, "name", p->columns[i].name);
-        write_text(w, "type", p->columns[i].type);
-        write_text(w, "format", p->columns[i].format);
-        write_text(w, "description", p->columns[i].doc);
+        json_write_text(w, "name", str_z(p->columns[i].name));
+        json_write_text(w, "type", str_z(p->columns[i].type));
+        json_write_text(w, "format", str_z(p->columns[i].format));
+        json_write_text(w, "description", str_z(p->columns[i].doc));
         json_write_key(w, STR("priority"));
         json_write_i64(w, p->columns[i].priority);
         json_write_object_end(w);
@@ -271,7 +266,7 @@ static void write_columns(const struct table_printer *p, struct json_writer *w)
 void api_table_begin(const struct api_table_view *t, const struct api_list_meta *meta,
                      struct json_writer *w)
 {
-    write_head("Table", meta, w);
+    write_head(meta, w);
     json_write_key(w, STR("columnDefinitions"));
     if (t->no_headers)
         json_write_null(w);
@@ -289,9 +284,9 @@ void api_table_end(struct json_writer *w)
     json_write_object_end(w);
 }
 
-// write_conditions marks pods that have ended.
-static void write_conditions(const struct api_table_view *t, const void *value,
-                             struct json_writer *w)
+// tables_write_conditions marks pods that have ended.
+static void tables_write_conditions(const struct api_table_view *t, const void *value,
+                                    struct json_writer *w)
 {
     if (t->kind->type != &api_pod_type)
         return;
@@ -302,21 +297,33 @@ static void write_conditions(const struct api_table_view *t, const void *value,
     json_write_key(w, STR("conditions"));
     json_write_array_begin(w);
     json_write_object_begin(w);
-    write_text(w, "type", "Completed");
-    write_text(w, "status", "True");
-    write_text(w, "reason", failed ? "Failed" : "Succeeded");
-    write_text(w, "message", failed ? "The pod failed." : "The pod has completed successfully.");
+    json_write_text(w, "type", STR("Completed"));
+    json_write_text(w, "status", STR("True"));
+    json_write_text(w, "reason", failed ? STR("Failed") : STR("Succeeded"));
+    json_write_text(w, "message",
+                    failed ? STR("The pod failed.") : STR("The pod has completed successfully."));
     json_write_object_end(w);
     json_write_array_end(w);
 }
 
-static int write_object(const struct api_table_view *t, const struct api_object_meta *meta,
-                        const void *value, struct str json, struct json_writer *w, struct err *err)
+// tables_write_partial writes a PartialObjectMetadata with the metadata of an object.
+static int tables_write_partial(const struct api_object_meta *meta, struct json_writer *w,
+                                struct err *err)
+{
+    struct api_partial_object_metadata partial = {.kind = STR("PartialObjectMetadata"),
+                                                  .api_version = STR("meta.k8s.io/v1"),
+                                                  .metadata = *meta};
+    return api_json_write(&api_partial_object_metadata_type, &partial, w, err);
+}
+
+static int tables_write_object(const struct api_table_view *t, const struct api_object_meta *meta,
+                               const void *value, struct str json, struct json_writer *w,
+                               struct err *err)
 {
     json_write_key(w, STR("object"));
     switch (t->include) {
     case API_INCLUDE_METADATA:
-        return api_partial_write(meta, w, err);
+        return tables_write_partial(meta, w, err);
     case API_INCLUDE_OBJECT:
         if (json.n == 0)
             return api_json_write(t->kind->type, value, w, err);
@@ -350,37 +357,14 @@ int api_table_row(const struct api_table_view *t, const void *value, struct str 
     else
         find_printer(t->kind->type)->cells(&cells, value);
     json_write_array_end(w);
-    write_conditions(t, value, w);
-    int rc = write_object(t, meta, value, json, w, err);
+    tables_write_conditions(t, value, w);
+    int r = tables_write_object(t, meta, value, json, w, err);
     json_write_object_end(w);
-    return rc;
+    return r;
 }
 
 void api_table_look(struct api_table_view *t, const void *value)
 {
     if (t->kind->type == &api_storage_class_type)
         t->default_class = storage_default(t->default_class, value);
-}
-
-// --- PartialObjectMetadata -----------------------------------------------------------------------
-
-int api_partial_write(const struct api_object_meta *meta, struct json_writer *w, struct err *err)
-{
-    struct api_partial_object_metadata partial = {.kind = STR("PartialObjectMetadata"),
-                                                  .api_version = STR("meta.k8s.io/v1"),
-                                                  .metadata = *meta};
-    return api_json_write(&api_partial_object_metadata_type, &partial, w, err);
-}
-
-void api_partial_list_begin(const struct api_list_meta *meta, struct json_writer *w)
-{
-    write_head("PartialObjectMetadataList", meta, w);
-    json_write_key(w, STR("items"));
-    json_write_array_begin(w);
-}
-
-void api_partial_list_end(struct json_writer *w)
-{
-    json_write_array_end(w);
-    json_write_object_end(w);
 }

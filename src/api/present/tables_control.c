@@ -30,12 +30,12 @@ static void request_cells(struct cells *c, const void *value)
         sbuf_addz(&state, ",Failed");
     if (r->status.certificate.n)
         sbuf_addz(&state, ",Issued");
-    cell_name(c);
-    cell_age(c);
-    cell_text_or(c, r->spec.signer_name, "<none>");
-    cell_text(c, r->spec.username);
-    cell_text_or(c, sbuf_str(&lasts), "<none>");
-    cell_text(c, sbuf_str(&state));
+    tables_cell_name(c);
+    tables_cell_age(c);
+    tables_cell_text_or(c, r->spec.signer_name, "<none>");
+    tables_cell_text(c, r->spec.username);
+    tables_cell_text_or(c, sbuf_str(&lasts), "<none>");
+    tables_cell_text(c, sbuf_str(&state));
 }
 
 static const struct table_column bundle_columns[] = {
@@ -45,8 +45,9 @@ static const struct table_column bundle_columns[] = {
 
 static void bundle_cells(struct cells *c, const void *value)
 {
-    cell_name(c);
-    cell_text_or(c, ((const struct api_cluster_trust_bundle *)value)->spec.signer_name, "<none>");
+    tables_cell_name(c);
+    tables_cell_text_or(c, ((const struct api_cluster_trust_bundle *)value)->spec.signer_name,
+                        "<none>");
 }
 
 static const struct table_column pod_request_columns[] = {
@@ -56,7 +57,7 @@ static const struct table_column pod_request_columns[] = {
     TABLE_TEXT("NodeName", "The pod's node."),
     TABLE_TEXT("SignerName", "Who is asked to sign."),
     TABLE_TEXT("State", "Pending, Issued, Denied or Failed."),
-    TABLE_TEXT("UnverifiedUserAnnotations", "What the pod tells the signer."),
+    TABLE_TEXT("UnverifiedUserAnnotations", "What the pod passes to the signer."),
 };
 
 static void pod_request_cells(struct cells *c, const void *value)
@@ -68,13 +69,13 @@ static void pod_request_cells(struct cells *c, const void *value)
         if (str_eqz(type, "Issued") || str_eqz(type, "Denied") || str_eqz(type, "Failed"))
             state = type;
     }
-    cell_name(c);
-    cell_text(c, r->spec.pod_name);
-    cell_text(c, r->spec.service_account_name);
-    cell_text(c, r->spec.node_name);
-    cell_text(c, r->spec.signer_name);
-    cell_text(c, state);
-    cell_labels(c, &r->spec.unverified_user_annotations);
+    tables_cell_name(c);
+    tables_cell_text(c, r->spec.pod_name);
+    tables_cell_text(c, r->spec.service_account_name);
+    tables_cell_text(c, r->spec.node_name);
+    tables_cell_text(c, r->spec.signer_name);
+    tables_cell_text(c, state);
+    tables_cell_labels(c, &r->spec.unverified_user_annotations);
 }
 
 // --- Admission -----------------------------------------------------------------------------------
@@ -85,21 +86,23 @@ static const struct table_column webhook_columns[] = {
     TABLE_AGE,
 };
 
-static void webhooks(struct cells *c, size_t n)
+static void tables_control_webhook_cells(struct cells *c, size_t n)
 {
-    cell_name(c);
-    cell_number(c, (int64_t)n);
-    cell_age(c);
+    tables_cell_name(c);
+    tables_cell_number(c, (int64_t)n);
+    tables_cell_age(c);
 }
 
 static void mutating_cells(struct cells *c, const void *value)
 {
-    webhooks(c, ((const struct api_mutating_webhook_configuration *)value)->webhooks.n);
+    tables_control_webhook_cells(
+        c, ((const struct api_mutating_webhook_configuration *)value)->webhooks.n);
 }
 
 static void validating_cells(struct cells *c, const void *value)
 {
-    webhooks(c, ((const struct api_validating_webhook_configuration *)value)->webhooks.n);
+    tables_control_webhook_cells(
+        c, ((const struct api_validating_webhook_configuration *)value)->webhooks.n);
 }
 
 static const struct table_column policy_columns[] = {
@@ -113,12 +116,12 @@ static void policy_cells(struct cells *c, const void *value)
 {
     const struct api_validating_admission_policy *policy = value;
     const struct api_param_kind *kind = policy->spec.param_kind;
-    cell_name(c);
-    cell_number(c, (int64_t)policy->spec.validations.n);
-    cell_text(c, kind ? arena_strf(c->arena, "%.*s/%.*s", STR_ARG(kind->api_version),
-                                   STR_ARG(kind->kind))
-                      : STR("<unset>"));
-    cell_age(c);
+    tables_cell_name(c);
+    tables_cell_number(c, (int64_t)policy->spec.validations.n);
+    tables_cell_text(c, kind ? arena_strf(c->arena, "%.*s/%.*s", STR_ARG(kind->api_version),
+                                          STR_ARG(kind->kind))
+                             : STR("<unset>"));
+    tables_cell_age(c);
 }
 
 static const struct table_column policy_binding_columns[] = {
@@ -129,7 +132,7 @@ static const struct table_column policy_binding_columns[] = {
 };
 
 // A selector is shown as Go shows the struct.
-static void add_selector(struct sbuf *out, const struct api_label_selector *s)
+static void tables_control_add_selector(struct sbuf *out, const struct api_label_selector *s)
 {
     sbuf_addz(out, "&LabelSelector{MatchLabels:map[string]string{");
     for (size_t i = 0; i < s->match_labels.n; i++)
@@ -156,11 +159,11 @@ static void policy_binding_cells(struct cells *c, const void *value)
         sbuf_addf(&text, "%.*s/%.*s", STR_ARG(p->namespace.n ? p->namespace : STR("*")),
                   STR_ARG(p->name));
     else if (p && p->selector)
-        add_selector(&text, p->selector);
-    cell_name(c);
-    cell_text(c, b->spec.policy_name);
-    cell_text_or(c, sbuf_str(&text), "<unset>");
-    cell_age(c);
+        tables_control_add_selector(&text, p->selector);
+    tables_cell_name(c);
+    tables_cell_text(c, b->spec.policy_name);
+    tables_cell_text_or(c, sbuf_str(&text), "<unset>");
+    tables_cell_age(c);
 }
 
 // --- Flow control --------------------------------------------------------------------------------
@@ -169,7 +172,7 @@ static const struct table_column flow_columns[] = {
     TABLE_NAME,
     TABLE_TEXT("PriorityLevel", "The level that handles its requests."),
     TABLE_TEXT("MatchingPrecedence", "The smallest number of those that match counts."),
-    TABLE_TEXT("DistinguisherMethod", "What tells its flows apart."),
+    TABLE_TEXT("DistinguisherMethod", "How its flows are distinguished."),
     TABLE_AGE,
     TABLE_TEXT("MissingPL", "Whether there is no such level."),
 };
@@ -181,13 +184,13 @@ static void flow_cells(struct cells *c, const void *value)
     for (size_t i = flow->status.conditions.n; i-- > 0;)
         if (str_eqz(flow->status.conditions.p[i].type, "Dangling"))
             missing = flow->status.conditions.p[i].status;
-    cell_name(c);
-    cell_text(c, flow->spec.priority_level_configuration.name);
-    cell_number(c, flow->spec.matching_precedence);
-    cell_text(c, flow->spec.distinguisher_method ? flow->spec.distinguisher_method->type
-                                                 : STR("<none>"));
-    cell_age(c);
-    cell_text(c, missing);
+    tables_cell_name(c);
+    tables_cell_text(c, flow->spec.priority_level_configuration.name);
+    tables_cell_number(c, flow->spec.matching_precedence);
+    tables_cell_text(c, flow->spec.distinguisher_method ? flow->spec.distinguisher_method->type
+                                                        : STR("<none>"));
+    tables_cell_age(c);
+    tables_cell_text(c, missing);
 }
 
 static const struct table_column level_columns[] = {
@@ -203,9 +206,9 @@ static const struct table_column level_columns[] = {
 static void cell_number_if(struct cells *c, bool there, int32_t number)
 {
     if (there)
-        cell_number(c, number);
+        tables_cell_number(c, number);
     else
-        cell_z(c, "<none>");
+        tables_cell_z(c, "<none>");
 }
 
 static void level_cells(struct cells *c, const void *value)
@@ -213,13 +216,13 @@ static void level_cells(struct cells *c, const void *value)
     const struct api_priority_level_configuration *level = value;
     const struct api_limited_priority_level_configuration *limited = level->spec.limited;
     const struct api_queuing_configuration *q = limited ? limited->limit_response.queuing : NULL;
-    cell_name(c);
-    cell_text(c, level->spec.type);
+    tables_cell_name(c);
+    tables_cell_text(c, level->spec.type);
     cell_number_if(c, limited, limited ? limited->nominal_concurrency_shares : 0);
     cell_number_if(c, q, q ? q->queues : 0);
     cell_number_if(c, q, q ? q->hand_size : 0);
     cell_number_if(c, q, q ? q->queue_length_limit : 0);
-    cell_age(c);
+    tables_cell_age(c);
 }
 
 // --- Autoscalers ---------------------------------------------------------------------------------
@@ -302,7 +305,7 @@ static void add_utilization(struct sbuf *out, const struct metric *m)
         sbuf_addz(out, "/<auto>");
 }
 
-static void add_values(struct sbuf *out, const struct metric *m)
+static void tables_control_add_values(struct sbuf *out, const struct metric *m)
 {
     if (m->current)
         add_quantity(out, m->current->value);
@@ -325,7 +328,7 @@ static void add_metric(struct sbuf *out, const struct metric *m)
     else if (m->resource)
         add_utilization(out, m);
     else
-        add_values(out, m);
+        tables_control_add_values(out, m);
 }
 
 #define METRICS_SHOWN 2
@@ -343,21 +346,21 @@ static void scaler_targets(struct cells *c, const struct api_horizontal_pod_auto
     }
     if (n > METRICS_SHOWN)
         sbuf_addf(&text, " + %zu more...", n - METRICS_SHOWN);
-    cell_text_or(c, sbuf_str(&text), "<none>");
+    tables_cell_text_or(c, sbuf_str(&text), "<none>");
 }
 
 static void scaler_cells(struct cells *c, const void *value)
 {
     const struct api_horizontal_pod_autoscaler *s = value;
-    cell_name(c);
-    cell_text(c, arena_strf(c->arena, "%.*s/%.*s", STR_ARG(s->spec.scale_target_ref.kind),
-                            STR_ARG(s->spec.scale_target_ref.name)));
+    tables_cell_name(c);
+    tables_cell_text(c, arena_strf(c->arena, "%.*s/%.*s", STR_ARG(s->spec.scale_target_ref.kind),
+                                   STR_ARG(s->spec.scale_target_ref.name)));
     scaler_targets(c, s);
-    cell_text(c, s->spec.has_min_replicas ? arena_strf(c->arena, "%d", s->spec.min_replicas)
-                                          : STR("<unset>"));
-    cell_number(c, s->spec.max_replicas);
-    cell_number(c, s->status.current_replicas);
-    cell_age(c);
+    tables_cell_text(c, s->spec.has_min_replicas ? arena_strf(c->arena, "%d", s->spec.min_replicas)
+                                                 : STR("<unset>"));
+    tables_cell_number(c, s->spec.max_replicas);
+    tables_cell_number(c, s->status.current_replicas);
+    tables_cell_age(c);
 }
 
 // --- Storage -------------------------------------------------------------------------------------
@@ -370,14 +373,14 @@ static const struct table_column attributes_columns[] = {
 
 static void attributes_cells(struct cells *c, const void *value)
 {
-    cell_name(c);
-    cell_text(c, ((const struct api_volume_attributes_class *)value)->driver_name);
-    cell_age(c);
+    tables_cell_name(c);
+    tables_cell_text(c, ((const struct api_volume_attributes_class *)value)->driver_name);
+    tables_cell_age(c);
 }
 
 static const struct table_column migration_columns[] = {
     TABLE_TEXT("Name", "The name, unique within kind and namespace."),
-    TABLE_TEXT("Resource", "The objects that are written anew."),
+    TABLE_TEXT("Resource", "The objects that are rewritten."),
     TABLE_TEXT("Status", "How far it has come."),
 };
 
@@ -393,10 +396,10 @@ static void migration_cells(struct cells *c, const void *value)
              str_eqz(now->type, "Succeeded")))
             state = now->type;
     }
-    cell_name(c);
-    cell_text(c, arena_strf(c->arena, "%.*s%s%.*s", STR_ARG(r->resource), r->group.n ? "." : "",
-                            STR_ARG(r->group)));
-    cell_text(c, state);
+    tables_cell_name(c);
+    tables_cell_text(c, arena_strf(c->arena, "%.*s%s%.*s", STR_ARG(r->resource),
+                                   r->group.n ? "." : "", STR_ARG(r->group)));
+    tables_cell_text(c, state);
 }
 
 const struct table_printer table_printers_control[] = {

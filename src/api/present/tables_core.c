@@ -50,8 +50,8 @@ static bool pod_has_ready(const struct api_pod *pod)
     return false;
 }
 
-// is_sidecar says whether an init container goes on running beside the others.
-static bool is_sidecar(const struct api_container *container)
+// tables_core_is_sidecar reports whether an init container goes on running beside the others.
+static bool tables_core_is_sidecar(const struct api_container *container)
 {
     return container->has_restart_policy && str_eqz(container->restart_policy, "Always");
 }
@@ -61,7 +61,7 @@ static bool names_sidecar(const struct api_pod *pod, struct str name)
     bool sidecar = false; // of containers with one name the last counts
     for (size_t i = 0; i < pod->spec.init_containers.n; i++)
         if (str_eq(pod->spec.init_containers.p[i].name, name))
-            sidecar = is_sidecar(&pod->spec.init_containers.p[i]);
+            sidecar = tables_core_is_sidecar(&pod->spec.init_containers.p[i]);
     return sidecar;
 }
 
@@ -75,7 +75,7 @@ static void note_restarts(const struct api_container_status *status, int64_t *re
         *last = ended->finished_at;
 }
 
-// end_reason says why a container ended.
+// end_reason is why a container ended.
 static struct str end_reason(const struct api_container_state_terminated *ended, const char *before,
                              struct arena *arena)
 {
@@ -86,8 +86,8 @@ static struct str end_reason(const struct api_container_state_terminated *ended,
     return arena_strf(arena, "%sExitCode:%d", before, ended->exit_code);
 }
 
-// sum_init looks at the init containers up to the first that has not done its work; true when there is
-// one. sidecars gets what counts once all are done.
+// sum_init looks at the init containers up to the first that has not done its work; true when there
+// is one. sidecars gets what counts once all are done.
 static bool sum_init(struct pod_summary *s, struct pod_summary *sidecars)
 {
     const struct api_container_status_array *statuses = &s->pod->status.init_container_statuses;
@@ -146,7 +146,7 @@ static void sum_containers(struct pod_summary *s)
         s->reason = STR("NotReady");
 }
 
-static void summarize(struct pod_summary *s)
+static void tables_core_summarize_pod(struct pod_summary *s)
 {
     const struct api_pod *pod = s->pod;
     const struct api_pod_status *status = &pod->status;
@@ -157,7 +157,7 @@ static void summarize(struct pod_summary *s)
             s->reason = STR("SchedulingGated");
     s->total = (int64_t)pod->spec.containers.n;
     for (size_t i = 0; i < pod->spec.init_containers.n; i++)
-        s->total += is_sidecar(&pod->spec.init_containers.p[i]);
+        s->total += tables_core_is_sidecar(&pod->spec.init_containers.p[i]);
 
     struct pod_summary sidecars = {0};
     const struct api_pod_condition *initialized = pod_condition(pod, "Initialized");
@@ -177,7 +177,7 @@ static void summarize(struct pod_summary *s)
 static void pod_gates(struct cells *c, const struct api_pod *pod)
 {
     if (pod->spec.readiness_gates.n == 0) {
-        cell_z(c, "<none>");
+        tables_cell_z(c, "<none>");
         return;
     }
     int64_t open = 0;
@@ -190,17 +190,17 @@ static void pod_gates(struct cells *c, const struct api_pod *pod)
             }
         }
     }
-    cell_ratio(c, open, (int64_t)pod->spec.readiness_gates.n);
+    tables_cell_ratio(c, open, (int64_t)pod->spec.readiness_gates.n);
 }
 
 static void pod_cells(struct cells *c, const void *value)
 {
     const struct api_pod *pod = value;
     struct pod_summary s = {.pod = pod, .arena = c->arena};
-    summarize(&s);
-    cell_name(c);
-    cell_ratio(c, s.ready, s.total);
-    cell_text(c, s.reason);
+    tables_core_summarize_pod(&s);
+    tables_cell_name(c);
+    tables_cell_ratio(c, s.ready, s.total);
+    tables_cell_text(c, s.reason);
     cleanup_sbuf struct sbuf restarts = {0};
     sbuf_add_i64(&restarts, s.restarts);
     if (s.restarts && s.last_restart.set) {
@@ -208,12 +208,12 @@ static void pod_cells(struct cells *c, const void *value)
         sbuf_add_age(&restarts, &s.last_restart, c->table->now);
         sbuf_addz(&restarts, " ago)");
     }
-    cell_text(c, sbuf_str(&restarts));
-    cell_age(c);
-    cell_text_or(c, pod->status.pod_ips.n ? pod->status.pod_ips.p[0].ip : pod->status.pod_ip,
-                 "<none>");
-    cell_text_or(c, pod->spec.node_name, "<none>");
-    cell_text_or(c, pod->status.nominated_node_name, "<none>");
+    tables_cell_text(c, sbuf_str(&restarts));
+    tables_cell_age(c);
+    tables_cell_text_or(c, pod->status.pod_ips.n ? pod->status.pod_ips.p[0].ip : pod->status.pod_ip,
+                        "<none>");
+    tables_cell_text_or(c, pod->spec.node_name, "<none>");
+    tables_cell_text_or(c, pod->status.nominated_node_name, "<none>");
     pod_gates(c, pod);
 }
 
@@ -227,9 +227,9 @@ static const struct table_column pod_template_columns[] = {
 static void pod_template_cells(struct cells *c, const void *value)
 {
     const struct api_pod_template *template = value;
-    cell_name(c);
-    cell_containers(c, &template->template.spec.containers);
-    cell_labels(c, &template->template.metadata.labels);
+    tables_cell_name(c);
+    tables_cell_containers(c, &template->template.spec.containers);
+    tables_cell_labels(c, &template->template.metadata.labels);
 }
 
 // --- Nodes and namespaces ------------------------------------------------------------------------
@@ -254,8 +254,8 @@ static void node_status(struct cells *c, const struct api_node *node)
         if (str_eqz(node->status.conditions.p[i].type, "Ready"))
             ready = str_eqz(node->status.conditions.p[i].status, "True") ? STR("Ready")
                                                                          : STR("NotReady");
-    cell_text(c, arena_strf(c->arena, "%.*s%s", STR_ARG(ready),
-                            node->spec.unschedulable ? ",SchedulingDisabled" : ""));
+    tables_cell_text(c, arena_strf(c->arena, "%.*s%s", STR_ARG(ready),
+                                   node->spec.unschedulable ? ",SchedulingDisabled" : ""));
 }
 
 // cell_set shows texts sorted, each once.
@@ -271,7 +271,7 @@ static void cell_set(struct cells *c, struct str *items, size_t n, const char *o
             sbuf_addc(&text, ',');
         sbuf_add(&text, items[i]);
     }
-    cell_text_or(c, sbuf_str(&text), otherwise);
+    tables_cell_text_or(c, sbuf_str(&text), otherwise);
 }
 
 static void node_roles(struct cells *c, const struct api_node *node)
@@ -294,30 +294,30 @@ static void node_address(struct cells *c, const struct api_node *node, const cha
 {
     for (size_t i = 0; i < node->status.addresses.n; i++) {
         if (str_eqz(node->status.addresses.p[i].type, type)) {
-            cell_text(c, node->status.addresses.p[i].address);
+            tables_cell_text(c, node->status.addresses.p[i].address);
             return;
         }
     }
-    cell_z(c, "<none>");
+    tables_cell_z(c, "<none>");
 }
 
-static void node_cells(struct cells *c, const void *value)
+static void tables_core_node_cells(struct cells *c, const void *value)
 {
     const struct api_node *node = value;
     const struct api_node_system_info *info = &node->status.node_info;
     struct str kernel = info->kernel_version.n ? info->kernel_version : STR("<unknown>");
-    cell_name(c);
+    tables_cell_name(c);
     node_status(c, node);
     node_roles(c, node);
-    cell_age(c);
-    cell_text(c, info->kubelet_version);
+    tables_cell_age(c);
+    tables_cell_text(c, info->kubelet_version);
     node_address(c, node, "InternalIP");
     node_address(c, node, "ExternalIP");
-    cell_text_or(c, info->os_image, "<unknown>");
+    tables_cell_text_or(c, info->os_image, "<unknown>");
     if (info->architecture.n)
         kernel = arena_strf(c->arena, "%.*s (%.*s)", STR_ARG(kernel), STR_ARG(info->architecture));
-    cell_text(c, kernel);
-    cell_text_or(c, info->container_runtime_version, "<unknown>");
+    tables_cell_text(c, kernel);
+    tables_cell_text_or(c, info->container_runtime_version, "<unknown>");
 }
 
 static const struct table_column namespace_columns[] = {
@@ -328,9 +328,9 @@ static const struct table_column namespace_columns[] = {
 
 static void namespace_cells(struct cells *c, const void *value)
 {
-    cell_name(c);
-    cell_text(c, ((const struct api_namespace *)value)->status.phase);
-    cell_age(c);
+    tables_cell_name(c);
+    tables_cell_text(c, ((const struct api_namespace *)value)->status.phase);
+    tables_cell_age(c);
 }
 
 // --- Events --------------------------------------------------------------------------------------
@@ -366,17 +366,18 @@ static void event_target(struct cells *c, const struct event_view *e)
         sbuf_addc(&text, '/');
         sbuf_add(&text, e->about->name);
     }
-    cell_text(c, sbuf_str(&text));
+    tables_cell_text(c, sbuf_str(&text));
 }
 
-static void event_source(struct cells *c, const struct event_view *e)
+static void tables_core_event_source(struct cells *c, const struct event_view *e)
 {
     struct str component = e->source->component.n ? e->source->component : e->controller;
     struct str instance = e->source->host.n ? e->source->host : e->instance;
     if (instance.n)
-        cell_text(c, arena_strf(c->arena, "%.*s, %.*s", STR_ARG(component), STR_ARG(instance)));
+        tables_cell_text(c,
+                         arena_strf(c->arena, "%.*s, %.*s", STR_ARG(component), STR_ARG(instance)));
     else
-        cell_text(c, component);
+        tables_cell_text(c, component);
 }
 
 static void event_row(struct cells *c, const struct event_view *e)
@@ -384,16 +385,16 @@ static void event_row(struct cells *c, const struct event_view *e)
     const struct api_time *first = e->first->set ? e->first : e->at;
     const struct api_time *last = e->last->set ? e->last : first;
     int32_t count = e->series_last ? e->series_count : e->count;
-    cell_since(c, e->series_last ? e->series_last : last);
-    cell_text(c, e->type);
-    cell_text(c, e->reason);
+    tables_cell_since(c, e->series_last ? e->series_last : last);
+    tables_cell_text(c, e->type);
+    tables_cell_text(c, e->reason);
     event_target(c, e);
-    cell_text(c, e->about->field_path);
-    event_source(c, e);
-    cell_text(c, str_trim(e->message));
-    cell_since(c, first);
-    cell_number(c, !e->series_last && count == 0 ? 1 : count);
-    cell_name(c);
+    tables_cell_text(c, e->about->field_path);
+    tables_core_event_source(c, e);
+    tables_cell_text(c, str_trim(e->message));
+    tables_cell_since(c, first);
+    tables_cell_number(c, !e->series_last && count == 0 ? 1 : count);
+    tables_cell_name(c);
 }
 
 static void event_cells(struct cells *c, const void *value)
@@ -471,20 +472,20 @@ static void balancer_addresses(struct cells *c, const struct api_service *servic
         sbuf_addz(&text, text.n || i ? "," : "");
         sbuf_add(&text, service->spec.external_ips.p[i]);
     }
-    cell_text_or(c, sbuf_str(&text), "<pending>");
+    tables_cell_text_or(c, sbuf_str(&text), "<pending>");
 }
 
 static void service_addresses(struct cells *c, const struct api_service *service)
 {
     struct str type = service->spec.type;
     if (str_eqz(type, "ClusterIP") || str_eqz(type, "NodePort"))
-        cell_list(c, &service->spec.external_ips, ",", "<none>");
+        tables_cell_list(c, &service->spec.external_ips, ",", "<none>");
     else if (str_eqz(type, "LoadBalancer"))
         balancer_addresses(c, service);
     else if (str_eqz(type, "ExternalName"))
-        cell_text(c, service->spec.external_name);
+        tables_cell_text(c, service->spec.external_name);
     else
-        cell_z(c, "<unknown>");
+        tables_cell_z(c, "<unknown>");
 }
 
 static void service_ports(struct cells *c, const struct api_service *service)
@@ -497,7 +498,7 @@ static void service_ports(struct cells *c, const struct api_service *service)
             sbuf_addf(&text, ":%d", port->node_port);
         sbuf_addf(&text, "/%.*s", STR_ARG(port->protocol));
     }
-    cell_text_or(c, sbuf_str(&text), "<none>");
+    tables_cell_text_or(c, sbuf_str(&text), "<none>");
 }
 
 static void service_cells(struct cells *c, const void *value)
@@ -505,13 +506,13 @@ static void service_cells(struct cells *c, const void *value)
     const struct api_service *service = value;
     struct str address =
         service->spec.cluster_ips.n ? service->spec.cluster_ips.p[0] : service->spec.cluster_ip;
-    cell_name(c);
-    cell_text(c, service->spec.type);
-    cell_text_or(c, address, "<none>");
+    tables_cell_name(c);
+    tables_cell_text(c, service->spec.type);
+    tables_cell_text_or(c, address, "<none>");
     service_addresses(c, service);
     service_ports(c, service);
-    cell_age(c);
-    cell_labels(c, &service->spec.selector);
+    tables_cell_age(c);
+    tables_cell_labels(c, &service->spec.selector);
 }
 
 static const struct table_column endpoints_columns[] = {
@@ -552,9 +553,9 @@ static void endpoints_cells(struct cells *c, const void *value)
     }
     if (count > ENDPOINTS_SHOWN)
         sbuf_addf(&text, " + %zu more...", count - ENDPOINTS_SHOWN);
-    cell_name(c);
-    cell_text(c, endpoints->subsets.n ? sbuf_str(&text) : STR("<none>"));
-    cell_age(c);
+    tables_cell_name(c);
+    tables_cell_text(c, endpoints->subsets.n ? sbuf_str(&text) : STR("<none>"));
+    tables_cell_age(c);
 }
 
 // --- What holds data -----------------------------------------------------------------------------
@@ -568,9 +569,9 @@ static const struct table_column config_map_columns[] = {
 static void config_map_cells(struct cells *c, const void *value)
 {
     const struct api_config_map *map = value;
-    cell_name(c);
-    cell_number(c, (int64_t)(map->data.n + map->binary_data.n));
-    cell_age(c);
+    tables_cell_name(c);
+    tables_cell_number(c, (int64_t)(map->data.n + map->binary_data.n));
+    tables_cell_age(c);
 }
 
 static const struct table_column secret_columns[] = {
@@ -583,16 +584,16 @@ static const struct table_column secret_columns[] = {
 static void secret_cells(struct cells *c, const void *value)
 {
     const struct api_secret *secret = value;
-    cell_name(c);
-    cell_text(c, secret->type);
-    cell_number(c, (int64_t)secret->data.n);
-    cell_age(c);
+    tables_cell_name(c);
+    tables_cell_text(c, secret->type);
+    tables_cell_number(c, (int64_t)secret->data.n);
+    tables_cell_age(c);
 }
 
 const struct table_printer table_printers_core[] = {
     TABLE_PRINTER(pod, pod_columns, pod_cells),
     TABLE_PRINTER(pod_template, pod_template_columns, pod_template_cells),
-    TABLE_PRINTER(node, node_columns, node_cells),
+    TABLE_PRINTER(node, node_columns, tables_core_node_cells),
     TABLE_PRINTER(namespace, namespace_columns, namespace_cells),
     TABLE_PRINTER(event, event_columns, event_cells),
     TABLE_PRINTER(events_event, event_columns, events_event_cells),

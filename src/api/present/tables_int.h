@@ -80,27 +80,27 @@ extern const size_t table_printers_resource_len;
 // sbuf_add_duration adds seconds as kubectl shows them: 5s, 3m20s, 2d4h.
 void sbuf_add_duration(struct sbuf *out, int64_t seconds);
 
-// Cells. cell_text_or shows a word instead of nothing.
-void cell_text(struct cells *c, struct str text);
-void cell_text_or(struct cells *c, struct str text, const char *otherwise);
-void cell_z(struct cells *c, const char *text);
-void cell_number(struct cells *c, int64_t number);
-void cell_bool(struct cells *c, bool value);
-void cell_name(struct cells *c);
-void cell_age(struct cells *c);
-void cell_since(struct cells *c, const struct api_time *since);
-void cell_ratio(struct cells *c, int64_t have, int64_t want);
+// Cells. tables_cell_text_or shows a word instead of nothing.
+void tables_cell_text(struct cells *c, struct str text);
+void tables_cell_text_or(struct cells *c, struct str text, const char *otherwise);
+void tables_cell_z(struct cells *c, const char *text);
+void tables_cell_number(struct cells *c, int64_t number);
+void tables_cell_bool(struct cells *c, bool value);
+void tables_cell_name(struct cells *c);
+void tables_cell_age(struct cells *c);
+void tables_cell_since(struct cells *c, const struct api_time *since);
+void tables_cell_ratio(struct cells *c, int64_t have, int64_t want);
 
-// cell_list joins texts.
-void cell_list(struct cells *c, const struct api_str_array *list, const char *between,
-               const char *otherwise);
+// tables_cell_list joins texts.
+void tables_cell_list(struct cells *c, const struct api_str_array *list, const char *between,
+                      const char *otherwise);
 
-// cell_labels shows a=b,c=d or <none>; cell_selector a label selector.
-void cell_labels(struct cells *c, const struct api_str_map *labels);
-void cell_selector(struct cells *c, const struct api_label_selector *selector, const char *none,
-                   const char *wrong);
+// tables_cell_labels shows a=b,c=d or <none>; tables_cell_selector a label selector.
+void tables_cell_labels(struct cells *c, const struct api_str_map *labels);
+void tables_cell_selector(struct cells *c, const struct api_label_selector *selector,
+                          const char *none, const char *wrong);
 
-// cell_containers writes two cells: names and images.
-void cell_containers(struct cells *c, const struct api_container_array *containers);
+// tables_cell_containers writes two cells: names and images.
+void tables_cell_containers(struct cells *c, const struct api_container_array *containers);
 
 #endif

@@ -37,7 +37,7 @@ static void cell_some(struct cells *c, struct some *s)
 {
     if (s->n > SHOWN_MAX)
         sbuf_addf(&s->text, " + %zu more...", s->n - SHOWN_MAX);
-    cell_text_or(c, sbuf_str(&s->text), "<unset>");
+    tables_cell_text_or(c, sbuf_str(&s->text), "<unset>");
     sbuf_done(&s->text);
 }
 
@@ -54,11 +54,11 @@ static void endpoint_slice_cells(struct cells *c, const void *value)
     for (size_t i = 0; i < slice->endpoints.n; i++)
         for (size_t k = 0; k < slice->endpoints.p[i].addresses.n; k++)
             some_add(&addresses, slice->endpoints.p[i].addresses.p[k]);
-    cell_name(c);
-    cell_text(c, slice->address_type);
+    tables_cell_name(c);
+    tables_cell_text(c, slice->address_type);
     cell_some(c, &ports);
     cell_some(c, &addresses);
-    cell_age(c);
+    tables_cell_age(c);
 }
 
 // --- Ingresses -----------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ static void ingress_hosts(struct cells *c, const struct api_ingress *ingress)
     }
     if (more)
         sbuf_addf(&text, " + %zu more...", ingress->spec.rules.n - SHOWN_MAX);
-    cell_text_or(c, sbuf_str(&text), "*");
+    tables_cell_text_or(c, sbuf_str(&text), "*");
 }
 
 static void ingress_addresses(struct cells *c, const struct api_ingress *ingress)
@@ -105,19 +105,19 @@ static void ingress_addresses(struct cells *c, const struct api_ingress *ingress
     for (size_t i = 0; i < n; i++)
         if (i == 0 || !str_eq(list[i], list[i - 1]))
             sbuf_addf(&text, "%s%.*s", i ? "," : "", STR_ARG(list[i]));
-    cell_text(c, sbuf_str(&text));
+    tables_cell_text(c, sbuf_str(&text));
 }
 
 static void ingress_cells(struct cells *c, const void *value)
 {
     const struct api_ingress *ingress = value;
-    cell_name(c);
-    cell_text(c, ingress->spec.has_ingress_class_name ? ingress->spec.ingress_class_name
-                                                      : STR("<none>"));
+    tables_cell_name(c);
+    tables_cell_text(c, ingress->spec.has_ingress_class_name ? ingress->spec.ingress_class_name
+                                                             : STR("<none>"));
     ingress_hosts(c, ingress);
     ingress_addresses(c, ingress);
-    cell_z(c, ingress->spec.tls.n ? "80, 443" : "80");
-    cell_age(c);
+    tables_cell_z(c, ingress->spec.tls.n ? "80, 443" : "80");
+    tables_cell_age(c);
 }
 
 static const struct table_column ingress_class_columns[] = {
@@ -138,17 +138,17 @@ static void ingress_class_cells(struct cells *c, const void *value)
     const struct api_ingress_class *class = value;
     const struct api_ingress_class_parameters_reference *p = class->spec.parameters;
     if (is_default(c->meta))
-        cell_text(c, arena_strf(c->arena, "%.*s (default)", STR_ARG(c->meta->name)));
+        tables_cell_text(c, arena_strf(c->arena, "%.*s (default)", STR_ARG(c->meta->name)));
     else
-        cell_name(c);
-    cell_text(c, class->spec.controller);
+        tables_cell_name(c);
+    tables_cell_text(c, class->spec.controller);
     if (!p)
-        cell_z(c, "<none>");
+        tables_cell_z(c, "<none>");
     else
-        cell_text(c,
-                  arena_strf(c->arena, "%.*s%s%.*s/%.*s", STR_ARG(p->kind),
-                             p->has_api_group ? "." : "", STR_ARG(p->api_group), STR_ARG(p->name)));
-    cell_age(c);
+        tables_cell_text(c, arena_strf(c->arena, "%.*s%s%.*s/%.*s", STR_ARG(p->kind),
+                                       p->has_api_group ? "." : "", STR_ARG(p->api_group),
+                                       STR_ARG(p->name)));
+    tables_cell_age(c);
 }
 
 // --- Addresses and traffic -----------------------------------------------------------------------
@@ -162,9 +162,9 @@ static void ip_address_cells(struct cells *c, const void *value)
 {
     const struct api_parent_reference *p = ((const struct api_ip_address *)value)->spec.parent_ref;
     cleanup_sbuf struct sbuf text = {0};
-    cell_name(c);
+    tables_cell_name(c);
     if (!p) {
-        cell_z(c, "<none>");
+        tables_cell_z(c, "<none>");
         return;
     }
     sbuf_addf(&text, "%.*s%s%.*s", STR_ARG(p->resource), p->group.n ? "." : "", STR_ARG(p->group));
@@ -173,7 +173,7 @@ static void ip_address_cells(struct cells *c, const void *value)
     if (p->namespace.n)
         sbuf_addf(&text, "/%.*s", STR_ARG(p->namespace));
     sbuf_addf(&text, "/%.*s", STR_ARG(p->name));
-    cell_text(c, sbuf_str(&text));
+    tables_cell_text(c, sbuf_str(&text));
 }
 
 static const struct table_column service_cidr_columns[] = {
@@ -184,9 +184,9 @@ static const struct table_column service_cidr_columns[] = {
 
 static void service_cidr_cells(struct cells *c, const void *value)
 {
-    cell_name(c);
-    cell_list(c, &((const struct api_service_cidr *)value)->spec.cidrs, ",", "");
-    cell_age(c);
+    tables_cell_name(c);
+    tables_cell_list(c, &((const struct api_service_cidr *)value)->spec.cidrs, ",", "");
+    tables_cell_age(c);
 }
 
 static const struct table_column network_policy_columns[] = {
@@ -198,9 +198,9 @@ static const struct table_column network_policy_columns[] = {
 static void network_policy_cells(struct cells *c, const void *value)
 {
     const struct api_network_policy *policy = value;
-    cell_name(c);
-    cell_selector(c, &policy->spec.pod_selector, "<none>", "<error>");
-    cell_age(c);
+    tables_cell_name(c);
+    tables_cell_selector(c, &policy->spec.pod_selector, "<none>", "<error>");
+    tables_cell_age(c);
 }
 
 const struct table_printer table_printers_net[] = {

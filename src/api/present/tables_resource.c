@@ -7,11 +7,11 @@
 
 static const struct table_column plain_columns[] = {TABLE_NAME, TABLE_AGE};
 
-static void plain_cells(struct cells *c, const void *value)
+static void tables_resource_plain_cells(struct cells *c, const void *value)
 {
     (void)value;
-    cell_name(c);
-    cell_age(c);
+    tables_cell_name(c);
+    tables_cell_age(c);
 }
 
 static const struct table_column claim_columns[] = {
@@ -24,14 +24,14 @@ static void claim_state(struct cells *c, const struct api_resource_claim_status 
 {
     bool deleted = c->meta->deletion_timestamp.set;
     bool reserved = status->reserved_for.n > 0;
-    cell_name(c);
+    tables_cell_name(c);
     if (!status->allocation)
-        cell_z(c, deleted ? "deleted" : "pending");
+        tables_cell_z(c, deleted ? "deleted" : "pending");
     else if (deleted)
-        cell_z(c, reserved ? "deleted,allocated,reserved" : "deleted,allocated");
+        tables_cell_z(c, reserved ? "deleted,allocated,reserved" : "deleted,allocated");
     else
-        cell_z(c, reserved ? "allocated,reserved" : "allocated");
-    cell_age(c);
+        tables_cell_z(c, reserved ? "allocated,reserved" : "allocated");
+    tables_cell_age(c);
 }
 
 static void claim_cells(struct cells *c, const void *value)
@@ -54,11 +54,11 @@ static const struct table_column slice_columns[] = {
 
 static void slice_place(struct cells *c, struct str node, struct str driver, struct str pool)
 {
-    cell_name(c);
-    cell_text(c, node);
-    cell_text(c, driver);
-    cell_text(c, pool);
-    cell_age(c);
+    tables_cell_name(c);
+    tables_cell_text(c, node);
+    tables_cell_text(c, driver);
+    tables_cell_text(c, pool);
+    tables_cell_age(c);
 }
 
 static void slice_cells(struct cells *c, const void *value)
@@ -87,20 +87,20 @@ static void taint_cells(struct cells *c, const void *value)
 {
     const struct api_device_taint *taint =
         &((const struct api_device_taint_rule *)value)->spec.taint;
-    cell_name(c);
-    cell_text(c, taint->key);
-    cell_text(c, taint->value);
-    cell_text(c, taint->effect);
+    tables_cell_name(c);
+    tables_cell_text(c, taint->key);
+    tables_cell_text(c, taint->value);
+    tables_cell_text(c, taint->effect);
     if (taint->time_added.set)
-        cell_since(c, &taint->time_added);
+        tables_cell_since(c, &taint->time_added);
     else
-        cell_z(c, "");
-    cell_age(c);
+        tables_cell_z(c, "");
+    tables_cell_age(c);
 }
 
 static const struct table_column pool_columns[] = {
     TABLE_NAME,
-    TABLE_TEXT("Driver", "The driver whose pools are asked for."),
+    TABLE_TEXT("Driver", "The driver whose pools are requested."),
     TABLE_TEXT("Total", "Devices in all pools."),
     TABLE_TEXT("Available", "Devices that are free, in all pools."),
     TABLE_TEXT("Allocated", "Devices that are taken, in all pools."),
@@ -113,7 +113,7 @@ static const struct table_column pool_columns[] = {
 
 static void cell_count(struct cells *c, bool known, int64_t count)
 {
-    cell_text(c, known ? arena_strf(c->arena, "%lld", (long long)count) : STR("-"));
+    tables_cell_text(c, known ? arena_strf(c->arena, "%lld", (long long)count) : STR("-"));
 }
 
 static void pool_counts(struct cells *c, const struct api_resource_pool_status_request_status *s,
@@ -157,20 +157,20 @@ static void pool_cells(struct cells *c, const void *value)
     const struct api_condition *verdict = pool_verdict(s);
     bool failed = verdict && str_eqz(verdict->type, "Failed");
     int32_t pools = s && s->has_pool_count ? s->pool_count : 0;
-    cell_name(c);
-    cell_text(c, request->spec.driver);
+    tables_cell_name(c);
+    tables_cell_text(c, request->spec.driver);
     pool_counts(c, s, s && !failed);
-    cell_number(c, pools);
+    tables_cell_number(c, pools);
     if (!verdict)
-        cell_z(c, "Pending");
+        tables_cell_z(c, "Pending");
     else if (s && !failed && pools > (int32_t)s->pools.n)
-        cell_text(c, arena_strf(c->arena, "Complete (%zu/%d pools)", s->pools.n, pools));
+        tables_cell_text(c, arena_strf(c->arena, "Complete (%zu/%d pools)", s->pools.n, pools));
     else
-        cell_text(c, verdict->type);
+        tables_cell_text(c, verdict->type);
     if (verdict && !failed)
-        cell_since(c, &verdict->last_transition_time);
+        tables_cell_since(c, &verdict->last_transition_time);
     else
-        cell_z(c, "<none>");
+        tables_cell_z(c, "<none>");
 }
 
 static const struct table_column pod_group_columns[] = {
@@ -197,12 +197,12 @@ static void pod_group_cells(struct cells *c, const void *value)
         status = str_eqz(scheduled->status, "True") ? STR("Scheduled") : STR("Unschedulable");
     if (disrupted)
         status = disrupted->reason;
-    cell_name(c);
-    cell_z(c, group->spec.scheduling_policy.gang ? "Gang" : "Basic");
-    cell_text(c,
-              group->spec.workload_ref ? group->spec.workload_ref->workload_name : STR("<none>"));
-    cell_text(c, status);
-    cell_age(c);
+    tables_cell_name(c);
+    tables_cell_z(c, group->spec.scheduling_policy.gang ? "Gang" : "Basic");
+    tables_cell_text(c, group->spec.workload_ref ? group->spec.workload_ref->workload_name
+                                                 : STR("<none>"));
+    tables_cell_text(c, status);
+    tables_cell_age(c);
 }
 
 static const struct table_column composite_columns[] = {
@@ -215,11 +215,11 @@ static const struct table_column composite_columns[] = {
 static void composite_cells(struct cells *c, const void *value)
 {
     const struct api_v1alpha3_composite_pod_group *group = value;
-    cell_name(c);
-    cell_z(c, group->spec.scheduling_policy.gang ? "Gang" : "Basic");
-    cell_text(c,
-              group->spec.workload_ref ? group->spec.workload_ref->workload_name : STR("<none>"));
-    cell_age(c);
+    tables_cell_name(c);
+    tables_cell_z(c, group->spec.scheduling_policy.gang ? "Gang" : "Basic");
+    tables_cell_text(c, group->spec.workload_ref ? group->spec.workload_ref->workload_name
+                                                 : STR("<none>"));
+    tables_cell_age(c);
 }
 
 static const struct table_column priority_columns[] = {
@@ -233,27 +233,27 @@ static const struct table_column priority_columns[] = {
 static void priority_cells(struct cells *c, const void *value)
 {
     const struct api_priority_class *class = value;
-    cell_name(c);
-    cell_number(c, class->value);
-    cell_bool(c, class->global_default);
-    cell_age(c);
-    cell_text(c, class->preemption_policy);
+    tables_cell_name(c);
+    tables_cell_number(c, class->value);
+    tables_cell_bool(c, class->global_default);
+    tables_cell_age(c);
+    tables_cell_text(c, class->preemption_policy);
 }
 
 const struct table_printer table_printers_resource[] = {
     TABLE_PRINTER(resource_claim, claim_columns, claim_cells),
     TABLE_PRINTER(v1beta1_resource_claim, claim_columns, v1beta1_claim_cells),
-    TABLE_PRINTER(resource_claim_template, plain_columns, plain_cells),
-    TABLE_PRINTER(v1beta1_resource_claim_template, plain_columns, plain_cells),
+    TABLE_PRINTER(resource_claim_template, plain_columns, tables_resource_plain_cells),
+    TABLE_PRINTER(v1beta1_resource_claim_template, plain_columns, tables_resource_plain_cells),
     TABLE_PRINTER(resource_slice, slice_columns, slice_cells),
     TABLE_PRINTER(v1beta1_resource_slice, slice_columns, v1beta1_slice_cells),
-    TABLE_PRINTER(device_class, plain_columns, plain_cells),
+    TABLE_PRINTER(device_class, plain_columns, tables_resource_plain_cells),
     TABLE_PRINTER(device_taint_rule, taint_columns, taint_cells),
     TABLE_PRINTER(resource_pool_status_request, pool_columns, pool_cells),
-    TABLE_PRINTER(workload, plain_columns, plain_cells),
+    TABLE_PRINTER(workload, plain_columns, tables_resource_plain_cells),
     TABLE_PRINTER(pod_group, pod_group_columns, pod_group_cells),
     TABLE_PRINTER(v1alpha3_composite_pod_group, composite_columns, composite_cells),
     TABLE_PRINTER(priority_class, priority_columns, priority_cells),
-    TABLE_PRINTER(service_account, plain_columns, plain_cells),
+    TABLE_PRINTER(service_account, plain_columns, tables_resource_plain_cells),
 };
 const size_t table_printers_resource_len = array_len(table_printers_resource);

@@ -24,13 +24,13 @@ static const struct table_column replica_columns[] = {
 static void replica_set_cells(struct cells *c, const void *value)
 {
     const struct api_replica_set *set = value;
-    cell_name(c);
-    cell_number(c, set->spec.replicas);
-    cell_number(c, set->status.replicas);
-    cell_number(c, set->status.ready_replicas);
-    cell_age(c);
-    cell_containers(c, &set->spec.template.spec.containers);
-    cell_selector(c, set->spec.selector, "<none>", "<error>");
+    tables_cell_name(c);
+    tables_cell_number(c, set->spec.replicas);
+    tables_cell_number(c, set->status.replicas);
+    tables_cell_number(c, set->status.ready_replicas);
+    tables_cell_age(c);
+    tables_cell_containers(c, &set->spec.template.spec.containers);
+    tables_cell_selector(c, set->spec.selector, "<none>", "<error>");
 }
 
 static void controller_cells(struct cells *c, const void *value)
@@ -38,13 +38,13 @@ static void controller_cells(struct cells *c, const void *value)
     static const struct api_container_array none;
     const struct api_replication_controller *controller = value;
     const struct api_pod_template_spec *template = controller->spec.template;
-    cell_name(c);
-    cell_number(c, controller->spec.replicas);
-    cell_number(c, controller->status.replicas);
-    cell_number(c, controller->status.ready_replicas);
-    cell_age(c);
-    cell_containers(c, template ? &template->spec.containers : &none);
-    cell_labels(c, &controller->spec.selector);
+    tables_cell_name(c);
+    tables_cell_number(c, controller->spec.replicas);
+    tables_cell_number(c, controller->status.replicas);
+    tables_cell_number(c, controller->status.ready_replicas);
+    tables_cell_age(c);
+    tables_cell_containers(c, template ? &template->spec.containers : &none);
+    tables_cell_labels(c, &controller->spec.selector);
 }
 
 static const struct table_column deployment_columns[] = {
@@ -61,13 +61,13 @@ static const struct table_column deployment_columns[] = {
 static void deployment_cells(struct cells *c, const void *value)
 {
     const struct api_deployment *deployment = value;
-    cell_name(c);
-    cell_ratio(c, deployment->status.ready_replicas, deployment->spec.replicas);
-    cell_number(c, deployment->status.updated_replicas);
-    cell_number(c, deployment->status.available_replicas);
-    cell_age(c);
-    cell_containers(c, &deployment->spec.template.spec.containers);
-    cell_selector(c, deployment->spec.selector, "", "<invalid>");
+    tables_cell_name(c);
+    tables_cell_ratio(c, deployment->status.ready_replicas, deployment->spec.replicas);
+    tables_cell_number(c, deployment->status.updated_replicas);
+    tables_cell_number(c, deployment->status.available_replicas);
+    tables_cell_age(c);
+    tables_cell_containers(c, &deployment->spec.template.spec.containers);
+    tables_cell_selector(c, deployment->spec.selector, "", "<invalid>");
 }
 
 static const struct table_column daemon_set_columns[] = {
@@ -87,16 +87,16 @@ static const struct table_column daemon_set_columns[] = {
 static void daemon_set_cells(struct cells *c, const void *value)
 {
     const struct api_daemon_set *set = value;
-    cell_name(c);
-    cell_number(c, set->status.desired_number_scheduled);
-    cell_number(c, set->status.current_number_scheduled);
-    cell_number(c, set->status.number_ready);
-    cell_number(c, set->status.updated_number_scheduled);
-    cell_number(c, set->status.number_available);
-    cell_labels(c, &set->spec.template.spec.node_selector);
-    cell_age(c);
-    cell_containers(c, &set->spec.template.spec.containers);
-    cell_selector(c, set->spec.selector, "<none>", "<error>");
+    tables_cell_name(c);
+    tables_cell_number(c, set->status.desired_number_scheduled);
+    tables_cell_number(c, set->status.current_number_scheduled);
+    tables_cell_number(c, set->status.number_ready);
+    tables_cell_number(c, set->status.updated_number_scheduled);
+    tables_cell_number(c, set->status.number_available);
+    tables_cell_labels(c, &set->spec.template.spec.node_selector);
+    tables_cell_age(c);
+    tables_cell_containers(c, &set->spec.template.spec.containers);
+    tables_cell_selector(c, set->spec.selector, "<none>", "<error>");
 }
 
 static const struct table_column stateful_set_columns[] = {
@@ -108,10 +108,10 @@ static const struct table_column stateful_set_columns[] = {
 static void stateful_set_cells(struct cells *c, const void *value)
 {
     const struct api_stateful_set *set = value;
-    cell_name(c);
-    cell_ratio(c, set->status.ready_replicas, set->spec.replicas);
-    cell_age(c);
-    cell_containers(c, &set->spec.template.spec.containers);
+    tables_cell_name(c);
+    tables_cell_ratio(c, set->status.ready_replicas, set->spec.replicas);
+    tables_cell_age(c);
+    tables_cell_containers(c, &set->spec.template.spec.containers);
 }
 
 static const struct table_column revision_columns[] = {
@@ -129,7 +129,7 @@ static void revision_owner(struct cells *c)
     while (i < owners->n && !(owners->p[i].has_controller && owners->p[i].controller))
         i++;
     if (i == owners->n) {
-        cell_z(c, "<none>");
+        tables_cell_z(c, "<none>");
         return;
     }
     const struct api_owner_reference *owner = &owners->p[i];
@@ -147,15 +147,15 @@ static void revision_owner(struct cells *c)
     if (owner->kind.n || group.n)
         sbuf_addc(&text, '/');
     sbuf_add(&text, owner->name);
-    cell_text(c, sbuf_str(&text));
+    tables_cell_text(c, sbuf_str(&text));
 }
 
 static void revision_cells(struct cells *c, const void *value)
 {
-    cell_name(c);
+    tables_cell_name(c);
     revision_owner(c);
-    cell_number(c, ((const struct api_controller_revision *)value)->revision);
-    cell_age(c);
+    tables_cell_number(c, ((const struct api_controller_revision *)value)->revision);
+    tables_cell_age(c);
 }
 
 // --- Jobs ----------------------------------------------------------------------------------------
@@ -198,22 +198,23 @@ static void job_cells(struct cells *c, const void *value)
 {
     const struct api_job *job = value;
     const struct api_job_status *status = &job->status;
-    cell_name(c);
-    cell_z(c, job_status(job));
+    tables_cell_name(c);
+    tables_cell_z(c, job_status(job));
     if (job->spec.has_completions)
-        cell_ratio(c, status->succeeded, job->spec.completions);
+        tables_cell_ratio(c, status->succeeded, job->spec.completions);
     else if (job->spec.parallelism > 1)
-        cell_text(c, arena_strf(c->arena, "%d/1 of %d", status->succeeded, job->spec.parallelism));
+        tables_cell_text(c, arena_strf(c->arena, "%d/1 of %d", status->succeeded,
+                                       job->spec.parallelism));
     else
-        cell_ratio(c, status->succeeded, 1);
+        tables_cell_ratio(c, status->succeeded, 1);
     cleanup_sbuf struct sbuf duration = {0};
     if (status->start_time.set)
         sbuf_add_age(&duration, &status->start_time,
                      status->completion_time.set ? status->completion_time.at : c->table->now);
-    cell_text(c, sbuf_str(&duration));
-    cell_age(c);
-    cell_containers(c, &job->spec.template.spec.containers);
-    cell_selector(c, job->spec.selector, "<none>", "<error>");
+    tables_cell_text(c, sbuf_str(&duration));
+    tables_cell_age(c);
+    tables_cell_containers(c, &job->spec.template.spec.containers);
+    tables_cell_selector(c, job->spec.selector, "<none>", "<error>");
 }
 
 static const struct table_column cron_job_columns[] = {
@@ -233,18 +234,18 @@ static void cron_job_cells(struct cells *c, const void *value)
 {
     const struct api_cron_job *cron = value;
     const struct api_job_spec *job = &cron->spec.job_template.spec;
-    cell_name(c);
-    cell_text(c, cron->spec.schedule);
-    cell_text(c, cron->spec.has_time_zone ? cron->spec.time_zone : STR("<none>"));
-    cell_z(c, !cron->spec.has_suspend ? "<unset>" : cron->spec.suspend ? "True" : "False");
-    cell_number(c, (int64_t)cron->status.active.n);
+    tables_cell_name(c);
+    tables_cell_text(c, cron->spec.schedule);
+    tables_cell_text(c, cron->spec.has_time_zone ? cron->spec.time_zone : STR("<none>"));
+    tables_cell_z(c, !cron->spec.has_suspend ? "<unset>" : cron->spec.suspend ? "True" : "False");
+    tables_cell_number(c, (int64_t)cron->status.active.n);
     if (cron->status.last_schedule_time.set)
-        cell_since(c, &cron->status.last_schedule_time);
+        tables_cell_since(c, &cron->status.last_schedule_time);
     else
-        cell_z(c, "<none>");
-    cell_age(c);
-    cell_containers(c, &job->template.spec.containers);
-    cell_selector(c, job->selector, "<none>", "<error>");
+        tables_cell_z(c, "<none>");
+    tables_cell_age(c);
+    tables_cell_containers(c, &job->template.spec.containers);
+    tables_cell_selector(c, job->selector, "<none>", "<error>");
 }
 
 static const struct table_column budget_columns[] = {
@@ -258,21 +259,21 @@ static const struct table_column budget_columns[] = {
 static void cell_int_or_string(struct cells *c, const struct api_int_or_string *v)
 {
     if (!v)
-        cell_z(c, "N/A");
+        tables_cell_z(c, "N/A");
     else if (v->is_text)
-        cell_text(c, v->text);
+        tables_cell_text(c, v->text);
     else
-        cell_text(c, arena_strf(c->arena, "%d", v->number));
+        tables_cell_text(c, arena_strf(c->arena, "%d", v->number));
 }
 
 static void budget_cells(struct cells *c, const void *value)
 {
     const struct api_pod_disruption_budget *budget = value;
-    cell_name(c);
+    tables_cell_name(c);
     cell_int_or_string(c, budget->spec.min_available);
     cell_int_or_string(c, budget->spec.max_unavailable);
-    cell_number(c, budget->status.disruptions_allowed);
-    cell_age(c);
+    tables_cell_number(c, budget->status.disruptions_allowed);
+    tables_cell_age(c);
 }
 
 // --- Storage -------------------------------------------------------------------------------------
@@ -282,7 +283,7 @@ static void cell_quantity(struct cells *c, const struct quantity *q)
     cleanup_sbuf struct sbuf text = {0};
     if (q)
         quantity_write(q, &text);
-    cell_text(c, q ? sbuf_str(&text) : STR("0"));
+    tables_cell_text(c, q ? sbuf_str(&text) : STR("0"));
 }
 
 static const struct quantity *find_quantity(const struct api_quantity_map *map, const char *name)
@@ -307,14 +308,14 @@ static void cell_access_modes(struct cells *c, const struct api_str_array *modes
         if (found)
             sbuf_addf(&text, "%s%s", text.n ? "," : "", names[i][1]);
     }
-    cell_text(c, sbuf_str(&text));
+    tables_cell_text(c, sbuf_str(&text));
 }
 
 static void cell_storage_class(struct cells *c, struct str class)
 {
     const struct str *before =
         api_map_find(&c->meta->annotations, STR("volume.beta.kubernetes.io/storage-class"));
-    cell_text(c, before ? *before : class);
+    tables_cell_text(c, before ? *before : class);
 }
 
 static const struct table_column volume_columns[] = {
@@ -335,21 +336,22 @@ static void volume_cells(struct cells *c, const void *value)
 {
     const struct api_persistent_volume *volume = value;
     const struct api_persistent_volume_spec *spec = &volume->spec;
-    cell_name(c);
+    tables_cell_name(c);
     cell_quantity(c, find_quantity(&spec->capacity, "storage"));
     cell_access_modes(c, &spec->access_modes);
-    cell_text(c, spec->persistent_volume_reclaim_policy);
-    cell_text(c, c->meta->deletion_timestamp.set ? STR("Terminating") : volume->status.phase);
-    cell_text(c, spec->claim_ref
-                     ? arena_strf(c->arena, "%.*s/%.*s", STR_ARG(spec->claim_ref->namespace),
-                                  STR_ARG(spec->claim_ref->name))
-                     : STR(""));
+    tables_cell_text(c, spec->persistent_volume_reclaim_policy);
+    tables_cell_text(c,
+                     c->meta->deletion_timestamp.set ? STR("Terminating") : volume->status.phase);
+    tables_cell_text(c, spec->claim_ref
+                            ? arena_strf(c->arena, "%.*s/%.*s", STR_ARG(spec->claim_ref->namespace),
+                                         STR_ARG(spec->claim_ref->name))
+                            : STR(""));
     cell_storage_class(c, spec->storage_class_name);
-    cell_text(c, spec->has_volume_attributes_class_name ? spec->volume_attributes_class_name
-                                                        : STR("<unset>"));
-    cell_text(c, volume->status.reason);
-    cell_age(c);
-    cell_text(c, spec->has_volume_mode ? spec->volume_mode : STR("<unset>"));
+    tables_cell_text(c, spec->has_volume_attributes_class_name ? spec->volume_attributes_class_name
+                                                               : STR("<unset>"));
+    tables_cell_text(c, volume->status.reason);
+    tables_cell_age(c);
+    tables_cell_text(c, spec->has_volume_mode ? spec->volume_mode : STR("<unset>"));
 }
 
 static const struct table_column volume_claim_columns[] = {
@@ -368,21 +370,21 @@ static void volume_claim_cells(struct cells *c, const void *value)
 {
     const struct api_persistent_volume_claim *claim = value;
     const struct api_persistent_volume_claim_spec *spec = &claim->spec;
-    cell_name(c);
-    cell_text(c, c->meta->deletion_timestamp.set ? STR("Terminating") : claim->status.phase);
-    cell_text(c, spec->volume_name);
+    tables_cell_name(c);
+    tables_cell_text(c, c->meta->deletion_timestamp.set ? STR("Terminating") : claim->status.phase);
+    tables_cell_text(c, spec->volume_name);
     if (spec->volume_name.n) {
         cell_quantity(c, find_quantity(&claim->status.capacity, "storage"));
         cell_access_modes(c, &claim->status.access_modes);
     } else {
-        cell_z(c, "");
-        cell_z(c, "");
+        tables_cell_z(c, "");
+        tables_cell_z(c, "");
     }
     cell_storage_class(c, spec->storage_class_name);
-    cell_text(c, spec->has_volume_attributes_class_name ? spec->volume_attributes_class_name
-                                                        : STR("<unset>"));
-    cell_age(c);
-    cell_text(c, spec->has_volume_mode ? spec->volume_mode : STR("<unset>"));
+    tables_cell_text(c, spec->has_volume_attributes_class_name ? spec->volume_attributes_class_name
+                                                               : STR("<unset>"));
+    tables_cell_age(c);
+    tables_cell_text(c, spec->has_volume_mode ? spec->volume_mode : STR("<unset>"));
 }
 
 static const struct table_column class_columns[] = {
@@ -399,13 +401,14 @@ static void class_cells(struct cells *c, const void *value)
     const struct api_storage_class *class = value;
     const struct api_storage_class *chosen = c->table->default_class;
     bool is_default = chosen && str_eq(chosen->metadata.name, class->metadata.name);
-    cell_text(c, arena_strf(c->arena, "%.*s%s", STR_ARG(class->metadata.name),
-                            is_default ? " (default)" : ""));
-    cell_text(c, class->provisioner);
-    cell_text(c, class->has_reclaim_policy ? class->reclaim_policy : STR("Delete"));
-    cell_text(c, class->has_volume_binding_mode ? class->volume_binding_mode : STR("Immediate"));
-    cell_bool(c, class->allow_volume_expansion);
-    cell_age(c);
+    tables_cell_text(c, arena_strf(c->arena, "%.*s%s", STR_ARG(class->metadata.name),
+                                   is_default ? " (default)" : ""));
+    tables_cell_text(c, class->provisioner);
+    tables_cell_text(c, class->has_reclaim_policy ? class->reclaim_policy : STR("Delete"));
+    tables_cell_text(c, class->has_volume_binding_mode ? class->volume_binding_mode
+                                                       : STR("Immediate"));
+    tables_cell_bool(c, class->allow_volume_expansion);
+    tables_cell_age(c);
 }
 
 static const struct table_column attachment_columns[] = {
@@ -420,12 +423,12 @@ static const struct table_column attachment_columns[] = {
 static void attachment_cells(struct cells *c, const void *value)
 {
     const struct api_volume_attachment *attachment = value;
-    cell_name(c);
-    cell_text(c, attachment->spec.attacher);
-    cell_text(c, attachment->spec.source.persistent_volume_name);
-    cell_text(c, attachment->spec.node_name);
-    cell_bool(c, attachment->status.attached);
-    cell_age(c);
+    tables_cell_name(c);
+    tables_cell_text(c, attachment->spec.attacher);
+    tables_cell_text(c, attachment->spec.source.persistent_volume_name);
+    tables_cell_text(c, attachment->spec.node_name);
+    tables_cell_bool(c, attachment->status.attached);
+    tables_cell_age(c);
 }
 
 static const struct table_column csi_node_columns[] = {
@@ -436,16 +439,16 @@ static const struct table_column csi_node_columns[] = {
 
 static void csi_node_cells(struct cells *c, const void *value)
 {
-    cell_name(c);
-    cell_number(c, (int64_t)((const struct api_csi_node *)value)->spec.drivers.n);
-    cell_age(c);
+    tables_cell_name(c);
+    tables_cell_number(c, (int64_t)((const struct api_csi_node *)value)->spec.drivers.n);
+    tables_cell_age(c);
 }
 
 static const struct table_column csi_driver_columns[] = {
     TABLE_NAME,
     TABLE_BOOL("AttachRequired", "Whether volumes must be attached before they are mounted."),
     TABLE_BOOL("PodInfoOnMount", "Whether the driver hears of the pod."),
-    TABLE_BOOL("StorageCapacity", "Whether the driver says how much room there is."),
+    TABLE_BOOL("StorageCapacity", "Whether the driver publishes its free capacity."),
     TABLE_TEXT("TokenRequests", "The audiences of the tokens it asks for."),
     TABLE_BOOL("RequiresRepublish", "Whether volumes are published again and again."),
     TABLE_TEXT("Modes", "The volumes it offers."),
@@ -458,14 +461,14 @@ static void csi_driver_cells(struct cells *c, const void *value)
     cleanup_sbuf struct sbuf audiences = {0};
     for (size_t i = 0; i < spec->token_requests.n; i++)
         sbuf_addf(&audiences, "%s%.*s", i ? "," : "", STR_ARG(spec->token_requests.p[i].audience));
-    cell_name(c);
-    cell_bool(c, !spec->has_attach_required || spec->attach_required);
-    cell_bool(c, spec->pod_info_on_mount);
-    cell_bool(c, spec->storage_capacity);
-    cell_text(c, spec->token_requests.p ? sbuf_str(&audiences) : STR("<unset>"));
-    cell_bool(c, spec->requires_republish);
-    cell_list(c, &spec->volume_lifecycle_modes, ",", "<none>");
-    cell_age(c);
+    tables_cell_name(c);
+    tables_cell_bool(c, !spec->has_attach_required || spec->attach_required);
+    tables_cell_bool(c, spec->pod_info_on_mount);
+    tables_cell_bool(c, spec->storage_capacity);
+    tables_cell_text(c, spec->token_requests.p ? sbuf_str(&audiences) : STR("<unset>"));
+    tables_cell_bool(c, spec->requires_republish);
+    tables_cell_list(c, &spec->volume_lifecycle_modes, ",", "<none>");
+    tables_cell_age(c);
 }
 
 static const struct table_column capacity_columns[] = {
@@ -477,19 +480,19 @@ static const struct table_column capacity_columns[] = {
 static void capacity_cells(struct cells *c, const void *value)
 {
     const struct api_csi_storage_capacity *capacity = value;
-    cell_name(c);
-    cell_text(c, capacity->storage_class_name);
+    tables_cell_name(c);
+    tables_cell_text(c, capacity->storage_class_name);
     if (capacity->capacity)
         cell_quantity(c, capacity->capacity);
     else
-        cell_z(c, "<unset>");
+        tables_cell_z(c, "<unset>");
 }
 
 // --- Quotas, roles, leases -----------------------------------------------------------------------
 
 static const struct table_column quota_columns[] = {
     TABLE_NAME,
-    TABLE_TEXT("Request", "What is used of what may be asked for."),
+    TABLE_TEXT("Request", "Used and allowed requests."),
     TABLE_TEXT("Limit", "What is used of what limits may add up to."),
     TABLE_AGE,
 };
@@ -512,16 +515,16 @@ static void quota_part(struct cells *c, const struct api_resource_quota_status *
         sbuf_addc(&text, '/');
         quantity_write(&status->hard.p[i].value, &text);
     }
-    cell_text(c, sbuf_str(&text));
+    tables_cell_text(c, sbuf_str(&text));
 }
 
 static void quota_cells(struct cells *c, const void *value)
 {
     const struct api_resource_quota *quota = value;
-    cell_name(c);
+    tables_cell_name(c);
     quota_part(c, &quota->status, false);
     quota_part(c, &quota->status, true);
-    cell_age(c);
+    tables_cell_age(c);
 }
 
 static const struct table_column binding_columns[] = {
@@ -548,15 +551,16 @@ static void binding_subjects(struct cells *c, const struct api_subject_array *su
             sbuf_addf(&text, "%.*s/", STR_ARG(subject->namespace));
         sbuf_add(&text, subject->name);
     }
-    cell_text(c, sbuf_str(&text));
+    tables_cell_text(c, sbuf_str(&text));
 }
 
 static void binding_row(struct cells *c, const struct api_role_ref *role,
                         const struct api_subject_array *subjects)
 {
-    cell_name(c);
-    cell_text(c, arena_strf(c->arena, "%.*s/%.*s", STR_ARG(role->kind), STR_ARG(role->name)));
-    cell_age(c);
+    tables_cell_name(c);
+    tables_cell_text(c,
+                     arena_strf(c->arena, "%.*s/%.*s", STR_ARG(role->kind), STR_ARG(role->name)));
+    tables_cell_age(c);
     binding_subjects(c, subjects, "User", false);
     binding_subjects(c, subjects, "Group", false);
     binding_subjects(c, subjects, "ServiceAccount", true);
@@ -582,9 +586,9 @@ static const struct table_column runtime_columns[] = {
 
 static void runtime_cells(struct cells *c, const void *value)
 {
-    cell_name(c);
-    cell_text(c, ((const struct api_runtime_class *)value)->handler);
-    cell_age(c);
+    tables_cell_name(c);
+    tables_cell_text(c, ((const struct api_runtime_class *)value)->handler);
+    tables_cell_age(c);
 }
 
 static const struct table_column lease_columns[] = {
@@ -595,9 +599,9 @@ static const struct table_column lease_columns[] = {
 
 static void lease_cells(struct cells *c, const void *value)
 {
-    cell_name(c);
-    cell_text(c, ((const struct api_lease *)value)->spec.holder_identity);
-    cell_age(c);
+    tables_cell_name(c);
+    tables_cell_text(c, ((const struct api_lease *)value)->spec.holder_identity);
+    tables_cell_age(c);
 }
 
 const struct table_printer table_printers_work[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// IP addresses with a prefix length, read as leniently as Kubernetes reads them (IPv4 parts may have
-// leading zeroes, which count as decimal) and written in the form of RFC 5952.
+// IP addresses with a prefix length, read as leniently as Kubernetes reads them (IPv4 parts may
+// have leading zeroes, which count as decimal) and written in the form of RFC 5952.
 #include "api/names.h"
 
 #include "base/banned.h"
@@ -11,7 +11,7 @@ struct ip {
     uint8_t bytes[16];
 };
 
-static bool parse_decimal(struct str s, uint64_t most, uint64_t *ret)
+static bool address_parse_decimal(struct str s, uint64_t most, uint64_t *ret)
 {
     return s.n > 0 && s.n <= 16 && str_to_u64(s, ret) == 0 && *ret <= most;
 }
@@ -22,7 +22,7 @@ static bool parse_v4(struct str s, uint8_t out[4])
         struct str part;
         uint64_t v;
         bool more = str_cut(s, '.', &part, &s);
-        if (more != (i < 3) || !parse_decimal(part, 255, &v))
+        if (more != (i < 3) || !address_parse_decimal(part, 255, &v))
             return false;
         out[i] = (uint8_t)v;
     }
@@ -92,7 +92,7 @@ static bool parse_v6(struct str s, uint8_t out[16])
     return true;
 }
 
-static bool parse_ip(struct str s, struct ip *ret)
+static bool address_parse_ip(struct str s, struct ip *ret)
 {
     static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
     if (str_find_char(s, ':') < 0) {
@@ -150,7 +150,7 @@ static void write_ip(const struct ip *ip, struct sbuf *out)
 }
 
 // Whether a part of an IPv4 address has a zero before other digits.
-static bool has_leading_zero(struct str address)
+static bool address_has_leading_zero(struct str address)
 {
     struct str part;
     ptrdiff_t colon = str_rfind_char(address, ':');
@@ -168,9 +168,9 @@ static bool has_leading_zero(struct str address)
 void name_ip(struct str value, struct name_msgs *out)
 {
     struct ip ip;
-    if (!parse_ip(value, &ip))
+    if (!address_parse_ip(value, &ip))
         out->p[out->n++] = STR("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
-    else if (has_leading_zero(value))
+    else if (address_has_leading_zero(value))
         out->p[out->n++] = STR("must not have leading 0s");
     else if (ip.v4 && str_find_char(value, ':') >= 0)
         out->p[out->n++] = STR("must not be an IPv4-mapped IPv6 address");
@@ -179,7 +179,7 @@ void name_ip(struct str value, struct name_msgs *out)
 bool name_is_ipv6(struct str value)
 {
     struct ip ip;
-    return parse_ip(value, &ip) && !ip.v4;
+    return address_parse_ip(value, &ip) && !ip.v4;
 }
 
 bool name_canonical_interface_address(struct str value, struct sbuf *out)
@@ -187,10 +187,10 @@ bool name_canonical_interface_address(struct str value, struct sbuf *out)
     struct str address, length;
     struct ip ip;
     uint64_t bits;
-    if (!str_cut(value, '/', &address, &length) || !parse_ip(address, &ip))
+    if (!str_cut(value, '/', &address, &length) || !address_parse_ip(address, &ip))
         return false;
     bool written_v4 = str_find_char(address, ':') < 0;
-    if (!parse_decimal(length, written_v4 ? 32 : 128, &bits))
+    if (!address_parse_decimal(length, written_v4 ? 32 : 128, &bits))
         return false;
     // A mapped address prints as IPv4, its prefix counted from where the IPv4 part starts.
     if (ip.v4 && bits > 32)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pod may name tens of thousands of resources, in as many containers: whatever is done to all of them takes time
-// and memory that grow with their number, not with its square.
+// A pod may name tens of thousands of resources, in as many containers: whatever is done to all of
+// them takes time and memory that grow with their number, not with its square.
 #include "api/amounts.h"
 
 #include <stdlib.h>
 
 #include "base/banned.h"
 
-static size_t place(const struct api_quantity_map *m, struct str key)
+static size_t amounts_lower_bound(const struct api_quantity_map *m, struct str key)
 {
     size_t from = 0, to = m->n;
     while (from < to) {
@@ -23,7 +23,7 @@ static size_t place(const struct api_quantity_map *m, struct str key)
 
 const struct quantity *amounts_get(const struct api_quantity_map *m, struct str key)
 {
-    size_t at = place(m, key);
+    size_t at = amounts_lower_bound(m, key);
     return at < m->n && str_eq(m->p[at].key, key) ? &m->p[at].value : NULL;
 }
 
@@ -34,7 +34,7 @@ void amounts_set(struct api_quantity_map *m, struct str key, const struct quanti
     amounts_put(m, &one, arena);
 }
 
-static int by_key(const void *a, const void *b)
+static int amounts_compare_keys(const void *a, const void *b)
 {
     const struct api_quantity_entry *x = a, *y = b;
     return str_cmp(x->key, y->key);
@@ -43,7 +43,7 @@ static int by_key(const void *a, const void *b)
 struct api_quantity_map amounts_sorted(const struct amounts *all)
 {
     if (all->n)
-        qsort(all->p, all->n, sizeof(all->p[0]), by_key);
+        qsort(all->p, all->n, sizeof(all->p[0]), amounts_compare_keys);
     return (struct api_quantity_map){all->p, all->n};
 }
 
@@ -53,8 +53,8 @@ struct api_quantity_map amounts_sorted(const struct amounts *all)
 typedef struct quantity combine_fn(const struct quantity *a, const struct quantity *b,
                                    struct arena *arena);
 
-static void join(struct api_quantity_map *a, const struct api_quantity_map *b, combine_fn *combine,
-                 struct arena *arena)
+static void amounts_merge(struct api_quantity_map *a, const struct api_quantity_map *b,
+                          combine_fn *combine, struct arena *arena)
 {
     if (b->n == 0)
         return;
@@ -71,23 +71,24 @@ static void join(struct api_quantity_map *a, const struct api_quantity_map *b, c
     *a = (struct api_quantity_map){all, n};
 }
 
-static struct quantity second(const struct quantity *a, const struct quantity *b,
-                              struct arena *arena)
+static struct quantity amounts_pick_second(const struct quantity *a, const struct quantity *b,
+                                           struct arena *arena)
 {
     (void)a;
     (void)arena;
     return *b;
 }
 
-static struct quantity sum(const struct quantity *a, const struct quantity *b, struct arena *arena)
+static struct quantity amounts_pick_sum(const struct quantity *a, const struct quantity *b,
+                                        struct arena *arena)
 {
     struct quantity both = *b;
     quantity_add(&both, a, b, arena);
     return both;
 }
 
-static struct quantity larger(const struct quantity *a, const struct quantity *b,
-                              struct arena *arena)
+static struct quantity amounts_pick_larger(const struct quantity *a, const struct quantity *b,
+                                           struct arena *arena)
 {
     (void)arena;
     return quantity_cmp(a, b) < 0 ? *b : *a;
@@ -95,17 +96,17 @@ static struct quantity larger(const struct quantity *a, const struct quantity *b
 
 void amounts_put(struct api_quantity_map *a, const struct api_quantity_map *b, struct arena *arena)
 {
-    join(a, b, second, arena);
+    amounts_merge(a, b, amounts_pick_second, arena);
 }
 
 void amounts_add(struct api_quantity_map *a, const struct api_quantity_map *b, struct arena *arena)
 {
-    join(a, b, sum, arena);
+    amounts_merge(a, b, amounts_pick_sum, arena);
 }
 
 void amounts_most(struct api_quantity_map *a, const struct api_quantity_map *b, struct arena *arena)
 {
-    join(a, b, larger, arena);
+    amounts_merge(a, b, amounts_pick_larger, arena);
 }
 
 bool amounts_same(const struct api_quantity_map *a, const struct api_quantity_map *b)
@@ -136,14 +137,15 @@ struct share {
 };
 struct shares VEC(struct share);
 
-// What is known of one resource: needed by all containers together, by init containers that stay, and at
-// the most while init containers start one after another.
+// What is known of one resource: needed by all containers together, by init containers that stay,
+// and at the most while init containers start one after another.
 struct need {
     struct quantity all, staying, start;
     bool has_all, has_staying, has_start;
 };
 
-static const struct api_quantity_map *part(const struct api_resource_requirements *r, bool limits)
+static const struct api_quantity_map *amounts_requirements_part(
+    const struct api_resource_requirements *r, bool limits)
 {
     return limits ? &r->limits : &r->requests;
 }
@@ -153,7 +155,7 @@ static void add_shares(struct shares *all, const struct api_container_array *lis
 {
     for (size_t i = 0; i < list->n; i++) {
         const struct api_container *c = &list->p[i];
-        const struct api_quantity_map *m = part(&c->resources, limits);
+        const struct api_quantity_map *m = amounts_requirements_part(&c->resources, limits);
         bool stays = c->has_restart_policy && str_eqz(c->restart_policy, "Always");
         for (size_t k = 0; k < m->n; k++) {
             const struct share s = {.key = m->p[k].key,
@@ -174,34 +176,36 @@ static int by_key_and_order(const void *a, const void *b)
     return c ? c : (x->order > y->order) - (x->order < y->order);
 }
 
-static void add_to(struct quantity *to, bool *has, const struct quantity *q, struct arena *arena)
+static void amounts_add_quantity(struct quantity *to, bool *has, const struct quantity *q,
+                                 struct arena *arena)
 {
-    *to = *has ? sum(to, q, arena) : *q;
+    *to = *has ? amounts_pick_sum(to, q, arena) : *q;
     *has = true;
 }
 
 static void raise_to(struct quantity *to, bool *has, const struct quantity *q)
 {
-    *to = *has ? larger(to, q, NULL) : *q;
+    *to = *has ? amounts_pick_larger(to, q, NULL) : *q;
     *has = true;
 }
 
-static void take(struct need *n, const struct share *s, struct arena *arena)
+static void amounts_add_share(struct need *n, const struct share *s, struct arena *arena)
 {
     struct quantity now = *s->amount;
     if (s->when != STARTS)
-        add_to(&n->all, &n->has_all, s->amount, arena);
+        amounts_add_quantity(&n->all, &n->has_all, s->amount, arena);
     if (s->when == STAYS) {
-        add_to(&n->staying, &n->has_staying, s->amount, arena);
+        amounts_add_quantity(&n->staying, &n->has_staying, s->amount, arena);
         now = n->staying;
     } else if (n->has_staying) {
-        now = sum(s->amount, &n->staying, arena);
+        now = amounts_pick_sum(s->amount, &n->staying, arena);
     }
     if (s->when != RUNS)
         raise_to(&n->start, &n->has_start, &now);
 }
 
-// What stays needs no less while a container without a share starts, so only those with one are looked at.
+// What stays needs no less while a container without a share starts, so only those with one are
+// looked at.
 struct api_quantity_map container_amounts(const struct api_pod_spec *spec, bool limits,
                                           struct arena *arena)
 {
@@ -215,7 +219,7 @@ struct api_quantity_map container_amounts(const struct api_pod_spec *spec, bool 
         struct need n = {0};
         struct str key = shares.p[i].key;
         for (; i < shares.n && str_eq(shares.p[i].key, key); i++)
-            take(&n, &shares.p[i], arena);
+            amounts_add_share(&n, &shares.p[i], arena);
         if (n.has_start)
             raise_to(&n.all, &n.has_all, &n.start);
         vec_push_arena(arena, &all, ((struct api_quantity_entry){key, n.all}));
@@ -223,24 +227,25 @@ struct api_quantity_map container_amounts(const struct api_pod_spec *spec, bool 
     return (struct api_quantity_map){all.p, all.n};
 }
 
-// What a pod says as a whole counts before what its containers say.
-static void override(struct api_quantity_map *all, const struct api_resource_requirements *own,
-                     bool limits, struct arena *arena)
+// Amounts of the pod as a whole take precedence over those of its containers.
+static void amounts_override(struct api_quantity_map *all,
+                             const struct api_resource_requirements *own, bool limits,
+                             struct arena *arena)
 {
-    const struct api_quantity_map *m = own ? part(own, limits) : NULL;
-    struct amounts said = {0};
+    const struct api_quantity_map *m = own ? amounts_requirements_part(own, limits) : NULL;
+    struct amounts named = {0};
     for (size_t i = 0; m && i < m->n; i++) {
         struct str key = m->p[i].key;
         if (str_eqz(key, "cpu") || str_eqz(key, "memory") || str_starts(key, STR("hugepages-")))
-            vec_push_arena(arena, &said, m->p[i]);
+            vec_push_arena(arena, &named, m->p[i]);
     }
-    amounts_put(all, &(struct api_quantity_map){said.p, said.n}, arena);
+    amounts_put(all, &(struct api_quantity_map){named.p, named.n}, arena);
 }
 
 struct api_quantity_map pod_amounts(const struct api_pod *pod, bool limits, struct arena *arena)
 {
     struct api_quantity_map all = container_amounts(&pod->spec, limits, arena);
-    override(&all, pod->spec.resources, limits, arena);
+    amounts_override(&all, pod->spec.resources, limits, arena);
     return all;
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reads bootstrap tokens and their Secrets: the shape of a token, its expiry, usages and groups.
 #include "api/bootstrap.h"
 
 #include "base/vec.h"
@@ -40,7 +42,7 @@ bool bootstrap_group_ok(struct str group)
     return true;
 }
 
-static struct str value_of(const struct api_secret *secret, const char *key)
+static struct str bootstrap_read_key(const struct api_secret *secret, const char *key)
 {
     for (size_t i = 0; i < secret->data.n; i++)
         if (str_eqz(secret->data.p[i].key, key))
@@ -48,15 +50,15 @@ static struct str value_of(const struct api_secret *secret, const char *key)
     return (struct str){0};
 }
 
-static bool is_true(const struct api_secret *secret, const char *key)
+static bool bootstrap_key_is_true(const struct api_secret *secret, const char *key)
 {
-    return str_eqz(value_of(secret, key), "true");
+    return str_eqz(bootstrap_read_key(secret, key), "true");
 }
 
 static int read_groups(const struct api_secret *secret, struct arena *arena,
                        struct bootstrap_secret *ret, struct err *err)
 {
-    struct str list = value_of(secret, "auth-extra-groups");
+    struct str list = bootstrap_read_key(secret, "auth-extra-groups");
     struct VEC(struct str) groups = {0};
     while (list.n) {
         struct str one;
@@ -76,12 +78,13 @@ int bootstrap_secret_read(const struct api_secret *secret, struct arena *arena,
                           struct bootstrap_secret *ret, struct err *err)
 {
     static const struct str prefix = STR_INIT(BOOTSTRAP_PREFIX);
-    struct bootstrap_secret s = {.token = {value_of(secret, "token-id"),
-                                           value_of(secret, "token-secret")},
-                                 .description = value_of(secret, "description"),
-                                 .authenticates = is_true(secret, "usage-bootstrap-authentication"),
-                                 .signs = is_true(secret, "usage-bootstrap-signing")};
-    struct str name = secret->metadata.name, until = value_of(secret, "expiration");
+    struct bootstrap_secret s = {
+        .token = {bootstrap_read_key(secret, "token-id"),
+                  bootstrap_read_key(secret, "token-secret")},
+        .description = bootstrap_read_key(secret, "description"),
+        .authenticates = bootstrap_key_is_true(secret, "usage-bootstrap-authentication"),
+        .signs = bootstrap_key_is_true(secret, "usage-bootstrap-signing")};
+    struct str name = secret->metadata.name, until = bootstrap_read_key(secret, "expiration");
     struct moment end = {0};
     if (!str_eqz(secret->type, BOOTSTRAP_TYPE))
         return err_set(err, ERR_INVALID, "the secret is not of type " BOOTSTRAP_TYPE);

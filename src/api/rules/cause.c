@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Causes of invalid objects in upstream's words, and field paths as upstream prints them. A list
+// of causes is bounded, because an object may be wrong in very many places.
 #include "api/cause.h"
 
 #include "base/vec.h"

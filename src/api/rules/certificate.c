@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Conditions of CertificateSigningRequests, read by the registry and the controllers alike.
 #include "api/certificate.h"
 
 #include "base/banned.h"

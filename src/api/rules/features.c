@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Feature gates: their stages by release, defaults and dependencies, as one table, and the text
+// form name=bool that flags and configuration files use.
 #include "api/features.h"
 
 #include "base/mem.h"
@@ -153,7 +156,7 @@ int features_set(struct features *f, struct str name, bool on, struct err *err)
     return 0;
 }
 
-static int read_bool(struct str name, struct str text, bool *ret, struct err *err)
+static int features_read_bool(struct str name, struct str text, bool *ret, struct err *err)
 {
     *ret = str_eqz(text, "true");
     if (*ret || str_eqz(text, "false"))
@@ -184,22 +187,22 @@ static int parse_pass(struct features *f, struct str list, bool stages, struct e
         if (!str_cut(item, '=', &name, &value))
             return err_set(err, ERR_INVALID, "feature gate %.*s: want NAME=true or NAME=false",
                            STR_ARG(item));
-        int rc = read_bool(name, value, &on, err);
-        if (rc < 0)
-            return rc;
+        int r = features_read_bool(name, value, &on, err);
+        if (r < 0)
+            return r;
         bool alpha = str_eqz(name, "AllAlpha"), beta = str_eqz(name, "AllBeta");
         if (stages && (alpha || beta))
             set_stage(f, alpha ? FEATURE_ALPHA : FEATURE_BETA, on);
-        if (!stages && !alpha && !beta && (rc = features_set(f, name, on, err)) < 0)
-            return rc;
+        if (!stages && !alpha && !beta && (r = features_set(f, name, on, err)) < 0)
+            return r;
     }
     return 0;
 }
 
 int features_parse(struct features *f, struct str list, struct err *err)
 {
-    int rc = parse_pass(f, list, true, err);
-    return rc < 0 ? rc : parse_pass(f, list, false, err);
+    int r = parse_pass(f, list, true, err);
+    return r < 0 ? r : parse_pass(f, list, false, err);
 }
 
 int features_check_dependencies(const struct features *f, struct err *err)

@@ -7,7 +7,7 @@
 
 #include "base/banned.h"
 
-// Adds what is missing; says what, in out.
+// Adds missing amounts and lists them in out.
 static void limits_fill(struct api_quantity_map *have, const struct api_quantity_map *from,
                         const char *what, struct sbuf *out, struct arena *arena)
 {
@@ -32,14 +32,14 @@ static void limits_fill_containers(struct api_container_array *list, const char 
         cleanup_sbuf struct sbuf request = {0}, limit = {0};
         sbuf_addf(&request, " request for %s %.*s", which, STR_ARG(c->name));
         sbuf_addf(&limit, " limit for %s %.*s", which, STR_ARG(c->name));
-        // Upstream decides on both before it tells of requests first.
+        // Upstream checks both, then reports requests first.
         limits_fill(&c->resources.requests, &defaults->requests, request.p, out, arena);
         limits_fill(&c->resources.limits, &defaults->limits, limit.p, out, arena);
     }
 }
 
-void limits_default_pod(struct api_pod *pod, const struct api_limit_range *range, struct sbuf *told,
-                        struct arena *arena)
+void limits_default_pod(struct api_pod *pod, const struct api_limit_range *range,
+                        struct sbuf *added, struct arena *arena)
 {
     struct api_resource_requirements defaults = {0};
     for (size_t i = 0; i < range->spec.limits.n; i++) {
@@ -53,6 +53,6 @@ void limits_default_pod(struct api_pod *pod, const struct api_limit_range *range
             amounts_set(&defaults.limits, item->default_value.p[k].key,
                         &item->default_value.p[k].value, arena);
     }
-    limits_fill_containers(&pod->spec.containers, "container", &defaults, told, arena);
-    limits_fill_containers(&pod->spec.init_containers, "init container", &defaults, told, arena);
+    limits_fill_containers(&pod->spec.containers, "container", &defaults, added, arena);
+    limits_fill_containers(&pod->spec.init_containers, "init container", &defaults, added, arena);
 }

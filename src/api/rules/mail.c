@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A parser of mail addresses as lenient and as strict as Go's net/mail, for the email format of
+// custom resources.
 #include "api/rules/mail.h"
 
 #include "base/ip.h"
@@ -20,7 +23,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-// Characters of an atom; dots are looked at by whoever reads it.
+// Characters of an atom; callers check dots.
 static bool is_atom_char(char c)
 {
     return is_printable(c) && !strchr("()[];@\\,<>\":", c);
@@ -31,7 +34,7 @@ static bool next_is(const struct mail *m, char c)
     return m->rest.n > 0 && m->rest.p[0] == c;
 }
 
-static bool take(struct mail *m, char c)
+static bool mail_skip_char(struct mail *m, char c)
 {
     if (!next_is(m, c))
         return false;
@@ -61,7 +64,7 @@ static bool skip_comment(struct mail *m)
 static bool skip_comments(struct mail *m)
 {
     skip_blanks(m);
-    while (take(m, '(')) {
+    while (mail_skip_char(m, '(')) {
         if (!skip_comment(m))
             return false;
         skip_blanks(m);
@@ -85,29 +88,29 @@ static bool skip_atom(struct mail *m, bool in_name)
 static bool skip_quoted(struct mail *m, size_t *ret_n)
 {
     *ret_n = 0;
-    if (!take(m, '"'))
+    if (!mail_skip_char(m, '"'))
         return false;
     while (m->rest.n > 0 && !next_is(m, '"')) {
-        (void)take(m, '\\'); // behind it a quote may stand, too
+        (void)mail_skip_char(m, '\\'); // behind it a quote may stand, too
         if (m->rest.n == 0 || !(is_printable(m->rest.p[0]) || is_blank(m->rest.p[0])))
             return false;
         m->rest = str_from(m->rest, 1);
         ++*ret_n;
     }
-    return take(m, '"');
+    return mail_skip_char(m, '"');
 }
 
 static bool skip_domain(struct mail *m)
 {
     skip_blanks(m);
-    if (!take(m, '['))
+    if (!mail_skip_char(m, '['))
         return skip_atom(m, false);
     size_t n = 0;
     while (n < m->rest.n && is_printable(m->rest.p[n]) && !strchr("\\[]", m->rest.p[n]))
         n++;
     struct str literal = str_upto(m->rest, n);
     m->rest = str_from(m->rest, n);
-    return take(m, ']') && ip_is(literal, AF_UNSPEC);
+    return mail_skip_char(m, ']') && ip_is(literal, AF_UNSPEC);
 }
 
 // local@domain. Nothing is taken if it is not that.
@@ -117,14 +120,14 @@ static bool skip_plain(struct mail *m)
     size_t n = 0;
     skip_blanks(&at);
     bool local = next_is(&at, '"') ? skip_quoted(&at, &n) && n > 0 : skip_atom(&at, false);
-    if (!local || !take(&at, '@') || !skip_domain(&at))
+    if (!local || !mail_skip_char(&at, '@') || !skip_domain(&at))
         return false;
     *m = at;
     return true;
 }
 
 // The words of a name. What is no word ends them, if there is one at all.
-static bool skip_name(struct mail *m)
+static bool mail_skip_name(struct mail *m)
 {
     for (size_t words = 0;; words++) {
         if (words > 0 && !skip_comments(m))
@@ -147,29 +150,29 @@ static bool skip_address(struct mail *m, bool *ret_group)
         return false;
     if (skip_plain(m)) {
         skip_blanks(m);
-        return !take(m, '(') || skip_comment(m);
+        return !mail_skip_char(m, '(') || skip_comment(m);
     }
-    if (!next_is(m, '<') && !skip_name(m))
+    if (!next_is(m, '<') && !mail_skip_name(m))
         return false;
     skip_blanks(m);
-    if (take(m, ':')) {
+    if (mail_skip_char(m, ':')) {
         *ret_group = true;
         return true;
     }
-    return take(m, '<') && skip_plain(m) && take(m, '>');
+    return mail_skip_char(m, '<') && skip_plain(m) && mail_skip_char(m, '>');
 }
 
 // The rest of a group: exactly one address, which is no group.
-static bool skip_group(struct mail *m)
+static bool mail_skip_group(struct mail *m)
 {
     bool group;
-    return skip_address(m, &group) && !group && skip_comments(m) && take(m, ';');
+    return skip_address(m, &group) && !group && skip_comments(m) && mail_skip_char(m, ';');
 }
 
 bool mail_is_address(struct str text)
 {
     struct mail m = {text};
     bool group;
-    return skip_address(&m, &group) && (!group || skip_group(&m)) && skip_comments(&m) &&
+    return skip_address(&m, &group) && (!group || mail_skip_group(&m)) && skip_comments(&m) &&
            m.rest.n == 0;
 }

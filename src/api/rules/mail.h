@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mail addresses (RFC 5322), as Go's net/mail reads them. Only whether a text is one, not what is in it.
+// Mail addresses (RFC 5322), as Go's net/mail reads them. Only whether a text is one, not what is
+// in it.
 #ifndef API_RULES_MAIL_H
 #define API_RULES_MAIL_H
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Shapes of names: labels, subdomains, identifiers, label keys and values, each with upstream's
+// messages.
 #include "api/names.h"
 
 #include <assert.h>
@@ -18,7 +21,7 @@
     "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "      \
     "validation is '" KEY_FMT "')"
 
-static void say(struct name_msgs *out, struct str msg)
+static void names_add_message(struct name_msgs *out, struct str msg)
 {
     assert(out->n < array_len(out->p));
     out->p[out->n++] = msg;
@@ -26,7 +29,7 @@ static void say(struct name_msgs *out, struct str msg)
 
 static void say_too_long(struct name_msgs *out, int most)
 {
-    say(out, arena_strf(out->arena, "must be no more than %d bytes", most));
+    names_add_message(out, arena_strf(out->arena, "must be no more than %d bytes", most));
 }
 
 static bool is_lower_alnum(char c)
@@ -34,17 +37,17 @@ static bool is_lower_alnum(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-static bool is_alpha(char c)
+static bool names_is_alpha(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static bool is_alnum(char c)
+static bool names_is_alnum(char c)
 {
     return is_lower_alnum(c) || (c >= 'A' && c <= 'Z');
 }
 
-// One label of any length; `ok` says which letters and digits count.
+// One label of any length; `ok` decides which characters count.
 static bool label_shape(struct str s, bool (*ok)(char c))
 {
     if (s.n == 0 || !ok(s.p[0]) || !ok(s.p[s.n - 1]))
@@ -73,9 +76,10 @@ void name_dns_label(struct str value, struct name_msgs *out)
     if (label_shape(value, is_lower_alnum))
         return;
     if (subdomain_shape(value, is_lower_alnum))
-        say(out, STR("must not contain dots"));
+        names_add_message(out, STR("must not contain dots"));
     else
-        say(out,
+        names_add_message(
+            out,
             STR("a lowercase RFC 1123 label must consist of lower case alphanumeric "
                 "characters or '-', and must start and end with an alphanumeric character "
                 "(e.g. 'my-name',  or '123-abc', regex used for validation is '" LABEL_FMT "')"));
@@ -86,7 +90,8 @@ void name_dns_subdomain(struct str value, struct name_msgs *out)
     if (value.n > SUBDOMAIN_MAX)
         say_too_long(out, SUBDOMAIN_MAX);
     if (!subdomain_shape(value, is_lower_alnum))
-        say(out, STR("a lowercase RFC 1123 subdomain must consist of lower case alphanumeric "
+        names_add_message(
+            out, STR("a lowercase RFC 1123 subdomain must consist of lower case alphanumeric "
                      "characters, '-' or '.', and must start and end with an alphanumeric "
                      "character (e.g. 'example.com', regex used for validation is '" SUBDOMAIN_FMT
                      "')"));
@@ -96,8 +101,9 @@ void name_dns_subdomain_caseless(struct str value, struct name_msgs *out)
 {
     if (value.n > SUBDOMAIN_MAX)
         say_too_long(out, SUBDOMAIN_MAX);
-    if (!subdomain_shape(value, is_alnum))
-        say(out, STR("an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', "
+    if (!subdomain_shape(value, names_is_alnum))
+        names_add_message(
+            out, STR("an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', "
                      "and must start and end with an alphanumeric character (e.g. 'Example.com', "
                      "regex used for validation is '" SUBDOMAIN_FMT "')"));
 }
@@ -108,7 +114,8 @@ void name_dns1035_label(struct str value, struct name_msgs *out)
         say_too_long(out, LABEL_MAX);
     bool starts_with_letter = value.n && value.p[0] >= 'a' && value.p[0] <= 'z';
     if (!starts_with_letter || !label_shape(value, is_lower_alnum))
-        say(out, STR("a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
+        names_add_message(
+            out, STR("a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
                      "start with an alphabetic character, and end with an alphanumeric character "
                      "(e.g. 'my-name',  or 'abc-123', regex used for validation is "
                      "'[a-z]([-a-z0-9]*[a-z0-9])?')"));
@@ -116,10 +123,10 @@ void name_dns1035_label(struct str value, struct name_msgs *out)
 
 static bool key_shape(struct str s)
 {
-    if (s.n == 0 || !is_alnum(s.p[0]) || !is_alnum(s.p[s.n - 1]))
+    if (s.n == 0 || !names_is_alnum(s.p[0]) || !names_is_alnum(s.p[s.n - 1]))
         return false;
     for (size_t i = 0; i < s.n; i++)
-        if (!is_alnum(s.p[i]) && s.p[i] != '-' && s.p[i] != '_' && s.p[i] != '.')
+        if (!names_is_alnum(s.p[i]) && s.p[i] != '-' && s.p[i] != '_' && s.p[i] != '.')
             return false;
     return true;
 }
@@ -128,12 +135,12 @@ static void check_key_prefix(struct str prefix, struct name_msgs *out)
 {
     struct name_msgs inner = {.arena = out->arena};
     if (prefix.n == 0) {
-        say(out, STR("prefix part must be non-empty"));
+        names_add_message(out, STR("prefix part must be non-empty"));
         return;
     }
     name_dns_subdomain(prefix, &inner);
     for (size_t i = 0; i < inner.n; i++)
-        say(out, arena_strf(out->arena, "prefix part %.*s", STR_ARG(inner.p[i])));
+        names_add_message(out, arena_strf(out->arena, "prefix part %.*s", STR_ARG(inner.p[i])));
 }
 
 void name_label_key(struct str value, struct name_msgs *out)
@@ -141,9 +148,9 @@ void name_label_key(struct str value, struct name_msgs *out)
     struct str head, name;
     if (str_cut(value, '/', &head, &name)) {
         if (str_find_char(name, '/') >= 0) {
-            say(out, STR("a valid label key " KEY_RULE
-                         " with an optional DNS subdomain prefix and '/' (e.g. "
-                         "'example.com/MyName')"));
+            names_add_message(out, STR("a valid label key " KEY_RULE
+                                       " with an optional DNS subdomain prefix and '/' (e.g. "
+                                       "'example.com/MyName')"));
             return;
         }
         check_key_prefix(head, out);
@@ -151,11 +158,12 @@ void name_label_key(struct str value, struct name_msgs *out)
         name = value;
     }
     if (name.n == 0)
-        say(out, STR("name part must be non-empty"));
+        names_add_message(out, STR("name part must be non-empty"));
     else if (name.n > LABEL_MAX)
-        say(out, arena_strf(out->arena, "name part must be no more than %d bytes", LABEL_MAX));
+        names_add_message(out, arena_strf(out->arena, "name part must be no more than %d bytes",
+                                          LABEL_MAX));
     if (!key_shape(name))
-        say(out, STR("name part " KEY_RULE));
+        names_add_message(out, STR("name part " KEY_RULE));
 }
 
 void name_label_value(struct str value, struct name_msgs *out)
@@ -163,7 +171,8 @@ void name_label_value(struct str value, struct name_msgs *out)
     if (value.n > LABEL_MAX)
         say_too_long(out, LABEL_MAX);
     if (value.n && !key_shape(value))
-        say(out, STR("a valid label must be an empty string or consist of alphanumeric characters, "
+        names_add_message(
+            out, STR("a valid label must be an empty string or consist of alphanumeric characters, "
                      "'-', '_' or '.', and must start and end with an alphanumeric character (e.g. "
                      "'MyValue',  or 'my_value',  or '12345', regex used for validation is '"
                      "(" KEY_FMT ")?')"));
@@ -171,11 +180,12 @@ void name_label_value(struct str value, struct name_msgs *out)
 
 void name_c_identifier(struct str value, struct name_msgs *out)
 {
-    bool good = value.n && (is_alpha(value.p[0]) || value.p[0] == '_');
+    bool good = value.n && (names_is_alpha(value.p[0]) || value.p[0] == '_');
     for (size_t i = 0; good && i < value.n; i++)
-        good = is_alnum(value.p[i]) || value.p[i] == '_';
+        good = names_is_alnum(value.p[i]) || value.p[i] == '_';
     if (!good)
-        say(out, STR("a valid C identifier must start with alphabetic character or '_', followed "
+        names_add_message(
+            out, STR("a valid C identifier must start with alphabetic character or '_', followed "
                      "by a string of alphanumeric characters or '_' (e.g. 'my_name',  or "
                      "'MY_NAME',  or 'MyName', regex used for validation is "
                      "'[A-Za-z_][A-Za-z0-9_]*')"));
@@ -184,23 +194,24 @@ void name_c_identifier(struct str value, struct name_msgs *out)
 void name_path_segment(struct str value, struct name_msgs *out)
 {
     if (str_eq(value, STR(".")))
-        say(out, STR("may not be '.'"));
+        names_add_message(out, STR("may not be '.'"));
     else if (str_eq(value, STR("..")))
-        say(out, STR("may not be '..'"));
+        names_add_message(out, STR("may not be '..'"));
     if (str_find_char(value, '/') >= 0)
-        say(out, STR("may not contain '/'"));
+        names_add_message(out, STR("may not contain '/'"));
     if (str_find_char(value, '%') >= 0)
-        say(out, STR("may not contain '%'"));
+        names_add_message(out, STR("may not contain '%'"));
 }
 
 void name_extended_resource(struct str value, struct name_msgs *out)
 {
     if (str_find_char(value, '/') < 0)
-        say(out, STR("a name must be a domain-prefixed path, such as 'example.com/my-prop'"));
+        names_add_message(
+            out, STR("a name must be a domain-prefixed path, such as 'example.com/my-prop'"));
     else if (str_contains(value, STR("kubernetes.io/")))
-        say(out, STR("must not have \"kubernetes.io/\" domain"));
+        names_add_message(out, STR("must not have \"kubernetes.io/\" domain"));
     if (str_starts(value, STR("requests.")))
-        say(out, STR("must not have \"requests.\" prefix"));
+        names_add_message(out, STR("must not have \"requests.\" prefix"));
     name_label_key(arena_strf(out->arena, "requests.%.*s", STR_ARG(value)), out);
 }
 
@@ -235,7 +246,7 @@ bool name_is_uuid(struct str value)
     return true;
 }
 
-static bool is_digit(char c)
+static bool names_is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
@@ -245,22 +256,22 @@ static bool plain_number(struct str s)
     if (s.n == 0 || (s.n > 1 && s.p[0] == '0'))
         return false;
     for (size_t i = 0; i < s.n; i++)
-        if (!is_digit(s.p[i]))
+        if (!names_is_digit(s.p[i]))
             return false;
     return true;
 }
 
 // Dot-separated identifiers; with `pre`, an identifier of digits alone has no leading zero.
-static bool identifiers(struct str s, bool pre)
+static bool names_are_identifiers(struct str s, bool pre)
 {
     for (bool more = true; more;) {
         struct str part;
         more = str_cut(s, '.', &part, &s);
         bool digits = true;
         for (size_t i = 0; i < part.n; i++) {
-            if (!is_alnum(part.p[i]) && part.p[i] != '-')
+            if (!names_is_alnum(part.p[i]) && part.p[i] != '-')
                 return false;
-            digits &= is_digit(part.p[i]);
+            digits &= names_is_digit(part.p[i]);
         }
         if (part.n == 0 || (pre && digits && !plain_number(part)))
             return false;
@@ -276,5 +287,6 @@ bool name_is_semver(struct str value)
     bool has_pre = str_cut(value, '-', &value, &pre);
     return str_cut(value, '.', &major, &value) && str_cut(value, '.', &minor, &patch) &&
            plain_number(major) && plain_number(minor) && plain_number(patch) &&
-           (!has_pre || identifiers(pre, true)) && (!has_build || identifiers(build, false));
+           (!has_pre || names_are_identifiers(pre, true)) &&
+           (!has_build || names_are_identifiers(build, false));
 }

@@ -10,13 +10,13 @@
 #define PORT_NAME_MAX  15
 #define CONFIG_KEY_MAX 253
 
-static void say(struct name_msgs *out, struct str msg)
+static void names_pod_add_message(struct name_msgs *out, struct str msg)
 {
     if (out->n < array_len(out->p))
         out->p[out->n++] = msg;
 }
 
-static bool is_digit(char c)
+static bool names_pod_is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
@@ -26,16 +26,16 @@ static bool is_lower(char c)
     return c >= 'a' && c <= 'z';
 }
 
-static bool is_alnum(char c)
+static bool names_pod_is_alnum(char c)
 {
-    return is_digit(c) || is_lower(c) || (c >= 'A' && c <= 'Z');
+    return names_pod_is_digit(c) || is_lower(c) || (c >= 'A' && c <= 'Z');
 }
 
 // Whether all of a text is made of letters and digits and the given others; an empty one is not.
-static bool only(struct str s, const char *others)
+static bool names_pod_has_only(struct str s, const char *others)
 {
     for (size_t i = 0; i < s.n; i++)
-        if (!is_alnum(s.p[i]) && str_find_char(str_z(others), s.p[i]) < 0)
+        if (!names_pod_is_alnum(s.p[i]) && str_find_char(str_z(others), s.p[i]) < 0)
             return false;
     return s.n > 0;
 }
@@ -45,29 +45,31 @@ void name_port(struct str value, struct name_msgs *out)
     bool charset = value.n > 0, letter = false;
     for (size_t i = 0; i < value.n; i++) {
         char c = value.p[i];
-        charset = charset && (is_lower(c) || is_digit(c) || c == '-');
+        charset = charset && (is_lower(c) || names_pod_is_digit(c) || c == '-');
         letter = letter || is_lower(c);
     }
     if (value.n > PORT_NAME_MAX)
-        say(out, STR("must be no more than 15 characters"));
+        names_pod_add_message(out, STR("must be no more than 15 characters"));
     if (!charset)
-        say(out, STR("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"));
+        names_pod_add_message(
+            out, STR("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"));
     if (!letter)
-        say(out, STR("must contain at least one letter (a-z)"));
+        names_pod_add_message(out, STR("must contain at least one letter (a-z)"));
     if (str_contains(value, STR("--")))
-        say(out, STR("must not contain consecutive hyphens"));
+        names_pod_add_message(out, STR("must not contain consecutive hyphens"));
     if (value.n && (value.p[0] == '-' || value.p[value.n - 1] == '-'))
-        say(out, STR("must not begin or end with a hyphen"));
+        names_pod_add_message(out, STR("must not begin or end with a hyphen"));
 }
 
 void name_env_var(struct str value, struct name_msgs *out)
 {
     if (value.n == 0)
-        say(out, STR("environment variable name must be non-empty"));
+        names_pod_add_message(out, STR("environment variable name must be non-empty"));
     for (size_t i = 0; i < value.n; i++) {
         if (value.p[i] >= ' ' && value.p[i] <= '~' && value.p[i] != '=')
             continue;
-        say(out, STR("a valid environment variable name must consist only of printable ASCII "
+        names_pod_add_message(
+            out, STR("a valid environment variable name must consist only of printable ASCII "
                      "characters other than '='"));
         return;
     }
@@ -76,23 +78,25 @@ void name_env_var(struct str value, struct name_msgs *out)
 void name_config_key(struct str value, struct name_msgs *out)
 {
     if (value.n > CONFIG_KEY_MAX)
-        say(out, STR("must be no more than 253 characters"));
-    if (!only(value, "-._"))
-        say(out, STR("a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
+        names_pod_add_message(out, STR("must be no more than 253 characters"));
+    if (!names_pod_has_only(value, "-._"))
+        names_pod_add_message(
+            out, STR("a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
                      "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation "
                      "is '[-._a-zA-Z0-9]+')"));
     if (str_eqz(value, "."))
-        say(out, STR("must not be '.'"));
+        names_pod_add_message(out, STR("must not be '.'"));
     else if (str_eqz(value, ".."))
-        say(out, STR("must not be '..'"));
+        names_pod_add_message(out, STR("must not be '..'"));
     else if (str_starts(value, STR("..")))
-        say(out, STR("must not start with '..'"));
+        names_pod_add_message(out, STR("must not start with '..'"));
 }
 
 void name_http_header(struct str value, struct name_msgs *out)
 {
-    if (!only(value, "-"))
-        say(out, STR("a valid HTTP header must consist of alphanumeric characters or '-' (e.g. "
+    if (!names_pod_has_only(value, "-"))
+        names_pod_add_message(
+            out, STR("a valid HTTP header must consist of alphanumeric characters or '-' (e.g. "
                      "'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')"));
 }
 
@@ -106,7 +110,7 @@ static bool search_label(struct str s)
     for (size_t i = 0; i < s.n; i++) {
         char c = s.p[i];
         bool edge = i == 0 || i + 1 == s.n;
-        if (!is_lower(c) && !is_digit(c) && (edge || (c != '-' && c != '_')))
+        if (!is_lower(c) && !names_pod_is_digit(c) && (edge || (c != '-' && c != '_')))
             return false;
     }
     return true;
@@ -121,9 +125,10 @@ void name_dns_search(struct str value, struct name_msgs *out)
         good = search_label(part);
     }
     if (value.n > 253)
-        say(out, STR("must be no more than 253 characters"));
+        names_pod_add_message(out, STR("must be no more than 253 characters"));
     if (!good)
-        say(out, STR("a lowercase RFC 1123 subdomain must consist of lower case alphanumeric "
+        names_pod_add_message(
+            out, STR("a lowercase RFC 1123 subdomain must consist of lower case alphanumeric "
                      "characters, '_', '-' or '.', and must start and end with an alphanumeric "
                      "character (e.g. 'example.com', regex used for validation is "
                      "'_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')"));

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Objects that a pod refers to: secrets, config maps, claims, service accounts. Admission and
+// the authorizer of nodes decide by them.
 #include "api/pod_kin.h"
 
 #include "api/api.h"
@@ -17,7 +20,7 @@ struct visit {
     void *arg;
 };
 
-static void name_it(const struct visit *v, enum kin kin, struct str name)
+static void pod_kin_emit_name(const struct visit *v, enum kin kin, struct str name)
 {
     if (name.n)
         v->fn(v->arg, kin, name);
@@ -26,7 +29,7 @@ static void name_it(const struct visit *v, enum kin kin, struct str name)
 static void name_local(const struct visit *v, const struct api_local_object_reference *ref)
 {
     if (ref)
-        name_it(v, KIN_SECRET, ref->name);
+        pod_kin_emit_name(v, KIN_SECRET, ref->name);
 }
 
 static void visit_env(const struct visit *v, const struct api_env_from_source_array *from,
@@ -34,16 +37,18 @@ static void visit_env(const struct visit *v, const struct api_env_from_source_ar
 {
     for (size_t i = 0; i < from->n; i++) {
         if (from->p[i].secret_ref)
-            name_it(v, KIN_SECRET, from->p[i].secret_ref->local_object_reference.name);
+            pod_kin_emit_name(v, KIN_SECRET, from->p[i].secret_ref->local_object_reference.name);
         if (from->p[i].config_map_ref)
-            name_it(v, KIN_CONFIG_MAP, from->p[i].config_map_ref->local_object_reference.name);
+            pod_kin_emit_name(v, KIN_CONFIG_MAP,
+                              from->p[i].config_map_ref->local_object_reference.name);
     }
     for (size_t i = 0; i < env->n; i++) {
         const struct api_env_var_source *s = env->p[i].value_from;
         if (s && s->secret_key_ref)
-            name_it(v, KIN_SECRET, s->secret_key_ref->local_object_reference.name);
+            pod_kin_emit_name(v, KIN_SECRET, s->secret_key_ref->local_object_reference.name);
         if (s && s->config_map_key_ref)
-            name_it(v, KIN_CONFIG_MAP, s->config_map_key_ref->local_object_reference.name);
+            pod_kin_emit_name(v, KIN_CONFIG_MAP,
+                              s->config_map_key_ref->local_object_reference.name);
     }
 }
 
@@ -65,24 +70,24 @@ static void visit_projected(const struct visit *v, const struct api_projected_vo
     for (size_t i = 0; i < p->sources.n; i++) {
         const struct api_volume_projection *s = &p->sources.p[i];
         if (s->secret)
-            name_it(v, KIN_SECRET, s->secret->local_object_reference.name);
+            pod_kin_emit_name(v, KIN_SECRET, s->secret->local_object_reference.name);
         if (s->config_map)
-            name_it(v, KIN_CONFIG_MAP, s->config_map->local_object_reference.name);
+            pod_kin_emit_name(v, KIN_CONFIG_MAP, s->config_map->local_object_reference.name);
     }
 }
 
 static void visit_volume(const struct visit *v, const struct api_volume_source *s)
 {
     if (s->secret)
-        name_it(v, KIN_SECRET, s->secret->secret_name);
+        pod_kin_emit_name(v, KIN_SECRET, s->secret->secret_name);
     if (s->config_map)
-        name_it(v, KIN_CONFIG_MAP, s->config_map->local_object_reference.name);
+        pod_kin_emit_name(v, KIN_CONFIG_MAP, s->config_map->local_object_reference.name);
     if (s->projected)
         visit_projected(v, s->projected);
     if (s->azure_file)
-        name_it(v, KIN_SECRET, s->azure_file->secret_name);
+        pod_kin_emit_name(v, KIN_SECRET, s->azure_file->secret_name);
     if (s->persistent_volume_claim)
-        name_it(v, KIN_VOLUME_CLAIM, s->persistent_volume_claim->claim_name);
+        pod_kin_emit_name(v, KIN_VOLUME_CLAIM, s->persistent_volume_claim->claim_name);
     name_local(v, s->cephfs ? s->cephfs->secret_ref : NULL);
     name_local(v, s->cinder ? s->cinder->secret_ref : NULL);
     name_local(v, s->flex_volume ? s->flex_volume->secret_ref : NULL);
@@ -99,27 +104,27 @@ static void visit_claims(const struct visit *v, const struct api_pod *pod)
         struct str name;
         bool check;
         if (claim_name_of(pod, &pod->spec.resource_claims.p[i], &name, &check) == CLAIM_NAMED)
-            name_it(v, KIN_RESOURCE_CLAIM, name);
+            pod_kin_emit_name(v, KIN_RESOURCE_CLAIM, name);
     }
     if (pod->status.extended_resource_claim_status)
-        name_it(v, KIN_RESOURCE_CLAIM,
-                pod->status.extended_resource_claim_status->resource_claim_name);
+        pod_kin_emit_name(v, KIN_RESOURCE_CLAIM,
+                          pod->status.extended_resource_claim_status->resource_claim_name);
 }
 
 void kin_of_pod(const struct api_pod *pod, struct arena *arena, kin_fn fn, void *arg)
 {
     const struct visit v = {fn, arg};
-    name_it(&v, KIN_ACCOUNT, pod->spec.service_account_name);
+    pod_kin_emit_name(&v, KIN_ACCOUNT, pod->spec.service_account_name);
     for (size_t i = 0; i < pod->spec.image_pull_secrets.n; i++)
-        name_it(&v, KIN_SECRET, pod->spec.image_pull_secrets.p[i].name);
+        pod_kin_emit_name(&v, KIN_SECRET, pod->spec.image_pull_secrets.p[i].name);
     visit_containers(&v, &pod->spec);
     for (size_t i = 0; i < pod->spec.volumes.n; i++) {
         const struct api_volume *volume = &pod->spec.volumes.p[i];
         visit_volume(&v, &volume->volume_source);
         if (volume->volume_source.ephemeral)
-            name_it(&v, KIN_VOLUME_CLAIM,
-                    arena_strf(arena, "%.*s-%.*s", STR_ARG(pod->metadata.name),
-                               STR_ARG(volume->name)));
+            pod_kin_emit_name(&v, KIN_VOLUME_CLAIM,
+                              arena_strf(arena, "%.*s-%.*s", STR_ARG(pod->metadata.name),
+                                         STR_ARG(volume->name)));
     }
     visit_claims(&v, pod);
 }
@@ -130,7 +135,7 @@ struct finding {
     bool secret, config_map;
 };
 
-static void find(void *arg, enum kin kin, struct str name)
+static void pod_kin_note_token(void *arg, enum kin kin, struct str name)
 {
     struct finding *f = arg;
     (void)name;
@@ -152,7 +157,7 @@ static const char *projection_asks(const struct api_projected_volume_source *p)
     return NULL;
 }
 
-static const char *volume_asks(const struct api_volume_source *s)
+static const char *pod_kin_volume_needs(const struct api_volume_source *s)
 {
     if (s->csi)
         return "csidrivers (via CSI volumes)";
@@ -170,7 +175,7 @@ bool pod_asks_api(const struct api_pod *pod, struct str *ret)
     cleanup_arena struct arena arena = {0};
     struct finding f = {0};
     const char *what = NULL;
-    kin_of_pod(pod, &arena, find, &f);
+    kin_of_pod(pod, &arena, pod_kin_note_token, &f);
     if (pod->spec.service_account_name.n)
         what = "serviceaccounts";
     else if (f.secret)
@@ -180,7 +185,7 @@ bool pod_asks_api(const struct api_pod *pod, struct str *ret)
     else if (pod->spec.resource_claims.n)
         what = "resourceclaims";
     for (size_t i = 0; !what && i < pod->spec.volumes.n; i++)
-        what = volume_asks(&pod->spec.volumes.p[i].volume_source);
+        what = pod_kin_volume_needs(&pod->spec.volumes.p[i].volume_source);
     *ret = str_z(what ? what : "");
     return what != NULL;
 }

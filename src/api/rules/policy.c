@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Compiles the expressions of a ValidatingAdmissionPolicy and evaluates them for one request:
+// match conditions, variables, validations and their messages.
 #include "api/policy.h"
 
 #include <stdlib.h>
 
 #include "api/crd/dyn_cel.h"
+#include "api/rules/at.h"
 
 #include "base/banned.h"
 
@@ -21,7 +25,7 @@ struct expression {
 
 struct rule {
     struct expression test, message;
-    struct str text, said, reason;
+    struct str text, fixed_message, reason;
 };
 
 struct named {
@@ -39,7 +43,7 @@ struct policy {
     bool fail; // what cannot be evaluated refuses
 };
 
-static struct cel_env *make_env(void)
+static struct cel_env *policy_make_env(void)
 {
     const struct cel_env_options options = {.kind = CEL_ENV_GENERIC};
     struct cel_env *env = cel_env_new(&options);
@@ -48,7 +52,8 @@ static struct cel_env *make_env(void)
     return env;
 }
 
-static struct expression compile(const struct cel_env *env, struct str text, struct arena *a)
+static struct expression policy_compile_expression(const struct cel_env *env, struct str text,
+                                                   struct arena *a)
 {
     struct expression e = {0};
     cleanup_sbuf struct sbuf issues = {0};
@@ -62,7 +67,8 @@ static struct named *compile_conditions(const struct cel_env *env,
 {
     struct named *out = arena_array(a, struct named, in->n + 1);
     for (size_t i = 0; i < in->n; i++)
-        out[i] = (struct named){arena_str(a, in->p[i].name), compile(env, in->p[i].expression, a)};
+        out[i] = (struct named){arena_str(a, in->p[i].name),
+                                policy_compile_expression(env, in->p[i].expression, a)};
     return out;
 }
 
@@ -70,13 +76,13 @@ struct policy *policy_new(const struct api_validating_admission_policy_spec *spe
 {
     struct policy *p = xcalloc(1, sizeof(*p));
     struct arena *a = &p->arena;
-    p->env = make_env();
+    p->env = policy_make_env();
     p->fail = !str_eqz(spec->failure_policy, "Ignore");
     p->variables = arena_array(a, struct named, spec->variables.n + 1);
     for (size_t i = 0; i < spec->variables.n; i++)
         p->variables[p->variables_len++] =
             (struct named){arena_str(a, spec->variables.p[i].name),
-                           compile(p->env, spec->variables.p[i].expression, a)};
+                           policy_compile_expression(p->env, spec->variables.p[i].expression, a)};
     p->conditions = compile_conditions(p->env, &spec->match_conditions, a);
     p->conditions_len = spec->match_conditions.n;
     p->rules = arena_array(a, struct rule, spec->validations.n + 1);
@@ -84,11 +90,11 @@ struct policy *policy_new(const struct api_validating_admission_policy_spec *spe
         const struct api_validation *v = &spec->validations.p[i];
         struct rule *r = &p->rules[p->rules_len++];
         r->text = arena_str(a, str_trim(v->expression));
-        r->said = arena_str(a, str_trim(v->message));
+        r->fixed_message = arena_str(a, str_trim(v->message));
         r->reason = v->has_reason ? arena_str(a, v->reason) : STR("");
-        r->test = compile(p->env, v->expression, a);
+        r->test = policy_compile_expression(p->env, v->expression, a);
         if (v->message_expression.n)
-            r->message = compile(p->env, v->message_expression, a);
+            r->message = policy_compile_expression(p->env, v->message_expression, a);
     }
     return p;
 }
@@ -112,55 +118,49 @@ void policy_free(struct policy *p)
 
 // --- Judging expressions -------------------------------------------------------------------------
 
-static void check_one(const struct cel_env *env, const struct path *at, struct str text,
-                      const struct cel_type *want, struct causes *causes)
+static void policy_check_expression(const struct cel_env *env, const struct path *at,
+                                    struct str text, const struct cel_type *want,
+                                    struct causes *causes)
 {
     cleanup_sbuf struct sbuf issues = {0};
     struct cel_program *p = NULL;
     if (str_trim(text).n == 0) {
-        (void)cause_required(causes, at, STR("expression is not specified"));
+        cause_required(causes, at, STR("expression is not specified"));
         return;
     }
     if (cel_compile(env, text, &p, &issues, NULL) < 0) {
-        (void)cause_invalid(causes, at, text, sbuf_str(&issues));
+        cause_invalid(causes, at, text, sbuf_str(&issues));
         return;
     }
     const struct cel_type *got = cel_program_type(p);
     bool dynamic = got->kind == CEL_T_DYN || got->kind == CEL_T_ANY;
     if (want && !dynamic && !cel_type_same(got, want))
-        (void)cause_invalid(causes, at, text,
-                            want == &cel_type_bool ? STR("must evaluate to bool")
-                                                   : STR("must evaluate to string"));
+        cause_invalid(causes, at, text,
+                      want == &cel_type_bool ? STR("must evaluate to bool")
+                                             : STR("must evaluate to string"));
     if (!cel_program_runnable(p))
-        (void)cause_invalid(causes, at, text, STR("it calls a function this server does not have"));
+        cause_invalid(causes, at, text, STR("it calls a function this server does not have"));
     cel_program_free(p);
 }
 
 void policy_check(const struct api_validating_admission_policy_spec *spec, struct causes *causes)
 {
-    struct cel_env *env = make_env();
-    const struct path root = path_root(STR("spec"));
-    const struct path variables = path_field(&root, STR("variables"));
-    for (size_t i = 0; i < spec->variables.n; i++) {
-        const struct path item = path_index(&variables, i);
-        const struct path at = path_field(&item, STR("expression"));
-        check_one(env, &at, spec->variables.p[i].expression, NULL, causes);
-    }
-    const struct path conditions = path_field(&root, STR("matchConditions"));
-    for (size_t i = 0; i < spec->match_conditions.n; i++) {
-        const struct path item = path_index(&conditions, i);
-        const struct path at = path_field(&item, STR("expression"));
-        check_one(env, &at, spec->match_conditions.p[i].expression, &cel_type_bool, causes);
-    }
-    const struct path validations = path_field(&root, STR("validations"));
+    struct cel_env *env = policy_make_env();
+    const struct path *root = AT(NULL, "spec");
+    for (size_t i = 0; i < spec->variables.n; i++)
+        policy_check_expression(env, AT(AT_ITEM(AT(root, "variables"), i), "expression"),
+                                spec->variables.p[i].expression, NULL, causes);
+    for (size_t i = 0; i < spec->match_conditions.n; i++)
+        policy_check_expression(env, AT(AT_ITEM(AT(root, "matchConditions"), i), "expression"),
+                                spec->match_conditions.p[i].expression, &cel_type_bool, causes);
     for (size_t i = 0; i < spec->validations.n; i++) {
         const struct api_validation *v = &spec->validations.p[i];
-        const struct path item = path_index(&validations, i);
-        const struct path at = path_field(&item, STR("expression"));
-        const struct path message = path_field(&item, STR("messageExpression"));
-        check_one(env, &at, v->expression, &cel_type_bool, causes);
+        policy_check_expression(env, AT(AT_ITEM(AT(root, "validations"), i), "expression"),
+                                v->expression, &cel_type_bool, causes);
         if (v->message_expression.n)
-            check_one(env, &message, v->message_expression, &cel_type_string, causes);
+            policy_check_expression(env,
+                                    AT(AT_ITEM(AT(root, "validations"), i), "messageExpression"),
+                                    v->message_expression, &cel_type_string, causes);
     }
     cel_env_free(env);
 }
@@ -187,7 +187,7 @@ static void asking_start(struct asking *k, const struct policy_request *q, struc
 }
 
 // The value of an expression, in the arena; an error value if there is none.
-static struct cel_val value_of(struct asking *k, const struct expression *e)
+static struct cel_val policy_eval_expression(struct asking *k, const struct expression *e)
 {
     struct cel_result r;
     if (!e->program)
@@ -203,10 +203,11 @@ static void set_variables(struct asking *k, const struct policy *p)
     // An error shows where the variable is used, and nowhere else.
     for (size_t i = 0; i < p->variables_len; i++)
         (void)cel_map_set(k->arena, k->values[VARIABLES].map, cel_string(p->variables[i].name),
-                          value_of(k, &p->variables[i].e));
+                          policy_eval_expression(k, &p->variables[i].e));
 }
 
-static struct policy_verdict failure(struct asking *k, struct str text, struct cel_val error)
+static struct policy_verdict policy_eval_failure(struct asking *k, struct str text,
+                                                 struct cel_val error)
 {
     return (struct policy_verdict){
         .refused = true,
@@ -215,34 +216,36 @@ static struct policy_verdict failure(struct asking *k, struct str text, struct c
     };
 }
 
-static struct str message_of(struct asking *k, const struct rule *r)
+static struct str policy_rule_message(struct asking *k, const struct rule *r)
 {
-    struct cel_val v = r->message.program ? value_of(k, &r->message) : cel_null;
+    struct cel_val v = r->message.program ? policy_eval_expression(k, &r->message) : cel_null;
     struct str text = v.kind == CEL_STRING ? str_trim(cel_str(v)) : STR("");
     if (text.n && str_find_char(text, '\n') < 0 && text.n <= 5 * 1024)
         return text;
-    if (r->said.n)
-        return r->said;
+    if (r->fixed_message.n)
+        return r->fixed_message;
     return arena_strf(k->arena, "failed expression: %.*s", STR_ARG(r->text));
 }
 
-static struct policy_verdict judge(struct asking *k, const struct policy *p, const struct rule *r)
+static struct policy_verdict policy_judge_rule(struct asking *k, const struct policy *p,
+                                               const struct rule *r)
 {
-    struct cel_val v = value_of(k, &r->test);
+    struct cel_val v = policy_eval_expression(k, &r->test);
     if (cel_is_error(v))
-        return p->fail ? failure(k, r->text, v) : (struct policy_verdict){0};
+        return p->fail ? policy_eval_failure(k, r->text, v) : (struct policy_verdict){0};
     if (cel_is_true(v))
         return (struct policy_verdict){0};
-    return (struct policy_verdict){true, message_of(k, r), r->reason};
+    return (struct policy_verdict){true, policy_rule_message(k, r), r->reason};
 }
 
-// Whether all conditions hold: 1, 0, or -1 with the error of one that cannot be evaluated, if none is false.
+// Whether all conditions hold: 1, 0, or -1 with the error of one that cannot be evaluated, if none
+// is false.
 static int conditions_hold(struct asking *k, const struct named *conditions, size_t n,
                            struct cel_val *ret_error)
 {
     int holds = 1;
     for (size_t i = 0; i < n; i++) {
-        struct cel_val v = value_of(k, &conditions[i].e);
+        struct cel_val v = policy_eval_expression(k, &conditions[i].e);
         if (v.kind == CEL_BOOL && !v.b)
             return 0;
         if (cel_is_error(v)) {
@@ -269,7 +272,7 @@ int policy_ask(const struct policy *p, const struct policy_request *q, struct ar
             .message = arena_strf(arena, "match condition could not be evaluated: %.*s",
                                   STR_ARG(error.error->text))};
     for (size_t i = 0; holds > 0 && i < p->rules_len; i++) {
-        struct policy_verdict v = judge(&k, p, &p->rules[i]);
+        struct policy_verdict v = policy_judge_rule(&k, p, &p->rules[i]);
         if (v.refused)
             (*ret)[refused++] = v;
     }

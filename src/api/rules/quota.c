@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Usage of resources by objects, and the quotas that count it: scopes, counted resources, and
+// whether a change fits the hard limits.
 #include "api/quota.h"
 
 #include <stdlib.h>
@@ -20,7 +23,8 @@ static const struct str per_storage_class = STR_INIT(".storageclass.storage.k8s.
 
 struct texts VEC(struct str);
 
-static void put(struct api_quantity_map *m, struct str key, int64_t n, struct arena *arena)
+static void quota_put_count(struct api_quantity_map *m, struct str key, int64_t n,
+                            struct arena *arena)
 {
     const struct quantity q = quantity_from_i64(n, QUANTITY_DECIMAL_SI);
     const struct api_quantity_map one = {&(struct api_quantity_entry){key, q}, 1};
@@ -35,7 +39,7 @@ static struct str count_name(const struct api_kind *kind, struct arena *arena)
 }
 
 // requests.vendor/name, and the names that stand for a device class.
-static bool is_extended(struct str resource)
+static bool quota_is_extended(struct str resource)
 {
     return str_starts(resource, requests) &&
            (str_starts(resource, implicit) ||
@@ -44,7 +48,7 @@ static bool is_extended(struct str resource)
 
 // --- Pods ----------------------------------------------------------------------------------------
 
-static bool is_over(const struct api_pod *pod, const struct api_time *now)
+static bool quota_pod_is_over(const struct api_pod *pod, const struct api_time *now)
 {
     const struct api_object_meta *m = &pod->metadata;
     if (pod_is_terminal(pod))
@@ -86,11 +90,11 @@ static void add_compute(struct api_quantity_map *all, const struct api_quantity_
 static void pod_usage(const struct api_pod *pod, const struct quota_world *w,
                       struct api_quantity_map *all, struct arena *arena)
 {
-    if (is_over(pod, &w->now))
+    if (quota_pod_is_over(pod, &w->now))
         return;
     struct api_quantity_map requested = pod_with_overhead(pod, false, arena);
     struct api_quantity_map limits = pod_with_overhead(pod, true, arena);
-    put(all, STR("pods"), 1, arena);
+    quota_put_count(all, STR("pods"), 1, arena);
     add_compute(all, &requested, &limits, arena);
 }
 
@@ -107,7 +111,7 @@ static bool counts_pods(struct str resource)
                                         "limits.memory",
                                         "limits.ephemeral-storage"};
     return str_is_one_of(resource, names, array_len(names)) || str_starts(resource, hugepages) ||
-           str_starts(resource, STR("requests.hugepages-")) || is_extended(resource);
+           str_starts(resource, STR("requests.hugepages-")) || quota_is_extended(resource);
 }
 
 static void add_lacking(struct str resource, const struct api_container_array *list,
@@ -149,7 +153,7 @@ void quota_lacks(const struct api_pod *pod, const struct api_str_array *resource
 
 // --- Claims --------------------------------------------------------------------------------------
 
-static int64_t devices(struct str mode, int64_t count)
+static int64_t quota_count_devices(struct str mode, int64_t count)
 {
     if (str_eqz(mode, "ExactCount"))
         return count;
@@ -163,10 +167,10 @@ static void add_alternatives(struct api_quantity_map *all,
     struct api_quantity_map most = {0};
     for (size_t i = 0; i < list->n; i++) {
         struct api_quantity_map one = {0};
-        put(&one,
-            arena_strf(arena, "%.*s%.*s", STR_ARG(list->p[i].device_class_name),
-                       STR_ARG(per_class)),
-            devices(list->p[i].allocation_mode, list->p[i].count), arena);
+        quota_put_count(&one,
+                        arena_strf(arena, "%.*s%.*s", STR_ARG(list->p[i].device_class_name),
+                                   STR_ARG(per_class)),
+                        quota_count_devices(list->p[i].allocation_mode, list->p[i].count), arena);
         amounts_most(&most, &one, arena);
     }
     amounts_add(all, &most, arena);
@@ -204,8 +208,8 @@ static void add_remainder(struct api_quantity_map *all, struct str name, const s
         amounts_set(all, name, &rest, arena);
 }
 
-static void add_extended(struct api_quantity_map *all, const struct api_resource_claim *claim,
-                         const struct quota_world *w, struct arena *arena)
+static void quota_add_extended(struct api_quantity_map *all, const struct api_resource_claim *claim,
+                               const struct quota_world *w, struct arena *arena)
 {
     const struct api_quantity_map by_class = *all;
     struct api_quantity_map counted = counted_with_pod(claim, w, arena);
@@ -232,12 +236,13 @@ static void claim_usage(const struct api_resource_claim *claim, const struct quo
         if (list->p[i].first_available.n)
             add_alternatives(all, &list->p[i].first_available, arena);
         else if (e)
-            put(all,
-                arena_strf(arena, "%.*s%.*s", STR_ARG(e->device_class_name), STR_ARG(per_class)),
-                devices(e->allocation_mode, e->count), arena);
+            quota_put_count(all,
+                            arena_strf(arena, "%.*s%.*s", STR_ARG(e->device_class_name),
+                                       STR_ARG(per_class)),
+                            quota_count_devices(e->allocation_mode, e->count), arena);
     }
     if (features_on(w->features, FEATURE_DRA_EXTENDED_RESOURCE))
-        add_extended(all, claim, w, arena);
+        quota_add_extended(all, claim, w, arena);
 }
 
 static bool counts_claims(struct str resource, const struct quota_world *w)
@@ -245,7 +250,7 @@ static bool counts_claims(struct str resource, const struct quota_world *w)
     cleanup_arena struct arena arena = {0};
     if (str_ends(resource, per_class))
         return true;
-    if (!features_on(w->features, FEATURE_DRA_EXTENDED_RESOURCE) || !is_extended(resource))
+    if (!features_on(w->features, FEATURE_DRA_EXTENDED_RESOURCE) || !quota_is_extended(resource))
         return false;
     if (str_starts(resource, implicit) &&
         w->extended_of(w->ctx, str_from(resource, implicit.n), &arena).n)
@@ -261,12 +266,12 @@ static void volume_usage(const struct api_persistent_volume_claim *c, struct api
     struct str class_name = c->spec.storage_class_name;
     const struct quantity *size = amounts_get(&c->spec.resources.requests, STR("storage"));
     const struct quantity *given = amounts_get(&c->status.allocated_resources, STR("storage"));
-    put(all, STR("persistentvolumeclaims"), 1, arena);
+    quota_put_count(all, STR("persistentvolumeclaims"), 1, arena);
     if (class_name.n)
-        put(all,
-            arena_strf(arena, "%.*s%.*spersistentvolumeclaims", STR_ARG(class_name),
-                       STR_ARG(per_storage_class)),
-            1, arena);
+        quota_put_count(all,
+                        arena_strf(arena, "%.*s%.*spersistentvolumeclaims", STR_ARG(class_name),
+                                   STR_ARG(per_storage_class)),
+                        1, arena);
     if (size && given && quantity_cmp(size, given) < 0)
         size = given;
     if (!size)
@@ -290,9 +295,9 @@ static void service_usage(const struct api_service *s, struct api_quantity_map *
         ports += s->spec.ports.p[i].node_port != 0 ||
                  !s->spec.has_allocate_load_balancer_node_ports ||
                  s->spec.allocate_load_balancer_node_ports;
-    put(all, STR("services"), 1, arena);
-    put(all, STR("services.nodeports"), ports, arena);
-    put(all, STR("services.loadbalancers"), balanced, arena);
+    quota_put_count(all, STR("services"), 1, arena);
+    quota_put_count(all, STR("services.nodeports"), ports, arena);
+    quota_put_count(all, STR("services.loadbalancers"), balanced, arena);
 }
 
 // --- All kinds -----------------------------------------------------------------------------------
@@ -310,9 +315,9 @@ struct api_quantity_map quota_usage(const struct api_object *o, const struct quo
 {
     const struct api_type *t = o->kind->type;
     struct api_quantity_map all = {0};
-    put(&all, count_name(o->kind, arena), 1, arena);
+    quota_put_count(&all, count_name(o->kind, arena), 1, arena);
     if (has_old_name(o->kind))
-        put(&all, o->kind->plural, 1, arena);
+        quota_put_count(&all, o->kind->plural, 1, arena);
     if (t == &api_pod_type)
         pod_usage(o->value, w, &all, arena);
     else if (t == &api_resource_claim_type)
@@ -347,7 +352,7 @@ bool quota_counts(struct str resource, const struct api_kind *kind, const struct
 
 // --- Scopes --------------------------------------------------------------------------------------
 
-static bool crosses(const struct api_pod_affinity_term *t)
+static bool quota_crosses_namespaces(const struct api_pod_affinity_term *t)
 {
     return t->namespaces.n || t->namespace_selector;
 }
@@ -356,10 +361,10 @@ static bool any_crosses(const struct api_pod_affinity_term_array *hard,
                         const struct api_weighted_pod_affinity_term_array *soft)
 {
     for (size_t i = 0; i < hard->n; i++)
-        if (crosses(&hard->p[i]))
+        if (quota_crosses_namespaces(&hard->p[i]))
             return true;
     for (size_t i = 0; i < soft->n; i++)
-        if (crosses(&soft->p[i].pod_affinity_term))
+        if (quota_crosses_namespaces(&soft->p[i].pod_affinity_term))
             return true;
     return false;
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Builds Status objects with upstream's codes, reasons, messages and details, and chooses one by
+// the code of an error.
 #include "api/status.h"
 
 #include <string.h>
@@ -9,8 +12,8 @@
 
 static const struct status_subject nothing = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
 
-static struct api_status *make(struct arena *a, int32_t code, const char *reason,
-                               struct str message)
+static struct api_status *status_create(struct arena *a, int32_t code, const char *reason,
+                                        struct str message)
 {
     struct api_status *s = arena_one(a, struct api_status);
     s->kind = STR("Status");
@@ -22,8 +25,8 @@ static struct api_status *make(struct arena *a, int32_t code, const char *reason
     return s;
 }
 
-static struct api_status_details *add_details(struct arena *a, struct api_status *status,
-                                              const struct status_subject *s)
+static struct api_status_details *status_add_details(struct arena *a, struct api_status *status,
+                                                     const struct status_subject *s)
 {
     struct api_status_details *d = arena_one(a, struct api_status_details);
     d->group = arena_str(a, s->group);
@@ -33,8 +36,8 @@ static struct api_status_details *add_details(struct arena *a, struct api_status
     return d;
 }
 
-static void add_cause(struct arena *a, struct api_status_details *d, const char *reason,
-                      struct str message)
+static void status_add_cause(struct arena *a, struct api_status_details *d, const char *reason,
+                             struct str message)
 {
     d->causes.p = arena_one(a, struct api_status_cause);
     d->causes.n = 1;
@@ -42,32 +45,33 @@ static void add_cause(struct arena *a, struct api_status_details *d, const char 
         (struct api_status_cause){.reason = str_z(reason), .message = arena_str(a, message)};
 }
 
-// qualified names a resource or kind with its group: resourceclaims.resource.k8s.io.
-static struct str qualified(struct arena *a, const struct status_subject *s)
+// status_qualified_resource names a resource or kind with its group:
+// resourceclaims.resource.k8s.io.
+static struct str status_qualified_resource(struct arena *a, const struct status_subject *s)
 {
     if (s->group.n == 0)
         return s->resource;
     return arena_strf(a, "%.*s.%.*s", STR_ARG(s->resource), STR_ARG(s->group));
 }
 
-// named is a qualified resource and, in quotes, a name.
-static struct str named(struct arena *a, const struct status_subject *s)
+// status_named_subject is a qualified resource and, in quotes, a name.
+static struct str status_named_subject(struct arena *a, const struct status_subject *s)
 {
     cleanup_sbuf struct sbuf quoted = {0};
     sbuf_add_quoted(&quoted, s->name);
-    return arena_strf(a, "%.*s %s", STR_ARG(qualified(a, s)), quoted.p);
+    return arena_strf(a, "%.*s %s", STR_ARG(status_qualified_resource(a, s)), quoted.p);
 }
 
-// about makes a Status with details of a subject.
-static struct api_status *about(struct arena *a, const struct status_subject *s, int32_t code,
-                                const char *reason, struct str message)
+// status_create_about makes a Status with details of a subject.
+static struct api_status *status_create_about(struct arena *a, const struct status_subject *s,
+                                              int32_t code, const char *reason, struct str message)
 {
-    struct api_status *status = make(a, code, reason, message);
-    (void)add_details(a, status, s);
+    struct api_status *status = status_create(a, code, reason, message);
+    (void)status_add_details(a, status, s);
     return status;
 }
 
-static struct str join(struct arena *a, const char *before, struct str text)
+static struct str status_join_text(struct arena *a, const char *before, struct str text)
 {
     cleanup_sbuf struct sbuf out = {0};
     sbuf_addz(&out, before);
@@ -77,25 +81,28 @@ static struct str join(struct arena *a, const char *before, struct str text)
 
 struct api_status *api_status_not_found(struct arena *a, const struct status_subject *s)
 {
-    return about(a, s, 404, "NotFound", arena_strf(a, "%.*s not found", STR_ARG(named(a, s))));
+    return status_create_about(a, s, 404, "NotFound",
+                               arena_strf(a, "%.*s not found",
+                                          STR_ARG(status_named_subject(a, s))));
 }
 
 struct api_status *api_status_already_exists(struct arena *a, const struct status_subject *s)
 {
-    return about(a, s, 409, "AlreadyExists",
-                 arena_strf(a, "%.*s already exists", STR_ARG(named(a, s))));
+    return status_create_about(a, s, 409, "AlreadyExists",
+                               arena_strf(a, "%.*s already exists",
+                                          STR_ARG(status_named_subject(a, s))));
 }
 
 struct api_status *api_status_generate_name_conflict(struct arena *a,
                                                      const struct status_subject *s,
                                                      int32_t retry_after_seconds)
 {
-    struct api_status *status =
-        about(a, s, 409, "AlreadyExists",
-              arena_strf(a,
-                         "%.*s already exists, the server was not able to generate a unique name "
-                         "for the object",
-                         STR_ARG(named(a, s))));
+    struct api_status *status = status_create_about(
+        a, s, 409, "AlreadyExists",
+        arena_strf(a,
+                   "%.*s already exists, the server was not able to generate a unique name "
+                   "for the object",
+                   STR_ARG(status_named_subject(a, s))));
     status->details->retry_after_seconds = retry_after_seconds;
     return status;
 }
@@ -103,9 +110,9 @@ struct api_status *api_status_generate_name_conflict(struct arena *a,
 struct api_status *api_status_conflict(struct arena *a, const struct status_subject *s,
                                        struct str why)
 {
-    return about(a, s, 409, "Conflict",
-                 arena_strf(a, "Operation cannot be fulfilled on %.*s: %.*s", STR_ARG(named(a, s)),
-                            STR_ARG(why)));
+    return status_create_about(a, s, 409, "Conflict",
+                               arena_strf(a, "Operation cannot be fulfilled on %.*s: %.*s",
+                                          STR_ARG(status_named_subject(a, s)), STR_ARG(why)));
 }
 
 struct api_status *api_status_forbidden(struct arena *a, const struct status_subject *s,
@@ -113,16 +120,13 @@ struct api_status *api_status_forbidden(struct arena *a, const struct status_sub
 {
     struct str message;
     if (s->resource.n == 0 && s->group.n == 0)
-        message = join(a, "forbidden: ", why);
+        message = status_join_text(a, "forbidden: ", why);
     else
         message = arena_strf(a, "%.*s is forbidden: %.*s",
-                             STR_ARG(s->name.n ? named(a, s) : qualified(a, s)), STR_ARG(why));
-    return about(a, s, 403, "Forbidden", message);
-}
-
-struct api_status *api_status_unauthorized(struct arena *a, struct str why)
-{
-    return make(a, 401, "Unauthorized", why.n ? why : STR("not authorized"));
+                             STR_ARG(s->name.n ? status_named_subject(a, s)
+                                               : status_qualified_resource(a, s)),
+                             STR_ARG(why));
+    return status_create_about(a, s, 403, "Forbidden", message);
 }
 
 // --- Invalid -------------------------------------------------------------------------------------
@@ -159,11 +163,11 @@ struct api_status *api_status_invalid(struct arena *a, const struct status_subje
 {
     cleanup_sbuf struct sbuf message = {0};
     cleanup_arena struct arena texts = {0};
-    sbuf_add(&message, named(a, s));
+    sbuf_add(&message, status_named_subject(a, s));
     sbuf_addz(&message, causes->n ? " is invalid: " : " is invalid");
     add_causes_text(causes, &texts, &message);
-    struct api_status *status = make(a, 422, "Invalid", sbuf_str(&message));
-    struct api_status_details *d = add_details(a, status, s);
+    struct api_status *status = status_create(a, 422, "Invalid", sbuf_str(&message));
+    struct api_status_details *d = status_add_details(a, status, s);
     d->causes.p = arena_array(a, struct api_status_cause, causes->n);
     d->causes.n = causes->n;
     for (size_t i = 0; i < causes->n; i++)
@@ -179,28 +183,18 @@ struct api_status *api_status_invalid(struct arena *a, const struct status_subje
 
 struct api_status *api_status_bad_request(struct arena *a, struct str message)
 {
-    return make(a, 400, "BadRequest", message);
-}
-
-struct api_status *api_status_gone(struct arena *a, struct str message)
-{
-    return make(a, 410, "Gone", message);
+    return status_create(a, 400, "BadRequest", message);
 }
 
 struct api_status *api_status_expired(struct arena *a, struct str message)
 {
-    return make(a, 410, "Expired", message);
-}
-
-struct api_status *api_status_unavailable(struct arena *a, struct str message)
-{
-    return make(a, 503, "ServiceUnavailable", message);
+    return status_create(a, 410, "Expired", message);
 }
 
 struct api_status *api_status_too_many(struct arena *a, struct str message,
                                        int32_t retry_after_seconds)
 {
-    struct api_status *status = about(a, &nothing, 429, "TooManyRequests", message);
+    struct api_status *status = status_create_about(a, &nothing, 429, "TooManyRequests", message);
     status->details->retry_after_seconds = retry_after_seconds;
     return status;
 }
@@ -210,30 +204,17 @@ struct api_status *api_status_method_not_allowed(struct arena *a, const struct s
 {
     struct status_subject kind = {s->group, s->resource, {NULL, 0}};
     cleanup_sbuf struct sbuf quoted = {0};
-    sbuf_add_quoted(&quoted, qualified(a, s));
-    return about(a, &kind, 405, "MethodNotAllowed",
-                 arena_strf(a, "%.*s is not supported on resources of kind %s", STR_ARG(action),
-                            quoted.p));
+    sbuf_add_quoted(&quoted, status_qualified_resource(a, s));
+    return status_create_about(a, &kind, 405, "MethodNotAllowed",
+                               arena_strf(a, "%.*s is not supported on resources of kind %s",
+                                          STR_ARG(action), quoted.p));
 }
 
-struct api_status *api_status_server_timeout(struct arena *a, const struct status_subject *s,
-                                             struct str operation, int32_t retry_after_seconds)
+static struct api_status *status_create_timeout(struct arena *a, struct str message,
+                                                int32_t retry_after_seconds)
 {
-    struct status_subject what = {s->group, s->resource, operation};
     struct api_status *status =
-        about(a, &what, 500, "ServerTimeout",
-              arena_strf(a,
-                         "The %.*s operation against %.*s could not be completed at this time, "
-                         "please try again.",
-                         STR_ARG(operation), STR_ARG(qualified(a, s))));
-    status->details->retry_after_seconds = retry_after_seconds;
-    return status;
-}
-
-struct api_status *api_status_timeout(struct arena *a, struct str message,
-                                      int32_t retry_after_seconds)
-{
-    struct api_status *status = about(a, &nothing, 504, "Timeout", join(a, "Timeout: ", message));
+        status_create_about(a, &nothing, 504, "Timeout", status_join_text(a, "Timeout: ", message));
     status->details->retry_after_seconds = retry_after_seconds;
     return status;
 }
@@ -243,74 +224,50 @@ struct api_status *api_status_resource_version_too_large(struct arena *a, uint64
                                                          int32_t retry_after_seconds)
 {
     struct api_status *status =
-        api_status_timeout(a,
-                           arena_strf(a, "Too large resource version: %llu, current: %llu",
-                                      (unsigned long long)asked, (unsigned long long)current),
-                           retry_after_seconds);
-    add_cause(a, status->details, "ResourceVersionTooLarge", STR("Too large resource version"));
+        status_create_timeout(a,
+                              arena_strf(a, "Too large resource version: %llu, current: %llu",
+                                         (unsigned long long)asked, (unsigned long long)current),
+                              retry_after_seconds);
+    status_add_cause(a, status->details, "ResourceVersionTooLarge",
+                     STR("Too large resource version"));
     return status;
 }
 
 struct api_status *api_status_too_large(struct arena *a, struct str message)
 {
-    return make(a, 413, "RequestEntityTooLarge", join(a, "Request entity too large: ", message));
+    return status_create(a, 413, "RequestEntityTooLarge",
+                         status_join_text(a, "Request entity too large: ", message));
 }
 
 struct api_status *api_status_internal(struct arena *a, struct str message)
 {
     struct api_status *status =
-        about(a, &nothing, 500, "InternalError", join(a, "Internal error occurred: ", message));
-    add_cause(a, status->details, NULL, message);
+        status_create_about(a, &nothing, 500, "InternalError",
+                            status_join_text(a, "Internal error occurred: ", message));
+    status_add_cause(a, status->details, NULL, message);
     return status;
 }
 
 struct api_status *api_status_unknown(struct arena *a, struct str message)
 {
-    return make(a, 500, NULL, message);
-}
-
-static struct str list_types(struct arena *a, const char *before, const struct str *types, size_t n)
-{
-    cleanup_sbuf struct sbuf out = {0};
-    sbuf_addz(&out, before);
-    for (size_t i = 0; i < n; i++) {
-        sbuf_addz(&out, i ? ", " : "");
-        sbuf_add(&out, types[i]);
-    }
-    return arena_str(a, sbuf_str(&out));
-}
-
-struct api_status *api_status_not_acceptable(struct arena *a, const struct str *types, size_t n)
-{
-    return make(a, 406, "NotAcceptable",
-                list_types(a, "only the following media types are accepted: ", types, n));
-}
-
-struct api_status *api_status_unsupported_media_type(struct arena *a, const struct str *types,
-                                                     size_t n)
-{
-    return make(a, 415, "UnsupportedMediaType",
-                list_types(a,
-                           "the body of the request was in an unknown format - accepted media "
-                           "types include: ",
-                           types, n));
+    return status_create(a, 500, NULL, message);
 }
 
 struct api_status *api_status_patch_failed(struct arena *a, struct str why)
 {
     struct api_status *status =
-        about(a, &nothing, 422, "Invalid",
-              STR("the server rejected our request due to an error in our request"));
-    add_cause(a, status->details, "UnexpectedServerResponse", why);
+        status_create_about(a, &nothing, 422, "Invalid",
+                            STR("the server rejected our request due to an error in our request"));
+    status_add_cause(a, status->details, "UnexpectedServerResponse", why);
     return status;
 }
 
 struct api_status *api_status_success(struct arena *a, const struct status_subject *s,
                                       struct str uid)
 {
-    struct api_status *status = make(a, 0, NULL, STR(""));
+    struct api_status *status = status_create(a, 0, NULL, STR(""));
     status->status = STR("Success");
-    add_details(a, status, s)->uid = arena_str(a, uid);
+    status_add_details(a, status, s)->uid = arena_str(a, uid);
     return status;
 }
 
@@ -322,7 +279,7 @@ struct api_status *api_status_of(struct arena *a, const struct status_subject *s
     case ERR_BAD_REQUEST:
         return api_status_bad_request(a, message);
     case ERR_UNAUTHORIZED:
-        return api_status_unauthorized(a, message);
+        return status_create(a, 401, "Unauthorized", message.n ? message : STR("not authorized"));
     case ERR_FORBIDDEN:
         return api_status_forbidden(a, s, message);
     case ERR_NOT_FOUND:
@@ -332,26 +289,27 @@ struct api_status *api_status_of(struct arena *a, const struct status_subject *s
     case ERR_CONFLICT:
         return api_status_conflict(a, s, message);
     case ERR_GONE:
-        return api_status_gone(a, message);
+        return status_create(a, 410, "Gone", message);
     case ERR_EXPIRED:
         return api_status_expired(a, message);
     case ERR_INVALID:
-        return about(a, s, 422, "Invalid",
-                     arena_strf(a, "%.*s is invalid: %.*s", STR_ARG(named(a, s)),
-                                STR_ARG(message)));
+        return status_create_about(a, s, 422, "Invalid",
+                                   arena_strf(a, "%.*s is invalid: %.*s",
+                                              STR_ARG(status_named_subject(a, s)),
+                                              STR_ARG(message)));
     case ERR_TOO_LARGE:
         // Patches say so themselves.
         if (str_starts(message, STR("Request entity too large: ")))
-            return make(a, 413, "RequestEntityTooLarge", message);
+            return status_create(a, 413, "RequestEntityTooLarge", message);
         return api_status_too_large(a, message);
     case ERR_TOO_MANY:
         return api_status_too_many(a, message, 1);
     case ERR_TIMEOUT:
-        return api_status_timeout(a, message, 0);
+        return status_create_timeout(a, message, 0);
     case ERR_UNAVAILABLE:
-        return api_status_unavailable(a, message);
+        return status_create(a, 503, "ServiceUnavailable", message);
     case ERR_UNSUPPORTED:
-        return make(a, 415, "UnsupportedMediaType", message);
+        return status_create(a, 415, "UnsupportedMediaType", message);
     default:
         return api_status_internal(a, message);
     }

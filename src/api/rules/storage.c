@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Storage classes of claims and volumes, bindings between them, and the default class: shared by
+// scheduler, controllers, admission and node.
 #include "api/storage.h"
 
 #include "api/api.h"
@@ -9,8 +12,8 @@
 #define CLASS_BEFORE   "volume.beta.kubernetes.io/storage-class" // older than the field
 #define DEFAULT_BEFORE "storageclass.beta.kubernetes.io/is-default-class"
 
-// The older annotation counts before the field, also when it says that there is no class.
-static struct str class_of(const struct api_object_meta *meta, struct str field)
+// The older annotation counts before the field, also when it names no class.
+static struct str storage_class_name(const struct api_object_meta *meta, struct str field)
 {
     const struct str *before = api_map_find(&meta->annotations, STR(CLASS_BEFORE));
     return before ? *before : field;
@@ -18,12 +21,12 @@ static struct str class_of(const struct api_object_meta *meta, struct str field)
 
 struct str volume_class(const struct api_persistent_volume *volume)
 {
-    return class_of(&volume->metadata, volume->spec.storage_class_name);
+    return storage_class_name(&volume->metadata, volume->spec.storage_class_name);
 }
 
 struct str volume_claim_class(const struct api_persistent_volume_claim *claim)
 {
-    return class_of(&claim->metadata, claim->spec.storage_class_name);
+    return storage_class_name(&claim->metadata, claim->spec.storage_class_name);
 }
 
 bool volume_claim_names_class(const struct api_persistent_volume_claim *claim)

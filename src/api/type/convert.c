@@ -40,7 +40,7 @@ static struct str name_in(const struct api_type *from, const struct api_type *to
     return name;
 }
 
-static const struct api_field *own_field(const struct api_type *t, struct str name)
+static const struct api_field *convert_find_field(const struct api_type *t, struct str name)
 {
     for (size_t i = 0; i < t->fields_len; i++)
         if (str_eq(t->fields[i].name, name))
@@ -49,8 +49,8 @@ static const struct api_field *own_field(const struct api_type *t, struct str na
 }
 
 // as_copy is one field of a type as if it were a type of its own, so that api_copy can take it.
-static void copy_value(const struct api_field *from, const void *in, const struct api_field *to,
-                       void *out, struct arena *arena)
+static void convert_copy_value(const struct api_field *from, const void *in,
+                               const struct api_field *to, void *out, struct arena *arena)
 {
     struct api_field row = *from;
     row.offset = 0;
@@ -99,7 +99,7 @@ static void convert_field(const struct api_field *from, const void *in, const st
     if (from->elem != API_STRUCT || from->sub == to->sub) {
         // A pointer to a zero value becomes a plain one and back only as nil, as upstream has it.
         if (api_field_present(from, in))
-            copy_value(from, in, to, out, arena);
+            convert_copy_value(from, in, to, out, arena);
         return;
     }
     const void *source = api_member_const(from, in);
@@ -126,7 +126,7 @@ static void convert_fields(const struct api_type *from, const void *in, const st
 {
     for (size_t i = 0; i < from->fields_len; i++) {
         const struct api_field *f = &from->fields[i];
-        const struct api_field *match = own_field(to, name_in(from, to, f->name));
+        const struct api_field *match = convert_find_field(to, name_in(from, to, f->name));
         if (match && match->elem == f->elem)
             convert_field(f, in, match, out, arena);
     }
@@ -180,12 +180,13 @@ static bool is_event(const struct api_kind *k)
            k->type == &api_event_list_type || k->type == &api_events_event_list_type;
 }
 
-// name_version writes the new apiVersion where the old one stood: in the object and, in a list, in
-// the items that carry theirs.
-static void name_version(const struct api_object *o)
+// convert_set_version writes the new apiVersion where the old one stood: in the object and, in a
+// list, in the items that carry theirs.
+static void convert_set_version(const struct api_object *o)
 {
     api_set_type_meta(o);
-    const struct api_field *items = o->kind->item ? own_field(o->kind->type, STR("items")) : NULL;
+    const struct api_field *items =
+        o->kind->item ? convert_find_field(o->kind->type, STR("items")) : NULL;
     if (!items)
         return;
     const struct api_span *span = api_member(items, o->value);
@@ -211,7 +212,7 @@ int api_convert(const struct api_object *in, const struct api_kind *to, struct a
     convert_struct(in->kind->type, in->value, to->type, o.value, arena);
     const struct str *version = to->type->root ? api_member(&to->type->fields[1], o.value) : NULL;
     if (version && version->n)
-        name_version(&o);
+        convert_set_version(&o);
     *ret = o;
     return 0;
 }

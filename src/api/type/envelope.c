@@ -23,37 +23,37 @@ bool api_envelope_is(struct str body)
 static int read_type_meta(struct proto_reader in, struct envelope *e, struct err *err)
 {
     struct proto_field f;
-    int rc;
-    while ((rc = proto_next(&in, &f, err)) > 0) {
+    int r;
+    while ((r = proto_next(&in, &f, err)) > 0) {
         if (f.number == 1)
-            rc = proto_to_str(&in, &f, &e->api_version, err);
+            r = proto_to_str(&in, &f, &e->api_version, err);
         else if (f.number == 2)
-            rc = proto_to_str(&in, &f, &e->kind, err);
-        if (rc < 0)
-            return rc;
+            r = proto_to_str(&in, &f, &e->kind, err);
+        if (r < 0)
+            return r;
     }
-    return rc;
+    return r;
 }
 
 static int read_envelope(struct str body, struct envelope *e, struct err *err)
 {
     struct proto_reader in = proto_reader_of(str_from(body, magic.n)), inside;
     struct proto_field f;
-    int rc;
-    while ((rc = proto_next(&in, &f, err)) > 0) {
+    int r;
+    while ((r = proto_next(&in, &f, err)) > 0) {
         if (f.number == 1) {
-            rc = proto_enter(&in, &f, &inside, err);
-            if (rc == 0)
-                rc = read_type_meta(inside, e, err);
+            r = proto_enter(&in, &f, &inside, err);
+            if (r == 0)
+                r = read_type_meta(inside, e, err);
         } else if (f.number == 2) {
-            rc = proto_to_bytes(&in, &f, &e->raw, err);
+            r = proto_to_bytes(&in, &f, &e->raw, err);
         } else if (f.number == 3) {
-            rc = proto_to_str(&in, &f, &e->encoding, err);
+            r = proto_to_str(&in, &f, &e->encoding, err);
         }
-        if (rc < 0)
-            return rc;
+        if (r < 0)
+            return r;
     }
-    return rc;
+    return r;
 }
 
 int api_envelope_read(struct str body, struct arena *arena, struct api_object *ret, struct err *err)
@@ -62,8 +62,8 @@ int api_envelope_read(struct str body, struct arena *arena, struct api_object *r
     if (!api_envelope_is(body))
         return err_set(err, ERR_BAD_REQUEST,
                        "the body does not start with the Kubernetes protobuf mark (k8s\\0)");
-    int rc = read_envelope(body, &e, err);
-    if (rc < 0)
+    int r = read_envelope(body, &e, err);
+    if (r < 0)
         return err_wrap(err, "protobuf envelope");
     if (e.encoding.n)
         return err_set(err, ERR_BAD_REQUEST, "unknown content encoding \"%.*s\"",
@@ -73,9 +73,9 @@ int api_envelope_read(struct str body, struct arena *arena, struct api_object *r
         return err_set(err, ERR_NOT_FOUND, "no kind \"%.*s\" is registered for version \"%.*s\"",
                        STR_ARG(str_upto(e.kind, 100)), STR_ARG(str_upto(e.api_version, 100)));
     struct api_object o = {kind, arena_alloc(arena, kind->type->size, _Alignof(max_align_t))};
-    rc = api_proto_read(kind->type, e.raw, o.value, arena, err);
-    if (rc < 0)
-        return rc;
+    r = api_proto_read(kind->type, e.raw, o.value, arena, err);
+    if (r < 0)
+        return r;
     api_set_type_meta_as(&o, arena_str(arena, e.api_version), kind->kind);
     *ret = o;
     return 0;

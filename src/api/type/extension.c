@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Defaults and preparation of the kinds that extend the server: definitions, admission policies,
+// webhooks.
 #include "api/type/extension.h"
 
 #include "base/banned.h"
@@ -10,7 +13,7 @@ static void default_definition(struct defaulter *d, void *value)
     struct api_custom_resource_definition *crd = value;
     struct api_custom_resource_definition_names *names = &crd->spec.names;
     if (names->singular.n == 0)
-        names->singular = lower_case(names->kind, d->arena);
+        names->singular = validate_lower_case(names->kind, d->arena);
     if (names->list_kind.n == 0 && names->kind.n)
         names->list_kind = arena_strf(d->arena, "%.*sList", STR_ARG(names->kind));
     if (!crd->spec.conversion) {

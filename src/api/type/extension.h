@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kinds that extend the server: CustomResourceDefinitions, admission policies, webhook configurations. Defaults,
-// preparation and validation beyond what the tables say. Private to src/api.
+// The kinds that extend the server: CustomResourceDefinitions, admission policies, webhook
+// configurations. Defaults, preparation and validation beyond what the tables say. Private to
+// src/api.
 #ifndef API_TYPE_EXTENSION_H
 #define API_TYPE_EXTENSION_H
 
@@ -16,12 +17,12 @@ default_hook *extension_default_hook(const struct api_type *t);
 bool extension_prepare(const struct preparer *p, const struct api_object *object,
                        const struct api_object *old);
 
-// check_definition judges a CustomResourceDefinition, check_policy and its like the kinds of admission.
-void check_definition(struct validator *v, const struct api_custom_resource_definition *crd,
-                      const struct api_custom_resource_definition *old);
+// validate_definition judges a CustomResourceDefinition.
+void validate_definition(struct validator *v, const struct api_custom_resource_definition *crd,
+                         const struct api_custom_resource_definition *old);
 
-// check_admission judges the kinds of admissionregistration.k8s.io.
-void check_admission(struct validator *v, const struct api_type *t, const void *value,
-                     const void *old);
+// validate_admission judges the kinds of admissionregistration.k8s.io.
+void validate_admission(struct validator *v, const struct api_type *t, const void *value,
+                        const void *old);
 
 #endif

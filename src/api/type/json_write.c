@@ -13,7 +13,7 @@
 static int write_struct(const struct api_type *t, const void *in, struct json_writer *w,
                         struct err *err);
 
-static void write_time(const struct api_time *t, bool micro, struct json_writer *w)
+static void api_json_write_time(const struct api_time *t, bool micro, struct json_writer *w)
 {
     if (!t->set) {
         json_write_null(w);
@@ -27,7 +27,7 @@ static void write_time(const struct api_time *t, bool micro, struct json_writer 
     json_write_str(w, sbuf_str(&text));
 }
 
-static void write_bytes(struct str bytes, struct json_writer *w)
+static void api_json_write_bytes(struct str bytes, struct json_writer *w)
 {
     if (!bytes.p) {
         json_write_null(w);
@@ -57,7 +57,7 @@ static void write_strlist(const struct api_str_array *list, struct json_writer *
     json_write_array_end(w);
 }
 
-static int write_raw(struct str text, struct json_writer *w, struct err *err)
+static int api_json_write_raw(struct str text, struct json_writer *w, struct err *err)
 {
     if (text.p)
         return raw_write(text, w, err);
@@ -86,7 +86,7 @@ static int write_elem(const struct api_field *f, const void *in, struct json_wri
         return 0;
     case API_TIME:
     case API_MICROTIME:
-        write_time(in, f->elem == API_MICROTIME, w);
+        api_json_write_time(in, f->elem == API_MICROTIME, w);
         return 0;
     case API_INTSTR: {
         const struct api_int_or_string *value = in;
@@ -98,9 +98,9 @@ static int write_elem(const struct api_field *f, const void *in, struct json_wri
     }
     case API_RAW:
     case API_FIELDS:
-        return write_raw(*(const struct str *)in, w, err);
+        return api_json_write_raw(*(const struct str *)in, w, err);
     case API_BYTES:
-        write_bytes(*(const struct str *)in, w);
+        api_json_write_bytes(*(const struct str *)in, w);
         return 0;
     case API_STRLIST:
         write_strlist(in, w);
@@ -114,24 +114,24 @@ static int write_elem(const struct api_field *f, const void *in, struct json_wri
     return 0;
 }
 
-static int write_list(const struct api_field *f, const struct api_span *list, struct json_writer *w,
-                      struct err *err)
+static int api_json_write_list(const struct api_field *f, const struct api_span *list,
+                               struct json_writer *w, struct err *err)
 {
     size_t size = api_elem_size(f);
     json_write_array_begin(w);
     for (size_t i = 0; i < list->n; i++) {
-        int rc = write_elem(f, (const char *)list->p + i * size, w, err);
-        if (rc < 0) {
+        int r = write_elem(f, (const char *)list->p + i * size, w, err);
+        if (r < 0) {
             err_path_index(err, i);
-            return rc;
+            return r;
         }
     }
     json_write_array_end(w);
     return 0;
 }
 
-static int write_map(const struct api_field *f, const struct api_span *map, struct json_writer *w,
-                     struct err *err)
+static int api_json_write_map(const struct api_field *f, const struct api_span *map,
+                              struct json_writer *w, struct err *err)
 {
     size_t size = api_entry_size(f);
     json_write_object_begin(w);
@@ -139,19 +139,19 @@ static int write_map(const struct api_field *f, const struct api_span *map, stru
         const char *entry = (const char *)map->p + i * size;
         const struct str *key = (const void *)entry;
         json_write_key(w, *key);
-        int rc = write_elem(f, entry + API_ENTRY_VALUE, w, err);
-        if (rc < 0) {
+        int r = write_elem(f, entry + API_ENTRY_VALUE, w, err);
+        if (r < 0) {
             err_path_key(err, key->p, key->n);
-            return rc;
+            return r;
         }
     }
     json_write_object_end(w);
     return 0;
 }
 
-// shown says whether JSON has the field: Go's omitempty looks at length and zero, and never leaves
-// out a struct by value.
-static bool shown(const struct api_field *f, const void *in)
+// api_json_shows_field reports whether JSON has the field: Go's omitempty looks at length and zero,
+// and never leaves out a struct by value.
+static bool api_json_shows_field(const struct api_field *f, const void *in)
 {
     if (f->flags & API_ALWAYS)
         return true;
@@ -169,8 +169,8 @@ static bool shown(const struct api_field *f, const void *in)
     return api_field_present(f, in);
 }
 
-static int write_field(const struct api_field *f, const void *in, struct json_writer *w,
-                       struct err *err)
+static int api_json_write_field(const struct api_field *f, const void *in, struct json_writer *w,
+                                struct err *err)
 {
     const void *member = api_member_const(f, in);
     const struct api_span *span = member;
@@ -181,9 +181,9 @@ static int write_field(const struct api_field *f, const void *in, struct json_wr
         return 0;
     }
     if (f->shape == API_LIST)
-        return write_list(f, span, w, err);
+        return api_json_write_list(f, span, w, err);
     if (f->shape == API_MAP)
-        return write_map(f, span, w, err);
+        return api_json_write_map(f, span, w, err);
     return write_elem(f, api_field_is_pointer(f) ? *(void *const *)member : member, w, err);
 }
 
@@ -193,13 +193,13 @@ static int write_struct(const struct api_type *t, const void *in, struct json_wr
     json_write_object_begin(w);
     for (size_t i = 0; i < t->json_len; i++) {
         const struct api_field *f = &t->json[i];
-        if (!shown(f, in))
+        if (!api_json_shows_field(f, in))
             continue;
         json_write_raw_key(w, f->key);
-        int rc = write_field(f, in, w, err);
-        if (rc < 0) {
+        int r = api_json_write_field(f, in, w, err);
+        if (r < 0) {
             err_path_field(err, f->name.p, f->name.n);
-            return rc;
+            return r;
         }
     }
     json_write_object_end(w);

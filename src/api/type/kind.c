@@ -44,24 +44,25 @@ const struct api_kind *api_kind_of_resource(struct str group, struct str version
     return NULL;
 }
 
-static bool same_word(struct str a, struct str b)
+static bool kind_equal_fold(struct str a, struct str b)
 {
     return a.n == b.n && a.n > 0 && strncasecmp(a.p, b.p, a.n) == 0;
 }
 
-static bool is_called(const struct api_kind *k, struct str word)
+static bool kind_has_name(const struct api_kind *k, struct str word)
 {
-    if (same_word(k->kind, word) || same_word(k->plural, word) || same_word(k->singular, word))
+    if (kind_equal_fold(k->kind, word) || kind_equal_fold(k->plural, word) ||
+        kind_equal_fold(k->singular, word))
         return true;
     for (const char *const *s = k->short_names; s && *s; s++)
-        if (same_word(str_z(*s), word))
+        if (kind_equal_fold(str_z(*s), word))
             return true;
     return false;
 }
 
-// in_group says whether what stands behind the first dot names the kind's group, or its version and
-// then its group.
-static bool in_group(const struct api_kind *k, struct str rest)
+// kind_in_group reports whether what stands behind the first dot names the kind's group, or its
+// version and then its group.
+static bool kind_in_group(const struct api_kind *k, struct str rest)
 {
     if (rest.n == 0 || str_eq(rest, k->group))
         return true;
@@ -77,7 +78,7 @@ const struct api_kind *api_kind_by_name(struct str name)
     const struct api_kind *found = NULL;
     for (size_t i = 0; i < api_kinds_len; i++) {
         const struct api_kind *k = &api_kinds[i];
-        if (!is_called(k, word) || !in_group(k, rest))
+        if (!kind_has_name(k, word) || !kind_in_group(k, rest))
             continue;
         // Resources before kinds that are not served, v1 before its betas.
         if (!found || (found->plural.n == 0 && k->plural.n > 0) ||
@@ -87,7 +88,7 @@ const struct api_kind *api_kind_by_name(struct str name)
     return found;
 }
 
-static struct str text_of(const yyjson_val *v, struct str key)
+static struct str kind_get_text(const yyjson_val *v, struct str key)
 {
     const yyjson_val *found = json_get(v, key);
     return found && json_is_string(found) ? json_str(found) : STR("");
@@ -98,9 +99,9 @@ int api_decode_as(const struct api_kind *kind, const struct json_doc *doc, const
                   struct err *err)
 {
     void *value = arena_alloc(arena, kind->type->size, _Alignof(max_align_t));
-    int rc = api_json_read(kind->type, doc, v, value, arena, strict, err);
-    if (rc < 0)
-        return rc;
+    int r = api_json_read(kind->type, doc, v, value, arena, strict, err);
+    if (r < 0)
+        return r;
     *ret = (struct api_object){kind, value};
     return 0;
 }
@@ -108,7 +109,7 @@ int api_decode_as(const struct api_kind *kind, const struct json_doc *doc, const
 int api_decode(const struct json_doc *doc, const yyjson_val *v, struct arena *arena,
                struct json_strict *strict, struct api_object *ret, struct err *err)
 {
-    struct str version = text_of(v, STR("apiVersion")), name = text_of(v, STR("kind"));
+    struct str version = kind_get_text(v, STR("apiVersion")), name = kind_get_text(v, STR("kind"));
     if (!json_is_object(v))
         return err_set(err, ERR_BAD_REQUEST, "an API object is a JSON object, not %s",
                        json_type_name(v));

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Maps of typed objects are arrays sorted by key. Texts have any order, so readers sort what they
+// read; of a key that is there twice the last value counts.
 #include "api/type/map.h"
 
 #include <stdlib.h>
@@ -18,7 +21,7 @@ static int place_cmp(const void *a, const void *b)
     return order != 0 ? order : (x->index > y->index) - (x->index < y->index);
 }
 
-static bool in_order(const struct api_span *map, size_t size)
+static bool map_is_sorted(const struct api_span *map, size_t size)
 {
     const char *entry = map->p;
     for (size_t i = 1; i < map->n; i++, entry += size) {
@@ -31,7 +34,7 @@ static bool in_order(const struct api_span *map, size_t size)
 
 void map_settle(struct api_span *map, size_t size, struct arena *arena, struct json_strict *strict)
 {
-    if (in_order(map, size))
+    if (map_is_sorted(map, size))
         return;
     const char *from = map->p;
     struct place *places = arena_array(arena, struct place, map->n);

@@ -83,7 +83,8 @@ static void copy_span(const struct api_field *f, const struct api_span *in, stru
     }
 }
 
-static void copy_field(const struct api_field *f, const void *in, void *out, struct arena *arena)
+static void object_copy_field(const struct api_field *f, const void *in, void *out,
+                              struct arena *arena)
 {
     const void *from = api_member_const(f, in);
     void *to = api_member(f, out);
@@ -107,7 +108,7 @@ static void copy_field(const struct api_field *f, const void *in, void *out, str
 static void copy_struct(const struct api_type *t, const void *in, void *out, struct arena *arena)
 {
     for (size_t i = 0; i < t->fields_len; i++)
-        copy_field(&t->fields[i], in, out, arena);
+        object_copy_field(&t->fields[i], in, out, arena);
 }
 
 void api_copy(const struct api_type *t, const void *in, void *out, struct arena *arena)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Kinds of which only the names are known: their type is PartialObjectMetadata.
 #include "api/partial.h"
 
 #include "base/banned.h"

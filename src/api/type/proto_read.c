@@ -19,74 +19,75 @@ struct wire_reader {
     struct err *err;
 };
 
-// room takes zeroed memory for count things of a size, or answers NULL with an error when the object
-// grows past its bounds.
-static void *room(struct wire_reader *r, size_t count, size_t size)
+// api_proto_alloc takes zeroed memory for count things of a size, or answers NULL with an error
+// when the object grows past its bounds.
+static void *api_proto_alloc(struct wire_reader *rd, size_t count, size_t size)
 {
-    size_t used = r->arena->used_bytes;
-    if (used <= r->used_max && count <= (r->used_max - used) / size)
-        return arena_alloc_array(r->arena, count, size, _Alignof(max_align_t));
-    (void)err_set(r->err, ERR_BAD_REQUEST, "the object takes too much memory; split it");
+    size_t used = rd->arena->used_bytes;
+    if (used <= rd->used_max && count <= (rd->used_max - used) / size)
+        return arena_alloc_array(rd->arena, count, size, _Alignof(max_align_t));
+    (void)err_set(rd->err, ERR_BAD_REQUEST, "the object takes too much memory; split it");
     return NULL;
 }
 
-static int read_message(struct wire_reader *r, const struct api_type *t, struct proto_reader in,
-                        void *out);
+static int api_proto_read_message(struct wire_reader *rd, const struct api_type *t,
+                                  struct proto_reader in, void *out);
 
 // read_inner reads the one field, number 1, of the small messages around strings and bytes. A
 // missing field leaves *out alone.
-static int read_inner(struct wire_reader *r, struct proto_reader in, bool text, struct str *out)
+static int read_inner(struct wire_reader *rd, struct proto_reader in, bool text, struct str *out)
 {
     struct proto_field f;
-    int rc;
-    while ((rc = proto_next(&in, &f, r->err)) > 0) {
+    int r;
+    while ((r = proto_next(&in, &f, rd->err)) > 0) {
         if (f.number != 1)
             continue;
-        rc = text ? proto_to_str(&in, &f, out, r->err) : proto_to_bytes(&in, &f, out, r->err);
-        if (rc < 0)
-            return rc;
+        r = text ? proto_to_str(&in, &f, out, rd->err) : proto_to_bytes(&in, &f, out, rd->err);
+        if (r < 0)
+            return r;
     }
-    return rc;
+    return r;
 }
 
-static int read_quantity(struct wire_reader *r, struct proto_reader in, struct quantity *out)
+static int api_proto_read_quantity(struct wire_reader *rd, struct proto_reader in,
+                                   struct quantity *out)
 {
     struct str text = {NULL, 0};
-    int rc = read_inner(r, in, true, &text);
+    int r = read_inner(rd, in, true, &text);
     // An empty message is a zero quantity; an empty text is not a number, as upstream has it.
-    if (rc < 0 || !text.p)
-        return rc;
-    rc = quantity_parse(arena_str(r->arena, text), r->arena, out, r->err);
-    if (rc < 0 && r->err)
-        r->err->code = ERR_BAD_REQUEST;
-    return rc < 0 ? -ERR_BAD_REQUEST : 0;
+    if (r < 0 || !text.p)
+        return r;
+    r = quantity_parse(arena_str(rd->arena, text), rd->arena, out, rd->err);
+    if (r < 0 && rd->err)
+        rd->err->code = ERR_BAD_REQUEST;
+    return r < 0 ? -ERR_BAD_REQUEST : 0;
 }
 
 // The years 0001 to 9999: what RFC 3339, and so JSON, can say.
 #define TIME_MIN INT64_C(-62135596800)
 #define TIME_MAX INT64_C(253402300799)
 
-static int read_time(struct wire_reader *r, struct proto_reader in, bool micro,
-                     struct api_time *out)
+static int api_proto_read_time(struct wire_reader *rd, struct proto_reader in, bool micro,
+                               struct api_time *out)
 {
     struct proto_field f;
-    int rc;
+    int r;
     int64_t sec = 0;
     int32_t nsec = 0;
     if (in.next == in.end)
         return 0;
-    while ((rc = proto_next(&in, &f, r->err)) > 0) {
+    while ((r = proto_next(&in, &f, rd->err)) > 0) {
         if (f.number == 1)
-            rc = proto_to_i64(&in, &f, &sec, r->err);
+            r = proto_to_i64(&in, &f, &sec, rd->err);
         else if (f.number == 2)
-            rc = proto_to_i32(&in, &f, &nsec, r->err);
-        if (rc < 0)
-            return rc;
+            r = proto_to_i32(&in, &f, &nsec, rd->err);
+        if (r < 0)
+            return r;
     }
-    if (rc < 0)
-        return rc;
+    if (r < 0)
+        return r;
     if (sec < TIME_MIN || sec > TIME_MAX || nsec < 0 || nsec > 999999999)
-        return err_set(r->err, ERR_BAD_REQUEST, "the time is outside the years 0001 to 9999");
+        return err_set(rd->err, ERR_BAD_REQUEST, "the time is outside the years 0001 to 9999");
     out->at.sec = sec;
     out->at.nsec = micro ? nsec / 1000 * 1000 : 0;
     // The first second of year 1 is Go's zero time.
@@ -94,113 +95,114 @@ static int read_time(struct wire_reader *r, struct proto_reader in, bool micro,
     return 0;
 }
 
-static int read_int_or_string(struct wire_reader *r, struct proto_reader in,
-                              struct api_int_or_string *out)
+static int api_proto_read_int_or_string(struct wire_reader *rd, struct proto_reader in,
+                                        struct api_int_or_string *out)
 {
     struct proto_field f;
-    int rc;
+    int r;
     int64_t type = 0;
-    while ((rc = proto_next(&in, &f, r->err)) > 0) {
+    while ((r = proto_next(&in, &f, rd->err)) > 0) {
         if (f.number == 1)
-            rc = proto_to_i64(&in, &f, &type, r->err);
+            r = proto_to_i64(&in, &f, &type, rd->err);
         else if (f.number == 2)
-            rc = proto_to_i32(&in, &f, &out->number, r->err);
+            r = proto_to_i32(&in, &f, &out->number, rd->err);
         else if (f.number == 3)
-            rc = proto_to_str(&in, &f, &out->text, r->err);
-        if (rc < 0)
-            return rc;
+            r = proto_to_str(&in, &f, &out->text, rd->err);
+        if (r < 0)
+            return r;
     }
-    if (rc < 0)
-        return rc;
+    if (r < 0)
+        return r;
     if (type != 0 && type != 1)
-        return err_set(r->err, ERR_BAD_REQUEST, "an int-or-string is of type 0 or 1");
+        return err_set(rd->err, ERR_BAD_REQUEST, "an int-or-string is of type 0 or 1");
     out->is_text = type == 1;
     if (out->is_text) {
         out->number = 0;
-        out->text = arena_str(r->arena, out->text);
+        out->text = arena_str(rd->arena, out->text);
     } else {
         out->text = STR("");
     }
     return 0;
 }
 
-static int read_raw(struct wire_reader *r, struct proto_reader in, struct str *out)
+static int api_proto_read_raw(struct wire_reader *rd, struct proto_reader in, struct str *out)
 {
     struct str bytes = {NULL, 0};
-    int rc = read_inner(r, in, false, &bytes);
-    if (rc < 0 || !bytes.p)
-        return rc;
-    *out = arena_str(r->arena, bytes);
+    int r = read_inner(rd, in, false, &bytes);
+    if (r < 0 || !bytes.p)
+        return r;
+    *out = arena_str(rd->arena, bytes);
     return 0;
 }
 
-static int read_schema(struct wire_reader *r, struct proto_reader in, struct str *out)
+static int read_schema(struct wire_reader *rd, struct proto_reader in, struct str *out)
 {
     cleanup_sbuf struct sbuf text = {0};
-    int rc = schema_proto_read(in, &text, r->err);
-    if (rc == 0)
-        *out = arena_str(r->arena, sbuf_str(&text));
-    return rc;
+    int r = schema_proto_read(in, &text, rd->err);
+    if (r == 0)
+        *out = arena_str(rd->arena, sbuf_str(&text));
+    return r;
 }
 
-static int read_strlist(struct wire_reader *r, struct proto_reader in, struct api_str_array *out)
+static int api_proto_read_strlist(struct wire_reader *rd, struct proto_reader in,
+                                  struct api_str_array *out)
 {
     struct proto_field f;
-    int rc;
+    int r;
     struct VEC(struct str) items = {0};
-    while ((rc = proto_next(&in, &f, r->err)) > 0) {
+    while ((r = proto_next(&in, &f, rd->err)) > 0) {
         struct str s;
         if (f.number != 1)
             continue;
-        rc = proto_to_str(&in, &f, &s, r->err);
-        if (rc < 0)
-            return rc;
-        vec_push_arena(r->arena, &items, arena_str(r->arena, s));
+        r = proto_to_str(&in, &f, &s, rd->err);
+        if (r < 0)
+            return r;
+        vec_push_arena(rd->arena, &items, arena_str(rd->arena, s));
     }
     out->p = items.p;
     out->n = items.n;
-    return rc;
+    return r;
 }
 
-static int read_text(struct wire_reader *r, const struct proto_reader *in,
-                     const struct proto_field *f, struct str *out)
+static int api_proto_read_text(struct wire_reader *rd, const struct proto_reader *in,
+                               const struct proto_field *f, struct str *out)
 {
     struct str s = {NULL, 0};
-    if (proto_to_str(in, f, &s, r->err) < 0)
+    if (proto_to_str(in, f, &s, rd->err) < 0)
         return -ERR_BAD_REQUEST;
-    *out = arena_str(r->arena, s);
+    *out = arena_str(rd->arena, s);
     return 0;
 }
 
-static int read_plain_bytes(struct wire_reader *r, const struct proto_reader *in,
+static int read_plain_bytes(struct wire_reader *rd, const struct proto_reader *in,
                             const struct proto_field *f, struct str *out)
 {
     struct str s = {NULL, 0};
-    if (proto_to_bytes(in, f, &s, r->err) < 0)
+    if (proto_to_bytes(in, f, &s, rd->err) < 0)
         return -ERR_BAD_REQUEST;
-    *out = arena_str(r->arena, s);
+    *out = arena_str(rd->arena, s);
     return 0;
 }
 
 // read_inside reads an element that is a message of its own.
-static int read_inside(struct wire_reader *r, const struct api_field *row, struct proto_reader in,
+static int read_inside(struct wire_reader *rd, const struct api_field *row, struct proto_reader in,
                        void *out)
 {
     switch (row->elem) {
     case API_QUANTITY:
-        return read_quantity(r, in, out);
+        return api_proto_read_quantity(rd, in, out);
     case API_TIME:
     case API_MICROTIME:
-        return read_time(r, in, row->elem == API_MICROTIME, out);
+        return api_proto_read_time(rd, in, row->elem == API_MICROTIME, out);
     case API_INTSTR:
-        return read_int_or_string(r, in, out);
+        return api_proto_read_int_or_string(rd, in, out);
     case API_RAW:
     case API_FIELDS:
-        return row->flags & API_SCHEMA ? read_schema(r, in, out) : read_raw(r, in, out);
+        return row->flags & API_SCHEMA ? read_schema(rd, in, out) : api_proto_read_raw(rd, in, out);
     case API_STRLIST:
-        return read_strlist(r, in, out);
+        return api_proto_read_strlist(rd, in, out);
     case API_STRUCT:
-        return read_message(r, row->sub, in, out);
+        return api_proto_read_message(rd, row->sub, in, out);
     case API_STR:
     case API_BOOL:
     case API_I32:
@@ -213,22 +215,23 @@ static int read_inside(struct wire_reader *r, const struct api_field *row, struc
     return 0;
 }
 
-static int read_elem(struct wire_reader *r, const struct api_field *row,
-                     const struct proto_reader *in, const struct proto_field *f, void *out)
+static int api_proto_read_elem(struct wire_reader *rd, const struct api_field *row,
+                               const struct proto_reader *in, const struct proto_field *f,
+                               void *out)
 {
     if (row->elem == API_STR)
-        return read_text(r, in, f, out);
+        return api_proto_read_text(rd, in, f, out);
     if (row->elem == API_BYTES)
-        return read_plain_bytes(r, in, f, out);
+        return read_plain_bytes(rd, in, f, out);
     if (row->elem == API_BOOL)
-        return proto_to_bool(in, f, out, r->err);
+        return proto_to_bool(in, f, out, rd->err);
     if (row->elem == API_I32)
-        return proto_to_i32(in, f, out, r->err);
+        return proto_to_i32(in, f, out, rd->err);
     if (row->elem == API_I64)
-        return proto_to_i64(in, f, out, r->err);
+        return proto_to_i64(in, f, out, rd->err);
     struct proto_reader inside;
-    int rc = proto_enter(in, f, &inside, r->err);
-    return rc < 0 ? rc : read_inside(r, row, inside, out);
+    int r = proto_enter(in, f, &inside, rd->err);
+    return r < 0 ? r : read_inside(rd, row, inside, out);
 }
 
 static bool is_varint(const struct api_field *row)
@@ -236,8 +239,8 @@ static bool is_varint(const struct api_field *row)
     return row->elem == API_BOOL || row->elem == API_I32 || row->elem == API_I64;
 }
 
-// count_items counts, f included, what the rest of the message adds to a list or map. Packed numbers
-// take at least a byte each.
+// count_items counts, f included, what the rest of the message adds to a list or map. Packed
+// numbers take at least a byte each.
 static size_t count_items(const struct api_field *row, const struct proto_reader *in,
                           const struct proto_field *f)
 {
@@ -253,12 +256,12 @@ static size_t count_items(const struct api_field *row, const struct proto_reader
 
 // open_span makes room for all items that a message adds; f is the first of them. There are some
 // already when the message around is given twice.
-static int open_span(struct wire_reader *r, const struct api_field *row,
+static int open_span(struct wire_reader *rd, const struct api_field *row,
                      const struct proto_reader *in, const struct proto_field *f,
                      struct api_span *span)
 {
     size_t size = row->shape == API_MAP ? api_entry_size(row) : api_elem_size(row);
-    char *wider = room(r, span->n + count_items(row, in, f), size);
+    char *wider = api_proto_alloc(rd, span->n + count_items(row, in, f), size);
     if (!wider)
         return -ERR_BAD_REQUEST;
     if (span->n)
@@ -268,16 +271,16 @@ static int open_span(struct wire_reader *r, const struct api_field *row,
 }
 
 // read_packed takes numbers that a peer packed; Kubernetes itself never does.
-static int read_packed(struct wire_reader *r, const struct api_field *row,
+static int read_packed(struct wire_reader *rd, const struct api_field *row,
                        const struct proto_reader *in, const struct proto_field *f,
                        struct api_span *span)
 {
     struct proto_items items;
     uint64_t value;
-    int rc = proto_items_of(in, f, PROTO_VARINT, &items, r->err);
-    if (rc < 0)
-        return rc;
-    while ((rc = proto_items_next(&items, &value, r->err)) > 0) {
+    int r = proto_items_of(in, f, PROTO_VARINT, &items, rd->err);
+    if (r < 0)
+        return r;
+    while ((r = proto_items_next(&items, &value, rd->err)) > 0) {
         void *slot = (char *)span->p + span->n++ * api_elem_size(row);
         if (row->elem == API_BOOL)
             *(bool *)slot = value != 0;
@@ -286,64 +289,65 @@ static int read_packed(struct wire_reader *r, const struct api_field *row,
         else
             *(int64_t *)slot = (int64_t)value;
     }
-    return rc;
+    return r;
 }
 
-static int read_entry(struct wire_reader *r, const struct api_field *row,
-                      const struct proto_reader *in, const struct proto_field *f,
-                      struct api_span *span)
+static int api_proto_read_entry(struct wire_reader *rd, const struct api_field *row,
+                                const struct proto_reader *in, const struct proto_field *f,
+                                struct api_span *span)
 {
     struct proto_reader entry;
     struct proto_field part;
-    int rc = proto_enter(in, f, &entry, r->err);
-    if (rc < 0)
-        return rc;
+    int r = proto_enter(in, f, &entry, rd->err);
+    if (r < 0)
+        return r;
     char *slot = (char *)span->p + span->n++ * api_entry_size(row);
     struct str *key = (void *)slot;
     *key = STR("");
     if (row->elem == API_BYTES)
         *(struct str *)(void *)(slot + API_ENTRY_VALUE) = STR("");
-    while ((rc = proto_next(&entry, &part, r->err)) > 0) {
+    while ((r = proto_next(&entry, &part, rd->err)) > 0) {
         if (part.number == 1)
-            rc = read_text(r, &entry, &part, key);
+            r = api_proto_read_text(rd, &entry, &part, key);
         else if (part.number == 2)
-            rc = read_elem(r, row, &entry, &part, slot + API_ENTRY_VALUE);
-        if (rc < 0)
+            r = api_proto_read_elem(rd, row, &entry, &part, slot + API_ENTRY_VALUE);
+        if (r < 0)
             break;
     }
-    if (rc < 0)
-        err_path_key(r->err, key->p, key->n);
-    return rc;
+    if (r < 0)
+        err_path_key(rd->err, key->p, key->n);
+    return r;
 }
 
-static int read_field(struct wire_reader *r, const struct api_field *row,
-                      const struct proto_reader *in, const struct proto_field *f, void *owner)
+static int api_proto_read_field(struct wire_reader *rd, const struct api_field *row,
+                                const struct proto_reader *in, const struct proto_field *f,
+                                void *owner)
 {
     void *member = api_member(row, owner);
     if (row->shape == API_LIST) {
         struct api_span *span = member;
         if (is_varint(row))
-            return read_packed(r, row, in, f, span);
-        int rc = read_elem(r, row, in, f, (char *)span->p + span->n * api_elem_size(row));
-        if (rc < 0)
-            err_path_index(r->err, span->n);
+            return read_packed(rd, row, in, f, span);
+        int r = api_proto_read_elem(rd, row, in, f, (char *)span->p + span->n * api_elem_size(row));
+        if (r < 0)
+            err_path_index(rd->err, span->n);
         span->n++;
-        return rc;
+        return r;
     }
     if (row->shape == API_MAP)
-        return read_entry(r, row, in, f, member);
+        return api_proto_read_entry(rd, row, in, f, member);
     if (api_field_is_pointer(row)) {
         void **target = member;
-        // A message given twice is merged, as protobuf says.
+        // A message given twice is merged, as protobuf requires.
         if (!*target)
-            *target = room(r, 1, api_elem_size(row));
+            *target = api_proto_alloc(rd, 1, api_elem_size(row));
         if (!*target)
             return -ERR_BAD_REQUEST;
         member = *target;
     }
     if (row->has_offset)
         *(bool *)((char *)owner + row->has_offset) = true;
-    return read_elem(r, row, in, f, member);
+    return api_proto_read_elem(rd, row, in, f, member);
 }
 
 static const struct api_field *find_number(const struct api_type *t, uint32_t number, size_t *next)
@@ -359,48 +363,48 @@ static const struct api_field *find_number(const struct api_type *t, uint32_t nu
     return NULL;
 }
 
-static void settle_maps(struct wire_reader *r, const struct api_type *t, void *out)
+static void settle_maps(struct wire_reader *rd, const struct api_type *t, void *out)
 {
     for (size_t i = 0; i < t->wire_len; i++) {
         const struct api_field *row = &t->fields[t->wire[i]];
         if (row->shape == API_MAP)
-            map_settle(api_member(row, out), api_entry_size(row), r->arena, NULL);
+            map_settle(api_member(row, out), api_entry_size(row), rd->arena, NULL);
     }
 }
 
-static int read_message(struct wire_reader *r, const struct api_type *t, struct proto_reader in,
-                        void *out)
+static int api_proto_read_message(struct wire_reader *rd, const struct api_type *t,
+                                  struct proto_reader in, void *out)
 {
     struct proto_field f;
     uint64_t opened[2] = {0, 0}; // lists and maps, by position in t->wire
     size_t at = 0;
-    int rc;
-    while ((rc = proto_next(&in, &f, r->err)) > 0) {
+    int r;
+    while ((r = proto_next(&in, &f, rd->err)) > 0) {
         const struct api_field *row = find_number(t, f.number, &at);
         if (!row)
             continue;
         bool span = row->shape == API_LIST || row->shape == API_MAP;
-        rc = 0;
+        r = 0;
         if (span && !(opened[at / 64] >> at % 64 & 1))
-            rc = open_span(r, row, &in, &f, api_member(row, out));
+            r = open_span(rd, row, &in, &f, api_member(row, out));
         opened[at / 64] |= (uint64_t)1 << at % 64;
-        if (rc == 0)
-            rc = read_field(r, row, &in, &f, out);
-        if (rc < 0) {
+        if (r == 0)
+            r = api_proto_read_field(rd, row, &in, &f, out);
+        if (r < 0) {
             if (row->shape != API_INLINE)
-                err_path_field(r->err, row->name.p, row->name.n);
-            return rc;
+                err_path_field(rd->err, row->name.p, row->name.n);
+            return r;
         }
     }
-    if (rc == 0)
-        settle_maps(r, t, out);
-    return rc;
+    if (r == 0)
+        settle_maps(rd, t, out);
+    return r;
 }
 
 int api_proto_read(const struct api_type *t, struct str message, void *out, struct arena *arena,
                    struct err *err)
 {
     size_t most = DRAY_OBJECT_BYTES_MAX + message.n * DRAY_OBJECT_BYTES_PER_BYTE;
-    struct wire_reader r = {arena, arena->used_bytes + most, err};
-    return read_message(&r, t, proto_reader_of(message), out);
+    struct wire_reader rd = {arena, arena->used_bytes + most, err};
+    return api_proto_read_message(&rd, t, proto_reader_of(message), out);
 }

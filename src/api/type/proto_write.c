@@ -11,7 +11,8 @@
 
 #include "base/banned.h"
 
-static void write_message(const struct api_type *t, const void *in, struct proto_writer *w);
+static void api_proto_write_message(const struct api_type *t, const void *in,
+                                    struct proto_writer *w);
 
 static void put_quantity(const struct quantity *q, struct proto_writer *w)
 {
@@ -63,7 +64,7 @@ static void put_inside(const struct api_field *f, const void *in, struct proto_w
         return;
     }
     case API_STRUCT:
-        write_message(f->sub, in, w);
+        api_proto_write_message(f->sub, in, w);
         return;
     case API_STR:
     case API_BOOL:
@@ -132,7 +133,8 @@ static void put_field(const struct api_field *f, const void *in, struct proto_wr
     }
 }
 
-static void write_message(const struct api_type *t, const void *in, struct proto_writer *w)
+static void api_proto_write_message(const struct api_type *t, const void *in,
+                                    struct proto_writer *w)
 {
     for (size_t i = t->wire_len; i > 0; i--)
         put_field(&t->fields[t->wire[i - 1]], in, w);
@@ -141,6 +143,6 @@ static void write_message(const struct api_type *t, const void *in, struct proto
 void api_proto_write(const struct api_type *t, const void *in, struct sbuf *out)
 {
     cleanup_proto_writer struct proto_writer w = {0};
-    write_message(t, in, &w);
+    api_proto_write_message(t, in, &w);
     sbuf_add(out, proto_written(&w));
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// RawExtension and FieldsV1 are kept as text, byte for byte. This scanner checks that a text is one
+// JSON value, writes it in compact form, and finds the source of a value in a parsed document.
 #include "api/type/raw.h"
 
 #include <string.h>
@@ -14,7 +17,7 @@ struct scan {
     bool rewritten; // the text differs from what is written: white space, characters to escape
 };
 
-static void skip_space(struct scan *s)
+static void raw_skip_space(struct scan *s)
 {
     while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r')) {
         s->rewritten = true;
@@ -41,6 +44,8 @@ static bool scan_string(struct scan *s, struct str *ret)
 {
     const char *start = s->p++;
     for (; s->p < s->end; s->p++) {
+        for (size_t run = 8; run == 8 && s->end - s->p > 8; s->p += run)
+            run = json_plain_run(s->p);
         switch ((enum raw_class)raw_classes[(unsigned char)*s->p]) {
         case RAW_PLAIN:
             break;
@@ -175,16 +180,16 @@ static void raw_put_end(struct json_writer *w, bool object)
 static bool put_key(struct scan *s, struct json_writer *w)
 {
     struct str key;
-    skip_space(s);
+    raw_skip_space(s);
     if (s->p >= s->end || *s->p != '"' || !scan_string(s, &key))
         return false;
     raw_put(w, key, true);
-    skip_space(s);
+    raw_skip_space(s);
     return s->p < s->end && *s->p++ == ':';
 }
 
-// put_open writes the start of a container if there is one; *ret_open says so. An object's first
-// key is written too.
+// put_open writes the start of a container if there is one, and then sets *ret_open. An object's
+// first key is written too.
 static bool put_open(struct scan *s, struct json_writer *w, bool *ret_open, bool *ret_empty)
 {
     *ret_open = s->p < s->end && (*s->p == '{' || *s->p == '[');
@@ -192,7 +197,7 @@ static bool put_open(struct scan *s, struct json_writer *w, bool *ret_open, bool
         return true;
     bool object = *s->p++ == '{';
     raw_put_begin(w, object);
-    skip_space(s);
+    raw_skip_space(s);
     *ret_empty = s->p < s->end && *s->p == (object ? '}' : ']');
     return *ret_empty || !object || put_key(s, w);
 }
@@ -202,7 +207,7 @@ static bool put_open(struct scan *s, struct json_writer *w, bool *ret_open, bool
 static bool put_after(struct scan *s, struct json_writer *w, const bool *open, size_t *depth)
 {
     while (*depth > 0) {
-        skip_space(s);
+        raw_skip_space(s);
         if (s->p >= s->end)
             return false;
         bool object = open[*depth - 1];
@@ -217,13 +222,13 @@ static bool put_after(struct scan *s, struct json_writer *w, const bool *open, s
     return true;
 }
 
-// copy_value checks one value and writes it in compact form; with w NULL it only checks.
-static bool copy_value(struct scan *s, struct json_writer *w)
+// raw_copy_value checks one value and writes it in compact form; with w NULL it only checks.
+static bool raw_copy_value(struct scan *s, struct json_writer *w)
 {
     bool open[DRAY_DOC_DEPTH_MAX];
     size_t depth = 0;
     do {
-        skip_space(s);
+        raw_skip_space(s);
         bool opened, empty = false;
         const char *at = s->p;
         if (!put_open(s, w, &opened, &empty))
@@ -249,9 +254,9 @@ static bool copy_value(struct scan *s, struct json_writer *w)
 int raw_write(struct str text, struct json_writer *w, struct err *err)
 {
     struct scan s = {text.p, text.p + text.n, false};
-    if (!utf8_valid(text, NULL) || !copy_value(&s, NULL))
+    if (!utf8_valid(text, NULL) || !raw_copy_value(&s, NULL))
         return err_set(err, ERR_INVALID, "the raw value is not JSON");
-    skip_space(&s);
+    raw_skip_space(&s);
     if (s.p != s.end)
         return err_set(err, ERR_INVALID, "the raw value is more than one JSON value");
     // Most values are compact already: they were written here before.
@@ -261,7 +266,7 @@ int raw_write(struct str text, struct json_writer *w, struct err *err)
     }
     w->altered |= s.rewritten;
     s = (struct scan){text.p, text.p + text.n, false};
-    (void)copy_value(&s, w);
+    (void)raw_copy_value(&s, w);
     return 0;
 }
 
@@ -271,7 +276,7 @@ static const char *value_end(struct scan s)
     size_t depth = 0;
     struct str token;
     do {
-        skip_space(&s);
+        raw_skip_space(&s);
         if (s.p >= s.end)
             return NULL;
         switch (*s.p) {
@@ -297,7 +302,7 @@ static const char *value_end(struct scan s)
     return s.p;
 }
 
-// The parser copies the source and lets strings point into the copy, so a key's address tells where
+// The parser copies the source and lets strings point into the copy, so a key's address gives where
 // it stands in the source. This is checked against the source, for nothing promises it.
 struct str raw_source(const struct json_doc *doc, const yyjson_val *key, const yyjson_val *v)
 {
@@ -313,10 +318,10 @@ struct str raw_source(const struct json_doc *doc, const yyjson_val *key, const y
     if (p[-1] != '"' || p[name.n] != '"' || memcmp(p, name.p, name.n) != 0)
         return nothing;
     struct scan s = {.p = p + name.n + 1, .end = doc->source.p + doc->source.n};
-    skip_space(&s);
+    raw_skip_space(&s);
     if (s.p >= s.end || *s.p++ != ':')
         return nothing;
-    skip_space(&s);
+    raw_skip_space(&s);
     const char *end = value_end(s);
     bool same_shape = s.p < s.end && json_is_object(v) == (*s.p == '{') &&
                       json_is_array(v) == (*s.p == '[') && json_is_string(v) == (*s.p == '"');

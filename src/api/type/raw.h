@@ -10,7 +10,7 @@
 #include "codec/json_writer.h"
 
 // raw_source finds the text of v, the value behind key (may be NULL) in an object of doc, in the
-// document's source. The empty slice with a NULL pointer when it cannot be told.
+// document's source. The empty slice with a NULL pointer when it is unknown.
 struct str raw_source(const struct json_doc *doc, const yyjson_val *key, const yyjson_val *v);
 
 // raw_write writes a JSON text through w, without its white space and with Go's HTML escapes if w

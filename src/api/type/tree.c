@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Changeable JSON: members are added, replaced and removed in an arena. Parts that nothing touched
+// are written as their source text, so that a patch does not alter what it does not name.
 #include "api/type/tree.h"
 
 #include <assert.h>
@@ -68,8 +71,8 @@ struct str tree_text(const struct tree *t)
     return (struct str){NULL, 0};
 }
 
-// slot_of finds the slot of key, or the free one where it belongs.
-static uint32_t *slot_of(const struct tree *t, struct str key)
+// tree_find_slot finds the slot of key, or the free one where it belongs.
+static uint32_t *tree_find_slot(const struct tree *t, struct str key)
 {
     size_t mask = t->slots_len - 1;
     for (size_t i = hash_str(key) & mask;; i = (i + 1) & mask) {
@@ -86,14 +89,14 @@ static void index_members(struct tree *t, struct arena *arena)
         t->slots_len *= 2;
     t->slots = arena_array(arena, uint32_t, t->slots_len);
     for (size_t i = 0; i < t->members_len; i++)
-        *slot_of(t, t->members[i].key) = (uint32_t)(i + 1);
+        *tree_find_slot(t, t->members[i].key) = (uint32_t)(i + 1);
 }
 
 // find_member finds the place of a key, removed or not.
 static struct tree_member *find_member(const struct tree *t, struct str key)
 {
     if (t->slots) {
-        uint32_t at = *slot_of(t, key);
+        uint32_t at = *tree_find_slot(t, key);
         return at ? &t->members[at - 1] : NULL;
     }
     for (size_t i = 0; i < t->members_len; i++)
@@ -125,7 +128,7 @@ void tree_put(struct tree *object, struct str key, struct tree *value, struct ar
         m = &object->members[object->members_len++];
         m->key = key;
         if (object->slots)
-            *slot_of(object, key) = (uint32_t)object->members_len;
+            *tree_find_slot(object, key) = (uint32_t)object->members_len;
     }
     if (!m->value)
         object->live++;
@@ -183,7 +186,7 @@ void tree_list_add(struct tree_list *list, struct tree *item, struct arena *aren
     list->p[list->n++] = item;
 }
 
-static struct tree *copy(const struct tree *t, size_t depth, struct arena *arena)
+static struct tree *tree_copy_below(const struct tree *t, size_t depth, struct arena *arena)
 {
     if (depth > DRAY_DOC_DEPTH_MAX)
         return NULL;
@@ -194,14 +197,14 @@ static struct tree *copy(const struct tree *t, size_t depth, struct arena *arena
     }
     to->shape = t->shape;
     for (size_t i = 0; i < t->list.n; i++) {
-        struct tree *item = copy(t->list.p[i], depth + 1, arena);
+        struct tree *item = tree_copy_below(t->list.p[i], depth + 1, arena);
         if (!item)
             return NULL;
         tree_list_add(&to->list, item, arena);
     }
     tree_foreach(t, m)
     {
-        struct tree *value = copy(m->value, depth + 1, arena);
+        struct tree *value = tree_copy_below(m->value, depth + 1, arena);
         if (!value)
             return NULL;
         tree_put(to, m->key, value, arena);
@@ -211,7 +214,7 @@ static struct tree *copy(const struct tree *t, size_t depth, struct arena *arena
 
 struct tree *tree_copy(const struct tree *t, struct arena *arena)
 {
-    return copy(t, 0, arena);
+    return tree_copy_below(t, 0, arena);
 }
 
 static bool same_scalar(const yyjson_val *a, const yyjson_val *b)
@@ -238,7 +241,7 @@ static bool same_scalar(const yyjson_val *a, const yyjson_val *b)
     return false;
 }
 
-static bool equal(struct tree *a, struct tree *b, size_t depth, struct arena *arena)
+static bool tree_equal_below(struct tree *a, struct tree *b, size_t depth, struct arena *arena)
 {
     if (depth > DRAY_DOC_DEPTH_MAX || tree_is_object(a) != tree_is_object(b) ||
         tree_is_list(a) != tree_is_list(b))
@@ -250,12 +253,12 @@ static bool equal(struct tree *a, struct tree *b, size_t depth, struct arena *ar
     if (a->list.n != b->list.n || a->live != b->live)
         return false;
     for (size_t i = 0; i < a->list.n; i++)
-        if (!equal(a->list.p[i], b->list.p[i], depth + 1, arena))
+        if (!tree_equal_below(a->list.p[i], b->list.p[i], depth + 1, arena))
             return false;
     tree_foreach(a, m)
     {
         struct tree *other = tree_get(b, m->key, arena);
-        if (!other || !equal(m->value, other, depth + 1, arena))
+        if (!other || !tree_equal_below(m->value, other, depth + 1, arena))
             return false;
     }
     return true;
@@ -263,7 +266,7 @@ static bool equal(struct tree *a, struct tree *b, size_t depth, struct arena *ar
 
 bool tree_equal(struct tree *a, struct tree *b, struct arena *arena)
 {
-    return equal(a, b, 0, arena);
+    return tree_equal_below(a, b, 0, arena);
 }
 
 // write_source writes a value of a document, by its text where that can be found.
@@ -291,7 +294,7 @@ static void write_source(const struct json_doc *doc, const yyjson_val *key, cons
     }
 }
 
-static bool write(const struct tree *t, size_t depth, struct json_writer *w)
+static bool tree_write_below(const struct tree *t, size_t depth, struct json_writer *w)
 {
     if (depth > DRAY_DOC_DEPTH_MAX)
         return false;
@@ -302,7 +305,7 @@ static bool write(const struct tree *t, size_t depth, struct json_writer *w)
     case TREE_LIST:
         json_write_array_begin(w);
         for (size_t i = 0; i < t->list.n; i++)
-            if (!write(t->list.p[i], depth + 1, w))
+            if (!tree_write_below(t->list.p[i], depth + 1, w))
                 return false;
         json_write_array_end(w);
         return true;
@@ -311,7 +314,7 @@ static bool write(const struct tree *t, size_t depth, struct json_writer *w)
         tree_foreach(t, m)
         {
             json_write_key(w, m->key);
-            if (!write(m->value, depth + 1, w))
+            if (!tree_write_below(m->value, depth + 1, w))
                 return false;
         }
         json_write_object_end(w);
@@ -322,7 +325,7 @@ static bool write(const struct tree *t, size_t depth, struct json_writer *w)
 
 int tree_write(const struct tree *t, struct json_writer *w, struct err *err)
 {
-    if (write(t, 0, w))
+    if (tree_write_below(t, 0, w))
         return 0;
     return err_set(err, ERR_INVALID, "the patched object nests deeper than %d levels",
                    DRAY_DOC_DEPTH_MAX);

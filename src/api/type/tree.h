@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // JSON that can be changed: what patches are applied to. A node starts out as a value of a parsed
-// document and is taken apart only where a patch reaches into it; the rest is written out as the text
-// it was read from, byte for byte. Everything lives in one arena. Private to src/api.
+// document and is taken apart only where a patch reaches into it; the rest is written out as the
+// text it was read from, byte for byte. Everything lives in one arena. Private to src/api.
 #ifndef API_TYPE_TREE_H
 #define API_TYPE_TREE_H
 
@@ -71,7 +71,7 @@ struct tree *tree_get(struct tree *object, struct str key, struct arena *arena);
 // tree_put sets a member of an object. key is borrowed.
 void tree_put(struct tree *object, struct str key, struct tree *value, struct arena *arena);
 
-// tree_remove says whether there was such a member.
+// tree_remove reports whether there was such a member.
 bool tree_remove(struct tree *object, struct str key, struct arena *arena);
 
 // NOLINTBEGIN(bugprone-macro-parentheses): it declares its name.
@@ -81,8 +81,8 @@ bool tree_remove(struct tree *object, struct str key, struct arena *arena);
         for (struct tree_member *m = &(object)->members[m##_at]; m && m->value; m = NULL)
 // NOLINTEND(bugprone-macro-parentheses)
 
-// tree_list_add appends; a full array is copied to a larger one, as Go does, and whoever still holds
-// the old one does not see the item.
+// tree_list_add appends; a full array is copied to a larger one, as Go does, and a caller that
+// still holds the old one does not see the item.
 void tree_list_add(struct tree_list *list, struct tree *item, struct arena *arena);
 
 // tree_copy makes a deep copy. Returns NULL when it nests deeper than DRAY_DOC_DEPTH_MAX.

@@ -8,9 +8,9 @@
 // whenever anything in the list has changed.
 //
 // A rule that needs a value ends the look at a field when there is none, and so does a list that is
-// too long. Upstream knows rules in trial (alpha) that never reach a user: those of object metadata,
-// of conditions, of dependent fields and of the length of list items. They are left out; the same is
-// checked by hand.
+// too long. Upstream knows rules in trial (alpha) that never reach a user: those of object
+// metadata, of conditions, of dependent fields and of the length of list items. They are left out;
+// the same is checked by hand.
 #include "api/validate/validate_int.h"
 #include "base/utf8.h"
 
@@ -34,7 +34,7 @@ static void format_uuid(struct validator *v, const struct path *at, struct str v
         cause_invalid(v->causes, at, value, STR("must be a lowercase UUID in 8-4-4-4-12 format"));
 }
 
-// Adds what a check says of part, with words before it.
+// Adds the messages of a check of part, each with a prefix.
 static void say_of(struct validator *v, const struct path *at, struct str part, struct str before)
 {
     struct name_msgs msgs = {.arena = scratch(v)};
@@ -64,7 +64,7 @@ static void format_identifier(struct validator *v, const struct path *at, struct
 {
     if (value.n > IDENTIFIER_MAX)
         cause_too_long(v->causes, at, IDENTIFIER_MAX);
-    check_format(v, at, value, name_c_identifier, NULL);
+    validate_format(v, at, value, name_c_identifier, NULL);
 }
 
 static void format_fully_qualified_name(struct validator *v, const struct path *at,
@@ -122,7 +122,7 @@ static void apply_format(struct validator *v, const struct path *at, const char 
             continue;
         size_t from = v->causes->n;
         if (f->check)
-            check_format(v, at, value, f->check, NULL);
+            validate_format(v, at, value, f->check, NULL);
         else
             f->run(v, at, value);
         causes_mark(v->causes, from, f->origin, false);
@@ -221,7 +221,8 @@ static bool is_set(const struct api_field *f)
     return (f->flags & API_LIST_SET) || (f->info->unique && str_eqz(str_z(f->info->unique), "set"));
 }
 
-static bool same_keys(const struct api_field *f, const char *keys, const void *a, const void *b)
+static bool declarative_keys_equal(const struct api_field *f, const char *keys, const void *a,
+                                   const void *b)
 {
     struct str rest = str_z(keys), key;
     while (rest.n) {
@@ -237,7 +238,7 @@ static bool same_item(const struct api_field *f, const void *a, const void *b)
     if (f->elem == API_STR)
         return str_eq(*(const struct str *)a, *(const struct str *)b);
     const char *keys = f->elem == API_STRUCT ? list_keys(f) : NULL;
-    return keys && same_keys(f, keys, a, b);
+    return keys && declarative_keys_equal(f, keys, a, b);
 }
 
 static const char *list_item(const struct api_field *f, const struct api_span *list, size_t i)
@@ -245,8 +246,8 @@ static const char *list_item(const struct api_field *f, const struct api_span *l
     return (const char *)list->p + i * api_elem_size(f);
 }
 
-static const void *find_item(const struct api_field *f, const struct api_span *list,
-                             const void *item)
+static const void *declarative_find_item(const struct api_field *f, const struct api_span *list,
+                                         const void *item)
 {
     for (size_t i = 0; list && i < list->n; i++)
         if (same_item(f, list_item(f, list, i), item))
@@ -275,19 +276,19 @@ static struct str item_key(const struct api_field *f, const void *item, struct a
     return arena_str(arena, sbuf_str(&b));
 }
 
-static void check_unique(struct validator *v, const struct path *at, const struct api_field *f,
-                         const struct api_span *list)
+static void declarative_check_unique(struct validator *v, const struct path *at,
+                                     const struct api_field *f, const struct api_span *list)
 {
     cleanup_seen struct seen keys = {0};
     for (size_t i = 0; i < list->n; i++) {
         const void *item = list_item(f, list, i);
-        struct path item_at = path_index(at, i);
         if (!seen_add(&keys, item_key(f, item, scratch(v))))
             continue;
         if (f->elem == API_STR)
-            cause_duplicate(v->causes, &item_at, *(const struct str *)item);
+            cause_duplicate(v->causes, AT_ITEM(at, i), *(const struct str *)item);
         else
-            cause_duplicate_json(v->causes, &item_at, json_of(f->sub, item, scratch(v)));
+            cause_duplicate_json(v->causes, AT_ITEM(at, i),
+                                 validate_show_json(f->sub, item, scratch(v)));
     }
 }
 
@@ -299,11 +300,10 @@ static void walk_struct_list(struct walk *w, const struct path *at, const struct
         return;
     for (size_t i = 0; i < list->n; i++) {
         const void *item = list_item(f, list, i);
-        const void *before = keyed ? find_item(f, old, item) : NULL;
-        struct path item_at = path_index(at, i);
+        const void *before = keyed ? declarative_find_item(f, old, item) : NULL;
         if (w->update && before && api_equal(f->sub, item, before))
             continue;
-        walk_struct(w, f->sub, &item_at, item, before, standard);
+        walk_struct(w, f->sub, AT_ITEM(at, i), item, before, standard);
     }
 }
 
@@ -314,12 +314,11 @@ static void apply_items(struct walk *w, const struct path *at, const struct api_
         return;
     for (size_t i = 0; i < list->n; i++) {
         const void *item = list_item(f, list, i);
-        struct path item_at = path_index(at, i);
-        if (w->update && is_set(f) && find_item(f, old, item))
+        if (w->update && is_set(f) && declarative_find_item(f, old, item))
             continue;
-        apply_format(w->v, &item_at, f->info->item_format, *(const struct str *)item);
+        apply_format(w->v, AT_ITEM(at, i), f->info->item_format, *(const struct str *)item);
         if (f->info->values)
-            apply_enum(w->v, &item_at, f->info->values, *(const struct str *)item);
+            apply_enum(w->v, AT_ITEM(at, i), f->info->values, *(const struct str *)item);
     }
 }
 
@@ -330,15 +329,16 @@ static const char *map_entry(const struct api_field *f, const struct api_span *m
     return (const char *)map->p + i * api_entry_size(f);
 }
 
-static struct str entry_key(const char *entry)
+static struct str declarative_entry_key(const char *entry)
 {
     return *(const struct str *)(const void *)entry;
 }
 
-static const char *find_entry(const struct api_field *f, const struct api_span *map, struct str key)
+static const char *declarative_find_entry(const struct api_field *f, const struct api_span *map,
+                                          struct str key)
 {
     for (size_t i = 0; map && i < map->n; i++)
-        if (str_eq(entry_key(map_entry(f, map, i)), key))
+        if (str_eq(declarative_entry_key(map_entry(f, map, i)), key))
             return map_entry(f, map, i);
     return NULL;
 }
@@ -347,8 +347,8 @@ static void apply_keys(struct walk *w, const struct path *at, const struct api_f
                        const struct api_span *map, const struct api_span *old)
 {
     for (size_t i = 0; f->info->key_format && i < map->n; i++) {
-        struct str key = entry_key(map_entry(f, map, i));
-        if (!w->update || !find_entry(f, old, key))
+        struct str key = declarative_entry_key(map_entry(f, map, i));
+        if (!w->update || !declarative_find_entry(f, old, key))
             apply_format(w->v, at, f->info->key_format, key);
     }
 }
@@ -359,19 +359,20 @@ static void walk_map(struct walk *w, const struct path *at, const struct api_fie
     if (f->elem != API_STRUCT || !has_rules(f->sub))
         return;
     for (size_t i = 0; i < map->n; i++) {
-        const char *entry = map_entry(f, map, i), *before = find_entry(f, old, entry_key(entry));
-        struct path item_at = path_key(at, entry_key(entry));
+        const char *entry = map_entry(f, map, i),
+                   *before = declarative_find_entry(f, old, declarative_entry_key(entry));
         const void *value = entry + API_ENTRY_VALUE;
         const void *old_value = before ? before + API_ENTRY_VALUE : NULL;
         if (w->update && before && api_equal(f->sub, value, old_value))
             continue;
-        walk_struct(w, f->sub, &item_at, value, old_value, standard);
+        walk_struct(w, f->sub, AT_KEY(at, declarative_entry_key(entry)), value, old_value,
+                    standard);
     }
 }
 
 // --- Fields --------------------------------------------------------------------------------------
 
-static bool is_empty(const struct api_field *f, const void *owner)
+static bool declarative_is_empty(const struct api_field *f, const void *owner)
 {
     if (f->shape == API_LIST || f->shape == API_MAP)
         return ((const struct api_span *)api_member_const(f, owner))->n == 0;
@@ -404,19 +405,18 @@ static bool apply_update(struct walk *w, const struct path *at, const struct api
     size_t from = w->v->causes->n;
     if (!w->update || !old)
         return true;
-    bool had = !is_empty(f, old), has = !is_empty(f, owner);
+    bool had = !declarative_is_empty(f, old), has = !declarative_is_empty(f, owner);
     if ((f->flags & API_NO_SET) && !had && has)
         say_update(w, at, "field cannot be set once created");
     if ((f->flags & API_NO_UNSET) && had && !has)
         say_update(w, at, "field cannot be cleared once set");
     const struct api_span *now = api_member_const(f, owner), *was = api_member_const(f, old);
     for (size_t i = 0; (f->flags & API_NO_ADD) && i < now->n; i++) {
-        struct path item = path_index(at, i);
-        if (!find_item(f, was, list_item(f, now, i)))
-            cause_forbidden(w->v->causes, &item, STR("item may not be added"));
+        if (!declarative_find_item(f, was, list_item(f, now, i)))
+            cause_forbidden(w->v->causes, AT_ITEM(at, i), STR("item may not be added"));
     }
     for (size_t i = 0; (f->flags & API_NO_REMOVE) && i < was->n; i++)
-        if (!find_item(f, now, list_item(f, was, i)))
+        if (!declarative_find_item(f, now, list_item(f, was, i)))
             cause_forbidden(w->v->causes, at, STR("item may not be removed"));
     return w->v->causes->n == from;
 }
@@ -426,7 +426,7 @@ static bool apply_first(struct walk *w, const struct path *at, const struct api_
                         const void *owner, const void *old)
 {
     struct validator *v = w->v;
-    bool empty = is_empty(f, owner);
+    bool empty = declarative_is_empty(f, owner);
     if ((f->flags & API_CLOSED) && !gates_on(v, f)) {
         if (!empty)
             cause_forbidden(v->causes, at, STR(""));
@@ -434,7 +434,8 @@ static bool apply_first(struct walk *w, const struct path *at, const struct api_
     }
     if (!apply_update(w, at, f, owner, old))
         return false;
-    bool fixed = (f->flags & API_IMMUTABLE) && w->update && !(empty && (!old || is_empty(f, old)));
+    bool fixed = (f->flags & API_IMMUTABLE) && w->update &&
+                 !(empty && (!old || declarative_is_empty(f, old)));
     if (fixed) {
         size_t n = cause_invalid_json(v->causes, at, STR("null"), STR("field is immutable"));
         v->causes->p[n].origin = "immutable";
@@ -467,7 +468,7 @@ static void apply_own(struct walk *w, const struct path *at, const struct api_fi
     if (f->shape == API_LIST) {
         bool trial = f->elem == API_STRUCT && !has_rules(f->sub);
         if (!trial && (is_set(f) || (f->elem == API_STRUCT && list_keys(f))))
-            check_unique(w->v, at, f, value);
+            declarative_check_unique(w->v, at, f, value);
         apply_items(w, at, f, value, before);
     } else if (f->shape == API_MAP) {
         apply_keys(w, at, f, value, before);
@@ -496,7 +497,7 @@ static void walk_below(struct walk *w, const struct path *at, const struct api_f
 }
 
 // Marks what was added since `from`, or takes it away again if its stage is not enforced.
-static void settle(struct walk *w, size_t from, bool standard)
+static void declarative_settle_causes(struct walk *w, size_t from, bool standard)
 {
     if (!standard && !w->beta)
         w->v->causes->n = from;
@@ -519,7 +520,7 @@ static void walk_field(struct walk *w, const struct api_field *f, const struct p
     bool on = f->shape == API_INLINE || apply_first(w, field, f, owner, old);
     if (on && f->shape != API_INLINE)
         apply_own(w, field, f, owner, old);
-    settle(w, from, standard);
+    declarative_settle_causes(w, from, standard);
     if (on)
         walk_below(w, field, f, owner, old, standard);
 }
@@ -536,8 +537,8 @@ static void check_union(struct walk *w, const struct api_type *t, const struct p
         const struct api_field *f = &t->fields[i];
         if (!(f->flags & API_UNION))
             continue;
-        bool now = !is_empty(f, value);
-        changed = changed || now != (old && !is_empty(f, old));
+        bool now = !declarative_is_empty(f, value);
+        changed = changed || now != (old && !declarative_is_empty(f, old));
         sbuf_addf(&all, "%s`%.*s`", all.n ? ", " : "", STR_ARG(f->name));
         if (now)
             sbuf_addf(&set, "%s%.*s", n++ ? ", " : "{", STR_ARG(f->name));
@@ -559,7 +560,7 @@ static void walk_struct(struct walk *w, const struct api_type *t, const struct p
 {
     size_t from = w->v->causes->n;
     check_union(w, t, at, value, old);
-    settle(w, from, standard);
+    declarative_settle_causes(w, from, standard);
     for (size_t i = 0; i < t->fields_len; i++)
         walk_field(w, &t->fields[i], at, value, old, standard);
 }
@@ -570,15 +571,14 @@ static void check_class_name(struct walk *w, const struct api_object *object,
 {
     const struct api_object_meta *meta = api_object_meta(object);
     const struct api_object_meta *before = old ? api_object_meta(old) : NULL;
-    struct path root = path_root(STR("metadata")), at = path_field(&root, STR("name"));
     size_t from = w->v->causes->n;
     if (meta->name.n && !(before && str_eq(before->name, meta->name)))
-        apply_format(w->v, &at, "k8s-long-name", meta->name);
-    settle(w, from, false);
+        apply_format(w->v, AT(AT(NULL, "metadata"), "name"), "k8s-long-name", meta->name);
+    declarative_settle_causes(w, from, false);
 }
 
-void check_declarative(struct validator *v, const struct api_object *object,
-                       const struct api_object *old)
+void validate_declarative(struct validator *v, const struct api_object *object,
+                          const struct api_object *old)
 {
     struct walk w = {
         .v = v,

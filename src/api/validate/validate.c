@@ -15,7 +15,7 @@
 
 const struct api_kind *api_hub_kind(const struct api_kind *kind)
 {
-    if (!str_eqz(kind->group, "resource.k8s.io"))
+    if (!str_eqz(kind->group, "resource.k8s.io") || str_eqz(kind->version, "v1"))
         return kind;
     const struct api_kind *hub = api_kind_find(STR("resource.k8s.io/v1"), kind->kind);
     return hub ? hub : kind;
@@ -23,38 +23,38 @@ const struct api_kind *api_hub_kind(const struct api_kind *kind)
 
 // --- By hand -------------------------------------------------------------------------------------
 
-static void check_kind(struct validator *v, const struct api_type *t, const void *value,
-                       const void *old)
+static void validate_kind(struct validator *v, const struct api_type *t, const void *value,
+                          const void *old)
 {
     bool status = v->op == API_STATUS_UPDATE;
     if (t == &api_resource_claim_type && status)
-        check_claim_status(v, value, old);
+        validate_claim_status(v, value, old);
     else if (t == &api_resource_claim_type && old)
-        check_claim_update(v, value, old);
+        validate_claim_update(v, value, old);
     else if (t == &api_resource_claim_type)
-        check_claim_create(v, value);
+        validate_claim_create(v, value);
     else if (t == &api_resource_claim_template_type && old)
-        check_template_update(v, value, old);
+        validate_template_update(v, value, old);
     else if (t == &api_resource_claim_template_type)
-        check_template_create(v, value);
+        validate_template_create(v, value);
     else if (t == &api_resource_slice_type)
-        check_slice(v, value, old);
+        validate_slice(v, value, old);
     else if (t == &api_device_class_type)
-        check_class(v, value, old);
+        validate_class(v, value, old);
     else if (t == &api_device_taint_rule_type)
-        check_taint_rule(v, value, old);
+        validate_taint_rule(v, value, old);
     else if (t == &api_resource_pool_status_request_type)
-        check_pool_status_request(v, value, old);
+        validate_pool_status_request(v, value, old);
     else if (t == &api_pod_type)
-        check_pod(v, value, old);
+        validate_pod(v, value, old);
     else if (t == &api_custom_resource_definition_type)
-        check_definition(v, value, old);
+        validate_definition(v, value, old);
     else if (str_eqz(t->package, "admissionregistration/v1"))
-        check_admission(v, t, value, old);
+        validate_admission(v, t, value, old);
     else
-        check_work_numbers(v, t, value, old);
+        validate_work_numbers(v, t, value, old);
     if (!status)
-        check_pod_template(v, t, value);
+        validate_pod_template(v, t, value);
 }
 
 static void check_by_hand(struct validator *v, const struct api_object *object,
@@ -64,12 +64,12 @@ static void check_by_hand(struct validator *v, const struct api_object *object,
     const struct api_object_meta *old_meta = old ? api_object_meta(old) : NULL;
     bool namespaced = object->kind->namespaced;
     if (meta && old_meta)
-        check_common_meta(v, meta, old_meta, namespaced);
-    check_core_kind(v, object, old);
-    check_kind(v, object->kind->type, object->value, old ? old->value : NULL);
+        validate_common_meta(v, meta, old_meta, namespaced);
+    validate_core_kind(v, object, old);
+    validate_kind(v, object->kind->type, object->value, old ? old->value : NULL);
     // On create the general rules only speak when the kind's own have nothing to say.
     if (meta && !old && v->causes->n == 0)
-        check_common_meta(v, meta, NULL, namespaced);
+        validate_common_meta(v, meta, NULL, namespaced);
 }
 
 // --- Together ------------------------------------------------------------------------------------
@@ -127,16 +127,16 @@ static void drop_replaced(struct causes *c, size_t from, size_t declared)
     c->n = n;
 }
 
-// Metadata is checked by more than one hand; each cause is told once.
-static void drop_repeated(struct causes *c, size_t from)
+// Several rules check metadata; each cause is reported once.
+static void validate_drop_repeated(struct causes *c, size_t from)
 {
-    cleanup_seen struct seen told = {0};
+    cleanup_seen struct seen reported = {0};
     size_t n = from;
     for (size_t i = from; i < c->n; i++) {
         struct str key =
             arena_strf(c->arena, "%d %zu %.*s %.*s", (int)c->p[i].type, c->p[i].field.n,
                        STR_ARG(c->p[i].field), STR_ARG(c->p[i].message));
-        if (!seen_add(&told, key))
+        if (!seen_add(&reported, key))
             c->p[n++] = c->p[i];
     }
     c->n = n;
@@ -167,7 +167,7 @@ void api_validate(enum api_op op, const struct api_object *object, const struct 
     struct api_object versioned = in_version(&v, object), old_versioned;
     if (old)
         old_versioned = in_version(&v, old);
-    check_declarative(&v, &versioned, old ? &old_versioned : NULL);
+    validate_declarative(&v, &versioned, old ? &old_versioned : NULL);
     drop_replaced(causes, from, declared);
-    drop_repeated(causes, from);
+    validate_drop_repeated(causes, from);
 }

@@ -10,7 +10,7 @@ static const char admin_rule[] =
     "admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the "
     "containing namespace";
 
-void check_admin_access(struct validator *v, const struct api_device_request_array *requests)
+void validate_admin_access(struct validator *v, const struct api_device_request_array *requests)
 {
     if (v->rules->admin_namespace)
         return;
@@ -19,10 +19,10 @@ void check_admin_access(struct validator *v, const struct api_device_request_arr
         if (!r || !r->has_admin_access || !r->admin_access)
             continue;
         // The path is upstream's: without `exactly`, and the same for templates.
-        struct path spec = path_root(STR("spec")), devices = path_field(&spec, STR("devices"));
-        struct path list = path_field(&devices, STR("requests")), item = path_index(&list, i);
-        struct path at = path_field(&item, STR("adminAccess"));
-        cause_forbidden(v->causes, &at, str_z(admin_rule));
+        cause_forbidden(v->causes,
+                        AT(AT_ITEM(AT(AT(AT(NULL, "spec"), "devices"), "requests"), i),
+                           "adminAccess"),
+                        str_z(admin_rule));
         return;
     }
 }
@@ -40,25 +40,25 @@ static ptrdiff_t admin_result(const struct api_resource_claim_status *status)
     return -1;
 }
 
-void check_admin_access_status(struct validator *v, const struct api_resource_claim_status *status,
-                               const struct api_resource_claim_status *old)
+void validate_admin_access_status(struct validator *v,
+                                  const struct api_resource_claim_status *status,
+                                  const struct api_resource_claim_status *old)
 {
     ptrdiff_t i = admin_result(status);
     if (v->rules->admin_namespace || admin_result(old) >= 0 || i < 0)
         return;
-    struct path root = path_root(STR("status"));
-    struct path allocation = path_field(&root, STR("allocation"));
-    struct path devices = path_field(&allocation, STR("devices"));
-    struct path results = path_field(&devices, STR("results"));
-    struct path item = path_index(&results, (size_t)i);
-    struct path at = path_field(&item, STR("adminAccess"));
-    cause_forbidden(v->causes, &at, str_z(admin_rule));
+    cause_forbidden(
+        v->causes,
+        AT(AT_ITEM(AT(AT(AT(AT(NULL, "status"), "allocation"), "devices"), "results"), (size_t)i),
+           "adminAccess"),
+        str_z(admin_rule));
 }
 
 // --- Parts of the status -------------------------------------------------------------------------
 
 // Asks the authorizer; *ret_why gets the words of a refusal.
-static bool may(struct validator *v, const struct api_authz_question *q, struct str *ret_why)
+static bool validate_access_authorize(struct validator *v, const struct api_authz_question *q,
+                                      struct str *ret_why)
 {
     struct str reason = STR("");
     const struct api_authorizer *a = v->rules->authorizer;
@@ -95,11 +95,10 @@ static void check_binding_access(struct validator *v, const struct api_resource_
     if (api_field_equal(status_field(STR("allocation")), &claim->status, &old->status) &&
         api_field_equal(status_field(STR("reservedFor")), &claim->status, &old->status))
         return;
-    struct path root = path_root(STR("status")), at = path_field(&root, STR("allocation"));
     struct api_authz_question q = {.verb = v->rules->requester.verb, .subresource = STR("binding")};
     struct str why;
-    if (!may(v, &q, &why))
-        cause_forbidden(v->causes, &at,
+    if (!validate_access_authorize(v, &q, &why))
+        cause_forbidden(v->causes, AT(AT(NULL, "status"), "allocation"),
                         arena_strf(scratch(v),
                                    "changing status.allocation or status.reservedFor requires "
                                    "resource=\"resourceclaims/binding\", verb=\"%.*s\" "
@@ -134,7 +133,7 @@ static bool on_allocated_node(const struct api_requester *r, struct str node)
     return name_is_dns_subdomain(r->node) && str_eq(r->node, node);
 }
 
-static const struct api_allocated_device_status *find_device(
+static const struct api_allocated_device_status *validate_access_find_device(
     const struct api_resource_claim_status *status, const struct api_allocated_device_status *d)
 {
     const struct api_allocated_device_status *found = NULL;
@@ -154,7 +153,7 @@ struct drivers {
 };
 
 // Inserts in order, once.
-static void add_driver(struct drivers *d, struct str name, struct arena *arena)
+static void validate_access_add_driver(struct drivers *d, struct str name, struct arena *arena)
 {
     size_t i = 0;
     while (i < d->n && str_cmp(d->p[i], name) < 0)
@@ -173,20 +172,20 @@ static struct drivers changed_drivers(const struct api_resource_claim_status *no
 {
     struct drivers drivers = {0};
     for (size_t i = 0; i < now->devices.n; i++) {
-        const struct api_allocated_device_status *before = find_device(old, &now->devices.p[i]);
+        const struct api_allocated_device_status *before =
+            validate_access_find_device(old, &now->devices.p[i]);
         if (!before || !api_equal(&api_allocated_device_status_type, before, &now->devices.p[i]))
-            add_driver(&drivers, now->devices.p[i].driver, arena);
+            validate_access_add_driver(&drivers, now->devices.p[i].driver, arena);
     }
     for (size_t i = 0; i < old->devices.n; i++)
-        if (!find_device(now, &old->devices.p[i]))
-            add_driver(&drivers, old->devices.p[i].driver, arena);
+        if (!validate_access_find_device(now, &old->devices.p[i]))
+            validate_access_add_driver(&drivers, old->devices.p[i].driver, arena);
     return drivers;
 }
 
 static void check_device_access(struct validator *v, const struct api_resource_claim *claim,
                                 const struct api_resource_claim *old)
 {
-    struct path root = path_root(STR("status")), at = path_field(&root, STR("devices"));
     struct drivers drivers = changed_drivers(&claim->status, &old->status, scratch(v));
     struct str verb = v->rules->requester.verb;
     struct str arbitrary = arena_strf(scratch(v), "arbitrary-node:%.*s", STR_ARG(verb));
@@ -201,13 +200,13 @@ static void check_device_access(struct validator *v, const struct api_resource_c
                                        .namespace = claim->metadata.namespace,
                                        .name = drivers.p[i]};
         struct str why, second;
-        bool allowed = may(v, &q, &why);
+        bool allowed = validate_access_authorize(v, &q, &why);
         if (!allowed && near) {
             q.verb = arbitrary;
-            allowed = may(v, &q, &second);
+            allowed = validate_access_authorize(v, &q, &second);
         }
         if (!allowed)
-            cause_forbidden(v->causes, &at,
+            cause_forbidden(v->causes, AT(AT(NULL, "status"), "devices"),
                             arena_strf(scratch(v),
                                        "changing status.devices requires "
                                        "resource=\"resourceclaims/driver\", verb=\"%.*s\" "
@@ -216,8 +215,8 @@ static void check_device_access(struct validator *v, const struct api_resource_c
     }
 }
 
-void check_status_access(struct validator *v, const struct api_resource_claim *claim,
-                         const struct api_resource_claim *old)
+void validate_status_access(struct validator *v, const struct api_resource_claim *claim,
+                            const struct api_resource_claim *old)
 {
     if (!v->rules->authorizer || !gate(v, FEATURE_DRA_RESOURCE_CLAIM_GRANULAR_STATUS_AUTHORIZATION))
         return;

@@ -79,13 +79,13 @@ static void check_signer_name(struct validator *v, const struct path *at, struct
         cause_too_long(v->causes, at, SIGNER_BYTES_MAX);
 }
 
-static void check_usages(struct validator *v, const struct path *at,
-                         const struct api_str_array *wanted)
+static void validate_certificate_usages(struct validator *v, const struct path *at,
+                                        const struct api_str_array *wanted)
 {
     if (wanted->n == 0)
         cause_required(v->causes, at, STR(""));
     for (size_t i = 0; i < wanted->n && !causes_full(v->causes); i++)
-        if (!is_choice(CHOICES(usages), wanted->p[i]))
+        if (!validate_is_choice(CHOICES(usages), wanted->p[i]))
             cause_not_supported(v->causes, AT_ITEM(at, i), wanted->p[i], usages, array_len(usages));
     for (size_t i = 0; i < wanted->n && !causes_full(v->causes); i++)
         for (size_t k = 0; k < i; k++)
@@ -100,19 +100,21 @@ static bool is_final(struct str type)
     return str_eqz(type, "Approved") || str_eqz(type, "Denied") || str_eqz(type, "Failed");
 }
 
-static void check_condition(struct validator *v, const struct path *at,
-                            const struct api_certificate_signing_request_condition *c)
+static void validate_certificate_condition(
+    struct validator *v, const struct path *at,
+    const struct api_certificate_signing_request_condition *c)
 {
     static const struct str all[] = {STR_INIT("False"), STR_INIT("True"), STR_INIT("Unknown")};
     const struct choices choices = is_final(c->type) ? (struct choices){all + 1, 1} : CHOICES(all);
-    must_have(v, AT(at, "type"), c->type);
+    validate_required(v, AT(at, "type"), c->type);
     if (!c->status.n)
         cause_required(v->causes, AT(at, "status"), STR(""));
     else
-        check_choice(v, AT(at, "status"), c->status, choices);
+        validate_choice(v, AT(at, "status"), c->status, choices);
 }
 
-static size_t count_of(const struct api_certificate_signing_request *r, const char *type)
+static size_t certificate_count_conditions(const struct api_certificate_signing_request *r,
+                                           const char *type)
 {
     size_t n = 0;
     for (size_t i = 0; i < r->status.conditions.n; i++)
@@ -127,40 +129,42 @@ static void check_verdicts(struct validator *v, const struct path *at,
     static const char *const finals[] = {"Approved", "Denied", "Failed"};
     for (size_t i = 0; i < now->status.conditions.n && !causes_full(v->causes); i++) {
         const struct api_certificate_signing_request_condition *c = &now->status.conditions.p[i];
-        check_condition(v, AT_ITEM(at, i), c);
+        validate_certificate_condition(v, AT_ITEM(at, i), c);
         for (size_t k = 0; k < i; k++)
             if (str_eq(c->type, now->status.conditions.p[k].type))
                 cause_duplicate(v->causes, AT(AT_ITEM(at, i), "type"), c->type);
     }
-    if (count_of(now, "Approved") && count_of(now, "Denied"))
+    if (certificate_count_conditions(now, "Approved") &&
+        certificate_count_conditions(now, "Denied"))
         cause_invalid(v->causes, at, STR("Denied"),
                       STR("Approved and Denied conditions are mutually exclusive"));
     for (size_t i = 0; old && i < array_len(finals); i++)
-        if (count_of(now, finals[i]) < count_of(old, finals[i]))
+        if (certificate_count_conditions(now, finals[i]) <
+            certificate_count_conditions(old, finals[i]))
             cause_forbidden(v->causes, at,
                             arena_strf(scratch(v),
                                        "updates may not remove a condition of type \"%s\"",
                                        finals[i]));
 }
 
-void check_certificate_request(struct validator *v,
-                               const struct api_certificate_signing_request *now,
-                               const struct api_certificate_signing_request *old)
+void validate_certificate_request(struct validator *v,
+                                  const struct api_certificate_signing_request *now,
+                                  const struct api_certificate_signing_request *old)
 {
-    const struct path spec = path_root(STR("spec")), status = path_root(STR("status"));
-    check_usages(v, AT(&spec, "usages"), &now->spec.usages);
+    const struct path *spec = AT(NULL, "spec");
+    validate_certificate_usages(v, AT(spec, "usages"), &now->spec.usages);
     if (str_eqz(now->spec.signer_name, "kubernetes.io/legacy-unknown") &&
         !(old && str_eq(old->spec.signer_name, now->spec.signer_name)))
-        cause_invalid(v->causes, AT(&spec, "signerName"), now->spec.signer_name,
+        cause_invalid(v->causes, AT(spec, "signerName"), now->spec.signer_name,
                       STR("the legacy signerName is not allowed via this API version"));
     else
-        check_signer_name(v, AT(&spec, "signerName"), now->spec.signer_name);
+        check_signer_name(v, AT(spec, "signerName"), now->spec.signer_name);
     if (now->spec.has_expiration_seconds && now->spec.expiration_seconds < 600)
-        cause_invalid_i64(v->causes, AT(&spec, "expirationSeconds"), now->spec.expiration_seconds,
+        cause_invalid_i64(v->causes, AT(spec, "expirationSeconds"), now->spec.expiration_seconds,
                           STR("may not specify a duration less than 600 seconds (10 minutes)"));
-    check_verdicts(v, AT(&status, "conditions"), now, old);
+    check_verdicts(v, AT(AT(NULL, "status"), "conditions"), now, old);
     if (old && old->status.certificate.n &&
         !str_eq(old->status.certificate, now->status.certificate))
-        cause_forbidden(v->causes, AT(&status, "certificate"),
+        cause_forbidden(v->causes, AT(AT(NULL, "status"), "certificate"),
                         STR("updates may not modify existing certificate content"));
 }

@@ -29,15 +29,15 @@ static void check_deviceclass_name(struct validator *v, const struct path *at, s
     if (name.n == 0)
         cause_required(v->causes, at, STR(""));
     else
-        check_dns_subdomain(v, at, name);
+        validate_dns_subdomain(v, at, name);
     causes_mark(v->causes, from, NULL, covered);
 }
 
 // --- CEL -----------------------------------------------------------------------------------------
 
 // Adds the estimated cost to *cost, if given.
-static void check_expression(struct validator *v, const struct path *at, struct str expression,
-                             bool derived, uint64_t *cost)
+static void validate_claim_expression(struct validator *v, const struct path *at,
+                                      struct str expression, bool derived, uint64_t *cost)
 {
     if (expression.n > EXPRESSION_BYTES_MAX) {
         cause_too_long(v->causes, at, EXPRESSION_BYTES_MAX);
@@ -66,18 +66,17 @@ static void check_expression(struct validator *v, const struct path *at, struct 
     }
 }
 
-void check_selectors(struct validator *v, const struct path *at,
-                     const struct api_device_selector_array *selectors, bool stored)
+void validate_selectors(struct validator *v, const struct path *at,
+                        const struct api_device_selector_array *selectors, bool stored)
 {
-    if (!check_max_items(v, at, selectors->n, SELECTORS_MAX, COVERED))
+    if (!validate_max_items(v, at, selectors->n, SELECTORS_MAX, COVERED))
         return;
     for (size_t i = 0; i < selectors->n; i++) {
-        struct path item = path_index(at, i), cel = path_field(&item, STR("cel"));
-        struct path expression = path_field(&cel, STR("expression"));
         if (!selectors->p[i].cel)
-            cause_required(v->causes, &cel, STR(""));
+            cause_required(v->causes, AT(AT_ITEM(at, i), "cel"), STR(""));
         else if (!stored) // what is stored was good when it was stored
-            check_expression(v, &expression, selectors->p[i].cel->expression, false, NULL);
+            validate_claim_expression(v, AT(AT(AT_ITEM(at, i), "cel"), "expression"),
+                                      selectors->p[i].cel->expression, false, NULL);
     }
 }
 
@@ -122,21 +121,15 @@ static void check_derived_attributes(struct claim_check *c, const struct path *a
     struct validator *v = c->v;
     for (size_t i = 0; i < list->n; i++) {
         const struct api_device_derived_attribute *a = &list->p[i];
-        struct path item = path_index(at, i), name = path_field(&item, STR("name"));
-        struct path expression = path_field(&item, STR("expression"));
         if (a->name.n && !used_by_constraint(c, a->name, request, subrequest))
-            cause_invalid(v->causes, &name, a->name,
+            cause_invalid(v->causes, AT(AT_ITEM(at, i), "name"), a->name,
                           STR("must be referenced by at least one matchAttribute or "
                               "distinctAttribute constraint targeting this request"));
         if (a->expression.n)
-            check_expression(v, &expression, a->expression, true, &c->derived_cost);
+            validate_claim_expression(v, AT(AT_ITEM(at, i), "expression"), a->expression, true,
+                                      &c->derived_cost);
     }
-    cleanup_seen struct seen names = {0};
-    for (size_t i = 0; i < list->n; i++) {
-        struct path item = path_index(at, i);
-        if (seen_add(&names, list->p[i].name))
-            cause_duplicate(v->causes, &item, list->p[i].name);
-    }
+    validate_unique(v, at, TEXTS(list, name), OWN);
 }
 
 // --- Requests ------------------------------------------------------------------------------------
@@ -145,18 +138,16 @@ static void check_allocation_mode(struct validator *v, const struct path *at, st
                                   int64_t count)
 {
     static const struct str modes[] = {STR_INIT("All"), STR_INIT("ExactCount")};
-    struct path mode_at = path_field(at, STR("allocationMode"));
-    struct path count_at = path_field(at, STR("count"));
     if (str_eq(mode, modes[0])) {
         if (count != 0)
-            cause_invalid_i64(v->causes, &count_at, count,
+            cause_invalid_i64(v->causes, AT(at, "count"), count,
                               STR("must not be specified when allocationMode is 'All'"));
     } else if (str_eq(mode, modes[1])) {
         if (count <= 0)
-            cause_invalid_i64(v->causes, &count_at, count, STR("must be greater than zero"));
+            cause_invalid_i64(v->causes, AT(at, "count"), count, STR("must be greater than zero"));
     } else {
-        causes_mark(v->causes, cause_not_supported(v->causes, &mode_at, mode, modes, 2), NULL,
-                    COVERED);
+        validate_covered(v,
+                         cause_not_supported(v->causes, AT(at, "allocationMode"), mode, modes, 2));
     }
 }
 
@@ -168,149 +159,111 @@ static bool known_effect(struct str effect)
 static const struct str effects[] = {STR_INIT("NoExecute"), STR_INIT("NoSchedule"),
                                      STR_INIT("None")};
 
-void check_toleration(struct validator *v, const struct path *at,
-                      const struct api_device_toleration *t)
+void validate_toleration(struct validator *v, const struct path *at,
+                         const struct api_device_toleration *t)
 {
     static const struct str operators[] = {STR_INIT("Equal"), STR_INIT("Exists")};
-    struct path key = path_field(at, STR("key")), operation = path_field(at, STR("operator"));
-    struct path value = path_field(at, STR("value")), effect = path_field(at, STR("effect"));
     size_t from = v->causes->n;
     if (t->key.n)
-        check_label_key(v, &key, t->key);
+        validate_label_key(v, AT(at, "key"), t->key);
     causes_mark(v->causes, from, NULL, COVERED);
     if (str_eqz(t->operator, "Exists")) {
         if (t->value.n)
-            cause_invalid(v->causes, &value, t->value, STR("must be empty for operator `Exists`"));
+            cause_invalid(v->causes, AT(at, "value"), t->value,
+                          STR("must be empty for operator `Exists`"));
     } else if (str_eqz(t->operator, "Equal")) {
-        check_label_value(v, &value, t->value);
+        validate_label_value(v, AT(at, "value"), t->value);
     } else if (t->operator.n == 0) {
-        causes_mark(v->causes, cause_required(v->causes, &operation, STR("")), NULL, COVERED);
+        validate_covered(v, cause_required(v->causes, AT(at, "operator"), STR("")));
     } else {
-        causes_mark(v->causes,
-                    cause_not_supported(v->causes, &operation, t->operator, operators, 2), NULL,
-                    COVERED);
+        validate_covered(v, cause_not_supported(v->causes, AT(at, "operator"), t->operator,
+                                                operators, 2));
     }
     if (t->effect.n && !known_effect(t->effect))
-        causes_mark(v->causes,
-                    cause_not_supported(v->causes, &effect, t->effect, effects, array_len(effects)),
-                    NULL, COVERED);
+        validate_covered(v, cause_not_supported(v->causes, AT(at, "effect"), t->effect, effects,
+                                                array_len(effects)));
 }
 
-void check_taint(struct validator *v, const struct path *at, const struct api_device_taint *taint,
-                 const struct api_device_taint *old)
+void validate_taint(struct validator *v, const struct path *at,
+                    const struct api_device_taint *taint, const struct api_device_taint *old)
 {
-    struct path key = path_field(at, STR("key")), value = path_field(at, STR("value"));
-    struct path effect = path_field(at, STR("effect"));
-    check_label_key(v, &key, taint->key);
+    validate_label_key(v, AT(at, "key"), taint->key);
     if (taint->value.n)
-        check_label_value(v, &value, taint->value);
+        validate_label_value(v, AT(at, "value"), taint->value);
     if (old && str_eq(old->effect, taint->effect))
         return;
     if (taint->effect.n == 0)
-        causes_mark(v->causes, cause_required(v->causes, &effect, STR("")), NULL, COVERED);
+        validate_covered(v, cause_required(v->causes, AT(at, "effect"), STR("")));
     else if (!known_effect(taint->effect))
-        causes_mark(v->causes,
-                    cause_not_supported(v->causes, &effect, taint->effect, effects,
-                                        array_len(effects)),
-                    NULL, COVERED);
+        validate_covered(v, cause_not_supported(v->causes, AT(at, "effect"), taint->effect, effects,
+                                                array_len(effects)));
 }
 
-static void check_tolerations(struct validator *v, const struct path *at,
-                              const struct api_device_toleration_array *tolerations)
+static void validate_device_tolerations(struct validator *v, const struct path *at,
+                                        const struct api_device_toleration_array *tolerations)
 {
-    struct path list = path_field(at, STR("tolerations"));
-    for (size_t i = 0; i < tolerations->n; i++) {
-        struct path item = path_index(&list, i);
-        check_toleration(v, &item, &tolerations->p[i]);
-    }
+    for (size_t i = 0; i < tolerations->n; i++)
+        validate_toleration(v, AT_ITEM(AT(at, "tolerations"), i), &tolerations->p[i]);
 }
 
 static void check_exact(struct claim_check *c, const struct path *at,
                         const struct api_exact_device_request *r, struct str name)
 {
-    struct path class_name = path_field(at, STR("deviceClassName"));
-    struct path selectors = path_field(at, STR("selectors"));
-    struct path derived = path_field(at, STR("derivedAttributes"));
-    check_deviceclass_name(c->v, &class_name, r->device_class_name, OWN);
-    check_selectors(c->v, &selectors, &r->selectors, false);
-    check_derived_attributes(c, &derived, &r->derived_attributes, name, STR(""));
+    check_deviceclass_name(c->v, AT(at, "deviceClassName"), r->device_class_name, OWN);
+    validate_selectors(c->v, AT(at, "selectors"), &r->selectors, false);
+    check_derived_attributes(c, AT(at, "derivedAttributes"), &r->derived_attributes, name, STR(""));
     check_allocation_mode(c->v, at, r->allocation_mode, r->count);
-    check_tolerations(c->v, at, &r->tolerations);
+    validate_device_tolerations(c->v, at, &r->tolerations);
 }
 
 static void check_alternative(struct claim_check *c, const struct path *at,
                               const struct api_device_sub_request *r, struct str request)
 {
-    struct path name = path_field(at, STR("name"));
-    struct path class_name = path_field(at, STR("deviceClassName"));
-    struct path selectors = path_field(at, STR("selectors"));
-    struct path derived = path_field(at, STR("derivedAttributes"));
-    check_dns_label(c->v, &name, r->name);
-    check_deviceclass_name(c->v, &class_name, r->device_class_name, COVERED);
-    check_selectors(c->v, &selectors, &r->selectors, false);
-    check_derived_attributes(c, &derived, &r->derived_attributes, request, r->name);
+    validate_dns_label(c->v, AT(at, "name"), r->name);
+    check_deviceclass_name(c->v, AT(at, "deviceClassName"), r->device_class_name, COVERED);
+    validate_selectors(c->v, AT(at, "selectors"), &r->selectors, false);
+    check_derived_attributes(c, AT(at, "derivedAttributes"), &r->derived_attributes, request,
+                             r->name);
     check_allocation_mode(c->v, at, r->allocation_mode, r->count);
-    check_tolerations(c->v, at, &r->tolerations);
+    validate_device_tolerations(c->v, at, &r->tolerations);
 }
 
 static void check_alternatives(struct claim_check *c, const struct path *at,
                                const struct api_device_request *request)
 {
     const struct api_device_sub_request_array *list = &request->first_available;
-    if (!check_max_items(c->v, at, list->n, ALTERNATIVES_MAX, COVERED))
+    if (!validate_max_items(c->v, at, list->n, ALTERNATIVES_MAX, COVERED))
         return;
-    for (size_t i = 0; i < list->n; i++) {
-        struct path item = path_index(at, i);
-        check_alternative(c, &item, &list->p[i], request->name);
-    }
-    for (size_t i = 0; i < list->n; i++) {
-        struct path item = path_index(at, i);
-        bool seen = false;
-        for (size_t j = 0; j < i && !seen; j++)
-            seen = str_eq(list->p[j].name, list->p[i].name);
-        if (seen)
-            causes_mark(c->v->causes, cause_duplicate(c->v->causes, &item, list->p[i].name), NULL,
-                        COVERED);
-    }
+    for (size_t i = 0; i < list->n; i++)
+        check_alternative(c, AT_ITEM(at, i), &list->p[i], request->name);
+    validate_unique(c->v, at, TEXTS(list, name), COVERED);
 }
 
 static void check_request(struct claim_check *c, const struct path *at,
                           const struct api_device_request *r)
 {
-    struct path name = path_field(at, STR("name")), exactly = path_field(at, STR("exactly"));
-    struct path alternatives = path_field(at, STR("firstAvailable"));
-    check_dns_label(c->v, &name, r->name);
+    validate_dns_label(c->v, AT(at, "name"), r->name);
     if (r->exactly && r->first_available.n)
         cause_invalid_json(c->v->causes, at, STR("null"),
                            STR("exactly one of `exactly` or `firstAvailable` is required, but "
                                "multiple fields are set"));
     else if (r->exactly)
-        check_exact(c, &exactly, r->exactly, r->name);
+        check_exact(c, AT(at, "exactly"), r->exactly, r->name);
     else if (r->first_available.n)
-        check_alternatives(c, &alternatives, r);
+        check_alternatives(c, AT(at, "firstAvailable"), r);
     else
         cause_required(c->v->causes, at,
                        STR("exactly one of `exactly` or `firstAvailable` is required"));
 }
 
-static void check_requests(struct claim_check *c, const struct path *at)
+static void validate_claim_requests(struct claim_check *c, const struct path *at)
 {
     const struct api_device_request_array *list = &c->claim->requests;
-    if (!check_max_items(c->v, at, list->n, REQUESTS_MAX, COVERED))
+    if (!validate_max_items(c->v, at, list->n, REQUESTS_MAX, COVERED))
         return;
-    for (size_t i = 0; i < list->n; i++) {
-        struct path item = path_index(at, i);
-        check_request(c, &item, &list->p[i]);
-    }
-    for (size_t i = 0; i < list->n; i++) {
-        struct path item = path_index(at, i);
-        bool seen = false;
-        for (size_t j = 0; j < i && !seen; j++)
-            seen = str_eq(list->p[j].name, list->p[i].name);
-        if (seen)
-            causes_mark(c->v->causes, cause_duplicate(c->v->causes, &item, list->p[i].name), NULL,
-                        COVERED);
-    }
+    for (size_t i = 0; i < list->n; i++)
+        check_request(c, AT_ITEM(at, i), &list->p[i]);
+    validate_unique(c->v, at, TEXTS(list, name), COVERED);
 }
 
 // --- Constraints and configuration ---------------------------------------------------------------
@@ -334,8 +287,8 @@ static bool claim_has_request(const struct api_device_claim *claim, struct str r
     return false;
 }
 
-void check_request_ref(struct validator *v, const struct path *at, struct str name,
-                       const struct api_device_claim *claim)
+void validate_request_ref(struct validator *v, const struct path *at, struct str name,
+                          const struct api_device_claim *claim)
 {
     struct str request, subrequest;
     bool two = str_cut(name, '/', &request, &subrequest);
@@ -343,43 +296,34 @@ void check_request_ref(struct validator *v, const struct path *at, struct str na
         cause_invalid(v->causes, at, name, str_z(ref_rule));
         return;
     }
-    check_dns_label(v, at, request);
+    validate_dns_label(v, at, request);
     if (two)
-        check_dns_label(v, at, subrequest);
+        validate_dns_label(v, at, subrequest);
     if (!claim_has_request(claim, request, two ? &subrequest : NULL))
         cause_invalid(v->causes, at, name, str_z(ref_rule));
 }
 
-void check_request_refs(struct validator *v, const struct path *at,
-                        const struct api_str_array *names, const struct api_device_claim *claim)
+void validate_request_refs(struct validator *v, const struct path *at,
+                           const struct api_str_array *names, const struct api_device_claim *claim)
 {
-    if (!check_max_items(v, at, names->n, REQUESTS_MAX, COVERED))
+    if (!validate_max_items(v, at, names->n, REQUESTS_MAX, COVERED))
         return;
-    for (size_t i = 0; i < names->n; i++) {
-        struct path item = path_index(at, i);
-        check_request_ref(v, &item, names->p[i], claim);
-    }
-    for (size_t i = 0; i < names->n; i++) {
-        struct path item = path_index(at, i);
-        struct api_str_array before = {names->p, i};
-        if (api_str_listed(&before, names->p[i]))
-            causes_mark(v->causes, cause_duplicate(v->causes, &item, names->p[i]), NULL, COVERED);
-    }
+    for (size_t i = 0; i < names->n; i++)
+        validate_request_ref(v, AT_ITEM(at, i), names->p[i], claim);
+    validate_unique(v, at, STRINGS(names), COVERED);
 }
 
-static void check_constraint(struct claim_check *c, const struct path *at,
-                             const struct api_device_constraint *constraint)
+static void validate_claim_constraint(struct claim_check *c, const struct path *at,
+                                      const struct api_device_constraint *constraint)
 {
     struct validator *v = c->v;
-    struct path requests = path_field(at, STR("requests"));
-    struct path match = path_field(at, STR("matchAttribute"));
-    struct path distinct = path_field(at, STR("distinctAttribute"));
-    check_request_refs(v, &requests, &constraint->requests, c->claim);
+    validate_request_refs(v, AT(at, "requests"), &constraint->requests, c->claim);
     size_t from = v->causes->n;
     if (constraint->has_match_attribute)
-        check_fully_qualified_name(v, &match, constraint->match_attribute);
+        validate_fully_qualified_name(v, AT(at, "matchAttribute"), constraint->match_attribute);
     else if (constraint->has_distinct_attribute)
-        check_fully_qualified_name(v, &distinct, constraint->distinct_attribute);
+        validate_fully_qualified_name(v, AT(at, "distinctAttribute"),
+                                      constraint->distinct_attribute);
     causes_mark(v->causes, from, NULL, COVERED);
     if (constraint->has_match_attribute || constraint->has_distinct_attribute)
         return;
@@ -388,54 +332,49 @@ static void check_constraint(struct claim_check *c, const struct path *at,
                        STR("exactly one of \"matchAttribute\" or \"distinctAttribute\" is "
                            "required, but multiple fields are set"));
     else
-        cause_required(v->causes, &match, STR(""));
+        cause_required(v->causes, AT(at, "matchAttribute"), STR(""));
 }
 
-void check_configuration(struct validator *v, const struct path *at,
-                         const struct api_device_configuration *config, bool stored)
+void validate_configuration(struct validator *v, const struct path *at,
+                            const struct api_device_configuration *config, bool stored)
 {
-    struct path opaque = path_field(at, STR("opaque"));
-    struct path driver = path_field(&opaque, STR("driver"));
-    struct path parameters = path_field(&opaque, STR("parameters"));
+    const struct path *opaque = AT(at, "opaque");
     if (!config->opaque) {
-        cause_required(v->causes, &opaque, STR(""));
+        cause_required(v->causes, opaque, STR(""));
         return;
     }
-    check_driver_name(v, &driver, config->opaque->driver, COVERED);
-    check_raw_object(v, &parameters, config->opaque->parameters, stored, PARAMETERS_BYTES_MAX);
+    validate_driver_name(v, AT(opaque, "driver"), config->opaque->driver, COVERED);
+    validate_raw_object(v, AT(opaque, "parameters"), config->opaque->parameters, stored,
+                        PARAMETERS_BYTES_MAX);
 }
 
 static void check_claim_configs(struct claim_check *c, const struct path *at)
 {
     const struct api_device_claim_configuration_array *list = &c->claim->config;
-    if (!check_max_items(c->v, at, list->n, CONFIGS_MAX, COVERED))
+    if (!validate_max_items(c->v, at, list->n, CONFIGS_MAX, COVERED))
         return;
     for (size_t i = 0; i < list->n; i++) {
-        struct path item = path_index(at, i), requests = path_field(&item, STR("requests"));
-        check_request_refs(c->v, &requests, &list->p[i].requests, c->claim);
-        check_configuration(c->v, &item, &list->p[i].device_configuration, false);
+        validate_request_refs(c->v, AT(AT_ITEM(at, i), "requests"), &list->p[i].requests, c->claim);
+        validate_configuration(c->v, AT_ITEM(at, i), &list->p[i].device_configuration, false);
     }
 }
 
-static void check_claim_spec(struct validator *v, const struct path *at,
-                             const struct api_resource_claim_spec *spec)
+static void validate_claim_spec(struct validator *v, const struct path *at,
+                                const struct api_resource_claim_spec *spec)
 {
     struct claim_check c = {.v = v, .claim = &spec->devices};
-    struct path devices = path_field(at, STR("devices"));
-    struct path requests = path_field(&devices, STR("requests"));
-    struct path constraints = path_field(&devices, STR("constraints"));
-    struct path config = path_field(&devices, STR("config"));
+    const struct path *devices = AT(at, "devices");
     note_constraints(&c);
-    check_requests(&c, &requests);
+    validate_claim_requests(&c, AT(devices, "requests"));
     seen_done(&c.used);
-    if (check_max_items(v, &constraints, spec->devices.constraints.n, CONSTRAINTS_MAX, COVERED))
-        for (size_t i = 0; i < spec->devices.constraints.n; i++) {
-            struct path item = path_index(&constraints, i);
-            check_constraint(&c, &item, &spec->devices.constraints.p[i]);
-        }
-    check_claim_configs(&c, &config);
+    if (validate_max_items(v, AT(devices, "constraints"), spec->devices.constraints.n,
+                           CONSTRAINTS_MAX, COVERED))
+        for (size_t i = 0; i < spec->devices.constraints.n; i++)
+            validate_claim_constraint(&c, AT_ITEM(AT(devices, "constraints"), i),
+                                      &spec->devices.constraints.p[i]);
+    check_claim_configs(&c, AT(devices, "config"));
     if (c.derived_cost > EXPRESSION_COST_MAX)
-        cause_forbidden(v->causes, &devices,
+        cause_forbidden(v->causes, devices,
                         STR("too complex, total cost of derived attribute CEL expressions in the "
                             "claim exceeds cost limit"));
 }
@@ -446,51 +385,48 @@ static const struct name_rule subdomain = {.check = name_dns_subdomain};
 
 static void check_claim_meta(struct validator *v, const struct api_object_meta *meta)
 {
-    check_object_meta(v, meta, true, &subdomain);
-    check_kube_finalizers(v, meta);
+    validate_object_meta(v, meta, true, &subdomain);
+    validate_kube_finalizers(v, meta);
 }
 
-void check_claim_create(struct validator *v, const struct api_resource_claim *claim)
+void validate_claim_create(struct validator *v, const struct api_resource_claim *claim)
 {
-    struct path spec = path_root(STR("spec"));
-    check_admin_access(v, &claim->spec.devices.requests);
+    validate_admin_access(v, &claim->spec.devices.requests);
     check_claim_meta(v, &claim->metadata);
-    check_claim_spec(v, &spec, &claim->spec);
+    validate_claim_spec(v, AT(NULL, "spec"), &claim->spec);
 }
 
-void check_claim_update(struct validator *v, const struct api_resource_claim *claim,
-                        const struct api_resource_claim *old)
+void validate_claim_update(struct validator *v, const struct api_resource_claim *claim,
+                           const struct api_resource_claim *old)
 {
-    struct path spec = path_root(STR("spec"));
     check_claim_meta(v, &claim->metadata);
-    check_object_meta_update(v, &claim->metadata, &old->metadata);
-    check_kube_finalizers(v, &claim->metadata);
+    validate_object_meta_update(v, &claim->metadata, &old->metadata);
+    validate_kube_finalizers(v, &claim->metadata);
     // A spec that cannot change need not be looked at again.
     if (!api_equal(&api_resource_claim_spec_type, &claim->spec, &old->spec))
         causes_mark(v->causes,
-                    cause_immutable(v, &spec, &api_resource_claim_spec_type, &claim->spec),
+                    validate_report_immutable(v, AT(NULL, "spec"), &api_resource_claim_spec_type,
+                                              &claim->spec),
                     "immutable", COVERED);
 }
 
-void check_template_create(struct validator *v, const struct api_resource_claim_template *t)
+void validate_template_create(struct validator *v, const struct api_resource_claim_template *t)
 {
-    struct path spec = path_root(STR("spec")), claim = path_field(&spec, STR("spec"));
-    struct path meta = path_field(&spec, STR("metadata"));
     if (v->op == API_CREATE)
-        check_admin_access(v, &t->spec.spec.devices.requests);
+        validate_admin_access(v, &t->spec.spec.devices.requests);
     check_claim_meta(v, &t->metadata);
-    check_template_meta(v, &t->spec.metadata, &meta);
-    check_claim_spec(v, &claim, &t->spec.spec);
+    validate_template_meta(v, &t->spec.metadata, AT(AT(NULL, "spec"), "metadata"));
+    validate_claim_spec(v, AT(AT(NULL, "spec"), "spec"), &t->spec.spec);
 }
 
-void check_template_update(struct validator *v, const struct api_resource_claim_template *t,
-                           const struct api_resource_claim_template *old)
+void validate_template_update(struct validator *v, const struct api_resource_claim_template *t,
+                              const struct api_resource_claim_template *old)
 {
-    struct path spec = path_root(STR("spec"));
     // Upstream checks the whole template again here, unlike a claim.
-    check_template_create(v, t);
-    check_object_meta_update(v, &t->metadata, &old->metadata);
-    check_kube_finalizers(v, &t->metadata);
+    validate_template_create(v, t);
+    validate_object_meta_update(v, &t->metadata, &old->metadata);
+    validate_kube_finalizers(v, &t->metadata);
     if (!api_equal(&api_resource_claim_template_spec_type, &t->spec, &old->spec))
-        cause_immutable(v, &spec, &api_resource_claim_template_spec_type, &t->spec);
+        validate_report_immutable(v, AT(NULL, "spec"), &api_resource_claim_template_spec_type,
+                                  &t->spec);
 }

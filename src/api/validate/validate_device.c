@@ -25,22 +25,23 @@ static struct str short_key(struct str key, struct arena *arena)
 
 // --- Attributes ----------------------------------------------------------------------------------
 
-static void check_text(struct validator *v, const struct path *at, struct str value)
+static void validate_device_string(struct validator *v, const struct path *at, struct str value)
 {
     if (value.n > VALUE_BYTES_MAX)
         cause_too_long(v->causes, at, VALUE_BYTES_MAX);
 }
 
-static void check_version(struct validator *v, const struct path *at, struct str value)
+static void validate_device_version(struct validator *v, const struct path *at, struct str value)
 {
     if (!name_is_semver(value))
         cause_invalid(v->causes, at, value,
                       STR("must be a string compatible with semver.org spec 2.0.0"));
-    check_text(v, at, value);
+    validate_device_string(v, at, value);
 }
 
-// Counts a list that is set, and says so when there is nothing in it.
-static size_t check_list(struct validator *v, const struct path *at, const void *p, size_t n)
+// Counts a list that is set, and reports one that is set but empty.
+static size_t validate_device_values(struct validator *v, const struct path *at, const void *p,
+                                     size_t n)
 {
     if (p && n == 0)
         cause_invalid_json(v->causes, at, STR("[]"), STR("must not be empty if specified"));
@@ -50,45 +51,38 @@ static size_t check_list(struct validator *v, const struct path *at, const void 
 static size_t check_lists(struct validator *v, const struct path *at,
                           const struct api_device_attribute *a)
 {
-    struct path bools = path_field(at, STR("bools")), ints = path_field(at, STR("ints"));
-    struct path strings = path_field(at, STR("strings"));
-    struct path versions = path_field(at, STR("versions"));
-    size_t set = check_list(v, &bools, a->bool_values.p, a->bool_values.n);
-    set += check_list(v, &ints, a->int_values.p, a->int_values.n);
-    set += check_list(v, &strings, a->string_values.p, a->string_values.n);
+    size_t set = validate_device_values(v, AT(at, "bools"), a->bool_values.p, a->bool_values.n);
+    set += validate_device_values(v, AT(at, "ints"), a->int_values.p, a->int_values.n);
+    set += validate_device_values(v, AT(at, "strings"), a->string_values.p, a->string_values.n);
     for (size_t i = 0; i < a->string_values.n; i++) {
-        struct path item = path_index(&strings, i);
         size_t from = v->causes->n;
-        check_text(v, &item, a->string_values.p[i]);
+        validate_device_string(v, AT_ITEM(AT(at, "strings"), i), a->string_values.p[i]);
         causes_mark(v->causes, from, "maxBytes", COVERED);
     }
-    set += check_list(v, &versions, a->version_values.p, a->version_values.n);
-    for (size_t i = 0; i < a->version_values.n; i++) {
-        struct path item = path_index(&versions, i);
-        check_version(v, &item, a->version_values.p[i]);
-    }
+    set += validate_device_values(v, AT(at, "versions"), a->version_values.p, a->version_values.n);
+    for (size_t i = 0; i < a->version_values.n; i++)
+        validate_device_version(v, AT_ITEM(AT(at, "versions"), i), a->version_values.p[i]);
     return set;
 }
 
 static void check_attribute(struct validator *v, const struct path *at,
                             const struct api_device_attribute *a)
 {
-    struct path string = path_field(at, STR("string")), version = path_field(at, STR("version"));
     size_t set =
         (size_t)a->has_bool_value + a->has_int_value + a->has_string_value + a->has_version_value;
     if (a->has_string_value)
-        check_text(v, &string, a->string_value);
+        validate_device_string(v, AT(at, "string"), a->string_value);
     if (a->has_version_value)
-        check_version(v, &version, a->version_value);
+        validate_device_version(v, AT(at, "version"), a->version_value);
     set += check_lists(v, at, a);
     if (set == 1)
         return;
     struct str rule = STR("exactly one value must be specified");
-    size_t n =
-        set == 0
-            ? cause_invalid(v->causes, at, STR(""), rule)
-            : cause_invalid_json(v->causes, at,
-                                 internal_json_of(&api_device_attribute_type, a, scratch(v)), rule);
+    size_t n = set == 0 ? cause_invalid(v->causes, at, STR(""), rule)
+                        : cause_invalid_json(v->causes, at,
+                                             validate_show_internal_json(&api_device_attribute_type,
+                                                                         a, scratch(v)),
+                                             rule);
     causes_mark(v->causes, n, "union", COVERED);
 }
 
@@ -119,92 +113,91 @@ static void check_attributes(struct validator *v, const struct path *at,
                              const struct api_device_attribute_map *map)
 {
     for (size_t i = 0; i < map->n; i++) {
-        struct path item = path_key(at, short_key(map->p[i].key, scratch(v)));
-        check_qualified_name(v, at, map->p[i].key);
-        check_attribute(v, &item, &map->p[i].value);
+        validate_qualified_name(v, at, map->p[i].key);
+        check_attribute(v, AT_KEY(at, short_key(map->p[i].key, scratch(v))), &map->p[i].value);
     }
 }
 
 // --- Capacity, taints, counters ------------------------------------------------------------------
 
-static void check_capacities(struct validator *v, const struct path *at,
-                             const struct api_device *device)
+static void validate_device_capacities(struct validator *v, const struct path *at,
+                                       const struct api_device *device)
 {
     bool shared = device->has_allow_multiple_allocations && device->allow_multiple_allocations;
     for (size_t i = 0; i < device->capacity.n; i++) {
         const struct api_device_capacity *c = &device->capacity.p[i].value;
-        struct path item = path_key(at, short_key(device->capacity.p[i].key, scratch(v)));
-        struct path policy = path_field(&item, STR("requestPolicy"));
-        check_qualified_name(v, at, device->capacity.p[i].key);
+        const struct path *item = AT_KEY(at, short_key(device->capacity.p[i].key, scratch(v)));
+        validate_qualified_name(v, at, device->capacity.p[i].key);
         if (!c->request_policy)
             continue;
         if (shared)
-            check_request_policy(v, &policy, c);
+            validate_request_policy(v, AT(item, "requestPolicy"), c);
         else
-            cause_forbidden(v->causes, &policy, STR("allowMultipleAllocations must be true"));
+            cause_forbidden(v->causes, AT(item, "requestPolicy"),
+                            STR("allowMultipleAllocations must be true"));
     }
 }
 
 static void check_taints(struct validator *v, const struct path *at,
                          const struct api_device_taint_array *taints)
 {
-    if (!check_max_items(v, at, taints->n, TAINTS_MAX, OWN))
+    if (!validate_max_items(v, at, taints->n, TAINTS_MAX, OWN))
         return;
-    for (size_t i = 0; i < taints->n; i++) {
-        struct path item = path_index(at, i);
-        check_taint(v, &item, &taints->p[i], NULL);
-    }
+    for (size_t i = 0; i < taints->n; i++)
+        validate_taint(v, AT_ITEM(at, i), &taints->p[i], NULL);
 }
 
-static void check_consumption(struct validator *v, const struct path *at,
-                              const struct api_device_counter_consumption *c)
+void validate_counters(struct validator *v, const struct path *at, struct str field,
+                       struct str name, const struct api_counter_map *map)
 {
-    struct path set = path_field(at, STR("counterSet")), counters = path_field(at, STR("counters"));
+    const struct path *counters = AT(at, "counters");
     size_t from = v->causes->n;
-    if (c->counter_set.n == 0)
-        cause_required(v->causes, &set, STR(""));
+    if (name.n == 0)
+        cause_required(v->causes, AT_NAME(at, field), STR(""));
     else
-        check_dns_label(v, &set, c->counter_set);
-    if (c->counters.n == 0)
-        cause_required(v->causes, &counters, STR(""));
+        validate_dns_label(v, AT_NAME(at, field), name);
+    if (map->n == 0)
+        cause_required(v->causes, counters, STR(""));
     causes_mark(v->causes, from, NULL, COVERED);
-    if (c->counters.n > COUNTERS_MAX) {
-        cause_too_many(v->causes, &counters, c->counters.n, COUNTERS_MAX);
+    if (map->n > COUNTERS_MAX) {
+        cause_too_many(v->causes, counters, map->n, COUNTERS_MAX);
         return;
     }
     from = v->causes->n;
-    for (size_t i = 0; i < c->counters.n; i++)
-        check_dns_label(v, &counters, c->counters.p[i].key);
+    for (size_t i = 0; i < map->n; i++)
+        validate_dns_label(v, counters, map->p[i].key);
     causes_mark(v->causes, from, NULL, COVERED);
 }
 
 static void check_consumptions(struct validator *v, const struct path *at,
                                const struct api_device_counter_consumption_array *list)
 {
-    if (!check_max_items(v, at, list->n, CONSUMPTIONS_MAX, COVERED))
+    if (!validate_max_items(v, at, list->n, CONSUMPTIONS_MAX, COVERED))
         return;
-    for (size_t i = 0; i < list->n; i++) {
-        struct path item = path_index(at, i);
-        check_consumption(v, &item, &list->p[i]);
-    }
-    for (size_t i = 0; i < list->n; i++) {
-        struct path item = path_index(at, i);
-        bool seen = false;
-        for (size_t j = 0; j < i && !seen; j++)
-            seen = str_eq(list->p[j].counter_set, list->p[i].counter_set);
-        if (seen)
-            causes_mark(v->causes, cause_duplicate(v->causes, &item, list->p[i].counter_set), NULL,
-                        COVERED);
-    }
+    for (size_t i = 0; i < list->n; i++)
+        validate_counters(v, AT_ITEM(at, i), STR("counterSet"), list->p[i].counter_set,
+                          &list->p[i].counters);
+    validate_unique(v, at, TEXTS(list, counter_set), COVERED);
 }
 
 // --- Nodes ---------------------------------------------------------------------------------------
 
-static void add_set(struct sbuf *set, size_t *n, const char *name)
+void validate_choose(struct chosen *c, const char *field)
 {
-    sbuf_addz(set, (*n)++ ? ", `" : "{`");
-    sbuf_addz(set, name);
-    sbuf_addc(set, '`');
+    sbuf_addz(&c->names, c->n++ ? ", `" : "{`");
+    sbuf_addz(&c->names, field);
+    sbuf_addc(&c->names, '`');
+}
+
+void validate_one_chosen(struct validator *v, const struct path *at, struct chosen *c,
+                         struct str none, struct str several)
+{
+    sbuf_addc(&c->names, '}');
+    if (c->n == 0)
+        cause_required(v->causes, at, none);
+    else if (c->n > 1)
+        cause_invalid(v->causes, at, sbuf_str(&c->names), several);
+    sbuf_done(&c->names);
 }
 
 static void check_own_nodes(struct validator *v, const struct path *at,
@@ -213,31 +206,23 @@ static void check_own_nodes(struct validator *v, const struct path *at,
     struct str rule =
         STR("exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when "
             "`perDeviceNodeSelection` is set to true in the ResourceSlice spec");
-    cleanup_sbuf struct sbuf set = {0};
-    size_t n = 0;
-    struct path name = path_field(at, STR("nodeName"));
-    struct path selector = path_field(at, STR("nodeSelector"));
-    struct path all = path_field(at, STR("allNodes"));
+    struct chosen chosen = {0};
     if (device->has_node_name && device->node_name.n) {
-        add_set(&set, &n, "nodeName");
-        check_format(v, &name, device->node_name, name_dns_subdomain, NULL);
+        validate_choose(&chosen, "nodeName");
+        validate_format(v, AT(at, "nodeName"), device->node_name, name_dns_subdomain, NULL);
     } else if (device->has_node_name) {
-        cause_invalid(v->causes, &name, STR(""), STR("must not be empty"));
+        cause_invalid(v->causes, AT(at, "nodeName"), STR(""), STR("must not be empty"));
     }
     if (device->node_selector) {
-        add_set(&set, &n, "nodeSelector");
-        check_node_selector(v, &selector, device->node_selector);
+        validate_choose(&chosen, "nodeSelector");
+        validate_node_selector(v, AT(at, "nodeSelector"), device->node_selector);
     }
     if (device->has_all_nodes && device->all_nodes)
-        add_set(&set, &n, "allNodes");
+        validate_choose(&chosen, "allNodes");
     else if (device->has_all_nodes)
-        cause_invalid_bool(v->causes, &all, false, STR("must be either unset or set to true"));
-    if (n == 0)
-        cause_required(v->causes, at, rule);
-    if (n <= 1)
-        return;
-    sbuf_addc(&set, '}');
-    cause_invalid(v->causes, at, sbuf_str(&set), rule);
+        cause_invalid_bool(v->causes, AT(at, "allNodes"), false,
+                           STR("must be either unset or set to true"));
+    validate_one_chosen(v, at, &chosen, rule, rule);
 }
 
 static void check_device_nodes(struct validator *v, const struct path *at,
@@ -257,12 +242,10 @@ static void check_device_nodes(struct validator *v, const struct path *at,
 static void check_condition_names(struct validator *v, const struct path *at,
                                   const struct api_str_array *names)
 {
-    if (!check_max_items(v, at, names->n, BINDING_CONDITIONS_MAX, COVERED))
+    if (!validate_max_items(v, at, names->n, BINDING_CONDITIONS_MAX, COVERED))
         return;
-    for (size_t i = 0; i < names->n; i++) {
-        struct path item = path_index(at, i);
-        check_label_key(v, &item, names->p[i]);
-    }
+    for (size_t i = 0; i < names->n; i++)
+        validate_label_key(v, AT_ITEM(at, i), names->p[i]);
 }
 
 static void check_condition_repeats(struct validator *v, const struct path *at,
@@ -273,31 +256,31 @@ static void check_condition_repeats(struct validator *v, const struct path *at,
     for (size_t i = 0; disjoint && i < disjoint->n; i++)
         (void)seen_add(&other, disjoint->p[i]);
     for (size_t i = 0; i < names->n; i++) {
-        struct path item = path_index(at, i);
         if (seen_add(&own, names->p[i]))
-            cause_duplicate(v->causes, &item, names->p[i]);
+            cause_duplicate(v->causes, AT_ITEM(at, i), names->p[i]);
         if (map_has(&other, names->p[i]))
-            cause_invalid(v->causes, &item, names->p[i],
+            cause_invalid(v->causes, AT_ITEM(at, i), names->p[i],
                           STR("bindingFailureConditions must not overlap with bindingConditions"));
     }
 }
 
-void check_binding_conditions(struct validator *v, const struct path *at,
-                              const struct api_str_array *conditions,
-                              const struct api_str_array *failures)
+void validate_binding_conditions(struct validator *v, const struct path *at,
+                                 const struct api_str_array *conditions,
+                                 const struct api_str_array *failures)
 {
-    struct path good = path_field(at, STR("bindingConditions"));
-    struct path bad = path_field(at, STR("bindingFailureConditions"));
-    check_condition_names(v, &good, conditions);
-    check_condition_names(v, &bad, failures);
-    check_condition_repeats(v, &good, conditions, NULL);
-    check_condition_repeats(v, &bad, failures, conditions);
+    const struct path *good = AT(at, "bindingConditions");
+    const struct path *bad = AT(at, "bindingFailureConditions");
+    check_condition_names(v, good, conditions);
+    check_condition_names(v, bad, failures);
+    check_condition_repeats(v, good, conditions, NULL);
+    check_condition_repeats(v, bad, failures, conditions);
     if (conditions->n == 0 && failures->n)
-        cause_invalid_json(v->causes, &good,
-                           json_of_strings(conditions->p, conditions->n, scratch(v)),
+        cause_invalid_json(v->causes, good,
+                           validate_show_strings(conditions->p, conditions->n, scratch(v)),
                            STR("bindingConditions are required to use bindingFailureConditions"));
     if (failures->n == 0 && conditions->n)
-        cause_invalid_json(v->causes, &bad, json_of_strings(failures->p, failures->n, scratch(v)),
+        cause_invalid_json(v->causes, bad,
+                           validate_show_strings(failures->p, failures->n, scratch(v)),
                            STR("bindingFailureConditions are required to use bindingConditions"));
 }
 
@@ -319,10 +302,12 @@ static bool has_capacity(const struct api_device_capacity_map *map, struct str k
     return false;
 }
 
-static void check_positive(struct validator *v, const struct path *at, const struct quantity *q)
+static void validate_device_count(struct validator *v, const struct path *at,
+                                  const struct quantity *q)
 {
     if (q && quantity_sign(q) <= 0)
-        cause_invalid(v->causes, at, quantity_text(q, scratch(v)), STR("must be positive"));
+        cause_invalid(v->causes, at, validate_quantity_text(q, scratch(v)),
+                      STR("must be positive"));
 }
 
 static void check_dependent(struct validator *v, const struct path *at, struct str rule)
@@ -334,37 +319,34 @@ static void check_mapping(struct validator *v, const struct path *at,
                           const struct api_node_allocatable_mapping *m,
                           const struct api_device_capacity_map *capacity)
 {
-    struct path key = path_field(at, STR("capacityKey"));
-    struct path multiplier = path_field(at, STR("capacityMultiplier"));
-    struct path device = path_field(at, STR("deviceMultiplier"));
+    const struct path *key = AT(at, "capacityKey");
     if (m->has_capacity_key) {
         if (m->capacity_key.n == 0)
-            cause_invalid(v->causes, &key, STR(""), STR("capacityKey must not be an empty string"));
+            cause_invalid(v->causes, key, STR(""), STR("capacityKey must not be an empty string"));
         else if (!has_capacity(capacity, m->capacity_key))
-            cause_not_found(v->causes, &key, m->capacity_key);
+            cause_not_found(v->causes, key, m->capacity_key);
         if (!m->capacity_multiplier)
-            check_dependent(v, &multiplier,
+            check_dependent(v, AT(at, "capacityMultiplier"),
                             STR("capacityMultiplier is required when capacityKey is set"));
-        check_positive(v, &multiplier, m->capacity_multiplier);
+        validate_device_count(v, AT(at, "capacityMultiplier"), m->capacity_multiplier);
     }
-    check_positive(v, &device, m->device_multiplier);
+    validate_device_count(v, AT(at, "deviceMultiplier"), m->device_multiplier);
     if (m->capacity_multiplier && !m->has_capacity_key)
-        check_dependent(v, &key, STR("capacityKey is required when capacityMultiplier is set"));
+        check_dependent(v, key, STR("capacityKey is required when capacityMultiplier is set"));
 }
 
 static void check_overhead(struct validator *v, const struct path *at,
                            const struct api_node_allocatable_overhead *o)
 {
-    struct path pod = path_field(at, STR("perPod"));
-    struct path container = path_field(at, STR("perContainer"));
     if (!o->per_pod && !o->per_container)
         cause_invalid(v->causes, at, STR(""),
                       STR("at least one of perPod or perContainer must be set"));
     if (o->per_pod && quantity_sign(o->per_pod) < 0)
-        cause_invalid(v->causes, &pod, quantity_text(o->per_pod, scratch(v)),
+        cause_invalid(v->causes, AT(at, "perPod"), validate_quantity_text(o->per_pod, scratch(v)),
                       STR("must be non-negative"));
     if (o->per_container && quantity_sign(o->per_container) < 0)
-        cause_invalid(v->causes, &container, quantity_text(o->per_container, scratch(v)),
+        cause_invalid(v->causes, AT(at, "perContainer"),
+                      validate_quantity_text(o->per_container, scratch(v)),
                       STR("must be non-negative"));
 }
 
@@ -375,46 +357,41 @@ static void check_node_allocatable(struct validator *v, const struct path *at,
         struct str name = device->node_allocatable_resources.p[i].key;
         const struct api_node_allocatable_resource *r =
             &device->node_allocatable_resources.p[i].value;
-        struct path item = path_key(at, name), mapping = path_field(&item, STR("mapping"));
-        struct path overhead = path_field(&item, STR("overhead"));
+        const struct path *item = AT_KEY(at, name);
         if (!str_eqz(name, "cpu") && !str_eqz(name, "memory") &&
             !str_starts(name, STR("hugepages-")))
-            cause_invalid(v->causes, &item, name, STR("must be a node allocatable resource name"));
+            cause_invalid(v->causes, item, name, STR("must be a node allocatable resource name"));
         if (!r->mapping && !r->overhead)
-            cause_required(v->causes, &item,
-                           STR("at least one of mapping or overhead must be set"));
+            cause_required(v->causes, item, STR("at least one of mapping or overhead must be set"));
         if (r->mapping)
-            check_mapping(v, &mapping, r->mapping, &device->capacity);
+            check_mapping(v, AT(item, "mapping"), r->mapping, &device->capacity);
         if (r->overhead)
-            check_overhead(v, &overhead, r->overhead);
+            check_overhead(v, AT(item, "overhead"), r->overhead);
     }
 }
 
 // --- The whole -----------------------------------------------------------------------------------
 
-static bool same_field(struct str name, const struct api_device *a, const struct api_device *b)
+static bool device_field_equal(struct str name, const struct api_device *a,
+                               const struct api_device *b)
 {
     return api_field_equal(api_type_field(&api_device_type, name), a, b);
 }
 
-void check_device(struct validator *v, const struct path *at, const struct api_device *device,
-                  const struct api_device *old, bool per_device_nodes)
+void validate_device(struct validator *v, const struct path *at, const struct api_device *device,
+                     const struct api_device *old, bool per_device_nodes)
 {
-    struct path name = path_field(at, STR("name")), attributes = path_field(at, STR("attributes"));
-    struct path capacity = path_field(at, STR("capacity")), taints = path_field(at, STR("taints"));
-    struct path counters = path_field(at, STR("consumesCounters"));
-    struct path resources = path_field(at, STR("nodeAllocatableResources"));
-    check_dns_label(v, &name, device->name);
+    validate_dns_label(v, AT(at, "name"), device->name);
     check_sizes(v, at, device);
-    check_attributes(v, &attributes, &device->attributes);
+    check_attributes(v, AT(at, "attributes"), &device->attributes);
     // What has not changed may break rules that came later.
-    if (!old || !same_field(STR("capacity"), device, old))
-        check_capacities(v, &capacity, device);
-    if (!old || !same_field(STR("taints"), device, old))
-        check_taints(v, &taints, &device->taints);
-    check_consumptions(v, &counters, &device->consumes_counters);
+    if (!old || !device_field_equal(STR("capacity"), device, old))
+        validate_device_capacities(v, AT(at, "capacity"), device);
+    if (!old || !device_field_equal(STR("taints"), device, old))
+        check_taints(v, AT(at, "taints"), &device->taints);
+    check_consumptions(v, AT(at, "consumesCounters"), &device->consumes_counters);
     check_device_nodes(v, at, device, per_device_nodes);
-    check_binding_conditions(v, at, &device->binding_conditions,
-                             &device->binding_failure_conditions);
-    check_node_allocatable(v, &resources, device);
+    validate_binding_conditions(v, at, &device->binding_conditions,
+                                &device->binding_failure_conditions);
+    check_node_allocatable(v, AT(at, "nodeAllocatableResources"), device);
 }

@@ -18,23 +18,22 @@ static bool has_entry(const struct api_pod_group_resource_claim_array *claims, s
     return false;
 }
 
-void check_pod_group(struct validator *v, const struct api_pod_group *group, bool is_new)
+void validate_pod_group(struct validator *v, const struct api_pod_group *group, bool is_new)
 {
-    const struct path spec = path_root(STR("spec"));
     if (is_new && group->spec.has_parent_composite_pod_group_name && !group->spec.workload_ref)
-        cause_required(v->causes, AT(&spec, "workloadRef"),
+        cause_required(v->causes, AT(AT(NULL, "spec"), "workloadRef"),
                        STR("must be set when parentCompositePodGroupName is set"));
 }
 
-void check_pod_group_status(struct validator *v, const struct api_pod_group *group)
+void validate_pod_group_status(struct validator *v, const struct api_pod_group *group)
 {
-    const struct path status = path_root(STR("status"));
-    check_conditions(v, AT(&status, "conditions"), &group->status.conditions);
+    validate_conditions(v, AT(AT(NULL, "status"), "conditions"), &group->status.conditions);
     const struct api_pod_group_resource_claim_status_array *list =
         &group->status.resource_claim_statuses;
     for (size_t i = 0; i < list->n && !causes_full(v->causes); i++)
         if (!has_entry(&group->spec.resource_claims, list->p[i].name))
-            cause_invalid(v->causes, AT(AT_ITEM(AT(&status, "resourceClaimStatuses"), i), "name"),
+            cause_invalid(v->causes,
+                          AT(AT_ITEM(AT(AT(NULL, "status"), "resourceClaimStatuses"), i), "name"),
                           list->p[i].name,
                           STR("must match the name of an entry in `spec.resourceClaims`"));
 }
@@ -42,9 +41,9 @@ void check_pod_group_status(struct validator *v, const struct api_pod_group *gro
 // --- Workload ------------------------------------------------------------------------------------
 
 // Names are unique in the workload; those that repeat within one list are the schema's business.
-static void check_names(struct validator *v, const struct path *at,
-                        const struct api_composite_pod_group_template_array *list,
-                        struct seen *names, unsigned depth);
+static void validate_group_names(struct validator *v, const struct path *at,
+                                 const struct api_composite_pod_group_template_array *list,
+                                 struct seen *names, unsigned depth);
 
 static void check_names_below(struct validator *v, const struct path *at,
                               const struct api_composite_pod_group_template *t, struct seen *names,
@@ -56,12 +55,12 @@ static void check_names_below(struct validator *v, const struct path *at,
                             t->pod_group_templates.p[i].name);
     for (size_t i = 0; i < t->pod_group_templates.n; i++)
         (void)seen_add(names, t->pod_group_templates.p[i].name);
-    check_names(v, at, &t->composite_pod_group_templates, names, depth);
+    validate_group_names(v, at, &t->composite_pod_group_templates, names, depth);
 }
 
-static void check_names(struct validator *v, const struct path *at,
-                        const struct api_composite_pod_group_template_array *list,
-                        struct seen *names, unsigned depth)
+static void validate_group_names(struct validator *v, const struct path *at,
+                                 const struct api_composite_pod_group_template_array *list,
+                                 struct seen *names, unsigned depth)
 {
     const struct path *field = AT(at, "compositePodGroupTemplates");
     if (depth > TEMPLATE_DEPTH_MAX || causes_full(v->causes))
@@ -75,12 +74,12 @@ static void check_names(struct validator *v, const struct path *at,
         check_names_below(v, AT_ITEM(field, i), &list->p[i], names, depth + 1);
 }
 
-static bool too_deep(const struct api_composite_pod_group_template *t, unsigned depth)
+static bool group_exceeds_depth(const struct api_composite_pod_group_template *t, unsigned depth)
 {
     if (depth == TEMPLATE_DEPTH_MAX)
         return true;
     for (size_t i = 0; i < t->composite_pod_group_templates.n; i++)
-        if (too_deep(&t->composite_pod_group_templates.p[i], depth + 1))
+        if (group_exceeds_depth(&t->composite_pod_group_templates.p[i], depth + 1))
             return true;
     return false;
 }
@@ -151,20 +150,20 @@ static void check_children(struct validator *v, const struct path *at,
                        &t->composite_pod_group_templates.p[i], depth + 1);
 }
 
-void check_workload(struct validator *v, const struct api_workload *workload)
+void validate_workload(struct validator *v, const struct api_workload *workload)
 {
-    const struct path spec = path_root(STR("spec"));
+    const struct path *spec = AT(NULL, "spec");
     const struct api_workload_spec *s = &workload->spec;
-    const struct path *field = AT(&spec, "compositePodGroupTemplates");
+    const struct path *field = AT(spec, "compositePodGroupTemplates");
     cleanup_seen struct seen names = {0};
     for (size_t i = 0; i < s->pod_group_templates.n; i++)
         (void)seen_add(&names, s->pod_group_templates.p[i].name);
-    check_names(v, &spec, &s->composite_pod_group_templates, &names, 1);
+    validate_group_names(v, spec, &s->composite_pod_group_templates, &names, 1);
     for (size_t i = 0; i < s->composite_pod_group_templates.n; i++)
-        if (too_deep(&s->composite_pod_group_templates.p[i], 1))
+        if (group_exceeds_depth(&s->composite_pod_group_templates.p[i], 1))
             cause_invalid(v->causes, AT_ITEM(field, i), s->composite_pod_group_templates.p[i].name,
                           STR("maximum template hierarchy depth is 4"));
-    check_priority(v, &spec, s);
+    check_priority(v, spec, s);
     for (size_t i = 0; i < s->composite_pod_group_templates.n; i++)
         check_children(v, AT_ITEM(field, i), &s->composite_pod_group_templates.p[i], 1);
 }

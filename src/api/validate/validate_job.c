@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Jobs and CronJobs: numbers, sets of indexes, failure and success policies. A Job's controller relies
-// on these bounds; Kubernetes' are the same, word for word.
+// Jobs and CronJobs: numbers, sets of indexes, failure and success policies. A Job's controller
+// relies on these bounds; Kubernetes' are the same, word for word.
 #include "api/validate/validate_core.h"
 
 #include "base/banned.h"
@@ -9,7 +9,7 @@
 #define JOB_PARALLELISM_MAX       100000
 #define JOB_FAILED_INDEXES_MAX    100000
 #define JOB_COMPLETIONS_MANY      100000
-#define JOB_MANY_MAX              10000 // parallel pods, failed indexes of a Job with many completions
+#define JOB_MANY_MAX              10000 // parallel pods, failed indexes with many completions
 #define JOB_FAILURE_RULES_MAX     20
 #define JOB_EXIT_CODES_MAX        255
 #define JOB_CONDITIONS_MAX        20
@@ -57,7 +57,8 @@ static struct str job_index_interval(struct arena *arena, struct str text, int64
     return wrong;
 }
 
-// job_indexes_total counts the indexes of a text such as 1,3-5; *ret_wrong says what is wrong.
+// job_indexes_total counts the indexes of a text such as 1,3-5; *ret_wrong receives the error, if
+// any.
 static int64_t job_indexes_total(struct arena *arena, struct str text, int64_t completions,
                                  struct str *ret_wrong)
 {
@@ -104,7 +105,8 @@ static struct str job_json_of_codes(const struct api_i32_array *codes, struct ar
     return arena_str(arena, sbuf_str(&text));
 }
 
-// Repetitions are looked for by a list of at most JOB_EXIT_CODES_MAX; a longer one is refused anyway.
+// Repetitions are looked for by a list of at most JOB_EXIT_CODES_MAX; a longer one is refused
+// anyway.
 static bool job_code_repeats(const struct api_i32_array *codes, size_t i)
 {
     for (size_t k = 0; k < i && k <= JOB_EXIT_CODES_MAX; k++)
@@ -144,7 +146,7 @@ static void job_check_choice(struct validator *v, const struct path *at, struct 
     if (value.n == 0)
         cause_required(v->causes, at, arena_strf(scratch(v), "valid values: %.*s", STR_ARG(all)));
     else
-        check_choice(v, at, value, c);
+        validate_choice(v, at, value, c);
 }
 
 static void job_check_exit_codes(struct validator *v, const struct path *at,
@@ -169,7 +171,7 @@ static void job_check_conditions(
     if (list->n > JOB_CONDITIONS_MAX)
         cause_too_many(v->causes, at, list->n, JOB_CONDITIONS_MAX);
     for (size_t i = 0; i < list->n && !causes_full(v->causes); i++) {
-        check_named(v, AT(AT_ITEM(at, i), "type"), list->p[i].type, name_label_key);
+        validate_named(v, AT(AT_ITEM(at, i), "type"), list->p[i].type, name_label_key);
         job_check_choice(v, AT(AT_ITEM(at, i), "status"), list->p[i].status, CHOICES(states),
                          STR("[\"False\" \"True\" \"Unknown\"]"));
     }
@@ -215,7 +217,7 @@ static void job_check_failure_policy(struct validator *v, const struct path *at,
 static void job_check_success_count(struct validator *v, const struct path *at, int64_t count,
                                     int64_t completions, bool has_indexes, int64_t total)
 {
-    check_not_negative(v, at, count);
+    validate_not_negative(v, at, count);
     if (count > completions)
         cause_invalid_i64(v->causes, at, count,
                           arena_strf(scratch(v),
@@ -290,7 +292,7 @@ static void job_check_signs(struct validator *v, const struct path *at,
     };
     for (size_t i = 0; i < array_len(numbers); i++)
         if (numbers[i].has)
-            check_not_negative(v, AT_NAME(at, numbers[i].name), numbers[i].value);
+            validate_not_negative(v, AT_NAME(at, numbers[i].name), numbers[i].value);
 }
 
 // Counters of single indexes are kept in the status: with many completions fewer may fail.
@@ -335,7 +337,7 @@ static void job_check_mode(struct validator *v, const struct path *at, const str
     static const struct str modes[] = {STR_INIT("NonIndexed"), STR_INIT("Indexed")};
     static const struct str indexed = STR_INIT("requires indexed completion mode");
     if (s->has_completion_mode)
-        check_choice(v, AT(at, "completionMode"), s->completion_mode, CHOICES(modes));
+        validate_choice(v, AT(at, "completionMode"), s->completion_mode, CHOICES(modes));
     if (job_is_indexed(s))
         job_check_indexed(v, at, s);
     if (s->has_completion_mode && !str_eqz(s->completion_mode, "NonIndexed"))
@@ -362,15 +364,14 @@ static void job_check_spec(struct validator *v, const struct path *at, const str
         job_check_success_policy(v, AT(at, "successPolicy"), s);
     else if (!job_is_indexed(s))
         cause_invalid_json(v->causes, AT(at, "successPolicy"),
-                           internal_json_of(&api_success_policy_type, s->success_policy,
-                                            scratch(v)),
+                           validate_show_internal_json(&api_success_policy_type, s->success_policy,
+                                                       scratch(v)),
                            STR("requires indexed completion mode"));
 }
 
 // job_check_name: an Indexed Job's pods have its name and their index as host name.
 static void job_check_name(struct validator *v, const struct api_job *job)
 {
-    const struct path meta = path_root(STR("metadata"));
     struct name_msgs wrong = {.arena = scratch(v)};
     if (!job_is_indexed(&job->spec) || job->spec.completions <= 0)
         return;
@@ -379,7 +380,7 @@ static void job_check_name(struct validator *v, const struct api_job *job)
     name_dns_label(longest, &wrong);
     if (wrong.n == 0)
         return;
-    cause_invalid(v->causes, AT(&meta, "name"), job->metadata.name,
+    cause_invalid(v->causes, AT(AT(NULL, "metadata"), "name"), job->metadata.name,
                   arena_strf(scratch(v), "will not able to create pod with invalid DNS label: %.*s",
                              STR_ARG(longest)));
 }
@@ -401,7 +402,7 @@ static void job_check_same(struct validator *v, const struct path *at, const str
 {
     bool same = now && old ? api_equal(t, now, old) : now == old;
     if (!same)
-        cause_immutable(v, at, t, now);
+        validate_report_immutable(v, at, t, now);
 }
 
 static void job_check_completions(struct validator *v, const struct path *at,
@@ -433,26 +434,26 @@ static void job_check_update(struct validator *v, const struct path *at,
                       STR("field is immutable"));
 }
 
-void check_job(struct validator *v, const void *value, const void *old)
+void validate_job(struct validator *v, const void *value, const void *old)
 {
     const struct api_job *job = value;
-    const struct path spec = path_root(STR("spec"));
-    job_check_spec(v, &spec, &job->spec);
+    job_check_spec(v, AT(NULL, "spec"), &job->spec);
     job_check_name(v, job);
     if (old)
-        job_check_update(v, &spec, &job->spec, &((const struct api_job *)old)->spec);
+        job_check_update(v, AT(NULL, "spec"), &job->spec, &((const struct api_job *)old)->spec);
 }
 
-void check_cron_job(struct validator *v, const void *value, const void *old)
+void validate_cron_job(struct validator *v, const void *value, const void *old)
 {
     (void)old;
     const struct api_cron_job_spec *s = &((const struct api_cron_job *)value)->spec;
-    const struct path root = path_root(STR("spec")), *at = &root;
+    const struct path *at = AT(NULL, "spec");
     if (s->has_starting_deadline_seconds)
-        check_not_negative(v, AT(at, "startingDeadlineSeconds"), s->starting_deadline_seconds);
+        validate_not_negative(v, AT(at, "startingDeadlineSeconds"), s->starting_deadline_seconds);
     job_check_spec(v, AT(AT(at, "jobTemplate"), "spec"), &s->job_template.spec);
-    check_not_negative(v, AT(at, "successfulJobsHistoryLimit"), s->successful_jobs_history_limit);
-    check_not_negative(v, AT(at, "failedJobsHistoryLimit"), s->failed_jobs_history_limit);
+    validate_not_negative(v, AT(at, "successfulJobsHistoryLimit"),
+                          s->successful_jobs_history_limit);
+    validate_not_negative(v, AT(at, "failedJobsHistoryLimit"), s->failed_jobs_history_limit);
 }
 
 // --- Status --------------------------------------------------------------------------------------
@@ -486,16 +487,16 @@ static void job_check_counters(struct validator *v, const struct path *at,
                           STR("cannot set more ready pods than active"));
 }
 
-void check_job_status(struct validator *v, const void *value, const void *old)
+void validate_job_status(struct validator *v, const void *value, const void *old)
 {
     const struct api_job *job = value, *was = old;
     const struct api_job_status *s = &job->status;
-    const struct path root = path_root(STR("status")), *at = &root;
-    check_not_negative(v, AT(at, "active"), s->active);
-    check_not_negative(v, AT(at, "succeeded"), s->succeeded);
-    check_not_negative(v, AT(at, "failed"), s->failed);
-    check_not_negative(v, AT(at, "ready"), s->ready);
-    check_not_negative(v, AT(at, "terminating"), s->terminating);
+    const struct path *at = AT(NULL, "status");
+    validate_not_negative(v, AT(at, "active"), s->active);
+    validate_not_negative(v, AT(at, "succeeded"), s->succeeded);
+    validate_not_negative(v, AT(at, "failed"), s->failed);
+    validate_not_negative(v, AT(at, "ready"), s->ready);
+    validate_not_negative(v, AT(at, "terminating"), s->terminating);
     if (job->spec.has_completions && !str_eq(s->completed_indexes, was->status.completed_indexes))
         job_check_indexes(v, AT(at, "completedIndexes"), "completedIndexes", s->completed_indexes,
                           job->spec.completions);

@@ -14,14 +14,9 @@
 #define SYSTEM_CRITICAL      2000000000
 #define SYSTEM_NODE_CRITICAL (SYSTEM_CRITICAL + 1000)
 
-static struct path top(const char *field)
-{
-    return path_root(str_z(field));
-}
-
 // --- ConfigMap, Secret ---------------------------------------------------------------------------
 
-static bool has_key(const struct api_str_map *map, struct str key)
+static bool kinds_map_has(const struct api_str_map *map, struct str key)
 {
     return api_map_find(map, key) != NULL;
 }
@@ -31,7 +26,7 @@ static size_t check_data(struct validator *v, const struct path *at, const struc
     size_t bytes = 0;
     for (size_t i = 0; i < data->n; i++) {
         if (!causes_full(v->causes))
-            check_named(v, AT_KEY(at, data->p[i].key), data->p[i].key, name_config_key);
+            validate_named(v, AT_KEY(at, data->p[i].key), data->p[i].key, name_config_key);
         bytes += data->p[i].value.n;
     }
     return bytes;
@@ -39,15 +34,14 @@ static size_t check_data(struct validator *v, const struct path *at, const struc
 
 static void check_frozen(struct validator *v, const char *field, bool same)
 {
-    const struct path at = top(field);
     if (!same)
-        cause_forbidden(v->causes, &at, STR("field is immutable when `immutable` is set"));
+        cause_forbidden(v->causes, AT_NAME(NULL, str_z(field)),
+                        STR("field is immutable when `immutable` is set"));
 }
 
 static void check_config_map(struct validator *v, const struct api_config_map *map,
                              const struct api_config_map *old)
 {
-    const struct path data = top("data"), binary = top("binaryData"), all = top("");
     const struct api_type *t = &api_config_map_type;
     if (old && old->has_immutable && old->immutable) {
         check_frozen(v, "immutable", map->has_immutable && map->immutable);
@@ -55,27 +49,25 @@ static void check_config_map(struct validator *v, const struct api_config_map *m
         check_frozen(v, "binaryData",
                      api_field_equal(api_type_field(t, STR("binaryData")), map, old));
     }
-    size_t bytes = check_data(v, &data, &map->data);
+    size_t bytes = check_data(v, AT(NULL, "data"), &map->data);
     for (size_t i = 0; i < map->data.n && !causes_full(v->causes); i++)
-        if (has_key(&map->binary_data, map->data.p[i].key))
-            cause_invalid(v->causes, AT_KEY(&data, map->data.p[i].key), map->data.p[i].key,
-                          STR("duplicate of key present in binaryData"));
-    bytes += check_data(v, &binary, &map->binary_data);
+        if (kinds_map_has(&map->binary_data, map->data.p[i].key))
+            cause_invalid(v->causes, AT_KEY(AT(NULL, "data"), map->data.p[i].key),
+                          map->data.p[i].key, STR("duplicate of key present in binaryData"));
+    bytes += check_data(v, AT(NULL, "binaryData"), &map->binary_data);
     if (bytes > DATA_BYTES_MAX)
-        cause_too_long(v->causes, &all, DATA_BYTES_MAX);
+        cause_too_long(v->causes, AT(NULL, ""), DATA_BYTES_MAX);
 }
 
 static void must_have_key(struct validator *v, const struct api_str_map *data, const char *key)
 {
-    const struct path at = top("data");
-    if (!has_key(data, str_z(key)))
-        cause_required(v->causes, AT_KEY(&at, str_z(key)), STR(""));
+    if (!kinds_map_has(data, str_z(key)))
+        cause_required(v->causes, AT_KEY(AT(NULL, "data"), str_z(key)), STR(""));
 }
 
 static void check_docker_config(struct validator *v, const struct api_secret *secret,
                                 const char *key)
 {
-    const struct path at = top("data");
     must_have_key(v, &secret->data, key);
     for (size_t i = 0; i < secret->data.n; i++) {
         cleanup_json_doc struct json_doc doc = {0};
@@ -84,8 +76,8 @@ static void check_docker_config(struct validator *v, const struct api_secret *se
         if (!str_eqz(secret->data.p[i].key, key))
             continue;
         if (json_parse(secret->data.p[i].value, &options, &doc, &err) < 0)
-            cause_invalid(v->causes, AT_KEY(&at, str_z(key)), STR("<secret contents redacted>"),
-                          str_z(err.msg));
+            cause_invalid(v->causes, AT_KEY(AT(NULL, "data"), str_z(key)),
+                          STR("<secret contents redacted>"), str_z(err.msg));
     }
 }
 
@@ -93,7 +85,6 @@ static void check_docker_config(struct validator *v, const struct api_secret *se
 static void check_secret_type(struct validator *v, const struct api_secret *secret)
 {
     static const char account[] = "kubernetes.io/service-account.name";
-    const struct path meta = top("metadata");
     const struct api_str_map *data = &secret->data;
     if (str_eqz(secret->type, "kubernetes.io/service-account-token")) {
         bool named = false;
@@ -101,13 +92,15 @@ static void check_secret_type(struct validator *v, const struct api_secret *secr
             named = named || (str_eqz(secret->metadata.annotations.p[i].key, account) &&
                               secret->metadata.annotations.p[i].value.n);
         if (!named)
-            cause_required(v->causes, AT_KEY(AT(&meta, "annotations"), str_z(account)), STR(""));
+            cause_required(v->causes,
+                           AT_KEY(AT(AT(NULL, "metadata"), "annotations"), str_z(account)),
+                           STR(""));
     } else if (str_eqz(secret->type, "kubernetes.io/dockercfg")) {
         check_docker_config(v, secret, ".dockercfg");
     } else if (str_eqz(secret->type, "kubernetes.io/dockerconfigjson")) {
         check_docker_config(v, secret, ".dockerconfigjson");
     } else if (str_eqz(secret->type, "kubernetes.io/basic-auth")) {
-        if (!has_key(data, STR("username")) && !has_key(data, STR("password"))) {
+        if (!kinds_map_has(data, STR("username")) && !kinds_map_has(data, STR("password"))) {
             must_have_key(v, data, "username");
             must_have_key(v, data, "password");
         }
@@ -122,16 +115,15 @@ static void check_secret_type(struct validator *v, const struct api_secret *secr
 static void check_secret(struct validator *v, const struct api_secret *secret,
                          const struct api_secret *old)
 {
-    const struct path data = top("data"), type = top("type");
-    if (old && !str_eq(secret->type, old->type))
-        cause_invalid(v->causes, &type, secret->type, STR("field is immutable"));
+    if (old)
+        validate_unchanged(v, AT(NULL, "type"), secret->type, old->type);
     if (old && old->has_immutable && old->immutable) {
         check_frozen(v, "immutable", secret->has_immutable && secret->immutable);
         check_frozen(v, "data",
                      api_field_equal(api_type_field(&api_secret_type, STR("data")), secret, old));
     }
-    if (check_data(v, &data, &secret->data) > DATA_BYTES_MAX)
-        cause_too_long(v->causes, &data, DATA_BYTES_MAX);
+    if (check_data(v, AT(NULL, "data"), &secret->data) > DATA_BYTES_MAX)
+        cause_too_long(v->causes, AT(NULL, "data"), DATA_BYTES_MAX);
     check_secret_type(v, secret);
 }
 
@@ -140,10 +132,10 @@ static void check_secret(struct validator *v, const struct api_secret *secret,
 static void check_namespace_kind(struct validator *v, const struct api_namespace *ns,
                                  const struct api_namespace *old)
 {
-    const struct path spec = top("spec"), *at = AT(&spec, "finalizers");
+    const struct path *at = AT(AT(NULL, "spec"), "finalizers");
     for (size_t i = 0; !old && i < ns->spec.finalizers.n && !causes_full(v->causes); i++) {
         struct str name = ns->spec.finalizers.p[i];
-        check_named(v, at, name, name_label_key);
+        validate_named(v, at, name, name_label_key);
         if (str_find_char(name, '/') < 0 && !str_eqz(name, "kubernetes") &&
             !str_eqz(name, "orphan") && !str_eqz(name, "foregroundDeletion"))
             cause_invalid(
@@ -154,7 +146,7 @@ static void check_namespace_kind(struct validator *v, const struct api_namespace
 
 static void check_namespace_status(struct validator *v, const struct api_namespace *ns)
 {
-    const struct path status = top("status"), *at = AT(&status, "Phase");
+    const struct path *at = AT(AT(NULL, "status"), "Phase");
     bool ending = ns->metadata.deletion_timestamp.set;
     if (!str_eqz(ns->status.phase, ending ? "Terminating" : "Active"))
         cause_invalid(v->causes, at, ns->status.phase,
@@ -165,19 +157,20 @@ static void check_namespace_status(struct validator *v, const struct api_namespa
 static void check_event_text(struct validator *v, const char *field, struct str text, size_t most,
                              bool required)
 {
-    const struct path at = top(field);
+    const struct path *at = AT_NAME(NULL, str_z(field));
     if (required)
-        must_have(v, &at, text);
+        validate_required(v, at, text);
     if (text.n > most)
-        cause_invalid(v->causes, &at, STR(""),
+        cause_invalid(v->causes, at, STR(""),
                       arena_strf(scratch(v), "can have at most %zu characters", most));
 }
 
 static void check_event(struct validator *v, const struct api_event *e)
 {
-    const struct path involved = top("involvedObject"), *at = AT(&involved, "namespace");
+    const struct path involved = path_root(STR("involvedObject")), *at = AT(&involved, "namespace");
     bool newer = str_eqz(v->version->group, "events.k8s.io");
-    const struct path controller = top(newer ? "reportingController" : "reportingComponent");
+    const struct path controller =
+        path_root(str_z(newer ? "reportingController" : "reportingComponent"));
     struct str own = e->metadata.namespace, theirs = e->involved_object.namespace;
     bool is_default = str_eqz(own, "default");
     bool fits = theirs.n ? str_eq(own, theirs) : own.n == 0 || is_default;
@@ -187,8 +180,8 @@ static void check_event(struct validator *v, const struct api_event *e)
         cause_invalid(v->causes, at, theirs, STR("does not match event.namespace"));
     if (!e->event_time.set)
         return;
-    must_have(v, &controller, e->reporting_component);
-    check_named(v, &controller, e->reporting_component, name_label_key);
+    validate_required(v, &controller, e->reporting_component);
+    validate_named(v, &controller, e->reporting_component, name_label_key);
     check_event_text(v, "reportingInstance", e->reporting_instance, EVENT_TEXT_MAX, true);
     check_event_text(v, "action", e->action, EVENT_TEXT_MAX, true);
     check_event_text(v, "reason", e->reason, EVENT_TEXT_MAX, true);
@@ -198,8 +191,6 @@ static void check_event(struct validator *v, const struct api_event *e)
 // The newer API wants every event to say when it was, and takes nothing of the older one's fields.
 static void check_new_event(struct validator *v, const struct api_event *e)
 {
-    const struct path time = top("eventTime"), type = top("type");
-    const struct path count = top("series.count"), last = top("series.lastObservedTime");
     const struct {
         const char *field;
         bool set;
@@ -210,36 +201,36 @@ static void check_new_event(struct validator *v, const struct api_event *e)
         {"source", e->source.component.n || e->source.host.n},
     };
     if (e->series && e->series->count < 2)
-        cause_invalid(v->causes, &count, STR(""), STR("should be at least 2"));
+        cause_invalid(v->causes, AT(NULL, "series.count"), STR(""), STR("should be at least 2"));
     if (e->series && !e->series->last_observed_time.set)
-        cause_required(v->causes, &last, STR(""));
+        cause_required(v->causes, AT(NULL, "series.lastObservedTime"), STR(""));
     if (!e->event_time.set)
-        cause_required(v->causes, &time, STR(""));
+        cause_required(v->causes, AT(NULL, "eventTime"), STR(""));
     if (!str_eqz(e->type, "Normal") && !str_eqz(e->type, "Warning"))
-        cause_invalid(v->causes, &type, STR(""),
+        cause_invalid(v->causes, AT(NULL, "type"), STR(""),
                       arena_strf(scratch(v), "has invalid value: %.*s", STR_ARG(e->type)));
     for (size_t i = 0; i < array_len(older); i++) {
-        const struct path at = top(older[i].field);
         if (older[i].set)
-            cause_invalid(v->causes, &at, STR(""), STR("needs to be unset"));
+            cause_invalid(v->causes, AT_NAME(NULL, str_z(older[i].field)), STR(""),
+                          STR("needs to be unset"));
     }
 }
 
 static void check_lease(struct validator *v, const struct api_lease *lease)
 {
     static const struct str strategies[] = {STR_INIT("OldestEmulationVersion")};
-    const struct path root = top("spec"), *spec = &root;
+    const struct path *spec = AT(NULL, "spec");
     const struct path *strategy = AT(AT(spec, "strategy"), "strategy");
     const struct api_lease_spec *s = &lease->spec;
     if (s->has_lease_duration_seconds && s->lease_duration_seconds <= 0)
         cause_invalid_i64(v->causes, AT(spec, "leaseDurationSeconds"), s->lease_duration_seconds,
                           STR("must be greater than 0"));
     if (s->has_lease_transitions)
-        check_not_negative(v, AT(spec, "leaseTransitions"), s->lease_transitions);
+        validate_not_negative(v, AT(spec, "leaseTransitions"), s->lease_transitions);
     if (s->has_strategy && str_find_char(s->strategy, '/') < 0)
-        check_choice(v, strategy, s->strategy, CHOICES(strategies));
+        validate_choice(v, strategy, s->strategy, CHOICES(strategies));
     else if (s->has_strategy)
-        check_named(v, strategy, s->strategy, name_label_key);
+        validate_named(v, strategy, s->strategy, name_label_key);
     if (s->preferred_holder.n && s->strategy.n == 0)
         cause_forbidden(v->causes, AT(spec, "preferredHolder"),
                         STR("may only be specified if `strategy` is defined"));
@@ -270,126 +261,106 @@ static void check_priority_class(struct validator *v, const struct api_priority_
                                  const struct api_priority_class *old)
 {
     static const struct str policies[] = {STR_INIT("PreemptLowerPriority"), STR_INIT("Never")};
-    const struct path value = top("value"), policy = top("preemptionPolicy");
-    const struct path meta = top("metadata");
     if (old) {
         if (pc->value != old->value)
-            cause_forbidden(v->causes, &value, STR("may not be changed in an update."));
-        if (!str_eq(pc->preemption_policy, old->preemption_policy))
-            cause_invalid(v->causes, &policy, pc->preemption_policy, STR("field is immutable"));
+            cause_forbidden(v->causes, AT(NULL, "value"), STR("may not be changed in an update."));
+        validate_unchanged(v, AT(NULL, "preemptionPolicy"), pc->preemption_policy,
+                           old->preemption_policy);
         return;
     }
     if (str_starts(pc->metadata.name, STR("system-"))) {
         const char *fault = system_class_fault(pc, scratch(v));
         if (fault)
-            cause_forbidden(v->causes, AT(&meta, "name"),
+            cause_forbidden(v->causes, AT(AT(NULL, "metadata"), "name"),
                             arena_strf(scratch(v),
                                        "priority class names with 'system-' prefix are reserved "
                                        "for system use only. error: %s",
                                        fault));
     } else if (pc->value > USER_PRIORITY_MAX) {
-        cause_forbidden(v->causes, &value,
+        cause_forbidden(v->causes, AT(NULL, "value"),
                         STR("maximum allowed value of a user defined priority is 1000000000"));
     }
     if (pc->has_preemption_policy)
-        check_choice_required(v, &policy, pc->preemption_policy, CHOICES(policies));
+        validate_choice_required(v, AT(NULL, "preemptionPolicy"), pc->preemption_policy,
+                                 CHOICES(policies));
 }
 
-static void check_share(struct validator *v, const struct path *at,
-                        const struct api_int_or_string *share)
-{
-    if (!share)
-        return;
-    if (!share->is_text) {
-        check_not_negative(v, at, share->number);
-        return;
-    }
-    uint64_t percent = 0;
-    struct str digits =
-        str_ends(share->text, STR("%")) ? str_upto(share->text, share->text.n - 1) : STR("");
-    if (digits.n == 0 || str_to_u64(digits, &percent) < 0)
-        cause_invalid(v->causes, at, share->text,
-                      STR("a valid percent string must be a numeric string followed by an ending "
-                          "'%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"));
-    else if (percent > 100)
-        cause_invalid(v->causes, at, share->text, STR("must not be greater than 100%"));
-}
-
-static void check_budget(struct validator *v, const struct api_pod_disruption_budget *budget)
+static void validate_disruption_budget(struct validator *v,
+                                       const struct api_pod_disruption_budget *budget)
 {
     static const struct str policies[] = {STR_INIT("AlwaysAllow"), STR_INIT("IfHealthyBudget")};
-    const struct path root = top("spec"), *spec = &root;
+    const struct path *spec = AT(NULL, "spec");
     const struct api_pod_disruption_budget_spec *s = &budget->spec;
     if (s->min_available && s->max_unavailable)
         cause_invalid_json(v->causes, spec,
-                           internal_json_of(&api_pod_disruption_budget_spec_type, s, scratch(v)),
+                           validate_show_internal_json(&api_pod_disruption_budget_spec_type, s,
+                                                       scratch(v)),
                            STR("minAvailable and maxUnavailable cannot be both set"));
-    check_share(v, AT(spec, "minAvailable"), s->min_available);
-    check_share(v, AT(spec, "maxUnavailable"), s->max_unavailable);
-    check_label_selector(v, AT(spec, "selector"), s->selector);
+    validate_share(v, AT(spec, "minAvailable"), s->min_available);
+    validate_share(v, AT(spec, "maxUnavailable"), s->max_unavailable);
+    validate_label_selector(v, AT(spec, "selector"), s->selector);
     if (s->has_unhealthy_pod_eviction_policy)
-        check_choice(v, AT(spec, "unhealthyPodEvictionPolicy"), s->unhealthy_pod_eviction_policy,
-                     CHOICES(policies));
+        validate_choice(v, AT(spec, "unhealthyPodEvictionPolicy"), s->unhealthy_pod_eviction_policy,
+                        CHOICES(policies));
 }
 
 // --- Names ---------------------------------------------------------------------------------------
 
-// Kinds whose names are more than a segment of a path.
-static const struct {
-    const struct api_type *type;
-    name_check check;
-} names[] = {
-    {&api_config_map_type, name_dns_subdomain},
-    {&api_secret_type, name_dns_subdomain},
-    {&api_service_account_type, name_dns_subdomain},
-    {&api_node_type, name_dns_subdomain},
-    {&api_namespace_type, name_dns_label},
-    {&api_service_type, name_dns_label},
-    {&api_limit_range_type, name_dns_subdomain},
-    {&api_resource_quota_type, name_dns_subdomain},
-    {&api_persistent_volume_claim_type, name_dns_subdomain},
-    {&api_persistent_volume_type, name_dns_subdomain},
-    {&api_endpoints_type, name_dns_subdomain},
-    {&api_replication_controller_type, name_dns_subdomain},
-    {&api_pod_template_type, name_dns_subdomain},
-    {&api_lease_type, name_dns_subdomain},
-    {&api_priority_class_type, name_dns_subdomain},
-    {&api_storage_class_type, name_dns_subdomain},
-    {&api_csi_driver_type, name_dns_subdomain},
-    {&api_csi_node_type, name_dns_subdomain},
-    {&api_csi_storage_capacity_type, name_dns_subdomain},
-    {&api_volume_attachment_type, name_dns_subdomain},
-    {&api_deployment_type, name_dns_subdomain},
-    {&api_replica_set_type, name_dns_subdomain},
-    {&api_daemon_set_type, name_dns_subdomain},
-    {&api_stateful_set_type, name_dns_subdomain},
-    {&api_controller_revision_type, name_dns_subdomain},
-    {&api_job_type, name_dns_subdomain},
-    {&api_cron_job_type, name_dns_subdomain},
-    {&api_pod_group_type, name_dns_subdomain},
-    {&api_runtime_class_type, name_dns_subdomain},
-    {&api_workload_type, name_dns_subdomain},
-    {&api_volume_attributes_class_type, name_dns_subdomain},
-    {&api_pod_certificate_request_type, name_dns_subdomain},
-    {&api_network_policy_type, name_dns_subdomain},
-    {&api_ingress_type, name_dns_subdomain},
-    {&api_ingress_class_type, name_dns_subdomain},
-    {&api_service_cidr_type, name_dns_subdomain},
-    {&api_endpoint_slice_type, name_dns_subdomain},
-    {&api_storage_version_migration_type, name_dns_subdomain},
-    {&api_flow_schema_type, name_dns_subdomain},
-    {&api_priority_level_configuration_type, name_dns_subdomain},
-    {&api_horizontal_pod_autoscaler_type, name_dns_subdomain},
+// Kinds whose names must be subdomains, or labels: more than a segment of a path.
+static const struct api_type *const named_kinds[] = {
+    &api_config_map_type,
+    &api_secret_type,
+    &api_service_account_type,
+    &api_node_type,
+    &api_namespace_type,
+    &api_service_type,
+    &api_limit_range_type,
+    &api_resource_quota_type,
+    &api_persistent_volume_claim_type,
+    &api_persistent_volume_type,
+    &api_endpoints_type,
+    &api_replication_controller_type,
+    &api_pod_template_type,
+    &api_lease_type,
+    &api_priority_class_type,
+    &api_storage_class_type,
+    &api_csi_driver_type,
+    &api_csi_node_type,
+    &api_csi_storage_capacity_type,
+    &api_volume_attachment_type,
+    &api_deployment_type,
+    &api_replica_set_type,
+    &api_daemon_set_type,
+    &api_stateful_set_type,
+    &api_controller_revision_type,
+    &api_job_type,
+    &api_cron_job_type,
+    &api_pod_group_type,
+    &api_runtime_class_type,
+    &api_workload_type,
+    &api_volume_attributes_class_type,
+    &api_pod_certificate_request_type,
+    &api_network_policy_type,
+    &api_ingress_type,
+    &api_ingress_class_type,
+    &api_service_cidr_type,
+    &api_endpoint_slice_type,
+    &api_storage_version_migration_type,
+    &api_flow_schema_type,
+    &api_priority_level_configuration_type,
+    &api_horizontal_pod_autoscaler_type,
 };
 
 static void check_kind_name(struct validator *v, const struct api_kind *kind,
                             const struct api_object_meta *meta)
 {
-    for (size_t i = 0; i < array_len(names); i++) {
-        const struct name_rule rule = {.check = names[i].check, .characters = true};
-        if (names[i].type == kind->type)
-            check_object_meta(v, meta, kind->namespaced, &rule);
-    }
+    const struct api_type *t = kind->type;
+    bool label = t == &api_namespace_type || t == &api_service_type;
+    const struct name_rule rule = {.check = label ? name_dns_label : name_dns_subdomain,
+                                   .characters = true};
+    for (size_t i = 0; i < array_len(named_kinds); i++)
+        if (named_kinds[i] == t)
+            validate_object_meta(v, meta, kind->namespaced, &rule);
 }
 
 // --- Claims to volumes ---------------------------------------------------------------------------
@@ -399,11 +370,10 @@ static void check_claim_changes(struct validator *v, const struct path *spec,
                                 const struct api_persistent_volume_claim *old)
 {
     static const struct quantity nothing = {0};
-    const struct path mode = top("volumeMode");
     struct api_persistent_volume_claim_spec masked = now->spec;
     if (old->spec.volume_name.n == 0)
         masked.volume_name = old->spec.volume_name;
-    // A claim without a class may get one, and the field what an older annotation says.
+    // A claim without a class may get one, and the field the value of an older annotation.
     if (!volume_claim_names_class(old) ||
         (!old->spec.has_storage_class_name &&
          str_eq(volume_claim_class(old), now->spec.storage_class_name))) {
@@ -428,16 +398,16 @@ static void check_claim_changes(struct validator *v, const struct path *spec,
                         STR("field can not be less than status.capacity"));
     if (now->spec.has_volume_mode != old->spec.has_volume_mode ||
         !str_eq(now->spec.volume_mode, old->spec.volume_mode))
-        cause_invalid(v->causes, &mode, now->spec.volume_mode, STR("field is immutable"));
+        cause_invalid(v->causes, AT(NULL, "volumeMode"), now->spec.volume_mode,
+                      STR("field is immutable"));
 }
 
 static void check_volume_claim(struct validator *v, const struct api_persistent_volume_claim *claim,
                                const struct api_persistent_volume_claim *old)
 {
-    const struct path spec = top("spec");
-    check_claim_spec(v, &spec, &claim->spec);
+    validate_volume_claim_spec(v, AT(NULL, "spec"), &claim->spec);
     if (old)
-        check_claim_changes(v, &spec, claim, old);
+        check_claim_changes(v, AT(NULL, "spec"), claim, old);
 }
 
 // --- RuntimeClass --------------------------------------------------------------------------------
@@ -445,17 +415,18 @@ static void check_volume_claim(struct validator *v, const struct api_persistent_
 static void check_runtime_class(struct validator *v, const struct api_runtime_class *class,
                                 const struct api_runtime_class *old)
 {
-    const struct path handler = top("handler"), scheduling = top("scheduling");
-    if (old && !str_eq(class->handler, old->handler))
-        cause_invalid(v->causes, &handler, class->handler, STR("field is immutable"));
-    if (old)
+    const struct path *handler = AT(NULL, "handler");
+    if (old) {
+        validate_unchanged(v, handler, class->handler, old->handler);
         return;
+    }
     if (!class->handler.n)
-        cause_required(v->causes, &handler, STR(""));
+        cause_required(v->causes, handler, STR(""));
     else
-        check_named(v, &handler, class->handler, name_dns_label);
+        validate_named(v, handler, class->handler, name_dns_label);
     if (class->scheduling)
-        check_tolerations(v, AT(&scheduling, "tolerations"), &class->scheduling->tolerations);
+        validate_tolerations(v, AT(AT(NULL, "scheduling"), "tolerations"),
+                             &class->scheduling->tolerations);
 }
 
 // --- Which kind ----------------------------------------------------------------------------------
@@ -478,38 +449,38 @@ static void check_small_kind(struct validator *v, const struct api_type *t, cons
     else if (t == &api_priority_class_type)
         check_priority_class(v, value, old);
     else if (t == &api_pod_disruption_budget_type)
-        check_budget(v, value);
+        validate_disruption_budget(v, value);
     else if (t == &api_limit_range_type)
-        check_limit_range(v, value);
+        validate_limit_range(v, value);
     else if (t == &api_resource_quota_type)
-        check_quota(v, value, old);
+        validate_quota(v, value, old);
     else if (t == &api_service_type)
-        check_service(v, value, old);
+        validate_service(v, value, old);
     else if (t == &api_persistent_volume_claim_type)
         check_volume_claim(v, value, old);
     else if (t == &api_runtime_class_type)
         check_runtime_class(v, value, old);
     else if (t == &api_pod_group_type)
-        check_pod_group(v, value, !old);
+        validate_pod_group(v, value, !old);
     else if (t == &api_workload_type)
-        check_workload(v, value);
+        validate_workload(v, value);
 }
 
-void check_core_kind(struct validator *v, const struct api_object *object,
-                     const struct api_object *old)
+void validate_core_kind(struct validator *v, const struct api_object *object,
+                        const struct api_object *old)
 {
     const struct api_type *t = object->kind->type;
     bool status = v->op == API_STATUS_UPDATE;
     if (!old)
         check_kind_name(v, object->kind, api_object_meta(object));
     if (t == &api_node_type)
-        check_node(v, object->value, old ? old->value : NULL);
+        validate_node(v, object->value, old ? old->value : NULL);
     else if (t == &api_certificate_signing_request_type)
-        check_certificate_request(v, object->value, old ? old->value : NULL);
+        validate_certificate_request(v, object->value, old ? old->value : NULL);
     else if (t == &api_namespace_type && status)
         check_namespace_status(v, object->value);
     else if (t == &api_pod_group_type && status)
-        check_pod_group_status(v, object->value);
+        validate_pod_group_status(v, object->value);
     else if (!status)
         check_small_kind(v, t, object->value, old ? old->value : NULL);
 }

@@ -18,15 +18,10 @@
 
 static const char label_key[] = "format=k8s-label-key";
 
-static struct path meta_path(void)
-{
-    return path_root(STR("metadata"));
-}
-
 // --- Names ---------------------------------------------------------------------------------------
 
-// A generated name gets letters behind it, so a dash may stand at its end; upstream puts an 'a' over
-// the last two characters to look at the rest.
+// A generated name gets letters behind it, so a dash may stand at its end; upstream puts an 'a'
+// over the last two characters to look at the rest.
 static struct str mask_trailing_dash(struct str name, struct arena *arena)
 {
     if (name.n < 2 || name.p[name.n - 1] != '-')
@@ -34,7 +29,7 @@ static struct str mask_trailing_dash(struct str name, struct arena *arena)
     return arena_strf(arena, "%.*sa", (int)(name.n - 2), name.p);
 }
 
-struct str in_characters(struct str message, name_check check, struct arena *arena)
+struct str validate_in_characters(struct str message, name_check check, struct arena *arena)
 {
     static const struct str bytes = STR_INIT(" bytes");
     bool old =
@@ -44,71 +39,69 @@ struct str in_characters(struct str message, name_check check, struct arena *are
     return arena_strf(arena, "%.*s characters", (int)(message.n - bytes.n), message.p);
 }
 
-void check_prefix_name(struct validator *v, const struct path *at, struct str name,
-                       name_check check)
+void validate_prefix_name(struct validator *v, const struct path *at, struct str name,
+                          name_check check)
 {
     struct name_msgs msgs = {.arena = scratch(v)};
     check(check == name_path_segment ? name : mask_trailing_dash(name, scratch(v)), &msgs);
     // What is the beginning of a path segment may well be "." or "..".
     bool dots = check == name_path_segment && (str_eqz(name, ".") || str_eqz(name, ".."));
     for (size_t i = 0; i < msgs.n && !dots; i++)
-        cause_invalid(v->causes, at, name, in_characters(msgs.p[i], check, scratch(v)));
+        cause_invalid(v->causes, at, name, validate_in_characters(msgs.p[i], check, scratch(v)));
 }
 
-static void check_names(struct validator *v, const struct api_object_meta *meta,
-                        const struct name_rule *rule)
+static void validate_meta_names(struct validator *v, const struct api_object_meta *meta,
+                                const struct name_rule *rule)
 {
-    struct path root = meta_path();
-    struct path name = path_field(&root, STR("name"));
-    struct path generate = path_field(&root, STR("generateName"));
+    const struct path *name = AT(AT(NULL, "metadata"), "name");
     if (meta->generate_name.n && !rule->own_way)
-        check_prefix_name(v, &generate, meta->generate_name, rule->check);
+        validate_prefix_name(v, AT(AT(NULL, "metadata"), "generateName"), meta->generate_name,
+                             rule->check);
     if (meta->name.n == 0) {
-        cause_required(v->causes, &name, STR("name or generateName is required"));
+        cause_required(v->causes, name, STR("name or generateName is required"));
     } else if (rule->own_way) {
         size_t from = v->causes->n;
-        check_format(v, &name, meta->name, rule->check, "format=k8s-long-name");
+        validate_format(v, name, meta->name, rule->check, "format=k8s-long-name");
         causes_mark(v->causes, from, NULL, COVERED);
     } else if (rule->characters) {
-        check_named(v, &name, meta->name, rule->check);
+        validate_named(v, name, meta->name, rule->check);
     } else {
-        check_format(v, &name, meta->name, rule->check, NULL);
+        validate_format(v, name, meta->name, rule->check, NULL);
     }
 }
 
 static void check_namespace(struct validator *v, const struct api_object_meta *meta,
                             bool namespaced)
 {
-    struct path root = meta_path();
-    struct path at = path_field(&root, STR("namespace"));
+    const struct path *at = AT(AT(NULL, "metadata"), "namespace");
     if (!namespaced) {
         if (meta->namespace.n)
-            cause_forbidden(v->causes, &at, STR("not allowed on this type"));
+            cause_forbidden(v->causes, at, STR("not allowed on this type"));
     } else if (meta->namespace.n == 0) {
-        cause_required(v->causes, &at, STR(""));
+        cause_required(v->causes, at, STR(""));
     } else {
-        check_format(v, &at, meta->namespace, name_dns_label, NULL);
+        validate_format(v, at, meta->namespace, name_dns_label, NULL);
     }
 }
 
 // --- Labels, annotations, owners, finalizers, managers -------------------------------------------
 
-void check_labels(struct validator *v, const struct path *at, const struct api_str_map *labels)
+void validate_labels(struct validator *v, const struct path *at, const struct api_str_map *labels)
 {
     for (size_t i = 0; i < labels->n; i++) {
-        check_label_key(v, at, labels->p[i].key);
-        check_format(v, at, labels->p[i].value, name_label_value, "format=k8s-label-value");
+        validate_label_key(v, at, labels->p[i].key);
+        validate_format(v, at, labels->p[i].value, name_label_value, "format=k8s-label-value");
     }
 }
 
-void check_annotations(struct validator *v, const struct path *at,
-                       const struct api_str_map *annotations)
+void validate_annotations(struct validator *v, const struct path *at,
+                          const struct api_str_map *annotations)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < annotations->n; i++) {
         struct name_msgs msgs = {.arena = scratch(v)};
         struct str key = annotations->p[i].key;
-        name_label_key(lower_case(key, scratch(v)), &msgs);
+        name_label_key(validate_lower_case(key, scratch(v)), &msgs);
         for (size_t j = 0; j < msgs.n; j++) {
             size_t n = cause_invalid(v->causes, at, key, msgs.p[j]);
             v->causes->p[n].origin = label_key;
@@ -122,14 +115,13 @@ void check_annotations(struct validator *v, const struct path *at,
 static void check_must(struct validator *v, const struct path *at, struct str field,
                        struct str value)
 {
-    struct path p = path_field(at, field);
     if (value.n == 0)
-        causes_mark(v->causes, cause_required(v->causes, &p, STR("must not be empty")), NULL,
-                    COVERED);
+        validate_covered(v,
+                         cause_required(v->causes, AT_NAME(at, field), STR("must not be empty")));
 }
 
-static void check_owner(struct validator *v, const struct path *at,
-                        const struct api_owner_reference *owner)
+static void validate_meta_owner(struct validator *v, const struct path *at,
+                                const struct api_owner_reference *owner)
 {
     struct str group, version, more = STR("");
     bool has_group = str_cut(owner->api_version, '/', &group, &version);
@@ -138,16 +130,16 @@ static void check_owner(struct validator *v, const struct path *at,
         version = group;
         group = STR("");
     }
-    struct path api_version = path_field(at, STR("apiVersion"));
     check_must(v, at, STR("apiVersion"), owner->api_version);
     if (owner->api_version.n && (slashes || version.n == 0))
-        cause_invalid(v->causes, &api_version, owner->api_version,
+        cause_invalid(v->causes, AT(at, "apiVersion"), owner->api_version,
                       STR("must be <group>/<version> or <version>"));
     check_must(v, at, STR("kind"), owner->kind);
     check_must(v, at, STR("name"), owner->name);
     check_must(v, at, STR("uid"), owner->uid);
     if (!slashes && group.n == 0 && str_eqz(version, "v1") && str_eqz(owner->kind, "Event"))
-        cause_invalid_json(v->causes, at, json_of(&api_owner_reference_type, owner, scratch(v)),
+        cause_invalid_json(v->causes, at,
+                           validate_show_json(&api_owner_reference_type, owner, scratch(v)),
                            STR("/v1, Kind=Event is disallowed from being an owner"));
 }
 
@@ -159,7 +151,7 @@ static struct str json_of_owners(const struct api_owner_reference_array *owners,
     for (size_t i = 0; i < owners->n; i++) {
         if (i)
             sbuf_addc(&b, ',');
-        sbuf_add(&b, json_of(&api_owner_reference_type, &owners->p[i], arena));
+        sbuf_add(&b, validate_show_json(&api_owner_reference_type, &owners->p[i], arena));
     }
     sbuf_addc(&b, ']');
     return arena_str(arena, sbuf_str(&b));
@@ -171,8 +163,7 @@ static void check_owners(struct validator *v, const struct path *at,
     const struct api_owner_reference *controller = NULL;
     for (size_t i = 0; i < owners->n && !causes_full(v->causes); i++) {
         const struct api_owner_reference *owner = &owners->p[i];
-        struct path item = path_index(at, i);
-        check_owner(v, &item, owner);
+        validate_meta_owner(v, AT_ITEM(at, i), owner);
         if (!owner->has_controller || !owner->controller)
             continue;
         if (controller)
@@ -192,33 +183,32 @@ static void check_finalizers(struct validator *v, const struct path *at,
                              const struct api_str_array *finalizers)
 {
     for (size_t i = 0; i < finalizers->n; i++)
-        check_format(v, at, finalizers->p[i], name_label_key, NULL);
+        validate_format(v, at, finalizers->p[i], name_label_key, NULL);
     if (api_str_listed(finalizers, STR("orphan")) &&
         api_str_listed(finalizers, STR("foregroundDeletion")))
-        cause_invalid_json(v->causes, at, json_of_strings(finalizers->p, finalizers->n, scratch(v)),
+        cause_invalid_json(v->causes, at,
+                           validate_show_strings(finalizers->p, finalizers->n, scratch(v)),
                            STR("finalizer orphan and foregroundDeletion cannot be both set"));
 }
 
-void check_kube_finalizers(struct validator *v, const struct api_object_meta *meta)
+void validate_kube_finalizers(struct validator *v, const struct api_object_meta *meta)
 {
     static const struct str standard[] = {STR_INIT("kubernetes"), STR_INIT("orphan"),
                                           STR_INIT("foregroundDeletion")};
-    struct path root = meta_path(), list = path_field(&root, STR("finalizers"));
     for (size_t i = 0; i < meta->finalizers.n; i++) {
         struct str name = meta->finalizers.p[i];
         bool known = str_find_char(name, '/') >= 0;
         for (size_t j = 0; j < array_len(standard); j++)
             known = known || str_eq(name, standard[j]);
-        struct path at = path_index(&list, i);
         if (!known)
             cause_invalid(
-                v->causes, &at, name,
+                v->causes, AT_ITEM(AT(AT(NULL, "metadata"), "finalizers"), i), name,
                 STR("name is neither a standard finalizer name nor is it fully qualified"));
     }
 }
 
 // A rough unicode.IsPrint: no controls, no separators but the space, no surrogates or private use.
-static bool printable(uint32_t c)
+static bool meta_rune_printable(uint32_t c)
 {
     if (c < 0x20 || (c >= 0x7f && c <= 0xa0) || c == 0xad)
         return false;
@@ -228,14 +218,14 @@ static bool printable(uint32_t c)
     return c != 0x3000 && c != 0xfeff && !(c >= 0xd800 && c <= 0xf8ff) && c < 0xf0000;
 }
 
-static void check_manager(struct validator *v, const struct path *at, struct str manager)
+static void validate_meta_manager(struct validator *v, const struct path *at, struct str manager)
 {
     if (manager.n > MANAGER_BYTES_MAX)
         cause_too_long(v->causes, at, MANAGER_BYTES_MAX);
     size_t len;
     for (size_t i = 0; i < manager.n; i += len) {
         uint32_t c = utf8_decode(manager, i, &len);
-        if (!printable(c))
+        if (!meta_rune_printable(c))
             cause_invalid(v->causes, at, manager,
                           arena_strf(scratch(v), "invalid character U+%04X (at position %zu)", c,
                                      i));
@@ -248,21 +238,18 @@ static void check_managed_fields(struct validator *v, const struct path *list,
     static const struct str operations[] = {STR_INIT("Apply"), STR_INIT("Update")};
     for (size_t i = 0; i < entries->n; i++) {
         const struct api_managed_fields_entry *e = &entries->p[i];
-        struct path at = path_index(list, i), operation = path_field(&at, STR("operation"));
-        struct path type = path_field(&at, STR("fieldsType"));
-        struct path manager = path_field(&at, STR("manager"));
-        struct path subresource = path_field(&at, STR("subresource"));
-        check_must(v, &at, STR("operation"), e->operation);
+        const struct path *at = AT_ITEM(list, i);
+        check_must(v, at, STR("operation"), e->operation);
         if (e->operation.n && !str_eq(e->operation, operations[0]) &&
             !str_eq(e->operation, operations[1]))
-            causes_mark(v->causes,
-                        cause_not_supported(v->causes, &operation, e->operation, operations, 2),
-                        NULL, COVERED);
+            validate_covered(v, cause_not_supported(v->causes, AT(at, "operation"), e->operation,
+                                                    operations, 2));
         if (e->fields_type.n && !str_eqz(e->fields_type, "FieldsV1"))
-            cause_invalid(v->causes, &type, e->fields_type, STR("must be `FieldsV1`"));
-        check_manager(v, &manager, e->manager);
+            cause_invalid(v->causes, AT(at, "fieldsType"), e->fields_type,
+                          STR("must be `FieldsV1`"));
+        validate_meta_manager(v, AT(at, "manager"), e->manager);
         if (e->subresource.n > SUBRESOURCE_BYTES_MAX)
-            cause_too_long(v->causes, &subresource, SUBRESOURCE_BYTES_MAX);
+            cause_too_long(v->causes, AT(at, "subresource"), SUBRESOURCE_BYTES_MAX);
     }
 }
 
@@ -270,31 +257,30 @@ static void check_managed_fields(struct validator *v, const struct path *list,
 
 static void check_generation(struct validator *v, int64_t generation)
 {
-    struct path root = meta_path(), at = path_field(&root, STR("generation"));
     if (generation < 0)
         causes_mark(v->causes,
-                    cause_invalid_i64(v->causes, &at, generation,
+                    cause_invalid_i64(v->causes, AT(AT(NULL, "metadata"), "generation"), generation,
                                       STR("must be greater than or equal to 0")),
                     "minimum", COVERED);
 }
 
-void check_object_meta(struct validator *v, const struct api_object_meta *meta, bool namespaced,
-                       const struct name_rule *rule)
+void validate_object_meta(struct validator *v, const struct api_object_meta *meta, bool namespaced,
+                          const struct name_rule *rule)
 {
-    struct path root = meta_path();
-    struct path labels = path_field(&root, STR("labels"));
-    struct path annotations = path_field(&root, STR("annotations"));
-    struct path owners = path_field(&root, STR("ownerReferences"));
-    struct path finalizers = path_field(&root, STR("finalizers"));
-    struct path managed = path_field(&root, STR("managedFields"));
-    check_names(v, meta, rule);
+    const struct path *root = AT(NULL, "metadata");
+    validate_meta_names(v, meta, rule);
+    if (v->clean_meta == meta) // the general rules and those of the kind differ in names alone
+        return;
+    size_t before = v->causes->n;
     check_namespace(v, meta, namespaced);
     check_generation(v, meta->generation);
-    check_labels(v, &labels, &meta->labels);
-    check_annotations(v, &annotations, &meta->annotations);
-    check_owners(v, &owners, &meta->owner_references);
-    check_finalizers(v, &finalizers, &meta->finalizers);
-    check_managed_fields(v, &managed, &meta->managed_fields);
+    validate_labels(v, AT(root, "labels"), &meta->labels);
+    validate_annotations(v, AT(root, "annotations"), &meta->annotations);
+    check_owners(v, AT(root, "ownerReferences"), &meta->owner_references);
+    check_finalizers(v, AT(root, "finalizers"), &meta->finalizers);
+    check_managed_fields(v, AT(root, "managedFields"), &meta->managed_fields);
+    if (v->causes->n == before)
+        v->clean_meta = meta;
 }
 
 static void check_new_finalizers(struct validator *v, const struct path *at,
@@ -325,14 +311,14 @@ static void check_new_finalizers(struct validator *v, const struct path *at,
 static void check_same_text(struct validator *v, struct str field, struct str value, struct str old,
                             const char *origin)
 {
-    struct path root = meta_path(), at = path_field(&root, field);
     if (str_eq(value, old))
         return;
-    size_t n = cause_invalid(v->causes, &at, value, STR("field is immutable"));
+    size_t n = cause_invalid(v->causes, AT_NAME(AT(NULL, "metadata"), field), value,
+                             STR("field is immutable"));
     causes_mark(v->causes, n, origin, origin != NULL);
 }
 
-static bool same_time(const struct api_time *a, const struct api_time *b)
+static bool meta_time_equal(const struct api_time *a, const struct api_time *b)
 {
     return a->set == b->set && (!a->set || (a->at.sec == b->at.sec && a->at.nsec == b->at.nsec));
 }
@@ -340,8 +326,7 @@ static bool same_time(const struct api_time *a, const struct api_time *b)
 static void check_same_time(struct validator *v, struct str field, const struct api_time *value,
                             const struct api_time *old)
 {
-    struct path root = meta_path(), at = path_field(&root, field);
-    if (same_time(value, old))
+    if (meta_time_equal(value, old))
         return;
     cleanup_sbuf struct sbuf b = {0};
     if (value->set) {
@@ -351,43 +336,41 @@ static void check_same_time(struct validator *v, struct str field, const struct 
     } else {
         sbuf_addz(&b, "null");
     }
-    size_t n = cause_invalid_json(v->causes, &at, sbuf_str(&b), STR("field is immutable"));
+    size_t n = cause_invalid_json(v->causes, AT_NAME(AT(NULL, "metadata"), field), sbuf_str(&b),
+                                  STR("field is immutable"));
     causes_mark(v->causes, n, "immutable", COVERED);
 }
 
 static void check_same_grace(struct validator *v, const struct api_object_meta *meta,
                              const struct api_object_meta *old)
 {
-    struct path root = meta_path(), at = path_field(&root, STR("deletionGracePeriodSeconds"));
     if (meta->has_deletion_grace_period_seconds == old->has_deletion_grace_period_seconds &&
         meta->deletion_grace_period_seconds == old->deletion_grace_period_seconds)
         return;
     struct str shown = STR("null");
     if (meta->has_deletion_grace_period_seconds)
         shown = arena_strf(scratch(v), "%lld", (long long)meta->deletion_grace_period_seconds);
-    size_t n = cause_invalid_json(v->causes, &at, shown, STR("field is immutable"));
+    size_t n = cause_invalid_json(v->causes, AT(AT(NULL, "metadata"), "deletionGracePeriodSeconds"),
+                                  shown, STR("field is immutable"));
     causes_mark(v->causes, n, "immutable", COVERED);
 }
 
-void check_object_meta_update(struct validator *v, const struct api_object_meta *meta,
-                              const struct api_object_meta *old)
+void validate_object_meta_update(struct validator *v, const struct api_object_meta *meta,
+                                 const struct api_object_meta *old)
 {
-    struct path root = meta_path();
-    struct path finalizers = path_field(&root, STR("finalizers"));
-    struct path version = path_field(&root, STR("resourceVersion"));
-    struct path generation = path_field(&root, STR("generation"));
-    struct path labels = path_field(&root, STR("labels"));
-    struct path annotations = path_field(&root, STR("annotations"));
-    struct path owners = path_field(&root, STR("ownerReferences"));
-    struct path managed = path_field(&root, STR("managedFields"));
+    const struct path *root = AT(NULL, "metadata");
+    if (v->clean_update == meta)
+        return;
+    size_t before = v->causes->n;
     if (old->deletion_timestamp.set)
-        check_new_finalizers(v, &finalizers, &meta->finalizers, &old->finalizers);
+        check_new_finalizers(v, AT(root, "finalizers"), &meta->finalizers, &old->finalizers);
     if (meta->resource_version.n == 0)
-        cause_invalid(v->causes, &version, meta->resource_version,
+        cause_invalid(v->causes, AT(root, "resourceVersion"), meta->resource_version,
                       STR("must be specified for an update"));
     check_generation(v, meta->generation);
     if (meta->generation < old->generation)
-        cause_invalid_i64(v->causes, &generation, meta->generation, STR("must not be decremented"));
+        cause_invalid_i64(v->causes, AT(root, "generation"), meta->generation,
+                          STR("must not be decremented"));
     check_same_text(v, STR("name"), meta->name, old->name, NULL);
     check_same_text(v, STR("namespace"), meta->namespace, old->namespace, NULL);
     check_same_text(v, STR("uid"), meta->uid, old->uid, "immutable");
@@ -396,28 +379,41 @@ void check_object_meta_update(struct validator *v, const struct api_object_meta 
     check_same_time(v, STR("deletionTimestamp"), &meta->deletion_timestamp,
                     &old->deletion_timestamp);
     check_same_grace(v, meta, old);
-    check_labels(v, &labels, &meta->labels);
-    check_annotations(v, &annotations, &meta->annotations);
-    check_owners(v, &owners, &meta->owner_references);
-    check_managed_fields(v, &managed, &meta->managed_fields);
+    if (v->clean_meta != meta) {
+        validate_labels(v, AT(root, "labels"), &meta->labels);
+        validate_annotations(v, AT(root, "annotations"), &meta->annotations);
+        check_owners(v, AT(root, "ownerReferences"), &meta->owner_references);
+        check_managed_fields(v, AT(root, "managedFields"), &meta->managed_fields);
+    }
+    if (v->causes->n == before)
+        v->clean_update = meta;
 }
 
-void check_common_meta(struct validator *v, const struct api_object_meta *meta,
-                       const struct api_object_meta *old, bool namespaced)
+void validate_cluster_meta(struct validator *v, const struct api_object_meta *meta,
+                           const struct api_object_meta *old)
+{
+    static const struct name_rule subdomain = {.check = name_dns_subdomain};
+    if (old)
+        validate_object_meta_update(v, meta, old);
+    else
+        validate_object_meta(v, meta, false, &subdomain);
+    validate_kube_finalizers(v, meta);
+}
+
+void validate_common_meta(struct validator *v, const struct api_object_meta *meta,
+                          const struct api_object_meta *old, bool namespaced)
 {
     static const struct name_rule segment = {.check = name_path_segment};
-    check_object_meta(v, meta, namespaced, &segment);
+    validate_object_meta(v, meta, namespaced, &segment);
     if (old)
-        check_object_meta_update(v, meta, old);
+        validate_object_meta_update(v, meta, old);
 }
 
-void check_template_meta(struct validator *v, const struct api_object_meta *meta,
-                         const struct path *at)
+void validate_template_meta(struct validator *v, const struct api_object_meta *meta,
+                            const struct path *at)
 {
-    struct path labels = path_field(at, STR("labels"));
-    struct path annotations = path_field(at, STR("annotations"));
-    check_annotations(v, &annotations, &meta->annotations);
-    check_labels(v, &labels, &meta->labels);
+    validate_annotations(v, AT(at, "annotations"), &meta->annotations);
+    validate_labels(v, AT(at, "labels"), &meta->labels);
     const struct api_type *t = &api_object_meta_type;
     for (size_t i = 0; i < t->fields_len; i++) {
         const struct api_field *f = &t->fields[i];
@@ -425,25 +421,25 @@ void check_template_meta(struct validator *v, const struct api_object_meta *meta
             !api_field_present(f, meta))
             continue;
         // Upstream makes the path from Go's name of the field.
-        struct path field = path_field(at, str_eqz(f->name, "uid") ? STR("uID") : f->name);
-        cause_forbidden(v->causes, &field, STR("cannot be set"));
+        cause_forbidden(v->causes, AT_NAME(at, str_eqz(f->name, "uid") ? STR("uID") : f->name),
+                        STR("cannot be set"));
     }
 }
 
 // --- Conditions ----------------------------------------------------------------------------------
 
-static bool is_alpha(char c)
+static bool meta_is_alpha(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 static bool good_reason(struct str s)
 {
-    if (s.n == 0 || !is_alpha(s.p[0]))
+    if (s.n == 0 || !meta_is_alpha(s.p[0]))
         return false;
     for (size_t i = 0; i < s.n; i++) {
         char c = s.p[i];
-        bool word = is_alpha(c) || (c >= '0' && c <= '9') || c == '_';
+        bool word = meta_is_alpha(c) || (c >= '0' && c <= '9') || c == '_';
         if (!word && (i + 1 == s.n || (c != ',' && c != ':')))
             return false;
     }
@@ -453,7 +449,7 @@ static bool good_reason(struct str s)
 static void check_reason(struct validator *v, const struct path *at, struct str reason)
 {
     if (reason.n == 0) {
-        causes_mark(v->causes, cause_required(v->causes, at, STR("")), NULL, COVERED);
+        validate_covered(v, cause_required(v->causes, at, STR("")));
         return;
     }
     if (!good_reason(reason))
@@ -468,138 +464,122 @@ static void check_reason(struct validator *v, const struct path *at, struct str 
                     COVERED);
 }
 
-static void check_condition(struct validator *v, const struct path *at,
-                            const struct api_condition *c)
+static void validate_condition(struct validator *v, const struct path *at,
+                               const struct api_condition *c)
 {
     static const struct str statuses[] = {STR_INIT("False"), STR_INIT("True"), STR_INIT("Unknown")};
-    struct path type = path_field(at, STR("type")), status = path_field(at, STR("status"));
-    struct path generation = path_field(at, STR("observedGeneration"));
-    struct path time = path_field(at, STR("lastTransitionTime"));
-    struct path reason = path_field(at, STR("reason")), message = path_field(at, STR("message"));
     if (c->type.n == 0)
-        causes_mark(v->causes, cause_required(v->causes, &type, STR("is required")), NULL, COVERED);
+        validate_covered(v, cause_required(v->causes, AT(at, "type"), STR("is required")));
     else
-        check_label_key(v, &type, c->type);
+        validate_label_key(v, AT(at, "type"), c->type);
     bool known = false;
     for (size_t i = 0; i < array_len(statuses); i++)
         known = known || str_eq(c->status, statuses[i]);
     if (c->status.n == 0)
-        causes_mark(v->causes, cause_required(v->causes, &status, STR("")), NULL, COVERED);
+        validate_covered(v, cause_required(v->causes, AT(at, "status"), STR("")));
     else if (!known)
-        causes_mark(v->causes,
-                    cause_not_supported(v->causes, &status, c->status, statuses,
-                                        array_len(statuses)),
-                    NULL, COVERED);
+        validate_covered(v, cause_not_supported(v->causes, AT(at, "status"), c->status, statuses,
+                                                array_len(statuses)));
     if (c->observed_generation < 0)
         causes_mark(v->causes,
-                    cause_invalid_i64(v->causes, &generation, c->observed_generation,
+                    cause_invalid_i64(v->causes, AT(at, "observedGeneration"),
+                                      c->observed_generation,
                                       STR("must be greater than or equal to zero")),
                     "minimum", COVERED);
     if (!c->last_transition_time.set)
-        causes_mark(v->causes, cause_required(v->causes, &time, STR("")), NULL, COVERED);
-    check_reason(v, &reason, c->reason);
+        validate_covered(v, cause_required(v->causes, AT(at, "lastTransitionTime"), STR("")));
+    check_reason(v, AT(at, "reason"), c->reason);
     if (c->message.n > CONDITION_MESSAGE_BYTES_MAX)
-        cause_too_long(v->causes, &message, CONDITION_MESSAGE_BYTES_MAX);
+        cause_too_long(v->causes, AT(at, "message"), CONDITION_MESSAGE_BYTES_MAX);
 }
 
-void check_conditions(struct validator *v, const struct path *list,
-                      const struct api_condition_array *conditions)
+void validate_conditions(struct validator *v, const struct path *list,
+                         const struct api_condition_array *conditions)
 {
     cleanup_seen struct seen types = {0};
     for (size_t i = 0; i < conditions->n; i++) {
-        struct path at = path_index(list, i);
         if (seen_add(&types, conditions->p[i].type))
-            causes_mark(v->causes, cause_duplicate(v->causes, &at, conditions->p[i].type), NULL,
-                        COVERED);
-        check_condition(v, &at, &conditions->p[i]);
+            validate_covered(v,
+                             cause_duplicate(v->causes, AT_ITEM(list, i), conditions->p[i].type));
+        validate_condition(v, AT_ITEM(list, i), &conditions->p[i]);
     }
 }
 
 // --- Node selectors ------------------------------------------------------------------------------
 
-static bool one_of(struct str s, const char *a, const char *b)
+static bool meta_is_either(struct str s, const char *a, const char *b)
 {
     return str_eqz(s, a) || str_eqz(s, b);
 }
 
-static void check_expression(struct validator *v, const struct path *at,
-                             const struct api_node_selector_requirement *r, bool preferred)
+static void validate_node_expression(struct validator *v, const struct path *at,
+                                     const struct api_node_selector_requirement *r, bool preferred)
 {
-    struct path values = path_field(at, STR("values")), key = path_field(at, STR("key"));
-    struct path operation = path_field(at, STR("operator"));
-    if (one_of(r->operator, "In", "NotIn")) {
+    const struct path *values = AT(at, "values");
+    if (meta_is_either(r->operator, "In", "NotIn")) {
         if (r->values.n == 0)
-            cause_required(v->causes, &values,
+            cause_required(v->causes, values,
                            STR("must be specified when `operator` is 'In' or 'NotIn'"));
-    } else if (one_of(r->operator, "Exists", "DoesNotExist")) {
+    } else if (meta_is_either(r->operator, "Exists", "DoesNotExist")) {
         if (r->values.n)
             cause_forbidden(
-                v->causes, &values,
+                v->causes, values,
                 STR("may not be specified when `operator` is 'Exists' or 'DoesNotExist'"));
-    } else if (one_of(r->operator, "Gt", "Lt")) {
+    } else if (meta_is_either(r->operator, "Gt", "Lt")) {
         if (r->values.n != 1)
-            cause_required(v->causes, &values,
+            cause_required(v->causes, values,
                            STR("must be specified single value when `operator` is 'Lt' or 'Gt'"));
     } else {
-        cause_invalid(v->causes, &operation, r->operator, STR("not a valid selector operator"));
+        cause_invalid(v->causes, AT(at, "operator"), r->operator,
+                      STR("not a valid selector operator"));
     }
-    check_label_key(v, &key, r->key);
-    for (size_t i = 0; i < r->values.n && !preferred; i++) {
-        struct path value = path_index(&values, i);
-        check_format(v, &value, r->values.p[i], name_label_value, "format=k8s-label-value");
-    }
+    validate_label_key(v, AT(at, "key"), r->key);
+    for (size_t i = 0; i < r->values.n && !preferred; i++)
+        validate_format(v, AT_ITEM(values, i), r->values.p[i], name_label_value,
+                        "format=k8s-label-value");
 }
 
 static void check_field_requirement(struct validator *v, const struct path *at,
                                     const struct api_node_selector_requirement *r)
 {
-    struct path values = path_field(at, STR("values")), key = path_field(at, STR("key"));
-    struct path operation = path_field(at, STR("operator"));
-    if (!one_of(r->operator, "In", "NotIn"))
-        cause_invalid(v->causes, &operation, r->operator, STR("not a valid selector operator"));
+    if (!meta_is_either(r->operator, "In", "NotIn"))
+        cause_invalid(v->causes, AT(at, "operator"), r->operator,
+                      STR("not a valid selector operator"));
     else if (r->values.n != 1)
-        cause_required(v->causes, &values,
+        cause_required(v->causes, AT(at, "values"),
                        STR("must be only one value when `operator` is 'In' or 'NotIn' for node "
                            "field selector"));
     if (!str_eqz(r->key, "metadata.name")) {
-        cause_invalid(v->causes, &key, r->key, STR("not a valid field selector key"));
+        cause_invalid(v->causes, AT(at, "key"), r->key, STR("not a valid field selector key"));
         return;
     }
-    for (size_t i = 0; i < r->values.n; i++) {
-        struct path value = path_index(&values, i);
-        check_format(v, &value, r->values.p[i], name_dns_subdomain, NULL);
-    }
+    for (size_t i = 0; i < r->values.n; i++)
+        validate_format(v, AT_ITEM(AT(at, "values"), i), r->values.p[i], name_dns_subdomain, NULL);
 }
 
 static void check_term(struct validator *v, const struct path *at,
                        const struct api_node_selector_term *term, bool preferred)
 {
-    struct path expressions = path_field(at, STR("matchExpressions"));
-    struct path fields = path_field(at, STR("matchFields"));
-    for (size_t i = 0; i < term->match_expressions.n; i++) {
-        struct path item = path_index(&expressions, i);
-        check_expression(v, &item, &term->match_expressions.p[i], preferred);
-    }
-    for (size_t i = 0; i < term->match_fields.n; i++) {
-        struct path item = path_index(&fields, i);
-        check_field_requirement(v, &item, &term->match_fields.p[i]);
-    }
+    for (size_t i = 0; i < term->match_expressions.n; i++)
+        validate_node_expression(v, AT_ITEM(AT(at, "matchExpressions"), i),
+                                 &term->match_expressions.p[i], preferred);
+    for (size_t i = 0; i < term->match_fields.n; i++)
+        check_field_requirement(v, AT_ITEM(AT(at, "matchFields"), i), &term->match_fields.p[i]);
 }
 
-void check_preferred_term(struct validator *v, const struct path *at,
-                          const struct api_node_selector_term *term)
+void validate_preferred_term(struct validator *v, const struct path *at,
+                             const struct api_node_selector_term *term)
 {
     check_term(v, at, term, true);
 }
 
-void check_node_selector(struct validator *v, const struct path *at,
-                         const struct api_node_selector *selector)
+void validate_node_selector(struct validator *v, const struct path *at,
+                            const struct api_node_selector *selector)
 {
-    struct path terms = path_field(at, STR("nodeSelectorTerms"));
     if (selector->node_selector_terms.n == 0)
-        cause_required(v->causes, &terms, STR("must have at least one node selector term"));
-    for (size_t i = 0; i < selector->node_selector_terms.n; i++) {
-        struct path one = path_index(&terms, i);
-        check_term(v, &one, &selector->node_selector_terms.p[i], false);
-    }
+        cause_required(v->causes, AT(at, "nodeSelectorTerms"),
+                       STR("must have at least one node selector term"));
+    for (size_t i = 0; i < selector->node_selector_terms.n; i++)
+        check_term(v, AT_ITEM(AT(at, "nodeSelectorTerms"), i), &selector->node_selector_terms.p[i],
+                   false);
 }

@@ -14,7 +14,7 @@ static void check_node_taints(struct validator *v, const struct path *list,
         const struct path *at = AT_ITEM(list, i);
         struct name_msgs msgs = {.arena = scratch(v)};
         cleanup_sbuf struct sbuf b = {0};
-        check_label_key(v, AT(at, "key"), t->key);
+        validate_label_key(v, AT(at, "key"), t->key);
         name_label_value(t->value, &msgs);
         for (size_t j = 0; j < msgs.n; j++)
             sbuf_addf(&b, "%s%.*s", j ? ";" : "", STR_ARG(msgs.p[j]));
@@ -23,11 +23,11 @@ static void check_node_taints(struct validator *v, const struct path *list,
         if (t->effect.n == 0)
             cause_required(v->causes, AT(at, "effect"), STR(""));
         else
-            check_taint_effect(v, AT(at, "effect"), t->effect);
+            validate_taint_effect(v, AT(at, "effect"), t->effect);
         struct str key = arena_strf(scratch(v), "%.*s %.*s", STR_ARG(t->effect), STR_ARG(t->key));
         if (seen_add(&seen, key)) {
-            size_t n = cause_duplicate_json(v->causes, at,
-                                            internal_json_of(&api_taint_type, t, scratch(v)));
+            size_t n = cause_duplicate_json(
+                v->causes, at, validate_show_internal_json(&api_taint_type, t, scratch(v)));
             v->causes->p[n].message =
                 arena_strf(scratch(v), "%.*s: taints must be unique by key and effect pair",
                            STR_ARG(v->causes->p[n].message));
@@ -39,10 +39,10 @@ static void check_amounts(struct validator *v, const struct path *at,
                           const struct api_quantity_map *map)
 {
     for (size_t i = 0; i < map->n && !causes_full(v->causes); i++)
-        check_amount(v, AT_NAME(at, map->p[i].key), map->p[i].key, &map->p[i].value);
+        validate_amount(v, AT_NAME(at, map->p[i].key), map->p[i].key, &map->p[i].value);
 }
 
-static bool is_letter(char c)
+static bool node_is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
@@ -54,17 +54,17 @@ static bool good_feature(struct str name)
     bool first = true;
     for (bool more = true; more; first = false) {
         more = str_cut(name, '/', &part, &name);
-        if (part.n == 0 || !is_letter(part.p[0]) || (first && part.p[0] > 'Z'))
+        if (part.n == 0 || !node_is_letter(part.p[0]) || (first && part.p[0] > 'Z'))
             return false;
         for (size_t i = 0; i < part.n; i++)
-            if (!is_letter(part.p[i]) && (part.p[i] < '0' || part.p[i] > '9'))
+            if (!node_is_letter(part.p[i]) && (part.p[i] < '0' || part.p[i] > '9'))
                 return false;
     }
     return true;
 }
 
-static void check_declared(struct validator *v, const struct path *list,
-                           const struct api_str_array *features)
+static void validate_node_declared(struct validator *v, const struct path *list,
+                                   const struct api_str_array *features)
 {
     for (size_t i = 0; i < features->n && !causes_full(v->causes); i++) {
         struct str name = features->p[i];
@@ -99,7 +99,8 @@ static void check_addresses(struct validator *v, const struct path *list,
         struct str key = arena_strf(scratch(v), "%.*s %.*s", STR_ARG(a->type), STR_ARG(a->address));
         if (seen_add(&seen, key))
             cause_duplicate_json(v->causes, AT_ITEM(list, i),
-                                 internal_json_of(&api_node_address_type, a, scratch(v)));
+                                 validate_show_internal_json(&api_node_address_type, a,
+                                                             scratch(v)));
     }
 }
 
@@ -146,23 +147,22 @@ static void check_cidrs(struct validator *v, const struct path *list,
         six += str_find_char(cidrs->p[i], ':') >= 0;
     }
     if (cidrs->n > 2 || (cidrs->n == 2 && six != 1))
-        cause_invalid_json(v->causes, list, json_of_strings(cidrs->p, cidrs->n, scratch(v)),
+        cause_invalid_json(v->causes, list, validate_show_strings(cidrs->p, cidrs->n, scratch(v)),
                            STR("may specify no more than one CIDR for each IP family"));
 }
 
-void check_node(struct validator *v, const struct api_node *node, const struct api_node *old)
+void validate_node(struct validator *v, const struct api_node *node, const struct api_node *old)
 {
-    const struct path spec = path_root(STR("spec")), status = path_root(STR("status"));
+    const struct path *status = AT(NULL, "status");
     // Upstream looks for taints below metadata.
-    const struct path meta = path_root(STR("metadata"));
-    check_node_taints(v, AT(&meta, "taints"), &node->spec.taints);
-    check_amounts(v, AT(&status, "capacity"), &node->status.capacity);
-    check_amounts(v, AT(&status, "allocatable"), &node->status.allocatable);
-    check_declared(v, AT(&status, "declaredFeatures"), &node->status.declared_features);
+    check_node_taints(v, AT(AT(NULL, "metadata"), "taints"), &node->spec.taints);
+    check_amounts(v, AT(status, "capacity"), &node->status.capacity);
+    check_amounts(v, AT(status, "allocatable"), &node->status.allocatable);
+    validate_node_declared(v, AT(status, "declaredFeatures"), &node->status.declared_features);
     if (old) {
-        check_addresses(v, AT(&status, "addresses"), &node->status.addresses);
-        check_changes(v, &spec, &node->spec, &old->spec);
+        check_addresses(v, AT(status, "addresses"), &node->status.addresses);
+        check_changes(v, AT(NULL, "spec"), &node->spec, &old->spec);
     }
     struct api_str_array cidrs = cidrs_of(v, &node->spec);
-    check_cidrs(v, AT(&spec, "podCIDRs"), &cidrs);
+    check_cidrs(v, AT(AT(NULL, "spec"), "podCIDRs"), &cidrs);
 }

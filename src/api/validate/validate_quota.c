@@ -11,9 +11,9 @@ static void check_limit_name(struct validator *v, const struct path *at, struct 
                              struct str name)
 {
     if (str_eqz(type, "Pod") || str_eqz(type, "Container"))
-        check_container_resource_name(v, at, name);
+        validate_container_resource_name(v, at, name);
     else
-        check_resource_name(v, at, name);
+        validate_resource_name(v, at, name);
 }
 
 static void check_limit_names(struct validator *v, const struct path *at, struct str type,
@@ -38,7 +38,8 @@ static void check_pair(struct validator *v, const struct pair *p)
         const struct quantity *less = &p->less->p[i].value, *more = amounts_get(p->more, name);
         if (!more || quantity_cmp(less, more) <= 0)
             continue;
-        struct str a = quantity_text(less, scratch(v)), b = quantity_text(more, scratch(v));
+        struct str a = validate_quantity_text(less, scratch(v)),
+                   b = validate_quantity_text(more, scratch(v));
         cause_invalid(v->causes, AT_KEY(p->at, name), p->shows_less ? a : b,
                       arena_strf(scratch(v), "%s value %.*s is greater than %s value %.*s",
                                  p->less_name, STR_ARG(a), p->more_name, STR_ARG(b)));
@@ -52,7 +53,7 @@ static void check_ratios(struct validator *v, const struct path *at,
     for (size_t i = 0; i < item->max_limit_request_ratio.n && !causes_full(v->causes); i++) {
         struct str name = item->max_limit_request_ratio.p[i].key;
         const struct quantity *ratio = &item->max_limit_request_ratio.p[i].value;
-        struct str text = quantity_text(ratio, scratch(v));
+        struct str text = validate_quantity_text(ratio, scratch(v));
         if (quantity_cmp(ratio, &one) < 0)
             cause_invalid(v->causes, AT_KEY(at, name), text,
                           arena_strf(scratch(v), "ratio %.*s is less than 1", STR_ARG(text)));
@@ -68,8 +69,8 @@ static void check_ratios(struct validator *v, const struct path *at,
     }
 }
 
-static void check_defaults(struct validator *v, const struct path *at,
-                           const struct api_limit_range_item *item)
+static void validate_quota_defaults(struct validator *v, const struct path *at,
+                                    const struct api_limit_range_item *item)
 {
     static const struct str why = STR_INIT("may not be specified when `type` is 'Pod'");
     const struct path *request = AT(at, "defaultRequest"), *limit = AT(at, "default");
@@ -96,9 +97,10 @@ static void check_defaults(struct validator *v, const struct path *at,
         struct str name = item->default_value.p[i].key;
         const struct quantity *most = &item->default_value.p[i].value;
         const struct quantity *asked = amounts_get(&item->default_request, name);
-        if (!asked || resource_overcommits(name) || quantity_cmp(most, asked) == 0)
+        if (!asked || resources_can_overcommit(name) || quantity_cmp(most, asked) == 0)
             continue;
-        struct str a = quantity_text(most, scratch(v)), b = quantity_text(asked, scratch(v));
+        struct str a = validate_quantity_text(most, scratch(v)),
+                   b = validate_quantity_text(asked, scratch(v));
         cause_invalid(v->causes, AT_KEY(request, name), b,
                       arena_strf(scratch(v),
                                  "default value %.*s must equal to defaultRequest value %.*s in "
@@ -113,16 +115,16 @@ static void check_limit_item(struct validator *v, const struct path *at,
     static const struct str types[] = {STR_INIT("Pod"), STR_INIT("Container"),
                                        STR_INIT("PersistentVolumeClaim")};
     size_t before = v->causes->n;
-    check_named(v, AT(at, "type"), item->type, name_label_key);
+    validate_named(v, AT(at, "type"), item->type, name_label_key);
     if (v->causes->n == before && str_find_char(item->type, '/') < 0 &&
-        !is_choice(CHOICES(types), item->type))
+        !validate_is_choice(CHOICES(types), item->type))
         cause_invalid(v->causes, AT(at, "type"), item->type,
                       STR("must be a standard limit type or fully qualified"));
     check_limit_names(v, AT(at, "max"), item->type, &item->max);
     check_limit_names(v, AT(at, "min"), item->type, &item->min);
     const struct pair extremes = {&item->min, &item->max, "min", "max", AT(at, "min"), true};
     check_pair(v, &extremes);
-    check_defaults(v, at, item);
+    validate_quota_defaults(v, at, item);
     if (str_eqz(item->type, "PersistentVolumeClaim") && !amounts_get(&item->min, STR("storage")) &&
         !amounts_get(&item->max, STR("storage")))
         cause_required(
@@ -133,9 +135,9 @@ static void check_limit_item(struct validator *v, const struct path *at,
     check_ratios(v, AT(at, "maxLimitRequestRatio"), item);
 }
 
-void check_limit_range(struct validator *v, const struct api_limit_range *range)
+void validate_limit_range(struct validator *v, const struct api_limit_range *range)
 {
-    const struct path spec = path_root(STR("spec")), *list = AT(&spec, "limits");
+    const struct path *list = AT(AT(NULL, "spec"), "limits");
     cleanup_seen struct seen types = {0};
     for (size_t i = 0; i < range->spec.limits.n && !causes_full(v->causes); i++) {
         const struct api_limit_range_item *item = &range->spec.limits.p[i];
@@ -160,11 +162,11 @@ static void check_hard(struct validator *v, const struct path *at,
         struct str name = hard->p[i].key;
         const struct path *here = AT_KEY(at, name);
         size_t before = v->causes->n;
-        check_resource_name(v, here, name);
+        validate_resource_name(v, here, name);
         bool known = v->causes->n == before && !str_eqz(name, "storage");
         if (str_find_char(name, '/') < 0 && !known)
             cause_invalid(v->causes, here, name, STR("must be a standard resource for quota"));
-        check_amount(v, here, name, &hard->p[i].value);
+        validate_amount(v, here, name, &hard->p[i].value);
     }
 }
 
@@ -181,15 +183,16 @@ static bool scope_fits(struct str scope, struct str resource)
     if (str_eqz(scope, "BestEffort"))
         return str_eqz(resource, "pods");
     if (str_eqz(scope, "VolumeAttributesClass"))
-        return is_choice(CHOICES(storage), resource);
-    bool other = !is_choice(CHOICES(scopes), scope) && !str_eqz(scope, "CrossNamespacePodAffinity");
-    return other || is_choice(CHOICES(compute), resource);
+        return validate_is_choice(CHOICES(storage), resource);
+    bool other =
+        !validate_is_choice(CHOICES(scopes), scope) && !str_eqz(scope, "CrossNamespacePodAffinity");
+    return other || validate_is_choice(CHOICES(compute), resource);
 }
 
 static bool scope_fits_all(struct str scope, const struct api_quantity_map *hard)
 {
     for (size_t i = 0; i < hard->n; i++)
-        if (is_quota_resource(hard->p[i].key) && !scope_fits(scope, hard->p[i].key))
+        if (resources_is_quota(hard->p[i].key) && !scope_fits(scope, hard->p[i].key))
             return false;
     return true;
 }
@@ -197,9 +200,9 @@ static bool scope_fits_all(struct str scope, const struct api_quantity_map *hard
 static void check_scopes(struct validator *v, const struct path *at,
                          const struct api_str_array *list, const struct api_quantity_map *hard)
 {
-    struct str shown = json_of_strings(list->p, list->n, scratch(v));
+    struct str shown = validate_show_strings(list->p, list->n, scratch(v));
     for (size_t i = 0; i < list->n && !causes_full(v->causes); i++)
-        if (!is_choice(CHOICES(scopes), list->p[i]))
+        if (!validate_is_choice(CHOICES(scopes), list->p[i]))
             cause_invalid_json(v->causes, at, shown, STR("unsupported scope"));
     for (size_t i = 0; i < list->n && !causes_full(v->causes); i++)
         if (!scope_fits_all(list->p[i], hard))
@@ -217,7 +220,7 @@ static void check_scope_selector(struct validator *v, const struct path *at,
             &selector->match_expressions.p[i];
         bool lists = str_eqz(r->operator, "In") || str_eqz(r->operator, "NotIn");
         bool exists = str_eqz(r->operator, "Exists") || str_eqz(r->operator, "DoesNotExist");
-        if (!is_choice(CHOICES(scopes), r->scope_name))
+        if (!validate_is_choice(CHOICES(scopes), r->scope_name))
             cause_invalid(v->causes, AT(at, "scopeName"), r->scope_name, STR("unsupported scope"));
         if (lists && r->values.n == 0)
             cause_required(v->causes, AT(at, "values"),
@@ -225,7 +228,7 @@ static void check_scope_selector(struct validator *v, const struct path *at,
                                "scope selector"));
         if (exists && r->values.n)
             cause_invalid_json(v->causes, AT(at, "values"),
-                               json_of_strings(r->values.p, r->values.n, scratch(v)),
+                               validate_show_strings(r->values.p, r->values.n, scratch(v)),
                                STR("must be no value when `operator` is 'Exist' or 'DoesNotExist' "
                                    "for scope selector"));
         if (!lists && !exists)
@@ -234,10 +237,10 @@ static void check_scope_selector(struct validator *v, const struct path *at,
     }
 }
 
-void check_quota(struct validator *v, const struct api_resource_quota *quota,
-                 const struct api_resource_quota *old)
+void validate_quota(struct validator *v, const struct api_resource_quota *quota,
+                    const struct api_resource_quota *old)
 {
-    const struct path root = path_root(STR("spec")), *spec = &root;
+    const struct path *spec = AT(NULL, "spec");
     const struct api_str_array *list = &quota->spec.scopes;
     check_hard(v, AT(spec, "hard"), &quota->spec.hard);
     check_scopes(v, AT(spec, "scopes"), list, &quota->spec.hard);
@@ -252,6 +255,6 @@ void check_quota(struct validator *v, const struct api_resource_quota *quota,
         same = same && api_str_listed(list, old->spec.scopes.p[i]);
     if (!same)
         cause_invalid_json(v->causes, AT(spec, "scopes"),
-                           json_of_strings(list->p, list->n, scratch(v)),
+                           validate_show_strings(list->p, list->n, scratch(v)),
                            STR("field is immutable"));
 }

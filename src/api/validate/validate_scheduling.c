@@ -5,11 +5,11 @@
 
 #include "base/banned.h"
 
-void check_taint_effect(struct validator *v, const struct path *at, struct str effect)
+void validate_taint_effect(struct validator *v, const struct path *at, struct str effect)
 {
     static const struct str effects[] = {STR_INIT("NoSchedule"), STR_INIT("PreferNoSchedule"),
                                          STR_INIT("NoExecute")};
-    check_choice(v, at, effect, CHOICES(effects));
+    validate_choice(v, at, effect, CHOICES(effects));
 }
 
 // --- Tolerations ---------------------------------------------------------------------------------
@@ -33,22 +33,22 @@ static void check_toleration_value(struct validator *v, const struct path *at,
         if (t->value.n)
             cause_invalid(v->causes, operation, t->value,
                           STR("value must be empty when `operator` is 'Exists'"));
-    } else if (is_choice(CHOICES(all), t->operator)) {
+    } else if (validate_is_choice(CHOICES(all), t->operator)) {
         // Comparisons are for a gate that is off.
         cause_not_supported(v->causes, operation, t->operator, all, array_len(all));
     } else {
-        check_choice(v, operation, t->operator, CHOICES(known));
+        validate_choice(v, operation, t->operator, CHOICES(known));
     }
 }
 
-void check_tolerations(struct validator *v, const struct path *list,
-                       const struct api_toleration_array *tolerations)
+void validate_tolerations(struct validator *v, const struct path *list,
+                          const struct api_toleration_array *tolerations)
 {
     for (size_t i = 0; i < tolerations->n && !causes_full(v->causes); i++) {
         const struct api_toleration *t = &tolerations->p[i];
         const struct path *at = AT_ITEM(list, i);
         if (t->key.n)
-            check_label_key(v, AT(at, "key"), t->key);
+            validate_label_key(v, AT(at, "key"), t->key);
         if (t->key.n == 0 && !str_eqz(t->operator, "Exists"))
             cause_invalid(v->causes, AT(at, "operator"), t->operator,
                           STR("operator must be Exists when `key` is empty, which means \"match "
@@ -58,7 +58,7 @@ void check_tolerations(struct validator *v, const struct path *list,
                           STR("effect must be 'NoExecute' when `tolerationSeconds` is set"));
         check_toleration_value(v, at, t);
         if (t->effect.n)
-            check_taint_effect(v, AT(at, "effect"), t->effect);
+            validate_taint_effect(v, AT(at, "effect"), t->effect);
     }
 }
 
@@ -71,7 +71,7 @@ static void check_label_keys(struct validator *v, const struct path *at,
     if (keys->n && !selector)
         cause_forbidden(v->causes, at, STR("must not be specified when labelSelector is not set"));
     for (size_t i = 0; selector && i < keys->n; i++)
-        check_label_key(v, AT_ITEM(at, i), keys->p[i]);
+        validate_label_key(v, AT_ITEM(at, i), keys->p[i]);
 }
 
 // A key of matchLabelKeys becomes an expression of the selector, so it may stand there once.
@@ -124,16 +124,16 @@ static void check_weight(struct validator *v, const struct path *at, int32_t wei
 static void check_pod_term(struct validator *v, const struct path *at,
                            const struct api_pod_affinity_term *term)
 {
-    check_label_selector(v, AT(at, "labelSelector"), term->label_selector);
-    check_label_selector(v, AT(at, "namespaceSelector"), term->namespace_selector);
+    validate_label_selector(v, AT(at, "labelSelector"), term->label_selector);
+    validate_label_selector(v, AT(at, "namespaceSelector"), term->namespace_selector);
     for (size_t i = 0; i < term->namespaces.n; i++)
-        check_named(v, AT(at, "namespace"), term->namespaces.p[i], name_dns_label);
+        validate_named(v, AT(at, "namespace"), term->namespaces.p[i], name_dns_label);
     check_match_keys(v, at, &term->match_label_keys, &term->mismatch_label_keys,
                      term->label_selector);
     const struct path *key = AT(at, "topologyKey");
     if (term->topology_key.n == 0)
         cause_required(v->causes, key, STR("can not be empty"));
-    check_label_key(v, key, term->topology_key);
+    validate_label_key(v, key, term->topology_key);
 }
 
 static void check_pod_terms(struct validator *v, const struct path *at,
@@ -155,18 +155,18 @@ static void check_node_affinity(struct validator *v, const struct path *at,
                                 const struct api_node_affinity *a)
 {
     if (a->required_during_scheduling_ignored_during_execution)
-        check_node_selector(v, AT(at, "requiredDuringSchedulingIgnoredDuringExecution"),
-                            a->required_during_scheduling_ignored_during_execution);
+        validate_node_selector(v, AT(at, "requiredDuringSchedulingIgnoredDuringExecution"),
+                               a->required_during_scheduling_ignored_during_execution);
     const struct api_preferred_scheduling_term_array *terms =
         &a->preferred_during_scheduling_ignored_during_execution;
     const struct path *list = AT(at, "preferredDuringSchedulingIgnoredDuringExecution");
     for (size_t i = 0; i < terms->n && !causes_full(v->causes); i++) {
         check_weight(v, AT(AT_ITEM(list, i), "weight"), terms->p[i].weight);
-        check_preferred_term(v, AT(AT_ITEM(list, i), "preference"), &terms->p[i].preference);
+        validate_preferred_term(v, AT(AT_ITEM(list, i), "preference"), &terms->p[i].preference);
     }
 }
 
-void check_affinity(struct validator *v, const struct path *at, const struct api_affinity *a)
+void validate_affinity(struct validator *v, const struct path *at, const struct api_affinity *a)
 {
     if (!a)
         return;
@@ -206,7 +206,7 @@ static void check_min_domains(struct validator *v, const struct path *at,
 {
     if (!c->has_min_domains)
         return;
-    check_positive(v, at, c->min_domains);
+    validate_positive(v, at, c->min_domains);
     if (!str_eqz(c->when_unsatisfiable, "DoNotSchedule"))
         cause_invalid_i64(
             v->causes, at, c->min_domains,
@@ -215,8 +215,8 @@ static void check_min_domains(struct validator *v, const struct path *at,
                        STR_ARG(c->when_unsatisfiable)));
 }
 
-void check_spread(struct validator *v, const struct path *list,
-                  const struct api_topology_spread_constraint_array *constraints)
+void validate_spread(struct validator *v, const struct path *list,
+                     const struct api_topology_spread_constraint_array *constraints)
 {
     static const struct str actions[] = {STR_INIT("DoNotSchedule"), STR_INIT("ScheduleAnyway")};
     static const struct str policies[] = {STR_INIT("Honor"), STR_INIT("Ignore")};
@@ -227,19 +227,20 @@ void check_spread(struct validator *v, const struct path *list,
     for (size_t i = 0; i < constraints->n && !causes_full(v->causes); i++) {
         const struct api_topology_spread_constraint *c = &constraints->p[i];
         const struct path *at = AT_ITEM(list, i);
-        check_positive(v, AT(at, "maxSkew"), c->max_skew);
+        validate_positive(v, AT(at, "maxSkew"), c->max_skew);
         if (c->topology_key.n == 0)
             cause_required(v->causes, AT(at, "topologyKey"), STR("can not be empty"));
-        check_choice(v, AT(at, "whenUnsatisfiable"), c->when_unsatisfiable, CHOICES(actions));
+        validate_choice(v, AT(at, "whenUnsatisfiable"), c->when_unsatisfiable, CHOICES(actions));
         const size_t *again = map_get(&last, spread_text(v, c));
         check_repeated(v, at, c, again && *again > i);
         check_min_domains(v, AT(at, "minDomains"), c);
         if (c->has_node_affinity_policy)
-            check_choice(v, AT(at, "nodeAffinityPolicy"), c->node_affinity_policy,
-                         CHOICES(policies));
+            validate_choice(v, AT(at, "nodeAffinityPolicy"), c->node_affinity_policy,
+                            CHOICES(policies));
         if (c->has_node_taints_policy)
-            check_choice(v, AT(at, "nodeTaintsPolicy"), c->node_taints_policy, CHOICES(policies));
+            validate_choice(v, AT(at, "nodeTaintsPolicy"), c->node_taints_policy,
+                            CHOICES(policies));
         check_match_keys(v, at, &c->match_label_keys, &nothing, c->label_selector);
-        check_label_selector(v, AT(at, "labelSelector"), c->label_selector);
+        validate_label_selector(v, AT(at, "labelSelector"), c->label_selector);
     }
 }

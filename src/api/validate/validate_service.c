@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Services: types, ports, addresses. What a load balancer or an allocator of addresses would fill in
-// is not asked for.
+// Services: types, ports, addresses. Fields that a load balancer or an allocator of addresses would
+// fill in are not required.
 #include "api/validate/validate_core.h"
 
 #include "base/banned.h"
@@ -27,12 +27,12 @@ static void check_service_port(struct validator *v, const struct path *at,
     if (named && port->name.n == 0)
         cause_required(v->causes, AT(at, "name"), STR(""));
     else if (port->name.n)
-        check_named(v, AT(at, "name"), port->name, name_dns_label);
-    check_port(v, AT(at, "port"), port->port);
-    check_choice_required(v, AT(at, "protocol"), port->protocol, CHOICES(protocols));
-    check_port_or_name(v, AT(at, "targetPort"), &port->target_port);
+        validate_named(v, AT(at, "name"), port->name, name_dns_label);
+    validate_port(v, AT(at, "port"), port->port);
+    validate_choice_required(v, AT(at, "protocol"), port->protocol, CHOICES(protocols));
+    validate_port_or_name(v, AT(at, "targetPort"), &port->target_port);
     if (port->has_app_protocol)
-        check_named(v, AT(at, "appProtocol"), port->app_protocol, name_label_key);
+        validate_named(v, AT(at, "appProtocol"), port->app_protocol, name_label_key);
 }
 
 static void check_service_ports(struct validator *v, const struct path *list,
@@ -57,7 +57,8 @@ static void check_service_ports(struct validator *v, const struct path *list,
         const struct api_service_port key = {.protocol = port->protocol, .port = port->port};
         if (seen_add(&numbers, number))
             cause_duplicate_json(v->causes, at,
-                                 internal_json_of(&api_service_port_type, &key, scratch(v)));
+                                 validate_show_internal_json(&api_service_port_type, &key,
+                                                             scratch(v)));
     }
 }
 
@@ -76,9 +77,9 @@ static void check_external_name(struct validator *v, const struct path *spec,
         cause_forbidden(v->causes, AT(spec, "ipFamilyPolicy"), why);
     if (str_ends(name, STR(".")))
         name.n--;
-    must_have(v, AT(spec, "externalName"), name);
+    validate_required(v, AT(spec, "externalName"), name);
     if (name.n)
-        check_named(v, AT(spec, "externalName"), name, name_dns_subdomain);
+        validate_named(v, AT(spec, "externalName"), name, name_dns_subdomain);
 }
 
 static void check_families(struct validator *v, const struct path *spec,
@@ -90,23 +91,23 @@ static void check_families(struct validator *v, const struct path *spec,
     cleanup_seen struct seen seen = {0};
     for (size_t i = 0; i < s->ip_families.n && !causes_full(v->causes); i++) {
         const struct path *at = AT_ITEM(AT(spec, "ipFamilies"), i);
-        check_choice(v, at, s->ip_families.p[i], CHOICES(families));
+        validate_choice(v, at, s->ip_families.p[i], CHOICES(families));
         if (seen_add(&seen, s->ip_families.p[i]))
             cause_duplicate(v->causes, at, s->ip_families.p[i]);
     }
     if (s->has_ip_family_policy)
-        check_choice(v, AT(spec, "ipFamilyPolicy"), s->ip_family_policy, CHOICES(policies));
+        validate_choice(v, AT(spec, "ipFamilyPolicy"), s->ip_family_policy, CHOICES(policies));
 }
 
 // False when an address is none, so that more would say the same.
 static bool check_cluster_addresses(struct validator *v, const struct path *at,
                                     const struct api_service_spec *s)
 {
-    struct str shown = json_of_strings(s->cluster_ips.p, s->cluster_ips.n, scratch(v));
+    struct str shown = validate_show_strings(s->cluster_ips.p, s->cluster_ips.n, scratch(v));
     size_t before = v->causes->n;
     for (size_t i = 0; i < s->cluster_ips.n && !causes_full(v->causes); i++) {
         if (i > 0 || !str_eqz(s->cluster_ips.p[i], "None"))
-            check_ip(v, AT_ITEM(at, i), s->cluster_ips.p[i]);
+            validate_ip(v, AT_ITEM(at, i), s->cluster_ips.p[i]);
         else if (s->cluster_ips.n > 1)
             cause_invalid_json(v->causes, at, shown,
                                STR("'None' must be the first and only value"));
@@ -125,7 +126,7 @@ static void check_stacks(struct validator *v, const struct path *at,
     for (size_t i = 0; i < ips->n; i++)
         six += name_is_ipv6(ips->p[i]);
     if (ips->n > 1 && (six == 0 || six == ips->n))
-        cause_invalid_json(v->causes, at, json_of_strings(ips->p, ips->n, scratch(v)),
+        cause_invalid_json(v->causes, at, validate_show_strings(ips->p, ips->n, scratch(v)),
                            STR("may specify no more than one IP for each IP family"));
     for (size_t i = 0; !is_headless(s) && i < ips->n && i < s->ip_families.n; i++) {
         struct str family = s->ip_families.p[i];
@@ -142,7 +143,7 @@ static void check_cluster_ips(struct validator *v, const struct path *spec,
                               const struct api_service_spec *s)
 {
     const struct path *at = AT(spec, "clusterIPs");
-    struct str shown = json_of_strings(s->cluster_ips.p, s->cluster_ips.n, scratch(v));
+    struct str shown = validate_show_strings(s->cluster_ips.p, s->cluster_ips.n, scratch(v));
     if (is_type(s, "ExternalName"))
         return;
     if (s->cluster_ip.n && s->cluster_ips.n == 0)
@@ -166,7 +167,7 @@ static void check_affinity_config(struct validator *v, const struct path *spec,
     static const struct str why = STR_INIT("when session affinity type is ClientIP");
     const struct path *at = AT(spec, "sessionAffinityConfig"), *client = AT(at, "clientIP");
     const struct api_session_affinity_config *c = s->session_affinity_config;
-    check_choice_required(v, AT(spec, "sessionAffinity"), s->session_affinity, CHOICES(kinds));
+    validate_choice_required(v, AT(spec, "sessionAffinity"), s->session_affinity, CHOICES(kinds));
     if (str_eqz(s->session_affinity, "None") && c)
         cause_forbidden(v->causes, at, STR("must not be set when session affinity is None"));
     if (!str_eqz(s->session_affinity, "ClientIP"))
@@ -202,7 +203,7 @@ static void check_load_balancer(struct validator *v, const struct path *spec,
     if (s->has_load_balancer_class && !balanced)
         cause_forbidden(v->causes, AT(spec, "loadBalancerClass"), why);
     else if (s->has_load_balancer_class)
-        check_named(v, AT(spec, "loadBalancerClass"), s->load_balancer_class, name_label_key);
+        validate_named(v, AT(spec, "loadBalancerClass"), s->load_balancer_class, name_label_key);
 }
 
 static void check_traffic(struct validator *v, const struct path *spec,
@@ -215,7 +216,7 @@ static void check_traffic(struct validator *v, const struct path *spec,
     bool reachable = is_type(s, "LoadBalancer") || is_type(s, "NodePort") ||
                      (is_type(s, "ClusterIP") && s->external_ips.n);
     if (reachable)
-        check_choice_required(v, external, s->external_traffic_policy, CHOICES(scopes));
+        validate_choice_required(v, external, s->external_traffic_policy, CHOICES(scopes));
     else if (s->external_traffic_policy.n)
         cause_invalid(v->causes, external, s->external_traffic_policy,
                       STR("may only be set for externally-accessible services"));
@@ -225,12 +226,12 @@ static void check_traffic(struct validator *v, const struct path *spec,
                           STR("may only be set when `type` is 'LoadBalancer' and "
                               "`externalTrafficPolicy` is 'Local'"));
     else if (s->health_check_node_port)
-        check_port(v, AT(spec, "healthCheckNodePort"), s->health_check_node_port);
+        validate_port(v, AT(spec, "healthCheckNodePort"), s->health_check_node_port);
     if (s->has_internal_traffic_policy)
-        check_choice(v, AT(spec, "internalTrafficPolicy"), s->internal_traffic_policy,
-                     CHOICES(scopes));
+        validate_choice(v, AT(spec, "internalTrafficPolicy"), s->internal_traffic_policy,
+                        CHOICES(scopes));
     if (s->has_traffic_distribution)
-        check_choice(v, AT(spec, "trafficDistribution"), s->traffic_distribution, CHOICES(ways));
+        validate_choice(v, AT(spec, "trafficDistribution"), s->traffic_distribution, CHOICES(ways));
 }
 
 // --- The whole -----------------------------------------------------------------------------------
@@ -249,7 +250,7 @@ static void check_service_type(struct validator *v, const struct path *spec,
                                  STR_ARG(s->type)));
     if (is_type(s, "ExternalName"))
         check_external_name(v, spec, s);
-    check_choice_required(v, AT(spec, "type"), s->type, CHOICES(types));
+    validate_choice_required(v, AT(spec, "type"), s->type, CHOICES(types));
 }
 
 static void check_service_changes(struct validator *v, const struct path *spec,
@@ -260,14 +261,16 @@ static void check_service_changes(struct validator *v, const struct path *spec,
     if (addressed && old->cluster_ips.n && now->cluster_ips.n &&
         !str_eq(now->cluster_ips.p[0], old->cluster_ips.p[0]))
         cause_invalid_json(v->causes, AT_ITEM(AT(spec, "clusterIPs"), 0),
-                           json_of_strings(now->cluster_ips.p, now->cluster_ips.n, scratch(v)),
+                           validate_show_strings(now->cluster_ips.p, now->cluster_ips.n,
+                                                 scratch(v)),
                            STR("may not change once set"));
     bool counted = addressed && !is_headless(now) && !is_headless(old) &&
                    now->ip_families.n == old->ip_families.n;
     for (size_t i = 0; counted && i < now->ip_families.n; i++)
         if (!str_eq(now->ip_families.p[i], old->ip_families.p[i]))
             cause_invalid_json(v->causes, AT_ITEM(AT(spec, "ipFamilies"), 0),
-                               json_of_strings(now->ip_families.p, now->ip_families.n, scratch(v)),
+                               validate_show_strings(now->ip_families.p, now->ip_families.n,
+                                                     scratch(v)),
                                STR("may not change once set"));
     bool balanced = is_type(now, "LoadBalancer") && is_type(old, "LoadBalancer");
     if (balanced && !str_eq(now->load_balancer_class, old->load_balancer_class))
@@ -275,20 +278,20 @@ static void check_service_changes(struct validator *v, const struct path *spec,
                       STR("may not change once set"));
 }
 
-void check_service(struct validator *v, const struct api_service *service,
-                   const struct api_service *old)
+void validate_service(struct validator *v, const struct api_service *service,
+                      const struct api_service *old)
 {
-    const struct path root = path_root(STR("spec")), *spec = &root;
+    const struct path *spec = AT(NULL, "spec");
     const struct api_service_spec *s = &service->spec;
     if (old)
         check_service_changes(v, spec, s, &old->spec);
     check_service_type(v, spec, s);
     check_service_ports(v, AT(spec, "ports"), s);
-    check_labels(v, AT(spec, "selector"), &s->selector);
+    validate_labels(v, AT(spec, "selector"), &s->selector);
     check_affinity_config(v, spec, s);
     check_cluster_ips(v, spec, s);
     for (size_t i = 0; i < s->external_ips.n && !causes_full(v->causes); i++)
-        check_ip(v, AT_ITEM(AT(spec, "externalIPs"), i), s->external_ips.p[i]);
+        validate_ip(v, AT_ITEM(AT(spec, "externalIPs"), i), s->external_ips.p[i]);
     check_load_balancer(v, spec, s);
     check_traffic(v, spec, s);
 }

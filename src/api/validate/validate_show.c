@@ -8,7 +8,7 @@
 
 #include "base/banned.h"
 
-struct str json_of(const struct api_type *t, const void *value, struct arena *arena)
+struct str validate_show_json(const struct api_type *t, const void *value, struct arena *arena)
 {
     cleanup_sbuf struct sbuf b = {0};
     struct json_writer w = {.out = &b, .html = true};
@@ -17,7 +17,7 @@ struct str json_of(const struct api_type *t, const void *value, struct arena *ar
     return arena_str(arena, sbuf_str(&b));
 }
 
-struct str json_of_strings(const struct str *p, size_t n, struct arena *arena)
+struct str validate_show_strings(const struct str *p, size_t n, struct arena *arena)
 {
     if (!p)
         return STR("null");
@@ -67,7 +67,7 @@ static void write_go_name(struct json_writer *w, struct str json)
 
 static void show_struct(struct json_writer *w, const struct api_type *t, const void *value);
 
-static bool is_meta(const struct api_type *t)
+static bool show_is_meta(const struct api_type *t)
 {
     return str_eqz(t->package, "meta/v1");
 }
@@ -94,7 +94,7 @@ static void show_raw(struct json_writer *w, struct str raw)
         json_write_null(w);
 }
 
-static void show_elem(struct json_writer *w, const struct api_field *f, const void *p)
+static void show_write_element(struct json_writer *w, const struct api_field *f, const void *p)
 {
     switch (f->elem) {
     case API_STR:
@@ -151,7 +151,7 @@ static void show_list(struct json_writer *w, const struct api_field *f, const st
     const char *item = span->p;
     json_write_array_begin(w);
     for (size_t i = 0; i < span->n; i++, item += api_elem_size(f))
-        show_elem(w, f, item);
+        show_write_element(w, f, item);
     json_write_array_end(w);
 }
 
@@ -165,7 +165,7 @@ static void show_map(struct json_writer *w, const struct api_field *f, const str
     json_write_object_begin(w);
     for (size_t i = 0; i < span->n; i++, entry += api_entry_size(f)) {
         json_write_key(w, *(const struct str *)(const void *)entry);
-        show_elem(w, f, entry + API_ENTRY_VALUE);
+        show_write_element(w, f, entry + API_ENTRY_VALUE);
     }
     json_write_object_end(w);
 }
@@ -200,7 +200,7 @@ static void show_field(struct json_writer *w, const struct api_field *f, const v
     } else if (f->shape == API_OPT && !api_field_present(f, owner)) {
         json_write_null(w);
     } else {
-        show_elem(w, f, api_field_is_pointer(f) ? *(const void *const *)p : p);
+        show_write_element(w, f, api_field_is_pointer(f) ? *(const void *const *)p : p);
     }
 }
 
@@ -212,7 +212,7 @@ static void show_fields(struct json_writer *w, const struct api_type *t, const v
 
 static void show_struct(struct json_writer *w, const struct api_type *t, const void *value)
 {
-    if (is_meta(t)) {
+    if (show_is_meta(t)) {
         cleanup_sbuf struct sbuf b = {0};
         struct json_writer inner = {.out = &b, .html = true};
         if (api_json_write(t, value, &inner, NULL) == 0)
@@ -226,7 +226,8 @@ static void show_struct(struct json_writer *w, const struct api_type *t, const v
     json_write_object_end(w);
 }
 
-struct str internal_json_of(const struct api_type *t, const void *value, struct arena *arena)
+struct str validate_show_internal_json(const struct api_type *t, const void *value,
+                                       struct arena *arena)
 {
     cleanup_sbuf struct sbuf b = {0};
     struct json_writer w = {.out = &b, .html = true};

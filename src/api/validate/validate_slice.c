@@ -10,38 +10,25 @@
 #define DEVICES_MAX          128
 #define DEVICES_ADVANCED_MAX 64 // when a device has taints, counters or lists in attributes
 #define COUNTER_SETS_MAX     8
-#define COUNTERS_MAX         32
-
-static const struct name_rule subdomain = {.check = name_dns_subdomain};
 
 static void check_pool(struct validator *v, const struct path *at,
                        const struct api_resource_pool *pool)
 {
-    struct path name = path_field(at, STR("name")), generation = path_field(at, STR("generation"));
-    struct path count = path_field(at, STR("resourceSliceCount"));
-    check_pool_name(v, &name, pool->name);
+    validate_pool_name(v, AT(at, "name"), pool->name);
     if (pool->resource_slice_count <= 0)
-        cause_invalid_i64(v->causes, &count, pool->resource_slice_count,
+        cause_invalid_i64(v->causes, AT(at, "resourceSliceCount"), pool->resource_slice_count,
                           STR("must be greater than zero"));
     if (pool->generation < 0)
-        cause_invalid_i64(v->causes, &generation, pool->generation,
+        cause_invalid_i64(v->causes, AT(at, "generation"), pool->generation,
                           STR("must be greater than or equal to zero"));
-}
-
-static void check_same(struct validator *v, const struct path *at, struct str value, struct str old)
-{
-    if (!str_eq(value, old))
-        cause_invalid(v->causes, at, value, STR("field is immutable"));
 }
 
 static void check_immutable(struct validator *v, const struct path *at,
                             const struct api_resource_slice_spec *spec,
                             const struct api_resource_slice_spec *old)
 {
-    struct path pool = path_field(at, STR("pool")), name = path_field(&pool, STR("name"));
-    struct path driver = path_field(at, STR("driver")), node = path_field(at, STR("nodeName"));
-    check_same(v, &name, spec->pool.name, old->pool.name);
-    check_same(v, &driver, spec->driver, old->driver);
+    validate_unchanged(v, AT(AT(at, "pool"), "name"), spec->pool.name, old->pool.name);
+    validate_unchanged(v, AT(at, "driver"), spec->driver, old->driver);
     if (spec->has_node_name != old->has_node_name || !str_eq(spec->node_name, old->node_name)) {
         // Upstream has a pointer here, which shows as JSON.
         cleanup_sbuf struct sbuf b = {0};
@@ -49,121 +36,73 @@ static void check_immutable(struct validator *v, const struct path *at,
             sbuf_add_json_str(&b, spec->node_name, true);
         else
             sbuf_addz(&b, "null");
-        cause_invalid_json(v->causes, &node, sbuf_str(&b), STR("field is immutable"));
+        cause_invalid_json(v->causes, AT(at, "nodeName"), sbuf_str(&b), STR("field is immutable"));
     }
 }
 
 // --- Node selection ------------------------------------------------------------------------------
 
-static void add_set(struct sbuf *set, size_t *n, const char *name)
-{
-    sbuf_addz(set, (*n)++ ? ", `" : "{`");
-    sbuf_addz(set, name);
-    sbuf_addc(set, '`');
-}
-
 static void check_slice_selector(struct validator *v, const struct path *at,
                                  const struct api_node_selector *selector)
 {
-    struct path terms = path_field(at, STR("nodeSelectorTerms"));
-    check_node_selector(v, at, selector);
+    validate_node_selector(v, at, selector);
     if (selector->node_selector_terms.n == 1)
         return;
     // Shown as upstream's list of terms: cut out of the selector.
-    struct str shown = internal_json_of(&api_node_selector_type, selector, scratch(v));
+    struct str shown = validate_show_internal_json(&api_node_selector_type, selector, scratch(v));
     size_t skip = sizeof("{\"NodeSelectorTerms\":") - 1;
-    cause_invalid_json(v->causes, &terms, str_upto(str_from(shown, skip), shown.n - skip - 1),
+    cause_invalid_json(v->causes, AT(at, "nodeSelectorTerms"),
+                       str_upto(str_from(shown, skip), shown.n - skip - 1),
                        STR("must have exactly one node selector term"));
 }
 
-static void check_flag(struct validator *v, const struct path *at, bool value, struct sbuf *set,
-                       size_t *n)
+static void check_flag(struct validator *v, const struct path *at, bool value,
+                       struct chosen *chosen)
 {
     if (value)
-        add_set(set, n, at->name.p);
+        validate_choose(chosen, at->name.p);
     else
         cause_invalid_bool(v->causes, at, false, STR("must be either unset or set to true"));
 }
 
-static void check_nodes(struct validator *v, const struct path *at,
-                        const struct api_resource_slice_spec *spec)
+static void validate_slice_nodes(struct validator *v, const struct path *at,
+                                 const struct api_resource_slice_spec *spec)
 {
-    cleanup_sbuf struct sbuf set = {0};
-    size_t n = 0;
-    struct path name = path_field(at, STR("nodeName"));
-    struct path selector = path_field(at, STR("nodeSelector"));
-    struct path all = path_field(at, STR("allNodes"));
-    struct path each = path_field(at, STR("perDeviceNodeSelection"));
+    struct chosen chosen = {0};
     if (spec->has_node_name && spec->node_name.n) {
-        add_set(&set, &n, "nodeName");
-        check_format(v, &name, spec->node_name, name_dns_subdomain, NULL);
+        validate_choose(&chosen, "nodeName");
+        validate_format(v, AT(at, "nodeName"), spec->node_name, name_dns_subdomain, NULL);
     } else if (spec->has_node_name) {
-        cause_invalid(v->causes, &name, spec->node_name,
+        cause_invalid(v->causes, AT(at, "nodeName"), spec->node_name,
                       STR("must be either unset or set to a non-empty string"));
     }
     if (spec->node_selector) {
-        add_set(&set, &n, "nodeSelector");
-        check_slice_selector(v, &selector, spec->node_selector);
+        validate_choose(&chosen, "nodeSelector");
+        check_slice_selector(v, AT(at, "nodeSelector"), spec->node_selector);
     }
     if (spec->has_all_nodes)
-        check_flag(v, &all, spec->all_nodes, &set, &n);
+        check_flag(v, AT(at, "allNodes"), spec->all_nodes, &chosen);
     if (spec->has_per_device_node_selection)
-        check_flag(v, &each, spec->per_device_node_selection, &set, &n);
-    if (n == 0)
-        cause_required(v->causes, at,
-                       STR("exactly one of `nodeName`, `nodeSelector`, `allNodes`, "
-                           "`perDeviceNodeSelection` is required"));
-    if (n <= 1)
-        return;
-    sbuf_addc(&set, '}');
-    cause_invalid(v->causes, at, sbuf_str(&set),
-                  STR("exactly one of `nodeName`, `nodeSelector`, `allNodes`, "
-                      "`perDeviceNodeSelection` is required, but multiple fields are set"));
+        check_flag(v, AT(at, "perDeviceNodeSelection"), spec->per_device_node_selection, &chosen);
+    validate_one_chosen(
+        v, at, &chosen,
+        STR("exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is "
+            "required"),
+        STR("exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is "
+            "required, but multiple fields are set"));
 }
 
 // --- Counters and devices ------------------------------------------------------------------------
-
-static void check_counter_set(struct validator *v, const struct path *at,
-                              const struct api_counter_set *set)
-{
-    struct path name = path_field(at, STR("name")), counters = path_field(at, STR("counters"));
-    size_t from = v->causes->n;
-    if (set->name.n == 0)
-        cause_required(v->causes, &name, STR(""));
-    else
-        check_dns_label(v, &name, set->name);
-    if (set->counters.n == 0)
-        cause_required(v->causes, &counters, STR(""));
-    causes_mark(v->causes, from, NULL, COVERED);
-    if (set->counters.n > COUNTERS_MAX) {
-        cause_too_many(v->causes, &counters, set->counters.n, COUNTERS_MAX);
-        return;
-    }
-    from = v->causes->n;
-    for (size_t i = 0; i < set->counters.n; i++)
-        check_dns_label(v, &counters, set->counters.p[i].key);
-    causes_mark(v->causes, from, NULL, COVERED);
-}
 
 static void check_counter_sets(struct validator *v, const struct path *at,
                                const struct api_counter_set_array *sets)
 {
     assert(sets->p || sets->n == 0);
-    if (!check_max_items(v, at, sets->n, COUNTER_SETS_MAX, COVERED))
+    if (!validate_max_items(v, at, sets->n, COUNTER_SETS_MAX, COVERED))
         return;
-    for (size_t i = 0; i < sets->n; i++) {
-        struct path item = path_index(at, i);
-        check_counter_set(v, &item, &sets->p[i]);
-    }
-    for (size_t i = 0; i < sets->n; i++) {
-        struct path item = path_index(at, i);
-        bool seen = false;
-        for (size_t j = 0; j < i && !seen; j++)
-            seen = str_eq(sets->p[j].name, sets->p[i].name);
-        if (seen)
-            causes_mark(v->causes, cause_duplicate(v->causes, &item, sets->p[i].name), NULL,
-                        COVERED);
-    }
+    for (size_t i = 0; i < sets->n; i++)
+        validate_counters(v, AT_ITEM(at, i), STR("name"), sets->p[i].name, &sets->p[i].counters);
+    validate_unique(v, at, TEXTS(sets, name), COVERED);
 }
 
 static bool has_list_attribute(const struct api_device *device)
@@ -184,7 +123,7 @@ static bool any_consumes_counters(const struct api_resource_slice_spec *spec)
     return false;
 }
 
-static size_t devices_max(const struct api_resource_slice_spec *spec)
+static size_t slice_max_devices(const struct api_resource_slice_spec *spec)
 {
     assert(spec->devices.p || spec->devices.n == 0);
     for (size_t i = 0; i < spec->devices.n; i++) {
@@ -195,8 +134,8 @@ static size_t devices_max(const struct api_resource_slice_spec *spec)
     return DEVICES_MAX;
 }
 
-static const struct api_device *find_device(const struct api_resource_slice_spec *spec,
-                                            struct str name)
+static const struct api_device *slice_find_device(const struct api_resource_slice_spec *spec,
+                                                  struct str name)
 {
     for (size_t i = 0; spec && i < spec->devices.n; i++)
         if (str_eq(spec->devices.p[i].name, name))
@@ -204,23 +143,18 @@ static const struct api_device *find_device(const struct api_resource_slice_spec
     return NULL;
 }
 
-static void check_devices(struct validator *v, const struct path *at,
-                          const struct api_resource_slice_spec *spec,
-                          const struct api_resource_slice_spec *old)
+static void validate_slice_devices(struct validator *v, const struct path *at,
+                                   const struct api_resource_slice_spec *spec,
+                                   const struct api_resource_slice_spec *old)
 {
     bool each = spec->has_per_device_node_selection && spec->per_device_node_selection;
-    if (!check_max_items(v, at, spec->devices.n, devices_max(spec), OWN))
+    if (!validate_max_items(v, at, spec->devices.n, slice_max_devices(spec), OWN))
         return;
     for (size_t i = 0; i < spec->devices.n; i++) {
-        struct path item = path_index(at, i);
         const struct api_device *d = &spec->devices.p[i];
-        check_device(v, &item, d, find_device(old, d->name), each);
+        validate_device(v, AT_ITEM(at, i), d, slice_find_device(old, d->name), each);
     }
-    for (size_t i = 0; i < spec->devices.n; i++) {
-        struct path item = path_index(at, i);
-        if (find_device(spec, spec->devices.p[i].name) != &spec->devices.p[i])
-            cause_duplicate(v->causes, &item, spec->devices.p[i].name);
-    }
+    validate_unique(v, at, TEXTS(&spec->devices, name), OWN);
 }
 
 // --- Partition type and node operations ----------------------------------------------------------
@@ -239,7 +173,7 @@ static bool well_formed(struct validator *v, struct str name)
     struct causes ignored = {.arena = scratch(v)};
     struct validator quiet = *v;
     quiet.causes = &ignored;
-    check_fully_qualified_name(&quiet, NULL, name);
+    validate_fully_qualified_name(&quiet, NULL, name);
     return ignored.n == 0;
 }
 
@@ -248,17 +182,16 @@ static void check_partition_device(struct validator *v, const struct path *attri
                                    const struct api_device *device, struct str name,
                                    struct str bare)
 {
-    struct path at = path_key(attributes, name);
     const struct api_device_attribute *a = find_attribute(device, name);
     if (!a)
         a = find_attribute(device, bare);
     if (!a)
-        cause_required(v->causes, &at,
+        cause_required(v->causes, AT_KEY(attributes, name),
                        STR("device consumes counters and `partitionTypeAttribute` names this "
                            "attribute, so it must be set"));
     else if (!a->has_string_value)
-        cause_invalid_json(v->causes, &at,
-                           internal_json_of(&api_device_attribute_type, a, scratch(v)),
+        cause_invalid_json(v->causes, AT_KEY(attributes, name),
+                           validate_show_internal_json(&api_device_attribute_type, a, scratch(v)),
                            STR("must be a string value because `partitionTypeAttribute` names "
                                "this attribute"));
 }
@@ -267,10 +200,8 @@ static void check_partition_type(struct validator *v, const struct path *at,
                                  const struct api_resource_slice_spec *spec)
 {
     struct str name = spec->partition_type_attribute;
-    struct path attribute = path_field(at, STR("partitionTypeAttribute"));
-    struct path devices = path_field(at, STR("devices"));
     if (!any_consumes_counters(spec)) {
-        cause_invalid(v->causes, &attribute, name,
+        cause_invalid(v->causes, AT(at, "partitionTypeAttribute"), name,
                       STR("may only be set on a slice which declares devices that consume "
                           "counters"));
         return;
@@ -282,55 +213,48 @@ static void check_partition_type(struct validator *v, const struct path *at,
     struct str prefix = arena_strf(scratch(v), "%.*s/", STR_ARG(spec->driver));
     struct str bare = str_starts(name, prefix) ? str_from(name, prefix.n) : name;
     for (size_t i = 0; i < spec->devices.n; i++) {
-        struct path item = path_index(&devices, i);
-        struct path attributes = path_field(&item, STR("attributes"));
         if (spec->devices.p[i].consumes_counters.n)
-            check_partition_device(v, &attributes, &spec->devices.p[i], name, bare);
+            check_partition_device(v, AT(AT_ITEM(AT(at, "devices"), i), "attributes"),
+                                   &spec->devices.p[i], name, bare);
     }
 }
 
-void check_skip_node_operations(struct validator *v, const struct path *at,
-                                const struct api_str_array *operations)
+void validate_skip_node_operations(struct validator *v, const struct path *at,
+                                   const struct api_str_array *operations)
 {
     if (api_str_listed(operations, STR("NodePrepareResources")) &&
         !api_str_listed(operations, STR("NodeUnprepareResources")) &&
         !api_str_listed(operations, STR("*")))
-        cause_invalid_json(v->causes, at, json_of_strings(operations->p, operations->n, scratch(v)),
+        cause_invalid_json(v->causes, at,
+                           validate_show_strings(operations->p, operations->n, scratch(v)),
                            STR("NodePrepareResources cannot be skipped unless "
                                "NodeUnprepareResources is also skipped"));
 }
 
 // --- The whole -----------------------------------------------------------------------------------
 
-static void check_spec(struct validator *v, const struct api_resource_slice_spec *spec,
-                       const struct api_resource_slice_spec *old)
+static void validate_slice_spec(struct validator *v, const struct api_resource_slice_spec *spec,
+                                const struct api_resource_slice_spec *old)
 {
-    struct path at = path_root(STR("spec")), driver = path_field(&at, STR("driver"));
-    struct path pool = path_field(&at, STR("pool")), devices = path_field(&at, STR("devices"));
-    struct path counters = path_field(&at, STR("sharedCounters"));
-    struct path skip = path_field(&at, STR("skipNodeOperations"));
-    check_driver_name(v, &driver, spec->driver, OWN);
-    check_pool(v, &pool, &spec->pool);
+    const struct path *at = AT(NULL, "spec");
+    validate_driver_name(v, AT(at, "driver"), spec->driver, OWN);
+    check_pool(v, AT(at, "pool"), &spec->pool);
     if (old)
-        check_immutable(v, &at, spec, old);
-    check_nodes(v, &at, spec);
+        check_immutable(v, at, spec, old);
+    validate_slice_nodes(v, at, spec);
     if (spec->shared_counters.p && spec->devices.p)
-        cause_invalid(v->causes, &at, STR(""),
+        cause_invalid(v->causes, at, STR(""),
                       STR("only one of `sharedCounters` or `devices` is allowed"));
-    check_devices(v, &devices, spec, old);
-    check_counter_sets(v, &counters, &spec->shared_counters);
+    validate_slice_devices(v, AT(at, "devices"), spec, old);
+    check_counter_sets(v, AT(at, "sharedCounters"), &spec->shared_counters);
     if (spec->has_partition_type_attribute)
-        check_partition_type(v, &at, spec);
-    check_skip_node_operations(v, &skip, &spec->skip_node_operations);
+        check_partition_type(v, at, spec);
+    validate_skip_node_operations(v, AT(at, "skipNodeOperations"), &spec->skip_node_operations);
 }
 
-void check_slice(struct validator *v, const struct api_resource_slice *slice,
-                 const struct api_resource_slice *old)
+void validate_slice(struct validator *v, const struct api_resource_slice *slice,
+                    const struct api_resource_slice *old)
 {
-    if (old)
-        check_object_meta_update(v, &slice->metadata, &old->metadata);
-    else
-        check_object_meta(v, &slice->metadata, false, &subdomain);
-    check_kube_finalizers(v, &slice->metadata);
-    check_spec(v, &slice->spec, old ? &old->spec : NULL);
+    validate_cluster_meta(v, &slice->metadata, old ? &old->metadata : NULL);
+    validate_slice_spec(v, &slice->spec, old ? &old->spec : NULL);
 }

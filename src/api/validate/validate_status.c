@@ -14,7 +14,7 @@
 #define HARDWARE_ADDRESS_MAX  128
 #define IPS_MAX               16
 
-// What tells one share of a device from another.
+// The identity of one share of a device.
 struct device_id {
     struct str driver, pool, device, share;
 };
@@ -70,34 +70,22 @@ static struct str show_id(const struct device_id *id, struct arena *arena)
 static void check_consumer(struct validator *v, const struct path *at,
                            const struct api_resource_claim_consumer_reference *ref)
 {
-    struct path resource = path_field(at, STR("resource")), name = path_field(at, STR("name"));
-    struct path uid = path_field(at, STR("uid"));
     if (ref->resource.n == 0)
-        cause_required(v->causes, &resource, STR(""));
+        cause_required(v->causes, AT(at, "resource"), STR(""));
     if (ref->name.n == 0)
-        cause_required(v->causes, &name, STR(""));
+        cause_required(v->causes, AT(at, "name"), STR(""));
     if (ref->uid.n == 0)
-        cause_required(v->causes, &uid, STR(""));
+        cause_required(v->causes, AT(at, "uid"), STR(""));
 }
 
 static void check_reserved_for(struct validator *v, const struct path *at,
                                const struct api_resource_claim_consumer_reference_array *list)
 {
-    if (!check_max_items(v, at, list->n, RESERVED_FOR_MAX, COVERED))
+    if (!validate_max_items(v, at, list->n, RESERVED_FOR_MAX, COVERED))
         return;
-    for (size_t i = 0; i < list->n; i++) {
-        struct path item = path_index(at, i);
-        check_consumer(v, &item, &list->p[i]);
-    }
-    for (size_t i = 0; i < list->n; i++) {
-        struct path item = path_index(at, i);
-        bool seen = false;
-        for (size_t j = 0; j < i && !seen; j++)
-            seen = str_eq(list->p[j].uid, list->p[i].uid);
-        if (seen)
-            causes_mark(v->causes, cause_duplicate(v->causes, &item, list->p[i].uid), NULL,
-                        COVERED);
-    }
+    for (size_t i = 0; i < list->n; i++)
+        check_consumer(v, AT_ITEM(at, i), &list->p[i]);
+    validate_unique(v, at, TEXTS(list, uid), COVERED);
 }
 
 static bool adds_consumer(const struct api_resource_claim_consumer_reference_array *now,
@@ -130,7 +118,7 @@ static void check_reservation(struct validator *v, const struct path *at,
 
 // --- devices -------------------------------------------------------------------------------------
 
-static void check_ip(struct validator *v, const struct path *at, struct str ip)
+static void validate_status_ip(struct validator *v, const struct path *at, struct str ip)
 {
     cleanup_sbuf struct sbuf canonical = {0}, detail = {0};
     if (!name_canonical_interface_address(ip, &canonical)) {
@@ -148,108 +136,85 @@ static void check_ip(struct validator *v, const struct path *at, struct str ip)
 static void check_network_data(struct validator *v, const struct path *at,
                                const struct api_network_device_data *data)
 {
-    struct path name = path_field(at, STR("interfaceName"));
-    struct path hardware = path_field(at, STR("hardwareAddress"));
-    struct path ips = path_field(at, STR("ips"));
+    const struct path *ips = AT(at, "ips");
     if (data->interface_name.n > INTERFACE_NAME_MAX)
-        causes_mark(v->causes, cause_too_long(v->causes, &name, INTERFACE_NAME_MAX), "maxBytes",
-                    COVERED);
-    if (data->hardware_address.n > HARDWARE_ADDRESS_MAX)
-        causes_mark(v->causes, cause_too_long(v->causes, &hardware, HARDWARE_ADDRESS_MAX),
+        causes_mark(v->causes,
+                    cause_too_long(v->causes, AT(at, "interfaceName"), INTERFACE_NAME_MAX),
                     "maxBytes", COVERED);
-    if (!check_max_items(v, &ips, data->ips.n, IPS_MAX, COVERED))
+    if (data->hardware_address.n > HARDWARE_ADDRESS_MAX)
+        causes_mark(v->causes,
+                    cause_too_long(v->causes, AT(at, "hardwareAddress"), HARDWARE_ADDRESS_MAX),
+                    "maxBytes", COVERED);
+    if (!validate_max_items(v, ips, data->ips.n, IPS_MAX, COVERED))
         return;
-    for (size_t i = 0; i < data->ips.n; i++) {
-        struct path item = path_index(&ips, i);
-        check_ip(v, &item, data->ips.p[i]);
-    }
-    for (size_t i = 0; i < data->ips.n; i++) {
-        struct path item = path_index(&ips, i);
-        struct api_str_array before = {data->ips.p, i};
-        if (api_str_listed(&before, data->ips.p[i]))
-            causes_mark(v->causes, cause_duplicate(v->causes, &item, data->ips.p[i]), NULL,
-                        COVERED);
-    }
+    for (size_t i = 0; i < data->ips.n; i++)
+        validate_status_ip(v, AT_ITEM(ips, i), data->ips.p[i]);
+    validate_unique(v, ips, STRINGS(&data->ips), COVERED);
 }
 
 static void check_device_status(struct validator *v, const struct path *at,
                                 const struct api_allocated_device_status *d,
                                 const struct api_allocation_result *allocation)
 {
-    struct path driver = path_field(at, STR("driver")), pool = path_field(at, STR("pool"));
-    struct path device = path_field(at, STR("device")), share = path_field(at, STR("shareID"));
-    struct path conditions = path_field(at, STR("conditions")), data = path_field(at, STR("data"));
-    struct path network = path_field(at, STR("networkData"));
-    check_driver_name(v, &driver, d->driver, OWN);
-    check_pool_name(v, &pool, d->pool);
-    check_dns_label(v, &device, d->device);
+    validate_driver_name(v, AT(at, "driver"), d->driver, OWN);
+    validate_pool_name(v, AT(at, "pool"), d->pool);
+    validate_dns_label(v, AT(at, "device"), d->device);
     if (d->has_share_id)
-        check_share_id(v, &share, d->share_id);
+        validate_share_id(v, AT(at, "shareID"), d->share_id);
     struct device_id id = status_id(d);
     if (!is_allocated(allocation, &id))
         cause_invalid_json(v->causes, at, show_id(&id, scratch(v)),
                            STR("must be an allocated device in the claim"));
     if (d->conditions.n > DEVICE_CONDITIONS_MAX)
-        cause_too_many(v->causes, &conditions, d->conditions.n, DEVICE_CONDITIONS_MAX);
-    check_conditions(v, &conditions, &d->conditions);
+        cause_too_many(v->causes, AT(at, "conditions"), d->conditions.n, DEVICE_CONDITIONS_MAX);
+    validate_conditions(v, AT(at, "conditions"), &d->conditions);
     if (d->data.n)
-        check_raw_object(v, &data, d->data, false, DEVICE_DATA_BYTES_MAX);
+        validate_raw_object(v, AT(at, "data"), d->data, false, DEVICE_DATA_BYTES_MAX);
     if (d->network_data)
-        check_network_data(v, &network, d->network_data);
+        check_network_data(v, AT(at, "networkData"), d->network_data);
 }
 
-static void check_devices(struct validator *v, const struct path *at,
-                          const struct api_resource_claim_status *status)
+static void validate_status_devices(struct validator *v, const struct path *at,
+                                    const struct api_resource_claim_status *status)
 {
-    for (size_t i = 0; i < status->devices.n; i++) {
-        struct path item = path_index(at, i);
-        check_device_status(v, &item, &status->devices.p[i], status->allocation);
-    }
+    for (size_t i = 0; i < status->devices.n; i++)
+        check_device_status(v, AT_ITEM(at, i), &status->devices.p[i], status->allocation);
     cleanup_seen struct seen ids = {0};
     for (size_t i = 0; i < status->devices.n; i++) {
-        struct path item = path_index(at, i);
         struct device_id id = status_id(&status->devices.p[i]);
         struct str shown = show_id(&id, scratch(v));
         if (seen_add(&ids, shown))
-            causes_mark(v->causes, cause_duplicate_json(v->causes, &item, shown), NULL, COVERED);
+            validate_covered(v, cause_duplicate_json(v->causes, AT_ITEM(at, i), shown));
     }
 }
 
 // --- allocation ----------------------------------------------------------------------------------
 
-static void check_result(struct validator *v, const struct path *at,
-                         const struct api_device_request_allocation_result *r,
-                         const struct api_device_claim *claim)
+static void validate_status_result(struct validator *v, const struct path *at,
+                                   const struct api_device_request_allocation_result *r,
+                                   const struct api_device_claim *claim)
 {
-    struct path request = path_field(at, STR("request")), driver = path_field(at, STR("driver"));
-    struct path pool = path_field(at, STR("pool")), device = path_field(at, STR("device"));
-    struct path tolerations = path_field(at, STR("tolerations"));
-    struct path share = path_field(at, STR("shareID"));
-    struct path skip = path_field(at, STR("skipNodeOperations"));
-    check_request_ref(v, &request, r->request, claim);
-    check_driver_name(v, &driver, r->driver, COVERED);
+    validate_request_ref(v, AT(at, "request"), r->request, claim);
+    validate_driver_name(v, AT(at, "driver"), r->driver, COVERED);
     size_t from = v->causes->n;
-    check_pool_name(v, &pool, r->pool);
+    validate_pool_name(v, AT(at, "pool"), r->pool);
     causes_mark(v->causes, from, NULL, COVERED);
-    check_dns_label(v, &device, r->device);
-    check_binding_conditions(v, at, &r->binding_conditions, &r->binding_failure_conditions);
-    for (size_t i = 0; i < r->tolerations.n; i++) {
-        struct path item = path_index(&tolerations, i);
-        check_toleration(v, &item, &r->tolerations.p[i]);
-    }
+    validate_dns_label(v, AT(at, "device"), r->device);
+    validate_binding_conditions(v, at, &r->binding_conditions, &r->binding_failure_conditions);
+    for (size_t i = 0; i < r->tolerations.n; i++)
+        validate_toleration(v, AT_ITEM(AT(at, "tolerations"), i), &r->tolerations.p[i]);
     if (r->has_share_id)
-        check_share_id(v, &share, r->share_id);
-    check_skip_node_operations(v, &skip, &r->skip_node_operations);
+        validate_share_id(v, AT(at, "shareID"), r->share_id);
+    validate_skip_node_operations(v, AT(at, "skipNodeOperations"), &r->skip_node_operations);
 }
 
 static void check_source(struct validator *v, const struct path *at, struct str source)
 {
     static const struct str sources[] = {STR_INIT("FromClaim"), STR_INIT("FromClass")};
     if (source.n == 0)
-        causes_mark(v->causes, cause_required(v->causes, at, STR("")), NULL, COVERED);
+        validate_covered(v, cause_required(v->causes, at, STR("")));
     else if (!str_eq(source, sources[0]) && !str_eq(source, sources[1]))
-        causes_mark(v->causes, cause_not_supported(v->causes, at, source, sources, 2), NULL,
-                    COVERED);
+        validate_covered(v, cause_not_supported(v->causes, at, source, sources, 2));
 }
 
 static void check_allocation(struct validator *v, const struct path *at,
@@ -257,50 +222,43 @@ static void check_allocation(struct validator *v, const struct path *at,
                              const struct api_device_claim *claim)
 {
     const struct api_device_allocation_result *d = &allocation->devices;
-    struct path devices = path_field(at, STR("devices"));
-    struct path results = path_field(&devices, STR("results"));
-    struct path config = path_field(&devices, STR("config"));
-    struct path selector = path_field(at, STR("nodeSelector"));
-    if (check_max_items(v, &results, d->results.n, RESULTS_MAX, COVERED))
-        for (size_t i = 0; i < d->results.n; i++) {
-            struct path item = path_index(&results, i);
-            check_result(v, &item, &d->results.p[i], claim);
-        }
-    if (check_max_items(v, &config, d->config.n, ALLOCATED_CONFIGS_MAX, COVERED))
+    const struct path *devices = AT(at, "devices");
+    if (validate_max_items(v, AT(devices, "results"), d->results.n, RESULTS_MAX, COVERED))
+        for (size_t i = 0; i < d->results.n; i++)
+            validate_status_result(v, AT_ITEM(AT(devices, "results"), i), &d->results.p[i], claim);
+    if (validate_max_items(v, AT(devices, "config"), d->config.n, ALLOCATED_CONFIGS_MAX, COVERED))
         for (size_t i = 0; i < d->config.n; i++) {
-            struct path item = path_index(&config, i), source = path_field(&item, STR("source"));
-            struct path requests = path_field(&item, STR("requests"));
-            check_source(v, &source, d->config.p[i].source);
-            check_request_refs(v, &requests, &d->config.p[i].requests, claim);
-            check_configuration(v, &item, &d->config.p[i].device_configuration, false);
+            const struct path *item = AT_ITEM(AT(devices, "config"), i);
+            check_source(v, AT(item, "source"), d->config.p[i].source);
+            validate_request_refs(v, AT(item, "requests"), &d->config.p[i].requests, claim);
+            validate_configuration(v, item, &d->config.p[i].device_configuration, false);
         }
     if (allocation->node_selector)
-        check_node_selector(v, &selector, allocation->node_selector);
+        validate_node_selector(v, AT(at, "nodeSelector"), allocation->node_selector);
 }
 
-void check_claim_status(struct validator *v, const struct api_resource_claim *claim,
-                        const struct api_resource_claim *old)
+void validate_claim_status(struct validator *v, const struct api_resource_claim *claim,
+                           const struct api_resource_claim *old)
 {
-    struct path status = path_root(STR("status"));
-    struct path reserved = path_field(&status, STR("reservedFor"));
-    struct path devices = path_field(&status, STR("devices"));
-    struct path allocation = path_field(&status, STR("allocation"));
-    check_admin_access_status(v, &claim->status, &old->status);
-    check_status_access(v, claim, old);
-    check_object_meta_update(v, &claim->metadata, &old->metadata);
-    check_kube_finalizers(v, &claim->metadata);
-    check_reserved_for(v, &reserved, &claim->status.reserved_for);
-    check_devices(v, &devices, &claim->status);
-    check_reservation(v, &reserved, claim, old);
+    const struct path *status = AT(NULL, "status");
+    validate_admin_access_status(v, &claim->status, &old->status);
+    validate_status_access(v, claim, old);
+    validate_object_meta_update(v, &claim->metadata, &old->metadata);
+    validate_kube_finalizers(v, &claim->metadata);
+    check_reserved_for(v, AT(status, "reservedFor"), &claim->status.reserved_for);
+    validate_status_devices(v, AT(status, "devices"), &claim->status);
+    check_reservation(v, AT(status, "reservedFor"), claim, old);
     // What was allocated before may break today's rules; it may not change either.
     if (!claim->status.allocation)
         return;
     if (!old->status.allocation)
-        check_allocation(v, &allocation, claim->status.allocation, &claim->spec.devices);
+        check_allocation(v, AT(status, "allocation"), claim->status.allocation,
+                         &claim->spec.devices);
     else if (!api_equal(&api_allocation_result_type, claim->status.allocation,
                         old->status.allocation))
         causes_mark(v->causes,
-                    cause_immutable(v, &allocation, &api_allocation_result_type,
-                                    claim->status.allocation),
+                    validate_report_immutable(v, AT(status, "allocation"),
+                                              &api_allocation_result_type,
+                                              claim->status.allocation),
                     "update", COVERED);
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Rules of single values in the kinds of resource.k8s.io: names, identifiers, lists of texts, raw
+// JSON, immutable fields. Each sets the origin of the declarative rule that it duplicates.
 #include <string.h>
 
 #include "api/validate/validate_int.h"
@@ -11,8 +14,8 @@
 #define POOL_NAME_MAX   253
 #define IDENTIFIER_MAX  32
 
-void check_format(struct validator *v, const struct path *at, struct str value, name_check check,
-                  const char *origin)
+void validate_format(struct validator *v, const struct path *at, struct str value, name_check check,
+                     const char *origin)
 {
     struct name_msgs msgs = {.arena = scratch(v)};
     check(value, &msgs);
@@ -22,27 +25,27 @@ void check_format(struct validator *v, const struct path *at, struct str value, 
     }
 }
 
-void check_dns_label(struct validator *v, const struct path *at, struct str value)
+void validate_dns_label(struct validator *v, const struct path *at, struct str value)
 {
-    check_format(v, at, value, name_dns_label, "format=k8s-short-name");
+    validate_format(v, at, value, name_dns_label, "format=k8s-short-name");
 }
 
-void check_dns_subdomain(struct validator *v, const struct path *at, struct str value)
+void validate_dns_subdomain(struct validator *v, const struct path *at, struct str value)
 {
-    check_format(v, at, value, name_dns_subdomain, "format=k8s-long-name");
+    validate_format(v, at, value, name_dns_subdomain, "format=k8s-long-name");
 }
 
-void check_label_key(struct validator *v, const struct path *at, struct str value)
+void validate_label_key(struct validator *v, const struct path *at, struct str value)
 {
-    check_format(v, at, value, name_label_key, "format=k8s-label-key");
+    validate_format(v, at, value, name_label_key, "format=k8s-label-key");
 }
 
-void check_label_value(struct validator *v, const struct path *at, struct str value)
+void validate_label_value(struct validator *v, const struct path *at, struct str value)
 {
-    check_format(v, at, value, name_label_value, NULL);
+    validate_format(v, at, value, name_label_value, NULL);
 }
 
-struct str lower_case(struct str s, struct arena *arena)
+struct str validate_lower_case(struct str s, struct arena *arena)
 {
     char *p = arena_dup(arena, s.p, s.n, 1);
     for (size_t i = 0; i < s.n; i++)
@@ -51,7 +54,8 @@ struct str lower_case(struct str s, struct arena *arena)
     return str_make(p, s.n);
 }
 
-void check_driver_name(struct validator *v, const struct path *at, struct str value, bool covered)
+void validate_driver_name(struct validator *v, const struct path *at, struct str value,
+                          bool covered)
 {
     size_t from = v->causes->n;
     if (value.n == 0) {
@@ -66,13 +70,13 @@ void check_driver_name(struct validator *v, const struct path *at, struct str va
     // Capitals are allowed, but the words are those for the lower-case rule.
     from = v->causes->n;
     struct name_msgs msgs = {.arena = scratch(v)};
-    name_dns_subdomain(lower_case(value, scratch(v)), &msgs);
+    name_dns_subdomain(validate_lower_case(value, scratch(v)), &msgs);
     for (size_t i = 0; i < msgs.n; i++)
         cause_invalid(v->causes, at, value, msgs.p[i]);
     causes_mark(v->causes, from, covered ? "format=k8s-long-name-caseless" : NULL, covered);
 }
 
-void check_pool_name(struct validator *v, const struct path *at, struct str value)
+void validate_pool_name(struct validator *v, const struct path *at, struct str value)
 {
     if (value.n == 0) {
         cause_required(v->causes, at, STR(""));
@@ -84,12 +88,12 @@ void check_pool_name(struct validator *v, const struct path *at, struct str valu
     for (bool more = true; more;) {
         struct str part;
         more = str_cut(value, '/', &part, &value);
-        check_dns_subdomain(v, at, part);
+        validate_dns_subdomain(v, at, part);
     }
     causes_mark(v->causes, from, "format=k8s-resource-pool-name", false);
 }
 
-static bool is_hex(char c)
+static bool values_is_hex(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
@@ -99,7 +103,7 @@ static bool uuid_shape(struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-        if (dash ? s.p[i] != '-' : !is_hex(s.p[i]))
+        if (dash ? s.p[i] != '-' : !values_is_hex(s.p[i]))
             return false;
     }
     return true;
@@ -111,7 +115,7 @@ static struct str uuid_error(struct str s, struct arena *arena)
 {
     bool good = true;
     if (s.n == 36 + 9) {
-        struct str prefix = lower_case(str_upto(s, 9), arena);
+        struct str prefix = validate_lower_case(str_upto(s, 9), arena);
         if (!str_eqz(prefix, "urn:uuid:")) {
             cleanup_sbuf struct sbuf b = {0};
             sbuf_addz(&b, "invalid urn prefix: ");
@@ -125,7 +129,7 @@ static struct str uuid_error(struct str s, struct arena *arena)
         good = uuid_shape(str_make(s.p + 1, 36));
     } else if (s.n == 32) {
         for (size_t i = 0; i < s.n; i++)
-            good = good && is_hex(s.p[i]);
+            good = good && values_is_hex(s.p[i]);
     } else if (s.n == 36) {
         good = uuid_shape(s);
     } else {
@@ -134,7 +138,7 @@ static struct str uuid_error(struct str s, struct arena *arena)
     return good ? STR("") : STR("invalid UUID format");
 }
 
-void check_share_id(struct validator *v, const struct path *at, struct str value)
+void validate_share_id(struct validator *v, const struct path *at, struct str value)
 {
     size_t from = v->causes->n;
     struct str why = uuid_error(value, scratch(v));
@@ -153,10 +157,10 @@ static void check_identifier(struct validator *v, const struct path *at, struct 
 {
     if (value.n > IDENTIFIER_MAX)
         cause_too_long(v->causes, at, IDENTIFIER_MAX);
-    check_format(v, at, value, name_c_identifier, NULL);
+    validate_format(v, at, value, name_c_identifier, NULL);
 }
 
-void check_qualified_name(struct validator *v, const struct path *at, struct str value)
+void validate_qualified_name(struct validator *v, const struct path *at, struct str value)
 {
     struct str domain, name;
     if (!str_cut(value, '/', &domain, &name)) {
@@ -169,17 +173,17 @@ void check_qualified_name(struct validator *v, const struct path *at, struct str
     if (domain.n == 0)
         cause_invalid(v->causes, at, STR(""), STR("the domain must not be empty"));
     else
-        check_driver_name(v, at, domain, OWN);
+        validate_driver_name(v, at, domain, OWN);
     if (name.n == 0)
         cause_invalid(v->causes, at, STR(""), STR("the name must not be empty"));
     else
         check_identifier(v, at, name);
 }
 
-void check_fully_qualified_name(struct validator *v, const struct path *at, struct str value)
+void validate_fully_qualified_name(struct validator *v, const struct path *at, struct str value)
 {
     size_t from = v->causes->n;
-    check_qualified_name(v, at, value);
+    validate_qualified_name(v, at, value);
     if (str_find_char(value, '/') < 0)
         cause_invalid(
             v->causes, at, value,
@@ -187,8 +191,8 @@ void check_fully_qualified_name(struct validator *v, const struct path *at, stru
     causes_mark(v->causes, from, "format=k8s-resource-fully-qualified-name", false);
 }
 
-bool check_max_items(struct validator *v, const struct path *at, size_t have, size_t most,
-                     bool covered)
+bool validate_max_items(struct validator *v, const struct path *at, size_t have, size_t most,
+                        bool covered)
 {
     if (have <= most)
         return true;
@@ -197,8 +201,28 @@ bool check_max_items(struct validator *v, const struct path *at, size_t have, si
     return false;
 }
 
-void check_raw_object(struct validator *v, const struct path *at, struct str raw, bool stored,
-                      size_t most)
+void validate_unique(struct validator *v, const struct path *at, const struct text_list *list,
+                     bool covered)
+{
+    cleanup_seen struct seen texts = {0};
+    for (size_t i = 0; list->n > 1 && i < list->n; i++) {
+        const struct str *text =
+            (const void *)((const char *)list->items + i * list->stride + list->offset);
+        if (seen_add(&texts, *text))
+            causes_mark(v->causes, cause_duplicate(v->causes, AT_ITEM(at, i), *text), NULL,
+                        covered);
+    }
+}
+
+void validate_unchanged(struct validator *v, const struct path *at, struct str value,
+                        struct str old)
+{
+    if (!str_eq(value, old))
+        cause_invalid(v->causes, at, value, STR("field is immutable"));
+}
+
+void validate_raw_object(struct validator *v, const struct path *at, struct str raw, bool stored,
+                         size_t most)
 {
     if (raw.n == 0) {
         cause_required(v->causes, at, STR(""));
@@ -220,14 +244,14 @@ void check_raw_object(struct validator *v, const struct path *at, struct str raw
         cause_invalid(v->causes, at, STR("<value omitted>"), STR("must be a valid JSON object"));
 }
 
-size_t cause_immutable(struct validator *v, const struct path *at, const struct api_type *t,
-                       const void *value)
+size_t validate_report_immutable(struct validator *v, const struct path *at,
+                                 const struct api_type *t, const void *value)
 {
-    struct str shown = value ? internal_json_of(t, value, scratch(v)) : STR("null");
+    struct str shown = value ? validate_show_internal_json(t, value, scratch(v)) : STR("null");
     return cause_invalid_json(v->causes, at, shown, STR("field is immutable"));
 }
 
-struct str quantity_text(const struct quantity *q, struct arena *arena)
+struct str validate_quantity_text(const struct quantity *q, struct arena *arena)
 {
     cleanup_sbuf struct sbuf b = {0};
     quantity_write(q, &b);

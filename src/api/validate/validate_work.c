@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers of the kinds of apps: replicas, times, history limits, and how many pods may be missing or
-// in excess during an update. A negative one must never reach a controller. Jobs have their own file.
+// Numbers of the kinds of apps: replicas, times, history limits, and how many pods may be missing
+// or in excess during an update. A negative one must never reach a controller. Jobs have their own
+// file.
 #include "api/validate/validate_core.h"
 
 #include "base/banned.h"
@@ -59,7 +60,7 @@ static void work_check_share(struct validator *v, const struct path *at,
     if (!share)
         return;
     if (!share->is_text)
-        check_not_negative(v, at, share->number);
+        validate_not_negative(v, at, share->number);
     else if (!work_percent_of(share, &percent))
         cause_invalid(v->causes, at, share->text, STR(PERCENT_MESSAGE));
 }
@@ -70,6 +71,13 @@ static void work_check_whole(struct validator *v, const struct path *at,
     int64_t percent;
     if (share && work_percent_of(share, &percent) && percent > 100)
         work_cause_share(v, at, share, STR("must not be greater than 100%"));
+}
+
+void validate_share(struct validator *v, const struct path *at,
+                    const struct api_int_or_string *share)
+{
+    work_check_share(v, at, share);
+    work_check_whole(v, at, share);
 }
 
 // --- Specs ---------------------------------------------------------------------------------------
@@ -99,13 +107,13 @@ static void work_check_deployment(struct validator *v, const void *value, const 
 {
     (void)old;
     const struct api_deployment_spec *s = &((const struct api_deployment *)value)->spec;
-    const struct path root = path_root(STR("spec")), *at = &root;
+    const struct path *at = AT(NULL, "spec");
     const struct path *deadline = AT(at, "progressDeadlineSeconds");
-    check_not_negative(v, AT(at, "replicas"), s->replicas);
+    validate_not_negative(v, AT(at, "replicas"), s->replicas);
     work_check_deployment_strategy(v, AT(at, "strategy"), &s->strategy);
-    check_not_negative(v, AT(at, "minReadySeconds"), s->min_ready_seconds);
-    check_not_negative(v, AT(at, "revisionHistoryLimit"), s->revision_history_limit);
-    check_not_negative(v, deadline, s->progress_deadline_seconds);
+    validate_not_negative(v, AT(at, "minReadySeconds"), s->min_ready_seconds);
+    validate_not_negative(v, AT(at, "revisionHistoryLimit"), s->revision_history_limit);
+    validate_not_negative(v, deadline, s->progress_deadline_seconds);
     if (s->progress_deadline_seconds <= s->min_ready_seconds)
         cause_invalid_i64(v->causes, deadline, s->progress_deadline_seconds,
                           STR("must be greater than minReadySeconds"));
@@ -115,9 +123,9 @@ static void work_check_replica_set(struct validator *v, const void *value, const
 {
     (void)old;
     const struct api_replica_set_spec *s = &((const struct api_replica_set *)value)->spec;
-    const struct path root = path_root(STR("spec")), *at = &root;
-    check_not_negative(v, AT(at, "replicas"), s->replicas);
-    check_not_negative(v, AT(at, "minReadySeconds"), s->min_ready_seconds);
+    const struct path *at = AT(NULL, "spec");
+    validate_not_negative(v, AT(at, "replicas"), s->replicas);
+    validate_not_negative(v, AT(at, "minReadySeconds"), s->min_ready_seconds);
 }
 
 static void work_check_daemon_strategy(struct validator *v, const struct path *at,
@@ -145,10 +153,10 @@ static void work_check_daemon_set(struct validator *v, const void *value, const 
 {
     (void)old;
     const struct api_daemon_set_spec *s = &((const struct api_daemon_set *)value)->spec;
-    const struct path root = path_root(STR("spec")), *at = &root;
-    check_not_negative(v, AT(at, "minReadySeconds"), s->min_ready_seconds);
+    const struct path *at = AT(NULL, "spec");
+    validate_not_negative(v, AT(at, "minReadySeconds"), s->min_ready_seconds);
     work_check_daemon_strategy(v, AT(at, "updateStrategy"), &s->update_strategy);
-    check_not_negative(v, AT(at, "revisionHistoryLimit"), s->revision_history_limit);
+    validate_not_negative(v, AT(at, "revisionHistoryLimit"), s->revision_history_limit);
 }
 
 static void work_check_stateful_strategy(struct validator *v, const struct path *at,
@@ -158,7 +166,7 @@ static void work_check_stateful_strategy(struct validator *v, const struct path 
     if (!r || !str_eqz(s->type, "RollingUpdate"))
         return;
     const struct path *rolling = AT(at, "rollingUpdate"), *missing = AT(rolling, "maxUnavailable");
-    check_not_negative(v, AT(rolling, "partition"), r->partition);
+    validate_not_negative(v, AT(rolling, "partition"), r->partition);
     if (!r->max_unavailable)
         return;
     work_check_share(v, missing, r->max_unavailable);
@@ -172,19 +180,19 @@ static void work_check_stateful_set(struct validator *v, const void *value, cons
 {
     (void)old;
     const struct api_stateful_set_spec *s = &((const struct api_stateful_set *)value)->spec;
-    const struct path root = path_root(STR("spec")), *at = &root;
+    const struct path *at = AT(NULL, "spec");
     work_check_stateful_strategy(v, AT(at, "updateStrategy"), &s->update_strategy);
-    check_not_negative(v, AT(at, "replicas"), s->replicas);
-    check_not_negative(v, AT(at, "minReadySeconds"), s->min_ready_seconds);
+    validate_not_negative(v, AT(at, "replicas"), s->replicas);
+    validate_not_negative(v, AT(at, "minReadySeconds"), s->min_ready_seconds);
     if (s->ordinals)
-        check_not_negative(v, AT(at, "ordinals.start"), s->ordinals->start);
+        validate_not_negative(v, AT(at, "ordinals.start"), s->ordinals->start);
 }
 
 static void work_check_revision(struct validator *v, const void *value, const void *old)
 {
     (void)old;
-    const struct path at = path_root(STR("revision"));
-    check_not_negative(v, &at, ((const struct api_controller_revision *)value)->revision);
+    validate_not_negative(v, AT(NULL, "revision"),
+                          ((const struct api_controller_revision *)value)->revision);
 }
 
 // --- Statuses ------------------------------------------------------------------------------------
@@ -199,28 +207,27 @@ struct work_count {
 static void work_check_counts(struct validator *v, const struct work_count *counts, size_t n,
                               int64_t replicas)
 {
-    const struct path status = path_root(STR("status"));
     for (size_t i = 0; i < n; i++)
-        check_not_negative(v, AT_NAME(&status, counts[i].name), counts[i].value);
+        validate_not_negative(v, AT_NAME(AT(NULL, "status"), counts[i].name), counts[i].value);
     for (size_t i = 0; i < n; i++)
         if (counts[i].within_replicas && counts[i].value > replicas)
-            cause_invalid_i64(v->causes, AT_NAME(&status, counts[i].name), counts[i].value,
-                              STR("cannot be greater than status.replicas"));
+            cause_invalid_i64(v->causes, AT_NAME(AT(NULL, "status"), counts[i].name),
+                              counts[i].value, STR("cannot be greater than status.replicas"));
 }
 
 static void work_check_available(struct validator *v, int64_t available, int64_t ready,
                                  struct str detail)
 {
-    const struct path status = path_root(STR("status"));
     if (available > ready)
-        cause_invalid_i64(v->causes, AT(&status, "availableReplicas"), available, detail);
+        cause_invalid_i64(v->causes, AT(AT(NULL, "status"), "availableReplicas"), available,
+                          detail);
 }
 
 static void work_check_collisions(struct validator *v, int64_t now, bool has, int64_t old, bool had)
 {
-    const struct path status = path_root(STR("status")), *at = AT(&status, "collisionCount");
+    const struct path *at = AT(AT(NULL, "status"), "collisionCount");
     if (has)
-        check_not_negative(v, at, now);
+        validate_not_negative(v, at, now);
     if (had && (!has || now < old))
         cause_invalid_i64(v->causes, at, has ? now : 0, STR("cannot be decremented"));
 }
@@ -312,12 +319,12 @@ static const struct {
     {&api_daemon_set_type, work_check_daemon_set, work_check_daemon_set_status},
     {&api_stateful_set_type, work_check_stateful_set, work_check_stateful_set_status},
     {&api_controller_revision_type, work_check_revision, NULL},
-    {&api_job_type, check_job, check_job_status},
-    {&api_cron_job_type, check_cron_job, NULL},
+    {&api_job_type, validate_job, validate_job_status},
+    {&api_cron_job_type, validate_cron_job, NULL},
 };
 
-void check_work_numbers(struct validator *v, const struct api_type *t, const void *value,
-                        const void *old)
+void validate_work_numbers(struct validator *v, const struct api_type *t, const void *value,
+                           const void *old)
 {
     bool status = v->op == API_STATUS_UPDATE;
     for (size_t i = 0; i < array_len(work_rules); i++) {

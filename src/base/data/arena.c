@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Chunks that double up to 1 MiB. Under AddressSanitizer bytes that are not handed out are
+// poisoned.
 #include "base/arena.h"
 
 #include <assert.h>
@@ -62,7 +65,7 @@ static void add_chunk(struct arena *a, size_t need)
 }
 
 // Checked in every build: an unchecked size would be mapped, zeroed and only then fail.
-static void check_size(size_t size)
+static void arena_check_size(size_t size)
 {
     if (size <= DRAY_ARENA_BLOCK_MAX)
         return;
@@ -74,7 +77,7 @@ static void check_size(size_t size)
 void arena_reserve(struct arena *a, size_t size)
 {
     assert(!a->newest);
-    check_size(size);
+    arena_check_size(size);
     add_chunk_of(a, size);
 }
 
@@ -89,10 +92,10 @@ static char *align_up(char *p, size_t align)
 }
 
 // Bytes as they come, not zeroed.
-static void *take(struct arena *a, size_t size, size_t align)
+static void *arena_take_bytes(struct arena *a, size_t size, size_t align)
 {
     assert(align && (align & (align - 1)) == 0);
-    check_size(size);
+    arena_check_size(size);
     char *p = a->next ? align_up(a->next, align) : NULL;
     if (!p || p > a->end || (size_t)(a->end - p) < size + GAP) {
         add_chunk(a, size + align + GAP);
@@ -106,7 +109,7 @@ static void *take(struct arena *a, size_t size, size_t align)
 
 void *arena_alloc(struct arena *a, size_t size, size_t align)
 {
-    void *p = take(a, size, align);
+    void *p = arena_take_bytes(a, size, align);
     memset(p, 0, size);
     return p;
 }
@@ -121,7 +124,7 @@ void *arena_alloc_array(struct arena *a, size_t count, size_t size, size_t align
 
 void *arena_dup(struct arena *a, const void *p, size_t n, size_t align)
 {
-    void *copy = take(a, n, align);
+    void *copy = arena_take_bytes(a, n, align);
     if (n)
         memcpy(copy, p, n);
     return copy;
@@ -129,7 +132,7 @@ void *arena_dup(struct arena *a, const void *p, size_t n, size_t align)
 
 struct str arena_str(struct arena *a, struct str s)
 {
-    char *copy = take(a, s.n + 1, 1);
+    char *copy = arena_take_bytes(a, s.n + 1, 1);
     if (s.n)
         memcpy(copy, s.p, s.n);
     copy[s.n] = '\0';
@@ -143,7 +146,7 @@ struct str arena_strf(struct arena *a, const char *fmt, ...)
     int n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
     assert(n >= 0);
-    char *p = take(a, (size_t)n + 1, 1);
+    char *p = arena_take_bytes(a, (size_t)n + 1, 1);
     va_start(ap, fmt);
     (void)vsnprintf(p, (size_t)n + 1, fmt, ap);
     va_end(ap);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// SipHash-1-3 with a key of the process: peers choose the keys of maps and must not choose
+// collisions.
 #include "base/hash.h"
 
 #include "base/banned.h"
@@ -15,7 +18,7 @@ struct sip {
     uint64_t a, b, c, d;
 };
 
-static inline uint64_t rotate(uint64_t x, unsigned n)
+static inline uint64_t hash_rotate_left(uint64_t x, unsigned n)
 {
     return x << n | x >> (64 - n);
 }
@@ -23,15 +26,15 @@ static inline uint64_t rotate(uint64_t x, unsigned n)
 static inline void sip_round(struct sip *s)
 {
     s->a += s->b;
-    s->b = rotate(s->b, 13) ^ s->a;
-    s->a = rotate(s->a, 32);
+    s->b = hash_rotate_left(s->b, 13) ^ s->a;
+    s->a = hash_rotate_left(s->a, 32);
     s->c += s->d;
-    s->d = rotate(s->d, 16) ^ s->c;
+    s->d = hash_rotate_left(s->d, 16) ^ s->c;
     s->a += s->d;
-    s->d = rotate(s->d, 21) ^ s->a;
+    s->d = hash_rotate_left(s->d, 21) ^ s->a;
     s->c += s->b;
-    s->b = rotate(s->b, 17) ^ s->c;
-    s->c = rotate(s->c, 32);
+    s->b = hash_rotate_left(s->b, 17) ^ s->c;
+    s->c = hash_rotate_left(s->c, 32);
 }
 
 static inline uint64_t load_le64(const char *p)

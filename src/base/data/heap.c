@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A binary heap of pointers whose items know their position, so that any item can be moved or
+// removed.
 #include "base/heap.h"
 
 #include <assert.h>
@@ -25,7 +28,7 @@ static void sift_up(struct heap *h, size_t at)
     put_at(h, at, node);
 }
 
-static void sift_down(struct heap *h, size_t at)
+static void heap_sift_down(struct heap *h, size_t at)
 {
     struct heap_node *node = h->nodes[at];
     for (;;) {
@@ -84,7 +87,7 @@ void heap_update(struct heap *h, struct heap_node *node)
 {
     assert(heap_linked(node));
     sift_up(h, node->place - 1);
-    sift_down(h, node->place - 1);
+    heap_sift_down(h, node->place - 1);
 }
 
 void heap_done(struct heap *h)

@@ -15,7 +15,7 @@
 // Slots hold 32-bit positions.
 #define MAP_ENTRIES_MAX ((size_t)UINT32_MAX - 1)
 
-static size_t probe(const struct map_index *m, struct str key, uint64_t hash)
+static size_t map_probe_slot(const struct map_index *m, struct str key, uint64_t hash)
 {
     size_t mask = m->slots_len - 1;
     for (size_t at = (size_t)hash & mask;; at = (at + 1) & mask) {
@@ -29,7 +29,7 @@ static size_t probe(const struct map_index *m, struct str key, uint64_t hash)
 
 size_t map_index_find(const struct map_index *m, struct str key)
 {
-    return m->live ? probe(m, key, hash_str(key)) : SIZE_MAX;
+    return m->live ? map_probe_slot(m, key, hash_str(key)) : SIZE_MAX;
 }
 
 static void link_slot(struct map_index *m, size_t entry)
@@ -42,7 +42,7 @@ static void link_slot(struct map_index *m, size_t entry)
 }
 
 // Drops dead entries; order stays.
-static void compact(struct map_index *m, char *values, size_t value_size)
+static void map_compact_entries(struct map_index *m, char *values, size_t value_size)
 {
     size_t to = 0;
     for (size_t from = 0; from < m->used; from++) {
@@ -58,11 +58,11 @@ static void compact(struct map_index *m, char *values, size_t value_size)
 }
 
 // Makes room for one more entry: compacts when much is dead, else grows; rebuilds the slots.
-static void make_room(struct map_index *m, void **values, size_t value_size)
+static void map_make_room(struct map_index *m, void **values, size_t value_size)
 {
     assert(m->used < MAP_ENTRIES_MAX);
     if (m->used)
-        compact(m, *values, value_size);
+        map_compact_entries(m, *values, value_size);
     if (m->used >= m->cap / 2) {
         m->cap = m->cap ? m->cap * 2 : 8;
         m->entries = xreallocarray(m->entries, m->cap, sizeof(*m->entries));
@@ -79,13 +79,13 @@ size_t map_index_put(struct map_index *m, void **values, size_t value_size, stru
                      bool *ret_new)
 {
     uint64_t hash = hash_str(key);
-    size_t found = m->live ? probe(m, key, hash) : SIZE_MAX;
+    size_t found = m->live ? map_probe_slot(m, key, hash) : SIZE_MAX;
     if (ret_new)
         *ret_new = found == SIZE_MAX;
     if (found != SIZE_MAX)
         return found;
     if (m->used == m->cap)
-        make_room(m, values, value_size);
+        map_make_room(m, values, value_size);
     size_t at = m->used++;
     m->entries[at] = (struct map_entry){key, hash, true};
     memset((char *)*values + at * value_size, 0, value_size);

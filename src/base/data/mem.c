@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Allocation that aborts when memory is exhausted: no caller could do better, and no path is left
+// untested.
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -10,7 +13,7 @@
 static void *or_die(void *p, size_t size)
 {
     if (!p) {
-        (void)fprintf(stderr, "dray: out of memory (asked for %zu bytes)\n", size);
+        (void)fprintf(stderr, "dray: out of memory (allocating %zu bytes)\n", size);
         abort();
     }
     return p;

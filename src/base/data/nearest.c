@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The closest of some names by edit distance, for "did you mean".
 #include "base/nearest.h"
 
 #include <stdint.h>
@@ -7,7 +9,7 @@
 
 #define NAME_MAX_BYTES 128
 
-static size_t least(size_t a, size_t b)
+static size_t nearest_min(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -24,9 +26,10 @@ size_t nearest_distance(struct str a, struct str b)
         now[0] = i;
         for (size_t j = 1; j <= b.n; j++) {
             bool same = a.p[i - 1] == b.p[j - 1];
-            now[j] = least(least(last[j], now[j - 1]) + 1, last[j - 1] + (same ? 0 : 1));
+            now[j] =
+                nearest_min(nearest_min(last[j], now[j - 1]) + 1, last[j - 1] + (same ? 0 : 1));
             if (i > 1 && j > 1 && a.p[i - 1] == b.p[j - 2] && a.p[i - 2] == b.p[j - 1])
-                now[j] = least(now[j], before[j - 2] + 1);
+                now[j] = nearest_min(now[j], before[j - 2] + 1);
         }
         size_t *spare = before;
         before = last;
@@ -43,7 +46,7 @@ void nearest_try(struct nearest *n, struct str name)
     bool begun = n->word.n >= 3 && str_starts(name, n->word);
     bool near = begun || d <= (letters < 6 ? 1 : letters / 3);
     if (begun)
-        d = least(d, 1);
+        d = nearest_min(d, 1);
     if (!near || (n->best.n && d >= n->distance))
         return;
     n->best = name;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Sorted blocks of at most 256 pointers. A block splits when it is full and joins a neighbour when
+// both are nearly empty.
 #include "base/sorted.h"
 
 #include <assert.h>
@@ -11,11 +14,6 @@
 
 #define BLOCK_ITEMS_MAX   256
 #define BLOCK_ITEMS_FIRST 4
-
-struct sorted_block {
-    uint32_t n, cap;
-    void *items[];
-};
 
 // The last block whose first item is not behind key; the first block when all are.
 static size_t find_block(const struct sorted *s, const void *key)
@@ -52,14 +50,6 @@ static size_t find_in_block(const struct sorted *s, const struct sorted_block *b
     return low;
 }
 
-// A place behind a block's last item is the next block's first.
-static struct sorted_place settle(const struct sorted *s, struct sorted_place p)
-{
-    if (p.block < s->n && p.at == s->blocks[p.block]->n)
-        return (struct sorted_place){p.block + 1, 0};
-    return p;
-}
-
 struct sorted_place sorted_seek(const struct sorted *s, const void *key, bool at_too)
 {
     if (s->n == 0)
@@ -69,7 +59,9 @@ struct sorted_place sorted_seek(const struct sorted *s, const void *key, bool at
     p.at = find_in_block(s, s->blocks[p.block], key, &same);
     if (same && !at_too)
         p.at++;
-    return settle(s, p);
+    if (p.at == s->blocks[p.block]->n)
+        p = (struct sorted_place){p.block + 1, 0};
+    return p;
 }
 
 void *sorted_find(const struct sorted *s, const void *key)
@@ -80,17 +72,6 @@ void *sorted_find(const struct sorted *s, const void *key)
     const struct sorted_block *b = s->blocks[find_block(s, key)];
     size_t at = find_in_block(s, b, key, &same);
     return same ? b->items[at] : NULL;
-}
-
-void *sorted_at(const struct sorted *s, struct sorted_place p)
-{
-    return p.block < s->n ? s->blocks[p.block]->items[p.at] : NULL;
-}
-
-struct sorted_place sorted_step(const struct sorted *s, struct sorted_place p)
-{
-    p.at++;
-    return settle(s, p);
 }
 
 static struct sorted_block *block_resize(struct sorted_block *b, uint32_t cap)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Growth of vectors, on the heap and in an arena; the typed part is in the header.
 #include "base/vec.h"
 
 #include <string.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Error messages in a fixed buffer, so that reporting a failure never allocates. A message that is
+// too long is cut.
 #include "base/err.h"
 
 #include <stdio.h>
@@ -27,7 +30,7 @@ void err_record(struct err *err, int code, const char *fmt, ...)
 }
 
 // Puts head before the text in buf; what does not fit is cut from the end.
-static void prepend(char *buf, size_t cap, const char *head, size_t head_len)
+static void err_prepend_text(char *buf, size_t cap, const char *head, size_t head_len)
 {
     size_t old = strlen(buf);
     if (head_len >= cap)
@@ -49,7 +52,7 @@ int err_wrap(struct err *err, const char *fmt, ...)
     va_end(ap);
     size_t len = n < 0 ? 0 : strlen(head);
     memcpy(head + len, ": ", 3);
-    prepend(err->msg, sizeof(err->msg), head, len + 2);
+    err_prepend_text(err->msg, sizeof(err->msg), head, len + 2);
     return -err->code;
 }
 
@@ -66,8 +69,8 @@ void err_path_field(struct err *err, const char *name, size_t len)
     if (!err)
         return;
     if (err->path[0] != '\0' && err->path[0] != '[')
-        prepend(err->path, sizeof(err->path), ".", 1);
-    prepend(err->path, sizeof(err->path), name, len);
+        err_prepend_text(err->path, sizeof(err->path), ".", 1);
+    err_prepend_text(err->path, sizeof(err->path), name, len);
 }
 
 void err_path_index(struct err *err, size_t index)
@@ -82,10 +85,10 @@ void err_path_key(struct err *err, const char *key, size_t len)
     if (!err)
         return;
     if (err->path[0] != '\0' && err->path[0] != '[')
-        prepend(err->path, sizeof(err->path), ".", 1);
-    prepend(err->path, sizeof(err->path), "]", 1);
-    prepend(err->path, sizeof(err->path), key, len);
-    prepend(err->path, sizeof(err->path), "[", 1);
+        err_prepend_text(err->path, sizeof(err->path), ".", 1);
+    err_prepend_text(err->path, sizeof(err->path), "]", 1);
+    err_prepend_text(err->path, sizeof(err->path), key, len);
+    err_prepend_text(err->path, sizeof(err->path), "[", 1);
 }
 
 static const struct {

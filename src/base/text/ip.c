@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// IP addresses as texts, checked by inet_pton.
 #include "base/ip.h"
 
 #include <arpa/inet.h>

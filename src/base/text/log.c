@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Log records as text or JSON, handed to a sink. A level per module, a rate limit per call site;
+// one leaf lock makes it the only part of base that threads may share.
 #include "base/log.h"
 
 #include <assert.h>
@@ -159,7 +162,7 @@ static bool within_rate(struct log_site *s, int64_t now_ns)
     return true;
 }
 
-static void add_time(struct sbuf *b, int64_t wall_ns)
+static void log_add_time(struct sbuf *b, int64_t wall_ns)
 {
     int64_t secs = wall_ns / CLOCK_NS_PER_SEC;
     int in_day = (int)(secs % 86400);
@@ -195,7 +198,7 @@ static bool is_bare(struct str s)
     return s.n > 0;
 }
 
-static void add_value(struct sbuf *b, const struct log_field *f, enum log_format format)
+static void log_add_value(struct sbuf *b, const struct log_field *f, enum log_format format)
 {
     switch (f->kind) {
     case LOG_KIND_STR:
@@ -220,7 +223,7 @@ static void add_value(struct sbuf *b, const struct log_field *f, enum log_format
     }
 }
 
-static void add_field(struct sbuf *b, const struct log_field *f, enum log_format format)
+static void log_add_field(struct sbuf *b, const struct log_field *f, enum log_format format)
 {
     if (format == LOG_FORMAT_JSON) {
         sbuf_addc(b, ',');
@@ -229,46 +232,46 @@ static void add_field(struct sbuf *b, const struct log_field *f, enum log_format
     } else {
         sbuf_addf(b, " %s=", f->key);
     }
-    add_value(b, f, format);
+    log_add_value(b, f, format);
 }
 
-static void add_head(struct sbuf *b, const struct log_module *m, enum log_level level,
-                     const char *msg, int64_t wall_ns)
+static void log_add_head(struct sbuf *b, const struct log_module *m, enum log_level level,
+                         const char *msg, int64_t wall_ns)
 {
     if (logger.format == LOG_FORMAT_JSON) {
         sbuf_addz(b, "{\"time\":\"");
-        add_time(b, wall_ns);
+        log_add_time(b, wall_ns);
         sbuf_addf(b, "\",\"level\":\"%s\",\"module\":", level_names[level]);
         add_json_text(b, str_z(m->name));
         sbuf_addz(b, ",\"msg\":");
         add_json_text(b, str_z(msg));
     } else {
-        add_time(b, wall_ns);
+        log_add_time(b, wall_ns);
         sbuf_addf(b, " %-5s %s: %s", level_names[level], m->name, msg);
     }
 }
 
 // A record ends in its line end, and in JSON its brace, also when fields had to be left out.
-static void write_record(const struct log_module *m, struct log_site *site, enum log_level level,
-                         const char *msg, const struct log_field *fields)
+static void log_write_record(const struct log_module *m, struct log_site *site,
+                             enum log_level level, const char *msg, const struct log_field *fields)
 {
     struct sbuf *b = &logger.record;
     const struct clock *clock = logger.clock ? logger.clock : clock_system();
     sbuf_clear(b);
-    add_head(b, m, level, msg, clock_wall_ns(clock));
+    log_add_head(b, m, level, msg, clock_wall_ns(clock));
     for (; fields->kind != LOG_KIND_END; fields++) {
         size_t before = b->n;
-        add_field(b, fields, logger.format);
+        log_add_field(b, fields, logger.format);
         if (b->n > DRAY_LOG_RECORD_MAX) {
             sbuf_truncate(b, before);
             struct log_field cut = log_bool("cut", true);
-            add_field(b, &cut, logger.format);
+            log_add_field(b, &cut, logger.format);
             break;
         }
     }
     if (site->suppressed) {
         struct log_field held = log_u64("suppressed", site->suppressed);
-        add_field(b, &held, logger.format);
+        log_add_field(b, &held, logger.format);
         site->suppressed = 0;
     }
     sbuf_addz(b, logger.format == LOG_FORMAT_JSON ? "}\n" : "\n");
@@ -282,7 +285,7 @@ void log_emit(struct log_module *m, struct log_site *site, enum log_level level,
     if (logger.sink) {
         const struct clock *clock = logger.clock ? logger.clock : clock_system();
         if (within_rate(site, clock_mono_ns(clock)))
-            write_record(m, site, level, msg, fields);
+            log_write_record(m, site, level, msg, fields);
     }
     without_lock();
 }

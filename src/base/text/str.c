@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Slices and the text builder. Quoting follows Go's %q, because upstream's messages are made with
+// it.
 #include "base/str.h"
 
 #include <assert.h>
@@ -84,16 +87,16 @@ bool str_cut(struct str s, char c, struct str *head, struct str *tail)
     return true;
 }
 
-static bool is_space(char c)
+static bool str_is_space(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
 struct str str_trim(struct str s)
 {
-    while (s.n && is_space(s.p[0]))
+    while (s.n && str_is_space(s.p[0]))
         s = str_from(s, 1);
-    while (s.n && is_space(s.p[s.n - 1]))
+    while (s.n && str_is_space(s.p[s.n - 1]))
         s.n--;
     return s;
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF.
 #include "base/utf8.h"
 
 #include <assert.h>
@@ -11,7 +13,7 @@ static bool is_continuation(unsigned char c)
 }
 
 // Length announced by a lead byte (0 for one that cannot start a sequence) and its payload bits.
-static size_t lead(unsigned char c, uint32_t *ret_bits)
+static size_t utf8_read_lead(unsigned char c, uint32_t *ret_bits)
 {
     if (c < 0x80u) {
         *ret_bits = c;
@@ -37,7 +39,7 @@ bool utf8_decode_strict(struct str s, size_t off, uint32_t *ret_cp, size_t *ret_
     static const uint32_t smallest[5] = {0, 0, 0x80u, 0x800u, 0x10000u};
     assert(off < s.n);
     uint32_t cp;
-    size_t len = lead((unsigned char)s.p[off], &cp);
+    size_t len = utf8_read_lead((unsigned char)s.p[off], &cp);
     if (len == 0 || len > s.n - off)
         return false;
     for (size_t i = 1; i < len; i++) {
@@ -88,9 +90,21 @@ size_t utf8_encode(uint32_t cp, char out[4])
     return 4;
 }
 
+// ascii_words is how far s is ASCII from i on, in whole words.
+static size_t ascii_words(struct str s, size_t i)
+{
+    uint64_t word;
+    for (; s.n - i >= sizeof(word); i += sizeof(word)) {
+        memcpy(&word, s.p + i, sizeof(word));
+        if (word & UINT64_C(0x8080808080808080))
+            break;
+    }
+    return i;
+}
+
 bool utf8_valid(struct str s, size_t *ret_bad)
 {
-    for (size_t i = 0, len; i < s.n; i += len) {
+    for (size_t len, i = ascii_words(s, 0); i < s.n; i = ascii_words(s, i + len)) {
         uint32_t cp;
         len = 1;
         if ((unsigned char)s.p[i] < 0x80u)

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Random UUIDs (version 4) and their text.
 #include "base/uuid.h"
 
-#include "base/str.h"
+#include <string.h>
 
 #include "base/banned.h"
 
@@ -12,11 +14,6 @@ struct uuid uuid_random(struct rng *r)
     u.bytes[6] = (uint8_t)((u.bytes[6] & 0x0f) | 0x40); // version 4
     u.bytes[8] = (uint8_t)((u.bytes[8] & 0x3f) | 0x80); // RFC 4122 variant
     return u;
-}
-
-static bool dash_before(size_t byte)
-{
-    return byte == 4 || byte == 6 || byte == 8 || byte == 10;
 }
 
 // The two digits of every byte.
@@ -44,23 +41,4 @@ void uuid_write(const struct uuid *u, char out[UUID_TEXT_LEN + 1])
         memcpy(out + at[i], hex_pairs + 2 * (size_t)u->bytes[i], 2);
     out[8] = out[13] = out[18] = out[23] = '-';
     out[UUID_TEXT_LEN] = '\0';
-}
-
-bool uuid_parse(struct str s, struct uuid *ret)
-{
-    struct uuid u;
-    if (s.n != UUID_TEXT_LEN)
-        return false;
-    size_t at = 0;
-    for (size_t i = 0; i < 16; i++) {
-        if (dash_before(i) && s.p[at++] != '-')
-            return false;
-        int high = str_hex_digit(s.p[at++]);
-        int low = str_hex_digit(s.p[at++]);
-        if (high < 0 || low < 0)
-            return false;
-        u.bytes[i] = (uint8_t)(high << 4 | low);
-    }
-    *ret = u;
-    return true;
 }

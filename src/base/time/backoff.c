@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waits are computed without overflow for any policy: the longest is compared before it is multiplied.
+// Waits are computed without overflow for any policy: the longest is compared before it is
+// multiplied.
 #include "base/backoff.h"
 
 #include "base/banned.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The system clock and a fake one that tests and simulations advance.
 #include "base/clock.h"
 
 #include <assert.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Timers on a heap, and the simulated exec: posted work and timers on a fake clock, in an order
+// that depends on nothing but its inputs.
 #include "base/exec.h"
 
 #include <stdlib.h>
@@ -158,12 +161,4 @@ void exec_sim_run(struct exec_sim *s, int64_t until_ns)
     }
     if (until_ns != INT64_MAX && s->clock->mono < until_ns)
         clock_fake_advance(s->clock, until_ns - s->clock->mono);
-}
-
-void exec_sim_drop(struct exec_sim *s)
-{
-    vec_clear(&s->posted);
-    s->done = 0;
-    exec_timers_done(&s->timers);
-    exec_timers_init(&s->timers);
 }

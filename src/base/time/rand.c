@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Randomness: getrandom for the system, xoshiro256** from a seed for simulation.
 #include "base/rand.h"
 
 #include <assert.h>
@@ -33,21 +35,21 @@ struct rng *rng_system(void)
     return &system_rng;
 }
 
-static uint64_t rotate(uint64_t x, unsigned n)
+static uint64_t rand_rotate_left(uint64_t x, unsigned n)
 {
     return x << n | x >> (64 - n);
 }
 
 static uint64_t seeded_next(uint64_t s[4])
 {
-    uint64_t result = rotate(s[1] * 5, 7) * 9;
+    uint64_t result = rand_rotate_left(s[1] * 5, 7) * 9;
     uint64_t t = s[1] << 17;
     s[2] ^= s[0];
     s[3] ^= s[1];
     s[1] ^= s[2];
     s[0] ^= s[3];
     s[2] ^= t;
-    s[3] = rotate(s[3], 45);
+    s[3] = rand_rotate_left(s[3], 45);
     return result;
 }
 

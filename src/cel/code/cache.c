@@ -6,8 +6,8 @@
 
 #include "base/list.h"
 #include "base/mem.h"
+#include "cel/cel.h"
 #include "cel/code/code.h"
-#include "dray/cel.h"
 
 #include "base/banned.h"
 
@@ -55,8 +55,8 @@ void cel_cache_free(struct cel_cache *c)
     free(c);
 }
 
-// Tells most expressions apart; the text itself decides. A word at a time, since this is a good part
-// of answering a small question.
+// Distinguishes most expressions; the text itself decides. A word at a time, since this is a good
+// part of answering a small question.
 static uint64_t quick_hash(struct str s)
 {
     uint64_t h = s.n * UINT64_C(0x9e3779b97f4a7c15);
@@ -72,8 +72,8 @@ static uint64_t quick_hash(struct str s)
 }
 
 // Called with the lock held.
-static struct entry *find(struct cel_cache *c, const struct cel_env *env, struct str text,
-                          uint64_t hash)
+static struct entry *cache_find_entry(struct cel_cache *c, const struct cel_env *env,
+                                      struct str text, uint64_t hash)
 {
     for (struct entry *e = c->heads[hash & c->mask]; e; e = e->next) {
         if (e->hash != hash || e->env != env || !str_eq(e->program->source, text))
@@ -98,8 +98,8 @@ static struct entry *cache_drop(struct cel_cache *c)
     return e;
 }
 
-static void keep(struct cel_cache *c, const struct cel_env *env, struct cel_program *p,
-                 uint64_t hash)
+static void cache_insert_program(struct cel_cache *c, const struct cel_env *env,
+                                 struct cel_program *p, uint64_t hash)
 {
     struct entry *e = c->n < c->capacity ? &c->entries[c->n++] : cache_drop(c);
     struct entry **head = &c->heads[hash & c->mask];
@@ -113,7 +113,7 @@ int cel_cache_get(struct cel_cache *c, const struct cel_env *env, struct str tex
 {
     uint64_t hash = quick_hash(text);
     (void)pthread_mutex_lock(&c->lock);
-    struct entry *e = find(c, env, text, hash);
+    struct entry *e = cache_find_entry(c, env, text, hash);
     struct cel_program *p = e ? cel_program_ref(e->program) : NULL;
     (void)pthread_mutex_unlock(&c->lock);
     if (!p) {
@@ -122,8 +122,8 @@ int cel_cache_get(struct cel_cache *c, const struct cel_env *env, struct str tex
             return r;
         (void)pthread_mutex_lock(&c->lock);
         // Another thread may have been as quick; its program then stays.
-        if (!find(c, env, text, hash))
-            keep(c, env, cel_program_ref(p), hash);
+        if (!cache_find_entry(c, env, text, hash))
+            cache_insert_program(c, env, cel_program_ref(p), hash);
         (void)pthread_mutex_unlock(&c->lock);
     }
     *ret = p;

@@ -8,11 +8,11 @@
 #include <stdatomic.h>
 
 #include "base/vec.h"
+#include "cel/cel.h"
 #include "cel/front/ast.h"
 #include "cel/front/decl.h"
 #include "cel/lib/pattern.h"
 #include "cel/regex.h"
-#include "dray/cel.h"
 
 enum cel_op {
     CEL_I_RETURN,
@@ -104,6 +104,7 @@ struct cel_call {
     uint8_t work; // enum cel_work
     bool takes_string;
     uint8_t zero_kind;                // kind of the sum of nothing
+    uint16_t walked;                  // kinds of containers that the call walks, a bit each
     const struct cel_overload *guard; // the arguments must fit this overload; NULL: any
     struct str name;
     const struct cel_regex *regex; // compiled constant pattern, or NULL
@@ -126,14 +127,14 @@ struct cel_message_code {
 struct cel_program {
     struct arena arena;
     atomic_uint owners;
-    uint64_t serial; // tells programs apart that had the same address
+    uint64_t serial; // distinguishes programs that had the same address
     struct str source;
     const struct cel_type *type;
     uint64_t min_cost, max_cost;
     bool runnable;
     bool selector;     // the result must be a bool
     bool derived;      // the result must be an attribute's value
-    bool strict_rules; // generic: as the specification says where Kubernetes is more lenient
+    bool strict_rules; // generic: follow the specification where Kubernetes is more lenient
     struct cel_inss VEC(struct cel_ins) code;
     struct cel_positions VEC(uint32_t) positions; // of each instruction
     struct cel_vals VEC(struct cel_val) constants;
@@ -154,8 +155,8 @@ uint64_t cel_path_hash(struct str domain, struct str name);
 uint64_t cel_call_cost(const struct cel_call *call, const struct cel_val *args,
                        struct cel_val result);
 
-// cel_fits says whether a value is of a type, as far as upstream looks: the kind, and of a list or
-// map the first element.
+// cel_fits reports whether a value is of a type, as far as upstream looks: the kind, and of a list
+// or map the first element.
 bool cel_fits(const struct cel_type *t, struct cel_val v);
 
 // cel_generate emits the code of a checked (or, in generic environments, merely parsed) tree.

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Devices as CEL values. Devices with the same attribute names share a shape, so that a path of
+// a program resolves to a slot once for all of them.
 #include "cel/code/device.h"
 
 #include <assert.h>
@@ -59,14 +62,14 @@ uint64_t cel_path_hash(struct str domain, struct str name)
     return h ? h : 1;
 }
 
-static uint64_t mix(uint64_t hash, bool capacity)
+static uint64_t device_mix_hash(uint64_t hash, bool capacity)
 {
     return capacity ? hash * 0x9e3779b97f4a7c15u + 1 : hash;
 }
 
 uint32_t cel_shape_find(const struct cel_shape *s, const struct cel_path_ref *path, bool domain)
 {
-    uint64_t hash = mix(domain ? path->domain_hash : path->hash, path->capacity);
+    uint64_t hash = device_mix_hash(domain ? path->domain_hash : path->hash, path->capacity);
     for (uint32_t at = (uint32_t)hash & s->mask; s->keys[at].hash; at = (at + 1) & s->mask) {
         const struct cel_shape_key *k = &s->keys[at];
         if (k->hash == hash && k->capacity == path->capacity && k->is_domain == domain &&
@@ -111,7 +114,7 @@ static struct cel_shape *shape_make(struct cel_shapes *reg, const struct items *
                                     .name = arena_str(a, it->name),
                                     .capacity = it->capacity,
                                     .slot = s->values++};
-        key.hash = mix(cel_path_hash(key.domain, key.name), key.capacity);
+        key.hash = device_mix_hash(cel_path_hash(key.domain, key.name), key.capacity);
         shape_add(s, key);
         struct cel_path_ref domain = {.capacity = it->capacity,
                                       .domain = key.domain,
@@ -120,7 +123,7 @@ static struct cel_shape *shape_make(struct cel_shapes *reg, const struct items *
             continue;
         key.name = (struct str){0};
         key.is_domain = true;
-        key.hash = mix(domain.domain_hash, key.capacity);
+        key.hash = device_mix_hash(domain.domain_hash, key.capacity);
         key.slot = s->maps++;
         shape_add(s, key);
     }
@@ -171,7 +174,7 @@ static void more_buckets(struct cel_shapes *reg)
 }
 
 // The shared copy of a text, or one in the device's own arena.
-static struct str intern(struct cel_shapes *reg, struct arena *own, struct str s)
+static struct str device_intern_string(struct cel_shapes *reg, struct arena *own, struct str s)
 {
     if (s.n > TEXT_BYTES_MAX)
         return arena_str(own, s);
@@ -200,8 +203,8 @@ static void split_name(struct str name, struct str driver, struct item *ret)
 }
 
 // The value of one element of an attribute; an error value when it is no version.
-static struct cel_val element(struct cel_shapes *reg, struct arena *a,
-                              const struct cel_attr_input *in, size_t i)
+static struct cel_val device_list_element(struct cel_shapes *reg, struct arena *a,
+                                          const struct cel_attr_input *in, size_t i)
 {
     switch (in->kind) {
     case CEL_ATTR_INT:
@@ -209,7 +212,7 @@ static struct cel_val element(struct cel_shapes *reg, struct arena *a,
     case CEL_ATTR_BOOL:
         return cel_bool(in->bools[i]);
     case CEL_ATTR_STRING:
-        return cel_string(intern(reg, a, in->strings[i]));
+        return cel_string(device_intern_string(reg, a, in->strings[i]));
     case CEL_ATTR_VERSION: {
         struct semver v;
         struct err err = {0};
@@ -224,14 +227,14 @@ static struct cel_val element(struct cel_shapes *reg, struct arena *a,
     return cel_errorf(a, "attribute %.*s: unsupported attribute value", STR_ARG(in->name));
 }
 
-static struct cel_val attribute(struct cel_shapes *reg, struct arena *a,
-                                const struct cel_attr_input *in)
+static struct cel_val device_attribute_value(struct cel_shapes *reg, struct arena *a,
+                                             const struct cel_attr_input *in)
 {
     if (!in->list || in->kind == CEL_ATTR_NONE)
-        return element(reg, a, in, 0);
+        return device_list_element(reg, a, in, 0);
     struct cel_list *l = cel_list_new(a, in->count);
     for (size_t i = 0; i < in->count; i++) {
-        struct cel_val v = element(reg, a, in, i);
+        struct cel_val v = device_list_element(reg, a, in, i);
         if (cel_is_error(v))
             return v;
         cel_list_push(a, l, v);
@@ -260,7 +263,7 @@ static void build_maps(struct cel_device *d, const struct items *items, struct c
     d->maps = maps;
 }
 
-static void build(struct cel_device *d, const struct items *items)
+static void device_build_view(struct cel_device *d, const struct items *items)
 {
     struct arena *a = &d->arena;
     struct cel_val *values = (struct cel_val *)(void *)(d + 1);
@@ -300,13 +303,13 @@ int cel_device_new(struct cel_shapes *shapes, const struct cel_device_input *in,
     size_t count = in->attribute_count + in->capacity_count;
     struct cel_device *d = xcalloc(1, sizeof(*d) + count * sizeof(struct cel_val));
     struct items items = {0};
-    d->driver = cel_string(intern(shapes, &d->arena, in->driver));
+    d->driver = cel_string(device_intern_string(shapes, &d->arena, in->driver));
     d->multi = cel_bool(in->allow_multiple_allocations);
     d->failure = cel_null;
     for (size_t i = 0; i < in->attribute_count; i++) {
         struct item it = {0};
         split_name(arena_str(&d->arena, in->attributes[i].name), cel_str(d->driver), &it);
-        it.value = attribute(shapes, &d->arena, &in->attributes[i]);
+        it.value = device_attribute_value(shapes, &d->arena, &in->attributes[i]);
         if (cel_is_error(it.value) && !cel_is_error(d->failure))
             d->failure = it.value;
         vec_push_arena(&d->arena, &items, it);
@@ -317,7 +320,7 @@ int cel_device_new(struct cel_shapes *shapes, const struct cel_device_input *in,
         return r;
     }
     d->shape = shape_for(shapes, &items);
-    build(d, &items);
+    device_build_view(d, &items);
     *ret = d;
     return 0;
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Environments: a set of libraries, variables and struct types, seen as filters over the table of
+// all overloads.
 #include "cel/env.h"
 
 #include "cel/front/parse.h"
@@ -274,7 +277,7 @@ static const struct cel_type *device_field(const struct cel_env *env, struct str
     return NULL;
 }
 
-static const struct cel_type *own_field(const struct cel_struct *s, struct str field)
+static const struct cel_type *env_struct_field(const struct cel_struct *s, struct str field)
 {
     for (size_t i = 0; i < s->fields_len; i++)
         if (str_eq(s->fields[i].name, field))
@@ -288,7 +291,7 @@ const struct cel_type *cel_env_field(const struct cel_env *env, struct str type,
     *ret_known = true;
     for (size_t i = 0; i < env->structs_len; i++)
         if (str_eq(env->structs[i].name, type))
-            return own_field(&env->structs[i], field);
+            return env_struct_field(&env->structs[i], field);
     if (env->device && str_eq(type, env->device_type->name))
         return device_field(env, field);
     const struct cel_message *m = cel_message_find(type);

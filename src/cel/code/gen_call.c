@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Code of calls: operators with instructions of their own, membership in constant lists, compiled
+// constant patterns, and the general call.
 #include "cel/code/generate.h"
 #include "cel/code/run.h"
 #include "cel/cost/work.h"
@@ -19,7 +22,7 @@ static bool target_name(const struct cel_node *n, struct sbuf *out)
     return true;
 }
 
-static const struct cel_function *by_name(struct cel_gen *g, struct str name)
+static const struct cel_function *gen_call_find_function(struct cel_gen *g, struct str name)
 {
     struct str candidate;
     for (size_t i = 0; cel_env_candidate(g->env, g->scratch, name, i, &candidate); i++) {
@@ -41,14 +44,15 @@ const struct cel_function *cel_gen_function(struct cel_gen *g, struct cel_node *
         if (target_name(n->call.target, &b)) {
             sbuf_addc(&b, '.');
             sbuf_add(&b, n->call.function);
-            const struct cel_function *f = by_name(g, arena_str(g->scratch, sbuf_str(&b)));
+            const struct cel_function *f =
+                gen_call_find_function(g, arena_str(g->scratch, sbuf_str(&b)));
             if (f) {
                 n->call.target = NULL;
                 return f;
             }
         }
     }
-    return by_name(g, n->call.function);
+    return gen_call_find_function(g, n->call.function);
 }
 
 uint8_t cel_gen_cost(const struct cel_function *f, const struct cel_overload *only)
@@ -133,7 +137,7 @@ static bool emit_operator(struct cel_gen *g, struct cel_node *n, const struct ce
     return false;
 }
 
-static bool primitive(struct cel_val v)
+static bool gen_call_is_primitive(struct cel_val v)
 {
     return v.kind == CEL_BOOL || v.kind == CEL_DOUBLE || v.kind == CEL_INT || v.kind == CEL_UINT ||
            v.kind == CEL_STRING;
@@ -167,7 +171,7 @@ static bool emit_set(struct cel_gen *g, struct cel_node *n, const struct cel_ove
         return false;
     const struct cel_list *l = rhs->value.list;
     for (uint32_t i = 0; i < l->n; i++)
-        if (!primitive(l->items[i]))
+        if (!gen_call_is_primitive(l->items[i]))
             return false;
     struct cel_val copy = cel_copy(rhs->value, &g->p->arena);
     struct cel_set set = {.items = copy.list};
@@ -234,7 +238,7 @@ void cel_gen_call(struct cel_gen *g, struct cel_node *n)
     }
     call.name = arena_str(&g->p->arena, f ? f->name : n->call.function);
     call.impl = f ? f->impl : NULL;
-    call.work = (uint8_t)cel_work_of(call.name);
+    cel_work_classify(&call);
     if (f && !f->impl && n->overload_count)
         g->p->runnable = false;
     if (f) {

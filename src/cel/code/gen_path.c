@@ -27,8 +27,8 @@ static bool const_string(const struct cel_node *n, struct str *ret)
 }
 
 // The operand and the constant name of one selection step; false for anything else.
-static bool step(const struct cel_node *n, const struct cel_node **ret_operand,
-                 struct str *ret_name, bool *ret_optional)
+static bool gen_path_read_step(const struct cel_node *n, const struct cel_node **ret_operand,
+                               struct str *ret_name, bool *ret_optional)
 {
     *ret_optional = false;
     if (n->constant_ref)
@@ -71,7 +71,7 @@ static const struct cel_local *alias_of(const struct cel_gen *g, const struct ce
     return NULL;
 }
 
-static struct path path_of(struct cel_gen *g, const struct cel_node *n)
+static struct path gen_path_of_node(struct cel_gen *g, const struct cel_node *n)
 {
     struct path p = {.kind = NOT_DEVICE};
     const struct cel_local *alias = alias_of(g, n);
@@ -89,10 +89,10 @@ static struct path path_of(struct cel_gen *g, const struct cel_node *n)
         p.kind = DEVICE;
         return p;
     }
-    if (!step(n, &operand, &name, &optional))
+    if (!gen_path_read_step(n, &operand, &name, &optional))
         return p;
     bool test = n->kind == CEL_N_SELECT && n->select.test_only;
-    struct path outer = path_of(g, operand);
+    struct path outer = gen_path_of_node(g, operand);
     if (outer.optional || outer.test || ((test || optional) && outer.kind != INNER))
         return p;
     p = outer;
@@ -116,7 +116,7 @@ static struct path path_of(struct cel_gen *g, const struct cel_node *n)
     return p;
 }
 
-static uint32_t add_path(struct cel_gen *g, const struct path *p)
+static uint32_t gen_path_add(struct cel_gen *g, const struct path *p)
 {
     struct cel_path_ref ref = {.capacity = p->capacity,
                                .domain = arena_str(&g->p->arena, p->domain),
@@ -143,15 +143,15 @@ static bool emit_path(struct cel_gen *g, const struct path *p, int own)
         (void)cel_gen_emit(g, CEL_I_MULTI, 0, 1 + own, 0);
         break;
     case INNER:
-        (void)cel_gen_emit(g, CEL_I_PATH_MAP, 0, 2 + own, add_path(g, p));
+        (void)cel_gen_emit(g, CEL_I_PATH_MAP, 0, 2 + own, gen_path_add(g, p));
         break;
     case LEAF:
         if (p->test)
-            (void)cel_gen_emit(g, CEL_I_PATH_HAS, 0, p->alias ? 1 : 3, add_path(g, p));
+            (void)cel_gen_emit(g, CEL_I_PATH_HAS, 0, p->alias ? 1 : 3, gen_path_add(g, p));
         else if (p->optional)
-            (void)cel_gen_emit(g, CEL_I_PATH_OPT, 0, 2 + own, add_path(g, p));
+            (void)cel_gen_emit(g, CEL_I_PATH_OPT, 0, 2 + own, gen_path_add(g, p));
         else
-            (void)cel_gen_emit(g, CEL_I_PATH, 0, 3 + own, add_path(g, p));
+            (void)cel_gen_emit(g, CEL_I_PATH, 0, 3 + own, gen_path_add(g, p));
         break;
     default:
         return false;
@@ -162,13 +162,13 @@ static bool emit_path(struct cel_gen *g, const struct path *p, int own)
 
 bool cel_gen_device_path(struct cel_gen *g, const struct cel_node *n, bool resolve)
 {
-    struct path p = path_of(g, n);
+    struct path p = gen_path_of_node(g, n);
     return emit_path(g, &p, resolve ? 0 : 1);
 }
 
 bool cel_gen_device_prefix(struct cel_gen *g, const struct cel_node *n)
 {
-    struct path p = path_of(g, n);
+    struct path p = gen_path_of_node(g, n);
     if (p.optional || p.test)
         return false;
     return emit_path(g, &p, 0);
@@ -176,7 +176,7 @@ bool cel_gen_device_prefix(struct cel_gen *g, const struct cel_node *n)
 
 bool cel_gen_alias(struct cel_gen *g, const struct cel_node *n, struct cel_local *l)
 {
-    struct path p = path_of(g, n);
+    struct path p = gen_path_of_node(g, n);
     if (p.kind != INNER || p.alias)
         return false;
     l->alias = true;

@@ -35,24 +35,24 @@ uint32_t cel_gen_emit(struct cel_gen *g, enum cel_op op, unsigned a, int b, uint
     return (uint32_t)(g->p->code.n - 1);
 }
 
-static uint32_t emit(struct cel_gen *g, enum cel_op op, uint32_t c)
+static uint32_t generate_emit_op(struct cel_gen *g, enum cel_op op, uint32_t c)
 {
     return cel_gen_emit(g, op, 0, 0, c);
 }
 
 static void emit_word(struct cel_gen *g, uint32_t c)
 {
-    (void)emit(g, CEL_I_RETURN, c);
+    (void)generate_emit_op(g, CEL_I_RETURN, c);
 }
 
-static uint32_t here(const struct cel_gen *g)
+static uint32_t generate_next_index(const struct cel_gen *g)
 {
     return (uint32_t)g->p->code.n;
 }
 
-static void patch(struct cel_gen *g, uint32_t at)
+static void generate_patch_jump(struct cel_gen *g, uint32_t at)
 {
-    g->p->code.p[at].c = here(g);
+    g->p->code.p[at].c = generate_next_index(g);
 }
 
 void cel_gen_push(struct cel_gen *g, int by)
@@ -83,7 +83,7 @@ static void add_end(struct cel_gen *g, struct cel_ends *ends, uint32_t at)
 static void patch_ends(struct cel_gen *g, const struct cel_ends *ends)
 {
     for (size_t i = 0; i < ends->n; i++)
-        patch(g, ends->p[i]);
+        generate_patch_jump(g, ends->p[i]);
 }
 
 static bool may_be_optional(const struct cel_node *n)
@@ -93,7 +93,7 @@ static bool may_be_optional(const struct cel_node *n)
            t->kind == CEL_T_ERROR || cel_type_is_optional(t);
 }
 
-static const struct cel_local *find_local(const struct cel_gen *g, struct str name)
+static const struct cel_local *generate_find_local(const struct cel_gen *g, struct str name)
 {
     for (const struct cel_local *l = g->locals; l; l = l->outer)
         if (str_eq(l->name, name))
@@ -106,7 +106,7 @@ static void emit_ident(struct cel_gen *g, const struct cel_node *n, int cost)
 {
     bool dotted = n->ident.n && n->ident.p[0] == '.';
     struct str name = dotted ? str_from(n->ident, 1) : n->ident;
-    const struct cel_local *l = dotted ? NULL : find_local(g, name);
+    const struct cel_local *l = dotted ? NULL : generate_find_local(g, name);
     if (l && l->lazy) {
         (void)cel_gen_emit(g, CEL_I_LAZY, 0, cost, l->slot);
         emit_word(g, l->code);
@@ -172,8 +172,8 @@ static void emit_begin(struct cel_gen *g, const struct cel_node *root, struct ce
 {
     if (!may_be_optional(root))
         return;
-    (void)emit(g, CEL_I_BEGIN, 0);
-    add_end(g, ends, here(g));
+    (void)generate_emit_op(g, CEL_I_BEGIN, 0);
+    add_end(g, ends, generate_next_index(g));
     emit_word(g, 0);
 }
 
@@ -181,7 +181,7 @@ static void emit_qual_const(struct cel_gen *g, enum cel_op op, struct cel_val ke
                             struct cel_ends *ends)
 {
     (void)cel_gen_emit(g, op, optional, 0, cel_gen_constant(g, key));
-    add_end(g, ends, here(g));
+    add_end(g, ends, generate_next_index(g));
     emit_word(g, 0);
 }
 
@@ -203,12 +203,12 @@ static void emit_index(struct cel_gen *g, struct cel_node *n, bool optional, str
         emit_qual_const(g, CEL_I_QUAL, key->value, optional, ends);
         return;
     }
-    uint32_t at = emit(g, CEL_I_ERROR_JUMP, 0);
+    uint32_t at = generate_emit_op(g, CEL_I_ERROR_JUMP, 0);
     add_end(g, ends, at);
     cel_gen_resolve(g, key);
     g->pos = n->pos;
     (void)cel_gen_emit(g, CEL_I_QUAL_DYN, optional, 0, 0);
-    add_end(g, ends, here(g));
+    add_end(g, ends, generate_next_index(g));
     emit_word(g, 0);
     cel_gen_push(g, -1);
 }
@@ -217,16 +217,16 @@ static void emit_conditional(struct cel_gen *g, struct cel_node *n, struct cel_e
 {
     cel_gen_expr(g, n->call.args.p[0]);
     g->pos = n->pos;
-    uint32_t cond = emit(g, CEL_I_COND, 0);
-    add_end(g, ends, here(g));
+    uint32_t cond = generate_emit_op(g, CEL_I_COND, 0);
+    add_end(g, ends, generate_next_index(g));
     emit_word(g, 0);
     cel_gen_push(g, -1);
     emit_chain(g, n->call.args.p[1], ends);
-    uint32_t skip = emit(g, CEL_I_JUMP, 0);
-    patch(g, cond);
+    uint32_t skip = generate_emit_op(g, CEL_I_JUMP, 0);
+    generate_patch_jump(g, cond);
     cel_gen_push(g, -1);
     emit_chain(g, n->call.args.p[2], ends);
-    patch(g, skip);
+    generate_patch_jump(g, skip);
 }
 
 static void emit_test(struct cel_gen *g, struct cel_node *n, struct cel_ends *ends)
@@ -299,22 +299,22 @@ void cel_gen_resolve(struct cel_gen *g, struct cel_node *n)
 static void emit_logic(struct cel_gen *g, struct cel_node *n, bool and)
 {
     cel_gen_expr(g, n->call.args.p[0]);
-    uint32_t jump = emit(g, and? CEL_I_AND_TEST : CEL_I_OR_TEST, 0);
+    uint32_t jump = generate_emit_op(g, and? CEL_I_AND_TEST : CEL_I_OR_TEST, 0);
     cel_gen_expr(g, n->call.args.p[1]);
     g->pos = n->pos;
-    (void)emit(g, and? CEL_I_AND : CEL_I_OR, 0);
+    (void)generate_emit_op(g, and? CEL_I_AND : CEL_I_OR, 0);
     cel_gen_push(g, -1);
-    patch(g, jump);
+    generate_patch_jump(g, jump);
 }
 
 static void emit_optional_or(struct cel_gen *g, struct cel_node *n, bool value)
 {
     cel_gen_expr(g, n->call.target);
     g->pos = n->pos;
-    uint32_t jump = emit(g, value ? CEL_I_OPT_OR_VALUE : CEL_I_OPT_OR, 0);
+    uint32_t jump = generate_emit_op(g, value ? CEL_I_OPT_OR_VALUE : CEL_I_OPT_OR, 0);
     cel_gen_push(g, -1);
     cel_gen_expr(g, n->call.args.p[0]);
-    patch(g, jump);
+    generate_patch_jump(g, jump);
 }
 
 static void emit_list(struct cel_gen *g, struct cel_node *n)
@@ -323,7 +323,7 @@ static void emit_list(struct cel_gen *g, struct cel_node *n)
     uint32_t count = n->list.elems.n;
     bool plain = !n->list.optional && count < 200;
     if (!plain) {
-        (void)emit(g, CEL_I_LIST_NEW, count);
+        (void)generate_emit_op(g, CEL_I_LIST_NEW, count);
         cel_gen_push(g, 1);
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -338,7 +338,7 @@ static void emit_list(struct cel_gen *g, struct cel_node *n)
         }
     }
     if (plain) {
-        (void)emit(g, CEL_I_LIST, count);
+        (void)generate_emit_op(g, CEL_I_LIST, count);
         cel_gen_push(g, 1 - (int)count);
     }
     patch_ends(g, &ends);
@@ -349,7 +349,7 @@ static void emit_list(struct cel_gen *g, struct cel_node *n)
 static void emit_entries(struct cel_gen *g, struct cel_node *n)
 {
     struct cel_ends ends = {0};
-    (void)emit(g, CEL_I_MAP_NEW, n->entries.n);
+    (void)generate_emit_op(g, CEL_I_MAP_NEW, n->entries.n);
     cel_gen_push(g, 1);
     for (uint32_t i = 0; i < n->entries.n; i++) {
         if (n->kind == CEL_N_MAP)
@@ -374,7 +374,7 @@ static void emit_entries(struct cel_gen *g, struct cel_node *n)
             return;
         }
         vec_push(&g->p->messages, (struct cel_message_code){.message = m});
-        (void)emit(g, CEL_I_STRUCT, (uint32_t)(g->p->messages.n - 1));
+        (void)generate_emit_op(g, CEL_I_STRUCT, (uint32_t)(g->p->messages.n - 1));
     }
     patch_ends(g, &ends);
     (void)cel_gen_emit(g, CEL_I_COST, 0, n->kind == CEL_N_MAP ? 30 : 40, 0);
@@ -388,7 +388,7 @@ static bool is_accu(const struct cel_node *n, const struct cel_node_fold *f)
 enum loop_condition { LOOP_PLAIN, LOOP_ALWAYS, LOOP_ALL, LOOP_EXISTS };
 
 // The conditions the macros make are known and cheap to test.
-static enum loop_condition condition_of(const struct cel_node_fold *f)
+static enum loop_condition generate_loop_condition(const struct cel_node_fold *f)
 {
     const struct cel_node *c = f->condition;
     if (c->kind == CEL_N_LITERAL && cel_is_true(c->value))
@@ -420,7 +420,7 @@ static uint32_t emit_loop_condition(struct cel_gen *g, struct cel_node_fold *f,
         break;
     case LOOP_PLAIN:
         cel_gen_expr(g, f->condition);
-        at = emit(g, CEL_I_LOOP_IF, 0);
+        at = generate_emit_op(g, CEL_I_LOOP_IF, 0);
         cel_gen_push(g, -1);
         break;
     }
@@ -442,26 +442,26 @@ static void emit_bind(struct cel_gen *g, struct cel_node *n)
 {
     struct cel_node_fold *f = &n->fold;
     uint32_t slot = g->p->slots++;
-    (void)emit(g, CEL_I_LAZY_RESET, slot);
+    (void)generate_emit_op(g, CEL_I_LAZY_RESET, slot);
     struct cel_local known = {.outer = g->locals, .name = f->accu, .slot = slot};
     if (cel_gen_alias(g, f->init, &known)) {
         g->locals = &known;
         cel_gen_expr(g, f->result);
         g->locals = known.outer;
-        (void)emit(g, CEL_I_CLOSE, slot);
+        (void)generate_emit_op(g, CEL_I_CLOSE, slot);
         return;
     }
-    uint32_t skip = emit(g, CEL_I_JUMP, 0);
-    uint32_t code = here(g);
+    uint32_t skip = generate_emit_op(g, CEL_I_JUMP, 0);
+    uint32_t code = generate_next_index(g);
     uint32_t saved_depth = g->depth;
     uint32_t saved_max = g->p->stack;
     g->p->stack = g->depth = 0;
     cel_gen_expr(g, f->init);
-    (void)emit(g, CEL_I_LAZY_RETURN, slot);
+    (void)generate_emit_op(g, CEL_I_LAZY_RETURN, slot);
     uint32_t lazy_stack = g->p->stack;
     g->depth = saved_depth;
     g->p->stack = saved_max;
-    patch(g, skip);
+    generate_patch_jump(g, skip);
     struct cel_local var = {.outer = g->locals,
                             .name = f->accu,
                             .slot = slot,
@@ -471,10 +471,10 @@ static void emit_bind(struct cel_gen *g, struct cel_node *n)
     g->locals = &var;
     cel_gen_expr(g, f->result);
     g->locals = var.outer;
-    (void)emit(g, CEL_I_CLOSE, slot);
+    (void)generate_emit_op(g, CEL_I_CLOSE, slot);
 }
 
-static bool is_bind(const struct cel_node *n)
+static bool generate_is_bind(const struct cel_node *n)
 {
     const struct cel_node_fold *f = &n->fold;
     return f->range->kind == CEL_N_LIST && f->range->list.elems.n == 0 &&
@@ -483,7 +483,7 @@ static bool is_bind(const struct cel_node *n)
 
 static void emit_fold(struct cel_gen *g, struct cel_node *n)
 {
-    if (is_bind(n)) {
+    if (generate_is_bind(n)) {
         emit_bind(g, n);
         return;
     }
@@ -494,14 +494,14 @@ static void emit_fold(struct cel_gen *g, struct cel_node *n)
     cel_gen_expr(g, f->range);
     g->pos = n->pos;
     (void)cel_gen_emit(g, CEL_I_ITER, two, 0, base);
-    uint32_t iter_end = here(g);
+    uint32_t iter_end = generate_next_index(g);
     emit_word(g, 0);
     cel_gen_push(g, -1);
-    (void)emit(g, CEL_I_ACCU, base + SLOT_ACCU);
+    (void)generate_emit_op(g, CEL_I_ACCU, base + SLOT_ACCU);
     emit_word(g, cel_gen_constant(g, f->init->value));
-    uint32_t loop = here(g);
+    uint32_t loop = generate_next_index(g);
     (void)cel_gen_emit(g, CEL_I_NEXT, two, 0, base);
-    uint32_t next_exit = here(g);
+    uint32_t next_exit = generate_next_index(g);
     emit_word(g, 0);
 
     struct cel_local accu = {.outer = g->locals, .name = f->accu, .slot = base + SLOT_ACCU};
@@ -510,27 +510,27 @@ static void emit_fold(struct cel_gen *g, struct cel_node *n)
     const struct cel_local *outer = g->locals;
     // Upstream looks the accumulator up before the variables.
     g->locals = two ? &var2 : &var;
-    enum loop_condition kind = condition_of(f);
+    enum loop_condition kind = generate_loop_condition(f);
     uint32_t cond_exit = emit_loop_condition(g, f, kind, accu.slot);
     if ((kind == LOOP_ALL || kind == LOOP_EXISTS) && steps_by_logic(f, kind)) {
         cel_gen_expr(g, f->step->call.args.p[1]);
-        (void)emit(g, kind == LOOP_ALL ? CEL_I_FOLD_AND : CEL_I_FOLD_OR, accu.slot);
+        (void)generate_emit_op(g, kind == LOOP_ALL ? CEL_I_FOLD_AND : CEL_I_FOLD_OR, accu.slot);
         emit_word(g, loop);
         g->p->code.p[cond_exit].a = 1; // reading the accumulator in the step
     } else {
         cel_gen_expr(g, f->step);
-        (void)emit(g, CEL_I_STORE, accu.slot);
-        (void)emit(g, CEL_I_JUMP, loop);
+        (void)generate_emit_op(g, CEL_I_STORE, accu.slot);
+        (void)generate_emit_op(g, CEL_I_JUMP, loop);
     }
     cel_gen_push(g, -1);
-    patch(g, next_exit);
+    generate_patch_jump(g, next_exit);
     if (kind != LOOP_ALWAYS)
-        patch(g, cond_exit);
+        generate_patch_jump(g, cond_exit);
     g->locals = &accu;
     cel_gen_expr(g, f->result);
     g->locals = outer;
-    (void)emit(g, CEL_I_CLOSE, accu.slot);
-    patch(g, iter_end);
+    (void)generate_emit_op(g, CEL_I_CLOSE, accu.slot);
+    generate_patch_jump(g, iter_end);
 }
 
 void cel_gen_expr(struct cel_gen *g, struct cel_node *n)
@@ -585,7 +585,7 @@ int cel_generate(const struct cel_env *env, struct cel_program *p, struct cel_no
     cel_fold(&g, root);
     if (!g.failed)
         cel_gen_expr(&g, root);
-    (void)emit(&g, CEL_I_RETURN, 0);
+    (void)generate_emit_op(&g, CEL_I_RETURN, 0);
     arena_done(&scratch);
     arena_done(&run.arena);
     sbuf_done(&run.text);

@@ -46,7 +46,8 @@ uint32_t cel_gen_constant(struct cel_gen *g, struct cel_val v);
 void cel_gen_expr(struct cel_gen *g, struct cel_node *n);
 void cel_gen_resolve(struct cel_gen *g, struct cel_node *n);
 
-// cel_gen_is_conditional says whether an attribute's root is ?:, so that its code has several ends.
+// cel_gen_is_conditional reports whether an attribute's root is ?:, so that its code has several
+// ends.
 bool cel_gen_is_conditional(const struct cel_node *n);
 
 void cel_gen_call(struct cel_gen *g, struct cel_node *n);
@@ -58,13 +59,13 @@ bool cel_gen_device_path(struct cel_gen *g, const struct cel_node *n, bool resol
 // device's maps or values.
 bool cel_gen_device_prefix(struct cel_gen *g, const struct cel_node *n);
 
-// cel_gen_alias says whether n is one of the device's inner maps by constant domain; fills l.
+// cel_gen_alias reports whether n is one of the device's inner maps by constant domain; fills l.
 bool cel_gen_alias(struct cel_gen *g, const struct cel_node *n, struct cel_local *l);
 
 // cel_fold marks what is constant, bottom up: constant_ref, value, constant_cost.
 void cel_fold(struct cel_gen *g, struct cel_node *n);
 
-// cel_gen_impl finds the function a call means and says which of its overloads is the only one.
+// cel_gen_impl finds the function of a call, and its overload if only one applies.
 const struct cel_function *cel_gen_function(struct cel_gen *g, struct cel_node *n,
                                             const struct cel_overload **ret_only);
 uint8_t cel_gen_cost(const struct cel_function *f, const struct cel_overload *only);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Construction of the well-known protobuf messages; there are no others.
 #include "cel/code/message.h"
 
 #include "base/banned.h"
@@ -28,14 +30,14 @@ static struct cel_val zero_of(const struct cel_type *t)
     }
 }
 
-static struct cel_val bad_field(struct cel_run *run, const struct cel_message *m, const char *field,
-                                const char *why)
+static struct cel_val message_field_error(struct cel_run *run, const struct cel_message *m,
+                                          const char *field, const char *why)
 {
     return cel_errorf(&run->arena, "field type conversion error for %s.%s value type: %s", m->name,
                       field, why);
 }
 
-static bool narrow(const struct cel_message *m)
+static bool message_is_narrow(const struct cel_message *m)
 {
     return strstr(m->name, "nt32Value") != NULL;
 }
@@ -44,14 +46,14 @@ static struct cel_val make_wrapper(struct cel_run *run, const struct cel_message
                                    const struct cel_map *fields)
 {
     struct cel_val v = field_or(fields, "value", zero_of(m->type));
-    if (v.kind == CEL_INT && narrow(m) && (v.i < INT32_MIN || v.i > INT32_MAX))
-        return bad_field(run, m, "value", "integer overflow");
-    if (v.kind == CEL_UINT && narrow(m) && v.u > UINT32_MAX)
-        return bad_field(run, m, "value", "unsigned integer overflow");
+    if (v.kind == CEL_INT && message_is_narrow(m) && (v.i < INT32_MIN || v.i > INT32_MAX))
+        return message_field_error(run, m, "value", "integer overflow");
+    if (v.kind == CEL_UINT && message_is_narrow(m) && v.u > UINT32_MAX)
+        return message_field_error(run, m, "value", "unsigned integer overflow");
     if (v.kind == CEL_DOUBLE && strstr(m->name, "FloatValue"))
         v.d = (double)(float)v.d;
     if (v.kind != zero_of(m->type).kind)
-        return bad_field(run, m, "value", "unsupported conversion");
+        return message_field_error(run, m, "value", "unsupported conversion");
     return v;
 }
 
@@ -62,7 +64,7 @@ static struct cel_val make_time(struct cel_run *run, const struct cel_message *m
     struct cel_val nanos = field_or(fields, "nanos", cel_int(0));
     if (seconds.kind != CEL_INT || nanos.kind != CEL_INT || nanos.i < INT32_MIN ||
         nanos.i > INT32_MAX)
-        return bad_field(run, m, "nanos", "integer overflow");
+        return message_field_error(run, m, "nanos", "integer overflow");
     if (m->type->kind == CEL_T_TIMESTAMP) {
         int64_t n = nanos.i % 1000000000;
         int64_t s = seconds.i + nanos.i / 1000000000 - (n < 0 ? 1 : 0);

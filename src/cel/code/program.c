@@ -22,7 +22,8 @@ static bool derived_scalar(const struct cel_type *t)
 }
 
 // Which types a selector or a derived attribute may have.
-static int check_result(const struct cel_env *env, const struct cel_type *t, struct err *err)
+static int program_check_result(const struct cel_env *env, const struct cel_type *t,
+                                struct err *err)
 {
     if (env->options.any_result || env->options.kind == CEL_ENV_GENERIC)
         return 0;
@@ -62,8 +63,8 @@ static int source_error(const struct cel_source *source, struct sbuf *issues, st
     return -ERR_INVALID;
 }
 
-static int compile(const struct cel_env *env, struct cel_source *source, struct cel_program *p,
-                   struct sbuf *issues, struct err *err)
+static int program_compile_source(const struct cel_env *env, struct cel_source *source,
+                                  struct cel_program *p, struct sbuf *issues, struct err *err)
 {
     struct cel_node *root = cel_parse(source, env->syntax);
     if (!root)
@@ -75,7 +76,7 @@ static int compile(const struct cel_env *env, struct cel_source *source, struct 
     if (!checked)
         cel_resolve(env, source, root);
     if (checked) {
-        int r = check_result(env, root->type, err);
+        int r = program_check_result(env, root->type, err);
         if (r < 0)
             return r;
         struct cel_range cost = cel_estimate(env, source->arena, root);
@@ -106,7 +107,7 @@ int cel_compile(const struct cel_env *env, struct str text, struct cel_program *
     struct err local = {0};
     struct err *why = err ? err : &local;
     size_t before = issues ? issues->n : 0;
-    int r = compile(env, &source, p, issues, why);
+    int r = program_compile_source(env, &source, p, issues, why);
     arena_done(&scratch);
     if (r < 0) {
         if (issues && issues->n == before)
@@ -219,8 +220,9 @@ void cel_run_set_cancel(struct cel_run *run, const volatile bool *flag)
     run->cancel = flag;
 }
 
-static inline struct cel_val evaluate(struct cel_run *run, const struct cel_program *p,
-                                      const struct cel_device *d, const struct cel_val *const *vars)
+static inline struct cel_val program_run_code(struct cel_run *run, const struct cel_program *p,
+                                              const struct cel_device *d,
+                                              const struct cel_val *const *vars)
 {
     if (run->arena.used_bytes)
         arena_reset(&run->arena);
@@ -231,7 +233,7 @@ static inline struct cel_val evaluate(struct cel_run *run, const struct cel_prog
     return cel_execute(run, p, d, vars, NULL);
 }
 
-static void fill(struct cel_run *run, struct cel_val v, struct cel_result *ret)
+static void program_fill_result(struct cel_run *run, struct cel_val v, struct cel_result *ret)
 {
     *ret = (struct cel_result){.cost = run->cost, .work = run->work, .error_pos = CEL_NO_POS};
     if (v.kind == CEL_ERROR) {
@@ -275,20 +277,20 @@ static struct cel_val as_attribute(struct cel_run *run, struct cel_val v)
 void cel_eval_value(struct cel_run *run, const struct cel_program *p, const struct cel_device *d,
                     const struct cel_val *const *vars, struct cel_result *ret)
 {
-    struct cel_val v = evaluate(run, p, d, vars);
-    fill(run, p->derived ? as_attribute(run, v) : v, ret);
+    struct cel_val v = program_run_code(run, p, d, vars);
+    program_fill_result(run, p->derived ? as_attribute(run, v) : v, ret);
 }
 
 bool cel_eval_device(struct cel_run *run, const struct cel_program *p, const struct cel_device *d,
                      struct cel_result *ret)
 {
-    struct cel_val v = evaluate(run, p, d, NULL);
+    struct cel_val v = program_run_code(run, p, d, NULL);
     if (__builtin_expect(v.kind != CEL_BOOL && v.kind != CEL_ERROR, 0))
         v = cel_errorf(&run->arena,
                        "CEL result of type %.*s could not be converted to bool: unsupported native "
                        "conversion from %.*s to 'bool'",
                        STR_ARG(cel_type_name(v)), STR_ARG(cel_type_name(v)));
-    fill(run, v, ret);
+    program_fill_result(run, v, ret);
     return ret->match;
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Values: construction, comparison, equality, lookup in maps, and text as cel-go prints it.
 #include "cel/value.h"
 
 #include <assert.h>
@@ -141,7 +143,7 @@ static void index_build(struct arena *a, struct cel_map *m)
         index_add(m, i);
 }
 
-static struct cel_entry *find_entry(const struct cel_map *m, struct cel_val key)
+static struct cel_entry *value_find_entry(const struct cel_map *m, struct cel_val key)
 {
     if (!m->index && key.kind == CEL_STRING) {
         for (uint32_t i = 0; i < m->n; i++) {
@@ -167,7 +169,7 @@ static struct cel_entry *find_entry(const struct cel_map *m, struct cel_val key)
 
 bool cel_map_set(struct arena *a, struct cel_map *m, struct cel_val key, struct cel_val value)
 {
-    struct cel_entry *e = find_entry(m, key);
+    struct cel_entry *e = value_find_entry(m, key);
     if (e) {
         e->value = value;
         return false;
@@ -190,7 +192,7 @@ bool cel_map_set(struct arena *a, struct cel_map *m, struct cel_val key, struct 
 
 void cel_map_remove(struct arena *a, struct cel_map *m, struct cel_val key)
 {
-    struct cel_entry *e = find_entry(m, key);
+    struct cel_entry *e = value_find_entry(m, key);
     if (!e)
         return;
     size_t behind = (size_t)(m->entries + m->n - (e + 1));
@@ -202,7 +204,7 @@ void cel_map_remove(struct arena *a, struct cel_map *m, struct cel_val key)
 
 const struct cel_val *cel_map_get(const struct cel_map *m, struct cel_val key)
 {
-    struct cel_entry *e = find_entry(m, key);
+    struct cel_entry *e = value_find_entry(m, key);
     if (e)
         return &e->value;
     if (m->always) {
@@ -273,7 +275,7 @@ static int compare_int_uint(int64_t i, uint64_t u)
     return ((uint64_t)i > u) - ((uint64_t)i < u);
 }
 
-static bool is_number(struct cel_val v)
+static bool value_is_number(struct cel_val v)
 {
     return v.kind == CEL_INT || v.kind == CEL_UINT || v.kind == CEL_DOUBLE;
 }
@@ -301,7 +303,7 @@ static bool is_nan(struct cel_val v)
     return v.kind == CEL_DOUBLE && isnan(v.d);
 }
 
-static int sign(int c)
+static int value_sign_of(int c)
 {
     return (c > 0) - (c < 0);
 }
@@ -310,7 +312,7 @@ struct cel_val cel_compare(struct cel_val a, struct cel_val b)
 {
     static const struct cel_error nan_error = {.text = STR_INIT("NaN values cannot be ordered"),
                                                .pos = CEL_NO_POS};
-    if (is_number(a) && is_number(b)) {
+    if (value_is_number(a) && value_is_number(b)) {
         if (is_nan(a) || is_nan(b))
             return cel_error_const(&nan_error);
         return cel_int(compare_numbers(a, b));
@@ -320,7 +322,7 @@ struct cel_val cel_compare(struct cel_val a, struct cel_val b)
     switch (a.kind) {
     case CEL_STRING:
     case CEL_BYTES:
-        return cel_int(sign(str_cmp(cel_str(a), cel_str(b))));
+        return cel_int(value_sign_of(str_cmp(cel_str(a), cel_str(b))));
     case CEL_BOOL:
         return cel_int((int)a.b - (int)b.b);
     case CEL_DURATION:
@@ -402,7 +404,7 @@ struct cel_val cel_equal(struct cel_val a, struct cel_val b)
         return cel_bool(a.n == b.n && (a.n == 0 || memcmp(a.s, b.s, a.n) == 0));
     if (a.kind == CEL_NULL || b.kind == CEL_NULL)
         return cel_bool(a.kind == b.kind);
-    if (is_number(a) && is_number(b))
+    if (value_is_number(a) && value_is_number(b))
         return cel_bool(!is_nan(a) && !is_nan(b) && compare_numbers(a, b) == 0);
     if (a.kind >= CEL_QUANTITY)
         return kubernetes_equal(a, b);
@@ -494,7 +496,7 @@ struct str cel_type_name(struct cel_val v)
     return cel_type_of_value(v)->name;
 }
 
-static void write_list(const struct cel_list *l, struct sbuf *out)
+static void value_write_list(const struct cel_list *l, struct sbuf *out)
 {
     sbuf_addc(out, '[');
     for (uint32_t i = 0; i < l->n; i++) {
@@ -505,7 +507,7 @@ static void write_list(const struct cel_list *l, struct sbuf *out)
     sbuf_addc(out, ']');
 }
 
-static void write_map(const struct cel_map *m, struct sbuf *out)
+static void value_write_map(const struct cel_map *m, struct sbuf *out)
 {
     sbuf_addc(out, '{');
     for (uint32_t i = 0; i < m->n; i++) {
@@ -544,10 +546,10 @@ void cel_write(struct cel_val v, struct sbuf *out)
         sbuf_add(out, cel_str(v));
         break;
     case CEL_LIST:
-        write_list(v.list, out);
+        value_write_list(v.list, out);
         break;
     case CEL_MAP:
-        write_map(v.map, out);
+        value_write_map(v.map, out);
         break;
     case CEL_TYPE:
         cel_type_write(v.type, out);

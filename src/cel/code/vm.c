@@ -25,9 +25,16 @@ enum { SLOT_AT = 1, SLOT_VAR = 2, SLOT_VAR2 = 3 };
 
 #define INTERRUPT_EVERY 100
 
-// Calls with shorter texts and no containers are not weighed.
-#define LIGHT_TEXT  64
-#define HEAVY_KINDS (1U << CEL_LIST | 1U << CEL_MAP | 1U << CEL_OPTIONAL)
+// Calls with shorter texts and no containers that they walk (struct cel_call) are not weighed:
+// their cost of at least 1 bounds them. A power of two, so that lengths are tested by their union.
+#define LIGHT_TEXT 64U
+
+__attribute__((noinline, cold)) static struct cel_val vm_first_error(const struct cel_val *args)
+{
+    while (args->kind != CEL_ERROR)
+        args++;
+    return *args;
+}
 
 static inline bool fits_guard(const struct cel_overload *o, const struct cel_val *args)
 {
@@ -73,7 +80,7 @@ __attribute__((constructor)) static void fill_tenths(void)
         tenths[i] = (uint8_t)cel_tenth(i);
 }
 
-static inline uint64_t tenth(uint64_t n)
+static inline uint64_t vm_tenth_of(uint64_t n)
 {
     return likely(n < TENTHS_MAX) ? tenths[n] : cel_tenth(n);
 }
@@ -81,7 +88,7 @@ static inline uint64_t tenth(uint64_t n)
 static inline uint64_t size_cost(struct cel_val l, struct cel_val r)
 {
     if (likely((l.kind == CEL_STRING || l.kind == CEL_BYTES) && (l.flags & r.flags & CEL_F_ASCII)))
-        return tenth(l.n < r.n ? l.n : r.n);
+        return vm_tenth_of(l.n < r.n ? l.n : r.n);
     if (l.kind <= CEL_DOUBLE && r.kind <= CEL_DOUBLE)
         return 1; // scalars have size 1
     uint64_t a = cel_size_through_optional(l);
@@ -109,8 +116,8 @@ __attribute__((noinline, cold)) static struct cel_val equal_slow(struct cel_run 
     return negate ? cel_bool(!cel_is_true(eq)) : eq;
 }
 
-static inline struct cel_val equal(struct cel_run *run, struct cel_val l, struct cel_val r,
-                                   bool negate)
+static inline struct cel_val vm_compare_equal(struct cel_run *run, struct cel_val l,
+                                              struct cel_val r, bool negate)
 {
     if (likely(l.kind == CEL_STRING && r.kind == CEL_STRING)) {
         bool eq = l.n == r.n && cel_same_bytes(l.s, r.s, l.n);
@@ -119,7 +126,7 @@ static inline struct cel_val equal(struct cel_run *run, struct cel_val l, struct
     return equal_slow(run, l, r, negate);
 }
 
-static struct cel_val order(struct cel_val l, struct cel_val r, enum cel_op op)
+static struct cel_val vm_compare_order(struct cel_val l, struct cel_val r, enum cel_op op)
 {
     int64_t c;
     if (likely(l.kind == CEL_INT && r.kind == CEL_INT)) {
@@ -211,7 +218,7 @@ static inline uint32_t path_slot(struct cel_run *run, const struct cel_program *
             NEXT;                                                       \
         }                                                               \
         CHARGE(ip->a ? size_cost(sp[-1], *right) : 1);                  \
-        sp[-1] = order(sp[-1], *right, op);                             \
+        sp[-1] = vm_compare_order(sp[-1], *right, op);                  \
         if (unlikely(sp[-1].kind == CEL_ERROR))                         \
             sp[-1] = cel_slow_placed(run, p, PC, sp[-1]);               \
         NEXT;                                                           \
@@ -227,7 +234,7 @@ static inline uint32_t path_slot(struct cel_run *run, const struct cel_program *
 #define AHEAD 6
 
 // Enters the answer for one device of a batch.
-static inline void note(struct cel_batch *b, size_t at, struct cel_val v)
+static inline void vm_note_result(struct cel_batch *b, size_t at, struct cel_val v)
 {
     uint64_t bit = (uint64_t)1 << at % 64;
     if (likely(v.kind == CEL_BOOL)) {
@@ -366,7 +373,7 @@ op_driver_eq : {
         NEXT;
     }
     CHARGE(ip->b + equal_cost(*l, *r));
-    *sp++ = equal(run, *l, *r, false);
+    *sp++ = vm_compare_equal(run, *l, *r, false);
     NEXT;
 }
 op_path_eq : {
@@ -567,19 +574,17 @@ op_call : {
     const struct cel_call *c = &p->calls.p[ip->c];
     struct cel_val *args = sp - c->args;
     struct cel_val v;
-    bool bad = false;
-    bool heavy = false;
-    for (unsigned i = 0; i < c->args; i++) {
-        heavy |= (HEAVY_KINDS >> args[i].kind & 1U) || args[i].n > LIGHT_TEXT;
-        if (unlikely(args[i].kind == CEL_ERROR)) {
-            v = args[i];
-            bad = true;
-            break;
-        }
+    uint32_t kinds = 0, lengths = 0;
+    for (const struct cel_val *a = args; a != sp; a++) {
+        kinds |= 1U << a->kind;
+        lengths |= a->n;
     }
-    if (likely(!bad)) {
+    bool bad = kinds >> CEL_ERROR & 1U;
+    if (unlikely(bad)) {
+        v = vm_first_error(args);
+    } else {
         run->call = c;
-        if (heavy && unlikely(!cel_work_call(run, c, args)))
+        if (unlikely((kinds & c->walked) || lengths >= LIGHT_TEXT) && !cel_work_call(run, c, args))
             goto over;
         if (c->guard && unlikely(!fits_guard(c->guard, args)))
             v = cel_slow_misfit(run, c, args);
@@ -608,13 +613,13 @@ op_call : {
 op_eq:
     sp--;
     CHARGE(equal_cost(sp[-1], sp[0]));
-    sp[-1] = equal(run, sp[-1], sp[0], false);
+    sp[-1] = vm_compare_equal(run, sp[-1], sp[0], false);
     PLACE(sp[-1]);
     NEXT;
 op_eq_const : {
     const struct cel_val *r = &p->constants.p[ip->c];
     CHARGE(equal_cost(sp[-1], *r));
-    sp[-1] = equal(run, sp[-1], *r, false);
+    sp[-1] = vm_compare_equal(run, sp[-1], *r, false);
     PLACE(sp[-1]);
     NEXT;
 }
@@ -629,13 +634,13 @@ op_ge_const:
 op_ne:
     sp--;
     CHARGE(size_cost(sp[-1], sp[0]));
-    sp[-1] = equal(run, sp[-1], sp[0], true);
+    sp[-1] = vm_compare_equal(run, sp[-1], sp[0], true);
     PLACE(sp[-1]);
     NEXT;
 op_order:
     sp--;
     CHARGE(ip->a ? size_cost(sp[-1], sp[0]) : 1);
-    sp[-1] = order(sp[-1], sp[0], ip->op);
+    sp[-1] = vm_compare_order(sp[-1], sp[0], ip->op);
     if (unlikely(sp[-1].kind == CEL_ERROR))
         sp[-1] = cel_slow_placed(run, p, PC, sp[-1]);
     NEXT;
@@ -800,9 +805,9 @@ finish:
     run->cost = cost;
     if (!batch)
         return result;
-    // The next device: everything that an evaluation changes starts anew.
+    // The next device: reset everything that an evaluation changes.
     for (;;) {
-        note(batch, turn, result);
+        vm_note_result(batch, turn, result);
         if (++turn == batch->n)
             return result;
         d = batch->devices[turn];

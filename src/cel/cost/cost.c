@@ -23,7 +23,7 @@ bool cel_fits(const struct cel_type *t, struct cel_val v)
 }
 
 // Traversal charges one per scalar and a tenth per byte of text, rounded down.
-static uint64_t traversal(struct cel_val v)
+static uint64_t cost_of_traversal(struct cel_val v)
 {
     uint64_t sum = 0;
     switch (v.kind) {
@@ -32,11 +32,12 @@ static uint64_t traversal(struct cel_val v)
         return (uint64_t)((double)v.n * CEL_STRING_FACTOR);
     case CEL_LIST:
         for (uint32_t i = 0; i < v.list->n; i++)
-            sum += traversal(v.list->items[i]);
+            sum += cost_of_traversal(v.list->items[i]);
         return sum;
     case CEL_MAP:
         for (uint32_t i = 0; i < v.map->n; i++)
-            sum += traversal(v.map->entries[i].key) + traversal(v.map->entries[i].value);
+            sum += cost_of_traversal(v.map->entries[i].key) +
+                   cost_of_traversal(v.map->entries[i].value);
         return sum;
     default:
         return 1;
@@ -49,7 +50,7 @@ static uint64_t pattern_cost(uint64_t text_size, uint64_t pattern_size)
     return text * cel_ceil((double)pattern_size * CEL_REGEX_FACTOR);
 }
 
-static uint64_t allocating(double factor, uint64_t size)
+static uint64_t cost_of_allocation(double factor, uint64_t size)
 {
     if (factor < 0)
         factor = 1;
@@ -59,10 +60,10 @@ static uint64_t allocating(double factor, uint64_t size)
 static uint64_t self_compare(struct cel_val list)
 {
     if (list.kind != CEL_LIST || list.list->n == 0)
-        return allocating(2, 0);
+        return cost_of_allocation(2, 0);
     uint8_t kind = list.list->items[0].kind;
     double factor = kind == CEL_STRING || kind == CEL_BYTES ? 2 + CEL_STRING_FACTOR : 2;
-    return allocating(factor, (uint64_t)list.list->n * list.list->n);
+    return cost_of_allocation(factor, (uint64_t)list.list->n * list.list->n);
 }
 
 static uint64_t list_cost(const struct cel_call *c, const struct cel_val *args, struct cel_val r)
@@ -71,10 +72,10 @@ static uint64_t list_cost(const struct cel_call *c, const struct cel_val *args, 
     case CEL_COST_SLICE:
     case CEL_COST_RANGE:
     case CEL_COST_REVERSE:
-        return allocating(1, cel_size(r));
+        return cost_of_allocation(1, cel_size(r));
     case CEL_COST_FLATTEN:
-        return allocating(c->args == 2 && args[1].kind == CEL_INT ? (double)args[1].i : 1,
-                          cel_size(args[0]));
+        return cost_of_allocation(c->args == 2 && args[1].kind == CEL_INT ? (double)args[1].i : 1,
+                                  cel_size(args[0]));
     case CEL_COST_DISTINCT:
     case CEL_COST_SORT:
     case CEL_COST_SORT_TEXT:
@@ -112,7 +113,7 @@ static uint64_t kubernetes_cost(const struct cel_call *c, const struct cel_val *
 {
     switch (c->cost) {
     case CEL_COST_TRAVERSE:
-        return traversal(args[0]);
+        return cost_of_traversal(args[0]);
     case CEL_COST_REPLACE:
     case CEL_COST_SPLIT:
     case CEL_COST_CANONICAL:

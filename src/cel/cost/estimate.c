@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Bounds on the cost of an expression before it runs, as upstream's cost estimator computes them:
+// validation rejects selectors whose upper bound is too high.
 #include "cel/cost/estimate.h"
 
 #include "base/utf8.h"
@@ -29,7 +32,7 @@ struct coster {
 
 static const struct cel_range unknown_size = {0, UINT64_MAX};
 
-static struct cel_range fixed(uint64_t n)
+static struct cel_range estimate_fixed_range(uint64_t n)
 {
     return (struct cel_range){n, n};
 }
@@ -46,12 +49,12 @@ static uint64_t mul_u64(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &r) ? UINT64_MAX : r;
 }
 
-static struct cel_range add(struct cel_range a, struct cel_range b)
+static struct cel_range estimate_add_ranges(struct cel_range a, struct cel_range b)
 {
     return (struct cel_range){add_u64(a.min, b.min), add_u64(a.max, b.max)};
 }
 
-static struct cel_range mul(struct cel_range a, struct cel_range b)
+static struct cel_range estimate_multiply_ranges(struct cel_range a, struct cel_range b)
 {
     return (struct cel_range){mul_u64(a.min, b.min), mul_u64(a.max, b.max)};
 }
@@ -69,19 +72,19 @@ static uint64_t factor_u64(uint64_t n, double f)
     return t + (p > (double)t ? 1 : 0);
 }
 
-static struct cel_range factor(struct cel_range a, double f)
+static struct cel_range estimate_scale_range(struct cel_range a, double f)
 {
     return (struct cel_range){factor_u64(a.min, f), factor_u64(a.max, f)};
 }
 
-static struct cel_range unite(struct cel_range a, struct cel_range b)
+static struct cel_range estimate_unite_ranges(struct cel_range a, struct cel_range b)
 {
     return (struct cel_range){a.min < b.min ? a.min : b.min, a.max > b.max ? a.max : b.max};
 }
 
-static struct cel_range cost(struct coster *c, struct cel_node *n);
+static struct cel_range estimate_node_cost(struct coster *c, struct cel_node *n);
 
-static const struct local *find_local(const struct coster *c, struct str name)
+static const struct local *estimate_find_local(const struct coster *c, struct str name)
 {
     for (const struct local *l = c->locals; l; l = l->outer)
         if (str_eq(l->name, name))
@@ -89,18 +92,18 @@ static const struct local *find_local(const struct coster *c, struct str name)
     return NULL;
 }
 
-static const struct cel_path *path_of(const struct coster *c, const struct cel_node *n)
+static const struct cel_path *estimate_node_path(const struct coster *c, const struct cel_node *n)
 {
     if (n->kind == CEL_N_IDENT) {
-        const struct local *l = find_local(c, n->ident);
+        const struct local *l = estimate_find_local(c, n->ident);
         if (l)
             return l->path;
     }
     return n->path;
 }
 
-static const struct cel_path *extend(struct coster *c, const struct cel_path *before,
-                                     struct str step)
+static const struct cel_path *estimate_extend_path(struct coster *c, const struct cel_path *before,
+                                                   struct str step)
 {
     struct cel_path *p = arena_one(c->arena, struct cel_path);
     p->before = before;
@@ -175,16 +178,16 @@ static bool declared_size(const struct coster *c, const struct cel_path *p, stru
 static bool literal_size(const struct cel_node *n, struct cel_range *ret)
 {
     if (n->kind == CEL_N_LIST) {
-        *ret = fixed(n->list.elems.n);
+        *ret = estimate_fixed_range(n->list.elems.n);
         return true;
     }
     if (n->kind == CEL_N_MAP) {
-        *ret = fixed(n->entries.n);
+        *ret = estimate_fixed_range(n->entries.n);
         return true;
     }
     if (n->kind != CEL_N_LITERAL)
         return false;
-    *ret = fixed(cel_size(n->value));
+    *ret = estimate_fixed_range(cel_size(n->value));
     return true;
 }
 
@@ -206,7 +209,7 @@ static bool is_scalar(const struct cel_type *t)
 }
 
 // What is known about a node's size; false: nothing.
-static bool size_of(struct coster *c, struct cel_node *n, struct cel_range *ret)
+static bool estimate_node_size(struct coster *c, struct cel_node *n, struct cel_range *ret)
 {
     if (n->sized) {
         *ret = n->size;
@@ -214,17 +217,17 @@ static bool size_of(struct coster *c, struct cel_node *n, struct cel_range *ret)
     }
     if (literal_size(n, ret))
         return true;
-    if (declared_size(c, path_of(c, n), ret)) {
+    if (declared_size(c, estimate_node_path(c, n), ret)) {
         n->sized = true;
         n->size = *ret;
         return true;
     }
     if (is_scalar(n->type)) {
-        *ret = fixed(1);
+        *ret = estimate_fixed_range(1);
         return true;
     }
     if (n->kind == CEL_N_IDENT) {
-        const struct local *l = find_local(c, n->ident);
+        const struct local *l = estimate_find_local(c, n->ident);
         if (l && l->sized) {
             *ret = l->size;
             return true;
@@ -236,7 +239,7 @@ static bool size_of(struct coster *c, struct cel_node *n, struct cel_range *ret)
 static struct cel_range size_or_unknown(struct coster *c, struct cel_node *n)
 {
     struct cel_range r;
-    return size_of(c, n, &r) ? r : unknown_size;
+    return estimate_node_size(c, n, &r) ? r : unknown_size;
 }
 
 static void set_size(struct cel_node *n, struct cel_range size)
@@ -250,7 +253,7 @@ static struct cel_entry_range entry_of(const struct coster *c, const struct cel_
     if (n->entry.container != CEL_T_ERROR)
         return n->entry;
     if (n->kind == CEL_N_IDENT) {
-        const struct local *l = find_local(c, n->ident);
+        const struct local *l = estimate_find_local(c, n->ident);
         if (l)
             return l->entry;
     }
@@ -261,8 +264,8 @@ static struct cel_entry_range unite_entries(struct cel_entry_range a, struct cel
 {
     if (a.container == CEL_T_ERROR || b.container == CEL_T_ERROR)
         return (struct cel_entry_range){0};
-    a.key = unite(a.key, b.key);
-    a.value = unite(a.value, b.value);
+    a.key = estimate_unite_ranges(a.key, b.key);
+    a.value = estimate_unite_ranges(a.value, b.value);
     return a;
 }
 
@@ -284,7 +287,7 @@ struct call_estimate {
     struct cel_range size;
 };
 
-static struct call_estimate just(struct cel_range r)
+static struct call_estimate estimate_cost_only(struct cel_range r)
 {
     return (struct call_estimate){.cost = r};
 }
@@ -295,16 +298,16 @@ static struct call_estimate with_size(struct cel_range r, struct cel_range size)
 }
 
 // The size of a list's elements: by the path if there is one, unknown otherwise.
-static bool element(struct coster *c, struct cel_node *list, const struct cel_type **ret_type,
-                    struct cel_range *ret_size)
+static bool estimate_list_element(struct coster *c, struct cel_node *list,
+                                  const struct cel_type **ret_type, struct cel_range *ret_size)
 {
     if (list->type->params == 0)
         return false;
     *ret_type = list->type->param[0];
     *ret_size = unknown_size;
-    const struct cel_path *p = path_of(c, list);
+    const struct cel_path *p = estimate_node_path(c, list);
     if (p && !str_eqz(p->step, CEL_ACCU))
-        (void)declared_size(c, extend(c, p, STR("@items")), ret_size);
+        (void)declared_size(c, estimate_extend_path(c, p, STR("@items")), ret_size);
     return true;
 }
 
@@ -315,9 +318,10 @@ static uint64_t literal_uint(const struct cel_node *n, uint64_t otherwise)
     return n->value.i < 0 ? 0 : n->value.u;
 }
 
-static struct call_estimate allocating(double f, struct cel_range size)
+static struct call_estimate estimate_allocation(double f, struct cel_range size)
 {
-    return with_size(add(factor(size, f), fixed(11)), size);
+    return with_size(estimate_add_ranges(estimate_scale_range(size, f), estimate_fixed_range(11)),
+                     size);
 }
 
 static struct call_estimate list_estimate(struct coster *c, const struct costed_call *k,
@@ -328,27 +332,29 @@ static struct call_estimate list_estimate(struct coster *c, const struct costed_
     case CEL_COST_SLICE: {
         uint64_t from = literal_uint(k->args[0], 0);
         uint64_t to = literal_uint(k->args[1], size.max);
-        return allocating(1, fixed(to - from));
+        return estimate_allocation(1, estimate_fixed_range(to - from));
     }
     case CEL_COST_RANGE:
-        return allocating(1, fixed(literal_uint(k->args[0], UINT64_MAX)));
+        return estimate_allocation(1, estimate_fixed_range(literal_uint(k->args[0], UINT64_MAX)));
     case CEL_COST_REVERSE:
-        return allocating(1, size);
+        return estimate_allocation(1, size);
     case CEL_COST_FLATTEN:
-        return allocating(k->n ? (double)literal_uint(k->args[0], UINT64_MAX) : 1, size);
+        return estimate_allocation(k->n ? (double)literal_uint(k->args[0], UINT64_MAX) : 1, size);
     case CEL_COST_DISTINCT:
     case CEL_COST_SORT:
-        return allocating(2, mul(size, size));
+        return estimate_allocation(2, estimate_multiply_ranges(size, size));
     case CEL_COST_SORT_TEXT:
-        return allocating(2 + CEL_STRING_FACTOR, mul(size, size));
+        return estimate_allocation(2 + CEL_STRING_FACTOR, estimate_multiply_ranges(size, size));
     case CEL_COST_SORT_BY:
     case CEL_COST_SORT_BY_TEXT:
         size = size_or_unknown(c, k->args[0]);
-        return allocating(kind == CEL_COST_SORT_BY ? 2 : 2 + CEL_STRING_FACTOR, mul(size, size));
+        return estimate_allocation(kind == CEL_COST_SORT_BY ? 2 : 2 + CEL_STRING_FACTOR,
+                                   estimate_multiply_ranges(size, size));
     default: {
-        struct cel_range product =
-            mul(size_or_unknown(c, k->args[0]), size_or_unknown(c, k->args[1]));
-        return just(add(factor(product, kind == CEL_COST_SETS ? 1 : 2), fixed(1)));
+        struct cel_range product = estimate_multiply_ranges(size_or_unknown(c, k->args[0]),
+                                                            size_or_unknown(c, k->args[1]));
+        return estimate_cost_only(estimate_add_ranges(
+            estimate_scale_range(product, kind == CEL_COST_SETS ? 1 : 2), estimate_fixed_range(1)));
     }
     }
 }
@@ -358,15 +364,15 @@ static struct call_estimate traverse_estimate(struct coster *c, const struct cos
     struct cel_range size = size_or_unknown(c, k->target);
     const struct cel_type *type;
     struct cel_range item;
-    if (element(c, k->target, &type, &item)) {
-        struct cel_range each = fixed(1);
+    if (estimate_list_element(c, k->target, &type, &item)) {
+        struct cel_range each = estimate_fixed_range(1);
         if (type->kind == CEL_T_STRING || type->kind == CEL_T_BYTES)
-            each = add(each, factor(item, CEL_STRING_FACTOR));
-        return just(mul(size, each));
+            each = estimate_add_ranges(each, estimate_scale_range(item, CEL_STRING_FACTOR));
+        return estimate_cost_only(estimate_multiply_ranges(size, each));
     }
     if (str_eqz(k->function, "includes"))
-        return just(mul(size, fixed(1)));
-    return just(factor(size, CEL_STRING_FACTOR));
+        return estimate_cost_only(estimate_multiply_ranges(size, estimate_fixed_range(1)));
+    return estimate_cost_only(estimate_scale_range(size, CEL_STRING_FACTOR));
 }
 
 // What does not fit becomes 2^63, as Go's conversion makes it on the machines that matter.
@@ -399,7 +405,8 @@ static struct call_estimate replace_estimate(struct coster *c, const struct cost
     } else {
         count.min = divide_up(size.min, from.max);
     }
-    return with_size(factor(size, 2 * CEL_STRING_FACTOR), add(mul(count, to), kept));
+    return with_size(estimate_scale_range(size, 2 * CEL_STRING_FACTOR),
+                     estimate_add_ranges(estimate_multiply_ranges(count, to), kept));
 }
 
 static struct call_estimate join_estimate(struct coster *c, const struct costed_call *k)
@@ -408,25 +415,29 @@ static struct call_estimate join_estimate(struct coster *c, const struct costed_
     struct cel_range size = {0, 0};
     const struct cel_type *type;
     struct cel_range item;
-    if (element(c, k->target, &type, &item))
-        size = mul(list, item);
+    if (estimate_list_element(c, k->target, &type, &item))
+        size = estimate_multiply_ranges(list, item);
     if (k->n > 0) {
         struct cel_range between = {list.min ? list.min - 1 : 0, list.max ? list.max - 1 : 0};
-        size = add(size, mul(size_or_unknown(c, k->args[0]), between));
+        size = estimate_add_ranges(size, estimate_multiply_ranges(size_or_unknown(c, k->args[0]),
+                                                                  between));
     }
-    return with_size(factor(size, CEL_STRING_FACTOR), size);
+    return with_size(estimate_scale_range(size, CEL_STRING_FACTOR), size);
 }
 
 static struct call_estimate net_estimate(struct coster *c, const struct costed_call *k,
                                          const struct cel_overload *o, bool cidr)
 {
     struct cel_range bytes = {4, 16};
-    struct cel_range r = factor(add(bytes, bytes), CEL_STRING_FACTOR);
+    struct cel_range r = estimate_scale_range(estimate_add_ranges(bytes, bytes), CEL_STRING_FACTOR);
     if (cidr)
-        r = add(add(r, factor(bytes, CEL_STRING_FACTOR)), fixed(1));
+        r = estimate_add_ranges(estimate_add_ranges(r,
+                                                    estimate_scale_range(bytes, CEL_STRING_FACTOR)),
+                                estimate_fixed_range(1));
     if (o->takes_string)
-        r = add(r, factor(size_or_unknown(c, k->args[0]), CEL_STRING_FACTOR));
-    return just(r);
+        r = estimate_add_ranges(r, estimate_scale_range(size_or_unknown(c, k->args[0]),
+                                                        CEL_STRING_FACTOR));
+    return estimate_cost_only(r);
 }
 
 #define NAMED_FORMAT_PATTERN_MAX 128
@@ -443,11 +454,11 @@ static bool kubernetes_estimate(struct coster *c, const struct costed_call *k,
         return true;
     case CEL_COST_PARSE_SIZED:
         size = size_or_unknown(c, k->args[0]);
-        *ret = with_size(factor(size, CEL_STRING_FACTOR), size);
+        *ret = with_size(estimate_scale_range(size, CEL_STRING_FACTOR), size);
         return true;
     case CEL_COST_TRANSFORM:
         size = size_or_unknown(c, k->target);
-        *ret = with_size(factor(size, CEL_STRING_FACTOR), size);
+        *ret = with_size(estimate_scale_range(size, CEL_STRING_FACTOR), size);
         return true;
     case CEL_COST_REPLACE:
         *ret = replace_estimate(c, k);
@@ -457,7 +468,8 @@ static bool kubernetes_estimate(struct coster *c, const struct costed_call *k,
         uint64_t max = size.max;
         if (k->n > 1 && k->args[1]->kind == CEL_N_LITERAL && k->args[1]->value.kind == CEL_INT)
             max = k->args[1]->value.u;
-        *ret = with_size(factor(size, 2 * CEL_STRING_FACTOR), (struct cel_range){0, max});
+        *ret = with_size(estimate_scale_range(size, 2 * CEL_STRING_FACTOR),
+                         (struct cel_range){0, max});
         return true;
     }
     case CEL_COST_JOIN:
@@ -465,20 +477,24 @@ static bool kubernetes_estimate(struct coster *c, const struct costed_call *k,
         return true;
     case CEL_COST_FIND: {
         size = size_or_unknown(c, k->target);
-        struct cel_range text = factor(add(size, fixed(1)), CEL_STRING_FACTOR);
-        struct cel_range pattern = factor(size_or_unknown(c, k->args[0]), CEL_REGEX_FACTOR);
-        *ret = with_size(mul(text, pattern), (struct cel_range){0, size.max});
+        struct cel_range text = estimate_scale_range(
+            estimate_add_ranges(size, estimate_fixed_range(1)), CEL_STRING_FACTOR);
+        struct cel_range pattern =
+            estimate_scale_range(size_or_unknown(c, k->args[0]), CEL_REGEX_FACTOR);
+        *ret = with_size(estimate_multiply_ranges(text, pattern), (struct cel_range){0, size.max});
         return true;
     }
     case CEL_COST_PARSE:
         if (k->n == 0) {
-            *ret = just(fixed(1)); // <CIDR>.ip()
+            *ret = estimate_cost_only(estimate_fixed_range(1)); // <CIDR>.ip()
             return true;
         }
-        *ret = just(factor(size_or_unknown(c, k->args[0]), CEL_STRING_FACTOR));
+        *ret = estimate_cost_only(
+            estimate_scale_range(size_or_unknown(c, k->args[0]), CEL_STRING_FACTOR));
         return true;
     case CEL_COST_CANONICAL:
-        *ret = just(factor(size_or_unknown(c, k->args[0]), 2 * CEL_STRING_FACTOR));
+        *ret = estimate_cost_only(
+            estimate_scale_range(size_or_unknown(c, k->args[0]), 2 * CEL_STRING_FACTOR));
         return true;
     case CEL_COST_CONTAINS_IP:
         *ret = net_estimate(c, k, o, false);
@@ -487,11 +503,12 @@ static bool kubernetes_estimate(struct coster *c, const struct costed_call *k,
         *ret = net_estimate(c, k, o, true);
         return true;
     case CEL_COST_VALIDATE:
-        size = factor(size_or_unknown(c, k->args[0]), CEL_STRING_FACTOR);
-        *ret = just(factor(size, NAMED_FORMAT_PATTERN_MAX * CEL_REGEX_FACTOR));
+        size = estimate_scale_range(size_or_unknown(c, k->args[0]), CEL_STRING_FACTOR);
+        *ret = estimate_cost_only(
+            estimate_scale_range(size, NAMED_FORMAT_PATTERN_MAX * CEL_REGEX_FACTOR));
         return true;
     case CEL_COST_CHECK:
-        *ret = just(fixed(350000));
+        *ret = estimate_cost_only(estimate_fixed_range(350000));
         return true;
     default:
         return false;
@@ -509,26 +526,28 @@ static bool equality_estimate(struct coster *c, const struct costed_call *k,
     if (!cel_type_same(l, r))
         return false;
     if (l->kind == CEL_T_OPAQUE && l->params == 0) {
-        *ret = just(fixed(1));
+        *ret = estimate_cost_only(estimate_fixed_range(1));
         return str_eq(l->name, cel_type_ip.name) || str_eq(l->name, cel_type_cidr.name);
     }
     if (l->kind != CEL_T_STRUCT)
         return false;
     if (str_eq(l->name, cel_type_quantity.name) || str_eq(l->name, cel_type_semver.name)) {
-        *ret = just(fixed(1));
+        *ret = estimate_cost_only(estimate_fixed_range(1));
         return true;
     }
     if (str_eq(l->name, cel_type_format.name)) {
-        *ret = just(factor((struct cel_range){1, FORMAT_SIZE_MAX}, CEL_STRING_FACTOR));
+        *ret = estimate_cost_only(
+            estimate_scale_range((struct cel_range){1, FORMAT_SIZE_MAX}, CEL_STRING_FACTOR));
         return true;
     }
     if (!str_eq(l->name, cel_type_url.name))
         return false;
-    struct cel_range size = fixed(1);
+    struct cel_range size = estimate_fixed_range(1);
     struct cel_range right;
-    if (size_of(c, k->args[1], &right))
+    if (estimate_node_size(c, k->args[1], &right))
         size = right;
-    *ret = just(factor((struct cel_range){1, size.max}, CEL_STRING_FACTOR));
+    *ret = estimate_cost_only(
+        estimate_scale_range((struct cel_range){1, size.max}, CEL_STRING_FACTOR));
     return true;
 }
 
@@ -538,25 +557,29 @@ static struct call_estimate compare_estimate(struct coster *c, const struct cost
     uint64_t r = size_or_unknown(c, k->args[1]).max;
     uint64_t smallest = l < r ? l : r;
     struct cel_range size = {smallest > 0 ? 1 : 0, smallest};
-    return just(factor(size, CEL_STRING_FACTOR));
+    return estimate_cost_only(estimate_scale_range(size, CEL_STRING_FACTOR));
 }
 
 static struct call_estimate concat_estimate(struct coster *c, const struct costed_call *k,
                                             bool list)
 {
-    struct cel_range size = add(size_or_unknown(c, k->args[0]), size_or_unknown(c, k->args[1]));
+    struct cel_range size =
+        estimate_add_ranges(size_or_unknown(c, k->args[0]), size_or_unknown(c, k->args[1]));
     struct cel_entry_range entry = unite_entries(entry_of(c, k->args[0]), entry_of(c, k->args[1]));
     if (entry.container != CEL_T_ERROR)
         k->node->entry = entry;
-    return with_size(list ? fixed(1) : factor(size, CEL_STRING_FACTOR), size);
+    return with_size(list ? estimate_fixed_range(1) : estimate_scale_range(size, CEL_STRING_FACTOR),
+                     size);
 }
 
 static struct call_estimate matches_estimate(struct coster *c, const struct costed_call *k)
 {
     struct cel_node *text = k->target ? k->target : k->args[0];
     struct cel_node *pattern = k->target ? k->args[0] : k->args[1];
-    struct cel_range a = factor(add(size_or_unknown(c, text), fixed(1)), CEL_STRING_FACTOR);
-    return just(mul(a, factor(size_or_unknown(c, pattern), CEL_REGEX_FACTOR)));
+    struct cel_range a = estimate_scale_range(
+        estimate_add_ranges(size_or_unknown(c, text), estimate_fixed_range(1)), CEL_STRING_FACTOR);
+    return estimate_cost_only(estimate_multiply_ranges(
+        a, estimate_scale_range(size_or_unknown(c, pattern), CEL_REGEX_FACTOR)));
 }
 
 static struct call_estimate standard_estimate(struct coster *c, const struct costed_call *k,
@@ -565,28 +588,31 @@ static struct call_estimate standard_estimate(struct coster *c, const struct cos
     struct cel_range size;
     switch (o->cost) {
     case CEL_COST_FORMAT:
-        return just(factor(size_or_unknown(c, k->target), CEL_STRING_FACTOR));
+        return estimate_cost_only(
+            estimate_scale_range(size_or_unknown(c, k->target), CEL_STRING_FACTOR));
     case CEL_COST_STRING_TO_BYTES:
         size = size_or_unknown(c, k->args[0]);
-        return with_size(factor(size, CEL_STRING_FACTOR),
+        return with_size(estimate_scale_range(size, CEL_STRING_FACTOR),
                          (struct cel_range){size.min, size.max * 4});
     case CEL_COST_BYTES_TO_STRING:
         size = size_or_unknown(c, k->args[0]);
-        return with_size(factor(size, CEL_STRING_FACTOR),
+        return with_size(estimate_scale_range(size, CEL_STRING_FACTOR),
                          (struct cel_range){size.min / 4, size.max});
     case CEL_COST_QUOTE:
         size = size_or_unknown(c, k->args[0]);
-        return with_size(factor(size, CEL_STRING_FACTOR),
+        return with_size(estimate_scale_range(size, CEL_STRING_FACTOR),
                          (struct cel_range){size.min + 2, size.max * 2 + 2});
     case CEL_COST_AFFIX:
-        return just(factor(size_or_unknown(c, k->args[0]), CEL_STRING_FACTOR));
+        return estimate_cost_only(
+            estimate_scale_range(size_or_unknown(c, k->args[0]), CEL_STRING_FACTOR));
     case CEL_COST_IN_LIST:
-        return just(factor(size_or_unknown(c, k->args[1]), 1));
+        return estimate_cost_only(estimate_scale_range(size_or_unknown(c, k->args[1]), 1));
     case CEL_COST_MATCHES:
         return matches_estimate(c, k);
     case CEL_COST_CONTAINS:
-        return just(mul(factor(size_or_unknown(c, k->target), CEL_STRING_FACTOR),
-                        factor(size_or_unknown(c, k->args[0]), CEL_STRING_FACTOR)));
+        return estimate_cost_only(estimate_multiply_ranges(
+            estimate_scale_range(size_or_unknown(c, k->target), CEL_STRING_FACTOR),
+            estimate_scale_range(size_or_unknown(c, k->args[0]), CEL_STRING_FACTOR)));
     case CEL_COST_CONCAT:
     case CEL_COST_CONCAT_LIST:
         return concat_estimate(c, k, o->cost == CEL_COST_CONCAT_LIST);
@@ -594,7 +620,7 @@ static struct call_estimate standard_estimate(struct coster *c, const struct cos
     case CEL_COST_EQUALS:
         return compare_estimate(c, k);
     default:
-        return just(fixed(1));
+        return estimate_cost_only(estimate_fixed_range(1));
     }
 }
 
@@ -611,15 +637,18 @@ static struct call_estimate overload_estimate(struct coster *c, const struct cos
         // done
     } else if (o->cost == CEL_COST_LOGIC) {
         struct cel_range l = k->arg_costs[0];
-        return just((struct cel_range){l.min, add(l, k->arg_costs[1]).max});
+        return estimate_cost_only(
+            (struct cel_range){l.min, estimate_add_ranges(l, k->arg_costs[1]).max});
     } else if (o->cost == CEL_COST_CONDITIONAL) {
         k->node->entry = unite_entries(entry_of(c, k->args[1]), entry_of(c, k->args[2]));
-        return with_size(add(k->arg_costs[0], unite(k->arg_costs[1], k->arg_costs[2])),
-                         unite(size_or_unknown(c, k->args[1]), size_or_unknown(c, k->args[2])));
+        return with_size(
+            estimate_add_ranges(k->arg_costs[0],
+                                estimate_unite_ranges(k->arg_costs[1], k->arg_costs[2])),
+            estimate_unite_ranges(size_or_unknown(c, k->args[1]), size_or_unknown(c, k->args[2])));
     } else {
         e = standard_estimate(c, k, o);
     }
-    e.cost = add(e.cost, k->arg_sum);
+    e.cost = estimate_add_ranges(e.cost, k->arg_sum);
     return e;
 }
 
@@ -627,12 +656,12 @@ static struct cel_range cost_call(struct coster *c, struct cel_node *n)
 {
     if (str_eqz(n->call.function, "dyn") && !n->call.target) {
         struct cel_node *arg = n->call.args.p[0];
-        struct cel_range r = cost(c, arg);
+        struct cel_range r = estimate_node_cost(c, arg);
         struct cel_range size;
-        if (size_of(c, arg, &size))
+        if (estimate_node_size(c, arg, &size))
             set_size(n, size);
         n->entry = entry_of(c, arg);
-        return add(r, fixed(1));
+        return estimate_add_ranges(r, estimate_fixed_range(1));
     }
     struct costed_call k = {.node = n,
                             .function = n->call.function,
@@ -641,21 +670,21 @@ static struct cel_range cost_call(struct coster *c, struct cel_node *n)
                             .n = n->call.args.n};
     k.arg_costs = arena_array(c->arena, struct cel_range, k.n + 1);
     for (uint32_t i = 0; i < k.n; i++) {
-        k.arg_costs[i] = cost(c, k.args[i]);
-        k.arg_sum = add(k.arg_sum, k.arg_costs[i]);
+        k.arg_costs[i] = estimate_node_cost(c, k.args[i]);
+        k.arg_sum = estimate_add_ranges(k.arg_sum, k.arg_costs[i]);
     }
     if (n->overload_count == 0)
         return (struct cel_range){0, 0};
-    struct cel_range sum = k.target ? cost(c, k.target) : (struct cel_range){0, 0};
+    struct cel_range sum = k.target ? estimate_node_cost(c, k.target) : (struct cel_range){0, 0};
     struct cel_range own = {UINT64_MAX, 0};
     bool sized = false;
     struct cel_range size = {0, 0};
     for (uint32_t i = 0; i < n->overload_count; i++) {
         const struct cel_overload *o = n->overloads[i];
         struct call_estimate e = overload_estimate(c, &k, o);
-        own = unite(own, e.cost);
+        own = estimate_unite_ranges(own, e.cost);
         if (e.sized) {
-            size = sized ? unite(size, e.size) : e.size;
+            size = sized ? estimate_unite_ranges(size, e.size) : e.size;
             sized = true;
         }
         if (o->cost == CEL_COST_INDEX_LIST || o->cost == CEL_COST_INDEX_MAP) {
@@ -663,56 +692,57 @@ static struct cel_range cost_call(struct coster *c, struct cel_node *n)
             sized = entry.container != CEL_T_ERROR;
             size = entry.value;
             bool list = o->cost == CEL_COST_INDEX_LIST;
-            n->path = extend(c, path_of(c, k.args[0]), list ? STR("@items") : STR("@values"));
+            n->path = estimate_extend_path(c, estimate_node_path(c, k.args[0]),
+                                           list ? STR("@items") : STR("@values"));
         }
         if (!sized)
-            sized = size_of(c, n, &size);
+            sized = estimate_node_size(c, n, &size);
     }
     if (sized)
         set_size(n, size);
-    return add(sum, own);
+    return estimate_add_ranges(sum, own);
 }
 
 static struct cel_range cost_select(struct coster *c, struct cel_node *n)
 {
-    struct cel_range sum = cost(c, n->select.operand);
+    struct cel_range sum = estimate_node_cost(c, n->select.operand);
     if (n->select.test_only)
         return sum;
     enum cel_tkind kind = n->select.operand->type->kind;
     if (kind == CEL_T_MAP || kind == CEL_T_STRUCT || kind == CEL_T_PARAM)
-        sum = add(sum, fixed(1));
-    n->path = extend(c, path_of(c, n->select.operand), n->select.field);
+        sum = estimate_add_ranges(sum, estimate_fixed_range(1));
+    n->path = estimate_extend_path(c, estimate_node_path(c, n->select.operand), n->select.field);
     return sum;
 }
 
 static struct cel_range cost_list(struct coster *c, struct cel_node *n)
 {
-    struct cel_range sum = fixed(10);
+    struct cel_range sum = estimate_fixed_range(10);
     struct cel_range item = {n->list.elems.n ? UINT64_MAX : 0, 0};
     for (uint32_t i = 0; i < n->list.elems.n; i++) {
-        sum = add(sum, cost(c, n->list.elems.p[i]));
-        item = unite(item, size_or_unknown(c, n->list.elems.p[i]));
+        sum = estimate_add_ranges(sum, estimate_node_cost(c, n->list.elems.p[i]));
+        item = estimate_unite_ranges(item, size_or_unknown(c, n->list.elems.p[i]));
     }
-    n->entry = (struct cel_entry_range){CEL_T_LIST, fixed(1), item};
+    n->entry = (struct cel_entry_range){CEL_T_LIST, estimate_fixed_range(1), item};
     return sum;
 }
 
 static struct cel_range cost_map(struct coster *c, struct cel_node *n)
 {
-    struct cel_range sum = fixed(30);
+    struct cel_range sum = estimate_fixed_range(30);
     struct cel_range key = {n->entries.n ? UINT64_MAX : 0, 0};
     struct cel_range value = key;
     for (uint32_t i = 0; i < n->entries.n; i++) {
-        sum = add(sum, cost(c, n->entries.keys[i]));
-        sum = add(sum, cost(c, n->entries.values[i]));
-        key = unite(key, size_or_unknown(c, n->entries.keys[i]));
-        value = unite(value, size_or_unknown(c, n->entries.values[i]));
+        sum = estimate_add_ranges(sum, estimate_node_cost(c, n->entries.keys[i]));
+        sum = estimate_add_ranges(sum, estimate_node_cost(c, n->entries.values[i]));
+        key = estimate_unite_ranges(key, size_or_unknown(c, n->entries.keys[i]));
+        value = estimate_unite_ranges(value, size_or_unknown(c, n->entries.values[i]));
     }
     n->entry = (struct cel_entry_range){CEL_T_MAP, key, value};
     return sum;
 }
 
-static bool is_bind(const struct cel_node *n)
+static bool estimate_is_bind(const struct cel_node *n)
 {
     const struct cel_node_fold *f = &n->fold;
     return f->range->kind == CEL_N_LIST && f->range->list.elems.n == 0 &&
@@ -722,23 +752,25 @@ static bool is_bind(const struct cel_node *n)
 
 static struct local local_of(struct coster *c, struct str name, struct cel_node *init)
 {
-    struct local l = {
-        .outer = c->locals, .name = name, .path = path_of(c, init), .entry = entry_of(c, init)};
-    l.sized = size_of(c, init, &l.size);
+    struct local l = {.outer = c->locals,
+                      .name = name,
+                      .path = estimate_node_path(c, init),
+                      .entry = entry_of(c, init)};
+    l.sized = estimate_node_size(c, init, &l.size);
     return l;
 }
 
 static struct cel_range cost_bind(struct coster *c, struct cel_node *n)
 {
     struct cel_node_fold *f = &n->fold;
-    struct cel_range sum = cost(c, f->range);
-    sum = add(sum, cost(c, f->init));
+    struct cel_range sum = estimate_node_cost(c, f->range);
+    sum = estimate_add_ranges(sum, estimate_node_cost(c, f->init));
     struct local var = local_of(c, f->accu, f->init);
     c->locals = &var;
-    sum = add(sum, cost(c, f->result));
+    sum = estimate_add_ranges(sum, estimate_node_cost(c, f->result));
     c->locals = var.outer;
     struct cel_range size;
-    if (size_of(c, f->result, &size))
+    if (estimate_node_size(c, f->result, &size))
         set_size(n, size);
     n->entry = entry_of(c, f->result);
     return sum;
@@ -757,15 +789,15 @@ static struct local loop_var(struct coster *c, struct str name, struct cel_node 
     l.size = take_value ? entry.value : entry.key;
     struct str step = take_value ? (list ? STR("@items") : STR("@values"))
                                  : (list && !single ? STR("@indices") : STR("@keys"));
-    l.path = extend(c, path_of(c, range), step);
+    l.path = estimate_extend_path(c, estimate_node_path(c, range), step);
     return l;
 }
 
 static struct cel_range cost_fold(struct coster *c, struct cel_node *n)
 {
     struct cel_node_fold *f = &n->fold;
-    struct cel_range sum = cost(c, f->range);
-    sum = add(sum, cost(c, f->init));
+    struct cel_range sum = estimate_node_cost(c, f->range);
+    sum = estimate_add_ranges(sum, estimate_node_cost(c, f->init));
     struct local accu = local_of(c, f->accu, f->init);
     c->locals = &accu;
     bool two = f->var2.n > 0;
@@ -776,15 +808,15 @@ static struct cel_range cost_fold(struct coster *c, struct cel_node *n)
         var2 = loop_var(c, f->var2, f->range, true, false);
         c->locals = &var2;
     }
-    struct cel_range each = cost(c, f->condition);
-    each = add(cost(c, f->step), each);
+    struct cel_range each = estimate_node_cost(c, f->condition);
+    each = estimate_add_ranges(estimate_node_cost(c, f->step), each);
     c->locals = &accu;
-    sum = add(sum, cost(c, f->result));
+    sum = estimate_add_ranges(sum, estimate_node_cost(c, f->result));
     c->locals = accu.outer;
     struct cel_range count = size_or_unknown(c, f->range);
-    sum = add(sum, mul(count, each));
+    sum = estimate_add_ranges(sum, estimate_multiply_ranges(count, each));
     struct cel_range size;
-    if (f->init->kind == CEL_N_LITERAL && size_of(c, f->init, &size)) {
+    if (f->init->kind == CEL_N_LITERAL && estimate_node_size(c, f->init, &size)) {
         set_size(n, size);
     } else if (f->init->kind == CEL_N_LIST || f->init->kind == CEL_N_MAP) {
         set_size(n, count);
@@ -795,7 +827,7 @@ static struct cel_range cost_fold(struct coster *c, struct cel_node *n)
     return sum;
 }
 
-static struct cel_range cost(struct coster *c, struct cel_node *n)
+static struct cel_range estimate_node_cost(struct coster *c, struct cel_node *n)
 {
     struct cel_range sum = {0, 0};
     switch (n->kind) {
@@ -803,9 +835,9 @@ static struct cel_range cost(struct coster *c, struct cel_node *n)
     case CEL_N_LITERAL:
         return sum;
     case CEL_N_IDENT: {
-        const struct local *l = find_local(c, n->ident);
-        n->path = l ? l->path : extend(c, NULL, n->ident);
-        return fixed(1);
+        const struct local *l = estimate_find_local(c, n->ident);
+        n->path = l ? l->path : estimate_extend_path(c, NULL, n->ident);
+        return estimate_fixed_range(1);
     }
     case CEL_N_SELECT:
         return cost_select(c, n);
@@ -816,12 +848,12 @@ static struct cel_range cost(struct coster *c, struct cel_node *n)
     case CEL_N_MAP:
         return cost_map(c, n);
     case CEL_N_STRUCT:
-        sum = fixed(40);
+        sum = estimate_fixed_range(40);
         for (uint32_t i = 0; i < n->entries.n; i++)
-            sum = add(sum, cost(c, n->entries.values[i]));
+            sum = estimate_add_ranges(sum, estimate_node_cost(c, n->entries.values[i]));
         return sum;
     case CEL_N_FOLD:
-        return is_bind(n) ? cost_bind(c, n) : cost_fold(c, n);
+        return estimate_is_bind(n) ? cost_bind(c, n) : cost_fold(c, n);
     }
     return sum;
 }
@@ -829,5 +861,5 @@ static struct cel_range cost(struct coster *c, struct cel_node *n)
 struct cel_range cel_estimate(const struct cel_env *env, struct arena *arena, struct cel_node *root)
 {
     struct coster c = {.env = env, .arena = arena};
-    return cost(&c, root);
+    return estimate_node_cost(&c, root);
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A bound on what an evaluation does. Upstream's cost is part of the API and stays what it is, but it is no measure
-// of time or memory: comparing lists costs a tenth of their length, whatever is in them, lists are joined for 1, and a
-// result's size is seldom counted. A list that has the last one ten times, ten times over, is 10^10 values to whoever
-// walks through it, for a cost of 200. So each call is charged for all that its arguments hold before it is made, and
-// an evaluation that does too much ends as if its cost were too high.
+// A bound on what an evaluation does. Upstream's cost is part of the API and stays what it is, but
+// it is no measure of time or memory: comparing lists costs a tenth of their length, whatever is in
+// them, lists are joined for 1, and a result's size is seldom counted. A list that has the last one
+// ten times, ten times over, is 10^10 values to walk, for a cost of 200. So each call is charged
+// for all that its arguments hold before it is made, and an evaluation that does too much ends as
+// if its cost were too high.
 #include "cel/cost/work.h"
 
 #include "base/banned.h"
@@ -31,7 +32,7 @@ static bool work_is_container(struct cel_val v)
     return v.kind == CEL_LIST || v.kind == CEL_MAP || (v.kind == CEL_OPTIONAL && v.opt);
 }
 
-// Constants are shared by threads; whoever comes first notes the same number.
+// Constants are shared by threads; all threads store the same number.
 static uint64_t work_note(uint32_t *to, uint64_t sum, bool open)
 {
     if (sum > UINT32_MAX)
@@ -80,15 +81,19 @@ uint64_t cel_weight(struct cel_val v)
     }
 }
 
-enum cel_work cel_work_of(struct str function)
+void cel_work_classify(struct cel_call *c)
 {
     static const char *const light[] = {"size",     "_[_]",  "_[?_]",  "_?._",  "dyn",
                                         "type",     "first", "last",   "slice", "optional.of",
                                         "hasValue", "value", "orValue"};
-    for (size_t i = 0; i < array_len(light); i++)
-        if (str_eqz(function, light[i]))
-            return CEL_WORK_LIGHT;
-    return str_eqz(function, "@in") ? CEL_WORK_LOOKUP : CEL_WORK_ARGS;
+    c->walked = 1U << CEL_LIST | 1U << CEL_MAP | 1U << CEL_OPTIONAL;
+    c->work = str_eqz(c->name, "@in") ? CEL_WORK_LOOKUP : CEL_WORK_ARGS;
+    for (size_t i = 0; i < array_len(light); i++) {
+        if (str_eqz(c->name, light[i])) {
+            c->walked = 0;
+            c->work = CEL_WORK_LIGHT;
+        }
+    }
 }
 
 // What comes out of these is as large as a product.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an evaluation really does, beside what upstream's cost says of it (work.c).
+// What an evaluation really does, beside upstream's cost (work.c).
 #ifndef CEL_COST_WORK_H
 #define CEL_COST_WORK_H
 
@@ -13,10 +13,11 @@ enum cel_work {
     CEL_WORK_LOOKUP, // likewise, if the last argument is a map
 };
 
-enum cel_work cel_work_of(struct str function);
+// cel_work_classify sets what the call's work follows from, by the name of its function.
+void cel_work_classify(struct cel_call *call);
 
-// cel_weight is how many values and how much text there is in a value, parts that it has more than once
-// counted each time.
+// cel_weight is how many values and how much text there is in a value, parts that it has more than
+// once counted each time.
 uint64_t cel_weight(struct cel_val v);
 
 // cel_work_add counts work that is about to be done. False: that is too much, do nothing.

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Nodes of the syntax tree: construction, and walks over the children of a node.
 #include "cel/front/ast.h"
 
 #include "base/banned.h"

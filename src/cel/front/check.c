@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The type checker: resolves names and overloads and assigns a type to every node, with cel-go's
+// error messages.
 #include "cel/front/check.h"
 
 #include <assert.h>
@@ -21,7 +24,7 @@ struct checker {
     const struct scope *scope;
 };
 
-static void check(struct checker *c, struct cel_node *n);
+static void check_node_type(struct checker *c, struct cel_node *n);
 
 static struct str type_text(struct checker *c, const struct cel_type *t)
 {
@@ -30,20 +33,20 @@ static struct str type_text(struct checker *c, const struct cel_type *t)
     return arena_str(c->arena, sbuf_str(&b));
 }
 
-static void mismatch(struct checker *c, uint32_t pos, const struct cel_type *want,
-                     const struct cel_type *got)
+static void check_report_mismatch(struct checker *c, uint32_t pos, const struct cel_type *want,
+                                  const struct cel_type *got)
 {
     cel_issue(c->source, pos, "expected type '%.*s' but found '%.*s'", STR_ARG(type_text(c, want)),
               STR_ARG(type_text(c, got)));
 }
 
-static void undeclared(struct checker *c, const struct cel_node *n, struct str name)
+static void check_report_undeclared(struct checker *c, const struct cel_node *n, struct str name)
 {
     cel_issue(c->source, n->pos, "undeclared reference to '%.*s' (in container '%.*s')",
               STR_ARG(name), STR_ARG(c->env->container));
 }
 
-static const struct scope *find_local(const struct checker *c, struct str name)
+static const struct scope *check_find_local(const struct checker *c, struct str name)
 {
     for (const struct scope *s = c->scope; s; s = s->outer)
         if (str_eq(s->name, name))
@@ -83,7 +86,7 @@ static void check_ident(struct checker *c, struct cel_node *n)
 {
     struct str name = n->ident;
     bool dotted = name.n && name.p[0] == '.';
-    const struct scope *local = find_local(c, dotted ? str_from(name, 1) : name);
+    const struct scope *local = check_find_local(c, dotted ? str_from(name, 1) : name);
     if (local && !dotted) {
         n->type = local->type;
         return;
@@ -91,7 +94,7 @@ static void check_ident(struct checker *c, struct cel_node *n)
     if (resolve_global(c, n, name, local != NULL))
         return;
     n->type = &cel_type_error;
-    undeclared(c, n, name);
+    check_report_undeclared(c, n, name);
 }
 
 // The dotted name a.b.c that a select chain spells, if it is nothing else.
@@ -130,7 +133,7 @@ static const struct cel_type *struct_field(struct checker *c, uint32_t pos, stru
 static const struct cel_type *select_type(struct checker *c, struct cel_node *n,
                                           struct cel_node *operand, struct str field, bool optional)
 {
-    check(c, operand);
+    check_node_type(c, operand);
     const struct cel_type *t = cel_substitute(&c->types, operand->type, false);
     bool was_optional = cel_type_is_optional(t);
     if (was_optional)
@@ -166,7 +169,7 @@ static void check_select(struct checker *c, struct cel_node *n)
         struct str first = {0};
         if (dotted_name(c, n, &name, &first)) {
             bool dotted = first.n && first.p[0] == '.';
-            const struct scope *local = find_local(c, dotted ? str_from(first, 1) : first);
+            const struct scope *local = check_find_local(c, dotted ? str_from(first, 1) : first);
             if ((!local || dotted) &&
                 resolve_global(c, n, arena_str(c->arena, sbuf_str(&name)), local != NULL))
                 return;
@@ -202,7 +205,7 @@ static void check_logic(struct checker *c, struct cel_node *n, const struct cel_
     for (uint32_t i = 0; i < n->call.args.n; i++) {
         struct cel_node *arg = n->call.args.p[i];
         if (!cel_assignable(&c->types, arg->type, &cel_type_bool)) {
-            mismatch(c, arg->pos, &cel_type_bool, arg->type);
+            check_report_mismatch(c, arg->pos, &cel_type_bool, arg->type);
             ok = false;
         }
     }
@@ -213,8 +216,8 @@ static void check_logic(struct checker *c, struct cel_node *n, const struct cel_
     n->overload_count = 1;
 }
 
-// The i-th overload in the order the environment declares them: Kubernetes' list functions come last
-// since 1.37, and first before. The first that fits binds a type that is still open.
+// The i-th overload in the order the environment declares them: Kubernetes' list functions come
+// last since 1.37, and first before. The first that fits binds a type that is still open.
 static const struct cel_overload *overload_at(const struct cel_env *env,
                                               const struct cel_function *f, uint32_t i)
 {
@@ -298,13 +301,13 @@ static void check_call(struct checker *c, struct cel_node *n)
         return;
     }
     for (uint32_t i = 0; i < n->call.args.n; i++)
-        check(c, n->call.args.p[i]);
+        check_node_type(c, n->call.args.p[i]);
     struct str name;
     const struct cel_function *f;
     if (!n->call.target) {
         f = find_function(c, n->call.function, &name);
         if (!f) {
-            undeclared(c, n, n->call.function);
+            check_report_undeclared(c, n, n->call.function);
             n->type = &cel_type_error;
             return;
         }
@@ -325,14 +328,14 @@ static void check_call(struct checker *c, struct cel_node *n)
             return;
         }
     }
-    check(c, n->call.target);
+    check_node_type(c, n->call.target);
     f = find_function(c, n->call.function, &name);
     if (f) {
         resolve_overload(c, n, f);
         return;
     }
     n->type = &cel_type_error;
-    undeclared(c, n, n->call.function);
+    check_report_undeclared(c, n, n->call.function);
 }
 
 static const struct cel_type *join_types(struct checker *c, const struct cel_type *before,
@@ -352,32 +355,32 @@ static const struct cel_type *unwrap_element(struct checker *c, const struct cel
     if (cel_type_is_optional(t))
         return t->param[0];
     if (t->kind != CEL_T_DYN && t->kind != CEL_T_ANY)
-        mismatch(c, n->pos, cel_type_optional(c->arena, t), t);
+        check_report_mismatch(c, n->pos, cel_type_optional(c->arena, t), t);
     return t;
 }
 
-static void check_list(struct checker *c, struct cel_node *n)
+static void check_list_literal(struct checker *c, struct cel_node *n)
 {
     const struct cel_type *elem = NULL;
     for (uint32_t i = 0; i < n->list.elems.n; i++) {
         struct cel_node *e = n->list.elems.p[i];
-        check(c, e);
+        check_node_type(c, e);
         bool optional = n->list.optional && n->list.optional[i];
         elem = join_types(c, elem, optional ? unwrap_element(c, e) : e->type);
     }
     n->type = cel_type_list(c->arena, elem ? elem : cel_fresh(&c->types));
 }
 
-static void check_map(struct checker *c, struct cel_node *n)
+static void check_map_literal(struct checker *c, struct cel_node *n)
 {
     const struct cel_type *key = NULL;
     const struct cel_type *value = NULL;
     for (uint32_t i = 0; i < n->entries.n; i++) {
         struct cel_node *k = n->entries.keys[i];
-        check(c, k);
+        check_node_type(c, k);
         key = join_types(c, key, k->type);
         struct cel_node *v = n->entries.values[i];
-        check(c, v);
+        check_node_type(c, v);
         value = join_types(c, value, n->entries.optional[i] ? unwrap_element(c, v) : v->type);
     }
     if (!key) {
@@ -391,7 +394,7 @@ static void check_struct_fields(struct checker *c, struct cel_node *n, struct st
 {
     for (uint32_t i = 0; i < n->entries.n; i++) {
         struct cel_node *v = n->entries.values[i];
-        check(c, v);
+        check_node_type(c, v);
         const struct cel_type *want =
             struct_field(c, n->entries.pos[i], type_name, n->entries.fields[i]);
         const struct cel_type *got = n->entries.optional[i] ? unwrap_element(c, v) : v->type;
@@ -421,7 +424,7 @@ static void check_struct(struct checker *c, struct cel_node *n)
             return;
         }
     }
-    undeclared(c, n, n->entries.type_name);
+    check_report_undeclared(c, n, n->entries.type_name);
     n->type = &cel_type_error;
 }
 
@@ -458,14 +461,14 @@ static void loop_types(struct checker *c, const struct cel_node *range, bool two
 static void assert_type(struct checker *c, const struct cel_node *n, const struct cel_type *want)
 {
     if (!cel_assignable(&c->types, want, n->type))
-        mismatch(c, n->pos, want, n->type);
+        check_report_mismatch(c, n->pos, want, n->type);
 }
 
 static void check_fold(struct checker *c, struct cel_node *n)
 {
     struct cel_node_fold *f = &n->fold;
-    check(c, f->range);
-    check(c, f->init);
+    check_node_type(c, f->range);
+    check_node_type(c, f->init);
     const struct cel_type *vars[2];
     loop_types(c, f->range, f->var2.n > 0, vars);
     const struct scope *outer = c->scope;
@@ -473,17 +476,17 @@ static void check_fold(struct checker *c, struct cel_node *n)
     struct scope var = {&accu, f->var, vars[0]};
     struct scope var2 = {&var, f->var2, vars[1]};
     c->scope = f->var2.n ? &var2 : &var;
-    check(c, f->condition);
+    check_node_type(c, f->condition);
     assert_type(c, f->condition, &cel_type_bool);
-    check(c, f->step);
+    check_node_type(c, f->step);
     assert_type(c, f->step, f->init->type);
     c->scope = &accu;
-    check(c, f->result);
+    check_node_type(c, f->result);
     c->scope = outer;
     n->type = cel_substitute(&c->types, f->result->type, false);
 }
 
-static void check(struct checker *c, struct cel_node *n)
+static void check_node_type(struct checker *c, struct cel_node *n)
 {
     switch (n->kind) {
     case CEL_N_ERROR:
@@ -502,10 +505,10 @@ static void check(struct checker *c, struct cel_node *n)
         check_call(c, n);
         break;
     case CEL_N_LIST:
-        check_list(c, n);
+        check_list_literal(c, n);
         break;
     case CEL_N_MAP:
-        check_map(c, n);
+        check_map_literal(c, n);
         break;
     case CEL_N_STRUCT:
         check_struct(c, n);
@@ -517,7 +520,7 @@ static void check(struct checker *c, struct cel_node *n)
     assert(n->type);
 }
 
-static void finish(struct checker *c, struct cel_node *n)
+static void check_finish_types(struct checker *c, struct cel_node *n)
 {
     if (!n)
         return;
@@ -525,31 +528,31 @@ static void finish(struct checker *c, struct cel_node *n)
         n->type = cel_substitute(&c->types, n->type, true);
     switch ((int)n->kind) {
     case CEL_N_SELECT:
-        finish(c, n->select.operand);
+        check_finish_types(c, n->select.operand);
         break;
     case CEL_N_CALL:
-        finish(c, n->call.target);
+        check_finish_types(c, n->call.target);
         for (uint32_t i = 0; i < n->call.args.n; i++)
-            finish(c, n->call.args.p[i]);
+            check_finish_types(c, n->call.args.p[i]);
         break;
     case CEL_N_LIST:
         for (uint32_t i = 0; i < n->list.elems.n; i++)
-            finish(c, n->list.elems.p[i]);
+            check_finish_types(c, n->list.elems.p[i]);
         break;
     case CEL_N_MAP:
     case CEL_N_STRUCT:
         for (uint32_t i = 0; i < n->entries.n; i++) {
             if (n->kind == CEL_N_MAP)
-                finish(c, n->entries.keys[i]);
-            finish(c, n->entries.values[i]);
+                check_finish_types(c, n->entries.keys[i]);
+            check_finish_types(c, n->entries.values[i]);
         }
         break;
     case CEL_N_FOLD:
-        finish(c, n->fold.range);
-        finish(c, n->fold.init);
-        finish(c, n->fold.condition);
-        finish(c, n->fold.step);
-        finish(c, n->fold.result);
+        check_finish_types(c, n->fold.range);
+        check_finish_types(c, n->fold.init);
+        check_finish_types(c, n->fold.condition);
+        check_finish_types(c, n->fold.step);
+        check_finish_types(c, n->fold.result);
         break;
     default:
         break;
@@ -560,17 +563,17 @@ bool cel_check(const struct cel_env *env, struct cel_source *source, struct cel_
 {
     struct checker c = {.env = env, .source = source, .arena = source->arena};
     c.types.arena = source->arena;
-    check(&c, root);
-    finish(&c, root);
+    check_node_type(&c, root);
+    check_finish_types(&c, root);
     return source->issues.n == 0;
 }
 
-static void resolve(struct checker *c, struct cel_node *n);
+static void check_resolve_types(struct checker *c, struct cel_node *n);
 
 static void resolve_all(struct checker *c, struct cel_node *const *p, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        resolve(c, p[i]);
+        check_resolve_types(c, p[i]);
 }
 
 static void resolve_name(struct checker *c, struct cel_node *n)
@@ -579,7 +582,7 @@ static void resolve_name(struct checker *c, struct cel_node *n)
     struct str first = {0};
     if (dotted_name(c, n, &name, &first)) {
         bool dotted = first.n && first.p[0] == '.';
-        const struct scope *local = find_local(c, dotted ? str_from(first, 1) : first);
+        const struct scope *local = check_find_local(c, dotted ? str_from(first, 1) : first);
         if ((!local || dotted) &&
             resolve_global(c, n, arena_str(c->arena, sbuf_str(&name)), local != NULL)) {
             n->type = NULL;
@@ -587,26 +590,26 @@ static void resolve_name(struct checker *c, struct cel_node *n)
         }
     }
     if (n->kind == CEL_N_SELECT)
-        resolve(c, n->select.operand);
+        check_resolve_types(c, n->select.operand);
 }
 
 static void resolve_fold(struct checker *c, struct cel_node_fold *f)
 {
-    resolve(c, f->range);
-    resolve(c, f->init);
+    check_resolve_types(c, f->range);
+    check_resolve_types(c, f->init);
     const struct scope *outer = c->scope;
     struct scope accu = {outer, f->accu, &cel_type_dyn};
     struct scope var = {&accu, f->var, &cel_type_dyn};
     struct scope var2 = {&var, f->var2, &cel_type_dyn};
     c->scope = f->var2.n ? &var2 : &var;
-    resolve(c, f->condition);
-    resolve(c, f->step);
+    check_resolve_types(c, f->condition);
+    check_resolve_types(c, f->step);
     c->scope = &accu;
-    resolve(c, f->result);
+    check_resolve_types(c, f->result);
     c->scope = outer;
 }
 
-static void resolve(struct checker *c, struct cel_node *n)
+static void check_resolve_types(struct checker *c, struct cel_node *n)
 {
     switch (n->kind) {
     case CEL_N_ERROR:
@@ -618,7 +621,7 @@ static void resolve(struct checker *c, struct cel_node *n)
         break;
     case CEL_N_CALL:
         if (n->call.target)
-            resolve(c, n->call.target);
+            check_resolve_types(c, n->call.target);
         resolve_all(c, n->call.args.p, n->call.args.n);
         break;
     case CEL_N_LIST:
@@ -641,5 +644,5 @@ void cel_resolve(const struct cel_env *env, struct cel_source *source, struct ce
 {
     struct checker c = {.env = env, .source = source, .arena = source->arena};
     c.types.arena = source->arena;
-    resolve(&c, root);
+    check_resolve_types(&c, root);
 }

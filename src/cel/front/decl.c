@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The registry of functions and overloads, built once from decl_table.c: signatures parsed, names
+// indexed.
 #include "cel/front/decl.h"
 
 #include <assert.h>
@@ -162,7 +165,7 @@ static bool is_singleton(struct str name)
     return false;
 }
 
-static bool is_open(const struct cel_type *t)
+static bool decl_is_open(const struct cel_type *t)
 {
     return t->kind == CEL_T_DYN || t->kind == CEL_T_ANY || t->kind == CEL_T_PARAM;
 }
@@ -192,19 +195,20 @@ static uint8_t plain_kind(const struct cel_type *t)
     for (size_t i = 0; i < array_len(table); i++)
         if (t == table[i].type)
             return table[i].kind;
-    if (is_open(t))
+    if (decl_is_open(t))
         return CEL_KIND_ANY;
     if (cel_type_is_optional(t))
         return CEL_OPTIONAL;
-    if (t->kind == CEL_T_LIST && is_open(t->param[0]))
+    if (t->kind == CEL_T_LIST && decl_is_open(t->param[0]))
         return CEL_LIST;
-    if (t->kind == CEL_T_MAP && is_open(t->param[0]) && is_open(t->param[1]))
+    if (t->kind == CEL_T_MAP && decl_is_open(t->param[0]) && decl_is_open(t->param[1]))
         return CEL_MAP;
     return CEL_KINDS;
 }
 
-void cel_overload_init(struct arena *a, struct cel_overload *o, struct str id, bool member,
-                       const char *signature)
+// cel_overload_init fills an overload from a signature such as "list(A),A>int".
+static void cel_overload_init(struct arena *a, struct cel_overload *o, struct str id, bool member,
+                              const char *signature)
 {
     const char *p = signature;
     struct str letters = {0};
@@ -244,7 +248,7 @@ static struct cel_function *slot_for(struct str name)
     return f;
 }
 
-static void build(void)
+static void decl_build_index(void)
 {
     functions = arena_array(&registry_arena, struct cel_function, cel_decl_row_count);
     uint32_t size = 1024;
@@ -272,7 +276,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 const struct cel_function *cel_function_find(struct str name)
 {
-    (void)pthread_once(&once, build);
+    (void)pthread_once(&once, decl_build_index);
     for (uint32_t at = name_hash(name) & name_mask; name_index[at]; at = (at + 1) & name_mask) {
         const struct cel_function *f = &functions[name_index[at] - 1];
         if (str_eq(f->name, name))

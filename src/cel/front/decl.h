@@ -134,8 +134,4 @@ const struct cel_function *cel_function_find(struct str name);
 // cel_impl_find gives the implementation of a function, NULL when it has none (see lib.c).
 cel_fn cel_impl_find(struct str function);
 
-// cel_overload_init fills an overload from a signature such as "list(A),A>int".
-void cel_overload_init(struct arena *a, struct cel_overload *o, struct str id, bool member,
-                       const char *signature);
-
 #endif

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The lexer: numbers, strings and bytes with their escapes, identifiers and operators.
 #include "cel/lex.h"
 
 #include "base/str.h"
@@ -6,14 +8,14 @@
 
 #include "base/banned.h"
 
-static int at(const struct cel_lexer *l, size_t ahead)
+static int lex_char_at(const struct cel_lexer *l, size_t ahead)
 {
     size_t i = l->off + ahead;
     return i < l->source->text.n ? (unsigned char)l->source->text.p[i] : -1;
 }
 
 // Moves over n bytes, counting code points.
-static void move(struct cel_lexer *l, size_t n)
+static void lex_move_ahead(struct cel_lexer *l, size_t n)
 {
     struct str t = l->source->text;
     size_t end = l->off + n < t.n ? l->off + n : t.n;
@@ -30,14 +32,14 @@ static void move(struct cel_lexer *l, size_t n)
     }
 }
 
-static bool is_digit(int c)
+static bool lex_is_digit(int c)
 {
     return c >= '0' && c <= '9';
 }
 
-static bool is_hex(int c)
+static bool lex_is_hex(int c)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+    return lex_is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
 static bool is_ident_start(int c)
@@ -47,20 +49,20 @@ static bool is_ident_start(int c)
 
 static bool is_ident(int c)
 {
-    return is_ident_start(c) || is_digit(c);
+    return is_ident_start(c) || lex_is_digit(c);
 }
 
-static void skip_space(struct cel_lexer *l)
+static void lex_skip_space(struct cel_lexer *l)
 {
     for (;;) {
-        int c = at(l, 0);
+        int c = lex_char_at(l, 0);
         if (c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f') {
-            move(l, 1);
-        } else if (c == '/' && at(l, 1) == '/') {
+            lex_move_ahead(l, 1);
+        } else if (c == '/' && lex_char_at(l, 1) == '/') {
             size_t n = 2;
-            while (at(l, n) >= 0 && at(l, n) != '\n')
+            while (lex_char_at(l, n) >= 0 && lex_char_at(l, n) != '\n')
                 n++;
-            move(l, n);
+            lex_move_ahead(l, n);
         } else {
             return;
         }
@@ -69,42 +71,42 @@ static void skip_space(struct cel_lexer *l)
 
 static size_t digits_from(const struct cel_lexer *l, size_t n)
 {
-    while (is_digit(at(l, n)))
+    while (lex_is_digit(lex_char_at(l, n)))
         n++;
     return n;
 }
 
 static size_t exponent_from(const struct cel_lexer *l, size_t n)
 {
-    int c = at(l, n);
+    int c = lex_char_at(l, n);
     if (c != 'e' && c != 'E')
         return n;
     size_t m = n + 1;
-    if (at(l, m) == '+' || at(l, m) == '-')
+    if (lex_char_at(l, m) == '+' || lex_char_at(l, m) == '-')
         m++;
-    return is_digit(at(l, m)) ? digits_from(l, m) : n;
+    return lex_is_digit(lex_char_at(l, m)) ? digits_from(l, m) : n;
 }
 
 static size_t lex_number(const struct cel_lexer *l, int *ret_kind)
 {
-    if (at(l, 0) == '0' && at(l, 1) == 'x' && is_hex(at(l, 2))) {
+    if (lex_char_at(l, 0) == '0' && lex_char_at(l, 1) == 'x' && lex_is_hex(lex_char_at(l, 2))) {
         size_t n = 3;
-        while (is_hex(at(l, n)))
+        while (lex_is_hex(lex_char_at(l, n)))
             n++;
-        bool u = at(l, n) == 'u' || at(l, n) == 'U';
+        bool u = lex_char_at(l, n) == 'u' || lex_char_at(l, n) == 'U';
         *ret_kind = u ? CEL_TOK_UINT : CEL_TOK_INT;
         return n + u;
     }
     size_t n = digits_from(l, 0);
     size_t whole = n;
-    if (at(l, n) == '.' && is_digit(at(l, n + 1)))
+    if (lex_char_at(l, n) == '.' && lex_is_digit(lex_char_at(l, n + 1)))
         n = digits_from(l, n + 1);
     n = exponent_from(l, n);
     if (n != whole) {
         *ret_kind = CEL_TOK_DOUBLE;
         return n;
     }
-    bool u = at(l, n) == 'u' || at(l, n) == 'U';
+    bool u = lex_char_at(l, n) == 'u' || lex_char_at(l, n) == 'U';
     *ret_kind = u ? CEL_TOK_UINT : CEL_TOK_INT;
     return n + u;
 }
@@ -112,15 +114,15 @@ static size_t lex_number(const struct cel_lexer *l, int *ret_kind)
 // Length of a string that starts with a quote at `from`, or 0 when it does not end.
 static size_t string_end(const struct cel_lexer *l, size_t from, bool raw)
 {
-    int q = at(l, from);
-    bool triple = at(l, from + 1) == q && at(l, from + 2) == q;
+    int q = lex_char_at(l, from);
+    bool triple = lex_char_at(l, from + 1) == q && lex_char_at(l, from + 2) == q;
     size_t n = from + (triple ? 3 : 1);
     for (;; n++) {
-        int c = at(l, n);
+        int c = lex_char_at(l, n);
         if (c < 0 || (!triple && (c == '\n' || c == '\r')))
             return 0;
         if (c == '\\' && !raw) {
-            if (at(l, n + 1) < 0)
+            if (lex_char_at(l, n + 1) < 0)
                 return 0;
             n++;
             continue;
@@ -129,7 +131,7 @@ static size_t string_end(const struct cel_lexer *l, size_t from, bool raw)
             continue;
         if (!triple)
             return n + 1;
-        if (at(l, n + 1) == q && at(l, n + 2) == q)
+        if (lex_char_at(l, n + 1) == q && lex_char_at(l, n + 2) == q)
             return n + 3;
     }
 }
@@ -141,7 +143,7 @@ static size_t lex_string(const struct cel_lexer *l, int *ret_kind)
     bool bytes = false;
     bool raw = false;
     for (; n < 2; n++) {
-        int c = at(l, n);
+        int c = lex_char_at(l, n);
         if ((c == 'b' || c == 'B') && !bytes && !raw)
             bytes = true;
         else if ((c == 'r' || c == 'R') && !raw)
@@ -149,12 +151,12 @@ static size_t lex_string(const struct cel_lexer *l, int *ret_kind)
         else
             break;
     }
-    if (at(l, n) != '"' && at(l, n) != '\'')
+    if (lex_char_at(l, n) != '"' && lex_char_at(l, n) != '\'')
         return 0;
     *ret_kind = bytes ? CEL_TOK_BYTES : CEL_TOK_STRING;
     size_t end = string_end(l, n, raw);
     // An empty string is what remains of an unclosed """ or of ''' behind two quotes.
-    if (!end && at(l, n + 1) == at(l, n))
+    if (!end && lex_char_at(l, n + 1) == lex_char_at(l, n))
         end = n + 2;
     return end;
 }
@@ -166,9 +168,9 @@ static size_t lex_operator(const struct cel_lexer *l, int *ret_kind)
         int kind;
     } twos[] = {{"==", CEL_TOK_EQ}, {"!=", CEL_TOK_NE},  {"<=", CEL_TOK_LE},
                 {">=", CEL_TOK_GE}, {"&&", CEL_TOK_AND}, {"||", CEL_TOK_OR}};
-    int c = at(l, 0);
+    int c = lex_char_at(l, 0);
     for (size_t i = 0; i < array_len(twos); i++) {
-        if (c == twos[i].text[0] && at(l, 1) == twos[i].text[1]) {
+        if (c == twos[i].text[0] && lex_char_at(l, 1) == twos[i].text[1]) {
             *ret_kind = twos[i].kind;
             return 2;
         }
@@ -183,10 +185,10 @@ static size_t lex_operator(const struct cel_lexer *l, int *ret_kind)
 static size_t lex_quoted_ident(const struct cel_lexer *l)
 {
     size_t n = 1;
-    while (is_ident(at(l, n)) || at(l, n) == '.' || at(l, n) == '-' || at(l, n) == '/' ||
-           at(l, n) == ' ')
+    while (is_ident(lex_char_at(l, n)) || lex_char_at(l, n) == '.' || lex_char_at(l, n) == '-' ||
+           lex_char_at(l, n) == '/' || lex_char_at(l, n) == ' ')
         n++;
-    return at(l, n) == '`' && n > 1 ? n + 1 : 0;
+    return lex_char_at(l, n) == '`' && n > 1 ? n + 1 : 0;
 }
 
 static int word_kind(struct str w)
@@ -202,15 +204,15 @@ static int word_kind(struct str w)
 
 static size_t lex_one(const struct cel_lexer *l, int *ret_kind)
 {
-    int c = at(l, 0);
+    int c = lex_char_at(l, 0);
     size_t n = lex_string(l, ret_kind);
     if (n)
         return n;
-    if (is_digit(c) || (c == '.' && is_digit(at(l, 1))))
+    if (lex_is_digit(c) || (c == '.' && lex_is_digit(lex_char_at(l, 1))))
         return lex_number(l, ret_kind);
     if (is_ident_start(c)) {
         n = 1;
-        while (is_ident(at(l, n)))
+        while (is_ident(lex_char_at(l, n)))
             n++;
         *ret_kind = word_kind(str_make(l->source->text.p + l->off, n));
         return n;
@@ -225,27 +227,27 @@ static size_t lex_one(const struct cel_lexer *l, int *ret_kind)
 struct cel_token cel_lex(struct cel_lexer *l)
 {
     for (;;) {
-        skip_space(l);
+        lex_skip_space(l);
         struct cel_token t = {CEL_TOK_EOF, l->pos, {l->source->text.p + l->off, 0}};
-        if (at(l, 0) < 0)
+        if (lex_char_at(l, 0) < 0)
             return t;
         size_t n = lex_one(l, &t.kind);
         if (n) {
             t.text.n = n;
-            move(l, n);
+            lex_move_ahead(l, n);
             return t;
         }
         // An unterminated string is skipped whole; anything else one character at a time.
         size_t len = 1;
         (void)utf8_decode(l->source->text, l->off, &len);
-        int c = at(l, 0);
+        int c = lex_char_at(l, 0);
         if (c == '"' || c == '\'') {
-            while (at(l, len) >= 0 && at(l, len) != '\n')
+            while (lex_char_at(l, len) >= 0 && lex_char_at(l, len) != '\n')
                 len++;
         }
         cel_issue(l->source, l->pos, "Syntax error: token recognition error at: '%.*s'", (int)len,
                   l->source->text.p + l->off);
-        move(l, len);
+        lex_move_ahead(l, len);
     }
 }
 

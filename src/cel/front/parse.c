@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A recursive-descent parser that builds cel-go's tree, macros expanded, and reports its syntax
+// errors. Depth is bounded.
 #include "cel/front/parse.h"
 
 #include "base/vec.h"
@@ -21,7 +24,7 @@ struct node_vec VEC(struct cel_node *);
 
 static struct cel_node *parse_expr(struct parser *p);
 
-static void next(struct parser *p)
+static void parse_next_token(struct parser *p)
 {
     p->tok = cel_lex(&p->lexer);
 }
@@ -31,7 +34,7 @@ static struct cel_node *error_node(struct parser *p)
     return cel_node_new(p->arena, CEL_N_ERROR, p->tok.pos);
 }
 
-static struct cel_node *syntax_error(struct parser *p, const char *expecting)
+static struct cel_node *parse_syntax_error(struct parser *p, const char *expecting)
 {
     if (!p->failed) {
         struct str got = p->tok.kind == CEL_TOK_EOF ? STR("<EOF>") : p->tok.text;
@@ -42,7 +45,7 @@ static struct cel_node *syntax_error(struct parser *p, const char *expecting)
     return error_node(p);
 }
 
-static bool too_deep(struct parser *p, int depth)
+static bool parse_exceeds_depth(struct parser *p, int depth)
 {
     if (depth <= CEL_RECURSION_MAX)
         return false;
@@ -53,18 +56,18 @@ static bool too_deep(struct parser *p, int depth)
     return true;
 }
 
-static bool accept(struct parser *p, int kind)
+static bool parse_accept_token(struct parser *p, int kind)
 {
     if (p->tok.kind != kind || p->failed)
         return false;
-    next(p);
+    parse_next_token(p);
     return true;
 }
 
-static void expect(struct parser *p, int kind, const char *name)
+static void parse_expect_token(struct parser *p, int kind, const char *name)
 {
-    if (!accept(p, kind))
-        (void)syntax_error(p, name);
+    if (!parse_accept_token(p, kind))
+        (void)parse_syntax_error(p, name);
 }
 
 static uint16_t height_of(const struct cel_node *n)
@@ -99,8 +102,8 @@ static struct cel_node *call_or_macro(struct parser *p, uint32_t pos, struct str
     return n ? n : cel_node_call(p->arena, pos, function, target, args);
 }
 
-static struct cel_node *binary(struct parser *p, uint32_t pos, const char *function,
-                               struct cel_node *l, struct cel_node *r)
+static struct cel_node *parse_new_binary(struct parser *p, uint32_t pos, const char *function,
+                                         struct cel_node *l, struct cel_node *r)
 {
     struct cel_node *n =
         cel_node_call(p->arena, pos, str_z(function), NULL, cel_nodes_of(p->arena, l, r, NULL));
@@ -122,9 +125,9 @@ static struct cel_nodes parse_args(struct parser *p)
     if (p->tok.kind != ')') {
         do {
             vec_push_arena(p->arena, &v, parse_expr(p));
-        } while (accept(p, ','));
+        } while (parse_accept_token(p, ','));
     }
-    expect(p, ')', "')'");
+    parse_expect_token(p, ')', "')'");
     return (struct cel_nodes){v.p, (uint32_t)v.n};
 }
 
@@ -163,12 +166,12 @@ static bool scan_message(struct parser *p, struct str first, struct str *ret_nam
         }
         if (p->tok.kind != '.')
             break;
-        next(p);
+        parse_next_token(p);
         if (p->tok.kind != CEL_TOK_IDENT)
             break;
         sbuf_addc(&name, '.');
         sbuf_add(&name, p->tok.text);
-        next(p);
+        parse_next_token(p);
     }
     if (is_message) {
         *ret_name = arena_str(p->arena, sbuf_str(&name));
@@ -186,7 +189,7 @@ static bool optional_mark(struct parser *p)
         return false;
     if (!(p->syntax & CEL_SYNTAX_OPTIONAL))
         cel_issue(p->source, p->tok.pos, "unsupported syntax '?'");
-    next(p);
+    parse_next_token(p);
     return true;
 }
 
@@ -225,23 +228,23 @@ static struct cel_node *parse_message(struct parser *p, struct str name)
 {
     uint32_t pos = p->tok.pos;
     struct entry_vecs v = {0};
-    next(p);
+    parse_next_token(p);
     while (p->tok.kind != '}' && !p->failed) {
         vec_push_arena(p->arena, &v.optional, optional_mark(p));
         if (p->tok.kind != CEL_TOK_IDENT && p->tok.kind != CEL_TOK_QUOTED_IDENT)
-            return syntax_error(p, "IDENTIFIER");
+            return parse_syntax_error(p, "IDENTIFIER");
         struct str field = p->tok.text;
         if (p->tok.kind == CEL_TOK_QUOTED_IDENT)
             field = str_make(field.p + 1, field.n - 2);
         vec_push_arena(p->arena, &v.fields, field);
-        next(p);
+        parse_next_token(p);
         vec_push_arena(p->arena, &v.pos, p->tok.pos);
-        expect(p, ':', "':'");
+        parse_expect_token(p, ':', "':'");
         vec_push_arena(p->arena, &v.values, parse_expr(p));
-        if (!accept(p, ','))
+        if (!parse_accept_token(p, ','))
             break;
     }
-    expect(p, '}', "'}'");
+    parse_expect_token(p, '}', "'}'");
     return finish_entries(p, CEL_N_STRUCT, pos, name, &v);
 }
 
@@ -249,20 +252,20 @@ static struct cel_node *parse_map(struct parser *p)
 {
     uint32_t pos = p->tok.pos;
     struct entry_vecs v = {0};
-    next(p);
+    parse_next_token(p);
     bool lone_comma = p->tok.kind == ',';
     if (lone_comma)
-        next(p);
+        parse_next_token(p);
     while (!lone_comma && p->tok.kind != '}' && !p->failed) {
         vec_push_arena(p->arena, &v.optional, optional_mark(p));
         vec_push_arena(p->arena, &v.keys, parse_expr(p));
         vec_push_arena(p->arena, &v.pos, p->tok.pos);
-        expect(p, ':', "':'");
+        parse_expect_token(p, ':', "':'");
         vec_push_arena(p->arena, &v.values, parse_expr(p));
-        if (!accept(p, ','))
+        if (!parse_accept_token(p, ','))
             break;
     }
-    expect(p, '}', "'}'");
+    parse_expect_token(p, '}', "'}'");
     return finish_entries(p, CEL_N_MAP, pos, (struct str){0}, &v);
 }
 
@@ -275,27 +278,27 @@ static struct cel_node *parse_list(struct parser *p)
         size_t n, cap;
     } optional = {0};
     bool any = false;
-    next(p);
+    parse_next_token(p);
     bool lone_comma = p->tok.kind == ',';
     if (lone_comma)
-        next(p);
+        parse_next_token(p);
     while (!lone_comma && p->tok.kind != ']' && !p->failed) {
         bool opt = optional_mark(p);
         any = any || opt;
         vec_push_arena(p->arena, &optional, opt);
         vec_push_arena(p->arena, &v, parse_expr(p));
-        if (!accept(p, ','))
+        if (!parse_accept_token(p, ','))
             break;
     }
-    expect(p, ']', "']'");
+    parse_expect_token(p, ']', "']'");
     n->list.elems = (struct cel_nodes){v.p, (uint32_t)v.n};
     n->list.optional = any ? optional.p : NULL;
     return with_height(p, n, args_height(n->list.elems), false);
 }
 
-static struct cel_node *literal(struct parser *p, uint32_t pos, struct cel_val v)
+static struct cel_node *parse_new_literal(struct parser *p, uint32_t pos, struct cel_val v)
 {
-    next(p);
+    parse_next_token(p);
     return cel_node_literal(p->arena, pos, v);
 }
 
@@ -315,11 +318,11 @@ static bool read_u64(struct str s, uint64_t *ret)
     return true;
 }
 
-static struct cel_node *parse_number(struct parser *p, bool negative, uint32_t pos)
+static struct cel_node *parse_number_literal(struct parser *p, bool negative, uint32_t pos)
 {
     struct str text = p->tok.text;
     int kind = p->tok.kind;
-    next(p);
+    parse_next_token(p);
     if (kind == CEL_TOK_DOUBLE) {
         double d;
         if (!cel_text_read_double(text, &d))
@@ -347,28 +350,28 @@ static struct cel_node *parse_string(struct parser *p)
     struct str value;
     const char *why = NULL;
     if (!cel_unescape(p->arena, str_from(p->tok.text, bytes ? 1 : 0), bytes, &value, &why)) {
-        next(p);
+        parse_next_token(p);
         return issue_node(p, pos, why, (struct str){0});
     }
-    return literal(p, pos, bytes ? cel_bytes(value) : cel_string(value));
+    return parse_new_literal(p, pos, bytes ? cel_bytes(value) : cel_string(value));
 }
 
 static struct cel_node *parse_name(struct parser *p)
 {
     uint32_t pos = p->tok.pos;
-    bool dot = accept(p, '.');
+    bool dot = parse_accept_token(p, '.');
     if (p->tok.kind != CEL_TOK_IDENT)
-        return syntax_error(p, "IDENTIFIER");
+        return parse_syntax_error(p, "IDENTIFIER");
     struct str word = p->tok.text;
     uint32_t word_pos = p->tok.pos;
     struct str name = dot ? arena_strf(p->arena, ".%.*s", STR_ARG(word)) : word;
-    next(p);
+    parse_next_token(p);
     struct str message;
     if ((p->tok.kind == '.' || p->tok.kind == '{') && scan_message(p, name, &message))
         return parse_message(p, message);
     if (p->tok.kind == '(') {
         uint32_t open = p->tok.pos;
-        next(p);
+        parse_next_token(p);
         struct cel_nodes args = parse_args(p);
         if (is_reserved(word))
             return issue_node(p, pos, "reserved identifier: ", word);
@@ -387,19 +390,19 @@ static struct cel_node *parse_primary(struct parser *p)
     case CEL_TOK_INT:
     case CEL_TOK_UINT:
     case CEL_TOK_DOUBLE:
-        return parse_number(p, false, pos);
+        return parse_number_literal(p, false, pos);
     case CEL_TOK_STRING:
     case CEL_TOK_BYTES:
         return parse_string(p);
     case CEL_TOK_TRUE:
     case CEL_TOK_FALSE:
-        return literal(p, pos, cel_bool(p->tok.kind == CEL_TOK_TRUE));
+        return parse_new_literal(p, pos, cel_bool(p->tok.kind == CEL_TOK_TRUE));
     case CEL_TOK_NULL:
-        return literal(p, pos, cel_null);
+        return parse_new_literal(p, pos, cel_null);
     case '(': {
-        next(p);
+        parse_next_token(p);
         struct cel_node *n = parse_expr(p);
-        expect(p, ')', "')'");
+        parse_expect_token(p, ')', "')'");
         return n;
     }
     case '[':
@@ -410,8 +413,9 @@ static struct cel_node *parse_primary(struct parser *p)
     case CEL_TOK_IDENT:
         return parse_name(p);
     default:
-        return syntax_error(p, "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT,"
-                               " NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}");
+        return parse_syntax_error(
+            p, "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT,"
+               " NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}");
     }
 }
 
@@ -419,7 +423,7 @@ static bool field_name(struct parser *p, struct str *ret)
 {
     *ret = p->tok.text;
     if (p->tok.kind == CEL_TOK_IDENT) {
-        next(p);
+        parse_next_token(p);
         return true;
     }
     if (p->tok.kind != CEL_TOK_QUOTED_IDENT)
@@ -427,7 +431,7 @@ static bool field_name(struct parser *p, struct str *ret)
     if (!(p->syntax & CEL_SYNTAX_QUOTED))
         cel_issue(p->source, p->tok.pos, "unsupported syntax: '`'");
     *ret = str_make(p->tok.text.p + 1, p->tok.text.n - 2);
-    next(p);
+    parse_next_token(p);
     return true;
 }
 
@@ -436,21 +440,21 @@ static bool field_name(struct parser *p, struct str *ret)
 static struct cel_node *parse_dot(struct parser *p, struct cel_node *operand)
 {
     uint32_t dot = p->tok.pos;
-    next(p);
+    parse_next_token(p);
     bool optional = p->tok.kind == '?';
     if (optional)
-        next(p);
+        parse_next_token(p);
     bool plain = p->tok.kind == CEL_TOK_IDENT;
     uint32_t name_pos = p->tok.pos;
     struct str field;
     if (!field_name(p, &field))
-        return syntax_error(p, "IDENTIFIER");
+        return parse_syntax_error(p, "IDENTIFIER");
     if (optional && !(p->syntax & CEL_SYNTAX_OPTIONAL))
         return issue_node(p, dot, "unsupported syntax '.?'", (struct str){0});
     struct cel_node *n;
     if (!optional && plain && p->tok.kind == '(') {
         uint32_t open = p->tok.pos;
-        next(p);
+        parse_next_token(p);
         struct cel_nodes args = parse_args(p);
         n = call_or_macro(p, open, field, operand, args);
         return with_height(p, n, max_height(height_of(operand), args_height(args)), true);
@@ -470,13 +474,13 @@ static struct cel_node *parse_dot(struct parser *p, struct cel_node *operand)
 static struct cel_node *parse_index(struct parser *p, struct cel_node *operand)
 {
     uint32_t pos = p->tok.pos;
-    next(p);
-    bool optional = accept(p, '?');
+    parse_next_token(p);
+    bool optional = parse_accept_token(p, '?');
     if (optional && !(p->syntax & CEL_SYNTAX_OPTIONAL))
         return issue_node(p, pos, "unsupported syntax '[?'", (struct str){0});
     struct cel_node *index = parse_expr(p);
-    expect(p, ']', "']'");
-    return binary(p, pos, optional ? CEL_OP_OPT_INDEX : CEL_OP_INDEX, operand, index);
+    parse_expect_token(p, ']', "']'");
+    return parse_new_binary(p, pos, optional ? CEL_OP_OPT_INDEX : CEL_OP_INDEX, operand, index);
 }
 
 static struct cel_node *parse_suffixes(struct parser *p, struct cel_node *n)
@@ -497,7 +501,8 @@ static struct cel_node *parse_member(struct parser *p)
     return parse_suffixes(p, parse_primary(p));
 }
 
-static struct cel_node *unary(struct parser *p, uint32_t pos, const char *op, struct cel_node *x)
+static struct cel_node *parse_new_unary(struct parser *p, uint32_t pos, const char *op,
+                                        struct cel_node *x)
 {
     struct cel_node *n =
         cel_node_call(p->arena, pos, str_z(op), NULL, cel_nodes_of(p->arena, x, NULL, NULL));
@@ -513,14 +518,14 @@ static struct cel_node *parse_unary(struct parser *p)
     size_t count = 0;
     while (p->tok.kind == op && !p->failed) {
         count++;
-        next(p);
+        parse_next_token(p);
     }
     if (op == '-' && count == 1 && (p->tok.kind == CEL_TOK_INT || p->tok.kind == CEL_TOK_DOUBLE))
-        return parse_suffixes(p, parse_number(p, true, pos));
+        return parse_suffixes(p, parse_number_literal(p, true, pos));
     struct cel_node *x = parse_member(p);
     if (count % 2 == 0)
         return x;
-    return unary(p, pos, op == '!' ? CEL_OP_NOT : CEL_OP_NEG, x);
+    return parse_new_unary(p, pos, op == '!' ? CEL_OP_NOT : CEL_OP_NEG, x);
 }
 
 static const char *calc_op(int kind, int *ret_prec)
@@ -548,7 +553,7 @@ static const char *calc_op(int kind, int *ret_prec)
 
 static struct cel_node *parse_calc(struct parser *p, int min_prec)
 {
-    if (too_deep(p, ++p->calc_depth)) {
+    if (parse_exceeds_depth(p, ++p->calc_depth)) {
         p->calc_depth--;
         return error_node(p);
     }
@@ -557,8 +562,8 @@ static struct cel_node *parse_calc(struct parser *p, int min_prec)
     const char *op;
     while (!p->failed && (op = calc_op(p->tok.kind, &prec)) && prec >= min_prec) {
         uint32_t pos = p->tok.pos;
-        next(p);
-        l = binary(p, pos, op, l, parse_calc(p, prec + 1));
+        parse_next_token(p);
+        l = parse_new_binary(p, pos, op, l, parse_calc(p, prec + 1));
     }
     p->calc_depth--;
     return l;
@@ -588,7 +593,7 @@ static const char *relation_op(int kind)
 
 static struct cel_node *parse_relation(struct parser *p)
 {
-    if (too_deep(p, ++p->relation_depth)) {
+    if (parse_exceeds_depth(p, ++p->relation_depth)) {
         p->relation_depth--;
         return error_node(p);
     }
@@ -596,11 +601,11 @@ static struct cel_node *parse_relation(struct parser *p)
     const char *op;
     while (!p->failed && (op = relation_op(p->tok.kind))) {
         uint32_t pos = p->tok.pos;
-        next(p);
+        parse_next_token(p);
         // The right side is a relation of its own to upstream's depth count.
         p->relation_depth++;
-        bool deep = too_deep(p, p->relation_depth);
-        l = binary(p, pos, op, l, deep ? error_node(p) : parse_calc(p, 1));
+        bool deep = parse_exceeds_depth(p, p->relation_depth);
+        l = parse_new_binary(p, pos, op, l, deep ? error_node(p) : parse_calc(p, 1));
         p->relation_depth--;
     }
     p->relation_depth--;
@@ -617,11 +622,12 @@ struct chain {
     const char *function;
 };
 
-static struct cel_node *balance(struct parser *p, const struct chain *c, size_t lo, size_t hi)
+static struct cel_node *parse_balance_chain(struct parser *p, const struct chain *c, size_t lo,
+                                            size_t hi)
 {
     size_t mid = (lo + hi + 1) / 2;
-    struct cel_node *l = mid == lo ? c->terms.p[mid] : balance(p, c, lo, mid - 1);
-    struct cel_node *r = mid == hi ? c->terms.p[mid + 1] : balance(p, c, mid + 1, hi);
+    struct cel_node *l = mid == lo ? c->terms.p[mid] : parse_balance_chain(p, c, lo, mid - 1);
+    struct cel_node *r = mid == hi ? c->terms.p[mid + 1] : parse_balance_chain(p, c, mid + 1, hi);
     struct cel_node *n = cel_node_call(p->arena, c->ops.p[mid], str_z(c->function), NULL,
                                        cel_nodes_of(p->arena, l, r, NULL));
     n->height = max_height(height_of(l), height_of(r));
@@ -638,10 +644,10 @@ static struct cel_node *parse_chain(struct parser *p, int op, const char *functi
     vec_push_arena(p->arena, &c.terms, first);
     while (p->tok.kind == op && !p->failed) {
         vec_push_arena(p->arena, &c.ops, p->tok.pos);
-        next(p);
+        parse_next_token(p);
         vec_push_arena(p->arena, &c.terms, term(p));
     }
-    return balance(p, &c, 0, c.ops.n - 1);
+    return parse_balance_chain(p, &c, 0, c.ops.n - 1);
 }
 
 static struct cel_node *parse_and(struct parser *p)
@@ -656,14 +662,14 @@ static struct cel_node *parse_or(struct parser *p)
 
 static struct cel_node *parse_expr(struct parser *p)
 {
-    if (p->failed || too_deep(p, ++p->expr_depth))
+    if (p->failed || parse_exceeds_depth(p, ++p->expr_depth))
         return error_node(p);
     struct cel_node *n = parse_or(p);
     if (p->tok.kind == '?' && !p->failed) {
         uint32_t pos = p->tok.pos;
-        next(p);
+        parse_next_token(p);
         struct cel_node *yes = parse_or(p);
-        expect(p, ':', "':'");
+        parse_expect_token(p, ':', "':'");
         struct cel_node *no = parse_expr(p);
         uint16_t h = max_height(height_of(n), max_height(height_of(yes), height_of(no)));
         n = cel_node_call(p->arena, pos, STR(CEL_OP_COND), NULL,
@@ -684,9 +690,9 @@ struct cel_node *cel_parse(struct cel_source *source, unsigned syntax)
     }
     struct parser p = {
         .source = source, .arena = source->arena, .lexer = {source, 0, 0}, .syntax = syntax};
-    next(&p);
+    parse_next_token(&p);
     struct cel_node *n = parse_expr(&p);
     if (!p.failed && p.tok.kind != CEL_TOK_EOF)
-        (void)syntax_error(&p, "<EOF>");
+        (void)parse_syntax_error(&p, "<EOF>");
     return source->issues.n ? NULL : n;
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Positions in the source text and issues with line, column and caret, as cel-go prints them.
 #include "cel/source.h"
 
 #include <stdio.h>
@@ -54,7 +56,7 @@ void cel_source_line_col(struct str text, uint32_t pos, uint32_t *ret_line, uint
     *ret_col = col;
 }
 
-static struct str line_of(struct str text, uint32_t line)
+static struct str source_line_text(struct str text, uint32_t line)
 {
     struct str head = {0};
     struct str rest = text;
@@ -82,7 +84,7 @@ void cel_source_point(struct str text, uint32_t pos, struct str message, struct 
     uint32_t col;
     cel_source_line_col(text, pos, &line, &col);
     sbuf_addf(out, "ERROR: <input>:%u:%u: %.*s", line, col + 1, STR_ARG(message));
-    struct str src = line_of(text, line);
+    struct str src = source_line_text(text, line);
     sbuf_addz(out, "\n | ");
     for (size_t i = 0; i < src.n; i++)
         sbuf_addc(out, src.p[i] == '\t' ? ' ' : src.p[i]);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Types: the built-in ones, construction of lists, maps and optionals, and their names.
 #include "cel/front/type.h"
 
 #include <assert.h>
@@ -55,7 +57,7 @@ const struct cel_type cel_type_map_string_dyn = {.kind = CEL_T_MAP,
                                                  .name = STR_INIT("map"),
                                                  .param = {&cel_type_string, &cel_type_dyn}};
 
-static struct cel_type *make(struct arena *a, enum cel_tkind kind, struct str name)
+static struct cel_type *type_create(struct arena *a, enum cel_tkind kind, struct str name)
 {
     struct cel_type *t = arena_one(a, struct cel_type);
     t->kind = kind;
@@ -67,7 +69,7 @@ const struct cel_type *cel_type_list(struct arena *a, const struct cel_type *ele
 {
     if (elem == &cel_type_dyn)
         return &cel_type_list_dyn;
-    struct cel_type *t = make(a, CEL_T_LIST, STR("list"));
+    struct cel_type *t = type_create(a, CEL_T_LIST, STR("list"));
     t->params = 1;
     t->param[0] = elem;
     return t;
@@ -76,7 +78,7 @@ const struct cel_type *cel_type_list(struct arena *a, const struct cel_type *ele
 const struct cel_type *cel_type_map(struct arena *a, const struct cel_type *key,
                                     const struct cel_type *value)
 {
-    struct cel_type *t = make(a, CEL_T_MAP, STR("map"));
+    struct cel_type *t = type_create(a, CEL_T_MAP, STR("map"));
     t->params = 2;
     t->param[0] = key;
     t->param[1] = value;
@@ -85,7 +87,7 @@ const struct cel_type *cel_type_map(struct arena *a, const struct cel_type *key,
 
 const struct cel_type *cel_type_optional(struct arena *a, const struct cel_type *value)
 {
-    struct cel_type *t = make(a, CEL_T_OPAQUE, STR("optional_type"));
+    struct cel_type *t = type_create(a, CEL_T_OPAQUE, STR("optional_type"));
     t->params = 1;
     t->param[0] = value;
     return t;
@@ -93,7 +95,7 @@ const struct cel_type *cel_type_optional(struct arena *a, const struct cel_type 
 
 const struct cel_type *cel_type_of(struct arena *a, const struct cel_type *value)
 {
-    struct cel_type *t = make(a, CEL_T_TYPE, STR("type"));
+    struct cel_type *t = type_create(a, CEL_T_TYPE, STR("type"));
     t->params = 1;
     t->param[0] = value;
     return t;
@@ -101,7 +103,7 @@ const struct cel_type *cel_type_of(struct arena *a, const struct cel_type *value
 
 const struct cel_type *cel_type_var(struct arena *a, uint32_t var)
 {
-    struct cel_type *t = make(a, CEL_T_PARAM, STR("var"));
+    struct cel_type *t = type_create(a, CEL_T_PARAM, STR("var"));
     t->var = var;
     return t;
 }
@@ -110,7 +112,7 @@ const struct cel_type *cel_type_opaque(struct arena *a, struct str name,
                                        const struct cel_type *const *params, size_t n)
 {
     assert(n <= CEL_TYPE_PARAMS_MAX);
-    struct cel_type *t = make(a, CEL_T_OPAQUE, name);
+    struct cel_type *t = type_create(a, CEL_T_OPAQUE, name);
     t->params = (uint8_t)n;
     for (size_t i = 0; i < n; i++)
         t->param[i] = params[i];
@@ -219,7 +221,7 @@ static const struct cel_type *parse_word(struct arena *a, struct str w, struct s
         if (str_eqz(w, words[i].word))
             return words[i].type;
     // Types of Kubernetes' authorizer: declared, never usable here.
-    struct cel_type *t = make(a, CEL_T_STRUCT, arena_strf(a, "kubernetes.%.*s", STR_ARG(w)));
+    struct cel_type *t = type_create(a, CEL_T_STRUCT, arena_strf(a, "kubernetes.%.*s", STR_ARG(w)));
     return t;
 }
 

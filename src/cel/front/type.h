@@ -66,7 +66,7 @@ const struct cel_type *cel_type_copy(struct arena *a, const struct cel_type *t);
 
 bool cel_type_is_optional(const struct cel_type *t);
 
-// cel_type_same says whether two types are the same one (type variables by number).
+// cel_type_same reports whether two types are the same one (type variables by number).
 bool cel_type_same(const struct cel_type *a, const struct cel_type *b);
 
 // cel_type_write adds the name people see: int, list(string), optional_type(dyn).

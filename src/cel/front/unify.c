@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Assignability of types with type variables, and a trail that undoes bindings when an overload
+// does not fit.
 #include "cel/front/unify.h"
 
 #include <assert.h>
@@ -12,14 +15,15 @@ const struct cel_type *cel_fresh(struct cel_unifier *u)
 }
 
 // Declared parameters are numbered from 0; base shifts them to fresh variables.
-static const struct cel_type *shift(struct cel_unifier *u, const struct cel_type *t, uint32_t base)
+static const struct cel_type *unify_shift_vars(struct cel_unifier *u, const struct cel_type *t,
+                                               uint32_t base)
 {
     if (t->kind == CEL_T_PARAM)
         return cel_type_var(u->arena, t->var + base);
     bool has_params = false;
     const struct cel_type *params[CEL_TYPE_PARAMS_MAX];
     for (size_t i = 0; i < t->params; i++) {
-        params[i] = shift(u, t->param[i], base);
+        params[i] = unify_shift_vars(u, t->param[i], base);
         has_params = has_params || params[i] != t->param[i];
     }
     if (!has_params)
@@ -41,12 +45,13 @@ struct cel_instance cel_instantiate(struct cel_unifier *u, const struct cel_over
     for (size_t i = 0; i < o->type_params; i++)
         vec_push_arena(u->arena, &u->subs, NULL);
     for (size_t i = 0; i < o->args; i++)
-        inst.arg[i] = shift(u, o->arg[i], base);
-    inst.result = shift(u, o->result, base);
+        inst.arg[i] = unify_shift_vars(u, o->arg[i], base);
+    inst.result = unify_shift_vars(u, o->result, base);
     return inst;
 }
 
-static void bind(struct cel_unifier *u, const struct cel_type *var, const struct cel_type *t)
+static void unify_bind_var(struct cel_unifier *u, const struct cel_type *var,
+                           const struct cel_type *t)
 {
     struct cel_undo undo = {var->var, u->subs.p[var->var]};
     vec_push_arena(u->arena, &u->trail, undo);
@@ -113,7 +118,8 @@ static bool absent_from(const struct cel_unifier *u, const struct cel_type *var,
     return true;
 }
 
-static bool assignable(struct cel_unifier *u, const struct cel_type *a, const struct cel_type *b);
+static bool unify_is_assignable(struct cel_unifier *u, const struct cel_type *a,
+                                const struct cel_type *b);
 
 // Whether var can stand for t. *ret_bound: var already stood for something.
 static bool substitution_valid(struct cel_unifier *u, const struct cel_type *t,
@@ -126,21 +132,21 @@ static bool substitution_valid(struct cel_unifier *u, const struct cel_type *t,
     if (sub) {
         if (cel_type_same(t, sub))
             return true;
-        if (!assignable(u, t, sub))
+        if (!unify_is_assignable(u, t, sub))
             return false;
         const struct cel_type *general = cel_most_general(t, sub);
         if (absent_from(u, var, general))
-            bind(u, var, general);
+            unify_bind_var(u, var, general);
         return true;
     }
     *ret_bound = false;
     if (!absent_from(u, var, t))
         return false;
-    bind(u, var, t);
+    unify_bind_var(u, var, t);
     return true;
 }
 
-static bool nullable(const struct cel_type *t)
+static bool unify_is_nullable(const struct cel_type *t)
 {
     return t->nullable || t->kind == CEL_T_OPAQUE || t->kind == CEL_T_STRUCT ||
            t->kind == CEL_T_ANY || t->kind == CEL_T_DURATION || t->kind == CEL_T_TIMESTAMP ||
@@ -151,9 +157,9 @@ static bool assignable_concrete(struct cel_unifier *u, const struct cel_type *a,
                                 const struct cel_type *b)
 {
     if (a->kind == CEL_T_NULL)
-        return nullable(b);
+        return unify_is_nullable(b);
     if (b->kind == CEL_T_NULL)
-        return nullable(a);
+        return unify_is_nullable(a);
     if (a->kind != b->kind)
         return false;
     switch ((int)a->kind) {
@@ -170,7 +176,7 @@ static bool assignable_concrete(struct cel_unifier *u, const struct cel_type *a,
         if (a->params != b->params)
             return false;
         for (size_t i = 0; i < a->params; i++)
-            if (!assignable(u, a->param[i], b->param[i]))
+            if (!unify_is_assignable(u, a->param[i], b->param[i]))
                 return false;
         return true;
     default:
@@ -178,7 +184,8 @@ static bool assignable_concrete(struct cel_unifier *u, const struct cel_type *a,
     }
 }
 
-static bool assignable(struct cel_unifier *u, const struct cel_type *a, const struct cel_type *b)
+static bool unify_is_assignable(struct cel_unifier *u, const struct cel_type *a,
+                                const struct cel_type *b)
 {
     if (b->kind == CEL_T_PARAM) {
         bool bound;
@@ -206,7 +213,7 @@ bool cel_assignable_list(struct cel_unifier *u, const struct cel_type *const *a,
 {
     size_t mark = u->trail.n;
     for (size_t i = 0; i < n; i++) {
-        if (!assignable(u, a[i], b[i])) {
+        if (!unify_is_assignable(u, a[i], b[i])) {
             undo_to(u, mark);
             return false;
         }

@@ -27,7 +27,7 @@ struct cel_instance {
 const struct cel_type *cel_fresh(struct cel_unifier *u);
 struct cel_instance cel_instantiate(struct cel_unifier *u, const struct cel_overload *o);
 
-// cel_assignable says whether a fits b and keeps what it learnt about variables only if so.
+// cel_assignable reports whether a fits b and keeps what it learnt about variables only if so.
 bool cel_assignable(struct cel_unifier *u, const struct cel_type *a, const struct cel_type *b);
 bool cel_assignable_list(struct cel_unifier *u, const struct cel_type *const *a,
                          const struct cel_type *const *b, size_t n);

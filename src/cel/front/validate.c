@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Rules on checked trees that are not types: homogeneous literals, valid constant patterns, times
+// and formats.
 #include "cel/front/check.h"
 #include "cel/lib/format.h"
 #include "cel/lib/lib.h"
@@ -14,7 +17,7 @@ struct validator {
     unsigned in_format; // nested format() calls: their literals may mix types
 };
 
-static void visit(struct validator *v, const struct cel_node *n);
+static void cel_validate_node(struct validator *v, const struct cel_node *n);
 
 static const struct cel_node *literal_arg(const struct cel_node *n)
 {
@@ -55,7 +58,8 @@ static void check_literals(struct validator *v, const struct cel_node *n)
         cel_issue(v->source, arg->pos, "invalid %.*s argument", STR_ARG(n->call.function));
 }
 
-static bool one_of(const struct cel_node *n, const enum cel_tkind *kinds, size_t count)
+static bool cel_validate_kind_in(const struct cel_node *n, const enum cel_tkind *kinds,
+                                 size_t count)
 {
     if (n->type->kind == CEL_T_DYN)
         return true;
@@ -72,7 +76,7 @@ static const struct cel_node *not_text(const struct cel_node *n)
                                            CEL_T_UINT,     CEL_T_DOUBLE,    CEL_T_BOOL,
                                            CEL_T_STRING,   CEL_T_TIMESTAMP, CEL_T_BYTES,
                                            CEL_T_DURATION, CEL_T_TYPE,      CEL_T_NULL};
-    if (!one_of(n, kinds, array_len(kinds)))
+    if (!cel_validate_kind_in(n, kinds, array_len(kinds)))
         return n;
     const struct cel_node *bad = NULL;
     if (n->kind == CEL_N_LIST)
@@ -101,23 +105,31 @@ static const char *clause_misfit(char verb, const struct cel_node *arg,
                           "maps, lists, types, durations, and timestamps"
                         : NULL;
     case 'd':
-        return one_of(arg, ints, 2) ? NULL : "decimal clause can only be used on integers";
+        return cel_validate_kind_in(arg, ints, 2) ? NULL
+                                                  : "decimal clause can only be used on integers";
     case 'o':
-        return one_of(arg, ints, 2) ? NULL : "octal clause can only be used on integers";
+        return cel_validate_kind_in(arg, ints, 2) ? NULL
+                                                  : "octal clause can only be used on integers";
     case 'b':
-        return one_of(arg, ints, 3) ? NULL : "only integers and bools can be formatted as binary";
+        return cel_validate_kind_in(arg, ints, 3)
+                   ? NULL
+                   : "only integers and bools can be formatted as binary";
     case 'f':
-        return one_of(arg, doubles, 2) ? NULL : "fixed-point clause can only be used on doubles";
+        return cel_validate_kind_in(arg, doubles, 2)
+                   ? NULL
+                   : "fixed-point clause can only be used on doubles";
     case 'e':
-        return one_of(arg, doubles, 2) ? NULL : "scientific clause can only be used on doubles";
+        return cel_validate_kind_in(arg, doubles, 2)
+                   ? NULL
+                   : "scientific clause can only be used on doubles";
     default:
-        return one_of(arg, hexes, 4)
+        return cel_validate_kind_in(arg, hexes, 4)
                    ? NULL
                    : "only integers, byte buffers, and strings can be formatted as hex";
     }
 }
 
-static void check_format(struct validator *v, const struct cel_node *n)
+static void cel_validate_format(struct validator *v, const struct cel_node *n)
 {
     const struct cel_node *target = n->call.target;
     if (!target || !str_eqz(n->call.function, "format") || target->kind != CEL_N_LITERAL ||
@@ -158,12 +170,12 @@ static void check_format(struct validator *v, const struct cel_node *n)
 }
 
 // Same type but for wrappers.
-static bool equivalent(const struct cel_type *a, const struct cel_type *b)
+static bool cel_validate_types_equal(const struct cel_type *a, const struct cel_type *b)
 {
     if (a->kind != b->kind || a->params != b->params || !str_eq(a->name, b->name))
         return false;
     for (size_t i = 0; i < a->params; i++)
-        if (!equivalent(a->param[i], b->param[i]))
+        if (!cel_validate_types_equal(a->param[i], b->param[i]))
             return false;
     return true;
 }
@@ -176,7 +188,7 @@ static const struct cel_type *entry_type(const struct cel_node *n, bool optional
 static bool same_type(struct validator *v, const struct cel_type *want, const struct cel_node *n,
                       const struct cel_type *got)
 {
-    if (equivalent(want, got))
+    if (cel_validate_types_equal(want, got))
         return true;
     cleanup_sbuf struct sbuf a = {0};
     cleanup_sbuf struct sbuf b = {0};
@@ -187,7 +199,7 @@ static bool same_type(struct validator *v, const struct cel_type *want, const st
     return false;
 }
 
-static void check_list(struct validator *v, const struct cel_node *n)
+static void cel_validate_list(struct validator *v, const struct cel_node *n)
 {
     const struct cel_type *want = NULL;
     for (uint32_t i = 0; i < n->list.elems.n; i++) {
@@ -199,10 +211,10 @@ static void check_list(struct validator *v, const struct cel_node *n)
             want = t;
     }
     for (uint32_t i = 0; i < n->list.elems.n; i++)
-        visit(v, n->list.elems.p[i]);
+        cel_validate_node(v, n->list.elems.p[i]);
 }
 
-static void check_map(struct validator *v, const struct cel_node *n)
+static void cel_validate_map(struct validator *v, const struct cel_node *n)
 {
     const struct cel_type *key = NULL;
     const struct cel_type *value = NULL;
@@ -218,25 +230,25 @@ static void check_map(struct validator *v, const struct cel_node *n)
         }
     }
     for (uint32_t i = 0; i < n->entries.n; i++) {
-        visit(v, n->entries.keys[i]);
-        visit(v, n->entries.values[i]);
+        cel_validate_node(v, n->entries.keys[i]);
+        cel_validate_node(v, n->entries.values[i]);
     }
 }
 
 static void visit_call(struct validator *v, const struct cel_node *n)
 {
     check_literals(v, n);
-    check_format(v, n);
+    cel_validate_format(v, n);
     bool format = str_eqz(n->call.function, "format");
     v->in_format += format;
     if (n->call.target)
-        visit(v, n->call.target);
+        cel_validate_node(v, n->call.target);
     for (uint32_t i = 0; i < n->call.args.n; i++)
-        visit(v, n->call.args.p[i]);
+        cel_validate_node(v, n->call.args.p[i]);
     v->in_format -= format;
 }
 
-static void visit(struct validator *v, const struct cel_node *n)
+static void cel_validate_node(struct validator *v, const struct cel_node *n)
 {
     switch (n->kind) {
     case CEL_N_ERROR:
@@ -244,27 +256,27 @@ static void visit(struct validator *v, const struct cel_node *n)
     case CEL_N_IDENT:
         break;
     case CEL_N_SELECT:
-        visit(v, n->select.operand);
+        cel_validate_node(v, n->select.operand);
         break;
     case CEL_N_CALL:
         visit_call(v, n);
         break;
     case CEL_N_LIST:
-        check_list(v, n);
+        cel_validate_list(v, n);
         break;
     case CEL_N_MAP:
-        check_map(v, n);
+        cel_validate_map(v, n);
         break;
     case CEL_N_STRUCT:
         for (uint32_t i = 0; i < n->entries.n; i++)
-            visit(v, n->entries.values[i]);
+            cel_validate_node(v, n->entries.values[i]);
         break;
     case CEL_N_FOLD:
-        visit(v, n->fold.range);
-        visit(v, n->fold.init);
-        visit(v, n->fold.condition);
-        visit(v, n->fold.step);
-        visit(v, n->fold.result);
+        cel_validate_node(v, n->fold.range);
+        cel_validate_node(v, n->fold.init);
+        cel_validate_node(v, n->fold.condition);
+        cel_validate_node(v, n->fold.step);
+        cel_validate_node(v, n->fold.result);
         break;
     }
 }
@@ -272,6 +284,6 @@ static void visit(struct validator *v, const struct cel_node *n)
 bool cel_validate(const struct cel_env *env, struct cel_source *source, const struct cel_node *root)
 {
     struct validator v = {.env = env, .source = source};
-    visit(&v, root);
+    cel_validate_node(&v, root);
     return source->issues.n == 0;
 }

@@ -16,8 +16,4 @@ struct cel_clause {
 const char *cel_format_next(struct str format, size_t *at, struct sbuf *literal,
                             struct cel_clause *ret, struct arena *a);
 
-// cel_format_clause writes one value. Returns NULL or what is wrong.
-const char *cel_format_clause(const struct cel_clause *c, struct cel_val v, struct sbuf *out,
-                              struct arena *a);
-
 #endif

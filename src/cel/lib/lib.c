@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Finds the implementation of a function by name among the tables of all libraries.
 #include "cel/lib/lib.h"
 
 #include "base/banned.h"

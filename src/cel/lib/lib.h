@@ -28,13 +28,6 @@ struct cel_val cel_add(struct cel_run *run, struct cel_val a, struct cel_val b);
 struct cel_val cel_to_timestamp(struct cel_run *run, struct cel_val v);
 struct cel_val cel_to_duration(struct cel_run *run, struct cel_val v);
 struct cel_val cel_list_contains(const struct cel_list *l, struct cel_val v);
-struct cel_val cel_text_index(struct cel_run *run, const struct cel_val *args, unsigned n,
-                              bool last);
-
-// cel_run_regex gives the compiled pattern: the call's constant one, or this one compiled now.
-// NULL with an error value in *ret_error.
-const struct cel_regex *cel_run_regex(struct cel_run *run, struct cel_val pattern,
-                                      struct cel_val *ret_error);
 
 // cel_zone_offset finds what a zone's clocks were ahead of UTC by at an instant; false: no such
 // zone. Names are IANA names, UTC, and ±hh:mm.

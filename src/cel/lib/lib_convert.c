@@ -13,13 +13,14 @@
 #define MIN_UNIX (-62135596800)
 #define MAX_UNIX 253402300799
 
-static struct cel_val bad(struct cel_run *run, struct cel_val from, const char *to)
+static struct cel_val lib_convert_type_error(struct cel_run *run, struct cel_val from,
+                                             const char *to)
 {
     return cel_errorf(&run->arena, "type conversion error from '%.*s' to '%s'",
                       STR_ARG(cel_type_name(from)), to);
 }
 
-static struct cel_val overflow(struct cel_run *run, bool is_signed)
+static struct cel_val lib_convert_overflow_error(struct cel_run *run, bool is_signed)
 {
     return cel_errorf(&run->arena, "%s",
                       is_signed ? "integer overflow" : "unsigned integer overflow");
@@ -31,7 +32,7 @@ static struct cel_val string_to_int(struct cel_run *run, struct cel_val v)
     bool plus = s.n > 1 && s.p[0] == '+' && isdigit((unsigned char)s.p[1]);
     int64_t i;
     if (str_to_i64(plus ? str_from(s, 1) : s, &i) != 0)
-        return bad(run, v, "int");
+        return lib_convert_type_error(run, v, "int");
     return cel_int(i);
 }
 
@@ -43,10 +44,10 @@ static struct cel_val fn_int(struct cel_run *run, const struct cel_val *args, un
     case CEL_INT:
         return v;
     case CEL_UINT:
-        return v.u > INT64_MAX ? overflow(run, true) : cel_int(v.i);
+        return v.u > INT64_MAX ? lib_convert_overflow_error(run, true) : cel_int(v.i);
     case CEL_DOUBLE:
         if (isnan(v.d) || v.d <= -9223372036854775808.0 || v.d >= 9223372036854775807.0)
-            return overflow(run, true);
+            return lib_convert_overflow_error(run, true);
         return cel_int((int64_t)v.d);
     case CEL_STRING:
         return string_to_int(run, v);
@@ -54,7 +55,7 @@ static struct cel_val fn_int(struct cel_run *run, const struct cel_val *args, un
     case CEL_TIMESTAMP:
         return cel_int(v.i);
     default:
-        return bad(run, v, "int");
+        return lib_convert_type_error(run, v, "int");
     }
 }
 
@@ -67,15 +68,16 @@ static struct cel_val fn_uint(struct cel_run *run, const struct cel_val *args, u
     case CEL_UINT:
         return v;
     case CEL_INT:
-        return v.i < 0 ? overflow(run, false) : cel_uint(v.u);
+        return v.i < 0 ? lib_convert_overflow_error(run, false) : cel_uint(v.u);
     case CEL_DOUBLE:
         if (isnan(v.d) || v.d < 0 || v.d >= 18446744073709551615.0)
-            return overflow(run, false);
+            return lib_convert_overflow_error(run, false);
         return cel_uint((uint64_t)v.d);
     case CEL_STRING:
-        return str_to_u64(cel_str(v), &u) != 0 ? bad(run, v, "uint") : cel_uint(u);
+        return str_to_u64(cel_str(v), &u) != 0 ? lib_convert_type_error(run, v, "uint")
+                                               : cel_uint(u);
     default:
-        return bad(run, v, "uint");
+        return lib_convert_type_error(run, v, "uint");
     }
 }
 
@@ -92,9 +94,10 @@ static struct cel_val fn_double(struct cel_run *run, const struct cel_val *args,
     case CEL_UINT:
         return cel_double((double)v.u);
     case CEL_STRING:
-        return cel_text_read_double(cel_str(v), &d) ? cel_double(d) : bad(run, v, "double");
+        return cel_text_read_double(cel_str(v), &d) ? cel_double(d)
+                                                    : lib_convert_type_error(run, v, "double");
     default:
-        return bad(run, v, "double");
+        return lib_convert_type_error(run, v, "double");
     }
 }
 
@@ -113,7 +116,7 @@ static struct cel_val fn_bool(struct cel_run *run, const struct cel_val *args, u
             if (str_eqz(cel_str(args[0]), no[i]))
                 return cel_false;
     }
-    return bad(run, args[0], "bool");
+    return lib_convert_type_error(run, args[0], "bool");
 }
 
 static struct cel_val fn_bytes(struct cel_run *run, const struct cel_val *args, unsigned n)
@@ -121,7 +124,8 @@ static struct cel_val fn_bytes(struct cel_run *run, const struct cel_val *args, 
     (void)n;
     if (args[0].kind == CEL_BYTES)
         return args[0];
-    return args[0].kind == CEL_STRING ? cel_bytes(cel_str(args[0])) : bad(run, args[0], "bytes");
+    return args[0].kind == CEL_STRING ? cel_bytes(cel_str(args[0]))
+                                      : lib_convert_type_error(run, args[0], "bytes");
 }
 
 static struct cel_val fn_string(struct cel_run *run, const struct cel_val *args, unsigned n)
@@ -147,7 +151,7 @@ static struct cel_val fn_string(struct cel_run *run, const struct cel_val *args,
         cel_write(v, &run->text);
         return cel_run_take(run);
     default:
-        return bad(run, v, "string");
+        return lib_convert_type_error(run, v, "string");
     }
 }
 
@@ -158,7 +162,7 @@ struct cel_val cel_to_duration(struct cel_run *run, struct cel_val v)
         return v;
     if (v.kind == CEL_STRING && cel_text_read_duration(cel_str(v), &nanos))
         return cel_duration(nanos);
-    return bad(run, v, "google.protobuf.Duration");
+    return lib_convert_type_error(run, v, "google.protobuf.Duration");
 }
 
 static struct cel_val fn_duration(struct cel_run *run, const struct cel_val *args, unsigned n)
@@ -176,9 +180,9 @@ struct cel_val cel_to_timestamp(struct cel_run *run, struct cel_val v)
     int offset = 0;
     if (v.kind == CEL_STRING) {
         if (!cel_text_read_timestamp(cel_str(v), &seconds, &nanos, &offset))
-            return bad(run, v, "google.protobuf.Timestamp");
+            return lib_convert_type_error(run, v, "google.protobuf.Timestamp");
     } else if (v.kind != CEL_INT) {
-        return bad(run, v, "google.protobuf.Timestamp");
+        return lib_convert_type_error(run, v, "google.protobuf.Timestamp");
     }
     if (seconds < MIN_UNIX || seconds > MAX_UNIX)
         return cel_errorf(&run->arena, "timestamp overflow");

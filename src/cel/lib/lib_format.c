@@ -19,7 +19,7 @@
 
 static const char *write_string(struct cel_val v, struct sbuf *out, struct arena *a);
 
-static void group(const char *digits, struct sbuf *out)
+static void lib_format_group_digits(const char *digits, struct sbuf *out)
 {
     size_t whole = strcspn(digits, ".");
     for (size_t i = 0; i < whole; i++) {
@@ -30,7 +30,7 @@ static void group(const char *digits, struct sbuf *out)
     sbuf_addz(out, digits + whole);
 }
 
-static bool special_name(double d, const char **ret)
+static bool lib_format_special_name(double d, const char **ret)
 {
     if (isnan(d))
         *ret = "NaN";
@@ -44,7 +44,7 @@ static bool special_name(double d, const char **ret)
 static void write_fixed(double d, int precision, struct sbuf *out)
 {
     const char *name;
-    if (special_name(d, &name)) {
+    if (lib_format_special_name(d, &name)) {
         sbuf_addz(out, name);
         return;
     }
@@ -53,7 +53,7 @@ static void write_fixed(double d, int precision, struct sbuf *out)
     (void)snprintf(text, (size_t)n + 1, "%.*f", precision, fabs(d));
     if (d < 0)
         sbuf_addc(out, '-');
-    group(text, out);
+    lib_format_group_digits(text, out);
     free(text);
 }
 
@@ -76,7 +76,7 @@ static void write_scientific(double d, int width, struct sbuf *out)
 {
     cleanup_sbuf struct sbuf b = {0};
     const char *name;
-    if (special_name(d, &name)) {
+    if (lib_format_special_name(d, &name)) {
         sbuf_addz(&b, name);
     } else {
         char text[40];
@@ -142,7 +142,8 @@ static const char *write_element(struct cel_val v, struct sbuf *out, struct aren
     return NULL;
 }
 
-static const char *write_list(const struct cel_list *l, struct sbuf *out, struct arena *a)
+static const char *lib_format_write_list(const struct cel_list *l, struct sbuf *out,
+                                         struct arena *a)
 {
     sbuf_addc(out, '[');
     for (uint32_t i = 0; i < l->n; i++) {
@@ -165,7 +166,7 @@ static int compare_pairs(const void *a, const void *b)
     return str_cmp(((const struct pair *)a)->key, ((const struct pair *)b)->key);
 }
 
-static const char *write_map(const struct cel_map *m, struct sbuf *out, struct arena *a)
+static const char *lib_format_write_map(const struct cel_map *m, struct sbuf *out, struct arena *a)
 {
     struct pair *pairs = arena_array(a, struct pair, m->n + 1);
     for (uint32_t i = 0; i < m->n; i++) {
@@ -197,7 +198,7 @@ static const char *write_map(const struct cel_map *m, struct sbuf *out, struct a
     return NULL;
 }
 
-static const char *refuse(struct arena *a, const char *what, struct str type)
+static const char *lib_format_type_error(struct arena *a, const char *what, struct str type)
 {
     return arena_strf(a, "error during formatting: %s, was given %.*s", what, STR_ARG(type)).p;
 }
@@ -210,9 +211,9 @@ static const char *write_string(struct cel_val v, struct sbuf *out, struct arena
 {
     switch (v.kind) {
     case CEL_LIST:
-        return write_list(v.list, out, a);
+        return lib_format_write_list(v.list, out, a);
     case CEL_MAP:
-        return write_map(v.map, out, a);
+        return lib_format_write_map(v.map, out, a);
     case CEL_BYTES:
         if (!utf8_valid(cel_str(v), NULL))
             return "could not convert argument to string";
@@ -232,7 +233,7 @@ static const char *write_string(struct cel_val v, struct sbuf *out, struct arena
         cel_write(v, out);
         return NULL;
     default:
-        return refuse(a, STRING_CLAUSE, cel_type_name(v));
+        return lib_format_type_error(a, STRING_CLAUSE, cel_type_name(v));
     }
 }
 
@@ -263,15 +264,17 @@ static const char *write_hex(struct cel_val v, bool upper, struct sbuf *out, str
         return NULL;
     }
     if (v.kind != CEL_STRING && v.kind != CEL_BYTES)
-        return refuse(a, "only integers, byte buffers, and strings can be formatted as hex",
-                      cel_type_name(v));
+        return lib_format_type_error(
+            a, "only integers, byte buffers, and strings can be formatted as hex",
+            cel_type_name(v));
     for (uint32_t i = 0; i < v.n; i++)
         sbuf_addf(out, upper ? "%02X" : "%02x", (unsigned)(unsigned char)v.s[i]);
     return NULL;
 }
 
-const char *cel_format_clause(const struct cel_clause *c, struct cel_val v, struct sbuf *out,
-                              struct arena *a)
+// cel_format_clause writes one value. Returns NULL or what is wrong.
+static const char *cel_format_clause(const struct cel_clause *c, struct cel_val v, struct sbuf *out,
+                                     struct arena *a)
 {
     double d;
     switch (c->verb) {
@@ -279,17 +282,20 @@ const char *cel_format_clause(const struct cel_clause *c, struct cel_val v, stru
         return write_string(v, out, a);
     case 'd':
         if (v.kind != CEL_INT && v.kind != CEL_UINT)
-            return refuse(a, "decimal clause can only be used on integers", cel_type_name(v));
+            return lib_format_type_error(a, "decimal clause can only be used on integers",
+                                         cel_type_name(v));
         cel_write(v, out);
         return NULL;
     case 'f':
         if (!number_name(v, &d))
-            return refuse(a, "fixed-point clause can only be used on doubles", cel_type_name(v));
+            return lib_format_type_error(a, "fixed-point clause can only be used on doubles",
+                                         cel_type_name(v));
         write_fixed(d, c->precision < 0 ? DEFAULT_PRECISION : c->precision, out);
         return NULL;
     case 'e':
         if (!number_name(v, &d))
-            return refuse(a, "scientific clause can only be used on doubles", cel_type_name(v));
+            return lib_format_type_error(a, "scientific clause can only be used on doubles",
+                                         cel_type_name(v));
         write_scientific(d, c->precision < 0 ? DEFAULT_PRECISION : c->precision, out);
         return NULL;
     case 'b':
@@ -298,13 +304,14 @@ const char *cel_format_clause(const struct cel_clause *c, struct cel_val v, stru
             return NULL;
         }
         if (v.kind != CEL_INT && v.kind != CEL_UINT)
-            return refuse(a, "only integers and bools can be formatted as binary",
-                          cel_type_name(v));
+            return lib_format_type_error(a, "only integers and bools can be formatted as binary",
+                                         cel_type_name(v));
         write_int_base(v, 2, false, out);
         return NULL;
     case 'o':
         if (v.kind != CEL_INT && v.kind != CEL_UINT)
-            return refuse(a, "octal clause can only be used on integers", cel_type_name(v));
+            return lib_format_type_error(a, "octal clause can only be used on integers",
+                                         cel_type_name(v));
         write_int_base(v, 8, false, out);
         return NULL;
     default:

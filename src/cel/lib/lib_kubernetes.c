@@ -68,8 +68,9 @@ static struct cel_val fn_as_double(struct cel_run *run, const struct cel_val *ar
     return cel_double(quantity_as_double(args[0].quantity));
 }
 
-static struct cel_val arithmetic(struct cel_run *run, const char *name, const struct cel_val *args,
-                                 unsigned n, bool subtract)
+static struct cel_val lib_kubernetes_quantity_arithmetic(struct cel_run *run, const char *name,
+                                                         const struct cel_val *args, unsigned n,
+                                                         bool subtract)
 {
     if (n != 2 || !is_quantity(args, n, 0) ||
         (args[1].kind != CEL_QUANTITY && args[1].kind != CEL_INT))
@@ -87,18 +88,20 @@ static struct cel_val arithmetic(struct cel_run *run, const char *name, const st
     return v;
 }
 
-static struct cel_val fn_add(struct cel_run *run, const struct cel_val *args, unsigned n)
+static struct cel_val lib_kubernetes_fn_add(struct cel_run *run, const struct cel_val *args,
+                                            unsigned n)
 {
-    return arithmetic(run, "add", args, n, false);
+    return lib_kubernetes_quantity_arithmetic(run, "add", args, n, false);
 }
 
 static struct cel_val fn_sub(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
-    return arithmetic(run, "sub", args, n, true);
+    return lib_kubernetes_quantity_arithmetic(run, "sub", args, n, true);
 }
 
 // Orders two quantities or two versions: -1, 0, 1. False when they are neither.
-static inline bool compare(const struct cel_val *args, unsigned n, int *ret)
+static inline bool lib_kubernetes_compare_quantities(const struct cel_val *args, unsigned n,
+                                                     int *ret)
 {
     if (n != 2 || args[0].kind != args[1].kind)
         return false;
@@ -116,19 +119,25 @@ static inline bool compare(const struct cel_val *args, unsigned n, int *ret)
 static struct cel_val fn_compare(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
     int c;
-    return compare(args, n, &c) ? cel_int(c) : cel_run_mismatch(run, "compareTo", args, n);
+    return lib_kubernetes_compare_quantities(args, n, &c)
+               ? cel_int(c)
+               : cel_run_mismatch(run, "compareTo", args, n);
 }
 
 static struct cel_val fn_greater(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
     int c;
-    return compare(args, n, &c) ? cel_bool(c > 0) : cel_run_mismatch(run, "isGreaterThan", args, n);
+    return lib_kubernetes_compare_quantities(args, n, &c)
+               ? cel_bool(c > 0)
+               : cel_run_mismatch(run, "isGreaterThan", args, n);
 }
 
 static struct cel_val fn_less(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
     int c;
-    return compare(args, n, &c) ? cel_bool(c < 0) : cel_run_mismatch(run, "isLessThan", args, n);
+    return lib_kubernetes_compare_quantities(args, n, &c)
+               ? cel_bool(c < 0)
+               : cel_run_mismatch(run, "isLessThan", args, n);
 }
 
 static bool parse_semver(struct cel_run *run, const struct cel_val *args, unsigned n,
@@ -184,7 +193,7 @@ static const struct cel_impl table[] = {
     {"isInteger", fn_is_integer},
     {"asInteger", fn_as_integer},
     {"asApproximateFloat", fn_as_double},
-    {"add", fn_add},
+    {"add", lib_kubernetes_fn_add},
     {"sub", fn_sub},
     {"compareTo", fn_compare},
     {"isGreaterThan", fn_greater},

@@ -7,12 +7,12 @@
 
 #include "base/banned.h"
 
-static bool is_list(struct cel_val v)
+static bool lib_lists_is_list(struct cel_val v)
 {
     return v.kind == CEL_LIST;
 }
 
-static bool comparable(struct cel_val v)
+static bool lib_lists_is_comparable(struct cel_val v)
 {
     switch (v.kind) {
     case CEL_BOOL:
@@ -31,7 +31,7 @@ static bool comparable(struct cel_val v)
 
 static struct cel_val fn_slice(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
-    if (n != 3 || !is_list(args[0]) || args[1].kind != CEL_INT || args[2].kind != CEL_INT)
+    if (n != 3 || !lib_lists_is_list(args[0]) || args[1].kind != CEL_INT || args[2].kind != CEL_INT)
         return cel_run_mismatch(run, "slice", args, n);
     long long from = (long long)args[1].i;
     long long to = (long long)args[2].i;
@@ -53,12 +53,12 @@ static struct cel_val fn_slice(struct cel_run *run, const struct cel_val *args, 
     return cel_list_value(l);
 }
 
-static void flatten(struct cel_run *run, const struct cel_list *l, int64_t depth,
-                    struct cel_list *out)
+static void lib_lists_flatten_into(struct cel_run *run, const struct cel_list *l, int64_t depth,
+                                   struct cel_list *out)
 {
     for (uint32_t i = 0; i < l->n; i++) {
-        if (is_list(l->items[i]) && depth > 0)
-            flatten(run, l->items[i].list, depth - 1, out);
+        if (lib_lists_is_list(l->items[i]) && depth > 0)
+            lib_lists_flatten_into(run, l->items[i].list, depth - 1, out);
         else
             cel_list_push(&run->arena, out, l->items[i]);
     }
@@ -66,13 +66,13 @@ static void flatten(struct cel_run *run, const struct cel_list *l, int64_t depth
 
 static struct cel_val fn_flatten(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
-    if (n > 2 || !is_list(args[0]) || (n == 2 && args[1].kind != CEL_INT))
+    if (n > 2 || !lib_lists_is_list(args[0]) || (n == 2 && args[1].kind != CEL_INT))
         return cel_run_mismatch(run, "flatten", args, n);
     int64_t depth = n == 2 ? args[1].i : 1;
     if (depth < 0)
         return cel_errorf(&run->arena, "level must be non-negative");
     struct cel_list *out = cel_list_new(&run->arena, args[0].list->n);
-    flatten(run, args[0].list, depth, out);
+    lib_lists_flatten_into(run, args[0].list, depth, out);
     return cel_list_value(out);
 }
 
@@ -95,7 +95,7 @@ static struct cel_val fn_range(struct cel_run *run, const struct cel_val *args, 
 
 static struct cel_val fn_reverse(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
-    if (n != 1 || !is_list(args[0]))
+    if (n != 1 || !lib_lists_is_list(args[0]))
         return cel_run_mismatch(run, "reverse", args, n);
     struct cel_list *l = cel_list_new(&run->arena, args[0].list->n);
     for (uint32_t i = args[0].list->n; i > 0; i--)
@@ -105,10 +105,10 @@ static struct cel_val fn_reverse(struct cel_run *run, const struct cel_val *args
 
 static struct cel_val fn_distinct(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
-    if (n != 1 || !is_list(args[0]))
+    if (n != 1 || !lib_lists_is_list(args[0]))
         return cel_run_mismatch(run, "distinct", args, n);
     const struct cel_list *in = args[0].list;
-    // Quadratic, as its cost says; a list that would exceed the limit is not looked at.
+    // Quadratic, like its cost; a list that would exceed the limit is not looked at.
     if ((uint64_t)in->n * in->n * 2 > run->limit)
         return args[0];
     struct cel_list *l = cel_list_new(&run->arena, in->n);
@@ -143,8 +143,8 @@ static void sort_indexes(const struct cel_val *keys, uint32_t *index, uint32_t *
     memcpy(index, spare, n * sizeof(*index));
 }
 
-static struct cel_val sort_by(struct cel_run *run, const struct cel_list *list,
-                              const struct cel_list *keys)
+static struct cel_val lib_lists_sort_by(struct cel_run *run, const struct cel_list *list,
+                                        const struct cel_list *keys)
 {
     if (list->n != keys->n)
         return cel_errorf(&run->arena,
@@ -154,7 +154,7 @@ static struct cel_val sort_by(struct cel_run *run, const struct cel_list *list,
     struct cel_list *out = cel_list_new(&run->arena, list->n);
     if (list->n == 0)
         return cel_list_value(out);
-    if (!comparable(keys->items[0]))
+    if (!lib_lists_is_comparable(keys->items[0]))
         return cel_errorf(&run->arena, "list elements must be comparable");
     uint32_t *index = arena_array(&run->arena, uint32_t, list->n);
     for (uint32_t i = 0; i < list->n; i++) {
@@ -170,19 +170,19 @@ static struct cel_val sort_by(struct cel_run *run, const struct cel_list *list,
 
 static struct cel_val fn_sort(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
-    if (n != 1 || !is_list(args[0]))
+    if (n != 1 || !lib_lists_is_list(args[0]))
         return cel_run_mismatch(run, "sort", args, n);
-    return sort_by(run, args[0].list, args[0].list);
+    return lib_lists_sort_by(run, args[0].list, args[0].list);
 }
 
 static struct cel_val fn_sort_by(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
-    if (n != 2 || !is_list(args[0]) || !is_list(args[1]))
+    if (n != 2 || !lib_lists_is_list(args[0]) || !lib_lists_is_list(args[1]))
         return cel_run_mismatch(run, "@sortByAssociatedKeys", args, n);
-    return sort_by(run, args[0].list, args[1].list);
+    return lib_lists_sort_by(run, args[0].list, args[1].list);
 }
 
-static bool has_all(const struct cel_list *l, const struct cel_list *part)
+static bool lib_lists_contains_all(const struct cel_list *l, const struct cel_list *part)
 {
     for (uint32_t i = 0; i < part->n; i++)
         if (!cel_is_true(cel_list_contains(l, part->items[i])))
@@ -192,14 +192,14 @@ static bool has_all(const struct cel_list *l, const struct cel_list *part)
 
 static bool two_lists(const struct cel_val *args, unsigned n)
 {
-    return n == 2 && is_list(args[0]) && is_list(args[1]);
+    return n == 2 && lib_lists_is_list(args[0]) && lib_lists_is_list(args[1]);
 }
 
 static struct cel_val fn_sets_contains(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
     if (!two_lists(args, n))
         return cel_run_mismatch(run, "sets.contains", args, n);
-    return cel_bool(has_all(args[0].list, args[1].list));
+    return cel_bool(lib_lists_contains_all(args[0].list, args[1].list));
 }
 
 static struct cel_val fn_sets_equivalent(struct cel_run *run, const struct cel_val *args,
@@ -207,7 +207,8 @@ static struct cel_val fn_sets_equivalent(struct cel_run *run, const struct cel_v
 {
     if (!two_lists(args, n))
         return cel_run_mismatch(run, "sets.equivalent", args, n);
-    return cel_bool(has_all(args[0].list, args[1].list) && has_all(args[1].list, args[0].list));
+    return cel_bool(lib_lists_contains_all(args[0].list, args[1].list) &&
+                    lib_lists_contains_all(args[1].list, args[0].list));
 }
 
 static struct cel_val fn_sets_intersects(struct cel_run *run, const struct cel_val *args,
@@ -223,11 +224,11 @@ static struct cel_val fn_sets_intersects(struct cel_run *run, const struct cel_v
 
 static struct cel_val fn_is_sorted(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
-    if (n != 1 || !is_list(args[0]))
+    if (n != 1 || !lib_lists_is_list(args[0]))
         return cel_run_mismatch(run, "isSorted", args, n);
     const struct cel_list *l = args[0].list;
     for (uint32_t i = 0; i < l->n; i++) {
-        if (!comparable(l->items[i]))
+        if (!lib_lists_is_comparable(l->items[i]))
             return cel_no_such_overload();
         struct cel_val c = i ? cel_compare(l->items[i - 1], l->items[i]) : cel_int(0);
         if (c.kind == CEL_INT && c.i > 0)
@@ -238,7 +239,7 @@ static struct cel_val fn_is_sorted(struct cel_run *run, const struct cel_val *ar
 
 static struct cel_val fn_sum(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
-    if (n != 1 || !is_list(args[0]))
+    if (n != 1 || !lib_lists_is_list(args[0]))
         return cel_run_mismatch(run, "sum", args, n);
     const struct cel_list *l = args[0].list;
     if (l->n == 0)
@@ -254,17 +255,18 @@ static struct cel_val fn_sum(struct cel_run *run, const struct cel_val *args, un
     return sum;
 }
 
-static struct cel_val extreme(struct cel_run *run, const char *name, const struct cel_val *args,
-                              unsigned n, int64_t replace_when)
+static struct cel_val lib_lists_find_extreme(struct cel_run *run, const char *name,
+                                             const struct cel_val *args, unsigned n,
+                                             int64_t replace_when)
 {
-    if (n != 1 || !is_list(args[0]))
+    if (n != 1 || !lib_lists_is_list(args[0]))
         return cel_run_mismatch(run, name, args, n);
     const struct cel_list *l = args[0].list;
     if (l->n == 0)
         return cel_errorf(&run->arena, "%s called on empty list", name);
     struct cel_val best = l->items[0];
     for (uint32_t i = 0; i < l->n; i++) {
-        if (!comparable(l->items[i]))
+        if (!lib_lists_is_comparable(l->items[i]))
             return cel_no_such_overload();
         struct cel_val c = cel_compare(best, l->items[i]);
         if (c.kind == CEL_INT && c.i == replace_when)
@@ -275,19 +277,19 @@ static struct cel_val extreme(struct cel_run *run, const char *name, const struc
 
 static struct cel_val fn_max(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
-    return extreme(run, "max", args, n, -1);
+    return lib_lists_find_extreme(run, "max", args, n, -1);
 }
 
 static struct cel_val fn_min(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
-    return extreme(run, "min", args, n, 1);
+    return lib_lists_find_extreme(run, "min", args, n, 1);
 }
 
 static struct cel_val fn_includes(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
     if (n != 2)
         return cel_run_mismatch(run, "includes", args, n);
-    if (!is_list(args[0]))
+    if (!lib_lists_is_list(args[0]))
         return cel_bool(cel_same(args[0], args[1]));
     for (uint32_t i = 0; i < args[0].list->n; i++)
         if (cel_same(args[0].list->items[i], args[1]))
@@ -309,7 +311,7 @@ static struct cel_val insert_one(struct cel_run *run, struct cel_map *m, struct 
 }
 
 // A map that the insertion may change: the one that grows, or a copy.
-static struct cel_map *writable(struct cel_run *run, struct cel_map *m)
+static struct cel_map *lib_lists_writable_map(struct cel_run *run, struct cel_map *m)
 {
     if (m->open)
         return m;
@@ -323,7 +325,7 @@ static struct cel_val fn_map_insert(struct cel_run *run, const struct cel_val *a
 {
     if (args[0].kind != CEL_MAP || (n == 2 && args[1].kind != CEL_MAP))
         return cel_run_mismatch(run, "cel.@mapInsert", args, n);
-    struct cel_map *m = writable(run, args[0].map);
+    struct cel_map *m = lib_lists_writable_map(run, args[0].map);
     if (n == 3)
         return insert_one(run, m, args[1], args[2]);
     struct cel_val r = cel_map_value(m);

@@ -13,7 +13,7 @@ static bool is_mapped(const struct cel_ip *ip)
 }
 
 // Parses an address; the text of an error goes to run->text.
-static bool parse_ip(struct cel_run *run, struct str s, struct cel_ip *ret)
+static bool lib_net_parse_ip(struct cel_run *run, struct str s, struct cel_ip *ret)
 {
     const char *why;
     sbuf_clear(&run->text);
@@ -64,7 +64,7 @@ static struct cel_val fn_ip(struct cel_run *run, const struct cel_val *args, uns
     if (n != 1 || args[0].kind != CEL_STRING)
         return cel_run_mismatch(run, "ip", args, n);
     struct cel_ip ip;
-    return parse_ip(run, cel_str(args[0]), &ip) ? ip_value(run, &ip) : text_error(run);
+    return lib_net_parse_ip(run, cel_str(args[0]), &ip) ? ip_value(run, &ip) : text_error(run);
 }
 
 static struct cel_val fn_is_ip(struct cel_run *run, const struct cel_val *args, unsigned n)
@@ -72,7 +72,7 @@ static struct cel_val fn_is_ip(struct cel_run *run, const struct cel_val *args, 
     if (n != 1 || args[0].kind != CEL_STRING)
         return cel_run_mismatch(run, "isIP", args, n);
     struct cel_ip ip;
-    return cel_bool(parse_ip(run, cel_str(args[0]), &ip));
+    return cel_bool(lib_net_parse_ip(run, cel_str(args[0]), &ip));
 }
 
 static struct cel_val fn_is_canonical(struct cel_run *run, const struct cel_val *args, unsigned n)
@@ -80,7 +80,7 @@ static struct cel_val fn_is_canonical(struct cel_run *run, const struct cel_val 
     if (n != 1 || args[0].kind != CEL_STRING)
         return cel_run_mismatch(run, "ip.isCanonical", args, n);
     struct cel_ip ip;
-    if (!parse_ip(run, cel_str(args[0]), &ip))
+    if (!lib_net_parse_ip(run, cel_str(args[0]), &ip))
         return text_error(run);
     sbuf_clear(&run->text);
     cel_text_ip(&ip, &run->text);
@@ -163,7 +163,7 @@ static struct cel_val fn_contains_ip(struct cel_run *run, const struct cel_val *
     struct cel_ip parsed;
     const struct cel_ip *ip = args[1].ip;
     if (args[1].kind == CEL_STRING) {
-        if (!parse_ip(run, cel_str(args[1]), &parsed))
+        if (!lib_net_parse_ip(run, cel_str(args[1]), &parsed))
             return cel_no_such_overload();
         ip = &parsed;
     }

@@ -19,7 +19,7 @@ static struct cel_val fn_none(struct cel_run *run, const struct cel_val *args, u
     return cel_none;
 }
 
-static bool is_zero(struct cel_val v)
+static bool lib_optional_is_zero(struct cel_val v)
 {
     switch (v.kind) {
     case CEL_NULL:
@@ -50,7 +50,7 @@ static struct cel_val fn_of_non_zero(struct cel_run *run, const struct cel_val *
 {
     if (n != 1)
         return cel_no_such_overload();
-    return is_zero(args[0]) ? cel_none : cel_optional(&run->arena, args[0]);
+    return lib_optional_is_zero(args[0]) ? cel_none : cel_optional(&run->arena, args[0]);
 }
 
 static struct cel_val fn_value(struct cel_run *run, const struct cel_val *args, unsigned n)

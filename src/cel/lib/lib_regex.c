@@ -7,8 +7,10 @@
 
 #include "base/banned.h"
 
-const struct cel_regex *cel_run_regex(struct cel_run *run, struct cel_val pattern,
-                                      struct cel_val *ret_error)
+// cel_run_regex gives the compiled pattern: the call's constant one, or this one compiled now.
+// NULL with an error value in *ret_error.
+static const struct cel_regex *cel_run_regex(struct cel_run *run, struct cel_val pattern,
+                                             struct cel_val *ret_error)
 {
     if (run->call && run->call->regex)
         return run->call->regex;
@@ -27,14 +29,14 @@ const struct cel_regex *cel_run_regex(struct cel_run *run, struct cel_val patter
     return re;
 }
 
-static bool two_strings(const struct cel_val *args, unsigned n)
+static bool lib_regex_takes_two_strings(const struct cel_val *args, unsigned n)
 {
     return n >= 2 && args[0].kind == CEL_STRING && args[1].kind == CEL_STRING;
 }
 
 static struct cel_val fn_matches(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
-    if (n != 2 || !two_strings(args, n))
+    if (n != 2 || !lib_regex_takes_two_strings(args, n))
         return cel_run_mismatch(run, "matches", args, n);
     if (run->call && run->call->pattern.simple)
         return cel_bool(cel_pattern_match(&run->call->pattern, cel_str(args[0])));
@@ -43,19 +45,19 @@ static struct cel_val fn_matches(struct cel_run *run, const struct cel_val *args
     return re ? cel_bool(cel_regex_match(re, args[0].s, args[0].n)) : error;
 }
 
-static struct cel_val illegal(struct cel_run *run, struct cel_val error)
+static struct cel_val lib_regex_pattern_error(struct cel_run *run, struct cel_val error)
 {
     return cel_errorf(&run->arena, "Illegal regex: %.*s", STR_ARG(error.error->text));
 }
 
 static struct cel_val fn_find(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
-    if (n != 2 || !two_strings(args, n))
+    if (n != 2 || !lib_regex_takes_two_strings(args, n))
         return cel_run_mismatch(run, "find", args, n);
     struct cel_val error;
     const struct cel_regex *re = cel_run_regex(run, args[1], &error);
     if (!re)
-        return illegal(run, error);
+        return lib_regex_pattern_error(run, error);
     size_t from;
     size_t to;
     if (!cel_regex_find(re, args[0].s, args[0].n, 0, &from, &to))
@@ -64,8 +66,8 @@ static struct cel_val fn_find(struct cel_run *run, const struct cel_val *args, u
 }
 
 // All matches as Go finds them: an empty one right behind another does not count.
-static void find_all(struct cel_run *run, const struct cel_regex *re, struct str s, int64_t limit,
-                     struct cel_list *out)
+static void lib_regex_find_all(struct cel_run *run, const struct cel_regex *re, struct str s,
+                               int64_t limit, struct cel_list *out)
 {
     size_t pos = 0;
     size_t previous = SIZE_MAX;
@@ -93,14 +95,14 @@ static void find_all(struct cel_run *run, const struct cel_regex *re, struct str
 
 static struct cel_val fn_find_all(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
-    if (n > 3 || !two_strings(args, n) || (n == 3 && args[2].kind != CEL_INT))
+    if (n > 3 || !lib_regex_takes_two_strings(args, n) || (n == 3 && args[2].kind != CEL_INT))
         return cel_run_mismatch(run, "findAll", args, n);
     struct cel_val error;
     const struct cel_regex *re = cel_run_regex(run, args[1], &error);
     if (!re)
-        return illegal(run, error);
+        return lib_regex_pattern_error(run, error);
     struct cel_list *out = cel_list_new(&run->arena, 0);
-    find_all(run, re, cel_str(args[0]), n == 3 ? args[2].i : -1, out);
+    lib_regex_find_all(run, re, cel_str(args[0]), n == 3 ? args[2].i : -1, out);
     return cel_list_value(out);
 }
 

@@ -14,7 +14,7 @@
 #define MIN_UNIX (-62135596800)
 #define MAX_UNIX 253402300799
 
-static struct cel_val fail(struct cel_run *run, const char *text)
+static struct cel_val lib_std_error(struct cel_run *run, const char *text)
 {
     return cel_errorf(&run->arena, "%s", text);
 }
@@ -33,11 +33,11 @@ static struct cel_val shift_time(struct cel_run *run, struct cel_val t, struct c
     t.i += whole;
     t.n = (uint32_t)nanos;
     if (t.i < MIN_UNIX || t.i > MAX_UNIX)
-        return fail(run, "timestamp overflow");
+        return lib_std_error(run, "timestamp overflow");
     return t;
 }
 
-static struct cel_val concat(struct cel_run *run, struct cel_val a, struct cel_val b)
+static struct cel_val lib_std_concat_values(struct cel_run *run, struct cel_val a, struct cel_val b)
 {
     size_t n = (size_t)a.n + b.n;
     char *p = arena_alloc(&run->arena, n + 1, 1);
@@ -74,22 +74,23 @@ static struct cel_val add_same(struct cel_run *run, struct cel_val a, struct cel
     switch (a.kind) {
     case CEL_INT: {
         int64_t r;
-        return __builtin_add_overflow(a.i, b.i, &r) ? fail(run, INT_OVERFLOW) : cel_int(r);
+        return __builtin_add_overflow(a.i, b.i, &r) ? lib_std_error(run, INT_OVERFLOW) : cel_int(r);
     }
     case CEL_UINT: {
         uint64_t r;
-        return __builtin_add_overflow(a.u, b.u, &r) ? fail(run, UINT_OVERFLOW) : cel_uint(r);
+        return __builtin_add_overflow(a.u, b.u, &r) ? lib_std_error(run, UINT_OVERFLOW)
+                                                    : cel_uint(r);
     }
     case CEL_DOUBLE:
         return cel_double(a.d + b.d);
     case CEL_STRING:
     case CEL_BYTES:
-        return concat(run, a, b);
+        return lib_std_concat_values(run, a, b);
     case CEL_LIST:
         return concat_lists(run, a.list, b.list);
     case CEL_DURATION: {
         int64_t r;
-        return __builtin_add_overflow(a.i, b.i, &r) ? fail(run, DURATION_OVERFLOW)
+        return __builtin_add_overflow(a.i, b.i, &r) ? lib_std_error(run, DURATION_OVERFLOW)
                                                     : cel_duration(r);
     }
     default:
@@ -108,7 +109,7 @@ struct cel_val cel_add(struct cel_run *run, struct cel_val a, struct cel_val b)
     return cel_no_such_overload();
 }
 
-static struct cel_val fn_add(struct cel_run *run, const struct cel_val *args, unsigned n)
+static struct cel_val lib_std_fn_add(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
     return n == 2 ? cel_add(run, args[0], args[1]) : cel_no_such_overload();
 }
@@ -119,7 +120,7 @@ static struct cel_val subtract_times(struct cel_run *run, struct cel_val a, stru
     int64_t nanos = (int64_t)a.n - (int64_t)b.n;
     int64_t r;
     if (__builtin_mul_overflow(seconds, 1000000000, &r) || __builtin_add_overflow(r, nanos, &r))
-        return fail(run, DURATION_OVERFLOW);
+        return lib_std_error(run, DURATION_OVERFLOW);
     return cel_duration(r);
 }
 
@@ -135,13 +136,14 @@ static struct cel_val fn_subtract(struct cel_run *run, const struct cel_val *arg
         return cel_no_such_overload();
     switch (a.kind) {
     case CEL_INT:
-        return __builtin_sub_overflow(a.i, b.i, &r) ? fail(run, INT_OVERFLOW) : cel_int(r);
+        return __builtin_sub_overflow(a.i, b.i, &r) ? lib_std_error(run, INT_OVERFLOW) : cel_int(r);
     case CEL_UINT:
-        return __builtin_sub_overflow(a.u, b.u, &u) ? fail(run, UINT_OVERFLOW) : cel_uint(u);
+        return __builtin_sub_overflow(a.u, b.u, &u) ? lib_std_error(run, UINT_OVERFLOW)
+                                                    : cel_uint(u);
     case CEL_DOUBLE:
         return cel_double(a.d - b.d);
     case CEL_DURATION:
-        return __builtin_sub_overflow(a.i, b.i, &r) ? fail(run, DURATION_OVERFLOW)
+        return __builtin_sub_overflow(a.i, b.i, &r) ? lib_std_error(run, DURATION_OVERFLOW)
                                                     : cel_duration(r);
     case CEL_TIMESTAMP:
         return subtract_times(run, a, b);
@@ -159,9 +161,10 @@ static struct cel_val fn_multiply(struct cel_run *run, const struct cel_val *arg
     if (n != 2 || a.kind != b.kind)
         return cel_no_such_overload();
     if (a.kind == CEL_INT)
-        return __builtin_mul_overflow(a.i, b.i, &r) ? fail(run, INT_OVERFLOW) : cel_int(r);
+        return __builtin_mul_overflow(a.i, b.i, &r) ? lib_std_error(run, INT_OVERFLOW) : cel_int(r);
     if (a.kind == CEL_UINT)
-        return __builtin_mul_overflow(a.u, b.u, &u) ? fail(run, UINT_OVERFLOW) : cel_uint(u);
+        return __builtin_mul_overflow(a.u, b.u, &u) ? lib_std_error(run, UINT_OVERFLOW)
+                                                    : cel_uint(u);
     return a.kind == CEL_DOUBLE ? cel_double(a.d * b.d) : cel_no_such_overload();
 }
 
@@ -176,11 +179,11 @@ static struct cel_val fn_divide(struct cel_run *run, const struct cel_val *args,
     if (a.kind != CEL_INT && a.kind != CEL_UINT)
         return cel_no_such_overload();
     if (b.u == 0)
-        return fail(run, "division by zero");
+        return lib_std_error(run, "division by zero");
     if (a.kind == CEL_UINT)
         return cel_uint(a.u / b.u);
     if (a.i == INT64_MIN && b.i == -1)
-        return fail(run, INT_OVERFLOW);
+        return lib_std_error(run, INT_OVERFLOW);
     return cel_int(a.i / b.i);
 }
 
@@ -191,11 +194,11 @@ static struct cel_val fn_modulo(struct cel_run *run, const struct cel_val *args,
     if (n != 2 || a.kind != b.kind || (a.kind != CEL_INT && a.kind != CEL_UINT))
         return cel_no_such_overload();
     if (b.u == 0)
-        return fail(run, "modulus by zero");
+        return lib_std_error(run, "modulus by zero");
     if (a.kind == CEL_UINT)
         return cel_uint(a.u % b.u);
     if (a.i == INT64_MIN && b.i == -1)
-        return fail(run, INT_OVERFLOW);
+        return lib_std_error(run, INT_OVERFLOW);
     return cel_int(a.i % b.i);
 }
 
@@ -206,7 +209,7 @@ static struct cel_val fn_negate(struct cel_run *run, const struct cel_val *args,
         return cel_double(-args[0].d);
     if (args[0].kind != CEL_INT)
         return cel_no_such_overload();
-    return args[0].i == INT64_MIN ? fail(run, INT_OVERFLOW) : cel_int(-args[0].i);
+    return args[0].i == INT64_MIN ? lib_std_error(run, INT_OVERFLOW) : cel_int(-args[0].i);
 }
 
 struct cel_val cel_list_contains(const struct cel_list *l, struct cel_val v)
@@ -242,34 +245,34 @@ static struct cel_val fn_size(struct cel_run *run, const struct cel_val *args, u
     return cel_int((int64_t)cel_size(args[0]));
 }
 
-static bool two_strings(const struct cel_val *args, unsigned n)
+static bool lib_std_takes_two_strings(const struct cel_val *args, unsigned n)
 {
     return n == 2 && args[0].kind == CEL_STRING && args[1].kind == CEL_STRING;
 }
 
 static struct cel_val fn_contains(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
-    if (!two_strings(args, n))
+    if (!lib_std_takes_two_strings(args, n))
         return cel_run_mismatch(run, "contains", args, n);
     return cel_bool(str_contains(cel_str(args[0]), cel_str(args[1])));
 }
 
 static struct cel_val fn_starts(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
-    if (!two_strings(args, n))
+    if (!lib_std_takes_two_strings(args, n))
         return cel_run_mismatch(run, "startsWith", args, n);
     return cel_bool(str_starts(cel_str(args[0]), cel_str(args[1])));
 }
 
 static struct cel_val fn_ends(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
-    if (!two_strings(args, n))
+    if (!lib_std_takes_two_strings(args, n))
         return cel_run_mismatch(run, "endsWith", args, n);
     return cel_bool(str_ends(cel_str(args[0]), cel_str(args[1])));
 }
 
 static const struct cel_impl table[] = {
-    {"_+_", fn_add},           {"_-_", fn_subtract},      {"_*_", fn_multiply},  {"_/_", fn_divide},
+    {"_+_", lib_std_fn_add},   {"_-_", fn_subtract},      {"_*_", fn_multiply},  {"_/_", fn_divide},
     {"_%_", fn_modulo},        {"-_", fn_negate},         {"@in", fn_in},        {"size", fn_size},
     {"contains", fn_contains}, {"startsWith", fn_starts}, {"endsWith", fn_ends},
 };

@@ -23,7 +23,7 @@ static bool is_int(const struct cel_val *args, unsigned n, unsigned i)
 }
 
 // Byte offset of the k-th code point; k may be the count of them.
-static size_t offset_of(struct cel_val v, uint64_t k)
+static size_t lib_strings_byte_offset(struct cel_val v, uint64_t k)
 {
     if (v.flags & CEL_F_ASCII)
         return k;
@@ -37,7 +37,7 @@ static size_t offset_of(struct cel_val v, uint64_t k)
     return off;
 }
 
-static struct cel_val part(struct cel_val v, size_t from, size_t to)
+static struct cel_val lib_strings_substring(struct cel_val v, size_t from, size_t to)
 {
     struct cel_val r = cel_string(str_make(v.s + from, to - from));
     return r;
@@ -51,9 +51,9 @@ static struct cel_val fn_char_at(struct cel_run *run, const struct cel_val *args
     uint64_t size = cel_size(args[0]);
     if (i < 0 || (uint64_t)i > size)
         return range_error(run, i);
-    size_t from = offset_of(args[0], (uint64_t)i);
-    size_t to = (uint64_t)i == size ? from : offset_of(args[0], (uint64_t)i + 1);
-    return part(args[0], from, to);
+    size_t from = lib_strings_byte_offset(args[0], (uint64_t)i);
+    size_t to = (uint64_t)i == size ? from : lib_strings_byte_offset(args[0], (uint64_t)i + 1);
+    return lib_strings_substring(args[0], from, to);
 }
 
 static uint64_t count_between(struct cel_val v, size_t bytes)
@@ -62,11 +62,12 @@ static uint64_t count_between(struct cel_val v, size_t bytes)
 }
 
 // First occurrence from a code point on, or last one not behind it.
-static int64_t search(struct cel_val text, struct cel_val part_val, int64_t from, bool last)
+static int64_t lib_strings_find(struct cel_val text, struct cel_val part_val, int64_t from,
+                                bool last)
 {
     struct str s = cel_str(text);
     struct str sub = cel_str(part_val);
-    size_t off = offset_of(text, (uint64_t)from);
+    size_t off = lib_strings_byte_offset(text, (uint64_t)from);
     if (!last) {
         ptrdiff_t at = str_find(str_from(s, off), sub);
         return at < 0 ? -1 : (int64_t)count_between(text, off + (size_t)at);
@@ -83,8 +84,8 @@ static int64_t search(struct cel_val text, struct cel_val part_val, int64_t from
     }
 }
 
-struct cel_val cel_text_index(struct cel_run *run, const struct cel_val *args, unsigned n,
-                              bool last)
+static struct cel_val cel_text_index(struct cel_run *run, const struct cel_val *args, unsigned n,
+                                     bool last)
 {
     const char *name = last ? "lastIndexOf" : "indexOf";
     if (n > 3 || !is_string(args, n, 0) || !is_string(args, n, 1) ||
@@ -107,7 +108,7 @@ struct cel_val cel_text_index(struct cel_run *run, const struct cel_val *args, u
     if (last && args[0].n > args[1].n &&
         !cel_work_add(run, (uint64_t)(args[0].n - args[1].n) * (1 + args[1].n / 64) / 4))
         return cel_no_such_overload(); // and it ends
-    return cel_int(search(args[0], args[1], from, last));
+    return cel_int(lib_strings_find(args[0], args[1], from, last));
 }
 
 static struct cel_val fn_index_of(struct cel_run *run, const struct cel_val *args, unsigned n)
@@ -272,11 +273,12 @@ static struct cel_val fn_substring(struct cel_run *run, const struct cel_val *ar
         return range_error(run, from);
     if (to < 0 || to > size)
         return range_error(run, to);
-    return part(args[0], offset_of(args[0], (uint64_t)from), offset_of(args[0], (uint64_t)to));
+    return lib_strings_substring(args[0], lib_strings_byte_offset(args[0], (uint64_t)from),
+                                 lib_strings_byte_offset(args[0], (uint64_t)to));
 }
 
 // Unicode White_Space.
-static bool is_space(uint32_t cp)
+static bool lib_strings_is_space(uint32_t cp)
 {
     return (cp >= 9 && cp <= 13) || cp == ' ' || cp == 0x85 || cp == 0xA0 || cp == 0x1680 ||
            (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 || cp == 0x2029 || cp == 0x202F ||
@@ -290,13 +292,13 @@ static struct cel_val fn_trim(struct cel_run *run, const struct cel_val *args, u
     struct str s = cel_str(args[0]);
     size_t from = 0;
     size_t len = 1;
-    while (from < s.n && is_space(utf8_decode(s, from, &len)))
+    while (from < s.n && lib_strings_is_space(utf8_decode(s, from, &len)))
         from += len;
     size_t end = from;
     for (size_t off = from; off < s.n; off += len)
-        if (!is_space(utf8_decode(s, off, &len)))
+        if (!lib_strings_is_space(utf8_decode(s, off, &len)))
             end = off + len;
-    return part(args[0], from, end);
+    return lib_strings_substring(args[0], from, end);
 }
 
 static struct cel_val fn_quote(struct cel_run *run, const struct cel_val *args, unsigned n)

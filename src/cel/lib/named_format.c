@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The named formats of Kubernetes' CEL library (dns1123Label and others) with upstream's messages.
 #include "cel/lib/named_format.h"
 
 #include <ctype.h>
@@ -9,15 +11,17 @@
 
 #include "base/banned.h"
 
-static void say(struct cel_run *run, struct cel_list *out, const char *prefix, const char *text)
+static void named_format_add_message(struct cel_run *run, struct cel_list *out, const char *prefix,
+                                     const char *text)
 {
     struct str s = arena_strf(&run->arena, "%s%s", prefix, text);
     cel_list_push(&run->arena, out, cel_string(s));
 }
 
-static void too_long(struct cel_run *run, struct cel_list *out, const char *prefix, unsigned max)
+static void named_format_add_length(struct cel_run *run, struct cel_list *out, const char *prefix,
+                                    unsigned max)
 {
-    // Upstream counts characters in names and bytes in labels, or says so.
+    // Upstream counts characters in names and bytes in labels, at least in its messages.
     const char *what = prefix ? "bytes" : "characters";
     struct str s =
         arena_strf(&run->arena, "%smust be no more than %u %s", prefix ? prefix : "", max, what);
@@ -30,7 +34,7 @@ static bool lower_alnum(char c)
 }
 
 // [a-z0-9]([-a-z0-9]*[a-z0-9])? or, for RFC 1035, with a letter in front.
-static bool is_label(struct str s, bool letter_first)
+static bool named_format_is_label(struct str s, bool letter_first)
 {
     if (s.n == 0 || !lower_alnum(s.p[0]) || !lower_alnum(s.p[s.n - 1]))
         return false;
@@ -49,14 +53,14 @@ static bool is_subdomain(struct str s)
     while (more) {
         struct str label;
         more = str_cut(rest, '.', &label, &rest);
-        if (!is_label(label, false))
+        if (!named_format_is_label(label, false))
             return false;
     }
     return true;
 }
 
 // Names that a suffix will be added to may end in a dash.
-static struct str masked(struct cel_run *run, struct str s, bool prefix)
+static struct str named_format_mask_name(struct cel_run *run, struct str s, bool prefix)
 {
     if (!prefix || s.n < 2 || s.p[s.n - 1] != '-')
         return s;
@@ -87,50 +91,53 @@ static struct str masked(struct cel_run *run, struct str s, bool prefix)
     "'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or "          \
     "'my_value',  or '12345', " USED "(" KEY_FMT ")?')"
 
-static void label(struct cel_run *run, struct str s, struct cel_list *out, bool prefix)
+static void named_format_check_label(struct cel_run *run, struct str s, struct cel_list *out,
+                                     bool prefix)
 {
-    s = masked(run, s, prefix);
+    s = named_format_mask_name(run, s, prefix);
     if (s.n > 63)
-        too_long(run, out, NULL, 63);
-    if (!is_label(s, false))
-        say(run, out, "", is_subdomain(s) ? "must not contain dots" : LABEL_TEXT);
+        named_format_add_length(run, out, NULL, 63);
+    if (!named_format_is_label(s, false))
+        named_format_add_message(run, out, "",
+                                 is_subdomain(s) ? "must not contain dots" : LABEL_TEXT);
 }
 
-static void subdomain(struct cel_run *run, struct str s, struct cel_list *out, const char *prefix)
+static void named_format_check_subdomain(struct cel_run *run, struct str s, struct cel_list *out,
+                                         const char *prefix)
 {
     if (s.n > 253)
-        too_long(run, out, prefix, 253);
+        named_format_add_length(run, out, prefix, 253);
     if (!is_subdomain(s))
-        say(run, out, prefix ? prefix : "", SUBDOMAIN_TEXT);
+        named_format_add_message(run, out, prefix ? prefix : "", SUBDOMAIN_TEXT);
 }
 
 static void label_1035(struct cel_run *run, struct str s, struct cel_list *out, bool prefix)
 {
-    s = masked(run, s, prefix);
+    s = named_format_mask_name(run, s, prefix);
     if (s.n > 63)
-        too_long(run, out, NULL, 63);
-    if (!is_label(s, true))
-        say(run, out, "", LABEL_1035_TEXT);
+        named_format_add_length(run, out, NULL, 63);
+    if (!named_format_is_label(s, true))
+        named_format_add_message(run, out, "", LABEL_1035_TEXT);
 }
 
 static void check_label(struct cel_run *run, struct str s, struct cel_list *out)
 {
-    label(run, s, out, false);
+    named_format_check_label(run, s, out, false);
 }
 
 static void check_label_prefix(struct cel_run *run, struct str s, struct cel_list *out)
 {
-    label(run, s, out, true);
+    named_format_check_label(run, s, out, true);
 }
 
 static void check_subdomain(struct cel_run *run, struct str s, struct cel_list *out)
 {
-    subdomain(run, s, out, NULL);
+    named_format_check_subdomain(run, s, out, NULL);
 }
 
 static void check_subdomain_prefix(struct cel_run *run, struct str s, struct cel_list *out)
 {
-    subdomain(run, masked(run, s, true), out, NULL);
+    named_format_check_subdomain(run, named_format_mask_name(run, s, true), out, NULL);
 }
 
 static void check_1035(struct cel_run *run, struct str s, struct cel_list *out)
@@ -161,35 +168,36 @@ static void check_qualified(struct cel_run *run, struct str s, struct cel_list *
     if (!has_prefix)
         name = s;
     if (has_prefix && str_find_char(name, '/') >= 0) {
-        say(run, out, "a valid label key ",
+        named_format_add_message(
+            run, out, "a valid label key ",
             KEY_TEXT " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')");
         return;
     }
     if (has_prefix && prefix.n == 0)
-        say(run, out, "prefix part ", "must be non-empty");
+        named_format_add_message(run, out, "prefix part ", "must be non-empty");
     else if (has_prefix)
-        subdomain(run, prefix, out, "prefix part ");
+        named_format_check_subdomain(run, prefix, out, "prefix part ");
     if (name.n == 0)
-        say(run, out, "name part ", "must be non-empty");
+        named_format_add_message(run, out, "name part ", "must be non-empty");
     else if (name.n > 63)
-        too_long(run, out, "name part ", 63);
+        named_format_add_length(run, out, "name part ", 63);
     if (!is_key_name(name))
-        say(run, out, "name part ", KEY_TEXT);
+        named_format_add_message(run, out, "name part ", KEY_TEXT);
 }
 
-static void check_label_value(struct cel_run *run, struct str s, struct cel_list *out)
+static void named_format_check_label_value(struct cel_run *run, struct str s, struct cel_list *out)
 {
     if (s.n > 63)
-        too_long(run, out, "", 63);
+        named_format_add_length(run, out, "", 63);
     if (s.n && !is_key_name(s))
-        say(run, out, "", VALUE_TEXT);
+        named_format_add_message(run, out, "", VALUE_TEXT);
 }
 
 static void check_uri(struct cel_run *run, struct str s, struct cel_list *out)
 {
     struct err err = {0};
     if (!cel_url_valid(&run->arena, s, &err))
-        say(run, out, "", err.msg);
+        named_format_add_message(run, out, "", err.msg);
 }
 
 static void check_uuid(struct cel_run *run, struct str s, struct cel_list *out)
@@ -204,7 +212,7 @@ static void check_uuid(struct cel_run *run, struct str s, struct cel_list *out)
             ok = at < s.n && isxdigit((unsigned char)s.p[at]);
     }
     if (!ok || at != s.n)
-        say(run, out, "", "does not match the UUID format");
+        named_format_add_message(run, out, "", "does not match the UUID format");
 }
 
 static bool base64_char(char c)
@@ -221,7 +229,7 @@ static void check_byte(struct cel_run *run, struct str s, struct cel_list *out)
     for (size_t i = 0; ok && i < s.n - pads; i++)
         ok = base64_char(s.p[i]);
     if (!ok)
-        say(run, out, "", "invalid base64");
+        named_format_add_message(run, out, "", "invalid base64");
 }
 
 static bool two_digits(struct str s, size_t at, int *ret)
@@ -232,7 +240,7 @@ static bool two_digits(struct str s, size_t at, int *ret)
     return true;
 }
 
-static bool is_date(struct str s)
+static bool named_format_is_date(struct str s)
 {
     int century, year, month, day;
     if (s.n != 10 || s.p[4] != '-' || s.p[7] != '-' || !two_digits(s, 0, &century) ||
@@ -243,8 +251,8 @@ static bool is_date(struct str s)
 
 static void check_date(struct cel_run *run, struct str s, struct cel_list *out)
 {
-    if (!is_date(s))
-        say(run, out, "", "invalid date");
+    if (!named_format_is_date(s))
+        named_format_add_message(run, out, "", "invalid date");
 }
 
 static bool is_clock(struct str s)
@@ -270,10 +278,10 @@ static bool is_clock(struct str s)
 
 static void check_datetime(struct cel_run *run, struct str s, struct cel_list *out)
 {
-    bool ok = s.n > 11 && (s.p[10] == 'T' || s.p[10] == 't') && is_date(str_upto(s, 10)) &&
-              is_clock(str_from(s, 11));
+    bool ok = s.n > 11 && (s.p[10] == 'T' || s.p[10] == 't') &&
+              named_format_is_date(str_upto(s, 10)) && is_clock(str_from(s, 11));
     if (!ok)
-        say(run, out, "", "invalid datetime");
+        named_format_add_message(run, out, "", "invalid datetime");
 }
 
 #define UUID_PATTERN_SIZE     70
@@ -287,7 +295,7 @@ static const struct cel_format formats[] = {
     {"dns1123LabelPrefix", 30, check_label_prefix},
     {"dns1123SubdomainPrefix", 60, check_subdomain_prefix},
     {"dns1035LabelPrefix", 30, check_1035_prefix},
-    {"labelValue", 40, check_label_value},
+    {"labelValue", 40, named_format_check_label_value},
     {"uri", 1103, check_uri},
     {"uuid", UUID_PATTERN_SIZE, check_uuid},
     {"byte", 84, check_byte},
@@ -295,7 +303,8 @@ static const struct cel_format formats[] = {
     {"datetime", DATETIME_PATTERN_SIZE, check_datetime},
 };
 
-const struct cel_format *cel_format_find(struct str name)
+// cel_format_find finds by name; NULL when there is no such format.
+static const struct cel_format *cel_format_find(struct str name)
 {
     for (size_t i = 0; i < array_len(formats); i++)
         if (str_eqz(name, formats[i].name))

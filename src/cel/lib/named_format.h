@@ -17,7 +17,4 @@ struct cel_format {
     void (*check)(struct cel_run *run, struct str s, struct cel_list *out);
 };
 
-// cel_format_find finds by name; NULL when there is no such format.
-const struct cel_format *cel_format_find(struct str name);
-
 #endif

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Simple constant patterns without RE2: literals with ^, $ and .* at the ends are substring
+// searches.
 #include "cel/lib/pattern.h"
 
 #include "base/banned.h"
@@ -25,7 +28,8 @@ struct cel_pattern cel_pattern_of(struct str pattern)
 
 bool cel_pattern_match(const struct cel_pattern *p, struct str s)
 {
-    // A dot is no line break: behind ^.* the text must be in the first line, before .*$ in the last.
+    // A dot is no line break: behind ^.* the text must be in the first line, before .*$ in the
+    // last.
     size_t lo = 0;
     size_t hi = s.n;
     if (p->from_start && p->any_before) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// POSIX TZ rules, with which a time zone file describes the years after its last transition.
 #include "cel/lib/posix_tz.h"
 
 #include <ctype.h>
@@ -12,33 +14,33 @@ struct cursor {
     size_t at;
 };
 
-static int peek(const struct cursor *c)
+static int posix_tz_peek_char(const struct cursor *c)
 {
     return c->at < c->s.n ? (unsigned char)c->s.p[c->at] : -1;
 }
 
-static bool skip_name(struct cursor *c)
+static bool posix_tz_skip_name(struct cursor *c)
 {
     size_t start = c->at;
-    if (peek(c) == '<') {
-        while (peek(c) >= 0 && peek(c) != '>')
+    if (posix_tz_peek_char(c) == '<') {
+        while (posix_tz_peek_char(c) >= 0 && posix_tz_peek_char(c) != '>')
             c->at++;
-        if (peek(c) != '>')
+        if (posix_tz_peek_char(c) != '>')
             return false;
         c->at++;
         return true;
     }
-    while (isalpha(peek(c)))
+    while (isalpha(posix_tz_peek_char(c)))
         c->at++;
     return c->at - start >= 3;
 }
 
-static bool number(struct cursor *c, int64_t *ret)
+static bool posix_tz_read_number(struct cursor *c, int64_t *ret)
 {
-    if (!isdigit(peek(c)))
+    if (!isdigit(posix_tz_peek_char(c)))
         return false;
     *ret = 0;
-    while (isdigit(peek(c)) && *ret < 100000)
+    while (isdigit(posix_tz_peek_char(c)) && *ret < 100000)
         *ret = *ret * 10 + (c->s.p[c->at++] - '0');
     return true;
 }
@@ -47,15 +49,15 @@ static bool number(struct cursor *c, int64_t *ret)
 static bool clock_time(struct cursor *c, int64_t *ret)
 {
     int64_t sign = 1;
-    if (peek(c) == '-' || peek(c) == '+')
+    if (posix_tz_peek_char(c) == '-' || posix_tz_peek_char(c) == '+')
         sign = c->s.p[c->at++] == '-' ? -1 : 1;
     int64_t part;
-    if (!number(c, &part))
+    if (!posix_tz_read_number(c, &part))
         return false;
     *ret = part * 3600;
-    for (int64_t unit = 60; unit >= 1 && peek(c) == ':'; unit /= 60) {
+    for (int64_t unit = 60; unit >= 1 && posix_tz_peek_char(c) == ':'; unit /= 60) {
         c->at++;
-        if (!number(c, &part))
+        if (!posix_tz_read_number(c, &part))
             return false;
         *ret += part * unit;
     }
@@ -72,16 +74,17 @@ static int days_in_month(int64_t year, int month)
 }
 
 // A change in a year, in seconds since 1970 of local clock time.
-static bool change(struct cursor *c, int64_t year, int64_t *ret)
+static bool posix_tz_read_change(struct cursor *c, int64_t year, int64_t *ret)
 {
     int64_t days = civil_to_days((struct civil_date){year, 1, 1});
     int64_t m;
     int64_t w;
     int64_t d;
-    if (peek(c) == 'M') {
+    if (posix_tz_peek_char(c) == 'M') {
         c->at++;
-        if (!number(c, &m) || peek(c) != '.' || (c->at++, !number(c, &w)) || peek(c) != '.' ||
-            (c->at++, !number(c, &d)) || m < 1 || m > 12 || w < 1 || w > 5 || d > 6)
+        if (!posix_tz_read_number(c, &m) || posix_tz_peek_char(c) != '.' ||
+            (c->at++, !posix_tz_read_number(c, &w)) || posix_tz_peek_char(c) != '.' ||
+            (c->at++, !posix_tz_read_number(c, &d)) || m < 1 || m > 12 || w < 1 || w > 5 || d > 6)
             return false;
         int64_t first = civil_to_days((struct civil_date){year, (int)m, 1});
         int64_t weekday = ((first + 4) % 7 + 7) % 7;
@@ -90,16 +93,16 @@ static bool change(struct cursor *c, int64_t year, int64_t *ret)
             day -= 7;
         days = first + day;
     } else {
-        bool julian = peek(c) == 'J';
+        bool julian = posix_tz_peek_char(c) == 'J';
         if (julian)
             c->at++;
-        if (!number(c, &d))
+        if (!posix_tz_read_number(c, &d))
             return false;
         bool leap = days_in_month(year, 2) == 29;
         days += julian ? d - 1 + (leap && d > 59 ? 1 : 0) : d;
     }
     int64_t time = 2 * 3600;
-    if (peek(c) == '/') {
+    if (posix_tz_peek_char(c) == '/') {
         c->at++;
         if (!clock_time(c, &time))
             return false;
@@ -112,16 +115,16 @@ bool cel_posix_tz_offset(struct str rule, int64_t t, int64_t *ret)
 {
     struct cursor c = {rule, 0};
     int64_t standard;
-    if (!skip_name(&c) || !clock_time(&c, &standard))
+    if (!posix_tz_skip_name(&c) || !clock_time(&c, &standard))
         return false;
     standard = -standard;
     *ret = standard;
-    if (peek(&c) < 0)
+    if (posix_tz_peek_char(&c) < 0)
         return true;
-    if (!skip_name(&c))
+    if (!posix_tz_skip_name(&c))
         return false;
     int64_t summer = standard + 3600;
-    if (peek(&c) != ',' && peek(&c) >= 0) {
+    if (posix_tz_peek_char(&c) != ',' && posix_tz_peek_char(&c) >= 0) {
         if (!clock_time(&c, &summer))
             return false;
         summer = -summer;
@@ -130,8 +133,8 @@ bool cel_posix_tz_offset(struct str rule, int64_t t, int64_t *ret)
     int64_t year = civil_from_days(days).year;
     int64_t begin;
     int64_t end;
-    if (peek(&c) != ',' || (c.at++, !change(&c, year, &begin)) || peek(&c) != ',' ||
-        (c.at++, !change(&c, year, &end)))
+    if (posix_tz_peek_char(&c) != ',' || (c.at++, !posix_tz_read_change(&c, year, &begin)) ||
+        posix_tz_peek_char(&c) != ',' || (c.at++, !posix_tz_read_change(&c, year, &end)))
         return false;
     begin -= standard;
     end -= summer;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Numbers, durations, timestamps and addresses as text, read and written as Go does.
 #include "cel/text.h"
 
 #include <ctype.h>
@@ -20,7 +22,7 @@ struct digits {
     int point;
 };
 
-static struct digits shortest(double d)
+static struct digits text_shortest_digits(double d)
 {
     char buf[40];
     for (int precision = 15; precision <= 17; precision++) {
@@ -55,7 +57,7 @@ static bool write_special(double d, struct sbuf *out)
     return true;
 }
 
-static void write_plain(const struct digits *g, struct sbuf *out)
+static void text_write_digits(const struct digits *g, struct sbuf *out)
 {
     if (g->point <= 0) {
         sbuf_addz(out, "0.");
@@ -76,10 +78,10 @@ void cel_text_double(double d, struct sbuf *out)
         return;
     if (d < 0)
         sbuf_addc(out, '-');
-    struct digits g = shortest(fabs(d));
+    struct digits g = text_shortest_digits(fabs(d));
     int exponent = g.point - 1;
     if (exponent >= -4 && exponent < 6) {
-        write_plain(&g, out);
+        text_write_digits(&g, out);
         return;
     }
     sbuf_addc(out, g.text[0]);
@@ -135,8 +137,8 @@ void cel_text_duration(int64_t nanos, struct sbuf *out)
     }
     if (seconds < 0)
         sbuf_addc(out, '-');
-    struct digits g = shortest(fabs(seconds));
-    write_plain(&g, out);
+    struct digits g = text_shortest_digits(fabs(seconds));
+    text_write_digits(&g, out);
     sbuf_addc(out, 's');
 }
 
@@ -252,7 +254,7 @@ void cel_text_timestamp(int64_t seconds, uint32_t nanos, int offset_minutes, str
     sbuf_addf(out, "%c%02d:%02d", offset_minutes < 0 ? '-' : '+', m / 60, m % 60);
 }
 
-static bool number_at(struct str s, size_t at, size_t n, int *ret)
+static bool text_read_number(struct str s, size_t at, size_t n, int *ret)
 {
     *ret = 0;
     for (size_t i = at; i < at + n; i++) {
@@ -276,9 +278,9 @@ static bool read_offset(struct str s, size_t at, int *ret_minutes)
         return at + 1 == s.n;
     int h;
     int m;
-    if (!(char_at(s, at, '+') || char_at(s, at, '-')) || !number_at(s, at + 1, 2, &h) ||
-        !char_at(s, at + 3, ':') || !number_at(s, at + 4, 2, &m) || at + 6 != s.n || h > 24 ||
-        m > 60)
+    if (!(char_at(s, at, '+') || char_at(s, at, '-')) || !text_read_number(s, at + 1, 2, &h) ||
+        !char_at(s, at + 3, ':') || !text_read_number(s, at + 4, 2, &m) || at + 6 != s.n ||
+        h > 24 || m > 60)
         return false;
     *ret_minutes = (s.p[at] == '-' ? -1 : 1) * (h * 60 + m);
     return true;
@@ -289,11 +291,12 @@ bool cel_text_read_timestamp(struct str s, int64_t *ret_seconds, uint32_t *ret_n
 {
     int year, month, day, hour, minute, second;
     size_t wide = char_at(s, 12, ':') ? 1 : 2; // Go takes an hour of one digit
-    if (!number_at(s, 0, 4, &year) || !char_at(s, 4, '-') || !number_at(s, 5, 2, &month) ||
-        !char_at(s, 7, '-') || !number_at(s, 8, 2, &day) || !char_at(s, 10, 'T') ||
-        !number_at(s, 11, wide, &hour) || !char_at(s, 11 + wide, ':') ||
-        !number_at(s, 12 + wide, 2, &minute) || !char_at(s, 14 + wide, ':') ||
-        !number_at(s, 15 + wide, 2, &second))
+    if (!text_read_number(s, 0, 4, &year) || !char_at(s, 4, '-') ||
+        !text_read_number(s, 5, 2, &month) || !char_at(s, 7, '-') ||
+        !text_read_number(s, 8, 2, &day) || !char_at(s, 10, 'T') ||
+        !text_read_number(s, 11, wide, &hour) || !char_at(s, 11 + wide, ':') ||
+        !text_read_number(s, 12 + wide, 2, &minute) || !char_at(s, 14 + wide, ':') ||
+        !text_read_number(s, 15 + wide, 2, &second))
         return false;
     struct civil_date date = {year, month, day};
     if (!civil_valid(date) || hour > 23 || minute > 59 || second > 59)
@@ -406,7 +409,7 @@ static bool read_v4(struct str s, uint8_t out[4], const char **why)
     return true;
 }
 
-static bool fail(const char **why, const char *text)
+static bool text_set_error(const char **why, const char *text)
 {
     *why = text;
     return false;
@@ -430,16 +433,16 @@ static bool read_v6(struct str s, uint8_t out[16], const char **why)
         for (; i < s.n && str_hex_digit(s.p[i]) >= 0; i++) {
             acc = acc << 4 | (unsigned)str_hex_digit(s.p[i]);
             if (i - start > 3)
-                return fail(why, "each group must have 4 or fewer digits");
+                return text_set_error(why, "each group must have 4 or fewer digits");
         }
         if (i == start)
-            return fail(why, "each colon-separated field must have at least one digit");
+            return text_set_error(why, "each colon-separated field must have at least one digit");
         if (i < s.n && s.p[i] == '.') {
             if (ellipsis < 0 && n != 12)
-                return fail(why,
-                            "embedded IPv4 address must replace the final 2 fields of the address");
+                return text_set_error(
+                    why, "embedded IPv4 address must replace the final 2 fields of the address");
             if (n + 4 > 16)
-                return fail(
+                return text_set_error(
                     why, "too many hex fields to fit an embedded IPv4 at the end of the address");
             if (!read_v4(str_from(s, start), out + n, why))
                 return false;
@@ -453,13 +456,13 @@ static bool read_v6(struct str s, uint8_t out[16], const char **why)
         if (i == s.n)
             break;
         if (s.p[i] != ':')
-            return fail(why, "unexpected character, want colon");
+            return text_set_error(why, "unexpected character, want colon");
         if (i + 1 == s.n)
-            return fail(why, "colon must be followed by more characters");
+            return text_set_error(why, "colon must be followed by more characters");
         i++;
         if (s.p[i] == ':') {
             if (ellipsis >= 0)
-                return fail(why, "multiple :: in address");
+                return text_set_error(why, "multiple :: in address");
             ellipsis = n;
             i++;
             if (i == s.n)
@@ -467,17 +470,17 @@ static bool read_v6(struct str s, uint8_t out[16], const char **why)
         }
     }
     if (i != s.n)
-        return fail(why, "trailing garbage after address");
+        return text_set_error(why, "trailing garbage after address");
     if (n < 16) {
         if (ellipsis < 0)
-            return fail(why, "address string too short");
+            return text_set_error(why, "address string too short");
         int move = n - ellipsis;
         memmove(out + 16 - move, out + ellipsis, (size_t)move);
         memset(out + ellipsis, 0, (size_t)(16 - n));
         return true;
     }
     if (ellipsis >= 0)
-        return fail(why, "the :: must expand to at least one field of zeros");
+        return text_set_error(why, "the :: must expand to at least one field of zeros");
     return true;
 }
 
@@ -499,7 +502,7 @@ bool cel_text_read_ip(struct str s, struct cel_ip *ret, const char **ret_why)
             return read_v6(s, ret->bytes, why);
         }
         if (s.p[i] == '%')
-            return fail(why, "missing IPv6 address");
+            return text_set_error(why, "missing IPv6 address");
     }
     return false;
 }

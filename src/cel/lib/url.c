@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// URLs as Go's net/url parses and prints them, and the functions of the URL library.
 #include "cel/url.h"
 
 #include <ctype.h>
@@ -9,7 +11,7 @@
 
 #include "base/banned.h"
 
-static bool unreserved(char c)
+static bool url_is_unreserved(char c)
 {
     return isalnum((unsigned char)c) || (c && strchr("-_.~", c));
 }
@@ -19,7 +21,7 @@ enum mode { MODE_PATH, MODE_HOST, MODE_QUERY, MODE_USER, MODE_FRAGMENT, MODE_ZON
 // Go's shouldEscape.
 static bool should_escape(char c, enum mode mode)
 {
-    if (unreserved(c))
+    if (url_is_unreserved(c))
         return false;
     if ((mode == MODE_HOST || mode == MODE_ZONE) && c && strchr("!$&'()*+,;=:[]<>\"", c))
         return false;
@@ -38,7 +40,7 @@ static bool should_escape(char c, enum mode mode)
     return !(mode == MODE_FRAGMENT && c && strchr("!()*", c));
 }
 
-static bool fail(struct err *err, const char *what, struct str part)
+static bool url_set_error(struct err *err, const char *what, struct str part)
 {
     cleanup_sbuf struct sbuf b = {0};
     sbuf_add_quoted(&b, part);
@@ -47,18 +49,19 @@ static bool fail(struct err *err, const char *what, struct str part)
 }
 
 // Percent-decoding with Go's rules for each part.
-static bool decode(struct arena *a, struct str s, enum mode mode, struct str *ret, struct err *err)
+static bool url_decode_part(struct arena *a, struct str s, enum mode mode, struct str *ret,
+                            struct err *err)
 {
     bool changed = false;
     for (size_t i = 0; i < s.n; i++) {
         char c = s.p[i];
         if (c == '%') {
             if (i + 2 >= s.n || str_hex_digit(s.p[i + 1]) < 0 || str_hex_digit(s.p[i + 2]) < 0)
-                return fail(err, "invalid URL escape", str_upto(str_from(s, i), 3));
+                return url_set_error(err, "invalid URL escape", str_upto(str_from(s, i), 3));
             // In a host only non-ASCII bytes may be encoded, and '%' for zones.
             if (mode == MODE_HOST && str_hex_digit(s.p[i + 1]) < 8 &&
                 !str_eqz(str_upto(str_from(s, i), 3), "%25"))
-                return fail(err, "invalid URL escape", str_upto(str_from(s, i), 3));
+                return url_set_error(err, "invalid URL escape", str_upto(str_from(s, i), 3));
             changed = true;
             i += 2;
         } else if (c == '+' && mode == MODE_QUERY) {
@@ -90,7 +93,7 @@ static bool decode(struct arena *a, struct str s, enum mode mode, struct str *re
     return true;
 }
 
-static void encode(struct str s, enum mode mode, struct sbuf *out)
+static void url_encode_part(struct str s, enum mode mode, struct sbuf *out)
 {
     for (size_t i = 0; i < s.n; i++) {
         if (should_escape(s.p[i], mode))
@@ -121,7 +124,7 @@ static bool refuse_port(struct str port, struct err *err)
 }
 
 // An IPv6 address, with or without a zone.
-static bool is_ipv6(struct str s)
+static bool url_is_ipv6(struct str s)
 {
     struct str host, zone;
     return !(str_cut(s, '%', &host, &zone) && zone.n == 0) && ip_is(host, AF_INET6);
@@ -141,11 +144,11 @@ static bool parse_literal(struct arena *a, struct str host, struct str *ret, str
     // A zone behind %25 may hold other encoded characters.
     struct str name = str_from(str_upto(host, (size_t)close), 1), address = {0}, zone = {0};
     ptrdiff_t at = str_find(name, STR("%25"));
-    if (!decode(a, at < 0 ? name : str_upto(name, (size_t)at), MODE_HOST, &address, err) ||
-        (at >= 0 && !decode(a, str_from(name, (size_t)at), MODE_ZONE, &zone, err)))
+    if (!url_decode_part(a, at < 0 ? name : str_upto(name, (size_t)at), MODE_HOST, &address, err) ||
+        (at >= 0 && !url_decode_part(a, str_from(name, (size_t)at), MODE_ZONE, &zone, err)))
         return false;
     struct str whole = arena_strf(a, "%.*s%.*s", STR_ARG(address), STR_ARG(zone));
-    if (!is_ipv6(whole)) {
+    if (!url_is_ipv6(whole)) {
         (void)err_set(err, ERR_INVALID, "invalid host: %.*s is no IPv6 address", STR_ARG(whole));
         return false;
     }
@@ -168,7 +171,7 @@ static bool parse_host(struct arena *a, struct str scheme, struct str host, stru
     ptrdiff_t colon = web ? str_find_char(host, ':') : str_rfind_char(host, ':');
     if (colon >= 0 && !port_ok(str_from(host, (size_t)colon)))
         return refuse_port(str_from(host, (size_t)colon), err);
-    return decode(a, host, MODE_HOST, ret, err);
+    return url_decode_part(a, host, MODE_HOST, ret, err);
 }
 
 static bool valid_userinfo(struct str s)
@@ -193,10 +196,10 @@ static bool parse_authority(struct arena *a, struct str s, struct cel_url *u, st
         (void)err_set(err, ERR_INVALID, "net/url: invalid userinfo");
         return false;
     }
-    return decode(a, u->user, MODE_USER, &ignored, err);
+    return url_decode_part(a, u->user, MODE_USER, &ignored, err);
 }
 
-static struct str lower_case(struct arena *a, struct str s)
+static struct str url_lower_case(struct arena *a, struct str s)
 {
     char *lower = arena_alloc(a, s.n + 1, 1);
     for (size_t i = 0; i < s.n; i++)
@@ -224,7 +227,7 @@ static bool cut_scheme(struct arena *a, struct str s, struct str *ret_scheme, st
                 (void)err_set(err, ERR_INVALID, "missing protocol scheme");
                 return false;
             }
-            *ret_scheme = lower_case(a, str_upto(s, i));
+            *ret_scheme = url_lower_case(a, str_upto(s, i));
             *ret_rest = str_from(s, i + 1);
             return true;
         }
@@ -235,8 +238,8 @@ static bool cut_scheme(struct arena *a, struct str s, struct str *ret_scheme, st
 
 // With via_request (ParseRequestURI) only absolute URIs and absolute paths are good, and no
 // fragment is cut off.
-static bool parse(struct arena *a, struct str s, bool via_request, struct cel_url *u,
-                  struct err *err)
+static bool url_parse_text(struct arena *a, struct str s, bool via_request, struct cel_url *u,
+                           struct err *err)
 {
     *u = (struct cel_url){0};
     for (size_t i = 0; i < s.n; i++) {
@@ -294,10 +297,10 @@ static bool parse(struct arena *a, struct str s, bool via_request, struct cel_ur
     } else if (u->scheme.n && rest.n && rest.p[0] == '/') {
         u->omit_host = true;
     }
-    if (!decode(a, rest, MODE_PATH, &u->path, err))
+    if (!url_decode_part(a, rest, MODE_PATH, &u->path, err))
         return false;
     cleanup_sbuf struct sbuf standard = {0};
-    encode(u->path, MODE_PATH, &standard);
+    url_encode_part(u->path, MODE_PATH, &standard);
     if (!str_eq(sbuf_str(&standard), rest))
         u->raw_path = rest;
     return true;
@@ -310,9 +313,10 @@ static void wrap_error(struct str text, struct err *err)
     (void)err_wrap(err, "parse %.*s", STR_ARG(sbuf_str(&b)));
 }
 
-bool cel_url_parse(struct arena *a, struct str text, struct cel_url *ret, struct err *err)
+// cel_url_parse reads text; false with a reason in err. Slices point into text or the arena.
+static bool cel_url_parse(struct arena *a, struct str text, struct cel_url *ret, struct err *err)
 {
-    if (!parse(a, text, true, ret, err)) {
+    if (!url_parse_text(a, text, true, ret, err)) {
         wrap_error(text, err);
         return false;
     }
@@ -320,8 +324,8 @@ bool cel_url_parse(struct arena *a, struct str text, struct cel_url *ret, struct
     struct str fragment;
     bool has_fragment = str_cut(text, '#', &main_part, &fragment);
     struct str ignored;
-    if (!parse(a, main_part, false, ret, err) ||
-        (has_fragment && !decode(a, fragment, MODE_FRAGMENT, &ignored, err))) {
+    if (!url_parse_text(a, main_part, false, ret, err) ||
+        (has_fragment && !url_decode_part(a, fragment, MODE_FRAGMENT, &ignored, err))) {
         wrap_error(text, err);
         return false;
     }
@@ -339,7 +343,8 @@ static bool valid_encoded(struct str s)
     return true;
 }
 
-void cel_url_escaped_path(const struct cel_url *u, struct sbuf *out)
+// cel_url_escaped_path adds Go's EscapedPath.
+static void cel_url_escaped_path(const struct cel_url *u, struct sbuf *out)
 {
     if (u->raw_path.n && valid_encoded(u->raw_path)) {
         sbuf_add(out, u->raw_path);
@@ -349,7 +354,7 @@ void cel_url_escaped_path(const struct cel_url *u, struct sbuf *out)
         sbuf_addc(out, '*');
         return;
     }
-    encode(u->path, MODE_PATH, out);
+    url_encode_part(u->path, MODE_PATH, out);
 }
 
 void cel_url_write(const struct cel_url *u, struct sbuf *out)
@@ -369,7 +374,7 @@ void cel_url_write(const struct cel_url *u, struct sbuf *out)
                     sbuf_add(out, u->user);
                     sbuf_addc(out, '@');
                 }
-                encode(u->host, MODE_HOST, out);
+                url_encode_part(u->host, MODE_HOST, out);
             }
         }
         if (u->path.n && u->path.p[0] != '/' && u->host.n)
@@ -421,7 +426,7 @@ static void split_port(const struct cel_url *u, struct str *host, struct str *po
     *host = h;
 }
 
-struct str cel_url_hostname(const struct cel_url *u)
+static struct str cel_url_hostname(const struct cel_url *u)
 {
     struct str host;
     struct str port;
@@ -429,7 +434,8 @@ struct str cel_url_hostname(const struct cel_url *u)
     return host;
 }
 
-struct str cel_url_port(const struct cel_url *u)
+// cel_url_hostname and cel_url_port split the host as Go's Hostname and Port do.
+static struct str cel_url_port(const struct cel_url *u)
 {
     struct str host;
     struct str port;
@@ -437,7 +443,8 @@ struct str cel_url_port(const struct cel_url *u)
     return port;
 }
 
-struct cel_map *cel_url_query(struct arena *a, const struct cel_url *u)
+// cel_url_query makes the map(string, list(string)) of the query; bad pairs are left out as in Go.
+static struct cel_map *cel_url_query(struct arena *a, const struct cel_url *u)
 {
     struct cel_map *m = cel_map_new(a, 0);
     struct str rest = u->query;
@@ -450,7 +457,8 @@ struct cel_map *cel_url_query(struct arena *a, const struct cel_url *u)
         struct str v;
         struct err ignored = {0};
         (void)str_cut(pair, '=', &k, &v);
-        if (!decode(a, k, MODE_QUERY, &k, &ignored) || !decode(a, v, MODE_QUERY, &v, &ignored))
+        if (!url_decode_part(a, k, MODE_QUERY, &k, &ignored) ||
+            !url_decode_part(a, v, MODE_QUERY, &v, &ignored))
             continue;
         const struct cel_val *old = cel_map_get_str(m, k);
         struct cel_list *l = old ? old->list : cel_list_new(a, 2);
@@ -479,7 +487,7 @@ static struct cel_val fn_is_url(struct cel_run *run, const struct cel_val *args,
         return cel_run_mismatch(run, "isURL", args, n);
     struct cel_url u;
     struct err err = {0};
-    return cel_bool(parse(&run->arena, cel_str(args[0]), true, &u, &err));
+    return cel_bool(url_parse_text(&run->arena, cel_str(args[0]), true, &u, &err));
 }
 
 #define URL_PART(fn, name, value)                                                         \
@@ -508,7 +516,7 @@ URL_PART(fn_query, "getQuery", cel_map_value(cel_url_query(&run->arena, u)))
 bool cel_url_valid(struct arena *a, struct str text, struct err *err)
 {
     struct cel_url u;
-    if (parse(a, text, true, &u, err))
+    if (url_parse_text(a, text, true, &u, err))
         return true;
     wrap_error(text, err);
     return false;

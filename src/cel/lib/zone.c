@@ -38,28 +38,28 @@ void cel_set_zone_reader(cel_zone_reader r)
     (void)pthread_mutex_unlock(&lock);
 }
 
-static uint32_t be32(const char *p)
+static uint32_t zone_read_be32(const char *p)
 {
     const unsigned char *u = (const unsigned char *)p;
     return (uint32_t)u[0] << 24 | (uint32_t)u[1] << 16 | (uint32_t)u[2] << 8 | u[3];
 }
 
-static int64_t be64(const char *p)
+static int64_t zone_read_be64(const char *p)
 {
-    return (int64_t)((uint64_t)be32(p) << 32 | be32(p + 4));
+    return (int64_t)((uint64_t)zone_read_be32(p) << 32 | zone_read_be32(p + 4));
 }
 
 struct header {
     uint32_t isutc, isstd, leap, time, type, chars;
 };
 
-static bool read_header(struct str s, size_t at, struct header *h)
+static bool zone_read_header(struct str s, size_t at, struct header *h)
 {
     if (s.n < at + 44 || memcmp(s.p + at, "TZif", 4) != 0)
         return false;
     const char *p = s.p + at + 20;
-    *h = (struct header){be32(p),      be32(p + 4),  be32(p + 8),
-                         be32(p + 12), be32(p + 16), be32(p + 20)};
+    *h = (struct header){zone_read_be32(p),      zone_read_be32(p + 4),  zone_read_be32(p + 8),
+                         zone_read_be32(p + 12), zone_read_be32(p + 16), zone_read_be32(p + 20)};
     return h->time < 100000 && h->type > 0 && h->type < 256 && h->chars < 10000 &&
            h->leap < 10000 && h->isutc < 256 && h->isstd < 256;
 }
@@ -74,10 +74,10 @@ static size_t body_size(const struct header *h, size_t width)
 static bool parse_zone(struct str s, struct zone *z)
 {
     struct header h;
-    if (!read_header(s, 0, &h) || s.p[4] < '2')
+    if (!zone_read_header(s, 0, &h) || s.p[4] < '2')
         return false;
     size_t second = 44 + body_size(&h, 4);
-    if (!read_header(s, second, &h))
+    if (!zone_read_header(s, second, &h))
         return false;
     size_t times = second + 44;
     size_t kinds = times + h.time * 8;
@@ -92,10 +92,10 @@ static bool parse_zone(struct str s, struct zone *z)
         unsigned char kind = (unsigned char)s.p[kinds + i];
         if (kind >= h.type)
             return false;
-        z->at[i] = be64(s.p + times + (size_t)i * 8);
-        z->offset[i] = (int32_t)be32(s.p + types + (size_t)kind * 6);
+        z->at[i] = zone_read_be64(s.p + times + (size_t)i * 8);
+        z->offset[i] = (int32_t)zone_read_be32(s.p + types + (size_t)kind * 6);
     }
-    z->first_offset = (int32_t)be32(s.p + types);
+    z->first_offset = (int32_t)zone_read_be32(s.p + types);
     struct str tail = str_from(s, end);
     if (tail.n > 2 && tail.p[0] == '\n') {
         struct str rule;
@@ -106,7 +106,7 @@ static bool parse_zone(struct str s, struct zone *z)
     return true;
 }
 
-static bool plausible(struct str name)
+static bool zone_name_is_plausible(struct str name)
 {
     if (name.n == 0 || name.n > ZONE_NAME_MAX || name.p[0] == '/' || str_contains(name, STR("..")))
         return false;
@@ -184,7 +184,7 @@ bool cel_zone_offset(struct str zone, int64_t unix_seconds, int64_t *ret_offset_
     }
     if (str_find_char(zone, ':') >= 0)
         return fixed_offset(zone, ret_offset_seconds);
-    if (!plausible(zone))
+    if (!zone_name_is_plausible(zone))
         return false;
     (void)pthread_mutex_lock(&lock);
     const struct zone *z = find_zone(zone);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The calls of client.h: each goes to the transport behind the client. Binding a pod is a creation
+// of its subresource.
 #include "client/client.h"
 
 #include <assert.h>

@@ -2,7 +2,8 @@
 //
 // An event goes through three caches of bounded size: which messages a reason had of late (many
 // different ones become one event), how often this one was there (it is counted up), and how much
-// this source has said about this object (a token bucket). Then it is sent, one at a time, in order.
+// this source has sent about this object (a token bucket). Then it is sent, one at a time, in
+// order.
 #include "client/events.h"
 
 #include <assert.h>
@@ -61,7 +62,7 @@ struct cache {
     bool names;       // its memories own a name
 };
 
-static void memory_free(const struct cache *c, struct memory *m)
+static void events_cache_free(const struct cache *c, struct memory *m)
 {
     if (c->names)
         free(m->seen.name);
@@ -82,7 +83,7 @@ static struct memory *cache_get(struct cache *c, struct str key, bool *ret_new)
         struct memory *oldest = list_entry(c->used.head.prev, struct memory, node);
         list_remove(&oldest->node);
         (void)map_del(&c->map, oldest->key);
-        memory_free(c, oldest);
+        events_cache_free(c, oldest);
     }
     m = xcalloc(1, sizeof(*m) + key.n + 1);
     char *bytes = (char *)(m + 1);
@@ -96,7 +97,7 @@ static struct memory *cache_get(struct cache *c, struct str key, bool *ret_new)
 static void cache_done(struct cache *c)
 {
     list_foreach(&c->used, n) {
-        memory_free(c, list_entry(n, struct memory, node));
+        events_cache_free(c, list_entry(n, struct memory, node));
     }
     map_done(&c->map);
 }
@@ -143,7 +144,7 @@ static struct moment wall_moment(const struct event_recorder *r)
 }
 
 // Parts of a key end in NUL, so that they cannot run into each other.
-static void key_add(struct event_recorder *r, struct str part)
+static void events_key_append(struct event_recorder *r, struct str part)
 {
     sbuf_add(&r->key, part);
     sbuf_addc(&r->key, '\0');
@@ -152,22 +153,22 @@ static void key_add(struct event_recorder *r, struct str part)
 static void key_begin(struct event_recorder *r, const struct api_event *e)
 {
     sbuf_clear(&r->key);
-    key_add(r, e->involved_object.kind);
-    key_add(r, e->involved_object.namespace);
-    key_add(r, e->involved_object.name);
-    key_add(r, e->involved_object.uid);
-    key_add(r, e->involved_object.api_version);
-    key_add(r, e->type);
+    events_key_append(r, e->involved_object.kind);
+    events_key_append(r, e->involved_object.namespace);
+    events_key_append(r, e->involved_object.name);
+    events_key_append(r, e->involved_object.uid);
+    events_key_append(r, e->involved_object.api_version);
+    events_key_append(r, e->type);
 }
 
-// combine sees whether a reason has had too many different messages of late. If so the event speaks
-// for all of them, and its key, in r->key, is that of the reason.
-static void combine(struct event_recorder *r, struct outgoing *out)
+// events_combine_similar sees whether a reason has had too many different messages of late. If so
+// the event speaks for all of them, and its key, in r->key, is that of the reason.
+static void events_combine_similar(struct event_recorder *r, struct outgoing *out)
 {
     bool fresh;
     struct api_event *e = &out->event;
     key_begin(r, e);
-    key_add(r, e->reason);
+    events_key_append(r, e->reason);
     struct memory *m = cache_get(&r->similar, sbuf_str(&r->key), &fresh);
     if (fresh || now_ns(r) - m->similar.last_ns > SIMILAR_INTERVAL_NS)
         m->similar.messages_len = 0;
@@ -183,8 +184,8 @@ static void combine(struct event_recorder *r, struct outgoing *out)
             arena_strf(&out->arena, "(combined from similar events): %.*s", STR_ARG(e->message));
         return;
     }
-    key_add(r, e->involved_object.field_path);
-    key_add(r, e->message);
+    events_key_append(r, e->involved_object.field_path);
+    events_key_append(r, e->message);
 }
 
 // count_up gives an event that was there before its name and its count.
@@ -269,13 +270,13 @@ static void on_sent(void *arg, const struct client_answer *answer)
     }
 }
 
-static void on_retry(void *arg)
+static void events_on_retry(void *arg)
 {
     send_next(arg);
 }
 
 // The patch of an event that happened again.
-static void write_patch(const struct api_event *e, struct sbuf *out)
+static void events_write_patch(const struct api_event *e, struct sbuf *out)
 {
     struct json_writer w = {.out = out};
     struct sbuf cleanup_sbuf time = {0};
@@ -302,7 +303,7 @@ static void send_next(struct event_recorder *r)
         return;
     }
     struct sbuf cleanup_sbuf patch = {0};
-    write_patch(&out->event, &patch);
+    events_write_patch(&out->event, &patch);
     struct client_key key = {r->kind, out->event.metadata.namespace, out->event.metadata.name};
     client_patch(r->client, &key, CLIENT_PATCH_MERGE, sbuf_str(&patch), NULL, on_sent, r->call);
 }
@@ -329,8 +330,8 @@ static void fill_event(struct event_recorder *r, struct outgoing *out,
     api_set_type_meta(&(struct api_object){r->kind, e});
 }
 
-void event_record_ref(struct event_recorder *r, const struct api_object_reference *about,
-                      struct str type, struct str reason, struct str message)
+void events_record_ref(struct event_recorder *r, const struct api_object_reference *about,
+                       struct str type, struct str reason, struct str message)
 {
     if (r->outgoing_len >= OUTGOING_MAX)
         return;
@@ -339,7 +340,7 @@ void event_record_ref(struct event_recorder *r, const struct api_object_referenc
     out->event.type = arena_str(&out->arena, type);
     out->event.reason = arena_str(&out->arena, reason);
     out->event.message = arena_str(&out->arena, message);
-    combine(r, out);
+    events_combine_similar(r, out);
     count_up(r, out);
     if (too_much(r, &out->event)) {
         outgoing_free(out);
@@ -350,8 +351,8 @@ void event_record_ref(struct event_recorder *r, const struct api_object_referenc
         send_next(r);
 }
 
-void event_record(struct event_recorder *r, const struct typed_object *about, struct str type,
-                  struct str reason, struct str message)
+void events_record(struct event_recorder *r, const struct typed_object *about, struct str type,
+                   struct str reason, struct str message)
 {
     struct api_object_reference ref = {
         .kind = about->object.kind->kind,
@@ -361,17 +362,17 @@ void event_record(struct event_recorder *r, const struct typed_object *about, st
         .uid = about->meta->uid,
         .resource_version = about->meta->resource_version,
     };
-    event_record_ref(r, &ref, type, reason, message);
+    events_record_ref(r, &ref, type, reason, message);
 }
 
-struct event_recorder *event_recorder_new(const struct event_recorder_options *options)
+struct event_recorder *events_recorder_new(const struct event_recorder_options *options)
 {
     struct event_recorder *r = xcalloc(1, sizeof(*r));
     r->client = options->client;
     r->kind = api_kind_find(STR("v1"), STR("Event"));
     r->component = arena_str(&r->arena, options->component);
     r->host = arena_str(&r->arena, options->host);
-    r->retry = (struct exec_timer){.fn = on_retry, .arg = r};
+    r->retry = (struct exec_timer){.fn = events_on_retry, .arg = r};
     list_init(&r->outgoing);
     list_init(&r->similar.used);
     list_init(&r->seen.used);
@@ -380,7 +381,7 @@ struct event_recorder *event_recorder_new(const struct event_recorder_options *o
     return r;
 }
 
-void event_recorder_free(struct event_recorder *r)
+void events_recorder_free(struct event_recorder *r)
 {
     if (!r)
         return;
@@ -398,7 +399,7 @@ void event_recorder_free(struct event_recorder *r)
     free(r);
 }
 
-bool event_recorder_idle(const struct event_recorder *r)
+bool events_recorder_idle(const struct event_recorder *r)
 {
     return list_empty(&r->outgoing);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A lost watch is resumed from the last revision seen; if the server no longer has that, everything is
-// listed anew and compared: each item carries the number of the list that showed it last.
+// A lost watch is resumed from the last revision seen; if the server no longer has that, everything
+// is listed again and compared: each item carries the number of the list that showed it last.
 #include "client/informer.h"
 
 #include <assert.h>
@@ -61,14 +61,14 @@ struct informer {
     bool synced;
 };
 
-static struct item_key key_of(const struct typed_object *o)
+static struct item_key informer_object_key(const struct typed_object *o)
 {
     return (struct item_key){o->meta->namespace, o->meta->name};
 }
 
 static int item_order(const void *item, const void *key)
 {
-    struct item_key a = key_of(((const struct item *)item)->object);
+    struct item_key a = informer_object_key(((const struct item *)item)->object);
     const struct item_key *b = key;
     int order = str_cmp(a.namespace, b->namespace);
     return order ? order : str_cmp(a.name, b->name);
@@ -92,7 +92,7 @@ static void index_put(void *ctx, struct str key)
         sorted_init(&b->items, item_order);
         *map_put(&c->index->buckets, str_make(b->key, key.n)) = b;
     }
-    struct item_key item = key_of(c->item->object);
+    struct item_key item = informer_object_key(c->item->object);
     (void)sorted_add(&b->items, &item, c->item);
 }
 
@@ -110,7 +110,7 @@ static void index_take(void *ctx, struct str key)
     if (!found)
         return; // the same key twice
     struct bucket *b = *found;
-    struct item_key item = key_of(c->item->object);
+    struct item_key item = informer_object_key(c->item->object);
     (void)sorted_remove(&b->items, &item);
     if (b->items.len > 0)
         return;
@@ -128,8 +128,8 @@ static void index_item(struct informer *i, struct item *item, bool put)
 
 // --- The cache -----------------------------------------------------------------------------------
 
-static void tell(const struct informer *i, const struct typed_object *before,
-                 const struct typed_object *after)
+static void informer_notify_handlers(const struct informer *i, const struct typed_object *before,
+                                     const struct typed_object *after)
 {
     for (size_t n = 0; n < i->handlers.n; n++)
         if (i->handlers.p[n].changed)
@@ -145,14 +145,14 @@ static void tell_progress(const struct informer *i)
 
 static void store_object(struct informer *i, const struct typed_object *o)
 {
-    struct item_key key = key_of(o);
+    struct item_key key = informer_object_key(o);
     struct item *item = sorted_find(&i->items, &key);
     if (!item) {
         item = xmalloc(sizeof(*item));
         *item = (struct item){typed_object_ref(o), i->lists};
         (void)sorted_add(&i->items, &key, item);
         index_item(i, item, true);
-        tell(i, NULL, o);
+        informer_notify_handlers(i, NULL, o);
         return;
     }
     item->listed = i->lists;
@@ -162,29 +162,29 @@ static void store_object(struct informer *i, const struct typed_object *o)
     index_item(i, item, false);
     item->object = typed_object_ref(o);
     index_item(i, item, true);
-    // Deleted and made anew between two lists: two changes, as a watch would have shown.
+    // Deleted and made again between two lists: two changes, as a watch would have shown.
     if (!str_eq(before->meta->uid, o->meta->uid)) {
-        tell(i, before, NULL);
-        tell(i, NULL, o);
+        informer_notify_handlers(i, before, NULL);
+        informer_notify_handlers(i, NULL, o);
     } else {
-        tell(i, before, o);
+        informer_notify_handlers(i, before, o);
     }
     typed_object_unref(before);
 }
 
 static void remove_item(struct informer *i, struct item *item)
 {
-    struct item_key key = key_of(item->object);
+    struct item_key key = informer_object_key(item->object);
     index_item(i, item, false);
     (void)sorted_remove(&i->items, &key);
-    tell(i, item->object, NULL);
+    informer_notify_handlers(i, item->object, NULL);
     typed_object_unref(item->object);
     free(item);
 }
 
 static void remove_object(struct informer *i, const struct typed_object *o)
 {
-    struct item_key key = key_of(o);
+    struct item_key key = informer_object_key(o);
     struct item *item = sorted_find(&i->items, &key);
     if (item)
         remove_item(i, item);
@@ -207,33 +207,33 @@ static void remove_unlisted(struct informer *i)
 
 // --- List and watch ------------------------------------------------------------------------------
 
-static void on_event(void *arg, const struct client_event *event);
+static void informer_on_event(void *arg, const struct client_event *event);
 
 static void start_watch(struct informer *i)
 {
     i->listing = i->revision == 0;
     if (i->listing)
         i->lists++;
-    i->watch = client_watch(i->client, i->kind, &i->list, i->revision, on_event, i);
+    i->watch = client_watch(i->client, i->kind, &i->list, i->revision, informer_on_event, i);
 }
 
-static void on_retry(void *arg)
+static void informer_on_retry(void *arg)
 {
     start_watch(arg);
 }
 
-static void calm(struct informer *i)
+static void informer_reset_backoff(struct informer *i)
 {
     if (i->backoff.tries >= 3)
         LOG_INFO(&log_mod, "it works again", log_str("kind", i->kind->kind));
     i->backoff = (struct backoff){0};
 }
 
-static void on_synced(struct informer *i)
+static void informer_on_synced(struct informer *i)
 {
     remove_unlisted(i);
     i->listing = false;
-    calm(i);
+    informer_reset_backoff(i);
     if (i->synced)
         return;
     i->synced = true;
@@ -242,7 +242,8 @@ static void on_synced(struct informer *i)
             i->handlers.p[n].synced(i->handlers.p[n].arg);
 }
 
-// A kind that was never listed and that the server does not give us: who can do without must not wait for it.
+// A kind that was never listed and that the server does not give us: who can do without must not
+// wait for it.
 static void tell_refused(const struct informer *i, int code)
 {
     if (i->synced || (code != -ERR_FORBIDDEN && code != -ERR_NOT_FOUND && code != -ERR_UNSUPPORTED))
@@ -255,7 +256,7 @@ static void tell_refused(const struct informer *i, int code)
 static void on_ended(struct informer *i, int code, const struct err *err)
 {
     client_watch_stop(i->client, take_ptr(i->watch));
-    // A list that did not come to its end says nothing of what it did not show.
+    // An incomplete list proves nothing about objects it did not show.
     if (code == -ERR_EXPIRED || code == -ERR_GONE || i->listing)
         i->revision = 0;
     struct exec *exec = i->client->exec;
@@ -267,13 +268,13 @@ static void on_ended(struct informer *i, int code, const struct err *err)
     tell_refused(i, code);
 }
 
-static void on_event(void *arg, const struct client_event *event)
+static void informer_on_event(void *arg, const struct client_event *event)
 {
     struct informer *i = arg;
     if (!i->listing && event->type != CLIENT_ENDED) {
         if (event->revision)
             i->revision = event->revision;
-        calm(i);
+        informer_reset_backoff(i);
     }
     switch (event->type) {
     case CLIENT_ADDED:
@@ -285,7 +286,7 @@ static void on_event(void *arg, const struct client_event *event)
         break;
     case CLIENT_SYNCED:
         i->revision = event->revision;
-        on_synced(i);
+        informer_on_synced(i);
         break;
     case CLIENT_ENDED:
         on_ended(i, event->code, event->err);
@@ -309,7 +310,7 @@ struct informer *informer_new(const struct informer_options *options)
         .label_selector = arena_str(&i->arena, options->list.label_selector),
         .field_selector = arena_str(&i->arena, options->list.field_selector),
     };
-    i->retry = (struct exec_timer){.fn = on_retry, .arg = i};
+    i->retry = (struct exec_timer){.fn = informer_on_retry, .arg = i};
     sorted_init(&i->items, item_order);
     return i;
 }
@@ -380,8 +381,8 @@ size_t informer_len(const struct informer *i)
     return i->items.len;
 }
 
-static void walk(const struct sorted *items, void (*fn)(void *arg, const struct typed_object *o),
-                 void *arg)
+static void informer_walk_sorted(const struct sorted *items,
+                                 void (*fn)(void *arg, const struct typed_object *o), void *arg)
 {
     struct sorted_place p = {0};
     for (const struct item *item; (item = sorted_at(items, p)); p = sorted_step(items, p))
@@ -391,7 +392,7 @@ static void walk(const struct sorted *items, void (*fn)(void *arg, const struct 
 void informer_foreach(const struct informer *i, void (*fn)(void *arg, const struct typed_object *o),
                       void *arg)
 {
-    walk(&i->items, fn, arg);
+    informer_walk_sorted(&i->items, fn, arg);
 }
 
 void informer_by(const struct informer *i, size_t index, struct str key,
@@ -400,5 +401,5 @@ void informer_by(const struct informer *i, size_t index, struct str key,
     assert(index < i->indexes.n);
     struct bucket *const *b = map_get(&i->indexes.p[index].buckets, key);
     if (b)
-        walk(&(*b)->items, fn, arg);
+        informer_walk_sorted(&(*b)->items, fn, arg);
 }

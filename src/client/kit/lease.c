@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// At most one request is under way. A turn reads the lease and, if it may be had, writes it; a holder's turn
-// writes what it knows, and reads first only after a conflict. The server's resourceVersion decides between
-// two who write.
+// At most one request is under way. A turn reads the lease and, if it may be had, writes it; a
+// holder's turn writes what it knows, and reads first only after a conflict. The server's
+// resourceVersion decides between two who write.
 #include "client/lease.h"
 
 #include <assert.h>
@@ -12,7 +12,7 @@
 
 #include "base/banned.h"
 
-// A request under way; l is NULL when nobody waits for its answer any more.
+// A request under way; l is NULL when no caller waits for its answer any more.
 struct lease_call {
     struct lease *l;
 };
@@ -32,7 +32,7 @@ struct lease {
     void *released_arg;
 };
 
-static const struct api_kind *lease_kind(void)
+static const struct api_kind *lease_find_kind(void)
 {
     return api_kind_find(STR("coordination.k8s.io/v1"), STR("Lease"));
 }
@@ -52,7 +52,7 @@ int lease_check(const struct lease_options *o, struct err *err)
 
 // --- Calls ---------------------------------------------------------------------------------------
 
-static struct lease_call *call_new(struct lease *l)
+static struct lease_call *lease_call_new(struct lease *l)
 {
     assert(!l->call);
     l->call = xcalloc(1, sizeof(*l->call));
@@ -61,8 +61,8 @@ static struct lease_call *call_new(struct lease *l)
     return l->call;
 }
 
-// call_take ends a call; NULL when nobody waits for it.
-static struct lease *call_take(void *arg)
+// lease_call_take ends a call; NULL when no caller waits for it.
+static struct lease *lease_call_take(void *arg)
 {
     struct lease_call *c = arg;
     struct lease *l = c->l;
@@ -92,8 +92,8 @@ static struct str holder_of(const struct typed_object *o)
     return o && spec_of(o)->has_holder_identity ? spec_of(o)->holder_identity : (struct str){0};
 }
 
-// How long somebody else's lease is left alone, from when it was seen to change: where our own requests are slow,
-// renewals are, too.
+// How long somebody else's lease is left alone, from when it was seen to change: where our own
+// requests are slow, renewals are, too.
 static int64_t patience_ns(const struct lease *l)
 {
     return l->o.duration_ns + 2 * l->slow_ns;
@@ -113,8 +113,9 @@ static void next_turn(struct lease *l)
     exec_timer_start(l->exec, &l->turn, wait > CLOCK_NS_PER_MS ? wait : CLOCK_NS_PER_MS);
 }
 
-// see notes a version of the lease. Renewals count from here, whatever time stands in them.
-static void see(struct lease *l, const struct typed_object *o)
+// lease_observe_holder notes a version of the lease. Renewals count from here, whatever time stands
+// in them.
+static void lease_observe_holder(struct lease *l, const struct typed_object *o)
 {
     struct str before = holder_of(l->seen), now = holder_of(o);
     bool other = !l->seen || !str_eq(before, now);
@@ -130,7 +131,7 @@ static void see(struct lease *l, const struct typed_object *o)
 
 // --- Taking and keeping --------------------------------------------------------------------------
 
-static void lose(struct lease *l)
+static void lease_lose_leadership(struct lease *l)
 {
     l->leading = false;
     exec_timer_stop(l->exec, &l->turn);
@@ -141,14 +142,14 @@ static void lose(struct lease *l)
 
 static void read_lease(struct lease *l);
 
-static void on_written(void *arg, const struct client_answer *a)
+static void lease_on_written(void *arg, const struct client_answer *a)
 {
-    struct lease *l = call_take(arg);
+    struct lease *l = lease_call_take(arg);
     if (!l)
         return;
     if (a->code == 0 && a->object) {
         bool first = !l->leading;
-        see(l, a->object);
+        lease_observe_holder(l, a->object);
         l->leading = true;
         if (!l->o.steadfast)
             exec_timer_start(l->exec, &l->deadline,
@@ -182,11 +183,11 @@ static void write_lease(struct lease *l)
     lease.spec.lease_duration_seconds = (int32_t)(l->o.duration_ns / CLOCK_NS_PER_SEC);
     lease.spec.has_lease_duration_seconds = true;
     lease.spec.renew_time = now;
-    const struct api_object object = {lease_kind(), &lease};
+    const struct api_object object = {lease_find_kind(), &lease};
     if (l->seen)
-        client_update(l->o.client, &object, NULL, on_written, call_new(l));
+        client_update(l->o.client, &object, NULL, lease_on_written, lease_call_new(l));
     else
-        client_create(l->o.client, &object, NULL, on_written, call_new(l));
+        client_create(l->o.client, &object, NULL, lease_on_written, lease_call_new(l));
 }
 
 static bool may_be_had(const struct lease *l)
@@ -196,9 +197,9 @@ static bool may_be_had(const struct lease *l)
            exec_now_ns(l->exec) - l->seen_ns >= patience_ns(l);
 }
 
-static void on_read(void *arg, const struct client_answer *a)
+static void lease_on_read(void *arg, const struct client_answer *a)
 {
-    struct lease *l = call_take(arg);
+    struct lease *l = lease_call_take(arg);
     if (!l)
         return;
     if (a->code == -ERR_NOT_FOUND) {
@@ -211,9 +212,9 @@ static void on_read(void *arg, const struct client_answer *a)
         next_turn(l);
         return;
     }
-    see(l, a->object);
+    lease_observe_holder(l, a->object);
     if (l->leading && !str_eq(holder_of(l->seen), l->o.identity))
-        lose(l);
+        lease_lose_leadership(l);
     else if (may_be_had(l))
         write_lease(l);
     else
@@ -222,11 +223,11 @@ static void on_read(void *arg, const struct client_answer *a)
 
 static void read_lease(struct lease *l)
 {
-    const struct client_key key = {lease_kind(), l->o.namespace, l->o.name};
-    client_get(l->o.client, &key, on_read, call_new(l));
+    const struct client_key key = {lease_find_kind(), l->o.namespace, l->o.name};
+    client_get(l->o.client, &key, lease_on_read, lease_call_new(l));
 }
 
-static void on_turn(void *arg)
+static void lease_on_turn(void *arg)
 {
     struct lease *l = arg;
     // One without an answer for so long is given up: its connection may be dead.
@@ -242,9 +243,9 @@ static void on_turn(void *arg)
         read_lease(l);
 }
 
-static void on_deadline(void *arg)
+static void lease_on_deadline(void *arg)
 {
-    lose(arg);
+    lease_lose_leadership(arg);
 }
 
 // --- Life ----------------------------------------------------------------------------------------
@@ -257,8 +258,8 @@ struct lease *lease_new(const struct lease_options *options)
     l->o.namespace = arena_str(&l->arena, options->namespace);
     l->o.name = arena_str(&l->arena, options->name);
     l->o.identity = arena_str(&l->arena, options->identity);
-    l->turn = (struct exec_timer){.fn = on_turn, .arg = l};
-    l->deadline = (struct exec_timer){.fn = on_deadline, .arg = l};
+    l->turn = (struct exec_timer){.fn = lease_on_turn, .arg = l};
+    l->deadline = (struct exec_timer){.fn = lease_on_deadline, .arg = l};
     return l;
 }
 
@@ -270,8 +271,8 @@ void lease_start(struct lease *l)
 
 static void on_released(void *arg, const struct client_answer *a)
 {
-    struct lease *l = call_take(arg);
-    (void)a; // whoever waits for it takes it sooner or later anyway
+    struct lease *l = lease_call_take(arg);
+    (void)a; // a waiting candidate takes it sooner or later anyway
     if (l)
         l->released(l->released_arg);
 }
@@ -297,8 +298,8 @@ void lease_release(struct lease *l, exec_fn done, void *arg)
     lease.spec.lease_duration_seconds = 1;
     lease.spec.acquire_time = now;
     lease.spec.renew_time = now;
-    const struct api_object object = {lease_kind(), &lease};
-    client_update(l->o.client, &object, NULL, on_released, call_new(l));
+    const struct api_object object = {lease_find_kind(), &lease};
+    client_update(l->o.client, &object, NULL, on_released, lease_call_new(l));
 }
 
 void lease_free(struct lease *l)

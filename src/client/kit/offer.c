@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Finds out what a server offers: its release, the versions of the kinds and the feature gates that
+// follow from them. Old servers lack kinds that the scheduler would otherwise watch in vain.
 #include "client/offer.h"
 
 #include <stdlib.h>
@@ -13,7 +16,7 @@
 static const struct json_options loose = {.max_bytes = DRAY_FILE_BYTES_MAX,
                                           .duplicates = JSON_DUPLICATES_LAST};
 
-// Where what is asked for is found.
+// The paths at which each answer is found.
 static const struct {
     const char *target;
     const char *group_version; // NULL: it is not discovery
@@ -29,7 +32,7 @@ static const struct {
 
 // --- Reading -------------------------------------------------------------------------------------
 
-static struct str text_of(const yyjson_val *v, const char *field)
+static struct str offer_field_text(const yyjson_val *v, const char *field)
 {
     const yyjson_val *found = json_get(v, str_z(field));
     return found && json_is_string(found) ? json_str(found) : (struct str){0};
@@ -40,23 +43,24 @@ int offer_read_version(struct offer *o, struct str body, struct err *err)
     cleanup_json_doc struct json_doc doc = {0};
     int r = json_parse(body, &loose, &doc, err);
     if (r < 0)
-        return err_wrap(err, "the server's version makes no sense");
+        return err_wrap(err, "invalid version from the server");
     // A server may show the API of an older release.
-    struct str text = text_of(doc.root, "emulationMinor");
+    struct str text = offer_field_text(doc.root, "emulationMinor");
     if (!text.n)
-        text = text_of(doc.root, "minor");
+        text = offer_field_text(doc.root, "minor");
     size_t digits = 0;
     while (digits < text.n && text.p[digits] >= '0' && text.p[digits] <= '9')
         digits++;
     uint64_t minor = 0;
     if (str_to_u64(str_upto(text, digits), &minor) < 0 || minor > UINT32_MAX)
-        return err_set(err, ERR_BAD_REQUEST, "the server's version makes no sense: minor is '%.*s'",
+        return err_set(err, ERR_BAD_REQUEST, "invalid version from the server: minor is '%.*s'",
                        STR_ARG(text));
     o->minor = (uint32_t)minor;
     return 0;
 }
 
-// Newest version of the DeviceTaintRules so far; questions are asked newest first, but answered in any order.
+// Newest version of the DeviceTaintRules so far; questions are asked newest first, but answered in
+// any order.
 static void note_rules(struct offer *o, struct str group_version)
 {
     static const char *const order[] = {"resource.k8s.io/v1", "resource.k8s.io/v1beta2",
@@ -88,12 +92,12 @@ int offer_read_resources(struct offer *o, struct str group_version, struct str b
     cleanup_json_doc struct json_doc doc = {0};
     int r = json_parse(body, &loose, &doc, err);
     if (r < 0)
-        return err_wrap(err, "the server's list of resources makes no sense");
+        return err_wrap(err, "invalid list of resources from the server");
     const yyjson_val *list = json_get(doc.root, STR("resources"));
     if (!list || !json_is_array(list))
         return 0;
     json_arr_foreach(list, item)
-        note_resource(o, group_version, text_of(item, "name"));
+        note_resource(o, group_version, offer_field_text(item, "name"));
     return 0;
 }
 
@@ -162,7 +166,7 @@ struct question {
     size_t which;
 };
 
-static void finish(struct asking *a)
+static void offer_finish_asking(struct asking *a)
 {
     const struct offer *o = &a->offer;
     const struct api_kind *newest = api_kind_find(STR("resource.k8s.io/v1"), STR(RULES));
@@ -183,7 +187,7 @@ static int read_answer(struct offer *o, size_t which, struct str body, struct er
     return offer_read_version(o, body, err);
 }
 
-static void on_answer(void *arg, int code, const struct err *err, struct str body)
+static void offer_on_answer(void *arg, int code, const struct err *err, struct str body)
 {
     struct question *q = arg;
     struct asking *a = q->asking;
@@ -200,7 +204,7 @@ static void on_answer(void *arg, int code, const struct err *err, struct str bod
         a->err = why;
     }
     if (--a->left == 0)
-        finish(a);
+        offer_finish_asking(a);
 }
 
 void offer_ask(struct client *c, offer_fn done, void *arg)
@@ -213,6 +217,7 @@ void offer_ask(struct client *c, offer_fn done, void *arg)
     for (size_t i = 0; i < array_len(questions); i++) {
         struct question *q = xcalloc(1, sizeof(*q));
         *q = (struct question){a, i};
-        client_remote_raw(c, "GET", str_z(questions[i].target), (struct str){0}, on_answer, q);
+        client_remote_raw(c, "GET", str_z(questions[i].target), (struct str){0}, offer_on_answer,
+                          q);
     }
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Keys of a controller: a step of a key starts only when the caches have seen the last write of
+// that key, so that a controller needs no memory of its own writes.
 #include "client/work.h"
 
 #include <assert.h>
@@ -33,7 +36,7 @@ struct work {
     struct VEC(uint64_t) seen; // by source; as many as there were
 };
 
-static void look(void *arg, struct str key)
+static void work_step_key(void *arg, struct str key)
 {
     struct work *w = arg;
     if (map_has(&w->waiting, key))
@@ -46,7 +49,7 @@ struct work *work_new(struct exec *exec, const char *name, work_fn fn, void *arg
 {
     struct work *w = xcalloc(1, sizeof(*w));
     const struct workqueue_options o = {.exec = exec,
-                                        .work = look,
+                                        .work = work_step_key,
                                         .arg = w,
                                         .name = name,
                                         .workers = STEPS_MAX,
@@ -141,8 +144,8 @@ void work_after(struct work *w, struct str key, size_t source, uint64_t revision
     workqueue_done(w->queue, key);
 }
 
-// wake looks at what waits for a source up to a revision.
-static void wake(struct work *w, size_t source, uint64_t revision)
+// work_wake_waiting looks at what waits for a source up to a revision.
+static void work_wake_waiting(struct work *w, size_t source, uint64_t revision)
 {
     list_foreach(&w->list, node) {
         struct waiting *x = list_entry(node, struct waiting, node);
@@ -161,13 +164,13 @@ void work_seen(struct work *w, size_t source, uint64_t revision)
     if (revision <= *seen)
         return;
     *seen = revision;
-    wake(w, source, revision);
+    work_wake_waiting(w, source, revision);
 }
 
 void work_forget(struct work *w, size_t source)
 {
     *seen_of(w, source) = 0;
-    wake(w, source, UINT64_MAX);
+    work_wake_waiting(w, source, UINT64_MAX);
 }
 
 bool work_idle(const struct work *w)

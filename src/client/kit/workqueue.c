@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A queue of keys with client-go's numbers: each key once, delays that double after failures, a
+// token bucket over all retries, metrics.
 #include "client/workqueue.h"
 
 #include <assert.h>
@@ -120,7 +123,7 @@ static void count_done(struct workqueue *q, const struct work_key *k)
 
 // --- Working -------------------------------------------------------------------------------------
 
-static void wake(struct workqueue *q)
+static void workqueue_schedule_run(struct workqueue *q)
 {
     if (q->ready_len && !q->held && q->working < q->options.workers && !exec_timer_armed(&q->go))
         exec_timer_start(q->options.exec, &q->go, 0);
@@ -130,7 +133,7 @@ static void push_ready(struct workqueue *q, struct work_key *k)
 {
     list_push_back(&q->ready, &k->node);
     q->ready_len++;
-    wake(q);
+    workqueue_schedule_run(q);
 }
 
 static void make_ready(struct workqueue *q, struct work_key *k)
@@ -154,14 +157,14 @@ static void on_go(void *arg)
     q->working++;
     k->working = true;
     count_begun(q, k);
-    wake(q); // before the work, which may free the queue
+    workqueue_schedule_run(q); // before the work, which may free the queue
     q->options.work(q->options.arg, k->key);
 }
 
 void workqueue_hold(struct workqueue *q, bool hold)
 {
     q->held = hold;
-    wake(q);
+    workqueue_schedule_run(q);
 }
 
 void workqueue_done(struct workqueue *q, struct str key)
@@ -175,7 +178,7 @@ void workqueue_done(struct workqueue *q, struct str key)
         k->again = false;
         push_ready(q, k);
     }
-    wake(q);
+    workqueue_schedule_run(q);
     key_tidy(q, k);
 }
 
@@ -336,7 +339,7 @@ struct work_state {
     int64_t unfinished_ns, longest_ns;
 };
 
-static struct work_state state_of(const struct workqueue *q)
+static struct work_state workqueue_get_state(const struct workqueue *q)
 {
     struct work_state r = {.depth = q->ready_len};
     int64_t now = exec_now_ns(q->options.exec);
@@ -368,27 +371,27 @@ static const struct {
                  "How many seconds the longest running processor has been running."},
 };
 
-static double number_of(const struct workqueue *q, enum work_metric which)
+static double workqueue_get_number(const struct workqueue *q, enum work_metric which)
 {
     switch (which) {
     case DEPTH:
-        return (double)state_of(q).depth;
+        return (double)workqueue_get_state(q).depth;
     case ADDS:
         return (double)q->counts.adds;
     case RETRIES:
         return (double)q->counts.retries;
     case UNFINISHED:
-        return (double)state_of(q).unfinished_ns / (double)CLOCK_NS_PER_SEC;
+        return (double)workqueue_get_state(q).unfinished_ns / (double)CLOCK_NS_PER_SEC;
     case LONGEST:
-        return (double)state_of(q).longest_ns / (double)CLOCK_NS_PER_SEC;
+        return (double)workqueue_get_state(q).longest_ns / (double)CLOCK_NS_PER_SEC;
     case WORK_NUMBERS:
         break;
     }
     return 0;
 }
 
-static void write_times(const struct workqueue *const *queues, size_t n, bool worked,
-                        struct sbuf *out)
+static void workqueue_write_times(const struct workqueue *const *queues, size_t n, bool worked,
+                                  struct sbuf *out)
 {
     const char *name =
         worked ? "workqueue_work_duration_seconds" : "workqueue_queue_duration_seconds";
@@ -412,8 +415,8 @@ void workqueue_metrics(const struct workqueue *const *queues, size_t n, struct s
         for (size_t i = 0; i < n; i++)
             if (queues[i]->options.name)
                 sbuf_addf(out, "%s{name=\"%s\"} %.15g\n", numbers[m].name, queues[i]->options.name,
-                          number_of(queues[i], m));
+                          workqueue_get_number(queues[i], m));
     }
-    write_times(queues, n, false, out);
-    write_times(queues, n, true, out);
+    workqueue_write_times(queues, n, false, out);
+    workqueue_write_times(queues, n, true, out);
 }

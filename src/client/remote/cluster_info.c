@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reads the public ConfigMap cluster-info, which a joining node gets without credentials, and
+// checks its signature against the bootstrap token.
 #include "client/cluster_info.h"
 
 #include <stdlib.h>
@@ -6,8 +9,8 @@
 #include "codec/base64.h"
 #include "codec/json_writer.h"
 #include "codec/yaml.h"
-#include "net/csr.h"
-#include "net/sign.h"
+#include "pki/csr.h"
+#include "pki/sign.h"
 
 #include "base/banned.h"
 
@@ -25,7 +28,7 @@ void cluster_info_write(struct str url, struct str ca_pem, struct sbuf *out)
 }
 
 // The header as kubeadm's library writes it; what is signed begins with it.
-static void write_header(const struct bootstrap_token *token, struct sbuf *out)
+static void cluster_info_write_header(const struct bootstrap_token *token, struct sbuf *out)
 {
     cleanup_sbuf struct sbuf json = {0};
     struct json_writer w = {.out = &json};
@@ -53,7 +56,7 @@ static void write_hmac(struct str header, struct str text, const struct bootstra
 void cluster_info_sign(struct str text, const struct bootstrap_token *token, struct sbuf *out)
 {
     cleanup_sbuf struct sbuf header = {0};
-    write_header(token, &header);
+    cluster_info_write_header(token, &header);
     sbuf_add(out, sbuf_str(&header));
     sbuf_addz(out, "..");
     write_hmac(sbuf_str(&header), text, token, out);
@@ -61,7 +64,8 @@ void cluster_info_sign(struct str text, const struct bootstrap_token *token, str
 
 // --- Reading -------------------------------------------------------------------------------------
 
-// Only a header that says HS256 is believed: one that named another way could be no signature at all.
+// Only a header with HS256 is accepted: one that named another way could be no signature at
+// all.
 static bool header_ok(struct str header)
 {
     cleanup_sbuf struct sbuf json = {0};
@@ -86,7 +90,7 @@ static bool cluster_info_verify(struct str text, const struct bootstrap_token *t
     return sign_same(sbuf_str(&wanted), given);
 }
 
-static struct str text_of(const yyjson_val *object, const char *key)
+static struct str cluster_info_field_text(const yyjson_val *object, const char *key)
 {
     const yyjson_val *v = object && json_is_object(object) ? json_get(object, str_z(key)) : NULL;
     return v && json_is_string(v) ? json_str(v) : (struct str){0};
@@ -95,7 +99,8 @@ static struct str text_of(const yyjson_val *object, const char *key)
 int cluster_info_parse(struct str kubeconfig, struct arena *arena, struct cluster_info *ret,
                        struct err *err)
 {
-    // Not kubeconfig_add: the one cluster has no name here, as kubeadm writes it, and no files are to be read.
+    // Not kubeconfig_add: the one cluster has no name here, as kubeadm writes it, and no files are
+    // to be read.
     cleanup_json_doc struct json_doc doc = {0};
     cleanup_sbuf struct sbuf ca = {0};
     if (yaml_parse(kubeconfig, NULL, &doc, NULL) < 0 || !doc.root || !json_is_object(doc.root))
@@ -105,8 +110,8 @@ int cluster_info_parse(struct str kubeconfig, struct arena *arena, struct cluste
         return err_set(err, ERR_BAD_REQUEST, "cluster-info must name one cluster");
     const yyjson_val *entry = json_at(clusters, 0);
     const yyjson_val *cluster = json_is_object(entry) ? json_get(entry, STR("cluster")) : NULL;
-    struct str server = text_of(cluster, "server");
-    struct str data = text_of(cluster, "certificate-authority-data");
+    struct str server = cluster_info_field_text(cluster, "server");
+    struct str data = cluster_info_field_text(cluster, "certificate-authority-data");
     if (!str_starts(server, STR("https://")) || memchr(server.p, 0, server.n))
         return err_set(err, ERR_BAD_REQUEST, "cluster-info gives no address such as https://…");
     if (!data.n || base64_decode(data, BASE64_STD, &ca, NULL) < 0)
@@ -131,12 +136,12 @@ static int check_pin(struct cluster_info *info, struct str pin, struct arena *ar
     return 0;
 }
 
-static int check_signature(const yyjson_val *data, struct str text,
-                           const struct bootstrap_token *token, struct err *err)
+static int cluster_info_check_signature(const yyjson_val *data, struct str text,
+                                        const struct bootstrap_token *token, struct err *err)
 {
     char key[sizeof(CLUSTER_INFO_SIGNATURE) + BOOTSTRAP_ID_LEN] = CLUSTER_INFO_SIGNATURE;
     memcpy(key + sizeof(CLUSTER_INFO_SIGNATURE) - 1, token->id.p, BOOTSTRAP_ID_LEN);
-    struct str signature = text_of(data, key);
+    struct str signature = cluster_info_field_text(data, key);
     if (!signature.n)
         return err_set(err, ERR_NOT_FOUND,
                        "the cluster does not know the token %.*s: it has expired or was deleted",
@@ -156,7 +161,7 @@ int cluster_info_check(struct str body, const struct bootstrap_token *token, str
         !json_is_object(doc.root))
         return err_set(err, ERR_BAD_REQUEST, "what answers there is not a Kubernetes API server");
     const yyjson_val *data = json_get(doc.root, STR("data"));
-    struct str text = text_of(data, CLUSTER_INFO_TEXT);
+    struct str text = cluster_info_field_text(data, CLUSTER_INFO_TEXT);
     if (!text.n)
         return err_set(err, ERR_BAD_REQUEST,
                        "the ConfigMap cluster-info holds no kubeconfig: has it been changed?");
@@ -164,7 +169,7 @@ int cluster_info_check(struct str body, const struct bootstrap_token *token, str
     if (r == 0)
         r = check_pin(&info, pin, arena, err);
     if (r == 0)
-        r = check_signature(data, text, token, err);
+        r = cluster_info_check_signature(data, text, token, err);
     if (r == 0)
         *ret = info;
     return r;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reads the lists of kinds that a server publishes, and finds the kind that a person means by a
+// plural, a short name or KIND.GROUP.
 #include "client/discovery.h"
 
 #include "client/remote.h"
@@ -8,22 +11,22 @@
 
 // --- Reading -------------------------------------------------------------------------------------
 
-static struct str text_at(struct arena *a, const yyjson_val *v, struct str key)
+static struct str discovery_text_at(struct arena *a, const yyjson_val *v, struct str key)
 {
     const yyjson_val *t = json_get(v, key);
     return t && json_is_string(t) ? arena_str(a, json_str(t)) : (struct str){0};
 }
 
-static const yyjson_val *list_at(const yyjson_val *v, struct str key)
+static const yyjson_val *discovery_list_at(const yyjson_val *v, struct str key)
 {
     const yyjson_val *list = json_get(v, key);
     return list && json_is_array(list) ? list : NULL;
 }
 
-static void read_names(struct arena *a, const yyjson_val *v, struct str key,
-                       struct discovery_names *ret)
+static void discovery_read_names(struct arena *a, const yyjson_val *v, struct str key,
+                                 struct discovery_names *ret)
 {
-    const yyjson_val *list = list_at(v, key);
+    const yyjson_val *list = discovery_list_at(v, key);
     if (!list)
         return;
     json_arr_foreach(list, item) {
@@ -32,20 +35,20 @@ static void read_names(struct arena *a, const yyjson_val *v, struct str key,
     }
 }
 
-static void read_kind(struct discovery *d, const yyjson_val *v, struct str group,
-                      struct str version)
+static void discovery_read_kind(struct discovery *d, const yyjson_val *v, struct str group,
+                                struct str version)
 {
     struct arena *a = &d->arena;
     struct discovery_kind k = {.group = group, .version = version};
     const yyjson_val *response = json_get(v, STR("responseKind"));
-    k.plural = text_at(a, v, STR("resource"));
-    k.singular = text_at(a, v, STR("singularResource"));
-    k.namespaced = str_eqz(text_at(a, v, STR("scope")), "Namespaced");
+    k.plural = discovery_text_at(a, v, STR("resource"));
+    k.singular = discovery_text_at(a, v, STR("singularResource"));
+    k.namespaced = str_eqz(discovery_text_at(a, v, STR("scope")), "Namespaced");
     if (response)
-        k.kind = text_at(a, response, STR("kind"));
-    read_names(a, v, STR("shortNames"), &k.short_names);
-    read_names(a, v, STR("categories"), &k.categories);
-    read_names(a, v, STR("verbs"), &k.verbs);
+        k.kind = discovery_text_at(a, response, STR("kind"));
+    discovery_read_names(a, v, STR("shortNames"), &k.short_names);
+    discovery_read_names(a, v, STR("categories"), &k.categories);
+    discovery_read_names(a, v, STR("verbs"), &k.verbs);
     if (k.plural.n && k.kind.n)
         vec_push_arena(a, &d->kinds, k);
 }
@@ -53,17 +56,17 @@ static void read_kind(struct discovery *d, const yyjson_val *v, struct str group
 static void read_group(struct discovery *d, const yyjson_val *group)
 {
     const yyjson_val *meta = json_get(group, STR("metadata"));
-    const yyjson_val *versions = list_at(group, STR("versions"));
-    struct str name = meta ? text_at(&d->arena, meta, STR("name")) : (struct str){0};
+    const yyjson_val *versions = discovery_list_at(group, STR("versions"));
+    struct str name = meta ? discovery_text_at(&d->arena, meta, STR("name")) : (struct str){0};
     if (!versions)
         return;
     json_arr_foreach(versions, v) {
-        struct str version = text_at(&d->arena, v, STR("version"));
-        const yyjson_val *resources = list_at(v, STR("resources"));
+        struct str version = discovery_text_at(&d->arena, v, STR("version"));
+        const yyjson_val *resources = discovery_list_at(v, STR("resources"));
         if (!resources)
             continue;
         json_arr_foreach(resources, r)
-            read_kind(d, r, name, version);
+            discovery_read_kind(d, r, name, version);
     }
 }
 
@@ -73,8 +76,8 @@ int discovery_read(struct discovery *d, struct str body, struct err *err)
                                                 .duplicates = JSON_DUPLICATES_LAST};
     cleanup_json_doc struct json_doc doc = {0};
     if (json_parse(body, &options, &doc, err) < 0)
-        return err_wrap(err, "the server's list of kinds makes no sense");
-    const yyjson_val *items = list_at(doc.root, STR("items"));
+        return err_wrap(err, "invalid list of kinds from the server");
+    const yyjson_val *items = discovery_list_at(doc.root, STR("items"));
     if (!items)
         return err_set(err, ERR_BAD_REQUEST,
                        "the server does not tell its kinds (aggregated discovery)");
@@ -85,25 +88,25 @@ int discovery_read(struct discovery *d, struct str body, struct err *err)
 
 // --- Finding -------------------------------------------------------------------------------------
 
-static char lower(char c)
+static char discovery_lower_char(char c)
 {
     return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 }
 
-static bool same(struct str a, struct str b)
+static bool discovery_same_word(struct str a, struct str b)
 {
     if (a.n != b.n)
         return false;
     for (size_t i = 0; i < a.n; i++)
-        if (lower(a.p[i]) != lower(b.p[i]))
+        if (discovery_lower_char(a.p[i]) != discovery_lower_char(b.p[i]))
             return false;
     return true;
 }
 
-static bool has(const struct discovery_names *names, struct str word)
+static bool discovery_has_name(const struct discovery_names *names, struct str word)
 {
     vec_foreach(names, n)
-        if (same(*n, word))
+        if (discovery_same_word(*n, word))
             return true;
     return false;
 }
@@ -113,32 +116,32 @@ enum fit { FIT_PLURAL, FIT_SINGULAR, FIT_SHORT, FIT_KIND, FIT_NONE };
 
 static enum fit fit_of(const struct discovery_kind *k, struct str word)
 {
-    if (same(k->plural, word))
+    if (discovery_same_word(k->plural, word))
         return FIT_PLURAL;
-    if (same(k->singular, word))
+    if (discovery_same_word(k->singular, word))
         return FIT_SINGULAR;
-    if (has(&k->short_names, word))
+    if (discovery_has_name(&k->short_names, word))
         return FIT_SHORT;
-    return same(k->kind, word) ? FIT_KIND : FIT_NONE;
+    return discovery_same_word(k->kind, word) ? FIT_KIND : FIT_NONE;
 }
 
-// in_group: behind may be empty (any), GROUP, VERSION or VERSION.GROUP.
-static bool in_group(const struct discovery_kind *k, struct str behind)
+// discovery_in_group: behind may be empty (any), GROUP, VERSION or VERSION.GROUP.
+static bool discovery_in_group(const struct discovery_kind *k, struct str behind)
 {
     struct str version, group;
-    if (!behind.n || same(k->group, behind))
+    if (!behind.n || discovery_same_word(k->group, behind))
         return true;
     str_cut(behind, '.', &version, &group);
-    return same(k->version, version) && same(k->group, group);
+    return discovery_same_word(k->version, version) && discovery_same_word(k->group, group);
 }
 
-static const struct discovery_kind *best(const struct discovery *d, struct str word,
-                                         struct str behind)
+static const struct discovery_kind *discovery_best_kind(const struct discovery *d, struct str word,
+                                                        struct str behind)
 {
     const struct discovery_kind *found = NULL;
     enum fit least = FIT_NONE;
     vec_foreach(&d->kinds, k) {
-        enum fit fit = in_group(k, behind) ? fit_of(k, word) : FIT_NONE;
+        enum fit fit = discovery_in_group(k, behind) ? fit_of(k, word) : FIT_NONE;
         if (fit < least) {
             least = fit;
             found = k;
@@ -147,8 +150,8 @@ static const struct discovery_kind *best(const struct discovery *d, struct str w
     return found;
 }
 
-// preferred says whether no earlier version of the same group has the kind.
-static bool preferred(const struct discovery *d, const struct discovery_kind *kind)
+// discovery_is_preferred reports whether no earlier version of the same group has the kind.
+static bool discovery_is_preferred(const struct discovery *d, const struct discovery_kind *kind)
 {
     for (const struct discovery_kind *k = d->kinds.p; k != kind; k++)
         if (str_eq(k->group, kind->group) && str_eq(k->plural, kind->plural))
@@ -161,13 +164,14 @@ int discovery_find(const struct discovery *d, struct str word, struct arena *are
 {
     struct str name, behind;
     str_cut(word, '.', &name, &behind);
-    const struct discovery_kind *one = best(d, name, behind);
+    const struct discovery_kind *one = discovery_best_kind(d, name, behind);
     if (one) {
         vec_push_arena(arena, ret, one);
         return 0;
     }
     vec_foreach(&d->kinds, k)
-        if (has(&k->categories, word) && discovery_can(k, "list") && preferred(d, k))
+        if (discovery_has_name(&k->categories, word) && discovery_can(k, "list") &&
+            discovery_is_preferred(d, k))
             vec_push_arena(arena, ret, k);
     return ret->n ? 0 : err_set(err, ERR_NOT_FOUND, "the server has no kind '%.*s'", STR_ARG(word));
 }
@@ -188,7 +192,7 @@ const struct discovery_kind *discovery_of(const struct discovery *d, struct str 
 
 bool discovery_can(const struct discovery_kind *k, const char *verb)
 {
-    return has(&k->verbs, str_z(verb));
+    return discovery_has_name(&k->verbs, str_z(verb));
 }
 
 // --- Names ---------------------------------------------------------------------------------------

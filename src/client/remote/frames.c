@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Cuts a stream of protobuf watch events into messages. Each has its length in four bytes before
+// it; a length above the bound ends the stream.
 #include "client/remote/frames.h"
 
 #include <stdint.h>
@@ -18,7 +21,7 @@ static size_t length_of(const char *p)
     return (size_t)u[0] << 24 | (size_t)u[1] << 16 | (size_t)u[2] << 8 | u[3];
 }
 
-static int judge(const struct frames *f, struct str bytes, struct err *err)
+static int frames_check_head(const struct frames *f, struct str bytes, struct err *err)
 {
     if (bytes.n < HEAD || length_of(bytes.p) <= f->max)
         return 0;
@@ -26,25 +29,26 @@ static int judge(const struct frames *f, struct str bytes, struct err *err)
                    length_of(bytes.p), f->max);
 }
 
-// whole says whether bytes begin with a whole frame.
-static bool whole(struct str bytes)
+// frames_is_whole reports whether bytes begin with a whole frame.
+static bool frames_is_whole(struct str bytes)
 {
     return bytes.n >= HEAD && bytes.n - HEAD >= length_of(bytes.p);
 }
 
-// complete fills up the frame that was cut off, and takes that from bytes. Returns 1 when it is whole now.
-static int complete(struct frames *f, struct str *bytes, struct err *err)
+// frames_complete_frame fills up the frame that was cut off, and takes that from bytes. Returns 1
+// when it is whole now.
+static int frames_complete_frame(struct frames *f, struct str *bytes, struct err *err)
 {
-    while (bytes->n && !whole(sbuf_str(&f->part))) {
+    while (bytes->n && !frames_is_whole(sbuf_str(&f->part))) {
         size_t want = f->part.n < HEAD ? HEAD - f->part.n : HEAD + length_of(f->part.p) - f->part.n;
         size_t n = want < bytes->n ? want : bytes->n;
         sbuf_add(&f->part, str_upto(*bytes, n));
         *bytes = str_from(*bytes, n);
-        int r = judge(f, sbuf_str(&f->part), err);
+        int r = frames_check_head(f, sbuf_str(&f->part), err);
         if (r < 0)
             return r;
     }
-    return whole(sbuf_str(&f->part));
+    return frames_is_whole(sbuf_str(&f->part));
 }
 
 int frames_feed(struct frames *f, struct str bytes, int (*frame)(void *arg, struct str body),
@@ -52,7 +56,7 @@ int frames_feed(struct frames *f, struct str bytes, int (*frame)(void *arg, stru
 {
     int r = 0;
     if (f->part.n) {
-        r = complete(f, &bytes, err);
+        r = frames_complete_frame(f, &bytes, err);
         if (r <= 0)
             return r;
         struct sbuf all = f->part; // the callback may reset the frames
@@ -64,7 +68,7 @@ int frames_feed(struct frames *f, struct str bytes, int (*frame)(void *arg, stru
         else
             sbuf_done(&all);
     }
-    while (r == 0 && (r = judge(f, bytes, err)) == 0 && whole(bytes)) {
+    while (r == 0 && (r = frames_check_head(f, bytes, err)) == 0 && frames_is_whole(bytes)) {
         size_t n = length_of(bytes.p);
         r = frame(arg, str_make(bytes.p + HEAD, n));
         bytes = str_from(bytes, HEAD + n);

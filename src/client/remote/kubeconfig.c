@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Kubeconfig files, merged as kubectl merges them, and the configuration that a pod finds in its
+// service account. Fields that would change who one is and are not supported are errors.
 #include "client/kubeconfig.h"
 
 #include <assert.h>
@@ -48,8 +51,8 @@ struct place {
     const struct kubeconfig_entry *entry;
 };
 
-static int bad_field(const struct place *p, const char *field, int code, const char *what,
-                     struct err *err)
+static int kubeconfig_bad_field(const struct place *p, const char *field, int code,
+                                const char *what, struct err *err)
 {
     return err_set(err, code, "%.*s: %s[%.*s].%s.%s: %s", STR_ARG(p->entry->file), p->section,
                    STR_ARG(p->entry->name), p->inner, field, what);
@@ -63,9 +66,11 @@ static int get_str(const struct place *p, const char *field, struct str *ret, st
     if (!v || json_is_null(v))
         return 0;
     if (!json_is_string(v))
-        return bad_field(p, field, ERR_BAD_REQUEST, "a text is wanted here; put it in quotes", err);
+        return kubeconfig_bad_field(p, field, ERR_BAD_REQUEST,
+                                    "a text is wanted here; put it in quotes", err);
     if (memchr(json_str(v).p, 0, json_str(v).n))
-        return bad_field(p, field, ERR_BAD_REQUEST, "a text without NUL is wanted here", err);
+        return kubeconfig_bad_field(p, field, ERR_BAD_REQUEST, "a text without NUL is wanted here",
+                                    err);
     *ret = json_str(v);
     return 0;
 }
@@ -77,12 +82,12 @@ static int get_bool(const struct place *p, const char *field, bool *ret, struct 
     if (!v || json_is_null(v))
         return 0;
     if (json_to_bool(v, ret, NULL) < 0)
-        return bad_field(p, field, ERR_BAD_REQUEST, "true or false is wanted here", err);
+        return kubeconfig_bad_field(p, field, ERR_BAD_REQUEST, "true or false is wanted here", err);
     return 0;
 }
 
-// beside makes a path that a file names: relative ones start at its own folder.
-static struct str beside(struct arena *a, struct str file, struct str path)
+// kubeconfig_resolve_path makes a path that a file names: relative ones start at its own folder.
+static struct str kubeconfig_resolve_path(struct arena *a, struct str file, struct str path)
 {
     ptrdiff_t slash = str_rfind_char(file, '/');
     if (path.n == 0 || path.p[0] == '/' || slash < 0)
@@ -90,7 +95,8 @@ static struct str beside(struct arena *a, struct str file, struct str path)
     return arena_strf(a, "%.*s/%.*s", STR_ARG(str_upto(file, (size_t)slash)), STR_ARG(path));
 }
 
-// get_pem reads FIELD-data (base64), or else the file that FIELD names; *ret_file (may be NULL) is its path.
+// get_pem reads FIELD-data (base64), or else the file that FIELD names; *ret_file (may be NULL) is
+// its path.
 static int get_pem(struct kubeconfig *k, const struct place *p, const char *field, struct str *ret,
                    struct str *ret_file, struct err *err)
 {
@@ -107,19 +113,19 @@ static int get_pem(struct kubeconfig *k, const struct place *p, const char *fiel
     if (data.n) {
         struct err why = {0};
         if (base64_decode(str_trim(data), BASE64_STD, &bytes, &why) < 0)
-            return bad_field(p, data_field, ERR_BAD_REQUEST, "this is not base64", err);
+            return kubeconfig_bad_field(p, data_field, ERR_BAD_REQUEST, "this is not base64", err);
     } else if (path.n) {
         struct err why = {0};
-        path = beside(&k->arena, p->entry->file, path);
+        path = kubeconfig_resolve_path(&k->arena, p->entry->file, path);
         r = kubeconfig_read_file(path.p, &bytes, &why);
         if (r < 0)
-            return bad_field(p, field, -r, why.msg, err);
+            return kubeconfig_bad_field(p, field, -r, why.msg, err);
     } else {
         return 0;
     }
     if (!str_contains(sbuf_str(&bytes), STR("-----BEGIN ")))
-        return bad_field(p, data.n ? data_field : field, ERR_BAD_REQUEST,
-                         "this is not PEM (-----BEGIN …)", err);
+        return kubeconfig_bad_field(p, data.n ? data_field : field, ERR_BAD_REQUEST,
+                                    "this is not PEM (-----BEGIN …)", err);
     *ret = arena_str(&k->arena, sbuf_str(&bytes));
     if (ret_file && !data.n)
         *ret_file = path;
@@ -128,8 +134,8 @@ static int get_pem(struct kubeconfig *k, const struct place *p, const char *fiel
 
 // --- Reading a file ------------------------------------------------------------------------------
 
-static const struct kubeconfig_entry *find(const struct kubeconfig_entries *entries,
-                                           struct str name)
+static const struct kubeconfig_entry *kubeconfig_find_entry(
+    const struct kubeconfig_entries *entries, struct str name)
 {
     for (size_t i = 0; i < entries->n; i++)
         if (str_eq(entries->p[i].name, name))
@@ -143,8 +149,9 @@ struct file {
     const struct json_doc *doc;
 };
 
-static int add_entry(const struct file *f, const char *section, const char *inner, size_t index,
-                     const yyjson_val *item, struct kubeconfig_entries *into, struct err *err)
+static int kubeconfig_add_entry(const struct file *f, const char *section, const char *inner,
+                                size_t index, const yyjson_val *item,
+                                struct kubeconfig_entries *into, struct err *err)
 {
     const yyjson_val *name = json_get(item, STR("name"));
     const yyjson_val *value = json_get(item, str_z(inner));
@@ -154,7 +161,7 @@ static int add_entry(const struct file *f, const char *section, const char *inne
     if (!value || !json_is_object(value))
         return err_set(err, ERR_BAD_REQUEST, "%.*s: %s[%zu].%s: a map is missing here",
                        STR_ARG(f->name), section, index, inner);
-    if (!find(into, json_str(name)))
+    if (!kubeconfig_find_entry(into, json_str(name)))
         vec_push(into, ((struct kubeconfig_entry){json_str(name), f->name, value, f->doc}));
     return 0;
 }
@@ -170,7 +177,7 @@ static int add_section(const struct file *f, const char *section, const char *in
                        section);
     size_t index = 0;
     json_arr_foreach(list, item) {
-        int r = add_entry(f, section, inner, index++, item, into, err);
+        int r = kubeconfig_add_entry(f, section, inner, index++, item, into, err);
         if (r < 0)
             return r;
     }
@@ -223,7 +230,7 @@ static int read_cluster(struct kubeconfig *k, const struct kubeconfig_entry *e,
     struct place p = {"clusters", "cluster", e};
     int r = get_str(&p, "server", &t->server, err);
     if (r == 0 && t->server.n == 0)
-        r = bad_field(&p, "server", ERR_INVALID, "the server's URL is missing", err);
+        r = kubeconfig_bad_field(&p, "server", ERR_INVALID, "the server's URL is missing", err);
     if (r == 0 && !str_contains(t->server, STR("://")))
         t->server = arena_strf(&k->arena, "https://%.*s", STR_ARG(t->server));
     if (r == 0)
@@ -235,8 +242,9 @@ static int read_cluster(struct kubeconfig *k, const struct kubeconfig_entry *e,
     if (r == 0)
         r = get_pem(k, &p, "certificate-authority", &t->ca_pem, NULL, err);
     if (r == 0 && t->insecure && t->ca_pem.n)
-        r = bad_field(&p, "insecure-skip-tls-verify", ERR_INVALID,
-                      "this and a certificate-authority exclude each other; remove one", err);
+        r = kubeconfig_bad_field(&p, "insecure-skip-tls-verify", ERR_INVALID,
+                                 "this and a certificate-authority exclude each other; remove one",
+                                 err);
     return r;
 }
 
@@ -246,11 +254,13 @@ static int read_args(struct kubeconfig *k, const struct place *p, const yyjson_v
     if (!list || json_is_null(list))
         return 0;
     if (!json_is_array(list))
-        return bad_field(p, "args", ERR_BAD_REQUEST, "a list of texts is wanted here", err);
+        return kubeconfig_bad_field(p, "args", ERR_BAD_REQUEST, "a list of texts is wanted here",
+                                    err);
     struct str *args = arena_array(&k->arena, struct str, json_len(list));
     json_arr_foreach(list, item) {
         if (!json_is_string(item))
-            return bad_field(p, "args", ERR_BAD_REQUEST, "a list of texts is wanted here", err);
+            return kubeconfig_bad_field(p, "args", ERR_BAD_REQUEST,
+                                        "a list of texts is wanted here", err);
         args[exec->args_len++] = json_str(item);
     }
     exec->args = args;
@@ -263,13 +273,15 @@ static int read_env(struct kubeconfig *k, const struct place *p, const yyjson_va
     if (!list || json_is_null(list))
         return 0;
     if (!json_is_array(list))
-        return bad_field(p, "env", ERR_BAD_REQUEST, "a list of name and value is wanted here", err);
+        return kubeconfig_bad_field(p, "env", ERR_BAD_REQUEST,
+                                    "a list of name and value is wanted here", err);
     struct kubeconfig_env *env = arena_array(&k->arena, struct kubeconfig_env, json_len(list));
     json_arr_foreach(list, item) {
         const yyjson_val *name = json_get(item, STR("name"));
         const yyjson_val *value = json_get(item, STR("value"));
         if (!name || !json_is_string(name) || !value || !json_is_string(value))
-            return bad_field(p, "env", ERR_BAD_REQUEST, "name and value are wanted here", err);
+            return kubeconfig_bad_field(p, "env", ERR_BAD_REQUEST, "name and value are wanted here",
+                                        err);
         env[exec->env_len++] = (struct kubeconfig_env){json_str(name), json_str(value)};
     }
     exec->env = env;
@@ -286,15 +298,15 @@ static int read_exec(struct kubeconfig *k, const struct kubeconfig_entry *user,
     struct place p = {"users", "user.exec", &inner};
     int r = get_str(&p, "command", &exec->command, err);
     if (r == 0 && exec->command.n == 0)
-        r = bad_field(&p, "command", ERR_INVALID, "the program's name is missing", err);
+        r = kubeconfig_bad_field(&p, "command", ERR_INVALID, "the program's name is missing", err);
     if (r == 0 && str_find_char(exec->command, '/') >= 0)
-        exec->command = beside(&k->arena, user->file, exec->command);
+        exec->command = kubeconfig_resolve_path(&k->arena, user->file, exec->command);
     if (r == 0)
         r = get_str(&p, "apiVersion", &exec->api_version, err);
     if (r == 0 && !str_eqz(exec->api_version, "client.authentication.k8s.io/v1") &&
         !str_eqz(exec->api_version, "client.authentication.k8s.io/v1beta1"))
-        r = bad_field(&p, "apiVersion", ERR_INVALID,
-                      "use client.authentication.k8s.io/v1 (or v1beta1)", err);
+        r = kubeconfig_bad_field(&p, "apiVersion", ERR_INVALID,
+                                 "use client.authentication.k8s.io/v1 (or v1beta1)", err);
     if (r == 0)
         r = get_str(&p, "installHint", &exec->install_hint, err);
     if (r == 0)
@@ -304,7 +316,7 @@ static int read_exec(struct kubeconfig *k, const struct kubeconfig_entry *user,
     return r < 0 ? r : read_env(k, &p, json_get(v, STR("env")), exec, err);
 }
 
-static int refuse(const struct place *p, struct err *err)
+static int kubeconfig_reject_unsupported(const struct place *p, struct err *err)
 {
     static const struct {
         const char *field, *why;
@@ -316,7 +328,7 @@ static int refuse(const struct place *p, struct err *err)
     for (size_t i = 0; i < array_len(refused); i++) {
         const yyjson_val *v = json_get(p->entry->value, str_z(refused[i].field));
         if (v && !json_is_null(v))
-            return bad_field(p, refused[i].field, ERR_INVALID, refused[i].why, err);
+            return kubeconfig_bad_field(p, refused[i].field, ERR_INVALID, refused[i].why, err);
     }
     return 0;
 }
@@ -326,20 +338,21 @@ static int read_user(struct kubeconfig *k, const struct kubeconfig_entry *e,
 {
     struct place p = {"users", "user", e};
     t->user = e->name;
-    int r = refuse(&p, err);
+    int r = kubeconfig_reject_unsupported(&p, err);
     if (r == 0)
         r = get_str(&p, "token", &t->token, err);
     if (r == 0)
         r = get_str(&p, "tokenFile", &t->token_file, err);
     if (r == 0 && t->token_file.n)
-        t->token_file = beside(&k->arena, e->file, t->token_file);
+        t->token_file = kubeconfig_resolve_path(&k->arena, e->file, t->token_file);
     if (r == 0)
         r = get_pem(k, &p, "client-certificate", &t->certificate_pem, &t->certificate_file, err);
     if (r == 0)
         r = get_pem(k, &p, "client-key", &t->key_pem, &t->key_file, err);
     if (r == 0 && (t->certificate_pem.n > 0) != (t->key_pem.n > 0))
-        r = bad_field(&p, t->key_pem.n ? "client-certificate" : "client-key", ERR_INVALID,
-                      "a client certificate and its key come together; this one is missing", err);
+        r = kubeconfig_bad_field(
+            &p, t->key_pem.n ? "client-certificate" : "client-key", ERR_INVALID,
+            "a client certificate and its key come together; this one is missing", err);
     return r < 0 ? r : read_exec(k, e, &t->exec, err);
 }
 
@@ -359,7 +372,7 @@ int kubeconfig_target(struct kubeconfig *k, struct str context, struct kubeconfi
 {
     *ret = (struct kubeconfig_target){0};
     struct str wanted = context.n ? context : k->current_context;
-    const struct kubeconfig_entry *e = find(&k->contexts, wanted);
+    const struct kubeconfig_entry *e = kubeconfig_find_entry(&k->contexts, wanted);
     if (!e)
         return no_context(k, wanted, err);
     struct place p = {"contexts", "context", e};
@@ -373,24 +386,26 @@ int kubeconfig_target(struct kubeconfig *k, struct str context, struct kubeconfi
         return r;
     if (ret->namespace.n == 0)
         ret->namespace = STR("default");
-    const struct kubeconfig_entry *c = find(&k->clusters, cluster);
+    const struct kubeconfig_entry *c = kubeconfig_find_entry(&k->clusters, cluster);
     if (!c)
-        return bad_field(&p, "cluster", ERR_NOT_FOUND, "no cluster of this name is in clusters",
-                         err);
+        return kubeconfig_bad_field(&p, "cluster", ERR_NOT_FOUND,
+                                    "no cluster of this name is in clusters", err);
     ret->file = c->file;
     r = read_cluster(k, c, ret, err);
     if (r < 0 || user.n == 0)
         return r;
-    const struct kubeconfig_entry *u = find(&k->users, user);
+    const struct kubeconfig_entry *u = kubeconfig_find_entry(&k->users, user);
     if (!u)
-        return bad_field(&p, "user", ERR_NOT_FOUND, "no user of this name is in users", err);
+        return kubeconfig_bad_field(&p, "user", ERR_NOT_FOUND, "no user of this name is in users",
+                                    err);
     return read_user(k, u, ret, err);
 }
 
 // --- Files ---------------------------------------------------------------------------------------
 
-// add_file merges a file. Returns 1 when it does not exist and may miss.
-static int add_file(struct kubeconfig *k, struct str path, bool may_miss, struct err *err)
+// kubeconfig_add_file merges a file. Returns 1 when it does not exist and may miss.
+static int kubeconfig_add_file(struct kubeconfig *k, struct str path, bool may_miss,
+                               struct err *err)
 {
     cleanup_sbuf struct sbuf text = {0};
     char *z = xstrndup(path.p, path.n);
@@ -420,7 +435,7 @@ static int load_env_list(struct kubeconfig *k, const char *list, struct err *err
     while (rest.n > 0) {
         struct str one;
         str_cut(rest, ':', &one, &rest);
-        int r = one.n ? add_file(k, one, true, err) : 1;
+        int r = one.n ? kubeconfig_add_file(k, one, true, err) : 1;
         if (r < 0)
             return err_wrap(err, "KUBECONFIG");
         found += r == 0;
@@ -438,17 +453,21 @@ static int load_env_list(struct kubeconfig *k, const char *list, struct err *err
     return 0;
 }
 
-int kubeconfig_load(struct kubeconfig *k, const char *path, struct err *err)
+// kubeconfig_load adds files as kubectl does: path if it is not NULL, else those of $KUBECONFIG,
+// else ~/.kube/config. $KUBECONFIG is a list with colons, whose missing files are passed over; when
+// nothing is left, no file or nothing in them, that is an error (-ENOENT, -ERR_INVALID): another
+// cluster must not be taken instead.
+static int kubeconfig_load(struct kubeconfig *k, const char *path, struct err *err)
 {
     const char *list = kubeconfig_env();
     const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nothing sets it
     if (path)
-        return add_file(k, str_z(path), false, err);
+        return kubeconfig_add_file(k, str_z(path), false, err);
     if (list)
         return load_env_list(k, list, err);
     if (!home)
         return 0;
-    int r = add_file(k, arena_strf(&k->arena, "%s/.kube/config", home), true, err);
+    int r = kubeconfig_add_file(k, arena_strf(&k->arena, "%s/.kube/config", home), true, err);
     return r > 0 ? 0 : r;
 }
 

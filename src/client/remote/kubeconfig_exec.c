@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exec plugins: a program is told what it is for in its environment and prints an ExecCredential.
+// Exec plugins: a program gets the cluster's data in its environment and prints an ExecCredential.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -62,8 +62,8 @@ static int bad_answer(const struct kubeconfig_exec *exec, const char *what, stru
                    what);
 }
 
-static int text_of(const yyjson_val *status, const char *field, struct arena *arena,
-                   struct str *ret)
+static int kubeconfig_exec_field_text(const yyjson_val *status, const char *field,
+                                      struct arena *arena, struct str *ret)
 {
     const yyjson_val *v = json_get(status, str_z(field));
     if (!v || json_is_null(v))
@@ -94,10 +94,11 @@ int kubeconfig_exec_answer(const struct kubeconfig_exec *exec, struct str text, 
         return bad_answer(exec, "its answer has no status", err);
     struct str expires = {0};
     struct moment moment;
-    if (text_of(status, "token", arena, &ret->token) < 0 ||
-        text_of(status, "clientCertificateData", arena, &ret->certificate_pem) < 0 ||
-        text_of(status, "clientKeyData", arena, &ret->key_pem) < 0 ||
-        text_of(status, "expirationTimestamp", arena, &expires) < 0)
+    if (kubeconfig_exec_field_text(status, "token", arena, &ret->token) < 0 ||
+        kubeconfig_exec_field_text(status, "clientCertificateData", arena, &ret->certificate_pem) <
+            0 ||
+        kubeconfig_exec_field_text(status, "clientKeyData", arena, &ret->key_pem) < 0 ||
+        kubeconfig_exec_field_text(status, "expirationTimestamp", arena, &expires) < 0)
         return bad_answer(exec, "a field of its status is not a text", err);
     if (expires.n && rfc3339_parse(expires, &moment, NULL) < 0)
         return bad_answer(exec, "its expirationTimestamp is not a time", err);
@@ -113,7 +114,7 @@ int kubeconfig_exec_answer(const struct kubeconfig_exec *exec, struct str text, 
 
 struct strings VEC(const char *);
 
-static bool replaced(const struct kubeconfig_exec *exec, const char *line)
+static bool kubeconfig_exec_replaces_variable(const struct kubeconfig_exec *exec, const char *line)
 {
     struct str name, value;
     str_cut(str_z(line), '=', &name, &value);
@@ -129,7 +130,7 @@ static const char **make_environment(const struct kubeconfig_target *t, struct a
 {
     struct strings all = {0};
     for (char **e = environ; *e; e++)
-        if (!replaced(&t->exec, *e))
+        if (!kubeconfig_exec_replaces_variable(&t->exec, *e))
             vec_push_arena(a, &all, *e);
     for (size_t i = 0; i < t->exec.env_len; i++) {
         const struct kubeconfig_env *e = &t->exec.env[i];

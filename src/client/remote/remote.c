@@ -17,8 +17,9 @@
 #define RETRY_MAX_S     60
 #define READ_TRIES_MAX  3 // of reads whose connection broke
 
-// Objects are read and written back as protobuf where the server has it. In JSON it would give us opaque
-// parameters compacted, and take them for changed when they come back: an allocation cannot be then.
+// Objects are read and written back as protobuf where the server has it. In JSON it would give us
+// opaque parameters compacted, and take them for changed when they come back: an allocation cannot
+// be then.
 #define PROTOBUF REMOTE_PROTOBUF
 
 struct call {
@@ -31,7 +32,7 @@ struct call {
     client_done_fn done;
     client_raw_fn raw; // instead of done
     void (*data)(void *arg, struct str bytes);
-    bool no_object; // a list comes, which nobody wants
+    bool no_object; // the answer is a list, which is dropped
     void *arg;
 };
 
@@ -131,7 +132,7 @@ struct str remote_accept(const struct api_kind *kind, bool list)
 
 // --- Counting ------------------------------------------------------------------------------------
 
-static void count(struct remote *r, const char *method, int code)
+static void remote_count_request(struct remote *r, const char *method, int code)
 {
     size_t i = 0;
     while (i + 1 < REMOTE_COUNTS && r->counts[i].n &&
@@ -158,20 +159,20 @@ void client_remote_metrics(struct client *c, struct sbuf *out)
 
 // --- Sending -------------------------------------------------------------------------------------
 
-static void on_retry(void *arg)
+static void remote_on_retry(void *arg)
 {
-    sending_start(arg);
+    remote_sending_start(arg);
 }
 
 static void start_later(struct sending *s, int64_t delay_ns)
 {
-    s->retry.fn = on_retry;
+    s->retry.fn = remote_on_retry;
     s->retry.arg = s;
     exec_timer_start(s->remote->client.exec, &s->retry, delay_ns);
 }
 
-// again says whether the request is sent once more, and arranges for it.
-static bool again(struct sending *s, const struct https_answer *a)
+// remote_may_retry reports whether the request is sent once more, and arranges for it.
+static bool remote_may_retry(struct sending *s, const struct https_answer *a)
 {
     s->tries++;
     if (a->code < 0) {
@@ -194,30 +195,30 @@ static bool again(struct sending *s, const struct https_answer *a)
     return true;
 }
 
-static void on_answer(void *arg, const struct https_answer *a)
+static void remote_on_answer(void *arg, const struct https_answer *a)
 {
     struct sending *s = arg;
     s->call = NULL;
-    count(s->remote, s->request.method, a->code < 0 ? 0 : a->status);
+    remote_count_request(s->remote, s->request.method, a->code < 0 ? 0 : a->status);
     if (a->date_seconds)
         s->remote->date_seconds = a->date_seconds;
-    if (!again(s, a))
+    if (!remote_may_retry(s, a))
         s->done(s->arg, a);
 }
 
-void sending_start(struct sending *s)
+void remote_sending_start(struct sending *s)
 {
     struct remote *r = s->remote;
     assert(!s->call && !r->freed);
     if (!remote_auth_ready(r, s))
         return;
     s->request.authorization = sbuf_str(&r->auth.authorization);
-    s->request.done = on_answer;
+    s->request.done = remote_on_answer;
     s->request.arg = s;
     s->call = https_start(r->https, &s->request);
 }
 
-void sending_stop(struct sending *s)
+void remote_sending_stop(struct sending *s)
 {
     list_remove(&s->waiting);
     exec_timer_stop(s->remote->client.exec, &s->retry);
@@ -225,7 +226,7 @@ void sending_stop(struct sending *s)
         https_cancel(take_ptr(s->call));
 }
 
-void sending_fail(struct sending *s, const struct err *err)
+void remote_sending_fail(struct sending *s, const struct err *err)
 {
     struct https_answer answer = {.code = -err->code, .err = err, .unsent = true};
     s->done(s->arg, &answer);
@@ -233,7 +234,7 @@ void sending_fail(struct sending *s, const struct err *err)
 
 // --- Answers -------------------------------------------------------------------------------------
 
-static void call_free(struct call *call)
+static void remote_call_free(struct call *call)
 {
     struct remote *r = call->remote;
     list_remove(&call->node);
@@ -244,16 +245,16 @@ static void call_free(struct call *call)
     remote_release(r);
 }
 
-static void call_answer(struct call *call, int code, const struct err *err,
-                        const struct typed_object *object)
+static void remote_call_answer(struct call *call, int code, const struct err *err,
+                               const struct typed_object *object)
 {
     struct client_answer answer = {.code = code, .err = code ? err : NULL, .object = object};
-    list_remove(&call->node); // whoever frees the client now does not find it any more
+    list_remove(&call->node); // client_free must not find it any more
     if (call->raw)
         call->raw(call->arg, code, answer.err, (struct str){0});
     else if (call->done)
         call->done(call->arg, &answer);
-    call_free(call);
+    remote_call_free(call);
 }
 
 static bool is_status(const yyjson_val *v)
@@ -262,56 +263,57 @@ static bool is_status(const yyjson_val *v)
     return kind && json_is_string(kind) && str_eqz(json_str(kind), "Status");
 }
 
-static int decode(const struct call *call, struct str body, struct typed_object **ret,
-                  struct err *err)
+static int remote_decode_object(const struct call *call, struct str body, struct typed_object **ret,
+                                struct err *err)
 {
     static const struct json_options options = {.max_bytes = DRAY_FILE_BYTES_MAX,
                                                 .duplicates = JSON_DUPLICATES_LAST};
     cleanup_json_doc struct json_doc doc = {0};
     if (api_envelope_is(body))
         return remote_decode_envelope(call->kind, body, false, ret, err);
-    int code = json_parse(body, &options, &doc, err);
-    if (code < 0)
-        return err_wrap(err, "the server's answer makes no sense");
+    int r = json_parse(body, &options, &doc, err);
+    if (r < 0)
+        return err_wrap(err, "invalid answer from the server");
     if (!json_is_object(doc.root) || is_status(doc.root))
         return 0;
     *ret = remote_decode(call->kind, &doc, doc.root, false, err);
     return *ret ? 0 : -err->code;
 }
 
-static void on_data(void *arg, struct str bytes)
+static void remote_on_data(void *arg, struct str bytes)
 {
-    struct sending *s = arg; // on_answer has the same argument
+    struct sending *s = arg; // remote_on_answer has the same argument
     struct call *call = s->arg;
     call->data(call->arg, bytes);
 }
 
-static void on_done(void *arg, const struct https_answer *a)
+static void remote_on_done(void *arg, const struct https_answer *a)
 {
     struct call *call = arg;
     struct err err = {0};
-    int code = a->code;
-    if (code < 0) {
-        call_answer(call, code, a->err, NULL);
+    int r = a->code;
+    if (r < 0) {
+        remote_call_answer(call, r, a->err, NULL);
         return;
     }
-    code = client_remote_status(a->status, a->body, &err);
-    if (code == 0 && call->raw) {
+    r = client_remote_status(a->status, a->body, &err);
+    if (r == 0 && call->raw) {
         list_remove(&call->node);
         call->raw(call->arg, 0, NULL, a->body);
-        call_free(call);
+        remote_call_free(call);
         return;
     }
     struct typed_object *object = NULL;
-    if (code == 0 && a->body.n && !call->no_object)
-        code = decode(call, a->body, &object, &err);
-    call_answer(call, code, &err, object);
+    if (r == 0 && a->body.n && !call->no_object)
+        r = remote_decode_object(call, a->body, &object, &err);
+    remote_call_answer(call, r, &err, object);
     typed_object_unref(object);
 }
 
 // --- Calls ---------------------------------------------------------------------------------------
 
-static struct call *call_new(struct client *c, const char *method, client_done_fn done, void *arg)
+static struct call *remote_call_new(struct client *c, const char *method, client_done_fn done,
+                                    void *arg)
 {
     struct remote *r = remote_of(c);
     struct call *call = xcalloc(1, sizeof(*call));
@@ -322,20 +324,20 @@ static struct call *call_new(struct client *c, const char *method, client_done_f
     call->sending.request.method = method;
     call->sending.request.accept = STR("application/json");
     call->sending.request.timeout_ms = CALL_TIMEOUT_MS;
-    call->sending.done = on_done;
+    call->sending.done = remote_on_done;
     call->sending.arg = call;
     list_push_back(&r->calls, &call->node);
     r->busy++;
     return call;
 }
 
-static void call_start(struct call *call)
+static void remote_call_start(struct call *call)
 {
     call->sending.request.target = sbuf_str(&call->target);
     call->sending.request.body = sbuf_str(&call->body);
     if (call->body.n && call->sending.request.content_type.n == 0)
         call->sending.request.content_type = STR("application/json");
-    sending_start(&call->sending);
+    remote_sending_start(&call->sending);
 }
 
 struct failed {
@@ -343,12 +345,12 @@ struct failed {
     struct err err;
 };
 
-static void on_failed(void *arg)
+static void remote_on_failed(void *arg)
 {
     struct failed *f = arg;
     if (f->call->remote->freed)
         (void)err_set(&f->err, ECANCELED, "the client is gone");
-    call_answer(f->call, -f->err.code, &f->err, NULL);
+    remote_call_answer(f->call, -f->err.code, &f->err, NULL);
     free(f);
 }
 
@@ -359,7 +361,7 @@ static void call_fail(struct call *call, const struct err *err)
     f->call = call;
     f->err = *err;
     list_remove(&call->node);
-    exec_post(call->remote->client.exec, on_failed, f);
+    exec_post(call->remote->client.exec, remote_on_failed, f);
 }
 
 static void add_how(struct call *call, const struct client_write *how, bool force)
@@ -415,32 +417,32 @@ static void call_object(struct call *call, const struct api_object *object,
     remote_path(&call->target, about, meta ? meta->namespace : (struct str){0},
                 meta && named ? meta->name : (struct str){0}, how->subresource);
     add_how(call, how, false);
-    call_start(call);
+    remote_call_start(call);
 }
 
 static void remote_get(struct client *c, const struct client_key *key, client_done_fn done,
                        void *arg)
 {
-    struct call *call = call_new(c, "GET", done, arg);
+    struct call *call = remote_call_new(c, "GET", done, arg);
     call->kind = api_kind_keep(&call->arena, remote_kind(call->remote, key->kind));
     call->sending.request.accept = remote_accept(call->kind, false);
     remote_path(&call->target, call->kind, key->namespace, key->name, (struct str){0});
-    call_start(call);
+    remote_call_start(call);
 }
 
 static void remote_create(struct client *c, const struct api_object *object,
                           const struct client_write *how, client_done_fn done, void *arg)
 {
-    call_object(call_new(c, "POST", done, arg), object, how, false);
+    call_object(remote_call_new(c, "POST", done, arg), object, how, false);
 }
 
 static void remote_update(struct client *c, const struct api_object *object,
                           const struct client_write *how, client_done_fn done, void *arg)
 {
-    call_object(call_new(c, "PUT", done, arg), object, how, true);
+    call_object(remote_call_new(c, "PUT", done, arg), object, how, true);
 }
 
-static struct str patch_type(enum client_patch type)
+static struct str remote_patch_type(enum client_patch type)
 {
     switch (type) {
     case CLIENT_PATCH_JSON:
@@ -459,19 +461,19 @@ static void remote_patch(struct client *c, const struct client_key *key, enum cl
                          struct str body, const struct client_write *how, client_done_fn done,
                          void *arg)
 {
-    struct call *call = call_new(c, "PATCH", done, arg);
+    struct call *call = remote_call_new(c, "PATCH", done, arg);
     call->kind = api_kind_keep(&call->arena, remote_kind(call->remote, key->kind));
     remote_path(&call->target, call->kind, key->namespace, key->name, how->subresource);
     add_how(call, how, type == CLIENT_PATCH_APPLY);
     sbuf_add(&call->body, body);
-    call->sending.request.content_type = patch_type(type);
-    call_start(call);
+    call->sending.request.content_type = remote_patch_type(type);
+    remote_call_start(call);
 }
 
 static void remote_remove(struct client *c, const struct client_key *key,
                           const struct api_delete_options *options, client_done_fn done, void *arg)
 {
-    struct call *call = call_new(c, "DELETE", done, arg);
+    struct call *call = remote_call_new(c, "DELETE", done, arg);
     call->kind = api_kind_keep(&call->arena, remote_kind(call->remote, key->kind));
     remote_path(&call->target, call->kind, key->namespace, key->name, (struct str){0});
     struct err err = {0};
@@ -485,14 +487,14 @@ static void remote_remove(struct client *c, const struct client_key *key,
             return;
         }
     }
-    call_start(call);
+    remote_call_start(call);
 }
 
 static void remote_remove_all(struct client *c, const struct api_kind *kind,
                               const struct client_list_options *list, client_done_fn done,
                               void *arg)
 {
-    struct call *call = call_new(c, "DELETE", done, arg);
+    struct call *call = remote_call_new(c, "DELETE", done, arg);
     bool first = true;
     call->kind = api_kind_keep(&call->arena, remote_kind(call->remote, kind));
     call->no_object = true;
@@ -501,13 +503,13 @@ static void remote_remove_all(struct client *c, const struct api_kind *kind,
         remote_query(&call->target, &first, "labelSelector", list->label_selector);
     if (list->field_selector.n)
         remote_query(&call->target, &first, "fieldSelector", list->field_selector);
-    call_start(call);
+    remote_call_start(call);
 }
 
 void client_remote_request(struct client *c, const struct client_raw_request *q)
 {
     assert(c->ops->free == remote_free);
-    struct call *call = call_new(c, q->method, NULL, q->arg);
+    struct call *call = remote_call_new(c, q->method, NULL, q->arg);
     struct https_request *to = &call->sending.request;
     call->raw = q->done;
     call->data = q->data;
@@ -517,28 +519,18 @@ void client_remote_request(struct client *c, const struct client_raw_request *q)
     if (q->content_type.n)
         to->content_type = q->content_type;
     if (q->data) {
-        to->data = on_data;
+        to->data = remote_on_data;
         to->timeout_ms = 0;
     }
-    call_start(call);
-}
-
-void client_remote_send(struct client *c, const char *method, struct str target,
-                        struct str content_type, struct str body, client_raw_fn done, void *arg)
-{
-    const struct client_raw_request q = {.method = method,
-                                         .target = target,
-                                         .content_type = content_type,
-                                         .body = body,
-                                         .done = done,
-                                         .arg = arg};
-    client_remote_request(c, &q);
+    remote_call_start(call);
 }
 
 void client_remote_raw(struct client *c, const char *method, struct str target, struct str body,
                        client_raw_fn done, void *arg)
 {
-    client_remote_send(c, method, target, (struct str){0}, body, done, arg);
+    const struct client_raw_request q = {
+        .method = method, .target = target, .body = body, .done = done, .arg = arg};
+    client_remote_request(c, &q);
 }
 
 int64_t client_remote_date(struct client *c)
@@ -553,7 +545,7 @@ static void on_cancelled(void *arg)
     struct call *call = arg;
     struct err err;
     int code = err_set(&err, ECANCELED, "the client is gone");
-    call_answer(call, code, &err, NULL);
+    remote_call_answer(call, code, &err, NULL);
 }
 
 static void remote_free(struct client *c)
@@ -563,7 +555,7 @@ static void remote_free(struct client *c)
     r->busy++;
     for (struct list_node *n; (n = list_pop_front(&r->calls));) {
         struct call *call = container_of(n, struct call, node);
-        sending_stop(&call->sending);
+        remote_sending_stop(&call->sending);
         exec_post(c->exec, on_cancelled, call);
     }
     r->freed = true;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Credentials: fixed ones, a token or a certificate in files that change, a plugin that is asked anew when what it
-// gave expires. Requests wait while a plugin runs.
+// Credentials: fixed ones, a token or a certificate in files that change, a plugin that is asked
+// again when what it gave expires. Requests wait while a plugin runs.
 #include <stdlib.h>
 
 #include "client/remote/remote_int.h"
+#include "pki/certificate.h"
 
 #include "base/banned.h"
 
@@ -72,9 +73,9 @@ static void on_ran(void *arg)
         for (struct list_node *n; (n = list_pop_front(&waiting));) {
             struct sending *s = container_of(n, struct sending, waiting);
             if (f->code == 0)
-                sending_start(s);
+                remote_sending_start(s);
             else
-                sending_fail(s, &f->err);
+                remote_sending_fail(s, &f->err);
         }
     }
     arena_done(&f->arena);
@@ -91,8 +92,8 @@ static void ask_plugin(struct remote *r)
     loop_work(r->loop, on_run, on_ran, f);
 }
 
-// What cannot be read now keeps the last one alive; the server judges. Of a pair that is just being written the other half
-// comes with the next look.
+// What cannot be read now keeps the last one alive; the server judges. Of a pair that is just being
+// written the other half comes with the next look.
 static void read_certificate_files(struct remote *r)
 {
     const struct kubeconfig_target *t = &r->auth.target;
@@ -103,7 +104,7 @@ static void read_certificate_files(struct remote *r)
         return;
     bool same =
         str_eq(sbuf_str(&certificate), t->certificate_pem) && str_eq(sbuf_str(&key), t->key_pem);
-    if (!same && tls_pair_matches(certificate.p, key.p))
+    if (!same && pki_pair_matches(certificate.p, key.p))
         set_identity(r, sbuf_str(&certificate), sbuf_str(&key));
 }
 
@@ -153,7 +154,7 @@ bool remote_auth_refused(struct remote *r)
     return true;
 }
 
-static void copy(struct arena *a, struct str *s)
+static void remote_auth_copy_text(struct arena *a, struct str *s)
 {
     *s = arena_str(a, *s);
 }
@@ -169,7 +170,7 @@ void remote_auth_init(struct remote *r, const struct kubeconfig_target *target)
                            &t->certificate_file, &t->key_file,         &t->user,
                            &t->exec.command,     &t->exec.api_version, &t->exec.install_hint};
     for (size_t i = 0; i < array_len(texts); i++)
-        copy(a, texts[i]);
+        remote_auth_copy_text(a, texts[i]);
     struct str *args = arena_array(a, struct str, t->exec.args_len);
     for (size_t i = 0; i < t->exec.args_len; i++)
         args[i] = arena_str(a, target->exec.args[i]);

@@ -2,8 +2,8 @@
 //
 // What a server sends on a watch and in lists, as objects: JSON or protobuf, whichever it chose.
 //
-// Protobuf is asked for because it is cheaper, and because it alone is exact: in JSON a server gives opaque parameters
-// compacted, and takes them for changed when they come back.
+// Protobuf is requested because it is cheaper, and because it alone is exact: in JSON a server
+// gives opaque parameters compacted, and takes them for changed when they come back.
 #include "client/remote/remote_int.h"
 #include "codec/proto.h"
 
@@ -12,14 +12,14 @@
 static const struct json_options loose = {.max_bytes = REMOTE_EVENT_BYTES_MAX,
                                           .duplicates = JSON_DUPLICATES_LAST};
 
-static struct str text_of(const yyjson_val *v, const char *field)
+static struct str remote_event_field_text(const yyjson_val *v, const char *field)
 {
     const yyjson_val *found = v ? json_get(v, str_z(field)) : NULL;
     return found && json_is_string(found) ? json_str(found) : (struct str){0};
 }
 
-// type_of finds the type of an event; 0 or a negative code, which an ERROR is not.
-static int type_of(struct str name, enum client_event_type *ret, struct err *err)
+// remote_event_parse_type finds the type of an event; 0 or a negative code, which an ERROR is not.
+static int remote_event_parse_type(struct str name, enum client_event_type *ret, struct err *err)
 {
     static const struct {
         const char *name;
@@ -45,11 +45,11 @@ int remote_event_json(const struct api_kind *kind, struct str text, struct remot
     cleanup_json_doc struct json_doc doc = {0};
     int r = json_parse(text, &loose, &doc, err);
     if (r < 0)
-        return err_wrap(err, "the server's watch event makes no sense");
+        return err_wrap(err, "invalid watch event from the server");
     const yyjson_val *object = json_get(doc.root, STR("object"));
     if (!object || !json_is_object(object))
         return err_set(err, ERR_INTERNAL, "the server sent a watch event without an object");
-    r = type_of(text_of(doc.root, "type"), &ret->type, err);
+    r = remote_event_parse_type(remote_event_field_text(doc.root, "type"), &ret->type, err);
     if (r < 0)
         return r;
     if (ret->type == CLIENT_ENDED)
@@ -86,8 +86,8 @@ int remote_event_frame(const struct api_kind *kind, struct str frame, struct rem
     struct str type = {0}, object = {0};
     int r = read_watch_event(frame, &type, &object, err);
     if (r < 0)
-        return err_wrap(err, "the server's watch event makes no sense");
-    r = type_of(type, &ret->type, err);
+        return err_wrap(err, "invalid watch event from the server");
+    r = remote_event_parse_type(type, &ret->type, err);
     if (r < 0)
         return r;
     if (ret->type == CLIENT_ENDED)
@@ -115,7 +115,7 @@ static int page_json(const struct api_kind *kind, struct str body, remote_item_f
     cleanup_json_doc struct json_doc doc = {0};
     int r = json_parse(body, &options, &doc, err);
     if (r < 0)
-        return err_wrap(err, "the server's list makes no sense");
+        return err_wrap(err, "invalid list from the server");
     const yyjson_val *items = json_get(doc.root, STR("items"));
     if (items && !json_is_null(items) && !json_is_array(items))
         return err_set(err, ERR_INTERNAL, "the server sent a list without items");
@@ -131,8 +131,8 @@ static int page_json(const struct api_kind *kind, struct str body, remote_item_f
         }
     }
     const yyjson_val *meta = json_get(doc.root, STR("metadata"));
-    sbuf_add(&ret->next, text_of(meta, "continue"));
-    return page_revision(text_of(meta, "resourceVersion"), ret, err);
+    sbuf_add(&ret->next, remote_event_field_text(meta, "continue"));
+    return page_revision(remote_event_field_text(meta, "resourceVersion"), ret, err);
 }
 
 // The message of a list: metadata 1 (resourceVersion 2, continue 3), items 2.
@@ -187,6 +187,6 @@ int remote_page_read(const struct api_kind *kind, struct str body, remote_item_f
     while ((code = proto_next(&r, &f, err)) > 0)
         if (f.number == 2 && f.wire == PROTO_BYTES)
             message = f.bytes;
-    return code < 0 ? err_wrap(err, "the server's list makes no sense")
+    return code < 0 ? err_wrap(err, "invalid list from the server")
                     : page_items(kind, message, item, arg, ret, err);
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A command in a container over the Kubernetes API: a WebSocket with a channel for each stream, and
+// a status at the end.
 #include "client/remote_exec.h"
 
 #include <stdlib.h>
@@ -64,8 +67,10 @@ int remote_exec_status(struct str text, int *ret_exit_status, struct err *err)
                                                               : STR("the command failed")));
 }
 
-// tell says how it ended, once. Nothing may be touched afterwards: the owner may have freed it.
-static void tell(struct remote_exec *x, int code, int exit_status, const struct err *err)
+// remote_exec_report_end reports how it ended, once. Nothing may be touched afterwards: the owner
+// may have freed it.
+static void remote_exec_report_end(struct remote_exec *x, int code, int exit_status,
+                                   const struct err *err)
 {
     if (x->told)
         return;
@@ -73,12 +78,12 @@ static void tell(struct remote_exec *x, int code, int exit_status, const struct 
     x->o.done(x->o.arg, code, exit_status, err);
 }
 
-static void on_status(struct remote_exec *x, struct str text)
+static void remote_exec_on_status(struct remote_exec *x, struct str text)
 {
     struct err err = {0};
     int exit_status = 0;
     int code = remote_exec_status(text, &exit_status, &err);
-    tell(x, code, exit_status, &err);
+    remote_exec_report_end(x, code, exit_status, &err);
 }
 
 // --- From the server -----------------------------------------------------------------------------
@@ -88,7 +93,7 @@ static void on_message(struct remote_exec *x, const struct ws_message *m)
     struct err err = {0};
     if (m->op == WS_CLOSE) {
         int code = err_set(&err, ERR_UNAVAILABLE, "the server ended it: %.*s", STR_ARG(m->bytes));
-        tell(x, code, 0, &err);
+        remote_exec_report_end(x, code, 0, &err);
         return;
     }
     if (m->bytes.n < 2)
@@ -100,14 +105,14 @@ static void on_message(struct remote_exec *x, const struct ws_message *m)
         x->o.output(x->o.arg, m->bytes.p[0] == CHANNEL_STDERR, rest);
         break;
     case CHANNEL_STATUS:
-        on_status(x, rest);
+        remote_exec_on_status(x, rest);
         break;
     default:
         break;
     }
 }
 
-static bool flush(struct remote_exec *x)
+static bool remote_exec_flush_output(struct remote_exec *x)
 {
     bool room = true;
     if (x->out.n && x->tunnel)
@@ -116,7 +121,7 @@ static bool flush(struct remote_exec *x)
     return room;
 }
 
-static void on_input(void *arg, struct str bytes)
+static void remote_exec_on_input(void *arg, struct str bytes)
 {
     struct remote_exec *x = arg;
     struct ws_message m;
@@ -124,12 +129,12 @@ static void on_input(void *arg, struct str bytes)
     int r = 0;
     while (!x->told && (r = ws_read(&x->ws, &bytes, &m, &x->out, &err)) > 0)
         on_message(x, &m);
-    (void)flush(x);
+    (void)remote_exec_flush_output(x);
     if (r < 0)
-        tell(x, r, 0, &err);
+        remote_exec_report_end(x, r, 0, &err);
 }
 
-static void on_opened(void *arg, const struct http_header *headers, size_t headers_len)
+static void remote_exec_on_opened(void *arg, const struct http_header *headers, size_t headers_len)
 {
     struct remote_exec *x = arg;
     (void)headers;
@@ -144,23 +149,23 @@ static void on_refused(void *arg, int status, struct str content_type, struct st
     struct err err = {0};
     (void)content_type;
     x->tunnel = NULL;
-    int code = client_remote_status(status, body, &err);
-    if (code == 0)
-        code = err_set(&err, ERR_UNSUPPORTED, "the server answered %d and did not switch protocols",
-                       status);
-    tell(x, code, 0, &err);
+    int r = client_remote_status(status, body, &err);
+    if (r == 0)
+        r = err_set(&err, ERR_UNSUPPORTED, "the server answered %d and did not switch protocols",
+                    status);
+    remote_exec_report_end(x, r, 0, &err);
 }
 
-static void on_closed(void *arg, const struct err *err)
+static void remote_exec_on_closed(void *arg, const struct err *err)
 {
     struct remote_exec *x = arg;
     struct err gone = {0};
     x->tunnel = NULL;
     (void)err_set(&gone, ERR_UNAVAILABLE, "the connection ended before the command");
-    tell(x, err ? -err->code : -ERR_UNAVAILABLE, 0, err ? err : &gone);
+    remote_exec_report_end(x, err ? -err->code : -ERR_UNAVAILABLE, 0, err ? err : &gone);
 }
 
-static void on_drained(void *arg)
+static void remote_exec_on_drained(void *arg)
 {
     struct remote_exec *x = arg;
     x->o.drained(x->o.arg);
@@ -172,7 +177,7 @@ static bool send_on(struct remote_exec *x, enum channel channel, struct str byte
 {
     const char number = (char)channel;
     ws_write(&x->ws, WS_BINARY, str_make(&number, 1), bytes, &x->out);
-    return flush(x);
+    return remote_exec_flush_output(x);
 }
 
 bool remote_exec_input(struct remote_exec *x, struct str bytes)
@@ -215,11 +220,11 @@ int remote_exec_new(struct client *c, const struct remote_exec_options *options,
                                      .target = options->target,
                                      .headers = headers,
                                      .headers_len = array_len(headers),
-                                     .opened = on_opened,
+                                     .opened = remote_exec_on_opened,
                                      .refused = on_refused,
-                                     .input = on_input,
-                                     .drained = on_drained,
-                                     .closed = on_closed,
+                                     .input = remote_exec_on_input,
+                                     .drained = remote_exec_on_drained,
+                                     .closed = remote_exec_on_closed,
                                      .arg = x};
     int r = client_remote_tunnel(c, &o, &x->tunnel, err);
     if (r < 0) {

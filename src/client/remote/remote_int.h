@@ -45,10 +45,11 @@ struct remote {
     struct remote_count counts[REMOTE_COUNTS]; // the last: what the others have no room for
 };
 
-// remote_kind is the kind that is asked for: itself, unless it is redirected.
+// remote_kind is the kind that is requested: itself, unless it is redirected.
 const struct api_kind *remote_kind(const struct remote *r, const struct api_kind *kind);
 
-// remote_accept is what to ask for: protobuf where the server has it; of a partial kind only metadata.
+// remote_accept is what to ask for: protobuf where the server has it; of a partial kind only
+// metadata.
 struct str remote_accept(const struct api_kind *kind, bool list);
 
 static inline struct remote *remote_of(struct client *c)
@@ -71,38 +72,39 @@ struct sending {
     bool reauthorized;
 };
 
-void sending_start(struct sending *s);
-void sending_stop(struct sending *s); // legal at any time, also twice
+void remote_sending_start(struct sending *s);
+void remote_sending_stop(struct sending *s); // legal at any time, also twice
 
-// remote_auth_ready says whether a request may go. If not, s waits and is started again.
+// remote_auth_ready reports whether a request may go. If not, s waits and is started again.
 bool remote_auth_ready(struct remote *r, struct sending *s);
 // remote_auth_refused: the server does not know us. True: asking again may help.
 bool remote_auth_refused(struct remote *r);
 void remote_auth_init(struct remote *r, const struct kubeconfig_target *target);
 void remote_auth_done(struct remote *r);
-// sending_fail answers one that waited in vain.
-void sending_fail(struct sending *s, const struct err *err);
+// remote_sending_fail answers one that waited in vain.
+void remote_sending_fail(struct sending *s, const struct err *err);
 
 // remote_path adds the path of a kind's objects, of one if name is not empty.
 void remote_path(struct sbuf *out, const struct api_kind *kind, struct str namespace,
                  struct str name, struct str subresource);
-// remote_query adds a parameter; first says that none was added before, and becomes false.
+// remote_query adds a parameter; first: none was added before, and becomes false.
 void remote_query(struct sbuf *out, bool *first, const char *name, struct str value);
 
-// remote_decode makes an object of a JSON value; compact copies it into an arena of its own size, for
-// those who keep many. NULL and err if it is not one.
+// remote_decode makes an object of a JSON value; compact copies it into an arena of its own size,
+// for those who keep many. NULL and err if it is not one.
 struct typed_object *remote_decode(const struct api_kind *kind, const struct json_doc *doc,
                                    const yyjson_val *v, bool compact, struct err *err);
 
-// remote_decode_envelope makes an object of a body in protobuf, compact or not as above. Returns 0, with *ret
-// untouched when it is a Status, or a negative code. remote_decode_message does it for an object's bare message,
-// compact.
+// remote_decode_envelope makes an object of a body in protobuf, compact or not as above. Returns 0,
+// with *ret untouched when it is a Status, or a negative code. remote_decode_message does it for an
+// object's bare message, compact.
 int remote_decode_envelope(const struct api_kind *kind, struct str body, bool compact,
                            struct typed_object **ret, struct err *err) MUST_USE;
 int remote_decode_message(const struct api_kind *kind, struct str message,
                           struct typed_object **ret, struct err *err) MUST_USE;
 
-// --- What watches and lists bring (remote_event.c) ------------------------------------------------
+// --- What watches and lists bring (remote_event.c)
+// ------------------------------------------------
 
 #define REMOTE_PROTOBUF        "application/vnd.kubernetes.protobuf"
 #define REMOTE_EVENT_BYTES_MAX ((size_t)64 * 1024 * 1024)
@@ -113,8 +115,8 @@ struct remote_event {
     struct typed_object *object;
 };
 
-// remote_event_json and remote_event_frame read one. Return 0 or a negative code: what the server said in an
-// ERROR, or that it makes no sense.
+// remote_event_json and remote_event_frame read one. Return 0 or a negative code: what the server
+// reported in an ERROR, or that it is malformed.
 int remote_event_json(const struct api_kind *kind, struct str text, struct remote_event *ret,
                       struct err *err) MUST_USE;
 int remote_event_frame(const struct api_kind *kind, struct str frame, struct remote_event *ret,
@@ -126,8 +128,8 @@ struct remote_page {
     uint64_t revision;
 };
 
-// remote_page_read hands every item of a page to item, which returns 0 to go on. Returns 0, what item
-// returned, or a negative code.
+// remote_page_read hands every item of a page to item, which returns 0 to go on. Returns 0, what
+// item returned, or a negative code.
 typedef int (*remote_item_fn)(void *arg, struct typed_object *o);
 int remote_page_read(const struct api_kind *kind, struct str body, remote_item_fn item, void *arg,
                      struct remote_page *ret, struct err *err) MUST_USE;

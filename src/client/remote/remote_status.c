@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a server says, in our terms.
+// Answers of a server, in our terms.
 #include "client/remote/remote_int.h"
 
 #include "base/banned.h"
@@ -66,7 +66,7 @@ static int by_status(int status)
     }
 }
 
-static struct str text_of(const yyjson_val *v, const char *field)
+static struct str remote_status_field_text(const yyjson_val *v, const char *field)
 {
     const yyjson_val *found = json_get(v, str_z(field));
     return found && json_is_string(found) ? json_str(found) : (struct str){0};
@@ -80,7 +80,7 @@ static bool too_large_version(const yyjson_val *status)
     if (!causes || !json_is_array(causes))
         return false;
     json_arr_foreach(causes, cause) {
-        if (str_eqz(text_of(cause, "reason"), "ResourceVersionTooLarge"))
+        if (str_eqz(remote_status_field_text(cause, "reason"), "ResourceVersionTooLarge"))
             return true;
     }
     return false;
@@ -88,8 +88,8 @@ static bool too_large_version(const yyjson_val *status)
 
 int remote_status_value(int http_status, const yyjson_val *status, struct err *err)
 {
-    struct str reason = text_of(status, "reason");
-    struct str message = text_of(status, "message");
+    struct str reason = remote_status_field_text(status, "reason");
+    struct str message = remote_status_field_text(status, "message");
     const yyjson_val *code = json_get(status, STR("code"));
     int64_t stated = 0;
     if (http_status == 0 && code && json_to_i64(code, &stated, NULL) == 0 && stated >= 300 &&
@@ -126,7 +126,7 @@ int client_remote_status(int http_status, struct str body, struct err *err)
         body = status_text(body, &text) ? sbuf_str(&text) : STR("");
     if (json_parse(body, &(struct json_options){.duplicates = JSON_DUPLICATES_LAST}, &doc, NULL) ==
             0 &&
-        json_is_object(doc.root) && str_eqz(text_of(doc.root, "kind"), "Status"))
+        json_is_object(doc.root) && str_eqz(remote_status_field_text(doc.root, "kind"), "Status"))
         return remote_status_value(http_status, doc.root, err);
     struct str line, rest;
     str_cut(str_trim(body), '\n', &line, &rest);
@@ -137,7 +137,7 @@ int client_remote_status(int http_status, struct str body, struct err *err)
 // --- Objects -------------------------------------------------------------------------------------
 
 // Takes what was decoded, or gives it up.
-static struct typed_object *finished(struct typed_object *o, struct err *err)
+static struct typed_object *remote_status_finish_object(struct typed_object *o, struct err *err)
 {
     o->meta = api_object_meta(&o->object);
     if (!o->meta) {
@@ -150,8 +150,8 @@ static struct typed_object *finished(struct typed_object *o, struct err *err)
     return o;
 }
 
-// squeezed is the same object in an arena of its own size.
-static struct typed_object *squeezed(struct typed_object *o)
+// remote_status_compact_object is the same object in an arena of its own size.
+static struct typed_object *remote_status_compact_object(struct typed_object *o)
 {
     struct typed_object *small = typed_object_copy(&o->object, o->arena.used_bytes, 0);
     typed_object_unref(o);
@@ -166,7 +166,7 @@ struct typed_object *remote_decode(const struct api_kind *kind, const struct jso
         typed_object_unref(o);
         return NULL;
     }
-    return finished(compact ? squeezed(o) : o, err);
+    return remote_status_finish_object(compact ? remote_status_compact_object(o) : o, err);
 }
 
 int remote_decode_message(const struct api_kind *kind, struct str message,
@@ -176,12 +176,12 @@ int remote_decode_message(const struct api_kind *kind, struct str message,
     o->object.kind = kind;
     o->object.value = arena_alloc(&o->arena, kind->type->size, _Alignof(max_align_t));
     memset(o->object.value, 0, kind->type->size);
-    int code = api_proto_read(kind->type, message, o->object.value, &o->arena, err);
-    if (code < 0) {
+    int r = api_proto_read(kind->type, message, o->object.value, &o->arena, err);
+    if (r < 0) {
         typed_object_unref(o);
-        return code;
+        return r;
     }
-    *ret = finished(squeezed(o), err);
+    *ret = remote_status_finish_object(remote_status_compact_object(o), err);
     return *ret ? 0 : -err->code;
 }
 
@@ -191,14 +191,14 @@ int remote_decode_envelope(const struct api_kind *kind, struct str body, bool co
     struct typed_object *o = typed_object_new();
     // Typed, an object takes about this much; answers may stay for a while, many at once.
     arena_reserve(&o->arena, 512 + 2 * body.n);
-    int code = api_envelope_read(body, &o->arena, &o->object, err);
-    if (code == 0 && o->object.kind == kind) {
-        *ret = finished(compact ? squeezed(o) : o, err);
+    int r = api_envelope_read(body, &o->arena, &o->object, err);
+    if (r == 0 && o->object.kind == kind) {
+        *ret = remote_status_finish_object(compact ? remote_status_compact_object(o) : o, err);
         return *ret ? 0 : -err->code;
     }
-    if (code == 0 && o->object.kind->type != &api_status_type)
-        code = err_set(err, ERR_INTERNAL, "the server sent a %.*s instead of a %.*s",
-                       STR_ARG(o->object.kind->kind), STR_ARG(kind->kind));
+    if (r == 0 && o->object.kind->type != &api_status_type)
+        r = err_set(err, ERR_INTERNAL, "the server sent a %.*s instead of a %.*s",
+                    STR_ARG(o->object.kind->kind), STR_ARG(kind->kind));
     typed_object_unref(o);
-    return code;
+    return r;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A watch goes through up to three stages: the objects that are there (streamed by the server where
-// it can, else listed page by page), then what changes; the last is begun anew, from the last
+// it can, else listed page by page), then what changes; the last is begun again, from the last
 // revision seen, whenever the connection ends.
 #include <assert.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ struct client_watch {
     struct sending sending;
     struct sbuf target;
     struct sbuf next_page;                               // continue
-    enum { FORM_UNKNOWN, FORM_LINES, FORM_FRAMES } form; // of the stream: its first byte tells
+    enum { FORM_UNKNOWN, FORM_LINES, FORM_FRAMES } form; // of the stream: by its first byte
     struct lines lines;                                  // of JSON
     struct frames frames;                                // of protobuf
     uint64_t revision;
@@ -45,7 +45,7 @@ struct client_watch {
     unsigned entered;
 };
 
-static void begin(struct client_watch *w);
+static void remote_watch_begin_request(struct client_watch *w);
 
 static void watch_free(struct client_watch *w)
 {
@@ -59,42 +59,43 @@ static void watch_free(struct client_watch *w)
     remote_release(r);
 }
 
-// enter and leave stand around everything that may call the owner, who may stop the watch then.
-static void enter(struct client_watch *w)
+// remote_watch_enter_callback and leave stand around everything that may call the owner, who may
+// stop the watch then.
+static void remote_watch_enter_callback(struct client_watch *w)
 {
     w->entered++;
 }
 
-static void leave(struct client_watch *w)
+static void remote_watch_leave_callback(struct client_watch *w)
 {
     if (--w->entered == 0 && w->stopped)
         watch_free(w);
 }
 
-static bool over(const struct client_watch *w)
+static bool remote_watch_is_over(const struct client_watch *w)
 {
     return w->stopped || w->ended;
 }
 
-static void tell(struct client_watch *w, const struct client_event *event)
+static void remote_watch_deliver_event(struct client_watch *w, const struct client_event *event)
 {
-    if (!over(w))
+    if (!remote_watch_is_over(w))
         w->event(w->arg, event);
 }
 
-static void end(struct client_watch *w, int code, const struct err *err)
+static void remote_watch_end_stream(struct client_watch *w, int code, const struct err *err)
 {
-    if (over(w))
+    if (remote_watch_is_over(w))
         return;
     struct client_event event = {.type = CLIENT_ENDED, .code = code, .err = err};
-    sending_stop(&w->sending);
+    remote_sending_stop(&w->sending);
     w->ended = true;
     w->event(w->arg, &event);
 }
 
-static void on_retry(void *arg)
+static void remote_watch_on_retry(void *arg)
 {
-    begin(arg);
+    remote_watch_begin_request(arg);
 }
 
 // begin_later: after a failure, or (0) when the server has ended it in good order.
@@ -110,18 +111,18 @@ static void begin_later(struct client_watch *w, int code, const struct err *err)
                  log_z("why", err->msg));
 }
 
-// lost: the stage ended with a failure. What is being given at first cannot be resumed; what follows
-// can.
-static void lost(struct client_watch *w, int code, struct err *err)
+// lost: the stage ended with a failure. What is being given at first cannot be resumed; what
+// follows can.
+static void remote_watch_connection_lost(struct client_watch *w, int code, struct err *err)
 {
     if (code == -ERR_GONE)
-        code = err_set(err, ERR_EXPIRED, "the revision is gone: list anew");
+        code = err_set(err, ERR_EXPIRED, "the revision is gone: list again");
     if (w->stage == STAGE_WATCH && backoff_passing(code)) {
-        sending_stop(&w->sending);
+        remote_sending_stop(&w->sending);
         begin_later(w, code, err);
         return;
     }
-    end(w, code, err);
+    remote_watch_end_stream(w, code, err);
 }
 
 // --- Events --------------------------------------------------------------------------------------
@@ -144,16 +145,16 @@ static void on_bookmark(struct client_watch *w, const struct typed_object *o)
         event.type = CLIENT_SYNCED;
         w->stage = STAGE_WATCH;
     }
-    tell(w, &event);
+    remote_watch_deliver_event(w, &event);
 }
 
-static void on_object(struct client_watch *w, enum client_event_type type,
-                      const struct typed_object *object)
+static void remote_watch_on_object(struct client_watch *w, enum client_event_type type,
+                                   const struct typed_object *object)
 {
     struct client_event event = {.type = type, .object = object, .revision = object->revision};
     if (w->stage != STAGE_LIST && object->revision > w->revision)
         w->revision = object->revision;
-    tell(w, &event);
+    remote_watch_deliver_event(w, &event);
 }
 
 struct feeding {
@@ -167,7 +168,7 @@ static int on_piece(void *arg, struct str bytes)
     struct feeding *f = arg;
     struct client_watch *w = f->watch;
     struct remote_event event = {0};
-    if (over(w))
+    if (remote_watch_is_over(w))
         return 1;
     int r = w->form == FORM_LINES ? remote_event_json(w->kind, bytes, &event, &f->err)
                                   : remote_event_frame(w->kind, bytes, &event, &f->err);
@@ -177,15 +178,15 @@ static int on_piece(void *arg, struct str bytes)
     if (event.type == CLIENT_BOOKMARK)
         on_bookmark(w, event.object);
     else
-        on_object(w, event.type, event.object);
+        remote_watch_on_object(w, event.type, event.object);
     typed_object_unref(event.object);
     return 0;
 }
 
-static int feed(struct client_watch *w, struct str bytes, struct feeding *f)
+static int remote_watch_feed_bytes(struct client_watch *w, struct str bytes, struct feeding *f)
 {
     // A length that is not too large begins with a small byte, which no text does.
-    static_assert(REMOTE_EVENT_BYTES_MAX >> 24 < '\t', "a frame cannot be told from a line");
+    static_assert(REMOTE_EVENT_BYTES_MAX >> 24 < '\t', "a frame must differ from a line");
     if (w->form == FORM_UNKNOWN && bytes.n)
         w->form = (unsigned char)bytes.p[0] < '\t' ? FORM_FRAMES : FORM_LINES;
     if (w->form == FORM_LINES)
@@ -193,26 +194,26 @@ static int feed(struct client_watch *w, struct str bytes, struct feeding *f)
     return frames_feed(&w->frames, bytes, on_piece, f, &f->err);
 }
 
-static void on_data(void *arg, struct str bytes)
+static void remote_watch_on_data(void *arg, struct str bytes)
 {
     struct client_watch *w = arg;
-    if (over(w))
+    if (remote_watch_is_over(w))
         return;
-    enter(w);
+    remote_watch_enter_callback(w);
     struct feeding f = {.watch = w};
-    int r = feed(w, bytes, &f);
-    if (r < 0 && !over(w)) {
-        sending_stop(&w->sending);
-        lost(w, r, &f.err);
+    int r = remote_watch_feed_bytes(w, bytes, &f);
+    if (r < 0 && !remote_watch_is_over(w)) {
+        remote_sending_stop(&w->sending);
+        remote_watch_connection_lost(w, r, &f.err);
     }
-    leave(w);
+    remote_watch_leave_callback(w);
 }
 
 // https hands data to its own argument, which is the sending.
 static void on_sending_data(void *arg, struct str bytes)
 {
     struct sending *s = arg;
-    on_data(s->arg, bytes);
+    remote_watch_on_data(s->arg, bytes);
 }
 
 // --- Lists ---------------------------------------------------------------------------------------
@@ -220,63 +221,64 @@ static void on_sending_data(void *arg, struct str bytes)
 static int on_item(void *arg, struct typed_object *o)
 {
     struct client_watch *w = arg;
-    on_object(w, CLIENT_ADDED, o);
-    return over(w);
+    remote_watch_on_object(w, CLIENT_ADDED, o);
+    return remote_watch_is_over(w);
 }
 
-static int on_page(struct client_watch *w, struct str body, struct err *err)
+static int remote_watch_on_page(struct client_watch *w, struct str body, struct err *err)
 {
     struct remote_page page = {0};
     int r = remote_page_read(w->kind, body, on_item, w, &page, err);
     sbuf_done(&w->next_page);
     w->next_page = page.next;
-    if (r < 0 || over(w))
+    if (r < 0 || remote_watch_is_over(w))
         return r < 0 ? r : 0;
     if (page.next.n == 0) {
         w->revision = page.revision;
         w->stage = STAGE_WATCH;
-        tell(w, &(struct client_event){.type = CLIENT_SYNCED, .revision = page.revision});
+        remote_watch_deliver_event(w, &(struct client_event){.type = CLIENT_SYNCED,
+                                                             .revision = page.revision});
     }
-    if (!over(w))
-        begin(w);
+    if (!remote_watch_is_over(w))
+        remote_watch_begin_request(w);
     return 0;
 }
 
 // --- Requests ------------------------------------------------------------------------------------
 
-// The server does not stream lists: it says so with 400 or 422.
+// The server does not stream lists: it answers 400 or 422.
 static bool cannot_stream(const struct client_watch *w, int status)
 {
     return w->stage == STAGE_STREAM && (status == 400 || status == 422);
 }
 
-static void on_done(void *arg, const struct https_answer *a)
+static void remote_watch_on_done(void *arg, const struct https_answer *a)
 {
     struct client_watch *w = arg;
-    enter(w);
+    remote_watch_enter_callback(w);
     struct err err = {0};
-    int code = a->code;
-    if (code < 0)
+    int r = a->code;
+    if (r < 0)
         err = *a->err;
     else
-        code = client_remote_status(a->status, a->body, &err);
-    if (code < 0 && a->code == 0 && cannot_stream(w, a->status)) {
+        r = client_remote_status(a->status, a->body, &err);
+    if (r < 0 && a->code == 0 && cannot_stream(w, a->status)) {
         w->remote->no_watch_list = true;
         w->stage = STAGE_LIST;
-        begin(w);
-    } else if (code < 0) {
-        lost(w, code, &err);
+        remote_watch_begin_request(w);
+    } else if (r < 0) {
+        remote_watch_connection_lost(w, r, &err);
     } else if (w->stage == STAGE_LIST) {
-        code = on_page(w, a->body, &err);
-        if (code < 0)
-            lost(w, code, &err);
+        r = remote_watch_on_page(w, a->body, &err);
+        if (r < 0)
+            remote_watch_connection_lost(w, r, &err);
     } else if (w->stage == STAGE_STREAM) {
-        code = err_set(&err, ERR_UNAVAILABLE, "the list ended before it was complete");
-        lost(w, code, &err);
+        r = err_set(&err, ERR_UNAVAILABLE, "the list ended before it was complete");
+        remote_watch_connection_lost(w, r, &err);
     } else {
         begin_later(w, 0, NULL); // the server's time is up: go on
     }
-    leave(w);
+    remote_watch_leave_callback(w);
 }
 
 static void make_target(struct client_watch *w)
@@ -311,7 +313,7 @@ static void make_target(struct client_watch *w)
     remote_query(t, &first, "timeoutSeconds", str_z(number));
 }
 
-static void begin(struct client_watch *w)
+static void remote_watch_begin_request(struct client_watch *w)
 {
     lines_reset(&w->lines);
     frames_reset(&w->frames);
@@ -325,10 +327,10 @@ static void begin(struct client_watch *w)
                     .accept = remote_accept(w->kind, list),
                     .timeout_ms = list ? LIST_TIMEOUT_MS : 0,
                     .data = list ? NULL : on_sending_data},
-        .done = on_done,
+        .done = remote_watch_on_done,
         .arg = w,
     };
-    sending_start(&w->sending);
+    remote_sending_start(&w->sending);
 }
 
 struct client_watch *remote_watch(struct client *c, const struct api_kind *kind,
@@ -347,9 +349,9 @@ struct client_watch *remote_watch(struct client *c, const struct api_kind *kind,
     w->revision = since;
     w->stage = since ? STAGE_WATCH : r->no_watch_list ? STAGE_LIST : STAGE_STREAM;
     w->lines.max = w->frames.max = REMOTE_EVENT_BYTES_MAX;
-    w->retry = (struct exec_timer){.fn = on_retry, .arg = w};
+    w->retry = (struct exec_timer){.fn = remote_watch_on_retry, .arg = w};
     r->busy++;
-    begin(w);
+    remote_watch_begin_request(w);
     return w;
 }
 
@@ -357,7 +359,7 @@ void remote_watch_stop(struct client_watch *w)
 {
     assert(!w->stopped);
     w->stopped = true;
-    sending_stop(&w->sending);
+    remote_sending_stop(&w->sending);
     exec_timer_stop(w->remote->client.exec, &w->retry);
     if (w->entered == 0)
         watch_free(w);

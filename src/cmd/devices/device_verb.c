@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// What the verbs on devices share: objects from a cluster or a snapshot, the inventory, and answers
+// as tables or data.
 #include "cmd/devices/device_verb.h"
 
 #include <stdio.h>
@@ -17,7 +20,7 @@ const char *device_snapshot;
 #define STORAGE(plural)           "/apis/storage.k8s.io/v1/" plural
 static const struct {
     const char *targets[3];
-    unsigned only; // of enum device_world: read if one of these is asked for; 0: always
+    unsigned only; // of enum device_verb_read_world: read if one of these is requested; 0: always
     bool needed;   // without it there is nothing to tell
 } lists[] = {
     {{"/api/v1/nodes"}, 0, false},
@@ -47,6 +50,9 @@ static const struct {
     {{"/apis/scheduling.k8s.io/v1/priorityclasses"}, DEVICE_WORLD_ALL, false},
     {{"/api/v1/resourcequotas"}, DEVICE_WORLD_ALL, false},
     {{"/api/v1/limitranges"}, DEVICE_WORLD_ALL, false},
+    {{"/apis/node.k8s.io/v1/runtimeclasses"}, DEVICE_WORLD_ALL, false},
+    {{"/apis/policy/v1/poddisruptionbudgets"}, DEVICE_WORLD_ALL, false},
+    {{"/apis/apps/v1/daemonsets"}, DEVICE_WORLD_ALL, false},
     {{"/apis/scheduling.k8s.io/v1beta1/podgroups", "/apis/scheduling.k8s.io/v1alpha1/podgroups"},
      DEVICE_WORLD_ALL,
      false},
@@ -60,7 +66,8 @@ static const struct {
 
 enum { LIST_RULES = 3 }; // in lists
 
-static int read_list(struct cluster *c, struct plan_world *w, size_t at, struct err *err)
+static int device_verb_read_list(struct cluster *c, struct plan_world *w, size_t at,
+                                 struct err *err)
 {
     int r = -ERR_NOT_FOUND;
     for (size_t v = 0; r == -ERR_NOT_FOUND && v < 3 && lists[at].targets[v]; v++) {
@@ -73,12 +80,12 @@ static int read_list(struct cluster *c, struct plan_world *w, size_t at, struct 
     return r;
 }
 
-int device_world(struct cluster *c, struct plan_world *w, unsigned what, struct err *err)
+int device_verb_read_world(struct cluster *c, struct plan_world *w, unsigned what, struct err *err)
 {
     for (size_t i = 0; i < array_len(lists); i++) {
         if (lists[i].only && !(lists[i].only & what))
             continue;
-        int r = read_list(c, w, i, err);
+        int r = device_verb_read_list(c, w, i, err);
         if (r == -ERR_NOT_FOUND && lists[i].needed)
             return err_set(err, ERR_NOT_FOUND,
                            "the server has no resource.k8s.io: Dynamic Resource Allocation is off "
@@ -91,7 +98,7 @@ int device_world(struct cluster *c, struct plan_world *w, unsigned what, struct 
     return 0;
 }
 
-static void offered(struct device_source *s)
+static void device_verb_read_features(struct device_source *s)
 {
     if (cluster_features(&s->cluster, &s->gates, NULL) < 0)
         return; // the defaults do
@@ -100,15 +107,15 @@ static void offered(struct device_source *s)
 
 // --- Writing -------------------------------------------------------------------------------------
 
-int device_send(struct cluster *c, const char *method, const char *target, struct str body,
-                struct sbuf *out, struct err *err)
+int device_verb_send(struct cluster *c, const char *method, const char *target, struct str body,
+                     struct sbuf *out, struct err *err)
 {
     cleanup_sbuf struct sbuf unused = {0};
     const struct client_raw_request q = {.method = method, .target = str_z(target), .body = body};
-    return cluster_ask(c, q, out ? out : &unused, err);
+    return cluster_request(c, q, out ? out : &unused, err);
 }
 
-int device_rules_target(struct cluster *c, const char **ret, struct err *err)
+int device_verb_rules_target(struct cluster *c, const char **ret, struct err *err)
 {
     const char *const *targets = lists[LIST_RULES].targets;
     for (size_t v = 0; v < 3; v++) {
@@ -140,7 +147,7 @@ static int read_snapshot(struct device_source *s, struct err *err)
     return 0;
 }
 
-int device_open(struct device_source *s, unsigned what, struct err *err)
+int device_verb_open(struct device_source *s, unsigned what, struct err *err)
 {
     s->world = plan_world_new();
     features_init(&s->gates, FEATURES_MINOR);
@@ -155,14 +162,14 @@ int device_open(struct device_source *s, unsigned what, struct err *err)
     r = common_open(&s->cluster, err);
     s->connected = r == 0;
     if (r == 0) {
-        offered(s);
+        device_verb_read_features(s);
         s->namespace = common_namespace(&s->cluster);
-        r = device_world(&s->cluster, s->world, what, err);
+        r = device_verb_read_world(&s->cluster, s->world, what, err);
     }
     return r;
 }
 
-void device_close(struct device_source *s)
+void device_verb_close(struct device_source *s)
 {
     plan_world_free(s->world);
     cluster_close(&s->cluster);
@@ -170,30 +177,30 @@ void device_close(struct device_source *s)
     *s = (struct device_source){0};
 }
 
-int device_inventory(struct device_source *s, struct inventory **ret, struct err *err)
+int device_verb_inventory(struct device_source *s, struct inventory **ret, struct err *err)
 {
     const struct inventory_options o = {.features = s->features};
     return inventory_new(s->world, &o, ret, err);
 }
 
-int device_run(const char *verb, unsigned what, device_fn fn)
+int device_verb_run(const char *verb, unsigned what, device_fn fn)
 {
     struct device_source s = {0};
     struct inventory *inv = NULL;
     struct err err = {0};
-    int r = device_open(&s, what, &err);
+    int r = device_verb_open(&s, what, &err);
     if (r == 0)
-        r = device_inventory(&s, &inv, &err);
+        r = device_verb_inventory(&s, &inv, &err);
     if (r == 0)
         r = fn(&s, inv, &err);
     inventory_free(inv);
-    device_close(&s);
+    device_verb_close(&s);
     return r < 0 ? common_fail(verb, &err) : VERB_OK;
 }
 
-// --- Showing -------------------------------------------------------------------------------------
+// --- Output --------------------------------------------------------------------------------------
 
-int device_show_json(struct device_source *s, const struct sbuf *json, struct err *err)
+int device_verb_show_json(struct device_source *s, const struct sbuf *json, struct err *err)
 {
     cleanup_json_doc struct json_doc doc = {0};
     cleanup_sbuf struct sbuf out = {0};
@@ -204,7 +211,7 @@ int device_show_json(struct device_source *s, const struct sbuf *json, struct er
     return r < 0 ? r : common_print(sbuf_str(&out), err);
 }
 
-int device_show_table(struct device_source *s, struct view_table *t, struct err *err)
+int device_verb_show_table(struct device_source *s, struct view_table *t, struct err *err)
 {
     cleanup_sbuf struct sbuf out = {0};
     view_table_write(t, &s->layout, &out);

@@ -2,7 +2,7 @@
 //
 // dray doctor: what is wrong with a cluster's devices, and what to do.
 #include "cmd/devices/device_verb.h"
-#include "net/tls.h"
+#include "pki/certificate.h"
 #include "view/human.h"
 
 #include "base/banned.h"
@@ -33,21 +33,23 @@ const struct cli_verb doctor_verb = {
 
 // --- The server ----------------------------------------------------------------------------------
 
-static void check_clock(struct doctor *d, struct cluster *c)
+static void doctor_verb_check_clock(struct doctor *d, struct cluster *c)
 {
     int64_t there = client_remote_date(c->client);
     int64_t skew = there ? view_now().sec - there : 0;
     if (!there)
-        doctor_say(d, DOCTOR_WARN, "clock", NULL, "the server does not say what time it has");
+        doctor_add_finding(d, DOCTOR_WARN, "clock", NULL,
+                           "the server does not say what time it has");
     else if (skew > SKEW_S || skew < -SKEW_S)
-        doctor_say(
+        doctor_add_finding(
             d, DOCTOR_BAD, "clock",
             "set the clocks by NTP: certificates, leases and tolerations for a time depend on "
             "them",
             "this machine's clock is %lld s %s the server's", (long long)(skew > 0 ? skew : -skew),
             skew > 0 ? "before" : "behind");
     else
-        doctor_say(d, DOCTOR_GOOD, "clock", NULL, "this machine and the server agree on the time");
+        doctor_add_finding(d, DOCTOR_GOOD, "clock", NULL,
+                           "this machine and the server agree on the time");
 }
 
 static void check_certificate(struct doctor *d, const char *what, struct str pem,
@@ -57,17 +59,17 @@ static void check_certificate(struct doctor *d, const char *what, struct str pem
     int64_t end = 0;
     struct err err = {0};
     int64_t now = view_now().sec;
-    if (tls_certificate_expiry(text, &end, &err) < 0)
-        doctor_say(d, DOCTOR_WARN, "certificates", NULL, "%s: %s", what, err.msg);
+    if (pki_certificate_expiry(text, &end, &err) < 0)
+        doctor_add_finding(d, DOCTOR_WARN, "certificates", NULL, "%s: %s", what, err.msg);
     else if (end < now)
-        doctor_say(d, DOCTOR_BAD, "certificates", remedy, "%s is over since %lld days", what,
-                   (long long)((now - end) / DAY_S));
+        doctor_add_finding(d, DOCTOR_BAD, "certificates", remedy, "%s is over since %lld days",
+                           what, (long long)((now - end) / DAY_S));
     else if (end - now < (int64_t)EXPIRY_DAYS * DAY_S)
-        doctor_say(d, DOCTOR_WARN, "certificates", remedy, "%s ends in %lld days", what,
-                   (long long)((end - now) / DAY_S));
+        doctor_add_finding(d, DOCTOR_WARN, "certificates", remedy, "%s ends in %lld days", what,
+                           (long long)((end - now) / DAY_S));
     else
-        doctor_say(d, DOCTOR_GOOD, "certificates", NULL, "%s is good for %lld days", what,
-                   (long long)((end - now) / DAY_S));
+        doctor_add_finding(d, DOCTOR_GOOD, "certificates", NULL, "%s is good for %lld days", what,
+                           (long long)((end - now) / DAY_S));
     free(text);
 }
 
@@ -80,9 +82,10 @@ static void check_certificates(struct doctor *d, const struct cluster *c)
         check_certificate(d, "the cluster's CA certificate", c->target.ca_pem,
                           "the cluster needs a new CA; restart 'dray up' or see its operator");
     if (c->target.insecure)
-        doctor_say(d, DOCTOR_WARN, "certificates",
-                   "give the kubeconfig the cluster's certificate-authority-data",
-                   "the kubeconfig says insecure-skip-tls-verify: anybody can be the server");
+        doctor_add_finding(
+            d, DOCTOR_WARN, "certificates",
+            "give the kubeconfig the cluster's certificate-authority-data",
+            "the kubeconfig sets insecure-skip-tls-verify: the server is not authenticated");
 }
 
 // --- Permissions ---------------------------------------------------------------------------------
@@ -102,7 +105,7 @@ static const struct {
 };
 
 // 1 yes, 0 no, or a negative code.
-static int may(struct cluster *c, size_t i, struct err *err)
+static int doctor_verb_check_access(struct cluster *c, size_t i, struct err *err)
 {
     cleanup_sbuf struct sbuf body = {0}, answer = {0};
     cleanup_json_doc struct json_doc doc = {0};
@@ -113,8 +116,8 @@ static int may(struct cluster *c, size_t i, struct err *err)
         "\"spec\":{\"resourceAttributes\":{\"verb\":\"%s\",\"group\":\"%s\",\"resource\":\"%s\"}"
         "}}",
         needs[i].verb, needs[i].group, needs[i].resource);
-    int r = device_send(c, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-                        sbuf_str(&body), &answer, err);
+    int r = device_verb_send(c, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+                             sbuf_str(&body), &answer, err);
     if (r == 0)
         r = json_parse(sbuf_str(&answer), NULL, &doc, err);
     if (r < 0)
@@ -130,20 +133,22 @@ static void check_permissions(struct doctor *d, struct cluster *c)
     size_t good = 0;
     for (size_t i = 0; i < array_len(needs); i++) {
         struct err err = {0};
-        int r = may(c, i, &err);
+        int r = doctor_verb_check_access(c, i, &err);
         if (r < 0) {
-            doctor_say(d, DOCTOR_WARN, "permissions", NULL, "the server does not say: %s", err.msg);
+            doctor_add_finding(d, DOCTOR_WARN, "permissions", NULL, "the server does not say: %s",
+                               err.msg);
             return;
         }
         good += r > 0;
         if (r == 0)
-            doctor_say(d, DOCTOR_WARN, "permissions",
-                       "an administrator can bind a ClusterRole with that verb",
-                       "you may not %s %s in all namespaces: %s will not work or tell less",
-                       needs[i].verb, needs[i].resource, needs[i].loss);
+            doctor_add_finding(d, DOCTOR_WARN, "permissions",
+                               "an administrator can bind a ClusterRole with that verb",
+                               "you may not %s %s in all namespaces: %s will not work or tell less",
+                               needs[i].verb, needs[i].resource, needs[i].loss);
     }
     if (good == array_len(needs))
-        doctor_say(d, DOCTOR_GOOD, "permissions", NULL, "you may do all that dray's verbs do");
+        doctor_add_finding(d, DOCTOR_GOOD, "permissions", NULL,
+                           "you may do all that dray's verbs do");
 }
 
 static void check_server(struct doctor *d, struct cluster *c)
@@ -158,26 +163,26 @@ static void check_server(struct doctor *d, struct cluster *c)
     if (r == 0)
         version = json_get(doc.root, STR("gitVersion"));
     if (r < 0)
-        doctor_say(d, DOCTOR_BAD, "server",
-                   "is it running? is the address in the kubeconfig right?", "%s", err.msg);
+        doctor_add_finding(d, DOCTOR_BAD, "server",
+                           "is it running? is the address in the kubeconfig right?", "%s", err.msg);
     else
-        doctor_say(
+        doctor_add_finding(
             d, DOCTOR_GOOD, "server", NULL, "%.*s answers, version %.*s", STR_ARG(c->target.server),
             STR_ARG(version && json_is_string(version) ? json_str(version) : STR("unknown")));
-    check_clock(d, c);
+    doctor_verb_check_clock(d, c);
     check_certificates(d, c);
     check_permissions(d, c);
 }
 
 // --- The verb ------------------------------------------------------------------------------------
 
-static int show(struct device_source *s, const struct doctor *d, struct err *err)
+static int doctor_verb_print(struct device_source *s, const struct doctor *d, struct err *err)
 {
     cleanup_sbuf struct sbuf out = {0};
     struct json_writer w = {.out = &out};
     if (!view_is_table(&s->format)) {
         view_doctor_json(&w, d);
-        return device_show_json(s, &out, err);
+        return device_verb_show_json(s, &out, err);
     }
     view_doctor(&out, d, &s->layout);
     return common_print(sbuf_str(&out), err);
@@ -189,19 +194,20 @@ static int verb_doctor(void)
     struct inventory *inv = NULL;
     struct doctor d = {0};
     struct err err = {0};
-    int r = device_open(&s, DEVICE_WORLD_DEVICES, &err);
+    int r = device_verb_open(&s, DEVICE_WORLD_DEVICES, &err);
     if (s.connected)
         check_server(&d, &s.cluster);
     if (r == 0)
-        r = device_inventory(&s, &inv, &err);
+        r = device_verb_inventory(&s, &inv, &err);
     if (r == 0)
-        doctor_look(&d, inv, view_now());
+        doctor_inspect(&d, inv, view_now());
     else
-        doctor_say(&d, DOCTOR_BAD, "objects", "see 'permissions' and 'server'", "%s", err.msg);
-    r = show(&s, &d, &err);
+        doctor_add_finding(&d, DOCTOR_BAD, "objects", "see 'permissions' and 'server'", "%s",
+                           err.msg);
+    r = doctor_verb_print(&s, &d, &err);
     bool bad = doctor_worst(&d) == DOCTOR_BAD;
     doctor_done(&d);
     inventory_free(inv);
-    device_close(&s);
+    device_verb_close(&s);
     return r < 0 ? common_fail("doctor", &err) : bad ? VERB_NO : VERB_OK;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray free: what is free now, and how many more claims would be served.
+// dray free: devices by state, and how many more claims the scheduler would serve.
 #include "cmd/devices/device_verb.h"
 
 #include "base/banned.h"
@@ -24,13 +24,13 @@ const struct cli_verb free_verb = {
     .summary = "show free devices and how many more claims fit",
     .chapter = CLI_DEVICES,
     .synopsis = "free [--class CLASS] [--cel EXPR] [--node NODE] [OPTIONS]",
-    .text = "Shows what is free now and how many more claims for one device would be allocated "
-            "(FITS): by class, or node by node "
-            "for one class or expression. Shares, counters and mutually exclusive partitions count "
-            "as the scheduler counts them; "
-            "tainted devices do not count, nor do nodes that take no more pods (cordoned or full). "
-            "Exit "
-            "status 1 if nothing is free.",
+    .text = "Shows devices by state and how many more claims for one device fit (FITS): one line a "
+            "class, or node by node for one class or expression. FITS is the scheduler's answer: "
+            "it places pods that ask for one device in a copy of the cluster in memory until one "
+            "does not fit. Room for pods, cordons, shares, counters and exclusive partitions "
+            "count; tainted devices do not. The pods tolerate the taints of nodes but for those "
+            "of node.kubernetes.io, and request no CPU or memory. A + after FITS means that the "
+            "answer stopped at its bound. Exit status 1 if nothing fits.",
     .examples = "dray free\n"
                 "dray free --class gpu.example.com\n"
                 "dray free --cel "
@@ -41,21 +41,20 @@ const struct cli_verb free_verb = {
 };
 
 struct answers {
-    struct free_closed *closed;
     struct view_free *all;
     struct free_answer *answers;
     size_t n;
 };
 
-static int ask(struct device_source *s, struct str class_of, struct answers *a, struct err *err)
+static int free_verb_ask_class(struct device_source *s, struct str class_of, struct answers *a,
+                               struct err *err)
 {
     const struct free_question q = {.class_name = class_of,
                                     .cel = str_z(expression),
                                     .node = str_z(node),
-                                    .closed = a->closed,
                                     .clock = clock_system()};
     struct inventory *inv = NULL;
-    int r = free_find(s->world, &q, &s->features, &s->arena, &inv, &a->answers[a->n], err);
+    int r = free_find(s->world, &q, &s->gates, &s->arena, &inv, &a->answers[a->n], err);
     if (r == 0) {
         a->all[a->n] = (struct view_free){class_of, inv, &a->answers[a->n]};
         a->n++;
@@ -63,35 +62,34 @@ static int ask(struct device_source *s, struct str class_of, struct answers *a, 
     return r;
 }
 
-static int ask_all(struct device_source *s, struct answers *a, struct err *err)
+static int free_verb_ask_classes(struct device_source *s, struct answers *a, struct err *err)
 {
     size_t n = 0;
     const struct str *names = plan_class_names(s->world, &s->arena, &n);
     bool one = class_name || expression || n == 0;
     size_t most = one ? 1 : n;
     int r = 0;
-    a->closed = free_closed_new(s->world);
     a->all = arena_array(&s->arena, struct view_free, most);
     a->answers = arena_array(&s->arena, struct free_answer, most);
     for (size_t i = 0; r == 0 && i < most; i++)
-        r = ask(s, one ? str_z(class_name) : names[i], a, err);
+        r = free_verb_ask_class(s, one ? str_z(class_name) : names[i], a, err);
     return r;
 }
 
-static int show(struct device_source *s, const struct answers *a, struct err *err)
+static int free_verb_print(struct device_source *s, const struct answers *a, struct err *err)
 {
     cleanup_view_table struct view_table t = {0};
     cleanup_sbuf struct sbuf json = {0};
     struct json_writer w = {.out = &json};
     if (!view_is_table(&s->format)) {
         view_free_json(&w, a->all, a->n);
-        return device_show_json(s, &json, err);
+        return device_verb_show_json(s, &json, err);
     }
     if (class_name || expression)
         view_free_nodes(&t, &a->all[0]);
     else
         view_free_classes(&t, a->all, a->n);
-    return device_show_table(s, &t, err);
+    return device_verb_show_table(s, &t, err);
 }
 
 static int verb_free(void)
@@ -100,16 +98,15 @@ static int verb_free(void)
     struct answers a = {0};
     struct err err = {0};
     bool any = false;
-    int r = device_open(&s, DEVICE_WORLD_DEVICES, &err);
+    int r = device_verb_open(&s, DEVICE_WORLD_DEVICES, &err);
     if (r == 0)
-        r = ask_all(&s, &a, &err);
+        r = free_verb_ask_classes(&s, &a, &err);
     if (r == 0)
-        r = show(&s, &a, &err);
+        r = free_verb_print(&s, &a, &err);
     for (size_t i = 0; i < a.n; i++) {
         any |= a.answers[i].total.fits > 0;
         inventory_free((struct inventory *)(uintptr_t)a.all[i].inv);
     }
-    free_closed_free(a.closed);
-    device_close(&s);
+    device_verb_close(&s);
     return r < 0 ? common_fail("free", &err) : any ? VERB_OK : VERB_NO;
 }

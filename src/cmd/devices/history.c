@@ -29,7 +29,7 @@ const struct cli_verb history_verb = {
     .run = verb_history,
 };
 
-static int show(struct device_source *s, const struct inventory *inv, struct err *err)
+static int history_verb_print(struct device_source *s, const struct inventory *inv, struct err *err)
 {
     struct past h = {0};
     cleanup_sbuf struct sbuf out = {0};
@@ -40,7 +40,7 @@ static int show(struct device_source *s, const struct inventory *inv, struct err
         r = common_print(sbuf_str(&out), err);
     } else if (r == 0) {
         view_history_json(&w, &h);
-        r = device_show_json(s, &out, err);
+        r = device_verb_show_json(s, &out, err);
     }
     past_done(&h);
     return r;
@@ -48,5 +48,5 @@ static int show(struct device_source *s, const struct inventory *inv, struct err
 
 static int verb_history(void)
 {
-    return device_run("history", DEVICE_WORLD_EVENTS, show);
+    return device_verb_run("history", DEVICE_WORLD_EVENTS, history_verb_print);
 }

@@ -22,7 +22,7 @@ static const struct cli_group plan_group = CLI_GROUP("Options", plan_options);
 
 const struct cli_verb plan_verb = {
     .name = "plan",
-    .summary = "show where pods and claims would land, and what if",
+    .summary = "predict where pods and claims land",
     .chapter = CLI_PLANNING,
     .synopsis = "plan -f FILE… [WHAT IF] [OPTIONS]\nplan [WHAT IF] [OPTIONS]\n"
                 "plan --offline -f FILE… [WHAT IF] [OPTIONS]",

@@ -39,8 +39,8 @@ static const struct cli_option plan_file_options[] = {
      .many = &plan_args.files, .greedy = true},
     {"--recursive", "-R", NULL, "read directories recursively", .flag = &plan_args.recursive,
      .needs = "--filename"},
-    {"--offline", NULL, NULL, "read no cluster: the files are all there is",
-     .flag = &plan_args.offline, .needs = "--filename"},
+    {"--offline", NULL, NULL, "use the files alone, without a cluster", .flag = &plan_args.offline,
+     .needs = "--filename"},
     {"--policy", NULL, "POLICY", "choose nodes and devices by this policy; default pack",
      .text = &plan_args.policy, .choices = "pack spread first"},
     {"--node", NULL, "NODE", "use this node only", .text = &plan_args.node},
@@ -48,7 +48,8 @@ static const struct cli_option plan_file_options[] = {
      .text = &plan_args.features},
 };
 static const struct cli_option plan_change_options[] = {
-    {"--drain", NULL, "NODE", "drain a node", .take = plan_args_change, .repeats = true},
+    {"--drain", NULL, "NODE", "evict the pods of a node, as far as their disruption budgets allow",
+     .take = plan_args_change, .repeats = true},
     {"--taint", NULL, "DRIVER[/POOL[/DEVICE]]=KEY[=VALUE]:EFFECT",
      "taint devices; or driver=D,pool=P,device=X,key=K,value=V,effect=E with any of the selectors "
      "left out",
@@ -64,14 +65,14 @@ const struct cli_group plan_change_group = CLI_GROUP("What if; repeatable", plan
 
 // --- Files ---------------------------------------------------------------------------------------
 
-static int fail(const struct plan_args *a, const char *file, const struct err *err)
+static int plan_args_fail(const struct plan_args *a, const char *file, const struct err *err)
 {
     struct input named = {.name = file};
     input_error(&named, a->verb, err);
     return VERB_NO;
 }
 
-static int read_file(const struct plan_args *a, struct plan_world *w, const char *path)
+static int plan_args_read_file(const struct plan_args *a, struct plan_world *w, const char *path)
 {
     struct err err = {0};
     cleanup_input struct input in = {0};
@@ -80,10 +81,10 @@ static int read_file(const struct plan_args *a, struct plan_world *w, const char
         r = plan_world_read_proto(w, str_z(in.name), sbuf_str(&in.bytes), &err);
     else if (r == 0)
         r = plan_world_read(w, str_z(in.name), sbuf_str(&in.bytes), &err);
-    return r < 0 ? fail(a, in.name ? in.name : path, &err) : VERB_OK;
+    return r < 0 ? plan_args_fail(a, in.name ? in.name : path, &err) : VERB_OK;
 }
 
-static bool is_manifest(const char *name)
+static bool plan_args_is_manifest(const char *name)
 {
     struct str s = str_z(name);
     return str_ends(s, STR(".yaml")) || str_ends(s, STR(".yml")) || str_ends(s, STR(".json"));
@@ -95,8 +96,8 @@ static bool is_folder(const char *path)
     return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-static int read_path(const struct plan_args *a, struct plan_world *w, const char *path,
-                     unsigned depth);
+static int plan_args_read_path(const struct plan_args *a, struct plan_world *w, const char *path,
+                               unsigned depth);
 
 static int read_folder(const struct plan_args *a, struct plan_world *w, const char *path,
                        unsigned depth)
@@ -107,15 +108,15 @@ static int read_folder(const struct plan_args *a, struct plan_world *w, const ch
     if (n < 0) {
         struct err err = {0};
         (void)err_set(&err, errno, "cannot read the directory: %s", strerrordesc_np(errno));
-        return fail(a, path, &err);
+        return plan_args_fail(a, path, &err);
     }
     for (int i = 0; i < n; i++) {
         cleanup_sbuf struct sbuf full = {0};
         const char *name = entries[i]->d_name;
         sbuf_addf(&full, "%s/%s", path, name);
         bool below = name[0] != '.' && depth < FOLDERS_DEEP && a->recursive && is_folder(full.p);
-        if (r == VERB_OK && (below || (is_manifest(name) && !is_folder(full.p))))
-            r = read_path(a, w, full.p, depth + 1);
+        if (r == VERB_OK && (below || (plan_args_is_manifest(name) && !is_folder(full.p))))
+            r = plan_args_read_path(a, w, full.p, depth + 1);
         free(entries[i]);
     }
     free((void *)entries);
@@ -123,16 +124,16 @@ static int read_folder(const struct plan_args *a, struct plan_world *w, const ch
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): bounded by FOLDERS_DEEP
-static int read_path(const struct plan_args *a, struct plan_world *w, const char *path,
-                     unsigned depth)
+static int plan_args_read_path(const struct plan_args *a, struct plan_world *w, const char *path,
+                               unsigned depth)
 {
-    return is_folder(path) ? read_folder(a, w, path, depth) : read_file(a, w, path);
+    return is_folder(path) ? read_folder(a, w, path, depth) : plan_args_read_file(a, w, path);
 }
 
 // --- A cluster -----------------------------------------------------------------------------------
 
-// plan_read_cluster adds everything that matters of a cluster. What it offers is what counts, and what
-// --features says.
+// plan_read_cluster adds everything that matters of a cluster. What it offers is what counts, and
+// what --features gives.
 static int plan_read_cluster(const struct plan_args *a, struct plan_world *w)
 {
     struct cluster c = {0};
@@ -140,7 +141,7 @@ static int plan_read_cluster(const struct plan_args *a, struct plan_world *w)
     struct err err = {0};
     int r = common_open(&c, &err);
     if (r == 0)
-        r = device_world(&c, w, DEVICE_WORLD_ALL, &err);
+        r = device_verb_read_world(&c, w, DEVICE_WORLD_ALL, &err);
     if (r == 0 && cluster_features(&c, &offered, NULL) == 0)
         plan_args_gates = offered;
     cluster_close(&c);
@@ -180,7 +181,7 @@ static int change_world(const struct plan_args *a, struct plan_world *w)
             if (strcmp(a->changes.p[i].o->name, changes[k].option) == 0 &&
                 !plan_is_candidate(a, i) &&
                 changes[k].change(w, str_z(a->changes.p[i].value), &err) < 0)
-                return verb_usage_error(a->verb, err.msg);
+                return cli_usage_error(a->verb, err.msg);
         }
     return VERB_OK;
 }
@@ -226,7 +227,7 @@ static int plan_args_read_options(struct plan_args *a, struct err *err)
 
 // --- The answer ----------------------------------------------------------------------------------
 
-// plan_waits: a pod or claim that waits is told of as `dray why` tells of those of a cluster; else as a
+// plan_waits: a pod or claim that waits is shown as by `dray why` on a cluster; else as a
 // plan.
 static bool plan_waits(const struct plan_args *a, const struct plan *p, struct sbuf *out)
 {
@@ -242,7 +243,7 @@ static bool plan_waits(const struct plan_args *a, const struct plan *p, struct s
     return false;
 }
 
-static int print(const struct plan_args *a, struct plan *p, struct err *err)
+static int plan_args_print_plan(const struct plan_args *a, struct plan *p, struct err *err)
 {
     cleanup_sbuf struct sbuf answer = {0}, out = {0}, notes = {0};
     cleanup_json_doc struct json_doc doc = {0};
@@ -279,7 +280,7 @@ static int plan_find_needed(const struct plan_args *a, struct plan_world *w, str
     return plan_needed(w, kinds.p, kinds.n, &a->options, ret, err);
 }
 
-static int ask(struct plan_args *a, const char *target, struct plan_world *w)
+static int plan_args_ask_plan(struct plan_args *a, const char *target, struct plan_world *w)
 {
     struct plan *p = NULL;
     struct err err = {0};
@@ -290,7 +291,7 @@ static int ask(struct plan_args *a, const char *target, struct plan_world *w)
         (void)common_fail(a->verb, &err);
         return r == -ERR_NOT_FOUND || r == -ERR_INVALID ? VERB_USAGE : VERB_NO;
     }
-    r = print(a, p, &err);
+    r = plan_args_print_plan(a, p, &err);
     bool complete = plan_complete(p);
     plan_free(p);
     return r < 0 ? common_fail(a->verb, &err) : complete ? VERB_OK : VERB_NO;
@@ -302,17 +303,17 @@ int plan_args_answer(const char *verb, const char *target)
     struct err err = {0};
     a->verb = verb;
     if (plan_args_read_options(a, &err) < 0)
-        return verb_usage_error(verb, err.msg);
+        return cli_usage_error(verb, err.msg);
     struct plan_world *w = plan_world_new();
     int r = a->offline ? VERB_OK : plan_read_cluster(a, w);
     if (r == VERB_OK)
         (void)!plan_args_add_gates(a, NULL); // on top of what the cluster offers
     for (size_t i = 0; r == VERB_OK && i < a->files.n; i++)
-        r = read_path(a, w, a->files.p[i], 0);
+        r = plan_args_read_path(a, w, a->files.p[i], 0);
     if (r == VERB_OK)
         r = change_world(a, w);
     if (r == VERB_OK)
-        r = ask(a, target, w);
+        r = plan_args_ask_plan(a, target, w);
     plan_world_free(w);
     vec_done(&a->changes);
     arena_done(&plan_args_arena);

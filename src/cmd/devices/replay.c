@@ -38,7 +38,8 @@ static int replay_check(struct err *err);
 
 static const struct cli_option replay_options[] = {
     {"--policy", NULL, "POLICY",
-     "pack (default): dray's own; first: the first device that fits, as kube-scheduler chooses. "
+     "choose by this policy: pack (default, dray's own) or first (the first device that fits, as "
+     "kube-scheduler). "
      "Traces only: whole: whole GPUs, as device plugins give them; bestfit, fgd: as published with "
      "FGD. --mig only: mfi: minimum growth of fragmentation, as published",
      .text = &args.policy, .choices = "pack whole first bestfit fgd mfi"},
@@ -73,11 +74,11 @@ static const struct cli_option mig_options[] = {
      .choices = "a100 h100", .needs = "--mig"},
     {"--mix", NULL, "MIX", "choose among profiles; default uniform", .text = &args.mix,
      .choices = "uniform small large bimodal", .needs = "--mig"},
-    {"--gpus", NULL, "N", "simulate so many GPUs, eight a node; default 128", .number = &args.gpus,
-     .least = 8, .most = 8000, .needs = "--mig"},
-    {"--load", NULL, "PERCENT", "request so many of all slices at a time; default 100",
+    {"--gpus", NULL, "N", "simulate this many GPUs, eight a node; default 128",
+     .number = &args.gpus, .least = 8, .most = 8000, .needs = "--mig"},
+    {"--load", NULL, "PERCENT", "request this share of all slices at a time; default 100",
      .number = &args.load, .least = 1, .most = 1000, .needs = "--mig"},
-    {"--claims", NULL, "N", "let so many claims come; default 20000", .number = &args.claims,
+    {"--claims", NULL, "N", "simulate this many claims; default 20000", .number = &args.claims,
      .least = 5, .most = 2000000, .needs = "--mig"},
 };
 static const struct cli_group replay_group = CLI_GROUP("Options", replay_options);
@@ -106,7 +107,7 @@ const struct cli_verb replay_verb = {
 static int replay_check_mig(struct err *err)
 {
     struct mig_options *o = &args.mig_options;
-    if (args.policy && !mig_policy_parse(str_z(args.policy), &o->policy))
+    if (args.policy && !replay_mig_parse_policy(str_z(args.policy), &o->policy))
         return err_set(err, ERR_INVALID, "--policy is one of pack, first, mfi with --mig");
     o->gpus = (uint32_t)args.gpus;
     o->claims = (uint32_t)args.claims;
@@ -115,7 +116,7 @@ static int replay_check_mig(struct err *err)
     o->mix = str_z(args.mix);
     o->check = args.options.check;
     o->no_buying = args.options.no_buying;
-    const char *wrong = mig_judge(o);
+    const char *wrong = replay_mig_check_options(o);
     return wrong ? err_set(err, ERR_INVALID, "%s", wrong) : 0;
 }
 
@@ -140,7 +141,7 @@ static bool replay_wants_json(void)
     return args.output && strcmp(args.output, "json") == 0;
 }
 
-static int read_one(struct replay_trace *t, enum replay_file what, const char *path)
+static int replay_verb_read_file(struct replay_trace *t, enum replay_file what, const char *path)
 {
     struct err err = {0};
     cleanup_input struct input in = {0};
@@ -159,11 +160,11 @@ static int read_one(struct replay_trace *t, enum replay_file what, const char *p
 static int read_trace(struct replay_trace *t, const struct replay_args *a)
 {
     struct err err = {0};
-    int r = read_one(t, REPLAY_NODES, a->nodes);
-    r = r == VERB_OK ? read_one(t, REPLAY_PODS, a->pods) : r;
-    r = r == VERB_OK ? read_one(t, REPLAY_HISTORY, a->history) : r;
-    r = r == VERB_OK ? read_one(t, REPLAY_ARRIVALS, a->arrivals) : r;
-    r = r == VERB_OK ? read_one(t, REPLAY_ORDER, a->order) : r;
+    int r = replay_verb_read_file(t, REPLAY_NODES, a->nodes);
+    r = r == VERB_OK ? replay_verb_read_file(t, REPLAY_PODS, a->pods) : r;
+    r = r == VERB_OK ? replay_verb_read_file(t, REPLAY_HISTORY, a->history) : r;
+    r = r == VERB_OK ? replay_verb_read_file(t, REPLAY_ARRIVALS, a->arrivals) : r;
+    r = r == VERB_OK ? replay_verb_read_file(t, REPLAY_ORDER, a->order) : r;
     if (r == VERB_OK && replay_ready(t, &err) < 0) {
         (void)fprintf(stderr, "dray replay: %s\n", err.msg);
         r = VERB_NO;
@@ -187,7 +188,7 @@ static int run_all(const struct replay_trace *t, const struct replay_args *a)
     if (r < 0) {
         (void)fprintf(stderr, "dray replay: %s\n", err.msg);
     } else if (!results.n) {
-        r = verb_usage_error("replay", "no line of the arrivals has this seed");
+        r = cli_usage_error("replay", "no line of the arrivals has this seed");
     } else {
         if (replay_wants_json())
             replay_json(&a->options, results.p, results.n, &out);
@@ -212,15 +213,15 @@ static int run_mig(const struct replay_args *a)
     size_t n = one ? 1 : SEEDS;
     for (size_t i = 0; i < n; i++) {
         int64_t seed = one ? a->seed : SEED_FIRST + (int64_t)i;
-        if (mig_run(&a->mig_options, seed, &results[i], &err) < 0) {
+        if (replay_mig_run(&a->mig_options, seed, &results[i], &err) < 0) {
             (void)fprintf(stderr, "dray replay: %s\n", err.msg);
             return VERB_NO;
         }
     }
     if (replay_wants_json())
-        mig_json(&a->mig_options, results, n, &out);
+        replay_mig_write_json(&a->mig_options, results, n, &out);
     else
-        mig_text(&a->mig_options, results, n, &out);
+        replay_mig_write_text(&a->mig_options, results, n, &out);
     (void)fwrite(out.p, 1, out.n, stdout);
     return VERB_OK;
 }

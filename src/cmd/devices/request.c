@@ -119,7 +119,7 @@ static int request_take_condition(struct str name, const char *value, struct err
 
 // --- Making it -----------------------------------------------------------------------------------
 
-// Says where it would land now.
+// Prints where it would land now.
 static void tell_fit(struct device_source *s, struct str yaml, struct str name)
 {
     struct plan *p = NULL;
@@ -136,7 +136,7 @@ static void tell_fit(struct device_source *s, struct str yaml, struct str name)
     plan_free(p);
 }
 
-static int send_all(struct device_source *s, struct str yaml, struct err *err)
+static int request_create_objects(struct device_source *s, struct str yaml, struct err *err)
 {
     struct docs_reader docs;
     struct json_doc doc = {0};
@@ -153,7 +153,7 @@ static int send_all(struct device_source *s, struct str yaml, struct err *err)
                   is_pod                           ? "pods"
                   : str_eqz(kind, "ResourceClaim") ? "resourceclaims"
                                                    : "resourceclaimtemplates");
-        r = device_send(&s->cluster, "POST", target.p, sbuf_str(&body), NULL, err);
+        r = device_verb_send(&s->cluster, "POST", target.p, sbuf_str(&body), NULL, err);
         if (r == 0)
             (void)fprintf(stderr, "%.*s created\n", STR_ARG(kind));
         json_doc_done(&doc);
@@ -164,11 +164,11 @@ static int send_all(struct device_source *s, struct str yaml, struct err *err)
     return r;
 }
 
-static int make(struct device_source *s, struct words *w, struct err *err)
+static int request_make_manifests(struct device_source *s, struct words *w, struct err *err)
 {
     cleanup_sbuf struct sbuf yaml = {0}, notes = {0}, name = {0};
     struct inventory *inv = NULL;
-    int r = device_inventory(s, &inv, err);
+    int r = device_verb_inventory(s, &inv, err);
     w->kind = pod ? WORDS_POD : template ? WORDS_TEMPLATE : WORDS_CLAIM;
     w->name = str_z(object_name);
     w->image = str_z(image);
@@ -183,7 +183,7 @@ static int make(struct device_source *s, struct words *w, struct err *err)
     if (r == 0 && apply && !s->connected)
         return err_set(err, ERR_INVALID, "--apply needs a cluster, not a snapshot");
     if (r == 0 && apply)
-        return send_all(s, sbuf_str(&yaml), err);
+        return request_create_objects(s, sbuf_str(&yaml), err);
     return r < 0 ? r : common_print(sbuf_str(&yaml), err);
 }
 
@@ -193,12 +193,12 @@ static int verb_request(void)
     struct err err = {0};
     int r = VERB_OK;
     if (!request_words.requests.n) {
-        r = verb_usage_error("request", "WORD is missing, as in: dray request gpu --memory 40Gi");
+        r = cli_usage_error("request", "WORD is missing, as in: dray request gpu --memory 40Gi");
     } else {
-        r = device_open(&s, DEVICE_WORLD_ALL, &err);
+        r = device_verb_open(&s, DEVICE_WORLD_ALL, &err);
         if (r == 0)
-            r = make(&s, &request_words, &err);
-        device_close(&s);
+            r = request_make_manifests(&s, &request_words, &err);
+        device_verb_close(&s);
         r = r < 0 ? common_fail("request", &err) : VERB_OK;
     }
     words_done(&request_words);

@@ -80,11 +80,11 @@ static struct str server_version(struct device_source *s)
     return v && json_is_string(v) ? arena_str(&s->arena, json_str(v)) : STR("unknown");
 }
 
-static int save(struct err *err)
+static int snapshot_verb_save(struct err *err)
 {
     struct device_source s = {0};
     cleanup_sbuf struct sbuf out = {0}, taken = {0};
-    int r = device_open(&s, DEVICE_WORLD_EVENTS | DEVICE_WORLD_ALL, err);
+    int r = device_verb_open(&s, DEVICE_WORLD_EVENTS | DEVICE_WORLD_ALL, err);
     if (r == 0) {
         rfc3339_write_seconds(view_now(), &taken);
         const struct snapshot_about about = {.server = server_version(&s),
@@ -95,7 +95,7 @@ static int save(struct err *err)
     }
     if (r == 0 && words.n)
         (void)fprintf(stderr, "%s: %zu bytes\n", words.p[0], out.n);
-    device_close(&s);
+    device_verb_close(&s);
     return r;
 }
 
@@ -129,7 +129,8 @@ static int send_object(struct loading *l, const char *method, const char *target
     cleanup_sbuf struct sbuf body = {0};
     struct json_writer w = {.out = &body};
     int r = api_json_write(o->kind->type, o->value, &w, l->err);
-    return r < 0 ? r : device_send(l->cluster, method, target, sbuf_str(&body), answer, l->err);
+    return r < 0 ? r
+                 : device_verb_send(l->cluster, method, target, sbuf_str(&body), answer, l->err);
 }
 
 static void need_namespace(struct loading *l, struct str name)
@@ -144,11 +145,11 @@ static void need_namespace(struct loading *l, struct str name)
     sbuf_addf(&body,
               "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"%.*s\"}}",
               STR_ARG(name));
-    // That it exists is as good; anything else is told by what is created in it.
-    (void)!device_send(l->cluster, "POST", "/api/v1/namespaces", sbuf_str(&body), NULL, NULL);
+    // That it exists is as good; any other error shows when objects are created in it.
+    (void)!device_verb_send(l->cluster, "POST", "/api/v1/namespaces", sbuf_str(&body), NULL, NULL);
 }
 
-// Pods of templates name their claims instead: the claims are loaded, not made anew.
+// Pods of templates name their claims instead: the claims are loaded, not made again.
 static void name_claims(struct api_pod *p, struct arena *arena)
 {
     struct api_pod_resource_claim *refs =
@@ -197,7 +198,8 @@ static void remember_pod(struct loading *l, const struct api_object *o, const st
         *map_put(&l->pods, key) = arena_str(&l->arena, json_str(uid));
 }
 
-static void create(struct loading *l, const struct api_object *o, struct arena *arena)
+static void snapshot_verb_create_object(struct loading *l, const struct api_object *o,
+                                        struct arena *arena)
 {
     cleanup_sbuf struct sbuf target = {0}, answer = {0};
     need_namespace(l, api_object_meta(o)->namespace);
@@ -261,7 +263,8 @@ static void give_status(struct loading *l, const struct api_object *o, struct ar
                            STR_ARG(api_object_meta(o)->name));
 }
 
-// Devices, and who holds them. Quotas, volumes and classes of the old cluster are for plans on the file.
+// Devices, and who holds them. Quotas, volumes and classes of the old cluster are for plans on the
+// file.
 static bool is_loaded(const struct api_object *o)
 {
     return str_eqz(o->kind->group, "resource.k8s.io") || o->kind->type == &api_node_type ||
@@ -276,7 +279,7 @@ static void load_one(void *arg, const struct api_object *o, struct arena *arena)
     if (l->statuses)
         give_status(l, o, arena);
     else
-        create(l, o, arena);
+        snapshot_verb_create_object(l, o, arena);
 }
 
 static int load_world(struct cluster *c, const struct plan_world *w, struct err *err)
@@ -293,17 +296,17 @@ static int load_world(struct cluster *c, const struct plan_world *w, struct err 
     return l.code;
 }
 
-static int load(struct err *err)
+static int snapshot_verb_load(struct err *err)
 {
     struct device_source file = {0}, cluster = {0};
     struct inventory *inv = NULL;
     device_snapshot = words.p[0];
-    int r = device_open(&file, DEVICE_WORLD_DEVICES, err);
+    int r = device_verb_open(&file, DEVICE_WORLD_DEVICES, err);
     device_snapshot = NULL;
     if (r == 0)
-        r = device_open(&cluster, DEVICE_WORLD_DEVICES, err);
+        r = device_verb_open(&cluster, DEVICE_WORLD_DEVICES, err);
     if (r == 0)
-        r = device_inventory(&cluster, &inv, err);
+        r = device_verb_inventory(&cluster, &inv, err);
     if (r == 0 && (inv->devices_len || inv->claims_len) && !force)
         r = err_set(
             err, ERR_CONFLICT,
@@ -313,19 +316,19 @@ static int load(struct err *err)
     if (r == 0)
         r = load_world(&cluster.cluster, file.world, err);
     inventory_free(inv);
-    device_close(&file);
-    device_close(&cluster);
+    device_verb_close(&file);
+    device_verb_close(&cluster);
     return r;
 }
 
 static int snapshot_run_save(void)
 {
     struct err err = {0};
-    return save(&err) < 0 ? common_fail("snapshot", &err) : VERB_OK;
+    return snapshot_verb_save(&err) < 0 ? common_fail("snapshot", &err) : VERB_OK;
 }
 
 static int snapshot_run_load(void)
 {
     struct err err = {0};
-    return load(&err) < 0 ? common_fail("snapshot", &err) : VERB_OK;
+    return snapshot_verb_load(&err) < 0 ? common_fail("snapshot", &err) : VERB_OK;
 }

@@ -69,8 +69,8 @@ const struct cli_verb untaint_verb = {
 
 // --- Taint ---------------------------------------------------------------------------------------
 
-static int read_rules(struct device_source *s, const struct inventory *inv, struct taint_rules *ret,
-                      struct err *err)
+static int taint_verb_read_rules(struct device_source *s, const struct inventory *inv,
+                                 struct taint_rules *ret, struct err *err)
 {
     struct api_device_taint_rule *one = NULL;
     struct str selector = STR("any"); // with a class it is not looked at
@@ -90,8 +90,9 @@ static int read_rules(struct device_source *s, const struct inventory *inv, stru
     return 0;
 }
 
-static int create(struct cluster *c, const char *target, struct api_device_taint_rule *rule,
-                  size_t number, struct err *err)
+static int taint_verb_create_rule(struct cluster *c, const char *target,
+                                  struct api_device_taint_rule *rule, size_t number,
+                                  struct err *err)
 {
     cleanup_sbuf struct sbuf name = {0}, body = {0};
     struct json_writer w = {.out = &body};
@@ -106,7 +107,7 @@ static int create(struct cluster *c, const char *target, struct api_device_taint
     rule->api_version = version;
     int r = api_json_write(&api_device_taint_rule_type, rule, &w, err);
     if (r == 0)
-        r = device_send(c, "POST", target, sbuf_str(&body), NULL, err);
+        r = device_verb_send(c, "POST", target, sbuf_str(&body), NULL, err);
     if (r == -ERR_ALREADY_EXISTS)
         return err_set(err, ERR_ALREADY_EXISTS,
                        "rule %s is there already: 'dray untaint %s' first, or give --name", name.p,
@@ -117,8 +118,8 @@ static int create(struct cluster *c, const char *target, struct api_device_taint
 }
 
 // Shows what all rules do; true when pods are evicted.
-static bool preview(struct device_source *s, const struct inventory *inv,
-                    const struct taint_rules *rules)
+static bool taint_verb_preview(struct device_source *s, const struct inventory *inv,
+                               const struct taint_rules *rules)
 {
     cleanup_sbuf struct sbuf out = {0}, fitted = {0};
     bool evicts = false;
@@ -136,37 +137,39 @@ static bool preview(struct device_source *s, const struct inventory *inv,
     return evicts;
 }
 
-static int taint(struct device_source *s, const struct inventory *inv, struct err *err)
+static int taint_verb_add_taint(struct device_source *s, const struct inventory *inv,
+                                struct err *err)
 {
     struct taint_rules rules = {0};
     const char *target = NULL;
-    int r = read_rules(s, inv, &rules, err);
+    int r = taint_verb_read_rules(s, inv, &rules, err);
     if (r < 0)
         return r;
-    bool evicts = preview(s, inv, &rules);
+    bool evicts = taint_verb_preview(s, inv, &rules);
     if (dry_run || !s->connected)
         return 0;
     if (evicts && !yes)
         return err_set(err, ERR_FORBIDDEN,
                        "nothing was done: pods would be evicted; --yes does it");
-    r = device_rules_target(&s->cluster, &target, err);
+    r = device_verb_rules_target(&s->cluster, &target, err);
     for (size_t i = 0; r == 0 && i < rules.n; i++)
-        r = create(&s->cluster, target, rules.p[i], i, err);
+        r = taint_verb_create_rule(&s->cluster, target, rules.p[i], i, err);
     return r;
 }
 
 static int verb_taint(void)
 {
     if (words.n != (class_name ? 1U : 2U))
-        return verb_usage_error("taint",
-                                class_name ? "with --class, KEY[=VALUE]:EFFECT is the only argument"
-                                           : "DEVICE and KEY[=VALUE]:EFFECT are needed");
-    return device_run("taint", DEVICE_WORLD_DEVICES, taint);
+        return cli_usage_error("taint",
+                               class_name ? "with --class, KEY[=VALUE]:EFFECT is the only argument"
+                                          : "DEVICE and KEY[=VALUE]:EFFECT are needed");
+    return device_verb_run("taint", DEVICE_WORLD_DEVICES, taint_verb_add_taint);
 }
 
 // --- Untaint -------------------------------------------------------------------------------------
 
-static int untaint(struct device_source *s, const struct inventory *inv, struct err *err)
+static int taint_verb_remove_taint(struct device_source *s, const struct inventory *inv,
+                                   struct err *err)
 {
     struct taint_names names = {0};
     const char *target = NULL;
@@ -177,12 +180,12 @@ static int untaint(struct device_source *s, const struct inventory *inv, struct 
                        "no DeviceTaintRule is called %s or is about exactly that; taints that "
                        "drivers publish stay",
                        words.p[0]);
-    int r = dry_run ? 0 : device_rules_target(&s->cluster, &target, err);
+    int r = dry_run ? 0 : device_verb_rules_target(&s->cluster, &target, err);
     for (size_t i = 0; r == 0 && i < names.n; i++) {
         struct str path =
             arena_strf(&s->arena, "%s/%.*s", target ? target : "", STR_ARG(names.p[i]));
         if (!dry_run)
-            r = device_send(&s->cluster, "DELETE", path.p, (struct str){0}, NULL, err);
+            r = device_verb_send(&s->cluster, "DELETE", path.p, (struct str){0}, NULL, err);
         if (r == 0)
             printf("devicetaintrule %.*s %s\n", STR_ARG(names.p[i]),
                    dry_run ? "would go" : "deleted");
@@ -192,5 +195,5 @@ static int untaint(struct device_source *s, const struct inventory *inv, struct 
 
 static int verb_untaint(void)
 {
-    return device_run("untaint", DEVICE_WORLD_DEVICES, untaint);
+    return device_verb_run("untaint", DEVICE_WORLD_DEVICES, taint_verb_remove_taint);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray top: nodes, devices and pods that wait, as they change. Objects come by watches; the picture is made anew
-// when one has changed, or a key was pressed, and only the lines that differ are painted.
+// dray top: nodes, devices and pods that wait, as they change. Objects come by watches; the picture
+// is made again when one has changed, or a key was pressed, and only the lines that differ are
+// painted.
 #include "view/top.h"
 
 #include <poll.h>
@@ -20,7 +21,7 @@
 
 #define TICK_NS   (50 * CLOCK_NS_PER_MS)
 #define REDRAW_NS (CLOCK_NS_PER_SEC / 2) // at the most so often for changes of the cluster
-#define AGES_NS   (5 * CLOCK_NS_PER_SEC) // ages are drawn anew
+#define AGES_NS   (5 * CLOCK_NS_PER_SEC) // ages are drawn again
 
 static bool once, by_device;
 static const char *sort_by;
@@ -66,9 +67,9 @@ static int show_once(struct top_look *look, struct err *err)
     struct device_source s = {0};
     struct inventory *inv = NULL;
     cleanup_sbuf struct sbuf out = {0};
-    int r = device_open(&s, DEVICE_WORLD_DEVICES, err);
+    int r = device_verb_open(&s, DEVICE_WORLD_DEVICES, err);
     if (r == 0)
-        r = device_inventory(&s, &inv, err);
+        r = device_verb_inventory(&s, &inv, err);
     if (r == 0) {
         look->term = s.layout.term;
         look->term.rows = 0;
@@ -77,7 +78,7 @@ static int show_once(struct top_look *look, struct err *err)
         r = common_print(sbuf_str(&out), err);
     }
     inventory_free(inv);
-    device_close(&s);
+    device_verb_close(&s);
     return r;
 }
 
@@ -114,7 +115,7 @@ struct live {
     struct err *err;
 };
 
-static void put(const struct sbuf *out)
+static void top_verb_write(const struct sbuf *out)
 {
     size_t done = 0;
     while (done < out->n) {
@@ -125,17 +126,17 @@ static void put(const struct sbuf *out)
     }
 }
 
-// Makes the parts of the inventory anew that changes were about.
-static int look_again(struct live *l)
+// Rebuilds the parts of the inventory that changes affect.
+static int top_verb_refresh(struct live *l)
 {
-    int r = inventory_parts_look(l->parts, &l->inv, l->err);
+    int r = inventory_parts_update(l->parts, &l->inv, l->err);
     for (size_t i = 0; i < l->replaced.n; i++)
         typed_object_unref(l->replaced.p[i]);
     vec_clear(&l->replaced);
     return r;
 }
 
-static void paint(struct live *l)
+static void top_verb_paint(struct live *l)
 {
     cleanup_sbuf struct sbuf picture = {0}, out = {0};
     l->look.now = view_now();
@@ -143,16 +144,16 @@ static void paint(struct live *l)
     screen_size(&l->screen, l->look.term.rows, l->look.term.columns);
     screen_text(&l->screen, sbuf_str(&picture));
     (void)screen_paint(&l->screen, &out);
-    put(&out);
+    top_verb_write(&out);
 }
 
-static void scroll(struct live *l, ptrdiff_t by)
+static void top_verb_scroll(struct live *l, ptrdiff_t by)
 {
     ptrdiff_t to = (ptrdiff_t)l->look.scroll + by;
     l->look.scroll = to < 0 ? 0 : (size_t)to < l->lines ? (size_t)to : l->look.scroll;
 }
 
-static void press(struct live *l, char key)
+static void top_verb_handle_key(struct live *l, char key)
 {
     ptrdiff_t page = (ptrdiff_t)(l->look.term.rows / 2);
     l->pressed = true;
@@ -164,13 +165,13 @@ static void press(struct live *l, char key)
     } else if (key == 's') {
         l->look.sort = (l->look.sort + 1) % TOP_SORTS;
     } else if (key == 'j' || key == 'B') { // B ends the arrow down
-        scroll(l, 1);
+        top_verb_scroll(l, 1);
     } else if (key == 'k' || key == 'A') {
-        scroll(l, -1);
+        top_verb_scroll(l, -1);
     } else if (key == ' ' || key == '6') { // page down is ESC [ 6 ~
-        scroll(l, page);
+        top_verb_scroll(l, page);
     } else if (key == 'b' || key == '5') {
-        scroll(l, -page);
+        top_verb_scroll(l, -page);
     }
 }
 
@@ -185,7 +186,7 @@ static void read_keys(struct live *l)
             return;
         }
         for (ssize_t i = 0; i < n; i++)
-            press(l, keys[i]);
+            top_verb_handle_key(l, keys[i]);
     }
 }
 
@@ -207,7 +208,7 @@ static bool all_synced(void *arg)
     return true;
 }
 
-static void tick(void *arg)
+static void top_verb_on_tick(void *arg)
 {
     struct live *l = arg;
     struct exec *exec = loop_exec(l->cluster.loop);
@@ -217,12 +218,12 @@ static void tick(void *arg)
     bool due = now - l->painted_ns > (l->changed ? REDRAW_NS : AGES_NS);
     if (l->changed && due) {
         l->changed = false;
-        l->code = look_again(l);
+        l->code = top_verb_refresh(l);
     }
     if (l->code == 0 && (due || l->pressed)) {
         l->painted_ns = now;
         l->pressed = false;
-        paint(l);
+        top_verb_paint(l);
     }
     if (l->stop || l->code < 0)
         loop_stop(l->cluster.loop);
@@ -241,12 +242,12 @@ static void on_change(void *arg, const struct typed_object *before,
     l->changed = true;
 }
 
-static void on_signal(void *arg)
+static void top_verb_on_signal(void *arg)
 {
     ((struct live *)arg)->stop = true;
 }
 
-static void start_watching(struct live *l)
+static void top_verb_start_watches(struct live *l)
 {
     for (size_t i = 0; i < array_len(l->informers) - !l->rules; i++) {
         const struct informer_options o = {.client = l->cluster.client,
@@ -264,9 +265,9 @@ static int connect_live(struct live *l, struct err *err)
     struct features f;
     int r = common_open(&l->cluster, err);
     if (r == 0)
-        r = loop_on_signal(l->cluster.loop, SIGTERM, on_signal, l, err);
+        r = loop_on_signal(l->cluster.loop, SIGTERM, top_verb_on_signal, l, err);
     if (r == 0)
-        r = loop_on_signal(l->cluster.loop, SIGINT, on_signal, l, err);
+        r = loop_on_signal(l->cluster.loop, SIGINT, top_verb_on_signal, l, err);
     l->features = alloc_features_default();
     if (r == 0 && cluster_features(&l->cluster, &f, NULL) == 0) {
         l->features = alloc_features_of(&f);
@@ -275,9 +276,9 @@ static int connect_live(struct live *l, struct err *err)
     if (r < 0)
         return r;
     l->parts = inventory_parts_new(&l->features);
-    start_watching(l);
+    top_verb_start_watches(l);
     r = cluster_wait(&l->cluster, all_synced, l, err);
-    return r < 0 ? r : look_again(l);
+    return r < 0 ? r : top_verb_refresh(l);
 }
 
 static void live_done(struct live *l)
@@ -304,14 +305,14 @@ static int run_live(struct live *l)
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
     (void)tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     screen_enter(&l->screen, &out);
-    put(&out);
+    top_verb_write(&out);
     l->pressed = true;
-    l->timer = (struct exec_timer){.fn = tick, .arg = l};
+    l->timer = (struct exec_timer){.fn = top_verb_on_tick, .arg = l};
     exec_timer_start(loop_exec(l->cluster.loop), &l->timer, 0);
     loop_run(l->cluster.loop);
     sbuf_clear(&out);
     screen_leave(&out);
-    put(&out);
+    top_verb_write(&out);
     (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
     return l->code;
 }

@@ -35,7 +35,7 @@ const struct cli_verb topo_verb = {
     .run = verb_topo,
 };
 
-static int show(struct device_source *s, const struct inventory *inv, struct err *err)
+static int topo_verb_print(struct device_source *s, const struct inventory *inv, struct err *err)
 {
     struct topo t = {0};
     cleanup_sbuf struct sbuf out = {0};
@@ -45,7 +45,7 @@ static int show(struct device_source *s, const struct inventory *inv, struct err
         return r;
     if (!view_is_table(&s->format)) {
         view_topo_json(&w, inv, &t);
-        return device_show_json(s, &out, err);
+        return device_verb_show_json(s, &out, err);
     }
     if (t.n == 0)
         sbuf_addf(&out, "node %s has no devices of its own\n", words.p[0]);
@@ -56,5 +56,5 @@ static int show(struct device_source *s, const struct inventory *inv, struct err
 
 static int verb_topo(void)
 {
-    return device_run("topo", DEVICE_WORLD_DEVICES, show);
+    return device_verb_run("topo", DEVICE_WORLD_DEVICES, topo_verb_print);
 }

@@ -41,7 +41,7 @@ struct found {
     struct VEC(uint32_t) devices;
 };
 
-static void add(void *arg, uint32_t device)
+static void who_add_device(void *arg, uint32_t device)
 {
     struct found *f = arg;
     vec_push_arena(&f->s->arena, &f->devices, device);
@@ -59,29 +59,29 @@ static int no_such(const struct inventory *inv, struct str name, struct err *err
                    inv->devices_len);
 }
 
-static int find(const struct inventory *inv, struct found *f, struct err *err)
+static int who_find_devices(const struct inventory *inv, struct found *f, struct err *err)
 {
     for (size_t i = 0; i < words.n; i++)
-        if (!inventory_find(inv, str_z(words.p[i]), add, f))
+        if (!inventory_find(inv, str_z(words.p[i]), who_add_device, f))
             return no_such(inv, str_z(words.p[i]), err);
     for (size_t i = 0; words.n == 0 && i < inv->devices_len; i++)
         if (all_devices || inv->devices[i].holds_len)
-            add(f, (uint32_t)i);
+            who_add_device(f, (uint32_t)i);
     return 0;
 }
 
-static int show(struct device_source *s, const struct inventory *inv, const struct found *f,
-                struct err *err)
+static int who_print_holders(struct device_source *s, const struct inventory *inv,
+                             const struct found *f, struct err *err)
 {
     cleanup_view_table struct view_table t = {0};
     cleanup_sbuf struct sbuf json = {0};
     struct json_writer w = {.out = &json};
     if (view_is_table(&s->format)) {
         view_who(&t, inv, f->devices.p, f->devices.n, view_now());
-        return device_show_table(s, &t, err);
+        return device_verb_show_table(s, &t, err);
     }
     view_who_json(&w, inv, f->devices.p, f->devices.n);
-    return device_show_json(s, &json, err);
+    return device_verb_show_json(s, &json, err);
 }
 
 static int verb_who(void)
@@ -91,16 +91,16 @@ static int verb_who(void)
     struct found f = {.s = &s};
     struct err err = {0};
     bool held = false;
-    int r = device_open(&s, DEVICE_WORLD_DEVICES, &err);
+    int r = device_verb_open(&s, DEVICE_WORLD_DEVICES, &err);
     if (r == 0)
-        r = device_inventory(&s, &inv, &err);
+        r = device_verb_inventory(&s, &inv, &err);
     if (r == 0)
-        r = find(inv, &f, &err);
+        r = who_find_devices(inv, &f, &err);
     if (r == 0)
-        r = show(&s, inv, &f, &err);
+        r = who_print_holders(&s, inv, &f, &err);
     for (size_t i = 0; r == 0 && i < f.devices.n; i++)
         held |= inv->devices[f.devices.p[i]].holds_len > 0;
     inventory_free(inv);
-    device_close(&s);
+    device_verb_close(&s);
     return r < 0 ? common_fail("who", &err) : held ? VERB_OK : VERB_NO;
 }

@@ -78,8 +78,8 @@ static int why_check(struct err *err)
 
 // --- What is asked about -------------------------------------------------------------------------
 
-// kind_of reads a kind as kubectl does; claims have a short name here.
-static bool kind_of(struct str word, struct str *ret)
+// why_find_kind reads a kind as kubectl does; claims have a short name here.
+static bool why_find_kind(struct str word, struct str *ret)
 {
     static const char *const kinds[] = {"Pod", "ResourceClaim", "PodGroup"};
     if (str_eqz(word, "claim") || str_eqz(word, "claims"))
@@ -98,7 +98,7 @@ static int no_kind(struct str word)
     cleanup_sbuf struct sbuf text = {0};
     sbuf_addf(&text, "'%.*s' is no pod, claim or podgroup: only these wait for something",
               STR_ARG(word));
-    return verb_usage_error("why", text.p);
+    return cli_usage_error("why", text.p);
 }
 
 // read_target reads NAME, KIND/NAME, NAMESPACE/NAME, KIND/NAMESPACE/NAME, or KIND NAME.
@@ -108,9 +108,9 @@ static int read_target(struct why_question *q)
     struct str head, rest;
     q->kind = STR("Pod");
     q->name = str_z(w->p[w->n - 1]);
-    if (w->n == 2 && !kind_of(str_z(w->p[0]), &q->kind))
+    if (w->n == 2 && !why_find_kind(str_z(w->p[0]), &q->kind))
         return no_kind(str_z(w->p[0]));
-    if (w->n == 1 && str_cut(q->name, '/', &head, &rest) && kind_of(head, &q->kind))
+    if (w->n == 1 && str_cut(q->name, '/', &head, &rest) && why_find_kind(head, &q->kind))
         q->name = rest;
     else if (w->n == 1 && str_cut(q->name, '/', &head, &rest) && api_kind_by_name(head))
         return no_kind(head);
@@ -119,14 +119,14 @@ static int read_target(struct why_question *q)
         q->name = rest;
     }
     if (common.namespace && q->namespace.n && !str_eqz(q->namespace, common.namespace))
-        return verb_usage_error("why", "the name has one namespace and -n another");
+        return cli_usage_error("why", "the name has one namespace and -n another");
     if (common.namespace)
         q->namespace = str_z(common.namespace);
-    return q->name.n ? VERB_OK : verb_usage_error("why", "the name is empty");
+    return q->name.n ? VERB_OK : cli_usage_error("why", "the name is empty");
 }
 
 // choose_cluster takes the one that other verbs take, too. The file that 'dray up' writes lies
-// beside the socket of its scheduler, which knows more than its API tells.
+// beside the socket of its scheduler, which knows more than its API shows.
 static int choose_cluster(struct why_question *q, struct sbuf *folder, struct err *err)
 {
     cleanup_kubeconfig struct kubeconfig config = {0};
@@ -176,7 +176,7 @@ static int why_ask_files(void)
     if (r != VERB_OK)
         return r;
     if (str_eqz(q.kind, "PodGroup"))
-        return verb_usage_error("why", "-f answers for pods and claims only");
+        return cli_usage_error("why", "-f answers for pods and claims only");
     sbuf_addf(&target, "%s/%.*s%s%.*s", str_eqz(q.kind, "ResourceClaim") ? "claim" : "pod",
               STR_ARG(q.namespace), q.namespace.n ? "/" : "", STR_ARG(q.name));
     return plan_args_answer("why", target.p);

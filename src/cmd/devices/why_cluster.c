@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray why on a running cluster: asks its scheduler, or looks at it as a scheduler would, and shows what that says.
+// dray why on a running cluster: asks its scheduler, or looks at it as a scheduler would, and shows
+// the answer.
 #include "cmd/devices/why_cluster.h"
 
 #include <poll.h>
@@ -19,20 +20,14 @@
 
 #include "base/banned.h"
 
-static struct str text_of(const yyjson_val *v, const char *key)
-{
-    const yyjson_val *t = json_get(v, str_z(key));
-    return t && json_is_string(t) ? json_str(t) : (struct str){0};
-}
-
-// --- Whom to ask ---------------------------------------------------------------------------------
+// --- Sources -------------------------------------------------------------------------------------
 
 // events_target names the list of a pod's events, if the explanation lacks what they say.
 static bool events_target(const struct why_question *q, const struct sbuf *answer,
                           struct sbuf *target)
 {
     cleanup_json_doc struct json_doc doc = {0};
-    if (json_parse(sbuf_str(answer), NULL, &doc, NULL) < 0 || !why_needs_events(doc.root))
+    if (json_parse(sbuf_str(answer), NULL, &doc, NULL) < 0 || !why_show_needs_events(doc.root))
         return false;
     sbuf_addz(target, "/api/v1/namespaces/");
     local_escape(target, q->namespace);
@@ -41,7 +36,8 @@ static bool events_target(const struct why_question *q, const struct sbuf *answe
     return true;
 }
 
-// A scheduler that has to evaluate costly selectors first wants to be asked again; it gets further each time.
+// A scheduler that has to evaluate costly selectors first wants to be asked again; it gets further
+// each time.
 #define ASK_AGAIN_MS 100
 #define ASKS_MAX     600
 #define SLICES_MAX   10000 // of a scheduler of our own
@@ -53,7 +49,7 @@ static int ask_until_known(const char *socket_path, const char *target, struct s
     for (int i = 0; i < ASKS_MAX && r == -ERR_UNAVAILABLE; i++) {
         if (i)
             (void)poll(NULL, 0, ASK_AGAIN_MS);
-        r = local_ask(socket_path, "GET", target, answer, err);
+        r = local_request(socket_path, "GET", target, answer, err);
     }
     return r;
 }
@@ -76,7 +72,7 @@ static int ask_local(struct why_question *q, struct sbuf *answer, struct sbuf *e
     int r = ask_until_known(path.p, target.p, answer, err);
     sbuf_clear(&target);
     if (r == 0 && events_target(q, answer, &target))
-        (void)!local_ask(path.p, "GET", target.p, events, NULL);
+        (void)!local_request(path.p, "GET", target.p, events, NULL);
     return r;
 }
 
@@ -96,11 +92,11 @@ static int scheduler_of(struct cluster *c, const struct why_question *q, struct 
     if (r == 0)
         r = json_parse(sbuf_str(&body), NULL, &doc, err);
     if (r == 0)
-        sbuf_add(out, text_of(json_get(doc.root, STR("spec")), "schedulerName"));
+        sbuf_add(out, json_get_str(json_get(doc.root, STR("spec")), "schedulerName"));
     return r;
 }
 
-static bool synced(void *arg)
+static bool why_cluster_is_synced(void *arg)
 {
     return sched_synced(arg);
 }
@@ -130,7 +126,7 @@ static int ask_cluster(struct why_question *q, struct sbuf *answer, struct sbuf 
                                         .standby = true};
         s = sched_new(&o);
         sched_start(s);
-        r = cluster_wait(&c, synced, s, err);
+        r = cluster_wait(&c, why_cluster_is_synced, s, err);
     }
     if (r == 0)
         r = -ERR_UNAVAILABLE;
@@ -144,8 +140,8 @@ static int ask_cluster(struct why_question *q, struct sbuf *answer, struct sbuf 
     return r;
 }
 
-// print shows a text for people: on a terminal no line is longer than that is wide.
-static int print(const struct why_question *q, struct str text, struct err *err)
+// why_cluster_print shows a text for people: on a terminal no line is longer than that is wide.
+static int why_cluster_print(const struct why_question *q, struct str text, struct err *err)
 {
     enum view_when when = VIEW_AUTO;
     cleanup_sbuf struct sbuf out = {0};
@@ -167,11 +163,11 @@ static int show_answer(const struct why_question *q, const struct sbuf *answer,
     if (r < 0)
         return r;
     if (events->n && json_parse(sbuf_str(events), NULL, &list, NULL) == 0)
-        why_read_events(list.root, q->namespace, &event);
+        why_show_read_events(list.root, q->namespace, &event);
     cleanup_sbuf struct sbuf text = {0};
     bool waits = why_show(doc.root, &event, &text);
     sbuf_done(&event.advice);
-    r = print(q, sbuf_str(&text), err);
+    r = why_cluster_print(q, sbuf_str(&text), err);
     return r < 0 ? r : waits ? VERB_NO : VERB_OK;
 }
 

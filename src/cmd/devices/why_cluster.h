@@ -9,7 +9,7 @@
 #include "base/arena.h"
 
 struct why_question {
-    const char *socket;               // of the server; NULL: that of the data folder
+    const char *socket;               // of the server; NULL: that of the data directory
     const char *data_dir;             // NULL: ~/.dray
     const char *kubeconfig, *context; // any cluster instead, if one is given
     bool any_cluster;     // that of $KUBECONFIG; with data_dir: if no scheduler answers there

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a scheduler says of a pod or claim, for people: the cause in the first line, then what would help, then the nodes.
+// A scheduler's explanation of a pod or claim, for people: the cause in the first line, then what
+// would help, then the nodes.
 #include "cmd/devices/why_show.h"
 
 #include "base/banned.h"
@@ -24,13 +25,7 @@ static const struct {
     {"attributeMissing", "lack an attribute that a constraint needs"},
 };
 
-static struct str text_of(const yyjson_val *v, const char *key)
-{
-    const yyjson_val *t = json_get(v, str_z(key));
-    return t && json_is_string(t) ? json_str(t) : (struct str){0};
-}
-
-static int64_t number_of(const yyjson_val *v, const char *key)
+static int64_t why_show_get_number(const yyjson_val *v, const char *key)
 {
     const yyjson_val *t = json_get(v, str_z(key));
     int64_t n = 0;
@@ -43,21 +38,21 @@ static size_t count_reasons(const yyjson_val *reasons, const char *row)
 {
     size_t n = 0;
     json_arr_foreach(reasons, r)
-        n += str_eqz(text_of(r, "row"), row);
+        n += str_eqz(json_get_str(r, "row"), row);
     return n;
 }
 
 static void show_reason(struct sbuf *out, const yyjson_val *r)
 {
-    struct str what = text_of(r, "what");
-    struct str needs = text_of(r, "needs");
-    struct str error = text_of(r, "error");
-    sbuf_addf(out, "%.*s", STR_ARG(what.n ? what : text_of(r, "claim")));
+    struct str what = json_get_str(r, "what");
+    struct str needs = json_get_str(r, "needs");
+    struct str error = json_get_str(r, "error");
+    sbuf_addf(out, "%.*s", STR_ARG(what.n ? what : json_get_str(r, "claim")));
     if (needs.n)
         sbuf_addf(out, ": needs %.*s, at most %.*s left", STR_ARG(needs),
-                  STR_ARG(text_of(r, "has")));
-    if (text_of(r, "whole").n)
-        sbuf_addf(out, " of %.*s", STR_ARG(text_of(r, "whole")));
+                  STR_ARG(json_get_str(r, "has")));
+    if (json_get_str(r, "whole").n)
+        sbuf_addf(out, " of %.*s", STR_ARG(json_get_str(r, "whole")));
     sbuf_addf(out, "%s%.*s\n", error.n ? ": " : "", STR_ARG(error));
 }
 
@@ -67,15 +62,15 @@ static void show_row(struct sbuf *out, const yyjson_val *request, const char *ro
     const yyjson_val *reasons = json_get(request, STR("reasons"));
     bool list = reasons && json_is_array(reasons);
     size_t n = list ? count_reasons(reasons, row) : 0;
-    sbuf_addf(out, "      %lld %s%s", (long long)number_of(request, row), text,
+    sbuf_addf(out, "      %lld %s%s", (long long)why_show_get_number(request, row), text,
               n == 1 ? ": " : "\n");
     if (n == 0)
         return;
     json_arr_foreach(reasons, r) {
-        if (!str_eqz(text_of(r, "row"), row))
+        if (!str_eqz(json_get_str(r, "row"), row))
             continue;
         if (n > 1)
-            sbuf_addf(out, "          %lld: ", (long long)number_of(r, "devices"));
+            sbuf_addf(out, "          %lld: ", (long long)why_show_get_number(r, "devices"));
         show_reason(out, r);
     }
 }
@@ -88,11 +83,12 @@ static void show_request(struct sbuf *out, const yyjson_val *r)
         (void)!json_to_bool(satisfied, &enough, NULL);
     sbuf_addf(out,
               "    request %.*s of %.*s: wants %lld, %lld of %lld published devices are usable%s\n",
-              STR_ARG(text_of(r, "request")), STR_ARG(text_of(r, "claim")),
-              (long long)number_of(r, "wanted"), (long long)number_of(r, "usable"),
-              (long long)number_of(r, "published"), enough ? " (enough)" : "");
+              STR_ARG(json_get_str(r, "request")), STR_ARG(json_get_str(r, "claim")),
+              (long long)why_show_get_number(r, "wanted"),
+              (long long)why_show_get_number(r, "usable"),
+              (long long)why_show_get_number(r, "published"), enough ? " (enough)" : "");
     for (size_t i = 0; i < array_len(rows); i++)
-        if (number_of(r, rows[i].row) != 0)
+        if (why_show_get_number(r, rows[i].row) != 0)
             show_row(out, r, rows[i].row, rows[i].text);
 }
 
@@ -100,7 +96,7 @@ static void show_group(struct sbuf *out, const yyjson_val *g)
 {
     const yyjson_val *names = json_get(g, STR("names"));
     const yyjson_val *requests = json_get(g, STR("requests"));
-    int64_t n = number_of(g, "nodes");
+    int64_t n = why_show_get_number(g, "nodes");
     size_t shown = 0;
     sbuf_addf(out, "  %lld node%s (", (long long)n, n == 1 ? "" : "s");
     if (names && json_is_array(names)) {
@@ -109,7 +105,7 @@ static void show_group(struct sbuf *out, const yyjson_val *g)
                 sbuf_addf(out, "%s%.*s", shown > 1 ? ", " : "", STR_ARG(json_str(name)));
         }
     }
-    struct str refused = text_of(g, "refused");
+    struct str refused = json_get_str(g, "refused");
     sbuf_addf(out, "%s)%s%.*s\n", (int64_t)shown < n || shown > 3 ? ", …" : "",
               refused.n ? ": " : "", STR_ARG(refused));
     if (requests && json_is_array(requests)) {
@@ -119,9 +115,9 @@ static void show_group(struct sbuf *out, const yyjson_val *g)
     const yyjson_val *conflicts = json_get(g, STR("conflicts"));
     if (conflicts && json_is_array(conflicts)) {
         json_arr_foreach(conflicts, c)
-            sbuf_addf(out, "    %.*s\n", STR_ARG(text_of(c, "text")));
+            sbuf_addf(out, "    %.*s\n", STR_ARG(json_get_str(c, "text")));
     }
-    struct str pools = text_of(g, "pools");
+    struct str pools = json_get_str(g, "pools");
     if (pools.n)
         sbuf_addf(out, "    %.*s\n", STR_ARG(pools));
 }
@@ -134,14 +130,14 @@ static void show_changes(struct sbuf *out, const yyjson_val *remedy)
     if (!changes || !json_is_array(changes))
         return;
     json_arr_foreach(changes, c) {
-        sbuf_addf(out, "%s%.*s", before, STR_ARG(text_of(c, "text")));
+        sbuf_addf(out, "%s%.*s", before, STR_ARG(json_get_str(c, "text")));
         before = " and ";
-        node_added |= str_eqz(text_of(c, "kind"), "nodeAdded");
+        node_added |= str_eqz(json_get_str(c, "kind"), "nodeAdded");
     }
     if (node_added)
         sbuf_addf(out, "\n");
     else
-        sbuf_addf(out, "   (on %.*s)\n", STR_ARG(text_of(remedy, "node")));
+        sbuf_addf(out, "   (on %.*s)\n", STR_ARG(json_get_str(remedy, "node")));
 }
 
 static void show_help(struct sbuf *out, const yyjson_val *root, const struct why_event *event)
@@ -176,14 +172,14 @@ static void show_groups(struct sbuf *out, const yyjson_val *report)
 
 static bool show_pod(struct sbuf *out, const yyjson_val *root, const struct why_event *event)
 {
-    struct str node = text_of(root, "node");
-    struct str cause = event->cause.n ? event->cause : text_of(root, "cause");
+    struct str node = json_get_str(root, "node");
+    struct str cause = event->cause.n ? event->cause : json_get_str(root, "cause");
     if (!cause.n)
-        cause = text_of(root, "gate");
-    sbuf_addf(out, "Pod %.*s ", STR_ARG(text_of(root, "name")));
+        cause = json_get_str(root, "gate");
+    sbuf_addf(out, "Pod %.*s ", STR_ARG(json_get_str(root, "name")));
     if (!cause.n) {
-        sbuf_addf(out, "is %.*s%s%.*s\n", STR_ARG(text_of(root, "state")), node.n ? " to " : "",
-                  STR_ARG(node));
+        sbuf_addf(out, "is %.*s%s%.*s\n", STR_ARG(json_get_str(root, "state")),
+                  node.n ? " to " : "", STR_ARG(node));
         return false;
     }
     sbuf_addf(out, "waits: %.*s\n", STR_ARG(cause));
@@ -200,9 +196,9 @@ static void show_devices(struct sbuf *out, const yyjson_val *allocation)
     if (!results || !json_is_array(results))
         return;
     json_arr_foreach(results, r)
-        sbuf_addf(out, "  %.*s: %.*s/%.*s/%.*s\n", STR_ARG(text_of(r, "request")),
-                  STR_ARG(text_of(r, "driver")), STR_ARG(text_of(r, "pool")),
-                  STR_ARG(text_of(r, "device")));
+        sbuf_addf(out, "  %.*s: %.*s/%.*s/%.*s\n", STR_ARG(json_get_str(r, "request")),
+                  STR_ARG(json_get_str(r, "driver")), STR_ARG(json_get_str(r, "pool")),
+                  STR_ARG(json_get_str(r, "device")));
 }
 
 // Who has an allocated claim, in words.
@@ -216,16 +212,17 @@ static void show_holders(struct sbuf *out, const yyjson_val *holders)
     }
     sbuf_addz(out, "held by ");
     json_arr_foreach(holders, h) {
-        struct str resource = text_of(h, "resource");
-        struct str node = text_of(h, "node");
-        struct str phase = text_of(h, "phase");
-        bool gone = text_of(h, "state").n > 0;
+        struct str resource = json_get_str(h, "resource");
+        struct str node = json_get_str(h, "node");
+        struct str phase = json_get_str(h, "phase");
+        bool gone = json_get_str(h, "state").n > 0;
         if (shown == HOLDERS_SHOWN)
             sbuf_addf(out, " and %zu more", n - shown);
         if (shown++ >= HOLDERS_SHOWN)
             break;
         sbuf_addf(out, "%s%s %.*s", shown > 1 ? ", " : "",
-                  str_eqz(resource, "podgroups") ? "PodGroup" : "pod", STR_ARG(text_of(h, "name")));
+                  str_eqz(resource, "podgroups") ? "PodGroup" : "pod",
+                  STR_ARG(json_get_str(h, "name")));
         if (node.n)
             sbuf_addf(out, " (%.*s%son %.*s)", STR_ARG(phase), phase.n ? " " : "", STR_ARG(node));
         else if (gone)
@@ -234,7 +231,7 @@ static void show_holders(struct sbuf *out, const yyjson_val *holders)
     sbuf_addc(out, '\n');
 }
 
-static bool is_empty(const yyjson_val *list)
+static bool why_show_is_empty(const yyjson_val *list)
 {
     return !list || !json_is_array(list) || json_len(list) == 0;
 }
@@ -243,9 +240,10 @@ static bool is_empty(const yyjson_val *list)
 static bool show_claim_alone(struct sbuf *out, const yyjson_val *root,
                              const struct why_event *event)
 {
-    struct str cause = text_of(root, "cause");
-    int64_t fits = number_of(root, "nodesThatFit");
-    int64_t more = number_of(root, "moreThatFit") + number_of(root, "moreThatFitAtMost");
+    struct str cause = json_get_str(root, "cause");
+    int64_t fits = why_show_get_number(root, "nodesThatFit");
+    int64_t more =
+        why_show_get_number(root, "moreThatFit") + why_show_get_number(root, "moreThatFitAtMost");
     sbuf_addf(out, "%.*s\n", STR_ARG(cause.n ? cause : STR("its devices are on their way")));
     if (fits == 0)
         show_help(out, root, event);
@@ -262,18 +260,18 @@ static bool show_claim(struct sbuf *out, const yyjson_val *root, const struct wh
 {
     const yyjson_val *pods = json_get(root, STR("pods"));
     const yyjson_val *allocation = json_get(root, STR("allocation"));
-    sbuf_addf(out, "ResourceClaim %.*s is %.*s: ", STR_ARG(text_of(root, "name")),
-              STR_ARG(text_of(root, "state")));
+    sbuf_addf(out, "ResourceClaim %.*s is %.*s: ", STR_ARG(json_get_str(root, "name")),
+              STR_ARG(json_get_str(root, "state")));
     if (allocation) {
         show_holders(out, json_get(root, STR("heldBy")));
         show_devices(out, allocation);
-    } else if (is_empty(pods)) {
+    } else if (why_show_is_empty(pods)) {
         return show_claim_alone(out, root, event);
     } else {
-        struct str cause = text_of(json_at(pods, 0), "cause");
+        struct str cause = json_get_str(json_at(pods, 0), "cause");
         sbuf_addf(out, "%.*s\n", STR_ARG(cause.n ? cause : STR("its pod has not been tried yet")));
     }
-    if (!is_empty(pods))
+    if (!why_show_is_empty(pods))
         json_arr_foreach(pods, p)
             (void)!show_pod(out, p, event);
     return !allocation;
@@ -283,34 +281,34 @@ static bool show_claim(struct sbuf *out, const yyjson_val *root, const struct wh
 
 static void show_member(struct sbuf *out, const yyjson_val *m)
 {
-    struct str node = text_of(m, "node");
-    struct str would = text_of(m, "wouldRunOn");
-    struct str cause = text_of(m, "cause");
-    sbuf_addf(out, "  %.*s: ", STR_ARG(text_of(m, "name")));
+    struct str node = json_get_str(m, "node");
+    struct str would = json_get_str(m, "wouldRunOn");
+    struct str cause = json_get_str(m, "cause");
+    sbuf_addf(out, "  %.*s: ", STR_ARG(json_get_str(m, "name")));
     if (node.n)
         sbuf_addf(out, "has its node %.*s\n", STR_ARG(node));
     else if (would.n)
         sbuf_addf(out, "would fit on %.*s\n", STR_ARG(would));
     else
-        sbuf_addf(out, "%.*s\n", STR_ARG(cause.n ? cause : text_of(m, "state")));
+        sbuf_addf(out, "%.*s\n", STR_ARG(cause.n ? cause : json_get_str(m, "state")));
 }
 
 static bool show_pod_group(struct sbuf *out, const yyjson_val *root, const struct why_event *event)
 {
-    struct str cause = text_of(root, "cause");
+    struct str cause = json_get_str(root, "cause");
     const yyjson_val *members = json_get(root, STR("members"));
-    int64_t pods = number_of(root, "pods");
-    sbuf_addf(out, "PodGroup %.*s ", STR_ARG(text_of(root, "name")));
+    int64_t pods = why_show_get_number(root, "pods");
+    sbuf_addf(out, "PodGroup %.*s ", STR_ARG(json_get_str(root, "name")));
     if (cause.n)
         sbuf_addf(out, "waits: %.*s\n", STR_ARG(cause));
     else
         sbuf_addf(out, "runs: %lld of its %lld pod%s ha%s a node, %lld must\n",
-                  (long long)number_of(root, "scheduled"), (long long)pods, pods == 1 ? "" : "s",
-                  number_of(root, "scheduled") == 1 ? "s" : "ve",
-                  (long long)number_of(root, "minCount"));
+                  (long long)why_show_get_number(root, "scheduled"), (long long)pods,
+                  pods == 1 ? "" : "s", why_show_get_number(root, "scheduled") == 1 ? "s" : "ve",
+                  (long long)why_show_get_number(root, "minCount"));
     if (cause.n)
         show_help(out, root, event);
-    if (!is_empty(members)) {
+    if (!why_show_is_empty(members)) {
         sbuf_addz(out, "Pods, placed one after the other\n");
         json_arr_foreach(members, m)
             show_member(out, m);
@@ -321,7 +319,7 @@ static bool show_pod_group(struct sbuf *out, const yyjson_val *root, const struc
 
 bool why_show(const yyjson_val *root, const struct why_event *event, struct sbuf *out)
 {
-    struct str kind = text_of(root, "kind");
+    struct str kind = json_get_str(root, "kind");
     return str_eqz(kind, "ResourceClaim") ? show_claim(out, root, event)
            : str_eqz(kind, "PodGroup")    ? show_pod_group(out, root, event)
                                           : show_pod(out, root, event);
@@ -329,14 +327,14 @@ bool why_show(const yyjson_val *root, const struct why_event *event, struct sbuf
 
 // --- Events --------------------------------------------------------------------------------------
 
-bool why_needs_events(const yyjson_val *root)
+bool why_show_needs_events(const yyjson_val *root)
 {
-    return str_eqz(text_of(root, "state"), "gated") &&
-           str_contains(text_of(root, "cause"), STR("ResourceClaim not created yet")) &&
-           !str_contains(text_of(root, "cause"), STR("does not exist"));
+    return str_eqz(json_get_str(root, "state"), "gated") &&
+           str_contains(json_get_str(root, "cause"), STR("ResourceClaim not created yet")) &&
+           !str_contains(json_get_str(root, "cause"), STR("does not exist"));
 }
 
-static void advise(struct str cause, struct str namespace, struct sbuf *out)
+static void why_show_add_advice(struct str cause, struct str namespace, struct sbuf *out)
 {
     if (str_contains(cause, STR("exceeded quota")))
         sbuf_addf(
@@ -352,20 +350,20 @@ static void advise(struct str cause, struct str namespace, struct sbuf *out)
         sbuf_addz(out, "change what is refused: the claim is tried again by itself");
 }
 
-void why_read_events(const yyjson_val *list, struct str namespace, struct why_event *ret)
+void why_show_read_events(const yyjson_val *list, struct str namespace, struct why_event *ret)
 {
     const yyjson_val *items = json_get(list, STR("items"));
     struct str newest = {0};
     if (!items || !json_is_array(items))
         return;
     json_arr_foreach(items, e) {
-        struct str at = text_of(e, "lastTimestamp");
-        if (!str_eqz(text_of(e, "reason"), "FailedResourceClaimCreation") ||
+        struct str at = json_get_str(e, "lastTimestamp");
+        if (!str_eqz(json_get_str(e, "reason"), "FailedResourceClaimCreation") ||
             str_cmp(at, newest) < 0)
             continue;
         newest = at;
-        ret->cause = text_of(e, "message");
+        ret->cause = json_get_str(e, "message");
     }
     if (ret->cause.n)
-        advise(ret->cause, namespace, &ret->advice);
+        why_show_add_advice(ret->cause, namespace, &ret->advice);
 }

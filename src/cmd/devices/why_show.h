@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a scheduler says of a pod or claim, for people.
+// A scheduler's explanation of a pod or claim, for people.
 #ifndef CMD_DEVICES_WHY_SHOW_H
 #define CMD_DEVICES_WHY_SHOW_H
 
@@ -17,10 +17,12 @@ struct why_event {
 // why_show adds an explanation in words. Returns whether it waits for something.
 bool why_show(const yyjson_val *root, const struct why_event *event, struct sbuf *out);
 
-// why_needs_events: the scheduler knows that a claim of the pod is not there, the events know why.
-bool why_needs_events(const yyjson_val *root);
+// why_show_needs_events: the scheduler knows that a claim of the pod is not there, the events know
+// why.
+bool why_show_needs_events(const yyjson_val *root);
 
-// why_read_events finds the newest event that tells why a claim of the pod could not be created. ret borrows from list.
-void why_read_events(const yyjson_val *list, struct str namespace, struct why_event *ret);
+// why_show_read_events finds the newest event with the reason why a claim of the pod could not be
+// created. ret borrows from list.
+void why_show_read_events(const yyjson_val *list, struct str namespace, struct why_event *ret);
 
 #endif

@@ -133,13 +133,13 @@ int cli_read(const struct cli_verb *v, int argc, char **argv, const struct cli_v
              struct err *err) MUST_USE;
 void cli_done(void);
 
-// cli_given says whether an option is on the command line or in the config file. cli_given_in gives
-// the first option of a group that is; NULL: none.
+// cli_given returns whether an option is on the command line or in the config file. cli_given_in
+// gives the first option of a group that is; NULL: none.
 bool cli_given(const char *name);
 const char *cli_given_in(const struct cli_group *g);
 
-// verb_usage_error prints one line about a wrong command line and returns VERB_USAGE.
-int verb_usage_error(const char *verb, const char *what);
+// cli_usage_error prints one line about a wrong command line and returns VERB_USAGE.
+int cli_usage_error(const char *verb, const char *what);
 
 // cli_option_set sets an option from text (NULL: no value was given). Returns 0 or -ERR_INVALID
 // with a message that names the option and what it accepts.

@@ -6,7 +6,7 @@
 
 #include "cmd/engine/cli.h"
 
-// cli_config_read sets the options that a file names, except those that skip says are on the
+// cli_config_read sets the options that a file names, except those that skip names as on the
 // command line; each option that it sets is passed to set. A value is a string, a number, true or
 // false; a list for options that may be repeated or take values separated by commas; a map of
 // switches for options such as --feature-gates. Strings live in arena. Returns 0 or a negative code

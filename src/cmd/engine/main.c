@@ -19,7 +19,7 @@ const struct cli_verb *cli_verb_find(const struct cli_program *p, struct str nam
     return NULL;
 }
 
-int verb_usage_error(const char *verb, const char *what)
+int cli_usage_error(const char *verb, const char *what)
 {
     struct str name, rest;
     (void)str_cut(str_z(verb), ' ', &name, &rest);
@@ -94,7 +94,7 @@ static int main_run(const struct cli_verb *v, int argc, char **argv)
     struct err err = {0};
     int r = cli_read(v, argc, argv, &chosen, &err);
     sbuf_addf(&path, "%s%s%s", v->name, chosen != v ? " " : "", chosen != v ? chosen->name : "");
-    r = r < 0 ? verb_usage_error(path.p, err.msg) : chosen->run();
+    r = r < 0 ? cli_usage_error(path.p, err.msg) : chosen->run();
     cli_done();
     return r;
 }

@@ -201,7 +201,7 @@ void cli_man_verb(const struct cli_program *p, const struct cli_verb *v, struct 
     sbuf_addz(out, ".SH SEE ALSO\n.BR dray (1)\n");
 }
 
-// man_write_page writes one page; a new file, so that the directory's time tells of it.
+// man_write_page writes one page; a new file, so that the directory's time shows it.
 static int man_write_page(const struct cli_program *p, const struct cli_verb *v, const char *dir,
                           struct err *err)
 {

@@ -57,7 +57,7 @@ static void read_add_option(struct read_line *l, const struct cli_option *o, con
     }
 }
 
-static int read_long(struct read_line *l, struct err *err)
+static int read_long_option(struct read_line *l, struct err *err)
 {
     struct str name, value;
     bool joined = str_cut(str_z(l->argv[l->at]), '=', &name, &value);
@@ -115,7 +115,7 @@ static int read_pieces(struct read_line *l, struct err *err)
         else if (behind || read_is_word(l->v, word))
             vec_push(&read_state.pieces, (struct read_piece){.value = word, .behind = behind});
         else
-            r = word[1] == '-' ? read_long(l, err) : read_letters(l, err);
+            r = word[1] == '-' ? read_long_option(l, err) : read_letters(l, err);
     }
     return r;
 }

@@ -52,8 +52,8 @@ struct applying {
     bool failed;
 };
 
-// read_plain reads an object as people see it: without managedFields.
-static int read_plain(struct str body, struct json_doc *ret, struct err *err)
+// apply_read_response reads an object as people see it: without managedFields.
+static int apply_read_response(struct str body, struct json_doc *ret, struct err *err)
 {
     cleanup_json_doc struct json_doc doc = {0};
     cleanup_json_builder struct json_builder b = {0};
@@ -72,7 +72,7 @@ static int read_before(struct cluster *c, const char *path, struct json_doc *ret
     int r = cluster_get(c, path, &body, err);
     if (r == -ERR_NOT_FOUND)
         return 0;
-    return r < 0 ? r : read_plain(sbuf_str(&body), ret, err);
+    return r < 0 ? r : apply_read_response(sbuf_str(&body), ret, err);
 }
 
 static void add_apply_query(struct sbuf *target)
@@ -85,8 +85,8 @@ static void add_apply_query(struct sbuf *target)
         sbuf_addz(target, "&dryRun=All");
 }
 
-static int patch(struct cluster *c, const yyjson_val *object, const struct sbuf *path,
-                 struct json_doc *ret, struct err *err)
+static int apply_patch_object(struct cluster *c, const yyjson_val *object, const struct sbuf *path,
+                              struct json_doc *ret, struct err *err)
 {
     cleanup_sbuf struct sbuf target = {0}, body = {0}, answer = {0};
     struct json_writer w = {.out = &body};
@@ -97,11 +97,11 @@ static int patch(struct cluster *c, const yyjson_val *object, const struct sbuf 
                                          .target = sbuf_str(&target),
                                          .content_type = STR("application/apply-patch+yaml"),
                                          .body = sbuf_str(&body)};
-    int r = cluster_ask(c, q, &answer, err);
-    return r < 0 ? r : read_plain(sbuf_str(&answer), ret, err);
+    int r = cluster_request(c, q, &answer, err);
+    return r < 0 ? r : apply_read_response(sbuf_str(&answer), ret, err);
 }
 
-static int apply_one(struct applying *a, const yyjson_val *object, struct err *err)
+static int apply_one_object(struct applying *a, const yyjson_val *object, struct err *err)
 {
     struct target t = {0};
     struct str namespace = {0};
@@ -114,7 +114,7 @@ static int apply_one(struct applying *a, const yyjson_val *object, struct err *e
     discovery_add_name(&name, t.kind, true);
     r = read_before(a->c, path.p, &before, err);
     if (r == 0)
-        r = patch(a->c, object, &path, &after, err);
+        r = apply_patch_object(a->c, object, &path, &after, err);
     if (r < 0)
         return err_wrap(err, "%s/%.*s", name.p, STR_ARG(t.name));
     const char *what = "configured";
@@ -127,7 +127,7 @@ static int apply_one(struct applying *a, const yyjson_val *object, struct err *e
     return 0;
 }
 
-// name_mistake says in plain words what a compiler's message means that many people get: an amount compared with a text.
+// name_mistake explains a common compiler message: an amount compared with a text.
 static int name_mistake(struct err *err)
 {
     struct str source, rest, msg = str_z(err->msg);
@@ -144,11 +144,11 @@ static int name_mistake(struct err *err)
     return -err->code;
 }
 
-// on_object goes on after a failure: the others may be good.
-static int on_object(void *arg, const yyjson_val *object, struct err *err)
+// apply_on_object goes on after a failure: the others may be good.
+static int apply_on_object(void *arg, const yyjson_val *object, struct err *err)
 {
     struct applying *a = arg;
-    int r = apply_one(a, object, err);
+    int r = apply_one_object(a, object, err);
     if (r == 0)
         return 0;
     (void)name_mistake(err);
@@ -164,7 +164,7 @@ static int verb_apply(void)
     struct err err = {0};
     int r = VERB_OK;
     if (common_open(&c, &err) < 0 ||
-        manifests_each(&args.files, args.recursive, on_object, &a, &err) < 0)
+        manifests_each(&args.files, args.recursive, apply_on_object, &a, &err) < 0)
         r = common_fail("apply", &err);
     else if (a.failed)
         r = VERB_NO;

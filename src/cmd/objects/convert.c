@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray convert -f FILE [--to VERSION] [-o json|yaml|protobuf]: objects in another version or another
-// format. Lists are taken apart. Objects of other groups than the version's, and of kinds that are
-// not in the schema, come out as they went in.
+// dray convert -f FILE [--to VERSION] [-o json|yaml|protobuf]: objects in another version or
+// another format. Lists are taken apart. Objects of other groups than the version's, and of kinds
+// that are not in the schema, come out as they went in.
 #include <stdio.h>
 #include <string.h>
 
@@ -67,9 +67,9 @@ static int add_object(struct convert *c, const struct api_object *o, struct err 
         return -ERR_NOT_FOUND;
     struct piece piece = {.object = *o};
     if (to != o->kind) {
-        int rc = api_convert(o, to, &c->arena, &piece.object, err);
-        if (rc < 0)
-            return rc;
+        int r = api_convert(o, to, &c->arena, &piece.object, err);
+        if (r < 0)
+            return r;
     }
     vec_push(&c->pieces, piece);
     return 0;
@@ -82,82 +82,82 @@ static void warn_dropped(const struct input *in, const struct json_strict *stric
                       STR_ARG(strict->reports.p[i]));
 }
 
-static int take_value(struct convert *c, const struct input *in, const struct json_doc *doc,
-                      const yyjson_val *v, struct err *err)
+static int convert_add_value(struct convert *c, const struct input *in, const struct json_doc *doc,
+                             const yyjson_val *v, struct err *err)
 {
     struct api_object o;
     cleanup_json_strict struct json_strict strict = {0};
-    int rc = api_decode(doc, v, &c->arena, &strict, &o, err);
-    if (rc == -ERR_NOT_FOUND) {
+    int r = api_decode(doc, v, &c->arena, &strict, &o, err);
+    if (r == -ERR_NOT_FOUND) {
         cleanup_sbuf struct sbuf text = {0};
         struct json_writer w = {.out = &text};
         json_write_value(&w, v);
         vec_push(&c->pieces, (struct piece){.text = arena_str(&c->arena, sbuf_str(&text))});
         return 0;
     }
-    if (rc < 0)
-        return rc;
+    if (r < 0)
+        return r;
     warn_dropped(in, &strict);
     return add_object(c, &o, err);
 }
 
-static bool is_list(const yyjson_val *v)
+static bool convert_is_list(const yyjson_val *v)
 {
     const yyjson_val *kind = json_get(v, STR("kind")), *items = json_get(v, STR("items"));
     return kind && items && json_is_string(kind) && json_is_array(items) &&
            str_eqz(json_str(kind), "List");
 }
 
-static int take_doc(struct convert *c, const struct input *in, const struct json_doc *doc,
-                    struct err *err)
+static int convert_add_document(struct convert *c, const struct input *in,
+                                const struct json_doc *doc, struct err *err)
 {
-    if (!is_list(doc->root))
-        return take_value(c, in, doc, doc->root, err);
+    if (!convert_is_list(doc->root))
+        return convert_add_value(c, in, doc, doc->root, err);
     size_t n = 0;
     json_arr_foreach(json_get(doc->root, STR("items")), item) {
-        int rc = take_value(c, in, doc, item, err);
-        if (rc < 0) {
+        int r = convert_add_value(c, in, doc, item, err);
+        if (r < 0) {
             err_path_index(err, n);
             err_path_field(err, "items", 5);
-            return rc;
+            return r;
         }
         n++;
     }
     return 0;
 }
 
-static int take_proto(struct convert *c, struct str body, struct err *err)
+static int convert_add_proto(struct convert *c, struct str body, struct err *err)
 {
     struct api_object o;
-    int rc = api_envelope_read(body, &c->arena, &o, err);
-    if (rc < 0)
-        return rc;
+    int r = api_envelope_read(body, &c->arena, &o, err);
+    if (r < 0)
+        return r;
     if (o.kind->type != &api_list_type)
         return add_object(c, &o, err);
     const struct api_list *list = o.value;
     for (size_t i = 0; i < list->items.n; i++) {
         struct api_object item;
-        rc = api_envelope_read(list->items.p[i], &c->arena, &item, err);
-        if (rc == 0)
-            rc = add_object(c, &item, err);
-        if (rc < 0)
-            return rc;
+        r = api_envelope_read(list->items.p[i], &c->arena, &item, err);
+        if (r == 0)
+            r = add_object(c, &item, err);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
 
-static void take_file(struct convert *c, const char *path)
+static void convert_add_file(struct convert *c, const char *path)
 {
     struct err err = {0};
     cleanup_input struct input in = {0};
-    int rc = input_open(&in, path, &err);
-    if (rc == 0 && input_is_proto(&in)) {
-        rc = take_proto(c, sbuf_str(&in.bytes), &err);
-    } else if (rc == 0) {
+    int r = input_open(&in, path, &err);
+    if (r == 0 && input_is_proto(&in)) {
+        r = convert_add_proto(c, sbuf_str(&in.bytes), &err);
+    } else if (r == 0) {
         struct json_doc doc = {0};
-        while ((rc = input_next(&in, &doc, &err)) > 0) {
-            rc = take_doc(c, &in, &doc, &err);
-            if (rc < 0) {
+        while ((r = input_next(&in, &doc, &err)) > 0) {
+            r = convert_add_document(c, &in, &doc, &err);
+            if (r < 0) {
                 json_locate_err(&doc, &err);
                 input_error(&in, "convert", &err);
                 c->failed = true;
@@ -165,7 +165,7 @@ static void take_file(struct convert *c, const char *path)
             json_doc_done(&doc);
         }
     }
-    if (rc < 0) {
+    if (r < 0) {
         input_error(&in, "convert", &err);
         c->failed = true;
     }
@@ -178,10 +178,10 @@ static int piece_json(const struct piece *piece, unsigned indent, struct sbuf *o
         return api_json_write(piece->object.kind->type, piece->object.value, &w, err);
     cleanup_json_doc struct json_doc doc = {0};
     struct json_options options = {DRAY_FILE_BYTES_MAX, JSON_DUPLICATES_LAST};
-    int rc = json_parse(piece->text, &options, &doc, err);
-    if (rc == 0)
+    int r = json_parse(piece->text, &options, &doc, err);
+    if (r == 0)
         json_write_value(&w, doc.root);
-    return rc;
+    return r;
 }
 
 static int put_yaml(const struct piece *piece, bool first, struct sbuf *out, struct err *err)
@@ -189,11 +189,11 @@ static int put_yaml(const struct piece *piece, bool first, struct sbuf *out, str
     cleanup_sbuf struct sbuf text = {0};
     cleanup_json_doc struct json_doc doc = {0};
     struct json_options options = {DRAY_FILE_BYTES_MAX, JSON_DUPLICATES_LAST};
-    int rc = piece_json(piece, 0, &text, err);
-    if (rc == 0)
-        rc = json_parse(sbuf_str(&text), &options, &doc, err);
-    if (rc < 0)
-        return rc;
+    int r = piece_json(piece, 0, &text, err);
+    if (r == 0)
+        r = json_parse(sbuf_str(&text), &options, &doc, err);
+    if (r < 0)
+        return r;
     if (!first)
         sbuf_addz(out, "---\n");
     yaml_write(doc.root, false, out);
@@ -206,42 +206,41 @@ static int put_protobuf(const struct convert *c, struct sbuf *out, struct err *e
     struct arena arena = {0};
     struct api_list list = {.kind = STR("List"), .api_version = STR("v1")};
     list.items.p = arena_array(&arena, struct str, c->pieces.n);
-    int rc = 0;
-    for (size_t i = 0; i < c->pieces.n && rc == 0; i++) {
+    int r = 0;
+    for (size_t i = 0; i < c->pieces.n && r == 0; i++) {
         const struct piece *piece = &c->pieces.p[i];
         if (!piece->object.kind || !api_kind_in_proto(piece->object.kind)) {
-            rc =
-                err_set(err, ERR_INVALID, "object %zu is of a kind without a protobuf form", i + 1);
+            r = err_set(err, ERR_INVALID, "object %zu is of a kind without a protobuf form", i + 1);
             break;
         }
         cleanup_sbuf struct sbuf body = {0};
         api_envelope_write(&piece->object, &body);
         list.items.p[list.items.n++] = arena_str(&arena, sbuf_str(&body));
     }
-    if (rc == 0 && list.items.n == 1) {
+    if (r == 0 && list.items.n == 1) {
         sbuf_add(out, list.items.p[0]);
-    } else if (rc == 0) {
+    } else if (r == 0) {
         struct api_object whole = {api_kind_find(STR("v1"), STR("List")), &list};
         api_envelope_write(&whole, out);
     }
     arena_done(&arena);
-    return rc;
+    return r;
 }
 
-static int put_all(const struct convert *c, struct sbuf *out, struct err *err)
+static int convert_write_objects(const struct convert *c, struct sbuf *out, struct err *err)
 {
-    int rc = 0;
+    int r = 0;
     if (c->format == FORMAT_PROTOBUF)
         return put_protobuf(c, out, err);
-    for (size_t i = 0; i < c->pieces.n && rc == 0; i++) {
+    for (size_t i = 0; i < c->pieces.n && r == 0; i++) {
         if (c->format == FORMAT_YAML) {
-            rc = put_yaml(&c->pieces.p[i], i == 0, out, err);
+            r = put_yaml(&c->pieces.p[i], i == 0, out, err);
         } else {
-            rc = piece_json(&c->pieces.p[i], 4, out, err);
+            r = piece_json(&c->pieces.p[i], 4, out, err);
             sbuf_addc(out, '\n');
         }
     }
-    return rc;
+    return r;
 }
 
 static struct {
@@ -282,11 +281,11 @@ static int verb_convert(void)
                : strcmp(args.output, "yaml") == 0 ? FORMAT_YAML
                                                   : FORMAT_PROTOBUF;
     vec_foreach(&args.files, file) {
-        take_file(&c, *file);
+        convert_add_file(&c, *file);
     }
     struct err err = {0};
     cleanup_sbuf struct sbuf out = {0};
-    if (put_all(&c, &out, &err) < 0) {
+    if (convert_write_objects(&c, &out, &err) < 0) {
         (void)fprintf(stderr, "dray convert: %s%s%s\n", err.path, err.path[0] ? ": " : "", err.msg);
         return VERB_NO;
     }

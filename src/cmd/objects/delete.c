@@ -72,7 +72,7 @@ struct deleting {
     bool failed;
 };
 
-static const char *policy(void)
+static const char *delete_propagation_policy(void)
 {
     static const char *const words[][2] = {
         {"background", "Background"}, {"foreground", "Foreground"}, {"orphan", "Orphan"}};
@@ -92,7 +92,7 @@ static void add_options(struct sbuf *body)
     json_write_key(&w, STR("apiVersion"));
     json_write_str(&w, STR("v1"));
     json_write_key(&w, STR("propagationPolicy"));
-    json_write_str(&w, str_z(policy()));
+    json_write_str(&w, str_z(delete_propagation_policy()));
     if (grace_s >= 0) {
         json_write_key(&w, STR("gracePeriodSeconds"));
         json_write_i64(&w, grace_s);
@@ -100,7 +100,8 @@ static void add_options(struct sbuf *body)
     json_write_object_end(&w);
 }
 
-// uid_of finds it in what the server answered: the object as it goes, or a Status about one that is gone.
+// uid_of finds it in what the server answered: the object as it goes, or a Status about one that is
+// gone.
 static struct str uid_of(struct arena *arena, struct str answer)
 {
     cleanup_json_doc struct json_doc doc = {0};
@@ -110,8 +111,8 @@ static struct str uid_of(struct arena *arena, struct str answer)
     return arena_str(arena, objects_text(doc.root, status ? "details.uid" : "metadata.uid"));
 }
 
-static int delete_one(struct deleting *d, const struct target *t, struct str namespace,
-                      struct err *err)
+static int delete_one_object(struct deleting *d, const struct target *t, struct str namespace,
+                             struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0}, body = {0}, answer = {0}, name = {0};
     objects_add_path(&path, t, namespace);
@@ -119,7 +120,7 @@ static int delete_one(struct deleting *d, const struct target *t, struct str nam
     discovery_add_name(&name, t->kind, true);
     const struct client_raw_request q = {
         .method = "DELETE", .target = sbuf_str(&path), .body = sbuf_str(&body)};
-    int r = cluster_ask(d->c, q, &answer, err);
+    int r = cluster_request(d->c, q, &answer, err);
     if (r == -ERR_NOT_FOUND && args.ignore_not_found)
         return 0;
     if (r == -ERR_NOT_FOUND || r == -ERR_FORBIDDEN) {
@@ -139,13 +140,13 @@ static int delete_one(struct deleting *d, const struct target *t, struct str nam
     return 0;
 }
 
-static int on_object(void *arg, const yyjson_val *object, struct err *err)
+static int delete_on_object(void *arg, const yyjson_val *object, struct err *err)
 {
     struct deleting *d = arg;
     struct target t = {0};
     struct str namespace = {0};
     int r = manifests_target(d->c, object, &t, &namespace, err);
-    return r < 0 ? r : delete_one(d, &t, namespace, err);
+    return r < 0 ? r : delete_one_object(d, &t, namespace, err);
 }
 
 static int delete_words(struct deleting *d, struct err *err)
@@ -163,7 +164,7 @@ static int delete_words(struct deleting *d, struct err *err)
     if (r == 0 && all.n == 0)
         (void)fprintf(stderr, "No resources found\n");
     for (size_t i = 0; i < all.n && r == 0; i++)
-        r = delete_one(d, &all.p[i], common_namespace(d->c), err);
+        r = delete_one_object(d, &all.p[i], common_namespace(d->c), err);
     return r;
 }
 
@@ -183,9 +184,9 @@ static int wait_all(struct deleting *d, struct err *err)
     return r;
 }
 
-static int run(struct deleting *d, struct err *err)
+static int delete_run_verb(struct deleting *d, struct err *err)
 {
-    if (!policy())
+    if (!delete_propagation_policy())
         return err_set(err, ERR_INVALID, "--cascade is background, foreground or orphan, not '%s'",
                        args.cascade);
     if ((args.files.n == 0) == (args.words.n == 0))
@@ -194,7 +195,7 @@ static int run(struct deleting *d, struct err *err)
         return err_set(err, ERR_INVALID, "delete works in one namespace: -n NAME");
     int r = common_open(d->c, err);
     if (r == 0)
-        r = args.files.n ? manifests_each(&args.files, args.recursive, on_object, d, err)
+        r = args.files.n ? manifests_each(&args.files, args.recursive, delete_on_object, d, err)
                          : delete_words(d, err);
     return r < 0 ? r : wait_all(d, err);
 }
@@ -205,8 +206,8 @@ static int verb_delete(void)
     struct deleting d = {.c = &c};
     struct err err = {0};
     int r = VERB_OK;
-    if (run(&d, &err) < 0)
-        r = err.code == ERR_INVALID ? verb_usage_error("delete", err.msg)
+    if (delete_run_verb(&d, &err) < 0)
+        r = err.code == ERR_INVALID ? cli_usage_error("delete", err.msg)
                                     : common_fail("delete", &err);
     if (r == VERB_OK && d.failed)
         r = VERB_NO;

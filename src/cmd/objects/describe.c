@@ -99,7 +99,7 @@ void describe_map_line(struct sbuf *out, const yyjson_val *map)
     }
 }
 
-static void add_table(struct sbuf *out, struct view_table *t)
+static void describe_add_table(struct sbuf *out, struct view_table *t)
 {
     cleanup_sbuf struct sbuf text = {0};
     const struct view_layout how = {0};
@@ -125,13 +125,13 @@ void describe_conditions(struct sbuf *out, const yyjson_val *object)
             view_table_cell(&t, objects_text(c, fields[i]), VIEW_PLAIN);
     }
     sbuf_addz(out, "Conditions:\n");
-    add_table(out, &t);
+    describe_add_table(out, &t);
 }
 
 // --- Events --------------------------------------------------------------------------------------
 
-// event_time is when it was seen last, whichever field says it.
-static struct str event_time(const yyjson_val *e)
+// describe_event_time is when it was seen last, in either field.
+static struct str describe_event_time(const yyjson_val *e)
 {
     static const char *const fields[] = {"series.lastObservedTime", "lastTimestamp", "eventTime",
                                          "metadata.creationTimestamp"};
@@ -145,7 +145,7 @@ static void add_event(struct view_table *t, const yyjson_val *e)
 {
     cleanup_sbuf struct sbuf age = {0};
     struct str from = objects_text(e, "source.component");
-    view_add_age(&age, event_time(e), view_now());
+    view_add_age(&age, describe_event_time(e), view_now());
     view_table_cell(t, objects_text(e, "type"), VIEW_PLAIN);
     view_table_cell(t, objects_text(e, "reason"), VIEW_PLAIN);
     view_table_cell(t, sbuf_str(&age), VIEW_PLAIN);
@@ -164,8 +164,8 @@ static int on_events(void *arg, const yyjson_val *page, struct err *err)
     return 0;
 }
 
-static int add_events(struct cluster *c, const yyjson_val *object, struct sbuf *out,
-                      struct err *err)
+static int describe_add_events(struct cluster *c, const yyjson_val *object, struct sbuf *out,
+                               struct err *err)
 {
     static const char *const names[] = {"Type", "Reason", "Age", "From", "Message"};
     cleanup_sbuf struct sbuf path = {0}, query = {0}, fields = {0};
@@ -196,7 +196,7 @@ static int add_events(struct cluster *c, const yyjson_val *object, struct sbuf *
         return 0;
     }
     sbuf_addz(out, "Events:\n");
-    add_table(out, &t);
+    describe_add_table(out, &t);
     return 0;
 }
 
@@ -219,7 +219,8 @@ static void describe_other(struct sbuf *out, const yyjson_val *object)
     }
 }
 
-// Of a secret only how long its values are: what is on a screen is seen by others. `dray get -o yaml` gives them.
+// Of a secret only how long its values are: what is on a screen is seen by others. `dray get -o
+// yaml` gives them.
 static void describe_secret(struct sbuf *out, const yyjson_val *secret)
 {
     const yyjson_val *data = objects_at(secret, "data");
@@ -236,7 +237,7 @@ static void describe_secret(struct sbuf *out, const yyjson_val *secret)
     }
 }
 
-static describe_fn teller(const struct discovery_kind *k)
+static describe_fn describe_function_for(const struct discovery_kind *k)
 {
     static const struct {
         const char *group, *kind;
@@ -256,7 +257,7 @@ static describe_fn teller(const struct discovery_kind *k)
     return describe_other;
 }
 
-static void add_head(struct sbuf *out, const yyjson_val *object)
+static void describe_add_head(struct sbuf *out, const yyjson_val *object)
 {
     cleanup_sbuf struct sbuf owner = {0}, age = {0};
     const yyjson_val *owners = objects_list(object, "metadata.ownerReferences");
@@ -294,9 +295,9 @@ static int describe_one(struct cluster *c, const struct target *t, struct str na
     if (r < 0)
         return r;
     json_build_finish(&b, &doc);
-    add_head(&out, doc.root);
-    teller(t->kind)(&out, doc.root);
-    r = add_events(c, doc.root, &out, err);
+    describe_add_head(&out, doc.root);
+    describe_function_for(t->kind)(&out, doc.root);
+    r = describe_add_events(c, doc.root, &out, err);
     if (r < 0 || !how.term.columns)
         return r < 0 ? r : common_print(sbuf_str(&out), err);
     view_add_hanging(&fitted, sbuf_str(&out), how.term.columns);
@@ -305,7 +306,8 @@ static int describe_one(struct cluster *c, const struct target *t, struct str na
 
 // --- The verb ------------------------------------------------------------------------------------
 
-static int run(struct cluster *c, struct arena *arena, bool *ret_failed, struct err *err)
+static int describe_run_verb(struct cluster *c, struct arena *arena, bool *ret_failed,
+                             struct err *err)
 {
     struct targets targets = {0}, all = {0};
     int r = common_open(c, err);
@@ -342,8 +344,8 @@ static int verb_describe(void)
     struct err err = {0};
     bool failed = false;
     int r = VERB_OK;
-    if (run(&c, &arena, &failed, &err) < 0)
-        r = err.code == ERR_INVALID ? verb_usage_error("describe", err.msg)
+    if (describe_run_verb(&c, &arena, &failed, &err) < 0)
+        r = err.code == ERR_INVALID ? cli_usage_error("describe", err.msg)
                                     : common_fail("describe", &err);
     if (r == VERB_OK && failed)
         r = VERB_NO;

@@ -12,7 +12,8 @@
 // describe_field adds "Name:   value", indented; an empty value is shown as <none>.
 void describe_field(struct sbuf *out, size_t indent, const char *name, struct str value);
 
-// describe_map adds a map of texts, one a line; describe_map_line the same on one line, as k=v, k=v.
+// describe_map adds a map of texts, one a line; describe_map_line the same on one line, as k=v,
+// k=v.
 void describe_map(struct sbuf *out, size_t indent, const char *name, const yyjson_val *map);
 void describe_map_line(struct sbuf *out, const yyjson_val *map);
 
@@ -22,7 +23,7 @@ void describe_value(struct sbuf *out, const yyjson_val *v);
 // describe_conditions adds the table of status.conditions.
 void describe_conditions(struct sbuf *out, const yyjson_val *object);
 
-// What is said of a kind behind its name, labels and annotations.
+// The text of a kind after its name, labels and annotations.
 typedef void (*describe_fn)(struct sbuf *out, const yyjson_val *object);
 void describe_pod(struct sbuf *out, const yyjson_val *pod);
 void describe_node(struct sbuf *out, const yyjson_val *node);

@@ -7,7 +7,7 @@
 
 #include "base/banned.h"
 
-static void add_selectors(struct sbuf *out, size_t indent, const yyjson_val *selectors)
+static void describe_dra_add_selectors(struct sbuf *out, size_t indent, const yyjson_val *selectors)
 {
     if (!selectors)
         return;
@@ -27,9 +27,9 @@ static void add_config(struct sbuf *out, size_t indent, const yyjson_val *config
     }
 }
 
-// --- What is asked for ---------------------------------------------------------------------------
+// --- Requests ------------------------------------------------------------------------------------
 
-// add_wish says what one request, or one of several it may be, wants.
+// add_wish adds what one request or alternative wants.
 static void add_wish(struct sbuf *out, size_t indent, const yyjson_val *wish)
 {
     cleanup_sbuf struct sbuf text = {0};
@@ -50,10 +50,10 @@ static void add_wish(struct sbuf *out, size_t indent, const yyjson_val *wish)
     if (admin)
         sbuf_addz(&text, ", admin access");
     describe_field(out, indent, "Wants", sbuf_str(&text));
-    add_selectors(out, indent, objects_list(wish, "selectors"));
+    describe_dra_add_selectors(out, indent, objects_list(wish, "selectors"));
 }
 
-static void add_request(struct sbuf *out, const yyjson_val *request)
+static void describe_dra_add_request(struct sbuf *out, const yyjson_val *request)
 {
     const yyjson_val *exactly = objects_at(request, "exactly");
     const yyjson_val *first = objects_list(request, "firstAvailable");
@@ -82,14 +82,14 @@ static void add_constraint(struct sbuf *out, const yyjson_val *c)
     describe_field(out, 2, "Constraint", sbuf_str(&text));
 }
 
-static void add_devices(struct sbuf *out, const yyjson_val *devices)
+static void describe_dra_add_devices(struct sbuf *out, const yyjson_val *devices)
 {
     const yyjson_val *requests = objects_list(devices, "requests");
     const yyjson_val *constraints = objects_list(devices, "constraints");
     sbuf_addz(out, "Asks for:\n");
     if (requests) {
         json_arr_foreach(requests, r)
-            add_request(out, r);
+            describe_dra_add_request(out, r);
     }
     if (constraints) {
         json_arr_foreach(constraints, c)
@@ -100,7 +100,7 @@ static void add_devices(struct sbuf *out, const yyjson_val *devices)
 
 // --- What it got ---------------------------------------------------------------------------------
 
-static void add_result(struct sbuf *out, const yyjson_val *r)
+static void describe_dra_add_result(struct sbuf *out, const yyjson_val *r)
 {
     cleanup_sbuf struct sbuf text = {0};
     const yyjson_val *consumed = objects_at(r, "consumedCapacity");
@@ -115,8 +115,8 @@ static void add_result(struct sbuf *out, const yyjson_val *r)
     describe_field(out, 4, "Got", sbuf_str(&text));
 }
 
-// node_of finds the node's name in a node selector that names one.
-static struct str node_of(const yyjson_val *allocation)
+// describe_dra_node_name finds the node's name in a node selector that names one.
+static struct str describe_dra_node_name(const yyjson_val *allocation)
 {
     struct str field =
         objects_text(allocation, "nodeSelector.nodeSelectorTerms[0].matchFields[0].values[0]");
@@ -126,22 +126,22 @@ static struct str node_of(const yyjson_val *allocation)
                               "nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values[0]");
 }
 
-static void add_allocation(struct sbuf *out, const yyjson_val *claim)
+static void describe_dra_add_allocation(struct sbuf *out, const yyjson_val *claim)
 {
     const yyjson_val *allocation = objects_at(claim, "status.allocation");
     const yyjson_val *results = objects_list(claim, "status.allocation.devices.results");
     if (!allocation) {
         cleanup_sbuf struct sbuf text = {0};
         struct str name = objects_text(claim, "metadata.name");
-        sbuf_addf(&text, "none yet; 'dray why claim/%.*s' says why", STR_ARG(name));
+        sbuf_addf(&text, "none yet; 'dray why claim/%.*s' explains it", STR_ARG(name));
         describe_field(out, 0, "Allocation", sbuf_str(&text));
         return;
     }
-    struct str node = node_of(allocation);
+    struct str node = describe_dra_node_name(allocation);
     describe_field(out, 0, "Allocation", node.n ? node : STR("on nodes that reach the devices"));
     if (results) {
         json_arr_foreach(results, r)
-            add_result(out, r);
+            describe_dra_add_result(out, r);
     }
     add_config(out, 2, objects_list(allocation, "devices.config"));
 }
@@ -150,7 +150,7 @@ static void add_users(struct sbuf *out, const yyjson_val *claim)
 {
     const yyjson_val *users = objects_list(claim, "status.reservedFor");
     if (!users || json_len(users) == 0) {
-        describe_field(out, 0, "In use by", STR("nobody"));
+        describe_field(out, 0, "In use by", STR("<none>"));
         return;
     }
     json_arr_foreach(users, u) {
@@ -182,8 +182,8 @@ static void add_states(struct sbuf *out, const yyjson_val *claim)
 
 void describe_claim(struct sbuf *out, const yyjson_val *claim)
 {
-    add_devices(out, objects_at(claim, "spec.devices"));
-    add_allocation(out, claim);
+    describe_dra_add_devices(out, objects_at(claim, "spec.devices"));
+    describe_dra_add_allocation(out, claim);
     add_users(out, claim);
     add_states(out, claim);
 }
@@ -191,14 +191,14 @@ void describe_claim(struct sbuf *out, const yyjson_val *claim)
 void describe_template(struct sbuf *out, const yyjson_val *template)
 {
     describe_map(out, 0, "Claim labels", objects_at(template, "spec.metadata.labels"));
-    add_devices(out, objects_at(template, "spec.spec.devices"));
+    describe_dra_add_devices(out, objects_at(template, "spec.spec.devices"));
 }
 
 void describe_class(struct sbuf *out, const yyjson_val *class)
 {
     if (objects_text(class, "spec.extendedResourceName").n)
         describe_field(out, 0, "Also called", objects_text(class, "spec.extendedResourceName"));
-    add_selectors(out, 0, objects_list(class, "spec.selectors"));
+    describe_dra_add_selectors(out, 0, objects_list(class, "spec.selectors"));
     add_config(out, 0, objects_list(class, "spec.config"));
 }
 
@@ -232,7 +232,7 @@ static void add_taints(struct sbuf *out, const yyjson_val *taints)
     }
 }
 
-static void add_device(struct sbuf *out, const yyjson_val *d)
+static void describe_dra_add_device(struct sbuf *out, const yyjson_val *d)
 {
     cleanup_sbuf struct sbuf attributes = {0}, capacity = {0};
     add_typed(&attributes, objects_at(d, "attributes"));
@@ -245,7 +245,8 @@ static void add_device(struct sbuf *out, const yyjson_val *d)
     add_taints(out, objects_list(d, "taints"));
 }
 
-static void add_number(struct sbuf *out, size_t indent, const char *name, const yyjson_val *v)
+static void describe_dra_add_number(struct sbuf *out, size_t indent, const char *name,
+                                    const yyjson_val *v)
 {
     cleanup_sbuf struct sbuf text = {0};
     describe_value(&text, v);
@@ -257,13 +258,13 @@ void describe_slice(struct sbuf *out, const yyjson_val *slice)
     const yyjson_val *devices = objects_list(slice, "spec.devices");
     describe_field(out, 0, "Driver", objects_text(slice, "spec.driver"));
     describe_field(out, 0, "Pool", objects_text(slice, "spec.pool.name"));
-    add_number(out, 2, "Generation", objects_at(slice, "spec.pool.generation"));
-    add_number(out, 2, "Slices", objects_at(slice, "spec.pool.resourceSliceCount"));
+    describe_dra_add_number(out, 2, "Generation", objects_at(slice, "spec.pool.generation"));
+    describe_dra_add_number(out, 2, "Slices", objects_at(slice, "spec.pool.resourceSliceCount"));
     describe_field(out, 0, "Node",
                    objects_at(slice, "spec.allNodes") ? STR("all")
                                                       : objects_text(slice, "spec.nodeName"));
     if (!devices)
         return;
     json_arr_foreach(devices, d)
-        add_device(out, d);
+        describe_dra_add_device(out, d);
 }

@@ -7,7 +7,8 @@
 
 // --- Pods ----------------------------------------------------------------------------------------
 
-static const yyjson_val *status_of(const yyjson_val *pod, const char *list, struct str name)
+static const yyjson_val *describe_pod_find_status(const yyjson_val *pod, const char *list,
+                                                  struct str name)
 {
     const yyjson_val *statuses = objects_list(pod, list);
     if (!statuses)
@@ -19,7 +20,7 @@ static const yyjson_val *status_of(const yyjson_val *pod, const char *list, stru
     return NULL;
 }
 
-// add_state says in one line how a container is: running since, waiting because, ended with.
+// add_state adds the state of a container in one line: running since, waiting because, ended with.
 static void add_state(struct sbuf *out, const char *name, const yyjson_val *state)
 {
     cleanup_sbuf struct sbuf text = {0};
@@ -40,7 +41,8 @@ static void add_state(struct sbuf *out, const char *name, const yyjson_val *stat
         describe_field(out, 4, name, str_trim(sbuf_str(&text)));
 }
 
-static void add_container(struct sbuf *out, const yyjson_val *c, const yyjson_val *status)
+static void describe_pod_add_container(struct sbuf *out, const yyjson_val *c,
+                                       const yyjson_val *status)
 {
     cleanup_sbuf struct sbuf requests = {0}, limits = {0}, restarts = {0};
     const yyjson_val *claims = objects_list(c, "resources.claims");
@@ -64,19 +66,20 @@ static void add_container(struct sbuf *out, const yyjson_val *c, const yyjson_va
     describe_field(out, 4, "Restarts", sbuf_str(&restarts));
 }
 
-static void add_containers(struct sbuf *out, const yyjson_val *pod, const char *title,
-                           const char *list, const char *statuses)
+static void describe_pod_add_containers(struct sbuf *out, const yyjson_val *pod, const char *title,
+                                        const char *list, const char *statuses)
 {
     const yyjson_val *containers = objects_list(pod, list);
     if (!containers || json_len(containers) == 0)
         return;
     sbuf_addf(out, "%s:\n", title);
     json_arr_foreach(containers, c)
-        add_container(out, c, status_of(pod, statuses, objects_text(c, "name")));
+        describe_pod_add_container(
+            out, c, describe_pod_find_status(pod, statuses, objects_text(c, "name")));
 }
 
-// add_claims says which claim each of the pod's names stands for.
-static void add_claims(struct sbuf *out, const yyjson_val *pod)
+// describe_pod_add_claims adds which claim each of the pod's names stands for.
+static void describe_pod_add_claims(struct sbuf *out, const yyjson_val *pod)
 {
     const yyjson_val *claims = objects_list(pod, "spec.resourceClaims");
     if (!claims)
@@ -85,7 +88,8 @@ static void add_claims(struct sbuf *out, const yyjson_val *pod)
         cleanup_sbuf struct sbuf text = {0};
         struct str name = objects_text(c, "name");
         struct str template = objects_text(c, "resourceClaimTemplateName");
-        const yyjson_val *made = status_of(pod, "status.resourceClaimStatuses", name);
+        const yyjson_val *made =
+            describe_pod_find_status(pod, "status.resourceClaimStatuses", name);
         struct str claim = objects_text(c, "resourceClaimName");
         if (template.n)
             claim = made ? objects_text(made, "resourceClaimName") : (struct str){0};
@@ -108,10 +112,11 @@ void describe_pod(struct sbuf *out, const yyjson_val *pod)
         describe_field(out, 0, "Message", objects_text(pod, "status.message"));
     describe_field(out, 0, "IP", objects_text(pod, "status.podIP"));
     describe_field(out, 0, "Scheduler", objects_text(pod, "spec.schedulerName"));
-    add_claims(out, pod);
-    add_containers(out, pod, "Init containers", "spec.initContainers",
-                   "status.initContainerStatuses");
-    add_containers(out, pod, "Containers", "spec.containers", "status.containerStatuses");
+    describe_pod_add_claims(out, pod);
+    describe_pod_add_containers(out, pod, "Init containers", "spec.initContainers",
+                                "status.initContainerStatuses");
+    describe_pod_add_containers(out, pod, "Containers", "spec.containers",
+                                "status.containerStatuses");
     describe_conditions(out, pod);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray exec: a command in a container, with this terminal if it is asked for. Its exit status is ours.
+// dray exec: a command in a container, with this terminal if requested. Its exit status is ours.
 #include <signal.h>
 #include <stdio.h>
 #include <termios.h>
@@ -86,7 +86,7 @@ static void tell_size(void *arg)
 
 // --- The command ---------------------------------------------------------------------------------
 
-static void on_done(void *arg, int code, int exit_status, const struct err *err)
+static void exec_on_done(void *arg, int code, int exit_status, const struct err *err)
 {
     struct session *s = arg;
     s->code = code;
@@ -96,7 +96,7 @@ static void on_done(void *arg, int code, int exit_status, const struct err *err)
     loop_stop(s->c->loop);
 }
 
-static void on_output(void *arg, bool error, struct str bytes)
+static void exec_on_output(void *arg, bool error, struct str bytes)
 {
     (void)arg;
     FILE *to = error ? stderr : stdout;
@@ -104,31 +104,31 @@ static void on_output(void *arg, bool error, struct str bytes)
     (void)fflush(to);
 }
 
-static void on_input(void *arg, struct str bytes)
+static void exec_on_input(void *arg, struct str bytes)
 {
     struct session *s = arg;
     if (!remote_exec_input(s->exec, bytes))
         fdread_hold(s->input, true);
 }
 
-static void on_drained(void *arg)
+static void exec_on_drained(void *arg)
 {
     struct session *s = arg;
     if (s->input)
         fdread_hold(s->input, false);
 }
 
-static void on_opened(void *arg)
+static void exec_on_opened(void *arg)
 {
     struct session *s = arg;
     struct err err = {0};
     make_raw(s);
     tell_size(s);
-    if (args.input && fdread_new(s->c->loop, STDIN_FILENO, on_input, s, &s->input, &err) < 0)
-        on_done(s, -err.code, 0, &err);
+    if (args.input && fdread_new(s->c->loop, STDIN_FILENO, exec_on_input, s, &s->input, &err) < 0)
+        exec_on_done(s, -err.code, 0, &err);
 }
 
-static void add_query(struct sbuf *query, struct str container)
+static void exec_add_query(struct sbuf *query, struct str container)
 {
     follow_add_query(query, "container", container);
     for (size_t i = 0; i < args.command.n; i++)
@@ -142,13 +142,13 @@ static void add_query(struct sbuf *query, struct str container)
         follow_add_query(query, "tty", STR("true"));
 }
 
-static int talk(struct session *s, const struct sbuf *target, struct err *err)
+static int exec_run_session(struct session *s, const struct sbuf *target, struct err *err)
 {
     const struct remote_exec_options o = {.target = sbuf_str(target),
-                                          .opened = on_opened,
-                                          .output = on_output,
-                                          .drained = on_drained,
-                                          .done = on_done,
+                                          .opened = exec_on_opened,
+                                          .output = exec_on_output,
+                                          .drained = exec_on_drained,
+                                          .done = exec_on_done,
                                           .arg = s};
     int r = args.tty ? loop_on_signal(s->c->loop, SIGWINCH, tell_size, s, err) : 0;
     if (r == 0)
@@ -164,7 +164,7 @@ static int talk(struct session *s, const struct sbuf *target, struct err *err)
     return s->code;
 }
 
-static int run(struct session *s, struct err *err)
+static int exec_run_verb(struct session *s, struct err *err)
 {
     cleanup_json_doc struct json_doc pod = {0};
     cleanup_sbuf struct sbuf target = {0}, query = {0};
@@ -183,9 +183,9 @@ static int run(struct session *s, struct err *err)
     if (r < 0)
         return r;
     podref_add_path(&target, pod.root, "exec");
-    add_query(&query, container);
+    exec_add_query(&query, container);
     sbuf_add(&target, sbuf_str(&query));
-    return talk(s, &target, err);
+    return exec_run_session(s, &target, err);
 }
 
 static int verb_exec(void)
@@ -194,8 +194,8 @@ static int verb_exec(void)
     struct session s = {.c = &c};
     struct err err = {0};
     int r = VERB_OK;
-    if (run(&s, &err) < 0)
-        r = err.code == ERR_INVALID ? verb_usage_error("exec", err.msg) : common_fail("exec", &err);
+    if (exec_run_verb(&s, &err) < 0)
+        r = err.code == ERR_INVALID ? cli_usage_error("exec", err.msg) : common_fail("exec", &err);
     else
         r = s.exit_status;
     cluster_close(&c);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Lists and watches for get and wait: a watch that ends is resumed, one that is too old starts with
+// a new list.
 #include "cmd/objects/follow.h"
 
 #include "client/lines.h"
@@ -14,19 +17,13 @@
 static const struct json_options big = {.max_bytes = DRAY_FILE_BYTES_MAX,
                                         .duplicates = JSON_DUPLICATES_LAST};
 
-static struct str text_at(const yyjson_val *v, const char *key)
-{
-    const yyjson_val *t = v ? json_get(v, str_z(key)) : NULL;
-    return t && json_is_string(t) ? json_str(t) : (struct str){0};
-}
-
 void follow_add_query(struct sbuf *query, const char *name, struct str value)
 {
     sbuf_addf(query, "%s%s=", query->n ? "&" : "", name);
     client_escape(query, value);
 }
 
-static void add_target(struct sbuf *out, const struct follow *f, const struct sbuf *more)
+static void follow_add_target(struct sbuf *out, const struct follow *f, const struct sbuf *more)
 {
     sbuf_add(out, f->path);
     sbuf_addc(out, '?');
@@ -34,7 +31,8 @@ static void add_target(struct sbuf *out, const struct follow *f, const struct sb
     sbuf_addf(out, "%s%s", f->query.n ? "&" : "", more->p);
 }
 
-static struct client_raw_request request(const struct follow *f, const struct sbuf *target)
+static struct client_raw_request follow_make_request(const struct follow *f,
+                                                     const struct sbuf *target)
 {
     return (struct client_raw_request){.method = "GET",
                                        .target = sbuf_str(target),
@@ -52,17 +50,17 @@ static int one_page(struct cluster *c, const struct follow *f, struct sbuf *next
     if (next->n)
         follow_add_query(&more, "continue", sbuf_str(next));
     sbuf_clear(next);
-    add_target(&target, f, &more);
-    int r = cluster_ask(c, request(f, &target), &body, err);
+    follow_add_target(&target, f, &more);
+    int r = cluster_request(c, follow_make_request(f, &target), &body, err);
     if (r == 0)
         r = json_parse(sbuf_str(&body), &big, &doc, err);
     if (r < 0)
         return r;
     const yyjson_val *meta = json_get(doc.root, STR("metadata"));
-    sbuf_add(next, text_at(meta, "continue"));
+    sbuf_add(next, json_get_str(meta, "continue"));
     if (ret_revision) {
         sbuf_clear(ret_revision);
-        sbuf_add(ret_revision, text_at(meta, "resourceVersion"));
+        sbuf_add(ret_revision, json_get_str(meta, "resourceVersion"));
     }
     return f->page(f->arg, doc.root, err);
 }
@@ -88,15 +86,15 @@ struct watching {
     size_t events;
 };
 
-// revision_of finds it in an object, or in the row of a table.
-static struct str revision_of(const yyjson_val *object)
+// follow_get_revision finds it in an object, or in the row of a table.
+static struct str follow_get_revision(const yyjson_val *object)
 {
-    struct str revision = text_at(json_get(object, STR("metadata")), "resourceVersion");
+    struct str revision = json_get_str(json_get(object, STR("metadata")), "resourceVersion");
     const yyjson_val *rows = json_get(object, STR("rows"));
     const yyjson_val *row = rows ? json_at(rows, 0) : NULL;
     const yyjson_val *inner = row ? json_get(row, STR("object")) : NULL;
     const yyjson_val *meta = inner ? json_get(inner, STR("metadata")) : NULL;
-    return revision.n || !meta ? revision : text_at(meta, "resourceVersion");
+    return revision.n || !meta ? revision : json_get_str(meta, "resourceVersion");
 }
 
 static int on_line(void *arg, struct str text)
@@ -106,19 +104,19 @@ static int on_line(void *arg, struct str text)
     int r = json_parse(text, &big, &doc, w->err);
     if (r < 0)
         return r;
-    struct str type = text_at(doc.root, "type");
+    struct str type = json_get_str(doc.root, "type");
     const yyjson_val *object = json_get(doc.root, STR("object"));
     int64_t code = 0;
     if (!object || !json_is_object(object))
-        return err_set(w->err, ERR_BAD_REQUEST, "the server's event makes no sense");
+        return err_set(w->err, ERR_BAD_REQUEST, "the server sent an event that cannot be decoded");
     if (str_eqz(type, "ERROR")) {
         const yyjson_val *n = json_get(object, STR("code"));
         if (n)
             (void)!json_to_i64(n, &code, NULL);
         return err_set(w->err, code == 410 ? ERR_EXPIRED : ERR_UNAVAILABLE, "%.*s",
-                       STR_ARG(text_at(object, "message")));
+                       STR_ARG(json_get_str(object, "message")));
     }
-    struct str revision = revision_of(object);
+    struct str revision = follow_get_revision(object);
     if (revision.n) {
         sbuf_clear(w->revision);
         sbuf_add(w->revision, revision);
@@ -127,15 +125,15 @@ static int on_line(void *arg, struct str text)
     return str_eqz(type, "BOOKMARK") ? 0 : w->f->event(w->f->arg, type, object, w->err);
 }
 
-static int on_bytes(void *arg, struct str bytes, struct err *err)
+static int follow_on_bytes(void *arg, struct str bytes, struct err *err)
 {
     struct watching *w = arg;
     w->err = err;
     return lines_feed(&w->lines, bytes, on_line, w, err);
 }
 
-// left says how long the caller still waits: 0 for ever, negative not at all.
-static int64_t left(const struct cluster *c, const struct follow *f)
+// follow_time_left_ns returns how long the caller still waits: 0 for ever, negative not at all.
+static int64_t follow_time_left_ns(const struct cluster *c, const struct follow *f)
 {
     if (!f->deadline_ns)
         return 0;
@@ -143,7 +141,7 @@ static int64_t left(const struct cluster *c, const struct follow *f)
     return ns > 0 ? ns : -1;
 }
 
-// one_watch watches until the server ends it. *ret_events says whether anything came.
+// one_watch watches until the server ends it. *ret_events returns whether anything came.
 static int one_watch(struct cluster *c, const struct follow *f, struct sbuf *revision,
                      size_t *ret_events, struct err *err)
 {
@@ -153,10 +151,11 @@ static int one_watch(struct cluster *c, const struct follow *f, struct sbuf *rev
     follow_add_query(&more, "allowWatchBookmarks", STR("true"));
     follow_add_query(&more, "timeoutSeconds", STR(WATCH_SECONDS));
     follow_add_query(&more, "resourceVersion", sbuf_str(revision));
-    add_target(&target, f, &more);
-    int64_t wait_ns = left(c, f);
+    follow_add_target(&target, f, &more);
+    int64_t wait_ns = follow_time_left_ns(c, f);
     int r = wait_ns < 0 ? err_set(err, ERR_TIMEOUT, "the time is over")
-                        : cluster_stream(c, request(f, &target), wait_ns, on_bytes, &w, err);
+                        : cluster_stream(c, follow_make_request(f, &target), wait_ns,
+                                         follow_on_bytes, &w, err);
     lines_done(&w.lines);
     *ret_events = w.events;
     return r;

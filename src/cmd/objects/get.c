@@ -123,8 +123,8 @@ static void add_labels(struct show *s, const yyjson_val *meta)
     view_table_cell(&s->table, text.n ? sbuf_str(&text) : STR("<none>"), VIEW_PLAIN);
 }
 
-// add_kind says of what kind an object is. A narrow terminal has no room for its group.
-static void add_kind(const struct show *s, struct sbuf *out)
+// get_add_kind adds the kind of an object. A narrow terminal has no room for its group.
+static void get_add_kind(const struct show *s, struct sbuf *out)
 {
     size_t columns = s->layout.term.columns;
     if (columns && columns < COLUMNS_FOR_GROUPS)
@@ -134,13 +134,14 @@ static void add_kind(const struct show *s, struct sbuf *out)
     sbuf_addc(out, '/');
 }
 
-// add_cell adds a cell of the server's; the first is the name, and says its kind where several are shown.
-static void add_cell(struct show *s, const yyjson_val *cell, bool first)
+// get_add_cell adds a cell of the server's; the first is the name, with its kind where several are
+// shown.
+static void get_add_cell(struct show *s, const yyjson_val *cell, bool first)
 {
     cleanup_sbuf struct sbuf text = {0};
     struct json_writer w = {.out = &text};
     if (first && s->many_kinds)
-        add_kind(s, &text);
+        get_add_kind(s, &text);
     if (cell && json_is_string(cell))
         sbuf_add(&text, json_str(cell));
     else if (cell && !json_is_null(cell))
@@ -149,14 +150,14 @@ static void add_cell(struct show *s, const yyjson_val *cell, bool first)
                     first ? VIEW_PLAIN : view_style_of(sbuf_str(&text)));
 }
 
-static void add_row(struct show *s, const yyjson_val *row)
+static void get_add_row(struct show *s, const yyjson_val *row)
 {
     const yyjson_val *meta = objects_at(row, "object.metadata");
     const yyjson_val *cells = objects_list(row, "cells");
     if (shows_namespace(s))
         view_table_cell(&s->table, objects_text(meta, "namespace"), VIEW_PLAIN);
     for (size_t i = 0; i < s->columns; i++)
-        add_cell(s, cells ? json_at(cells, i) : NULL, i == 0);
+        get_add_cell(s, cells ? json_at(cells, i) : NULL, i == 0);
     if (args.show_labels)
         add_labels(s, meta);
     s->shown++;
@@ -182,14 +183,14 @@ static void add_plain_row(struct show *s, const yyjson_val *object)
     s->shown++;
 }
 
-static void add_table(struct show *s, const yyjson_val *table)
+static void get_add_table(struct show *s, const yyjson_val *table)
 {
     const yyjson_val *rows = objects_list(table, "rows"), *items = objects_list(table, "items");
     if (str_eqz(objects_text(table, "kind"), "Table")) {
         add_columns(s, table);
         if (rows && s->columns) {
             json_arr_foreach(rows, row)
-                add_row(s, row);
+                get_add_row(s, row);
         }
     } else if (items) {
         json_arr_foreach(items, item)
@@ -226,7 +227,7 @@ static int add_page(void *arg, const yyjson_val *page, struct err *err)
     struct show *s = arg;
     const yyjson_val *items = objects_list(page, "items");
     if (view_is_table(&s->output)) {
-        add_table(s, page);
+        get_add_table(s, page);
         return 0;
     }
     if (!items)
@@ -240,7 +241,7 @@ static int add_page(void *arg, const yyjson_val *page, struct err *err)
     return 0;
 }
 
-static void add_selectors(struct sbuf *query, struct str name)
+static void get_add_selectors(struct sbuf *query, struct str name)
 {
     cleanup_sbuf struct sbuf fields = {0};
     if (args.field_selector)
@@ -253,11 +254,11 @@ static void add_selectors(struct sbuf *query, struct str name)
         follow_add_query(query, "fieldSelector", sbuf_str(&fields));
 }
 
-static int list(struct show *s, const struct target *t, struct err *err)
+static int get_list_target(struct show *s, const struct target *t, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0}, query = {0};
     objects_add_path(&path, t, s->namespace);
-    add_selectors(&query, (struct str){0});
+    get_add_selectors(&query, (struct str){0});
     const struct follow f = {.path = sbuf_str(&path),
                              .query = sbuf_str(&query),
                              .table = view_is_table(&s->output),
@@ -276,21 +277,21 @@ static int get_one(struct show *s, const struct target *t, struct err *err)
                                          .target = sbuf_str(&path),
                                          .accept =
                                              table ? STR(FOLLOW_TABLE) : STR("application/json")};
-    int r = cluster_ask(s->c, q, &body, err);
+    int r = cluster_request(s->c, q, &body, err);
     if (r == 0)
         r = json_parse(sbuf_str(&body), NULL, &doc, err);
     if (r < 0)
         return r;
     if (table) {
-        add_table(s, doc.root);
+        get_add_table(s, doc.root);
         return 0;
     }
     s->shown++;
     return objects_build(&s->items, doc.root, t->kind, err);
 }
 
-// gather asks for all targets; tables are printed as they are whole.
-static int gather(struct show *s, struct err *err)
+// get_collect_objects asks for all targets; tables are printed as they are whole.
+static int get_collect_objects(struct show *s, struct err *err)
 {
     for (size_t i = 0; i < s->targets.n; i++) {
         const struct target *t = &s->targets.p[i];
@@ -300,7 +301,7 @@ static int gather(struct show *s, struct err *err)
             next_table(s, t->kind);
         }
         if (r == 0)
-            r = t->name.n ? get_one(s, t, err) : list(s, t, err);
+            r = t->name.n ? get_one(s, t, err) : get_list_target(s, t, err);
         if (r == -ERR_NOT_FOUND && t->name.n) {
             if (!args.ignore_not_found) {
                 (void)common_fail("get", err);
@@ -350,12 +351,12 @@ static int print_document(struct show *s, struct err *err)
     return r < 0 ? r : common_print(sbuf_str(&out), err);
 }
 
-static int document(struct show *s, struct err *err)
+static int get_print_document(struct show *s, struct err *err)
 {
     bool whole_list = s->targets.n != 1 || !s->targets.p[0].name.n;
     int r = begin_document(s, whole_list, err);
     if (r == 0)
-        r = gather(s, err);
+        r = get_collect_objects(s, err);
     if (r < 0 || (!whole_list && s->shown == 0))
         return r;
     if (whole_list)
@@ -382,7 +383,7 @@ static int watch_page(void *arg, const yyjson_val *page, struct err *err)
     const yyjson_val *items = objects_list(page, "items");
     int r = 0;
     if (view_is_table(&s->output)) {
-        add_table(s, page);
+        get_add_table(s, page);
         return print_table(s, err);
     }
     if (items) {
@@ -401,17 +402,17 @@ static int watch_event(void *arg, struct str type, const yyjson_val *object, str
     (void)type;
     if (!view_is_table(&s->output))
         return print_item(s, object, err);
-    add_table(s, object);
+    get_add_table(s, object);
     return print_table(s, err);
 }
 
-static int watch(struct show *s, struct err *err)
+static int get_watch_objects(struct show *s, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0}, query = {0};
     if (s->targets.n != 1)
         return err_set(err, ERR_INVALID, "--watch shows one kind, or one object of it");
     struct target t = s->targets.p[0];
-    add_selectors(&query, t.name);
+    get_add_selectors(&query, t.name);
     t.name = (struct str){0};
     s->kind = t.kind;
     objects_add_path(&path, &t, s->namespace);
@@ -445,7 +446,7 @@ static bool several_kinds(const struct targets *t)
     return false;
 }
 
-static int run(struct show *s, struct err *err)
+static int get_run_verb(struct show *s, struct err *err)
 {
     int r = common_open(s->c, err);
     s->namespace = common_namespace(s->c);
@@ -455,8 +456,8 @@ static int run(struct show *s, struct err *err)
         return r;
     s->many_kinds = several_kinds(&s->targets);
     if (common.watch)
-        return watch(s, err);
-    return view_is_table(&s->output) ? gather(s, err) : document(s, err);
+        return get_watch_objects(s, err);
+    return view_is_table(&s->output) ? get_collect_objects(s, err) : get_print_document(s, err);
 }
 
 static int verb_get(void)
@@ -467,11 +468,11 @@ static int verb_get(void)
     int r = VERB_OK;
     if (common_format(VIEW_FORMATS_ALL, &s.arena, &s.output, &err) < 0 ||
         common_layout(&s.layout, &err) < 0) {
-        r = verb_usage_error("get", err.msg);
+        r = cli_usage_error("get", err.msg);
     } else {
         s.layout.wide = s.output.format == VIEW_WIDE;
-        if (run(&s, &err) < 0)
-            r = err.code == ERR_INVALID ? verb_usage_error("get", err.msg)
+        if (get_run_verb(&s, &err) < 0)
+            r = err.code == ERR_INVALID ? cli_usage_error("get", err.msg)
                                         : common_fail("get", &err);
         else
             tell_empty(&s);

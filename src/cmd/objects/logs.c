@@ -48,14 +48,14 @@ const struct cli_verb logs_verb = {
     .run = verb_logs,
 };
 
-static void add_number(struct sbuf *query, const char *name, int64_t n)
+static void logs_add_number(struct sbuf *query, const char *name, int64_t n)
 {
     cleanup_sbuf struct sbuf text = {0};
     sbuf_add_i64(&text, n);
     follow_add_query(query, name, sbuf_str(&text));
 }
 
-static void add_query(struct sbuf *query, struct str container)
+static void logs_add_query(struct sbuf *query, struct str container)
 {
     follow_add_query(query, "container", container);
     if (args.follow)
@@ -65,19 +65,19 @@ static void add_query(struct sbuf *query, struct str container)
     if (args.timestamps)
         follow_add_query(query, "timestamps", STR("true"));
     if (args.tail >= 0)
-        add_number(query, "tailLines", args.tail);
+        logs_add_number(query, "tailLines", args.tail);
     if (args.since_ns > 0)
-        add_number(query, "sinceSeconds",
-                   (args.since_ns + CLOCK_NS_PER_SEC - 1) / CLOCK_NS_PER_SEC);
+        logs_add_number(query, "sinceSeconds",
+                        (args.since_ns + CLOCK_NS_PER_SEC - 1) / CLOCK_NS_PER_SEC);
 }
 
-static int on_bytes(void *arg, struct str bytes, struct err *err)
+static int logs_on_bytes(void *arg, struct str bytes, struct err *err)
 {
     (void)arg;
     return common_print(bytes, err);
 }
 
-static int run(struct cluster *c, struct err *err)
+static int logs_run_verb(struct cluster *c, struct err *err)
 {
     cleanup_json_doc struct json_doc pod = {0};
     cleanup_sbuf struct sbuf target = {0}, query = {0};
@@ -94,11 +94,11 @@ static int run(struct cluster *c, struct err *err)
     if (r < 0)
         return r;
     podref_add_path(&target, pod.root, "log");
-    add_query(&query, container);
+    logs_add_query(&query, container);
     sbuf_add(&target, sbuf_str(&query));
     const struct client_raw_request q = {
         .method = "GET", .target = sbuf_str(&target), .accept = STR("*/*")};
-    return cluster_stream(c, q, 0, on_bytes, NULL, err);
+    return cluster_stream(c, q, 0, logs_on_bytes, NULL, err);
 }
 
 static int verb_logs(void)
@@ -106,8 +106,8 @@ static int verb_logs(void)
     struct cluster c = {0};
     struct err err = {0};
     int r = VERB_OK;
-    if (run(&c, &err) < 0)
-        r = err.code == ERR_INVALID ? verb_usage_error("logs", err.msg) : common_fail("logs", &err);
+    if (logs_run_verb(&c, &err) < 0)
+        r = err.code == ERR_INVALID ? cli_usage_error("logs", err.msg) : common_fail("logs", &err);
     cluster_close(&c);
     return r;
 }

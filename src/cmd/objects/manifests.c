@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Manifests of -f: files, directories and standard input, object by object, and the API path of
+// each.
 #include "cmd/objects/manifests.h"
 
 #include <dirent.h>
@@ -51,7 +54,7 @@ static int each_document(const struct walk *all, const char *path, struct err *e
             return 0;
         r = more < 0 ? more : each_object(w, doc.root, err);
         if (r < 0 && more > 0)
-            return r; // each has said where
+            return r; // the error names the file
     }
     if (r >= 0)
         return r;
@@ -60,7 +63,7 @@ static int each_document(const struct walk *all, const char *path, struct err *e
     return err_set(err, -r, "%s: %s", path, text);
 }
 
-static bool is_manifest(struct str name)
+static bool manifests_is_manifest(struct str name)
 {
     return str_ends(name, STR(".yaml")) || str_ends(name, STR(".yml")) ||
            str_ends(name, STR(".json"));
@@ -80,8 +83,8 @@ static int each_in(const struct walk *w, const char *folder, int depth, struct e
         struct str name = str_z(names[i]->d_name);
         sbuf_addf(&path, "%s/%s", folder, names[i]->d_name);
         bool found = stat(path.p, &st) == 0;
-        bool wanted =
-            found && (S_ISDIR(st.st_mode) ? w->recursive && name.p[0] != '.' : is_manifest(name));
+        bool wanted = found && (S_ISDIR(st.st_mode) ? w->recursive && name.p[0] != '.'
+                                                    : manifests_is_manifest(name));
         if (r == 0 && wanted)
             r = each_path(w, path.p, depth + 1, err);
         free(names[i]);

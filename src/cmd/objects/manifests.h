@@ -11,14 +11,16 @@
 #include "cmd/engine/cli.h"
 #include "cmd/objects/objects.h"
 
-// manifests_each hands every object of the files to each, in their order; of folders, the YAML and JSON files by name, with recursive also
-// of folders in it. each returns 0 to go on. Returns 0, what each returned, or a negative code with file and position.
+// manifests_each hands every object of the files to each, in their order; of folders, the YAML and
+// JSON files by name, with recursive also of folders in it. each returns 0 to go on. Returns 0,
+// what each returned, or a negative code with file and position.
 typedef int (*manifest_fn)(void *arg, const yyjson_val *object, struct err *err);
 int manifests_each(const struct cli_texts *paths, bool recursive, manifest_fn each, void *arg,
                    struct err *err) MUST_USE;
 
-// manifests_target finds out what an object's kind, name and namespace are at a server. A namespace that is neither in the object nor
-// asked for is the context's. Texts are the object's. Returns 0, -ERR_INVALID or -ERR_NOT_FOUND.
+// manifests_target finds out what an object's kind, name and namespace are at a server. A namespace
+// that is neither in the object nor given is the context's. Texts are the object's. Returns 0,
+// -ERR_INVALID or -ERR_NOT_FOUND.
 int manifests_target(struct cluster *c, const yyjson_val *object, struct target *ret,
                      struct str *ret_namespace, struct err *err) MUST_USE;
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The words of a command line that name objects (TYPE, TYPE/NAME), resolved with the server's
+// discovery, and fields of objects.
 #include "cmd/objects/objects.h"
 
 #include "cmd/common.h"
@@ -25,9 +28,9 @@ struct str objects_plural(struct str word)
     return word;
 }
 
-// find is discovery_find, with short words for the kinds that this program is about.
-static int find(const struct cluster *c, struct str word, struct arena *arena,
-                struct discovery_kinds *ret, struct err *err)
+// objects_find_kinds is discovery_find, with short words for the kinds that this program is about.
+static int objects_find_kinds(const struct cluster *c, struct str word, struct arena *arena,
+                              struct discovery_kinds *ret, struct err *err)
 {
     int r = discovery_find(&c->kinds, word, arena, ret, err);
     struct str plural = objects_plural(word);
@@ -45,7 +48,7 @@ static int add_one(struct cluster *c, struct str word, struct arena *arena, stru
     str_cut(word, '/', &kind, &name);
     if (!kind.n || !name.n || str_find_char(name, '/') >= 0)
         return err_set(err, ERR_INVALID, "'%.*s' is not KIND/NAME", STR_ARG(word));
-    int r = find(c, kind, arena, &kinds, err);
+    int r = objects_find_kinds(c, kind, arena, &kinds, err);
     if (r == 0 && kinds.n > 1)
         return err_set(err, ERR_INVALID, "'%.*s' is several kinds and has no names", STR_ARG(kind));
     if (r == 0)
@@ -60,7 +63,7 @@ static int add_kinds(struct cluster *c, const struct cli_texts *words, struct ar
     for (struct str rest = str_z(words->p[0]), word; rest.n;) {
         struct discovery_kinds kinds = {0};
         str_cut(rest, ',', &word, &rest);
-        int r = find(c, word, arena, &kinds, err);
+        int r = objects_find_kinds(c, word, arena, &kinds, err);
         if (r < 0)
             return r;
         for (size_t k = 0; k < kinds.n; k++) {
@@ -112,7 +115,7 @@ struct naming {
     struct targets *to;
 };
 
-static int add_names(void *arg, const yyjson_val *page, struct err *err)
+static int objects_add_names(void *arg, const yyjson_val *page, struct err *err)
 {
     struct naming *n = arg;
     const yyjson_val *items = objects_list(page, "items");
@@ -135,7 +138,7 @@ int objects_names(struct cluster *c, const struct discovery_kind *kind, struct a
     if (common.selector)
         follow_add_query(&query, "labelSelector", str_z(common.selector));
     const struct follow f = {
-        .path = sbuf_str(&path), .query = sbuf_str(&query), .page = add_names, .arg = &n};
+        .path = sbuf_str(&path), .query = sbuf_str(&query), .page = objects_add_names, .arg = &n};
     return follow_list(c, &f, NULL, err);
 }
 

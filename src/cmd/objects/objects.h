@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which objects a command line means: KIND, KIND,KIND, KIND NAME…, KIND/NAME…; and objects as they are shown.
+// Which objects a command line means: KIND, KIND,KIND, KIND NAME…, KIND/NAME…; and objects as they
+// are shown.
 #ifndef CMD_OBJECTS_OBJECTS_H
 #define CMD_OBJECTS_OBJECTS_H
 
@@ -16,8 +17,8 @@ struct target {
 
 struct targets VEC(struct target);
 
-// objects_plural is what short words for the kinds that this program is about stand for: claim, resourceclaims. Other words
-// stand for themselves.
+// objects_plural is what short words for the kinds that this program is about stand for: claim,
+// resourceclaims. Other words stand for themselves.
 struct str objects_plural(struct str word);
 
 // objects_read finds out what words mean at a server. Returns 0, -ERR_INVALID or -ERR_NOT_FOUND.
@@ -31,12 +32,13 @@ void objects_add_path(struct sbuf *out, const struct target *t, struct str names
 int objects_get(struct cluster *c, const struct target *t, struct str namespace,
                 struct json_doc *ret, struct err *err) MUST_USE;
 
-// objects_names adds the objects of a kind that -n and -l select, each by its name. Texts are copied.
+// objects_names adds the objects of a kind that -n and -l select, each by its name. Texts are
+// copied.
 int objects_names(struct cluster *c, const struct discovery_kind *kind, struct arena *arena,
                   struct targets *ret, struct err *err) MUST_USE;
 
-// objects_build copies an object as people want to see it: with its kind (of which items of a list say nothing), without
-// metadata.managedFields.
+// objects_build copies an object as people want to see it: with its kind (of which items of a list
+// say nothing), without metadata.managedFields.
 int objects_build(struct json_builder *b, const yyjson_val *object, const struct discovery_kind *k,
                   struct err *err) MUST_USE;
 

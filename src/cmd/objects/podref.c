@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The pod and container that logs and exec address: pods by name or through the workload that owns
+// them.
 #include "cmd/objects/podref.h"
 
 #include <stdio.h>
@@ -12,7 +15,7 @@
 
 // --- Pods ----------------------------------------------------------------------------------------
 
-static void add_selector(struct sbuf *out, const yyjson_val *labels)
+static void podref_add_selector(struct sbuf *out, const yyjson_val *labels)
 {
     json_obj_foreach(labels, key, value)
         sbuf_addf(out, "%s%.*s=%.*s", out->n ? "," : "", STR_ARG(json_str(key)),
@@ -31,7 +34,7 @@ static int first_pod(struct cluster *c, const yyjson_val *owner, struct json_doc
     if (!selector || !json_is_object(selector))
         return err_set(err, ERR_INVALID, "a %.*s has no pods",
                        STR_ARG(objects_text(owner, "kind")));
-    add_selector(&labels, selector);
+    podref_add_selector(&labels, selector);
     follow_add_query(&query, "labelSelector", sbuf_str(&labels));
     sbuf_addz(&target, "/api/v1/namespaces/");
     client_escape(&target, common_namespace(c));
@@ -85,8 +88,10 @@ void podref_add_path(struct sbuf *out, const yyjson_val *pod, const char *subres
 
 // --- Containers ----------------------------------------------------------------------------------
 
-// names adds the containers of a pod, with spaces between, and gives the first; says whether one is among them.
-static bool names(const yyjson_val *pod, struct str wanted, struct sbuf *out, struct str *first)
+// podref_has_container adds the containers of a pod, with spaces between, and gives the first;
+// returns whether one is among them.
+static bool podref_has_container(const yyjson_val *pod, struct str wanted, struct sbuf *out,
+                                 struct str *first)
 {
     static const char *const lists[] = {"spec.containers", "spec.initContainers",
                                         "spec.ephemeralContainers"};
@@ -112,7 +117,7 @@ int podref_container(const yyjson_val *pod, const char *wanted, struct str *ret,
     struct str first = {0};
     struct str usual = objects_text(pod, DEFAULT_CONTAINER);
     struct str name = wanted ? str_z(wanted) : usual;
-    bool found = names(pod, name, &all, &first);
+    bool found = podref_has_container(pod, name, &all, &first);
     if (wanted && !found)
         return err_set(err, ERR_INVALID, "the pod has no container '%s'; there is: %s", wanted,
                        all.n ? all.p : "none");

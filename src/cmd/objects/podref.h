@@ -7,13 +7,14 @@
 #include "cmd/cluster.h"
 #include "cmd/objects/objects.h"
 
-// podref_find reads NAME, pod/NAME, or KIND/NAME of something that selects pods (a deployment, a job), whose first pod it is. Returns 0,
-// -ERR_INVALID or -ERR_NOT_FOUND.
+// podref_find reads NAME, pod/NAME, or KIND/NAME of something that selects pods (a deployment, a
+// job), whose first pod it is. Returns 0, -ERR_INVALID or -ERR_NOT_FOUND.
 int podref_find(struct cluster *c, const char *word, struct json_doc *ret,
                 struct err *err) MUST_USE;
 
-// podref_container is wanted if it is not NULL and the pod has it; else the one that the pod names as its default; else its first, and says
-// so on standard error if there are others. Returns 0 or -ERR_INVALID with the names there are.
+// podref_container is wanted if it is not NULL and the pod has it; else the one that the pod names
+// as its default; else its first, and reports so on standard error if there are others. Returns 0
+// or -ERR_INVALID with the names there are.
 int podref_container(const yyjson_val *pod, const char *wanted, struct str *ret,
                      struct err *err) MUST_USE;
 

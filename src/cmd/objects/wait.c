@@ -103,7 +103,7 @@ static int read_goal(const char *text, struct arena *arena, struct goal_spec *re
                    text);
 }
 
-static bool same_word(struct str a, struct str b)
+static bool wait_equals_ignoring_case(struct str a, struct str b)
 {
     return a.n == b.n && strncasecmp(a.p, b.p, a.n) == 0;
 }
@@ -114,14 +114,15 @@ static bool has_condition(const struct goal_spec *g, const yyjson_val *object)
     if (!conditions)
         return false;
     json_arr_foreach(conditions, c) {
-        if (same_word(objects_text(c, "type"), g->condition))
-            return same_word(objects_text(c, "status"), g->status);
+        if (wait_equals_ignoring_case(objects_text(c, "type"), g->condition))
+            return wait_equals_ignoring_case(objects_text(c, "status"), g->status);
     }
     return false;
 }
 
-// has_value says whether a path finds one value, which is the wanted one: 1, 0 or a negative code.
-static int has_value(const struct goal_spec *g, const yyjson_val *object, struct err *err)
+// wait_has_value returns whether a path finds one value, which is the wanted one: 1, 0 or a
+// negative code.
+static int wait_has_value(const struct goal_spec *g, const yyjson_val *object, struct err *err)
 {
     cleanup_arena struct arena arena = {0};
     cleanup_sbuf struct sbuf text = {0};
@@ -148,7 +149,7 @@ static int is_met(const struct goal_spec *g, const yyjson_val *object, struct er
     case GOAL_CONDITION:
         return has_condition(g, object);
     case GOAL_JSONPATH:
-        return has_value(g, object, err);
+        return wait_has_value(g, object, err);
     case GOAL_CREATE:
         return 1;
     case GOAL_DELETE:
@@ -170,7 +171,7 @@ static bool is_other(const struct waiting *w, const yyjson_val *object)
     return w->uid.n && !str_eq(objects_text(object, "metadata.uid"), w->uid);
 }
 
-static int on_page(void *arg, const yyjson_val *page, struct err *err)
+static int wait_on_page(void *arg, const yyjson_val *page, struct err *err)
 {
     struct waiting *w = arg;
     const yyjson_val *items = objects_list(page, "items");
@@ -183,7 +184,7 @@ static int on_page(void *arg, const yyjson_val *page, struct err *err)
     return object ? is_met(w->goal, object, err) : 0;
 }
 
-static int on_event(void *arg, struct str type, const yyjson_val *object, struct err *err)
+static int wait_on_event(void *arg, struct str type, const yyjson_val *object, struct err *err)
 {
     struct waiting *w = arg;
     bool deleted = str_eqz(type, "DELETED");
@@ -203,8 +204,8 @@ static int wait_one(struct cluster *c, const struct target *t, struct str namesp
     const struct follow f = {.path = sbuf_str(&path),
                              .query = sbuf_str(&query),
                              .deadline_ns = deadline_ns,
-                             .page = on_page,
-                             .event = on_event,
+                             .page = wait_on_page,
+                             .event = wait_on_event,
                              .arg = w};
     int r = follow_run(c, &f, err);
     return r > 0 ? 0 : r;
@@ -220,13 +221,13 @@ int wait_gone(struct cluster *c, const struct target *t, struct str namespace, s
 
 // --- The verb ------------------------------------------------------------------------------------
 
-static int64_t deadline(const struct cluster *c)
+static int64_t wait_deadline_ns(const struct cluster *c)
 {
     return exec_now_ns(loop_exec(c->loop)) + args.timeout_ns + 1;
 }
 
-static int wait_for(struct cluster *c, const struct target *t, const struct goal_spec *goal,
-                    int64_t deadline_ns, struct err *err)
+static int wait_for_target(struct cluster *c, const struct target *t, const struct goal_spec *goal,
+                           int64_t deadline_ns, struct err *err)
 {
     cleanup_sbuf struct sbuf name = {0};
     struct waiting w = {.goal = goal};
@@ -242,8 +243,8 @@ static int wait_for(struct cluster *c, const struct target *t, const struct goal
     return 0;
 }
 
-static int run(struct cluster *c, struct arena *arena, const struct goal_spec *goal,
-               struct err *err)
+static int wait_run_verb(struct cluster *c, struct arena *arena, const struct goal_spec *goal,
+                         struct err *err)
 {
     struct targets targets = {0}, all = {0};
     int r = common_open(c, err);
@@ -253,7 +254,7 @@ static int run(struct cluster *c, struct arena *arena, const struct goal_spec *g
         return r;
     if (common.all_namespaces)
         return err_set(err, ERR_INVALID, "wait works in one namespace: -n NAME");
-    int64_t until = deadline(c);
+    int64_t until = wait_deadline_ns(c);
     for (size_t i = 0; i < targets.n && r == 0; i++) {
         if (targets.p[i].name.n)
             vec_push_arena(arena, &all, targets.p[i]);
@@ -265,7 +266,7 @@ static int run(struct cluster *c, struct arena *arena, const struct goal_spec *g
     if (r == 0 && all.n == 0 && goal->goal != GOAL_DELETE)
         r = err_set(err, ERR_NOT_FOUND, "there are no such objects");
     for (size_t i = 0; i < all.n && r == 0; i++)
-        r = wait_for(c, &all.p[i], goal, until, err);
+        r = wait_for_target(c, &all.p[i], goal, until, err);
     return r;
 }
 
@@ -277,9 +278,9 @@ static int verb_wait(void)
     struct err err = {0};
     int r = VERB_OK;
     if (read_goal(args.until, &arena, &goal, &err) < 0)
-        r = verb_usage_error("wait", err.msg);
-    if (r == VERB_OK && run(&c, &arena, &goal, &err) < 0)
-        r = err.code == ERR_INVALID ? verb_usage_error("wait", err.msg) : common_fail("wait", &err);
+        r = cli_usage_error("wait", err.msg);
+    if (r == VERB_OK && wait_run_verb(&c, &arena, &goal, &err) < 0)
+        r = err.code == ERR_INVALID ? cli_usage_error("wait", err.msg) : common_fail("wait", &err);
     cluster_close(&c);
     return r;
 }

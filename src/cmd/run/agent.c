@@ -26,7 +26,7 @@
 #include "node/image_keeper.h"
 #include "os/fault.h"
 #include "os/file.h"
-#include "server/pki.h"
+#include "pki/pki.h"
 
 #include "base/banned.h"
 
@@ -144,33 +144,33 @@ static int own_certificate(const char *folder, const char *node, const char *con
 {
     int64_t now = clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC;
     cleanup_sbuf struct sbuf ca_file = {0}, name = {0};
-    struct tls_key_pair ca = {0}, pair = {0};
+    struct pki_key_pair ca = {0}, pair = {0};
     sbuf_addf(crt, "%s/node.crt", folder);
     sbuf_addf(key, "%s/node.key", folder);
     sbuf_addf(&ca_file, "%s/ca.crt", folder);
     sbuf_addf(&name, "system:node:%s", node);
     if (access(crt->p, R_OK) == 0 && access(key->p, R_OK) == 0)
         return 0;
-    const struct tls_subject root = {.common_name = "dray-agent-ca",
+    const struct pki_subject root = {.common_name = "dray-agent-ca",
                                      .not_before = now - 3600,
                                      .not_after = now + INT64_C(10) * 365 * 86400};
-    const struct tls_subject leaf = {.common_name = name.p,
+    const struct pki_subject leaf = {.common_name = name.p,
                                      .names = names,
                                      .server = true,
                                      .not_before = now - 3600,
                                      .not_after = now + INT64_C(5) * 365 * 86400};
-    int code = tls_make_ca(&root, &ca, err);
-    if (code == 0)
-        code = tls_make_certificate(&ca, &leaf, &pair, err);
-    if (code == 0)
-        code = file_replace_durable(AT_FDCWD, ca_file.p, str_z(ca.certificate_pem), 0600, err);
-    if (code == 0)
-        code = file_replace_durable(AT_FDCWD, key->p, str_z(pair.key_pem), 0600, err);
-    if (code == 0)
-        code = file_replace_durable(AT_FDCWD, crt->p, str_z(pair.certificate_pem), 0600, err);
-    tls_key_pair_done(&ca);
-    tls_key_pair_done(&pair);
-    return code;
+    int r = pki_make_ca(&root, &ca, err);
+    if (r == 0)
+        r = pki_make_certificate(&ca, &leaf, &pair, err);
+    if (r == 0)
+        r = file_replace_durable(AT_FDCWD, ca_file.p, str_z(ca.certificate_pem), 0600, err);
+    if (r == 0)
+        r = file_replace_durable(AT_FDCWD, key->p, str_z(pair.key_pem), 0600, err);
+    if (r == 0)
+        r = file_replace_durable(AT_FDCWD, crt->p, str_z(pair.certificate_pem), 0600, err);
+    pki_key_pair_done(&ca);
+    pki_key_pair_done(&pair);
+    return r;
 }
 
 // Signed by the CA of a dray server on this machine.
@@ -183,17 +183,17 @@ static int signed_certificate(const char *folder, const char *node, const char *
     sbuf_addf(&ca, "%s/ca.crt", folder);
     cleanup_free char *copy = xstrndup(folder, strlen(folder));
     const struct pki pki = {.folder = copy, .ca_file = ca.p};
-    int code = pki_make_node_certificate(&pki, node, names, now, &file, &key_file, err);
-    if (code == 0) {
+    int r = pki_make_node_certificate(&pki, node, names, now, &file, &key_file, err);
+    if (r == 0) {
         sbuf_addz(crt, file);
         sbuf_addz(key, key_file);
     }
     free(file);
     free(key_file);
-    return code;
+    return r;
 }
 
-static int open_tls(struct running *r, const char *data_dir, struct err *err)
+static int agent_verb_open_tls(struct running *r, const char *data_dir, struct err *err)
 {
     const struct agent_args *a = r->args;
     cleanup_sbuf struct sbuf crt = {0}, key = {0}, ca = {0}, folder = {0};
@@ -237,7 +237,7 @@ static atomic_long steps;
 static int64_t kill_at = -1;
 static FILE *steps_file;
 
-static int on_step(void *arg, const char *what)
+static int agent_verb_on_step(void *arg, const char *what)
 {
     (void)arg;
     int64_t at = atomic_fetch_add(&steps, 1);
@@ -253,8 +253,8 @@ static int on_step(void *arg, const char *what)
 
 static void count_steps(void)
 {
-    static const struct fault_hook hook = {on_step, NULL};
-    // NOLINTBEGIN(concurrency-mt-unsafe): nobody changes the environment
+    static const struct fault_hook hook = {agent_verb_on_step, NULL};
+    // NOLINTBEGIN(concurrency-mt-unsafe): the environment does not change
     const char *at = getenv("DRAY_AGENT_KILL_AT");
     const char *file = getenv("DRAY_AGENT_STEPS");
     // NOLINTEND(concurrency-mt-unsafe)
@@ -266,21 +266,21 @@ static void count_steps(void)
         fault_hook_set(&hook);
 }
 
-static void to_stderr(void *ctx, enum log_level level, struct str record)
+static void agent_verb_log_stderr(void *ctx, enum log_level level, struct str record)
 {
     (void)ctx;
     (void)level;
     (void)fwrite(record.p, 1, record.n, stderr);
 }
 
-static void say(void *arg, const char *line)
+static void agent_verb_print_line(void *arg, const char *line)
 {
     (void)arg;
     printf("%s\n", line);
     (void)fflush(stdout);
 }
 
-static void on_registered(void *arg)
+static void agent_verb_on_registered(void *arg)
 {
     struct running *r = arg;
     if (!r->guest || r->told)
@@ -308,7 +308,7 @@ static void on_stop_tick(void *arg)
     exec_timer_start(loop_exec(r->loop), &r->stop, 20 * CLOCK_NS_PER_MS);
 }
 
-static void on_signal(void *arg)
+static void agent_verb_on_signal(void *arg)
 {
     struct running *r = arg;
     if (exec_timer_armed(&r->stop))
@@ -340,7 +340,7 @@ int agent_check(struct err *err)
                    (long long)low, (long long)high);
 }
 
-static int start(struct running *r, struct err *err)
+static int agent_verb_start(struct running *r, struct err *err)
 {
     const struct agent_args *a = r->args;
     const char *data_dir = a->data_dir ? a->data_dir : "/var/lib/dray-agent";
@@ -353,7 +353,7 @@ static int start(struct running *r, struct err *err)
     if (code == 0)
         code = connect_api(r, err);
     if (code == 0)
-        code = open_tls(r, data_dir, err);
+        code = agent_verb_open_tls(r, data_dir, err);
     if (code == 0)
         tls_follow_start(&r->follow, loop_exec(r->loop), r->tls);
     const struct agent_options o = {.loop = r->loop,
@@ -383,26 +383,26 @@ static int start(struct running *r, struct err *err)
                                     .refresh_ns = a->refresh_s * CLOCK_NS_PER_SEC,
                                     .keep_slices = a->keep_slices,
                                     .trim = true,
-                                    .say = say,
-                                    .registered = on_registered,
+                                    .say = agent_verb_print_line,
+                                    .registered = agent_verb_on_registered,
                                     .arg = r};
     count_steps();
     if (code == 0)
         code = agent_new(&o, &r->agent, err);
     r->stop = (struct exec_timer){.fn = on_stop_tick, .arg = r};
     if (code == 0)
-        code = loop_on_signal(r->loop, SIGTERM, on_signal, r, err);
+        code = loop_on_signal(r->loop, SIGTERM, agent_verb_on_signal, r, err);
     if (code == 0)
-        code = loop_on_signal(r->loop, SIGINT, on_signal, r, err);
+        code = loop_on_signal(r->loop, SIGINT, agent_verb_on_signal, r, err);
     return code;
 }
 
-static void on_settled(void *arg)
+static void agent_verb_on_settled(void *arg)
 {
     loop_stop(((struct running *)arg)->loop);
 }
 
-static void finish(struct running *r)
+static void agent_verb_finish(struct running *r)
 {
     if (r->guest)
         r->guest->stop(r->guest->arg);
@@ -411,7 +411,7 @@ static void finish(struct running *r)
     if (r->client)
         client_free(r->client);
     if (r->loop) {
-        exec_post(loop_exec(r->loop), on_settled, r);
+        exec_post(loop_exec(r->loop), agent_verb_on_settled, r);
         loop_run(r->loop); // what was cancelled is answered
     }
     tls_server_free(r->tls);
@@ -420,7 +420,7 @@ static void finish(struct running *r)
     sbuf_done(&r->node);
 }
 
-static void show(const struct running *r)
+static void agent_verb_print_ready(const struct running *r)
 {
     cleanup_sbuf struct sbuf about = {0};
     agent_about(r->agent, &about);
@@ -435,15 +435,15 @@ int agent_run(const char *verb, const struct agent_args *args, const struct agen
     struct running r = {.verb = verb, .args = args, .guest = guest};
     struct err err = {0};
     process_hide();
-    log_configure(to_stderr, NULL, LOG_FORMAT_TEXT, NULL);
+    log_configure(agent_verb_log_stderr, NULL, LOG_FORMAT_TEXT, NULL);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): threads come later, and only wait
     (void)mallopt(M_ARENA_MAX, 2);
     (void)gethostname(r.host, sizeof(r.host) - 1);
     sbuf_addz(&r.node, args->node ? args->node : r.host);
-    int code = start(&r, &err);
+    int code = agent_verb_start(&r, &err);
     if (code == 0) {
         agent_start(r.agent);
-        show(&r);
+        agent_verb_print_ready(&r);
         loop_run(r.loop);
         if (agent_busy(r.agent)) // something came up while the loop was on its way out
             end_at_once();
@@ -454,7 +454,7 @@ int agent_run(const char *verb, const struct agent_args *args, const struct agen
                           "A node needs root. Without it, 'dray up' shows the same with simulated "
                           "nodes, and 'dray kubelet-stub' calls drivers.\n");
     }
-    finish(&r);
+    agent_verb_finish(&r);
     return code == 0 ? VERB_OK : VERB_NO;
 }
 

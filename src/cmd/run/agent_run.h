@@ -12,7 +12,7 @@
 #include "net/loop.h"
 #include "net/tls.h"
 
-// What an agent is told; NULL and 0 mean the default. See agent_node_group.
+// The options of an agent; NULL and 0 mean the default. See agent_node_group.
 struct agent_args {
     const char *device_plugins;
     const char *kubeconfig, *context, *node, *node_ip, *data_dir, *image_dir, *runtime, *subnet,
@@ -40,7 +40,7 @@ struct agent_guest {
     void *arg;
 };
 
-// agent_run runs until it is told to stop. Returns one of VERB_*.
+// agent_run runs until it is stopped. Returns one of VERB_*.
 int agent_run(const char *verb, const struct agent_args *args, const struct agent_guest *guest);
 
 #endif

@@ -45,7 +45,7 @@ const struct cli_verb backup_verb = {
     .run = verb_backup,
 };
 
-static int backup(const char *socket_path, const char *file, struct err *err)
+static int backup_write_file(const char *socket_path, const char *file, struct err *err)
 {
     cleanup_sbuf struct sbuf absolute = {0}, answer = {0};
     char folder[PATH_MAX];
@@ -58,19 +58,19 @@ static int backup(const char *socket_path, const char *file, struct err *err)
     cleanup_sbuf struct sbuf target = {0};
     sbuf_addz(&target, "/dray/backup?path=");
     local_escape(&target, str_z(absolute.p));
-    return local_ask(socket_path, "POST", target.p, &answer, err);
+    return local_request(socket_path, "POST", target.p, &answer, err);
 }
 
 static int verb_backup(void)
 {
     const char *file = args.words.p[0];
     if (!args.data_dir && !args.socket)
-        return verb_usage_error("backup", "--data-dir DIR is missing");
+        return cli_usage_error("backup", "--data-dir DIR is missing");
     cleanup_sbuf struct sbuf path = {0};
     sbuf_addf(&path, "%s%s", args.socket ? args.socket : args.data_dir,
               args.socket ? "" : "/dray.sock");
     struct err err = {0};
-    if (backup(path.p, file, &err) < 0) {
+    if (backup_write_file(path.p, file, &err) < 0) {
         (void)fprintf(stderr, "dray backup: %s\n", err.msg);
         return VERB_NO;
     }

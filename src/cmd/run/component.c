@@ -100,14 +100,14 @@ int component_check(struct err *err)
 
 // --- Leading -------------------------------------------------------------------------------------
 
-static void begin(struct component *c, bool standby)
+static void component_begin_role(struct component *c, bool standby)
 {
     c->ops->start(c->ops->arg, c->client, &c->features, standby);
     c->started = true;
     c->leading = !standby;
 }
 
-static void end(struct component *c)
+static void component_end_role(struct component *c)
 {
     if (c->started)
         c->ops->stop(c->ops->arg);
@@ -127,8 +127,8 @@ static void on_lost(void *arg)
 {
     struct component *c = arg;
     LOG_WARN(&log_mod, "the lease is lost; standing by again");
-    end(c);
-    begin(c, true);
+    component_end_role(c);
+    component_begin_role(c, true);
     lease_start(c->lease);
 }
 
@@ -172,7 +172,7 @@ static int decide_features(struct component *c, const struct offer *o, struct er
     return r;
 }
 
-static void on_offer(void *arg, int code, const struct err *err, const struct offer *o)
+static void component_on_offer(void *arg, int code, const struct err *err, const struct offer *o)
 {
     struct component *c = arg;
     struct err why = {0};
@@ -192,22 +192,22 @@ static void on_offer(void *arg, int code, const struct err *err, const struct of
              log_str("taint_rules", o->rules ? o->rules->api_version : STR("none")),
              log_bool("pod_groups", o->pod_groups));
     (void)malloc_trim(0); // the metrics were large
-    begin(c, component_set.elect);
+    component_begin_role(c, component_set.elect);
     if (component_set.elect)
         start_election(c);
     else
         LOG_INFO(&log_mod, "leading without election");
 }
 
-static void ask(void *arg)
+static void component_request_features(void *arg)
 {
     struct component *c = arg;
-    offer_ask(c->client, on_offer, c);
+    offer_ask(c->client, component_on_offer, c);
 }
 
 // --- How it is -----------------------------------------------------------------------------------
 
-static bool is_ready(void *arg, struct sbuf *why)
+static bool component_is_ready(void *arg, struct sbuf *why)
 {
     const struct component *c = arg;
     if (c->started && c->ops->synced(c->ops->arg))
@@ -217,7 +217,7 @@ static bool is_ready(void *arg, struct sbuf *why)
     return false;
 }
 
-static void add_metrics(void *arg, struct sbuf *out)
+static void component_add_metrics(void *arg, struct sbuf *out)
 {
     struct component *c = arg;
     sbuf_addf(out,
@@ -233,20 +233,20 @@ static void add_metrics(void *arg, struct sbuf *out)
 
 // --- Life ----------------------------------------------------------------------------------------
 
-static void to_stderr(void *ctx, enum log_level level, struct str record)
+static void component_log_stderr(void *ctx, enum log_level level, struct str record)
 {
     (void)ctx;
     (void)level;
     (void)fwrite(record.p, 1, record.n, stderr);
 }
 
-static void on_done(void *arg)
+static void component_on_done(void *arg)
 {
     struct component *c = arg;
     loop_stop(c->loop);
 }
 
-static void on_signal(void *arg)
+static void component_on_signal(void *arg)
 {
     struct component *c = arg;
     if (c->stopping)
@@ -254,10 +254,10 @@ static void on_signal(void *arg)
     c->stopping = true;
     LOG_INFO(&log_mod, "stopping");
     exec_timer_stop(c->exec, &c->again);
-    end(c);
+    component_end_role(c);
     exec_timer_start(c->exec, &c->give_up, GIVE_UP_NS);
     if (c->lease)
-        lease_release(c->lease, on_done, c);
+        lease_release(c->lease, component_on_done, c);
     else
         loop_stop(c->loop);
 }
@@ -266,8 +266,8 @@ static int open_http(struct component *c, struct err *err)
 {
     const struct component_http_options o = {.loop = c->loop,
                                              .listen = component_set.listen,
-                                             .ready = is_ready,
-                                             .metrics = add_metrics,
+                                             .ready = component_is_ready,
+                                             .metrics = component_add_metrics,
                                              .arg = c};
     if (strcmp(component_set.listen, "none") == 0)
         return 0;
@@ -279,7 +279,7 @@ static int open_http(struct component *c, struct err *err)
     return r;
 }
 
-static int start(struct component *c, struct err *err)
+static int component_start_loop(struct component *c, struct err *err)
 {
     const struct client_remote_options o = {.target = &c->target,
                                             .user_agent = str_z(c->ops->name)};
@@ -287,8 +287,8 @@ static int start(struct component *c, struct err *err)
     if (r < 0)
         return r;
     c->exec = loop_exec(c->loop);
-    c->again = (struct exec_timer){.fn = ask, .arg = c};
-    c->give_up = (struct exec_timer){.fn = on_done, .arg = c};
+    c->again = (struct exec_timer){.fn = component_request_features, .arg = c};
+    c->give_up = (struct exec_timer){.fn = component_on_done, .arg = c};
     r = kubeconfig_find(&c->kubeconfig, common.kubeconfig, common.context, &c->target, err);
     if (r == 0)
         r = client_remote_new(c->loop, &o, &c->client, err);
@@ -297,18 +297,18 @@ static int start(struct component *c, struct err *err)
     if (r == 0)
         r = open_http(c, err);
     if (r == 0)
-        r = loop_on_signal(c->loop, SIGTERM, on_signal, c, err);
+        r = loop_on_signal(c->loop, SIGTERM, component_on_signal, c, err);
     if (r == 0)
-        r = loop_on_signal(c->loop, SIGINT, on_signal, c, err);
+        r = loop_on_signal(c->loop, SIGINT, component_on_signal, c, err);
     if (r == 0)
         exec_timer_start(c->exec, &c->again, 0);
     return r;
 }
 
-static void finish(struct component *c)
+static void component_free_parts(struct component *c)
 {
     c->stopping = true;
-    end(c);
+    component_end_role(c);
     lease_free(c->lease);
     component_http_free(c->http);
     if (c->client)
@@ -318,7 +318,7 @@ static void finish(struct component *c)
     if (c->loop) {
         exec_timer_stop(c->exec, &c->again);
         exec_timer_stop(c->exec, &c->give_up);
-        exec_post(c->exec, on_done, c);
+        exec_post(c->exec, component_on_done, c);
         loop_run(c->loop); // what was cancelled is answered
         loop_free(c->loop);
     }
@@ -333,14 +333,14 @@ int component_run(const struct component_ops *ops)
     component_set.listen = component_set.listen ? component_set.listen : ops->listen;
     component_set.lease_name = component_set.lease_name ? component_set.lease_name : ops->name;
     process_confine();
-    log_configure(to_stderr, NULL,
+    log_configure(component_log_stderr, NULL,
                   strcmp(component_set.log_format, "json") == 0 ? LOG_FORMAT_JSON : LOG_FORMAT_TEXT,
                   NULL);
-    int r = start(&c, &err);
+    int r = component_start_loop(&c, &err);
     if (r < 0)
         (void)fprintf(stderr, "dray %s: %s\n", ops->verb, err.msg);
     else
         loop_run(c.loop);
-    finish(&c);
+    component_free_parts(&c);
     return r < 0 ? VERB_NO : VERB_OK;
 }

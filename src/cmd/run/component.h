@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A part of a control plane as a process of its own, on any API server: connects, asks what the server offers, stands
-// by, leads when it has the lease, tells how it is over HTTP, and stops cleanly. What the part is (scheduler,
-// controllers) is its verb's business.
+// A part of a control plane as a process of its own, on any API server: connects, asks what the
+// server offers, stands by, leads when it has the lease, reports its health over HTTP, and stops
+// cleanly. What the part is (scheduler, controllers) is its verb's business.
 #ifndef CMD_RUN_COMPONENT_H
 #define CMD_RUN_COMPONENT_H
 

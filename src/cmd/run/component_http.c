@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Health and metrics of a component over HTTP: /healthz, /livez, /readyz and /metrics.
 #include "cmd/run/component_http.h"
 
 #include <stdlib.h>
@@ -14,7 +16,8 @@ struct component_http {
     int64_t started_wall_ns;
 };
 
-static void answer(struct http_request *q, int status, const char *type, struct sbuf *text)
+static void component_http_send_answer(struct http_request *q, int status, const char *type,
+                                       struct sbuf *text)
 {
     http_reply(q, status, str_z(type), NULL, 0, net_buf_new(text));
 }
@@ -26,7 +29,7 @@ static void answer_health(struct http_request *q, bool good, struct sbuf *why)
         sbuf_addz(&text, "ok");
     else
         sbuf_addf(&text, "not ok: %s\n", why->p);
-    answer(q, good ? 200 : 500, "text/plain; charset=utf-8", &text);
+    component_http_send_answer(q, good ? 200 : 500, "text/plain; charset=utf-8", &text);
     sbuf_done(&text);
 }
 
@@ -35,11 +38,11 @@ static void answer_metrics(struct component_http *h, struct http_request *q)
     struct sbuf text = {0};
     h->o.metrics(h->o.arg, &text);
     metrics_write_process(&text, h->started_wall_ns);
-    answer(q, 200, "text/plain; version=0.0.4; charset=utf-8", &text);
+    component_http_send_answer(q, 200, "text/plain; version=0.0.4; charset=utf-8", &text);
     sbuf_done(&text);
 }
 
-static void handle(void *arg, struct http_request *q)
+static void component_http_handle_request(void *arg, struct http_request *q)
 {
     struct component_http *h = arg;
     cleanup_sbuf struct sbuf why = {0};
@@ -53,7 +56,7 @@ static void handle(void *arg, struct http_request *q)
         answer_metrics(h, q);
     } else {
         sbuf_addz(&text, "there is /healthz, /livez, /readyz and /metrics\n");
-        answer(q, read ? 404 : 405, "text/plain; charset=utf-8", &text);
+        component_http_send_answer(q, read ? 404 : 405, "text/plain; charset=utf-8", &text);
         sbuf_done(&text);
     }
 }
@@ -66,7 +69,7 @@ int component_http_new(const struct component_http_options *options, struct comp
     h->started_wall_ns = exec_wall_ns(loop_exec(options->loop));
     const struct http_server_options so = {.loop = options->loop,
                                            .limits = {.body_bytes = 1024, .connections = 64},
-                                           .handle = handle,
+                                           .handle = component_http_handle_request,
                                            .arg = h};
     h->server = http_server_new(&so);
     int r = http_server_listen_tcp(h->server, str_z(options->listen), ret_port, err);

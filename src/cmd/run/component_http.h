@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a process is, over HTTP: /healthz and /livez, /readyz, /metrics; nothing that could be changed.
+// How a process is, over HTTP: /healthz and /livez, /readyz, /metrics; nothing that could be
+// changed.
 #ifndef CMD_RUN_COMPONENT_HTTP_H
 #define CMD_RUN_COMPONENT_HTTP_H
 
@@ -16,7 +17,7 @@ struct component_http;
 struct component_http_options {
     struct loop *loop;
     const char *listen; // HOST:PORT
-    // ready says yes, or no and why. Alive is who answers at all.
+    // ready returns whether it is ready, else why not. Any answer means alive.
     bool (*ready)(void *arg, struct sbuf *why);
     void (*metrics)(void *arg, struct sbuf *out); // Prometheus' text; the process' own is added
     void *arg;

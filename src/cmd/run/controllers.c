@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray controllers: DRA's controllers on any API server, instead of those of kube-controller-manager.
+// dray controllers: DRA's controllers on any API server, instead of those of
+// kube-controller-manager.
 #include <stdlib.h>
 
 #include "cmd/common.h"
 #include "cmd/run/component.h"
 #include "cmd/verb.h"
 #include "ctl/ctl.h"
-#include "server/pki.h"
+#include "pki/pki.h"
 
 #include "base/banned.h"
 
@@ -33,7 +34,7 @@ static const struct cli_option controllers_options[] = {
      "device-taint-eviction-controller, podgroup-protection-controller and "
      "resourcepoolstatusrequest-controller; NAME adds and -NAME removes one. Off unless named: "
      "garbage-collector-controller (all kinds) and others that kube-controller-manager runs as "
-     "well: docs/controllers.md",
+     "well: docs/design/controllers.md",
      .text = &controllers.list},
     {"--terminated-pod-gc-threshold", NULL, "N",
      "keep at most this many terminated pods; default 12500, 0: all",
@@ -46,7 +47,7 @@ static const struct cli_group controllers_group = CLI_GROUP("Options", controlle
 
 const struct cli_verb controllers_verb = {
     .name = "controllers",
-    .summary = "run the DRA controllers on any Kubernetes",
+    .summary = "run the DRA controllers for a Kubernetes cluster",
     .chapter = CLI_CLUSTER,
     .synopsis = "controllers [--kubeconfig FILE] [--controllers LIST] [OPTIONS]",
     .text = "Creates claims from templates, releases and deletes them, evicts pods from tainted "
@@ -76,7 +77,8 @@ static int controllers_check(struct err *err)
     return r < 0 ? r : component_check(err);
 }
 
-static void start(void *arg, struct client *client, const struct features *features, bool standby)
+static void controllers_verb_start(void *arg, struct client *client,
+                                   const struct features *features, bool standby)
 {
     struct controllers *c = arg;
     c->features = *features;
@@ -94,25 +96,25 @@ static void start(void *arg, struct client *client, const struct features *featu
     ctl_start(c->ctl);
 }
 
-static void lead(void *arg)
+static void controllers_verb_lead(void *arg)
 {
     struct controllers *c = arg;
     ctl_lead(c->ctl);
 }
 
-static void stop(void *arg)
+static void controllers_verb_stop(void *arg)
 {
     struct controllers *c = arg;
     ctl_free(take_ptr(c->ctl));
 }
 
-static bool synced(const void *arg)
+static bool controllers_verb_is_synced(const void *arg)
 {
     const struct controllers *c = arg;
     return ctl_synced(c->ctl);
 }
 
-static void metrics(const void *arg, struct sbuf *out)
+static void controllers_verb_add_metrics(const void *arg, struct sbuf *out)
 {
     const struct controllers *c = arg;
     ctl_metrics(c->ctl, out);
@@ -123,11 +125,11 @@ static int verb_controllers(void)
     const struct component_ops ops = {.name = "dray-controllers",
                                       .verb = "controllers",
                                       .listen = "127.0.0.1:10252",
-                                      .start = start,
-                                      .lead = lead,
-                                      .stop = stop,
-                                      .synced = synced,
-                                      .metrics = metrics,
+                                      .start = controllers_verb_start,
+                                      .lead = controllers_verb_lead,
+                                      .stop = controllers_verb_stop,
+                                      .synced = controllers_verb_is_synced,
+                                      .metrics = controllers_verb_add_metrics,
                                       .arg = &controllers};
     int r = component_run(&ops);
     free(controllers.root_ca);

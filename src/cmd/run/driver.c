@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray driver: DRA drivers for network interfaces and for simulated hardware, and faults for the latter.
+// dray driver: DRA drivers for network interfaces and for simulated hardware, and faults for the
+// latter.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,7 +162,7 @@ const struct cli_verb driver_verb = {
     .subverbs = driver_verbs,
 };
 
-static int fail(const struct err *err)
+static int driver_verb_fail(const struct err *err)
 {
     char text[DRAY_ERR_MSG_MAX + DRAY_ERR_PATH_MAX + 64];
     err_text(err, text, sizeof(text));
@@ -173,7 +174,8 @@ static int fail(const struct err *err)
 
 enum { PROFILES_MAX = 64 };
 
-static int open_profiles(const char *names, struct profile **ret, size_t *n, struct err *err)
+static int driver_verb_open_profiles(const char *names, struct profile **ret, size_t *n,
+                                     struct err *err)
 {
     struct str rest = str_z(names);
     while (rest.n) {
@@ -182,15 +184,15 @@ static int open_profiles(const char *names, struct profile **ret, size_t *n, str
         if (*n == PROFILES_MAX)
             return err_set(err, ERR_TOO_MANY, "at most %d profiles", PROFILES_MAX);
         cleanup_free char *z = xstrndup(name.p, name.n);
-        int rc = profile_open(z, &ret[*n], err);
-        if (rc != 0)
-            return rc;
+        int r = profile_open(z, &ret[*n], err);
+        if (r != 0)
+            return r;
         (*n)++;
     }
     return 0;
 }
 
-static void told(void *arg, const char *node, const char *driver, const char *what)
+static void driver_verb_on_change(void *arg, const char *node, const char *driver, const char *what)
 {
     (void)arg;
     printf("%s%s%s: %s\n", node, *node ? " " : "", driver, what);
@@ -205,21 +207,21 @@ static int driver_run_sim(void)
     struct err err = {0};
     struct dray_error why = {0};
     if (!a->sim.node && a->sim.nodes == 0)
-        return verb_usage_error("driver sim", "--node NAME or --nodes N is missing");
+        return cli_usage_error("driver sim", "--node NAME or --nodes N is missing");
     const struct dray_runtime_options where = {.kubeconfig = a->kubeconfig,
                                                .user_agent = "dray-driver-sim"};
     process_hide();
-    int rc = open_profiles(a->profiles, profiles, &n, &err);
-    if (rc == 0 && dray_runtime_new(&where, &a->sim.runtime, &why) != 0)
-        rc = err_set(&err, ERR_UNAVAILABLE, "%s", why.message);
+    int r = driver_verb_open_profiles(a->profiles, profiles, &n, &err);
+    if (r == 0 && dray_runtime_new(&where, &a->sim.runtime, &why) != 0)
+        r = err_set(&err, ERR_UNAVAILABLE, "%s", why.message);
     struct hw_sim *sim = NULL;
-    if (rc == 0) {
+    if (r == 0) {
         a->sim.profiles = profiles;
         a->sim.profiles_len = n;
-        a->sim.told = told;
-        rc = hw_sim_start(&a->sim, &sim, &err);
+        a->sim.told = driver_verb_on_change;
+        r = hw_sim_start(&a->sim, &sim, &err);
     }
-    if (rc == 0) {
+    if (r == 0) {
         puts("drivers run");
         (void)fflush(stdout);
         dray_runtime_run(a->sim.runtime);
@@ -231,12 +233,13 @@ static int driver_run_sim(void)
     hw_sim_free(sim);
     while (n > 0)
         profile_free(profiles[--n]);
-    return rc == 0 ? VERB_OK : fail(&err);
+    return r == 0 ? VERB_OK : driver_verb_fail(&err);
 }
 
 // --- fault ---------------------------------------------------------------------------------------
 
-static bool matches(const struct fault *f, bool any_kind, enum fault_kind kind, const char *device)
+static bool driver_verb_matches_fault(const struct fault *f, bool any_kind, enum fault_kind kind,
+                                      const char *device)
 {
     return (any_kind || f->kind == kind) && (!device || str_eqz(f->device, device));
 }
@@ -249,9 +252,9 @@ static int change_faults(const struct driver_args *a, const char *path, const ch
     enum fault_kind kind = FAULT_XID;
     bool has_kind = a->words.n > 1;
     if (has_kind && !fault_kind_parse(str_z(a->words.p[1]), &kind))
-        return verb_usage_error("driver fault", "unknown KIND of fault");
-    if (faults_load(path, &arena, &faults, &err) != 0)
-        return fail(&err);
+        return cli_usage_error("driver fault", "unknown KIND of fault");
+    if (fault_list_load(path, &arena, &faults, &err) != 0)
+        return driver_verb_fail(&err);
     if (strcmp(verb, "add") == 0) {
         const struct fault f = {.kind = kind,
                                 .device = str_z(a->device),
@@ -262,11 +265,11 @@ static int change_faults(const struct driver_args *a, const char *path, const ch
     } else {
         size_t left = 0;
         for (size_t i = 0; i < faults.n; i++)
-            if (!matches(&faults.p[i], !has_kind, kind, a->device))
+            if (!driver_verb_matches_fault(&faults.p[i], !has_kind, kind, a->device))
                 faults.p[left++] = faults.p[i];
         faults.n = left;
     }
-    return faults_save(path, &faults, &err) == 0 ? VERB_OK : fail(&err);
+    return fault_list_save(path, &faults, &err) == 0 ? VERB_OK : driver_verb_fail(&err);
 }
 
 static int list_faults(const char *path)
@@ -275,9 +278,9 @@ static int list_faults(const char *path)
     cleanup_sbuf struct sbuf out = {0};
     struct faults faults;
     struct err err = {0};
-    if (faults_load(path, &arena, &faults, &err) != 0)
-        return fail(&err);
-    faults_write(&faults, &out);
+    if (fault_list_load(path, &arena, &faults, &err) != 0)
+        return driver_verb_fail(&err);
+    fault_list_write(&faults, &out);
     (void)fputs(out.p, stdout);
     return VERB_OK;
 }
@@ -289,13 +292,13 @@ static int driver_run_fault(void)
     cleanup_sbuf struct sbuf path = {0};
     bool add = strcmp(verb, "add") == 0;
     if (add && a->words.n != 2)
-        return verb_usage_error("driver fault", "KIND is missing");
+        return cli_usage_error("driver fault", "KIND is missing");
     sbuf_addf(&path, "%s/%s/faults.json",
               a->sim.state ? a->sim.state : "/var/lib/kubelet/plugins/dray-sim", a->sim.node);
     if (strcmp(verb, "list") == 0 && a->words.n == 1)
         return list_faults(path.p);
     if (!add && strcmp(verb, "clear") != 0)
-        return verb_usage_error("driver fault", "the commands are add KIND, clear and list");
+        return cli_usage_error("driver fault", "the commands are add KIND, clear and list");
     return change_faults(a, path.p, verb);
 }
 
@@ -307,7 +310,7 @@ static int driver_run_profiles(void)
         struct profile *p = NULL;
         struct err err;
         if (profile_parse(profile_builtins[i].text, &p, &err) != 0)
-            return fail(&err);
+            return driver_verb_fail(&err);
         printf("%-26s %.*s\n", profile_builtins[i].name, STR_ARG(profile_about(p)));
         profile_free(p);
     }
@@ -316,14 +319,14 @@ static int driver_run_profiles(void)
 
 static int write_slices(const struct profile_objects *o, struct json_writer *w, struct err *err)
 {
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < o->slices_len; i++) {
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < o->slices_len; i++) {
         const struct api_object object = {
             api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceSlice")), o->slices[i]};
         api_set_type_meta(&object);
-        rc = api_json_write(object.kind->type, object.value, w, err);
+        r = api_json_write(object.kind->type, object.value, w, err);
     }
-    return rc;
+    return r;
 }
 
 static int driver_run_show(void)
@@ -336,20 +339,20 @@ static int driver_run_show(void)
     cleanup_arena struct arena arena = {0};
     cleanup_sbuf struct sbuf out = {0};
     struct json_writer w = {.out = &out, .indent = 2};
-    int rc = profile_open(a->words.p[0], &p, &err);
-    if (rc == 0)
-        rc = profile_node(p, str_z(a->sim.node ? a->sim.node : "node-0"), 0, &arena, &own, &err);
-    if (rc == 0)
-        rc = profile_shared(p, &arena, &shared, &err);
+    int r = profile_open(a->words.p[0], &p, &err);
+    if (r == 0)
+        r = profile_node(p, str_z(a->sim.node ? a->sim.node : "node-0"), 0, &arena, &own, &err);
+    if (r == 0)
+        r = profile_shared(p, &arena, &shared, &err);
     json_write_array_begin(&w);
-    if (rc == 0)
-        rc = write_slices(&own, &w, &err);
-    if (rc == 0)
-        rc = write_slices(&shared, &w, &err);
+    if (r == 0)
+        r = write_slices(&own, &w, &err);
+    if (r == 0)
+        r = write_slices(&shared, &w, &err);
     json_write_array_end(&w);
     profile_free(p);
-    if (rc != 0)
-        return fail(&err);
+    if (r != 0)
+        return driver_verb_fail(&err);
     puts(out.p);
     return VERB_OK;
 }

@@ -68,12 +68,12 @@ const struct cli_verb driver_net_verb = {
     .summary = "run the driver for this machine's network interfaces",
     .synopsis = "net --node NAME [OPTIONS]\nnet --list [OPTIONS]",
     .text = "Publishes this machine's network interfaces as devices and moves them into pods "
-            "(docs/driver-net.md).",
+            "(docs/design/driver-net.md).",
     .groups = {&net_group},
     .run = driver_run_net,
 };
 
-static int fail(const struct err *err)
+static int driver_net_fail(const struct err *err)
 {
     char text[DRAY_ERR_MSG_MAX + DRAY_ERR_PATH_MAX + 64];
     err_text(err, text, sizeof(text));
@@ -94,7 +94,7 @@ static int net_take_offer(const struct cli_option *o, const char *value, struct 
     return 0;
 }
 
-// --- Virtual functions -----------------------------------------------------------------------------
+// --- Virtual functions ---------------------------------------------------------------------------
 
 static int make_vfs(const struct net_args *a, struct err *err)
 {
@@ -105,24 +105,24 @@ static int make_vfs(const struct net_args *a, struct err *err)
             net_name_check(name, NULL) != 0)
             return err_set(err, ERR_INVALID, "--vfs wants INTERFACE=N, not \"%.64s\"", *text);
         cleanup_free char *z = xstrndup(name.p, name.n);
-        int code = net_vfs_make("/sys", z, n, err);
-        if (code != 0)
-            return code;
+        int r = net_vfs_make("/sys", z, n, err);
+        if (r != 0)
+            return r;
     }
     return 0;
 }
 
 // --- List ----------------------------------------------------------------------------------------
 
-static int list(const struct net_args *a)
+static int driver_net_list_devices(const struct net_args *a)
 {
     cleanup_arena struct arena arena = {0};
     struct net_pci_names *names = net_pci_names_open(NET_PCI_IDS);
     struct net_view view = {.sys = "/sys", .names = names};
     struct net_devices devices = {0};
     struct err err = {0};
-    int code = net_view_read(-1, &arena, &view, &err);
-    if (code == 0)
+    int r = net_view_read(-1, &arena, &view, &err);
+    if (r == 0)
         net_inventory(&view, &a->filter, &(struct net_records){0}, &arena, &devices);
     printf("%-20s %-15s %-10s %s\n", "DEVICE", "INTERFACE", "KIND", "ATTRIBUTES");
     vec_foreach(&devices, d)
@@ -135,19 +135,19 @@ static int list(const struct net_args *a)
             printf("%-20s %-15s %-10s %s\n", "-", l->name, l->kind[0] ? l->kind : "device", why);
     }
     net_pci_names_free(names);
-    return code == 0 ? VERB_OK : fail(&err);
+    return r == 0 ? VERB_OK : driver_net_fail(&err);
 }
 
 // --- Run -----------------------------------------------------------------------------------------
 
-static void told(void *arg, const char *what)
+static void driver_net_on_change(void *arg, const char *what)
 {
     (void)arg;
     printf("%s\n", what);
     (void)fflush(stdout);
 }
 
-static int run(struct net_args *a)
+static int driver_net_run_plugin(struct net_args *a)
 {
     struct net_driver *driver = NULL;
     struct err err = {0};
@@ -161,23 +161,23 @@ static int run(struct net_args *a)
     const struct dray_runtime_options where = {.kubeconfig = a->kubeconfig,
                                                .user_agent = "dray-driver-net"};
     process_hide();
-    int code = make_vfs(a, &err);
-    if (code == 0 && dray_runtime_new(&where, &a->net.runtime, &why) != 0)
-        code = err_set(&err, ERR_UNAVAILABLE, "%s", why.message);
+    int r = make_vfs(a, &err);
+    if (r == 0 && dray_runtime_new(&where, &a->net.runtime, &why) != 0)
+        r = err_set(&err, ERR_UNAVAILABLE, "%s", why.message);
     a->net.filter = &a->filter;
     a->net.name = a->name;
-    a->net.told = told;
-    if (code == 0)
-        code = net_driver_start(&a->net, &driver, &err);
-    if (code == 0) {
-        told(NULL, "driver runs");
+    a->net.told = driver_net_on_change;
+    if (r == 0)
+        r = net_driver_start(&a->net, &driver, &err);
+    if (r == 0) {
+        driver_net_on_change(NULL, "driver runs");
         dray_runtime_run(a->net.runtime);
     }
     net_driver_stop(driver);
     if (a->net.runtime)
         dray_runtime_free(a->net.runtime);
     net_driver_free(driver);
-    return code == 0 ? VERB_OK : fail(&err);
+    return r == 0 ? VERB_OK : driver_net_fail(&err);
 }
 
 static void net_copy_patterns(const struct cli_texts *from, struct net_patterns *to)
@@ -192,9 +192,9 @@ static int driver_run_net(void)
     net_copy_patterns(&args.skip, &args.filter.skip);
     net_copy_patterns(&args.allow, &args.filter.allow);
     args.net.runtime_moves = args.inject && strcmp(args.inject, "runtime") == 0;
-    int r = args.list       ? list(&args)
-            : args.net.node ? run(&args)
-                            : verb_usage_error("driver net", "--node NAME or --list is missing");
+    int r = args.list       ? driver_net_list_devices(&args)
+            : args.net.node ? driver_net_run_plugin(&args)
+                            : cli_usage_error("driver net", "--node NAME or --list is missing");
     vec_done(&args.filter.only);
     vec_done(&args.filter.skip);
     vec_done(&args.filter.allow);

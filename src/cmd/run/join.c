@@ -53,7 +53,7 @@ static const struct cli_group join_group = CLI_GROUP("Options", join_options);
 
 const struct cli_verb join_verb = {
     .name = "join",
-    .summary = "make this machine a node of a cluster elsewhere",
+    .summary = "join this machine to a cluster as a node",
     .chapter = CLI_CLUSTER,
     .synopsis = "join ADDRESS --token TOKEN --ca-hash sha256:HEX [OPTIONS]\njoin [OPTIONS]",
     .text = "Makes this machine a node of the cluster at ADDRESS (HOST:PORT) and runs it, as 'dray "
@@ -72,7 +72,7 @@ const struct cli_verb join_verb = {
     .run = verb_join,
 };
 
-static void say(void *arg, const char *line)
+static void join_print_line(void *arg, const char *line)
 {
     (void)arg;
     printf("%s\n", line);
@@ -93,7 +93,7 @@ static int read_token(struct sbuf *out, struct err *err)
     return 0;
 }
 
-static int join(const char *name, struct err *err)
+static int join_cluster(const char *name, struct err *err)
 {
     cleanup_sbuf struct sbuf token = {0};
     int r = read_token(&token, err);
@@ -104,7 +104,7 @@ static int join(const char *name, struct err *err)
                                    .data_dir = agent_args.data_dir,
                                    .lifetime_s = args.lifetime_ns / CLOCK_NS_PER_SEC,
                                    .timeout_ns = args.timeout_ns,
-                                   .say = say};
+                                   .say = join_print_line};
     return r < 0 ? r : join_run(&o, err);
 }
 
@@ -115,8 +115,8 @@ static bool same_address(const struct join_state *state)
     return !args.words.n || str_eqz(str_from(url, STR("https://").n), args.words.p[0]);
 }
 
-// settle joins, unless that has been done before.
-static int settle(struct join_state *state, const char *machine, struct err *err)
+// join_store_state joins, unless that has been done before.
+static int join_store_state(struct join_state *state, const char *machine, struct err *err)
 {
     int64_t now = clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC;
     int r = join_read_state(agent_args.data_dir, now, state, err);
@@ -142,13 +142,13 @@ static int settle(struct join_state *state, const char *machine, struct err *err
                        state->expired
                            ? "the certificate in %s is over: join again, with the address "
                              "and a new token"
-                           : "nothing in %s tells of an earlier join: name the address, "
+                           : "no earlier join is recorded in %s: name the address, "
                              "--token and --ca-hash",
                        agent_args.data_dir);
     const char *name = before ? state->node.p : agent_args.node ? agent_args.node : machine;
     printf("joining %s as the node %s\n", args.words.p[0], name);
     (void)fflush(stdout);
-    r = join(name, err);
+    r = join_cluster(name, err);
     join_state_done(state);
     *state = (struct join_state){0};
     return r < 0 ? r : join_read_state(agent_args.data_dir, now, state, err);
@@ -175,7 +175,7 @@ static void on_renewed(void *arg, bool serving)
         (void)fprintf(stderr, "dray join: the endpoint's new certificate: %s\n", err.msg);
 }
 
-static void on_registered(void *arg, const struct agent_host *host)
+static void join_verb_on_registered(void *arg, const struct agent_host *host)
 {
     struct staying *s = arg;
     s->host = *host;
@@ -185,7 +185,7 @@ static void on_registered(void *arg, const struct agent_host *host)
                                        .names = s->names,
                                        .lifetime_s = args.lifetime_ns / CLOCK_NS_PER_SEC,
                                        .renew_after_s = args.renew_after_ns / CLOCK_NS_PER_SEC,
-                                       .say = say,
+                                       .say = join_print_line,
                                        .renewed = on_renewed,
                                        .arg = s};
     s->identity = identity_new(&o);
@@ -222,7 +222,7 @@ static int find_address(struct staying *s, struct err *err)
     return r < 0 ? err_wrap(err, "this node's address (--node-ip)") : 0;
 }
 
-static int prepare(struct staying *s, struct err *err)
+static int join_prepare_agent(struct staying *s, struct err *err)
 {
     int r = find_address(s, err);
     if (r < 0)
@@ -258,10 +258,11 @@ static int verb_join(void)
     }
     (void)gethostname(s.machine, sizeof(s.machine) - 1);
     (void)signal(SIGPIPE, SIG_IGN);
-    int r = settle(&s.state, s.machine, &err);
+    int r = join_store_state(&s.state, s.machine, &err);
     if (r == 0 && !args.only)
-        r = prepare(&s, &err);
-    const struct agent_guest guest = {.registered = on_registered, .stop = on_stop, .arg = &s};
+        r = join_prepare_agent(&s, &err);
+    const struct agent_guest guest = {
+        .registered = join_verb_on_registered, .stop = on_stop, .arg = &s};
     int code = r < 0       ? common_fail("join", &err)
                : args.only ? VERB_OK
                            : agent_run("join", &agent_args, &guest);

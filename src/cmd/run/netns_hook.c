@@ -50,7 +50,7 @@ static int netns_hook_check(struct err *err)
                : 0;
 }
 
-static int read_state(struct sbuf *out)
+static int netns_hook_read_state(struct sbuf *out)
 {
     ssize_t n;
     do {
@@ -65,13 +65,12 @@ static int verb_netns_hook(void)
 {
     cleanup_sbuf struct sbuf state = {0};
     struct err err = {0};
-    int code = read_state(&state);
-    if (code != 0)
-        code =
-            err_set(&err, -code, "cannot read the container's state: %s", strerrordesc_np(-code));
+    int r = netns_hook_read_state(&state);
+    if (r != 0)
+        r = err_set(&err, -r, "cannot read the container's state: %s", strerrordesc_np(-r));
     else
-        code = net_hook_run(&hook, sbuf_str(&state), &err);
-    if (code == 0)
+        r = net_hook_run(&hook, sbuf_str(&state), &err);
+    if (r == 0)
         return VERB_OK;
     (void)fprintf(stderr, "dray netns-hook: device %s: %s\n", hook.device, err.msg);
     return VERB_NO;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Limits of a long-running process: signals it ignores, capabilities it drops, memory it does not
+// dump.
 #include "cmd/run/process.h"
 
 #include <unistd.h>
@@ -14,7 +17,7 @@
 
 #include "base/banned.h"
 
-// Root's files are root's without these, but a data folder can be somebody else's.
+// Root's files are root's without these, but a data directory can be somebody else's.
 #define CAPS_KEPT ((1U << CAP_DAC_OVERRIDE) | (1U << CAP_NET_BIND_SERVICE))
 
 void process_begin(void)
@@ -31,7 +34,8 @@ void process_hide(void)
 #endif
 }
 
-// Whoever has none has nothing to drop; nothing here can fail in a way that leaves more than there was.
+// A process without capabilities has nothing to drop; nothing here can fail in a way that leaves
+// more than there was.
 static void drop_capabilities(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

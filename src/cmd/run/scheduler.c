@@ -44,7 +44,7 @@ static const struct cli_group scheduler_group = CLI_GROUP("Options", scheduler_o
 
 const struct cli_verb scheduler_verb = {
     .name = "scheduler",
-    .summary = "run the scheduler on any Kubernetes",
+    .summary = "run the scheduler for a Kubernetes cluster",
     .chapter = CLI_CLUSTER,
     .synopsis = "scheduler [--kubeconfig FILE] [--scheduler-name NAME[,NAME…]] [OPTIONS]",
     .text = "Binds pods to nodes and allocates their devices on any Kubernetes from 1.34 on, "
@@ -74,7 +74,8 @@ static int scheduler_check(struct err *err)
     return component_check(err);
 }
 
-static void start(void *arg, struct client *client, const struct features *features, bool standby)
+static void scheduler_verb_start(void *arg, struct client *client, const struct features *features,
+                                 bool standby)
 {
     struct scheduler *s = arg;
     const struct sched_options o = {.client = client,
@@ -89,25 +90,25 @@ static void start(void *arg, struct client *client, const struct features *featu
     sched_start(s->sched);
 }
 
-static void lead(void *arg)
+static void scheduler_verb_lead(void *arg)
 {
     struct scheduler *s = arg;
     sched_lead(s->sched);
 }
 
-static void stop(void *arg)
+static void scheduler_verb_stop(void *arg)
 {
     struct scheduler *s = arg;
     sched_free(take_ptr(s->sched));
 }
 
-static bool synced(const void *arg)
+static bool scheduler_verb_is_synced(const void *arg)
 {
     const struct scheduler *s = arg;
     return sched_synced(s->sched);
 }
 
-static void metrics(const void *arg, struct sbuf *out)
+static void scheduler_verb_add_metrics(const void *arg, struct sbuf *out)
 {
     const struct scheduler *s = arg;
     sched_metrics(s->sched, out);
@@ -118,11 +119,11 @@ static int verb_scheduler(void)
     const struct component_ops ops = {.name = "dray-scheduler",
                                       .verb = "scheduler",
                                       .listen = "127.0.0.1:10251",
-                                      .start = start,
-                                      .lead = lead,
-                                      .stop = stop,
-                                      .synced = synced,
-                                      .metrics = metrics,
+                                      .start = scheduler_verb_start,
+                                      .lead = scheduler_verb_lead,
+                                      .stop = scheduler_verb_stop,
+                                      .synced = scheduler_verb_is_synced,
+                                      .metrics = scheduler_verb_add_metrics,
                                       .arg = &scheduler};
     return component_run(&ops);
 }

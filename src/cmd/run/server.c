@@ -25,7 +25,7 @@
 #include "net/loop.h"
 #include "net/tls_follow.h"
 #include "os/file.h"
-#include "server/pki.h"
+#include "pki/pki.h"
 
 #include "base/banned.h"
 
@@ -64,7 +64,9 @@ struct running {
     struct exec_timer renew;
     struct http_server *http, *local;
     struct server_door door, local_door;
-    char *database, *socket, *tokens, *kubeconfig, *url, *public_url;
+    struct { // paths and addresses, owned
+        char *database, *socket, *tokens, *kubeconfig, *url, *public_url;
+    };
     bool owns_socket;
     int open_doors; // while stopping
     bool stopping;
@@ -72,7 +74,7 @@ struct running {
     const struct server_guest *guest; // NULL: none
 };
 
-static void to_stderr(void *ctx, enum log_level level, struct str record)
+static void server_verb_log_stderr(void *ctx, enum log_level level, struct str record)
 {
     (void)ctx;
     (void)level;
@@ -86,7 +88,7 @@ static char *in_folder(const char *folder, const char *name)
     return sbuf_take(&b);
 }
 
-// --- The data folder -----------------------------------------------------------------------------
+// --- The data directory --------------------------------------------------------------------------
 
 static int prepare_folder(const char *path, struct err *err)
 {
@@ -111,8 +113,8 @@ static int prepare_folder(const char *path, struct err *err)
     return 0;
 }
 
-// restore puts a backup in the place of a database that is not there yet.
-static int restore(const char *backup, const char *database, struct err *err)
+// server_verb_restore_backup puts a backup in the place of a database that is not there yet.
+static int server_verb_restore_backup(const char *backup, const char *database, struct err *err)
 {
     if (access(database, F_OK) == 0)
         return err_set(err, EEXIST,
@@ -150,7 +152,7 @@ static int start_store(struct running *r, struct err *err)
         return err_wrap(err, "--feature-gates");
     ret = prepare_folder(f->data_dir, err);
     if (ret == 0 && f->restore)
-        ret = restore(f->restore, r->database, err);
+        ret = server_verb_restore_backup(f->restore, r->database, err);
     if (ret == 0)
         ret = loop_new(&r->loop, err);
     if (ret < 0)
@@ -170,9 +172,10 @@ static int start_store(struct running *r, struct err *err)
     return registry_new(&registry, &r->registry, err);
 }
 
-// authorization reads who may do what. Where a network can reach the server, somebody must say.
-static int authorization(const struct server_flags *f, enum server_authorization *ret,
-                         struct err *err)
+// server_verb_parse_authorization reads who may do what. Where a network can reach the server,
+// somebody must say.
+static int server_verb_parse_authorization(const struct server_flags *f,
+                                           enum server_authorization *ret, struct err *err)
 {
     static const struct {
         const char *name;
@@ -194,10 +197,11 @@ static int authorization(const struct server_flags *f, enum server_authorization
     if (*ret == SERVER_ALWAYS_ALLOW && !near)
         return err_set(
             err, ERR_INVALID,
-            "--authorization-mode AlwaysAllow lets whoever is known do everything, so it "
+            "--authorization-mode AlwaysAllow lets every authenticated user do everything, so it "
             "listens on loopback only: --listen 127.0.0.1:PORT, or use Node,RBAC");
     if (*ret == SERVER_ALWAYS_ALLOW)
-        LOG_WARN(&log_mod, "whoever is known may do everything: --authorization-mode AlwaysAllow");
+        LOG_WARN(&log_mod,
+                 "every authenticated user may do everything: --authorization-mode AlwaysAllow");
     return 0;
 }
 
@@ -205,10 +209,9 @@ static int prepare_pki(const struct server_flags *f, struct pki *ret, struct err
 {
     char *folder = in_folder(f->data_dir, "pki");
     const struct pki_host names = {host_of(f->listen), str_z(f->advertise_address)};
-    int code =
-        pki_prepare(folder, &names, clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, ret, err);
+    int r = pki_prepare(folder, &names, clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, ret, err);
     free(folder);
-    return code;
+    return r;
 }
 
 static int start_server(struct running *r, struct err *err)
@@ -220,7 +223,7 @@ static int start_server(struct running *r, struct err *err)
                                      .token_file = r->tokens,
                                      .anonymous = f->anonymous_auth,
                                      .bookmark_ns = f->bookmark_ms * CLOCK_NS_PER_MS};
-    int ret = authorization(f, &options.authorization, err);
+    int ret = server_verb_parse_authorization(f, &options.authorization, err);
     if (ret == 0 && f->insecure_http && !address_is_loopback(host_of(f->listen)))
         ret = err_set(err, ERR_INVALID,
                       "--insecure-http makes everybody an administrator, so it listens on loopback "
@@ -253,8 +256,9 @@ static int start_server(struct running *r, struct err *err)
     return 0;
 }
 
-// renew makes new certificates in good time, as a start does; tls_follow takes them up.
-static void renew(void *arg)
+// server_verb_renew_certificate makes new certificates in good time, as a start does; tls_follow
+// takes them up.
+static void server_verb_renew_certificate(void *arg)
 {
     struct running *r = arg;
     struct err err = {0};
@@ -273,11 +277,11 @@ static void follow_certificates(struct running *r)
     if (!r->tls)
         return;
     tls_follow_start(&r->follow, loop_exec(r->loop), r->tls);
-    r->renew = (struct exec_timer){.fn = renew, .arg = r};
+    r->renew = (struct exec_timer){.fn = server_verb_renew_certificate, .arg = r};
     exec_timer_start(loop_exec(r->loop), &r->renew, RENEW_NS);
 }
 
-static int read_pem(const char *flag, const char *fallback, char **ret, struct err *err)
+static int server_verb_read_pem(const char *flag, const char *fallback, char **ret, struct err *err)
 {
     const char *path = flag ? flag : fallback;
     if (!path)
@@ -286,16 +290,17 @@ static int read_pem(const char *flag, const char *fallback, char **ret, struct e
     return r == -ENOENT ? err_set(err, ENOENT, "cannot read %s: there is no such file", path) : r;
 }
 
-// reach_nodes tells the server how to speak to the endpoints of nodes, for logs and commands.
+// reach_nodes configures the server's access to the endpoints of nodes, for logs and commands.
 static int reach_nodes(struct running *r, struct err *err)
 {
     const struct server_flags *f = &r->flags;
     char *ca = NULL, *certificate = NULL, *key = NULL;
-    int ret = read_pem(f->kubelet_ca, r->pki.ca_file, &ca, err);
+    int ret = server_verb_read_pem(f->kubelet_ca, r->pki.ca_file, &ca, err);
     if (ret == 0)
-        ret = read_pem(f->kubelet_certificate, r->pki.kubelet_client_file, &certificate, err);
+        ret = server_verb_read_pem(f->kubelet_certificate, r->pki.kubelet_client_file, &certificate,
+                                   err);
     if (ret == 0)
-        ret = read_pem(f->kubelet_key, r->pki.kubelet_client_key_file, &key, err);
+        ret = server_verb_read_pem(f->kubelet_key, r->pki.kubelet_client_key_file, &key, err);
     if (ret == 0) {
         const struct server_nodes nodes = {.loop = r->loop,
                                            .ca_pem = str_z(ca),
@@ -311,13 +316,13 @@ static int reach_nodes(struct running *r, struct err *err)
     return ret < 0 ? err_wrap(err, "the way to nodes") : 0;
 }
 
-// found_cluster makes what other components of Kubernetes look for at their start.
-static int found_cluster(struct running *r, struct err *err)
+// server_verb_init_cluster makes what other components of Kubernetes look for at their start.
+static int server_verb_init_cluster(struct running *r, struct err *err)
 {
     char *ca = NULL, *proxy_ca = NULL;
-    int ret = read_pem(NULL, r->pki.ca_file, &ca, err);
+    int ret = server_verb_read_pem(NULL, r->pki.ca_file, &ca, err);
     if (ret == 0)
-        ret = read_pem(NULL, r->pki.proxy_ca_file, &proxy_ca, err);
+        ret = server_verb_read_pem(NULL, r->pki.proxy_ca_file, &proxy_ca, err);
     if (ret == 0)
         server_found_cluster(r->server, str_z(ca ? ca : ""), str_z(proxy_ca ? proxy_ca : ""),
                              str_z(r->public_url));
@@ -356,8 +361,8 @@ static char *make_url(const struct server_flags *f, struct str host, uint16_t po
     return sbuf_take(&url);
 }
 
-// name_addresses: what listens everywhere is reached from here by loopback, and by others at what is advertised, or else at
-// the machine's first address.
+// name_addresses: what listens everywhere is reached from here by loopback, and by others at what
+// is advertised, or else at the machine's first address.
 static void name_addresses(struct running *r, uint16_t port)
 {
     const struct server_flags *f = &r->flags;
@@ -408,7 +413,7 @@ static void door_closed(void *arg)
         loop_stop(r->loop);
 }
 
-static void stop(void *arg)
+static void server_verb_stop(void *arg)
 {
     struct running *r = arg;
     if (r->stopping)
@@ -427,27 +432,27 @@ static void stop(void *arg)
         http_server_stop(r->local, 5 * CLOCK_NS_PER_SEC, door_closed, r);
 }
 
-static void leave(void *arg)
+static void server_verb_leave_loop(void *arg)
 {
     loop_stop(arg);
 }
 
 // Runs what was posted so far, and what that posts, a few steps deep.
-static void run_posted(struct running *r)
+static void server_verb_run_posted(struct running *r)
 {
     for (int i = 0; i < 4; i++) {
-        exec_post(loop_exec(r->loop), leave, r->loop);
+        exec_post(loop_exec(r->loop), server_verb_leave_loop, r->loop);
         loop_run(r->loop);
     }
 }
 
-// What could not be started follows the store already, and has asked for roles to be made: such calls and
-// watches begin before they are given up, else nobody ends them.
-static void give_up(struct running *r)
+// What could not be started follows the store already, and has requested roles: such calls and
+// watches begin before they are given up, else nothing ends them.
+static void server_verb_abort_start(struct running *r)
 {
-    run_posted(r);
+    server_verb_run_posted(r);
     server_stop(r->server);
-    run_posted(r);
+    server_verb_run_posted(r);
 }
 
 static void running_done(struct running *r)
@@ -455,7 +460,7 @@ static void running_done(struct running *r)
     http_server_free(r->http);
     http_server_free(r->local);
     if (r->server && !r->stopping)
-        give_up(r);
+        server_verb_abort_start(r);
     registry_stop(r->registry);
     // Writes whose clients have gone still get their answers here.
     if (r->store)
@@ -501,7 +506,7 @@ static void prepare_process(void)
     }
 }
 
-static int start(struct running *r, struct err *err)
+static int server_verb_start(struct running *r, struct err *err)
 {
     int ret = start_store(r, err);
     if (ret == 0)
@@ -511,13 +516,13 @@ static int start(struct running *r, struct err *err)
     if (ret == 0)
         ret = open_doors(r, err);
     if (ret == 0)
-        ret = found_cluster(r, err);
+        ret = server_verb_init_cluster(r, err);
     if (ret == 0)
         follow_certificates(r);
     if (ret == 0)
-        ret = loop_on_signal(r->loop, SIGTERM, stop, r, err);
+        ret = loop_on_signal(r->loop, SIGTERM, server_verb_stop, r, err);
     if (ret == 0)
-        ret = loop_on_signal(r->loop, SIGINT, stop, r, err);
+        ret = loop_on_signal(r->loop, SIGINT, server_verb_stop, r, err);
     return ret;
 }
 
@@ -541,11 +546,11 @@ int server_run(const char *verb, const struct server_guest *guest)
     struct running r = {.flags = server_flags, .verb = verb, .guest = guest};
     struct err err = {0};
     prepare_process();
-    log_configure(to_stderr, NULL, LOG_FORMAT_TEXT, NULL);
+    log_configure(server_verb_log_stderr, NULL, LOG_FORMAT_TEXT, NULL);
     name_files(&r);
     int ret = log_set_levels(str_z(r.flags.log_level), &err);
     if (ret == 0)
-        ret = start(&r, &err);
+        ret = server_verb_start(&r, &err);
     if (ret == 0)
         ret = start_guest(&r, &err);
     if (ret < 0) {
@@ -570,7 +575,7 @@ int server_run(const char *verb, const struct server_guest *guest)
 static int verb_server(void)
 {
     if (!server_flags.data_dir)
-        return verb_usage_error("server", "--data-dir DIR is missing");
+        return cli_usage_error("server", "--data-dir DIR is missing");
     process_confine();
     return server_run("server", NULL);
 }

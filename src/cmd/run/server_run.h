@@ -8,8 +8,8 @@
 #include "base/err.h"
 #include "cmd/run/server_options.h"
 #include "net/loop.h"
+#include "pki/pki.h"
 #include "registry/registry.h"
-#include "server/pki.h"
 #include "server/server.h"
 
 // What a guest on the server's loop gets to see.
@@ -33,7 +33,7 @@ struct server_guest {
     void *arg;
 };
 
-// server_run serves as server_flags says until it is stopped. Returns one of VERB_*.
+// server_run serves with server_flags until it is stopped. Returns one of VERB_*.
 int server_run(const char *verb, const struct server_guest *guest);
 
 #endif

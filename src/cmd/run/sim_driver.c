@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The simulated driver of `dray up`: a child process that ends with its parent.
 #include "cmd/run/sim_driver.h"
 
 #include <signal.h>

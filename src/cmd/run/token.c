@@ -12,7 +12,7 @@
 #include "codec/json_writer.h"
 #include "codec/rfc3339.h"
 #include "net/address.h"
-#include "net/csr.h"
+#include "pki/csr.h"
 #include "view/human.h"
 
 #include "base/banned.h"
@@ -93,11 +93,11 @@ const struct cli_verb token_verb = {
     .subverbs = token_verbs,
 };
 
-static int send(struct cluster *c, const char *method, struct str target, struct str body,
-                struct sbuf *out, struct err *err)
+static int token_send_request(struct cluster *c, const char *method, struct str target,
+                              struct str body, struct sbuf *out, struct err *err)
 {
     const struct client_raw_request q = {.method = method, .target = target, .body = body};
-    return cluster_ask(c, q, out, err);
+    return cluster_request(c, q, out, err);
 }
 
 // --- create --------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ static void write_secret(const struct bootstrap_token *token, struct json_writer
     json_write_object_end(w);
 }
 
-static int check_groups(struct err *err)
+static int token_check_groups(struct err *err)
 {
     struct str list = str_z(args.groups);
     while (list.n) {
@@ -201,7 +201,7 @@ static int join_command(struct cluster *c, struct sbuf *out, struct err *err)
     return 0;
 }
 
-static int create(struct cluster *c, struct err *err)
+static int token_create_secret(struct cluster *c, struct err *err)
 {
     cleanup_sbuf struct sbuf text = {0}, body = {0}, answer = {0}, command = {0};
     struct json_writer w = {.out = &body};
@@ -218,11 +218,11 @@ static int create(struct cluster *c, struct err *err)
                        "a token is ID.SECRET: six and sixteen of a-z and 0-9, such as "
                        "abcdef.0123456789abcdef");
     write_secret(&token, &w);
-    int r = check_groups(err);
+    int r = token_check_groups(err);
     if (r == 0 && args.print_join)
         r = join_command(c, &command, err);
     if (r == 0)
-        r = send(c, "POST", STR(SECRETS), sbuf_str(&body), &answer, err);
+        r = token_send_request(c, "POST", STR(SECRETS), sbuf_str(&body), &answer, err);
     if (r == -ERR_ALREADY_EXISTS)
         return err_set(err, ERR_ALREADY_EXISTS,
                        "there is a token with the ID %.*s already: 'dray token delete %.*s' first",
@@ -234,7 +234,8 @@ static int create(struct cluster *c, struct err *err)
 
 // --- list, delete --------------------------------------------------------------------------------
 
-static void add_row(struct view_table *t, const struct api_secret *secret, struct arena *arena)
+static void token_add_row(struct view_table *t, const struct api_secret *secret,
+                          struct arena *arena)
 {
     struct bootstrap_secret s = {0};
     struct err err = {0};
@@ -263,7 +264,7 @@ static void add_row(struct view_table *t, const struct api_secret *secret, struc
     view_table_cell(t, s.description, VIEW_PLAIN);
 }
 
-static int list(struct cluster *c, struct err *err)
+static int token_list_secrets(struct cluster *c, struct err *err)
 {
     cleanup_sbuf struct sbuf body = {0}, out = {0};
     cleanup_json_doc struct json_doc doc = {0};
@@ -288,13 +289,13 @@ static int list(struct cluster *c, struct err *err)
         json_arr_foreach(items, item) {
             struct api_object o;
             if (api_decode_as(kind, &doc, item, &arena, NULL, &o, err) == 0)
-                add_row(&t, o.value, &arena);
+                token_add_row(&t, o.value, &arena);
         }
     view_table_write(&t, &layout, &out);
     return common_print(sbuf_str(&out), err);
 }
 
-static int delete (struct cluster *c, struct err *err)
+static int token_delete_all(struct cluster *c, struct err *err)
 {
     int r = 0;
     for (size_t i = 0; r == 0 && i < args.words.n; i++) {
@@ -303,7 +304,7 @@ static int delete (struct cluster *c, struct err *err)
         str_cut(str_z(args.words.p[i]), '.', &id, &rest);
         sbuf_addz(&target, SECRETS "/" BOOTSTRAP_PREFIX);
         client_escape(&target, id);
-        r = send(c, "DELETE", sbuf_str(&target), (struct str){0}, &answer, err);
+        r = token_send_request(c, "DELETE", sbuf_str(&target), (struct str){0}, &answer, err);
         if (r == -ERR_NOT_FOUND)
             return err_set(err, ERR_NOT_FOUND, "there is no token with the ID %.*s", STR_ARG(id));
         if (r == 0)
@@ -325,15 +326,15 @@ static int token_run(int (*fn)(struct cluster *, struct err *))
 
 static int token_run_create(void)
 {
-    return token_run(create);
+    return token_run(token_create_secret);
 }
 
 static int token_run_list(void)
 {
-    return token_run(list);
+    return token_run(token_list_secrets);
 }
 
 static int token_run_delete(void)
 {
-    return token_run(delete);
+    return token_run(token_delete_all);
 }

@@ -10,17 +10,18 @@
 
 #include <sys/stat.h>
 
-#include "client/local.h"
 #include "cmd/input.h"
 #include "cmd/run/process.h"
 #include "cmd/run/server_run.h"
 #include "cmd/run/up_agent.h"
-#include "cmd/run/up_say.h"
 #include "cmd/run/up_storage.h"
+#include "cmd/run/up_watch.h"
 #include "cmd/verb.h"
 #include "ctl/ctl.h"
+#include "inproc/local.h"
 #include "net/address.h"
 #include "node/sim.h"
+#include "pki/certificate.h"
 #include "sched/sched.h"
 
 #include "base/banned.h"
@@ -52,7 +53,7 @@ struct up {
 
 // --- Applying files ------------------------------------------------------------------------------
 
-static void applied(void *arg, const struct client_answer *a)
+static void up_on_applied(void *arg, const struct client_answer *a)
 {
     char *what = arg;
     if (a->code != 0 && a->code != -ERR_ALREADY_EXISTS)
@@ -60,7 +61,7 @@ static void applied(void *arg, const struct client_answer *a)
     free(what);
 }
 
-static void apply_one(struct up *u, const struct api_object *o)
+static void up_apply_object(struct up *u, const struct api_object *o)
 {
     struct api_object_meta *meta = api_object_meta(o);
     if (!meta)
@@ -70,7 +71,7 @@ static void apply_one(struct up *u, const struct api_object *o)
     struct sbuf what = {0};
     sbuf_addf(&what, "%.*s %.*s", STR_ARG(o->kind->kind),
               STR_ARG(meta->name.n ? meta->name : meta->generate_name));
-    client_create(u->client, o, NULL, applied, sbuf_take(&what));
+    client_create(u->client, o, NULL, up_on_applied, sbuf_take(&what));
 }
 
 static int apply_file(struct up *u, const char *path, struct err *err)
@@ -86,7 +87,7 @@ static int apply_file(struct up *u, const char *path, struct err *err)
             break;
         r = api_decode(&doc, doc.root, &u->arena, NULL, &o, err);
         if (r == 0)
-            apply_one(u, &o);
+            up_apply_object(u, &o);
     }
     if (r < 0)
         input_error(&in, "up", err);
@@ -95,8 +96,8 @@ static int apply_file(struct up *u, const char *path, struct err *err)
 
 // --- Starting ------------------------------------------------------------------------------------
 
-// is_reachable: from other machines, as far as a URL can tell.
-static bool is_reachable(const char *url)
+// up_is_reachable: from other machines, as far as a URL can tell.
+static bool up_is_reachable(const char *url)
 {
     struct str host, port;
     return address_split(str_z(strstr(url, "://") + 3), &host, &port) && !address_is_loopback(host);
@@ -129,7 +130,7 @@ static void show_card(const struct up *u)
     if (s.nodes > 0 && example)
         printf("  dray apply -f %s && dray get pods,resourceclaims\n", example);
     printf("  dray why POD                  # why a pod waits, and what would help\n\n");
-    if (u->host.pki && is_reachable(u->host.public_url))
+    if (u->host.pki && up_is_reachable(u->host.public_url))
         printf("Other machines join at %s; the command for them:\n"
                "  dray token create --print-join-command\n\n",
                u->host.public_url);
@@ -182,7 +183,7 @@ static void nodes_ready(void *arg, const struct err *failure)
     (void)fflush(stdout);
 }
 
-static size_t digits_of(size_t n)
+static size_t up_count_digits(size_t n)
 {
     size_t digits = 1;
     for (; n >= 10; n /= 10)
@@ -190,14 +191,14 @@ static size_t digits_of(size_t n)
     return digits;
 }
 
-static int explain(void *arg, struct str kind, struct str namespace, struct str name,
-                   struct sbuf *out, struct err *err)
+static int up_explain_object(void *arg, struct str kind, struct str namespace, struct str name,
+                             struct sbuf *out, struct err *err)
 {
     return sched_explain(arg, kind, namespace, name, out, err);
 }
 
-// check compares what the scheduler believes with the store, object by object.
-static bool check(void *arg, struct sbuf *problems)
+// up_check_health compares what the scheduler believes with the store, object by object.
+static bool up_check_health(void *arg, struct sbuf *problems)
 {
     struct up *u = arg;
     struct store *store = registry_store(u->host.registry);
@@ -229,14 +230,14 @@ static bool check(void *arg, struct sbuf *problems)
     return equal;
 }
 
-static void meter(void *arg, struct sbuf *out)
+static void up_add_metrics(void *arg, struct sbuf *out)
 {
     const struct up *u = arg;
     sched_metrics(u->sched, out);
     ctl_metrics(u->ctl, out);
 }
 
-// Whether requests for certificates by whoever made this one are approved without a person.
+// Whether requests for certificates by the creator of this one are approved without a person.
 static bool may_have_certificate(void *server,
                                  const struct api_certificate_signing_request *request,
                                  const char *subresource)
@@ -253,8 +254,8 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
 {
     struct up *u = arg;
     static const struct str names[] = {STR_INIT("default-scheduler"), STR_INIT("dray")};
-    // Who works in this process is not asked for the right to a call; what a write itself needs (a claim's binding,
-    // a role's rules) they have by these names.
+    // Who works in this process needs no authorization for a call; what a write itself needs (a
+    // claim's binding, a role's rules) they have by these names.
     static const struct str masters[] = {STR_INIT("system:masters"),
                                          STR_INIT("system:authenticated")};
     const struct registry_user scheduler = {
@@ -264,8 +265,8 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
     struct exec *exec = loop_exec(host->loop);
     u->host = *host;
     up_progress("starting scheduler and controllers");
-    u->client = client_local_new(host->registry, exec, &controllers);
-    u->sched_client = client_local_new(host->registry, exec, &scheduler);
+    u->client = local_client_new(host->registry, exec, &controllers);
+    u->sched_client = local_client_new(host->registry, exec, &scheduler);
     const struct sched_options so = {.client = u->sched_client,
                                      .names = names,
                                      .names_len = array_len(names),
@@ -274,19 +275,19 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
                                      .binding_timeout_ns = u->binding_timeout_ns};
     u->sched = sched_new(&so);
     sched_start(u->sched);
-    server_set_explainer(host->server, explain, u->sched);
-    server_set_checker(host->server, check, u);
+    server_set_explainer(host->server, up_explain_object, u->sched);
+    server_set_checker(host->server, up_check_health, u);
     struct ctl_options co = {.client = u->client,
                              .exec = exec,
                              .features = host->features,
                              .aggregate_roles = true,
                              .collect_all = true,
                              .terminated_pods = u->terminated_pods};
-    struct tls_key_pair ca = {0};
+    struct pki_key_pair ca = {0};
     char *certificate = NULL;
     if (host->pki && (pki_read_ca(host->pki, &ca, err) < 0 ||
                       pki_read_file(host->pki->server_file, &certificate, err) < 0)) {
-        tls_key_pair_done(&ca);
+        pki_key_pair_done(&ca);
         return err_wrap(err, "the cluster's certificates");
     }
     co.root_ca = str_z(ca.certificate_pem);
@@ -298,18 +299,18 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
     for (size_t i = 0; i < CTL_CONTROLLERS; i++)
         co.off[i] = !u->controllers[i];
     u->ctl = ctl_new(&co);
-    tls_key_pair_done(&ca);
+    pki_key_pair_done(&ca);
     free(certificate);
     ctl_start(u->ctl);
     if (u->controllers[CTL_VOLUMES])
         up_storage_start(host->registry, u->client);
-    server_set_meter(host->server, meter, u);
+    server_set_meter(host->server, up_add_metrics, u);
     const struct sim_options no = {.client = u->client,
                                    .exec = exec,
                                    .profiles = u->profiles,
                                    .profiles_len = u->profiles_len,
                                    .nodes = u->nodes,
-                                   .min_digits = digits_of(u->nodes ? u->nodes - 1 : 0),
+                                   .min_digits = up_count_digits(u->nodes ? u->nodes - 1 : 0),
                                    .ready = nodes_ready,
                                    .arg = u};
     if (u->nodes)
@@ -357,7 +358,7 @@ static int list_profiles(void)
     return VERB_OK;
 }
 
-static int open_profiles(struct up *u, struct err *err)
+static int up_open_profiles(struct up *u, struct err *err)
 {
     struct str rest = str_z(u->sim);
     while (rest.n > 0) {
@@ -400,8 +401,8 @@ static const struct cli_option up_options[] = {
      "simulate nodes of these profiles or YAML files; default example-gpu; 'list' shows the "
      "profiles",
      .text = &args.sim},
-    {"--nodes", NULL, "N", "simulate so many nodes of each profile; default 3", .size = &args.nodes,
-     .most = 100000},
+    {"--nodes", NULL, "N", "simulate this many nodes of each profile; default 3",
+     .size = &args.nodes, .most = 100000},
     {"--apply", NULL, "FILE",
      "create the objects of a file when the cluster is ready, and report its pods; repeatable",
      .many = &args.apply},
@@ -413,7 +414,7 @@ static const struct cli_option up_options[] = {
      .needs = "--agent"},
     {"--controllers", NULL, "LIST",
      "run these controllers, as kube-controller-manager's flag: '*' (the default), NAME, -NAME; "
-     "see docs/controllers.md",
+     "see docs/design/controllers.md",
      .text = &args.controller_list},
     {"--terminated-pod-gc-threshold", NULL, "N",
      "keep at most this many terminated pods; default 12500, 0: all",
@@ -465,7 +466,7 @@ static int up_check(struct err *err)
 static int up_run(struct up *u)
 {
     struct err err = {0};
-    if (open_profiles(u, &err) < 0) {
+    if (up_open_profiles(u, &err) < 0) {
         (void)fprintf(stderr, "dray up: %s\n", err.msg);
         return VERB_NO;
     }
@@ -482,7 +483,7 @@ static int up_run(struct up *u)
 static int verb_up(void)
 {
     cleanup_sbuf struct sbuf folder = {0};
-    const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nobody changes it
+    const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nothing sets it
     if (strcmp(args.sim, "list") == 0)
         return list_profiles();
     sbuf_addf(&folder, "%s/.dray", home && home[0] ? home : ".");

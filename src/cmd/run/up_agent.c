@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The agent inside `dray up`: its directories, certificates and driver, and its registration.
 #include "cmd/run/up_agent.h"
 
 #include <stdio.h>
@@ -6,12 +8,12 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "client/local.h"
 #include "client/remote.h"
 #include "cmd/run/sim_driver.h"
+#include "inproc/local.h"
 #include "net/tls_follow.h"
 #include "node/agent.h"
-#include "server/pki.h"
+#include "pki/pki.h"
 
 #include "base/banned.h"
 
@@ -26,60 +28,61 @@ struct up_agent {
     bool told;
 };
 
-static const char *below(struct up_agent *u, const char *name)
+static const char *up_agent_path_below(struct up_agent *u, const char *name)
 {
     return arena_strf(&u->arena, "%s/agent%s%s", u->options.data_dir, name[0] ? "/" : "", name).p;
 }
 
-static void say(void *arg, const char *line)
+static void up_agent_print_line(void *arg, const char *line)
 {
     (void)arg;
     printf("  node: %s\n", line);
     (void)fflush(stdout);
 }
 
-static void start_driver(struct up_agent *u)
+static void up_agent_start_driver(struct up_agent *u)
 {
     const struct up_agent_options *o = &u->options;
     const struct sim_driver d = {.verb = "up",
                                  .profiles = o->devices,
                                  .node = o->node,
                                  .kubeconfig = o->host->kubeconfig,
-                                 .data_dir = below(u, "")};
+                                 .data_dir = up_agent_path_below(u, "")};
     if (o->devices && !u->driver)
         u->driver = sim_driver_start(&d);
 }
 
-static void on_registered(void *arg)
+static void up_agent_on_registered(void *arg)
 {
     struct up_agent *u = arg;
-    start_driver(u); // its slices belong to the Node
+    up_agent_start_driver(u); // its slices belong to the Node
     if (!u->told && u->options.registered)
         u->options.registered(u->options.arg);
     u->told = true;
 }
 
-static int open_tls(struct up_agent *u, struct err *err)
+static int up_agent_open_tls(struct up_agent *u, struct err *err)
 {
     const struct pki *pki = u->options.host->pki;
     const char *const names[] = {u->options.node, "127.0.0.1", "localhost", NULL};
     char *file = NULL, *key = NULL;
     if (!pki)
         return 0; // a server without TLS has no way to nodes either
-    int code = pki_make_node_certificate(pki, u->options.node, names,
-                                         clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &file,
-                                         &key, err);
-    if (code == 0) {
+    int r = pki_make_node_certificate(pki, u->options.node, names,
+                                      clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &file, &key,
+                                      err);
+    if (r == 0) {
         const struct tls_server_options o = {
             .certificate_file = file, .key_file = key, .client_ca_file = pki->ca_file};
-        code = tls_server_new(&o, &u->tls, err);
+        r = tls_server_new(&o, &u->tls, err);
     }
     free(file);
     free(key);
-    return code;
+    return r;
 }
 
-// A server without TLS knows no one by a certificate: there the agent is a part of it, without tokens for pods.
+// A server without TLS knows no one by a certificate: there the agent is a part of it, without
+// tokens for pods.
 static void open_local_client(struct up_agent *u)
 {
     static const struct str groups[] = {STR_INIT("system:nodes"), STR_INIT("system:authenticated")};
@@ -88,17 +91,17 @@ static void open_local_client(struct up_agent *u)
                                        .groups = groups,
                                        .groups_len = array_len(groups)};
     const struct server_host *host = u->options.host;
-    u->client = client_local_new(host->registry, loop_exec(host->loop), &user);
+    u->client = local_client_new(host->registry, loop_exec(host->loop), &user);
 }
 
-static int read_pem(struct up_agent *u, const char *path, struct str *ret, struct err *err)
+static int up_agent_read_pem(struct up_agent *u, const char *path, struct str *ret, struct err *err)
 {
     char *text = NULL;
-    int code = pki_read_file(path, &text, err);
-    if (code == 0)
+    int r = pki_read_file(path, &text, err);
+    if (r == 0)
         *ret = arena_str(&u->arena, str_z(text));
     free(text);
-    return code;
+    return r;
 }
 
 // The agent is a client as any other node's: admission, authorization and tokens are the server's.
@@ -111,32 +114,32 @@ static int open_client(struct up_agent *u, struct err *err)
         return 0;
     }
     struct kubeconfig_target target = {.server = str_z(host->url), .namespace = STR("default")};
-    int code = pki_make_node_certificate(host->pki, u->options.node, NULL,
-                                         clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &file,
-                                         &key, err);
-    if (code == 0)
-        code = read_pem(u, host->pki->ca_file, &target.ca_pem, err);
-    if (code == 0)
-        code = read_pem(u, file, &target.certificate_pem, err);
-    if (code == 0)
-        code = read_pem(u, key, &target.key_pem, err);
+    int r = pki_make_node_certificate(host->pki, u->options.node, NULL,
+                                      clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &file, &key,
+                                      err);
+    if (r == 0)
+        r = up_agent_read_pem(u, host->pki->ca_file, &target.ca_pem, err);
+    if (r == 0)
+        r = up_agent_read_pem(u, file, &target.certificate_pem, err);
+    if (r == 0)
+        r = up_agent_read_pem(u, key, &target.key_pem, err);
     const struct client_remote_options o = {.target = &target, .user_agent = STR("dray-agent")};
-    if (code == 0)
-        code = client_remote_new(host->loop, &o, &u->client, err);
+    if (r == 0)
+        r = client_remote_new(host->loop, &o, &u->client, err);
     free(file);
     free(key);
-    return code;
+    return r;
 }
 
 static int open_agent(struct up_agent *u, struct err *err)
 {
     const struct up_agent_options *o = &u->options;
-    const char *cdi[] = {"/etc/cdi", "/var/run/cdi", below(u, "cdi")};
+    const char *cdi[] = {"/etc/cdi", "/var/run/cdi", up_agent_path_below(u, "cdi")};
     const struct agent_options a = {.loop = o->host->loop,
                                     .client = u->client,
                                     .features = o->host->features,
                                     .node = str_z(o->node),
-                                    .data_dir = below(u, ""),
+                                    .data_dir = up_agent_path_below(u, ""),
                                     .image_dir = o->image_dir,
                                     .cdi_dirs = cdi,
                                     .cdi_dirs_len = array_len(cdi),
@@ -144,8 +147,8 @@ static int open_agent(struct up_agent *u, struct err *err)
                                     .api_url = str_z(o->host->url),
                                     .tls = u->tls,
                                     .listen = "127.0.0.1:0",
-                                    .say = say,
-                                    .registered = on_registered,
+                                    .say = up_agent_print_line,
+                                    .registered = up_agent_on_registered,
                                     .arg = u};
     return agent_new(&a, &u->agent, err);
 }
@@ -158,14 +161,14 @@ int up_agent_new(const struct up_agent_options *options, struct up_agent **ret, 
     u->options = *options;
     u->options.node =
         arena_str(&u->arena, str_z(options->node && options->node[0] ? options->node : host)).p;
-    int code = open_client(u, err);
-    if (code == 0)
-        code = open_tls(u, err);
-    if (code == 0)
-        code = open_agent(u, err);
-    if (code < 0) {
+    int r = open_client(u, err);
+    if (r == 0)
+        r = up_agent_open_tls(u, err);
+    if (r == 0)
+        r = open_agent(u, err);
+    if (r < 0) {
         up_agent_free(u);
-        return code;
+        return r;
     }
     tls_follow_start(&u->follow, loop_exec(options->host->loop), u->tls);
     agent_start(u->agent);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A real node within `dray up`: this machine, whose pods run in containers and see simulated devices, by a driver
-// process that registers as any other does.
+// A real node within `dray up`: this machine, whose pods run in containers and see simulated
+// devices, by a driver process that registers as any other does.
 #ifndef CMD_RUN_UP_AGENT_H
 #define CMD_RUN_UP_AGENT_H
 
@@ -21,8 +21,8 @@ struct up_agent_options {
     void *arg;
 };
 
-// up_agent_new starts it. Returns 0, -ERR_UNSUPPORTED (not root, no crun and no runc) with what to do, or another
-// code.
+// up_agent_new starts it. Returns 0, -ERR_UNSUPPORTED (not root, no crun and no runc) with what to
+// do, or another code.
 int up_agent_new(const struct up_agent_options *options, struct up_agent **ret,
                  struct err *err) MUST_USE;
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The default StorageClass of `dray up`, created once.
 #include "cmd/run/up_storage.h"
 
 #include <stdio.h>
@@ -23,7 +25,7 @@ static bool has_default(struct registry *r, const struct api_kind *kind)
     return best != NULL;
 }
 
-static void made(void *arg, const struct client_answer *a)
+static void up_storage_on_created(void *arg, const struct client_answer *a)
 {
     (void)arg;
     if (a->code != 0 && a->code != -ERR_ALREADY_EXISTS && a->code != -ECANCELED)
@@ -45,5 +47,5 @@ void up_storage_start(struct registry *registry, struct client *client)
                                       .has_volume_binding_mode = true};
     const struct api_object object = {kind, &class};
     api_set_type_meta(&object);
-    client_create(client, &object, NULL, made, NULL);
+    client_create(client, &object, NULL, up_storage_on_created, NULL);
 }

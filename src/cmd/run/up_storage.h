@@ -7,7 +7,8 @@
 #include "client/client.h"
 #include "registry/registry.h"
 
-// up_storage_start makes the StorageClass local of dray's own provisioner, unless the cluster has a default one.
+// up_storage_start makes the StorageClass local of dray's own provisioner, unless the cluster has a
+// default one.
 void up_storage_start(struct registry *registry, struct client *client);
 
 #endif

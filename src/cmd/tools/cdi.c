@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray cdi: what the CDI specs of a node offer, whether a spec is good, and what a device changes in
-// a container.
+// dray cdi: what the CDI specs of a node offer, whether a spec is good, and what a device changes
+// in a container.
 #include <stdio.h>
 #include <string.h>
 
@@ -212,9 +212,9 @@ static int print_inspected(const struct cdi_cached_device *d, bool json, struct 
         return 0;
     }
     cleanup_json_doc struct json_doc doc = {0};
-    int rc = json_parse(sbuf_str(&text), NULL, &doc, err);
-    if (rc != 0)
-        return rc;
+    int r = json_parse(sbuf_str(&text), NULL, &doc, err);
+    if (r != 0)
+        return r;
     yaml_write(doc.root, false, &yaml);
     printf("---\n%s", yaml.p);
     return 0;
@@ -228,13 +228,13 @@ static int cdi_run_inspect(void)
     cleanup_arena struct arena arena = {0};
     struct cdi_edits edits;
     struct err err = {0};
-    int rc = cdi_find_edits(cache, a, &arena, &edits, &err);
-    for (size_t i = 0; rc == 0 && i < a->words.n; i++)
-        rc = print_inspected(cdi_cache_find(cache, str_z(a->words.p[i])), json, &err);
-    if (rc != 0)
+    int r = cdi_find_edits(cache, a, &arena, &edits, &err);
+    for (size_t i = 0; r == 0 && i < a->words.n; i++)
+        r = print_inspected(cdi_cache_find(cache, str_z(a->words.p[i])), json, &err);
+    if (r != 0)
         (void)fprintf(stderr, "dray cdi: %s\n", err.msg);
     cdi_cache_free(cache);
-    return rc == 0 ? VERB_OK : VERB_NO;
+    return r == 0 ? VERB_OK : VERB_NO;
 }
 
 // --- validate ------------------------------------------------------------------------------------
@@ -250,14 +250,14 @@ static bool validate_one(const char *path)
         return false;
     }
     struct cdi_problems problems = {0};
-    int rc = cdi_spec_load(sbuf_str(&text), &arena, &spec, &problems);
+    int r = cdi_spec_load(sbuf_str(&text), &arena, &spec, &problems);
     vec_foreach(&problems, p)
         print_problem(path, p);
     vec_done(&problems);
-    if (rc == 0)
+    if (r == 0)
         printf("%s: good, %.*s, version %.*s, %zu device%s\n", path, STR_ARG(spec->kind),
                STR_ARG(spec->version), spec->devices.n, spec->devices.n == 1 ? "" : "s");
-    return rc == 0;
+    return r == 0;
 }
 
 static int cdi_run_validate(void)
@@ -278,19 +278,19 @@ static int apply_to(const struct cdi_args *a, const struct input *in, struct sbu
     cleanup_json_doc struct json_doc doc = {0};
     struct cdi_edits edits;
     struct json_writer w = {.out = out, .indent = 2};
-    int rc = json_parse(sbuf_str(&in->bytes), NULL, &doc, err);
-    if (rc != 0) {
+    int r = json_parse(sbuf_str(&in->bytes), NULL, &doc, err);
+    if (r != 0) {
         (void)err_wrap(err, "%s:%zu:%zu", in->name, err->line, err->column);
-        return rc;
+        return r;
     }
     struct cdi_cache *cache = open_cache(a);
-    rc = cdi_find_edits(cache, a, &arena, &edits, err);
-    if (rc == 0)
-        rc = cdi_apply(&edits, doc.root, cdi_host_system(), &w, err);
-    if (rc == 0)
+    r = cdi_find_edits(cache, a, &arena, &edits, err);
+    if (r == 0)
+        r = cdi_apply(&edits, doc.root, cdi_host_system(), &w, err);
+    if (r == 0)
         sbuf_addc(out, '\n');
     cdi_cache_free(cache);
-    return rc;
+    return r;
 }
 
 static int cdi_run_apply(void)
@@ -299,15 +299,15 @@ static int cdi_run_apply(void)
     cleanup_input struct input in = {0};
     cleanup_sbuf struct sbuf out = {0};
     struct err err = {0};
-    int rc = input_open(&in, a->spec, &err);
-    if (rc != 0)
+    int r = input_open(&in, a->spec, &err);
+    if (r != 0)
         (void)err_wrap(&err, "%s", a->spec);
     else
-        rc = apply_to(a, &in, &out, &err);
+        r = apply_to(a, &in, &out, &err);
     bool to_file = a->output && strcmp(a->output, "-") != 0;
-    if (rc == 0 && to_file)
-        rc = file_replace_durable(AT_FDCWD, a->output, sbuf_str(&out), 0644, &err);
-    if (rc != 0) {
+    if (r == 0 && to_file)
+        r = file_replace_durable(AT_FDCWD, a->output, sbuf_str(&out), 0644, &err);
+    if (r != 0) {
         (void)fprintf(stderr, "dray cdi: %s\n", err.msg);
         return VERB_NO;
     }

@@ -29,7 +29,7 @@ static bool read_zone(struct str name, struct sbuf *out)
     return out->n > 0;
 }
 
-static bool flag(const yyjson_val *v, const char *name, bool otherwise)
+static bool cel_verb_get_flag(const yyjson_val *v, const char *name, bool otherwise)
 {
     const yyjson_val *x = v ? json_get(v, str_z(name)) : NULL;
     bool b = otherwise;
@@ -38,24 +38,18 @@ static bool flag(const yyjson_val *v, const char *name, bool otherwise)
     return b;
 }
 
-static struct str text_of(const yyjson_val *v, const char *name)
-{
-    const yyjson_val *x = json_get(v, str_z(name));
-    return x && json_is_string(x) ? json_str(x) : (struct str){0};
-}
-
 static int env_options(const yyjson_val *q, struct cel_env_options *ret, struct err *err)
 {
-    struct str env = text_of(q, "env");
+    struct str env = json_get_str(q, "env");
     const yyjson_val *features = json_get(q, STR("features"));
     *ret = (struct cel_env_options){
         .kind = CEL_ENV_DRA,
-        .consumable_capacity = flag(features, "consumableCapacity", !features),
-        .list_type_attributes = flag(features, "listTypeAttributes", !features),
-        .any_result = flag(q, "any", false),
-        .no_macros = flag(q, "disableMacros", false),
-        .no_check = flag(q, "disableCheck", false),
-        .container = text_of(q, "container"),
+        .consumable_capacity = cel_verb_get_flag(features, "consumableCapacity", !features),
+        .list_type_attributes = cel_verb_get_flag(features, "listTypeAttributes", !features),
+        .any_result = cel_verb_get_flag(q, "any", false),
+        .no_macros = cel_verb_get_flag(q, "disableMacros", false),
+        .no_check = cel_verb_get_flag(q, "disableCheck", false),
+        .container = json_get_str(q, "container"),
     };
     if (str_eqz(env, "generic"))
         ret->kind = CEL_ENV_GENERIC;
@@ -65,9 +59,9 @@ static int env_options(const yyjson_val *q, struct cel_env_options *ret, struct 
         ret->new_expressions = true;
     else if (env.n && !str_eqz(env, "dra") && !str_eqz(env, "stored"))
         return err_set(err, ERR_BAD_REQUEST, "unknown env '%.*s'", STR_ARG(env));
-    if (flag(q, "derived", false))
+    if (cel_verb_get_flag(q, "derived", false))
         ret->kind = CEL_ENV_DERIVED;
-    if (flag(q, "newExpressions", false))
+    if (cel_verb_get_flag(q, "newExpressions", false))
         ret->new_expressions = true;
     return 0;
 }
@@ -140,9 +134,9 @@ struct session {
     struct cel_run *run;
 };
 
-static void evaluate(struct session *s, const yyjson_val *q, const struct cel_env_options *options,
-                     struct cel_program *p, const struct cel_val *const *vars,
-                     struct json_writer *w)
+static void cel_verb_evaluate(struct session *s, const yyjson_val *q,
+                              const struct cel_env_options *options, struct cel_program *p,
+                              const struct cel_val *const *vars, struct json_writer *w)
 {
     struct cel_shapes *shapes = cel_shapes_new();
     struct cel_device *d = NULL;
@@ -183,19 +177,19 @@ static void answer_in(struct session *s, const yyjson_val *q, const struct cel_e
     if (r < 0) {
         json_write_key(w, STR("inputError"));
         json_write_str(w, str_z(err.msg));
-    } else if (cel_compile(env, text_of(q, "expr"), &p, &issues, &err) < 0) {
+    } else if (cel_compile(env, json_get_str(q, "expr"), &p, &issues, &err) < 0) {
         json_write_key(w, STR("compileError"));
         json_write_str(w, sbuf_str(&issues));
     } else {
         write_program(w, p);
-        evaluate(s, q, options, p, vars, w);
+        cel_verb_evaluate(s, q, options, p, vars, w);
     }
     cel_program_free(p);
     cel_env_free(env);
     arena_done(&a);
 }
 
-static void answer(struct session *s, struct str line, struct sbuf *out)
+static void cel_verb_answer_line(struct session *s, struct str line, struct sbuf *out)
 {
     cleanup_json_doc struct json_doc doc = {0};
     struct json_writer w = {.out = out};
@@ -235,7 +229,7 @@ static int run_jsonl(void)
         struct str text = str_trim(str_make(line, (size_t)n));
         if (text.n == 0)
             continue;
-        answer(&s, text, &out);
+        cel_verb_answer_line(&s, text, &out);
         if (out.n > 1 << 16) {
             (void)fwrite(out.p, 1, out.n, stdout);
             sbuf_clear(&out);
@@ -290,10 +284,10 @@ static int verb_cel(void)
     if (args.jsonl && args.words.n == 0)
         return run_jsonl();
     if (args.jsonl || args.words.n == 0)
-        return verb_usage_error("cel", args.jsonl ? "--jsonl excludes EXPR" : "EXPR is missing");
+        return cli_usage_error("cel", args.jsonl ? "--jsonl excludes EXPR" : "EXPR is missing");
     if (args.check)
         return cel_people_check(str_z(args.words.p[0]), args.new_rules);
     if (!args.file)
-        return verb_usage_error("cel", "-f FILE or --check is missing");
+        return cli_usage_error("cel", "-f FILE or --check is missing");
     return cel_people_match(str_z(args.words.p[0]), args.file, args.new_rules);
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// CEL values and types as the JSON of `dray cel --jsonl`, in both directions.
 #include "cmd/tools/cel_json.h"
 
 #include "base/vec.h"
@@ -20,7 +22,7 @@ static void write_double(struct json_writer *w, struct cel_val v)
     write_text_of(w, "double", v);
 }
 
-static void write_list(struct json_writer *w, const struct cel_list *l)
+static void cel_json_write_list(struct json_writer *w, const struct cel_list *l)
 {
     json_write_key(w, STR("list"));
     json_write_array_begin(w);
@@ -29,7 +31,7 @@ static void write_list(struct json_writer *w, const struct cel_list *l)
     json_write_array_end(w);
 }
 
-static void write_map(struct json_writer *w, const struct cel_map *m)
+static void cel_json_write_map(struct json_writer *w, const struct cel_map *m)
 {
     json_write_key(w, STR("map"));
     json_write_array_begin(w);
@@ -42,7 +44,7 @@ static void write_map(struct json_writer *w, const struct cel_map *m)
     json_write_array_end(w);
 }
 
-static void write_bytes(struct json_writer *w, struct cel_val v)
+static void cel_json_write_bytes(struct json_writer *w, struct cel_val v)
 {
     cleanup_sbuf struct sbuf b = {0};
     base64_encode(cel_str(v), BASE64_STD, &b);
@@ -91,13 +93,13 @@ void cel_json_write_value(struct json_writer *w, struct cel_val v)
         write_double(w, v);
         break;
     case CEL_BYTES:
-        write_bytes(w, v);
+        cel_json_write_bytes(w, v);
         break;
     case CEL_LIST:
-        write_list(w, v.list);
+        cel_json_write_list(w, v.list);
         break;
     case CEL_MAP:
-        write_map(w, v.map);
+        cel_json_write_map(w, v.map);
         break;
     case CEL_TIMESTAMP:
         v.spare = 0; // shown in UTC
@@ -119,7 +121,7 @@ void cel_json_write_value(struct json_writer *w, struct cel_val v)
     json_write_object_end(w);
 }
 
-static int bad(struct err *err, const char *what)
+static int cel_json_reject(struct err *err, const char *what)
 {
     return err_set(err, ERR_BAD_REQUEST, "%s", what);
 }
@@ -128,13 +130,13 @@ static int read_container(const yyjson_val *v, bool map, struct arena *a, struct
                           struct err *err)
 {
     if (!json_is_array(v))
-        return bad(err, "a list or map value must be an array");
+        return cel_json_reject(err, "a list or map value must be an array");
     struct cel_list *l = cel_list_new(a, 0);
     struct cel_map *m = cel_map_new(a, 0);
     json_arr_foreach(v, item) {
         struct cel_val key = {0}, value = {0};
         if (map && (!json_is_array(item) || json_len(item) != 2))
-            return bad(err, "an entry of a map must be a pair");
+            return cel_json_reject(err, "an entry of a map must be a pair");
         const yyjson_val *first = map ? json_arr_first(item) : item;
         int r = cel_json_read_value(first, a, &key, err);
         if (r == 0 && map)
@@ -150,8 +152,8 @@ static int read_container(const yyjson_val *v, bool map, struct arena *a, struct
     return 0;
 }
 
-static int read_text(struct str kind, struct str text, struct arena *a, struct cel_val *ret,
-                     struct err *err)
+static int cel_json_read_text(struct str kind, struct str text, struct arena *a,
+                              struct cel_val *ret, struct err *err)
 {
     int64_t i;
     uint64_t u;
@@ -183,7 +185,8 @@ static int read_text(struct str kind, struct str text, struct arena *a, struct c
 int cel_json_read_value(const yyjson_val *v, struct arena *a, struct cel_val *ret, struct err *err)
 {
     if (!json_is_object(v) || json_len(v) != 1)
-        return bad(err, "a value must be an object with one key, such as {\"int\":\"1\"}");
+        return cel_json_reject(err,
+                               "a value must be an object with one key, such as {\"int\":\"1\"}");
     const yyjson_val *key = json_obj_first(v);
     const yyjson_val *val = key + 1;
     struct str kind = json_str(key);
@@ -200,7 +203,7 @@ int cel_json_read_value(const yyjson_val *v, struct arena *a, struct cel_val *re
         return r;
     }
     if (json_is_string(val))
-        return read_text(kind, json_str(val), a, ret, err);
+        return cel_json_read_text(kind, json_str(val), a, ret, err);
     double d;
     int64_t i = 0;
     if (str_eqz(kind, "double") && json_to_double(val, &d, NULL) == 0) {
@@ -214,7 +217,7 @@ int cel_json_read_value(const yyjson_val *v, struct arena *a, struct cel_val *re
     return err_set(err, ERR_BAD_REQUEST, "cannot read a value of kind %.*s", STR_ARG(kind));
 }
 
-static const struct cel_type *primitive(struct str name, bool wrapper)
+static const struct cel_type *cel_json_primitive_type(struct str name, bool wrapper)
 {
     static const struct {
         const char *name;
@@ -274,9 +277,9 @@ static const struct cel_type *read_type(const yyjson_val *v, struct arena *a, st
     const yyjson_val *val = key + 1;
     struct str kind = json_str(key);
     if (str_eqz(kind, "primitive") && json_is_string(val))
-        return primitive(json_str(val), false);
+        return cel_json_primitive_type(json_str(val), false);
     if (str_eqz(kind, "wrapper") && json_is_string(val))
-        return primitive(json_str(val), true);
+        return cel_json_primitive_type(json_str(val), true);
     if (str_eqz(kind, "null"))
         return &cel_type_null;
     if (str_eqz(kind, "wellKnown") && json_is_string(val)) {
@@ -333,14 +336,14 @@ static void declare_function(struct cel_env *env, struct str name, const yyjson_
 int cel_json_declare(const yyjson_val *list, struct cel_env *env, struct err *err)
 {
     if (!json_is_array(list))
-        return bad(err, "typeEnv must be an array");
+        return cel_json_reject(err, "typeEnv must be an array");
     json_arr_foreach(list, d) {
         const yyjson_val *name = json_get(d, STR("name"));
         const yyjson_val *ident = json_get(d, STR("ident"));
         const yyjson_val *function = json_get(d, STR("function"));
         const yyjson_val *overloads = function ? json_get(function, STR("overloads")) : NULL;
         if (!name || !json_is_string(name))
-            return bad(err, "a declaration needs a name");
+            return cel_json_reject(err, "a declaration needs a name");
         if (ident) {
             struct params p = {0};
             const yyjson_val *type = json_get(ident, STR("type"));
@@ -354,8 +357,8 @@ int cel_json_declare(const yyjson_val *list, struct cel_env *env, struct err *er
 }
 
 // One attribute's value: the form that is set, lists before scalars as upstream looks.
-static int read_attribute(const yyjson_val *v, struct arena *a, struct cel_attr_input *ret,
-                          struct err *err)
+static int cel_json_read_attribute(const yyjson_val *v, struct arena *a, struct cel_attr_input *ret,
+                                   struct err *err)
 {
     static const struct {
         const char *key;
@@ -402,14 +405,14 @@ static int read_attribute(const yyjson_val *v, struct arena *a, struct cel_attr_
 struct attrs VEC(struct cel_attr_input);
 struct capacities VEC(struct cel_capacity_input);
 
-static int read_parts(const yyjson_val *v, struct arena *a, struct attrs *attrs,
-                      struct capacities *caps, struct err *err)
+static int cel_json_read_parts(const yyjson_val *v, struct arena *a, struct attrs *attrs,
+                               struct capacities *caps, struct err *err)
 {
     const yyjson_val *list = json_get(v, STR("attributes"));
     if (list && json_is_object(list)) {
         json_obj_foreach(list, key, val) {
             struct cel_attr_input in = {.name = json_str(key)};
-            int r = read_attribute(val, a, &in, err);
+            int r = cel_json_read_attribute(val, a, &in, err);
             if (r < 0)
                 return r;
             vec_push_arena(a, attrs, in);
@@ -441,7 +444,7 @@ int cel_json_read_device(const yyjson_val *v, struct str driver, struct cel_shap
     struct attrs attrs = {0};
     struct capacities caps = {0};
     struct cel_device_input in = {.driver = driver};
-    int r = v ? read_parts(v, &scratch, &attrs, &caps, err) : 0;
+    int r = v ? cel_json_read_parts(v, &scratch, &attrs, &caps, err) : 0;
     if (r == 0) {
         const yyjson_val *own = v ? json_get(v, STR("driver")) : NULL;
         const yyjson_val *multi = v ? json_get(v, STR("allowMultipleAllocations")) : NULL;

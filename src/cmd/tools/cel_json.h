@@ -4,11 +4,11 @@
 #ifndef CMD_TOOLS_CEL_JSON_H
 #define CMD_TOOLS_CEL_JSON_H
 
+#include "cel/cel.h"
 #include "cel/env.h"
 #include "cel/value.h"
 #include "codec/json.h"
 #include "codec/json_writer.h"
-#include "dray/cel.h"
 
 // cel_json_write_value writes {"int":"1"} and so on.
 void cel_json_write_value(struct json_writer *w, struct cel_val v);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// `dray cel` for people: errors with their place in the expression, and which devices of a file
+// match.
 #include "cmd/tools/cel_people.h"
 
 #include <stdio.h>
@@ -19,7 +22,7 @@ static struct cel_env *people_env(bool new_rules)
     return cel_env_new(&options);
 }
 
-static int compile(struct cel_env *env, struct str expr, struct cel_program **ret)
+static int cel_people_compile(struct cel_env *env, struct str expr, struct cel_program **ret)
 {
     cleanup_sbuf struct sbuf issues = {0};
     struct err err = {0};
@@ -38,7 +41,7 @@ int cel_people_check(struct str expr, bool new_rules)
 {
     struct cel_env *env = people_env(new_rules);
     struct cel_program *p = NULL;
-    int r = compile(env, expr, &p);
+    int r = cel_people_compile(env, expr, &p);
     if (r == VERB_OK) {
         cleanup_sbuf struct sbuf type = {0};
         cel_type_write_go(cel_program_type(p), &type);
@@ -65,7 +68,7 @@ struct matcher {
     size_t same_errors;     // devices since then with that error
 };
 
-// Says how many more devices failed like the one whose error was shown.
+// Prints how many more devices failed like the one whose error was shown.
 static void end_same_errors(struct matcher *m)
 {
     if (m->same_errors)
@@ -75,7 +78,8 @@ static void end_same_errors(struct matcher *m)
 }
 
 // Shows an error with a caret under its place, once for devices in a row that fail alike.
-static void explain(struct matcher *m, const struct cel_result *r, struct str where)
+static void cel_people_explain_match(struct matcher *m, const struct cel_result *r,
+                                     struct str where)
 {
     cleanup_sbuf struct sbuf b = {0};
     cel_source_point(cel_program_source(m->program), r->error_pos, r->error, &b);
@@ -106,7 +110,7 @@ static void match_device(struct matcher *m, const yyjson_val *device, struct str
     struct cel_result r;
     bool match = cel_eval_device(m->run, m->program, d, &r);
     if (r.failed) {
-        explain(m, &r, where);
+        cel_people_explain_match(m, &r, where);
         m->failures++;
     } else {
         end_same_errors(m);
@@ -118,12 +122,6 @@ static void match_device(struct matcher *m, const yyjson_val *device, struct str
     cel_device_free(d);
 }
 
-static struct str text_at(const yyjson_val *v, const char *name)
-{
-    const yyjson_val *x = v && json_is_object(v) ? json_get(v, str_z(name)) : NULL;
-    return x && json_is_string(x) ? json_str(x) : (struct str){0};
-}
-
 static void match_slice(struct matcher *m, const yyjson_val *object)
 {
     const yyjson_val *items = json_get(object, STR("items"));
@@ -133,19 +131,19 @@ static void match_slice(struct matcher *m, const yyjson_val *object)
                 match_slice(m, item);
         return;
     }
-    if (!str_eqz(text_at(object, "kind"), "ResourceSlice"))
+    if (!str_eqz(json_get_str(object, "kind"), "ResourceSlice"))
         return;
     const yyjson_val *spec = json_get(object, STR("spec"));
     const yyjson_val *devices = spec ? json_get(spec, STR("devices")) : NULL;
     if (!devices || !json_is_array(devices))
         return;
-    struct str driver = text_at(spec, "driver");
-    struct str pool = text_at(json_get(spec, STR("pool")), "name");
+    struct str driver = json_get_str(spec, "driver");
+    struct str pool = json_get_str(json_get(spec, STR("pool")), "name");
     json_arr_foreach(devices, d) {
         const yyjson_val *basic = json_get(d, STR("basic")); // v1beta1
         cleanup_sbuf struct sbuf where = {0};
         sbuf_addf(&where, "%.*s/%.*s/%.*s", STR_ARG(driver), STR_ARG(pool),
-                  STR_ARG(text_at(d, "name")));
+                  STR_ARG(json_get_str(d, "name")));
         match_device(m, basic ? basic : d, driver, sbuf_str(&where));
     }
 }
@@ -181,7 +179,7 @@ int cel_people_match(struct str expr, const char *file, bool new_rules)
 {
     struct cel_env *env = people_env(new_rules);
     struct matcher m = {.run = cel_run_new(), .shapes = cel_shapes_new()};
-    int r = compile(env, expr, &m.program);
+    int r = cel_people_compile(env, expr, &m.program);
     if (r == VERB_OK)
         r = match_file(&m, file);
     sbuf_done(&m.last_error);

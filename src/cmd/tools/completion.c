@@ -91,5 +91,5 @@ static int verb_completion(void)
     for (size_t i = 0; args.shells.n && i < array_len(shells); i++)
         if (strcmp(args.shells.p[0], shells[i].shell) == 0)
             return fputs(shells[i].script, stdout) < 0 ? VERB_NO : VERB_OK;
-    return verb_usage_error("completion", "SHELL is one of bash, zsh, fish");
+    return cli_usage_error("completion", "SHELL is one of bash, zsh, fish");
 }

@@ -15,34 +15,6 @@
 
 #include "base/banned.h"
 
-#define GENERATED_MAX 58 // of a generated name's beginning; five random letters follow
-
-int judge_decode(const struct api_object *decoded, const struct api_rules *rules,
-                 struct arena *arena, struct judged *ret, struct err *err)
-{
-    struct api_default_options options = {.now = rules->now};
-    *ret = (struct judged){.hub = *decoded, .version = decoded->kind};
-    api_default(decoded->kind->type, decoded->value, &options, arena);
-    return api_convert(decoded, api_hub_kind(decoded->kind), arena, &ret->hub, err);
-}
-
-struct str judge_name(const struct judged *j, struct arena *arena)
-{
-    struct api_object_meta *meta = api_object_meta(&j->hub);
-    if (!j->version->namespaced)
-        meta->namespace = STR("");
-    else if (meta->namespace.n == 0)
-        meta->namespace = STR("default");
-    // These are the server's to give.
-    meta->uid = STR("");
-    meta->creation_timestamp = (struct api_time){0};
-    struct str name = meta->name;
-    if (name.n == 0 && meta->generate_name.n)
-        meta->name =
-            arena_strf(arena, "%.*s00000", STR_ARG(str_upto(meta->generate_name, GENERATED_MAX)));
-    return name;
-}
-
 static struct {
     struct cli_texts files;
     const char *gates, *release;
@@ -108,7 +80,7 @@ struct place {
 };
 
 // Line of the deepest value on a field path of the object.
-static size_t line_of(const struct place *p, struct str field)
+static size_t validate_find_line(const struct place *p, struct str field)
 {
     struct json_pos pos;
     if (!p->doc)
@@ -117,8 +89,8 @@ static size_t line_of(const struct place *p, struct str field)
     return v && json_locate(p->doc, v, &pos) ? pos.line : p->line;
 }
 
-static void report(const struct place *p, size_t line, struct str field, struct str reason,
-                   struct str message)
+static void validate_report_problem(const struct place *p, size_t line, struct str field,
+                                    struct str reason, struct str message)
 {
     cleanup_sbuf struct sbuf b = {0};
     sbuf_addf(&b, "%s:", p->in->name);
@@ -137,25 +109,27 @@ static void report_err(const struct place *p, struct err *err)
 {
     if (p->doc && err->line == 0)
         json_locate_err(p->doc, err);
-    report(p, err->line ? err->line : p->line, str_z(err->path), str_z(err_reason(err->code)),
-           str_z(err->msg));
+    validate_report_problem(p, err->line ? err->line : p->line, str_z(err->path),
+                            str_z(err_reason(err->code)), str_z(err->msg));
 }
 
-// Strict decoding says `unknown field "spec.foo"`; the field's path goes to its place in the line.
-static size_t report_strict(const struct place *p, const struct json_strict *strict)
+// Strict decoding reports `unknown field "spec.foo"`; the field's path goes to its place in the
+// line.
+static size_t validate_report_strict(const struct place *p, const struct json_strict *strict)
 {
     for (size_t i = 0; i < strict->reports.n; i++) {
         struct str text = strict->reports.p[i], what, quoted = STR("");
         str_cut(text, '"', &what, &quoted);
         struct str field = quoted.n ? str_upto(quoted, quoted.n - 1) : quoted;
-        report(p, line_of(p, field), field, STR("BadRequest"), str_trim(what));
+        validate_report_problem(p, validate_find_line(p, field), field, STR("BadRequest"),
+                                str_trim(what));
     }
     return strict->reports.n;
 }
 
-// The word on one object: counted and, if asked for, told.
-static void conclude(struct validate *v, const struct place *p, struct str kind, struct str name,
-                     size_t problems)
+// The result of one object: counted and, if requested, printed.
+static void validate_conclude_object(struct validate *v, const struct place *p, struct str kind,
+                                     struct str name, size_t problems)
 {
     if (problems)
         v->bad++;
@@ -169,18 +143,19 @@ static void conclude(struct validate *v, const struct place *p, struct str kind,
     printf(" %.*s %.*s: %s\n", STR_ARG(kind), STR_ARG(name), problems ? "refused" : "good");
 }
 
-// The same for an object that could not be decoded: what it says it is.
+// The same for an object that could not be decoded: its kind as given.
 static void conclude_undecoded(struct validate *v, const struct place *p)
 {
     const yyjson_val *kind = p->doc ? json_get(p->object, STR("kind")) : NULL;
     const yyjson_val *meta = p->doc ? json_get(p->object, STR("metadata")) : NULL;
     const yyjson_val *name = meta ? json_get(meta, STR("name")) : NULL;
-    conclude(v, p, kind && json_is_string(kind) ? json_str(kind) : STR("?"),
-             name && json_is_string(name) ? json_str(name) : STR("?"), 1);
+    validate_conclude_object(v, p, kind && json_is_string(kind) ? json_str(kind) : STR("?"),
+                             name && json_is_string(name) ? json_str(name) : STR("?"), 1);
 }
 
-static void judge_object(struct validate *v, const struct place *p,
-                         const struct api_object *decoded, struct arena *arena, size_t problems)
+static void validate_check_object(struct validate *v, const struct place *p,
+                                  const struct api_object *decoded, struct arena *arena,
+                                  size_t problems)
 {
     struct causes causes = {.arena = arena};
     struct judged j;
@@ -195,14 +170,14 @@ static void judge_object(struct validate *v, const struct place *p,
     api_prepare(API_CREATE, &j.hub, NULL, &v->rules, arena);
     api_validate(API_CREATE, &j.hub, NULL, j.version, &v->rules, &causes);
     for (size_t i = 0; i < causes.n; i++)
-        report(p, line_of(p, causes.p[i].field), causes.p[i].field,
-               str_z(cause_reason(causes.p[i].type)), causes.p[i].message);
+        validate_report_problem(p, validate_find_line(p, causes.p[i].field), causes.p[i].field,
+                                str_z(cause_reason(causes.p[i].type)), causes.p[i].message);
     if (meta && name.n == 0)
         name = meta->generate_name;
-    conclude(v, p, decoded->kind->kind, name, causes.n + problems);
+    validate_conclude_object(v, p, decoded->kind->kind, name, causes.n + problems);
 }
 
-static void take_value(struct validate *v, const struct place *p)
+static void validate_read_value(struct validate *v, const struct place *p)
 {
     struct arena arena = {0};
     struct api_object o;
@@ -212,13 +187,13 @@ static void take_value(struct validate *v, const struct place *p)
         report_err(p, &err);
         conclude_undecoded(v, p);
     } else {
-        judge_object(v, p, &o, &arena, report_strict(p, &strict));
+        validate_check_object(v, p, &o, &arena, validate_report_strict(p, &strict));
     }
     arena_done(&arena);
 }
 
 // Lists of any sort are taken apart.
-static const yyjson_val *list_items(const yyjson_val *v)
+static const yyjson_val *validate_list_items(const yyjson_val *v)
 {
     if (!json_is_object(v))
         return NULL;
@@ -233,22 +208,23 @@ static size_t first_line(const struct json_doc *doc, const yyjson_val *v)
     return json_locate(doc, v, &pos) ? pos.line : doc->start.line;
 }
 
-static void take_doc(struct validate *v, const struct input *in, const struct json_doc *doc)
+static void validate_read_document(struct validate *v, const struct input *in,
+                                   const struct json_doc *doc)
 {
-    const yyjson_val *items = list_items(doc->root);
+    const yyjson_val *items = validate_list_items(doc->root);
     struct place p = {in, doc, doc->root, first_line(doc, doc->root)};
     if (!items) {
-        take_value(v, &p);
+        validate_read_value(v, &p);
         return;
     }
     json_arr_foreach(items, item) {
         p.object = item;
         p.line = first_line(doc, item);
-        take_value(v, &p);
+        validate_read_value(v, &p);
     }
 }
 
-static void take_proto(struct validate *v, const struct input *in)
+static void validate_read_proto(struct validate *v, const struct input *in)
 {
     struct arena arena = {0};
     struct api_object o;
@@ -258,26 +234,26 @@ static void take_proto(struct validate *v, const struct input *in)
         report_err(&p, &err);
         conclude_undecoded(v, &p);
     } else {
-        judge_object(v, &p, &o, &arena, 0);
+        validate_check_object(v, &p, &o, &arena, 0);
     }
     arena_done(&arena);
 }
 
-static void take_file(struct validate *v, const char *path)
+static void validate_read_file(struct validate *v, const char *path)
 {
     struct err err = {0};
     cleanup_input struct input in = {0};
     struct json_doc doc = {0};
-    int rc = input_open(&in, path, &err);
-    if (rc == 0 && input_is_proto(&in)) {
-        take_proto(v, &in);
+    int r = input_open(&in, path, &err);
+    if (r == 0 && input_is_proto(&in)) {
+        validate_read_proto(v, &in);
         return;
     }
-    while (rc >= 0 && (rc = input_next(&in, &doc, &err)) > 0) {
-        take_doc(v, &in, &doc);
+    while (r >= 0 && (r = input_next(&in, &doc, &err)) > 0) {
+        validate_read_document(v, &in, &doc);
         json_doc_done(&doc);
     }
-    if (rc < 0) {
+    if (r < 0) {
         struct place p = {.in = &in};
         report_err(&p, &err);
         v->bad++;
@@ -297,7 +273,7 @@ static int validate_read_features(struct features *ret, struct err *err)
     return r < 0 ? err_wrap(err, "--feature-gates") : 0;
 }
 
-static void summarize(const struct validate *v)
+static void validate_print_summary(const struct validate *v)
 {
     if (args.quiet)
         return;
@@ -315,14 +291,14 @@ static int verb_validate(void)
     if (args.jsonl)
         return validate_jsonl(args.server_only);
     if (args.files.n == 0)
-        return verb_usage_error("validate", "-f FILE is missing");
+        return cli_usage_error("validate", "-f FILE is missing");
     if (validate_read_features(&v.features, &err) < 0)
-        return verb_usage_error("validate", err.msg);
+        return cli_usage_error("validate", err.msg);
     v.rules.features = &v.features;
     v.engine = api_cel_engine_new();
     v.rules.cel = api_cel_engine_rules(v.engine);
     for (size_t i = 0; i < args.files.n; i++)
-        take_file(&v, args.files.p[i]);
-    summarize(&v);
+        validate_read_file(&v, args.files.p[i]);
+    validate_print_summary(&v);
     return v.bad ? VERB_NO : VERB_OK;
 }

@@ -5,13 +5,13 @@
 //     {"name", "kind", "apiVersion", "op", "features", "emulationVersion", "old", "new"}
 //     -> {"name", "causes": [{"reason", "field", "message"}], "object"}
 //
-// object is there when the server would take it: the object after defaulting and preparation. A line
-// that cannot be understood is answered with a cause of reason BadRequest.
+// object is there when the server would take it: the object after defaulting and preparation. A
+// line that cannot be understood is answered with a cause of reason BadRequest.
 //
 // Causes with "unprepared": true are no answer of the server's. They tell what metadata rules and
 // declarative rules say of the object as it was sent, in places that defaults, dropped fields or
-// reset ones keep the server from seeing; docs/validation.md has the reason. --server-only leaves
-// them out.
+// reset ones keep the server from seeing; docs/reference/validation.md has the reason.
+// --server-only leaves them out.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,21 +47,15 @@ static void case_done(struct test_case *c)
 
 // --- Reading -------------------------------------------------------------------------------------
 
-static struct str text_of(const struct test_case *c, const char *key)
-{
-    const yyjson_val *v = json_get(c->doc.root, str_z(key));
-    return v && json_is_string(v) ? json_str(v) : STR("");
-}
-
 // Gates that are not named have the defaults of the release: 1.37 unless another one is emulated.
 static int read_features(struct test_case *c, struct err *err)
 {
-    struct str version = text_of(c, "emulationVersion");
+    struct str version = json_get_str(c->doc.root, "emulationVersion");
     const yyjson_val *gates = json_get(c->doc.root, STR("features"));
     uint32_t minor = FEATURES_MINOR;
-    int rc = version.n ? features_parse_version(version, &minor, err) : 0;
-    if (rc < 0)
-        return rc;
+    int r = version.n ? features_parse_version(version, &minor, err) : 0;
+    if (r < 0)
+        return r;
     features_init(&c->features, minor);
     if (!gates || json_is_null(gates))
         return 0;
@@ -71,16 +65,16 @@ static int read_features(struct test_case *c, struct err *err)
         enum feature which = feature_find(json_str(key));
         if (which == FEATURE_NONE)
             continue; // a gate that changes nothing here
-        rc = json_to_bool(value, &c->features.on[which], err);
-        if (rc < 0)
-            return rc;
+        r = json_to_bool(value, &c->features.on[which], err);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
 
 static int read_op(struct test_case *c, struct err *err)
 {
-    struct str op = text_of(c, "op");
+    struct str op = json_get_str(c->doc.root, "op");
     if (str_eqz(op, "create"))
         c->op = API_CREATE;
     else if (str_eqz(op, "update"))
@@ -97,38 +91,40 @@ static int read_case(struct test_case *c, struct str line, struct err *err)
 {
     struct json_options options = {DRAY_FILE_BYTES_MAX, JSON_DUPLICATES_LAST};
     cleanup_json_doc struct json_doc loose = {0};
-    int rc = json_parse(line, &options, &loose, err);
-    if (rc < 0)
-        return rc;
+    int r = json_parse(line, &options, &loose, err);
+    if (r < 0)
+        return r;
     // Some limits count the bytes of embedded JSON; white space in a case is not part of it.
     struct json_writer w = {.out = &c->text};
     json_write_value(&w, loose.root);
-    rc = json_parse(sbuf_str(&c->text), &options, &c->doc, err);
-    if (rc < 0)
-        return rc;
+    r = json_parse(sbuf_str(&c->text), &options, &c->doc, err);
+    if (r < 0)
+        return r;
     if (!json_is_object(c->doc.root))
         return err_set(err, ERR_BAD_REQUEST, "want a JSON object");
-    c->name = text_of(c, "name");
-    struct str kind = text_of(c, "kind"), version = text_of(c, "apiVersion");
+    c->name = json_get_str(c->doc.root, "name");
+    struct str kind = json_get_str(c->doc.root, "kind"),
+               version = json_get_str(c->doc.root, "apiVersion");
     c->kind = api_kind_find(version, kind);
     if (!c->kind)
         return err_set(err, ERR_BAD_REQUEST, "no kind \"%.*s\" in version \"%.*s\"", STR_ARG(kind),
                        STR_ARG(version));
-    rc = read_op(c, err);
-    return rc < 0 ? rc : read_features(c, err);
+    r = read_op(c, err);
+    return r < 0 ? r : read_features(c, err);
 }
 
 // Decodes "old" or "new" and converts it to the hub version, with or without defaults.
-static int read_object(struct test_case *c, const char *key, const struct api_rules *rules,
-                       struct judged *ret, struct err *err)
+static int validate_jsonl_read_object(struct test_case *c, const char *key,
+                                      const struct api_rules *rules, struct judged *ret,
+                                      struct err *err)
 {
     const yyjson_val *v = json_get(c->doc.root, str_z(key));
     struct api_object decoded;
     if (!v || !json_is_object(v))
         return err_set(err, ERR_BAD_REQUEST, "want an object \"%s\"", key);
-    int rc = api_decode_as(c->kind, &c->doc, v, &c->arena, NULL, &decoded, err);
-    if (rc < 0)
-        return rc;
+    int r = api_decode_as(c->kind, &c->doc, v, &c->arena, NULL, &decoded, err);
+    if (r < 0)
+        return r;
     if (rules)
         return judge_decode(&decoded, rules, &c->arena, ret, err);
     ret->version = c->kind;
@@ -161,19 +157,19 @@ static void write_causes(struct json_writer *w, const struct causes *causes, boo
                     causes->p[i].message, unprepared);
 }
 
-static int write_object(struct test_case *c, const struct api_object *hub, struct json_writer *w,
-                        struct err *err)
+static int validate_jsonl_write_object(struct test_case *c, const struct api_object *hub,
+                                       struct json_writer *w, struct err *err)
 {
     struct api_object o;
-    int rc = api_convert(hub, c->kind, &c->arena, &o, err);
-    if (rc < 0)
-        return rc;
+    int r = api_convert(hub, c->kind, &c->arena, &o, err);
+    if (r < 0)
+        return r;
     api_set_type_meta(&o);
     json_write_key(w, STR("object"));
     return api_json_write(c->kind->type, o.value, w, err);
 }
 
-// Whether a cause found in the object as it was sent is of the sort to be told. That a closed field
+// Whether a cause found in the object as it was sent is one to report. That a closed field
 // is set is not: such a field is dropped, and that is all.
 static bool worth_telling(const struct cause *cause)
 {
@@ -213,35 +209,35 @@ static int find_unprepared(struct test_case *c, const struct api_rules *rules,
     struct judged object, old = {0};
     if (c->server_only || !features_on(rules->features, FEATURE_DECLARATIVE_VALIDATION_BETA))
         return 0;
-    int rc = read_object(c, "new", NULL, &object, err);
-    if (rc == 0 && c->op != API_CREATE)
-        rc = read_object(c, "old", NULL, &old, err);
-    if (rc < 0)
-        return rc;
+    int r = validate_jsonl_read_object(c, "new", NULL, &object, err);
+    if (r == 0 && c->op != API_CREATE)
+        r = validate_jsonl_read_object(c, "old", NULL, &old, err);
+    if (r < 0)
+        return r;
     add_unprepared(c, c->op, &object, &old, rules, told, ret);
     if (c->op == API_UPDATE && c->kind->subresources)
         add_unprepared(c, API_STATUS_UPDATE, &object, &old, rules, told, ret);
     return 0;
 }
 
-static int judge(struct test_case *c, struct json_writer *w, struct err *err)
+static int validate_jsonl_check_case(struct test_case *c, struct json_writer *w, struct err *err)
 {
     struct api_rules rules = {.features = &c->features, .cel = c->cel, .admin_namespace = true};
     struct causes causes = {.arena = &c->arena}, unprepared = {.arena = &c->arena};
     struct judged object, old = {0};
-    int rc = read_object(c, "new", &rules, &object, err);
-    if (rc == 0 && c->op != API_CREATE)
-        rc = read_object(c, "old", &rules, &old, err);
-    if (rc < 0)
-        return rc;
+    int r = validate_jsonl_read_object(c, "new", &rules, &object, err);
+    if (r == 0 && c->op != API_CREATE)
+        r = validate_jsonl_read_object(c, "old", &rules, &old, err);
+    if (r < 0)
+        return r;
     const struct api_object *before = c->op == API_CREATE ? NULL : &old.hub;
     struct api_object_meta *meta = api_object_meta(&object.hub);
     struct str name = meta && !before ? judge_name(&object, &c->arena) : STR("");
     api_prepare(c->op, &object.hub, before, &rules, &c->arena);
     api_validate(c->op, &object.hub, before, c->kind, &rules, &causes);
-    rc = find_unprepared(c, &rules, &causes, &unprepared, err);
-    if (rc < 0)
-        return rc;
+    r = find_unprepared(c, &rules, &causes, &unprepared, err);
+    if (r < 0)
+        return r;
     if (meta && !before)
         meta->name = name;
     json_write_key(w, STR("causes"));
@@ -249,7 +245,7 @@ static int judge(struct test_case *c, struct json_writer *w, struct err *err)
     write_causes(w, &causes, false);
     write_causes(w, &unprepared, true);
     json_write_array_end(w);
-    return causes.n ? 0 : write_object(c, &object.hub, w, err);
+    return causes.n ? 0 : validate_jsonl_write_object(c, &object.hub, w, err);
 }
 
 static void write_name(const struct test_case *c, struct json_writer *w)
@@ -259,17 +255,18 @@ static void write_name(const struct test_case *c, struct json_writer *w)
     json_write_str(w, c->name);
 }
 
-static void answer(struct str line, bool server_only, const struct api_cel *cel, struct sbuf *out)
+static void validate_jsonl_answer_line(struct str line, bool server_only, const struct api_cel *cel,
+                                       struct sbuf *out)
 {
     cleanup_case struct test_case c = {.server_only = server_only, .cel = cel};
     struct err err = {0};
     struct json_writer w = {.out = out};
-    int rc = read_case(&c, line, &err);
-    if (rc == 0) {
+    int r = read_case(&c, line, &err);
+    if (r == 0) {
         write_name(&c, &w);
-        rc = judge(&c, &w, &err);
+        r = validate_jsonl_check_case(&c, &w, &err);
     }
-    if (rc < 0) {
+    if (r < 0) {
         char text[DRAY_ERR_MSG_MAX + DRAY_ERR_PATH_MAX + 64];
         err_text(&err, text, sizeof(text));
         sbuf_clear(out);
@@ -295,7 +292,7 @@ int validate_jsonl(bool server_only)
         if (text.n == 0)
             continue;
         sbuf_clear(&out);
-        answer(text, server_only, api_cel_engine_rules(engine), &out);
+        validate_jsonl_answer_line(text, server_only, api_cel_engine_rules(engine), &out);
         if (fwrite(out.p, 1, out.n, stdout) != out.n)
             break;
     }

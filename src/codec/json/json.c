@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Values of JSON documents: types, conversion with exact bounds, comparison, paths.
 #include "codec/json.h"
 
 #include <math.h>
@@ -217,18 +219,13 @@ struct pair {
     const yyjson_val *val;
 };
 
-static int by_key(const void *a, const void *b)
-{
-    return str_cmp(((const struct pair *)a)->key, ((const struct pair *)b)->key);
-}
-
 static struct pair *sorted_pairs(const yyjson_val *v)
 {
     struct pair *pairs = xreallocarray(NULL, json_len(v), sizeof(*pairs));
     size_t n = 0;
     json_obj_foreach(v, key, val)
         pairs[n++] = (struct pair){json_str(key), val};
-    qsort(pairs, n, sizeof(*pairs), by_key);
+    qsort(pairs, n, sizeof(*pairs), str_cmp_elements);
     return pairs;
 }
 

@@ -11,7 +11,7 @@
 #include "base/banned.h"
 
 // Adds a value that the caller fills in at once: the pointer is good until the next one.
-static yyjson_val *add(struct json_builder *b)
+static yyjson_val *json_build_add_value(struct json_builder *b)
 {
     if (b->n == b->cap) {
         b->cap = mem_grow_cap(b->cap, b->n + 1, sizeof(*b->vals));
@@ -22,7 +22,8 @@ static yyjson_val *add(struct json_builder *b)
     assert(b->n < UINT32_MAX);
     if (b->keep_positions)
         b->positions[b->n] = b->at;
-    // An item more for the container around it; keys and values are told apart when it is closed.
+    // An item more for the container around it; keys and values are distinguished when it is
+    // closed.
     if (b->depth)
         b->vals[b->open[b->depth - 1]].tag += (uint64_t)1 << YYJSON_TAG_BIT;
     return &b->vals[b->n++];
@@ -38,7 +39,7 @@ static int open_container(struct json_builder *b, uint64_t type, struct err *err
         err_at(err, b->at.line, b->at.column);
         return r;
     }
-    *add(b) = (yyjson_val){.tag = type};
+    *json_build_add_value(b) = (yyjson_val){.tag = type};
     b->open[b->depth++] = (uint32_t)(b->n - 1);
     return 0;
 }
@@ -68,38 +69,32 @@ void json_build_end(struct json_builder *b)
 
 void json_build_null(struct json_builder *b)
 {
-    *add(b) = (yyjson_val){.tag = YYJSON_TYPE_NULL};
+    *json_build_add_value(b) = (yyjson_val){.tag = YYJSON_TYPE_NULL};
 }
 
 void json_build_bool(struct json_builder *b, bool v)
 {
-    unsafe_yyjson_set_bool(add(b), v);
+    unsafe_yyjson_set_bool(json_build_add_value(b), v);
 }
 
 void json_build_i64(struct json_builder *b, int64_t v)
 {
     // As the parser: a number that is not negative is unsigned.
     if (v < 0)
-        unsafe_yyjson_set_sint(add(b), v);
+        unsafe_yyjson_set_sint(json_build_add_value(b), v);
     else
-        unsafe_yyjson_set_uint(add(b), (uint64_t)v);
+        unsafe_yyjson_set_uint(json_build_add_value(b), (uint64_t)v);
 }
 
 void json_build_u64(struct json_builder *b, uint64_t v)
 {
-    unsafe_yyjson_set_uint(add(b), v);
-}
-
-void json_build_double(struct json_builder *b, double v)
-{
-    assert(__builtin_isfinite(v));
-    unsafe_yyjson_set_real(add(b), v);
+    unsafe_yyjson_set_uint(json_build_add_value(b), v);
 }
 
 void json_build_number(struct json_builder *b, struct str text)
 {
     struct str copy = arena_str(&b->strings, text);
-    yyjson_val *v = add(b);
+    yyjson_val *v = json_build_add_value(b);
     const char *end = yyjson_read_number(copy.p, v, YYJSON_READ_BIGNUM_AS_RAW, NULL, NULL);
     assert(end == copy.p + copy.n);
     (void)end;
@@ -108,7 +103,7 @@ void json_build_number(struct json_builder *b, struct str text)
 void json_build_str(struct json_builder *b, struct str s)
 {
     struct str copy = arena_str(&b->strings, s);
-    unsafe_yyjson_set_strn(add(b), copy.p, copy.n);
+    unsafe_yyjson_set_strn(json_build_add_value(b), copy.p, copy.n);
 }
 
 int json_build_value(struct json_builder *b, const yyjson_val *v, struct err *err)
@@ -141,7 +136,7 @@ int json_build_value(struct json_builder *b, const yyjson_val *v, struct err *er
     yyjson_val copy = *v;
     if (json_is_string(v) || yyjson_is_raw(&copy))
         copy.uni.str = arena_str(&b->strings, json_str(v)).p;
-    *add(b) = copy;
+    *json_build_add_value(b) = copy;
     return 0;
 }
 

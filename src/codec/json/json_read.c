@@ -43,7 +43,7 @@ struct json_pos json_pos_of(struct str text, size_t offset)
 }
 
 // The position in the whole of what is at `at` in a piece that starts at `start`.
-static struct json_pos shift(struct json_pos start, struct json_pos at)
+static struct json_pos json_read_shift_position(struct json_pos start, struct json_pos at)
 {
     if (at.line == 1)
         at.column += start.column - 1;
@@ -51,9 +51,9 @@ static struct json_pos shift(struct json_pos start, struct json_pos at)
     return at;
 }
 
-static void place(struct err *err, const struct piece *in, size_t offset)
+static void json_read_set_position(struct err *err, const struct piece *in, size_t offset)
 {
-    struct json_pos at = shift(in->start, json_pos_of(in->text, offset));
+    struct json_pos at = json_read_shift_position(in->start, json_pos_of(in->text, offset));
     err_at(err, at.line, at.column);
 }
 
@@ -68,7 +68,7 @@ static const char *show_byte(struct str text, size_t offset, char buf[16])
 }
 
 // What to do about the commonest mistakes; empty when there is nothing to add.
-static const char *advice(struct str text, size_t offset)
+static const char *json_read_get_advice(struct str text, size_t offset)
 {
     char c = offset < text.n ? text.p[offset] : '\0';
     if (c == '\'')
@@ -82,14 +82,15 @@ static const char *advice(struct str text, size_t offset)
     return "";
 }
 
-static int syntax_error(const struct piece *in, const yyjson_read_err *bad, struct err *err)
+static int json_read_fail_syntax(const struct piece *in, const yyjson_read_err *bad,
+                                 struct err *err)
 {
     size_t offset = bad->pos < in->text.n ? bad->pos : in->text.n;
     char buf[16];
-    int r =
-        err_set(err, ERR_BAD_REQUEST, "invalid JSON: %s at %s (offset %zu)%s", bad->msg,
-                show_byte(in->text, offset, buf), in->offset + offset, advice(in->text, offset));
-    place(err, in, offset);
+    int r = err_set(err, ERR_BAD_REQUEST, "invalid JSON: %s at %s (offset %zu)%s", bad->msg,
+                    show_byte(in->text, offset, buf), in->offset + offset,
+                    json_read_get_advice(in->text, offset));
+    json_read_set_position(err, in, offset);
     return r;
 }
 
@@ -105,7 +106,7 @@ static int check_encoding(const struct piece *in, struct err *err)
         return 0;
     int r =
         err_set(err, ERR_BAD_REQUEST, "invalid JSON: the text %s (offset %zu)", what, in->offset);
-    place(err, in, 0);
+    json_read_set_position(err, in, 0);
     return r;
 }
 
@@ -195,8 +196,8 @@ static int refuse_depth(const struct json_doc *doc, const yyjson_val *v, struct 
 }
 
 // One pass over all values in text order. Returns 1 when keys repeat and options allow it.
-static int check_values(const struct json_doc *doc, enum json_duplicates duplicates,
-                        struct err *err)
+static int json_read_check_values(const struct json_doc *doc, enum json_duplicates duplicates,
+                                  struct err *err)
 {
     const yyjson_val *ends[DRAY_DOC_DEPTH_MAX]; // of the containers around v
     size_t depth = 0;
@@ -240,13 +241,13 @@ static int parse_piece(const struct piece *in, enum json_duplicates duplicates,
     yyjson_doc *parsed =
         yyjson_read_opts(unconst.out, in->text.n, YYJSON_READ_BIGNUM_AS_RAW, NULL, &bad);
     if (!parsed)
-        return syntax_error(in, &bad, err);
+        return json_read_fail_syntax(in, &bad, err);
     struct json_doc doc = {.root = yyjson_doc_get_root(parsed),
                            .count = yyjson_doc_get_val_count(parsed),
                            .parsed = parsed,
                            .source = in->text,
                            .start = in->start};
-    r = check_values(&doc, duplicates, err);
+    r = json_read_check_values(&doc, duplicates, err);
     if (r > 0)
         r = json_drop_repeats(&doc, err);
     if (r < 0) {
@@ -257,7 +258,7 @@ static int parse_piece(const struct piece *in, enum json_duplicates duplicates,
     return 0;
 }
 
-static int check_size(size_t n, const struct json_options *options, struct err *err)
+static int json_read_check_size(size_t n, const struct json_options *options, struct err *err)
 {
     size_t max = options && options->max_bytes ? options->max_bytes : DRAY_REQUEST_BYTES_MAX;
     if (n <= max)
@@ -269,7 +270,7 @@ static int check_size(size_t n, const struct json_options *options, struct err *
 int json_parse(struct str text, const struct json_options *options, struct json_doc *ret,
                struct err *err)
 {
-    int r = check_size(text.n, options, err);
+    int r = json_read_check_size(text.n, options, err);
     if (r < 0)
         return r;
     size_t begin = json_skip_space(text, 0);
@@ -332,17 +333,17 @@ int json_parse_next(struct str text, size_t *offset, struct json_pos *at,
     if (begin == text.n)
         return 0;
     size_t end = find_end(text, begin);
-    int r = check_size(end - begin, options, err);
+    int r = json_read_check_size(end - begin, options, err);
     if (r < 0)
         return r;
     struct str space = str_upto(str_from(text, *offset), begin - *offset);
-    struct json_pos start = shift(*at, json_pos_of(space, space.n));
+    struct json_pos start = json_read_shift_position(*at, json_pos_of(space, space.n));
     struct piece in = {str_upto(str_from(text, begin), end - begin), begin, start};
     r = parse_piece(&in, options ? options->duplicates : JSON_DUPLICATES_REFUSE, ret, err);
     if (r < 0)
         return r;
     *offset = end;
-    *at = shift(start, json_pos_of(in.text, in.text.n));
+    *at = json_read_shift_position(start, json_pos_of(in.text, in.text.n));
     return 1;
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Unknown and duplicate fields, collected with their paths while a document is decoded.
 #include "codec/json_strict.h"
 
 #include <assert.h>
@@ -9,7 +11,7 @@
 
 // Paths longer than the bound are cut; what would be added to one that is already too long is left
 // out, so that the buffer stays small however long the keys are.
-static void add_step(struct sbuf *path, struct str text)
+static void json_strict_add_step(struct sbuf *path, struct str text)
 {
     if (path->n <= JSON_STRICT_PATH_MAX)
         sbuf_add(path, str_upto(text, JSON_STRICT_PATH_MAX));
@@ -19,8 +21,8 @@ size_t json_strict_field_slow(struct json_strict *s, struct str name)
 {
     size_t mark = s->path.n;
     if (mark)
-        add_step(&s->path, STR("."));
-    add_step(&s->path, name);
+        json_strict_add_step(&s->path, STR("."));
+    json_strict_add_step(&s->path, name);
     return mark;
 }
 
@@ -35,7 +37,7 @@ size_t json_strict_index_slow(struct json_strict *s, size_t index)
     return mark;
 }
 
-static void report(struct json_strict *s, const char *what, struct str name)
+static void json_strict_add_report(struct json_strict *s, const char *what, struct str name)
 {
     size_t mark = json_strict_field_slow(s, name);
     cleanup_sbuf struct sbuf text = {0};
@@ -56,13 +58,13 @@ static void report(struct json_strict *s, const char *what, struct str name)
 void json_strict_unknown(struct json_strict *s, struct str name)
 {
     if (s)
-        report(s, "unknown field", name);
+        json_strict_add_report(s, "unknown field", name);
 }
 
 void json_strict_duplicate(struct json_strict *s, struct str name)
 {
     if (s)
-        report(s, "duplicate field", name);
+        json_strict_add_report(s, "duplicate field", name);
 }
 
 static void report_repeats(struct json_strict *s, const struct json_keys *keys)
@@ -72,7 +74,8 @@ static void report_repeats(struct json_strict *s, const struct json_keys *keys)
             json_strict_duplicate(s, keys->keys[i]);
 }
 
-static void walk(struct json_strict *s, const yyjson_val *v, struct json_keys *keys)
+static void json_strict_walk_value(struct json_strict *s, const yyjson_val *v,
+                                   struct json_keys *keys)
 {
     if (json_is_object(v)) {
         if (json_has_repeats(keys, v)) {
@@ -83,14 +86,14 @@ static void walk(struct json_strict *s, const yyjson_val *v, struct json_keys *k
             if (!json_is_container(val))
                 continue;
             size_t mark = json_strict_field(s, json_str(key));
-            walk(s, val, keys);
+            json_strict_walk_value(s, val, keys);
             json_strict_back(s, mark);
         }
     } else if (json_is_array(v)) {
         size_t index = 0;
         json_arr_foreach(v, item) {
             size_t mark = json_strict_index(s, index++);
-            walk(s, item, keys);
+            json_strict_walk_value(s, item, keys);
             json_strict_back(s, mark);
         }
     }
@@ -101,7 +104,7 @@ void json_strict_walk(struct json_strict *s, const yyjson_val *v)
     if (!s)
         return;
     struct json_keys keys = {0};
-    walk(s, v, &keys);
+    json_strict_walk_value(s, v, &keys);
     json_keys_done(&keys);
 }
 

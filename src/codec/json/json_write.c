@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// JSON text as Go's encoding/json writes it: strings, numbers, layout. Encoders spend most of their
+// time here, so plain bytes are copied eight at a time.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -8,6 +11,9 @@
 #include "codec/json_writer.h"
 
 #include "base/banned.h"
+
+// Strings up to this long are written in one piece.
+#define JSON_PIECE_MAX ((size_t)4096)
 
 // What a byte of a string needs: 0 as it is, 'u' \u00XX, 'h' the same when HTML is escaped, 'x' a
 // look at its UTF-8 sequence, else the letter of its short escape.
@@ -43,33 +49,22 @@ static char *put_sequence(char *to, struct str s, size_t at, size_t *ret_len)
     return to + *ret_len;
 }
 
-// json_plain_word: none of eight bytes needs an escape. Each test finds a byte that is zero after the
-// exclusive or; quote and ampersand, and the two angle brackets, differ in one bit that is set first.
-static bool json_plain_word(uint64_t word)
-{
-    const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
-    uint64_t quote = (word | ones * 0x04) ^ ones * ('"' | 0x04);
-    uint64_t angle = (word | ones * 0x02) ^ ones * ('<' | 0x02);
-    uint64_t slash = word ^ ones * '\\';
-    uint64_t control = (word - ones * 0x20) & ~word;
-    uint64_t found = ((quote - ones) & ~quote) | ((angle - ones) & ~angle) |
-                     ((slash - ones) & ~slash) | control | word;
-    return (found & tops) == 0;
-}
-
-// json_copy_plain copies the bytes of s from i on that need no escape, and returns how many.
+// json_copy_plain copies the bytes of s from i on that need no escape, and returns how many. `to`
+// has room for at least as many bytes as s has from i on.
 static size_t json_copy_plain(char *to, struct str s, size_t i)
 {
-    size_t start = i;
-    // Whole words while they last, the end as a word that overlaps the one before it.
-    while (s.n - start >= sizeof(uint64_t) && i < s.n) {
-        uint64_t word;
-        size_t at = s.n - i >= sizeof(word) ? i : s.n - sizeof(word);
-        memcpy(&word, s.p + at, sizeof(word));
-        if (!json_plain_word(word))
-            break;
-        memcpy(to + (at - start), &word, sizeof(word));
-        i = at + sizeof(word);
+    const size_t word = sizeof(uint64_t);
+    size_t start = i, run = word;
+    for (; run == word && s.n - i >= word; i += run) {
+        memcpy(to + (i - start), s.p + i, word);
+        run = json_plain_run(s.p + i);
+    }
+    if (run != word || i == s.n)
+        return i - start;
+    if (s.n - start >= word) { // the rest, with plain bytes before it
+        i = s.n - word;
+        memcpy(to + (i - start), s.p + i, word);
+        return i - start + json_plain_run(s.p + i);
     }
     for (; i < s.n && !escapes[(unsigned char)s.p[i]]; i++)
         to[i - start] = s.p[i];
@@ -105,14 +100,24 @@ static char *put_escaped(char *to, struct str s, bool html)
     return to;
 }
 
-void sbuf_add_json_str(struct sbuf *out, struct str s, bool html)
+// json_put_quoted writes s with its quotes to `to`, which has JSON_QUOTED_MAX bytes.
+#define JSON_QUOTED_MAX(s) ((s).n * 6 + 2)
+static char *json_put_quoted(char *to, struct str s, bool html)
 {
-    // In pieces, so that room for the worst case stays small. A piece ends at a character's end.
-    static const size_t piece_max = 4096;
+    *to++ = '"';
+    to = put_escaped(to, s, html);
+    *to++ = '"';
+    return to;
+}
+
+// json_add_long adds s in pieces, so that room for the worst case stays small. A piece ends at a
+// character's end.
+static void json_add_long(struct sbuf *out, struct str s, bool html)
+{
     sbuf_addc(out, '"');
     while (s.n) {
-        size_t n = s.n < piece_max ? s.n : piece_max;
-        while (n < s.n && n > piece_max - 4 && ((unsigned char)s.p[n] & 0xC0u) == 0x80u)
+        size_t n = s.n < JSON_PIECE_MAX ? s.n : JSON_PIECE_MAX;
+        while (n < s.n && n > JSON_PIECE_MAX - 4 && ((unsigned char)s.p[n] & 0xC0u) == 0x80u)
             n--;
         char *start = sbuf_space(out, n * 6);
         char *end = put_escaped(start, str_upto(s, n), html);
@@ -120,6 +125,16 @@ void sbuf_add_json_str(struct sbuf *out, struct str s, bool html)
         s = str_from(s, n);
     }
     sbuf_addc(out, '"');
+}
+
+void sbuf_add_json_str(struct sbuf *out, struct str s, bool html)
+{
+    if (s.n > JSON_PIECE_MAX) {
+        json_add_long(out, s, html);
+        return;
+    }
+    char *start = sbuf_space(out, JSON_QUOTED_MAX(s));
+    sbuf_commit(out, (size_t)(json_put_quoted(start, s, html) - start));
 }
 
 // yyjson knows how to find the digits; here its text is taken apart again.
@@ -173,7 +188,7 @@ static void add_scientific(struct sbuf *out, const char *digits, size_t n, int p
     sbuf_addf(out, "e%+d", point - 1);
 }
 
-static void add_plain(struct sbuf *out, const char *digits, size_t n, int point)
+static void json_write_add_plain(struct sbuf *out, const char *digits, size_t n, int point)
 {
     if (point <= 0) {
         sbuf_addz(out, "0.");
@@ -208,7 +223,7 @@ void sbuf_add_json_double(struct sbuf *out, double v)
     if (v < 1e-6 || v >= 1e21)
         add_scientific(out, digits, n, point);
     else
-        add_plain(out, digits, n, point);
+        json_write_add_plain(out, digits, n, point);
 }
 
 static void new_line(struct json_writer *w)
@@ -217,29 +232,51 @@ static void new_line(struct json_writer *w)
     sbuf_add_repeat(w->out, ' ', (size_t)w->depth * w->indent);
 }
 
-// What stands before an item or a key.
-static void before(struct json_writer *w)
+// json_put_begin makes room for n bytes, writes what stands before an item or a key, and returns
+// where the bytes go. json_put_end takes the end of what was written.
+static inline char *json_put_begin(struct json_writer *w, size_t n)
 {
-    if (w->value) {
-        w->value = false;
-        return;
-    }
-    if (w->comma)
-        sbuf_addc(w->out, ',');
-    if (w->indent && w->depth)
+    struct sbuf *out = w->out;
+    if (w->indent && w->depth && !w->value) {
+        if (w->comma)
+            sbuf_addc(out, ',');
+        w->comma = false;
         new_line(w);
+    }
+    if (out->n + n + 2 > out->cap)
+        sbuf_reserve(out, n + 1);
+    char *to = out->p + out->n;
+    *to = ',';
+    to += w->comma && !w->value;
     w->comma = true;
+    w->value = false;
+    return to;
 }
 
-static void begin(struct json_writer *w, char c)
+static inline void json_put_end(struct json_writer *w, char *to)
 {
-    before(w);
-    sbuf_addc(w->out, c);
+    *to = '\0';
+    w->out->n = (size_t)(to - w->out->p);
+}
+
+static inline void json_put_text(struct json_writer *w, struct str s)
+{
+    char *to = json_put_begin(w, s.n);
+    if (s.n)
+        memcpy(to, s.p, s.n);
+    json_put_end(w, to + s.n);
+}
+
+static inline void json_put_open(struct json_writer *w, char c)
+{
+    char *to = json_put_begin(w, 1);
+    *to++ = c;
+    json_put_end(w, to);
     w->depth++;
     w->comma = false;
 }
 
-static void end(struct json_writer *w, char c)
+static inline void json_put_close(struct json_writer *w, char c)
 {
     assert(w->depth > 0 && !w->value);
     w->depth--;
@@ -251,86 +288,95 @@ static void end(struct json_writer *w, char c)
 
 void json_write_object_begin(struct json_writer *w)
 {
-    begin(w, '{');
+    json_put_open(w, '{');
 }
 
 void json_write_object_end(struct json_writer *w)
 {
-    end(w, '}');
+    json_put_close(w, '}');
 }
 
 void json_write_array_begin(struct json_writer *w)
 {
-    begin(w, '[');
+    json_put_open(w, '[');
 }
 
 void json_write_array_end(struct json_writer *w)
 {
-    end(w, ']');
+    json_put_close(w, ']');
 }
 
-static void behind_key(struct json_writer *w)
+// json_put_colon ends a key. Room for two bytes more must be there.
+static inline void json_put_colon(struct json_writer *w, char *to)
 {
-    sbuf_addc(w->out, ':');
+    *to++ = ':';
     if (w->indent)
-        sbuf_addc(w->out, ' ');
+        *to++ = ' ';
+    json_put_end(w, to);
     w->value = true;
 }
 
 void json_write_key(struct json_writer *w, struct str key)
 {
-    before(w);
-    sbuf_add_json_str(w->out, key, w->html);
-    behind_key(w);
+    if (key.n > JSON_PIECE_MAX) {
+        json_put_end(w, json_put_begin(w, 0));
+        json_add_long(w->out, key, w->html);
+        json_put_colon(w, sbuf_space(w->out, 2));
+        return;
+    }
+    char *to = json_put_begin(w, JSON_QUOTED_MAX(key) + 2);
+    json_put_colon(w, json_put_quoted(to, key, w->html));
 }
 
 void json_write_raw_key(struct json_writer *w, struct str quoted)
 {
-    before(w);
-    sbuf_add(w->out, quoted);
-    behind_key(w);
+    char *to = json_put_begin(w, quoted.n + 2);
+    memcpy(to, quoted.p, quoted.n);
+    json_put_colon(w, to + quoted.n);
 }
 
 void json_write_str(struct json_writer *w, struct str s)
 {
-    before(w);
-    sbuf_add_json_str(w->out, s, w->html);
+    if (s.n > JSON_PIECE_MAX) {
+        json_put_end(w, json_put_begin(w, 0));
+        json_add_long(w->out, s, w->html);
+        return;
+    }
+    char *to = json_put_begin(w, JSON_QUOTED_MAX(s));
+    json_put_end(w, json_put_quoted(to, s, w->html));
 }
 
 void json_write_i64(struct json_writer *w, int64_t v)
 {
-    before(w);
+    json_put_text(w, STR(""));
     sbuf_add_i64(w->out, v);
 }
 
 void json_write_u64(struct json_writer *w, uint64_t v)
 {
-    before(w);
+    json_put_text(w, STR(""));
     sbuf_add_u64(w->out, v);
 }
 
 void json_write_bool(struct json_writer *w, bool v)
 {
-    before(w);
-    sbuf_add(w->out, v ? STR("true") : STR("false"));
+    json_put_text(w, v ? STR("true") : STR("false"));
 }
 
 void json_write_null(struct json_writer *w)
 {
-    before(w);
-    sbuf_add(w->out, STR("null"));
+    json_put_text(w, STR("null"));
 }
 
 void json_write_double(struct json_writer *w, double v)
 {
-    before(w);
+    json_put_text(w, STR(""));
     sbuf_add_json_double(w->out, v);
 }
 
 void json_write_raw(struct json_writer *w, struct str text)
 {
-    before(w);
-    sbuf_add(w->out, text);
+    json_put_text(w, text);
 }
 
 static void write_container(struct json_writer *w, const yyjson_val *v)
@@ -392,4 +438,28 @@ void json_write_text_if(struct json_writer *w, const char *key, struct str value
 {
     if (value.n)
         json_write_text(w, key, value);
+}
+
+void json_write_number(struct json_writer *w, const char *key, int64_t value)
+{
+    json_write_key(w, str_z(key));
+    json_write_i64(w, value);
+}
+
+void json_write_flag(struct json_writer *w, const char *key, bool value)
+{
+    json_write_key(w, str_z(key));
+    json_write_bool(w, value);
+}
+
+void json_write_object_in(struct json_writer *w, const char *key)
+{
+    json_write_key(w, str_z(key));
+    json_write_object_begin(w);
+}
+
+void json_write_array_in(struct json_writer *w, const char *key)
+{
+    json_write_key(w, str_z(key));
+    json_write_array_begin(w);
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Arbitrary-precision integers in base 10^9: quantities beyond 64 bits need decimal shifts and
+// exact comparison, and nothing else.
 #include "codec/bigint.h"
 
 #include <assert.h>
@@ -12,7 +15,7 @@
 static const uint32_t pow10_small[BIGINT_LIMB_DIGITS + 1] = {
     1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000};
 
-static struct bigint *make(struct arena *a, size_t limbs, bool negative)
+static struct bigint *bigint_new(struct arena *a, size_t limbs, bool negative)
 {
     assert(limbs < UINT32_MAX);
     struct bigint *b =
@@ -22,7 +25,7 @@ static struct bigint *make(struct arena *a, size_t limbs, bool negative)
     return b;
 }
 
-static const struct bigint *normal(struct bigint *b)
+static const struct bigint *bigint_normalize(struct bigint *b)
 {
     while (b->n && b->limbs[b->n - 1] == 0)
         b->n--;
@@ -33,30 +36,30 @@ static const struct bigint *normal(struct bigint *b)
 
 const struct bigint *bigint_from_i64(int64_t v, struct arena *a)
 {
-    struct bigint *b = make(a, 3, v < 0);
+    struct bigint *b = bigint_new(a, 3, v < 0);
     uint64_t rest = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
     for (uint32_t i = 0; i < 3; i++) {
         b->limbs[i] = (uint32_t)(rest % LIMB);
         rest /= LIMB;
     }
-    return normal(b);
+    return bigint_normalize(b);
 }
 
 const struct bigint *bigint_from_u128(unsigned __int128 v, struct arena *a)
 {
-    struct bigint *b = make(a, 5, false);
+    struct bigint *b = bigint_new(a, 5, false);
     for (uint32_t i = 0; v; i++) {
         unsigned __int128 rest = v / LIMB;
         b->limbs[i] = (uint32_t)(v - rest * LIMB);
         v = rest;
     }
-    return normal(b);
+    return bigint_normalize(b);
 }
 
 const struct bigint *bigint_from_digits(struct str digits, bool negative, struct arena *a)
 {
     size_t limbs = digits.n / BIGINT_LIMB_DIGITS + 1;
-    struct bigint *b = make(a, limbs, negative);
+    struct bigint *b = bigint_new(a, limbs, negative);
     for (size_t i = 0; i < digits.n; i++) {
         size_t from_end = digits.n - 1 - i;
         uint32_t digit = (uint32_t)(digits.p[i] - '0');
@@ -64,7 +67,7 @@ const struct bigint *bigint_from_digits(struct str digits, bool negative, struct
         b->limbs[from_end / BIGINT_LIMB_DIGITS] +=
             digit * pow10_small[from_end % BIGINT_LIMB_DIGITS];
     }
-    return normal(b);
+    return bigint_normalize(b);
 }
 
 bool bigint_to_i64(const struct bigint *b, int64_t *ret)
@@ -99,46 +102,46 @@ static int cmp_magnitude(const struct bigint *x, const struct bigint *y)
     return 0;
 }
 
-static struct bigint *copy(const struct bigint *b, struct arena *a)
+static struct bigint *bigint_duplicate(const struct bigint *b, struct arena *a)
 {
-    struct bigint *c = make(a, b->n, b->negative);
+    struct bigint *c = bigint_new(a, b->n, b->negative);
     memcpy(c->limbs, b->limbs, b->n * sizeof(b->limbs[0]));
     return c;
 }
 
 const struct bigint *bigint_neg(const struct bigint *b, struct arena *a)
 {
-    struct bigint *c = copy(b, a);
+    struct bigint *c = bigint_duplicate(b, a);
     c->negative = !b->negative;
-    return normal(c);
+    return bigint_normalize(c);
 }
 
 static const struct bigint *add_magnitude(const struct bigint *x, const struct bigint *y,
                                           struct arena *a)
 {
     uint32_t longest = x->n > y->n ? x->n : y->n;
-    struct bigint *sum = make(a, (size_t)longest + 1, x->negative);
+    struct bigint *sum = bigint_new(a, (size_t)longest + 1, x->negative);
     uint32_t carry = 0;
     for (uint32_t i = 0; i < sum->n; i++) {
         uint32_t v = carry + (i < x->n ? x->limbs[i] : 0) + (i < y->n ? y->limbs[i] : 0);
         carry = v >= LIMB;
         sum->limbs[i] = carry ? v - LIMB : v;
     }
-    return normal(sum);
+    return bigint_normalize(sum);
 }
 
 // |x| - |y| where |x| >= |y|, with the given sign.
 static const struct bigint *sub_magnitude(const struct bigint *x, const struct bigint *y,
                                           bool negative, struct arena *a)
 {
-    struct bigint *rest = make(a, x->n, negative);
+    struct bigint *rest = bigint_new(a, x->n, negative);
     uint32_t borrow = 0;
     for (uint32_t i = 0; i < x->n; i++) {
         uint32_t take = borrow + (i < y->n ? y->limbs[i] : 0);
         borrow = x->limbs[i] < take;
         rest->limbs[i] = x->limbs[i] + (borrow ? LIMB : 0) - take;
     }
-    return normal(rest);
+    return bigint_normalize(rest);
 }
 
 const struct bigint *bigint_add(const struct bigint *x, const struct bigint *y, struct arena *a)
@@ -152,20 +155,20 @@ const struct bigint *bigint_add(const struct bigint *x, const struct bigint *y, 
 
 const struct bigint *bigint_mul_small(const struct bigint *b, uint32_t factor, struct arena *a)
 {
-    struct bigint *product = make(a, (size_t)b->n + 2, b->negative);
+    struct bigint *product = bigint_new(a, (size_t)b->n + 2, b->negative);
     uint64_t carry = 0;
     for (uint32_t i = 0; i < product->n; i++) {
         carry += i < b->n ? (uint64_t)b->limbs[i] * factor : 0;
         product->limbs[i] = (uint32_t)(carry % LIMB);
         carry /= LIMB;
     }
-    return normal(product);
+    return bigint_normalize(product);
 }
 
 const struct bigint *bigint_div_small(const struct bigint *b, uint32_t divisor, struct arena *a,
                                       uint32_t *ret_rest)
 {
-    struct bigint *quotient = make(a, b->n, b->negative);
+    struct bigint *quotient = bigint_new(a, b->n, b->negative);
     uint64_t rest = 0;
     for (uint32_t i = b->n; i-- > 0;) {
         rest = rest * LIMB + b->limbs[i];
@@ -173,15 +176,15 @@ const struct bigint *bigint_div_small(const struct bigint *b, uint32_t divisor, 
         rest %= divisor;
     }
     *ret_rest = (uint32_t)rest;
-    return normal(quotient);
+    return bigint_normalize(quotient);
 }
 
 const struct bigint *bigint_mul_pow10(const struct bigint *b, uint32_t exp, struct arena *a)
 {
     uint32_t whole = exp / BIGINT_LIMB_DIGITS;
-    struct bigint *shifted = make(a, (size_t)b->n + whole, b->negative);
+    struct bigint *shifted = bigint_new(a, (size_t)b->n + whole, b->negative);
     memcpy(shifted->limbs + whole, b->limbs, b->n * sizeof(b->limbs[0]));
-    return bigint_mul_small(normal(shifted), pow10_small[exp % BIGINT_LIMB_DIGITS], a);
+    return bigint_mul_small(bigint_normalize(shifted), pow10_small[exp % BIGINT_LIMB_DIGITS], a);
 }
 
 const struct bigint *bigint_div_pow10(const struct bigint *b, uint32_t exp, struct arena *a,
@@ -192,11 +195,11 @@ const struct bigint *bigint_div_pow10(const struct bigint *b, uint32_t exp, stru
     for (uint32_t i = 0; i < b->n && i < whole; i++)
         lost |= b->limbs[i] != 0;
     uint32_t keep = b->n > whole ? b->n - whole : 0;
-    struct bigint *shifted = make(a, keep, b->negative);
+    struct bigint *shifted = bigint_new(a, keep, b->negative);
     memcpy(shifted->limbs, b->limbs + (b->n - keep), keep * sizeof(b->limbs[0]));
     uint32_t rest;
-    const struct bigint *q =
-        bigint_div_small(normal(shifted), pow10_small[exp % BIGINT_LIMB_DIGITS], a, &rest);
+    const struct bigint *q = bigint_div_small(bigint_normalize(shifted),
+                                              pow10_small[exp % BIGINT_LIMB_DIGITS], a, &rest);
     *ret_rest = lost || rest != 0;
     return q;
 }

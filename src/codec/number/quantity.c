@@ -35,7 +35,7 @@ static const int64_t pow10_i64[POW10_MAX + 1] = {
 };
 
 // Negation that wraps, as upstream's does for the smallest number.
-static int64_t negate(int64_t v)
+static int64_t quantity_negate_saturated(int64_t v)
 {
     return (int64_t)(0 - (uint64_t)v);
 }
@@ -70,7 +70,7 @@ struct digits {
     char small[20];
 };
 
-static struct digits digits_of(const struct quantity *q)
+static struct digits quantity_get_digits(const struct quantity *q)
 {
     struct digits d = {.big = q->big};
     if (q->big) {
@@ -96,7 +96,7 @@ static unsigned digit_at(const struct digits *d, size_t i)
 // Compares magnitudes of two numbers that are not zero.
 static int cmp_by_digits(const struct quantity *a, const struct quantity *b)
 {
-    struct digits da = digits_of(a), db = digits_of(b);
+    struct digits da = quantity_get_digits(a), db = quantity_get_digits(b);
     int64_t top_a = (int64_t)da.n + a->scale, top_b = (int64_t)db.n + b->scale;
     if (top_a != top_b)
         return top_a < top_b ? -1 : 1;
@@ -206,7 +206,7 @@ void quantity_neg(struct quantity *ret, const struct quantity *q, struct arena *
     else if (q->decimal && q->value == INT64_MIN)
         n = quantity_decimal(bigint_neg(quantity_unscaled(q, arena), arena), q->scale, q->format);
     else
-        n.value = negate(q->value);
+        n.value = quantity_negate_saturated(q->value);
     *ret = n;
 }
 
@@ -219,7 +219,7 @@ void quantity_sub(struct quantity *ret, const struct quantity *a, const struct q
     left.original = (struct str){0};
     if (quantity_sign(a) == 0)
         left.format = b->format;
-    wrapped.value = negate(b->value);
+    wrapped.value = quantity_negate_saturated(b->value);
     struct quantity rest = left;
     if (!a->decimal && !b->decimal && add_small(&rest, &left, &wrapped)) {
         *ret = rest;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text to quantity. Short texts without sign and exponent are one scan in registers; what else 64 bits
-// can take is a second one, still without allocation. Everything else goes through decimals, as
-// upstream does, because upstream's later answers depend on which of the two a number took.
+// Text to quantity. Short texts without sign and exponent are one scan in registers; what else 64
+// bits can take is a second one, still without allocation. Everything else goes through decimals,
+// as upstream does, because upstream's later answers depend on which of the two a number took.
 #include <assert.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ struct parts {
     struct str suffix; // what follows the number
 };
 
-static inline bool is_digit(char c)
+static inline bool quantity_parse_is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
@@ -35,13 +35,13 @@ static inline bool is_digit(char c)
 static struct str take_digits(struct str s, size_t *at)
 {
     size_t from = *at;
-    while (*at < s.n && is_digit(s.p[*at]))
+    while (*at < s.n && quantity_parse_is_digit(s.p[*at]))
         ++*at;
     return str_make(s.p + from, *at - from);
 }
 
 // Cuts the text into sign, digits and the rest. s is not empty.
-static struct parts split(struct str s)
+static struct parts quantity_parse_split_text(struct str s)
 {
     struct parts p = {0};
     size_t at = 0;
@@ -126,7 +126,7 @@ static inline bool short_exponent(struct str suffix, struct scale *ret)
         return false;
     int32_t exponent = 0;
     for (size_t i = at; i < suffix.n; i++) {
-        if (!is_digit(suffix.p[i]))
+        if (!quantity_parse_is_digit(suffix.p[i]))
             return false;
         exponent = exponent * 10 + (suffix.p[i] - '0');
     }
@@ -142,7 +142,7 @@ static bool has_suffix_shape(struct str s)
         at++;
     if (at < s.n && (s.p[at] == '-' || s.p[at] == '+'))
         at++;
-    while (at < s.n && is_digit(s.p[at]))
+    while (at < s.n && quantity_parse_is_digit(s.p[at]))
         at++;
     return at == s.n;
 }
@@ -230,12 +230,12 @@ static inline bool parse_plain(struct str text, struct quantity *ret)
     size_t n = 0;
     if (text.n - 1 >= FAST_DIGITS || text.p[text.n - 1] == 'i' || text.p[0] == '0')
         return false;
-    for (; n < text.n && is_digit(text.p[n]); n++)
+    for (; n < text.n && quantity_parse_is_digit(text.p[n]); n++)
         digits = digits * 10 + (uint64_t)(text.p[n] - '0');
     if (n == 0)
         return false;
     if (n < text.n && text.p[n] == '.')
-        for (n++; n < text.n && is_digit(text.p[n]); n++, scale--)
+        for (n++; n < text.n && quantity_parse_is_digit(text.p[n]); n++, scale--)
             digits = digits * 10 + (uint64_t)(text.p[n] - '0');
     if (n < text.n) {
         int32_t exponent = letter_exponent(text.p[n]);
@@ -256,11 +256,11 @@ static inline bool parse_common(struct str text, struct quantity *ret)
     p += *p == '-' || *p == '+';
     while (p < end && *p == '0')
         p++;
-    for (from = p; p < end && is_digit(*p); p++)
+    for (from = p; p < end && quantity_parse_is_digit(*p); p++)
         digits = digits * 10 + (uint64_t)(*p - '0');
     size_t whole = (size_t)(p - from);
     if (p < end && *p == '.') {
-        for (from = ++p; p < end && is_digit(*p); p++)
+        for (from = ++p; p < end && quantity_parse_is_digit(*p); p++)
             digits = digits * 10 + (uint64_t)(*p - '0');
         frac = (size_t)(p - from);
     }
@@ -308,7 +308,8 @@ static void limit_binary(struct quantity *q, struct arena *arena)
         *q = size;
 }
 
-static struct quantity parse_decimal(const struct parts *p, struct scale s, struct arena *arena)
+static struct quantity quantity_parse_decimal(const struct parts *p, struct scale s,
+                                              struct arena *arena)
 {
     char digits[DRAY_QUANTITY_TEXT_MAX];
     size_t n = p->whole.n + p->frac.n;
@@ -332,8 +333,8 @@ static struct quantity parse_decimal(const struct parts *p, struct scale s, stru
 }
 
 // A binary number that upstream keeps as a decimal, such as 2Pi or 1.5Gi, when 128 bits hold it in
-// nano, as 9 digits times 2^60 and 10^9 do. The same as parse_decimal makes, without its five steps
-// of digits in the arena. False when it is not that.
+// nano, as 9 digits times 2^60 and 10^9 do. The same as quantity_parse_decimal makes, without its
+// five steps of digits in the arena. False when it is not that.
 static bool make_binary_decimal(const struct parts *p, struct scale s, struct arena *arena,
                                 struct quantity *ret)
 {
@@ -365,7 +366,7 @@ static int __attribute__((noinline))
 parse_rest(struct str text, struct arena *arena, struct quantity *ret, struct err *err)
 {
     struct scale s = {0};
-    struct parts p = split(text);
+    struct parts p = quantity_parse_split_text(text);
     if (!plain_suffix(p.suffix, &s)) {
         int r = parse_exponent(p.suffix, p.whole.n, &s, err);
         if (r < 0)
@@ -376,7 +377,7 @@ parse_rest(struct str text, struct arena *arena, struct quantity *ret, struct er
     if (!p.any_digit)
         return err_set(err, ERR_INVALID, NUMERIC_WRONG);
     if (!make_binary_decimal(&p, s, arena, ret))
-        *ret = parse_decimal(&p, s, arena);
+        *ret = quantity_parse_decimal(&p, s, arena);
     return 0;
 }
 

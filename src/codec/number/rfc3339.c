@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Times as RFC 3339 texts: what Go reads is read, and UTC is written.
 #include "codec/rfc3339.h"
 
 #include "base/civil.h"
@@ -8,7 +10,7 @@
 #define SECONDS_PER_DAY INT64_C(86400)
 #define NS_PER_SEC      INT64_C(1000000000)
 
-static int refuse(struct str text, const char *why, struct err *err)
+static int rfc3339_fail(struct str text, const char *why, struct err *err)
 {
     return err_set(err, ERR_INVALID,
                    "cannot read \"%.*s\" as a time: %s (want the form 2006-01-02T15:04:05Z)",
@@ -16,7 +18,7 @@ static int refuse(struct str text, const char *why, struct err *err)
 }
 
 // Reads exactly n digits at *at.
-static bool take_number(struct str s, size_t *at, size_t n, int *ret)
+static bool rfc3339_take_number(struct str s, size_t *at, size_t n, int *ret)
 {
     int v = 0;
     if (s.n - *at < n)
@@ -32,7 +34,7 @@ static bool take_number(struct str s, size_t *at, size_t n, int *ret)
     return true;
 }
 
-static bool take_char(struct str s, size_t *at, char c)
+static bool rfc3339_take_char(struct str s, size_t *at, char c)
 {
     if (*at >= s.n || s.p[*at] != c)
         return false;
@@ -58,13 +60,13 @@ static bool take_offset(struct str s, size_t *at, int *ret)
 {
     int hours, minutes;
     *ret = 0;
-    if (take_char(s, at, 'Z'))
+    if (rfc3339_take_char(s, at, 'Z'))
         return true;
-    bool west = take_char(s, at, '-');
-    if (!west && !take_char(s, at, '+'))
+    bool west = rfc3339_take_char(s, at, '-');
+    if (!west && !rfc3339_take_char(s, at, '+'))
         return false;
-    if (!take_number(s, at, 2, &hours) || !take_char(s, at, ':') ||
-        !take_number(s, at, 2, &minutes))
+    if (!rfc3339_take_number(s, at, 2, &hours) || !rfc3339_take_char(s, at, ':') ||
+        !rfc3339_take_number(s, at, 2, &minutes))
         return false;
     if (hours > 24 || minutes > 60) // Go's bounds
         return false;
@@ -77,23 +79,23 @@ int rfc3339_parse(struct str text, struct moment *ret, struct err *err)
     int year, month, day, hour, minute, second, offset;
     int32_t nsec;
     size_t at = 0;
-    if (!take_number(text, &at, 4, &year) || !take_char(text, &at, '-') ||
-        !take_number(text, &at, 2, &month) || !take_char(text, &at, '-') ||
-        !take_number(text, &at, 2, &day))
-        return refuse(text, "no date in front", err);
-    if (!take_char(text, &at, 'T'))
-        return refuse(text, "no T behind the date", err);
-    if (!take_number(text, &at, 2, &hour) || !take_char(text, &at, ':') ||
-        !take_number(text, &at, 2, &minute) || !take_char(text, &at, ':') ||
-        !take_number(text, &at, 2, &second) || !take_fraction(text, &at, &nsec))
-        return refuse(text, "no time of day behind the T", err);
+    if (!rfc3339_take_number(text, &at, 4, &year) || !rfc3339_take_char(text, &at, '-') ||
+        !rfc3339_take_number(text, &at, 2, &month) || !rfc3339_take_char(text, &at, '-') ||
+        !rfc3339_take_number(text, &at, 2, &day))
+        return rfc3339_fail(text, "no date in front", err);
+    if (!rfc3339_take_char(text, &at, 'T'))
+        return rfc3339_fail(text, "no T behind the date", err);
+    if (!rfc3339_take_number(text, &at, 2, &hour) || !rfc3339_take_char(text, &at, ':') ||
+        !rfc3339_take_number(text, &at, 2, &minute) || !rfc3339_take_char(text, &at, ':') ||
+        !rfc3339_take_number(text, &at, 2, &second) || !take_fraction(text, &at, &nsec))
+        return rfc3339_fail(text, "no time of day behind the T", err);
     if (!take_offset(text, &at, &offset) || at != text.n)
-        return refuse(text, "no Z or offset at the end", err);
+        return rfc3339_fail(text, "no Z or offset at the end", err);
     struct civil_date date = {year, month, day};
     if (!civil_valid(date))
-        return refuse(text, "there is no such day", err);
+        return rfc3339_fail(text, "there is no such day", err);
     if (hour > 23 || minute > 59 || second > 59)
-        return refuse(text, "there is no such time of day", err);
+        return rfc3339_fail(text, "there is no such time of day", err);
     ret->sec = civil_to_days(date) * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second - offset;
     ret->nsec = nsec;
     return 0;

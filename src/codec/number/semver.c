@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Semantic versions: the strict reading with the errors of github.com/blang/semver, and the
+// tolerant reading of the CEL library.
 #include "codec/semver.h"
 
 #include <stdio.h>
 
 #include "base/banned.h"
 
-static bool is_digit(char c)
+static bool semver_is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
@@ -13,7 +16,7 @@ static bool is_digit(char c)
 static bool all_digits(struct str s)
 {
     for (size_t i = 0; i < s.n; i++)
-        if (!is_digit(s.p[i]))
+        if (!semver_is_digit(s.p[i]))
             return false;
     return true;
 }
@@ -22,19 +25,19 @@ static bool all_identifier(struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         char c = s.p[i];
-        if (!is_digit(c) && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && c != '-')
+        if (!semver_is_digit(c) && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && c != '-')
             return false;
     }
     return true;
 }
 
-static bool has_leading_zero(struct str s)
+static bool semver_has_leading_zero(struct str s)
 {
     return s.n > 1 && s.p[0] == '0';
 }
 
 // "PREFIX QUOTED" as the error.
-static int refuse(struct err *err, const char *prefix, struct str what)
+static int semver_fail(struct err *err, const char *prefix, struct str what)
 {
     cleanup_sbuf struct sbuf quoted = {0};
     sbuf_add_quoted(&quoted, what);
@@ -52,17 +55,17 @@ static int parse_digits(struct str s, uint64_t *ret, struct err *err)
                    r == -ERANGE ? "value out of range" : "invalid syntax");
 }
 
-static int parse_number(struct str s, const char *name, const char *title, uint64_t *ret,
-                        struct err *err)
+static int semver_parse_number(struct str s, const char *name, const char *title, uint64_t *ret,
+                               struct err *err)
 {
     char prefix[80];
     if (!all_digits(s)) {
         (void)snprintf(prefix, sizeof(prefix), "Invalid character(s) found in %s number", name);
-        return refuse(err, prefix, s);
+        return semver_fail(err, prefix, s);
     }
-    if (has_leading_zero(s)) {
+    if (semver_has_leading_zero(s)) {
         (void)snprintf(prefix, sizeof(prefix), "%s number must not contain leading zeroes", title);
-        return refuse(err, prefix, s);
+        return semver_fail(err, prefix, s);
     }
     return parse_digits(s, ret, err);
 }
@@ -72,10 +75,11 @@ static int check_pre_part(struct str part, struct err *err)
     if (part.n == 0)
         return err_set(err, ERR_INVALID, "Prerelease is empty");
     if (!all_digits(part))
-        return all_identifier(part) ? 0
-                                    : refuse(err, "Invalid character(s) found in prerelease", part);
-    if (has_leading_zero(part))
-        return refuse(err, "Numeric PreRelease version must not contain leading zeroes", part);
+        return all_identifier(part)
+                   ? 0
+                   : semver_fail(err, "Invalid character(s) found in prerelease", part);
+    if (semver_has_leading_zero(part))
+        return semver_fail(err, "Numeric PreRelease version must not contain leading zeroes", part);
     uint64_t ignored;
     return parse_digits(part, &ignored, err);
 }
@@ -85,12 +89,13 @@ static int check_build_part(struct str part, struct err *err)
     if (part.n == 0)
         return err_set(err, ERR_INVALID, "Build meta data is empty");
     if (!all_identifier(part))
-        return refuse(err, "Invalid character(s) found in build meta data", part);
+        return semver_fail(err, "Invalid character(s) found in build meta data", part);
     return 0;
 }
 
 // Runs check over the dot-separated parts of s; an empty s has one empty part.
-static int each_part(struct str s, int (*check)(struct str part, struct err *err), struct err *err)
+static int semver_each_part(struct str s, int (*check)(struct str part, struct err *err),
+                            struct err *err)
 {
     for (bool more = true; more;) {
         struct str part;
@@ -112,15 +117,15 @@ int semver_parse(struct str text, struct semver *ret, struct err *err)
         return err_set(err, ERR_INVALID, "No Major.Minor.Patch elements found");
     bool has_build = str_cut(patch, '+', &patch, &v.build);
     bool has_pre = str_cut(patch, '-', &patch, &v.pre);
-    int r = parse_number(major, "major", "Major", &v.major, err);
+    int r = semver_parse_number(major, "major", "Major", &v.major, err);
     if (r == 0)
-        r = parse_number(minor, "minor", "Minor", &v.minor, err);
+        r = semver_parse_number(minor, "minor", "Minor", &v.minor, err);
     if (r == 0)
-        r = parse_number(patch, "patch", "Patch", &v.patch, err);
+        r = semver_parse_number(patch, "patch", "Patch", &v.patch, err);
     if (r == 0 && has_pre)
-        r = each_part(v.pre, check_pre_part, err);
+        r = semver_each_part(v.pre, check_pre_part, err);
     if (r == 0 && has_build)
-        r = each_part(v.build, check_build_part, err);
+        r = semver_each_part(v.build, check_build_part, err);
     if (r == 0)
         *ret = v;
     return r;
@@ -132,7 +137,7 @@ static void add_without_zeroes(struct str part, struct sbuf *out)
     if (part.n > 1) {
         while (part.n && part.p[0] == '0')
             part = str_from(part, 1);
-        if (part.n == 0 || !is_digit(part.p[0]))
+        if (part.n == 0 || !semver_is_digit(part.p[0]))
             sbuf_addc(out, '0');
     }
     sbuf_add(out, part);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Base64 in the standard and the URL alphabet. As in Go, line ends are skipped and padding must be
+// complete.
 #include "codec/base64.h"
 
 #include "base/banned.h"
 
-static const char *alphabet(enum base64_form form)
+static const char *base64_get_alphabet(enum base64_form form)
 {
     return form == BASE64_URL ? "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
                               : "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -11,7 +14,7 @@ static const char *alphabet(enum base64_form form)
 
 void base64_encode(struct str bytes, enum base64_form form, struct sbuf *out)
 {
-    const char *letters = alphabet(form);
+    const char *letters = base64_get_alphabet(form);
     const unsigned char *p = (const unsigned char *)bytes.p;
     sbuf_reserve(out, (bytes.n + 2) / 3 * 4);
     for (size_t i = 0; i < bytes.n; i += 3) {

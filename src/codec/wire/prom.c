@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Counters of durations and their text in Prometheus' format.
 #include "codec/prom.h"
 
 #include <assert.h>

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The protobuf wire format, written from the end to the beginning, so that the length of a nested
+// message is known when it is written.
 #include <assert.h>
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +12,7 @@
 
 #include "base/banned.h"
 
-static void enlarge(struct proto_writer *w, size_t n)
+static void proto_write_grow(struct proto_writer *w, size_t n)
 {
     size_t cap = mem_grow_cap(w->cap, w->n + n < 256 ? 256 : w->n + n, 1);
     char *bigger = xmalloc(cap);
@@ -23,12 +27,12 @@ static void enlarge(struct proto_writer *w, size_t n)
 static inline char *grow_down(struct proto_writer *w, size_t n)
 {
     if (!w->buf || w->cap - w->n < n)
-        enlarge(w, n);
+        proto_write_grow(w, n);
     w->n += n;
     return w->buf + w->cap - w->n;
 }
 
-static void put(struct proto_writer *w, struct str bytes)
+static void proto_write_raw(struct proto_writer *w, struct str bytes)
 {
     char *to = grow_down(w, bytes.n);
     if (bytes.n)
@@ -36,7 +40,7 @@ static void put(struct proto_writer *w, struct str bytes)
 }
 
 // Most are one byte: tags, lengths, small numbers.
-static inline void put_number(struct proto_writer *w, uint64_t v)
+static inline void proto_write_varint(struct proto_writer *w, uint64_t v)
 {
     if (v < 0x80u) {
         *grow_down(w, 1) = (char)v;
@@ -53,63 +57,46 @@ static inline void put_number(struct proto_writer *w, uint64_t v)
 
 void proto_put_packed_item(struct proto_writer *w, uint64_t v)
 {
-    put_number(w, v);
+    proto_write_varint(w, v);
 }
 
 static void put_tag(struct proto_writer *w, uint32_t number, enum proto_wire wire)
 {
     assert(number > 0 && number <= PROTO_FIELD_MAX);
-    put_number(w, (uint64_t)number << 3 | (uint64_t)wire);
-}
-
-static void put_fixed(struct proto_writer *w, uint64_t v, size_t n)
-{
-    char *to = grow_down(w, n);
-    for (size_t i = 0; i < n; i++)
-        to[i] = (char)(v >> (8 * i) & 0xFFu);
+    proto_write_varint(w, (uint64_t)number << 3 | (uint64_t)wire);
 }
 
 void proto_put_varint(struct proto_writer *w, uint32_t number, uint64_t v)
 {
-    put_number(w, v);
+    proto_write_varint(w, v);
     put_tag(w, number, PROTO_VARINT);
-}
-
-void proto_put_fixed32(struct proto_writer *w, uint32_t number, uint32_t v)
-{
-    put_fixed(w, v, 4);
-    put_tag(w, number, PROTO_FIXED32);
-}
-
-void proto_put_fixed64(struct proto_writer *w, uint32_t number, uint64_t v)
-{
-    put_fixed(w, v, 8);
-    put_tag(w, number, PROTO_FIXED64);
 }
 
 void proto_put_double(struct proto_writer *w, uint32_t number, double v)
 {
     uint64_t bits;
     memcpy(&bits, &v, sizeof(bits));
-    proto_put_fixed64(w, number, bits);
+    bits = htole64(bits);
+    memcpy(grow_down(w, sizeof(bits)), &bits, sizeof(bits));
+    put_tag(w, number, PROTO_FIXED64);
 }
 
 void proto_put_bytes(struct proto_writer *w, uint32_t number, struct str v)
 {
-    put(w, v);
-    put_number(w, v.n);
+    proto_write_raw(w, v);
+    proto_write_varint(w, v.n);
     put_tag(w, number, PROTO_BYTES);
 }
 
 void proto_put_raw(struct proto_writer *w, struct str raw)
 {
-    put(w, raw);
+    proto_write_raw(w, raw);
 }
 
 void proto_close(struct proto_writer *w, uint32_t number, size_t mark)
 {
     assert(mark <= w->n);
-    put_number(w, w->n - mark);
+    proto_write_varint(w, w->n - mark);
     put_tag(w, number, PROTO_BYTES);
 }
 

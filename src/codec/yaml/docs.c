@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Manifests: JSON or YAML, one document or many, read one after the other.
 #include "codec/docs.h"
 
 #include <assert.h>
@@ -8,59 +10,59 @@
 
 #include "base/banned.h"
 
-static void start_yaml(struct docs_reader *r)
+static void start_yaml(struct docs_reader *d)
 {
-    r->yaml = yaml_reader_new(str_from(r->text, r->offset), r->at, &r->options);
+    d->yaml = yaml_reader_new(str_from(d->text, d->offset), d->at, &d->options);
 }
 
-void docs_reader_init(struct docs_reader *r, struct str text, const struct json_options *options)
+void docs_reader_init(struct docs_reader *d, struct str text, const struct json_options *options)
 {
-    *r = (struct docs_reader){.text = text, .at = {1, 1}};
+    *d = (struct docs_reader){.text = text, .at = {1, 1}};
     if (options)
-        r->options = *options;
-    if (!r->options.max_bytes)
-        r->options.max_bytes = DRAY_REQUEST_BYTES_MAX;
+        d->options = *options;
+    if (!d->options.max_bytes)
+        d->options.max_bytes = DRAY_REQUEST_BYTES_MAX;
     size_t first = json_skip_space(text, 0);
     if (first == text.n || text.p[first] != '{')
-        start_yaml(r);
+        start_yaml(d);
 }
 
-void docs_reader_done(struct docs_reader *r)
+void docs_reader_done(struct docs_reader *d)
 {
-    yaml_reader_free(r->yaml);
-    *r = (struct docs_reader){.ended = true};
+    yaml_reader_free(d->yaml);
+    *d = (struct docs_reader){.ended = true};
 }
 
 // A document that is not JSON may be YAML, as long as the text has not shown to be a stream of
 // JSON. What is JSON but refused (too deep, a key twice) would be refused as YAML as well.
-static int next_json(struct docs_reader *r, struct json_doc *ret, struct err *err)
+static int next_json(struct docs_reader *d, struct json_doc *ret, struct err *err)
 {
-    int code = json_parse_next(r->text, &r->offset, &r->at, &r->options, ret, err);
-    if (code > 0)
-        r->count++;
-    if (code != -ERR_BAD_REQUEST || r->count > 1)
-        return code;
-    start_yaml(r);
-    int yaml_code = yaml_reader_next(r->yaml, ret, NULL);
-    return yaml_code < 0 ? code : yaml_code;
+    int r = json_parse_next(d->text, &d->offset, &d->at, &d->options, ret, err);
+    if (r > 0)
+        d->count++;
+    if (r != -ERR_BAD_REQUEST || d->count > 1)
+        return r;
+    start_yaml(d);
+    int yaml_code = yaml_reader_next(d->yaml, ret, NULL);
+    return yaml_code < 0 ? r : yaml_code;
 }
 
-static int next(struct docs_reader *r, struct json_doc *ret, struct err *err)
+static int docs_read_next(struct docs_reader *d, struct json_doc *ret, struct err *err)
 {
-    if (r->text.n > r->options.max_bytes)
+    if (d->text.n > d->options.max_bytes)
         return err_set(err, ERR_TOO_LARGE, "the text has %zu bytes, more than the %zu allowed",
-                       r->text.n, r->options.max_bytes);
-    return r->yaml ? yaml_reader_next(r->yaml, ret, err) : next_json(r, ret, err);
+                       d->text.n, d->options.max_bytes);
+    return d->yaml ? yaml_reader_next(d->yaml, ret, err) : next_json(d, ret, err);
 }
 
-int docs_next(struct docs_reader *r, struct json_doc *ret, struct err *err)
+int docs_next(struct docs_reader *d, struct json_doc *ret, struct err *err)
 {
-    while (!r->ended) {
+    while (!d->ended) {
         struct json_doc doc = {0};
-        int code = next(r, &doc, err);
-        if (code <= 0) {
-            r->ended = true;
-            return code;
+        int r = docs_read_next(d, &doc, err);
+        if (r <= 0) {
+            d->ended = true;
+            return r;
         }
         assert(doc.root);
         if (!json_is_null(doc.root)) {

@@ -40,7 +40,7 @@ static int fail_at(struct decode *d, const struct yaml_node *n, int code)
 }
 
 // Counts a node that an alias brings; this is what stops the billion laughs.
-static int count_node(struct decode *d, const struct yaml_node *n)
+static int yaml_decode_count_node(struct decode *d, const struct yaml_node *n)
 {
     if (!d->in_alias || ++d->alias_nodes <= DRAY_YAML_ALIAS_NODES_MAX)
         return 0;
@@ -88,9 +88,9 @@ static int scalar_of(struct decode *d, const struct yaml_node *n, struct yaml_sc
         if (n->implicit)
             *ret = yaml_resolve(n->value);
     } else if (is_resolved_tag(tag)) {
-        int code = yaml_resolve_tagged(tag, n->value, ret, d->err);
-        if (code < 0)
-            return fail_at(d, n, code);
+        int r = yaml_resolve_tagged(tag, n->value, ret, d->err);
+        if (r < 0)
+            return fail_at(d, n, r);
     } else if (str_eqz(tag, "binary")) {
         *ret_binary = true;
         if (!yaml_add_base64(bytes, n->value))
@@ -118,9 +118,9 @@ static int decode_scalar(struct decode *d, const struct yaml_node *n)
     struct yaml_scalar s;
     cleanup_sbuf struct sbuf bytes = {0};
     bool binary;
-    int code = scalar_of(d, n, &s, &bytes, &binary);
-    if (code < 0)
-        return code;
+    int r = scalar_of(d, n, &s, &bytes, &binary);
+    if (r < 0)
+        return r;
     switch (s.kind) {
     case YAML_NULL:
         json_build_null(&d->builder);
@@ -146,30 +146,30 @@ static int decode_scalar(struct decode *d, const struct yaml_node *n)
 
 // --- Keys ----------------------------------------------------------------------------------------
 
-static int bad_key(struct decode *d, const struct yaml_node *n, const char *what)
+static int yaml_decode_fail_key(struct decode *d, const struct yaml_node *n, const char *what)
 {
     return fail_at(d, n,
                    err_set(d->err, ERR_BAD_REQUEST,
                            "unsupported map key: %s; keys are strings, put it in quotes", what));
 }
 
-static int key_text(struct decode *d, struct yaml_node *n, struct str *ret)
+static int yaml_decode_key_text(struct decode *d, struct yaml_node *n, struct str *ret)
 {
     if (n->kind == YAML_NODE_ALIAS)
         n = n->target;
     if (n->kind != YAML_NODE_SCALAR)
-        return bad_key(d, n, n->kind == YAML_NODE_MAPPING ? "a map" : "a list");
+        return yaml_decode_fail_key(d, n, n->kind == YAML_NODE_MAPPING ? "a map" : "a list");
     struct yaml_scalar s;
     cleanup_sbuf struct sbuf text = {0};
     bool binary;
-    int code = scalar_of(d, n, &s, &text, &binary);
-    if (code < 0)
-        return code;
+    int r = scalar_of(d, n, &s, &text, &binary);
+    if (r < 0)
+        return r;
     switch (s.kind) {
     case YAML_NULL:
-        return bad_key(d, n, "null");
+        return yaml_decode_fail_key(d, n, "null");
     case YAML_UINT:
-        return bad_key(d, n, "an integer past 63 bits");
+        return yaml_decode_fail_key(d, n, "an integer past 63 bits");
     case YAML_BOOL:
         *ret = s.truth ? STR("true") : STR("false");
         return 0;
@@ -199,7 +199,7 @@ static bool is_merge(const struct yaml_node *n)
 
 // --- Maps ----------------------------------------------------------------------------------------
 
-static int gather(struct decode *d, struct yaml_node *map, struct entries *out);
+static int yaml_decode_gather_entries(struct decode *d, struct yaml_node *map, struct entries *out);
 
 // Adds the entries of a map, given directly or by an alias, which is merged into another.
 static int merge_one(struct decode *d, struct yaml_node *n, struct entries *out)
@@ -219,15 +219,15 @@ static int merge_one(struct decode *d, struct yaml_node *n, struct entries *out)
     d->merges++;
     d->in_alias += alias;
     map->busy = true;
-    int code = gather(d, map, out);
+    int r = yaml_decode_gather_entries(d, map, out);
     map->busy = false;
     d->in_alias -= alias;
     d->merges--;
-    return code;
+    return r;
 }
 
 // The value of a `<<`. Of several maps the earlier wins, so they are merged from the last one on.
-static int merge(struct decode *d, struct yaml_node *n, struct entries *out)
+static int yaml_decode_merge_key(struct decode *d, struct yaml_node *n, struct entries *out)
 {
     if (n->kind != YAML_NODE_SEQUENCE)
         return merge_one(d, n, out);
@@ -235,11 +235,11 @@ static int merge(struct decode *d, struct yaml_node *n, struct entries *out)
     struct yaml_nodes list = {0};
     for (struct yaml_node *item = n->first; item; item = item->next)
         vec_push(&list, item);
-    int code = 0;
-    while (code == 0 && list.n)
-        code = merge_one(d, vec_pop(&list), out);
+    int r = 0;
+    while (r == 0 && list.n)
+        r = merge_one(d, vec_pop(&list), out);
     vec_done(&list);
-    return code;
+    return r;
 }
 
 // Finds for each entry the first with its key; the caller frees the list.
@@ -252,7 +252,7 @@ static size_t find_repeats(const struct entries *e, uint32_t **ret_first)
     return keys_first(keys, e->n, *ret_first);
 }
 
-// Refuses a map that says a key twice itself; own holds just its own keys.
+// Refuses a map that has a key twice itself; own holds just its own keys.
 static int check_own(struct decode *d, struct yaml_node *map, const struct entries *own)
 {
     if (d->duplicates != JSON_DUPLICATES_REFUSE || map->checked)
@@ -274,13 +274,13 @@ static int gather_pair(struct decode *d, struct yaml_node *key, struct entries *
                        struct entries *own)
 {
     if (is_merge(key))
-        return merge(d, key->next, out);
+        return yaml_decode_merge_key(d, key->next, out);
     struct entry e = {.key_node = key, .value = key->next, .aliased = d->in_alias > 0};
-    int code = count_node(d, key);
-    if (code == 0)
-        code = key_text(d, key, &e.key);
-    if (code < 0)
-        return code;
+    int r = yaml_decode_count_node(d, key);
+    if (r == 0)
+        r = yaml_decode_key_text(d, key, &e.key);
+    if (r < 0)
+        return r;
     vec_push(out, e);
     if (d->duplicates == JSON_DUPLICATES_REFUSE)
         vec_push(own, e);
@@ -288,16 +288,16 @@ static int gather_pair(struct decode *d, struct yaml_node *key, struct entries *
 }
 
 // Adds all entries of a map in the order in which they take effect, merged ones included.
-static int gather(struct decode *d, struct yaml_node *map, struct entries *out)
+static int yaml_decode_gather_entries(struct decode *d, struct yaml_node *map, struct entries *out)
 {
-    int code = count_node(d, map);
+    int r = yaml_decode_count_node(d, map);
     struct entries own = {0};
-    for (struct yaml_node *key = map->first; code == 0 && key; key = key->next->next)
-        code = gather_pair(d, key, out, &own);
-    if (code == 0)
-        code = check_own(d, map, &own);
+    for (struct yaml_node *key = map->first; r == 0 && key; key = key->next->next)
+        r = gather_pair(d, key, out, &own);
+    if (r == 0)
+        r = check_own(d, map, &own);
     vec_done(&own);
-    return code;
+    return r;
 }
 
 static int build_entry(struct decode *d, const struct entry *first, const struct entry *last)
@@ -305,9 +305,9 @@ static int build_entry(struct decode *d, const struct entry *first, const struct
     d->builder.at = last->key_node->at;
     json_build_str(&d->builder, first->key);
     d->in_alias += last->aliased;
-    int code = decode_node(d, last->value);
+    int r = decode_node(d, last->value);
     d->in_alias -= last->aliased;
-    return code;
+    return r;
 }
 
 // Writes entries: each key once, at the place of its first mention, with its last value.
@@ -318,36 +318,36 @@ static int build_entries(struct decode *d, const struct entries *e)
     cleanup_free uint32_t *last = xreallocarray(NULL, e->n, sizeof(*last));
     for (size_t i = 0; repeats && i < e->n; i++)
         last[first[i]] = (uint32_t)i;
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < e->n; i++)
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < e->n; i++)
         if (first[i] == i)
-            code = build_entry(d, &e->p[i], &e->p[repeats ? last[i] : i]);
-    return code;
+            r = build_entry(d, &e->p[i], &e->p[repeats ? last[i] : i]);
+    return r;
 }
 
 static int decode_mapping(struct decode *d, struct yaml_node *n)
 {
-    int code = json_build_object(&d->builder, d->err);
-    if (code < 0)
-        return code;
+    int r = json_build_object(&d->builder, d->err);
+    if (r < 0)
+        return r;
     struct entries entries = {0};
-    code = gather(d, n, &entries);
-    if (code == 0)
-        code = build_entries(d, &entries);
+    r = yaml_decode_gather_entries(d, n, &entries);
+    if (r == 0)
+        r = build_entries(d, &entries);
     vec_done(&entries);
-    if (code == 0)
+    if (r == 0)
         json_build_end(&d->builder);
-    return code;
+    return r;
 }
 
 static int decode_sequence(struct decode *d, struct yaml_node *n)
 {
-    int code = json_build_array(&d->builder, d->err);
-    for (struct yaml_node *item = n->first; code == 0 && item; item = item->next)
-        code = decode_node(d, item);
-    if (code == 0)
+    int r = json_build_array(&d->builder, d->err);
+    for (struct yaml_node *item = n->first; r == 0 && item; item = item->next)
+        r = decode_node(d, item);
+    if (r == 0)
         json_build_end(&d->builder);
-    return code;
+    return r;
 }
 
 static int decode_alias(struct decode *d, struct yaml_node *n)
@@ -355,9 +355,9 @@ static int decode_alias(struct decode *d, struct yaml_node *n)
     if (n->target->busy)
         return refuse_cycle(d, n);
     d->in_alias++;
-    int code = decode_node(d, n->target);
+    int r = decode_node(d, n->target);
     d->in_alias--;
-    return code;
+    return r;
 }
 
 // Recursion is bounded by the builder, which refuses documents that are too deep.
@@ -365,19 +365,19 @@ static int decode_node(struct decode *d, struct yaml_node *n)
 {
     if (n->kind == YAML_NODE_ALIAS)
         return decode_alias(d, n);
-    int code = n->kind == YAML_NODE_MAPPING ? 0 : count_node(d, n); // gather counts maps
-    if (code < 0)
-        return code;
+    int r = n->kind == YAML_NODE_MAPPING ? 0 : yaml_decode_count_node(d, n); // gather counts maps
+    if (r < 0)
+        return r;
     d->builder.at = n->at;
     n->busy = true;
     if (n->kind == YAML_NODE_SCALAR)
-        code = decode_scalar(d, n);
+        r = decode_scalar(d, n);
     else if (n->kind == YAML_NODE_SEQUENCE)
-        code = decode_sequence(d, n);
+        r = decode_sequence(d, n);
     else
-        code = decode_mapping(d, n);
+        r = decode_mapping(d, n);
     n->busy = false;
-    return code;
+    return r;
 }
 
 int yaml_decode(struct yaml_node *root, enum json_duplicates duplicates, struct json_doc *ret,
@@ -385,11 +385,11 @@ int yaml_decode(struct yaml_node *root, enum json_duplicates duplicates, struct 
 {
     struct decode d = {.duplicates = duplicates, .err = err};
     d.builder.keep_positions = true;
-    int code = decode_node(&d, root);
+    int r = decode_node(&d, root);
     arena_done(&d.keys);
-    if (code < 0) {
+    if (r < 0) {
         json_builder_done(&d.builder);
-        return code;
+        return r;
     }
     json_build_finish(&d.builder, ret);
     return 0;

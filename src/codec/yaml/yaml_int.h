@@ -33,7 +33,7 @@ struct yaml_scalar {
     double f; // may be infinite or not a number
 };
 
-// yaml_resolve says what an unquoted scalar without a tag is.
+// yaml_resolve finds what an unquoted scalar without a tag is.
 struct yaml_scalar yaml_resolve(struct str text);
 
 // yaml_resolve_tagged is yaml_resolve for a scalar with one of the tags int, float, bool, null,
@@ -41,7 +41,7 @@ struct yaml_scalar yaml_resolve(struct str text);
 int yaml_resolve_tagged(struct str tag, struct str text, struct yaml_scalar *ret,
                         struct err *err) MUST_USE;
 
-// yaml_is_base60 says whether YAML 1.1 would read text as a number in base 60. We do not, but
+// yaml_is_base60 reports whether YAML 1.1 would read text as a number in base 60. We do not, but
 // others do, so such strings are written in quotes.
 bool yaml_is_base60(struct str text);
 

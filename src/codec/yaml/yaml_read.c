@@ -32,43 +32,43 @@ struct yaml_reader {
 struct yaml_reader *yaml_reader_new(struct str text, struct json_pos start,
                                     const struct json_options *options)
 {
-    struct yaml_reader *r = xcalloc(1, sizeof(*r));
-    r->text = text;
-    r->start = start;
+    struct yaml_reader *y = xcalloc(1, sizeof(*y));
+    y->text = text;
+    y->start = start;
     if (options)
-        r->options = *options;
-    if (!yaml_parser_initialize(&r->parser))
+        y->options = *options;
+    if (!yaml_parser_initialize(&y->parser))
         abort(); // out of memory
-    yaml_parser_set_input_string(&r->parser, (const unsigned char *)(text.n ? text.p : "\n"),
+    yaml_parser_set_input_string(&y->parser, (const unsigned char *)(text.n ? text.p : "\n"),
                                  text.n ? text.n : 1);
-    return r;
+    return y;
 }
 
-static void forget_document(struct yaml_reader *r)
+static void forget_document(struct yaml_reader *y)
 {
-    arena_reset(&r->arena);
-    map_done(&r->anchors);
-    r->depth = 0;
-    r->root = NULL;
+    arena_reset(&y->arena);
+    map_done(&y->anchors);
+    y->depth = 0;
+    y->root = NULL;
 }
 
-void yaml_reader_free(struct yaml_reader *r)
+void yaml_reader_free(struct yaml_reader *y)
 {
-    if (!r)
+    if (!y)
         return;
-    forget_document(r);
-    arena_done(&r->arena);
-    yaml_parser_delete(&r->parser);
-    free(r);
+    forget_document(y);
+    arena_done(&y->arena);
+    yaml_parser_delete(&y->parser);
+    free(y);
 }
 
-static struct json_pos position(const struct yaml_reader *r, yaml_mark_t mark)
+static struct json_pos yaml_read_get_position(const struct yaml_reader *y, yaml_mark_t mark)
 {
-    uint32_t column = (uint32_t)mark.column + (mark.line == 0 ? r->start.column : 1);
-    return (struct json_pos){(uint32_t)mark.line + r->start.line, column};
+    uint32_t column = (uint32_t)mark.column + (mark.line == 0 ? y->start.column : 1);
+    return (struct json_pos){(uint32_t)mark.line + y->start.line, column};
 }
 
-static void place(struct err *err, struct json_pos at)
+static void yaml_read_set_position(struct err *err, struct json_pos at)
 {
     err_at(err, at.line, at.column);
 }
@@ -88,43 +88,43 @@ static bool has_tab_indent(struct str text, size_t line)
     return at < text.n && text.p[at] == '\t';
 }
 
-static int parser_error(struct yaml_reader *r, struct err *err)
+static int parser_error(struct yaml_reader *y, struct err *err)
 {
-    const yaml_parser_t *p = &r->parser;
+    const yaml_parser_t *p = &y->parser;
     const char *problem = p->problem ? p->problem : "not understood";
     if (p->error == YAML_MEMORY_ERROR)
         abort();
     if (p->error == YAML_READER_ERROR) {
         // Bytes that are no text: the offset is all there is.
-        int code = err_set(err, ERR_BAD_REQUEST, "invalid YAML: %s (offset %zu)", problem,
-                           p->problem_offset);
-        size_t offset = p->problem_offset < r->text.n ? p->problem_offset : r->text.n;
-        struct json_pos at = json_pos_of(r->text, offset);
-        err_at(err, at.line + r->start.line - 1,
-               at.line == 1 ? at.column + r->start.column - 1 : at.column);
-        return code;
+        int r = err_set(err, ERR_BAD_REQUEST, "invalid YAML: %s (offset %zu)", problem,
+                        p->problem_offset);
+        size_t offset = p->problem_offset < y->text.n ? p->problem_offset : y->text.n;
+        struct json_pos at = json_pos_of(y->text, offset);
+        err_at(err, at.line + y->start.line - 1,
+               at.line == 1 ? at.column + y->start.column - 1 : at.column);
+        return r;
     }
-    bool tab = has_tab_indent(r->text, p->problem_mark.line);
-    int code =
+    bool tab = has_tab_indent(y->text, p->problem_mark.line);
+    int r =
         err_set(err, ERR_BAD_REQUEST, "invalid YAML: %s%s%s%s", p->context ? p->context : "",
                 p->context ? ": " : "", problem, tab ? "; indent with spaces, not with tabs" : "");
-    place(err, position(r, p->problem_mark));
-    return code;
+    yaml_read_set_position(err, yaml_read_get_position(y, p->problem_mark));
+    return r;
 }
 
 // --- Composing -----------------------------------------------------------------------------------
 
-static struct yaml_node *new_node(struct yaml_reader *r, enum yaml_node_kind kind,
+static struct yaml_node *new_node(struct yaml_reader *y, enum yaml_node_kind kind,
                                   const yaml_event_t *event)
 {
-    struct yaml_node *n = arena_one(&r->arena, struct yaml_node);
+    struct yaml_node *n = arena_one(&y->arena, struct yaml_node);
     n->kind = (uint8_t)kind;
-    n->at = position(r, event->start_mark);
-    if (!r->depth) {
-        r->root = n;
+    n->at = yaml_read_get_position(y, event->start_mark);
+    if (!y->depth) {
+        y->root = n;
         return n;
     }
-    struct yaml_node *parent = r->open[r->depth - 1];
+    struct yaml_node *parent = y->open[y->depth - 1];
     if (parent->last)
         parent->last->next = n;
     else
@@ -133,66 +133,66 @@ static struct yaml_node *new_node(struct yaml_reader *r, enum yaml_node_kind kin
     return n;
 }
 
-static const char *copy_tag(struct yaml_reader *r, const yaml_char_t *tag)
+static const char *copy_tag(struct yaml_reader *y, const yaml_char_t *tag)
 {
-    return tag ? arena_str(&r->arena, str_z((const char *)tag)).p : NULL;
+    return tag ? arena_str(&y->arena, str_z((const char *)tag)).p : NULL;
 }
 
 // A later anchor of the same name replaces an earlier one for what follows.
-static void set_anchor(struct yaml_reader *r, const yaml_char_t *name, struct yaml_node *n)
+static void set_anchor(struct yaml_reader *y, const yaml_char_t *name, struct yaml_node *n)
 {
     if (!name)
         return;
     struct str key = str_z((const char *)name);
-    if (!map_has(&r->anchors, key))
-        key = arena_str(&r->arena, key);
-    *map_put(&r->anchors, key) = n;
+    if (!map_has(&y->anchors, key))
+        key = arena_str(&y->arena, key);
+    *map_put(&y->anchors, key) = n;
 }
 
-static int add_container(struct yaml_reader *r, const yaml_event_t *event, struct err *err)
+static int yaml_read_add_container(struct yaml_reader *y, const yaml_event_t *event,
+                                   struct err *err)
 {
-    if (r->depth == DRAY_DOC_DEPTH_MAX) {
-        int code =
-            err_set(err, ERR_BAD_REQUEST, "nested deeper than %d levels", DRAY_DOC_DEPTH_MAX);
-        place(err, position(r, event->start_mark));
-        return code;
+    if (y->depth == DRAY_DOC_DEPTH_MAX) {
+        int r = err_set(err, ERR_BAD_REQUEST, "nested deeper than %d levels", DRAY_DOC_DEPTH_MAX);
+        yaml_read_set_position(err, yaml_read_get_position(y, event->start_mark));
+        return r;
     }
     bool sequence = event->type == YAML_SEQUENCE_START_EVENT;
-    struct yaml_node *n = new_node(r, sequence ? YAML_NODE_SEQUENCE : YAML_NODE_MAPPING, event);
-    set_anchor(r, sequence ? event->data.sequence_start.anchor : event->data.mapping_start.anchor,
+    struct yaml_node *n = new_node(y, sequence ? YAML_NODE_SEQUENCE : YAML_NODE_MAPPING, event);
+    set_anchor(y, sequence ? event->data.sequence_start.anchor : event->data.mapping_start.anchor,
                n);
-    r->open[r->depth++] = n;
+    y->open[y->depth++] = n;
     return 0;
 }
 
-static void add_scalar(struct yaml_reader *r, const yaml_event_t *event)
+static void add_scalar(struct yaml_reader *y, const yaml_event_t *event)
 {
-    struct yaml_node *n = new_node(r, YAML_NODE_SCALAR, event);
+    struct yaml_node *n = new_node(y, YAML_NODE_SCALAR, event);
     n->implicit = event->data.scalar.plain_implicit != 0;
-    n->tag = copy_tag(r, event->data.scalar.tag);
-    n->value = arena_str(&r->arena, str_make((const char *)event->data.scalar.value,
+    n->tag = copy_tag(y, event->data.scalar.tag);
+    n->value = arena_str(&y->arena, str_make((const char *)event->data.scalar.value,
                                              event->data.scalar.length));
-    set_anchor(r, event->data.scalar.anchor, n);
+    set_anchor(y, event->data.scalar.anchor, n);
 }
 
-static int add_alias(struct yaml_reader *r, const yaml_event_t *event, struct err *err)
+static int add_alias(struct yaml_reader *y, const yaml_event_t *event, struct err *err)
 {
     struct str name = str_z((const char *)event->data.alias.anchor);
-    struct yaml_node **target = map_get(&r->anchors, name);
+    struct yaml_node **target = map_get(&y->anchors, name);
     if (!target) {
-        int code = err_set(err, ERR_BAD_REQUEST, "unknown anchor '%.*s' referenced",
-                           STR_ARG(str_upto(name, 100)));
-        place(err, position(r, event->start_mark));
-        return code;
+        int r = err_set(err, ERR_BAD_REQUEST, "unknown anchor '%.*s' referenced",
+                        STR_ARG(str_upto(name, 100)));
+        yaml_read_set_position(err, yaml_read_get_position(y, event->start_mark));
+        return r;
     }
-    struct yaml_node *n = new_node(r, YAML_NODE_ALIAS, event);
-    n->value = arena_str(&r->arena, name);
+    struct yaml_node *n = new_node(y, YAML_NODE_ALIAS, event);
+    n->value = arena_str(&y->arena, name);
     n->target = *target;
     return 0;
 }
 
 // Takes one event in. Returns 1 when it ends a document, 2 when it ends the stream, else 0.
-static int take_event(struct yaml_reader *r, const yaml_event_t *event, struct err *err)
+static int take_event(struct yaml_reader *y, const yaml_event_t *event, struct err *err)
 {
     switch (event->type) {
     case YAML_STREAM_END_EVENT:
@@ -200,16 +200,16 @@ static int take_event(struct yaml_reader *r, const yaml_event_t *event, struct e
     case YAML_DOCUMENT_END_EVENT:
         return 1;
     case YAML_ALIAS_EVENT:
-        return add_alias(r, event, err);
+        return add_alias(y, event, err);
     case YAML_SCALAR_EVENT:
-        add_scalar(r, event);
+        add_scalar(y, event);
         return 0;
     case YAML_SEQUENCE_START_EVENT:
     case YAML_MAPPING_START_EVENT:
-        return add_container(r, event, err);
+        return yaml_read_add_container(y, event, err);
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT:
-        r->depth--;
+        y->depth--;
         return 0;
     case YAML_NO_EVENT:
     case YAML_STREAM_START_EVENT:
@@ -220,22 +220,22 @@ static int take_event(struct yaml_reader *r, const yaml_event_t *event, struct e
 }
 
 // Composes the next document. Returns 1, 0 at the end of the stream, or an error.
-static int compose(struct yaml_reader *r, struct err *err)
+static int yaml_read_compose_document(struct yaml_reader *y, struct err *err)
 {
-    forget_document(r);
+    forget_document(y);
     for (;;) {
         yaml_event_t event;
-        if (!yaml_parser_parse(&r->parser, &event))
-            return parser_error(r, err);
-        int code = take_event(r, &event, err);
+        if (!yaml_parser_parse(&y->parser, &event))
+            return parser_error(y, err);
+        int r = take_event(y, &event, err);
         yaml_event_delete(&event);
-        if (code != 0)
-            return code == 2 ? 0 : code;
+        if (r != 0)
+            return r == 2 ? 0 : r;
     }
 }
 
 // A document without content: libyaml makes an empty plain scalar of it.
-static bool is_empty(const struct yaml_node *n)
+static bool yaml_read_is_empty(const struct yaml_node *n)
 {
     return n->kind == YAML_NODE_SCALAR && n->implicit && !n->tag && n->value.n == 0;
 }
@@ -255,59 +255,59 @@ static size_t count_tag_directives(struct str text)
 }
 
 // What is known about the text before a byte of it is parsed.
-static int check_text(const struct yaml_reader *r, struct err *err)
+static int yaml_read_check_text(const struct yaml_reader *y, struct err *err)
 {
-    size_t max = r->options.max_bytes ? r->options.max_bytes : DRAY_REQUEST_BYTES_MAX;
-    if (r->text.n > max)
+    size_t max = y->options.max_bytes ? y->options.max_bytes : DRAY_REQUEST_BYTES_MAX;
+    if (y->text.n > max)
         return err_set(err, ERR_TOO_LARGE, "the YAML has %zu bytes, more than the %zu allowed",
-                       r->text.n, max);
-    int code = 0;
-    if (str_starts(r->text, STR("\xFE\xFF")) || str_starts(r->text, STR("\xFF\xFE")))
-        code = err_set(err, ERR_BAD_REQUEST, "invalid YAML: the text is UTF-16; save it as UTF-8");
-    else if (count_tag_directives(r->text) > DRAY_YAML_TAG_DIRECTIVES_MAX)
-        code = err_set(err, ERR_BAD_REQUEST, "invalid YAML: more than %d %%TAG directives",
-                       DRAY_YAML_TAG_DIRECTIVES_MAX);
-    if (code < 0)
-        place(err, r->start);
-    return code;
+                       y->text.n, max);
+    int r = 0;
+    if (str_starts(y->text, STR("\xFE\xFF")) || str_starts(y->text, STR("\xFF\xFE")))
+        r = err_set(err, ERR_BAD_REQUEST, "invalid YAML: the text is UTF-16; save it as UTF-8");
+    else if (count_tag_directives(y->text) > DRAY_YAML_TAG_DIRECTIVES_MAX)
+        r = err_set(err, ERR_BAD_REQUEST, "invalid YAML: more than %d %%TAG directives",
+                    DRAY_YAML_TAG_DIRECTIVES_MAX);
+    if (r < 0)
+        yaml_read_set_position(err, y->start);
+    return r;
 }
 
-static int check_bounds(const struct yaml_reader *r, struct err *err)
+static int yaml_read_check_bounds(const struct yaml_reader *y, struct err *err)
 {
-    if (r->documents == 0)
-        return check_text(r, err);
-    if (r->documents > DRAY_YAML_DOCUMENTS_MAX)
+    if (y->documents == 0)
+        return yaml_read_check_text(y, err);
+    if (y->documents > DRAY_YAML_DOCUMENTS_MAX)
         return err_set(err, ERR_TOO_LARGE, "more than %d YAML documents in one stream",
                        DRAY_YAML_DOCUMENTS_MAX);
     return 0;
 }
 
 // Reads one document, an empty one included.
-static int next_document(struct yaml_reader *r, struct json_doc *ret, struct err *err)
+static int next_document(struct yaml_reader *y, struct json_doc *ret, struct err *err)
 {
-    int code = check_bounds(r, err);
-    if (code == 0)
-        code = compose(r, err);
-    if (code > 0) {
-        r->documents++;
-        code = yaml_decode(r->root, r->options.duplicates, ret, err);
-        if (code == 0) {
-            ret->start = r->root->at;
+    int r = yaml_read_check_bounds(y, err);
+    if (r == 0)
+        r = yaml_read_compose_document(y, err);
+    if (r > 0) {
+        y->documents++;
+        r = yaml_decode(y->root, y->options.duplicates, ret, err);
+        if (r == 0) {
+            ret->start = y->root->at;
             return 1;
         }
     }
-    r->ended = true;
-    return code;
+    y->ended = true;
+    return r;
 }
 
-int yaml_reader_next(struct yaml_reader *r, struct json_doc *ret, struct err *err)
+int yaml_reader_next(struct yaml_reader *y, struct json_doc *ret, struct err *err)
 {
-    while (!r->ended) {
+    while (!y->ended) {
         struct json_doc doc;
-        int code = next_document(r, &doc, err);
-        if (code <= 0)
-            return code;
-        if (!is_empty(r->root)) {
+        int r = next_document(y, &doc, err);
+        if (r <= 0)
+            return r;
+        if (!yaml_read_is_empty(y->root)) {
             *ret = doc;
             return 1;
         }
@@ -316,35 +316,35 @@ int yaml_reader_next(struct yaml_reader *r, struct json_doc *ret, struct err *er
     return 0;
 }
 
-static int refuse_second(struct yaml_reader *r, struct err *err)
+static int refuse_second(struct yaml_reader *y, struct err *err)
 {
     struct json_doc extra;
-    int code = yaml_reader_next(r, &extra, err);
-    if (code <= 0)
-        return code;
-    code = err_set(err, ERR_BAD_REQUEST, "more than one YAML document");
-    place(err, extra.start);
+    int r = yaml_reader_next(y, &extra, err);
+    if (r <= 0)
+        return r;
+    r = err_set(err, ERR_BAD_REQUEST, "more than one YAML document");
+    yaml_read_set_position(err, extra.start);
     json_doc_done(&extra);
-    return code;
+    return r;
 }
 
 int yaml_parse(struct str text, const struct json_options *options, struct json_doc *ret,
                struct err *err)
 {
-    struct yaml_reader *r = yaml_reader_new(text, (struct json_pos){1, 1}, options);
+    struct yaml_reader *y = yaml_reader_new(text, (struct json_pos){1, 1}, options);
     struct json_doc doc = {0};
-    int code = yaml_reader_next(r, &doc, err);
-    if (code == 0) {
+    int r = yaml_reader_next(y, &doc, err);
+    if (r == 0) {
         struct yaml_node none = {.kind = YAML_NODE_SCALAR, .implicit = true, .at = {1, 1}};
-        code = yaml_decode(&none, JSON_DUPLICATES_REFUSE, &doc, err);
+        r = yaml_decode(&none, JSON_DUPLICATES_REFUSE, &doc, err);
         doc.start = none.at;
-    } else if (code > 0) {
-        code = refuse_second(r, err);
+    } else if (r > 0) {
+        r = refuse_second(y, err);
     }
-    yaml_reader_free(r);
-    if (code < 0)
+    yaml_reader_free(y);
+    if (r < 0)
         json_doc_done(&doc);
     else
         *ret = doc;
-    return code;
+    return r;
 }

@@ -10,13 +10,13 @@
 
 #include "base/banned.h"
 
-static bool is_digit(char c)
+static bool yaml_scalar_is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
 // Whether text is word in small letters, in capitals, or with a capital first letter.
-static bool is_word(struct str text, const char *word)
+static bool yaml_scalar_is_word(struct str text, const char *word)
 {
     size_t n = strlen(word);
     if (text.n != n)
@@ -43,7 +43,7 @@ static bool is_special_float(struct str text, double *ret)
     if (rest.n != 4 || rest.p[0] != '.')
         return false;
     rest = str_from(rest, 1);
-    if (is_word(rest, "inf")) {
+    if (yaml_scalar_is_word(rest, "inf")) {
         *ret = sign * (double)INFINITY;
         return true;
     }
@@ -60,13 +60,13 @@ static bool resolve_word(struct str text, struct yaml_scalar *ret)
     static const char *const yes[] = {"y", "yes", "true", "on"};
     static const char *const no[] = {"n", "no", "false", "off"};
     for (size_t i = 0; i < array_len(yes); i++) {
-        bool truth = is_word(text, yes[i]);
-        if (truth || is_word(text, no[i])) {
+        bool truth = yaml_scalar_is_word(text, yes[i]);
+        if (truth || yaml_scalar_is_word(text, no[i])) {
             *ret = (struct yaml_scalar){.kind = YAML_BOOL, .truth = truth};
             return true;
         }
     }
-    if (text.n == 0 || str_eqz(text, "~") || is_word(text, "null")) {
+    if (text.n == 0 || str_eqz(text, "~") || yaml_scalar_is_word(text, "null")) {
         *ret = (struct yaml_scalar){.kind = YAML_NULL};
         return true;
     }
@@ -80,7 +80,7 @@ static bool resolve_word(struct str text, struct yaml_scalar *ret)
 
 static int digit_value(char c)
 {
-    if (is_digit(c))
+    if (yaml_scalar_is_digit(c))
         return c - '0';
     char low = (char)(c | 0x20);
     return low >= 'a' && low <= 'z' ? low - 'a' + 10 : 99;
@@ -149,7 +149,7 @@ static bool resolve_int(struct str s, struct yaml_scalar *ret)
 static size_t count_digits(struct str s, size_t from)
 {
     size_t n = 0;
-    while (from + n < s.n && is_digit(s.p[from + n]))
+    while (from + n < s.n && yaml_scalar_is_digit(s.p[from + n]))
         n++;
     return n;
 }
@@ -211,8 +211,8 @@ static bool resolve_float(struct str s, struct yaml_scalar *ret)
 static bool underscores_between_digits(struct str s)
 {
     for (size_t i = 0; i < s.n; i++)
-        if (s.p[i] == '_' &&
-            (i == 0 || i + 1 == s.n || !is_digit(s.p[i - 1]) || !is_digit(s.p[i + 1])))
+        if (s.p[i] == '_' && (i == 0 || i + 1 == s.n || !yaml_scalar_is_digit(s.p[i - 1]) ||
+                              !yaml_scalar_is_digit(s.p[i + 1])))
             return false;
     return true;
 }
@@ -241,7 +241,7 @@ static bool take_two(struct str s, size_t *at, unsigned max, unsigned *ret)
     return v <= max;
 }
 
-static bool take_char(struct str s, size_t *at, char c)
+static bool yaml_scalar_take_char(struct str s, size_t *at, char c)
 {
     if (*at >= s.n || s.p[*at] != c)
         return false;
@@ -281,25 +281,27 @@ static bool is_timestamp(struct str s)
     for (size_t i = 0; i < 4; i++)
         year = year * 10 + (unsigned)(s.p[i] - '0');
     size_t at = 4;
-    if (!take_char(s, &at, '-') || !take_two(s, &at, 12, &month) || !take_char(s, &at, '-') ||
-        !take_two(s, &at, 31, &day) || !valid_date(year, month, day))
+    if (!yaml_scalar_take_char(s, &at, '-') || !take_two(s, &at, 12, &month) ||
+        !yaml_scalar_take_char(s, &at, '-') || !take_two(s, &at, 31, &day) ||
+        !valid_date(year, month, day))
         return false;
     if (at == s.n)
         return true;
     char separator = s.p[at++];
     if (separator != 'T' && separator != 't' && separator != ' ')
         return false;
-    if (!take_two(s, &at, 23, &v) || !take_char(s, &at, ':') || !take_two(s, &at, 59, &v) ||
-        !take_char(s, &at, ':') || !take_two(s, &at, 59, &v))
+    if (!take_two(s, &at, 23, &v) || !yaml_scalar_take_char(s, &at, ':') ||
+        !take_two(s, &at, 59, &v) || !yaml_scalar_take_char(s, &at, ':') ||
+        !take_two(s, &at, 59, &v))
         return false;
-    if (at + 1 < s.n && (s.p[at] == '.' || s.p[at] == ',') && is_digit(s.p[at + 1]))
+    if (at + 1 < s.n && (s.p[at] == '.' || s.p[at] == ',') && yaml_scalar_is_digit(s.p[at + 1]))
         at += 1 + count_digits(s, at + 1);
     return separator == ' ' ? at == s.n : is_zone(s, at);
 }
 
 // --- Resolution ----------------------------------------------------------------------------------
 
-static struct yaml_scalar resolve(struct str text, bool timestamps)
+static struct yaml_scalar yaml_scalar_resolve_text(struct str text, bool timestamps)
 {
     struct yaml_scalar ret = {.kind = YAML_STR};
     if (resolve_word(text, &ret))
@@ -312,7 +314,7 @@ static struct yaml_scalar resolve(struct str text, bool timestamps)
             (void)resolve_float(sbuf_str(&plain), &ret);
         return ret;
     }
-    if (!is_digit(c) && c != '+' && c != '-')
+    if (!yaml_scalar_is_digit(c) && c != '+' && c != '-')
         return ret;
     if (timestamps && is_timestamp(text)) {
         ret.kind = YAML_TIMESTAMP;
@@ -327,7 +329,7 @@ static struct yaml_scalar resolve(struct str text, bool timestamps)
 
 struct yaml_scalar yaml_resolve(struct str text)
 {
-    return resolve(text, true);
+    return yaml_scalar_resolve_text(text, true);
 }
 
 static const char *kind_tag(enum yaml_kind kind)
@@ -342,7 +344,7 @@ static const char *kind_tag(enum yaml_kind kind)
 
 int yaml_resolve_tagged(struct str tag, struct str text, struct yaml_scalar *ret, struct err *err)
 {
-    *ret = resolve(text, str_eqz(tag, "timestamp"));
+    *ret = yaml_scalar_resolve_text(text, str_eqz(tag, "timestamp"));
     if (str_eqz(tag, kind_tag(ret->kind)))
         return 0;
     if (str_eqz(tag, "float") && ret->kind == YAML_INT) {
@@ -356,9 +358,9 @@ int yaml_resolve_tagged(struct str tag, struct str text, struct yaml_scalar *ret
 bool yaml_is_base60(struct str text)
 {
     size_t at = text.n && (text.p[0] == '-' || text.p[0] == '+');
-    if (at >= text.n || !is_digit(text.p[at]))
+    if (at >= text.n || !yaml_scalar_is_digit(text.p[at]))
         return false;
-    while (at < text.n && (is_digit(text.p[at]) || text.p[at] == '_'))
+    while (at < text.n && (yaml_scalar_is_digit(text.p[at]) || text.p[at] == '_'))
         at++;
     size_t groups = 0;
     while (at < text.n && text.p[at] == ':') {
@@ -369,7 +371,7 @@ bool yaml_is_base60(struct str text)
         groups++;
     }
     if (at < text.n && text.p[at] == '.')
-        for (at++; at < text.n && (is_digit(text.p[at]) || text.p[at] == '_');)
+        for (at++; at < text.n && (yaml_scalar_is_digit(text.p[at]) || text.p[at] == '_');)
             at++;
     return groups > 0 && at == text.n;
 }

@@ -18,13 +18,13 @@ struct writer {
 
 // libyaml copies what it is given and returns 0 only when out of memory or when events come in a
 // wrong order; both end the program here.
-static void emit(struct writer *w, yaml_event_t *event, int initialized)
+static void yaml_write_emit_event(struct writer *w, yaml_event_t *event, int initialized)
 {
     if (!initialized || !yaml_emitter_emit(&w->emitter, event))
         abort();
 }
 
-static int append(void *out, unsigned char *bytes, size_t n)
+static int yaml_write_append_bytes(void *out, unsigned char *bytes, size_t n)
 {
     sbuf_add(out, str_make((const char *)bytes, n));
     return 1;
@@ -34,10 +34,10 @@ static void emit_scalar(struct writer *w, struct str text, yaml_scalar_style_t s
 {
     yaml_event_t event;
     assert(text.n <= INT32_MAX);
-    emit(w, &event,
-         yaml_scalar_event_initialize(&event, NULL, NULL,
-                                      (const yaml_char_t *)(text.p ? text.p : ""), (int)text.n, 1,
-                                      1, style));
+    yaml_write_emit_event(w, &event,
+                          yaml_scalar_event_initialize(&event, NULL, NULL,
+                                                       (const yaml_char_t *)(text.p ? text.p : ""),
+                                                       (int)text.n, 1, 1, style));
 }
 
 static void emit_string(struct writer *w, struct str s)
@@ -73,22 +73,22 @@ struct pair {
     const yyjson_val *val;
 };
 
-static bool is_digit(struct str s, size_t at)
+static bool yaml_write_is_digit_at(struct str s, size_t at)
 {
     return at < s.n && s.p[at] >= '0' && s.p[at] <= '9';
 }
 
-static bool is_letter(uint32_t cp)
+static bool yaml_write_is_letter(uint32_t cp)
 {
     return (cp >= 'a' && cp <= 'z') || (cp >= 'A' && cp <= 'Z') || cp >= 0xAA;
 }
 
 // The number that starts at `at`, with a 1 before it when it goes on a number that began earlier
 // with another digit than 0. Its end goes to *ret_end.
-static uint64_t number_at(struct str s, size_t at, bool goes_on, size_t *ret_end)
+static uint64_t yaml_write_read_number(struct str s, size_t at, bool goes_on, size_t *ret_end)
 {
     uint64_t v = goes_on;
-    for (; is_digit(s, at); at++)
+    for (; yaml_write_is_digit_at(s, at); at++)
         v = v * 10 + (uint64_t)(s.p[at] - '0');
     *ret_end = at;
     return v;
@@ -99,17 +99,18 @@ static int order_at(struct str a, struct str b, size_t at)
 {
     size_t len;
     uint32_t ca = utf8_decode(a, at, &len), cb = utf8_decode(b, at, &len);
-    bool la = is_letter(ca), lb = is_letter(cb);
+    bool la = yaml_write_is_letter(ca), lb = yaml_write_is_letter(cb);
     if (la && lb)
         return ca < cb ? -1 : 1;
     if (la || lb)
         return lb ? -1 : 1;
     bool goes_on = false;
     if (ca == '0' || cb == '0')
-        for (size_t i = at; !goes_on && i > 0 && is_digit(a, i - 1); i--)
+        for (size_t i = at; !goes_on && i > 0 && yaml_write_is_digit_at(a, i - 1); i--)
             goes_on = a.p[i - 1] != '0';
     size_t end_a, end_b;
-    uint64_t na = number_at(a, at, goes_on, &end_a), nb = number_at(b, at, goes_on, &end_b);
+    uint64_t na = yaml_write_read_number(a, at, goes_on, &end_a),
+             nb = yaml_write_read_number(b, at, goes_on, &end_b);
     if (na != nb)
         return na < nb ? -1 : 1;
     if (end_a != end_b)
@@ -118,7 +119,7 @@ static int order_at(struct str a, struct str b, size_t at)
 }
 
 // go-yaml's order: characters first, letters behind other characters, numbers by value.
-static int by_name(const void *x, const void *y)
+static int yaml_write_order_keys(const void *x, const void *y)
 {
     struct str a = json_str(((const struct pair *)x)->key);
     struct str b = json_str(((const struct pair *)y)->key);
@@ -142,7 +143,7 @@ static void emit_sorted(struct writer *w, const yyjson_val *v)
     size_t n = 0;
     json_obj_foreach(v, key, val)
         pairs[n++] = (struct pair){key, val};
-    qsort(pairs, n, sizeof(*pairs), by_name);
+    qsort(pairs, n, sizeof(*pairs), yaml_write_order_keys);
     for (size_t i = 0; i < n; i++) {
         emit_string(w, json_str(pairs[i].key));
         emit_value(w, pairs[i].val);
@@ -152,8 +153,9 @@ static void emit_sorted(struct writer *w, const yyjson_val *v)
 static void emit_object(struct writer *w, const yyjson_val *v)
 {
     yaml_event_t event;
-    emit(w, &event,
-         yaml_mapping_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE));
+    yaml_write_emit_event(w, &event,
+                          yaml_mapping_start_event_initialize(&event, NULL, NULL, 1,
+                                                              YAML_BLOCK_MAPPING_STYLE));
     if (w->sorted) {
         emit_sorted(w, v);
     } else {
@@ -162,17 +164,18 @@ static void emit_object(struct writer *w, const yyjson_val *v)
             emit_value(w, val);
         }
     }
-    emit(w, &event, yaml_mapping_end_event_initialize(&event));
+    yaml_write_emit_event(w, &event, yaml_mapping_end_event_initialize(&event));
 }
 
 static void emit_array(struct writer *w, const yyjson_val *v)
 {
     yaml_event_t event;
-    emit(w, &event,
-         yaml_sequence_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_SEQUENCE_STYLE));
+    yaml_write_emit_event(w, &event,
+                          yaml_sequence_start_event_initialize(&event, NULL, NULL, 1,
+                                                               YAML_BLOCK_SEQUENCE_STYLE));
     json_arr_foreach(v, item)
         emit_value(w, item);
-    emit(w, &event, yaml_sequence_end_event_initialize(&event));
+    yaml_write_emit_event(w, &event, yaml_sequence_end_event_initialize(&event));
 }
 
 // Recursion is bounded: documents are never deeper than DRAY_DOC_DEPTH_MAX.
@@ -199,13 +202,15 @@ void yaml_write(const yyjson_val *v, bool sorted, struct sbuf *out)
     yaml_event_t event;
     if (!yaml_emitter_initialize(&w.emitter))
         abort();
-    yaml_emitter_set_output(&w.emitter, append, out);
+    yaml_emitter_set_output(&w.emitter, yaml_write_append_bytes, out);
     yaml_emitter_set_unicode(&w.emitter, 1);
-    emit(&w, &event, yaml_stream_start_event_initialize(&event, YAML_UTF8_ENCODING));
-    emit(&w, &event, yaml_document_start_event_initialize(&event, NULL, NULL, NULL, 1));
+    yaml_write_emit_event(&w, &event,
+                          yaml_stream_start_event_initialize(&event, YAML_UTF8_ENCODING));
+    yaml_write_emit_event(&w, &event,
+                          yaml_document_start_event_initialize(&event, NULL, NULL, NULL, 1));
     emit_value(&w, v);
-    emit(&w, &event, yaml_document_end_event_initialize(&event, 1));
+    yaml_write_emit_event(&w, &event, yaml_document_end_event_initialize(&event, 1));
     w.emitter.open_ended = 0; // no "..." behind a block that keeps its last line breaks
-    emit(&w, &event, yaml_stream_end_event_initialize(&event));
+    yaml_write_emit_event(&w, &event, yaml_stream_end_event_initialize(&event));
     yaml_emitter_delete(&w.emitter);
 }

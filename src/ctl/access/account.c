@@ -13,7 +13,7 @@ struct account_ctl {
     struct list calls;
 };
 
-static void step(void *arg, struct str key)
+static void account_step_key(void *arg, struct str key)
 {
     struct account_ctl *a = arg;
     const struct typed_object *o = ctl_find(a->ctl, CACHE_NAMESPACES, STR(""), key);
@@ -33,8 +33,8 @@ static void step(void *arg, struct str key)
                   ctl_call_new(&a->calls, a->work, key, CACHE_ACCOUNTS));
 }
 
-static void namespace_changed(void *arg, const struct typed_object *before,
-                              const struct typed_object *after)
+static void account_namespace_changed(void *arg, const struct typed_object *before,
+                                      const struct typed_object *after)
 {
     struct account_ctl *a = arg;
     work_add(a->work, (after ? after : before)->meta->name);
@@ -52,9 +52,9 @@ struct account_ctl *account_ctl_new(struct ctl *ctl)
 {
     struct account_ctl *a = xcalloc(1, sizeof(*a));
     a->ctl = ctl;
-    a->work = ctl_work(ctl, "serviceaccount", step, a);
+    a->work = ctl_work(ctl, "serviceaccount", account_step_key, a);
     list_init(&a->calls);
-    ctl_watch(ctl, CACHE_NAMESPACES, namespace_changed, a, a->work);
+    ctl_watch(ctl, CACHE_NAMESPACES, account_namespace_changed, a, a->work);
     ctl_watch(ctl, CACHE_ACCOUNTS, account_changed, a, a->work);
     return a;
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests for certificates: decided (csr_policy.h), signed with the cluster's CA, and removed when they are old.
+// Requests for certificates: decided (csr_policy.h), signed with the cluster's CA, and removed when
+// they are old.
 #include <stdlib.h>
 
 #include "api/certificate.h"
 #include "ctl/access/csr_policy.h"
 #include "ctl/core/ctl_int.h"
 #include "net/address.h"
+#include "pki/certificate.h"
 
 #include "base/banned.h"
 
@@ -21,7 +23,7 @@ struct csr_ctl {
     struct work *work;
     struct list calls;
     struct ctl_certificates with; // texts below
-    struct tls_key_pair ca;       // NULL: nothing is signed
+    struct pki_key_pair ca;       // NULL: nothing is signed
     struct sbuf server_certificate;
     bool approve, sign, clean;
 };
@@ -53,7 +55,7 @@ static int64_t goes_at(const struct api_certificate_signing_request *r)
     return at;
 }
 
-static void remove_request(struct csr_ctl *c, const struct typed_object *o)
+static void csr_remove_request(struct csr_ctl *c, const struct typed_object *o)
 {
     struct api_preconditions same = {.uid = o->meta->uid, .has_uid = true};
     const struct api_delete_options options = {.preconditions = &same};
@@ -62,8 +64,9 @@ static void remove_request(struct csr_ctl *c, const struct typed_object *o)
                   ctl_call_new(&c->calls, c->work, o->meta->name, CACHE_REQUESTS));
 }
 
-// rest leaves a request alone until it is to be removed.
-static void rest(struct csr_ctl *c, struct str key, const struct api_certificate_signing_request *r)
+// csr_schedule_removal leaves a request alone until it is to be removed.
+static void csr_schedule_removal(struct csr_ctl *c, struct str key,
+                                 const struct api_certificate_signing_request *r)
 {
     int64_t left = goes_at(r) - ctl_now(c->ctl).at.sec;
     if (c->clean)
@@ -90,7 +93,7 @@ static void look_at_node(void *arg, const struct typed_object *o)
         s->found |= address_same(node->status.addresses.p[i].address, s->name);
 }
 
-static bool taken(void *arg, struct str node, struct str name)
+static bool csr_name_is_taken(void *arg, struct str node, struct str name)
 {
     const struct csr_ctl *c = arg;
     struct search s = {.node = node, .name = name};
@@ -98,16 +101,17 @@ static bool taken(void *arg, struct str node, struct str name)
     return s.found;
 }
 
-static bool may(const struct csr_ctl *c, const struct api_certificate_signing_request *r,
-                const char *subresource)
+static bool csr_is_permitted(const struct csr_ctl *c,
+                             const struct api_certificate_signing_request *r,
+                             const char *subresource)
 {
     return c->with.may && c->with.may(c->with.arg, r, subresource);
 }
 
-// write_condition adds a condition to a copy of the request, and a certificate if there is one.
-static void write_condition(struct csr_ctl *c, const struct typed_object *o, const char *part,
-                            const struct api_certificate_signing_request_condition *condition,
-                            struct str certificate)
+// csr_write_condition adds a condition to a copy of the request, and a certificate if there is one.
+static void csr_write_condition(struct csr_ctl *c, const struct typed_object *o, const char *part,
+                                const struct api_certificate_signing_request_condition *condition,
+                                struct str certificate)
 {
     cleanup_arena struct arena arena = {0};
     struct api_certificate_signing_request now =
@@ -132,7 +136,7 @@ static void write_condition(struct csr_ctl *c, const struct typed_object *o, con
                   ctl_call_new(&c->calls, c->work, o->meta->name, CACHE_REQUESTS));
 }
 
-static void decide(struct csr_ctl *c, const struct typed_object *o)
+static void csr_decide_approval(struct csr_ctl *c, const struct typed_object *o)
 {
     const struct api_certificate_signing_request *r = o->object.value;
     cleanup_arena struct arena arena = {0};
@@ -141,7 +145,7 @@ static void decide(struct csr_ctl *c, const struct typed_object *o)
     struct err err = {0};
     static const struct str prefix = STR_INIT("system:node:");
     if (csr_parse(r->spec.request, &arena, &request, &err) < 0) {
-        rest(c, o->meta->name, r);
+        csr_schedule_removal(c, o->meta->name, r);
         return;
     }
     struct str name =
@@ -149,11 +153,11 @@ static void decide(struct csr_ctl *c, const struct typed_object *o)
     const struct typed_object *node = ctl_find(c->ctl, CACHE_NODES, STR(""), name);
     const struct csr_question q = {.object = r,
                                    .request = &request,
-                                   .may_bootstrap = may(c, r, "nodeclient"),
-                                   .may_renew = may(c, r, "selfnodeclient"),
+                                   .may_bootstrap = csr_is_permitted(c, r, "nodeclient"),
+                                   .may_renew = csr_is_permitted(c, r, "selfnodeclient"),
                                    .node = node ? node->object.value : NULL,
                                    .server_certificate = sbuf_str(&c->server_certificate),
-                                   .taken = taken,
+                                   .taken = csr_name_is_taken,
                                    .arg = c};
     enum csr_verdict verdict = csr_judge(&q, &why);
     if (verdict == CSR_LEAVE) {
@@ -166,12 +170,12 @@ static void decide(struct csr_ctl *c, const struct typed_object *o)
         .type = yes ? STR("Approved") : STR("Denied"),
         .reason = yes ? STR("AutoApproved") : STR("AutoDenied"),
         .message = sbuf_str(&why)};
-    write_condition(c, o, "approval", &condition, (struct str){0});
+    csr_write_condition(c, o, "approval", &condition, (struct str){0});
 }
 
 // --- Signing -------------------------------------------------------------------------------------
 
-static void sign(struct csr_ctl *c, const struct typed_object *o)
+static void csr_sign_request(struct csr_ctl *c, const struct typed_object *o)
 {
     const struct api_certificate_signing_request *r = o->object.value;
     cleanup_arena struct arena arena = {0};
@@ -189,10 +193,10 @@ static void sign(struct csr_ctl *c, const struct typed_object *o)
         code = csr_sign(&c->ca, r->spec.request, &terms, &certificate, &err);
     const struct api_certificate_signing_request_condition failed = {
         .type = STR("Failed"), .reason = STR("SignerValidationFailure"), .message = str_z(err.msg)};
-    write_condition(c, o, "status", code < 0 ? &failed : NULL, sbuf_str(&certificate));
+    csr_write_condition(c, o, "status", code < 0 ? &failed : NULL, sbuf_str(&certificate));
 }
 
-static void step(void *arg, struct str key)
+static void csr_step_key(void *arg, struct str key)
 {
     struct csr_ctl *c = arg;
     if (!ctl_synced(c->ctl)) {
@@ -208,18 +212,18 @@ static void step(void *arg, struct str key)
     bool decided = certificate_condition(r, "Approved") || certificate_condition(r, "Denied");
     bool over = r->status.certificate.n || certificate_condition(r, "Failed");
     if (c->clean && goes_at(r) <= ctl_now(c->ctl).at.sec)
-        remove_request(c, o);
+        csr_remove_request(c, o);
     else if (!decided && !over && c->approve)
-        decide(c, o);
+        csr_decide_approval(c, o);
     else if (certificate_condition(r, "Approved") && !certificate_condition(r, "Denied") && !over &&
              c->sign && c->ca.key_pem && csr_is_ours(r->spec.signer_name))
-        sign(c, o);
+        csr_sign_request(c, o);
     else
-        rest(c, key, r);
+        csr_schedule_removal(c, key, r);
 }
 
-static void request_changed(void *arg, const struct typed_object *before,
-                            const struct typed_object *after)
+static void csr_request_changed(void *arg, const struct typed_object *before,
+                                const struct typed_object *after)
 {
     struct csr_ctl *c = arg;
     work_add(c->work, (after ? after : before)->meta->name);
@@ -234,12 +238,12 @@ struct csr_ctl *csr_ctl_new(struct ctl *ctl, const struct ctl_certificates *with
     c->sign = !ctl->off[CTL_CSR_SIGNING];
     c->clean = !ctl->off[CTL_CSR_CLEANER];
     if (with->ca_certificate.n && with->ca_key.n)
-        c->ca = (struct tls_key_pair){xstrndup(with->ca_certificate.p, with->ca_certificate.n),
+        c->ca = (struct pki_key_pair){xstrndup(with->ca_certificate.p, with->ca_certificate.n),
                                       xstrndup(with->ca_key.p, with->ca_key.n)};
     sbuf_add(&c->server_certificate, with->server_certificate);
-    c->work = ctl_work(ctl, "certificate", step, c);
+    c->work = ctl_work(ctl, "certificate", csr_step_key, c);
     list_init(&c->calls);
-    ctl_watch(ctl, CACHE_REQUESTS, request_changed, c, c->work);
+    ctl_watch(ctl, CACHE_REQUESTS, csr_request_changed, c, c->work);
     return c;
 }
 
@@ -249,7 +253,7 @@ void csr_ctl_free(struct csr_ctl *c)
         return;
     ctl_calls_drop(&c->calls);
     work_free(c->work);
-    tls_key_pair_done(&c->ca);
+    pki_key_pair_done(&c->ca);
     sbuf_done(&c->server_certificate);
     free(c);
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Which certificate signing requests of nodes are approved: subject, names, addresses and usages
+// must be those of the node that asks. Pure functions, so that each rule has its test.
 #include "ctl/access/csr_policy.h"
 
 #include "net/address.h"
@@ -13,16 +16,18 @@ bool csr_is_ours(struct str signer)
            str_eqz(signer, CSR_CLIENT);
 }
 
-static bool no(struct sbuf *why, const char *what)
+static bool csr_policy_deny(struct sbuf *why, const char *what)
 {
     sbuf_addz(why, what);
     return false;
 }
 
-// --- What a certificate is asked for -------------------------------------------------------------
+// --- Usages of a certificate -------------------------------------------------------------
 
-// Usages are a set: exactly auth and "digital signature", with or without "key encipherment" (for RSA).
-static bool check_usages(const struct api_str_array *usages, const char *auth, struct sbuf *why)
+// Usages are a set: exactly auth and "digital signature", with or without "key encipherment" (for
+// RSA).
+static bool csr_policy_check_usages(const struct api_str_array *usages, const char *auth,
+                                    struct sbuf *why)
 {
     bool signs = false, right = false;
     for (size_t i = 0; i < usages->n; i++) {
@@ -39,36 +44,40 @@ static bool check_usages(const struct api_str_array *usages, const char *auth, s
     return signs && right;
 }
 
-static bool check_subject(const struct csr_request *q, struct sbuf *why)
+static bool csr_policy_check_subject(const struct csr_request *q, struct sbuf *why)
 {
     if (q->organizations_len != 1 || !str_eqz(q->organizations[0], "system:nodes"))
-        return no(why, "the subject's organization must be system:nodes and no other");
+        return csr_policy_deny(why, "the subject's organization must be system:nodes and no other");
     if (q->others_len)
-        return no(why, "the subject must have a common name and an organization and nothing else");
+        return csr_policy_deny(
+            why, "the subject must have a common name and an organization and nothing else");
     if (!str_starts(q->common_name, node_prefix) || q->common_name.n == node_prefix.n)
-        return no(why, "the subject's common name must be system:node:NAME");
+        return csr_policy_deny(why, "the subject's common name must be system:node:NAME");
     return true;
 }
 
 static bool check_client(const struct api_certificate_signing_request *o,
                          const struct csr_request *q, struct sbuf *why)
 {
-    if (!check_subject(q, why) || !check_usages(&o->spec.usages, "client auth", why))
+    if (!csr_policy_check_subject(q, why) ||
+        !csr_policy_check_usages(&o->spec.usages, "client auth", why))
         return false;
-    return q->names_len == 0 || no(why, "a node's client certificate has no subject alternative "
-                                        "names");
+    return q->names_len == 0 ||
+           csr_policy_deny(why, "a node's client certificate has no subject alternative "
+                                "names");
 }
 
 static bool check_serving(const struct api_certificate_signing_request *o,
                           const struct csr_request *q, struct sbuf *why)
 {
-    if (!check_subject(q, why) || !check_usages(&o->spec.usages, "server auth", why))
+    if (!csr_policy_check_subject(q, why) ||
+        !csr_policy_check_usages(&o->spec.usages, "server auth", why))
         return false;
     if (q->names_len == 0)
-        return no(why, "a DNS name or an address is required");
+        return csr_policy_deny(why, "a DNS name or an address is required");
     for (size_t i = 0; i < q->names_len; i++)
         if (q->names[i].type != CSR_NAME_DNS && q->names[i].type != CSR_NAME_IP)
-            return no(why, "subject alternative names must be DNS names or addresses");
+            return csr_policy_deny(why, "subject alternative names must be DNS names or addresses");
     return true;
 }
 
@@ -82,13 +91,13 @@ bool csr_signable(const struct api_certificate_signing_request *object,
     if (str_eqz(signer, CSR_NODE_CLIENT))
         return check_client(object, request, why);
     if (!request->common_name.n)
-        return no(why, "the subject has no common name");
-    return check_usages(&object->spec.usages, "client auth", why);
+        return csr_policy_deny(why, "the subject has no common name");
+    return csr_policy_check_usages(&object->spec.usages, "client auth", why);
 }
 
 // --- Who asks ------------------------------------------------------------------------------------
 
-static bool is_ready(const struct api_node *node)
+static bool csr_policy_node_is_ready(const struct api_node *node)
 {
     for (size_t i = 0; node && i < node->status.conditions.n; i++)
         if (str_eqz(node->status.conditions.p[i].type, "Ready"))
@@ -109,7 +118,7 @@ static enum csr_verdict judge_client(const struct csr_question *q, struct sbuf *
     }
     if (!q->may_bootstrap)
         return CSR_LEAVE;
-    if (is_ready(q->node)) {
+    if (csr_policy_node_is_ready(q->node)) {
         sbuf_addf(why,
                   "a node of the name %.*s is alive: choose another name, or delete that Node "
                   "first",
@@ -128,7 +137,8 @@ static bool is_of_node(const struct api_node *node, struct str name)
     return own;
 }
 
-// A node says itself what its addresses are: with a star among them it would be all machines of a domain.
+// A node reports its own addresses: with a star among them it would be all machines of a
+// domain.
 static bool is_one(const char *name)
 {
     for (; *name; name++)
@@ -139,7 +149,7 @@ static bool is_one(const char *name)
 }
 
 // A certificate for the API server's name, or another node's, would let this node speak for them.
-static bool check_name(const struct csr_question *q, struct str name, struct sbuf *why)
+static bool csr_policy_check_name(const struct csr_question *q, struct str name, struct sbuf *why)
 {
     const char *problem = NULL;
     char plain[ADDRESS_HOST_BYTES];
@@ -167,7 +177,7 @@ static enum csr_verdict judge_serving(const struct csr_question *q, struct sbuf 
     if (!q->node || !q->may_renew)
         return CSR_LEAVE;
     for (size_t i = 0; i < q->request->names_len; i++)
-        if (!check_name(q, q->request->names[i].text, why))
+        if (!csr_policy_check_name(q, q->request->names[i].text, why))
             return CSR_DENY;
     sbuf_addz(why, "every name is the node's own");
     return CSR_APPROVE;

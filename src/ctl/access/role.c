@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Aggregated ClusterRoles: one with an aggregationRule has the rules of all roles that its selectors choose, by
-// name, each rule once. Whoever writes rules into such a role sees them replaced.
+// Aggregated ClusterRoles: one with an aggregationRule has the rules of all roles that its
+// selectors choose, by name, each rule once. Rules written into such a role by hand are
+// replaced.
 #include <stdlib.h>
 
 #include "api/match/label_selector.h"
@@ -32,7 +33,7 @@ static bool same_rule(const struct api_policy_rule *a, const struct api_policy_r
     return str_eq(sbuf_str(&x), sbuf_str(&y));
 }
 
-static void add_rule(struct gathering *g, const struct api_policy_rule *rule)
+static void role_add_rule(struct gathering *g, const struct api_policy_rule *rule)
 {
     for (size_t i = 0; i < g->rules.n; i++)
         if (same_rule(&g->rules.p[i], rule))
@@ -40,7 +41,7 @@ static void add_rule(struct gathering *g, const struct api_policy_rule *rule)
     vec_push_arena(&g->arena, &g->rules, *rule);
 }
 
-static void gather(void *arg, const struct typed_object *o)
+static void role_gather_rules(void *arg, const struct typed_object *o)
 {
     struct gathering *g = arg;
     bool chosen = false;
@@ -49,10 +50,10 @@ static void gather(void *arg, const struct typed_object *o)
     for (size_t i = 0; i < g->selectors_len; i++)
         chosen |= label_selector_matches(&g->selectors[i], &o->meta->labels);
     for (size_t i = 0; chosen && i < as_role(o)->rules.n; i++)
-        add_rule(g, &as_role(o)->rules.p[i]);
+        role_add_rule(g, &as_role(o)->rules.p[i]);
 }
 
-static bool read_selectors(struct gathering *g, const struct api_aggregation_rule *rule)
+static bool role_read_selectors(struct gathering *g, const struct api_aggregation_rule *rule)
 {
     size_t n = rule->cluster_role_selectors.n;
     struct label_selector *list = arena_array(&g->arena, struct label_selector, n + 1);
@@ -74,7 +75,7 @@ static bool same_rules(const struct gathering *g, const struct api_policy_rule_a
     return true;
 }
 
-static void step(void *arg, struct str key)
+static void role_step_key(void *arg, struct str key)
 {
     struct role_ctl *c = arg;
     struct informer *roles = c->ctl->caches[CACHE_ROLES];
@@ -84,12 +85,13 @@ static void step(void *arg, struct str key)
         work_retry(c->work, key);
         return;
     }
-    if (!o || !as_role(o)->aggregation_rule || !read_selectors(&g, as_role(o)->aggregation_rule)) {
+    if (!o || !as_role(o)->aggregation_rule ||
+        !role_read_selectors(&g, as_role(o)->aggregation_rule)) {
         arena_done(&g.arena);
         work_done(c->work, key);
         return;
     }
-    informer_foreach(roles, gather, &g);
+    informer_foreach(roles, role_gather_rules, &g);
     if (same_rules(&g, &as_role(o)->rules)) {
         work_done(c->work, key);
     } else {
@@ -102,7 +104,7 @@ static void step(void *arg, struct str key)
     arena_done(&g.arena);
 }
 
-static void look_at(void *arg, const struct typed_object *o)
+static void role_visit_dependent(void *arg, const struct typed_object *o)
 {
     struct role_ctl *c = arg;
     if (as_role(o)->aggregation_rule)
@@ -110,11 +112,12 @@ static void look_at(void *arg, const struct typed_object *o)
 }
 
 // Any role may have come into or gone out of any selection.
-static void changed(void *arg, const struct typed_object *before, const struct typed_object *after)
+static void role_on_role_changed(void *arg, const struct typed_object *before,
+                                 const struct typed_object *after)
 {
     struct role_ctl *c = arg;
     (void)before, (void)after;
-    informer_foreach(c->ctl->caches[CACHE_ROLES], look_at, c);
+    informer_foreach(c->ctl->caches[CACHE_ROLES], role_visit_dependent, c);
 }
 
 struct role_ctl *role_ctl_new(struct ctl *ctl)
@@ -122,8 +125,8 @@ struct role_ctl *role_ctl_new(struct ctl *ctl)
     struct role_ctl *c = xcalloc(1, sizeof(*c));
     c->ctl = ctl;
     list_init(&c->calls);
-    c->work = ctl_work(ctl, "ClusterRoleAggregator", step, c);
-    ctl_watch(ctl, CACHE_ROLES, changed, c, c->work);
+    c->work = ctl_work(ctl, "ClusterRoleAggregator", role_step_key, c);
+    ctl_watch(ctl, CACHE_ROLES, role_on_role_changed, c, c->work);
     return c;
 }
 

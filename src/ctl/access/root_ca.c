@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every namespace has a ConfigMap kube-root-ca.crt: who vouches for the API server. Pods mount it beside their token.
+// Every namespace has a ConfigMap kube-root-ca.crt: who vouches for the API server. Pods mount it
+// beside their token.
 #include <stdlib.h>
 
 #include "api/meta.h"
@@ -23,14 +24,15 @@ struct root_ca_ctl {
     struct sbuf pem;
 };
 
-static bool is_right(const struct root_ca_ctl *r, const struct api_config_map *map)
+static bool root_ca_map_is_current(const struct root_ca_ctl *r, const struct api_config_map *map)
 {
     const struct str *note = api_map_find(&map->metadata.annotations, STR(NOTE_KEY));
     const struct str *pem = api_map_find(&map->data, STR(CA_KEY));
     return map->data.n == 1 && pem && str_eq(*pem, sbuf_str(&r->pem)) && note && note->n;
 }
 
-static void write_map(struct root_ca_ctl *r, struct str namespace, const struct typed_object *old)
+static void root_ca_write_map(struct root_ca_ctl *r, struct str namespace,
+                              const struct typed_object *old)
 {
     cleanup_arena struct arena arena = {0};
     struct api_str_entry pem = {STR(CA_KEY), sbuf_str(&r->pem)};
@@ -48,7 +50,7 @@ static void write_map(struct root_ca_ctl *r, struct str namespace, const struct 
         client_create(r->ctl->client, &object, NULL, ctl_call_done, call);
 }
 
-static void step(void *arg, struct str key)
+static void root_ca_step_key(void *arg, struct str key)
 {
     struct root_ca_ctl *r = arg;
     if (!ctl_synced(r->ctl)) {
@@ -58,14 +60,14 @@ static void step(void *arg, struct str key)
     const struct typed_object *namespace = ctl_find(r->ctl, CACHE_NAMESPACES, STR(""), key);
     const struct typed_object *o = ctl_find(r->ctl, CACHE_ROOT_CAS, key, STR(CA_NAME));
     if (!namespace || namespace->meta->deletion_timestamp.set ||
-        (o && is_right(r, o->object.value)))
+        (o && root_ca_map_is_current(r, o->object.value)))
         work_done(r->work, key);
     else
-        write_map(r, key, o);
+        root_ca_write_map(r, key, o);
 }
 
-static void namespace_changed(void *arg, const struct typed_object *before,
-                              const struct typed_object *after)
+static void root_ca_namespace_changed(void *arg, const struct typed_object *before,
+                                      const struct typed_object *after)
 {
     struct root_ca_ctl *r = arg;
     if (!before && after)
@@ -83,10 +85,10 @@ struct root_ca_ctl *root_ca_ctl_new(struct ctl *ctl, struct str pem)
 {
     struct root_ca_ctl *r = xcalloc(1, sizeof(*r));
     r->ctl = ctl;
-    r->work = ctl_work(ctl, "root_ca_cert_publisher", step, r);
+    r->work = ctl_work(ctl, "root_ca_cert_publisher", root_ca_step_key, r);
     list_init(&r->calls);
     sbuf_add(&r->pem, pem);
-    ctl_watch(ctl, CACHE_NAMESPACES, namespace_changed, r, r->work);
+    ctl_watch(ctl, CACHE_NAMESPACES, root_ca_namespace_changed, r, r->work);
     ctl_watch(ctl, CACHE_ROOT_CAS, map_changed, r, r->work);
     return r;
 }

@@ -70,7 +70,7 @@ static void add_signature(void *arg, const struct typed_object *o)
                  arena_str(&g->arena, sbuf_str(&signature)), &g->arena);
 }
 
-static bool same_map(const struct api_str_map *a, const struct api_str_map *b)
+static bool token_same_data(const struct api_str_map *a, const struct api_str_map *b)
 {
     bool same = a->n == b->n;
     for (size_t i = 0; same && i < a->n; i++)
@@ -94,7 +94,7 @@ static void sign_info(struct token_ctl *t, struct str key)
             meta_map_put(&g.data, map->data.p[i].key, map->data.p[i].value, &g.arena);
     if (text)
         informer_foreach(t->ctl->caches[CACHE_TOKENS], add_signature, &g);
-    if (same_map(&g.data, &map->data)) {
+    if (token_same_data(&g.data, &map->data)) {
         work_done(t->work, key);
     } else {
         struct api_config_map now = *map;
@@ -106,7 +106,7 @@ static void sign_info(struct token_ctl *t, struct str key)
     arena_done(&g.arena);
 }
 
-static void step(void *arg, struct str key)
+static void token_step_key(void *arg, struct str key)
 {
     struct token_ctl *t = arg;
     if (!ctl_synced(t->ctl))
@@ -140,7 +140,7 @@ struct token_ctl *token_ctl_new(struct ctl *ctl)
     t->ctl = ctl;
     t->sign = !ctl->off[CTL_BOOTSTRAP_SIGNER];
     t->clean = !ctl->off[CTL_TOKEN_CLEANER];
-    t->work = ctl_work(ctl, "bootstrap_signer_queue", step, t);
+    t->work = ctl_work(ctl, "bootstrap_signer_queue", token_step_key, t);
     list_init(&t->calls);
     ctl_watch(ctl, CACHE_TOKENS, token_changed, t, t->work);
     ctl_watch(ctl, CACHE_CLUSTER_INFO, info_changed, t, t->work);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Writes that may outlive their controller: an answer that comes after the controller was freed is
+// dropped.
 #include <stdlib.h>
 
 #include "ctl/core/ctl_int.h"
@@ -41,7 +44,7 @@ void ctl_call_done(void *arg, const struct client_answer *answer)
     free(c);
 }
 
-static void asked(void *arg, const struct client_answer *a)
+static void ctl_call_on_answer(void *arg, const struct client_answer *a)
 {
     struct ctl_call *c = arg;
     bool alive = list_linked(&c->node);
@@ -65,7 +68,7 @@ void ctl_call_ask(struct ctl_call *c, struct client *client, const struct client
     c->uid = xstrndup(uid.p, uid.n);
     c->gone = gone;
     c->owner = owner;
-    client_get(client, at, asked, c);
+    client_get(client, at, ctl_call_on_answer, c);
 }
 
 void ctl_calls_drop(struct list *calls)

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Starts and stops the controllers, and the caches that they share: each kind is watched once, and
+// only if a controller reads it.
 #include "ctl/ctl.h"
 
 #include <assert.h>
@@ -153,7 +156,7 @@ int ctl_controllers_parse(struct str list, bool on[CTL_CONTROLLERS], struct err 
 }
 
 // Caches of kinds whose gate is off are not made: the server would not serve them.
-static bool wanted(const struct ctl *c, enum ctl_cache which)
+static bool ctl_wants_cache(const struct ctl *c, enum ctl_cache which)
 {
     if (which == CACHE_GROUPS)
         return features_on(c->features, FEATURE_GENERIC_WORKLOAD);
@@ -172,7 +175,7 @@ static bool wanted(const struct ctl *c, enum ctl_cache which)
     return true;
 }
 
-// Who is told how far a cache is.
+// Consumers of a cache's progress.
 struct follower {
     struct list_node node; // in ctl.followers
     struct work *work;
@@ -260,7 +263,7 @@ static void start_cluster(struct ctl *c, const struct ctl_options *options)
     if (!c->off[CTL_NODES])
         c->nodes = node_ctl_new(c);
     if (!c->off[CTL_TAINT_EVICTION])
-        c->evict = evict_ctl_new(c);
+        c->evict = node_evict_ctl_new(c);
     if (!c->off[CTL_STALE_SLICES] && c->caches[CACHE_RULES])
         c->stale = stale_ctl_new(c);
     if (!c->off[CTL_POD_GARBAGE])
@@ -291,13 +294,13 @@ struct ctl *ctl_new(const struct ctl_options *options)
         struct informer_options o = {.client = c->client, .kind = ctl_kind(i)};
         o.list = (struct client_list_options){.namespace = str_z(some[i].namespace),
                                               .field_selector = str_z(some[i].fields)};
-        if (wanted(c, i))
+        if (ctl_wants_cache(c, i))
             c->caches[i] = informer_new(&o);
     }
     list_init(&c->followers);
     const struct event_recorder_options events = {.client = c->client,
                                                   .component = STR("resource_claim")};
-    c->events = event_recorder_new(&events);
+    c->events = events_recorder_new(&events);
     if (!options->off[CTL_CLAIMS])
         c->claims = claim_ctl_new(c);
     if (c->caches[CACHE_CLAIMS])
@@ -349,7 +352,7 @@ void ctl_free(struct ctl *c)
     load_ctl_free(c->loads);
     account_ctl_free(c->accounts);
     node_ctl_free(c->nodes);
-    evict_ctl_free(c->evict);
+    node_evict_ctl_free(c->evict);
     stale_ctl_free(c->stale);
     usage_ctl_free(c->usage);
     quota_ctl_free(c->quotas);
@@ -360,7 +363,7 @@ void ctl_free(struct ctl *c)
     volume_ctl_free(c->volumes);
     for (size_t i = 0; i < CACHES; i++)
         informer_free(c->caches[i]);
-    event_recorder_free(c->events);
+    events_recorder_free(c->events);
     while (!list_empty(&c->followers))
         free(list_entry(list_pop_front(&c->followers), struct follower, node));
     free(c);

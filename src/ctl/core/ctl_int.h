@@ -68,39 +68,44 @@ struct ctl {
     struct informer *caches[CACHES]; // NULL where the gate is off
     struct event_recorder *events;
     struct list followers;
-    struct claim_ctl *claims;
-    struct taint_ctl *taints;
-    struct pool_ctl *pools;
-    struct gc_ctl *garbage;
-    struct group_ctl *groups; // NULL where the gate is off
-    struct role_ctl *roles;   // NULL: somebody else aggregates them
-    struct load_ctl *loads;
-    struct account_ctl *accounts; // these NULL where they are off
-    struct node_ctl *nodes;
-    struct evict_ctl *evict;
-    struct stale_ctl *stale;
-    struct usage_ctl *usage; // NULL without claims
-    struct quota_ctl *quotas;
-    struct pod_gc *pod_garbage;
-    struct root_ca_ctl *root_cas;
-    struct csr_ctl *requests;
-    struct token_ctl *tokens;
-    struct volume_ctl *volumes;
-    bool off[CTL_CONTROLLERS];
-    bool aggregate, collect, collect_all, count;
-    bool standby;
+    struct { // the controllers; NULL where one is off
+        struct claim_ctl *claims;
+        struct taint_ctl *taints;
+        struct pool_ctl *pools;
+        struct gc_ctl *garbage;
+        struct group_ctl *groups; // NULL where the gate is off
+        struct role_ctl *roles;   // NULL: somebody else aggregates them
+        struct load_ctl *loads;
+        struct account_ctl *accounts; // these NULL where they are off
+        struct node_ctl *nodes;
+        struct evict_ctl *evict;
+        struct stale_ctl *stale;
+        struct usage_ctl *usage; // NULL without claims
+        struct quota_ctl *quotas;
+        struct pod_gc *pod_garbage;
+        struct root_ca_ctl *root_cas;
+        struct csr_ctl *requests;
+        struct token_ctl *tokens;
+        struct volume_ctl *volumes;
+    };
+    struct { // settings
+        bool off[CTL_CONTROLLERS];
+        bool aggregate, collect, collect_all, count;
+        bool standby;
+    };
     struct work *works[WORKS_MAX]; // of the controllers
     size_t works_len;
 };
 
-// ctl_work makes a controller's work, which begins when the controllers lead. The controller frees it.
-// queue is what metrics call it, as kube-controller-manager does where it has such a queue.
+// ctl_work makes a controller's work, which begins when the controllers lead. The controller frees
+// it. queue is what metrics call it, as kube-controller-manager does where it has such a queue.
 struct work *ctl_work(struct ctl *c, const char *queue, work_fn fn, void *arg);
 
 // The kinds of the caches.
 const struct api_kind *ctl_kind(enum ctl_cache which);
 
-// ctl_has_all: there is this cache, and it holds all objects of its kind, not some by name, type or namespace.
+// ctl_has_all: there is this cache, and it holds all objects of its kind, not some by name, type or
+// namespace.
 bool ctl_has_all(const struct ctl *c, enum ctl_cache which);
 
 // Typed views of cached objects: as_… of one that is there, maybe_… NULL when there is none.
@@ -122,8 +127,8 @@ CTL_VIEW(slice, api_resource_slice)
 CTL_VIEW(rule, api_device_taint_rule)
 CTL_VIEW(role, api_cluster_role)
 
-// ctl_watch adds a handler to a cache and tells work how far the cache is; a cache that does not
-// exist is left alone.
+// ctl_watch adds a handler to a cache and reports the cache's progress to work; a cache that does
+// not exist is left alone.
 typedef void (*ctl_changed_fn)(void *arg, const struct typed_object *before,
                                const struct typed_object *after);
 void ctl_watch(struct ctl *c, enum ctl_cache which, ctl_changed_fn changed, void *arg,
@@ -132,7 +137,8 @@ void ctl_watch(struct ctl *c, enum ctl_cache which, ctl_changed_fn changed, void
 const struct typed_object *ctl_find(const struct ctl *c, enum ctl_cache which, struct str namespace,
                                     struct str name);
 
-// ctl_index_pod_claims: pods by the claims they name, NAMESPACE/CLAIM, those of extended resources too.
+// ctl_index_pod_claims: pods by the claims they name, NAMESPACE/CLAIM, those of extended resources
+// too.
 void ctl_index_pod_claims(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                           void *ctx);
 
@@ -179,8 +185,8 @@ void account_ctl_free(struct account_ctl *a);
 struct node_ctl *node_ctl_new(struct ctl *c);
 void node_ctl_free(struct node_ctl *n);
 
-struct evict_ctl *evict_ctl_new(struct ctl *c);
-void evict_ctl_free(struct evict_ctl *e);
+struct evict_ctl *node_evict_ctl_new(struct ctl *c);
+void node_evict_ctl_free(struct evict_ctl *e);
 
 struct stale_ctl *stale_ctl_new(struct ctl *c);
 void stale_ctl_free(struct stale_ctl *s);
@@ -212,7 +218,7 @@ void volume_ctl_free(struct volume_ctl *c);
 struct ctl_call {
     struct list_node node; // in the controller's list
     struct work *work;
-    size_t source; // whose revision tells that the write is seen
+    size_t source; // whose revision shows that the write is seen
     struct str key;
     void (*failed)(void *owner, struct str key, const struct client_answer *a); // may be NULL
     uint64_t *counted; // of successes; may be NULL
@@ -223,13 +229,14 @@ struct ctl_call {
     char *uid;
 };
 
-// ctl_call_new makes one and links it; ctl_call_done is the client_done_fn for it: it ends the step with
-// work_after on success, work_done when the object is gone (-ERR_NOT_FOUND), else work_retry.
+// ctl_call_new makes one and links it; ctl_call_done is the client_done_fn for it: it ends the step
+// with work_after on success, work_done when the object is gone (-ERR_NOT_FOUND), else work_retry.
 struct ctl_call *ctl_call_new(struct list *calls, struct work *work, struct str key, size_t source);
 void ctl_call_done(void *arg, const struct client_answer *answer);
 
-// ctl_call_ask asks the server whether an object is still there with this UID. If not, gone is called and
-// the key is looked at again at once; if it is, the cache is behind: the key is looked at later.
+// ctl_call_ask asks the server whether an object is still there with this UID. If not, gone is
+// called and the key is looked at again at once; if it is, the cache is behind: the key is looked
+// at later.
 void ctl_call_ask(struct ctl_call *c, struct client *client, const struct client_key *at,
                   struct str uid, void (*gone)(void *owner, struct str uid), void *owner);
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ResourceQuotas: status.hard is what the spec says, status.used what there is. Admission counts in what is created;
-// here everything is counted anew when a quota comes or changes, and when something that it counts goes. Kinds are
-// followed from the first quota on that counts them.
+// ResourceQuotas: status.hard is the spec's, status.used what there is. Admission counts in
+// what is created; here everything is counted again when a quota comes or changes, and when
+// something that it counts goes. Kinds are followed from the first quota on that counts them.
 //
-// Admission may count in something that the caches have not seen yet. So a quota that has just changed is left
-// alone for a moment, and the update names the version it was made of: whoever comes between wins.
+// Admission may count in something that the caches have not seen yet. So a quota that has just
+// changed is left alone for a moment, and the update names the version it was made of: a writer
+// that comes between wins.
 #include "api/quota.h"
 
 #include <stdlib.h>
@@ -85,7 +86,7 @@ static void all_again(void *arg)
     informer_foreach(k->owner->ctl->caches[CACHE_QUOTAS], add_quota, k->owner);
 }
 
-static struct counted_kind *follow(struct quota_ctl *c, const struct api_kind *kind)
+static struct counted_kind *quota_follow_kind(struct quota_ctl *c, const struct api_kind *kind)
 {
     struct counted_kind *k = xcalloc(1, sizeof(*k));
     const struct informer_options o = {.client = c->ctl->client, .kind = kind};
@@ -99,7 +100,7 @@ static struct counted_kind *follow(struct quota_ctl *c, const struct api_kind *k
     return k;
 }
 
-static struct counted_kind *share(struct quota_ctl *c, enum ctl_cache which)
+static struct counted_kind *quota_share_cache(struct quota_ctl *c, enum ctl_cache which)
 {
     struct counted_kind *k = xcalloc(1, sizeof(*k));
     k->owner = c;
@@ -109,7 +110,7 @@ static struct counted_kind *share(struct quota_ctl *c, enum ctl_cache which)
     return k;
 }
 
-static struct str extended_of(void *ctx, struct str class_name, struct arena *arena)
+static struct str quota_class_resource(void *ctx, struct str class_name, struct arena *arena)
 {
     const struct quota_ctl *c = ctx;
     const struct typed_object *o =
@@ -125,24 +126,24 @@ struct class_search {
     bool found;
 };
 
-static void look_at_class(void *arg, const struct typed_object *o)
+static void quota_visit_class(void *arg, const struct typed_object *o)
 {
     struct class_search *s = arg;
     const struct api_device_class *class = o->object.value;
     s->found |= str_eq(class->spec.extended_resource_name, s->extended);
 }
 
-static bool has_class(void *ctx, struct str extended)
+static bool quota_ctl_has_class(void *ctx, struct str extended)
 {
     const struct quota_ctl *c = ctx;
     struct class_search s = {.extended = extended};
     if (c->classes)
-        informer_foreach(c->classes->informer, look_at_class, &s);
+        informer_foreach(c->classes->informer, quota_visit_class, &s);
     return s.found;
 }
 
-static const struct api_pod *pod_of(void *ctx, struct str namespace, struct str name,
-                                    struct arena *arena)
+static const struct api_pod *quota_find_pod(void *ctx, struct str namespace, struct str name,
+                                            struct arena *arena)
 {
     const struct quota_ctl *c = ctx;
     (void)arena;
@@ -153,9 +154,9 @@ static struct quota_world world_of(struct quota_ctl *c)
 {
     return (struct quota_world){.features = c->ctl->features,
                                 .now = ctl_now(c->ctl),
-                                .extended_of = extended_of,
-                                .has_class = has_class,
-                                .pod_of = pod_of,
+                                .extended_of = quota_class_resource,
+                                .has_class = quota_ctl_has_class,
+                                .pod_of = quota_find_pod,
                                 .ctx = c};
 }
 
@@ -167,12 +168,14 @@ static bool is_followed(const struct quota_ctl *c, const struct api_kind *kind)
     return false;
 }
 
-// follow_all sees to it that every kind is followed that a quota counts. Claims may be counted by what classes say.
+// follow_all sees to it that every kind is followed that a quota counts. Claims may be counted by
+// what classes say.
 static void follow_all(struct quota_ctl *c, const struct api_quantity_map *hard)
 {
     const struct quota_world w = world_of(c);
     if (!c->classes)
-        c->classes = follow(c, api_kind_find(STR("resource.k8s.io/v1"), STR("DeviceClass")));
+        c->classes =
+            quota_follow_kind(c, api_kind_find(STR("resource.k8s.io/v1"), STR("DeviceClass")));
     for (size_t i = 0; i < api_kinds_len; i++) {
         const struct api_kind *kind = &api_kinds[i];
         if (!kind->namespaced || !kind->plural.n || !kind->list || kind != api_hub_kind(kind) ||
@@ -181,7 +184,7 @@ static void follow_all(struct quota_ctl *c, const struct api_quantity_map *hard)
         for (size_t k = 0; k < hard->n; k++) {
             if (!quota_counts(hard->p[k].key, kind, &w))
                 continue;
-            struct counted_kind *one = follow(c, kind);
+            struct counted_kind *one = quota_follow_kind(c, kind);
             vec_push(&c->kinds, one);
             break;
         }
@@ -197,7 +200,7 @@ struct counting {
     struct api_quantity_map used;
 };
 
-static void count(void *arg, const struct typed_object *o)
+static void quota_count_object(void *arg, const struct typed_object *o)
 {
     struct counting *n = arg;
     const struct api_resource_quota *q = n->quota;
@@ -211,8 +214,8 @@ static void count(void *arg, const struct typed_object *o)
     amounts_add(&n->used, &mine, &n->arena);
 }
 
-// count_all is false when not everything is known yet.
-static bool count_all(struct quota_ctl *c, struct counting *n)
+// quota_count_all is false when not everything is known yet.
+static bool quota_count_all(struct quota_ctl *c, struct counting *n)
 {
     const struct quantity zero = quantity_from_i64(0, QUANTITY_DECIMAL_SI);
     follow_all(c, &n->quota->spec.hard);
@@ -223,7 +226,7 @@ static bool count_all(struct quota_ctl *c, struct counting *n)
     for (size_t i = 0; i < c->kinds.n; i++) {
         if (!informer_synced(c->kinds.p[i]->informer))
             return false;
-        informer_foreach(c->kinds.p[i]->informer, count, n);
+        informer_foreach(c->kinds.p[i]->informer, quota_count_object, n);
     }
     return true;
 }
@@ -234,7 +237,7 @@ static bool has_settled(const struct quota_ctl *c, struct str key)
     return !when || exec_now_ns(c->ctl->exec) - *when >= SETTLE_NS;
 }
 
-static void step(void *arg, struct str key)
+static void quota_step_key(void *arg, struct str key)
 {
     struct quota_ctl *c = arg;
     struct str namespace, name;
@@ -245,7 +248,7 @@ static void step(void *arg, struct str key)
         return;
     }
     struct counting n = {.quota = as_quota(o), .world = world_of(c)};
-    bool known = has_settled(c, key) && count_all(c, &n);
+    bool known = has_settled(c, key) && quota_count_all(c, &n);
     if (!known) {
         work_again(c->work, key, SETTLE_NS);
     } else if (amounts_same(&n.used, &n.quota->status.used) &&
@@ -277,7 +280,7 @@ static void quota_changed(void *arg, const struct typed_object *before,
         free(kept);
         return;
     }
-    // A new one has nothing to settle: nobody counts by it before its first status.
+    // A new one has nothing to settle: it is not counted before its first status.
     bool fresh = after && after->object.value && as_quota(after)->status.hard.n == 0;
     if (after && !fresh && at == SIZE_MAX) {
         struct str k = sbuf_str(&key);
@@ -298,10 +301,10 @@ struct quota_ctl *quota_ctl_new(struct ctl *ctl)
     struct quota_ctl *c = xcalloc(1, sizeof(*c));
     c->ctl = ctl;
     list_init(&c->calls);
-    c->work = ctl_work(ctl, "resourcequota_primary", step, c);
+    c->work = ctl_work(ctl, "resourcequota_primary", quota_step_key, c);
     ctl_watch(ctl, CACHE_QUOTAS, quota_changed, c, c->work);
-    vec_push(&c->kinds, share(c, CACHE_PODS));
-    vec_push(&c->kinds, share(c, CACHE_CLAIMS));
+    vec_push(&c->kinds, quota_share_cache(c, CACHE_PODS));
+    vec_push(&c->kinds, quota_share_cache(c, CACHE_CLAIMS));
     return c;
 }
 

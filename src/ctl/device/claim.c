@@ -9,7 +9,7 @@
 
 // --- Keys and indexes ----------------------------------------------------------------------------
 
-static void add_key(struct claim_ctl *c, char type, struct str namespace, struct str name)
+static void claim_add_key(struct claim_ctl *c, char type, struct str namespace, struct str name)
 {
     struct sbuf key = {0};
     sbuf_addf(&key, "%c/%.*s/%.*s", type, STR_ARG(namespace), STR_ARG(name));
@@ -19,7 +19,7 @@ static void add_key(struct claim_ctl *c, char type, struct str namespace, struct
 
 typedef void (*index_add_fn)(void *ctx, struct str key);
 
-static void add_pair(index_add_fn add, void *ctx, struct str namespace, struct str name)
+static void claim_add_pair(index_add_fn add, void *ctx, struct str namespace, struct str name)
 {
     struct sbuf key = {0};
     sbuf_addf(&key, "%.*s/%.*s", STR_ARG(namespace), STR_ARG(name));
@@ -33,7 +33,7 @@ static void index_pod_templates(const struct typed_object *o, index_add_fn add, 
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
         const struct api_pod_resource_claim *e = &pod->spec.resource_claims.p[i];
         if (e->has_resource_claim_template_name)
-            add_pair(add, ctx, pod->metadata.namespace, e->resource_claim_template_name);
+            claim_add_pair(add, ctx, pod->metadata.namespace, e->resource_claim_template_name);
     }
 }
 
@@ -41,7 +41,8 @@ static void index_pod_group(const struct typed_object *o, index_add_fn add, void
 {
     const struct api_pod *pod = as_pod(o);
     if (pod->spec.scheduling_group && pod->spec.scheduling_group->has_pod_group_name)
-        add_pair(add, ctx, pod->metadata.namespace, pod->spec.scheduling_group->pod_group_name);
+        claim_add_pair(add, ctx, pod->metadata.namespace,
+                       pod->spec.scheduling_group->pod_group_name);
 }
 
 static void index_group_templates(const struct typed_object *o, index_add_fn add, void *ctx)
@@ -50,7 +51,7 @@ static void index_group_templates(const struct typed_object *o, index_add_fn add
     for (size_t i = 0; i < group->spec.resource_claims.n; i++) {
         const struct api_pod_group_resource_claim *e = &group->spec.resource_claims.p[i];
         if (e->has_resource_claim_template_name)
-            add_pair(add, ctx, group->metadata.namespace, e->resource_claim_template_name);
+            claim_add_pair(add, ctx, group->metadata.namespace, e->resource_claim_template_name);
     }
 }
 
@@ -63,7 +64,8 @@ static void index_owner(const struct typed_object *o, index_add_fn add, void *ct
 
 // --- Groups --------------------------------------------------------------------------------------
 
-const struct api_pod_group *pod_group_of(const struct claim_ctl *c, const struct api_pod *pod)
+const struct api_pod_group *claim_find_pod_group(const struct claim_ctl *c,
+                                                 const struct api_pod *pod)
 {
     if (!c->groups || !pod->spec.scheduling_group ||
         !pod->spec.scheduling_group->has_pod_group_name)
@@ -74,26 +76,26 @@ const struct api_pod_group *pod_group_of(const struct claim_ctl *c, const struct
 
 // --- What changed --------------------------------------------------------------------------------
 
-static void add_pod(void *arg, const struct typed_object *o)
+static void claim_add_pod(void *arg, const struct typed_object *o)
 {
-    add_key(arg, 'p', o->meta->namespace, o->meta->name);
+    claim_add_key(arg, 'p', o->meta->namespace, o->meta->name);
 }
 
-static void add_claim(void *arg, const struct typed_object *o)
+static void claim_add_claim(void *arg, const struct typed_object *o)
 {
-    add_key(arg, 'c', o->meta->namespace, o->meta->name);
+    claim_add_key(arg, 'c', o->meta->namespace, o->meta->name);
 }
 
-static void add_group(void *arg, const struct typed_object *o)
+static void claim_add_group(void *arg, const struct typed_object *o)
 {
-    add_key(arg, 'g', o->meta->namespace, o->meta->name);
+    claim_add_key(arg, 'g', o->meta->namespace, o->meta->name);
 }
 
 static void add_pods_by(struct claim_ctl *c, size_t index, struct str namespace, struct str name)
 {
     struct sbuf key = {0};
     sbuf_addf(&key, "%.*s/%.*s", STR_ARG(namespace), STR_ARG(name));
-    informer_by(c->ctl->caches[CACHE_PODS], index, sbuf_str(&key), add_pod, c);
+    informer_by(c->ctl->caches[CACHE_PODS], index, sbuf_str(&key), claim_add_pod, c);
     sbuf_done(&key);
 }
 
@@ -116,18 +118,18 @@ static void add_claims_of(struct claim_ctl *c, const struct api_pod *pod)
             add_left(c, pod->metadata.namespace, name);
     }
     if (pod->status.extended_resource_claim_status)
-        add_key(c, 'c', pod->metadata.namespace,
-                pod->status.extended_resource_claim_status->resource_claim_name);
+        claim_add_key(c, 'c', pod->metadata.namespace,
+                      pod->status.extended_resource_claim_status->resource_claim_name);
 }
 
-static void add_extended(void *arg, const struct typed_object *o)
+static void claim_add_extended(void *arg, const struct typed_object *o)
 {
     if (claim_is_extended(o->meta))
-        add_claim(arg, o);
+        claim_add_claim(arg, o);
 }
 
-static void pod_changed(void *arg, const struct typed_object *before,
-                        const struct typed_object *after)
+static void claim_pod_changed(void *arg, const struct typed_object *before,
+                              const struct typed_object *after)
 {
     struct claim_ctl *c = arg;
     const struct api_pod *pod = as_pod(after ? after : before);
@@ -137,17 +139,17 @@ static void pod_changed(void *arg, const struct typed_object *before,
         gone_add(&c->gone, before->meta->uid);
     if (!after || pod_is_done(pod)) {
         // Those made for it are found though its status may not name them yet.
-        informer_by(c->ctl->caches[CACHE_CLAIMS], c->claims_by_owner, pod->metadata.uid, add_claim,
-                    c);
+        informer_by(c->ctl->caches[CACHE_CLAIMS], c->claims_by_owner, pod->metadata.uid,
+                    claim_add_claim, c);
         add_claims_of(c, pod);
     } else if (pod->spec.node_name.n && (!before || !as_pod(before)->spec.node_name.n)) {
         informer_by(c->ctl->caches[CACHE_CLAIMS], c->claims_by_owner, pod->metadata.uid,
-                    add_extended, c);
+                    claim_add_extended, c);
     }
     if (pod->spec.resource_claims.n == 0 && !pod->status.extended_resource_claim_status)
         return;
     if (after && !pod->metadata.deletion_timestamp.set)
-        add_pod(c, after);
+        claim_add_pod(c, after);
 }
 
 static void forget_claim(struct claim_ctl *c, const struct api_object_meta *meta)
@@ -158,13 +160,13 @@ static void forget_claim(struct claim_ctl *c, const struct api_object_meta *meta
     sbuf_done(&key);
 }
 
-static void claim_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void claim_on_claim_changed(void *arg, const struct typed_object *before,
+                                   const struct typed_object *after)
 {
     struct claim_ctl *c = arg;
     const struct api_object_meta *meta = (after ? after : before)->meta;
     if (after)
-        add_key(c, 'c', meta->namespace, meta->name);
+        claim_add_key(c, 'c', meta->namespace, meta->name);
     else
         forget_claim(c, meta);
     if (after && before && as_claim(before)->status.reserved_for.n &&
@@ -173,9 +175,9 @@ static void claim_changed(void *arg, const struct typed_object *before,
     add_pods_by(c, c->pods_by_claim, meta->namespace, meta->name);
     const struct api_owner_reference *owner = meta_controller(meta);
     if (owner && str_eq(owner->kind, STR("Pod")))
-        add_key(c, 'p', meta->namespace, owner->name);
+        claim_add_key(c, 'p', meta->namespace, owner->name);
     else if (owner && c->groups && group_is_controller(owner)) {
-        add_key(c, 'g', meta->namespace, owner->name);
+        claim_add_key(c, 'g', meta->namespace, owner->name);
         add_pods_by(c, c->pods_by_group, meta->namespace, owner->name);
     }
 }
@@ -192,25 +194,27 @@ static void template_changed(void *arg, const struct typed_object *before,
         return;
     struct sbuf key = {0};
     sbuf_addf(&key, "%.*s/%.*s", STR_ARG(after->meta->namespace), STR_ARG(after->meta->name));
-    informer_by(c->ctl->caches[CACHE_GROUPS], c->groups_by_template, sbuf_str(&key), add_group, c);
+    informer_by(c->ctl->caches[CACHE_GROUPS], c->groups_by_template, sbuf_str(&key),
+                claim_add_group, c);
     sbuf_done(&key);
 }
 
-static void group_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void claim_group_changed(void *arg, const struct typed_object *before,
+                                const struct typed_object *after)
 {
     struct claim_ctl *c = arg;
     const struct api_object_meta *meta = (after ? after : before)->meta;
     if (after) {
-        add_group(c, after);
+        claim_add_group(c, after);
     } else {
         const struct api_pod_group *group = as_group(before);
         gone_add(&c->gone, meta->uid);
-        informer_by(c->ctl->caches[CACHE_CLAIMS], c->claims_by_owner, meta->uid, add_claim, c);
+        informer_by(c->ctl->caches[CACHE_CLAIMS], c->claims_by_owner, meta->uid, claim_add_claim,
+                    c);
         for (size_t i = 0; i < group->spec.resource_claims.n; i++) {
             const struct api_pod_group_resource_claim *e = &group->spec.resource_claims.p[i];
             if (e->has_resource_claim_name)
-                add_key(c, 'c', meta->namespace, e->resource_claim_name);
+                claim_add_key(c, 'c', meta->namespace, e->resource_claim_name);
         }
     }
     add_pods_by(c, c->pods_by_group, meta->namespace, meta->name);
@@ -218,13 +222,13 @@ static void group_changed(void *arg, const struct typed_object *before,
 
 // --- The controller ------------------------------------------------------------------------------
 
-static void step(void *arg, struct str key)
+static void claim_step_key(void *arg, struct str key)
 {
     struct claim_ctl *c = arg;
     struct str namespace;
     struct str name;
     str_cut(str_from(key, 2), '/', &namespace, &name);
-    // Before the first list is complete nothing can be told to be missing.
+    // Before the first list is complete nothing is known to be missing.
     for (size_t i = CACHE_PODS; i <= CACHE_GROUPS; i++) {
         if (c->ctl->caches[i] && !informer_synced(c->ctl->caches[i])) {
             work_retry(c->work, key);
@@ -243,7 +247,7 @@ struct claim_ctl *claim_ctl_new(struct ctl *ctl)
 {
     struct claim_ctl *c = xcalloc(1, sizeof(*c));
     c->ctl = ctl;
-    c->work = ctl_work(ctl, "resource_claim", step, c);
+    c->work = ctl_work(ctl, "resource_claim", claim_step_key, c);
     c->groups = features_on(ctl->features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
     list_init(&c->calls);
     struct informer *pods = ctl->caches[CACHE_PODS];
@@ -254,11 +258,11 @@ struct claim_ctl *claim_ctl_new(struct ctl *ctl)
     if (c->groups)
         c->groups_by_template =
             informer_add_index(ctl->caches[CACHE_GROUPS], index_group_templates);
-    ctl_watch(ctl, CACHE_PODS, pod_changed, c, c->work);
-    ctl_watch(ctl, CACHE_CLAIMS, claim_changed, c, c->work);
+    ctl_watch(ctl, CACHE_PODS, claim_pod_changed, c, c->work);
+    ctl_watch(ctl, CACHE_CLAIMS, claim_on_claim_changed, c, c->work);
     ctl_watch(ctl, CACHE_TEMPLATES, template_changed, c, c->work);
     if (c->groups)
-        ctl_watch(ctl, CACHE_GROUPS, group_changed, c, c->work);
+        ctl_watch(ctl, CACHE_GROUPS, claim_group_changed, c, c->work);
     return c;
 }
 

@@ -30,7 +30,7 @@ struct claim_ctl {
     uint64_t created, create_failures;
 };
 
-// Whoever claims are made for.
+// The consumer that claims are made for.
 struct consumer {
     bool group; // else a pod
     const struct typed_object *object;
@@ -44,16 +44,18 @@ void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace,
 // claim_forget_all frees what claim_step_claim keeps.
 void claim_forget_all(struct claim_ctl *c);
 
-// pod_group_of is the pod's PodGroup, NULL when it has none or the cache lacks it.
-const struct api_pod_group *pod_group_of(const struct claim_ctl *c, const struct api_pod *pod);
+// claim_find_pod_group is the pod's PodGroup, NULL when it has none or the cache lacks it.
+const struct api_pod_group *claim_find_pod_group(const struct claim_ctl *c,
+                                                 const struct api_pod *pod);
 
 // claim_forget drops what is remembered of a claim (a key).
 void claim_forget(struct claim_ctl *c, struct str key);
 
-// claim_remember_left notes that a consumer of a claim (a key) is over or was taken out of reservedFor.
+// claim_remember_left notes that a consumer of a claim (a key) is over or was taken out of
+// reservedFor.
 void claim_remember_left(struct claim_ctl *c, struct str key);
 
-// claim_is_wanted says whether a pod that is not over names the claim, or owns it.
+// claim_is_wanted reports whether a pod that is not over names the claim, or owns it.
 bool claim_is_wanted(const struct claim_ctl *c, const struct api_resource_claim *claim);
 
 #endif

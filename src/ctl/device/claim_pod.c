@@ -34,9 +34,9 @@ static struct str own_name(struct str base, struct str uid, struct str entry, st
     return arena_strf(arena, "%.*s%.*s", STR_ARG(base), (int)sizeof(rest), rest);
 }
 
-static void make_claim(struct claim_ctl *c, struct str key, const struct consumer *who,
-                       struct str entry, const struct api_resource_claim_template *t,
-                       struct ctl_call *call)
+static void claim_pod_make_claim(struct claim_ctl *c, struct str key, const struct consumer *who,
+                                 struct str entry, const struct api_resource_claim_template *t,
+                                 struct ctl_call *call)
 {
     (void)key;
     struct arena arena = {0};
@@ -53,8 +53,8 @@ static void make_claim(struct claim_ctl *c, struct str key, const struct consume
     meta_map_put(&claim.metadata.annotations, STR(CLAIM_POD_ANNOTATION), entry, &arena);
     meta_own(&claim.metadata, ctl_kind(who->group ? CACHE_GROUPS : CACHE_PODS), who->meta, false,
              &arena);
-    // Kept from the start: a scheduler that finds it there needs not write it first. It goes with the
-    // claim, which nobody but its pod will use.
+    // Kept from the start: a scheduler that finds it there needs not write it first. It goes with
+    // the claim, which only its pod uses.
     struct str guard = STR(CLAIM_FINALIZER);
     claim.metadata.finalizers = (struct api_str_array){&guard, 1};
     claim.spec = t->spec.spec;
@@ -64,14 +64,14 @@ static void make_claim(struct claim_ctl *c, struct str key, const struct consume
 
 // --- Telling people ------------------------------------------------------------------------------
 
-static void tell_failure(struct claim_ctl *c, const struct consumer *who, struct str entry,
-                         const char *why, size_t why_len)
+static void claim_pod_record_failure(struct claim_ctl *c, const struct consumer *who,
+                                     struct str entry, const char *why, size_t why_len)
 {
     struct sbuf text = {0};
     sbuf_addf(&text, "%s %.*s: %.*s", who->group ? "PodGroupResourceClaim" : "PodResourceClaim",
               STR_ARG(entry), (int)why_len, why);
-    event_record(c->ctl->events, who->object, STR("Warning"), STR("FailedResourceClaimCreation"),
-                 sbuf_str(&text));
+    events_record(c->ctl->events, who->object, STR("Warning"), STR("FailedResourceClaimCreation"),
+                  sbuf_str(&text));
     sbuf_done(&text);
 }
 
@@ -92,7 +92,7 @@ static void create_failed(void *owner, struct str key, const struct client_answe
     struct consumer who = consumer_of(c, key);
     c->create_failures++;
     if (who.object && a->err)
-        tell_failure(c, &who, STR("claim"), a->err->msg, strlen(a->err->msg));
+        claim_pod_record_failure(c, &who, STR("claim"), a->err->msg, strlen(a->err->msg));
 }
 
 // --- One entry -----------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ static void create_failed(void *owner, struct str key, const struct client_answe
 struct owned_search {
     struct str entry;
     const struct typed_object *found;
-    bool leaving; // there is one that goes, and nobody but us holds it
+    bool leaving; // there is one that goes, and only this controller holds it
 };
 
 static void match_owned(void *arg, const struct typed_object *o)
@@ -147,7 +147,7 @@ static enum entry_result from_template(struct claim_ctl *c, struct str key,
     if (!t) {
         struct sbuf why = {0};
         sbuf_addf(&why, "resource claim template \"%.*s\": not found", STR_ARG(template_name));
-        tell_failure(c, who, entry, why.p, why.n);
+        claim_pod_record_failure(c, who, entry, why.p, why.n);
         sbuf_done(&why);
         return ENTRY_FAILED;
     }
@@ -155,7 +155,7 @@ static enum entry_result from_template(struct claim_ctl *c, struct str key,
     call->failed = create_failed;
     call->counted = &c->created;
     call->owner = c;
-    make_claim(c, key, who, entry, t, call);
+    claim_pod_make_claim(c, key, who, entry, t, call);
     return ENTRY_STARTED;
 }
 
@@ -174,7 +174,7 @@ static enum entry_result pod_entry(struct claim_ctl *c, struct str key, const st
         if (!check || (claim && claim_is_for(claim, pod, c->groups)))
             return ENTRY_FINE;
     }
-    const struct api_pod_group *group = pod_group_of(c, pod);
+    const struct api_pod_group *group = claim_find_pod_group(c, pod);
     if (!pod_entry_is_of_group(group, entry))
         return from_template(c, key, who, entry->name, entry->resource_claim_template_name, ret);
     const struct typed_object *of_group = find_owned(c, group->metadata.uid, entry->name).found;
@@ -235,9 +235,9 @@ static void patch_names(struct claim_ctl *c, struct str key, const struct consum
 
 // --- Reservation ---------------------------------------------------------------------------------
 
-// reserve adds the pod to a claim that it uses; true when a write is under way.
-static bool reserve(struct claim_ctl *c, struct str key, const struct api_pod *pod,
-                    const struct api_pod_resource_claim *entry)
+// claim_pod_reserve_claim adds the pod to a claim that it uses; true when a write is under way.
+static bool claim_pod_reserve_claim(struct claim_ctl *c, struct str key, const struct api_pod *pod,
+                                    const struct api_pod_resource_claim *entry)
 {
     struct str name;
     bool check;
@@ -248,7 +248,7 @@ static bool reserve(struct claim_ctl *c, struct str key, const struct api_pod *p
     if (!claim || !claim->status.allocation || claim->metadata.deletion_timestamp.set ||
         (check && !claim_is_for(claim, pod, c->groups)))
         return false;
-    const struct api_pod_group *group = pod_group_of(c, pod);
+    const struct api_pod_group *group = claim_find_pod_group(c, pod);
     bool as_group_member = pod_entry_is_of_group(group, entry);
     const struct api_object_meta *consumer = as_group_member ? &group->metadata : &pod->metadata;
     if (claim_is_reserved_for(claim, consumer->uid))
@@ -272,11 +272,12 @@ static bool reserve(struct claim_ctl *c, struct str key, const struct api_pod *p
 
 // --- Steps ---------------------------------------------------------------------------------------
 
-// Only its group can tell whose claims a pod's entries mean; the pod comes back when the group comes.
+// Only its group can tell whose claims a pod's entries mean; the pod comes back when the group
+// comes.
 static bool lacks_group(const struct claim_ctl *c, const struct api_pod *pod)
 {
     return c->groups && pod->spec.scheduling_group &&
-           pod->spec.scheduling_group->has_pod_group_name && !pod_group_of(c, pod);
+           pod->spec.scheduling_group->has_pod_group_name && !claim_find_pod_group(c, pod);
 }
 
 void claim_step_pod(struct claim_ctl *c, struct str key, struct str namespace, struct str name)
@@ -309,7 +310,7 @@ void claim_step_pod(struct claim_ctl *c, struct str key, struct str namespace, s
     }
     for (size_t i = 0;
          !started && result != ENTRY_FAILED && pod->spec.node_name.n > 0 && i < entries; i++)
-        started = reserve(c, key, pod, &pod->spec.resource_claims.p[i]);
+        started = claim_pod_reserve_claim(c, key, pod, &pod->spec.resource_claims.p[i]);
     arena_done(&arena);
     if (started)
         return;

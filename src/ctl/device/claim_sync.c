@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A claim's end: reservations of consumers that are gone are dropped, a claim that nobody uses any
+// A claim's end: reservations of consumers that are gone are dropped, a claim without any users
 // more is deallocated, one that is being deleted may go, one whose pod is done is deleted.
 #include <stdlib.h>
 
@@ -30,8 +30,8 @@ static enum consumer_state consumer_state(const struct claim_ctl *c,
     return pod && pod_is_done(as_pod(o)) ? CONSUMER_GONE : CONSUMER_USES;
 }
 
-// A claim for extended resources that a late write made or filled: its pod runs with another one, named
-// in its status before it was bound, or with none. Nobody will ever use this one.
+// A claim for extended resources that a late write made or filled: its pod runs with another one,
+// named in its status before it was bound, or with none. This one will never be used.
 static bool is_surplus(const struct claim_ctl *c, const struct api_resource_claim *claim)
 {
     const struct api_owner_reference *owner = meta_controller(&claim->metadata);
@@ -40,8 +40,8 @@ static bool is_surplus(const struct claim_ctl *c, const struct api_resource_clai
                                                       owner->name)));
 }
 
-// keep_users puts the consumers that still use the claim into out; one that is not known counts as a
-// user and is *ret_unknown.
+// keep_users puts the consumers that still use the claim into out; one that is not known counts as
+// a user and is *ret_unknown.
 static size_t keep_users(const struct claim_ctl *c, const struct api_resource_claim *claim,
                          struct api_resource_claim_consumer_reference *out,
                          const struct api_resource_claim_consumer_reference **ret_unknown)
@@ -66,8 +66,8 @@ static void consumer_is_gone(void *owner, struct str uid)
     gone_add(&c->gone, uid);
 }
 
-static void ask(struct claim_ctl *c, struct str key, struct str namespace,
-                const struct api_resource_claim_consumer_reference *r)
+static void claim_sync_ask_consumer(struct claim_ctl *c, struct str key, struct str namespace,
+                                    const struct api_resource_claim_consumer_reference *r)
 {
     const struct client_key at = {ctl_kind(r->api_group.n == 0 ? CACHE_PODS : CACHE_GROUPS),
                                   namespace, r->name};
@@ -77,8 +77,9 @@ static void ask(struct claim_ctl *c, struct str key, struct str namespace,
 
 // --- Writes --------------------------------------------------------------------------------------
 
-static void update(struct claim_ctl *c, struct str key, const struct typed_object *o,
-                   const struct api_resource_claim *changed, bool status)
+static void claim_sync_update_claim(struct claim_ctl *c, struct str key,
+                                    const struct typed_object *o,
+                                    const struct api_resource_claim *changed, bool status)
 {
     union {
         const struct api_resource_claim *from;
@@ -90,7 +91,8 @@ static void update(struct claim_ctl *c, struct str key, const struct typed_objec
                   ctl_call_new(&c->calls, c->work, key, CACHE_CLAIMS));
 }
 
-static void remove_finalizer(struct claim_ctl *c, struct str key, const struct typed_object *o)
+static void claim_sync_remove_finalizer(struct claim_ctl *c, struct str key,
+                                        const struct typed_object *o)
 {
     struct arena arena = {0};
     struct api_resource_claim changed = *as_claim(o);
@@ -101,7 +103,7 @@ static void remove_finalizer(struct claim_ctl *c, struct str key, const struct t
         if (!str_eq(all.p[i], STR(CLAIM_FINALIZER)))
             kept[n++] = all.p[i];
     changed.metadata.finalizers = (struct api_str_array){n > 0 ? kept : NULL, n};
-    update(c, key, o, &changed, false);
+    claim_sync_update_claim(c, key, o, &changed, false);
     arena_done(&arena);
 }
 
@@ -128,7 +130,7 @@ static bool owner_is_over(const struct claim_ctl *c, const struct api_resource_c
            (!str_eq(o->meta->uid, owner->uid) || pod_is_done(as_pod(o)) || is_surplus(c, claim));
 }
 
-static void forget(struct key_set *set, struct str key)
+static void claim_sync_forget_key(struct key_set *set, struct str key)
 {
     char **copy = map_get(set, key);
     if (!copy)
@@ -138,7 +140,7 @@ static void forget(struct key_set *set, struct str key)
     free(text);
 }
 
-static void remember(struct key_set *set, struct str key)
+static void claim_sync_remember_key(struct key_set *set, struct str key)
 {
     if (map_has(set, key))
         return;
@@ -148,17 +150,19 @@ static void remember(struct key_set *set, struct str key)
 
 void claim_forget(struct claim_ctl *c, struct str key)
 {
-    forget(&c->freed, key);
-    forget(&c->left, key);
+    claim_sync_forget_key(&c->freed, key);
+    claim_sync_forget_key(&c->left, key);
 }
 
 void claim_remember_left(struct claim_ctl *c, struct str key)
 {
-    remember(&c->left, key);
+    claim_sync_remember_key(&c->left, key);
 }
 
-static void release(struct claim_ctl *c, struct str key, const struct typed_object *o,
-                    struct api_resource_claim_consumer_reference *users, size_t n, bool deallocate)
+static void claim_sync_release_claim(struct claim_ctl *c, struct str key,
+                                     const struct typed_object *o,
+                                     struct api_resource_claim_consumer_reference *users, size_t n,
+                                     bool deallocate)
 {
     struct api_resource_claim changed = *as_claim(o);
     changed.status.reserved_for =
@@ -166,9 +170,9 @@ static void release(struct claim_ctl *c, struct str key, const struct typed_obje
     if (deallocate) {
         changed.status.allocation = NULL;
         changed.status.devices = (struct api_allocated_device_status_array){0};
-        remember(&c->freed, key);
+        claim_sync_remember_key(&c->freed, key);
     }
-    update(c, key, o, &changed, true);
+    claim_sync_update_claim(c, key, o, &changed, true);
 }
 
 void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace, struct str name)
@@ -190,29 +194,30 @@ void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace,
     bool fewer = n < claim->status.reserved_for.n;
     bool unused = n == 0 && guarded;
     if (claim->status.allocation || !guarded)
-        forget(&c->freed, key);
+        claim_sync_forget_key(&c->freed, key);
     // A scheduler adds the finalizer before the allocation: one without the other is its business,
     // unless the claim is to go or was freed here.
     bool finalizer_over =
         unused && !claim->status.allocation && (deleting || map_has(&c->freed, key));
-    // A scheduler that could not bind its pod leaves the allocation for the next attempt. When there
-    // will be none nobody else would free the devices; what nobody ever used is left alone.
+    // A scheduler that could not bind its pod leaves the allocation for the next attempt. When
+    // there will be none nothing else would free the devices; a claim that was never used is left
+    // alone.
     if (n > 0 || !claim->status.allocation || claim_is_wanted(c, claim))
-        forget(&c->left, key);
+        claim_sync_forget_key(&c->left, key);
     bool left = unused && claim->status.allocation && (deleting || map_has(&c->left, key));
     // What goes altogether needs not be emptied first.
     bool going = unused && deleting && claim->metadata.finalizers.n == 1;
     bool over = n == 0 && !deleting && owner_is_over(c, claim);
     if (going)
-        remove_finalizer(c, key, o);
+        claim_sync_remove_finalizer(c, key, o);
     else if (over)
         delete_claim(c, key, claim);
     else if (fewer || left)
-        release(c, key, o, users, n, unused && claim->status.allocation);
+        claim_sync_release_claim(c, key, o, users, n, unused && claim->status.allocation);
     else if (unknown)
-        ask(c, key, namespace, unknown);
+        claim_sync_ask_consumer(c, key, namespace, unknown);
     else if (finalizer_over)
-        remove_finalizer(c, key, o);
+        claim_sync_remove_finalizer(c, key, o);
     else
         work_done(c->work, key);
     arena_done(&arena);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PodGroup protection: a group that is being deleted stays, by its finalizer, until no pod that is not
-// over names it. Caches of two kinds are not of one moment, so before a group is let go the server is asked for
-// its pods: those that are older than the group's deletion are all in that answer.
+// PodGroup protection: a group that is being deleted stays, by its finalizer, until no pod that is
+// not over names it. Caches of two kinds are not of one moment, so before a group is let go the
+// server lists its pods: those that are older than the group's deletion are all in that
+// answer.
 #include <stdlib.h>
 
 #include "api/match/claim.h"
@@ -55,7 +56,7 @@ static void index_active(const struct typed_object *o, void (*add)(void *ctx, st
         add(ctx, sbuf_str(&key));
 }
 
-static void see(void *arg, const struct typed_object *o)
+static void group_see_pod(void *arg, const struct typed_object *o)
 {
     bool *any = arg;
     (void)o;
@@ -68,7 +69,7 @@ static bool is_candidate(const struct api_pod_group *group)
            meta_has_finalizer(&group->metadata, STR(GROUP_FINALIZER));
 }
 
-static const struct typed_object *find(const struct group_ctl *g, struct str key)
+static const struct typed_object *group_find_object(const struct group_ctl *g, struct str key)
 {
     struct str namespace;
     struct str name;
@@ -76,9 +77,9 @@ static const struct typed_object *find(const struct group_ctl *g, struct str key
     return ctl_find(g->ctl, CACHE_GROUPS, namespace, name);
 }
 
-static void let_go(struct group_ctl *g, struct str key)
+static void group_remove_finalizer(struct group_ctl *g, struct str key)
 {
-    const struct typed_object *o = find(g, key);
+    const struct typed_object *o = group_find_object(g, key);
     if (!is_candidate(maybe_group(o))) {
         work_done(g->work, key);
         return;
@@ -98,7 +99,7 @@ static void let_go(struct group_ctl *g, struct str key)
     arena_done(&arena);
 }
 
-static void looked(void *arg, const struct client_event *e)
+static void group_on_pods_listed(void *arg, const struct client_event *e)
 {
     struct look *l = arg;
     struct group_ctl *g = l->g;
@@ -117,7 +118,7 @@ static void looked(void *arg, const struct client_event *e)
         if (l->used)
             work_again(g->work, str_z(l->key), AGAIN_NS);
         else
-            let_go(g, str_z(l->key));
+            group_remove_finalizer(g, str_z(l->key));
         break;
     case CLIENT_ENDED:
         work_retry(g->work, str_z(l->key));
@@ -126,7 +127,7 @@ static void looked(void *arg, const struct client_event *e)
     look_free(l);
 }
 
-static void step(void *arg, struct str key)
+static void group_step_key(void *arg, struct str key)
 {
     struct group_ctl *g = arg;
     const struct informer *pods = g->ctl->caches[CACHE_PODS];
@@ -135,8 +136,8 @@ static void step(void *arg, struct str key)
         return;
     }
     bool used = false;
-    const struct typed_object *o = find(g, key);
-    informer_by(pods, g->active, key, see, &used);
+    const struct typed_object *o = group_find_object(g, key);
+    informer_by(pods, g->active, key, group_see_pod, &used);
     if (!is_candidate(maybe_group(o)) || used) {
         work_done(g->work, key); // the end of its last pod comes back here
         return;
@@ -146,7 +147,8 @@ static void step(void *arg, struct str key)
     l->key = xstrndup(key.p, key.n);
     list_push_back(&g->looks, &l->node);
     const struct client_list_options where = {.namespace = o->meta->namespace};
-    l->watch = client_watch(g->ctl->client, ctl_kind(CACHE_PODS), &where, 0, looked, l);
+    l->watch =
+        client_watch(g->ctl->client, ctl_kind(CACHE_PODS), &where, 0, group_on_pods_listed, l);
 }
 
 static void add_group_of(struct group_ctl *g, const struct api_pod *pod)
@@ -157,8 +159,8 @@ static void add_group_of(struct group_ctl *g, const struct api_pod *pod)
         work_add(g->work, sbuf_str(&key));
 }
 
-static void pod_changed(void *arg, const struct typed_object *before,
-                        const struct typed_object *after)
+static void group_pod_changed(void *arg, const struct typed_object *before,
+                              const struct typed_object *after)
 {
     if (before && (!after || !str_eq(before->meta->uid, after->meta->uid)))
         add_group_of(arg, as_pod(before));
@@ -166,8 +168,8 @@ static void pod_changed(void *arg, const struct typed_object *before,
         add_group_of(arg, as_pod(after));
 }
 
-static void group_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void group_on_group_changed(void *arg, const struct typed_object *before,
+                                   const struct typed_object *after)
 {
     struct group_ctl *g = arg;
     (void)before;
@@ -182,12 +184,12 @@ struct group_ctl *group_ctl_new(struct ctl *ctl)
 {
     struct group_ctl *g = xcalloc(1, sizeof(*g));
     g->ctl = ctl;
-    g->work = ctl_work(ctl, "podgroupprotection", step, g);
+    g->work = ctl_work(ctl, "podgroupprotection", group_step_key, g);
     list_init(&g->calls);
     list_init(&g->looks);
     g->active = informer_add_index(ctl->caches[CACHE_PODS], index_active);
-    ctl_watch(ctl, CACHE_PODS, pod_changed, g, g->work);
-    ctl_watch(ctl, CACHE_GROUPS, group_changed, g, g->work);
+    ctl_watch(ctl, CACHE_PODS, group_pod_changed, g, g->work);
+    ctl_watch(ctl, CACHE_GROUPS, group_on_group_changed, g, g->work);
     return g;
 }
 

@@ -45,7 +45,7 @@ struct survey {
 
 // --- Gathering -----------------------------------------------------------------------------------
 
-static bool is_meant(const struct survey *s, struct str driver, struct str pool)
+static bool pool_is_selected(const struct survey *s, struct str driver, struct str pool)
 {
     return str_eq(driver, s->request->spec.driver) &&
            (!s->request->spec.has_pool_name || s->request->spec.pool_name.n == 0 ||
@@ -66,7 +66,7 @@ static void see_generation(void *arg, const struct typed_object *o)
 {
     struct survey *s = arg;
     const struct api_resource_slice_spec *spec = &as_slice(o)->spec;
-    if (!is_meant(s, spec->driver, spec->pool.name))
+    if (!pool_is_selected(s, spec->driver, spec->pool.name))
         return;
     struct pool *p = pool_at(s, spec->pool.name);
     if (spec->pool.generation > p->generation)
@@ -104,7 +104,7 @@ static void see_slice(void *arg, const struct typed_object *o)
 {
     struct survey *s = arg;
     const struct api_resource_slice_spec *spec = &as_slice(o)->spec;
-    if (!is_meant(s, spec->driver, spec->pool.name))
+    if (!pool_is_selected(s, spec->driver, spec->pool.name))
         return;
     struct pool *p = pool_at(s, spec->pool.name);
     if (spec->pool.generation < p->generation)
@@ -153,7 +153,7 @@ static void see_claim(void *arg, const struct typed_object *o)
 
 // --- Answering -----------------------------------------------------------------------------------
 
-static void describe(struct survey *s, struct pool *p, struct api_pool_status *ret)
+static void pool_describe_status(struct survey *s, struct pool *p, struct api_pool_status *ret)
 {
     *ret = (struct api_pool_status){
         .driver = p->driver, .pool_name = p->name, .generation = p->generation};
@@ -187,14 +187,15 @@ static void describe(struct survey *s, struct pool *p, struct api_pool_status *r
     pool_views(p, &s->request->spec, s->arena, ret);
 }
 
-static int by_name(const void *a, const void *b)
+static int pool_compare_names(const void *a, const void *b)
 {
     return str_cmp(((const struct api_pool_status *)a)->pool_name,
                    ((const struct api_pool_status *)b)->pool_name);
 }
 
-// answer fills *ret; false when a pool is not complete yet.
-static bool answer(struct survey *s, struct api_resource_pool_status_request_status *ret)
+// pool_answer_request fills *ret; false when a pool is not complete yet.
+static bool pool_answer_request(struct survey *s,
+                                struct api_resource_pool_status_request_status *ret)
 {
     const struct ctl *ctl = s->owner->ctl;
     informer_foreach(ctl->caches[CACHE_SLICES], see_generation, s);
@@ -204,9 +205,9 @@ static bool answer(struct survey *s, struct api_resource_pool_status_request_sta
     struct api_pool_status *list = arena_array(s->arena, struct api_pool_status, n);
     size_t at = 0;
     map_foreach(&s->pools, i)
-        describe(s, *map_value(&s->pools, i), &list[at++]);
+        pool_describe_status(s, *map_value(&s->pools, i), &list[at++]);
     if (n > 0)
-        qsort(list, n, sizeof(list[0]), by_name);
+        qsort(list, n, sizeof(list[0]), pool_compare_names);
     size_t limit =
         s->request->spec.has_limit ? (size_t)s->request->spec.limit : (size_t)LIMIT_DEFAULT;
     size_t shown = n < limit ? n : limit;
@@ -288,7 +289,7 @@ static int64_t end_of_life(const struct api_resource_pool_status_request *q)
     return q->metadata.creation_timestamp.at.sec + answered_life_seconds;
 }
 
-static void remove_request(struct pool_ctl *p, struct str key, const struct typed_object *o)
+static void pool_remove_request(struct pool_ctl *p, struct str key, const struct typed_object *o)
 {
     const struct client_key at = {o->object.kind, STR(""), o->meta->name};
     struct api_preconditions same = {.uid = o->meta->uid, .has_uid = true};
@@ -297,7 +298,7 @@ static void remove_request(struct pool_ctl *p, struct str key, const struct type
                   ctl_call_new(&p->calls, p->work, key, CACHE_POOL_REQUESTS));
 }
 
-static void answered(const struct ctl_call *c, const struct client_answer *a)
+static void pool_on_status_written(const struct ctl_call *c, const struct client_answer *a)
 {
     struct pool_ctl *p = c->owner;
     const struct typed_object *o = ctl_find(p->ctl, CACHE_POOL_REQUESTS, STR(""), c->key);
@@ -312,13 +313,13 @@ static void try_answer(struct pool_ctl *p, struct str key, const struct typed_ob
     struct survey s = {.owner = p, .request = as_request(o), .arena = &arena};
     int64_t began_ns = exec_now_ns(p->ctl->exec);
     struct api_resource_pool_status_request_status status;
-    if (answer(&s, &status)) {
+    if (pool_answer_request(&s, &status)) {
         struct api_resource_pool_status_request changed = *s.request;
         changed.status = &status;
         const struct api_object object = {o->object.kind, &changed};
         const struct client_write how = {.subresource = STR("status")};
         struct ctl_call *c = ctl_call_new(&p->calls, p->work, key, CACHE_POOL_REQUESTS);
-        c->ended = answered;
+        c->ended = pool_on_status_written;
         c->owner = p;
         c->began_ns = began_ns;
         client_update(p->ctl->client, &object, &how, ctl_call_done, c);
@@ -331,7 +332,7 @@ static void try_answer(struct pool_ctl *p, struct str key, const struct typed_ob
     arena_done(&arena);
 }
 
-static void step(void *arg, struct str key)
+static void pool_step_key(void *arg, struct str key)
 {
     struct pool_ctl *p = arg;
     static const enum ctl_cache needed[] = {CACHE_POOL_REQUESTS, CACHE_CLAIMS, CACHE_SLICES,
@@ -349,15 +350,15 @@ static void step(void *arg, struct str key)
     }
     int64_t left = end_of_life(as_request(o)) - ctl_now(p->ctl).at.sec;
     if (left <= 0)
-        remove_request(p, key, o);
+        pool_remove_request(p, key, o);
     else if (as_request(o)->status)
         work_again(p->work, key, left * CLOCK_NS_PER_SEC);
     else
         try_answer(p, key, o);
 }
 
-static void request_changed(void *arg, const struct typed_object *before,
-                            const struct typed_object *after)
+static void pool_request_changed(void *arg, const struct typed_object *before,
+                                 const struct typed_object *after)
 {
     struct pool_ctl *p = arg;
     if (!after)
@@ -370,9 +371,9 @@ struct pool_ctl *pool_ctl_new(struct ctl *ctl)
 {
     struct pool_ctl *p = xcalloc(1, sizeof(*p));
     p->ctl = ctl;
-    p->work = ctl_work(ctl, "resource_pool_status_request", step, p);
+    p->work = ctl_work(ctl, "resource_pool_status_request", pool_step_key, p);
     list_init(&p->calls);
-    ctl_watch(ctl, CACHE_POOL_REQUESTS, request_changed, p, p->work);
+    ctl_watch(ctl, CACHE_POOL_REQUESTS, pool_request_changed, p, p->work);
     return p;
 }
 

@@ -40,8 +40,8 @@ struct pool {
 
 #define POOL_LIST_MAX 32
 
-// pool_views fills the partition and sharing parts of *ret, or its validation error. Texts and lists
-// live in arena.
+// pool_views fills the partition and sharing parts of *ret, or its validation error. Texts and
+// lists live in arena.
 void pool_views(struct pool *p, const struct api_resource_pool_status_request_spec *request,
                 struct arena *arena, struct api_pool_status *ret);
 

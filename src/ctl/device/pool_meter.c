@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How ResourcePoolStatusRequests were answered, by driver. Anybody who may make requests chooses the
-// driver's name: only so many are counted on their own.
+// How ResourcePoolStatusRequests were answered, by driver. Anybody who may make requests chooses
+// the driver's name: only so many are counted on their own.
 #include <stdlib.h>
 
 #include "ctl/device/pool_int.h"
@@ -14,7 +14,7 @@
 // kube-controller-manager's.
 static const struct prom_buckets buckets = {.first = 0.001, .factor = 2, .n = 15};
 
-static struct pool_meter_row *row_of(struct pool_meter *m, struct str driver)
+static struct pool_meter_row *pool_meter_get_row(struct pool_meter *m, struct str driver)
 {
     struct pool_meter_row *row = map_get(&m->rows, driver);
     if (!row && map_len(&m->rows) >= DRIVERS_MAX) {
@@ -31,7 +31,7 @@ static struct pool_meter_row *row_of(struct pool_meter *m, struct str driver)
 
 void pool_meter_answered(struct pool_meter *m, struct str driver, bool well, int64_t took_ns)
 {
-    struct pool_meter_row *row = row_of(m, driver);
+    struct pool_meter_row *row = pool_meter_get_row(m, driver);
     row->processed++;
     row->errors += !well;
     prom_observe_ns(&row->took, &buckets, took_ns);

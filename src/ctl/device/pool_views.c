@@ -9,7 +9,7 @@
 
 enum { ERROR_BYTES_MAX = 256 };
 
-static void complain(struct api_pool_status *ret, struct str text)
+static void pool_views_set_error(struct api_pool_status *ret, struct str text)
 {
     if (ret->has_validation_error)
         return; // the first one counts
@@ -19,7 +19,8 @@ static void complain(struct api_pool_status *ret, struct str text)
 
 // --- Partition types -----------------------------------------------------------------------------
 
-static const struct api_device_attribute *attribute(const struct api_device *d, struct str name)
+static const struct api_device_attribute *pool_views_find_attribute(const struct api_device *d,
+                                                                    struct str name)
 {
     for (size_t i = 0; i < d->attributes.n; i++)
         if (str_eq(d->attributes.p[i].key, name))
@@ -27,14 +28,16 @@ static const struct api_device_attribute *attribute(const struct api_device *d, 
     return NULL;
 }
 
-// type_of finds a device's partition type; names of the driver's own domain may stand without it.
-static bool type_of(const struct pool *p, const struct pool_device *d, struct str *ret)
+// pool_views_device_type finds a device's partition type; names of the driver's own domain may
+// stand without it.
+static bool pool_views_device_type(const struct pool *p, const struct pool_device *d,
+                                   struct str *ret)
 {
-    const struct api_device_attribute *a = attribute(d->device, d->type_attribute);
+    const struct api_device_attribute *a = pool_views_find_attribute(d->device, d->type_attribute);
     struct str rest = str_from(d->type_attribute, p->driver.n + 1);
     if (!a && str_starts(d->type_attribute, p->driver) && d->type_attribute.n > p->driver.n &&
         d->type_attribute.p[p->driver.n] == '/')
-        a = attribute(d->device, rest);
+        a = pool_views_find_attribute(d->device, rest);
     if (!a || !a->has_string_value)
         return false;
     *ret = a->string_value;
@@ -59,9 +62,10 @@ static size_t counter_at(const struct pool *p, struct str set, struct str counte
     return SIZE_MAX;
 }
 
-// take subtracts what a device draws; with only_if_fits it does so only if there is enough of all.
-static bool take(const struct pool *p, const struct api_device *d, struct left *left,
-                 bool only_if_fits, struct arena *arena)
+// pool_views_take_counters subtracts what a device draws; with only_if_fits it does so only if
+// there is enough of all.
+static bool pool_views_take_counters(const struct pool *p, const struct api_device *d,
+                                     struct left *left, bool only_if_fits, struct arena *arena)
 {
     for (int pass = only_if_fits ? 0 : 1; pass < 2; pass++) {
         for (size_t i = 0; i < d->consumes_counters.n; i++) {
@@ -128,7 +132,7 @@ struct group {
 
 struct groups VEC(struct group);
 
-static struct group *group_of(struct groups *all, struct str attribute, struct str type)
+static struct group *pool_views_get_group(struct groups *all, struct str attribute, struct str type)
 {
     vec_foreach(all, g) {
         if (str_eq(g->attribute, attribute) && str_eq(g->type, type))
@@ -151,23 +155,25 @@ static bool gather_groups(const struct pool *p, struct groups *groups, struct ar
         struct str type;
         if (!is_partition(d))
             continue;
-        if (!type_of(p, d, &type)) {
-            complain(ret, arena_strf(arena,
-                                     "PartitionTypeMissing: device \"%.*s\" in pool %.*s/%.*s does "
-                                     "not carry partition type attribute \"%.*s\"",
-                                     STR_ARG(d->device->name), STR_ARG(p->driver), STR_ARG(p->name),
-                                     STR_ARG(d->type_attribute)));
+        if (!pool_views_device_type(p, d, &type)) {
+            pool_views_set_error(
+                ret, arena_strf(arena,
+                                "PartitionTypeMissing: device \"%.*s\" in pool %.*s/%.*s does "
+                                "not carry partition type attribute \"%.*s\"",
+                                STR_ARG(d->device->name), STR_ARG(p->driver), STR_ARG(p->name),
+                                STR_ARG(d->type_attribute)));
             return false;
         }
-        struct group *g = group_of(groups, d->type_attribute, type);
+        struct group *g = pool_views_get_group(groups, d->type_attribute, type);
         struct str cost = cost_text(d->device, arena);
         if (g->total++ == 0)
             g->cost = cost;
         else if (!str_eq(g->cost, cost)) {
-            complain(ret, arena_strf(arena,
-                                     "PartitionCostMismatch: devices of partition type \"%.*s\" in "
-                                     "pool %.*s/%.*s consume different counters",
-                                     STR_ARG(type), STR_ARG(p->driver), STR_ARG(p->name)));
+            pool_views_set_error(
+                ret, arena_strf(arena,
+                                "PartitionCostMismatch: devices of partition type \"%.*s\" in "
+                                "pool %.*s/%.*s consume different counters",
+                                STR_ARG(type), STR_ARG(p->driver), STR_ARG(p->name)));
             return false;
         }
     }
@@ -175,8 +181,8 @@ static bool gather_groups(const struct pool *p, struct groups *groups, struct ar
 }
 
 // How many more of a group fit, each group for itself.
-static int32_t allocatable(const struct pool *p, const struct group *g, const struct left *free,
-                           struct arena *arena)
+static int32_t pool_views_count_allocatable(const struct pool *p, const struct group *g,
+                                            const struct left *free, struct arena *arena)
 {
     struct left left = {arena_array(arena, struct quantity, free->n), free->n};
     for (size_t i = 0; i < free->n; i++)
@@ -186,9 +192,9 @@ static int32_t allocatable(const struct pool *p, const struct group *g, const st
         const struct pool_device *d = &p->devices.p[i];
         struct str type;
         if (d->in_use || !is_partition(d) || !str_eq(d->type_attribute, g->attribute) ||
-            !type_of(p, d, &type) || !str_eq(type, g->type))
+            !pool_views_device_type(p, d, &type) || !str_eq(type, g->type))
             continue;
-        n += take(p, d->device, &left, true, arena);
+        n += pool_views_take_counters(p, d->device, &left, true, arena);
     }
     return n;
 }
@@ -201,14 +207,16 @@ static int by_group(const void *a, const void *b)
     return order != 0 ? order : str_cmp(x->type, y->type);
 }
 
-static void partitions(const struct pool *p, struct arena *arena, struct api_pool_status *ret)
+static void pool_views_add_partitions(const struct pool *p, struct arena *arena,
+                                      struct api_pool_status *ret)
 {
     struct groups groups = {0};
     if (gather_groups(p, &groups, arena, ret) && groups.n > POOL_LIST_MAX)
-        complain(ret, arena_strf(arena,
-                                 "PartitionSummaryOverCap: pool %.*s/%.*s has %zu partition types, "
-                                 "exceeding the maximum of %d",
-                                 STR_ARG(p->driver), STR_ARG(p->name), groups.n, POOL_LIST_MAX));
+        pool_views_set_error(
+            ret, arena_strf(arena,
+                            "PartitionSummaryOverCap: pool %.*s/%.*s has %zu partition types, "
+                            "exceeding the maximum of %d",
+                            STR_ARG(p->driver), STR_ARG(p->name), groups.n, POOL_LIST_MAX));
     if (ret->has_validation_error || groups.n == 0) {
         vec_done(&groups);
         return;
@@ -217,7 +225,7 @@ static void partitions(const struct pool *p, struct arena *arena, struct api_poo
     struct left free_now = all_counters(p, arena);
     for (size_t i = 0; i < p->devices.n; i++)
         if (p->devices.p[i].in_use)
-            (void)take(p, p->devices.p[i].device, &free_now, false, arena);
+            (void)pool_views_take_counters(p, p->devices.p[i].device, &free_now, false, arena);
     struct api_partition_type_status *list =
         arena_array(arena, struct api_partition_type_status, groups.n);
     for (size_t i = 0; i < groups.n; i++)
@@ -225,7 +233,7 @@ static void partitions(const struct pool *p, struct arena *arena, struct api_poo
             .attribute = groups.p[i].attribute,
             .type = groups.p[i].type,
             .total = groups.p[i].total,
-            .allocatable = allocatable(p, &groups.p[i], &free_now, arena),
+            .allocatable = pool_views_count_allocatable(p, &groups.p[i], &free_now, arena),
             .has_total = true,
             .has_allocatable = true,
         };
@@ -235,7 +243,7 @@ static void partitions(const struct pool *p, struct arena *arena, struct api_poo
 
 // --- Sharing -------------------------------------------------------------------------------------
 
-static struct quantity *keep(struct quantity q, struct arena *arena)
+static struct quantity *pool_views_keep_quantity(struct quantity q, struct arena *arena)
 {
     struct quantity *kept = arena_one(arena, struct quantity);
     *kept = q;
@@ -252,11 +260,13 @@ static struct api_shareable_capacity_status capacity_status(const struct pool *p
     quantity_sub(&rest, &total, &consumed, arena);
     if (quantity_sign(&rest) < 0)
         rest = quantity_from_i64(0, total.format);
-    return (struct api_shareable_capacity_status){name, keep(total, arena), keep(consumed, arena),
-                                                  keep(rest, arena)};
+    return (struct api_shareable_capacity_status){name, pool_views_keep_quantity(total, arena),
+                                                  pool_views_keep_quantity(consumed, arena),
+                                                  pool_views_keep_quantity(rest, arena)};
 }
 
-static void sharing(const struct pool *p, struct arena *arena, struct api_pool_status *ret)
+static void pool_views_add_sharing(const struct pool *p, struct arena *arena,
+                                   struct api_pool_status *ret)
 {
     struct pool_amounts totals = {0};
     int32_t full = 0;
@@ -273,10 +283,11 @@ static void sharing(const struct pool *p, struct arena *arena, struct api_pool_s
     }
     size_t n = map_len(&totals);
     if (n > POOL_LIST_MAX)
-        complain(ret, arena_strf(arena,
-                                 "ShareableSummaryOverCap: pool %.*s/%.*s has %zu shareable "
-                                 "capacity keys, exceeding the maximum of %d",
-                                 STR_ARG(p->driver), STR_ARG(p->name), n, POOL_LIST_MAX));
+        pool_views_set_error(ret,
+                             arena_strf(arena,
+                                        "ShareableSummaryOverCap: pool %.*s/%.*s has %zu shareable "
+                                        "capacity keys, exceeding the maximum of %d",
+                                        STR_ARG(p->driver), STR_ARG(p->name), n, POOL_LIST_MAX));
     else if (full + part > 0) {
         struct api_shareable_capacity_status *list =
             arena_array(arena, struct api_shareable_capacity_status, n);
@@ -314,13 +325,14 @@ void pool_views(struct pool *p, const struct api_resource_pool_status_request_sp
     for (size_t i = 0; !declared && grouped && i < p->devices.n; i++)
         p->devices.p[i].type_attribute = request->default_partition_type_attribute;
     if (grouped && p->counters.n == 0)
-        complain(ret, arena_strf(arena,
-                                 "PartitionTypeMissing: pool %.*s/%.*s declares "
-                                 "partitionTypeAttribute but publishes no sharedCounters",
-                                 STR_ARG(p->driver), STR_ARG(p->name)));
+        pool_views_set_error(ret,
+                             arena_strf(arena,
+                                        "PartitionTypeMissing: pool %.*s/%.*s declares "
+                                        "partitionTypeAttribute but publishes no sharedCounters",
+                                        STR_ARG(p->driver), STR_ARG(p->name)));
     else if (grouped)
-        partitions(p, arena, ret);
-    sharing(p, arena, ret);
+        pool_views_add_partitions(p, arena, ret);
+    pool_views_add_sharing(p, arena, ret);
     if (ret->has_validation_error)
         ret->partition_summary = (struct api_partition_type_status_array){0};
 }

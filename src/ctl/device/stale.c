@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices of drivers that are gone (docs/controllers.md, Stale slices). A pool whose publisher gives no sign of life gets
-// a DeviceTaintRule that keeps new allocations away; the rule goes when the sign is back. Slices are never touched:
-// they are the driver's. Signs of life: of a slice of a node that its Node is ready; of any slice that names a Lease
-// in an annotation that the Lease is renewed within its duration.
+// Devices of drivers that are gone (docs/design/controllers.md, Stale slices). A pool whose
+// publisher gives no sign of life gets a DeviceTaintRule that keeps new allocations away; the rule
+// goes when the sign is back. Slices are never touched: they are the driver's. Signs of life: of a
+// slice of a node that its Node is ready; of any slice that names a Lease in an annotation that the
+// Lease is renewed within its duration.
 #include <stdlib.h>
 
 #include "api/match/taint.h"
@@ -30,7 +31,7 @@ struct stale_ctl {
     size_t by_pool;             // index of slices: DRIVER/POOL
 };
 
-static void pool_key(const struct typed_object *o, struct sbuf *out)
+static void stale_pool_key(const struct typed_object *o, struct sbuf *out)
 {
     const struct api_resource_slice *s = as_slice(o);
     sbuf_addf(out, "%.*s/%.*s", STR_ARG(s->spec.driver), STR_ARG(s->spec.pool.name));
@@ -40,15 +41,15 @@ static void index_pool(const struct typed_object *o, void (*add)(void *ctx, stru
                        void *ctx)
 {
     cleanup_sbuf struct sbuf key = {0};
-    pool_key(o, &key);
+    stale_pool_key(o, &key);
     add(ctx, sbuf_str(&key));
 }
 
-static void add_pool(void *arg, const struct typed_object *o)
+static void stale_add_pool(void *arg, const struct typed_object *o)
 {
     struct stale_ctl *s = arg;
     cleanup_sbuf struct sbuf key = {0};
-    pool_key(o, &key);
+    stale_pool_key(o, &key);
     work_add(s->work, sbuf_str(&key));
 }
 
@@ -60,7 +61,7 @@ struct verdict {
     int64_t left_ns; // until it may be
 };
 
-static void judge_node(struct verdict *v, const struct api_resource_slice *slice)
+static void stale_judge_node(struct verdict *v, const struct api_resource_slice *slice)
 {
     const struct api_node *node =
         maybe_node(ctl_find(v->ctl->ctl, CACHE_NODES, STR(""), slice->spec.node_name));
@@ -94,13 +95,13 @@ static void judge_lease(struct verdict *v, struct str name)
         v->left_ns = left;
 }
 
-static void judge(void *arg, const struct typed_object *o)
+static void stale_judge_slice(void *arg, const struct typed_object *o)
 {
     struct verdict *v = arg;
     const struct api_resource_slice *slice = as_slice(o);
     const struct str *lease = api_map_find(&o->meta->annotations, STR(META_PUBLISHER_LEASE));
     if (slice->spec.has_node_name && slice->spec.node_name.n)
-        judge_node(v, slice);
+        stale_judge_node(v, slice);
     if (lease)
         judge_lease(v, *lease);
 }
@@ -132,7 +133,7 @@ static void create_rule(struct stale_ctl *s, struct str key, struct str name, co
                   ctl_call_new(&s->calls, s->work, key, CACHE_RULES));
 }
 
-static void step(void *arg, struct str key)
+static void stale_step_key(void *arg, struct str key)
 {
     struct stale_ctl *s = arg;
     if (!ctl_synced(s->ctl)) {
@@ -141,7 +142,7 @@ static void step(void *arg, struct str key)
     }
     cleanup_arena struct arena arena = {0};
     struct verdict v = {.ctl = s, .left_ns = INT64_MAX};
-    informer_by(s->ctl->caches[CACHE_SLICES], s->by_pool, key, judge, &v);
+    informer_by(s->ctl->caches[CACHE_SLICES], s->by_pool, key, stale_judge_slice, &v);
     struct str name = rule_name(key, &arena);
     const struct typed_object *rule = ctl_find(s->ctl, CACHE_RULES, STR(""), name);
     if (v.why && !rule) {
@@ -161,16 +162,16 @@ static void step(void *arg, struct str key)
 
 // --- What changed --------------------------------------------------------------------------------
 
-static void slice_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void stale_slice_changed(void *arg, const struct typed_object *before,
+                                const struct typed_object *after)
 {
     if (before)
-        add_pool(arg, before);
+        stale_add_pool(arg, before);
     if (after)
-        add_pool(arg, after);
+        stale_add_pool(arg, after);
 }
 
-static bool is_ready(const struct typed_object *o)
+static bool stale_node_is_ready(const struct typed_object *o)
 {
     const struct api_node *node = maybe_node(o);
     for (size_t i = 0; node && i < node->status.conditions.n; i++)
@@ -190,20 +191,20 @@ static void add_if_of(void *arg, const struct typed_object *o)
     const struct str *lease = api_map_find(&o->meta->annotations, STR(META_PUBLISHER_LEASE));
     if ((of->node.n && str_eq(as_slice(o)->spec.node_name, of->node)) ||
         (of->lease.n && lease && str_eq(*lease, of->lease)))
-        add_pool(of->ctl, o);
+        stale_add_pool(of->ctl, o);
 }
 
-static void node_changed(void *arg, const struct typed_object *before,
-                         const struct typed_object *after)
+static void stale_node_changed(void *arg, const struct typed_object *before,
+                               const struct typed_object *after)
 {
     struct stale_ctl *s = arg;
     struct of_node of = {s, (after ? after : before)->meta->name, STR("")};
-    if (is_ready(before) != is_ready(after))
+    if (stale_node_is_ready(before) != stale_node_is_ready(after))
         informer_foreach(s->ctl->caches[CACHE_SLICES], add_if_of, &of);
 }
 
-static void lease_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void stale_lease_changed(void *arg, const struct typed_object *before,
+                                const struct typed_object *after)
 {
     struct stale_ctl *s = arg;
     const struct api_object_meta *meta = (after ? after : before)->meta;
@@ -229,12 +230,12 @@ struct stale_ctl *stale_ctl_new(struct ctl *ctl)
 {
     struct stale_ctl *s = xcalloc(1, sizeof(*s));
     s->ctl = ctl;
-    s->work = ctl_work(ctl, "stale_slices", step, s);
+    s->work = ctl_work(ctl, "stale_slices", stale_step_key, s);
     list_init(&s->calls);
     s->by_pool = informer_add_index(ctl->caches[CACHE_SLICES], index_pool);
-    ctl_watch(ctl, CACHE_SLICES, slice_changed, s, s->work);
-    ctl_watch(ctl, CACHE_NODES, node_changed, s, s->work);
-    ctl_watch(ctl, CACHE_LEASES, lease_changed, s, s->work);
+    ctl_watch(ctl, CACHE_SLICES, stale_slice_changed, s, s->work);
+    ctl_watch(ctl, CACHE_NODES, stale_node_changed, s, s->work);
+    ctl_watch(ctl, CACHE_LEASES, stale_lease_changed, s, s->work);
     ctl_watch(ctl, CACHE_RULES, NULL, NULL, s->work);
     return s;
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Eviction of pods whose devices have NoExecute taints that the claim's requests do not tolerate,
+// by claim and by extended resource.
 #include "api/match/taint.h"
 
 #include <stdlib.h>
@@ -97,9 +100,9 @@ static void count_result(const struct taint_ctl *t, struct eviction *e,
         informer_foreach(t->ctl->caches[CACHE_RULES], count_rule, &r);
 }
 
-static void count_claim(const struct taint_ctl *t, struct eviction *e, const struct api_pod *pod,
-                        struct str name, bool check_owner,
-                        const struct api_device_taint_rule *as_if)
+static void taint_count_claim(const struct taint_ctl *t, struct eviction *e,
+                              const struct api_pod *pod, struct str name, bool check_owner,
+                              const struct api_device_taint_rule *as_if)
 {
     const struct api_resource_claim *claim =
         maybe_claim(ctl_find(t->ctl, CACHE_CLAIMS, pod->metadata.namespace, name));
@@ -113,8 +116,8 @@ static void count_claim(const struct taint_ctl *t, struct eviction *e, const str
         count_result(t, e, &results->p[i], as_if);
 }
 
-struct eviction eviction_of_pod(const struct taint_ctl *t, const struct api_pod *pod,
-                                const struct api_device_taint_rule *as_if)
+struct eviction taint_find_eviction(const struct taint_ctl *t, const struct api_pod *pod,
+                                    const struct api_device_taint_rule *as_if)
 {
     struct eviction e = {0};
     if (pod->spec.node_name.n == 0 || pod_is_terminal(pod))
@@ -123,19 +126,21 @@ struct eviction eviction_of_pod(const struct taint_ctl *t, const struct api_pod 
         struct str name;
         bool check;
         if (claim_name_of(pod, &pod->spec.resource_claims.p[i], &name, &check) == CLAIM_NAMED)
-            count_claim(t, &e, pod, name, check, as_if);
+            taint_count_claim(t, &e, pod, name, check, as_if);
     }
     if (pod->status.extended_resource_claim_status)
-        count_claim(t, &e, pod, pod->status.extended_resource_claim_status->resource_claim_name,
-                    true, as_if);
+        taint_count_claim(t, &e, pod,
+                          pod->status.extended_resource_claim_status->resource_claim_name, true,
+                          as_if);
     return e;
 }
 
 // --- Sending a pod away --------------------------------------------------------------------------
 
-static void tell(struct taint_ctl *t, const struct typed_object *pod, struct str message)
+static void taint_record_event(struct taint_ctl *t, const struct typed_object *pod,
+                               struct str message)
 {
-    event_record(t->ctl->events, pod, STR("Normal"), STR("DeviceTaintManagerEviction"), message);
+    events_record(t->ctl->events, pod, STR("Normal"), STR("DeviceTaintManagerEviction"), message);
 }
 
 static bool is_marked(const struct api_pod *pod)
@@ -149,7 +154,8 @@ static bool is_marked(const struct api_pod *pod)
     return false;
 }
 
-static void mark(struct taint_ctl *t, struct str key, const struct typed_object *pod)
+static void taint_mark_disruption(struct taint_ctl *t, struct str key,
+                                  const struct typed_object *pod)
 {
     struct sbuf body = {0};
     struct sbuf now = {0};
@@ -177,7 +183,7 @@ static void mark(struct taint_ctl *t, struct str key, const struct typed_object 
     json_write_object_end(&w);
     const struct client_key at = {pod->object.kind, pod->meta->namespace, pod->meta->name};
     const struct client_write how = {.subresource = STR("status")};
-    tell(t, pod, STR("Marking for deletion"));
+    taint_record_event(t, pod, STR("Marking for deletion"));
     client_patch(t->ctl->client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&body), &how, ctl_call_done,
                  ctl_call_new(&t->calls, t->work, key, CACHE_PODS));
     sbuf_done(&now);
@@ -220,8 +226,8 @@ void taint_ctl_metrics(const struct taint_ctl *t, struct sbuf *out)
     prom_write_times(out, late, "", &t->late, &late_buckets);
 }
 
-static void evict(struct taint_ctl *t, struct str key, const struct typed_object *pod,
-                  const struct eviction *e)
+static void taint_evict_pod(struct taint_ctl *t, struct str key, const struct typed_object *pod,
+                            const struct eviction *e)
 {
     const struct client_key at = {pod->object.kind, pod->meta->namespace, pod->meta->name};
     struct api_preconditions same = {.uid = pod->meta->uid, .has_uid = true};
@@ -255,10 +261,10 @@ static void step_pod(struct taint_ctl *t, struct str key, struct str namespace, 
     const struct api_pod *pod = maybe_pod(o);
     struct eviction e = {0};
     if (pod && !pod->metadata.deletion_timestamp.set)
-        e = eviction_of_pod(t, pod, NULL);
+        e = taint_find_eviction(t, pod, NULL);
     if (!e.due) {
         if (map_has(&t->waiting, key) && pod && !pod->metadata.deletion_timestamp.set)
-            tell(t, o, STR("Cancelling deletion"));
+            taint_record_event(t, o, STR("Cancelling deletion"));
         set_waiting(t, key, false);
         work_done(t->work, key);
         return;
@@ -270,12 +276,12 @@ static void step_pod(struct taint_ctl *t, struct str key, struct str namespace, 
     if (left_s > 0)
         work_again_in(t->work, key, left_s);
     else if (!is_marked(pod))
-        mark(t, key, o);
+        taint_mark_disruption(t, key, o);
     else
-        evict(t, key, o, &e);
+        taint_evict_pod(t, key, o, &e);
 }
 
-static void step(void *arg, struct str key)
+static void taint_step_key(void *arg, struct str key)
 {
     struct taint_ctl *t = arg;
     struct str namespace;
@@ -296,7 +302,7 @@ static void step(void *arg, struct str key)
 
 // --- What changed --------------------------------------------------------------------------------
 
-static void add_pod(void *arg, const struct typed_object *o)
+static void taint_add_pod(void *arg, const struct typed_object *o)
 {
     struct taint_ctl *t = arg;
     struct sbuf key = {0};
@@ -305,7 +311,8 @@ static void add_pod(void *arg, const struct typed_object *o)
     sbuf_done(&key);
 }
 
-void taint_add_rule(struct taint_ctl *t, struct str name, int64_t delay_ns)
+// taint_add_rule looks at a rule's status, soon or after a while.
+static void taint_add_rule(struct taint_ctl *t, struct str name, int64_t delay_ns)
 {
     struct sbuf key = {0};
     sbuf_addf(&key, "r//%.*s", STR_ARG(name));
@@ -341,27 +348,27 @@ static void add_pods_of_claim(void *arg, const struct typed_object *claim)
         return;
     struct sbuf key = {0};
     sbuf_addf(&key, "%.*s/%.*s", STR_ARG(claim->meta->namespace), STR_ARG(claim->meta->name));
-    informer_by(t->ctl->caches[CACHE_PODS], t->pods_by_claim, sbuf_str(&key), add_pod, t);
+    informer_by(t->ctl->caches[CACHE_PODS], t->pods_by_claim, sbuf_str(&key), taint_add_pod, t);
     sbuf_done(&key);
 }
 
-static void pod_changed(void *arg, const struct typed_object *before,
-                        const struct typed_object *after)
+static void taint_pod_changed(void *arg, const struct typed_object *before,
+                              const struct typed_object *after)
 {
     struct taint_ctl *t = arg;
     const struct api_pod *pod = as_pod(after ? after : before);
     if (pod->spec.resource_claims.n > 0 || pod->status.extended_resource_claim_status)
-        add_pod(t, after ? after : before);
+        taint_add_pod(t, after ? after : before);
 }
 
-static void claim_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void taint_claim_changed(void *arg, const struct typed_object *before,
+                                const struct typed_object *after)
 {
     add_pods_of_claim(arg, after ? after : before);
 }
 
-static void slice_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void taint_slice_changed(void *arg, const struct typed_object *before,
+                                const struct typed_object *after)
 {
     struct taint_ctl *t = arg;
     const struct api_resource_slice *slice = as_slice(after ? after : before);
@@ -372,8 +379,8 @@ static void slice_changed(void *arg, const struct typed_object *before,
     sbuf_done(&key);
 }
 
-static void rule_changed(void *arg, const struct typed_object *before,
-                         const struct typed_object *after)
+static void taint_rule_changed(void *arg, const struct typed_object *before,
+                               const struct typed_object *after)
 {
     struct taint_ctl *t = arg;
     bool same = before && after && before->meta->generation == after->meta->generation &&
@@ -418,16 +425,16 @@ struct taint_ctl *taint_ctl_new(struct ctl *ctl)
 {
     struct taint_ctl *t = xcalloc(1, sizeof(*t));
     t->ctl = ctl;
-    t->work = ctl_work(ctl, "device-taint-eviction-controller", step, t);
+    t->work = ctl_work(ctl, "device-taint-eviction-controller", taint_step_key, t);
     t->groups = features_on(ctl->features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
     list_init(&t->calls);
     t->pods_by_claim = informer_add_index(ctl->caches[CACHE_PODS], ctl_index_pod_claims);
     t->claims_by_pool = informer_add_index(ctl->caches[CACHE_CLAIMS], index_claim_pools);
     t->slices_by_pool = informer_add_index(ctl->caches[CACHE_SLICES], index_slice_pool);
-    ctl_watch(ctl, CACHE_PODS, pod_changed, t, t->work);
-    ctl_watch(ctl, CACHE_CLAIMS, claim_changed, t, t->work);
-    ctl_watch(ctl, CACHE_SLICES, slice_changed, t, t->work);
-    ctl_watch(ctl, CACHE_RULES, rule_changed, t, t->work);
+    ctl_watch(ctl, CACHE_PODS, taint_pod_changed, t, t->work);
+    ctl_watch(ctl, CACHE_CLAIMS, taint_claim_changed, t, t->work);
+    ctl_watch(ctl, CACHE_SLICES, taint_slice_changed, t, t->work);
+    ctl_watch(ctl, CACHE_RULES, taint_rule_changed, t, t->work);
     return t;
 }
 

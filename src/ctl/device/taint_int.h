@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Eviction from tainted devices: taint.c decides when a pod must go and sends it, taint_rule.c writes
-// the status of DeviceTaintRules. Private to src/ctl.
+// Eviction from tainted devices: taint.c decides when a pod must go and sends it, taint_rule.c
+// writes the status of DeviceTaintRules. Private to src/ctl.
 //
 // Keys: p/NAMESPACE/NAME a pod, r//NAME a rule.
 #ifndef CTL_DEVICE_TAINT_INT_H
@@ -50,14 +50,11 @@ struct eviction {
     size_t rules_len;
 };
 
-// eviction_of_pod works out when a pod must go. as_if, if not NULL, is a rule that is taken to have
-// the effect NoExecute; then only its own part counts.
-struct eviction eviction_of_pod(const struct taint_ctl *t, const struct api_pod *pod,
-                                const struct api_device_taint_rule *as_if);
+// taint_find_eviction works out when a pod must go. as_if, if not NULL, is a rule that is taken to
+// have the effect NoExecute; then only its own part counts.
+struct eviction taint_find_eviction(const struct taint_ctl *t, const struct api_pod *pod,
+                                    const struct api_device_taint_rule *as_if);
 
 void taint_step_rule(struct taint_ctl *t, struct str key, struct str name);
-
-// taint_add_rule looks at a rule's status, soon or after a while.
-void taint_add_rule(struct taint_ctl *t, struct str name, int64_t delay_ns);
 
 #endif

@@ -24,13 +24,13 @@ struct count {
     struct namespace_set namespaces;
 };
 
-static void count_pod(void *arg, const struct typed_object *o)
+static void taint_rule_count_pod(void *arg, const struct typed_object *o)
 {
     struct count *c = arg;
     const struct api_pod *pod = as_pod(o);
     if (pod->metadata.deletion_timestamp.set)
         return;
-    struct eviction e = eviction_of_pod(c->t, pod, c->rule);
+    struct eviction e = taint_find_eviction(c->t, pod, c->rule);
     if (!e.due)
         return;
     c->pods += (int64_t)e.rules_len;
@@ -57,7 +57,7 @@ static void count_allocated(void *arg, const struct typed_object *o)
     }
 }
 
-static void add_count(struct sbuf *out, int64_t n, const char *one, const char *many)
+static void taint_rule_add_count(struct sbuf *out, int64_t n, const char *one, const char *many)
 {
     if (n == 1)
         sbuf_addf(out, "1 %s", one);
@@ -67,7 +67,8 @@ static void add_count(struct sbuf *out, int64_t n, const char *one, const char *
 
 static void add_namespaces(struct sbuf *out, const struct count *c)
 {
-    add_count(out, (int64_t)map_len(&c->namespaces), "namespace", "different namespaces");
+    taint_rule_add_count(out, (int64_t)map_len(&c->namespaces), "namespace",
+                         "different namespaces");
 }
 
 static int64_t evicted_by(const struct taint_ctl *t, struct str uid)
@@ -78,11 +79,12 @@ static int64_t evicted_by(const struct taint_ctl *t, struct str uid)
 
 static void describe_eviction(struct count *c, struct api_condition *ret, struct sbuf *message)
 {
-    informer_foreach(c->t->ctl->caches[CACHE_PODS], count_pod, c);
+    informer_foreach(c->t->ctl->caches[CACHE_PODS], taint_rule_count_pod, c);
     if (c->pods > 0) {
         ret->status = STR("True");
         ret->reason = STR("PodsPendingEviction");
-        add_count(message, c->pods, "pod needs to be evicted in ", "pods need to be evicted in ");
+        taint_rule_add_count(message, c->pods, "pod needs to be evicted in ",
+                             "pods need to be evicted in ");
         add_namespaces(message, c);
         sbuf_addc(message, '.');
     } else if (evicted_by(c->t, c->rule->metadata.uid) > 0) {
@@ -94,20 +96,23 @@ static void describe_eviction(struct count *c, struct api_condition *ret, struct
 
 static void describe_no_effect(struct count *c, struct api_condition *ret, struct sbuf *message)
 {
-    informer_foreach(c->t->ctl->caches[CACHE_PODS], count_pod, c);
+    informer_foreach(c->t->ctl->caches[CACHE_PODS], taint_rule_count_pod, c);
     informer_foreach(c->t->ctl->caches[CACHE_SLICES], count_published, c);
     informer_foreach(c->t->ctl->caches[CACHE_CLAIMS], count_allocated, c);
     ret->reason = STR("NoEffect");
-    add_count(message, c->published, "published device selected. ", "published devices selected. ");
-    add_count(message, c->allocated, "allocated device selected. ", "allocated devices selected. ");
-    add_count(message, c->pods, "pod would be evicted in ", "pods would be evicted in ");
+    taint_rule_add_count(message, c->published, "published device selected. ",
+                         "published devices selected. ");
+    taint_rule_add_count(message, c->allocated, "allocated device selected. ",
+                         "allocated devices selected. ");
+    taint_rule_add_count(message, c->pods, "pod would be evicted in ", "pods would be evicted in ");
     add_namespaces(message, c);
     sbuf_addz(message, " if the effect was NoExecute. This information will not be updated again. "
                        "Recreate the DeviceTaintRule to trigger an update.");
 }
 
-static void describe(const struct taint_ctl *t, const struct api_device_taint_rule *rule,
-                     struct api_condition *ret, struct sbuf *message)
+static void taint_rule_describe_progress(const struct taint_ctl *t,
+                                         const struct api_device_taint_rule *rule,
+                                         struct api_condition *ret, struct sbuf *message)
 {
     struct count c = {.t = t, .rule = rule};
     *ret = (struct api_condition){.type = STR(CONDITION_TYPE),
@@ -125,14 +130,15 @@ static void describe(const struct taint_ctl *t, const struct api_device_taint_ru
     if (evicted > 0) {
         if (message->n > 0)
             sbuf_addc(message, ' ');
-        add_count(message, evicted, "pod ", "pods ");
+        taint_rule_add_count(message, evicted, "pod ", "pods ");
         sbuf_addz(message, "evicted since starting the controller.");
     }
     ret->message = sbuf_str(message);
     map_done(&c.namespaces);
 }
 
-static const struct api_condition *current(const struct api_device_taint_rule *rule)
+static const struct api_condition *taint_rule_current_condition(
+    const struct api_device_taint_rule *rule)
 {
     for (size_t i = 0; i < rule->status.conditions.n; i++)
         if (str_eq(rule->status.conditions.p[i].type, STR(CONDITION_TYPE)))
@@ -146,8 +152,9 @@ static bool says_the_same(const struct api_condition *a, const struct api_condit
            str_eq(a->message, b->message) && a->observed_generation == b->observed_generation;
 }
 
-static void write_condition(struct taint_ctl *t, struct str key, const struct typed_object *o,
-                            const struct api_condition *new)
+static void taint_rule_write_condition(struct taint_ctl *t, struct str key,
+                                       const struct typed_object *o,
+                                       const struct api_condition *new)
 {
     struct arena arena = {0};
     struct api_device_taint_rule changed = *as_rule(o);
@@ -174,7 +181,7 @@ void taint_step_rule(struct taint_ctl *t, struct str key, struct str name)
         work_done(t->work, key);
         return;
     }
-    const struct api_condition *old = current(rule);
+    const struct api_condition *old = taint_rule_current_condition(rule);
     struct api_time now = ctl_now(t->ctl);
     bool seen = old && old->observed_generation == rule->metadata.generation;
     if (seen && str_eq(rule->spec.taint.effect, STR("None"))) {
@@ -188,11 +195,11 @@ void taint_step_rule(struct taint_ctl *t, struct str key, struct str name)
     }
     struct sbuf message = {0};
     struct api_condition new;
-    describe(t, rule, &new, &message);
+    taint_rule_describe_progress(t, rule, &new, &message);
     new.last_transition_time = now;
     if (says_the_same(old, &new))
         work_done(t->work, key);
     else
-        write_condition(t, key, o, &new);
+        taint_rule_write_condition(t, key, o, &new);
     sbuf_done(&message);
 }

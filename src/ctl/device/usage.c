@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How devices are used, for dashboards (docs/metrics.md): which are allocated, how broken up what is left is, and how many
-// device-seconds each namespace has had since this process began to watch.
+// How devices are used, for dashboards (docs/reference/metrics.md): which are allocated, how broken
+// up what is left is, and how many device-seconds each namespace has had since this process began
+// to watch.
 //
-// Bounded: namespaces beyond NAMESPACES_MAX are counted as one; with more devices than SERIES_MAX only pools are told.
+// Bounded: namespaces beyond NAMESPACES_MAX are counted as one; with more devices than SERIES_MAX
+// only pools are shown.
 #include <assert.h>
 #include <stdlib.h>
 
@@ -31,7 +33,7 @@ struct usage_ctl {
 // --- Device-seconds ------------------------------------------------------------------------------
 
 // Devices of a claim; access for administration holds none.
-static int64_t devices_of(const struct typed_object *o)
+static int64_t usage_count_devices(const struct typed_object *o)
 {
     const struct api_resource_claim *c = maybe_claim(o);
     int64_t n = 0;
@@ -58,28 +60,29 @@ static struct held *held_of(struct usage_ctl *u, struct str namespace)
     return h;
 }
 
-static void settle(const struct usage_ctl *u, struct held *h)
+static void usage_settle_claim(const struct usage_ctl *u, struct held *h)
 {
     int64_t now = exec_now_ns(u->ctl->exec);
     h->seconds += (double)h->devices * (double)(now - h->since_ns) / (double)CLOCK_NS_PER_SEC;
     h->since_ns = now;
 }
 
-static void changed(void *arg, const struct typed_object *before, const struct typed_object *after)
+static void usage_on_claim_changed(void *arg, const struct typed_object *before,
+                                   const struct typed_object *after)
 {
     struct usage_ctl *u = arg;
-    int64_t more = devices_of(after) - devices_of(before);
+    int64_t more = usage_count_devices(after) - usage_count_devices(before);
     if (!more)
         return;
     struct held *h = held_of(u, (after ? after : before)->meta->namespace);
-    settle(u, h);
+    usage_settle_claim(u, h);
     h->devices += more;
 }
 
 struct usage_ctl *usage_ctl_new(struct ctl *c)
 {
     struct usage_ctl *u = xcalloc(1, sizeof(*u));
-    const struct informer_handler h = {.changed = changed, .arg = u};
+    const struct informer_handler h = {.changed = usage_on_claim_changed, .arg = u};
     u->ctl = c;
     informer_add_handler(c->caches[CACHE_CLAIMS], &h);
     return u;
@@ -117,16 +120,16 @@ struct tally {
     struct pools_of MAP(struct pool_count) pools; // driver/pool
 };
 
-static struct str key_of(struct tally *t, struct str driver, struct str pool)
+static struct str usage_pool_key(struct tally *t, struct str driver, struct str pool)
 {
     return arena_strf(&t->arena, "%.*s/%.*s", STR_ARG(driver), STR_ARG(pool));
 }
 
-static void newest(void *arg, const struct typed_object *o)
+static void usage_note_newest(void *arg, const struct typed_object *o)
 {
     struct tally *t = arg;
     const struct api_resource_slice_spec *s = &as_slice(o)->spec;
-    struct pool_count *p = map_put(&t->pools, key_of(t, s->driver, s->pool.name));
+    struct pool_count *p = map_put(&t->pools, usage_pool_key(t, s->driver, s->pool.name));
     p->driver = s->driver;
     p->name = s->pool.name;
     if (s->pool.generation > p->generation)
@@ -137,7 +140,7 @@ static void count_slice(void *arg, const struct typed_object *o)
 {
     struct tally *t = arg;
     const struct api_resource_slice_spec *s = &as_slice(o)->spec;
-    struct pool_count *p = map_put(&t->pools, key_of(t, s->driver, s->pool.name));
+    struct pool_count *p = map_put(&t->pools, usage_pool_key(t, s->driver, s->pool.name));
     if (s->pool.generation < p->generation)
         return;
     p->devices += s->devices.n;
@@ -149,7 +152,7 @@ static void count_slice(void *arg, const struct typed_object *o)
     }
 }
 
-static void count_claim(void *arg, const struct typed_object *o)
+static void usage_count_claim(void *arg, const struct typed_object *o)
 {
     struct tally *t = arg;
     const struct api_allocation_result *a = as_claim(o)->status.allocation;
@@ -158,7 +161,7 @@ static void count_claim(void *arg, const struct typed_object *o)
         struct use_count *u =
             map_get(&t->devices, arena_strf(&t->arena, "%.*s/%.*s/%.*s", STR_ARG(r->driver),
                                             STR_ARG(r->pool), STR_ARG(r->device)));
-        struct pool_count *p = map_get(&t->pools, key_of(t, r->driver, r->pool));
+        struct pool_count *p = map_get(&t->pools, usage_pool_key(t, r->driver, r->pool));
         if (!u || !p || (r->has_admin_access && r->admin_access))
             continue;
         p->used += u->claims == 0;
@@ -168,7 +171,7 @@ static void count_claim(void *arg, const struct typed_object *o)
 
 // --- Prometheus' text ----------------------------------------------------------------------------
 
-static void write_devices(const struct tally *t, struct sbuf *out)
+static void usage_write_devices(const struct tally *t, struct sbuf *out)
 {
     sbuf_addz(out, "# HELP dray_device_allocations Claims that hold the device.\n"
                    "# TYPE dray_device_allocations gauge\n");
@@ -228,7 +231,7 @@ static void write_fragmentation(const struct tally *t, struct sbuf *out)
     map_done(&drivers);
 }
 
-static void write_namespaces(struct usage_ctl *u, struct sbuf *out)
+static void usage_write_namespaces(struct usage_ctl *u, struct sbuf *out)
 {
     sbuf_addz(out,
               "# HELP dray_device_seconds_total Seconds that claims of the namespace held devices, "
@@ -237,7 +240,7 @@ static void write_namespaces(struct usage_ctl *u, struct sbuf *out)
     map_foreach(&u->namespaces, i) {
         assert(u->namespaces.values);
         struct held *h = *map_value(&u->namespaces, i);
-        settle(u, h);
+        usage_settle_claim(u, h);
         sbuf_addf(out, "dray_device_seconds_total{namespace=\"%s\"} %.3f\n", h->name, h->seconds);
     }
     sbuf_addz(out, "# HELP dray_namespace_devices Devices that claims of the namespace hold now.\n"
@@ -254,15 +257,15 @@ void usage_ctl_metrics(struct usage_ctl *u, struct sbuf *out)
 {
     struct tally t = {0};
     if (u->ctl->caches[CACHE_SLICES]) {
-        informer_foreach(u->ctl->caches[CACHE_SLICES], newest, &t);
+        informer_foreach(u->ctl->caches[CACHE_SLICES], usage_note_newest, &t);
         informer_foreach(u->ctl->caches[CACHE_SLICES], count_slice, &t);
-        informer_foreach(u->ctl->caches[CACHE_CLAIMS], count_claim, &t);
+        informer_foreach(u->ctl->caches[CACHE_CLAIMS], usage_count_claim, &t);
         if (map_len(&t.devices) <= SERIES_MAX)
-            write_devices(&t, out);
+            usage_write_devices(&t, out);
         write_pools(&t, out);
         write_fragmentation(&t, out);
     }
-    write_namespaces(u, out);
+    usage_write_namespaces(u, out);
     map_done(&t.devices);
     map_done(&t.pools);
     arena_done(&t.arena);

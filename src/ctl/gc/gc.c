@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The garbage collector's graph: who owns whom, from the caches of all kinds. It keeps nothing of its
-// own but UIDs that are known to be gone; gc_step.c says what becomes of an object.
+// The garbage collector's graph: who owns whom, from the caches of all kinds. It keeps nothing of
+// its own but UIDs that are known to be gone; gc_step.c decides what becomes of an object.
 #include <stdlib.h>
 
 #include "ctl/gc/gc_int.h"
@@ -111,7 +111,8 @@ static void add_waiting_owners(const struct gc_ctl *g, const struct api_object_m
     }
 }
 
-static void changed(void *arg, const struct typed_object *before, const struct typed_object *after)
+static void gc_on_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     const struct gc_kind *k = arg;
     if (before && (!after || !str_eq(before->meta->uid, after->meta->uid)))
@@ -122,13 +123,13 @@ static void changed(void *arg, const struct typed_object *before, const struct t
         gc_add(k, after->meta);
 }
 
-static void progress(void *arg, uint64_t revision)
+static void gc_on_progress(void *arg, uint64_t revision)
 {
     const struct gc_kind *k = arg;
     work_seen(k->g->work, k->number, revision);
 }
 
-static void refused(void *arg, int code)
+static void gc_on_refused(void *arg, int code)
 {
     struct gc_kind *k = arg;
     (void)code;
@@ -139,7 +140,7 @@ void gc_kind_watch(struct gc_kind *k, struct informer *cache)
 {
     const struct informer_options options = {.client = k->g->ctl->client, .kind = k->kind};
     const struct informer_handler handler = {
-        .changed = changed, .progress = progress, .refused = refused, .arg = k};
+        .changed = gc_on_changed, .progress = gc_on_progress, .refused = gc_on_refused, .arg = k};
     k->cache = cache ? cache : informer_new(&options);
     k->own = !cache;
     k->refused = false;

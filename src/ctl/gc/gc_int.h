@@ -30,9 +30,9 @@ struct gc_kind {
     uint64_t ended;        // the how manieth whose cache was given up
 };
 
-// Which owners of one version of an object the server has said to be gone, while others are still
-// being asked for. It is forgotten when the object is judged. A bit for each reference: an object may
-// have more of them than `gone` remembers.
+// Which owners of one version of an object the server has reported as gone, while others are still
+// being looked up. It is forgotten when the object is judged. A bit for each reference: an object
+// may have more of them than `gone` remembers.
 struct gc_inquiry {
     char *key;
     uint64_t revision;
@@ -46,7 +46,7 @@ struct gc_ctl {
     struct work *work;
     struct list calls;
     struct VEC(struct gc_kind *) kinds;
-    const struct gc_kind *definitions; // their kind; NULL: nobody asks for kinds that users add
+    const struct gc_kind *definitions; // their kind; NULL: custom kinds are not collected
     uint64_t ended;                    // caches given up so far
     struct gone gone;                  // owners
     struct gc_inquiries inquiries;     // by key; keys belong to the values
@@ -60,8 +60,8 @@ struct gc_ctl {
 // gc_add looks at an object soon.
 void gc_add(const struct gc_kind *k, const struct api_object_meta *meta);
 
-// gc_kind_of_owner is the kind that a reference names, NULL when it is not known here. One whose definition was
-// deleted is known for a while.
+// gc_kind_of_owner is the kind that a reference names, NULL when it is not known here. One whose
+// definition was deleted is known for a while.
 const struct gc_kind *gc_kind_of_owner(const struct gc_ctl *g, const struct api_owner_reference *o);
 
 // gc_by_uid finds an object of a kind; NULL when there is none.
@@ -89,7 +89,5 @@ void gc_kind_watch(struct gc_kind *k, struct informer *cache);
 void gc_step(void *g, struct str key);
 
 void gc_inquiries_done(struct gc_ctl *g);
-
-bool gc_has_finalizer(const struct api_object_meta *meta, const char *name);
 
 #endif

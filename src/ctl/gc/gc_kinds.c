@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which kinds the garbage collector follows: those dray was built with, and those that users add, as their definitions
-// come, change and go. Of the latter it sees metadata alone (api_kind_partial).
+// Which kinds the garbage collector follows: those dray was built with, and those that users add,
+// as their definitions come, change and go. Of the latter it sees metadata alone
+// (api_kind_partial).
 //
-// A kind keeps its place among the kinds when its cache is given up: keys and waiting work name kinds by place. A
-// place is used again by the definition of the same name, or, when there are many of them, by another one's.
+// A kind keeps its place among the kinds when its cache is given up: keys and waiting work name
+// kinds by place. A place is used again by the definition of the same name, or, when there are many
+// of them, by another one's.
 #include <stdlib.h>
 
 #include "api/partial.h"
@@ -16,8 +18,8 @@
 // How many kinds are remembered that are not served any more.
 #define PAST_MAX 64
 
-// How long everything waits for the first list of a kind that users added: it may never come, as when the server cannot
-// convert its objects.
+// How long everything waits for the first list of a kind that users added: it may never come, as
+// when the server cannot convert its objects.
 #define LIST_WAIT_NS (30 * CLOCK_NS_PER_SEC)
 
 typedef struct api_custom_resource_definition definition;
@@ -34,7 +36,7 @@ static struct gc_kind *new_kind(struct gc_ctl *g)
 
 // --- Kinds that users add ------------------------------------------------------------------------
 
-static bool is_established(const definition *d)
+static bool gc_kinds_is_established(const definition *d)
 {
     for (size_t i = 0; i < d->status.conditions.n; i++)
         if (str_eqz(d->status.conditions.p[i].type, "Established"))
@@ -42,11 +44,12 @@ static bool is_established(const definition *d)
     return false;
 }
 
-// The version to ask for: the stored one, which needs no conversion, else any. NULL: none is served.
-static const version *version_of(const definition *d)
+// The version to ask for: the stored one, which needs no conversion, else any. NULL: none is
+// served.
+static const version *gc_kinds_stored_version(const definition *d)
 {
     const version *found = NULL;
-    for (size_t i = 0; is_established(d) && i < d->spec.versions.n; i++) {
+    for (size_t i = 0; gc_kinds_is_established(d) && i < d->spec.versions.n; i++) {
         const version *v = &d->spec.versions.p[i];
         if (v->served && (!found || v->storage))
             found = v;
@@ -54,7 +57,7 @@ static const version *version_of(const definition *d)
     return found;
 }
 
-static struct api_kind names_of(const definition *d, const version *v)
+static struct api_kind gc_kinds_definition_names(const definition *d, const version *v)
 {
     return (struct api_kind){.group = d->spec.group,
                              .version = v->name,
@@ -70,7 +73,7 @@ static bool same_names(const struct api_kind *a, const struct api_kind *b)
            a->namespaced == b->namespaced;
 }
 
-static bool is_called(const struct gc_kind *k)
+static bool gc_kinds_is_named(const struct gc_kind *k)
 {
     list_foreach(&k->g->calls, node) {
         if (list_entry(node, struct ctl_call, node)->source == k->number)
@@ -91,7 +94,7 @@ static struct gc_kind *place_for(struct gc_ctl *g, struct str name)
         if (str_eq(k->definition, name))
             return k;
         past++;
-        if ((!oldest || k->ended < oldest->ended) && !is_called(k))
+        if ((!oldest || k->ended < oldest->ended) && !gc_kinds_is_named(k))
             oldest = k;
     }
     return past >= PAST_MAX && oldest ? oldest : new_kind(g);
@@ -121,7 +124,8 @@ static void look_at_dependents(const struct gc_kind *owner)
     }
 }
 
-static void begin(struct gc_ctl *g, const definition *d, const struct api_kind *names)
+static void gc_kinds_begin_watch(struct gc_ctl *g, const definition *d,
+                                 const struct api_kind *names)
 {
     struct gc_kind *k = place_for(g, d->metadata.name);
     arena_done(&k->arena);
@@ -141,8 +145,9 @@ static void now_gone(void *arg, const struct typed_object *o)
     gc_gone(arg, o->meta);
 }
 
-// end gives up a cache; undefined: its definition is gone, which took all objects along.
-static void end(struct gc_kind *k, bool undefined)
+// gc_kinds_end_watch gives up a cache; undefined: its definition is gone, which took all objects
+// along.
+static void gc_kinds_end_watch(struct gc_kind *k, bool undefined)
 {
     struct informer *cache = k->cache;
     k->cache = NULL;
@@ -159,8 +164,8 @@ static void definition_changed(void *arg, const struct typed_object *before,
 {
     struct gc_ctl *g = arg;
     const definition *d = after ? after->object.value : NULL;
-    const version *v = d ? version_of(d) : NULL;
-    const struct api_kind names = v ? names_of(d, v) : (struct api_kind){0};
+    const version *v = d ? gc_kinds_stored_version(d) : NULL;
+    const struct api_kind names = v ? gc_kinds_definition_names(d, v) : (struct api_kind){0};
     struct str name = (after ? after : before)->meta->name;
     vec_foreach(&g->kinds, at) {
         struct gc_kind *k = *at;
@@ -171,10 +176,10 @@ static void definition_changed(void *arg, const struct typed_object *before,
         else if (v && same_names(k->kind, &names))
             return;
         else
-            end(k, !d);
+            gc_kinds_end_watch(k, !d);
     }
     if (v)
-        begin(g, d, &names);
+        gc_kinds_begin_watch(g, d, &names);
 }
 
 // --- All of them ---------------------------------------------------------------------------------
@@ -194,7 +199,7 @@ static bool is_collected(const struct api_kind *kind)
            !str_contains(kind->version, STR("alpha")) && !str_eqz(kind->kind, "Event");
 }
 
-static void add_kind(struct gc_ctl *g, const struct api_kind *kind, struct informer *cache)
+static void gc_kinds_add_kind(struct gc_ctl *g, const struct api_kind *kind, struct informer *cache)
 {
     struct gc_kind *k = new_kind(g);
     k->kind = kind;
@@ -211,10 +216,10 @@ void gc_kinds_init(struct gc_ctl *g)
     const struct ctl *ctl = g->ctl;
     for (enum ctl_cache i = 0; i < CACHES; i++)
         if (ctl_has_all(ctl, i))
-            add_kind(g, ctl_kind(i), ctl->caches[i]);
+            gc_kinds_add_kind(g, ctl_kind(i), ctl->caches[i]);
     for (size_t i = 0; ctl->collect_all && i < api_kinds_len; i++)
         if (is_collected(&api_kinds[i]) && !is_cached(ctl, &api_kinds[i]))
-            add_kind(g, &api_kinds[i], NULL);
+            gc_kinds_add_kind(g, &api_kinds[i], NULL);
 }
 
 void gc_kinds_done(struct gc_ctl *g)

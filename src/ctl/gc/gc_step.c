@@ -2,7 +2,7 @@
 //
 // What becomes of an object with owners, by the rules of Kubernetes' garbage collector. In the
 // background: when all its owners are gone, it goes. In the foreground: an owner with the finalizer
-// foregroundDeletion waits until nobody is left who blocks it. Orphaned: the references to an owner
+// foregroundDeletion waits until no dependent blocks it. Orphaned: the references to an owner
 // with the finalizer orphan are taken away, then it goes.
 #include "api/partial.h"
 #include "codec/json_writer.h"
@@ -10,7 +10,7 @@
 
 #include "base/banned.h"
 
-bool gc_has_finalizer(const struct api_object_meta *meta, const char *name)
+static bool gc_has_finalizer(const struct api_object_meta *meta, const char *name)
 {
     for (size_t i = 0; i < meta->finalizers.n; i++)
         if (str_eqz(meta->finalizers.p[i], name))
@@ -27,7 +27,7 @@ struct look {
     struct gc_inquiry *inquiry; // into its owners; NULL: there is none
 };
 
-static struct ctl_call *call_of(const struct look *l, size_t source)
+static struct ctl_call *gc_step_new_call(const struct look *l, size_t source)
 {
     return ctl_call_new(&l->g->calls, l->g->work, l->key, source);
 }
@@ -47,7 +47,7 @@ static void send_patch(const struct look *l, const struct gc_kind *k, const stru
     const struct client_key at = {k->kind, o->meta->namespace, o->meta->name};
     sbuf_addz(patch, "}}");
     client_patch(l->g->ctl->client, &at, CLIENT_PATCH_MERGE, sbuf_str(patch), NULL, ctl_call_done,
-                 call_of(l, k->number));
+                 gc_step_new_call(l, k->number));
 }
 
 static void drop_finalizer(const struct look *l, const char *name)
@@ -68,7 +68,7 @@ static void drop_finalizer(const struct look *l, const char *name)
     send_patch(l, l->kind, l->o, &patch);
 }
 
-// patch_owners writes the references that keep says yes to; unblock: as none that anyone waits for.
+// patch_owners writes the references that keep selects; unblock: as none that anyone waits for.
 static void patch_owners(const struct look *l, const struct gc_kind *k,
                          const struct typed_object *o, bool unblock,
                          bool (*keep)(const void *arg, const struct typed_object *o, size_t i),
@@ -105,7 +105,8 @@ static void delete_it(const struct look *l, struct str policy)
                                      .has_resource_version = true};
     const struct api_delete_options options = {
         .preconditions = &same, .propagation_policy = policy, .has_propagation_policy = true};
-    client_delete(l->g->ctl->client, &at, &options, ctl_call_done, call_of(l, l->kind->number));
+    client_delete(l->g->ctl->client, &at, &options, ctl_call_done,
+                  gc_step_new_call(l, l->kind->number));
 }
 
 // --- Owners --------------------------------------------------------------------------------------
@@ -117,7 +118,7 @@ enum owner {
     OWNER_UNKNOWN, // the server must be asked
 };
 
-// An owner in a place where no owner can be counts as gone; people are told where it is.
+// An owner in a place where no owner can be counts as gone; an event names it.
 static void tell_misplaced(const struct look *l, const struct api_owner_reference *r)
 {
     cleanup_sbuf struct sbuf text = {0};
@@ -126,15 +127,15 @@ static void tell_misplaced(const struct look *l, const struct api_owner_referenc
               "namespace \"%.*s\"",
               STR_ARG(r->api_version), STR_ARG(r->kind), STR_ARG(l->o->meta->namespace),
               STR_ARG(r->name), STR_ARG(r->uid), STR_ARG(l->o->meta->namespace));
-    event_record(l->g->ctl->events, l->o, EVENT_WARNING, STR("OwnerRefInvalidNamespace"),
-                 sbuf_str(&text));
+    events_record(l->g->ctl->events, l->o, EVENT_WARNING, STR("OwnerRefInvalidNamespace"),
+                  sbuf_str(&text));
 }
 
 static enum owner owner_state(const struct look *l, const struct api_owner_reference *r)
 {
     const struct gc_kind *k = gc_kind_of_owner(l->g, r);
     if (!k)
-        return OWNER_SOLID; // nobody here knows better
+        return OWNER_SOLID; // nothing here knows better
     const struct typed_object *owner = gc_by_uid(k, r->uid);
     struct str namespace = k->kind->namespaced ? l->o->meta->namespace : STR("");
     if (owner && !str_eq(owner->meta->namespace, namespace))
@@ -155,14 +156,16 @@ static void ask_for(const struct look *l, const struct api_owner_reference *r)
     cleanup_arena struct arena arena = {0};
     struct client_key at = {k->kind, k->kind->namespaced ? l->o->meta->namespace : STR(""),
                             r->name};
-    // A definition that is gone may be back already, with other versions: ask for the one that is meant.
+    // A definition that is gone may be back already, with other versions: ask for the one that is
+    // meant.
     if (k->undefined) {
         struct api_kind names = *k->kind;
         struct str group;
         (void)str_cut(r->api_version, '/', &group, &names.version);
         at.kind = api_kind_partial(&arena, &names);
     }
-    ctl_call_ask(call_of(l, l->kind->number), l->g->ctl->client, &at, r->uid, gc_remember, l->g);
+    ctl_call_ask(gc_step_new_call(l, l->kind->number), l->g->ctl->client, &at, r->uid, gc_remember,
+                 l->g);
 }
 
 // --- Inquiries -----------------------------------------------------------------------------------
@@ -245,7 +248,7 @@ static bool is_solid(const void *arg, const struct typed_object *o, size_t i)
     return gc_owner_at(arg, i) == OWNER_SOLID;
 }
 
-static bool any(const void *arg, const struct typed_object *o, size_t i)
+static bool gc_step_stop_at_first(const void *arg, const struct typed_object *o, size_t i)
 {
     (void)arg;
     (void)o;
@@ -265,7 +268,7 @@ struct below {
 static void count_below(void *arg, const struct gc_kind *k, const struct typed_object *o)
 {
     struct below *b = arg;
-    // What lies in another namespace has no owner here, whatever it says, and holds nobody up.
+    // What lies in another namespace has no owner here, whatever it names, and blocks nothing.
     if (b->namespace.n && !str_eq(b->namespace, o->meta->namespace))
         return;
     if (!b->n++) {
@@ -303,8 +306,8 @@ static bool is_another(const void *arg, const struct typed_object *o, size_t i)
 
 // --- What becomes of it --------------------------------------------------------------------------
 
-// orphan takes the reference away from one dependent after the other.
-static void orphan(const struct look *l)
+// gc_step_orphan_dependents takes the reference away from one dependent after the other.
+static void gc_step_orphan_dependents(const struct look *l)
 {
     struct below b = look_below(l);
     if (b.first)
@@ -335,7 +338,7 @@ static void go_too(const struct look *l, bool owner_waits)
                       meta->owner_references.p[i].block_owner_deletion;
         // Those who wait for each other in a circle would wait for ever.
         if (b.waiting && blocks)
-            patch_owners(l, l->kind, l->o, true, any, NULL);
+            patch_owners(l, l->kind, l->o, true, gc_step_stop_at_first, NULL);
         else
             delete_it(l, STR("Foreground"));
         return;
@@ -395,7 +398,7 @@ void gc_step(void *arg, struct str key)
     if (going || !owned)
         gc_inquiry_end(l.g, key);
     if (going && gc_has_finalizer(l.o->meta, GC_ORPHAN))
-        orphan(&l);
+        gc_step_orphan_dependents(&l);
     else if (going && gc_has_finalizer(l.o->meta, GC_FOREGROUND))
         delete_below(&l);
     else if (going || !owned)

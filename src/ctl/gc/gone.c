@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A bounded memory of UIDs whose objects are known to be deleted, so that the garbage collector
+// asks the server about an absent owner once.
 #include "ctl/gc/gone.h"
 
 #include "base/banned.h"

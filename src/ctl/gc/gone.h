@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UIDs of objects that are known to be gone, the newest GONE_MAX of them: caches of several kinds are
-// not of the same moment, and asking the server costs a call.
+// UIDs of objects that are known to be gone, the newest GONE_MAX of them: caches of several kinds
+// are not of the same moment, and asking the server costs a call.
 #ifndef CTL_GC_GONE_H
 #define CTL_GC_GONE_H
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pods that nobody else will remove (docs/controllers.md, Pods that are left over): bound to a node that is gone, being
-// deleted on a node that is out of service, being deleted before they were bound, and those that are over when
-// there are too many of them. They are marked Failed, then deleted without grace.
+// Pods that no other controller removes (docs/design/controllers.md, Pods that are left over):
+// bound to a node that is gone, being deleted on a node that is out of service, being deleted
+// before they were bound, and those that are over when there are too many of them. They are marked
+// Failed, then deleted without grace.
 #include <assert.h>
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@
 #define SWEEP_KEY      "/" // no pod has it: too many pods are over
 #define OUT_OF_SERVICE "node.kubernetes.io/out-of-service"
 
-// A node may be missing for a moment only: it registers anew, or the cache is behind.
+// A node may be missing for a moment only: it registers again, or the cache is behind.
 enum { QUARANTINE_S = 40 };
 
 // A pod whose node is not there.
@@ -23,7 +24,7 @@ struct orphan {
     char *key;
     char *uid;
     int64_t since_ns; // on our clock
-    bool confirmed;   // the server was asked for the node
+    bool confirmed;   // the server has confirmed it
 };
 struct orphan_map MAP(struct orphan);
 
@@ -66,7 +67,7 @@ static struct orphan *orphan_of(struct pod_gc *g, struct str key, struct str uid
     return o;
 }
 
-static void node_answered(void *owner, struct str key, const struct client_answer *a)
+static void pod_gc_node_answered(void *owner, struct str key, const struct client_answer *a)
 {
     struct pod_gc *g = owner;
     struct orphan *o = map_get(&g->orphans, key);
@@ -89,7 +90,7 @@ static bool wait_for_node(struct pod_gc *g, struct str key, const struct api_pod
         return false;
     const struct client_key node = {ctl_kind(CACHE_NODES), STR(""), pod->spec.node_name};
     struct ctl_call *call = ctl_call_new(&g->calls, g->work, key, CACHE_NODES);
-    call->failed = node_answered;
+    call->failed = pod_gc_node_answered;
     call->owner = g;
     client_get(g->ctl->client, &node, ctl_call_done, call);
     return true;
@@ -108,7 +109,7 @@ static bool is_out_of_service(const struct api_node *node)
     return marked;
 }
 
-static enum verdict judge(const struct pod_gc *g, const struct api_pod *pod)
+static enum verdict pod_gc_judge_pod(const struct pod_gc *g, const struct api_pod *pod)
 {
     bool deleted = pod->metadata.deletion_timestamp.set;
     if (pod->spec.node_name.n) {
@@ -155,7 +156,7 @@ static void fail_pod(struct pod_gc *g, struct str key, const struct typed_object
                  ctl_call_new(&g->calls, g->work, key, CACHE_PODS));
 }
 
-static void delete_pod(struct pod_gc *g, struct str key, const struct typed_object *o)
+static void pod_gc_delete_pod(struct pod_gc *g, struct str key, const struct typed_object *o)
 {
     const struct client_key at = {o->object.kind, o->meta->namespace, o->meta->name};
     struct api_preconditions same = {.uid = o->meta->uid, .has_uid = true};
@@ -195,7 +196,7 @@ static int compare_over(const void *a, const void *b)
     return str_cmp(x->metadata.name, y->metadata.name);
 }
 
-static void add_pod(void *arg, const struct typed_object *o)
+static void pod_gc_add_pod(void *arg, const struct typed_object *o)
 {
     struct pod_gc *g = arg;
     cleanup_sbuf struct sbuf key = {0};
@@ -203,7 +204,7 @@ static void add_pod(void *arg, const struct typed_object *o)
     work_add(g->work, sbuf_str(&key));
 }
 
-static void sweep(struct pod_gc *g)
+static void pod_gc_sweep_terminated(struct pod_gc *g)
 {
     struct over list = {0};
     informer_foreach(g->ctl->caches[CACHE_PODS], gather_over, &list);
@@ -211,7 +212,7 @@ static void sweep(struct pod_gc *g)
     if (g->surplus > 0)
         qsort(list.p, list.n, sizeof(*list.p), compare_over);
     for (int64_t i = 0; i < g->surplus; i++)
-        add_pod(g, list.p[i]);
+        pod_gc_add_pod(g, list.p[i]);
     vec_done(&list);
 }
 
@@ -229,11 +230,11 @@ static void remove_pod(struct pod_gc *g, struct str key, const struct typed_obje
         work_done(g->work, key);
     } else {
         g->surplus -= why == IS_SURPLUS;
-        delete_pod(g, key, o);
+        pod_gc_delete_pod(g, key, o);
     }
 }
 
-static void step(void *arg, struct str key)
+static void pod_gc_step_key(void *arg, struct str key)
 {
     struct pod_gc *g = arg;
     if (!ctl_synced(g->ctl)) {
@@ -241,14 +242,14 @@ static void step(void *arg, struct str key)
         return;
     }
     if (str_eqz(key, SWEEP_KEY)) {
-        sweep(g);
+        pod_gc_sweep_terminated(g);
         work_done(g->work, key);
         return;
     }
     struct str namespace, name;
     str_cut(key, '/', &namespace, &name);
     const struct typed_object *o = ctl_find(g->ctl, CACHE_PODS, namespace, name);
-    enum verdict why = o ? judge(g, as_pod(o)) : STAYS;
+    enum verdict why = o ? pod_gc_judge_pod(g, as_pod(o)) : STAYS;
     if (why != IS_ORPHAN)
         forget_orphan(g, key);
     if (why == STAYS)
@@ -259,8 +260,8 @@ static void step(void *arg, struct str key)
 
 // --- What changed --------------------------------------------------------------------------------
 
-static void pod_changed(void *arg, const struct typed_object *before,
-                        const struct typed_object *after)
+static void pod_gc_pod_changed(void *arg, const struct typed_object *before,
+                               const struct typed_object *after)
 {
     struct pod_gc *g = arg;
     assert(before || after);
@@ -274,17 +275,17 @@ static void pod_changed(void *arg, const struct typed_object *before,
     // A surplus is looked at when the sweep asks for it.
     if (o->meta->deletion_timestamp.set || !after ||
         (as_pod(after)->spec.node_name.n && !was_bound))
-        add_pod(g, o);
+        pod_gc_add_pod(g, o);
 }
 
-static void node_changed(void *arg, const struct typed_object *before,
-                         const struct typed_object *after)
+static void pod_gc_node_changed(void *arg, const struct typed_object *before,
+                                const struct typed_object *after)
 {
     struct pod_gc *g = arg;
     assert(before || after);
     if (!before || !after || is_out_of_service(as_node(after)))
         informer_by(g->ctl->caches[CACHE_PODS], g->by_node, (after ? after : before)->meta->name,
-                    add_pod, g);
+                    pod_gc_add_pod, g);
 }
 
 struct pod_gc *pod_gc_new(struct ctl *ctl, int64_t limit)
@@ -292,11 +293,11 @@ struct pod_gc *pod_gc_new(struct ctl *ctl, int64_t limit)
     struct pod_gc *g = xcalloc(1, sizeof(*g));
     g->ctl = ctl;
     g->limit = limit;
-    g->work = ctl_work(ctl, "orphaned_pods_nodes", step, g);
+    g->work = ctl_work(ctl, "orphaned_pods_nodes", pod_gc_step_key, g);
     list_init(&g->calls);
     g->by_node = informer_add_index(ctl->caches[CACHE_PODS], ctl_index_pod_node);
-    ctl_watch(ctl, CACHE_PODS, pod_changed, g, g->work);
-    ctl_watch(ctl, CACHE_NODES, node_changed, g, g->work);
+    ctl_watch(ctl, CACHE_PODS, pod_gc_pod_changed, g, g->work);
+    ctl_watch(ctl, CACHE_NODES, pod_gc_node_changed, g, g->work);
     return g;
 }
 

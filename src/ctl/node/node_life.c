@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nodes whose kubelet is silent: conditions become Unknown, taints keep new pods away and end old ones, pods are said
-// not to be ready (README.md, Nodes and drivers).
+// Nodes whose kubelet is silent: conditions become Unknown, taints keep new pods away and end old
+// ones, pods are marked as not ready (README.md, Nodes and drivers).
 #include <stdlib.h>
 
 #include "api/match/taint.h"
@@ -31,7 +31,8 @@ struct node_ctl {
 
 // --- Conditions ----------------------------------------------------------------------------------
 
-static const struct api_node_condition *condition_of(const struct api_node *node, const char *type)
+static const struct api_node_condition *node_life_condition_of(const struct api_node *node,
+                                                               const char *type)
 {
     for (size_t i = 0; i < node->status.conditions.n; i++)
         if (str_eqz(node->status.conditions.p[i].type, type))
@@ -39,13 +40,13 @@ static const struct api_node_condition *condition_of(const struct api_node *node
     return NULL;
 }
 
-static bool is(const struct api_node *node, const char *type, const char *status)
+static bool node_life_is(const struct api_node *node, const char *type, const char *status)
 {
-    const struct api_node_condition *c = condition_of(node, type);
+    const struct api_node_condition *c = node_life_condition_of(node, type);
     return c && str_eqz(c->status, status);
 }
 
-static const struct typed_object *lease_of(const struct node_ctl *n, struct str node)
+static const struct typed_object *node_life_lease_of(const struct node_ctl *n, struct str node)
 {
     return ctl_find(n->ctl, CACHE_LEASES, STR("kube-node-lease"), node);
 }
@@ -54,13 +55,13 @@ static void lease_answered(const struct ctl_call *call, const struct client_answ
 {
     struct node_ctl *n = call->owner;
     struct heard *heard = map_get(&n->heard, call->key);
-    const struct typed_object *known = lease_of(n, call->key);
+    const struct typed_object *known = node_life_lease_of(n, call->key);
     if (heard && known && a->code == 0 && a->object->revision == known->revision)
         heard->silent = true;
 }
 
-// ask_for_lease: a controller that was cut off or stopped for a while has heard of no node. So the server is asked; if its Lease
-// is newer, the cache has to see that first.
+// ask_for_lease: a controller that was cut off or stopped for a while has heard of no node. So the
+// server is asked; if its Lease is newer, the cache has to see that first.
 static void ask_for_lease(struct node_ctl *n, struct str key)
 {
     const struct client_key at = {ctl_kind(CACHE_LEASES), STR("kube-node-lease"), key};
@@ -91,8 +92,8 @@ static void mark_unknown(struct node_ctl *n, struct str key, const struct typed_
     changed.status.conditions = (struct api_node_condition_array){all, old.n};
     const struct api_object object = {o->object.kind, &changed};
     const struct client_write how = {.subresource = STR("status")};
-    event_record(n->ctl->events, o, EVENT_NORMAL, STR("NodeNotReady"),
-                 STR("Node status is now: NodeNotReady"));
+    events_record(n->ctl->events, o, EVENT_NORMAL, STR("NodeNotReady"),
+                  STR("Node status is now: NodeNotReady"));
     client_update(n->ctl->client, &object, &how, ctl_call_done,
                   ctl_call_new(&n->calls, n->work, key, CACHE_NODES));
 }
@@ -113,9 +114,9 @@ static const struct {
     {"node.kubernetes.io/unschedulable", NULL, NULL, false},
 };
 
-static bool holds(const struct api_node *node, size_t rule)
+static bool node_life_holds(const struct api_node *node, size_t rule)
 {
-    return rules[rule].condition ? is(node, rules[rule].condition, rules[rule].status)
+    return rules[rule].condition ? node_life_is(node, rules[rule].condition, rules[rule].status)
                                  : node->spec.unschedulable;
 }
 
@@ -137,7 +138,8 @@ static bool has_taint(const struct api_taint *all, size_t n, const char *key, co
     return false;
 }
 
-// taint_node writes the taints that follow from conditions; those of others stay. True: a write is under way.
+// taint_node writes the taints that follow from conditions; those of others stay. True: a write is
+// under way.
 static bool taint_node(struct node_ctl *n, struct str key, const struct typed_object *o)
 {
     static const char *const effects[] = {TAINT_NO_SCHEDULE, TAINT_NO_EXECUTE};
@@ -149,14 +151,14 @@ static bool taint_node(struct node_ctl *n, struct str key, const struct typed_ob
     bool differs = false;
     for (size_t i = 0; i < old.n; i++) {
         size_t rule = rule_of(&old.p[i]);
-        if (rule == array_len(rules) || holds(&changed, rule))
+        if (rule == array_len(rules) || node_life_holds(&changed, rule))
             all[count++] = old.p[i];
         else
             differs = true;
     }
     for (size_t r = 0; r < array_len(rules); r++)
         for (size_t e = 0; e < (rules[r].evicts ? 2U : 1U); e++) {
-            if (!holds(&changed, r) || has_taint(all, count, rules[r].key, effects[e]))
+            if (!node_life_holds(&changed, r) || has_taint(all, count, rules[r].key, effects[e]))
                 continue;
             all[count++] = (struct api_taint){.key = str_z(rules[r].key),
                                               .effect = str_z(effects[e]),
@@ -174,8 +176,8 @@ static bool taint_node(struct node_ctl *n, struct str key, const struct typed_ob
 
 // --- Pods ----------------------------------------------------------------------------------------
 
-static void index_node(const struct typed_object *o, void (*add)(void *ctx, struct str key),
-                       void *ctx)
+static void node_life_index_node(const struct typed_object *o,
+                                 void (*add)(void *ctx, struct str key), void *ctx)
 {
     if (as_pod(o)->spec.node_name.n)
         add(ctx, as_pod(o)->spec.node_name);
@@ -188,7 +190,7 @@ static void find_ready(void *arg, const struct typed_object *o)
         *found = o;
 }
 
-// Pods of a node that nobody hears of cannot be relied on.
+// Pods of a node that does not report cannot be relied on.
 static bool unready_pod(struct node_ctl *n, struct str key)
 {
     const struct typed_object *pod = NULL;
@@ -210,7 +212,7 @@ static bool unready_pod(struct node_ctl *n, struct str key)
 
 // --- Steps ---------------------------------------------------------------------------------------
 
-static void step(void *arg, struct str key)
+static void node_life_step_key(void *arg, struct str key)
 {
     struct node_ctl *n = arg;
     if (!ctl_synced(n->ctl)) {
@@ -220,18 +222,19 @@ static void step(void *arg, struct str key)
     const struct typed_object *o = ctl_find(n->ctl, CACHE_NODES, STR(""), key);
     const struct heard *heard = map_get(&n->heard, key);
     int64_t left_ns = heard ? heard->at_ns + GRACE_NS - exec_now_ns(n->ctl->exec) : INT64_MAX;
-    if (!o || !condition_of(as_node(o), "Ready")) {
+    if (!o || !node_life_condition_of(as_node(o), "Ready")) {
         work_done(n->work, key);
         return;
     }
-    if (left_ns <= 0 && !is(as_node(o), "Ready", "Unknown")) {
+    if (left_ns <= 0 && !node_life_is(as_node(o), "Ready", "Unknown")) {
         if (heard->silent)
             mark_unknown(n, key, o);
         else
             ask_for_lease(n, key);
         return;
     }
-    if (taint_node(n, key, o) || (is(as_node(o), "Ready", "Unknown") && unready_pod(n, key)))
+    if (taint_node(n, key, o) ||
+        (node_life_is(as_node(o), "Ready", "Unknown") && unready_pod(n, key)))
         return;
     if (left_ns == INT64_MAX || left_ns <= 0)
         work_done(n->work, key);
@@ -239,15 +242,15 @@ static void step(void *arg, struct str key)
         work_again(n->work, key, left_ns);
 }
 
-static void node_changed(void *arg, const struct typed_object *before,
-                         const struct typed_object *after)
+static void node_life_node_changed(void *arg, const struct typed_object *before,
+                                   const struct typed_object *after)
 {
     struct node_ctl *n = arg;
     work_add(n->work, (after ? after : before)->meta->name);
 }
 
-static void lease_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void node_life_lease_changed(void *arg, const struct typed_object *before,
+                                    const struct typed_object *after)
 {
     struct node_ctl *n = arg;
     const struct api_object_meta *meta = (after ? after : before)->meta;
@@ -255,7 +258,7 @@ static void lease_changed(void *arg, const struct typed_object *before,
         return;
     struct heard *h = map_get(&n->heard, meta->name);
     bool late = h && exec_now_ns(n->ctl->exec) - h->at_ns >= GRACE_NS;
-    if (!after && h) { // a node without a Lease is judged by nobody
+    if (!after && h) { // a node without a Lease is not judged
         char *name = h->name;
         map_del(&n->heard, meta->name);
         free(name);
@@ -264,14 +267,15 @@ static void lease_changed(void *arg, const struct typed_object *before,
         *map_put(&n->heard, str_make(name, meta->name.n)) =
             (struct heard){.name = name, .at_ns = exec_now_ns(n->ctl->exec)};
     }
-    // A node that is well needs no look at each renewal: its next one is due in the grace period anyway.
+    // A node that is well needs no look at each renewal: its next one is due in the grace period
+    // anyway.
     const struct typed_object *o = ctl_find(n->ctl, CACHE_NODES, STR(""), meta->name);
-    if (!h || late || !after || !o || !is(as_node(o), "Ready", "True"))
+    if (!h || late || !after || !o || !node_life_is(as_node(o), "Ready", "True"))
         work_add(n->work, meta->name);
 }
 
-static void pod_changed(void *arg, const struct typed_object *before,
-                        const struct typed_object *after)
+static void node_life_pod_changed(void *arg, const struct typed_object *before,
+                                  const struct typed_object *after)
 {
     struct node_ctl *n = arg;
     (void)before;
@@ -279,7 +283,7 @@ static void pod_changed(void *arg, const struct typed_object *before,
         return;
     const struct typed_object *o =
         ctl_find(n->ctl, CACHE_NODES, STR(""), as_pod(after)->spec.node_name);
-    if (o && is(as_node(o), "Ready", "Unknown"))
+    if (o && node_life_is(as_node(o), "Ready", "Unknown"))
         work_add(n->work, as_pod(after)->spec.node_name);
 }
 
@@ -287,12 +291,12 @@ struct node_ctl *node_ctl_new(struct ctl *ctl)
 {
     struct node_ctl *n = xcalloc(1, sizeof(*n));
     n->ctl = ctl;
-    n->work = ctl_work(ctl, "node_lifecycle_controller", step, n);
+    n->work = ctl_work(ctl, "node_lifecycle_controller", node_life_step_key, n);
     list_init(&n->calls);
-    n->by_node = informer_add_index(ctl->caches[CACHE_PODS], index_node);
-    ctl_watch(ctl, CACHE_NODES, node_changed, n, n->work);
-    ctl_watch(ctl, CACHE_LEASES, lease_changed, n, n->work);
-    ctl_watch(ctl, CACHE_PODS, pod_changed, n, n->work);
+    n->by_node = informer_add_index(ctl->caches[CACHE_PODS], node_life_index_node);
+    ctl_watch(ctl, CACHE_NODES, node_life_node_changed, n, n->work);
+    ctl_watch(ctl, CACHE_LEASES, node_life_lease_changed, n, n->work);
+    ctl_watch(ctl, CACHE_PODS, node_life_pod_changed, n, n->work);
     return n;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PersistentVolumeClaims and PersistentVolumes find each other, as Kubernetes' PV controller binds them: what is watched, which keys
-// a change concerns, and the writes. The steps are in volume_claim.c and volume_step.c. Both sides say whom they are bound to; the volume's side is
+// PersistentVolumeClaims and PersistentVolumes find each other, as Kubernetes' PV controller binds
+// them: what is watched, which keys a change concerns, and the writes. The steps are in
+// volume_claim.c and volume_step.c. Both sides say whom they are bound to; the volume's side is
 // written first, in the version that was decided on, so no volume is given twice.
 #include <stdlib.h>
 
@@ -11,7 +12,7 @@
 
 // --- Keys ----------------------------------------------------------------------------------------
 
-static void add_claim(struct volume_ctl *c, struct str namespace, struct str name)
+static void volume_add_claim(struct volume_ctl *c, struct str namespace, struct str name)
 {
     cleanup_sbuf struct sbuf key = {0};
     sbuf_addf(&key, "c/%.*s/%.*s", STR_ARG(namespace), STR_ARG(name));
@@ -27,7 +28,7 @@ static void add_volume(struct volume_ctl *c, struct str name)
 
 static void add_found_claim(void *arg, const struct typed_object *o)
 {
-    add_claim(arg, o->meta->namespace, o->meta->name);
+    volume_add_claim(arg, o->meta->namespace, o->meta->name);
 }
 
 static void add_found_volume(void *arg, const struct typed_object *o)
@@ -59,8 +60,8 @@ static void index_claim(const struct typed_object *o, void (*add)(void *ctx, str
     }
 }
 
-static void index_volume(const struct typed_object *o, void (*add)(void *ctx, struct str key),
-                         void *ctx)
+static void volume_index_volume(const struct typed_object *o,
+                                void (*add)(void *ctx, struct str key), void *ctx)
 {
     const struct api_persistent_volume *volume = as_volume(o);
     const struct api_object_reference *ref = volume->spec.claim_ref;
@@ -74,32 +75,32 @@ static void index_volume(const struct typed_object *o, void (*add)(void *ctx, st
 
 // --- What changes --------------------------------------------------------------------------------
 
-static void claim_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void volume_claim_changed(void *arg, const struct typed_object *before,
+                                 const struct typed_object *after)
 {
     struct volume_ctl *c = arg;
     const struct typed_object *o = after ? after : before;
     cleanup_sbuf struct sbuf key = {0};
     sbuf_addf(&key, "claim/%.*s/%.*s", STR_ARG(o->meta->namespace), STR_ARG(o->meta->name));
     informer_by(c->ctl->caches[CACHE_VOLUMES], c->volumes_by, sbuf_str(&key), add_found_volume, c);
-    add_claim(c, o->meta->namespace, o->meta->name);
+    volume_add_claim(c, o->meta->namespace, o->meta->name);
 }
 
 static void add_its_claim(struct volume_ctl *c, const struct typed_object *volume)
 {
     const struct api_object_reference *ref = volume ? as_volume(volume)->spec.claim_ref : NULL;
     if (ref)
-        add_claim(c, ref->namespace, ref->name);
+        volume_add_claim(c, ref->namespace, ref->name);
 }
 
-static bool is_free(const struct typed_object *volume)
+static bool volume_is_unbound(const struct typed_object *volume)
 {
     return !as_volume(volume)->spec.claim_ref &&
            str_eqz(as_volume(volume)->status.phase, "Available");
 }
 
-static void volume_changed(void *arg, const struct typed_object *before,
-                           const struct typed_object *after)
+static void volume_on_volume_changed(void *arg, const struct typed_object *before,
+                                     const struct typed_object *after)
 {
     struct volume_ctl *c = arg;
     const struct typed_object *o = after ? after : before;
@@ -107,12 +108,12 @@ static void volume_changed(void *arg, const struct typed_object *before,
     add_its_claim(c, before);
     add_its_claim(c, after);
     add_claims_by(c, "volume", o->meta->name);
-    if (after && is_free(after))
+    if (after && volume_is_unbound(after))
         add_claims_by(c, "class", volume_class(as_volume(after)));
 }
 
-static void class_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void volume_class_changed(void *arg, const struct typed_object *before,
+                                 const struct typed_object *after)
 {
     add_claims_by(arg, "class", (after ? after : before)->meta->name);
     add_claims_by(arg, "class", STR("")); // it may be the default now
@@ -151,12 +152,12 @@ void volume_set_phase(struct volume_ctl *c, struct str key, const struct typed_o
 void volume_tell(struct volume_ctl *c, const struct typed_object *about, struct str type,
                  const char *reason, const char *text)
 {
-    event_record(c->events, about, type, str_z(reason), str_z(text));
+    events_record(c->events, about, type, str_z(reason), str_z(text));
 }
 
 // --- The controller ------------------------------------------------------------------------------
 
-static void step(void *arg, struct str key)
+static void volume_step_key(void *arg, struct str key)
 {
     struct volume_ctl *c = arg;
     if (!ctl_synced(c->ctl)) {
@@ -183,14 +184,14 @@ struct volume_ctl *volume_ctl_new(struct ctl *ctl)
     const struct event_recorder_options events = {.client = ctl->client,
                                                   .component = STR("persistentvolume-controller")};
     c->ctl = ctl;
-    c->events = event_recorder_new(&events);
-    c->work = ctl_work(ctl, "claims", step, c);
+    c->events = events_recorder_new(&events);
+    c->work = ctl_work(ctl, "claims", volume_step_key, c);
     list_init(&c->calls);
     c->claims_by = informer_add_index(ctl->caches[CACHE_VOLUME_CLAIMS], index_claim);
-    c->volumes_by = informer_add_index(ctl->caches[CACHE_VOLUMES], index_volume);
-    ctl_watch(ctl, CACHE_VOLUME_CLAIMS, claim_changed, c, c->work);
-    ctl_watch(ctl, CACHE_VOLUMES, volume_changed, c, c->work);
-    ctl_watch(ctl, CACHE_STORAGE_CLASSES, class_changed, c, c->work);
+    c->volumes_by = informer_add_index(ctl->caches[CACHE_VOLUMES], volume_index_volume);
+    ctl_watch(ctl, CACHE_VOLUME_CLAIMS, volume_claim_changed, c, c->work);
+    ctl_watch(ctl, CACHE_VOLUMES, volume_on_volume_changed, c, c->work);
+    ctl_watch(ctl, CACHE_STORAGE_CLASSES, volume_class_changed, c, c->work);
     return c;
 }
 
@@ -200,7 +201,7 @@ void volume_ctl_free(struct volume_ctl *c)
         return;
     ctl_calls_drop(&c->calls);
     work_free(c->work);
-    event_recorder_free(c->events);
+    events_recorder_free(c->events);
     gone_done(&c->gone);
     free(c);
 }

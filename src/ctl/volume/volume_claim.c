@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A claim's step: it gets a volume, or is told why not; one that has lost its volume says so.
+// A claim's step: it gets a volume, or an event that explains why not; a claim whose volume is gone
+// is Lost.
 #include "api/amounts.h"
 #include "api/match/claim.h"
 #include "ctl/volume/volume_int.h"
@@ -9,8 +10,9 @@
 
 // --- Binding -------------------------------------------------------------------------------------
 
-static void reserve(struct volume_ctl *c, struct str key, const struct typed_object *claim,
-                    const struct typed_object *volume)
+static void volume_claim_reserve_volume(struct volume_ctl *c, struct str key,
+                                        const struct typed_object *claim,
+                                        const struct typed_object *volume)
 {
     cleanup_arena struct arena arena = {0};
     struct api_persistent_volume changed = *as_volume(volume);
@@ -27,8 +29,9 @@ static void reserve(struct volume_ctl *c, struct str key, const struct typed_obj
     volume_write(c, key, CACHE_VOLUMES, &changed);
 }
 
-static void complete(struct volume_ctl *c, struct str key, const struct typed_object *claim,
-                     const struct typed_object *volume)
+static void volume_claim_complete_volume(struct volume_ctl *c, struct str key,
+                                         const struct typed_object *claim,
+                                         const struct typed_object *volume)
 {
     cleanup_arena struct arena arena = {0};
     struct api_persistent_volume_claim changed = *as_storage_claim(claim);
@@ -56,18 +59,19 @@ static bool status_is_right(const struct api_persistent_volume_claim *claim,
            amounts_get(&claim->status.capacity, STR("storage"));
 }
 
-// bind makes both sides agree: the first thing that is not so is written.
-static void bind(struct volume_ctl *c, struct str key, const struct typed_object *claim,
-                 const struct typed_object *volume)
+// volume_claim_bind_claim makes both sides agree: the first thing that is not so is written.
+static void volume_claim_bind_claim(struct volume_ctl *c, struct str key,
+                                    const struct typed_object *claim,
+                                    const struct typed_object *volume)
 {
     const struct api_persistent_volume_claim *now = as_storage_claim(claim);
     const struct api_object_reference *ref = as_volume(volume)->spec.claim_ref;
     if (!ref || !str_eq(ref->uid, claim->meta->uid)) {
-        reserve(c, key, claim, volume);
+        volume_claim_reserve_volume(c, key, claim, volume);
     } else if (!str_eqz(as_volume(volume)->status.phase, "Bound")) {
         volume_set_phase(c, key, volume, STR("Bound"), STR(""));
     } else if (!volume_is_bound(now)) {
-        complete(c, key, claim, volume);
+        volume_claim_complete_volume(c, key, claim, volume);
     } else if (!status_is_right(now, as_volume(volume))) {
         struct api_persistent_volume_claim changed = *now;
         changed.status.phase = STR("Bound");
@@ -81,8 +85,9 @@ static void bind(struct volume_ctl *c, struct str key, const struct typed_object
 
 // --- Claims that have had a volume ---------------------------------------------------------------
 
-static void lose(struct volume_ctl *c, struct str key, const struct typed_object *claim,
-                 const char *reason, const char *text)
+static void volume_claim_mark_lost(struct volume_ctl *c, struct str key,
+                                   const struct typed_object *claim, const char *reason,
+                                   const char *text)
 {
     if (str_eqz(as_storage_claim(claim)->status.phase, "Lost")) {
         work_done(c->work, key);
@@ -102,31 +107,34 @@ static void step_bound(struct volume_ctl *c, struct str key, const struct typed_
         ctl_find(c->ctl, CACHE_VOLUMES, STR(""), as_storage_claim(claim)->spec.volume_name);
     const struct api_object_reference *ref = volume ? as_volume(volume)->spec.claim_ref : NULL;
     if (!volume)
-        lose(c, key, claim, "ClaimLost",
-             "Bound claim has lost its PersistentVolume. Data on the volume is lost!");
+        volume_claim_mark_lost(
+            c, key, claim, "ClaimLost",
+            "Bound claim has lost its PersistentVolume. Data on the volume is lost!");
     else if (!ref || volume_is_for(as_volume(volume), as_storage_claim(claim)))
-        bind(c, key, claim, volume);
+        volume_claim_bind_claim(c, key, claim, volume);
     else
-        lose(c, key, claim, "ClaimMisbound",
-             "Two claims are bound to the same volume, this one is bound incorrectly");
+        volume_claim_mark_lost(
+            c, key, claim, "ClaimMisbound",
+            "Two claims are bound to the same volume, this one is bound incorrectly");
 }
 
 // --- Claims that have none yet -------------------------------------------------------------------
 
-static void look_at_class(void *arg, const struct typed_object *o)
+static void volume_claim_visit_class(void *arg, const struct typed_object *o)
 {
     const struct api_storage_class **best = arg;
     *best = storage_default(*best, as_storage_class(o));
 }
 
-// A claim without a class that is older than the default gets it as soon as there is one. True: it is being written.
+// A claim without a class that is older than the default gets it as soon as there is one. True: it
+// is being written.
 static bool give_default(struct volume_ctl *c, struct str key, const struct typed_object *claim)
 {
     const struct api_storage_class *best = NULL;
     struct api_persistent_volume_claim changed = *as_storage_claim(claim);
     if (volume_claim_names_class(&changed))
         return false;
-    informer_foreach(c->ctl->caches[CACHE_STORAGE_CLASSES], look_at_class, &best);
+    informer_foreach(c->ctl->caches[CACHE_STORAGE_CLASSES], volume_claim_visit_class, &best);
     if (!best)
         return false;
     changed.spec.has_storage_class_name = true;
@@ -144,7 +152,7 @@ static void step_open(struct volume_ctl *c, struct str key, const struct typed_o
     bool delayed = class && str_eqz(class->volume_binding_mode, "WaitForFirstConsumer");
     const struct typed_object *volume = volume_match(c, claim, delayed);
     if (volume) {
-        bind(c, key, o, volume);
+        volume_claim_bind_claim(c, key, o, volume);
         return;
     }
     if (give_default(c, key, o))
@@ -171,7 +179,7 @@ static void step_named(struct volume_ctl *c, struct str key, const struct typed_
     const char *misfit = is_free ? volume_misfit(as_volume(volume), claim) : NULL;
     cleanup_sbuf struct sbuf why = {0};
     if (volume && !misfit && (is_free || volume_is_for(as_volume(volume), claim))) {
-        bind(c, key, o, volume);
+        volume_claim_bind_claim(c, key, o, volume);
         return;
     }
     if (misfit) {
@@ -192,8 +200,9 @@ void volume_claim_step(struct volume_ctl *c, struct str key, const struct typed_
     if (volume_is_bound(claim))
         step_bound(c, key, o);
     else if (api_map_find(&claim->metadata.annotations, STR(STORAGE_BIND_COMPLETED)))
-        lose(c, key, o, "ClaimLost",
-             "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!");
+        volume_claim_mark_lost(
+            c, key, o, "ClaimLost",
+            "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!");
     else if (o->meta->deletion_timestamp.set)
         work_done(c->work, key);
     else if (claim->spec.volume_name.n)

@@ -31,7 +31,8 @@ void volume_step(struct volume_ctl *c, struct str key, const struct typed_object
 // volume_provision sees to it that a volume is made for a claim that none fits.
 void volume_provision(struct volume_ctl *c, struct str key, const struct typed_object *claim);
 
-// volume_write writes an object as it is in value, a copy of a cached one; volume_write_status its status.
+// volume_write writes an object as it is in value, a copy of a cached one; volume_write_status its
+// status.
 void volume_write(struct volume_ctl *c, struct str key, enum ctl_cache which, void *value);
 void volume_write_status(struct volume_ctl *c, struct str key, enum ctl_cache which, void *value);
 
@@ -39,17 +40,17 @@ void volume_write_status(struct volume_ctl *c, struct str key, enum ctl_cache wh
 void volume_set_phase(struct volume_ctl *c, struct str key, const struct typed_object *volume,
                       struct str phase, struct str message);
 
-// volume_tell says something about a claim or a volume.
+// volume_tell records an event about a claim or a volume.
 void volume_tell(struct volume_ctl *c, const struct typed_object *about, struct str type,
                  const char *reason, const char *text);
 
-// volume_match is the volume that an unbound claim should have: one that is reserved for it, else, unless a pod decides
-// (delayed), the smallest that fits. NULL: there is none.
+// volume_match is the volume that an unbound claim should have: one that is reserved for it, else,
+// unless a pod decides (delayed), the smallest that fits. NULL: there is none.
 const struct typed_object *volume_match(struct volume_ctl *c,
                                         const struct api_persistent_volume_claim *claim,
                                         bool delayed);
 
-// volume_misfit says why a claim cannot have the volume that it names; NULL: it can.
+// volume_misfit explains why a claim cannot have the volume that it names; NULL: it can.
 const char *volume_misfit(const struct api_persistent_volume *volume,
                           const struct api_persistent_volume_claim *claim);
 

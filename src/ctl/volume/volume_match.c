@@ -7,7 +7,7 @@
 
 #include "base/banned.h"
 
-static struct str mode_of(bool has, struct str mode)
+static struct str volume_match_mode_or_default(bool has, struct str mode)
 {
     return has ? mode : STR("Filesystem");
 }
@@ -15,8 +15,9 @@ static struct str mode_of(bool has, struct str mode)
 static bool same_mode(const struct api_persistent_volume *volume,
                       const struct api_persistent_volume_claim *claim)
 {
-    return str_eq(mode_of(volume->spec.has_volume_mode, volume->spec.volume_mode),
-                  mode_of(claim->spec.has_volume_mode, claim->spec.volume_mode));
+    return str_eq(
+        volume_match_mode_or_default(volume->spec.has_volume_mode, volume->spec.volume_mode),
+        volume_match_mode_or_default(claim->spec.has_volume_mode, claim->spec.volume_mode));
 }
 
 static bool same_attributes(const struct api_persistent_volume *volume,
@@ -26,13 +27,13 @@ static bool same_attributes(const struct api_persistent_volume *volume,
                   claim->spec.volume_attributes_class_name);
 }
 
-static int compare(const struct quantity *a, const struct quantity *b)
+static int volume_match_compare_size(const struct quantity *a, const struct quantity *b)
 {
     static const struct quantity none = {0};
     return quantity_cmp(a ? a : &none, b ? b : &none);
 }
 
-static const struct quantity *size_of(const struct api_persistent_volume *volume)
+static const struct quantity *volume_match_volume_size(const struct api_persistent_volume *volume)
 {
     return amounts_get(&volume->spec.capacity, STR("storage"));
 }
@@ -40,8 +41,9 @@ static const struct quantity *size_of(const struct api_persistent_volume *volume
 static bool is_large_enough(const struct api_persistent_volume *volume,
                             const struct api_persistent_volume_claim *claim)
 {
-    return compare(size_of(volume), amounts_get(&claim->spec.resources.requests, STR("storage"))) >=
-           0;
+    return volume_match_compare_size(volume_match_volume_size(volume),
+                                     amounts_get(&claim->spec.resources.requests,
+                                                 STR("storage"))) >= 0;
 }
 
 static bool has_access(const struct api_persistent_volume *volume,
@@ -84,13 +86,14 @@ static bool could_do(const struct matching *m, const struct api_persistent_volum
            same_attributes(volume, m->claim);
 }
 
-// One that can do no more than was asked for comes first, then the smallest.
+// One that can do no more than was requested comes first, then the smallest.
 static bool is_better(const struct typed_object *a, const struct typed_object *b)
 {
     size_t modes = as_volume(a)->spec.access_modes.n, others = as_volume(b)->spec.access_modes.n;
     if (modes != others)
         return modes < others;
-    int order = compare(size_of(as_volume(a)), size_of(as_volume(b)));
+    int order = volume_match_compare_size(volume_match_volume_size(as_volume(a)),
+                                          volume_match_volume_size(as_volume(b)));
     return order ? order < 0 : str_cmp(a->meta->name, b->meta->name) < 0;
 }
 

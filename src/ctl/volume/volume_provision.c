@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Volumes that are made for claims. Those of dray's own provisioner are folders on the node that the scheduler has chosen; the agent there makes
-// them. All others are left to their provisioners, who look for the annotation.
+// Volumes that are made for claims. Those of dray's own provisioner are folders on the node that
+// the scheduler has chosen; the agent there makes them. All others are left to their provisioners,
+// who look for the annotation.
 #include "api/amounts.h"
 #include "api/match/claim.h"
 #include "ctl/volume/volume_int.h"
@@ -12,15 +13,16 @@
 #define PROVISIONER_BEFORE "volume.beta.kubernetes.io/storage-provisioner"
 #define HOSTNAME           "kubernetes.io/hostname"
 
-static void refuse(struct volume_ctl *c, struct str key, const struct typed_object *claim,
-                   const char *why)
+static void volume_provision_reject_claim(struct volume_ctl *c, struct str key,
+                                          const struct typed_object *claim, const char *why)
 {
     volume_tell(c, claim, EVENT_WARNING, "ProvisioningFailed", why);
     work_done(c->work, key);
 }
 
-static void annotate(struct volume_ctl *c, struct str key, const struct typed_object *claim,
-                     const struct api_storage_class *class)
+static void volume_provision_annotate_claim(struct volume_ctl *c, struct str key,
+                                            const struct typed_object *claim,
+                                            const struct api_storage_class *class)
 {
     cleanup_arena struct arena arena = {0};
     struct api_persistent_volume_claim changed = *as_storage_claim(claim);
@@ -41,8 +43,10 @@ static void forget_node(struct volume_ctl *c, struct str key, const struct typed
 
 // --- dray's own ----------------------------------------------------------------------------------
 
-// The server may refuse the volume, such as one whose class names a path that is none: who waits for it must learn that.
-static void tell_failure(struct volume_ctl *c, struct str key, const struct err *err)
+// The server may refuse the volume, such as one whose class names a path that is none: who waits
+// for it must learn that.
+static void volume_provision_record_failure(struct volume_ctl *c, struct str key,
+                                            const struct err *err)
 {
     struct str namespace, name;
     str_cut(str_from(key, 2), '/', &namespace, &name);
@@ -51,17 +55,17 @@ static void tell_failure(struct volume_ctl *c, struct str key, const struct err 
         volume_tell(c, claim, EVENT_WARNING, "ProvisioningFailed", err->msg);
 }
 
-static void made(const struct ctl_call *call, const struct client_answer *a)
+static void volume_provision_on_created(const struct ctl_call *call, const struct client_answer *a)
 {
     struct volume_ctl *c = call->owner;
     cleanup_sbuf struct sbuf text = {0};
     if (a->code != 0 && a->code != -ERR_ALREADY_EXISTS)
-        tell_failure(c, call->key, a->err);
+        volume_provision_record_failure(c, call->key, a->err);
     if (a->code != 0 || !a->object)
         return;
     sbuf_addf(&text, "Successfully provisioned volume %.*s", STR_ARG(a->object->meta->name));
-    event_record_ref(c->events, as_volume(a->object)->spec.claim_ref, EVENT_NORMAL,
-                     STR("ProvisioningSucceeded"), sbuf_str(&text));
+    events_record_ref(c->events, as_volume(a->object)->spec.claim_ref, EVENT_NORMAL,
+                      STR("ProvisioningSucceeded"), sbuf_str(&text));
 }
 
 static struct api_volume_node_affinity *only_on(struct str host, struct arena *arena)
@@ -91,7 +95,8 @@ static struct api_persistent_volume volume_for(const struct api_persistent_volum
     struct str folder = base ? *base : STR(STORAGE_LOCAL_FOLDER);
     struct api_host_path_volume_source *path = arena_one(arena, struct api_host_path_volume_source);
     struct api_object_reference *ref = arena_one(arena, struct api_object_reference);
-    // A folder in a folder: the outer one is closed to others on the node, whatever the class's path lets in.
+    // A folder in a folder: the outer one is closed to others on the node, whatever the class's
+    // path lets in.
     *path = (struct api_host_path_volume_source){.path = arena_strf(arena, "%.*s/%.*s/data",
                                                                     STR_ARG(folder), STR_ARG(name)),
                                                  .type = STR("DirectoryOrCreate"),
@@ -118,8 +123,8 @@ static struct api_persistent_volume volume_for(const struct api_persistent_volum
 }
 
 // What a folder on one node cannot be.
-static const char *impossible(const struct api_persistent_volume_claim *claim,
-                              const struct api_storage_class *class)
+static const char *volume_provision_why_impossible(const struct api_persistent_volume_claim *claim,
+                                                   const struct api_storage_class *class)
 {
     const struct str *base = api_map_find(&class->parameters, STR(STORAGE_LOCAL_PATH));
     if (claim->spec.selector)
@@ -142,7 +147,7 @@ static void make_local(struct volume_ctl *c, struct str key, const struct typed_
                        const struct api_storage_class *class)
 {
     cleanup_arena struct arena arena = {0};
-    const char *why = impossible(as_storage_claim(claim), class);
+    const char *why = volume_provision_why_impossible(as_storage_claim(claim), class);
     struct str name = meta_annotation(claim->meta, STR(STORAGE_SELECTED_NODE));
     const struct typed_object *node = ctl_find(c->ctl, CACHE_NODES, STR(""), name);
     if (!why && !name.n)
@@ -150,7 +155,7 @@ static void make_local(struct volume_ctl *c, struct str key, const struct typed_
               "volumeBindingMode WaitForFirstConsumer";
     if (why || !node) {
         if (why)
-            refuse(c, key, claim, why);
+            volume_provision_reject_claim(c, key, claim, why);
         else
             forget_node(c, key, claim);
         return;
@@ -160,7 +165,7 @@ static void make_local(struct volume_ctl *c, struct str key, const struct typed_
         volume_for(as_storage_claim(claim), class, host ? *host : name, &arena);
     const struct api_object object = {ctl_kind(CACHE_VOLUMES), &v};
     struct ctl_call *call = ctl_call_new(&c->calls, c->work, key, CACHE_VOLUMES);
-    call->ended = made;
+    call->ended = volume_provision_on_created;
     call->owner = c;
     api_set_type_meta(&object);
     client_create(c->ctl->client, &object, NULL, ctl_call_done, call);
@@ -176,12 +181,12 @@ void volume_provision(struct volume_ctl *c, struct str key, const struct typed_o
     cleanup_sbuf struct sbuf why = {0};
     if (!class) {
         sbuf_addf(&why, "storageclass.storage.k8s.io \"%.*s\" not found", STR_ARG(name));
-        refuse(c, key, claim, why.p);
+        volume_provision_reject_claim(c, key, claim, why.p);
     } else if (str_starts(class->provisioner, STR("kubernetes.io/"))) {
         sbuf_addf(&why, "no volume plugin matched name: %.*s", STR_ARG(class->provisioner));
-        refuse(c, key, claim, why.p);
+        volume_provision_reject_claim(c, key, claim, why.p);
     } else if (!str_eq(meta_annotation(claim->meta, STR(PROVISIONER)), class->provisioner)) {
-        annotate(c, key, claim, class);
+        volume_provision_annotate_claim(c, key, claim, class);
     } else if (str_eqz(class->provisioner, STORAGE_LOCAL)) {
         make_local(c, key, claim, class);
     } else {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A volume's step: its phase follows its claim, and when the claim is gone its reclaim policy says what becomes of it.
+// A volume's step: its phase follows its claim, and when the claim is gone its reclaim policy
+// decides what becomes of it.
 #include "api/match/claim.h"
 #include "ctl/volume/volume_int.h"
 
@@ -23,8 +24,10 @@ static void claim_is_gone(void *owner, struct str uid)
     gone_add(&c->gone, uid);
 }
 
-// ask asks the server whether the claim is gone: caches of two kinds are not of one moment.
-static void ask(struct volume_ctl *c, struct str key, const struct api_object_reference *ref)
+// volume_step_ask_claim asks the server whether the claim is gone: caches of two kinds are not of
+// one moment.
+static void volume_step_ask_claim(struct volume_ctl *c, struct str key,
+                                  const struct api_object_reference *ref)
 {
     const struct client_key at = {ctl_kind(CACHE_VOLUME_CLAIMS), ref->namespace, ref->name};
     ctl_call_ask(ctl_call_new(&c->calls, c->work, key, CACHE_VOLUME_CLAIMS), c->ctl->client, &at,
@@ -55,8 +58,10 @@ static void delete_volume(struct volume_ctl *c, struct str key, const struct typ
                   ctl_call_new(&c->calls, c->work, key, CACHE_VOLUMES));
 }
 
-// Somebody else's provisioner deletes its own; a volume that a person made and wants deleted has nobody who could.
-static void reclaim(struct volume_ctl *c, struct str key, const struct typed_object *volume)
+// Other provisioners delete their own volumes; a volume made by hand whose policy is Delete has no
+// controller that could delete it.
+static void volume_step_reclaim_volume(struct volume_ctl *c, struct str key,
+                                       const struct typed_object *volume)
 {
     cleanup_sbuf struct sbuf why = {0};
     if (volume->meta->deletion_timestamp.set || !is_to_be_deleted(volume) ||
@@ -75,17 +80,20 @@ static void reclaim(struct volume_ctl *c, struct str key, const struct typed_obj
     }
 }
 
-static void release(struct volume_ctl *c, struct str key, const struct typed_object *volume)
+static void volume_step_release_volume(struct volume_ctl *c, struct str key,
+                                       const struct typed_object *volume)
 {
     struct str phase = as_volume(volume)->status.phase;
     if (str_eqz(phase, "Released") || str_eqz(phase, "Failed"))
-        reclaim(c, key, volume);
+        volume_step_reclaim_volume(c, key, volume);
     else
         volume_set_phase(c, key, volume, STR("Released"), STR(""));
 }
 
-// unbind takes back a reservation for a claim that has another volume: all of it, or, when a person made it, the UID.
-static void unbind(struct volume_ctl *c, struct str key, const struct typed_object *volume)
+// volume_step_unbind_volume takes back a reservation for a claim that has another volume: all of
+// it, or, when a person made it, the UID.
+static void volume_step_unbind_volume(struct volume_ctl *c, struct str key,
+                                      const struct typed_object *volume)
 {
     cleanup_arena struct arena arena = {0};
     struct api_persistent_volume changed = *as_volume(volume);
@@ -111,16 +119,17 @@ void volume_step(struct volume_ctl *c, struct str key, const struct typed_object
     struct str given = claim ? as_storage_claim(claim)->spec.volume_name : STR("");
     if (!claim || !str_eq(claim->meta->uid, ref->uid)) {
         if (gone_has(&c->gone, ref->uid))
-            release(c, key, o);
+            volume_step_release_volume(c, key, o);
         else
-            ask(c, key, ref);
+            volume_step_ask_claim(c, key, ref);
     } else if (!given.n) {
         work_done(c->work, key); // the claim's step binds them
     } else if (str_eq(given, o->meta->name)) {
         set_phase(c, key, o, STR("Bound"));
     } else if (is_provisioned(o) && is_to_be_deleted(o)) {
-        release(c, key, o); // it was made for this claim; its provisioner waits for that phase
+        volume_step_release_volume(
+            c, key, o); // it was made for this claim; its provisioner waits for that phase
     } else {
-        unbind(c, key, o);
+        volume_step_unbind_volume(c, key, o);
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DaemonSets: a pod on every node that wants it. The scheduler places them; each pod's node affinity names its node.
+// DaemonSets: a pod on every node that wants it. The scheduler places them; each pod's node
+// affinity names its node.
 #include <stdlib.h>
 
 #include "api/match/claim.h"
@@ -74,7 +75,7 @@ static bool selects_node(const struct api_pod_spec *spec, const struct api_node 
     return node_takes_pod(spec, node);
 }
 
-static void add_node(void *arg, const struct typed_object *o)
+static void daemon_add_node(void *arg, const struct typed_object *o)
 {
     struct daemon *d = arg;
     const struct api_node *node = as_node(o);
@@ -86,7 +87,7 @@ static void add_node(void *arg, const struct typed_object *o)
     at->wanted = at->stays && !taint_untolerated(taints, &d->tolerations, taint_is_hard);
 }
 
-static struct str node_of(const struct api_pod *pod)
+static struct str daemon_pod_node(const struct api_pod *pod)
 {
     if (pod->spec.node_name.n)
         return pod->spec.node_name;
@@ -96,7 +97,7 @@ static struct str node_of(const struct api_pod *pod)
 // pause_of is the pause between failures of this revision on the node of a pod.
 static struct load_pause *pause_of(const struct daemon *d, const struct api_pod *pod)
 {
-    struct str node = node_of(pod);
+    struct str node = daemon_pod_node(pod);
     return load_pause(d->l, d->key,
                       arena_strf(d->arena, "%.*s/%.*s", STR_ARG(node), STR_ARG(d->hash)));
 }
@@ -126,7 +127,7 @@ static void add_pods(struct daemon *d)
 {
     vec_foreach(&d->pods, o) {
         const struct api_pod *pod = as_pod(*o);
-        struct daemon_node *at = map_put(&d->nodes, node_of(pod));
+        struct daemon_node *at = map_put(&d->nodes, daemon_pod_node(pod));
         bool failed = pod_is_terminal(pod) && !pod->metadata.deletion_timestamp.set;
         at->failed |= failed;
         if (pod->metadata.deletion_timestamp.set)
@@ -140,7 +141,7 @@ static void add_pods(struct daemon *d)
     }
 }
 
-static bool available(struct daemon *d, const struct typed_object *pod)
+static bool daemon_pod_is_available(struct daemon *d, const struct typed_object *pod)
 {
     return load_is_available(as_pod(pod), d->set->spec.min_ready_seconds, d->now_s, &d->wait_s);
 }
@@ -149,14 +150,15 @@ static bool any_available(struct daemon *d, const struct load_objects *pods)
 {
     bool any = false;
     vec_foreach(pods, pod)
-        any |= available(d, *pod);
+        any |= daemon_pod_is_available(d, *pod);
     return any;
 }
 
 // --- Pods ----------------------------------------------------------------------------------------
 
-// aim names the one node a pod is for, in every term of its required affinity.
-static struct api_affinity *aim(const struct api_affinity *in, struct str node, struct arena *arena)
+// daemon_pin_affinity names the one node a pod is for, in every term of its required affinity.
+static struct api_affinity *daemon_pin_affinity(const struct api_affinity *in, struct str node,
+                                                struct arena *arena)
 {
     struct api_affinity *out = arena_one(arena, struct api_affinity);
     if (in)
@@ -191,13 +193,13 @@ static bool create_on(struct daemon *d, struct str node)
     struct api_pod pod = load_pod_of(&d->set->spec.template, d->l, d->o, d->arena);
     pod.metadata.generate_name = load_generate_name(d->o->meta->name, d->arena);
     meta_map_put(&pod.metadata.labels, STR(LOAD_REVISION_LABEL), d->hash, d->arena);
-    pod.spec.affinity = aim(pod.spec.affinity, node, d->arena);
+    pod.spec.affinity = daemon_pin_affinity(pod.spec.affinity, node, d->arena);
     pod.spec.tolerations = d->tolerations;
     load_create(d->l, d->key, d->o, CACHE_PODS, &pod, &load_pod_created);
     return true;
 }
 
-static bool delete_pod(struct daemon *d, const struct typed_object *pod)
+static bool daemon_delete_pod(struct daemon *d, const struct typed_object *pod)
 {
     load_delete(d->l, d->key, d->o, CACHE_PODS, pod, &load_pod_deleted);
     return true;
@@ -208,14 +210,14 @@ static bool fix_node(struct daemon *d, struct str name, struct daemon_node *at)
 {
     size_t pods = at->fresh.n + at->stale.n;
     if (!at->stays && pods > 0)
-        return delete_pod(d, at->fresh.n ? at->fresh.p[0] : at->stale.p[0]);
+        return daemon_delete_pod(d, at->fresh.n ? at->fresh.p[0] : at->stale.p[0]);
     if (at->wanted && pods == 0 && at->ending == 0 && !at->failed)
         return create_on(d, name);
     struct load_objects *twice = at->fresh.n > 1 ? &at->fresh : &at->stale;
     if (twice->n < 2)
         return false;
     load_rank(twice);
-    return delete_pod(d, twice->p[0]);
+    return daemon_delete_pod(d, twice->p[0]);
 }
 
 static bool fix_pods(struct daemon *d)
@@ -224,10 +226,10 @@ static bool fix_pods(struct daemon *d)
         cleanup_sbuf struct sbuf text = {0};
         sbuf_addf(&text, "Found failed daemon pod %.*s/%.*s on node %.*s, will try to kill it",
                   STR_ARG(d->failed->meta->namespace), STR_ARG(d->failed->meta->name),
-                  STR_ARG(node_of(as_pod(d->failed))));
+                  STR_ARG(daemon_pod_node(as_pod(d->failed))));
         load_tell(d->l, d->o, EVENT_WARNING, "FailedDaemonPod", sbuf_str(&text));
         begin_pause(d, as_pod(d->failed));
-        return delete_pod(d, d->failed);
+        return daemon_delete_pod(d, d->failed);
     }
     map_foreach(&d->nodes, i)
         if (map_value(&d->nodes, i)->node &&
@@ -238,7 +240,7 @@ static bool fix_pods(struct daemon *d)
 
 // --- Updates -------------------------------------------------------------------------------------
 
-static int32_t count_wanted(const struct daemon *d)
+static int32_t daemon_count_wanted(const struct daemon *d)
 {
     int32_t n = 0;
     map_foreach(&d->nodes, i)
@@ -255,13 +257,13 @@ static bool replace_within(struct daemon *d, int32_t budget)
         if (!at->wanted)
             continue;
         if (at->stale.n > 0 && !any_available(d, &at->stale))
-            return delete_pod(d, at->stale.p[0]);
+            return daemon_delete_pod(d, at->stale.p[0]);
         if (at->stale.n > 0 && !next)
             next = at->stale.p[0];
         if (!any_available(d, &at->stale) && !any_available(d, &at->fresh))
             budget--;
     }
-    return next && budget > 0 && delete_pod(d, next);
+    return next && budget > 0 && daemon_delete_pod(d, next);
 }
 
 // A new pod beside the old one, which goes when the new one is available.
@@ -277,7 +279,7 @@ static bool replace_with_surge(struct daemon *d, int32_t surge)
             continue;
         }
         if (at->fresh.n > 0 && any_available(d, &at->fresh))
-            return delete_pod(d, at->stale.p[0]);
+            return daemon_delete_pod(d, at->stale.p[0]);
         if (at->fresh.n == 0 && !any_available(d, &at->stale))
             return create_on(d, map_key(&d->nodes, i));
         surge -= at->fresh.n > 0;
@@ -287,12 +289,12 @@ static bool replace_with_surge(struct daemon *d, int32_t surge)
     return next.n && surge > 0 && create_on(d, next);
 }
 
-static bool roll(struct daemon *d)
+static bool daemon_roll_pods(struct daemon *d)
 {
     const struct api_daemon_set_update_strategy *strategy = &d->set->spec.update_strategy;
     if (str_eqz(strategy->type, "OnDelete"))
         return false;
-    int32_t wanted = count_wanted(d);
+    int32_t wanted = daemon_count_wanted(d);
     const struct api_rolling_update_daemon_set *rolling = strategy->rolling_update;
     int32_t surge = rolling ? load_scaled(rolling->max_surge, wanted, true) : 0;
     if (surge > 0)
@@ -303,7 +305,8 @@ static bool roll(struct daemon *d)
 
 // --- Status --------------------------------------------------------------------------------------
 
-static void count_node(struct daemon *d, struct daemon_node *at, struct api_daemon_set_status *s)
+static void daemon_count_node(struct daemon *d, struct daemon_node *at,
+                              struct api_daemon_set_status *s)
 {
     size_t pods = at->fresh.n + at->stale.n;
     if (!at->wanted) {
@@ -318,13 +321,13 @@ static void count_node(struct daemon *d, struct daemon_node *at, struct api_daem
     for (size_t i = 0; i < array_len(lists); i++)
         vec_foreach(lists[i], pod) {
             ready |= load_is_ready(as_pod(*pod));
-            ok |= available(d, *pod);
+            ok |= daemon_pod_is_available(d, *pod);
         }
     s->number_ready += ready;
     s->number_available += ok;
 }
 
-static bool write_status(struct daemon *d)
+static bool daemon_write_status(struct daemon *d)
 {
     struct api_daemon_set now = *d->set;
     struct api_daemon_set_status *s = &now.status;
@@ -334,7 +337,7 @@ static bool write_status(struct daemon *d)
                                         .conditions = d->set->status.conditions};
     map_foreach(&d->nodes, i)
         if (map_value(&d->nodes, i)->node)
-            count_node(d, map_value(&d->nodes, i), s);
+            daemon_count_node(d, map_value(&d->nodes, i), s);
     s->number_unavailable = s->desired_number_scheduled - s->number_available;
     if (api_equal(&api_daemon_set_status_type, s, &d->set->status))
         return false;
@@ -342,12 +345,12 @@ static bool write_status(struct daemon *d)
     return true;
 }
 
-static bool look(struct daemon *d)
+static bool daemon_sync_set(struct daemon *d)
 {
     bool deleting = d->o->meta->deletion_timestamp.set;
-    if (!deleting && (fix_pods(d) || roll(d)))
+    if (!deleting && (fix_pods(d) || daemon_roll_pods(d)))
         return true;
-    return write_status(d) ||
+    return daemon_write_status(d) ||
            (!deleting && load_revision_trim(d->l, d->key, d->o, &d->revisions, &d->pods, STR(""),
                                             d->set->spec.revision_history_limit));
 }
@@ -369,9 +372,9 @@ void daemon_set_step(struct load *l, struct str key, const struct typed_object *
     d.hash = hash ? *hash : STR("");
     d.tolerations = tolerations_of(&set->spec.template.spec, &arena);
     d.pods = load_owned(l, CACHE_PODS, o, &arena);
-    informer_foreach(l->ctl->caches[CACHE_NODES], add_node, &d);
+    informer_foreach(l->ctl->caches[CACHE_NODES], daemon_add_node, &d);
     add_pods(&d);
-    if (!look(&d))
+    if (!daemon_sync_set(&d))
         load_finish(l, key, d.wait_s);
     map_done(&d.nodes);
 }

@@ -10,7 +10,7 @@
 
 // --- Which sets are whose ------------------------------------------------------------------------
 
-static int by_age(const void *x, const void *y)
+static int deploy_compare_age(const void *x, const void *y)
 {
     const struct typed_object *a = *(const struct typed_object *const *)x;
     const struct typed_object *b = *(const struct typed_object *const *)y;
@@ -28,11 +28,11 @@ static bool has_template(const struct typed_object *set, const struct api_pod_te
     return api_equal(&api_pod_template_spec_type, &theirs, &ours);
 }
 
-static void find_sets(struct deploy *d)
+static void deploy_find_sets(struct deploy *d)
 {
     d->sets = load_owned(d->l, CACHE_REPLICA_SETS, d->o, d->arena);
     if (d->sets.n > 0)
-        qsort(d->sets.p, d->sets.n, sizeof(*d->sets.p), by_age);
+        qsort(d->sets.p, d->sets.n, sizeof(*d->sets.p), deploy_compare_age);
     vec_foreach(&d->sets, set) {
         if (!d->newest && has_template(*set, &d->d->spec.template, d->arena))
             d->newest = *set;
@@ -58,7 +58,7 @@ static void find_bounds(struct deploy *d)
 
 // --- The newest set ------------------------------------------------------------------------------
 
-static int64_t revision_of(const struct typed_object *set)
+static int64_t deploy_set_revision(const struct typed_object *set)
 {
     int64_t revision = 0;
     return meta_map_int(&set->meta->annotations, STR(DEPLOY_REVISION), &revision) ? revision : 0;
@@ -78,7 +78,8 @@ static bool stays_with_deployment(struct str annotation)
     return false;
 }
 
-static void put_number(struct api_str_map *map, const char *key, int64_t value, struct arena *arena)
+static void deploy_put_number(struct api_str_map *map, const char *key, int64_t value,
+                              struct arena *arena)
 {
     meta_map_put(map, str_z(key), arena_strf(arena, "%lld", (long long)value), arena);
 }
@@ -87,7 +88,7 @@ static void annotate_new(const struct deploy *d, struct api_str_map *map, bool i
 {
     int64_t last = 0;
     vec_foreach(&d->old, set)
-        last = revision_of(*set) > last ? revision_of(*set) : last;
+        last = deploy_set_revision(*set) > last ? deploy_set_revision(*set) : last;
     for (size_t i = 0; i < d->o->meta->annotations.n; i++) {
         const struct api_str_entry *e = &d->o->meta->annotations.p[i];
         if (!stays_with_deployment(e->key))
@@ -97,7 +98,7 @@ static void annotate_new(const struct deploy *d, struct api_str_map *map, bool i
     bool has = meta_map_int(map, STR(DEPLOY_REVISION), &had);
     int64_t next = load_next(last);
     if (!has || had < next)
-        put_number(map, DEPLOY_REVISION, next, d->arena);
+        deploy_put_number(map, DEPLOY_REVISION, next, d->arena);
     if (has && had < next) {
         const struct str *history = api_map_find(map, STR(DEPLOY_HISTORY));
         meta_map_put(map, STR(DEPLOY_HISTORY),
@@ -107,18 +108,18 @@ static void annotate_new(const struct deploy *d, struct api_str_map *map, bool i
                      d->arena);
     }
     if (is_new) {
-        put_number(map, DEPLOY_DESIRED, d->wanted, d->arena);
-        put_number(map, DEPLOY_MAX, d->wanted + d->surge, d->arena);
+        deploy_put_number(map, DEPLOY_DESIRED, d->wanted, d->arena);
+        deploy_put_number(map, DEPLOY_MAX, d->wanted + d->surge, d->arena);
     }
 }
 
-static bool same_map(const struct api_str_map *a, const struct api_str_map *b)
+static bool deploy_same_annotations(const struct api_str_map *a, const struct api_str_map *b)
 {
     const struct api_object_meta x = {.annotations = *a}, y = {.annotations = *b};
     return api_equal(&api_object_meta_type, &x, &y);
 }
 
-// tell_new says in the status which set the rollout is about now.
+// tell_new writes into the status which set the rollout is about now.
 static bool tell_new(const struct deploy *d)
 {
     const struct str *revision = api_map_find(&d->newest->meta->annotations, STR(DEPLOY_REVISION));
@@ -139,12 +140,14 @@ static bool tell_new(const struct deploy *d)
     return false;
 }
 
-bool deploy_sync_new(const struct deploy *d)
+// deploy_sync_new makes the newest set's annotations and the Deployment's own revision right.
+static bool deploy_sync_new(const struct deploy *d)
 {
     struct api_replica_set set = *as_replica_set(d->newest);
     annotate_new(d, &set.metadata.annotations, false);
-    bool differs = !same_map(&set.metadata.annotations, &d->newest->meta->annotations) ||
-                   set.spec.min_ready_seconds != d->d->spec.min_ready_seconds;
+    bool differs =
+        !deploy_same_annotations(&set.metadata.annotations, &d->newest->meta->annotations) ||
+        set.spec.min_ready_seconds != d->d->spec.min_ready_seconds;
     set.spec.min_ready_seconds = d->d->spec.min_ready_seconds;
     if (!differs)
         return tell_new(d);
@@ -169,7 +172,7 @@ static struct api_replica_set new_set(const struct deploy *d, struct str hash)
     return set;
 }
 
-bool deploy_create_new(const struct deploy *d)
+static bool deploy_create_new(const struct deploy *d)
 {
     const struct api_deployment *now = d->d;
     struct str hash = load_template_hash(&now->spec.template, now->status.has_collision_count,
@@ -206,8 +209,8 @@ bool deploy_create_new(const struct deploy *d)
 
 // --- Rollback ------------------------------------------------------------------------------------
 
-// roll_back answers the old annotation that asks for a revision; 0 is the one before.
-static bool roll_back(const struct deploy *d)
+// deploy_roll_back answers the old annotation that asks for a revision; 0 is the one before.
+static bool deploy_roll_back(const struct deploy *d)
 {
     int64_t wanted = 0;
     if (!api_map_find(&d->o->meta->annotations, STR(DEPLOY_ROLLBACK)))
@@ -217,7 +220,8 @@ static bool roll_back(const struct deploy *d)
     meta_map_drop(&changed.metadata.annotations, STR(DEPLOY_ROLLBACK), d->arena);
     const struct typed_object *found = NULL;
     vec_foreach(&d->old, set)
-        if (wanted ? revision_of(*set) == wanted : !found || revision_of(*set) > revision_of(found))
+        if (wanted ? deploy_set_revision(*set) == wanted
+                   : !found || deploy_set_revision(*set) > deploy_set_revision(found))
             found = *set;
     if (found) {
         changed.spec.template = as_replica_set(found)->spec.template;
@@ -225,7 +229,7 @@ static bool roll_back(const struct deploy *d)
     }
     struct str text =
         arena_strf(d->arena, "Rolled back deployment \"%.*s\" to revision %lld",
-                   STR_ARG(d->o->meta->name), found ? (long long)revision_of(found) : 0LL);
+                   STR_ARG(d->o->meta->name), found ? (long long)deploy_set_revision(found) : 0LL);
     if (!found)
         load_tell(d->l, d->o, EVENT_WARNING, "DeploymentRollbackRevisionNotFound",
                   STR("Unable to find the revision to rollback to."));
@@ -259,7 +263,7 @@ static bool old_pods_run(const struct deploy *d)
     return false;
 }
 
-static bool recreate(const struct deploy *d)
+static bool deploy_recreate_pods(const struct deploy *d)
 {
     vec_foreach(&d->old, set)
         if (deploy_scale_one(d, *set, 0, false))
@@ -276,7 +280,7 @@ static bool roll_out(const struct deploy *d)
     if (d->newest && deploy_sync_new(d))
         return true;
     if (str_eqz(d->d->spec.strategy.type, "Recreate"))
-        return recreate(d);
+        return deploy_recreate_pods(d);
     return d->newest ? deploy_roll(d) : deploy_create_new(d);
 }
 
@@ -285,7 +289,7 @@ static bool selects_all(const struct api_label_selector *s)
     return !s || (s->match_labels.n == 0 && s->match_expressions.n == 0);
 }
 
-static bool is_complete(const struct api_deployment *d)
+static bool deploy_is_complete(const struct api_deployment *d)
 {
     const struct api_deployment_status *s = &d->status;
     return s->updated_replicas == d->spec.replicas && s->replicas == d->spec.replicas &&
@@ -293,7 +297,7 @@ static bool is_complete(const struct api_deployment *d)
            s->observed_generation >= d->metadata.generation;
 }
 
-static void look(const struct deploy *d)
+static void deploy_sync_deployment(const struct deploy *d)
 {
     bool hold = d->d->spec.paused;
     int64_t wait_s = INT64_MAX;
@@ -301,7 +305,7 @@ static void look(const struct deploy *d)
     if (!deleting) {
         if (deploy_pause_status(d))
             return;
-        if (!hold && roll_back(d))
+        if (!hold && deploy_roll_back(d))
             return;
         if (hold || is_scaling(d)) {
             if ((d->newest && deploy_sync_new(d)) || deploy_scale(d))
@@ -313,12 +317,12 @@ static void look(const struct deploy *d)
     }
     if (deploy_status(d, !hold && !deleting, &wait_s))
         return;
-    if (!deleting && is_complete(d->d) && deploy_trim(d))
+    if (!deleting && deploy_is_complete(d->d) && deploy_trim(d))
         return;
     load_finish(d->l, d->key, wait_s);
 }
 
-void deployment_step(struct load *l, struct str key, const struct typed_object *o)
+void deploy_step_key(struct load *l, struct str key, const struct typed_object *o)
 {
     cleanup_arena struct arena arena = {0};
     struct deploy d = {.l = l, .key = key, .o = o, .d = as_deployment(o), .arena = &arena};
@@ -330,7 +334,7 @@ void deployment_step(struct load *l, struct str key, const struct typed_object *
     }
     if (load_claim(l, key, o, CACHE_REPLICA_SETS, d.d->spec.selector))
         return;
-    find_sets(&d);
+    deploy_find_sets(&d);
     find_bounds(&d);
-    look(&d);
+    deploy_sync_deployment(&d);
 }

@@ -40,14 +40,11 @@ bool deploy_scale(const struct deploy *d);
 bool deploy_roll(const struct deploy *d);
 bool deploy_trim(const struct deploy *d);
 
-// deploy_sync_new makes the newest set's annotations and the Deployment's own revision right.
-bool deploy_sync_new(const struct deploy *d);
-bool deploy_create_new(const struct deploy *d);
-
-// deploy_pause_status tells in the status that it is paused, or goes on.
+// deploy_pause_status writes into the status that it is paused or resumed.
 bool deploy_pause_status(const struct deploy *d);
 
-// deploy_status writes the status when it differs. *wait_s as for load_finish. rollout: progress counts.
+// deploy_status writes the status when it differs. *wait_s as for load_finish. rollout: progress
+// counts.
 bool deploy_status(const struct deploy *d, bool rollout, int64_t *wait_s);
 
 // deploy_set_progressing writes the condition of that type, and the revision unless it is empty.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How large a Deployment's ReplicaSets are: in a rolling update, when it is scaled meanwhile, at the end.
+// How large a Deployment's ReplicaSets are: in a rolling update, when it is scaled meanwhile, at
+// the end.
 #include <stdlib.h>
 
 #include "ctl/workload/deploy_int.h"
@@ -9,7 +10,7 @@
 
 #define DEPLOY_MOST (2 * (int64_t)INT32_MAX)
 
-static int64_t size_of(const struct typed_object *set)
+static int64_t deploy_roll_set_size(const struct typed_object *set)
 {
     return load_not_negative(as_replica_set(set)->spec.replicas);
 }
@@ -23,7 +24,7 @@ int64_t deploy_count(const struct load_objects *sets)
 {
     int64_t sum = 0;
     vec_foreach(sets, set)
-        sum += size_of(*set);
+        sum += deploy_roll_set_size(*set);
     return sum;
 }
 
@@ -66,7 +67,7 @@ bool deploy_scale_one(const struct deploy *d, const struct typed_object *set, in
 
 static bool grow_newest(const struct deploy *d)
 {
-    int64_t wanted = d->wanted, size = size_of(d->newest);
+    int64_t wanted = d->wanted, size = deploy_roll_set_size(d->newest);
     if (size > wanted)
         return deploy_scale_one(d, d->newest, wanted, false);
     int64_t room = wanted + d->surge - deploy_count(&d->sets);
@@ -78,10 +79,11 @@ static bool grow_newest(const struct deploy *d)
 static bool shrink_broken(const struct deploy *d, int64_t most)
 {
     vec_foreach(&d->old, set) {
-        int64_t broken = size_of(*set) - available_of(*set);
-        if (size_of(*set) == 0 || broken <= 0)
+        int64_t broken = deploy_roll_set_size(*set) - available_of(*set);
+        if (deploy_roll_set_size(*set) == 0 || broken <= 0)
             continue;
-        return deploy_scale_one(d, *set, size_of(*set) - (broken < most ? broken : most), false);
+        return deploy_scale_one(
+            d, *set, deploy_roll_set_size(*set) - (broken < most ? broken : most), false);
     }
     return false;
 }
@@ -89,7 +91,7 @@ static bool shrink_broken(const struct deploy *d, int64_t most)
 static bool shrink_old(const struct deploy *d)
 {
     int64_t least = d->wanted - d->unavailable;
-    int64_t missing = size_of(d->newest) - available_of(d->newest);
+    int64_t missing = deploy_roll_set_size(d->newest) - available_of(d->newest);
     int64_t most = deploy_count(&d->sets) - least - missing;
     if (deploy_count(&d->old) == 0 || most <= 0)
         return false;
@@ -97,14 +99,16 @@ static bool shrink_old(const struct deploy *d)
         return true;
     int64_t spare = deploy_available(&d->sets) - least;
     vec_foreach(&d->old, set)
-        if (spare > 0 && size_of(*set) > 0)
-            return deploy_scale_one(d, *set, size_of(*set) > spare ? size_of(*set) - spare : 0,
-                                    false);
+        if (spare > 0 && deploy_roll_set_size(*set) > 0)
+            return deploy_scale_one(
+                d, *set,
+                deploy_roll_set_size(*set) > spare ? deploy_roll_set_size(*set) - spare : 0, false);
     return false;
 }
 
-// settled: the sets' own controllers have seen their sizes; before, their numbers of available pods mean little.
-static bool settled(const struct load_objects *sets)
+// settled: the sets' own controllers have seen their sizes; before, their numbers of available pods
+// mean little.
+static bool deploy_roll_sets_settled(const struct load_objects *sets)
 {
     vec_foreach(sets, set)
         if (as_replica_set(*set)->status.observed_generation < (*set)->meta->generation)
@@ -114,7 +118,7 @@ static bool settled(const struct load_objects *sets)
 
 bool deploy_roll(const struct deploy *d)
 {
-    return grow_newest(d) || (settled(&d->old) && shrink_old(d));
+    return grow_newest(d) || (deploy_roll_sets_settled(&d->old) && shrink_old(d));
 }
 
 // --- Scaling meanwhile ---------------------------------------------------------------------------
@@ -124,7 +128,7 @@ static const struct typed_object *active_or_latest(const struct deploy *d)
     const struct typed_object *active = NULL;
     size_t n = 0;
     vec_foreach(&d->sets, set)
-        if (size_of(*set) > 0) {
+        if (deploy_roll_set_size(*set) > 0) {
             active = *set;
             n++;
         }
@@ -140,7 +144,7 @@ static const struct typed_object *active_or_latest(const struct deploy *d)
 static bool is_saturated(const struct deploy *d)
 {
     int64_t wanted = d->wanted;
-    return d->newest && size_of(d->newest) == wanted &&
+    return d->newest && deploy_roll_set_size(d->newest) == wanted &&
            number_is(d->newest, DEPLOY_DESIRED, wanted) && available_of(d->newest) == wanted;
 }
 
@@ -162,9 +166,10 @@ static int by_size(const void *x, const void *y)
 }
 
 // A set's part of what is added to (or taken from) all of them.
-static int64_t part_of(const struct deploy *d, const struct typed_object *set, int64_t left)
+static int64_t deploy_roll_set_share(const struct deploy *d, const struct typed_object *set,
+                                     int64_t left)
 {
-    int64_t size = size_of(set);
+    int64_t size = deploy_roll_set_size(set);
     int64_t before = 0;
     if (left == 0)
         return 0;
@@ -190,11 +195,11 @@ static bool scale_shares(const struct deploy *d)
     int64_t allowed = d->wanted > 0 ? d->wanted + d->surge : 0;
     int64_t left = allowed - deploy_count(&d->sets);
     vec_foreach(&d->sets, set)
-        if (size_of(*set) > 0)
-            shares[n++] = (struct share){*set, size_of(*set), left > 0};
+        if (deploy_roll_set_size(*set) > 0)
+            shares[n++] = (struct share){*set, deploy_roll_set_size(*set), left > 0};
     qsort(shares, n, sizeof(*shares), by_size);
     for (size_t i = 0; i < n; i++) {
-        int64_t part = part_of(d, shares[i].set, left);
+        int64_t part = deploy_roll_set_share(d, shares[i].set, left);
         shares[i].size += part;
         left -= part;
     }
@@ -222,7 +227,7 @@ bool deploy_scale(const struct deploy *d)
 
 // --- History -------------------------------------------------------------------------------------
 
-static int64_t revision_of(const struct typed_object *set)
+static int64_t deploy_roll_set_revision(const struct typed_object *set)
 {
     int64_t revision = 0;
     return meta_map_int(&set->meta->annotations, STR(DEPLOY_REVISION), &revision) ? revision : 0;
@@ -240,7 +245,7 @@ bool deploy_trim(const struct deploy *d)
         alive++;
         bool empty = s->spec.replicas == 0 && s->status.replicas == 0 &&
                      s->status.observed_generation >= s->metadata.generation;
-        if (empty && (!oldest || revision_of(*set) < revision_of(oldest)))
+        if (empty && (!oldest || deploy_roll_set_revision(*set) < deploy_roll_set_revision(oldest)))
             oldest = *set;
     }
     if (!oldest || alive <= (size_t)load_not_negative(d->d->spec.revision_history_limit))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a Deployment says of itself: numbers, and the conditions Available, Progressing, ReplicaFailure.
+// The status of a Deployment: numbers, and the conditions Available, Progressing,
+// ReplicaFailure.
 #include "ctl/workload/deploy_int.h"
 
 #include "base/banned.h"
@@ -31,13 +32,13 @@ static void drop_condition(struct api_deployment *d, const char *type, struct ar
     d->status.conditions = (struct api_deployment_condition_array){all, n};
 }
 
-// put_condition leaves one of the same status and reason alone, unless anew.
+// put_condition leaves one of the same status and reason alone, unless force.
 static void put_condition(const struct deploy *d, struct api_deployment *out,
-                          struct api_deployment_condition c, bool anew)
+                          struct api_deployment_condition c, bool force)
 {
     const struct api_deployment_condition *had = deploy_condition(out, c.type.p);
     bool same = had && str_eq(had->status, c.status);
-    if (same && str_eq(had->reason, c.reason) && !anew)
+    if (same && str_eq(had->reason, c.reason) && !force)
         return;
     c.last_update_time = ctl_now(d->l->ctl);
     c.last_transition_time = same ? had->last_transition_time : c.last_update_time;
@@ -45,8 +46,9 @@ static void put_condition(const struct deploy *d, struct api_deployment *out,
     out->status.conditions.p[out->status.conditions.n++] = c;
 }
 
-static struct api_deployment_condition progressing(const char *status, const char *reason,
-                                                   struct str message)
+static struct api_deployment_condition deploy_status_progressing_condition(const char *status,
+                                                                           const char *reason,
+                                                                           struct str message)
 {
     return (struct api_deployment_condition){.type = STR("Progressing"),
                                              .status = str_z(status),
@@ -59,7 +61,8 @@ bool deploy_set_progressing(const struct deploy *d, const char *status, const ch
 {
     struct api_deployment changed = *d->d;
     if (reason)
-        put_condition(d, &changed, progressing(status, reason, message), true);
+        put_condition(d, &changed, deploy_status_progressing_condition(status, reason, message),
+                      true);
     if (revision.n)
         meta_map_put(&changed.metadata.annotations, STR(DEPLOY_REVISION), revision, d->arena);
     load_update_status(d->l, d->key, &changed);
@@ -81,7 +84,7 @@ bool deploy_pause_status(const struct deploy *d)
 
 // --- Progress ------------------------------------------------------------------------------------
 
-static bool is_complete(const struct api_deployment *d)
+static bool deploy_status_is_complete(const struct api_deployment *d)
 {
     const struct api_deployment_status *s = &d->status;
     return s->updated_replicas == d->spec.replicas && s->replicas == d->spec.replicas &&
@@ -128,20 +131,23 @@ static void set_progress(const struct deploy *d, struct api_deployment *now)
     if (c && str_eqz(c->reason, "NewReplicaSetAvailable") &&
         now->status.replicas == now->status.updated_replicas)
         return;
-    if (is_complete(now))
-        put_condition(d, now,
-                      progressing("True", "NewReplicaSetAvailable",
-                                  about_rollout(d, "has successfully progressed.")),
-                      false);
+    if (deploy_status_is_complete(now))
+        put_condition(
+            d, now,
+            deploy_status_progressing_condition("True", "NewReplicaSetAvailable",
+                                                about_rollout(d, "has successfully progressed.")),
+            false);
     else if (has_progressed(&now->status, &d->d->status))
         put_condition(d, now,
-                      progressing("True", "ReplicaSetUpdated", about_rollout(d, "is progressing.")),
+                      deploy_status_progressing_condition("True", "ReplicaSetUpdated",
+                                                          about_rollout(d, "is progressing.")),
                       true);
     else if (deadline_left(d, now) <= 0)
-        put_condition(d, now,
-                      progressing("False", "ProgressDeadlineExceeded",
-                                  about_rollout(d, "has timed out progressing.")),
-                      false);
+        put_condition(
+            d, now,
+            deploy_status_progressing_condition("False", "ProgressDeadlineExceeded",
+                                                about_rollout(d, "has timed out progressing.")),
+            false);
 }
 
 static void set_failures(const struct deploy *d, struct api_deployment *now)
@@ -207,7 +213,7 @@ bool deploy_status(const struct deploy *d, bool rollout, int64_t *wait_s)
         set_progress(d, &now);
         set_failures(d, &now);
     }
-    *wait_s = rollout && !is_complete(&now) ? deadline_left(d, &now) : INT64_MAX;
+    *wait_s = rollout && !deploy_status_is_complete(&now) ? deadline_left(d, &now) : INT64_MAX;
     if (api_equal(&api_deployment_status_type, &now.status, &d->d->status))
         return false;
     load_update_status(d->l, d->key, &now);

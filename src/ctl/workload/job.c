@@ -21,8 +21,8 @@ const struct api_job_condition *job_condition(const struct api_job *job, const c
     return NULL;
 }
 
-void job_put_condition(struct job *j, const char *type, const char *status, const char *reason,
-                       struct str message)
+static void job_put_condition(struct job *j, const char *type, const char *status,
+                              const char *reason, struct str message)
 {
     const struct api_job_condition_array old = j->now.status.conditions;
     struct api_job_condition *all = arena_array(j->arena, struct api_job_condition, old.n + 1);
@@ -42,8 +42,8 @@ void job_put_condition(struct job *j, const char *type, const char *status, cons
 
 // --- Letting pods go -----------------------------------------------------------------------------
 
-static void untrack(struct load *l, struct str key, const struct typed_object *o,
-                    const struct typed_object *pod)
+static void job_remove_finalizer(struct load *l, struct str key, const struct typed_object *o,
+                                 const struct typed_object *pod)
 {
     cleanup_arena struct arena arena = {0};
     struct api_pod changed = *as_pod(pod);
@@ -51,9 +51,9 @@ static void untrack(struct load *l, struct str key, const struct typed_object *o
     load_update(l, key, o, CACHE_PODS, &changed, NULL);
 }
 
-// let_go is the first half of ending a pod that is not wanted any more: nobody counts it, nor its number, as failed then. The
-// second half, in the next step, is to delete it.
-static bool let_go(struct job *j, const struct typed_object *pod)
+// job_release_pod is the first half of ending a pod that is not wanted any more: it is not counted,
+// nor its number, as failed then. The second half, in the next step, is to delete it.
+static bool job_release_pod(struct job *j, const struct typed_object *pod)
 {
     if (!pod)
         return false;
@@ -76,7 +76,7 @@ bool job_gone(struct load *l, struct str key)
 {
     const struct typed_object *pod = load_tracked_pod(l, key);
     if (pod)
-        untrack(l, key, NULL, pod);
+        job_remove_finalizer(l, key, NULL, pod);
     return pod != NULL;
 }
 
@@ -95,7 +95,7 @@ static void step_finished(struct job *j)
     int64_t wait_s = INT64_MAX;
     const struct typed_object *pod = load_tracked_pod(j->l, j->key);
     if (pod) {
-        untrack(j->l, j->key, j->o, pod);
+        job_remove_finalizer(j->l, j->key, j->o, pod);
         return;
     }
     if (j->was->spec.has_ttl_seconds_after_finished && !j->o->meta->deletion_timestamp.set) {
@@ -111,7 +111,7 @@ static void step_finished(struct job *j)
 
 // --- Pods ----------------------------------------------------------------------------------------
 
-static bool delete_pod(struct job *j, const struct typed_object *pod)
+static bool job_delete_pod(struct job *j, const struct typed_object *pod)
 {
     if (!pod)
         return false;
@@ -177,7 +177,7 @@ static int job_compare_places(const void *x, const void *y)
 }
 
 // Of two pods with one number, the one that goes; NULL when there are none.
-static const struct typed_object *doubled(const struct job *j)
+static const struct typed_object *job_find_duplicate(const struct job *j)
 {
     size_t n = j->indexes ? j->active.n : 0, first = n;
     struct job_place *places = arena_array(j->arena, struct job_place, n + 1);
@@ -204,7 +204,7 @@ static size_t job_free_index(const struct job *j)
     return gap < j->indexes ? (size_t)gap : SIZE_MAX;
 }
 
-static bool create_one(struct job *j, int64_t *wait_s)
+static bool job_create_one(struct job *j, int64_t *wait_s)
 {
     int64_t pause = backoff_left(j);
     size_t index = SIZE_MAX;
@@ -221,31 +221,31 @@ static bool create_one(struct job *j, int64_t *wait_s)
     return true;
 }
 
-static bool manage(struct job *j, int64_t *wait_s)
+static bool job_manage_pods(struct job *j, int64_t *wait_s)
 {
     int64_t active = (int64_t)j->active.n, wanted = wanted_pods(j);
-    const struct typed_object *twice = doubled(j);
+    const struct typed_object *twice = job_find_duplicate(j);
     if (twice)
-        return let_go(j, twice);
+        return job_release_pod(j, twice);
     if (active > wanted)
-        return let_go(j, first_to_go(j));
+        return job_release_pod(j, first_to_go(j));
     int64_t ending = j->replace_late ? j->now.status.terminating : 0;
-    return active + ending < wanted && create_one(j, wait_s);
+    return active + ending < wanted && job_create_one(j, wait_s);
 }
 
 // Pods of a Job that is over are deleted and count as failed, as upstream's do.
 static bool change_pods(struct job *j, int64_t *wait_s)
 {
-    if (delete_pod(j, was_let_go(j)))
+    if (job_delete_pod(j, was_let_go(j)))
         return true;
     if (!j->reason && !j->was->spec.suspend)
-        return manage(j, wait_s);
-    return j->reason ? delete_pod(j, first_to_go(j)) : let_go(j, first_to_go(j));
+        return job_manage_pods(j, wait_s);
+    return j->reason ? job_delete_pod(j, first_to_go(j)) : job_release_pod(j, first_to_go(j));
 }
 
 // --- Status --------------------------------------------------------------------------------------
 
-static void tell(struct job *j, const char *type, const char *reason, struct str text)
+static void job_record_event(struct job *j, const char *type, const char *reason, struct str text)
 {
     load_tell(j->l, j->o, str_z(type), reason, text);
 }
@@ -256,11 +256,11 @@ static void set_suspension(struct job *j)
     bool suspend = j->was->spec.suspend;
     if (suspend && !told) {
         job_put_condition(j, "Suspended", "True", "JobSuspended", STR("Job suspended"));
-        tell(j, "Normal", "Suspended", STR("Job suspended"));
+        job_record_event(j, "Normal", "Suspended", STR("Job suspended"));
     } else if (!suspend && told) {
         job_put_condition(j, "Suspended", "False", "JobResumed", STR("Job resumed"));
         j->now.status.start_time = ctl_now(j->l->ctl);
-        tell(j, "Normal", "Resumed", STR("Job resumed"));
+        job_record_event(j, "Normal", "Resumed", STR("Job resumed"));
     }
     if (suspend)
         j->now.status.start_time = (struct api_time){0};
@@ -269,7 +269,7 @@ static void set_suspension(struct job *j)
 }
 
 // The end has two parts: what it will be, and, when no pod is left to be counted, that it is.
-static void set_end(struct job *j)
+static void job_set_end_condition(struct job *j)
 {
     const struct api_uncounted_terminated_pods *u = j->now.status.uncounted_terminated_pods;
     bool told =
@@ -286,12 +286,12 @@ static void set_end(struct job *j)
     job_put_condition(j, j->success ? "Complete" : "Failed", "True", j->reason, j->message);
     if (j->success)
         j->now.status.completion_time = ctl_now(j->l->ctl);
-    tell(j, j->success ? "Normal" : "Warning", j->success ? "Completed" : j->reason,
-         j->success ? STR("Job completed") : j->message);
+    job_record_event(j, j->success ? "Normal" : "Warning", j->success ? "Completed" : j->reason,
+                     j->success ? STR("Job completed") : j->message);
 }
 
 // Counts and conditions are written before anything is done on their ground.
-static bool matters(const struct api_job_status *a, const struct api_job_status *b)
+static bool job_status_differs(const struct api_job_status *a, const struct api_job_status *b)
 {
     static const struct api_uncounted_terminated_pods none;
     const struct api_uncounted_terminated_pods *u = a->uncounted_terminated_pods;
@@ -303,23 +303,23 @@ static bool matters(const struct api_job_status *a, const struct api_job_status 
            !api_equal(&api_uncounted_terminated_pods_type, u ? u : &none, v ? v : &none);
 }
 
-static void look(struct job *j)
+static void job_sync_job(struct job *j)
 {
     int64_t wait_s = INT64_MAX;
     bool deleting = j->o->meta->deletion_timestamp.set;
     job_count(j);
     job_decide(j, &wait_s);
     if (j->reason)
-        set_end(j);
+        job_set_end_condition(j);
     else
         set_suspension(j);
     bool differs = !api_equal(&api_job_status_type, &j->now.status, &j->was->status);
-    if (differs && matters(&j->now.status, &j->was->status)) {
+    if (differs && job_status_differs(&j->now.status, &j->was->status)) {
         load_update_status(j->l, j->key, &j->now);
         return;
     }
     if (j->counted.n > 0) {
-        untrack(j->l, j->key, j->o, j->counted.p[0]);
+        job_remove_finalizer(j->l, j->key, j->o, j->counted.p[0]);
         return;
     }
     if (!deleting && change_pods(j, &wait_s))
@@ -352,7 +352,7 @@ void job_step(struct load *l, struct str key, const struct typed_object *o)
     }
     const struct typed_object *other = load_tracked_pod(l, key);
     if (other && !is_controlled_by(other, o)) { // of an earlier Job of this name
-        untrack(l, key, o, other);
+        job_remove_finalizer(l, key, o, other);
         return;
     }
     if (load_claim(l, key, o, CACHE_PODS, job->spec.selector))
@@ -360,5 +360,5 @@ void job_step(struct load *l, struct str key, const struct typed_object *o)
     j.replace_late =
         job->spec.has_pod_replacement_policy && str_eqz(job->spec.pod_replacement_policy, "Failed");
     j.pods = load_owned(l, CACHE_PODS, o, &arena);
-    look(&j);
+    job_sync_job(&j);
 }

@@ -44,8 +44,10 @@ static bool condition_matches(const struct api_pod_failure_policy_rule *rule,
     return false;
 }
 
-static bool rule_matches(const struct job *j, const struct api_pod_failure_policy_rule *rule,
-                         const struct api_pod *pod, size_t number, struct str *ret_message)
+static bool job_count_rule_matches(const struct job *j,
+                                   const struct api_pod_failure_policy_rule *rule,
+                                   const struct api_pod *pod, size_t number,
+                                   struct str *ret_message)
 {
     struct str type;
     if (rule->on_exit_codes) {
@@ -71,13 +73,14 @@ static bool rule_matches(const struct job *j, const struct api_pod_failure_polic
     return true;
 }
 
-enum job_failure job_failure_of(const struct job *j, const struct api_pod *pod,
-                                struct str *ret_message)
+// job_failure_of asks the failure policy; *ret_message is set when the job is to fail.
+static enum job_failure job_failure_of(const struct job *j, const struct api_pod *pod,
+                                       struct str *ret_message)
 {
     const struct api_pod_failure_policy *policy = j->was->spec.pod_failure_policy;
     for (size_t i = 0; policy && i < policy->rules.n; i++) {
         const struct api_pod_failure_policy_rule *rule = &policy->rules.p[i];
-        if (!rule_matches(j, rule, pod, i, ret_message))
+        if (!job_count_rule_matches(j, rule, pod, i, ret_message))
             continue;
         if (str_eqz(rule->action, "Ignore"))
             return JOB_IGNORE;
@@ -103,8 +106,9 @@ static const struct typed_object *find_uid(const struct load_objects *pods, stru
     return NULL;
 }
 
-// settle moves pods that have lost their finalizer from a list of uncounted ones to a counter.
-static void settle(struct job *j, struct api_str_array *list, int32_t *counter)
+// job_count_settle_uncounted moves pods that have lost their finalizer from a list of uncounted
+// ones to a counter.
+static void job_count_settle_uncounted(struct job *j, struct api_str_array *list, int32_t *counter)
 {
     struct str *kept = arena_array(j->arena, struct str, list->n + 1);
     size_t n = 0;
@@ -178,7 +182,7 @@ static bool job_pod_succeeded(const struct typed_object *pod)
     return str_eqz(as_pod(pod)->status.phase, "Succeeded") && is_tracked(pod);
 }
 
-static void count_pod(struct job *j, const struct typed_object *o)
+static void job_count_add_pod(struct job *j, const struct typed_object *o)
 {
     const struct api_pod *pod = as_pod(o);
     struct api_job_status *s = &j->now.status;
@@ -225,10 +229,10 @@ void job_count(struct job *j)
     s->ready = s->terminating = 0;
     s->has_ready = s->has_terminating = true;
     count_indexes(j);
-    settle(j, &s->uncounted_terminated_pods->succeeded, &s->succeeded);
-    settle(j, &s->uncounted_terminated_pods->failed, &s->failed);
+    job_count_settle_uncounted(j, &s->uncounted_terminated_pods->succeeded, &s->succeeded);
+    job_count_settle_uncounted(j, &s->uncounted_terminated_pods->failed, &s->failed);
     vec_foreach(&j->pods, pod)
-        count_pod(j, *pod);
+        job_count_add_pod(j, *pod);
     s->active = (int32_t)j->active.n;
     if (j->indexes) {
         job_set_tidy(&j->broken);
@@ -246,7 +250,7 @@ void job_count(struct job *j)
 
 // --- Deciding ------------------------------------------------------------------------------------
 
-static void fail(struct job *j, const char *reason, struct str message)
+static void job_count_fail_job(struct job *j, const char *reason, struct str message)
 {
     if (j->reason)
         return;
@@ -254,7 +258,7 @@ static void fail(struct job *j, const char *reason, struct str message)
     j->message = message;
 }
 
-static void succeed(struct job *j, const char *reason, struct str message)
+static void job_count_succeed_job(struct job *j, const char *reason, struct str message)
 {
     if (j->reason)
         return;
@@ -285,10 +289,10 @@ static void decide_indexes(struct job *j)
     uint64_t broken = job_set_count(&j->broken), done = job_set_count(&j->done);
     if (spec->has_max_failed_indexes &&
         broken > (uint64_t)load_not_negative(spec->max_failed_indexes))
-        fail(j, "MaxFailedIndexesExceeded",
-             STR("Job has exceeded the specified maximal number of failed indexes"));
+        job_count_fail_job(j, "MaxFailedIndexesExceeded",
+                           STR("Job has exceeded the specified maximal number of failed indexes"));
     else if (broken > 0 && broken + done >= j->indexes)
-        fail(j, "FailedIndexes", STR("Job has failed indexes"));
+        job_count_fail_job(j, "FailedIndexes", STR("Job has failed indexes"));
 }
 
 static void decide_deadline(struct job *j, int64_t *wait_s)
@@ -302,7 +306,8 @@ static void decide_deadline(struct job *j, int64_t *wait_s)
                                j->was->status.start_time.at.sec - ctl_now(j->l->ctl).at.sec, &left))
         return;
     if (left <= 0)
-        fail(j, "DeadlineExceeded", STR("Job was active longer than specified deadline"));
+        job_count_fail_job(j, "DeadlineExceeded",
+                           STR("Job was active longer than specified deadline"));
     else if (left < *wait_s)
         *wait_s = left;
 }
@@ -320,16 +325,18 @@ void job_decide(struct job *j, int64_t *wait_s)
         return;
     }
     if (job_success_policy_met(j))
-        succeed(j, "SuccessPolicy", STR("Matched rules of the success policy"));
+        job_count_succeed_job(j, "SuccessPolicy", STR("Matched rules of the success policy"));
     if (j->failed > spec->backoff_limit || too_many_restarts(j))
-        fail(j, "BackoffLimitExceeded", STR("Job has reached the specified backoff limit"));
+        job_count_fail_job(j, "BackoffLimitExceeded",
+                           STR("Job has reached the specified backoff limit"));
     decide_deadline(j, wait_s);
     if (j->indexes && spec->has_backoff_limit_per_index)
         decide_indexes(j);
     bool enough = spec->has_completions ? j->succeeded >= spec->completions
                                         : j->succeeded > 0 && j->active.n == 0;
     if (enough)
-        succeed(j, "CompletionsReached", STR("Reached expected number of succeeded pods"));
+        job_count_succeed_job(j, "CompletionsReached",
+                              STR("Reached expected number of succeeded pods"));
 }
 
 int64_t job_pod_finished(const struct api_pod *pod)

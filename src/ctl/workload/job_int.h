@@ -33,7 +33,7 @@ struct job {
     struct load_objects active;  // pods that run or will
     struct job_failed_pods failures;
     struct job_set done, broken, busy; // indexes that succeeded, failed for good, have a pod
-    struct job_set told;               // those that the status says have succeeded
+    struct job_set told;               // indexes that have succeeded by the status
     size_t indexes;                    // 0: not indexed
     bool replace_late;                 // only when a pod has failed, not while it ends
     bool behind;                       // the cache of pods is older than the job: look again
@@ -46,12 +46,8 @@ struct job {
 // job_count finds out what the pods of a job mean for its status.
 void job_count(struct job *j);
 
-// job_decide says whether it is over. *wait_s as for load_finish.
+// job_decide reports whether it is over. *wait_s as for load_finish.
 void job_decide(struct job *j, int64_t *wait_s);
-
-// job_failure_of asks the failure policy; *ret_message is set when the job is to fail.
-enum job_failure job_failure_of(const struct job *j, const struct api_pod *pod,
-                                struct str *ret_message);
 
 // job_index_of is a pod's index, SIZE_MAX when it has none that counts.
 size_t job_index_of(const struct job *j, const struct typed_object *pod);
@@ -66,8 +62,6 @@ struct api_pod job_new_pod(const struct job *j, size_t index);
 bool job_success_policy_met(const struct job *j);
 
 const struct api_job_condition *job_condition(const struct api_job *job, const char *type);
-void job_put_condition(struct job *j, const char *type, const char *status, const char *reason,
-                       struct str message);
 
 // job_pod_finished is when a pod ended, as well as can be known.
 int64_t job_pod_finished(const struct api_pod *pod);

@@ -20,8 +20,8 @@ struct job_span {
 // is in an arena. Zeroed, it is empty.
 struct job_set VEC(struct job_span);
 
-// job_set_read reads a text such as 1,3-5. Indexes that are not below limit, and what is not a number,
-// are left out.
+// job_set_read reads a text such as 1,3-5. Indexes that are not below limit, and what is not a
+// number, are left out.
 struct job_set job_set_read(struct str text, uint64_t limit, struct arena *arena);
 
 // job_set_write is the text of a tidy set.

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// What the controllers of all workloads share: keys by owner, adoption and release of orphans by
+// labels, and writes that end a step.
 #include "ctl/workload/load.h"
 
 #include <stdlib.h>
@@ -22,13 +25,13 @@ static const struct {
                           "replicaset-controller",
                           "replicaset",
                           CTL_REPLICA_SETS,
-                          replica_set_step},
+                          replicaset_step_key},
     [LOAD_DEPLOYMENT] = {CACHE_DEPLOYMENTS,
                          {CACHE_REPLICA_SETS, CACHES},
                          "deployment-controller",
                          "deployment",
                          CTL_DEPLOYMENTS,
-                         deployment_step},
+                         deploy_step_key},
     [LOAD_DAEMON_SET] = {CACHE_DAEMON_SETS,
                          {CACHE_PODS, CACHE_REVISIONS},
                          "daemonset-controller",
@@ -49,20 +52,20 @@ static struct load_ctl *all_of(const struct load *l)
     return l->ctl->loads;
 }
 
-static bool depends(enum load_kind kind, enum ctl_cache which)
+static bool load_kind_uses_cache(enum load_kind kind, enum ctl_cache which)
 {
     return kinds[kind].dependents[0] == which || kinds[kind].dependents[1] == which;
 }
 
-static void key_of(const struct api_object_meta *meta, struct sbuf *out)
+static void load_write_key(const struct api_object_meta *meta, struct sbuf *out)
 {
     sbuf_addf(out, "%.*s/%.*s", STR_ARG(meta->namespace), STR_ARG(meta->name));
 }
 
-static void add_key(struct load *l, const struct api_object_meta *meta)
+static void load_add_key(struct load *l, const struct api_object_meta *meta)
 {
     cleanup_sbuf struct sbuf key = {0};
-    key_of(meta, &key);
+    load_write_key(meta, &key);
     work_add(l->work, sbuf_str(&key));
 }
 
@@ -107,7 +110,7 @@ static void forget_pauses(struct load *l, struct str key)
     l->pauses = kept;
 }
 
-static void step(void *arg, struct str key)
+static void load_step_key(void *arg, struct str key)
 {
     struct load *l = arg;
     struct str namespace;
@@ -159,7 +162,8 @@ static const struct api_label_selector *selector_of(enum load_kind kind,
     return NULL;
 }
 
-static bool selects(const struct api_label_selector *selector, const struct api_str_map *labels)
+static bool load_selector_matches(const struct api_label_selector *selector,
+                                  const struct api_str_map *labels)
 {
     cleanup_arena struct arena arena = {0};
     struct label_selector s = {0};
@@ -176,8 +180,8 @@ struct orphan {
 static void wake_if_matching(void *arg, const struct typed_object *o)
 {
     const struct orphan *orphan = arg;
-    if (selects(selector_of(orphan->kind, o), &orphan->object->meta->labels))
-        add_key(orphan->load, o->meta);
+    if (load_selector_matches(selector_of(orphan->kind, o), &orphan->object->meta->labels))
+        load_add_key(orphan->load, o->meta);
 }
 
 // The Job that has to let a pod go: its owner, or, when the pod was orphaned, who made it once.
@@ -199,7 +203,7 @@ static void wake_owner(struct load_ctl *c, enum ctl_cache which, const struct ty
     const struct api_owner_reference *owner = meta_controller(o->meta);
     for (enum load_kind k = 0; k < LOADS; k++) {
         struct load *l = &c->of[k];
-        if (!l->work || !depends(k, which))
+        if (!l->work || !load_kind_uses_cache(k, which))
             continue;
         if (!owner) {
             struct orphan orphan = {l, k, o};
@@ -207,13 +211,13 @@ static void wake_owner(struct load_ctl *c, enum ctl_cache which, const struct ty
             informer_by(c->ctl->caches[l->cache], l->by_namespace, o->meta->namespace,
                         wake_if_matching, &orphan);
             if (k == LOAD_JOB && which == CACHE_PODS && tracked_by(o, &job))
-                add_key(l, &job);
+                load_add_key(l, &job);
             continue;
         }
         if (!str_eq(owner->kind, ctl_kind(l->cache)->kind))
             continue;
         const struct api_object_meta at = {.namespace = o->meta->namespace, .name = owner->name};
-        add_key(l, &at);
+        load_add_key(l, &at);
     }
 }
 
@@ -228,8 +232,8 @@ static void dependent_changed(struct load_ctl *c, enum ctl_cache which,
         wake_owner(c, which, after);
 }
 
-static void pod_changed(void *arg, const struct typed_object *before,
-                        const struct typed_object *after)
+static void load_pod_changed(void *arg, const struct typed_object *before,
+                             const struct typed_object *after)
 {
     dependent_changed(arg, CACHE_PODS, before, after);
 }
@@ -249,17 +253,17 @@ static void revision_changed(void *arg, const struct typed_object *before,
 static void load_changed(void *arg, const struct typed_object *before,
                          const struct typed_object *after)
 {
-    add_key(arg, after ? after->meta : before->meta);
+    load_add_key(arg, after ? after->meta : before->meta);
 }
 
 static void add_node_waiter(void *arg, const struct typed_object *o)
 {
-    add_key(arg, o->meta);
+    load_add_key(arg, o->meta);
 }
 
 // What decides where DaemonSets run: the node's being, labels, taints, schedulability.
-static void node_changed(void *arg, const struct typed_object *before,
-                         const struct typed_object *after)
+static void load_node_changed(void *arg, const struct typed_object *before,
+                              const struct typed_object *after)
 {
     struct load *l = arg;
     if (before && after &&
@@ -301,7 +305,7 @@ static void index_tracked(const struct typed_object *o, void (*add)(void *ctx, s
     if (!tracked_by(o, &job))
         return;
     cleanup_sbuf struct sbuf key = {0};
-    key_of(&job, &key);
+    load_write_key(&job, &key);
     add(ctx, sbuf_str(&key));
 }
 
@@ -324,7 +328,7 @@ struct collect {
     struct load_objects objects;
 };
 
-static void collect(void *arg, const struct typed_object *o)
+static void load_collect_object(void *arg, const struct typed_object *o)
 {
     struct collect *c = arg;
     vec_push_arena(c->arena, &c->objects, o);
@@ -334,8 +338,8 @@ struct load_objects load_owned(const struct load *l, enum ctl_cache which,
                                const struct typed_object *o, struct arena *arena)
 {
     struct collect c = {.arena = arena};
-    informer_by(l->ctl->caches[which], all_of(l)->index[which].by_controller, o->meta->uid, collect,
-                &c);
+    informer_by(l->ctl->caches[which], all_of(l)->index[which].by_controller, o->meta->uid,
+                load_collect_object, &c);
     return c.objects;
 }
 
@@ -355,7 +359,7 @@ static bool is_member(struct str name, struct str set)
            str_to_u64(str_from(name, set.n + 1), &ordinal) == 0;
 }
 
-static void pick(void *arg, const struct typed_object *o)
+static void load_pick_orphan(void *arg, const struct typed_object *o)
 {
     struct pick *p = arg;
     bool over = o->meta->deletion_timestamp.set ||
@@ -372,7 +376,7 @@ struct load_call {
     struct list_node node; // in load.calls
     struct load *load;
     enum ctl_cache source;
-    const struct typed_object *about; // referenced; NULL: nobody is told
+    const struct typed_object *about; // referenced; NULL: no event
     struct load_event event;          // its texts are copies
     struct arena arena;
     struct sbuf name; // of the object that is written
@@ -380,7 +384,7 @@ struct load_call {
     struct sbuf patch; // of an adoption
 };
 
-static struct load_call *call_new(struct load *l, struct str key, enum ctl_cache source)
+static struct load_call *load_call_new(struct load *l, struct str key, enum ctl_cache source)
 {
     struct load_call *c = xcalloc(1, sizeof(*c));
     c->load = l;
@@ -390,7 +394,7 @@ static struct load_call *call_new(struct load *l, struct str key, enum ctl_cache
     return c;
 }
 
-static void call_free(struct load_call *c)
+static void load_call_free(struct load_call *c)
 {
     typed_object_unref(c->about);
     arena_done(&c->arena);
@@ -427,7 +431,7 @@ static void tell_result(struct load_call *c, const struct client_answer *a)
     }
 }
 
-static void written(void *arg, const struct client_answer *a)
+static void load_on_written(void *arg, const struct client_answer *a)
 {
     struct load_call *c = arg;
     bool alive = list_linked(&c->node); // else the controller is gone, c->load with it
@@ -443,13 +447,13 @@ static void written(void *arg, const struct client_answer *a)
         else
             work_retry(work, sbuf_str(&c->key));
     }
-    call_free(c);
+    load_call_free(c);
 }
 
 static struct load_call *told_call(struct load *l, struct str key, enum ctl_cache which,
                                    const struct typed_object *owner, const struct load_event *event)
 {
-    struct load_call *c = call_new(l, key, which);
+    struct load_call *c = load_call_new(l, key, which);
     if (event) {
         c->about = typed_object_ref(owner);
         c->event = *event;
@@ -464,7 +468,8 @@ void load_create(struct load *l, struct str key, const struct typed_object *owne
 {
     const struct api_object object = {ctl_kind(which), value};
     api_set_type_meta(&object);
-    client_create(l->ctl->client, &object, NULL, written, told_call(l, key, which, owner, event));
+    client_create(l->ctl->client, &object, NULL, load_on_written,
+                  told_call(l, key, which, owner, event));
 }
 
 void load_delete(struct load *l, struct str key, const struct typed_object *owner,
@@ -478,7 +483,7 @@ void load_delete(struct load *l, struct str key, const struct typed_object *owne
                                                .has_propagation_policy = true};
     struct load_call *c = told_call(l, key, which, owner, event);
     sbuf_add(&c->name, victim->meta->name);
-    client_delete(l->ctl->client, &at, &options, written, c);
+    client_delete(l->ctl->client, &at, &options, load_on_written, c);
 }
 
 void load_update(struct load *l, struct str key, const struct typed_object *owner,
@@ -490,7 +495,8 @@ void load_update(struct load *l, struct str key, const struct typed_object *owne
         void *out;
     } same = {.in = value};
     const struct api_object object = {ctl_kind(which), same.out};
-    client_update(l->ctl->client, &object, NULL, written, told_call(l, key, which, owner, event));
+    client_update(l->ctl->client, &object, NULL, load_on_written,
+                  told_call(l, key, which, owner, event));
 }
 
 void load_update_status(struct load *l, struct str key, const void *value)
@@ -501,13 +507,13 @@ void load_update_status(struct load *l, struct str key, const void *value)
     } same = {.in = value};
     const struct api_object object = {ctl_kind(l->cache), same.out};
     const struct client_write how = {.subresource = STR("status")};
-    client_update(l->ctl->client, &object, &how, written, call_new(l, key, l->cache));
+    client_update(l->ctl->client, &object, &how, load_on_written, load_call_new(l, key, l->cache));
 }
 
 void load_tell(struct load *l, const struct typed_object *about, struct str type,
                const char *reason, struct str text)
 {
-    event_record(l->events, about, type, str_z(reason), text);
+    events_record(l->events, about, type, str_z(reason), text);
 }
 
 const struct load_failure *load_failure(const struct load *l, struct str key)
@@ -517,7 +523,7 @@ const struct load_failure *load_failure(const struct load *l, struct str key)
 
 // --- Adoption ------------------------------------------------------------------------------------
 
-static void asked(void *arg, const struct client_answer *a)
+static void load_on_owner_read(void *arg, const struct client_answer *a)
 {
     struct load_call *c = arg;
     struct load *l = c->load;
@@ -528,20 +534,20 @@ static void asked(void *arg, const struct client_answer *a)
         list_remove(&c->node);
         if (alive)
             work_again(l->work, sbuf_str(&c->key), CLOCK_NS_PER_SEC); // the cache is behind
-        call_free(c);
+        load_call_free(c);
         return;
     }
     struct str namespace = c->about->meta->namespace;
     const struct client_key at = {ctl_kind(c->source), namespace, sbuf_str(&c->name)};
-    client_patch(l->ctl->client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&c->patch), NULL, written,
-                 c);
+    client_patch(l->ctl->client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&c->patch), NULL,
+                 load_on_written, c);
 }
 
-static void adopt(struct load *l, struct str key, const struct typed_object *o,
-                  enum ctl_cache which, const struct typed_object *orphan)
+static void load_adopt_orphan(struct load *l, struct str key, const struct typed_object *o,
+                              enum ctl_cache which, const struct typed_object *orphan)
 {
     const struct api_kind *kind = ctl_kind(l->cache);
-    struct load_call *c = call_new(l, key, which);
+    struct load_call *c = load_call_new(l, key, which);
     c->about = typed_object_ref(o);
     sbuf_add(&c->name, orphan->meta->name);
     sbuf_addf(&c->patch,
@@ -553,11 +559,11 @@ static void adopt(struct load *l, struct str key, const struct typed_object *o,
               l->cache == CACHE_JOBS && which == CACHE_PODS ? ",\"finalizers\":[\"" TRACKING "\"]"
                                                             : "");
     const struct client_key at = {kind, o->meta->namespace, o->meta->name};
-    client_get(l->ctl->client, &at, asked, c);
+    client_get(l->ctl->client, &at, load_on_owner_read, c);
 }
 
-static void release(struct load *l, struct str key, const struct typed_object *o,
-                    enum ctl_cache which, const struct typed_object *owned)
+static void load_release_owned(struct load *l, struct str key, const struct typed_object *o,
+                               enum ctl_cache which, const struct typed_object *owned)
 {
     cleanup_sbuf struct sbuf patch = {0};
     sbuf_addf(&patch,
@@ -569,8 +575,8 @@ static void release(struct load *l, struct str key, const struct typed_object *o
                     "job-tracking\"]"
                   : "");
     const struct client_key at = {owned->object.kind, owned->meta->namespace, owned->meta->name};
-    client_patch(l->ctl->client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&patch), NULL, written,
-                 call_new(l, key, which));
+    client_patch(l->ctl->client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&patch), NULL,
+                 load_on_written, load_call_new(l, key, which));
 }
 
 bool load_claim(struct load *l, struct str key, const struct typed_object *o, enum ctl_cache which,
@@ -587,15 +593,15 @@ bool load_claim(struct load *l, struct str key, const struct typed_object *o, en
                      .member_of = members ? o->meta->name : STR(""),
                      .matching = false,
                      .which = which};
-    informer_by(l->ctl->caches[which], index->by_controller, o->meta->uid, pick, &p);
+    informer_by(l->ctl->caches[which], index->by_controller, o->meta->uid, load_pick_orphan, &p);
     if (p.found) {
-        release(l, key, o, which, p.found);
+        load_release_owned(l, key, o, which, p.found);
         return true;
     }
     p.matching = true;
-    informer_by(l->ctl->caches[which], index->orphans, o->meta->namespace, pick, &p);
+    informer_by(l->ctl->caches[which], index->orphans, o->meta->namespace, load_pick_orphan, &p);
     if (p.found)
-        adopt(l, key, o, which, p.found);
+        load_adopt_orphan(l, key, o, which, p.found);
     return p.found != NULL;
 }
 
@@ -609,10 +615,10 @@ static void load_start(struct load_ctl *c, enum load_kind k)
     list_init(&l->calls);
     if (c->ctl->off[kinds[k].controller])
         return;
-    l->work = ctl_work(c->ctl, kinds[k].queue, step, l);
+    l->work = ctl_work(c->ctl, kinds[k].queue, load_step_key, l);
     const struct event_recorder_options events = {.client = c->ctl->client,
                                                   .component = str_z(kinds[k].component)};
-    l->events = event_recorder_new(&events);
+    l->events = events_recorder_new(&events);
     l->by_namespace = informer_add_index(c->ctl->caches[l->cache], index_namespace);
 }
 
@@ -621,7 +627,7 @@ struct load_ctl *load_ctl_new(struct ctl *ctl)
     static const struct {
         enum ctl_cache cache;
         ctl_changed_fn changed;
-    } dependents[] = {{CACHE_PODS, pod_changed},
+    } dependents[] = {{CACHE_PODS, load_pod_changed},
                       {CACHE_REPLICA_SETS, replica_set_changed},
                       {CACHE_REVISIONS, revision_changed}};
     struct load_ctl *c = xcalloc(1, sizeof(*c));
@@ -638,7 +644,7 @@ struct load_ctl *load_ctl_new(struct ctl *ctl)
         const struct informer_handler h = {.changed = dependents[i].changed, .arg = c};
         informer_add_handler(cache, &h);
         for (enum load_kind k = 0; k < LOADS; k++)
-            if (c->of[k].work && depends(k, which))
+            if (c->of[k].work && load_kind_uses_cache(k, which))
                 ctl_watch(ctl, which, NULL, NULL, c->of[k].work);
     }
     for (enum load_kind k = 0; k < LOADS; k++)
@@ -648,7 +654,7 @@ struct load_ctl *load_ctl_new(struct ctl *ctl)
     if (c->of[LOAD_STATEFUL_SET].work)
         ctl_watch(ctl, CACHE_VOLUME_CLAIMS, NULL, NULL, c->of[LOAD_STATEFUL_SET].work);
     if (c->of[LOAD_DAEMON_SET].work)
-        ctl_watch(ctl, CACHE_NODES, node_changed, &c->of[LOAD_DAEMON_SET],
+        ctl_watch(ctl, CACHE_NODES, load_node_changed, &c->of[LOAD_DAEMON_SET],
                   c->of[LOAD_DAEMON_SET].work);
     return c;
 }
@@ -657,7 +663,7 @@ static void load_done(struct load *l)
 {
     ctl_calls_drop(&l->calls);
     work_free(l->work);
-    event_recorder_free(l->events);
+    events_recorder_free(l->events);
     map_foreach(&l->failures, i) {
         free(map_value(&l->failures, i)->key);
         free(map_value(&l->failures, i)->message);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the controllers of workloads share (README.md, Workloads): keys and steps, who owns what, pods
-// made from templates, what pods count as, revisions of templates. Private to src/ctl.
+// What the controllers of workloads share (README.md, Workloads): keys and steps, who owns what,
+// pods made from templates, what pods count as, revisions of templates. Private to src/ctl.
 //
-// A function that may write returns whether it has: then the step is over, and comes back when the cache
-// has seen the write. A step in which nothing was written ends with work_done or work_again.
+// A function that may write returns whether it has: then the step is over, and comes back when the
+// cache has seen the write. A step in which nothing was written ends with work_done or work_again.
 #ifndef CTL_WORKLOAD_LOAD_H
 #define CTL_WORKLOAD_LOAD_H
 
@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "ctl/core/ctl_int.h"
+#include "ctl/template.h"
 
 enum load_kind {
     LOAD_REPLICA_SET,
@@ -51,7 +52,8 @@ struct load {
     struct load_pauses pauses; // by KEY/WHAT
 };
 
-// Dependents: pods, ReplicaSets, revisions. Indexes by the UID of the controller, and those without one by namespace.
+// Dependents: pods, ReplicaSets, revisions. Indexes by the UID of the controller, and those without
+// one by namespace.
 struct load_index {
     size_t by_controller;
     size_t orphans;
@@ -66,8 +68,8 @@ struct load_ctl {
 
 // --- Steps of the kinds --------------------------------------------------------------------------
 
-void replica_set_step(struct load *l, struct str key, const struct typed_object *o);
-void deployment_step(struct load *l, struct str key, const struct typed_object *o);
+void replicaset_step_key(struct load *l, struct str key, const struct typed_object *o);
+void deploy_step_key(struct load *l, struct str key, const struct typed_object *o);
 void daemon_set_step(struct load *l, struct str key, const struct typed_object *o);
 void stateful_set_step(struct load *l, struct str key, const struct typed_object *o);
 void job_step(struct load *l, struct str key, const struct typed_object *o);
@@ -91,17 +93,20 @@ struct load_objects VEC(const struct typed_object *);
 struct load_objects load_owned(const struct load *l, enum ctl_cache which,
                                const struct typed_object *o, struct arena *arena);
 
-// load_tracked_pod finds a pod of the Job NAMESPACE/NAME, be it there or gone, that has the finalizer of Jobs.
+// load_tracked_pod finds a pod of the Job NAMESPACE/NAME, be it there or gone, that has the
+// finalizer of Jobs.
 const struct typed_object *load_tracked_pod(const struct load *l, struct str job);
 
-// load_claim releases one object that selector does not match any more, or adopts one without a controller that
-// it matches. Nothing is adopted for an o that is being deleted. True: a write is under way.
+// load_claim releases one object that selector does not match any more, or adopts one without a
+// controller that it matches. Nothing is adopted for an o that is being deleted. True: a write is
+// under way.
 bool load_claim(struct load *l, struct str key, const struct typed_object *o, enum ctl_cache which,
                 const struct api_label_selector *selector);
 
 // --- Writes --------------------------------------------------------------------------------------
 
-// What is told about a write; no reason: nothing. Reasons are literals, texts are copied. After a text that ends in ": " comes the object's name.
+// The event about a write; no reason: none. Reasons are literals, texts are copied. After a
+// text that ends in ": " comes the object's name.
 struct load_event {
     const char *reason, *text;               // when it went well
     const char *failed_reason, *failed_text; // the server's message follows
@@ -129,7 +134,8 @@ struct load_pause *load_pause(struct load *l, struct str key, struct str what);
 
 // --- Pods ----------------------------------------------------------------------------------------
 
-// load_pod_of makes a pod of owner's template; the name is left to the caller. Shares with the template.
+// load_pod_of makes a pod of owner's template; the name is left to the caller. Shares with the
+// template.
 struct api_pod load_pod_of(const struct api_pod_template_spec *template, const struct load *l,
                            const struct typed_object *owner, struct arena *arena);
 
@@ -142,8 +148,8 @@ extern const struct load_event load_pod_created, load_pod_deleted;
 bool load_is_active(const struct api_pod *pod);
 bool load_is_ready(const struct api_pod *pod);
 
-// load_is_available: ready for min_ready seconds. *wait_s gets the shortest time until one that is not yet will
-// be, if that is less than what it holds.
+// load_is_available: ready for min_ready seconds. *wait_s gets the shortest time until one that is
+// not yet will be, if that is less than what it holds.
 bool load_is_available(const struct api_pod *pod, int32_t min_ready, int64_t now_s,
                        int64_t *wait_s);
 
@@ -153,11 +159,12 @@ void load_rank(struct load_objects *pods);
 // load_pod_has_condition: a condition of this type is True.
 bool load_pod_has_condition(const struct api_pod *pod, struct str type);
 
-// load_finish ends a step that wrote nothing: it comes back after wait_s seconds, INT64_MAX: when something changes.
+// load_finish ends a step that wrote nothing: it comes back after wait_s seconds, INT64_MAX: when
+// something changes.
 void load_finish(struct load *l, struct str key, int64_t wait_s);
 
-// load_not_negative: numbers of objects that an older server stored may be negative, and sums of them
-// may be large. The result is the nearest number that a count can be.
+// load_not_negative: numbers of objects that an older server stored may be negative, and sums of
+// them may be large. The result is the nearest number that a count can be.
 static inline int32_t load_not_negative(int64_t number)
 {
     return number < 0 ? 0 : number > INT32_MAX ? INT32_MAX : (int32_t)number;
@@ -168,9 +175,6 @@ static inline int64_t load_next(int64_t revision)
 {
     return revision < INT64_MAX ? revision + 1 : revision;
 }
-
-// load_scaled is a number, or a percentage of total (rounded up or down); never negative.
-int32_t load_scaled(const struct api_int_or_string *value, int32_t total, bool up);
 
 // load_template_hash is a name for a template's content, in arena; collisions tells clashes apart.
 struct str load_template_hash(const struct api_pod_template_spec *template, bool has_collisions,
@@ -188,7 +192,8 @@ struct load_revisions {
     struct str data; // of the template as it is
 };
 
-// load_revision_sync makes sure that the template has a revision with the highest number. True: a write is under way.
+// load_revision_sync makes sure that the template has a revision with the highest number. True: a
+// write is under way.
 bool load_revision_sync(struct load *l, struct str key, const struct typed_object *o,
                         const struct api_pod_template_spec *template,
                         const struct api_label_selector *selector, struct arena *arena,

@@ -30,7 +30,8 @@ bool load_is_active(const struct api_pod *pod)
     return !pod_is_terminal(pod) && !pod->metadata.deletion_timestamp.set;
 }
 
-static const struct api_pod_condition *condition_of(const struct api_pod *pod, struct str type)
+static const struct api_pod_condition *load_pod_find_condition(const struct api_pod *pod,
+                                                               struct str type)
 {
     for (size_t i = 0; i < pod->status.conditions.n; i++)
         if (str_eq(pod->status.conditions.p[i].type, type))
@@ -40,7 +41,7 @@ static const struct api_pod_condition *condition_of(const struct api_pod *pod, s
 
 bool load_pod_has_condition(const struct api_pod *pod, struct str type)
 {
-    const struct api_pod_condition *c = condition_of(pod, type);
+    const struct api_pod_condition *c = load_pod_find_condition(pod, type);
     return c && str_eqz(c->status, "True");
 }
 
@@ -51,7 +52,7 @@ bool load_is_ready(const struct api_pod *pod)
 
 bool load_is_available(const struct api_pod *pod, int32_t min_ready, int64_t now_s, int64_t *wait_s)
 {
-    const struct api_pod_condition *ready = condition_of(pod, STR("Ready"));
+    const struct api_pod_condition *ready = load_pod_find_condition(pod, STR("Ready"));
     if (!ready || !str_eqz(ready->status, "True"))
         return false;
     const struct api_time *since = &ready->last_transition_time;
@@ -79,7 +80,7 @@ static int phase_order(const struct api_pod *pod)
     return str_eqz(pod->status.phase, "Unknown") ? 1 : 0;
 }
 
-static int64_t restarts(const struct api_pod *pod)
+static int64_t load_pod_count_restarts(const struct api_pod *pod)
 {
     int64_t most = 0;
     for (size_t i = 0; i < pod->status.container_statuses.n; i++)
@@ -90,11 +91,11 @@ static int64_t restarts(const struct api_pod *pod)
 
 static int64_t ready_since(const struct api_pod *pod)
 {
-    const struct api_pod_condition *c = condition_of(pod, STR("Ready"));
+    const struct api_pod_condition *c = load_pod_find_condition(pod, STR("Ready"));
     return c && c->last_transition_time.set ? c->last_transition_time.at.sec : 0;
 }
 
-static int order_of(int64_t a, int64_t b)
+static int load_pod_compare_numbers(int64_t a, int64_t b)
 {
     return (a > b) - (a < b);
 }
@@ -103,15 +104,15 @@ static int by_rank(const void *x, const void *y)
 {
     const struct ranked *a = x, *b = y;
     const int orders[] = {
-        order_of(a->pod->spec.node_name.n > 0, b->pod->spec.node_name.n > 0),
-        order_of(phase_order(a->pod), phase_order(b->pod)),
-        order_of(load_is_ready(a->pod), load_is_ready(b->pod)),
-        order_of(a->cost, b->cost),
-        -order_of((int64_t)a->together, (int64_t)b->together),
-        -order_of(ready_since(a->pod), ready_since(b->pod)),
-        -order_of(restarts(a->pod), restarts(b->pod)),
-        -order_of(a->object->meta->creation_timestamp.at.sec,
-                  b->object->meta->creation_timestamp.at.sec),
+        load_pod_compare_numbers(a->pod->spec.node_name.n > 0, b->pod->spec.node_name.n > 0),
+        load_pod_compare_numbers(phase_order(a->pod), phase_order(b->pod)),
+        load_pod_compare_numbers(load_is_ready(a->pod), load_is_ready(b->pod)),
+        load_pod_compare_numbers(a->cost, b->cost),
+        -load_pod_compare_numbers((int64_t)a->together, (int64_t)b->together),
+        -load_pod_compare_numbers(ready_since(a->pod), ready_since(b->pod)),
+        -load_pod_compare_numbers(load_pod_count_restarts(a->pod), load_pod_count_restarts(b->pod)),
+        -load_pod_compare_numbers(a->object->meta->creation_timestamp.at.sec,
+                                  b->object->meta->creation_timestamp.at.sec),
         str_cmp(a->object->meta->name, b->object->meta->name),
     };
     for (size_t i = 0; i < array_len(orders); i++)

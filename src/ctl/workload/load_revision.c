@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ControllerRevisions: the templates that DaemonSets and StatefulSets had, as patches that bring them back.
+// ControllerRevisions: the templates that DaemonSets and StatefulSets had, as patches that bring
+// them back.
 #include <stdlib.h>
 
 #include "ctl/workload/load.h"
@@ -14,7 +15,8 @@ static struct str data_of(const struct api_pod_template_spec *template, struct a
     struct err err;
     sbuf_addz(&text, "{\"spec\":{\"template\":");
     (void)!api_json_write(&api_pod_template_spec_type, template, &w, &err);
-    // The template is an object that is never empty: the mark of a patch that replaces goes to its end.
+    // The template is an object that is never empty: the mark of a patch that replaces goes to its
+    // end.
     sbuf_truncate(&text, text.n - 1);
     sbuf_addz(&text, ",\"$patch\":\"replace\"}}}");
     return arena_str(arena, sbuf_str(&text));
@@ -41,7 +43,7 @@ static bool same_template(const struct typed_object *revision, struct str data,
             api_equal(&api_pod_template_spec_type, &theirs, template));
 }
 
-static int by_number(const void *x, const void *y)
+static int load_revision_compare_number(const void *x, const void *y)
 {
     const struct typed_object *a = *(const struct typed_object *const *)x;
     const struct typed_object *b = *(const struct typed_object *const *)y;
@@ -81,7 +83,7 @@ bool load_revision_sync(struct load *l, struct str key, const struct typed_objec
         return true;
     ret->all = load_owned(l, CACHE_REVISIONS, o, arena);
     if (ret->all.n > 0)
-        qsort(ret->all.p, ret->all.n, sizeof(*ret->all.p), by_number);
+        qsort(ret->all.p, ret->all.n, sizeof(*ret->all.p), load_revision_compare_number);
     vec_foreach(&ret->all, revision)
         if (same_template(*revision, ret->data, template, arena))
             ret->current = *revision;
@@ -106,7 +108,7 @@ struct str load_pod_revision(const struct api_pod *pod)
     return hash ? *hash : STR("");
 }
 
-static bool is_used(const struct load_objects *pods, struct str hash)
+static bool load_revision_is_used(const struct load_objects *pods, struct str hash)
 {
     vec_foreach(pods, pod)
         if (str_eq(load_pod_revision(as_pod(*pod)), hash))
@@ -123,7 +125,7 @@ bool load_revision_trim(struct load *l, struct str key, const struct typed_objec
     vec_foreach(&revisions->all, revision) {
         const struct str *hash = api_map_find(&(*revision)->meta->labels, STR(LOAD_REVISION_LABEL));
         if (*revision == revisions->current || (*revision)->meta->deletion_timestamp.set ||
-            str_eq((*revision)->meta->name, keep) || (hash && is_used(pods, *hash)))
+            str_eq((*revision)->meta->name, keep) || (hash && load_revision_is_used(pods, *hash)))
             continue;
         old++;
         if (!oldest)

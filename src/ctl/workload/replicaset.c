@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReplicaSets: as many pods as are wanted, and a status that says how they are.
+// ReplicaSets: as many pods as are wanted, and their status.
 #include "api/match/claim.h"
 #include "ctl/workload/load.h"
 
@@ -46,8 +46,8 @@ static bool has_all_labels(const struct api_str_map *wanted, const struct api_st
     return true;
 }
 
-// The one condition: the last write failed while the number of pods was wrong. One of the same reason stays as
-// it is: messages may name a pod that is another at each attempt.
+// The one condition: the last write failed while the number of pods was wrong. One of the same
+// reason stays as it is: messages may name a pod that is another at each attempt.
 static void set_failure(const struct load *l, struct str key, struct api_replica_set *set,
                         bool wrong, struct arena *arena)
 {
@@ -100,7 +100,7 @@ static struct api_replica_set status_now(const struct load *l, struct str key,
     return set;
 }
 
-void replica_set_step(struct load *l, struct str key, const struct typed_object *o)
+void replicaset_step_key(struct load *l, struct str key, const struct typed_object *o)
 {
     const struct api_replica_set *set = as_replica_set(o);
     if (load_claim(l, key, o, CACHE_PODS, set->spec.selector))
@@ -111,7 +111,7 @@ void replica_set_step(struct load *l, struct str key, const struct typed_object 
     struct load_objects active = active_of(&pods, &arena);
     struct api_replica_set now = status_now(l, key, o, &pods, &active, &arena, &wait_s);
     bool differs = !api_equal(&api_replica_set_status_type, &now.status, &set->status);
-    // A failure is told in the status before the next attempt; otherwise the pods come first.
+    // A failure is written into the status before the next attempt; otherwise the pods come first.
     bool status_first = load_failure(l, key) && differs;
     if (!status_first && one_pod_step(l, key, o, &active, &arena))
         return;

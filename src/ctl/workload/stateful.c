@@ -79,7 +79,7 @@ static void stateful_gather(struct stateful *s)
             vec_push_arena(s->arena, &s->inside, *p);
 }
 
-static bool is_healthy(struct stateful *s, const struct typed_object *pod)
+static bool stateful_is_healthy(struct stateful *s, const struct typed_object *pod)
 {
     return str_eqz(as_pod(pod)->status.phase, "Running") && !pod->meta->deletion_timestamp.set &&
            load_is_available(as_pod(pod), s->set->spec.min_ready_seconds, s->now_s, &s->wait_s);
@@ -166,7 +166,7 @@ static bool create_slot(struct stateful *s, int64_t slot)
     return true;
 }
 
-static bool delete_pod(struct stateful *s, const struct typed_object *pod)
+static bool stateful_delete_pod(struct stateful *s, const struct typed_object *pod)
 {
     const struct load_event event = event_of(s, "delete", pod->meta->name);
     load_delete(s->l, s->key, s->o, CACHE_PODS, pod, &event);
@@ -177,8 +177,9 @@ static bool delete_pod(struct stateful *s, const struct typed_object *pod)
 
 enum progress { GO_ON, WAIT, WROTE };
 
-// fill makes the pods that are missing. In order, a pod must be well before the next one is made.
-static enum progress fill(struct stateful *s)
+// stateful_create_missing makes the pods that are missing. In order, a pod must be well before the
+// next one is made.
+static enum progress stateful_create_missing(struct stateful *s)
 {
     int64_t next = 0; // the lowest number that no pod had so far
     vec_foreach(&s->inside, p) {
@@ -187,8 +188,8 @@ static enum progress fill(struct stateful *s)
             break;
         next++;
         if (!pod->meta->deletion_timestamp.set && pod_is_terminal(as_pod(pod)))
-            return delete_pod(s, pod) ? WROTE : WAIT;
-        if (s->in_order && !is_healthy(s, pod))
+            return stateful_delete_pod(s, pod) ? WROTE : WAIT;
+        if (s->in_order && !stateful_is_healthy(s, pod))
             return WAIT;
     }
     if (next < s->replicas)
@@ -196,22 +197,23 @@ static enum progress fill(struct stateful *s)
     return GO_ON;
 }
 
-// shrink ends the pods that are too many, the highest first; in order one after the other.
-static enum progress shrink(struct stateful *s)
+// stateful_delete_surplus ends the pods that are too many, the highest first; in order one after
+// the other.
+static enum progress stateful_delete_surplus(struct stateful *s)
 {
     for (size_t i = s->extra.n; i > 0; i--) {
         const struct typed_object *pod = s->extra.p[i - 1].pod;
         if (!pod->meta->deletion_timestamp.set)
-            return delete_pod(s, pod) ? WROTE : WAIT;
+            return stateful_delete_pod(s, pod) ? WROTE : WAIT;
         if (s->in_order)
             return WAIT;
     }
     return GO_ON;
 }
 
-// roll replaces pods of other revisions from the highest down to the partition, each when those above
-// are well. All pods exist: fill has seen to it.
-static enum progress roll(struct stateful *s)
+// stateful_roll_pods replaces pods of other revisions from the highest down to the partition, each
+// when those above are well. All pods exist: fill has seen to it.
+static enum progress stateful_roll_pods(struct stateful *s)
 {
     if (!str_eqz(s->set->spec.update_strategy.type, "RollingUpdate"))
         return GO_ON;
@@ -221,8 +223,8 @@ static enum progress roll(struct stateful *s)
             break;
         if (!pod->meta->deletion_timestamp.set &&
             !str_eq(load_pod_revision(as_pod(pod)), s->update))
-            return delete_pod(s, pod) ? WROTE : WAIT;
-        if (!is_healthy(s, pod))
+            return stateful_delete_pod(s, pod) ? WROTE : WAIT;
+        if (!stateful_is_healthy(s, pod))
             return WAIT;
     }
     return GO_ON;
@@ -230,20 +232,20 @@ static enum progress roll(struct stateful *s)
 
 // --- Status --------------------------------------------------------------------------------------
 
-static void count_pod(struct stateful *s, const struct typed_object *o,
-                      struct api_stateful_set_status *status)
+static void stateful_count_pod(struct stateful *s, const struct typed_object *o,
+                               struct api_stateful_set_status *status)
 {
     const struct api_pod *pod = as_pod(o);
     status->replicas++;
     status->ready_replicas += str_eqz(pod->status.phase, "Running") && load_is_ready(pod);
-    status->available_replicas += is_healthy(s, o);
+    status->available_replicas += stateful_is_healthy(s, o);
     if (pod->metadata.deletion_timestamp.set)
         return;
     status->current_replicas += str_eq(load_pod_revision(pod), s->current);
     status->updated_replicas += str_eq(load_pod_revision(pod), s->update);
 }
 
-static bool write_status(struct stateful *s)
+static bool stateful_write_status(struct stateful *s)
 {
     struct api_stateful_set now = *s->set;
     struct api_stateful_set_status *status = &now.status;
@@ -255,7 +257,7 @@ static bool write_status(struct stateful *s)
                                                .conditions = s->set->status.conditions};
     vec_foreach(&s->pods, pod)
         if (ordinal_of(s, *pod) >= 0)
-            count_pod(s, *pod, status);
+            stateful_count_pod(s, *pod, status);
     if (str_eqz(now.spec.update_strategy.type, "RollingUpdate") &&
         status->updated_replicas == status->replicas &&
         status->ready_replicas == status->replicas && partition_of(s) == 0 &&
@@ -269,18 +271,18 @@ static bool write_status(struct stateful *s)
     return true;
 }
 
-static void look(struct stateful *s)
+static void stateful_sync_set(struct stateful *s)
 {
     enum progress at = GO_ON;
     bool deleting = s->o->meta->deletion_timestamp.set;
     if (!deleting) {
-        at = fill(s);
+        at = stateful_create_missing(s);
         if (at == GO_ON)
-            at = shrink(s);
+            at = stateful_delete_surplus(s);
         if (at == GO_ON)
-            at = roll(s);
+            at = stateful_roll_pods(s);
     }
-    if (at == WROTE || write_status(s))
+    if (at == WROTE || stateful_write_status(s))
         return;
     if (!deleting && load_revision_trim(s->l, s->key, s->o, &s->revisions, &s->pods, s->current,
                                         s->set->spec.revision_history_limit))
@@ -306,5 +308,5 @@ void stateful_set_step(struct load *l, struct str key, const struct typed_object
     s.current = set->status.current_revision.n ? set->status.current_revision : s.update;
     s.pods = load_owned(l, CACHE_PODS, o, &arena);
     stateful_gather(&s);
-    look(&s);
+    stateful_sync_set(&s);
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The network driver on the SDK: publishes interfaces, answers prepare and unprepare, and watches
+// the kernel and the records from a thread of its own to publish changes and report attach results.
 #include "driver/net.h"
 
 #include <fcntl.h>
@@ -26,14 +29,14 @@ enum {
     SETTLE_MS = 200,       // changes come in bursts
 };
 
-// What people were told of a device last.
-struct told {
+// The last report of a device.
+struct reported {
     enum net_phase phase;
     char *error;
     char *uid;
 };
 
-struct tolds MAP(struct told);
+struct reports MAP(struct reported);
 
 // A namespace that is held open for an interface in it.
 struct pin {
@@ -54,11 +57,11 @@ struct net_driver {
     pthread_t thread;
     bool has_thread;
     int quit, netlink, changes; // eventfd, socket, inotify
-    struct tolds tolds;         // of the watching thread, as what follows
+    struct reports reports;     // of the watching thread, as what follows
     struct pins pins;
 };
 
-static void say(const struct net_driver *d, const char *what)
+static void net_driver_log(const struct net_driver *d, const char *what)
 {
     if (d->o.told)
         d->o.told(d->o.arg, what);
@@ -66,23 +69,24 @@ static void say(const struct net_driver *d, const char *what)
 
 // --- Publishing ----------------------------------------------------------------------------------
 
-static int read_all(struct net_driver *d, struct arena *a, struct net_records *records,
-                    struct net_devices *devices, struct err *err)
+static int net_driver_read_all(struct net_driver *d, struct arena *a, struct net_records *records,
+                               struct net_devices *devices, struct err *err)
 {
     struct net_damages damaged = {0};
     struct net_view *view = arena_one(a, struct net_view);
     *view = (struct net_view){.sys = d->preparer.world.sys, .names = d->names};
-    int code = net_records_read(d->state_dir, a, records, &damaged, err);
-    if (code == 0)
-        code = net_view_read(d->preparer.world.host_ns, a, view, err);
-    if (code == 0)
+    int r = net_records_read(d->state_dir, a, records, &damaged, err);
+    if (r == 0)
+        r = net_view_read(d->preparer.world.host_ns, a, view, err);
+    if (r == 0)
         net_inventory(view, d->o.filter, records, a, devices);
     vec_foreach(&damaged, one)
-        say(d, one->why.p);
-    return code;
+        net_driver_log(d, one->why.p);
+    return r;
 }
 
-static int publish(struct net_driver *d, const struct net_devices *devices, struct err *err)
+static int net_driver_publish(struct net_driver *d, const struct net_devices *devices,
+                              struct err *err)
 {
     struct dray_pool *pool = dray_pool_new(NULL);
     struct dray_error why = {0};
@@ -94,58 +98,58 @@ static int publish(struct net_driver *d, const struct net_devices *devices, stru
         dray_device_json(dray_pool_device(pool, name), json.p);
         dray_health(d->driver, NULL, name, DRAY_HEALTHY, "");
     }
-    int rc = dray_publish(d->driver, pool, &why);
+    int r = dray_publish(d->driver, pool, &why);
     dray_pool_free(pool);
-    return rc == 0 ? 0 : err_set(err, ERR_INVALID, "%s", why.message);
+    return r == 0 ? 0 : err_set(err, ERR_INVALID, "%s", why.message);
 }
 
-// --- The claim's status ----------------------------------------------------------------------------
+// --- Claim status --------------------------------------------------------------------------------
 
-static void report(struct net_driver *d, const struct net_record *r)
+static void net_driver_report(struct net_driver *d, const struct net_record *rec)
 {
     cleanup_arena struct arena a = {0};
-    const struct dray_claim claim = {.namespace_ = arena_str(&a, r->namespace).p,
-                                     .name = arena_str(&a, r->claim).p,
-                                     .uid = arena_str(&a, r->uid).p};
-    bool attached = r->phase == NET_ATTACHED;
+    const struct dray_claim claim = {.namespace_ = arena_str(&a, rec->namespace).p,
+                                     .name = arena_str(&a, rec->claim).p,
+                                     .uid = arena_str(&a, rec->uid).p};
+    bool attached = rec->phase == NET_ATTACHED;
     const struct dray_claim_condition c = {
-        .pool = arena_str(&a, r->pool).p,
-        .device = arena_str(&a, r->device).p,
+        .pool = arena_str(&a, rec->pool).p,
+        .device = arena_str(&a, rec->device).p,
         .type = "NetworkReady",
         .reason = attached ? "Attached" : "AttachFailed",
-        .message = arena_str(&a, r->error).p,
+        .message = arena_str(&a, rec->error).p,
         .yes = attached,
     };
     dray_report(d->driver, &claim, &c);
     if (!attached)
         dray_event(d->driver, true, "AttachFailed",
                    arena_strf(&a, "claim %s/%s, device %s: %.*s", claim.namespace_, claim.name,
-                              c.device, STR_ARG(r->error))
+                              c.device, STR_ARG(rec->error))
                        .p);
 }
 
-// The hook leaves its word in the records; what is new goes into the claim's status.
-static void report_new(struct net_driver *d, const struct net_records *records)
+// The hook writes its result into the records; changes go into the claim's status.
+static void net_driver_report_new(struct net_driver *d, const struct net_records *records)
 {
     vec_foreach(records, r) {
-        struct told *t = map_get(&d->tolds, r->device);
+        struct reported *t = map_get(&d->reports, r->device);
         bool news = r->phase == NET_ATTACHED || r->error.n > 0;
         bool known =
             t && t->phase == r->phase && str_eqz(r->error, t->error) && str_eqz(r->uid, t->uid);
         if (!news || known)
             continue;
         if (!t)
-            t = map_put(&d->tolds, str_z(xstrndup(r->device.p, r->device.n)));
+            t = map_put(&d->reports, str_z(xstrndup(r->device.p, r->device.n)));
         free(t->error);
         free(t->uid);
-        *t =
-            (struct told){r->phase, xstrndup(r->error.p, r->error.n), xstrndup(r->uid.p, r->uid.n)};
-        report(d, r);
+        *t = (struct reported){r->phase, xstrndup(r->error.p, r->error.n),
+                               xstrndup(r->uid.p, r->uid.n)};
+        net_driver_report(d, r);
     }
 }
 
 // Namespaces of attached interfaces are held until these are back.
-static void pin_new(struct net_driver *d, const struct net_records *records)
+static void net_driver_pin_new(struct net_driver *d, const struct net_records *records)
 {
     const struct net_world *w = &d->preparer.world;
     vec_foreach(&d->pins, p)
@@ -173,51 +177,51 @@ static void pin_new(struct net_driver *d, const struct net_records *records)
     d->pins.n = left;
 }
 
-static void pins_done(struct net_driver *d)
+static void net_driver_pins_done(struct net_driver *d)
 {
     vec_foreach(&d->pins, p)
         net_unpin(&d->preparer.world, p->id, p->fd);
     vec_done(&d->pins);
 }
 
-static void tolds_done(struct net_driver *d)
+static void net_driver_reports_done(struct net_driver *d)
 {
-    map_foreach(&d->tolds, i) {
-        free((void *)(uintptr_t)map_key(&d->tolds, i).p);
-        free(map_value(&d->tolds, i)->error);
-        free(map_value(&d->tolds, i)->uid);
+    map_foreach(&d->reports, i) {
+        free((void *)(uintptr_t)map_key(&d->reports, i).p);
+        free(map_value(&d->reports, i)->error);
+        free(map_value(&d->reports, i)->uid);
     }
-    map_done(&d->tolds);
+    map_done(&d->reports);
 }
 
 // At once, before anything else: a pod may be short-lived.
-static void pin_now(struct net_driver *d)
+static void net_driver_pin_now(struct net_driver *d)
 {
     cleanup_arena struct arena arena = {0};
     struct net_records records = {0};
     if (net_records_read(d->state_dir, &arena, &records, NULL, NULL) == 0)
-        pin_new(d, &records);
+        net_driver_pin_new(d, &records);
 }
 
-static void rescan(struct net_driver *d)
+static void net_driver_rescan(struct net_driver *d)
 {
     cleanup_arena struct arena arena = {0};
     struct net_records records = {0};
     struct net_devices devices = {0};
     struct err err = {0};
-    int code = read_all(d, &arena, &records, &devices, &err);
-    if (code == 0)
-        code = publish(d, &devices, &err);
-    pin_now(d);
-    if (code == 0)
-        report_new(d, &records);
+    int r = net_driver_read_all(d, &arena, &records, &devices, &err);
+    if (r == 0)
+        r = net_driver_publish(d, &devices, &err);
+    net_driver_pin_now(d);
+    if (r == 0)
+        net_driver_report_new(d, &records);
     else
-        say(d, err.msg);
+        net_driver_log(d, err.msg);
 }
 
-// --- Watching ------------------------------------------------------------------------------------
+// --- Watch ---------------------------------------------------------------------------------------
 
-static void drain(int fd)
+static void net_driver_drain_fd(int fd)
 {
     char bytes[8192];
     while (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
@@ -231,7 +235,7 @@ static void drain_file(int fd)
         continue;
 }
 
-static void *watch(void *arg)
+static void *net_driver_watch(void *arg)
 {
     struct net_driver *d = arg;
     struct pollfd fds[] = {{.fd = d->quit, .events = POLLIN},
@@ -242,12 +246,12 @@ static void *watch(void *arg)
         if (fds[0].revents)
             return NULL;
         if (fds[2].revents)
-            pin_now(d);
+            net_driver_pin_now(d);
         if (n > 0 && poll(fds, 1, SETTLE_MS) > 0)
             return NULL;
-        drain(d->netlink);
+        net_driver_drain_fd(d->netlink);
         drain_file(d->changes);
-        rescan(d);
+        net_driver_rescan(d);
     }
 }
 
@@ -264,26 +268,26 @@ static int open_netlink(struct net_driver *d, struct err *err)
     return 0;
 }
 
-static int start_watching(struct net_driver *d, struct err *err)
+static int net_driver_start_watching(struct net_driver *d, struct err *err)
 {
     d->quit = eventfd(0, EFD_CLOEXEC);
     d->changes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (d->quit < 0 || d->changes < 0 ||
         inotify_add_watch(d->changes, d->state_dir, IN_MOVED_TO | IN_DELETE) < 0)
         return err_set(err, errno, "cannot watch %s: %s", d->state_dir, strerrordesc_np(errno));
-    int code = open_netlink(d, err);
-    if (code != 0)
-        return code;
-    int rc = pthread_create(&d->thread, NULL, watch, d);
-    if (rc != 0)
-        return err_set(err, rc, "no thread: %s", strerrordesc_np(rc));
+    int r = open_netlink(d, err);
+    if (r != 0)
+        return r;
+    r = pthread_create(&d->thread, NULL, net_driver_watch, d);
+    if (r != 0)
+        return err_set(err, r, "no thread: %s", strerrordesc_np(r));
     d->has_thread = true;
     return 0;
 }
 
 // --- Callbacks -----------------------------------------------------------------------------------
 
-static int give(int code, const struct err *from, struct dray_error *to)
+static int net_driver_give_error(int code, const struct err *from, struct dray_error *to)
 {
     if (code == 0)
         return 0;
@@ -294,48 +298,48 @@ static int give(int code, const struct err *from, struct dray_error *to)
     return -1;
 }
 
-static int on_prepare(void *arg, const struct dray_claim *claim, struct dray_outcome *out,
-                      struct dray_error *err)
+static int net_driver_on_prepare(void *arg, const struct dray_claim *claim,
+                                 struct dray_outcome *out, struct dray_error *err)
 {
     struct net_driver *d = arg;
     struct err why = {0};
-    return give(net_prepare(&d->preparer, claim, out, &why), &why, err);
+    return net_driver_give_error(net_prepare(&d->preparer, claim, out, &why), &why, err);
 }
 
 static int on_unprepare(void *arg, const struct dray_claim *claim, struct dray_error *err)
 {
     struct net_driver *d = arg;
     struct err why = {0};
-    return give(net_unprepare(&d->preparer, claim, &why), &why, err);
+    return net_driver_give_error(net_unprepare(&d->preparer, claim, &why), &why, err);
 }
 
 static int on_verify(void *arg, const struct dray_claim *claim, struct dray_error *err)
 {
     struct net_driver *d = arg;
     struct err why = {0};
-    return give(net_verify(&d->preparer, claim, &why), &why, err);
+    return net_driver_give_error(net_verify(&d->preparer, claim, &why), &why, err);
 }
 
-static void on_registered(void *arg, bool yes, const char *why)
+static void net_driver_on_registered(void *arg, bool yes, const char *why)
 {
-    say(arg, yes ? "registered" : why);
+    net_driver_log(arg, yes ? "registered" : why);
 }
 
 static void on_trouble(void *arg, const struct dray_error *err)
 {
-    say(arg, err->message);
+    net_driver_log(arg, err->message);
 }
 
-static void on_told(void *arg, bool warning, const char *reason, const char *message)
+static void net_driver_on_reported(void *arg, bool warning, const char *reason, const char *message)
 {
     struct net_driver *d = arg;
-    say(d, message);
+    net_driver_log(d, message);
     dray_event(d->driver, warning, reason, message);
 }
 
 // --- Start and end -------------------------------------------------------------------------------
 
-static int open_world(struct net_driver *d, struct err *err)
+static int net_driver_open_world(struct net_driver *d, struct err *err)
 {
     struct net_world *w = &d->preparer.world;
     cleanup_sbuf struct sbuf dir = {0};
@@ -350,12 +354,12 @@ static int open_world(struct net_driver *d, struct err *err)
                             .host_ns = -1,
                             .wait_ns = NET_WAIT_NS,
                             .clock = clock_system()};
-    int code = file_make_dirs(d->state_dir, 0755, err);
+    int r = file_make_dirs(d->state_dir, 0755, err);
     file_remove_temporaries(d->state_dir, STR(""));
-    return code == 0 ? net_ns_open("/proc/self/ns/net", &w->host_ns, err) : code;
+    return r == 0 ? net_ns_open("/proc/self/ns/net", &w->host_ns, err) : r;
 }
 
-static int start_driver(struct net_driver *d, struct err *err)
+static int net_driver_register(struct net_driver *d, struct err *err)
 {
     const struct dray_driver_options o = {.name = d->o.name,
                                           .node = d->o.node,
@@ -366,10 +370,10 @@ static int start_driver(struct net_driver *d, struct err *err)
                                           .cdi_class = "net",
                                           .health = true,
                                           .metadata = true,
-                                          .callbacks = {.prepare = on_prepare,
+                                          .callbacks = {.prepare = net_driver_on_prepare,
                                                         .unprepare = on_unprepare,
                                                         .verify = on_verify,
-                                                        .registered = on_registered,
+                                                        .registered = net_driver_on_registered,
                                                         .trouble = on_trouble},
                                           .arg = d};
     return sdk_driver_start(d->o.runtime, &o, NULL, &d->driver, err);
@@ -380,14 +384,14 @@ static int publish_first(struct net_driver *d, struct err *err)
     cleanup_arena struct arena arena = {0};
     struct net_records records = {0};
     struct net_devices devices = {0};
-    int code = read_all(d, &arena, &records, &devices, err);
-    if (code == 0)
-        code = publish(d, &devices, err);
-    if (code == 0) {
-        pin_new(d, &records);
-        report_new(d, &records);
+    int r = net_driver_read_all(d, &arena, &records, &devices, err);
+    if (r == 0)
+        r = net_driver_publish(d, &devices, err);
+    if (r == 0) {
+        net_driver_pin_new(d, &records);
+        net_driver_report_new(d, &records);
     }
-    return code;
+    return r;
 }
 
 int net_driver_start(const struct net_options *options, struct net_driver **ret, struct err *err)
@@ -397,21 +401,21 @@ int net_driver_start(const struct net_options *options, struct net_driver **ret,
     d->o.name = options->name ? options->name : NET_DRIVER_NAME;
     d->quit = d->netlink = d->changes = -1;
     d->names = net_pci_names_open(NET_PCI_IDS);
-    int code = open_world(d, err);
+    int r = net_driver_open_world(d, err);
     d->preparer.filter = options->filter;
     d->preparer.names = d->names;
     d->preparer.hook = options->hook;
     d->preparer.runtime_moves = options->runtime_moves;
-    d->preparer.told = on_told;
+    d->preparer.report = net_driver_on_reported;
     d->preparer.arg = d;
-    if (code == 0)
-        code = start_driver(d, err);
-    if (code == 0)
-        code = publish_first(d, err);
-    if (code == 0)
-        code = start_watching(d, err);
+    if (r == 0)
+        r = net_driver_register(d, err);
+    if (r == 0)
+        r = publish_first(d, err);
+    if (r == 0)
+        r = net_driver_start_watching(d, err);
     *ret = d; // freed by the caller, after the runtime that may know of it
-    return code;
+    return r;
 }
 
 void net_driver_stop(struct net_driver *d)
@@ -433,8 +437,8 @@ void net_driver_free(struct net_driver *d)
     for (size_t i = 0; i < array_len(fds); i++)
         if (fds[i] >= 0)
             (void)close(fds[i]);
-    pins_done(d);
-    tolds_done(d);
+    net_driver_pins_done(d);
+    net_driver_reports_done(d);
     net_pci_names_free(d->names);
     free(d->state_dir);
     free(d);

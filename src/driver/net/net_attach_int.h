@@ -10,7 +10,7 @@ enum net_place {
     NOWHERE,
     ON_HOST,
     IN_POD,
-    IN_OTHER,  // in a namespace that somebody is in
+    IN_OTHER,  // in a namespace with processes
     IN_PINNED, // in one that only the driver holds: its pod has ended
 };
 
@@ -21,23 +21,23 @@ struct net_found {
     int ns;                // of it; owned when IN_OTHER or IN_PINNED
 };
 
-void net_found_done(struct net_found *f);
+void net_located_done(struct net_found *f);
 
 // net_is_made: it was made for the claim, and ends with it.
 bool net_is_made(const struct net_record *r);
 bool net_ns_same(struct net_ns_id a, struct net_ns_id b);
 
-// net_look_in looks for the interface of a record in a namespace; host says which names it has there.
-// ret->place is the caller's. Returns 1 found, 0 not there, or a negative code.
-int net_look_in(int ns, const struct net_record *r, bool host, struct net_found *ret,
-                struct err *err) MUST_USE;
+// net_locate_in looks for the interface of a record in a namespace; host: by its name on the host,
+// else in the pod. ret->place is the caller's. Returns 1 found, 0 not there, or a negative code.
+int net_locate_in(int ns, const struct net_record *r, bool host, struct net_found *ret,
+                  struct err *err) MUST_USE;
 
-// net_look finds where it is; pod_ns -1: there is no pod. net_look_patiently waits for namespaces that are
-// ending.
-int net_look(const struct net_world *w, const struct net_record *r, int pod_ns,
-             struct net_ns_id pod, struct net_found *ret, struct err *err) MUST_USE;
-int net_look_patiently(const struct net_world *w, const struct net_record *r, int pod_ns,
-                       struct net_ns_id pod, struct net_found *ret, struct err *err) MUST_USE;
+// net_locate finds where it is; pod_ns -1: there is no pod. net_locate_patiently waits for
+// namespaces that are ending.
+int net_locate(const struct net_world *w, const struct net_record *r, int pod_ns,
+               struct net_ns_id pod, struct net_found *ret, struct err *err) MUST_USE;
+int net_locate_patiently(const struct net_world *w, const struct net_record *r, int pod_ns,
+                         struct net_ns_id pod, struct net_found *ret, struct err *err) MUST_USE;
 
 void net_pause(void);
 

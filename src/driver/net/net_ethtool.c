@@ -16,7 +16,8 @@
 
 enum { STRINGS_MAX = 4096 };
 
-// What ethtool calls several features of the kernel; a name that ends in '*' stands for all that begin so.
+// What ethtool calls several features of the kernel; a name that ends in '*' stands for all that
+// begin so.
 static const struct {
     const char *name;
     const char *kernel[5];
@@ -41,7 +42,7 @@ static const struct {
     {"receive-hashing", {"rx-hashing"}},
 };
 
-static int call(int fd, const char *name, void *command, struct err *err)
+static int net_ethtool_call(int fd, const char *name, void *command, struct err *err)
 {
     struct ifreq request = {.ifr_data = command};
     (void)snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
@@ -51,15 +52,15 @@ static int call(int fd, const char *name, void *command, struct err *err)
 }
 
 // The names of a set: *ret is freed by the caller.
-static int read_names(int fd, const char *name, uint32_t set, struct ethtool_gstrings **ret,
-                      struct err *err)
+static int net_ethtool_read_names(int fd, const char *name, uint32_t set,
+                                  struct ethtool_gstrings **ret, struct err *err)
 {
     cleanup_free struct ethtool_sset_info *ask = xcalloc(1, sizeof(*ask) + sizeof(uint32_t));
     ask->cmd = ETHTOOL_GSSET_INFO;
     ask->sset_mask = UINT64_C(1) << set;
-    int code = call(fd, name, ask, err);
-    if (code != 0)
-        return code;
+    int r = net_ethtool_call(fd, name, ask, err);
+    if (r != 0)
+        return r;
     uint32_t n = ask->sset_mask ? ask->data[0] : 0;
     if (n > STRINGS_MAX)
         return err_set(err, ERR_TOO_LARGE, "%s has more than %d features", name, STRINGS_MAX);
@@ -67,10 +68,10 @@ static int read_names(int fd, const char *name, uint32_t set, struct ethtool_gst
     names->cmd = ETHTOOL_GSTRINGS;
     names->string_set = set;
     names->len = n;
-    code = n ? call(fd, name, names, err) : 0;
-    if (code != 0) {
+    r = n ? net_ethtool_call(fd, name, names, err) : 0;
+    if (r != 0) {
         free(names);
-        return code;
+        return r;
     }
     *ret = names;
     return 0;
@@ -88,7 +89,7 @@ static bool is_pattern(struct str name, const char *pattern)
     return str_ends(p, STR("*")) ? str_starts(name, str_upto(p, p.n - 1)) : str_eq(name, p);
 }
 
-static bool is_meant(struct str kernel, struct str wanted)
+static bool net_ethtool_is_match(struct str kernel, struct str wanted)
 {
     if (str_eq(kernel, wanted))
         return true;
@@ -102,7 +103,8 @@ static bool is_meant(struct str kernel, struct str wanted)
     return false;
 }
 
-static int unknown(const char *name, const char *what, struct str flag, struct err *err)
+static int net_ethtool_unknown_flag(const char *name, const char *what, struct str flag,
+                                    struct err *err)
 {
     return err_set(err, ERR_INVALID, "%s has no %s %.*s", name, what, STR_ARG(flag));
 }
@@ -110,18 +112,18 @@ static int unknown(const char *name, const char *what, struct str flag, struct e
 static int set_features(int fd, const char *name, const struct net_flags *flags, struct err *err)
 {
     struct ethtool_gstrings *names = NULL;
-    int code = read_names(fd, name, ETH_SS_FEATURES, &names, err);
-    if (code != 0)
-        return code;
+    int r = net_ethtool_read_names(fd, name, ETH_SS_FEATURES, &names, err);
+    if (r != 0)
+        return r;
     uint32_t blocks = (names->len + 31) / 32;
     cleanup_free struct ethtool_sfeatures *set =
         xcalloc(1, sizeof(*set) + blocks * sizeof(set->features[0]));
     set->cmd = ETHTOOL_SFEATURES;
     set->size = blocks;
-    for (size_t f = 0; code == 0 && f < flags->n; f++) {
+    for (size_t f = 0; r == 0 && f < flags->n; f++) {
         bool known = false;
         for (uint32_t i = 0; i < names->len; i++) {
-            if (!is_meant(name_at(names, i), flags->p[f].name))
+            if (!net_ethtool_is_match(name_at(names, i), flags->p[f].name))
                 continue;
             uint32_t bit = UINT32_C(1) << (i % 32);
             known = true;
@@ -130,27 +132,27 @@ static int set_features(int fd, const char *name, const struct net_flags *flags,
                 set->features[i / 32].requested |= bit;
         }
         if (!known)
-            code = unknown(name, "feature", flags->p[f].name, err);
+            r = net_ethtool_unknown_flag(name, "feature", flags->p[f].name, err);
     }
     free(names);
-    return code == 0 ? call(fd, name, set, err) : code;
+    return r == 0 ? net_ethtool_call(fd, name, set, err) : r;
 }
 
 static int set_private(int fd, const char *name, const struct net_flags *flags, struct err *err)
 {
     struct ethtool_gstrings *names = NULL;
     struct ethtool_value value = {.cmd = ETHTOOL_GPFLAGS};
-    int code = read_names(fd, name, ETH_SS_PRIV_FLAGS, &names, err);
-    if (code != 0)
-        return code;
+    int r = net_ethtool_read_names(fd, name, ETH_SS_PRIV_FLAGS, &names, err);
+    if (r != 0)
+        return r;
     if (names->len > 0)
-        code = call(fd, name, &value, err);
-    for (size_t f = 0; code == 0 && f < flags->n; f++) {
+        r = net_ethtool_call(fd, name, &value, err);
+    for (size_t f = 0; r == 0 && f < flags->n; f++) {
         uint32_t i = 0;
         while (i < names->len && i < 32 && !str_eq(name_at(names, i), flags->p[f].name))
             i++;
         if (i == names->len || i == 32)
-            code = unknown(name, "private flag", flags->p[f].name, err);
+            r = net_ethtool_unknown_flag(name, "private flag", flags->p[f].name, err);
         else if (flags->p[f].on)
             value.data |= UINT32_C(1) << i;
         else
@@ -158,24 +160,24 @@ static int set_private(int fd, const char *name, const struct net_flags *flags, 
     }
     free(names);
     value.cmd = ETHTOOL_SPFLAGS;
-    return code == 0 ? call(fd, name, &value, err) : code;
+    return r == 0 ? net_ethtool_call(fd, name, &value, err) : r;
 }
 
 int net_ethtool(int ns, const char *name, const struct net_flags *features,
                 const struct net_flags *private_flags, struct err *err)
 {
     int back = -1;
-    int code = net_ns_enter(ns, &back, err);
-    if (code != 0)
-        return code;
+    int r = net_ns_enter(ns, &back, err);
+    if (r != 0)
+        return r;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     net_ns_leave(back);
     if (fd < 0)
         return err_set(err, errno, "no socket for ethtool: %s", strerrordesc_np(errno));
     if (features->n)
-        code = set_features(fd, name, features, err);
-    if (code == 0 && private_flags->n)
-        code = set_private(fd, name, private_flags, err);
+        r = set_features(fd, name, features, err);
+    if (r == 0 && private_flags->n)
+        r = set_private(fd, name, private_flags, err);
     (void)close(fd);
-    return code;
+    return r;
 }

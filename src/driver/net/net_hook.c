@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The OCI hook that attaches a prepared interface: reads the container's pid from the state on
+// standard input and calls net_attach with the pod's network namespace.
 #include "driver/net_hook.h"
 
 #include <stdio.h>
@@ -18,8 +21,8 @@ int net_hook_pid(struct str state, int *ret, struct err *err)
     const struct json_options options = {.max_bytes = NET_HOOK_STATE_MAX,
                                          .duplicates = JSON_DUPLICATES_KEEP};
     int64_t pid = 0;
-    int code = json_parse(state, &options, &doc, err);
-    if (code != 0)
+    int r = json_parse(state, &options, &doc, err);
+    if (r != 0)
         return err_wrap(err, "the container's state");
     const yyjson_val *v = json_get(doc.root, STR("pid"));
     if (!v || json_to_i64(v, &pid, NULL) != 0 || pid <= 0 || pid > INT32_MAX)
@@ -41,17 +44,17 @@ int net_hook_run(const struct net_hook *h, struct str state, struct err *err)
                           .wait_ns = HOOK_WAIT_NS,
                           .clock = clock_system()};
     core_boot_id(boot);
-    int code = net_hook_pid(state, &pid, err);
-    if (code == 0)
-        code = net_ns_open("/proc/self/ns/net", &w.host_ns, err);
+    int r = net_hook_pid(state, &pid, err);
+    if (r == 0)
+        r = net_ns_open("/proc/self/ns/net", &w.host_ns, err);
     (void)snprintf(path, sizeof(path), "/proc/%d/ns/net", pid);
-    if (code == 0)
-        code = net_ns_open(path, &pod, err);
-    if (code == 0)
-        code = net_attach(&w, str_z(h->uid), str_z(h->device), pod, pid, err);
+    if (r == 0)
+        r = net_ns_open(path, &pod, err);
+    if (r == 0)
+        r = net_attach(&w, str_z(h->uid), str_z(h->device), pod, pid, err);
     if (pod >= 0)
         (void)close(pod);
     if (w.host_ns >= 0)
         (void)close(w.host_ns);
-    return code;
+    return r;
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Decides which interfaces of the host may be offered, names them, and writes their attributes as
+// DRANET publishes them.
 #include "driver/net/net_inventory.h"
 
 #include <fnmatch.h>
@@ -60,9 +63,9 @@ int net_offer_parse(const char *text, struct net_offer *ret, struct err *err)
     return 0;
 }
 
-// --- What may be given away ------------------------------------------------------------------------
+// --- Eligible interfaces -------------------------------------------------------------------------
 
-static bool matches(const struct net_patterns *patterns, const char *name)
+static bool net_inventory_matches(const struct net_patterns *patterns, const char *name)
 {
     vec_foreach(patterns, p)
         if (fnmatch(*p, name, 0) == 0)
@@ -136,11 +139,11 @@ const char *net_why_not(const struct net_view *v, const struct net_filter *f,
         return "a claim has it";
     if (is_parent_of_offer(f, l))
         return "interfaces are offered on it";
-    if (matches(&f->allow, l->name))
+    if (net_inventory_matches(&f->allow, l->name))
         return NULL;
-    if (f->only.n && !matches(&f->only, l->name))
+    if (f->only.n && !net_inventory_matches(&f->only, l->name))
         return "it is not among those to be given away";
-    if (matches(&f->skip, l->name))
+    if (net_inventory_matches(&f->skip, l->name))
         return "it is among those to be left alone";
     for (size_t i = 0; i < array_len(host_kinds); i++)
         if (strcmp(l->kind, host_kinds[i]) == 0)
@@ -159,7 +162,7 @@ const char *net_why_not(const struct net_view *v, const struct net_filter *f,
 
 // --- Names ---------------------------------------------------------------------------------------
 
-static bool is_label(struct str s)
+static bool net_inventory_is_label(struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         char c = s.p[i];
@@ -170,12 +173,12 @@ static bool is_label(struct str s)
     return s.n > 0 && s.n <= 63;
 }
 
-// net_device_name is what an interface without PCI address is published as: its name, or, when that is
-// no DNS label, "net-" and the name in base 32.
+// net_device_name is what an interface without PCI address is published as: its name, or, when that
+// is no DNS label, "net-" and the name in base 32.
 static struct str net_device_name(struct str interface, struct arena *arena)
 {
     static const char digits[] = "abcdefghijklmnopqrstuvwxyz234567";
-    if (is_label(interface))
+    if (net_inventory_is_label(interface))
         return arena_str(arena, interface);
     cleanup_sbuf struct sbuf out = {0};
     uint32_t bits = 0;
@@ -203,14 +206,13 @@ static struct str pci_name(struct str pci, struct arena *arena)
 
 // --- Attributes ----------------------------------------------------------------------------------
 
-static void name_of(struct json_writer *w, const char *name)
+static void net_inventory_write_name(struct json_writer *w, const char *name)
 {
-    json_write_key(w, str_z(name));
-    json_write_object_begin(w);
+    json_write_object_in(w, name);
 }
 
-// As much as an attribute takes: whole characters, since what is none grows when it is written.
-static struct str fitting(struct str value)
+// Cuts to the size of an attribute at whole characters: invalid bytes grow when they are written.
+static struct str net_inventory_cut_text(struct str value)
 {
     size_t n = 0, len;
     uint32_t cp;
@@ -219,41 +221,39 @@ static struct str fitting(struct str value)
     return str_upto(value, n);
 }
 
-static void text(struct json_writer *w, const char *name, struct str value)
+static void net_inventory_write_text(struct json_writer *w, const char *name, struct str value)
 {
-    name_of(w, name);
-    json_write_key(w, STR("string"));
-    json_write_str(w, fitting(value));
+    net_inventory_write_name(w, name);
+    json_write_text(w, "string", net_inventory_cut_text(value));
     json_write_object_end(w);
 }
 
-static void text_if(struct json_writer *w, const char *name, struct str value)
+static void net_inventory_write_text_if(struct json_writer *w, const char *name, struct str value)
 {
     if (value.n)
-        text(w, name, value);
+        net_inventory_write_text(w, name, value);
 }
 
-static void number(struct json_writer *w, const char *name, int64_t value)
+static void net_inventory_write_number(struct json_writer *w, const char *name, int64_t value)
 {
-    name_of(w, name);
-    json_write_key(w, STR("int"));
-    json_write_i64(w, value);
+    net_inventory_write_name(w, name);
+    json_write_number(w, "int", value);
     json_write_object_end(w);
 }
 
-static void flag(struct json_writer *w, const char *name, bool value)
+static void net_inventory_write_flag(struct json_writer *w, const char *name, bool value)
 {
-    name_of(w, name);
-    json_write_key(w, STR("bool"));
-    json_write_bool(w, value);
+    net_inventory_write_name(w, name);
+    json_write_flag(w, "bool", value);
     json_write_object_end(w);
 }
 
 struct texts VEC(struct str);
 
 // As many addresses as fit an attribute.
-static void addresses(struct json_writer *w, const char *name, const struct net_view *v, int index,
-                      uint8_t family, struct arena *a)
+static void net_inventory_write_addresses(struct json_writer *w, const char *name,
+                                          const struct net_view *v, int index, uint8_t family,
+                                          struct arena *a)
 {
     struct texts all = {0};
     cleanup_sbuf struct sbuf joined = {0};
@@ -273,30 +273,30 @@ static void addresses(struct json_writer *w, const char *name, const struct net_
             sbuf_addc(&joined, ',');
         sbuf_add(&joined, *one);
     }
-    text_if(w, name, sbuf_str(&joined));
+    net_inventory_write_text_if(w, name, sbuf_str(&joined));
 }
 
 static void write_hardware(struct json_writer *w, const struct net_hardware *h)
 {
     if (h->pci.n) {
-        text(w, "dra.net/pciAddress", h->pci);
-        text_if(w, "dra.net/pciVendor", h->vendor);
-        text_if(w, "dra.net/pciDevice", h->device);
-        text_if(w, "dra.net/pciSubsystem", h->subsystem);
-        text(w, "resource.kubernetes.io/pciBusID", h->pci);
-        text_if(w, "resource.kubernetes.io/pcieRoot", h->pcie_root);
+        net_inventory_write_text(w, "dra.net/pciAddress", h->pci);
+        net_inventory_write_text_if(w, "dra.net/pciVendor", h->vendor);
+        net_inventory_write_text_if(w, "dra.net/pciDevice", h->device);
+        net_inventory_write_text_if(w, "dra.net/pciSubsystem", h->subsystem);
+        net_inventory_write_text(w, "resource.kubernetes.io/pciBusID", h->pci);
+        net_inventory_write_text_if(w, "resource.kubernetes.io/pcieRoot", h->pcie_root);
     }
     if (h->numa_node >= 0) {
-        number(w, "dra.net/numaNode", h->numa_node);
-        number(w, "resource.kubernetes.io/numaNode", h->numa_node);
+        net_inventory_write_number(w, "dra.net/numaNode", h->numa_node);
+        net_inventory_write_number(w, "resource.kubernetes.io/numaNode", h->numa_node);
     }
-    flag(w, "dra.net/sriov", h->total_vfs > 0);
+    net_inventory_write_flag(w, "dra.net/sriov", h->total_vfs > 0);
     if (h->total_vfs > 0)
-        number(w, "dra.net/sriovVfs", h->vfs < 0 ? 0 : h->vfs);
+        net_inventory_write_number(w, "dra.net/sriovVfs", h->vfs < 0 ? 0 : h->vfs);
     if (h->is_vf)
-        flag(w, "dra.net/isSriovVf", true);
-    flag(w, "dra.net/rdma", h->rdma.n > 0);
-    text_if(w, "dra.net/rdmaDevice", h->rdma);
+        net_inventory_write_flag(w, "dra.net/isSriovVf", true);
+    net_inventory_write_flag(w, "dra.net/rdma", h->rdma.n > 0);
+    net_inventory_write_text_if(w, "dra.net/rdmaDevice", h->rdma);
 }
 
 static struct str attributes_of(const struct net_view *v, const struct net_link *l,
@@ -307,48 +307,50 @@ static struct str attributes_of(const struct net_view *v, const struct net_link 
     char mac[NET_MAC_TEXT_MAX];
     net_mac_text(&l->mac, mac);
     json_write_object_begin(&w);
-    text(&w, "dra.net/ifName", str_z(l->name));
-    text(&w, "dra.net/mac", str_z(mac));
-    number(&w, "dra.net/mtu", l->mtu);
-    text(&w, "dra.net/encapsulation", str_z(net_link_encapsulation(l->hardware)));
-    text(&w, "dra.net/alias", l->alias);
-    text(&w, "dra.net/state", str_z(net_link_state(l->state)));
-    text(&w, "dra.net/type", l->kind[0] ? str_z(l->kind) : STR("device"));
-    addresses(&w, "dra.net/ipv4", v, l->index, AF_INET, a);
-    addresses(&w, "dra.net/ipv6", v, l->index, AF_INET6, a);
-    flag(&w, "dra.net/virtual", h->virtual || (l->kind[0] && !h->pci.n));
+    net_inventory_write_text(&w, "dra.net/ifName", str_z(l->name));
+    net_inventory_write_text(&w, "dra.net/mac", str_z(mac));
+    net_inventory_write_number(&w, "dra.net/mtu", l->mtu);
+    net_inventory_write_text(&w, "dra.net/encapsulation",
+                             str_z(net_link_encapsulation(l->hardware)));
+    net_inventory_write_text(&w, "dra.net/alias", l->alias);
+    net_inventory_write_text(&w, "dra.net/state", str_z(net_link_state(l->state)));
+    net_inventory_write_text(&w, "dra.net/type", l->kind[0] ? str_z(l->kind) : STR("device"));
+    net_inventory_write_addresses(&w, "dra.net/ipv4", v, l->index, AF_INET, a);
+    net_inventory_write_addresses(&w, "dra.net/ipv6", v, l->index, AF_INET6, a);
+    net_inventory_write_flag(&w, "dra.net/virtual", h->virtual || (l->kind[0] && !h->pci.n));
     write_hardware(&w, h);
     json_write_object_end(&w);
     return arena_str(a, sbuf_str(&out));
 }
 
-// What is made has the place of what it is made on.
+// A made interface has the NUMA node and PCIe root of its parent.
 static struct str attributes_of_offer(const struct net_offer *o, const struct net_link *parent,
                                       const struct net_hardware *h, uint16_t vlan, struct arena *a)
 {
     cleanup_sbuf struct sbuf out = {0};
     struct json_writer w = {.out = &out};
     json_write_object_begin(&w);
-    text(&w, "dra.net/type", o->kind);
-    flag(&w, "dra.net/virtual", true);
-    number(&w, "dra.net/mtu", parent ? parent->mtu : 1500);
-    text(&w, "dra.net/encapsulation", STR("ether"));
-    text(&w, "dra.net/state", str_z(parent ? net_link_state(parent->state) : "up"));
-    text_if(&w, "dra.net/parent", o->parent);
+    net_inventory_write_text(&w, "dra.net/type", o->kind);
+    net_inventory_write_flag(&w, "dra.net/virtual", true);
+    net_inventory_write_number(&w, "dra.net/mtu", parent ? parent->mtu : 1500);
+    net_inventory_write_text(&w, "dra.net/encapsulation", STR("ether"));
+    net_inventory_write_text(&w, "dra.net/state",
+                             str_z(parent ? net_link_state(parent->state) : "up"));
+    net_inventory_write_text_if(&w, "dra.net/parent", o->parent);
     if (vlan)
-        number(&w, "dra.net/vlan", vlan);
+        net_inventory_write_number(&w, "dra.net/vlan", vlan);
     if (h->numa_node >= 0) {
-        number(&w, "dra.net/numaNode", h->numa_node);
-        number(&w, "resource.kubernetes.io/numaNode", h->numa_node);
+        net_inventory_write_number(&w, "dra.net/numaNode", h->numa_node);
+        net_inventory_write_number(&w, "resource.kubernetes.io/numaNode", h->numa_node);
     }
-    text_if(&w, "resource.kubernetes.io/pcieRoot", h->pcie_root);
-    flag(&w, "dra.net/rdma", false);
-    flag(&w, "dra.net/sriov", false);
+    net_inventory_write_text_if(&w, "resource.kubernetes.io/pcieRoot", h->pcie_root);
+    net_inventory_write_flag(&w, "dra.net/rdma", false);
+    net_inventory_write_flag(&w, "dra.net/sriov", false);
     json_write_object_end(&w);
     return arena_str(a, sbuf_str(&out));
 }
 
-// --- The list ------------------------------------------------------------------------------------
+// --- Device list ---------------------------------------------------------------------------------
 
 static const struct net_record *record_of(const struct net_records *records, struct str device)
 {
@@ -358,17 +360,17 @@ static const struct net_record *record_of(const struct net_records *records, str
     return NULL;
 }
 
-static void add(struct net_devices *all, const struct net_records *records, struct net_device d,
-                struct arena *a)
+static void net_inventory_add_device(struct net_devices *all, const struct net_records *records,
+                                     struct net_device d, struct arena *a)
 {
-    const struct net_record *r = record_of(records, d.name);
+    const struct net_record *rec = record_of(records, d.name);
     if (all->n == NET_DEVICES_MAX)
         return;
     vec_foreach(all, have)
         if (str_eq(have->name, d.name))
             return;
-    if (r && r->attributes.n)
-        d.attributes = r->attributes;
+    if (rec && rec->attributes.n)
+        d.attributes = rec->attributes;
     vec_push_arena(a, all, d);
 }
 
@@ -389,7 +391,8 @@ static void add_offer(const struct net_view *v, const struct net_offer *o,
         struct str on = o->parent.n ? net_device_name(o->parent, a) : STR("host");
         struct str name =
             arena_strf(a, "%.*s-%.*s-%u", STR_ARG(o->kind), STR_ARG(on), vlan ? (unsigned)vlan : i);
-        add(all, records,
+        net_inventory_add_device(
+            all, records,
             (struct net_device){.name = name,
                                 .kind = o->kind,
                                 .parent = o->parent,
@@ -400,7 +403,7 @@ static void add_offer(const struct net_view *v, const struct net_offer *o,
     }
 }
 
-static int by_name(const void *a, const void *b)
+static int net_inventory_by_name(const void *a, const void *b)
 {
     return str_cmp(((const struct net_device *)a)->name, ((const struct net_device *)b)->name);
 }
@@ -417,34 +420,34 @@ void net_inventory(const struct net_view *v, const struct net_filter *f,
         d.name =
             d.hardware.pci.n ? pci_name(d.hardware.pci, a) : net_device_name(str_z(l->name), a);
         d.attributes = attributes_of(v, l, &d.hardware, a);
-        add(&all, records, d, a);
+        net_inventory_add_device(&all, records, d, a);
     }
     vec_foreach(&f->offers, o)
         add_offer(v, o, records, a, &all);
-    vec_foreach(records, r) // what is in a pod now
-        add(&all, records,
-            (struct net_device){.name = r->device,
-                                .kind = r->kind,
-                                .parent = r->parent,
-                                .vlan = r->vlan,
-                                .hardware = {.numa_node = -1},
-                                .attributes = r->attributes},
-            a);
+    vec_foreach(records, r) // devices that are in a pod now
+        net_inventory_add_device(&all, records,
+                                 (struct net_device){.name = r->device,
+                                                     .kind = r->kind,
+                                                     .parent = r->parent,
+                                                     .vlan = r->vlan,
+                                                     .hardware = {.numa_node = -1},
+                                                     .attributes = r->attributes},
+                                 a);
     if (all.n)
-        qsort(all.p, all.n, sizeof(all.p[0]), by_name);
+        qsort(all.p, all.n, sizeof(all.p[0]), net_inventory_by_name);
     *ret = all;
 }
 
 int net_view_read(int ns, struct arena *arena, struct net_view *ret, struct err *err)
 {
     struct net_sock *s = NULL;
-    int code = net_sock_open(ns, &s, err);
-    if (code == 0)
-        code = net_links_read(s, arena, &ret->links, err);
-    if (code == 0)
-        code = net_addresses_read(s, arena, &ret->addresses, err);
-    if (code == 0)
-        code = net_routes_read(s, arena, &ret->routes, err);
+    int r = net_sock_open(ns, &s, err);
+    if (r == 0)
+        r = net_links_read(s, arena, &ret->links, err);
+    if (r == 0)
+        r = net_addresses_read(s, arena, &ret->addresses, err);
+    if (r == 0)
+        r = net_routes_read(s, arena, &ret->routes, err);
     net_sock_free(s);
-    return code;
+    return r;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which network devices a node has to give: interfaces of the host that nothing depends on, and those
-// that can be made on demand; with the attributes that DRANET publishes. A pure function of what the
-// kernel and the records say.
+// Which network devices a node has to give: interfaces of the host that nothing depends on, and
+// those that can be made on demand; with the attributes that DRANET publishes. A pure function of
+// what the kernel and the records say.
 #ifndef DRIVER_NET_NET_INVENTORY_H
 #define DRIVER_NET_NET_INVENTORY_H
 
@@ -48,7 +48,7 @@ struct net_device {
 };
 struct net_devices VEC(struct net_device);
 
-// What the kernel says.
+// The kernel's view of a namespace.
 struct net_view {
     struct net_links links;
     struct net_addresses addresses;
@@ -60,12 +60,12 @@ struct net_view {
 // net_view_read fills a view from a namespace; sys and names are the caller's.
 int net_view_read(int ns, struct arena *arena, struct net_view *ret, struct err *err) MUST_USE;
 
-// net_inventory lists devices by name, in arena. Those of records are listed as they were published,
-// wherever they are. Interfaces of the view are pointed to.
+// net_inventory lists devices by name, in arena. Those of records are listed as they were
+// published, wherever they are. Interfaces of the view are pointed to.
 void net_inventory(const struct net_view *view, const struct net_filter *filter,
                    const struct net_records *records, struct arena *arena, struct net_devices *ret);
 
-// net_why_not says why an interface is not given away; NULL: it is. Static storage.
+// net_why_not is the reason why an interface is not offered; NULL: it is. Static storage.
 const char *net_why_not(const struct net_view *view, const struct net_filter *filter,
                         const struct net_link *link);
 

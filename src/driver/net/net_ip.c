@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Parses and prints IP and hardware addresses in the forms that Go's net package accepts, so that
+// parameters written for DRANET read the same.
 #include "driver/net/net_ip.h"
 
 #include <stdio.h>

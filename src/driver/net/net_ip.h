@@ -49,7 +49,8 @@ bool net_mac_equal(const struct net_mac *a, const struct net_mac *b);
 // net_hash is a number that stands for a text, the same in every process (FNV-1a).
 uint64_t net_hash(struct str text);
 
-// net_mac_made is the hardware address of what is made for a text: locally administered, always the same.
+// net_mac_made is the hardware address of what is made for a text: locally administered, always the
+// same.
 struct net_mac net_mac_made(struct str text);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel's network interfaces: listing and changing them in any network namespace, by netlink. What
-// the kernel says about a refusal comes with the error. A socket belongs to one thread at a time; it
-// stays in the namespace it was opened in, whatever its thread does later.
+// The kernel's network interfaces: listing and changing them in any network namespace, by netlink.
+// The kernel's message on a refusal is part of the error. A socket belongs to one thread at a time;
+// it stays in the namespace it was opened in, whatever its thread does later.
 #ifndef DRIVER_NET_NET_LINK_H
 #define DRIVER_NET_NET_LINK_H
 
@@ -17,7 +17,7 @@
 
 // --- Namespaces ----------------------------------------------------------------------------------
 
-// What tells one namespace from another, as long as it lives.
+// Identifies a namespace for as long as it lives.
 struct net_ns_id {
     uint64_t device, inode;
 };
@@ -31,7 +31,8 @@ int net_ns_id(int fd, struct net_ns_id *ret, struct err *err) MUST_USE;
 int net_ns_find(const char *proc, struct net_ns_id id, int pid, int *ret_fd,
                 struct err *err) MUST_USE;
 
-// net_ns_enter moves this thread into a namespace; *ret_back is for net_ns_leave, which does not fail.
+// net_ns_enter moves this thread into a namespace; *ret_back is for net_ns_leave, which does not
+// fail.
 int net_ns_enter(int fd, int *ret_back, struct err *err) MUST_USE;
 void net_ns_leave(int back);
 
@@ -94,7 +95,7 @@ const char *net_link_encapsulation(uint16_t hardware);
 
 // --- Changing ------------------------------------------------------------------------------------
 
-// What is to change of an interface; what is 0, empty or NULL stays.
+// Changes of an interface; members that are 0, empty or NULL stay as they are.
 struct net_change {
     const char *name;
     const char *alias; // "" takes it away
@@ -131,7 +132,7 @@ int net_link_add(struct net_sock *s, const struct net_new *n, struct err *err) M
 // net_link_delete removes an interface; that there is none is fine.
 int net_link_delete(struct net_sock *s, int index, struct err *err) MUST_USE;
 
-// These add; what is there already is fine.
+// These add; an existing entry is success.
 int net_address_add(struct net_sock *s, int index, const struct net_ip *ip,
                     struct err *err) MUST_USE;
 int net_route_add(struct net_sock *s, int index, const struct net_route *r,

@@ -30,7 +30,7 @@ struct dump {
     bool done;
 };
 
-static uint32_t number(struct nlattr *const *tb, int type)
+static uint32_t net_link_read_number(struct nlattr *const *tb, int type)
 {
     return tb[type] && nla_len(tb[type]) >= (int)sizeof(uint32_t) ? nla_get_u32(tb[type]) : 0;
 }
@@ -44,7 +44,7 @@ static void hardware_address(const struct nlattr *a, struct net_mac *ret)
     memcpy(ret->bytes, nla_data(a), (size_t)n);
 }
 
-static void read_kind(struct nlattr *info, struct net_link *l)
+static void net_link_read_kind(struct nlattr *info, struct net_link *l)
 {
     struct nlattr *tb[IFLA_INFO_MAX + 1];
     if (info && nla_parse_nested(tb, IFLA_INFO_MAX, info, NULL) == 0 && tb[IFLA_INFO_KIND])
@@ -53,10 +53,10 @@ static void read_kind(struct nlattr *info, struct net_link *l)
 
 static void read_sizes(struct nlattr *const *tb, struct net_link *l)
 {
-    l->sizes[NET_GSO] = number(tb, IFLA_GSO_MAX_SIZE);
-    l->sizes[NET_GRO] = number(tb, IFLA_GRO_MAX_SIZE);
-    l->sizes[NET_GSO_V4] = number(tb, NET_IFLA_GSO_IPV4_MAX_SIZE);
-    l->sizes[NET_GRO_V4] = number(tb, NET_IFLA_GRO_IPV4_MAX_SIZE);
+    l->sizes[NET_GSO] = net_link_read_number(tb, IFLA_GSO_MAX_SIZE);
+    l->sizes[NET_GRO] = net_link_read_number(tb, IFLA_GRO_MAX_SIZE);
+    l->sizes[NET_GSO_V4] = net_link_read_number(tb, NET_IFLA_GSO_IPV4_MAX_SIZE);
+    l->sizes[NET_GRO_V4] = net_link_read_number(tb, NET_IFLA_GRO_IPV4_MAX_SIZE);
 }
 
 static int on_link(struct nl_msg *m, void *arg)
@@ -72,15 +72,15 @@ static int on_link(struct nl_msg *m, void *arg)
     struct net_link l = {.index = head->ifi_index,
                          .flags = head->ifi_flags,
                          .hardware = head->ifi_type,
-                         .mtu = number(tb, IFLA_MTU),
-                         .parent = (int)number(tb, IFLA_LINK),
-                         .master = (int)number(tb, IFLA_MASTER),
+                         .mtu = net_link_read_number(tb, IFLA_MTU),
+                         .parent = (int)net_link_read_number(tb, IFLA_LINK),
+                         .master = (int)net_link_read_number(tb, IFLA_MASTER),
                          .parent_elsewhere = tb[IFLA_LINK_NETNSID] != NULL,
                          .state = tb[IFLA_OPERSTATE] ? nla_get_u8(tb[IFLA_OPERSTATE]) : 0};
     (void)nla_strlcpy(l.name, tb[IFLA_IFNAME], sizeof(l.name));
     hardware_address(tb[IFLA_ADDRESS], &l.mac);
     hardware_address(tb[IFLA_PERM_ADDRESS], &l.permanent);
-    read_kind(tb[IFLA_LINKINFO], &l);
+    net_link_read_kind(tb[IFLA_LINKINFO], &l);
     read_sizes(tb, &l);
     if (tb[IFLA_IFALIAS] && nla_len(tb[IFLA_IFALIAS]) > 0) {
         const char *p = nla_data(tb[IFLA_IFALIAS]);
@@ -97,7 +97,7 @@ static int on_finish(struct nl_msg *m, void *arg)
     return NL_STOP;
 }
 
-static int on_error(struct sockaddr_nl *who, struct nlmsgerr *e, void *arg)
+static int net_link_read_on_error(struct sockaddr_nl *who, struct nlmsgerr *e, void *arg)
 {
     struct dump *d = arg;
     (void)who;
@@ -106,25 +106,18 @@ static int on_error(struct sockaddr_nl *who, struct nlmsgerr *e, void *arg)
     return NL_STOP;
 }
 
-static int no_check(struct nl_msg *m, void *arg)
-{
-    (void)m;
-    (void)arg;
-    return NL_OK;
-}
-
-static int receive(struct net_sock *s, struct dump *d)
+static int net_link_read_receive(struct net_sock *s, struct dump *d)
 {
     struct nl_cb *cb = nl_cb_alloc(NL_CB_DEFAULT);
     (void)nl_cb_set(cb, NL_CB_VALID, NL_CB_CUSTOM, on_link, d);
     (void)nl_cb_set(cb, NL_CB_FINISH, NL_CB_CUSTOM, on_finish, d);
-    (void)nl_cb_set(cb, NL_CB_SEQ_CHECK, NL_CB_CUSTOM, no_check, NULL);
-    (void)nl_cb_err(cb, NL_CB_CUSTOM, on_error, d);
-    int rc = 0;
-    while (rc >= 0 && !d->done)
-        rc = nl_recvmsgs(s->sk, cb);
+    (void)nl_cb_set(cb, NL_CB_SEQ_CHECK, NL_CB_CUSTOM, net_link_no_check, NULL);
+    (void)nl_cb_err(cb, NL_CB_CUSTOM, net_link_read_on_error, d);
+    int r = 0;
+    while (r >= 0 && !d->done)
+        r = nl_recvmsgs(s->sk, cb);
     nl_cb_put(cb);
-    return rc;
+    return r;
 }
 
 int net_links_read(struct net_sock *s, struct arena *arena, struct net_links *ret, struct err *err)
@@ -132,13 +125,13 @@ int net_links_read(struct net_sock *s, struct arena *arena, struct net_links *re
     struct net_links links = {0};
     struct dump d = {.links = &links, .arena = arena};
     struct ifinfomsg head = {0};
-    int rc = nl_send_simple(s->sk, RTM_GETLINK, NLM_F_DUMP, &head, sizeof(head));
-    if (rc >= 0)
-        rc = receive(s, &d);
+    int r = nl_send_simple(s->sk, RTM_GETLINK, NLM_F_DUMP, &head, sizeof(head));
+    if (r >= 0)
+        r = net_link_read_receive(s, &d);
     if (d.error < 0)
         return err_set(err, -d.error, "cannot list interfaces: %s", strerrordesc_np(-d.error));
-    if (rc < 0)
-        return err_set(err, EIO, "cannot list interfaces: %s", nl_geterror(rc));
+    if (r < 0)
+        return err_set(err, EIO, "cannot list interfaces: %s", nl_geterror(r));
     *ret = links;
     return 0;
 }
@@ -187,9 +180,9 @@ int net_addresses_read(struct net_sock *s, struct arena *arena, struct net_addre
 {
     struct net_addresses all = {0};
     struct nl_cache *cache = NULL;
-    int rc = rtnl_addr_alloc_cache(s->sk, &cache);
-    if (rc < 0)
-        return err_set(err, EIO, "cannot list addresses: %s", nl_geterror(rc));
+    int r = rtnl_addr_alloc_cache(s->sk, &cache);
+    if (r < 0)
+        return err_set(err, EIO, "cannot list addresses: %s", nl_geterror(r));
     for (struct nl_object *o = nl_cache_get_first(cache); o; o = nl_cache_get_next(o)) {
         struct rtnl_addr *a = (struct rtnl_addr *)(void *)o;
         struct net_address one = {.index = rtnl_addr_get_ifindex(a),
@@ -205,7 +198,8 @@ int net_addresses_read(struct net_sock *s, struct arena *arena, struct net_addre
     return 0;
 }
 
-static void read_route(struct rtnl_route *r, struct arena *arena, struct net_known_routes *all)
+static void net_link_read_route(struct rtnl_route *r, struct arena *arena,
+                                struct net_known_routes *all)
 {
     struct net_known_route one = {.protocol = rtnl_route_get_protocol(r),
                                   .route = {.metric = rtnl_route_get_priority(r)}};
@@ -230,11 +224,11 @@ int net_routes_read(struct net_sock *s, struct arena *arena, struct net_known_ro
 {
     struct net_known_routes all = {0};
     struct nl_cache *cache = NULL;
-    int rc = rtnl_route_alloc_cache(s->sk, AF_UNSPEC, 0, &cache);
-    if (rc < 0)
-        return err_set(err, EIO, "cannot list routes: %s", nl_geterror(rc));
+    int r = rtnl_route_alloc_cache(s->sk, AF_UNSPEC, 0, &cache);
+    if (r < 0)
+        return err_set(err, EIO, "cannot list routes: %s", nl_geterror(r));
     for (struct nl_object *o = nl_cache_get_first(cache); o; o = nl_cache_get_next(o))
-        read_route((struct rtnl_route *)(void *)o, arena, &all);
+        net_link_read_route((struct rtnl_route *)(void *)o, arena, &all);
     nl_cache_free(cache);
     *ret = all;
     return 0;

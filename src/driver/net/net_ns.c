@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Network namespaces by descriptor and by identity (device and inode): a path may name another
+// namespace by the time it is opened, so the identity is checked again.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -33,18 +36,18 @@ int net_ns_id(int fd, struct net_ns_id *ret, struct err *err)
     return 0;
 }
 
-static bool is_it(const char *path, struct net_ns_id id)
+static bool net_ns_is_same(const char *path, struct net_ns_id id)
 {
     struct stat st;
     return stat(path, &st) == 0 && st.st_dev == id.device && st.st_ino == id.inode;
 }
 
-// The file may have been replaced since it was looked at.
+// The file may be replaced between stat and open.
 static bool try_path(const char *path, struct net_ns_id id, int *ret_fd)
 {
     struct net_ns_id opened = {0};
     int fd = -1;
-    if (!is_it(path, id) || net_ns_open(path, &fd, NULL) != 0)
+    if (!net_ns_is_same(path, id) || net_ns_open(path, &fd, NULL) != 0)
         return false;
     if (net_ns_id(fd, &opened, NULL) == 0 && opened.inode == id.inode &&
         opened.device == id.device) {
@@ -55,8 +58,8 @@ static bool try_path(const char *path, struct net_ns_id id, int *ret_fd)
     return false;
 }
 
-static bool look_in(const char *dir, const char *behind, bool numbers, struct net_ns_id id,
-                    int *ret_fd)
+static bool net_ns_scan_proc(const char *dir, const char *behind, bool numbers, struct net_ns_id id,
+                             int *ret_fd)
 {
     DIR *d = opendir(dir);
     bool found = false;
@@ -78,7 +81,8 @@ int net_ns_find(const char *proc, struct net_ns_id id, int pid, int *ret_fd, str
     (void)snprintf(path, sizeof(path), "%s/%d/ns/net", proc, pid);
     if (pid > 0 && try_path(path, id, ret_fd))
         return 0;
-    if (look_in("/run/netns", "", false, id, ret_fd) || look_in(proc, "/ns/net", true, id, ret_fd))
+    if (net_ns_scan_proc("/run/netns", "", false, id, ret_fd) ||
+        net_ns_scan_proc(proc, "/ns/net", true, id, ret_fd))
         return 0;
     return err_set(err, ERR_NOT_FOUND, "the network namespace net:[%llu] is gone",
                    (unsigned long long)id.inode);
@@ -87,13 +91,13 @@ int net_ns_find(const char *proc, struct net_ns_id id, int pid, int *ret_fd, str
 int net_ns_enter(int fd, int *ret_back, struct err *err)
 {
     int back = -1;
-    int rc = net_ns_open("/proc/thread-self/ns/net", &back, err);
-    if (rc != 0)
-        return rc;
+    int r = net_ns_open("/proc/thread-self/ns/net", &back, err);
+    if (r != 0)
+        return r;
     if (setns(fd, CLONE_NEWNET) != 0) {
-        rc = err_set(err, errno, "cannot enter a network namespace: %s", strerrordesc_np(errno));
+        r = err_set(err, errno, "cannot enter a network namespace: %s", strerrordesc_np(errno));
         (void)close(back);
-        return rc;
+        return r;
     }
     *ret_back = back;
     return 0;

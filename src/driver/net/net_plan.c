@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reads DRANET's NetworkConfig by field tables, checks it, and merges several configurations into
+// one plan of numbers that the kernel understands.
 #include "driver/net/net_plan.h"
 
 #include <stdio.h>
@@ -9,7 +12,7 @@
 
 #include "base/banned.h"
 
-// --- Parameters as they are written --------------------------------------------------------------
+// --- Parameter tables ----------------------------------------------------------------------------
 
 struct vrf_params {
     const char *name;
@@ -52,162 +55,78 @@ struct params {
 #define TABLE_MAX UINT32_MAX
 #define SIZE_MAX_ INT32_MAX
 
+#define MEMBER(type, member) .offset = offsetof(struct type, member)
+
 static const struct dray_field vrf_fields[] = {
-    {.name = "name",
-     .kind = DRAY_TEXT,
-     .offset = offsetof(struct vrf_params, name),
-     .required = true},
-    {.name = "table",
-     .kind = DRAY_OPT_INT,
-     .offset = offsetof(struct vrf_params, table),
-     .min = 1,
-     .max = TABLE_MAX},
+    {"name", DRAY_TEXT, MEMBER(vrf_params, name), .required = true},
+    {"table", DRAY_OPT_INT, MEMBER(vrf_params, table), .min = 1, .max = TABLE_MAX},
     {0},
 };
 
 static const struct dray_field interface_fields[] = {
-    {.name = "name", .kind = DRAY_TEXT, .offset = offsetof(struct interface_params, name)},
-    {.name = "addresses",
-     .kind = DRAY_TEXTS,
-     .offset = offsetof(struct interface_params, addresses)},
-    {.name = "dhcp", .kind = DRAY_OPT_BOOL, .offset = offsetof(struct interface_params, dhcp)},
-    {.name = "mtu",
-     .kind = DRAY_OPT_INT,
-     .offset = offsetof(struct interface_params, mtu),
-     .min = 1,
+    {"name", DRAY_TEXT, MEMBER(interface_params, name)},
+    {"addresses", DRAY_TEXTS, MEMBER(interface_params, addresses)},
+    {"dhcp", DRAY_OPT_BOOL, MEMBER(interface_params, dhcp)},
+    {"mtu", DRAY_OPT_INT, MEMBER(interface_params, mtu), .min = 1, .max = SIZE_MAX_},
+    {"hardwareAddr", DRAY_TEXT, MEMBER(interface_params, mac)},
+    {"gsoMaxSize", DRAY_OPT_INT, MEMBER(interface_params, sizes[NET_GSO]), .min = 1,
      .max = SIZE_MAX_},
-    {.name = "hardwareAddr", .kind = DRAY_TEXT, .offset = offsetof(struct interface_params, mac)},
-    {.name = "gsoMaxSize",
-     .kind = DRAY_OPT_INT,
-     .offset = offsetof(struct interface_params, sizes[NET_GSO]),
-     .min = 1,
+    {"groMaxSize", DRAY_OPT_INT, MEMBER(interface_params, sizes[NET_GRO]), .min = 1,
      .max = SIZE_MAX_},
-    {.name = "groMaxSize",
-     .kind = DRAY_OPT_INT,
-     .offset = offsetof(struct interface_params, sizes[NET_GRO]),
-     .min = 1,
+    {"gsoIPv4MaxSize", DRAY_OPT_INT, MEMBER(interface_params, sizes[NET_GSO_V4]), .min = 1,
      .max = SIZE_MAX_},
-    {.name = "gsoIPv4MaxSize",
-     .kind = DRAY_OPT_INT,
-     .offset = offsetof(struct interface_params, sizes[NET_GSO_V4]),
-     .min = 1,
+    {"groIPv4MaxSize", DRAY_OPT_INT, MEMBER(interface_params, sizes[NET_GRO_V4]), .min = 1,
      .max = SIZE_MAX_},
-    {.name = "groIPv4MaxSize",
-     .kind = DRAY_OPT_INT,
-     .offset = offsetof(struct interface_params, sizes[NET_GRO_V4]),
-     .min = 1,
-     .max = SIZE_MAX_},
-    {.name = "disableEbpfPrograms",
-     .kind = DRAY_OPT_BOOL,
-     .offset = offsetof(struct interface_params, drop_ebpf)},
-    {.name = "forwarding",
-     .kind = DRAY_OPT_BOOL,
-     .offset = offsetof(struct interface_params, forwarding)},
-    {.name = "arpIgnore",
-     .kind = DRAY_OPT_INT,
-     .offset = offsetof(struct interface_params, arp_ignore),
-     .min = 0,
-     .max = 8},
-    {.name = "arpAnnounce",
-     .kind = DRAY_OPT_INT,
-     .offset = offsetof(struct interface_params, arp_announce),
-     .min = 0,
-     .max = 2},
-    {.name = "vrf",
-     .kind = DRAY_OBJECT,
-     .offset = offsetof(struct interface_params, vrf),
-     .fields = vrf_fields,
+    {"disableEbpfPrograms", DRAY_OPT_BOOL, MEMBER(interface_params, drop_ebpf)},
+    {"forwarding", DRAY_OPT_BOOL, MEMBER(interface_params, forwarding)},
+    {"arpIgnore", DRAY_OPT_INT, MEMBER(interface_params, arp_ignore), .max = 8},
+    {"arpAnnounce", DRAY_OPT_INT, MEMBER(interface_params, arp_announce), .max = 2},
+    {"vrf", DRAY_OBJECT, MEMBER(interface_params, vrf), .fields = vrf_fields,
      .size = sizeof(struct vrf_params)},
     {0},
 };
 
 static const struct dray_field route_fields[] = {
-    {.name = "destination",
-     .kind = DRAY_TEXT,
-     .offset = offsetof(struct route_params, destination),
-     .required = true},
-    {.name = "gateway", .kind = DRAY_TEXT, .offset = offsetof(struct route_params, gateway)},
-    {.name = "source", .kind = DRAY_TEXT, .offset = offsetof(struct route_params, source)},
-    {.name = "scope",
-     .kind = DRAY_INT,
-     .offset = offsetof(struct route_params, scope),
-     .min = 0,
-     .max = 255},
-    {.name = "table",
-     .kind = DRAY_INT,
-     .offset = offsetof(struct route_params, table),
-     .min = 0,
-     .max = TABLE_MAX},
-    {.name = "metric",
-     .kind = DRAY_INT,
-     .offset = offsetof(struct route_params, metric),
-     .min = 0,
-     .max = UINT32_MAX},
+    {"destination", DRAY_TEXT, MEMBER(route_params, destination), .required = true},
+    {"gateway", DRAY_TEXT, MEMBER(route_params, gateway)},
+    {"source", DRAY_TEXT, MEMBER(route_params, source)},
+    {"scope", DRAY_INT, MEMBER(route_params, scope), .max = 255},
+    {"table", DRAY_INT, MEMBER(route_params, table), .max = TABLE_MAX},
+    {"metric", DRAY_INT, MEMBER(route_params, metric), .max = UINT32_MAX},
     {0},
 };
 
 static const struct dray_field rule_fields[] = {
-    {.name = "priority",
-     .kind = DRAY_INT,
-     .offset = offsetof(struct rule_params, priority),
-     .min = 0,
-     .max = 32767},
-    {.name = "source", .kind = DRAY_TEXT, .offset = offsetof(struct rule_params, source)},
-    {.name = "destination", .kind = DRAY_TEXT, .offset = offsetof(struct rule_params, destination)},
-    {.name = "table",
-     .kind = DRAY_INT,
-     .offset = offsetof(struct rule_params, table),
-     .min = 0,
-     .max = TABLE_MAX},
+    {"priority", DRAY_INT, MEMBER(rule_params, priority), .max = 32767},
+    {"source", DRAY_TEXT, MEMBER(rule_params, source)},
+    {"destination", DRAY_TEXT, MEMBER(rule_params, destination)},
+    {"table", DRAY_INT, MEMBER(rule_params, table), .max = TABLE_MAX},
     {0},
 };
 
 static const struct dray_field neighbor_fields[] = {
-    {.name = "destination",
-     .kind = DRAY_TEXT,
-     .offset = offsetof(struct neighbor_params, destination),
-     .required = true},
-    {.name = "hardwareAddr",
-     .kind = DRAY_TEXT,
-     .offset = offsetof(struct neighbor_params, mac),
-     .required = true},
+    {"destination", DRAY_TEXT, MEMBER(neighbor_params, destination), .required = true},
+    {"hardwareAddr", DRAY_TEXT, MEMBER(neighbor_params, mac), .required = true},
     {0},
 };
 
 static const struct dray_field ethtool_fields[] = {
-    {.name = "features", .kind = DRAY_FLAGS, .offset = offsetof(struct ethtool_params, features)},
-    {.name = "privateFlags",
-     .kind = DRAY_FLAGS,
-     .offset = offsetof(struct ethtool_params, private_flags)},
+    {"features", DRAY_FLAGS, MEMBER(ethtool_params, features)},
+    {"privateFlags", DRAY_FLAGS, MEMBER(ethtool_params, private_flags)},
     {0},
 };
 
 static const struct dray_field fields[] = {
-    {.name = "profile", .kind = DRAY_TEXT, .offset = offsetof(struct params, profile)},
-    {.name = "interface",
-     .kind = DRAY_OBJECT,
-     .offset = offsetof(struct params, interface),
-     .fields = interface_fields,
+    {"profile", DRAY_TEXT, MEMBER(params, profile)},
+    {"interface", DRAY_OBJECT, MEMBER(params, interface), .fields = interface_fields,
      .size = sizeof(struct interface_params)},
-    {.name = "routes",
-     .kind = DRAY_OBJECTS,
-     .offset = offsetof(struct params, routes),
-     .fields = route_fields,
+    {"routes", DRAY_OBJECTS, MEMBER(params, routes), .fields = route_fields,
      .size = sizeof(struct route_params)},
-    {.name = "rules",
-     .kind = DRAY_OBJECTS,
-     .offset = offsetof(struct params, rules),
-     .fields = rule_fields,
+    {"rules", DRAY_OBJECTS, MEMBER(params, rules), .fields = rule_fields,
      .size = sizeof(struct rule_params)},
-    {.name = "neighbors",
-     .kind = DRAY_OBJECTS,
-     .offset = offsetof(struct params, neighbors),
-     .fields = neighbor_fields,
+    {"neighbors", DRAY_OBJECTS, MEMBER(params, neighbors), .fields = neighbor_fields,
      .size = sizeof(struct neighbor_params)},
-    {.name = "ethtool",
-     .kind = DRAY_OBJECT,
-     .offset = offsetof(struct params, ethtool),
-     .fields = ethtool_fields,
+    {"ethtool", DRAY_OBJECT, MEMBER(params, ethtool), .fields = ethtool_fields,
      .size = sizeof(struct ethtool_params)},
     {0},
 };
@@ -226,18 +145,18 @@ void net_plan_init(struct net_plan *p)
 }
 
 // The way to a value, for errors.
-static int in(int code, const char *field, struct err *err)
+static int net_plan_in_field(int code, const char *field, struct err *err)
 {
     if (code != 0)
         err_path_field(err, field, strlen(field));
     return code;
 }
 
-static int at(int code, size_t index, const char *list, struct err *err)
+static int net_plan_in_item(int code, size_t index, const char *list, struct err *err)
 {
     if (code != 0)
         err_path_index(err, index);
-    return in(code, list, err);
+    return net_plan_in_field(code, list, err);
 }
 
 int net_name_check(struct str name, struct err *err)
@@ -249,7 +168,7 @@ int net_name_check(struct str name, struct err *err)
         good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                c == '-' || c == '_' || c == '.';
     }
-    // "all" and "default" are folders of /proc/sys/net/ipv4/conf that mean every interface.
+    // "all" and "default" are directories of /proc/sys/net/ipv4/conf that mean every interface.
     if (!good || str_eq(name, STR("all")) || str_eq(name, STR("default")))
         return err_set(err, ERR_INVALID,
                        "\"%.*s\" cannot be an interface's name: 1 to %d letters, digits, '-', '_' "
@@ -264,7 +183,7 @@ static int too_many(struct err *err)
 }
 
 // The kernel takes more than people should write.
-static int check_name(struct str name, enum source of, struct err *err)
+static int net_plan_check_name(struct str name, enum source of, struct err *err)
 {
     if (of == OF_USER)
         return net_name_check(name, err);
@@ -273,27 +192,27 @@ static int check_name(struct str name, enum source of, struct err *err)
                : err_set(err, ERR_INVALID, "that cannot be an interface's name");
 }
 
-static int read_name(const char *text, enum source of, char ret[IFNAMSIZ], struct err *err)
+static int net_plan_read_name(const char *text, enum source of, char ret[IFNAMSIZ], struct err *err)
 {
     if (!text || !*text)
         return 0;
-    int code = check_name(str_z(text), of, err);
-    if (code == 0)
+    int r = net_plan_check_name(str_z(text), of, err);
+    if (r == 0)
         (void)snprintf(ret, IFNAMSIZ, "%s", text);
-    return code;
+    return r;
 }
 
-static int read_addresses(struct net_plan *p, const struct dray_texts *texts, struct arena *a,
-                          struct err *err)
+static int net_plan_read_addresses(struct net_plan *p, const struct dray_texts *texts,
+                                   struct arena *a, struct err *err)
 {
     for (size_t i = 0; i < texts->n; i++) {
         struct net_ip ip = {0};
         bool there = false;
-        int code = net_ip_parse(str_z(texts->p[i]), true, &ip, err);
-        if (code == 0 && p->addresses.n == NET_LIST_MAX)
-            code = too_many(err);
-        if (code != 0)
-            return at(code, i, "addresses", err);
+        int r = net_ip_parse(str_z(texts->p[i]), true, &ip, err);
+        if (r == 0 && p->addresses.n == NET_LIST_MAX)
+            r = too_many(err);
+        if (r != 0)
+            return net_plan_in_item(r, i, "addresses", err);
         vec_foreach(&p->addresses, have)
             there = there || net_ip_equal(have, &ip);
         if (!there)
@@ -313,12 +232,13 @@ static uint32_t vrf_table(const char *name)
 
 static int read_vrf(struct net_plan *p, const struct vrf_params *v, struct err *err)
 {
-    int code = net_name_check(str_z(v->name), err);
-    if (code != 0)
-        return in(code, "name", err);
+    int r = net_name_check(str_z(v->name), err);
+    if (r != 0)
+        return net_plan_in_field(r, "name", err);
     if (v->table && *v->table >= 253 && *v->table <= 255)
-        return in(err_set(err, ERR_INVALID, "table %lld is the kernel's own", (long long)*v->table),
-                  "table", err);
+        return net_plan_in_field(err_set(err, ERR_INVALID, "table %lld is the kernel's own",
+                                         (long long)*v->table),
+                                 "table", err);
     (void)snprintf(p->vrf, sizeof(p->vrf), "%s", v->name);
     p->vrf_table = v->table ? (uint32_t)*v->table : vrf_table(v->name);
     return 0;
@@ -327,29 +247,31 @@ static int read_vrf(struct net_plan *p, const struct vrf_params *v, struct err *
 static int read_interface(struct net_plan *p, const struct interface_params *i, enum source of,
                           struct arena *a, struct err *err)
 {
-    int code = in(read_name(i->name, of, p->name, err), "name", err);
-    if (code == 0)
-        code = read_addresses(p, &i->addresses, a, err);
-    if (code == 0 && i->mac)
-        code = in((of == OF_USER ? net_mac_parse : net_mac_read)(str_z(i->mac), &p->mac, err),
-                  "hardwareAddr", err);
-    if (code == 0 && of == OF_USER && i->mtu && *i->mtu < NET_MTU_MIN)
-        code = in(err_set(err, ERR_INVALID, "%lld is not within %d to %d", (long long)*i->mtu,
-                          NET_MTU_MIN, SIZE_MAX_),
-                  "mtu", err);
-    if (code == 0 && i->dhcp && *i->dhcp)
-        code = in(err_set(err, ERR_INVALID,
-                          "this driver has no DHCP client; say the addresses, or run a client in "
-                          "the pod"),
-                  "dhcp", err);
-    if (code == 0 && i->arp_ignore && *i->arp_ignore > 3 && *i->arp_ignore != 8)
-        code = in(err_set(err, ERR_INVALID, "%lld is not one of 0, 1, 2, 3, 8",
-                          (long long)*i->arp_ignore),
-                  "arpIgnore", err);
-    if (code == 0 && i->vrf)
-        code = in(read_vrf(p, i->vrf, err), "vrf", err);
-    if (code != 0)
-        return code;
+    int r = net_plan_in_field(net_plan_read_name(i->name, of, p->name, err), "name", err);
+    if (r == 0)
+        r = net_plan_read_addresses(p, &i->addresses, a, err);
+    if (r == 0 && i->mac)
+        r = net_plan_in_field((of == OF_USER ? net_mac_parse : net_mac_read)(str_z(i->mac), &p->mac,
+                                                                             err),
+                              "hardwareAddr", err);
+    if (r == 0 && of == OF_USER && i->mtu && *i->mtu < NET_MTU_MIN)
+        r = net_plan_in_field(err_set(err, ERR_INVALID, "%lld is not within %d to %d",
+                                      (long long)*i->mtu, NET_MTU_MIN, SIZE_MAX_),
+                              "mtu", err);
+    if (r == 0 && i->dhcp && *i->dhcp)
+        r = net_plan_in_field(
+            err_set(err, ERR_INVALID,
+                    "this driver has no DHCP client; say the addresses, or run a client in "
+                    "the pod"),
+            "dhcp", err);
+    if (r == 0 && i->arp_ignore && *i->arp_ignore > 3 && *i->arp_ignore != 8)
+        r = net_plan_in_field(err_set(err, ERR_INVALID, "%lld is not one of 0, 1, 2, 3, 8",
+                                      (long long)*i->arp_ignore),
+                              "arpIgnore", err);
+    if (r == 0 && i->vrf)
+        r = net_plan_in_field(read_vrf(p, i->vrf, err), "vrf", err);
+    if (r != 0)
+        return r;
     p->mtu = i->mtu ? *i->mtu : p->mtu;
     for (size_t k = 0; k < NET_SIZES; k++)
         p->sizes[k] = i->sizes[k] ? *i->sizes[k] : p->sizes[k];
@@ -366,11 +288,11 @@ static int read_same_family(const char *text, const struct net_ip *of, const cha
 {
     if (!text || !*text)
         return 0;
-    int code = net_ip_parse(str_z(text), false, ret, err);
-    if (code == 0 && of->family && ret->family != of->family)
-        code = err_set(err, ERR_INVALID, "must be an IPv%d address as the destination is",
-                       of->family == AF_INET ? 4 : 6);
-    return in(code, field, err);
+    int r = net_ip_parse(str_z(text), false, ret, err);
+    if (r == 0 && of->family && ret->family != of->family)
+        r = err_set(err, ERR_INVALID, "must be an IPv%d address as the destination is",
+                    of->family == AF_INET ? 4 : 6);
+    return net_plan_in_field(r, field, err);
 }
 
 // A network: bits of the host are cut off, as Go's ParseCIDR does.
@@ -378,36 +300,37 @@ static int read_network(const char *text, const char *field, struct net_ip *ret,
 {
     if (!text || !*text)
         return 0;
-    int code = net_ip_parse(str_z(text), true, ret, err);
-    if (code == 0)
+    int r = net_ip_parse(str_z(text), true, ret, err);
+    if (r == 0)
         net_ip_mask(ret);
-    return in(code, field, err);
+    return net_plan_in_field(r, field, err);
 }
 
-static int read_route(const struct route_params *r, enum source of, struct net_route *ret,
-                      struct err *err)
+static int net_plan_read_route(const struct route_params *route, enum source of,
+                               struct net_route *ret, struct err *err)
 {
     const struct net_ip any = {0};
-    int code = read_network(r->destination, "destination", &ret->destination, err);
+    int r = read_network(route->destination, "destination", &ret->destination, err);
     const struct net_ip *family = of == OF_USER ? &ret->destination : &any;
-    if (code == 0 && !ret->destination.family)
-        code = in(err_set(err, ERR_INVALID, "is required"), "destination", err);
-    if (code == 0 && r->scope != 0 && r->scope != NET_SCOPE_LINK)
-        code = in(err_set(err, ERR_INVALID, "%lld is neither 0 (universe) nor %d (link)",
-                          (long long)r->scope, NET_SCOPE_LINK),
-                  "scope", err);
-    if (code == 0)
-        code = read_same_family(r->gateway, family, "gateway", &ret->gateway, err);
-    if (code == 0 && !ret->gateway.family && r->scope == 0)
-        code =
-            in(err_set(err, ERR_INVALID, "is required, unless scope is %d (link)", NET_SCOPE_LINK),
-               "gateway", err);
-    if (code == 0)
-        code = read_same_family(r->source, family, "source", &ret->source, err);
-    ret->scope = (uint8_t)r->scope;
-    ret->table = (uint32_t)r->table;
-    ret->metric = (uint32_t)r->metric;
-    return code;
+    if (r == 0 && !ret->destination.family)
+        r = net_plan_in_field(err_set(err, ERR_INVALID, "is required"), "destination", err);
+    if (r == 0 && route->scope != 0 && route->scope != NET_SCOPE_LINK)
+        r = net_plan_in_field(err_set(err, ERR_INVALID,
+                                      "%lld is neither 0 (universe) nor %d (link)",
+                                      (long long)route->scope, NET_SCOPE_LINK),
+                              "scope", err);
+    if (r == 0)
+        r = read_same_family(route->gateway, family, "gateway", &ret->gateway, err);
+    if (r == 0 && !ret->gateway.family && route->scope == 0)
+        r = net_plan_in_field(err_set(err, ERR_INVALID, "is required, unless scope is %d (link)",
+                                      NET_SCOPE_LINK),
+                              "gateway", err);
+    if (r == 0)
+        r = read_same_family(route->source, family, "source", &ret->source, err);
+    ret->scope = (uint8_t)route->scope;
+    ret->table = (uint32_t)route->table;
+    ret->metric = (uint32_t)route->metric;
+    return r;
 }
 
 static bool same_route(const struct net_route *a, const struct net_route *b)
@@ -421,56 +344,56 @@ static int read_routes(struct net_plan *p, const struct dray_objects *routes, en
 {
     const struct route_params *all = routes->p;
     for (size_t i = 0; i < routes->n; i++) {
-        struct net_route r = {0};
+        struct net_route route = {0};
         bool there = false;
-        int code = read_route(&all[i], of, &r, err);
-        if (code == 0 && p->routes.n == NET_LIST_MAX)
-            code = too_many(err);
-        if (code != 0)
-            return at(code, i, "routes", err);
+        int r = net_plan_read_route(&all[i], of, &route, err);
+        if (r == 0 && p->routes.n == NET_LIST_MAX)
+            r = too_many(err);
+        if (r != 0)
+            return net_plan_in_item(r, i, "routes", err);
         vec_foreach(&p->routes, have) {
-            if (same_route(have, &r)) {
-                *have = r;
+            if (same_route(have, &route)) {
+                *have = route;
                 there = true;
             }
         }
         if (!there)
-            vec_push_arena(a, &p->routes, r);
+            vec_push_arena(a, &p->routes, route);
     }
     return 0;
 }
 
-static int read_rule(const struct rule_params *r, struct net_rule *ret, struct err *err)
+static int net_plan_read_rule(const struct rule_params *rule, struct net_rule *ret, struct err *err)
 {
-    int code = read_network(r->source, "source", &ret->source, err);
-    if (code == 0)
-        code = read_network(r->destination, "destination", &ret->destination, err);
-    if (code == 0 && ret->source.family && ret->destination.family &&
+    int r = read_network(rule->source, "source", &ret->source, err);
+    if (r == 0)
+        r = read_network(rule->destination, "destination", &ret->destination, err);
+    if (r == 0 && ret->source.family && ret->destination.family &&
         ret->source.family != ret->destination.family)
-        code = err_set(err, ERR_INVALID, "source and destination must both be IPv4 or both IPv6");
-    ret->priority = (uint32_t)r->priority;
-    ret->table = (uint32_t)r->table;
-    return code;
+        r = err_set(err, ERR_INVALID, "source and destination must both be IPv4 or both IPv6");
+    ret->priority = (uint32_t)rule->priority;
+    ret->table = (uint32_t)rule->table;
+    return r;
 }
 
-static int read_rules(struct net_plan *p, const struct dray_objects *rules, struct arena *a,
-                      struct err *err)
+static int net_plan_read_rules(struct net_plan *p, const struct dray_objects *rules,
+                               struct arena *a, struct err *err)
 {
     const struct rule_params *all = rules->p;
     for (size_t i = 0; i < rules->n; i++) {
-        struct net_rule r = {0};
+        struct net_rule rule = {0};
         bool there = false;
-        int code = read_rule(&all[i], &r, err);
-        if (code == 0 && p->rules.n == NET_LIST_MAX)
-            code = too_many(err);
-        if (code != 0)
-            return at(code, i, "rules", err);
+        int r = net_plan_read_rule(&all[i], &rule, err);
+        if (r == 0 && p->rules.n == NET_LIST_MAX)
+            r = too_many(err);
+        if (r != 0)
+            return net_plan_in_item(r, i, "rules", err);
         vec_foreach(&p->rules, have)
-            there = there || (net_ip_equal(&have->source, &r.source) &&
-                              net_ip_equal(&have->destination, &r.destination) &&
-                              have->priority == r.priority && have->table == r.table);
+            there = there || (net_ip_equal(&have->source, &rule.source) &&
+                              net_ip_equal(&have->destination, &rule.destination) &&
+                              have->priority == rule.priority && have->table == rule.table);
         if (!there)
-            vec_push_arena(a, &p->rules, r);
+            vec_push_arena(a, &p->rules, rule);
     }
     return 0;
 }
@@ -482,14 +405,16 @@ static int read_neighbors(struct net_plan *p, const struct dray_objects *neighbo
     for (size_t i = 0; i < neighbors->n; i++) {
         struct net_neighbor n = {0};
         bool there = false;
-        int code = in(net_ip_parse(str_z(all[i].destination), false, &n.destination, err),
-                      "destination", err);
-        if (code == 0)
-            code = in(net_mac_parse(str_z(all[i].mac), &n.mac, err), "hardwareAddr", err);
-        if (code == 0 && p->neighbors.n == NET_LIST_MAX)
-            code = too_many(err);
-        if (code != 0)
-            return at(code, i, "neighbors", err);
+        int r =
+            net_plan_in_field(net_ip_parse(str_z(all[i].destination), false, &n.destination, err),
+                              "destination", err);
+        if (r == 0)
+            r = net_plan_in_field(net_mac_parse(str_z(all[i].mac), &n.mac, err), "hardwareAddr",
+                                  err);
+        if (r == 0 && p->neighbors.n == NET_LIST_MAX)
+            r = too_many(err);
+        if (r != 0)
+            return net_plan_in_item(r, i, "neighbors", err);
         vec_foreach(&p->neighbors, have) {
             if (net_ip_equal(&have->destination, &n.destination)) {
                 *have = n;
@@ -502,18 +427,18 @@ static int read_neighbors(struct net_plan *p, const struct dray_objects *neighbo
     return 0;
 }
 
-static int read_flags(struct net_flags *to, const struct dray_flags *from, const char *field,
-                      struct arena *a, struct err *err)
+static int net_plan_read_flags(struct net_flags *to, const struct dray_flags *from,
+                               const char *field, struct arena *a, struct err *err)
 {
     for (size_t i = 0; i < from->n; i++) {
         struct str name = str_z(from->p[i].name);
         bool there = false;
         if (name.n == 0 || name.n >= 32 || to->n == NET_LIST_MAX)
-            return in(err_set(err, ERR_INVALID,
-                              "a feature's name has 1 to 31 characters, and "
-                              "there are at most %d",
-                              NET_LIST_MAX),
-                      field, err);
+            return net_plan_in_field(err_set(err, ERR_INVALID,
+                                             "a feature's name has 1 to 31 characters, and "
+                                             "there are at most %d",
+                                             NET_LIST_MAX),
+                                     field, err);
         vec_foreach(to, have) {
             if (str_eq(have->name, name)) {
                 have->on = from->p[i].on;
@@ -526,33 +451,35 @@ static int read_flags(struct net_flags *to, const struct dray_flags *from, const
     return 0;
 }
 
-static int merge(struct net_plan *p, const struct params *from, enum source of, struct arena *a,
-                 struct err *err)
+static int net_plan_merge(struct net_plan *p, const struct params *from, enum source of,
+                          struct arena *a, struct err *err)
 {
-    int code = 0;
+    int r = 0;
     if (from->profile && *from->profile)
-        return in(err_set(err, ERR_INVALID,
-                          "this driver has no profiles; say what the interface is to have"),
-                  "profile", err);
+        return net_plan_in_field(
+            err_set(err, ERR_INVALID,
+                    "this driver has no profiles; say what the interface is to have"),
+            "profile", err);
     if (from->interface)
-        code = in(read_interface(p, from->interface, of, a, err), "interface", err);
-    if (code == 0)
-        code = read_routes(p, &from->routes, of, a, err);
-    if (code == 0)
-        code = read_rules(p, &from->rules, a, err);
-    if (code == 0 && p->vrf[0] && p->rules.n)
-        code = in(err_set(err, ERR_INVALID, "cannot be used together with interface.vrf"), "rules",
-                  err);
-    if (code == 0)
-        code = read_neighbors(p, &from->neighbors, a, err);
-    if (code == 0 && from->ethtool)
-        code = in(read_flags(&p->features, &from->ethtool->features, "features", a, err), "ethtool",
-                  err);
-    if (code == 0 && from->ethtool)
-        code =
-            in(read_flags(&p->private_flags, &from->ethtool->private_flags, "privateFlags", a, err),
-               "ethtool", err);
-    return code;
+        r = net_plan_in_field(read_interface(p, from->interface, of, a, err), "interface", err);
+    if (r == 0)
+        r = read_routes(p, &from->routes, of, a, err);
+    if (r == 0)
+        r = net_plan_read_rules(p, &from->rules, a, err);
+    if (r == 0 && p->vrf[0] && p->rules.n)
+        r = net_plan_in_field(
+            err_set(err, ERR_INVALID, "cannot be used together with interface.vrf"), "rules", err);
+    if (r == 0)
+        r = read_neighbors(p, &from->neighbors, a, err);
+    if (r == 0 && from->ethtool)
+        r = net_plan_in_field(net_plan_read_flags(&p->features, &from->ethtool->features,
+                                                  "features", a, err),
+                              "ethtool", err);
+    if (r == 0 && from->ethtool)
+        r = net_plan_in_field(net_plan_read_flags(&p->private_flags, &from->ethtool->private_flags,
+                                                  "privateFlags", a, err),
+                              "ethtool", err);
+    return r;
 }
 
 // Lists of a copy, so that a plan that could not be merged stays as it was.
@@ -562,14 +489,14 @@ static int merge(struct net_plan *p, const struct params *from, enum source of, 
                            : NULL,                                                     \
      (void)((list)->cap = (list)->n))
 
-static int add(struct net_plan *p, const char *json, enum source of, struct arena *arena,
-               struct err *err)
+static int net_plan_add_json(struct net_plan *p, const char *json, enum source of,
+                             struct arena *arena, struct err *err)
 {
     struct dray_params *params = NULL;
     struct dray_error why = {0};
     if (dray_decode(json, &schema, 1, NULL, &params, &why) != 0) {
-        int code = err_set(err, ERR_INVALID, "%s", why.message);
-        return why.field[0] ? in(code, why.field, err) : code;
+        int r = err_set(err, ERR_INVALID, "%s", why.message);
+        return why.field[0] ? net_plan_in_field(r, why.field, err) : r;
     }
     struct net_plan made = *p;
     COPY_LIST(arena, &made.addresses);
@@ -578,19 +505,19 @@ static int add(struct net_plan *p, const char *json, enum source of, struct aren
     COPY_LIST(arena, &made.neighbors);
     COPY_LIST(arena, &made.features);
     COPY_LIST(arena, &made.private_flags);
-    int code = merge(&made, dray_params_value(params), of, arena, err);
+    int r = net_plan_merge(&made, dray_params_value(params), of, arena, err);
     dray_params_free(params);
-    if (code == 0)
+    if (r == 0)
         *p = made;
-    return code;
+    return r;
 }
 
 int net_plan_add(struct net_plan *p, const char *json, struct arena *arena, struct err *err)
 {
-    return add(p, json, OF_USER, arena, err);
+    return net_plan_add_json(p, json, OF_USER, arena, err);
 }
 
 int net_plan_read(struct net_plan *p, const char *json, struct arena *arena, struct err *err)
 {
-    return add(p, json, OF_KERNEL, arena, err);
+    return net_plan_add_json(p, json, OF_KERNEL, arena, err);
 }

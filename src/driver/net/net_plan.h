@@ -3,8 +3,8 @@
 // What a claim wants of a network interface in its pod: DRANET's NetworkConfig, read strictly from
 // opaque parameters, checked, merged and kept as numbers the kernel understands. No I/O.
 //
-// Parameters of the class come first, those of the claim behind them: a single value of the later one
-// replaces that of the earlier, lists are joined, an entry that says the same twice counts once.
+// Parameters of the class come first, those of the claim behind them: a single value of the later
+// one replaces that of the earlier, lists are joined, equal entries count once.
 #ifndef DRIVER_NET_NET_PLAN_H
 #define DRIVER_NET_NET_PLAN_H
 
@@ -57,11 +57,11 @@ enum net_size { NET_GSO, NET_GRO, NET_GSO_V4, NET_GRO_V4, NET_SIZES };
 
 // Lists live in an arena of the holder.
 struct net_plan {
-    char name[IFNAMSIZ]; // in the pod; empty: not said
+    char name[IFNAMSIZ]; // in the pod; empty: not set
     struct net_ips addresses;
     struct net_mac mac;
-    int64_t mtu;              // 0: as it is
-    int64_t sizes[NET_SIZES]; // 0: as it is
+    int64_t mtu;              // 0: unchanged
+    int64_t sizes[NET_SIZES]; // 0: unchanged
     int forwarding;           // NET_UNSET, 0, 1
     int arp_ignore, arp_announce;
     bool drop_ebpf;
@@ -77,20 +77,21 @@ struct net_plan {
 // net_plan_init: a plan that wants nothing.
 void net_plan_init(struct net_plan *p);
 
-// net_plan_add reads parameters (JSON) and merges them into p; p is untouched on failure. Returns 0 or
-// -ERR_INVALID with the path of the field.
+// net_plan_add reads parameters (JSON) and merges them into p; p is untouched on failure. Returns 0
+// or -ERR_INVALID with the path of the field.
 int net_plan_add(struct net_plan *p, const char *json, struct arena *arena,
                  struct err *err) MUST_USE;
 
-// net_plan_read reads what net_plan_write wrote. That may be how the kernel has an interface, which is not all that a user
-// may ask for: any name, hardware address, MTU and route that there is.
+// net_plan_read reads what net_plan_write wrote. That may be how the kernel has an interface, which
+// is not all that a user may ask for: any name, hardware address, MTU and route that there is.
 int net_plan_read(struct net_plan *p, const char *json, struct arena *arena,
                   struct err *err) MUST_USE;
 
-// net_plan_write writes p as parameters that net_plan_read, and net_plan_add where they came from a user, read to the same plan.
+// net_plan_write writes p as parameters that net_plan_read, and net_plan_add where they came from a
+// user, read to the same plan.
 void net_plan_write(const struct net_plan *p, struct json_writer *w);
 
-// net_name_check says whether a text can be an interface's name. Returns 0 or -ERR_INVALID.
+// net_name_check checks that a text can be an interface's name. Returns 0 or -ERR_INVALID.
 int net_name_check(struct str name, struct err *err) MUST_USE;
 
 #endif

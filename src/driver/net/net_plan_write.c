@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plans as parameters: what is kept on disk has the form of what a user writes.
+// Writes plans as parameters: records on disk have the same form as a user's configuration.
 #include "codec/json_writer.h"
 #include "driver/net/net_plan.h"
 
 #include "base/banned.h"
 
-static void number(struct json_writer *w, struct str key, int64_t value)
+static void net_plan_write_number(struct json_writer *w, const char *key, int64_t value)
 {
-    if (value <= 0)
-        return;
-    json_write_key(w, key);
-    json_write_i64(w, value);
+    if (value > 0)
+        json_write_number(w, key, value);
 }
 
-static void ip(struct json_writer *w, const char *key, const struct net_ip *value, bool prefix)
+static void net_plan_write_ip(struct json_writer *w, const char *key, const struct net_ip *value,
+                              bool prefix)
 {
     char buf[NET_IP_TEXT_MAX];
     net_ip_text(value, prefix, buf);
     json_write_text_if(w, key, str_z(buf));
 }
 
-static void mac(struct json_writer *w, const char *key, const struct net_mac *value)
+static void net_plan_write_mac(struct json_writer *w, const char *key, const struct net_mac *value)
 {
     char buf[NET_MAC_TEXT_MAX];
     net_mac_text(value, buf);
@@ -30,15 +29,12 @@ static void mac(struct json_writer *w, const char *key, const struct net_mac *va
 
 static void write_interface(const struct net_plan *p, struct json_writer *w)
 {
-    static const struct str sizes[NET_SIZES] = {STR_INIT("gsoMaxSize"), STR_INIT("groMaxSize"),
-                                                STR_INIT("gsoIPv4MaxSize"),
-                                                STR_INIT("groIPv4MaxSize")};
-    json_write_key(w, STR("interface"));
-    json_write_object_begin(w);
+    static const char *const sizes[NET_SIZES] = {"gsoMaxSize", "groMaxSize", "gsoIPv4MaxSize",
+                                                 "groIPv4MaxSize"};
+    json_write_object_in(w, "interface");
     json_write_text_if(w, "name", str_z(p->name));
     if (p->addresses.n) {
-        json_write_key(w, STR("addresses"));
-        json_write_array_begin(w);
+        json_write_array_in(w, "addresses");
         vec_foreach(&p->addresses, a) {
             char buf[NET_IP_TEXT_MAX];
             net_ip_text(a, true, buf);
@@ -46,31 +42,24 @@ static void write_interface(const struct net_plan *p, struct json_writer *w)
         }
         json_write_array_end(w);
     }
-    number(w, STR("mtu"), p->mtu);
-    mac(w, "hardwareAddr", &p->mac);
+    net_plan_write_number(w, "mtu", p->mtu);
+    net_plan_write_mac(w, "hardwareAddr", &p->mac);
     for (size_t i = 0; i < NET_SIZES; i++)
-        number(w, sizes[i], p->sizes[i]);
-    if (p->drop_ebpf) {
-        json_write_key(w, STR("disableEbpfPrograms"));
-        json_write_bool(w, true);
-    }
+        net_plan_write_number(w, sizes[i], p->sizes[i]);
+    if (p->drop_ebpf)
+        json_write_flag(w, "disableEbpfPrograms", true);
     if (p->forwarding != NET_UNSET) {
-        json_write_key(w, STR("forwarding"));
-        json_write_bool(w, p->forwarding != 0);
+        json_write_flag(w, "forwarding", p->forwarding != 0);
     }
-    if (p->arp_ignore != NET_UNSET) {
-        json_write_key(w, STR("arpIgnore"));
-        json_write_i64(w, p->arp_ignore);
-    }
+    if (p->arp_ignore != NET_UNSET)
+        json_write_number(w, "arpIgnore", p->arp_ignore);
     if (p->arp_announce != NET_UNSET) {
-        json_write_key(w, STR("arpAnnounce"));
-        json_write_i64(w, p->arp_announce);
+        json_write_number(w, "arpAnnounce", p->arp_announce);
     }
     if (p->vrf[0]) {
-        json_write_key(w, STR("vrf"));
-        json_write_object_begin(w);
+        json_write_object_in(w, "vrf");
         json_write_text_if(w, "name", str_z(p->vrf));
-        number(w, STR("table"), p->vrf_table);
+        net_plan_write_number(w, "table", p->vrf_table);
         json_write_object_end(w);
     }
     json_write_object_end(w);
@@ -78,16 +67,15 @@ static void write_interface(const struct net_plan *p, struct json_writer *w)
 
 static void write_routes(const struct net_plan *p, struct json_writer *w)
 {
-    json_write_key(w, STR("routes"));
-    json_write_array_begin(w);
+    json_write_array_in(w, "routes");
     vec_foreach(&p->routes, r) {
         json_write_object_begin(w);
-        ip(w, "destination", &r->destination, true);
-        ip(w, "gateway", &r->gateway, false);
-        ip(w, "source", &r->source, false);
-        number(w, STR("scope"), r->scope);
-        number(w, STR("table"), r->table);
-        number(w, STR("metric"), r->metric);
+        net_plan_write_ip(w, "destination", &r->destination, true);
+        net_plan_write_ip(w, "gateway", &r->gateway, false);
+        net_plan_write_ip(w, "source", &r->source, false);
+        net_plan_write_number(w, "scope", r->scope);
+        net_plan_write_number(w, "table", r->table);
+        net_plan_write_number(w, "metric", r->metric);
         json_write_object_end(w);
     }
     json_write_array_end(w);
@@ -95,14 +83,13 @@ static void write_routes(const struct net_plan *p, struct json_writer *w)
 
 static void write_rules(const struct net_plan *p, struct json_writer *w)
 {
-    json_write_key(w, STR("rules"));
-    json_write_array_begin(w);
+    json_write_array_in(w, "rules");
     vec_foreach(&p->rules, r) {
         json_write_object_begin(w);
-        number(w, STR("priority"), r->priority);
-        ip(w, "source", &r->source, true);
-        ip(w, "destination", &r->destination, true);
-        number(w, STR("table"), r->table);
+        net_plan_write_number(w, "priority", r->priority);
+        net_plan_write_ip(w, "source", &r->source, true);
+        net_plan_write_ip(w, "destination", &r->destination, true);
+        net_plan_write_number(w, "table", r->table);
         json_write_object_end(w);
     }
     json_write_array_end(w);
@@ -110,21 +97,19 @@ static void write_rules(const struct net_plan *p, struct json_writer *w)
 
 static void write_neighbors(const struct net_plan *p, struct json_writer *w)
 {
-    json_write_key(w, STR("neighbors"));
-    json_write_array_begin(w);
+    json_write_array_in(w, "neighbors");
     vec_foreach(&p->neighbors, n) {
         json_write_object_begin(w);
-        ip(w, "destination", &n->destination, false);
-        mac(w, "hardwareAddr", &n->mac);
+        net_plan_write_ip(w, "destination", &n->destination, false);
+        net_plan_write_mac(w, "hardwareAddr", &n->mac);
         json_write_object_end(w);
     }
     json_write_array_end(w);
 }
 
-static void write_flags(const struct net_flags *flags, struct str key, struct json_writer *w)
+static void write_flags(const struct net_flags *flags, const char *key, struct json_writer *w)
 {
-    json_write_key(w, key);
-    json_write_object_begin(w);
+    json_write_object_in(w, key);
     vec_foreach(flags, f) {
         json_write_key(w, f->name);
         json_write_bool(w, f->on);
@@ -143,10 +128,9 @@ void net_plan_write(const struct net_plan *p, struct json_writer *w)
     if (p->neighbors.n)
         write_neighbors(p, w);
     if (p->features.n || p->private_flags.n) {
-        json_write_key(w, STR("ethtool"));
-        json_write_object_begin(w);
-        write_flags(&p->features, STR("features"), w);
-        write_flags(&p->private_flags, STR("privateFlags"), w);
+        json_write_object_in(w, "ethtool");
+        write_flags(&p->features, "features", w);
+        write_flags(&p->private_flags, "privateFlags", w);
         json_write_object_end(w);
     }
     json_write_object_end(w);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A claim's devices planned and remembered, and given back: what the driver does between the SDK and the
-// kernel. No API server here.
+// A claim's devices planned and remembered, and given back: what the driver does between the SDK
+// and the kernel. No API server here.
 #ifndef DRIVER_NET_NET_PREPARE_H
 #define DRIVER_NET_NET_PREPARE_H
 
@@ -15,8 +15,8 @@ struct net_preparer {
     const struct net_pci_names *names;
     const char *hook;
     bool runtime_moves;
-    // told is called with what people should know of a device that came back other than it went.
-    void (*told)(void *arg, bool warning, const char *reason, const char *message);
+    // report is called when a device came back in another state than it left; may be NULL.
+    void (*report)(void *arg, bool warning, const char *reason, const char *message);
     void *arg;
 };
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// One JSON file for each prepared device, replaced atomically. The driver and the hook both rely on
+// it after a crash.
 #include "driver/net/net_record.h"
 
 #include <dirent.h>
@@ -15,9 +18,9 @@ static const char *const phases[] = {[NET_PLANNED] = "planned",
                                      [NET_RETURNING] = "returning",
                                      NULL};
 
-struct str net_record_mark(const struct net_record *r, struct arena *arena)
+struct str net_record_mark(const struct net_record *rec, struct arena *arena)
 {
-    return arena_strf(arena, "dray %.*s %.*s", STR_ARG(r->uid), STR_ARG(r->device));
+    return arena_strf(arena, "dray %.*s %.*s", STR_ARG(rec->uid), STR_ARG(rec->device));
 }
 
 // net_record_path adds the name of a device's file.
@@ -28,61 +31,53 @@ static void net_record_path(struct sbuf *out, const char *dir, struct str device
 
 // --- Writing -------------------------------------------------------------------------------------
 
-static void number(struct json_writer *w, const char *key, uint64_t value)
-{
-    json_write_key(w, str_z(key));
-    json_write_u64(w, value);
-}
-
-static void write_record(const struct net_record *r, struct json_writer *w)
+static void net_record_write_json(const struct net_record *rec, struct json_writer *w)
 {
     char permanent[NET_MAC_TEXT_MAX];
-    net_mac_text(&r->permanent, permanent);
+    net_mac_text(&rec->permanent, permanent);
     json_write_object_begin(w);
-    json_write_text_if(w, "phase", str_z(phases[r->phase]));
-    json_write_text_if(w, "boot", r->boot);
-    json_write_text_if(w, "namespace", r->namespace);
-    json_write_text_if(w, "claim", r->claim);
-    json_write_text_if(w, "uid", r->uid);
-    json_write_text_if(w, "pool", r->pool);
-    json_write_text_if(w, "device", r->device);
-    json_write_text_if(w, "what", r->kind);
-    json_write_text_if(w, "parent", r->parent);
-    number(w, "vlan", r->vlan);
-    json_write_text_if(w, "hostKind", r->host_kind);
-    json_write_text_if(w, "hostAlias", r->host_alias);
-    json_write_key(w, STR("hostUp"));
-    json_write_bool(w, r->host_up);
+    json_write_text_if(w, "phase", str_z(phases[rec->phase]));
+    json_write_text_if(w, "boot", rec->boot);
+    json_write_text_if(w, "namespace", rec->namespace);
+    json_write_text_if(w, "claim", rec->claim);
+    json_write_text_if(w, "uid", rec->uid);
+    json_write_text_if(w, "pool", rec->pool);
+    json_write_text_if(w, "device", rec->device);
+    json_write_text_if(w, "what", rec->kind);
+    json_write_text_if(w, "parent", rec->parent);
+    json_write_number(w, "vlan", rec->vlan);
+    json_write_text_if(w, "hostKind", rec->host_kind);
+    json_write_text_if(w, "hostAlias", rec->host_alias);
+    json_write_flag(w, "hostUp", rec->host_up);
     json_write_text_if(w, "permanentMac", str_z(permanent));
-    json_write_text_if(w, "pci", r->pci);
-    json_write_key(w, STR("runtimeMoves"));
-    json_write_bool(w, r->runtime_moves);
-    if (r->ns.inode) {
-        number(w, "nsDevice", r->ns.device);
-        number(w, "nsInode", r->ns.inode);
-        number(w, "pid", (uint64_t)r->pid);
+    json_write_text_if(w, "pci", rec->pci);
+    json_write_flag(w, "runtimeMoves", rec->runtime_moves);
+    if (rec->ns.inode) {
+        json_write_number(w, "nsDevice", (int64_t)rec->ns.device);
+        json_write_number(w, "nsInode", (int64_t)rec->ns.inode);
+        json_write_number(w, "pid", rec->pid);
     }
-    json_write_text_if(w, "error", r->error);
-    json_write_text_if(w, "attributes", r->attributes);
+    json_write_text_if(w, "error", rec->error);
+    json_write_text_if(w, "attributes", rec->attributes);
     json_write_key(w, STR("host"));
-    net_plan_write(&r->host, w);
+    net_plan_write(&rec->host, w);
     json_write_key(w, STR("plan"));
-    net_plan_write(&r->plan, w);
+    net_plan_write(&rec->plan, w);
     json_write_object_end(w);
 }
 
-int net_record_write(const char *dir, const struct net_record *r, struct err *err)
+int net_record_write(const char *dir, const struct net_record *rec, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     cleanup_sbuf struct sbuf out = {0};
     struct json_writer w = {.out = &out, .indent = 1};
-    write_record(r, &w);
+    net_record_write_json(rec, &w);
     sbuf_addc(&out, '\n');
     if (out.n > NET_RECORD_BYTES_MAX)
         return err_set(err, ERR_TOO_LARGE,
                        "the interface of %.*s has too many addresses and routes",
-                       STR_ARG(r->device));
-    net_record_path(&path, dir, r->device);
+                       STR_ARG(rec->device));
+    net_record_path(&path, dir, rec->device);
     return file_replace_atomic(AT_FDCWD, path.p, sbuf_str(&out), 0644, err);
 }
 
@@ -102,83 +97,71 @@ struct written {
     bool host_up, runtime_moves;
 };
 
+#define MEMBER(type, member) .offset = offsetof(struct type, member)
+
 static const struct dray_field fields[] = {
-    {.name = "phase",
-     .kind = DRAY_CHOICE,
-     .offset = offsetof(struct written, phase),
-     .required = true,
-     .choices = phases},
-    {.name = "boot", .kind = DRAY_TEXT, .offset = offsetof(struct written, boot)},
-    {.name = "namespace", .kind = DRAY_TEXT, .offset = offsetof(struct written, namespace)},
-    {.name = "claim", .kind = DRAY_TEXT, .offset = offsetof(struct written, claim)},
-    {.name = "uid", .kind = DRAY_TEXT, .offset = offsetof(struct written, uid), .required = true},
-    {.name = "pool", .kind = DRAY_TEXT, .offset = offsetof(struct written, pool)},
-    {.name = "device",
-     .kind = DRAY_TEXT,
-     .offset = offsetof(struct written, device),
-     .required = true},
-    {.name = "what", .kind = DRAY_TEXT, .offset = offsetof(struct written, kind), .required = true},
-    {.name = "parent", .kind = DRAY_TEXT, .offset = offsetof(struct written, parent)},
-    {.name = "vlan",
-     .kind = DRAY_INT,
-     .offset = offsetof(struct written, vlan),
-     .min = 0,
-     .max = 4094},
-    {.name = "hostKind", .kind = DRAY_TEXT, .offset = offsetof(struct written, host_kind)},
-    {.name = "hostAlias", .kind = DRAY_TEXT, .offset = offsetof(struct written, host_alias)},
-    {.name = "hostUp", .kind = DRAY_BOOL, .offset = offsetof(struct written, host_up)},
-    {.name = "permanentMac", .kind = DRAY_TEXT, .offset = offsetof(struct written, permanent)},
-    {.name = "pci", .kind = DRAY_TEXT, .offset = offsetof(struct written, pci)},
-    {.name = "runtimeMoves", .kind = DRAY_BOOL, .offset = offsetof(struct written, runtime_moves)},
-    {.name = "nsDevice", .kind = DRAY_INT, .offset = offsetof(struct written, ns_device)},
-    {.name = "nsInode", .kind = DRAY_INT, .offset = offsetof(struct written, ns_inode)},
-    {.name = "pid",
-     .kind = DRAY_INT,
-     .offset = offsetof(struct written, pid),
-     .min = 0,
-     .max = INT32_MAX},
-    {.name = "error", .kind = DRAY_TEXT, .offset = offsetof(struct written, error)},
-    {.name = "attributes", .kind = DRAY_TEXT, .offset = offsetof(struct written, attributes)},
-    {.name = "host", .kind = DRAY_RAW, .offset = offsetof(struct written, host), .required = true},
-    {.name = "plan", .kind = DRAY_RAW, .offset = offsetof(struct written, plan), .required = true},
+    {"phase", DRAY_CHOICE, MEMBER(written, phase), .required = true, .choices = phases},
+    {"boot", DRAY_TEXT, MEMBER(written, boot)},
+    {"namespace", DRAY_TEXT, MEMBER(written, namespace)},
+    {"claim", DRAY_TEXT, MEMBER(written, claim)},
+    {"uid", DRAY_TEXT, MEMBER(written, uid), .required = true},
+    {"pool", DRAY_TEXT, MEMBER(written, pool)},
+    {"device", DRAY_TEXT, MEMBER(written, device), .required = true},
+    {"what", DRAY_TEXT, MEMBER(written, kind), .required = true},
+    {"parent", DRAY_TEXT, MEMBER(written, parent)},
+    {"vlan", DRAY_INT, MEMBER(written, vlan), .max = 4094},
+    {"hostKind", DRAY_TEXT, MEMBER(written, host_kind)},
+    {"hostAlias", DRAY_TEXT, MEMBER(written, host_alias)},
+    {"hostUp", DRAY_BOOL, MEMBER(written, host_up)},
+    {"permanentMac", DRAY_TEXT, MEMBER(written, permanent)},
+    {"pci", DRAY_TEXT, MEMBER(written, pci)},
+    {"runtimeMoves", DRAY_BOOL, MEMBER(written, runtime_moves)},
+    {"nsDevice", DRAY_INT, MEMBER(written, ns_device)},
+    {"nsInode", DRAY_INT, MEMBER(written, ns_inode)},
+    {"pid", DRAY_INT, MEMBER(written, pid), .max = INT32_MAX},
+    {"error", DRAY_TEXT, MEMBER(written, error)},
+    {"attributes", DRAY_TEXT, MEMBER(written, attributes)},
+    {"host", DRAY_RAW, MEMBER(written, host), .required = true},
+    {"plan", DRAY_RAW, MEMBER(written, plan), .required = true},
     {0},
 };
 static const struct dray_schema schema = {NULL, NULL, fields, sizeof(struct written)};
 
-static struct str keep(struct arena *a, const char *z)
+static struct str net_record_copy_text(struct arena *a, const char *z)
 {
     return z ? arena_str(a, str_z(z)) : STR("");
 }
 
-static int fill(const struct written *w, struct arena *a, struct net_record *r, struct err *err)
+static int net_record_fill(const struct written *w, struct arena *a, struct net_record *rec,
+                           struct err *err)
 {
-    *r = (struct net_record){.boot = keep(a, w->boot),
-                             .namespace = keep(a, w->namespace),
-                             .claim = keep(a, w->claim),
-                             .uid = keep(a, w->uid),
-                             .pool = keep(a, w->pool),
-                             .device = keep(a, w->device),
-                             .kind = keep(a, w->kind),
-                             .parent = keep(a, w->parent),
-                             .vlan = (uint16_t)w->vlan,
-                             .host_kind = keep(a, w->host_kind),
-                             .host_alias = keep(a, w->host_alias),
-                             .host_up = w->host_up,
-                             .pci = keep(a, w->pci),
-                             .runtime_moves = w->runtime_moves,
-                             .attributes = keep(a, w->attributes),
-                             .ns = {(uint64_t)w->ns_device, (uint64_t)w->ns_inode},
-                             .pid = (int)w->pid,
-                             .error = keep(a, w->error)};
+    *rec = (struct net_record){.boot = net_record_copy_text(a, w->boot),
+                               .namespace = net_record_copy_text(a, w->namespace),
+                               .claim = net_record_copy_text(a, w->claim),
+                               .uid = net_record_copy_text(a, w->uid),
+                               .pool = net_record_copy_text(a, w->pool),
+                               .device = net_record_copy_text(a, w->device),
+                               .kind = net_record_copy_text(a, w->kind),
+                               .parent = net_record_copy_text(a, w->parent),
+                               .vlan = (uint16_t)w->vlan,
+                               .host_kind = net_record_copy_text(a, w->host_kind),
+                               .host_alias = net_record_copy_text(a, w->host_alias),
+                               .host_up = w->host_up,
+                               .pci = net_record_copy_text(a, w->pci),
+                               .runtime_moves = w->runtime_moves,
+                               .attributes = net_record_copy_text(a, w->attributes),
+                               .ns = {(uint64_t)w->ns_device, (uint64_t)w->ns_inode},
+                               .pid = (int)w->pid,
+                               .error = net_record_copy_text(a, w->error)};
     for (size_t i = 0; phases[i]; i++)
         if (strcmp(phases[i], w->phase) == 0)
-            r->phase = (enum net_phase)i;
-    net_plan_init(&r->plan);
-    net_plan_init(&r->host);
-    int code = w->permanent ? net_mac_read(str_z(w->permanent), &r->permanent, err) : 0;
-    if (code == 0)
-        code = net_plan_read(&r->host, w->host, a, err);
-    return code == 0 ? net_plan_read(&r->plan, w->plan, a, err) : code;
+            rec->phase = (enum net_phase)i;
+    net_plan_init(&rec->plan);
+    net_plan_init(&rec->host);
+    int r = w->permanent ? net_mac_read(str_z(w->permanent), &rec->permanent, err) : 0;
+    if (r == 0)
+        r = net_plan_read(&rec->host, w->host, a, err);
+    return r == 0 ? net_plan_read(&rec->plan, w->plan, a, err) : r;
 }
 
 int net_record_parse(struct str text_, struct arena *arena, struct net_record *ret, struct err *err)
@@ -189,9 +172,9 @@ int net_record_parse(struct str text_, struct arena *arena, struct net_record *r
     if (dray_decode(z, &schema, 1, NULL, &params, &why) != 0)
         return err_set(err, ERR_INVALID, "%s%s%s", why.field, why.field[0] ? ": " : "",
                        why.message);
-    int code = fill(dray_params_value(params), arena, ret, err);
+    int r = net_record_fill(dray_params_value(params), arena, ret, err);
     dray_params_free(params);
-    return code;
+    return r;
 }
 
 int net_record_read(const char *dir, struct str device, struct arena *arena, struct net_record *ret,
@@ -200,12 +183,12 @@ int net_record_read(const char *dir, struct str device, struct arena *arena, str
     cleanup_sbuf struct sbuf path = {0};
     cleanup_sbuf struct sbuf bytes = {0};
     net_record_path(&path, dir, device);
-    int code = file_read(path.p, NET_RECORD_BYTES_MAX, &bytes, err);
-    if (code == -ENOENT)
+    int r = file_read(path.p, NET_RECORD_BYTES_MAX, &bytes, err);
+    if (r == -ENOENT)
         return err_set(err, ERR_NOT_FOUND, "no claim has the device %.*s", STR_ARG(device));
-    if (code == 0)
-        code = net_record_parse(sbuf_str(&bytes), arena, ret, err);
-    return code == 0 ? 0 : err_wrap(err, "%s", path.p);
+    if (r == 0)
+        r = net_record_parse(sbuf_str(&bytes), arena, ret, err);
+    return r == 0 ? 0 : err_wrap(err, "%s", path.p);
 }
 
 int net_records_read(const char *dir, struct arena *arena, struct net_records *ret,
@@ -214,18 +197,18 @@ int net_records_read(const char *dir, struct arena *arena, struct net_records *r
     struct net_records all = {0};
     struct net_damages damaged = {0};
     DIR *d = opendir(dir);
-    int code = d || errno == ENOENT
-                   ? 0
-                   : err_set(err, errno, "cannot open %s: %s", dir, strerrordesc_np(errno));
-    for (const struct dirent *e; code == 0 && d && (e = file_next_entry(d));) {
+    int r = d || errno == ENOENT
+                ? 0
+                : err_set(err, errno, "cannot open %s: %s", dir, strerrordesc_np(errno));
+    for (const struct dirent *e; r == 0 && d && (e = file_next_entry(d));) {
         struct str name = str_z(e->d_name);
-        struct net_record r;
+        struct net_record rec;
         if (name.p[0] == '.' || !str_ends(name, STR(".json")))
             continue;
         struct err why = {0};
-        int one = net_record_read(dir, str_upto(name, name.n - 5), arena, &r, &why);
+        int one = net_record_read(dir, str_upto(name, name.n - 5), arena, &rec, &why);
         if (one == 0)
-            vec_push_arena(arena, &all, r);
+            vec_push_arena(arena, &all, rec);
         else if (one != -ERR_NOT_FOUND) // removed since
             vec_push_arena(arena, &damaged,
                            ((struct net_damaged){arena_str(arena, str_upto(name, name.n - 5)),
@@ -233,9 +216,9 @@ int net_records_read(const char *dir, struct arena *arena, struct net_records *r
     }
     if (d)
         (void)closedir(d);
-    if (code == 0)
+    if (r == 0)
         *ret = all;
-    if (code == 0 && ret_damaged)
+    if (r == 0 && ret_damaged)
         *ret_damaged = damaged;
-    return code;
+    return r;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is remembered of a network device that a claim has: where it came from, how it was there, what
-// the pod is to see, how far things have come. One file a device, replaced as a whole; the driver and
-// the hook that the container runtime calls both read and write it, under one lock.
+// What is remembered of a network device that a claim has: where it came from, how it was there,
+// what the pod is to see, how far things have come. One file a device, replaced as a whole; the
+// driver and the hook that the container runtime calls both read and write it, under one lock.
 //
 //     planned     the claim has it; nothing has been done to it
 //     attaching   it may be on its way to, or in, the namespace ns
-//     attached    it is in the namespace ns, as the plan says
+//     attached    it is in the namespace ns, configured by the plan
 //     returning   it may be on its way back
 #ifndef DRIVER_NET_NET_RECORD_H
 #define DRIVER_NET_NET_RECORD_H
@@ -18,7 +18,7 @@
 #include "driver/net/net_plan.h"
 
 #define NET_RECORD_BYTES_MAX (64 * 1024)
-#define NET_KIND_MOVE        "move" // an interface of the host's; other kinds are made for the claim
+#define NET_KIND_MOVE        "move" // of the host; other kinds are made for the claim
 
 enum net_phase { NET_PLANNED, NET_ATTACHING, NET_ATTACHED, NET_RETURNING };
 
@@ -29,7 +29,7 @@ struct net_record {
     struct str namespace, claim, uid;
     struct str pool, device;
     struct str kind;   // NET_KIND_MOVE, veth, macvlan, ipvlan, vlan
-    struct str parent; // of what is made: the interface below, or the bridge of a veth
+    struct str parent; // of a made interface: the one below it, or the bridge of a veth
     uint16_t vlan;
     struct net_plan plan; // in the pod
     struct net_plan host; // as it was: name, addresses, MTU, hardware address, sizes, routes
@@ -39,10 +39,10 @@ struct net_record {
     struct net_mac permanent;
     struct str pci;        // address of hardware on that bus
     bool runtime_moves;    // the container runtime moves it, not the hook
-    struct str attributes; // JSON: what was published of it
+    struct str attributes; // JSON: as published
     struct net_ns_id ns;
     int pid;          // a process that was in ns
-    struct str error; // why it could not be attached last; empty: nothing went wrong
+    struct str error; // of the last attach; empty: none
 };
 
 // net_record_read reads a device's file. Returns 0, -ERR_NOT_FOUND, or another code for one that
@@ -67,7 +67,8 @@ struct net_damaged {
 
 struct net_damages VEC(struct net_damaged);
 
-// net_records_read reads all records of a folder. A damaged one costs its own device, no other; ret_damaged may be NULL.
+// net_records_read reads all records of a directory. A damaged one costs its own device, no other;
+// ret_damaged may be NULL.
 int net_records_read(const char *dir, struct arena *arena, struct net_records *ret,
                      struct net_damages *ret_damaged, struct err *err) MUST_USE;
 

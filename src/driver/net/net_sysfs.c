@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reads an interface's PCI address, NUMA node, vendor, virtual functions and RDMA devices from
+// sysfs and pci.ids.
 #include "driver/net/net_sysfs.h"
 
 #include <dirent.h>
@@ -15,7 +18,7 @@
 
 enum { FILE_MAX = 4096, PCI_IDS_MAX = 8 << 20 };
 
-// --- Names of makers -----------------------------------------------------------------------------
+// --- Vendor names --------------------------------------------------------------------------------
 
 struct net_pci_names {
     struct sbuf text;
@@ -37,7 +40,8 @@ void net_pci_names_free(struct net_pci_names *n)
     free(n);
 }
 
-// The file: "vendor  name" at the start of a line, "\tdevice  name" below it, deeper lines for subsystems.
+// The file: "vendor name" at the start of a line, "\tdevice name" below it, deeper lines for
+// subsystems.
 static bool is_line(struct str line, size_t tabs, struct str id, struct str *ret_name)
 {
     for (size_t i = 0; i < tabs; i++)
@@ -75,7 +79,7 @@ static void find_names(const struct net_pci_names *n, struct net_hardware *h, st
 
 // --- Files ---------------------------------------------------------------------------------------
 
-static struct str read_text(const char *dir, const char *file, struct arena *a)
+static struct str net_sysfs_read_text(const char *dir, const char *file, struct arena *a)
 {
     cleanup_sbuf struct sbuf path = {0};
     cleanup_sbuf struct sbuf bytes = {0};
@@ -85,13 +89,13 @@ static struct str read_text(const char *dir, const char *file, struct arena *a)
     return arena_str(a, str_trim(sbuf_str(&bytes)));
 }
 
-static int64_t read_number(const char *dir, const char *file, struct arena *a)
+static int64_t net_sysfs_read_number(const char *dir, const char *file, struct arena *a)
 {
     int64_t n = -1;
-    return str_to_i64(read_text(dir, file, a), &n) == 0 ? n : -1;
+    return str_to_i64(net_sysfs_read_text(dir, file, a), &n) == 0 ? n : -1;
 }
 
-static bool there(const char *dir, const char *file)
+static bool net_sysfs_exists(const char *dir, const char *file)
 {
     cleanup_sbuf struct sbuf path = {0};
     sbuf_addf(&path, "%s/%s", dir, file);
@@ -127,7 +131,7 @@ static struct str base_of_link(const char *dir, const char *file, struct arena *
 
 // --- The PCI bus ---------------------------------------------------------------------------------
 
-static bool is_hex(char c)
+static bool net_sysfs_is_hex(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 }
@@ -139,13 +143,13 @@ static bool is_pci_address(struct str s)
     if (s.n != sizeof(form) - 1)
         return false;
     for (size_t i = 0; i < s.n; i++)
-        if (form[i] == 'x' ? !is_hex(s.p[i]) : s.p[i] != form[i])
+        if (form[i] == 'x' ? !net_sysfs_is_hex(s.p[i]) : s.p[i] != form[i])
             return false;
     return true;
 }
 
 // The way to a device names all bridges above it: the last address is the device's own.
-static void read_path(const char *resolved, struct net_hardware *h, struct arena *a)
+static void net_sysfs_read_path(const char *resolved, struct net_hardware *h, struct arena *a)
 {
     struct str rest = str_z(resolved);
     h->virtual = str_contains(rest, STR("/devices/virtual/"));
@@ -162,13 +166,13 @@ static void read_path(const char *resolved, struct net_hardware *h, struct arena
 static void read_pci(const char *dir, const struct net_pci_names *names, struct net_hardware *h,
                      struct arena *a)
 {
-    h->vendor = read_text(dir, "vendor", a);
-    h->device = read_text(dir, "device", a);
-    h->subsystem = str_from(read_text(dir, "subsystem_device", a), 2);
-    h->numa_node = read_number(dir, "numa_node", a);
-    h->total_vfs = read_number(dir, "sriov_totalvfs", a);
-    h->vfs = read_number(dir, "sriov_numvfs", a);
-    h->is_vf = there(dir, "physfn");
+    h->vendor = net_sysfs_read_text(dir, "vendor", a);
+    h->device = net_sysfs_read_text(dir, "device", a);
+    h->subsystem = str_from(net_sysfs_read_text(dir, "subsystem_device", a), 2);
+    h->numa_node = net_sysfs_read_number(dir, "numa_node", a);
+    h->total_vfs = net_sysfs_read_number(dir, "sriov_totalvfs", a);
+    h->vfs = net_sysfs_read_number(dir, "sriov_numvfs", a);
+    h->is_vf = net_sysfs_exists(dir, "physfn");
     h->driver = base_of_link(dir, "driver", a);
     find_names(names, h, a);
 }
@@ -181,7 +185,7 @@ void net_hardware_read(const char *sys, const char *interface, const struct net_
     sbuf_addf(&path, "%s/class/net/%s", sys, interface);
     cleanup_free char *whole = realpath(path.p, NULL);
     if (whole)
-        read_path(whole, &h, arena);
+        net_sysfs_read_path(whole, &h, arena);
     sbuf_addz(&path, "/device");
     if (h.pci.n) {
         h.rdma = first_entry(path.p, "infiniband", arena);
@@ -198,8 +202,8 @@ int net_vfs_make(const char *sys, const char *interface, int64_t n, struct err *
     cleanup_sbuf struct sbuf path = {0};
     char text[32];
     sbuf_addf(&path, "%s/class/net/%s/device", sys, interface);
-    int64_t have = read_number(path.p, "sriov_numvfs", &arena);
-    int64_t most = read_number(path.p, "sriov_totalvfs", &arena);
+    int64_t have = net_sysfs_read_number(path.p, "sriov_numvfs", &arena);
+    int64_t most = net_sysfs_read_number(path.p, "sriov_totalvfs", &arena);
     if (have < 0)
         return err_set(err, ERR_UNSUPPORTED, "%s has no virtual functions (SR-IOV)", interface);
     if (n > most)
@@ -215,12 +219,12 @@ int net_vfs_make(const char *sys, const char *interface, int64_t n, struct err *
     sbuf_addz(&path, "/sriov_numvfs");
     int fd = open(path.p, O_WRONLY | O_CLOEXEC);
     int len = snprintf(text, sizeof(text), "%lld", (long long)n);
-    int code = 0;
+    int r = 0;
     if (fd < 0 || write(fd, text, (size_t)len) != len)
-        code = err_set(err, errno, "cannot write %s: %s", path.p, strerrordesc_np(errno));
+        r = err_set(err, errno, "cannot write %s: %s", path.p, strerrordesc_np(errno));
     if (fd >= 0)
         (void)close(fd);
-    return code;
+    return r;
 }
 
 void net_rdma_nodes(const char *sys, struct str rdma, void (*fn)(void *arg, const char *path),
@@ -238,6 +242,6 @@ void net_rdma_nodes(const char *sys, struct str rdma, void (*fn)(void *arg, cons
         sbuf_addf(&node, "/dev/infiniband/%.*s", STR_ARG(name));
         fn(arg, node.p);
     }
-    if (there(sys, "class/misc/rdma_cm"))
+    if (net_sysfs_exists(sys, "class/misc/rdma_cm"))
         fn(arg, "/dev/infiniband/rdma_cm");
 }

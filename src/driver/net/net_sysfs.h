@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What sysfs knows of an interface's hardware: its place on the PCI bus and in the machine, its maker,
-// virtual functions, RDMA. Read only, but for making virtual functions.
+// What sysfs knows of an interface's hardware: its place on the PCI bus and in the machine, its
+// maker, virtual functions, RDMA. Read only, but for making virtual functions.
 #ifndef DRIVER_NET_NET_SYSFS_H
 #define DRIVER_NET_NET_SYSFS_H
 
@@ -34,8 +34,8 @@ struct net_pci_names; // of makers and devices
 struct net_pci_names *net_pci_names_open(const char *path);
 void net_pci_names_free(struct net_pci_names *n);
 
-// net_hardware_read looks at an interface of the host below sys, which is /sys. What cannot be read is
-// not known; there is no failure. names may be NULL.
+// net_hardware_read looks at an interface of the host below sys, which is /sys. What cannot be read
+// is not known; there is no failure. names may be NULL.
 void net_hardware_read(const char *sys, const char *interface, const struct net_pci_names *names,
                        struct arena *arena, struct net_hardware *ret);
 

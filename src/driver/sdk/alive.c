@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The Lease by which the controllers see that a driver lives. Without it, slices of a driver that
+// is gone would be offered for ever.
 #include "driver/sdk/alive.h"
 
 #include <stdlib.h>
@@ -29,12 +32,12 @@ struct call {
     struct alive *owner;
 };
 
-static const struct api_kind *lease_kind(void)
+static const struct api_kind *alive_lease_kind(void)
 {
     return api_kind_find(STR("coordination.k8s.io/v1"), STR("Lease"));
 }
 
-static struct call *call_new(struct alive *a)
+static struct call *alive_call_new(struct alive *a)
 {
     struct call *c = xcalloc(1, sizeof(*c));
     c->owner = a;
@@ -42,8 +45,8 @@ static struct call *call_new(struct alive *a)
     return c;
 }
 
-// call_take ends a call; NULL when who asked is gone.
-static struct alive *call_take(struct call *c)
+// alive_call_take ends a call; NULL when who asked is gone.
+static struct alive *alive_call_take(struct call *c)
 {
     struct alive *a = list_linked(&c->node) ? c->owner : NULL;
     list_remove(&c->node);
@@ -58,7 +61,7 @@ static struct api_time now_micros(const struct alive *a)
     return t;
 }
 
-static void settle(struct alive *a, const struct client_answer *answer)
+static void alive_settle_write(struct alive *a, const struct client_answer *answer)
 {
     bool known = alive_known(a), held = a->held;
     a->busy = false;
@@ -72,14 +75,14 @@ static void settle(struct alive *a, const struct client_answer *answer)
         a->o.changed(a->o.arg);
 }
 
-static void made(void *arg, const struct client_answer *answer)
+static void alive_on_created(void *arg, const struct client_answer *answer)
 {
-    struct alive *a = call_take(arg);
+    struct alive *a = alive_call_take(arg);
     if (a)
-        settle(a, answer);
+        alive_settle_write(a, answer);
 }
 
-static void make(struct alive *a)
+static void alive_create_lease(struct alive *a)
 {
     struct api_owner_reference owner = {
         .api_version = STR("v1"), .kind = STR("Node"), .name = a->o.node, .uid = a->o.node_uid};
@@ -93,21 +96,21 @@ static void make(struct alive *a)
     };
     if (a->o.node_uid.n)
         lease.metadata.owner_references = (struct api_owner_reference_array){&owner, 1};
-    const struct api_object object = {lease_kind(), &lease};
+    const struct api_object object = {alive_lease_kind(), &lease};
     api_set_type_meta(&object);
-    client_create(a->o.client, &object, NULL, made, call_new(a));
+    client_create(a->o.client, &object, NULL, alive_on_created, alive_call_new(a));
 }
 
-static void renewed(void *arg, const struct client_answer *answer)
+static void alive_on_renewed(void *arg, const struct client_answer *answer)
 {
-    struct alive *a = call_take(arg);
+    struct alive *a = alive_call_take(arg);
     if (a && answer->code == -ERR_NOT_FOUND)
-        make(a);
+        alive_create_lease(a);
     else if (a)
-        settle(a, answer);
+        alive_settle_write(a, answer);
 }
 
-static void renew(void *arg)
+static void alive_renew_lease(void *arg)
 {
     struct alive *a = arg;
     exec_timer_start(a->o.client->exec, &a->timer, a->o.seconds * CLOCK_NS_PER_SEC / RENEWALS);
@@ -119,10 +122,10 @@ static void renew(void *arg)
               "{\"spec\":{\"holderIdentity\":\"%.*s\",\"leaseDurationSeconds\":%lld,"
               "\"renewTime\":\"%s\"}}",
               STR_ARG(a->o.holder), (long long)a->o.seconds, now.p);
-    const struct client_key at = {lease_kind(), a->o.namespace, a->name};
+    const struct client_key at = {alive_lease_kind(), a->o.namespace, a->name};
     a->busy = true;
-    client_patch(a->o.client, &at, CLIENT_PATCH_MERGE, sbuf_str(&patch), NULL, renewed,
-                 call_new(a));
+    client_patch(a->o.client, &at, CLIENT_PATCH_MERGE, sbuf_str(&patch), NULL, alive_on_renewed,
+                 alive_call_new(a));
 }
 
 // lease_name is DRIVER-POOL; pools may have slashes in their names.
@@ -153,7 +156,7 @@ struct alive *alive_new(const struct alive_options *options)
     a->reference =
         arena_strf(&a->arena, "%.*s/%.*s", STR_ARG(options->namespace), STR_ARG(a->name));
     list_init(&a->calls);
-    a->timer = (struct exec_timer){.fn = renew, .arg = a};
+    a->timer = (struct exec_timer){.fn = alive_renew_lease, .arg = a};
     exec_timer_start(a->o.client->exec, &a->timer, 0);
     return a;
 }

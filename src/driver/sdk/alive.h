@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A sign of life for those who cannot see a driver's socket: a Lease that is renewed while the driver lives. Slices name
-// it in the annotation META_PUBLISHER_LEASE; when it is not renewed, src/ctl/device/stale.c keeps new allocations from the
-// pool's devices. Nobody competes for it: a second instance of the driver renews the same one.
+// A sign of life for those who cannot see a driver's socket: a Lease that is renewed while the
+// driver lives. Slices name it in the annotation META_PUBLISHER_LEASE; when it is not renewed,
+// src/ctl/device/stale.c keeps new allocations from the pool's devices. Nothing competes for it: a
+// second instance of the driver renews the same one.
 #ifndef DRIVER_SDK_ALIVE_H
 #define DRIVER_SDK_ALIVE_H
 
@@ -20,7 +21,7 @@ struct alive_options {
     struct str namespace;       // texts are copied
     struct str driver, pool;    // name the Lease
     struct str holder;          // who renews it
-    struct str node, node_uid;  // who owns it: it goes with the node; empty: nobody
+    struct str node, node_uid;  // who owns it: it goes with the node; empty: none
     int64_t seconds;            // how long it is good for; 0: ALIVE_SECONDS
     void (*changed)(void *arg); // alive_known or alive_lease has another answer
     void (*trouble)(void *arg, const struct err *err); // may be NULL

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices with binding conditions: when a claim has been given one, the driver attaches it and says so
-// in the claim's status; the scheduler binds the pod then, or gives up when the driver says it failed.
+// Devices with binding conditions: when a claim has been given one, the driver attaches it and
+// reports so in the claim's status; the scheduler binds the pod then, or gives up when the driver
+// reports that it failed.
 #include <stdlib.h>
 
 #include "codec/json_writer.h"
@@ -33,7 +34,7 @@ struct attach_call {
     bool pending; // a device is not attached yet
 };
 
-static void end(struct attach_call *c)
+static void attach_end_call(struct attach_call *c)
 {
     list_remove(&c->waiting.node);
     typed_object_unref(c->object);
@@ -42,9 +43,9 @@ static void end(struct attach_call *c)
     free(c);
 }
 
-// --- What the status says so far -----------------------------------------------------------------
+// --- Status so far -----------------------------------------------------------------
 
-static const struct api_allocated_device_status *status_of(
+static const struct api_allocated_device_status *attach_find_status(
     const struct api_resource_claim *claim, const struct api_device_request_allocation_result *r)
 {
     for (size_t i = 0; i < claim->status.devices.n; i++) {
@@ -56,7 +57,7 @@ static const struct api_allocated_device_status *status_of(
     return NULL;
 }
 
-static bool is_true(const struct api_allocated_device_status *s, struct str type)
+static bool attach_condition_is_true(const struct api_allocated_device_status *s, struct str type)
 {
     for (size_t i = 0; s && i < s->conditions.n; i++)
         if (str_eq(s->conditions.p[i].type, type))
@@ -67,39 +68,40 @@ static bool is_true(const struct api_allocated_device_status *s, struct str type
 static enum verdict verdict_of(const struct api_resource_claim *claim,
                                const struct api_device_request_allocation_result *r)
 {
-    const struct api_allocated_device_status *s = status_of(claim, r);
+    const struct api_allocated_device_status *s = attach_find_status(claim, r);
     for (size_t i = 0; i < r->binding_failure_conditions.n; i++)
-        if (is_true(s, r->binding_failure_conditions.p[i]))
+        if (attach_condition_is_true(s, r->binding_failure_conditions.p[i]))
             return FAILED;
     for (size_t i = 0; i < r->binding_conditions.n; i++)
-        if (!is_true(s, r->binding_conditions.p[i]))
+        if (!attach_condition_is_true(s, r->binding_conditions.p[i]))
             return WAITING;
     return ATTACHED;
 }
 
-static bool is_ours(const struct dray_driver *d,
-                    const struct api_device_request_allocation_result *r)
+static bool attach_result_is_ours(const struct dray_driver *d,
+                                  const struct api_device_request_allocation_result *r)
 {
     return str_eqz(r->driver, d->o.name) && r->binding_conditions.n &&
-           publisher_has(d->publisher, r->pool);
+           publish_has_pool(d->publisher, r->pool);
 }
 
-static bool is_wanted(const struct dray_driver *d, const struct api_resource_claim *claim)
+static bool attach_is_wanted(const struct dray_driver *d, const struct api_resource_claim *claim)
 {
     if (!claim->status.allocation || claim->metadata.deletion_timestamp.set)
         return false;
     const struct api_device_request_allocation_result_array *results =
         &claim->status.allocation->devices.results;
     for (size_t i = 0; i < results->n; i++)
-        if (is_ours(d, &results->p[i]) && verdict_of(claim, &results->p[i]) == WAITING)
+        if (attach_result_is_ours(d, &results->p[i]) &&
+            verdict_of(claim, &results->p[i]) == WAITING)
             return true;
     return false;
 }
 
 // --- Writing it ----------------------------------------------------------------------------------
 
-static void write_condition(struct json_writer *w, struct str type, struct str reason,
-                            const char *message, struct str now)
+static void attach_write_condition(struct json_writer *w, struct str type, struct str reason,
+                                   const char *message, struct str now)
 {
     const struct str pairs[][2] = {{STR("type"), type},
                                    {STR("status"), STR("True")},
@@ -114,7 +116,8 @@ static void write_condition(struct json_writer *w, struct str type, struct str r
     json_write_object_end(w);
 }
 
-static void write_device(struct json_writer *w, const struct attach_device *a, struct str now)
+static void attach_write_device(struct json_writer *w, const struct attach_device *a,
+                                struct str now)
 {
     const struct api_device_request_allocation_result *r = a->result;
     const struct str names[][2] = {{STR("driver"), r->driver},
@@ -131,16 +134,16 @@ static void write_device(struct json_writer *w, const struct attach_device *a, s
     json_write_key(w, STR("conditions"));
     json_write_array_begin(w);
     for (size_t i = 0; a->verdict == ATTACHED && i < r->binding_conditions.n; i++)
-        write_condition(w, r->binding_conditions.p[i], STR("Attached"), "the device is attached",
-                        now);
+        attach_write_condition(w, r->binding_conditions.p[i], STR("Attached"),
+                               "the device is attached", now);
     if (a->verdict == FAILED)
-        write_condition(w, r->binding_failure_conditions.p[0], STR("AttachFailed"), a->why.message,
-                        now);
+        attach_write_condition(w, r->binding_failure_conditions.p[0], STR("AttachFailed"),
+                               a->why.message, now);
     json_write_array_end(w);
     json_write_object_end(w);
 }
 
-static void status_written(void *arg, const struct client_answer *a)
+static void attach_status_written(void *arg, const struct client_answer *a)
 {
     struct attach_call *c = arg;
     struct dray_driver *d = c->waiting.driver;
@@ -148,7 +151,7 @@ static void status_written(void *arg, const struct client_answer *a)
         work_after(d->attach, str_z(c->key), SOURCE_CLAIMS, a->object ? a->object->revision : 0);
     else if (d)
         work_again(d->attach, str_z(c->key), CLOCK_NS_PER_SEC);
-    end(c);
+    attach_end_call(c);
 }
 
 static void driver_answered(void *arg)
@@ -156,7 +159,7 @@ static void driver_answered(void *arg)
     struct attach_call *c = arg;
     struct dray_driver *d = c->waiting.driver;
     if (!d) {
-        end(c);
+        attach_end_call(c);
         return;
     }
     cleanup_sbuf struct sbuf now = {0}, body = {0};
@@ -168,20 +171,20 @@ static void driver_answered(void *arg)
         if (c->devices[i].verdict == WAITING)
             continue;
         any = any || c->devices[i].asked;
-        write_device(&w, &c->devices[i], sbuf_str(&now));
+        attach_write_device(&w, &c->devices[i], sbuf_str(&now));
     }
     json_write_array_end(&w);
     if (!any) {
         work_again(d->attach, str_z(c->key), CLOCK_NS_PER_SEC);
-        end(c);
+        attach_end_call(c);
         return;
     }
-    sdk_write_status(d, &c->claim, sbuf_str(&body), status_written, c);
+    sdk_write_status(d, &c->claim, sbuf_str(&body), attach_status_written, c);
 }
 
 // --- Asking the driver ---------------------------------------------------------------------------
 
-static void ask(void *arg)
+static void attach_ask_driver(void *arg)
 {
     struct attach_call *c = arg;
     const struct dray_driver *d = c->waiting.driver;
@@ -189,18 +192,18 @@ static void ask(void *arg)
         struct attach_device *a = &c->devices[i];
         if (a->verdict != WAITING)
             continue;
-        int rc =
+        int r =
             d->o.callbacks.attach(d->o.arg, &c->claim, &c->claim.devices[a->allocated], &a->why);
-        a->asked = rc != DRAY_PENDING;
-        if (rc == 0)
+        a->asked = r != DRAY_PENDING;
+        if (r == 0)
             a->verdict = ATTACHED;
-        else if (rc < 0 && a->result->binding_failure_conditions.n)
+        else if (r < 0 && a->result->binding_failure_conditions.n)
             a->verdict = FAILED;
         c->pending = c->pending || a->verdict == WAITING;
     }
 }
 
-static void step(void *arg, struct str key)
+static void attach_step_key(void *arg, struct str key)
 {
     struct dray_driver *d = arg;
     struct str namespace;
@@ -208,7 +211,7 @@ static void step(void *arg, struct str key)
     str_cut(key, '/', &namespace, &name);
     const struct typed_object *o = informer_get(d->claims, namespace, name);
     const struct api_resource_claim *claim = o ? o->object.value : NULL;
-    if (!claim || !is_wanted(d, claim)) {
+    if (!claim || !attach_is_wanted(d, claim)) {
         work_done(d->attach, key);
         return;
     }
@@ -225,29 +228,29 @@ static void step(void *arg, struct str key)
     size_t own = 0;
     for (size_t i = 0; i < results->n; i++) {
         const struct api_device_request_allocation_result *r = &results->p[i];
-        if (is_ours(d, r))
+        if (attach_result_is_ours(d, r))
             c->devices[c->devices_len++] = (struct attach_device){
                 .result = r, .allocated = own, .verdict = verdict_of(claim, r)};
         own += str_eqz(r->driver, d->o.name);
     }
-    sdk_job(d, ask, driver_answered, c);
+    sdk_job(d, attach_ask_driver, driver_answered, c);
 }
 
 // --- Watching ------------------------------------------------------------------------------------
 
-static void claim_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void attach_claim_changed(void *arg, const struct typed_object *before,
+                                 const struct typed_object *after)
 {
     struct dray_driver *d = arg;
     (void)before;
-    if (!after || !is_wanted(d, after->object.value))
+    if (!after || !attach_is_wanted(d, after->object.value))
         return;
     cleanup_sbuf struct sbuf key = {0};
     sbuf_addf(&key, "%.*s/%.*s", STR_ARG(after->meta->namespace), STR_ARG(after->meta->name));
     work_add(d->attach, sbuf_str(&key));
 }
 
-static void claims_progress(void *arg, uint64_t revision)
+static void attach_claims_progress(void *arg, uint64_t revision)
 {
     work_seen(((struct dray_driver *)arg)->attach, SOURCE_CLAIMS, revision);
 }
@@ -257,23 +260,23 @@ void sdk_attach_open(struct dray_driver *d)
     const struct informer_options options = {.client = d->runtime->client,
                                              .kind = api_kind_find(STR("resource.k8s.io/v1"),
                                                                    STR("ResourceClaim"))};
-    d->attach = work_new(d->runtime->exec, NULL, step, d);
+    d->attach = work_new(d->runtime->exec, NULL, attach_step_key, d);
     d->claims = informer_new(&options);
     const struct informer_handler h = {
-        .changed = claim_changed, .progress = claims_progress, .arg = d};
+        .changed = attach_claim_changed, .progress = attach_claims_progress, .arg = d};
     informer_add_handler(d->claims, &h);
     informer_start(d->claims);
 }
 
-static void look_at(void *arg, const struct typed_object *o)
+static void attach_visit_claim(void *arg, const struct typed_object *o)
 {
-    claim_changed(arg, NULL, o);
+    attach_claim_changed(arg, NULL, o);
 }
 
 void sdk_attach_look(struct dray_driver *d)
 {
     if (d->claims)
-        informer_foreach(d->claims, look_at, d);
+        informer_foreach(d->claims, attach_visit_claim, d);
 }
 
 void sdk_attach_close(struct dray_driver *d)

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/err_public.h"
 #include "driver/sdk/sdk.h"
-#include "driver/sdk/sdk_error.h"
 #include "os/fault.h"
 
 #include "base/banned.h"
@@ -15,7 +15,7 @@ enum { SETTLE_AFTER_S = 1 };
 void sdk_trouble(struct dray_driver *d, const struct err *err)
 {
     struct dray_error told;
-    (void)sdk_error(&told, err);
+    (void)err_to_public(&told, err);
     if (d->o.callbacks.trouble)
         d->o.callbacks.trouble(d->o.arg, &told);
 }
@@ -28,7 +28,7 @@ static void publish_trouble(void *arg, const struct err *err)
 // --- The driver's thread -------------------------------------------------------------------------
 
 // Waits for work, under the lock; what was put off is done when none has come for a while.
-static void rest(struct dray_driver *d)
+static void driver_stop_idle(struct dray_driver *d)
 {
     if (!d->core || !core_unsettled(d->core)) {
         pthread_cond_wait(&d->wake, &d->lock);
@@ -53,7 +53,7 @@ static void *work_off(void *arg)
         if (!n && d->quit)
             break;
         if (!n) {
-            rest(d);
+            driver_stop_idle(d);
             continue;
         }
         pthread_mutex_unlock(&d->lock);
@@ -94,7 +94,7 @@ static void end_thread(struct dray_driver *d)
 
 // --- Start ---------------------------------------------------------------------------------------
 
-static const char *keep(struct dray_driver *d, const char *text, const char *otherwise)
+static const char *driver_keep_text(struct dray_driver *d, const char *text, const char *otherwise)
 {
     if (!text)
         text = otherwise;
@@ -104,14 +104,14 @@ static const char *keep(struct dray_driver *d, const char *text, const char *oth
 static void keep_options(struct dray_driver *d, const struct dray_driver_options *o)
 {
     d->o = *o;
-    d->o.name = keep(d, o->name, "");
-    d->o.node = keep(d, o->node && *o->node ? o->node : NULL, NULL);
-    d->o.plugins_dir = keep(d, o->plugins_dir, "/var/lib/kubelet/plugins");
-    d->o.registry_dir = keep(d, o->registry_dir, "/var/lib/kubelet/plugins_registry");
-    d->o.cdi_dir = keep(d, o->cdi_dir, "/var/run/cdi");
-    d->o.cdi_class = keep(d, o->cdi_class, "device");
-    d->o.instance = keep(d, o->instance && *o->instance ? o->instance : NULL, NULL);
-    d->o.lease_namespace = keep(d, o->lease_namespace, NULL);
+    d->o.name = driver_keep_text(d, o->name, "");
+    d->o.node = driver_keep_text(d, o->node && *o->node ? o->node : NULL, NULL);
+    d->o.plugins_dir = driver_keep_text(d, o->plugins_dir, "/var/lib/kubelet/plugins");
+    d->o.registry_dir = driver_keep_text(d, o->registry_dir, "/var/lib/kubelet/plugins_registry");
+    d->o.cdi_dir = driver_keep_text(d, o->cdi_dir, "/var/run/cdi");
+    d->o.cdi_class = driver_keep_text(d, o->cdi_class, "device");
+    d->o.instance = driver_keep_text(d, o->instance && *o->instance ? o->instance : NULL, NULL);
+    d->o.lease_namespace = driver_keep_text(d, o->lease_namespace, NULL);
     d->data_dir = arena_strf(&d->arena, "%s/%s", d->o.plugins_dir, d->o.name).p;
     d->endpoint = arena_strf(&d->arena, "%s/dra%s%s.sock", d->data_dir, d->o.instance ? "-" : "",
                              d->o.instance ? d->o.instance : "")
@@ -121,7 +121,7 @@ static void keep_options(struct dray_driver *d, const struct dray_driver_options
     d->registration = arena_strf(&d->arena, "%s/%s", d->o.registry_dir, name.p).p;
 }
 
-static int check_options(const struct dray_driver *d, struct err *err)
+static int driver_check_options(const struct dray_driver *d, struct err *err)
 {
     if (d->o.name[0] == '\0' || strlen(d->o.name) > 63 || strchr(d->o.name, '/'))
         return err_set(err, ERR_INVALID, "a driver needs a name, a DNS name of at most 63 bytes");
@@ -158,12 +158,12 @@ static void open_publisher(struct dray_driver *d)
                                         .lease_seconds = d->o.lease_seconds,
                                         .trouble = publish_trouble,
                                         .arg = d};
-    d->publisher = publisher_new(&o);
+    d->publisher = publish_new(&o);
     if (d->runtime->minor && d->runtime->minor <= 34)
-        publisher_old_server(d->publisher);
+        publish_old_server(d->publisher);
     const struct event_recorder_options events = {
         .client = d->runtime->client, .component = str_z(d->o.name), .host = str_z(d->o.node)};
-    d->events = event_recorder_new(&events);
+    d->events = events_recorder_new(&events);
 }
 
 int sdk_driver_start(struct dray_runtime *r, const struct dray_driver_options *options,
@@ -180,7 +180,7 @@ int sdk_driver_start(struct dray_runtime *r, const struct dray_driver_options *o
     pthread_cond_init(&d->wake, NULL);
     list_push_back(&r->drivers, &d->node);
     keep_options(d, options);
-    int code = check_options(d, err);
+    int code = driver_check_options(d, err);
     if (code == 0 && d->o.node)
         code = open_core(d, err);
     if (code == 0)
@@ -203,7 +203,7 @@ int dray_driver_start(struct dray_runtime *r, const struct dray_driver_options *
                       struct dray_driver **ret, struct dray_error *err)
 {
     struct err why = {0};
-    return sdk_driver_start(r, options, NULL, ret, &why) == 0 ? 0 : sdk_error(err, &why);
+    return sdk_driver_start(r, options, NULL, ret, &why) == 0 ? 0 : err_to_public(err, &why);
 }
 
 void sdk_driver_end(struct dray_driver *d)
@@ -225,9 +225,9 @@ void sdk_driver_free(struct dray_driver *d)
         return;
     list_remove(&d->node);
     sdk_driver_end(d);
-    publisher_free(d->publisher);
+    publish_free(d->publisher);
     if (d->events)
-        event_recorder_free(d->events);
+        events_recorder_free(d->events);
     core_free(d->core);
     pthread_mutex_destroy(&d->lock);
     pthread_cond_destroy(&d->wake);
@@ -235,7 +235,8 @@ void sdk_driver_free(struct dray_driver *d)
     free(d);
 }
 
-// --- What drivers call, on any thread --------------------------------------------------------------
+// --- What drivers call, on any thread
+// --------------------------------------------------------------
 
 struct publish_job {
     struct dray_driver *driver;
@@ -254,9 +255,9 @@ static void publish_on_loop(void *arg)
 {
     struct publish_job *job = arg;
     if (job->remove)
-        publisher_remove(job->driver->publisher, job->pool);
+        publish_remove_pool(job->driver->publisher, job->pool);
     else
-        publisher_set(job->driver->publisher, job->pool, job->shared, &job->specs);
+        publish_set_pool(job->driver->publisher, job->pool, job->shared, &job->specs);
     sdk_attach_look(job->driver);
     arena_done(&job->arena);
     free(job);
@@ -269,17 +270,17 @@ int dray_publish(struct dray_driver *d, const struct dray_pool *p, struct dray_e
     job->driver = d;
     job->shared = pool_is_shared(p);
     job->pool = arena_str(&job->arena, pool_or_node(d, pool_name(p)));
-    int code = pool_make(p, &job->arena, &job->specs, &why);
-    if (code == 0 && job->pool.n == 0)
-        code = err_set(&why, ERR_INVALID, "a pool that belongs to no node needs a name");
-    if (code == 0 && !job->shared && !d->o.node)
-        code = err_set(&why, ERR_INVALID,
-                       "pool %.*s belongs to a node, this driver to none: give the pool nodes",
-                       STR_ARG(job->pool));
-    if (code != 0) {
+    int r = pool_make(p, &job->arena, &job->specs, &why);
+    if (r == 0 && job->pool.n == 0)
+        r = err_set(&why, ERR_INVALID, "a pool that belongs to no node needs a name");
+    if (r == 0 && !job->shared && !d->o.node)
+        r = err_set(&why, ERR_INVALID,
+                    "pool %.*s belongs to a node, this driver to none: give the pool nodes",
+                    STR_ARG(job->pool));
+    if (r != 0) {
         arena_done(&job->arena);
         free(job);
-        return sdk_error(err, &why);
+        return err_to_public(err, &why);
     }
     exec_post(d->runtime->exec, publish_on_loop, job);
     return 0;
@@ -307,9 +308,9 @@ static void taint_on_loop(void *arg)
     struct taint_job *job = arg;
     struct publisher *p = job->driver->publisher;
     if (job->remove)
-        publisher_untaint(p, job->pool, job->taint.device, job->taint.key);
+        publish_untaint(p, job->pool, job->taint.device, job->taint.key);
     else
-        publisher_taint(p, job->pool, &job->taint);
+        publish_taint(p, job->pool, &job->taint);
     arena_done(&job->arena);
     free(job);
 }
@@ -356,14 +357,14 @@ static void event_on_loop(void *arg)
 {
     struct event_job *job = arg;
     struct dray_driver *d = job->driver;
-    // As kubelet tells of its node: in no namespace, with the name as UID.
+    // As kubelet's events about its node: in no namespace, with the name as UID.
     const struct api_object_reference about = {.kind = STR("Node"),
                                                .api_version = STR("v1"),
                                                .name = str_z(d->o.node),
                                                .uid = str_z(d->o.node)};
     if (d->o.node)
-        event_record_ref(d->events, &about, job->warning ? EVENT_WARNING : EVENT_NORMAL,
-                         job->reason, job->message);
+        events_record_ref(d->events, &about, job->warning ? EVENT_WARNING : EVENT_NORMAL,
+                          job->reason, job->message);
     arena_done(&job->arena);
     free(job);
 }

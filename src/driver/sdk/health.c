@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The health stream: every message is the whole list. It is sent when something changes and every few
-// seconds besides, because kubelet forgets what it has not heard of for half a minute.
+// The health stream: every message is the whole list. It is sent when something changes and every
+// few seconds besides, because kubelet forgets what it has not heard of for half a minute.
 #include <stdlib.h>
 
 #include "driver/sdk/sdk.h"
@@ -16,7 +16,7 @@ struct stream {
     struct grpc_call *call;
 };
 
-static void encode(struct dray_driver *d, struct proto_writer *w)
+static void health_encode_devices(struct dray_driver *d, struct proto_writer *w)
 {
     struct plugin_health_response r = {0};
     cleanup_arena struct arena arena = {0};
@@ -34,21 +34,21 @@ static void encode(struct dray_driver *d, struct proto_writer *w)
     plugin_encode(&plugin_health_response_message, &r, w);
 }
 
-static void send_all(struct dray_driver *d)
+static void health_send_all(struct dray_driver *d)
 {
     if (list_empty(&d->streams))
         return;
     struct proto_writer w = {0};
-    encode(d, &w);
+    health_encode_devices(d, &w);
     list_foreach(&d->streams, n)
         (void)grpc_send(list_entry(n, struct stream, node)->call, proto_written(&w));
     proto_writer_done(&w);
 }
 
-static void tick(void *arg)
+static void health_on_tick(void *arg)
 {
     struct dray_driver *d = arg;
-    send_all(d);
+    health_send_all(d);
     exec_timer_start(d->runtime->exec, &d->health_timer, HEALTH_EVERY_NS);
 }
 
@@ -59,7 +59,7 @@ static void stream_closed(void *arg)
     free(s);
 }
 
-static void watch(void *arg, struct grpc_call *call)
+static void health_watch_resources(void *arg, struct grpc_call *call)
 {
     struct dray_driver *d = arg;
     struct stream *s = xcalloc(1, sizeof(*s));
@@ -68,16 +68,16 @@ static void watch(void *arg, struct grpc_call *call)
     call->arg = s;
     list_push_back(&d->streams, &s->node);
     struct proto_writer w = {0};
-    encode(d, &w);
+    health_encode_devices(d, &w);
     (void)grpc_send(call, proto_written(&w));
     proto_writer_done(&w);
 }
 
 void sdk_health_open(struct dray_driver *d)
 {
-    grpc_server_handle(d->server, STR(PLUGIN_HEALTH_V1), watch, d);
-    grpc_server_handle(d->server, STR(PLUGIN_HEALTH_ALPHA), watch, d);
-    d->health_timer = (struct exec_timer){.fn = tick, .arg = d};
+    grpc_server_handle(d->server, STR(PLUGIN_HEALTH_V1), health_watch_resources, d);
+    grpc_server_handle(d->server, STR(PLUGIN_HEALTH_ALPHA), health_watch_resources, d);
+    d->health_timer = (struct exec_timer){.fn = health_on_tick, .arg = d};
     exec_timer_start(d->runtime->exec, &d->health_timer, HEALTH_EVERY_NS);
 }
 
@@ -124,10 +124,10 @@ static void set_on_loop(void *arg)
     *h = job->health;
     free(job->key);
     free(job);
-    send_all(d);
+    health_send_all(d);
 }
 
-static char *dup(const char *text)
+static char *health_copy_text(const char *text)
 {
     return xstrndup(text ? text : "", text ? strlen(text) : 0);
 }
@@ -141,7 +141,9 @@ void dray_health(struct dray_driver *d, const char *pool, const char *device,
     sbuf_addf(&key, "%s/%s", pool ? pool : "", device);
     job->driver = d;
     job->key = sbuf_take(&key);
-    job->health = (struct sdk_health){
-        .pool = dup(pool), .device = dup(device), .message = dup(message), .health = health};
+    job->health = (struct sdk_health){.pool = health_copy_text(pool),
+                                      .device = health_copy_text(device),
+                                      .message = health_copy_text(message),
+                                      .health = health};
     exec_post(d->runtime->exec, set_on_loop, job);
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Files made in advance, one for each claim that may be under way. A write to a file that exists
+// cannot fail for lack of space when it matters.
 #include "driver/sdk/intents.h"
 
 #include <fcntl.h>
@@ -20,7 +23,7 @@ struct intents {
     int fd;
 };
 
-static int failed(const char *what, struct err *err)
+static int intents_set_error(const char *what, struct err *err)
 {
     return err_set(err, errno, "cannot %s the file of intents: %s", what, strerrordesc_np(errno));
 }
@@ -59,33 +62,33 @@ static bool parse_slot(const char buf[INTENT_BYTES], char uid[UID_MAX_LEN + 1], 
 
 // Every block is written once: later writes find it there, and change nothing that the file system
 // has to remember.
-static int fill(struct intents *i, struct err *err)
+static int intents_fill_pool(struct intents *i, struct err *err)
 {
     static const char zeros[INTENT_BYTES];
     struct stat st;
     if (fstat(i->fd, &st) != 0)
-        return failed("look at", err);
+        return intents_set_error("look at", err);
     if (st.st_size >= (off_t)INTENT_SLOTS * INTENT_BYTES)
         return 0;
     for (size_t slot = 0; slot < INTENT_SLOTS; slot++)
         if (write_at(i->fd, str_make(zeros, sizeof(zeros)), (off_t)(slot * INTENT_BYTES)) != 0)
-            return failed("fill", err);
-    return fsync(i->fd) == 0 ? 0 : failed("sync", err);
+            return intents_set_error("fill", err);
+    return fsync(i->fd) == 0 ? 0 : intents_set_error("sync", err);
 }
 
 int intents_open(const char *path, struct intents **ret, struct err *err)
 {
     // Made with its name on the disk.
-    int rc = access(path, F_OK) == 0 ? 0 : file_append_durable(path, STR(""), err);
-    int fd = rc == 0 ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    int r = access(path, F_OK) == 0 ? 0 : file_append_durable(path, STR(""), err);
+    int fd = r == 0 ? open(path, O_RDWR | O_CLOEXEC) : -1;
     if (fd < 0)
-        return rc == 0 ? failed("open", err) : rc;
+        return r == 0 ? intents_set_error("open", err) : r;
     struct intents *i = xcalloc(1, sizeof(*i));
     i->fd = fd;
-    rc = fill(i, err);
-    if (rc != 0) {
+    r = intents_fill_pool(i, err);
+    if (r != 0) {
         intents_close(i);
-        return rc;
+        return r;
     }
     *ret = i;
     return 0;
@@ -99,8 +102,8 @@ void intents_close(struct intents *i)
     free(i);
 }
 
-static bool is_free(const struct intents *i, size_t slot, const char *uid, intents_held_fn held,
-                    void *arg)
+static bool intents_is_free(const struct intents *i, size_t slot, const char *uid,
+                            intents_held_fn held, void *arg)
 {
     char buf[INTENT_BYTES], other[UID_MAX_LEN + 1];
     struct str line;
@@ -117,18 +120,18 @@ int intents_put(struct intents *i, const char *uid, struct str line, intents_hel
     sbuf_addc(&text, '\n');
     sbuf_addc(&text, '\0');
     size_t slot = 0;
-    while (slot < INTENT_SLOTS && !is_free(i, slot, uid, held, arg))
+    while (slot < INTENT_SLOTS && !intents_is_free(i, slot, uid, held, arg))
         slot++;
     if (slot == INTENT_SLOTS || text.n > INTENT_BYTES)
         return 0;
-    int rc = fault_check("write an intent", err);
-    if (rc == 0 && write_at(i->fd, sbuf_str(&text), (off_t)(slot * INTENT_BYTES)) != 0)
-        rc = failed("write", err);
-    if (rc == 0)
-        rc = fault_check("sync an intent", err);
-    if (rc == 0 && fdatasync(i->fd) != 0)
-        rc = failed("sync", err);
-    return rc == 0 ? 1 : rc;
+    int r = fault_check("write an intent", err);
+    if (r == 0 && write_at(i->fd, sbuf_str(&text), (off_t)(slot * INTENT_BYTES)) != 0)
+        r = intents_set_error("write", err);
+    if (r == 0)
+        r = fault_check("sync an intent", err);
+    if (r == 0 && fdatasync(i->fd) != 0)
+        r = intents_set_error("sync", err);
+    return r == 0 ? 1 : r;
 }
 
 void intents_each(struct intents *i, intents_fn fn, void *arg)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a driver is about to prepare, on disk before it begins, with a single write that changes no more
-// than data: a file of slots that is as large as it ever gets. A journal that was just made would need the file system's own
-// journal twice, for its bytes and for its name, and wait for whatever else is being written.
-// A slot is for a machine that stops, not for a process: the journal is read by everyone else.
+// What a driver is about to prepare, on disk before it begins, with a single write that changes no
+// more than data: a file of slots that is as large as it ever gets. A journal that was just made
+// would need the file system's own journal twice, for its bytes and for its name, and wait for
+// whatever else is being written. A slot is for a machine that stops, not for a process: the
+// journal is read by everyone else.
 #ifndef DRIVER_SDK_INTENTS_H
 #define DRIVER_SDK_INTENTS_H
 
@@ -24,12 +25,13 @@ typedef bool (*intents_held_fn)(void *arg, const char *uid);
 int intents_put(struct intents *i, const char *uid, struct str line, intents_held_fn held,
                 void *arg, struct err *err) MUST_USE;
 
-// intents_each tells of the slots in use, whose line may be torn. Within it, intents_clear is legal.
+// intents_each visits the slots in use, whose line may be torn. Within it, intents_clear is
+// legal.
 typedef void (*intents_fn)(void *arg, const char *uid, struct str line);
 void intents_each(struct intents *i, intents_fn fn, void *arg);
 
-// intents_clear empties the slots of a claim: its journal is on the disk, or it has none any more. Not
-// synced.
+// intents_clear empties the slots of a claim: its journal is on the disk, or it has none any more.
+// Not synced.
 void intents_clear(struct intents *i, const char *uid);
 
 #endif

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The journal of a claim: what was prepared, as lines with a checksum. A torn last line is dropped
+// when it is read.
 #include "driver/sdk/journal.h"
 
 #include <stdint.h>
@@ -44,8 +47,8 @@ static void write_configs(struct json_writer *w, const struct dray_allocated *d)
     json_write_array_end(w);
 }
 
-static void write_device(struct json_writer *w, const struct dray_allocated *d,
-                         const struct journal_ids *ids)
+static void journal_write_device(struct json_writer *w, const struct dray_allocated *d,
+                                 const struct journal_ids *ids)
 {
     json_write_object_begin(w);
     json_write_text_if(w, "request", str_z(d->request_ref));
@@ -74,7 +77,7 @@ static void write_device(struct json_writer *w, const struct dray_allocated *d,
     json_write_object_end(w);
 }
 
-static void raw(struct json_writer *w, struct str key, struct str json)
+static void journal_write_raw(struct json_writer *w, struct str key, struct str json)
 {
     if (json.n == 0)
         return;
@@ -98,11 +101,11 @@ void journal_write(const struct journal_entry *e, struct sbuf *out)
     json_write_key(&w, STR("devices"));
     json_write_array_begin(&w);
     for (size_t i = 0; i < e->claim.devices_len; i++)
-        write_device(&w, &e->claim.devices[i], e->ids ? &e->ids[i] : NULL);
+        journal_write_device(&w, &e->claim.devices[i], e->ids ? &e->ids[i] : NULL);
     json_write_array_end(&w);
-    raw(&w, STR("spec"), e->spec);
-    raw(&w, STR("status"), e->status);
-    raw(&w, STR("metadata"), e->metadata);
+    journal_write_raw(&w, STR("spec"), e->spec);
+    journal_write_raw(&w, STR("status"), e->status);
+    journal_write_raw(&w, STR("metadata"), e->metadata);
     json_write_object_end(&w);
     // The new line first: what a torn line before it left behind must not spoil this one.
     sbuf_addf(out, "\n%08x ", crc32_of(sbuf_str(&body)));
@@ -119,7 +122,7 @@ static bool is_text(const yyjson_val *v)
 }
 
 // A text of an object, or NULL.
-static const char *member(const yyjson_val *o, const char *key, struct arena *a)
+static const char *journal_read_member(const yyjson_val *o, const char *key, struct arena *a)
 {
     const yyjson_val *v = json_get(o, str_z(key));
     return is_text(v) ? arena_str(a, json_str(v)).p : NULL;
@@ -156,7 +159,7 @@ static bool read_consumed(const yyjson_val *o, struct arena *a, struct dray_allo
     return true;
 }
 
-static bool read_configs(const yyjson_val *o, struct arena *a, struct dray_allocated *d)
+static bool journal_read_configs(const yyjson_val *o, struct arena *a, struct dray_allocated *d)
 {
     const yyjson_val *v = json_get(o, STR("configs"));
     if (!v)
@@ -167,7 +170,7 @@ static bool read_configs(const yyjson_val *o, struct arena *a, struct dray_alloc
     size_t n = 0;
     json_arr_foreach(v, item) {
         const yyjson_val *of_class = json_get(item, STR("class"));
-        all[n].parameters = member(item, "parameters", a);
+        all[n].parameters = journal_read_member(item, "parameters", a);
         if (!all[n].parameters || !of_class || json_to_bool(of_class, &all[n].from_class, NULL))
             return false;
         n++;
@@ -193,7 +196,7 @@ static bool read_ids(const yyjson_val *o, struct arena *a, struct journal_ids *r
     return true;
 }
 
-static const char *base_request(const char *ref, struct arena *a)
+static const char *journal_base_request(const char *ref, struct arena *a)
 {
     struct str head;
     struct str tail;
@@ -201,29 +204,30 @@ static const char *base_request(const char *ref, struct arena *a)
     return arena_str(a, head).p;
 }
 
-static bool read_device(const yyjson_val *o, struct arena *a, struct dray_allocated *d,
-                        struct journal_ids *ids)
+static bool journal_read_device(const yyjson_val *o, struct arena *a, struct dray_allocated *d,
+                                struct journal_ids *ids)
 {
-    d->request_ref = member(o, "request", a);
-    d->pool = member(o, "pool", a);
-    d->device = member(o, "device", a);
-    d->share_id = member(o, "share", a);
+    d->request_ref = journal_read_member(o, "request", a);
+    d->pool = journal_read_member(o, "pool", a);
+    d->device = journal_read_member(o, "device", a);
+    d->share_id = journal_read_member(o, "share", a);
     const yyjson_val *admin = json_get(o, STR("admin"));
     if (!d->request_ref || !d->pool || !d->device ||
         (admin && json_to_bool(admin, &d->admin_access, NULL) != 0))
         return false;
-    d->request = base_request(d->request_ref, a);
-    return read_consumed(o, a, d) && read_configs(o, a, d) && read_ids(o, a, ids);
+    d->request = journal_base_request(d->request_ref, a);
+    return read_consumed(o, a, d) && journal_read_configs(o, a, d) && read_ids(o, a, ids);
 }
 
-static bool read_devices(const yyjson_val *v, struct arena *a, struct journal_entry *e)
+static bool journal_read_devices(const yyjson_val *v, struct arena *a, struct journal_entry *e)
 {
     if (!v || !json_is_array(v) || json_len(v) > JOURNAL_DEVICES_MAX)
         return false;
     struct dray_allocated *all = arena_array(a, struct dray_allocated, json_len(v));
     e->ids = arena_array(a, struct journal_ids, json_len(v));
     json_arr_foreach(v, item) {
-        if (!read_device(item, a, &all[e->claim.devices_len], &e->ids[e->claim.devices_len]))
+        if (!journal_read_device(item, a, &all[e->claim.devices_len],
+                                 &e->ids[e->claim.devices_len]))
             return false;
         e->claim.devices_len++;
     }
@@ -231,9 +235,9 @@ static bool read_devices(const yyjson_val *v, struct arena *a, struct journal_en
     return true;
 }
 
-static bool read_step(const yyjson_val *root, struct arena *a, enum journal_step *ret)
+static bool journal_read_step(const yyjson_val *root, struct arena *a, enum journal_step *ret)
 {
-    const char *step = member(root, "step", a);
+    const char *step = journal_read_member(root, "step", a);
     for (size_t i = 0; step && i < array_len(steps); i++) {
         if (strcmp(steps[i], step) == 0) {
             *ret = (enum journal_step)i;
@@ -243,7 +247,7 @@ static bool read_step(const yyjson_val *root, struct arena *a, enum journal_step
     return false;
 }
 
-static bool read_entry(struct str body, struct arena *a, struct journal_entry *e)
+static bool journal_read_entry(struct str body, struct arena *a, struct journal_entry *e)
 {
     const struct json_options options = {.max_bytes = JOURNAL_BYTES_MAX};
     cleanup_json_doc struct json_doc doc = {0};
@@ -254,13 +258,14 @@ static bool read_entry(struct str body, struct arena *a, struct journal_entry *e
     if (!v || json_to_i64(v, &version, NULL) != 0 || version != 1)
         return false;
     *e = (struct journal_entry){0};
-    const char *boot = member(doc.root, "boot", a);
-    e->claim.namespace_ = member(doc.root, "namespace", a);
-    e->claim.name = member(doc.root, "name", a);
-    e->claim.uid = member(doc.root, "uid", a);
-    e->claim.pod_claim_name = member(doc.root, "podClaim", a);
-    if (!read_step(doc.root, a, &e->step) || !boot || !e->claim.namespace_ || !e->claim.name ||
-        !e->claim.uid || !read_devices(json_get(doc.root, STR("devices")), a, e))
+    const char *boot = journal_read_member(doc.root, "boot", a);
+    e->claim.namespace_ = journal_read_member(doc.root, "namespace", a);
+    e->claim.name = journal_read_member(doc.root, "name", a);
+    e->claim.uid = journal_read_member(doc.root, "uid", a);
+    e->claim.pod_claim_name = journal_read_member(doc.root, "podClaim", a);
+    if (!journal_read_step(doc.root, a, &e->step) || !boot || !e->claim.namespace_ ||
+        !e->claim.name || !e->claim.uid ||
+        !journal_read_devices(json_get(doc.root, STR("devices")), a, e))
         return false;
     e->boot = str_z(boot);
     e->spec = raw_member(doc.root, "spec", a);
@@ -269,7 +274,7 @@ static bool read_entry(struct str body, struct arena *a, struct journal_entry *e
     return true;
 }
 
-static bool read_line(struct str line, struct arena *a, struct journal_entry *e)
+static bool journal_read_line(struct str line, struct arena *a, struct journal_entry *e)
 {
     if (line.n < 10 || line.p[8] != ' ')
         return false;
@@ -282,7 +287,7 @@ static bool read_line(struct str line, struct arena *a, struct journal_entry *e)
         sum = sum << 4 | (uint32_t)(digit ? c - '0' : c - 'a' + 10);
     }
     struct str body = str_from(line, 9);
-    return crc32_of(body) == sum && read_entry(body, a, e);
+    return crc32_of(body) == sum && journal_read_entry(body, a, e);
 }
 
 int journal_read(struct str text_of, struct arena *arena, struct journal_entry *ret,
@@ -295,7 +300,7 @@ int journal_read(struct str text_of, struct arena *arena, struct journal_entry *
         ptrdiff_t start = str_rfind_char(rest, '\n');
         struct str line = start < 0 ? rest : str_from(rest, (size_t)start + 1);
         struct arena_mark mark = arena_mark(arena);
-        if (whole && read_line(line, arena, ret))
+        if (whole && journal_read_line(line, arena, ret))
             return 0;
         arena_rewind(arena, mark);
         *ret_damaged = *ret_damaged || line.n > 0;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a driver remembers about a claim: a file of lines, each with a checksum, the last good one
-// counts. Appending a line is the whole of changing state, so a crash leaves the state before or the
-// state after; a torn line is as if it had never been written.
+// counts. Appending a line is the whole of changing state, so a crash leaves the state before or
+// the state after; a torn line is as if it had never been written.
 //
 //     preparing     the devices are the claim's; something may have been done to them
-//     prepared      what was done, and what kubelet was told
+//     prepared      what was done, and the answer to kubelet
 //     unpreparing   something may have been undone
 //
-// A file without a good line says that nothing has been done.
+// A file without a good line means that nothing has been done.
 #ifndef DRIVER_SDK_JOURNAL_H
 #define DRIVER_SDK_JOURNAL_H
 
@@ -45,7 +45,7 @@ struct journal_entry {
 void journal_write(const struct journal_entry *e, struct sbuf *out);
 
 // journal_read finds the last good line of a file's text. Returns 0 with *ret filled from arena, or
-// -ERR_NOT_FOUND. *ret_damaged says that something behind it, or all there is, is not good.
+// -ERR_NOT_FOUND. *ret_damaged means that something behind it, or all of it, is damaged.
 int journal_read(struct str text, struct arena *arena, struct journal_entry *ret,
                  bool *ret_damaged) MUST_USE;
 

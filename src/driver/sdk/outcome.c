@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// What prepare made: CDI devices, metadata files and device status, collected from the callback and
+// written once it succeeded.
 #include "driver/sdk/outcome.h"
 
 #include "codec/json_writer.h"
@@ -11,18 +14,18 @@ void outcome_init(struct dray_outcome *o, const struct dray_claim *claim, struct
     o->devices = arena_array(arena, struct outcome_device, claim->devices_len);
 }
 
-static void mistake(struct dray_outcome *o, const char *what)
+static void outcome_note_mistake(struct dray_outcome *o, const char *what)
 {
     if (o->mistake.code == 0)
         (void)err_set(&o->mistake, ERR_INVALID, "the driver's prepare: %s", what);
 }
 
 // The device's part, NULL when there is no such device.
-static struct outcome_device *part(struct dray_outcome *o, size_t device)
+static struct outcome_device *outcome_get_device(struct dray_outcome *o, size_t device)
 {
     if (device < o->claim->devices_len)
         return &o->devices[device];
-    mistake(o, "a device number that the claim does not have");
+    outcome_note_mistake(o, "a device number that the claim does not have");
     return NULL;
 }
 
@@ -31,11 +34,11 @@ static struct cdi_edits *edits_of(struct dray_outcome *o, size_t device)
     static struct cdi_edits nowhere;
     if (device == DRAY_ALL)
         return &o->all;
-    struct outcome_device *d = part(o, device);
+    struct outcome_device *d = outcome_get_device(o, device);
     return d ? &d->edits : &nowhere;
 }
 
-static struct str keep(const struct dray_outcome *o, const char *text)
+static struct str outcome_keep_text(const struct dray_outcome *o, const char *text)
 {
     return text ? arena_str(o->arena, str_z(text)) : STR("");
 }
@@ -45,25 +48,25 @@ static struct str keep(const struct dray_outcome *o, const char *text)
 void dray_env(struct dray_outcome *o, size_t device, const char *name, const char *value)
 {
     if (!name || !value || !*name || strchr(name, '=')) {
-        mistake(o, "an environment variable needs a name without '=' and a value");
+        outcome_note_mistake(o, "an environment variable needs a name without '=' and a value");
         return;
     }
     struct str pair = arena_strf(o->arena, "%s=%s", name, value);
-    if (device == DRAY_ALL || part(o, device))
+    if (device == DRAY_ALL || outcome_get_device(o, device))
         vec_push_arena(o->arena, &edits_of(o, device)->env, pair);
 }
 
 void dray_device_node(struct dray_outcome *o, size_t device, const char *path,
                       const char *host_path, const char *permissions)
 {
-    const struct cdi_device_node node = {.path = keep(o, path),
-                                         .host_path = keep(o, host_path),
-                                         .permissions = keep(o, permissions)};
-    if (device == DRAY_ALL || part(o, device))
+    const struct cdi_device_node node = {.path = outcome_keep_text(o, path),
+                                         .host_path = outcome_keep_text(o, host_path),
+                                         .permissions = outcome_keep_text(o, permissions)};
+    if (device == DRAY_ALL || outcome_get_device(o, device))
         vec_push_arena(o->arena, &edits_of(o, device)->device_nodes, node);
 }
 
-static struct cdi_texts split(const struct dray_outcome *o, struct str list)
+static struct cdi_texts outcome_split_list(const struct dray_outcome *o, struct str list)
 {
     struct cdi_texts out = {0};
     while (list.n > 0) {
@@ -77,51 +80,53 @@ static struct cdi_texts split(const struct dray_outcome *o, struct str list)
 void dray_mount(struct dray_outcome *o, size_t device, const char *host_path,
                 const char *container_path, const char *options)
 {
-    const struct cdi_mount mount = {.host_path = keep(o, host_path),
-                                    .container_path = keep(o, container_path),
-                                    .options = split(o, options ? str_z(options)
-                                                                : STR("ro,nosuid,nodev,bind"))};
-    if (device == DRAY_ALL || part(o, device))
+    const struct cdi_mount mount = {
+        .host_path = outcome_keep_text(o, host_path),
+        .container_path = outcome_keep_text(o, container_path),
+        .options = outcome_split_list(o, options ? str_z(options) : STR("ro,nosuid,nodev,bind"))};
+    if (device == DRAY_ALL || outcome_get_device(o, device))
         vec_push_arena(o->arena, &edits_of(o, device)->mounts, mount);
 }
 
 void dray_hook(struct dray_outcome *o, size_t device, const char *stage, const char *path,
                const char *const *args)
 {
-    struct cdi_hook hook = {.hook_name = keep(o, stage), .path = keep(o, path)};
+    struct cdi_hook hook = {.hook_name = outcome_keep_text(o, stage),
+                            .path = outcome_keep_text(o, path)};
     for (size_t i = 0; args && args[i]; i++)
-        vec_push_arena(o->arena, &hook.args, keep(o, args[i]));
-    if (device == DRAY_ALL || part(o, device))
+        vec_push_arena(o->arena, &hook.args, outcome_keep_text(o, args[i]));
+    if (device == DRAY_ALL || outcome_get_device(o, device))
         vec_push_arena(o->arena, &edits_of(o, device)->hooks, hook);
 }
 
 void dray_net_device(struct dray_outcome *o, size_t device, const char *host_interface,
                      const char *name)
 {
-    const struct cdi_net_device moved = {.host_interface_name = keep(o, host_interface),
-                                         .name = keep(o, name)};
-    if (device == DRAY_ALL || part(o, device))
+    const struct cdi_net_device moved = {.host_interface_name =
+                                             outcome_keep_text(o, host_interface),
+                                         .name = outcome_keep_text(o, name)};
+    if (device == DRAY_ALL || outcome_get_device(o, device))
         vec_push_arena(o->arena, &edits_of(o, device)->net_devices, moved);
 }
 
 void dray_cdi(struct dray_outcome *o, size_t device, const char *qualified_name)
 {
-    struct outcome_device *d = part(o, device);
+    struct outcome_device *d = outcome_get_device(o, device);
     if (d)
-        vec_push_arena(o->arena, &d->ids, keep(o, qualified_name));
+        vec_push_arena(o->arena, &d->ids, outcome_keep_text(o, qualified_name));
 }
 
 void dray_condition(struct dray_outcome *o, size_t device, const char *type, bool yes,
                     const char *reason, const char *message)
 {
-    struct outcome_device *d = part(o, device);
+    struct outcome_device *d = outcome_get_device(o, device);
     if (!d)
         return;
-    const struct outcome_condition c = {.type = keep(o, type),
+    const struct outcome_condition c = {.type = outcome_keep_text(o, type),
                                         .yes = yes,
-                                        .reason =
-                                            reason && *reason ? keep(o, reason) : keep(o, type),
-                                        .message = keep(o, message)};
+                                        .reason = reason && *reason ? outcome_keep_text(o, reason)
+                                                                    : outcome_keep_text(o, type),
+                                        .message = outcome_keep_text(o, message)};
     vec_foreach(&d->conditions, have) {
         if (str_eq(have->type, c.type)) { // the last word counts
             *have = c;
@@ -133,38 +138,40 @@ void dray_condition(struct dray_outcome *o, size_t device, const char *type, boo
 
 void dray_data(struct dray_outcome *o, size_t device, const char *json)
 {
-    struct outcome_device *d = part(o, device);
+    struct outcome_device *d = outcome_get_device(o, device);
     cleanup_json_doc struct json_doc doc = {0};
     if (!d || json_parse(str_z(json), NULL, &doc, NULL) != 0 || !json_is_object(doc.root))
-        mistake(o, "data of a device's status must be a JSON object");
+        outcome_note_mistake(o, "data of a device's status must be a JSON object");
     else
-        d->data = keep(o, json);
+        d->data = outcome_keep_text(o, json);
 }
 
 void dray_network(struct dray_outcome *o, size_t device, const char *interface,
                   const char *hardware_address, const char *const *ips)
 {
-    struct outcome_device *d = part(o, device);
+    struct outcome_device *d = outcome_get_device(o, device);
     if (!d)
         return;
     d->network = arena_one(o->arena, struct outcome_network);
-    d->network->interface = keep(o, interface);
-    d->network->hardware_address = keep(o, hardware_address);
+    d->network->interface = outcome_keep_text(o, interface);
+    d->network->hardware_address = outcome_keep_text(o, hardware_address);
     for (size_t i = 0; ips && ips[i]; i++)
-        vec_push_arena(o->arena, &d->network->ips, keep(o, ips[i]));
+        vec_push_arena(o->arena, &d->network->ips, outcome_keep_text(o, ips[i]));
 }
 
 void dray_describe(struct dray_outcome *o, size_t device, const char *attribute, const char *value)
 {
-    struct outcome_device *d = part(o, device);
+    struct outcome_device *d = outcome_get_device(o, device);
     if (d)
-        vec_push_arena(o->arena, &d->attributes,
-                       ((struct cdi_pair){keep(o, attribute), keep(o, value)}));
+        vec_push_arena(
+            o->arena, &d->attributes,
+            ((struct cdi_pair){outcome_keep_text(o, attribute), outcome_keep_text(o, value)}));
 }
 
 // --- JSON ----------------------------------------------------------------------------------------
 
-static void write_conditions(struct json_writer *w, const struct outcome_device *d, struct str now)
+static void outcome_write_conditions(struct json_writer *w, const struct outcome_device *d,
+                                     struct str now)
 {
     json_write_key(w, STR("conditions"));
     json_write_array_begin(w);
@@ -197,20 +204,20 @@ static void write_network(struct json_writer *w, const struct outcome_network *n
     json_write_object_end(w);
 }
 
-static bool has_status(const struct outcome_device *d)
+static bool outcome_has_status(const struct outcome_device *d)
 {
     return d->conditions.n || d->data.n || d->network;
 }
 
-static void write_status(const struct dray_outcome *o, struct str driver, struct str now,
-                         struct sbuf *out)
+static void outcome_write_status(const struct dray_outcome *o, struct str driver, struct str now,
+                                 struct sbuf *out)
 {
     struct json_writer w = {.out = out};
     json_write_array_begin(&w);
     for (size_t i = 0; i < o->claim->devices_len; i++) {
         const struct outcome_device *d = &o->devices[i];
         const struct dray_allocated *a = &o->claim->devices[i];
-        if (!has_status(d))
+        if (!outcome_has_status(d))
             continue;
         json_write_object_begin(&w);
         json_write_text_if(&w, "driver", driver);
@@ -218,7 +225,7 @@ static void write_status(const struct dray_outcome *o, struct str driver, struct
         json_write_text_if(&w, "device", str_z(a->device));
         json_write_text_if(&w, "shareID", str_z(a->share_id));
         if (d->conditions.n)
-            write_conditions(&w, d, now);
+            outcome_write_conditions(&w, d, now);
         if (d->data.n) {
             json_write_key(&w, STR("data"));
             json_write_raw(&w, d->data);
@@ -267,8 +274,8 @@ static void write_described(struct json_writer *w, const struct dray_outcome *o,
     json_write_array_end(w);
 }
 
-// outcome_metadata writes the content of a request's metadata file: the same object in each version of
-// metadata.resource.k8s.io, newest first.
+// outcome_metadata writes the content of a request's metadata file: the same object in each version
+// of metadata.resource.k8s.io, newest first.
 static void outcome_metadata(const struct dray_outcome *o, struct str driver, struct str request,
                              struct sbuf *out)
 {
@@ -329,7 +336,7 @@ struct finish {
     struct json_writer w; // on metadata
 };
 
-static struct str qualified(const struct finish *f, struct str device)
+static struct str outcome_qualify_device(const struct finish *f, struct str device)
 {
     return arena_strf(f->o->arena, "%.*s=%.*s", STR_ARG(f->spec.kind), STR_ARG(device));
 }
@@ -345,7 +352,7 @@ static void add_id(const struct finish *f, size_t i, struct str id)
 }
 
 // A CDI device that mounts the metadata file of a request, given with its first device.
-static void add_metadata(struct finish *f, size_t i)
+static void outcome_add_metadata(struct finish *f, size_t i)
 {
     const struct dray_claim *c = f->o->claim;
     const struct dray_allocated *a = &c->devices[i];
@@ -358,10 +365,10 @@ static void add_metadata(struct finish *f, size_t i)
             arena, "/var/run/kubernetes.io/dra-device-attributes/%s/%s/%s/%.*s-metadata.json",
             c->pod_claim_name ? "resourceclaimtemplates" : "resourceclaims",
             c->pod_claim_name ? c->pod_claim_name : c->name, a->request, STR_ARG(f->names->driver)),
-        .options = split(f->o, STR("ro,bind"))};
+        .options = outcome_split_list(f->o, STR("ro,bind"))};
     vec_push_arena(arena, &device.edits.mounts, mount);
     vec_push_arena(arena, &f->spec.devices, device);
-    add_id(f, i, qualified(f, device.name));
+    add_id(f, i, outcome_qualify_device(f, device.name));
     cleanup_sbuf struct sbuf file = {0};
     outcome_metadata(f->o, f->names->driver, str_z(a->request_ref), &file);
     json_write_object_begin(&f->w);
@@ -370,7 +377,7 @@ static void add_metadata(struct finish *f, size_t i)
     json_write_object_end(&f->w);
 }
 
-static void add_device(struct finish *f, size_t i)
+static void outcome_add_device(struct finish *f, size_t i)
 {
     const struct dray_claim *c = f->o->claim;
     const struct outcome_device *d = &f->o->devices[i];
@@ -384,12 +391,12 @@ static void add_device(struct finish *f, size_t i)
             vec_push_arena(f->o->arena, &device.edits.env,
                            arena_strf(f->o->arena, "DRA_DEVICE_%zu=%s", i, c->devices[i].device));
         vec_push_arena(f->o->arena, &f->spec.devices, device);
-        add_id(f, i, qualified(f, device.name));
+        add_id(f, i, outcome_qualify_device(f, device.name));
     }
     vec_foreach(&d->ids, id)
         add_id(f, i, *id);
     if (f->names->metadata_dir.n && first_of_request(c, i))
-        add_metadata(f, i);
+        outcome_add_metadata(f, i);
 }
 
 int outcome_finish(const struct dray_outcome *o, const struct outcome_names *names, struct str now,
@@ -407,20 +414,20 @@ int outcome_finish(const struct dray_outcome *o, const struct outcome_names *nam
     ret->ids = arena_array(o->arena, struct journal_ids, o->claim->devices_len);
     json_write_array_begin(&f.w);
     for (size_t i = 0; i < o->claim->devices_len; i++)
-        add_device(&f, i);
+        outcome_add_device(&f, i);
     json_write_array_end(&f.w);
-    int rc = 0;
+    int r = 0;
     cleanup_sbuf struct sbuf spec = {0}, status = {0};
     if (f.spec.devices.n) {
         f.spec.version = str_z(cdi_spec_min_version(&f.spec));
-        rc = cdi_spec_check(&f.spec, err);
+        r = cdi_spec_check(&f.spec, err);
         struct json_writer w = {.out = &spec};
         cdi_write_spec(&w, &f.spec);
     }
-    write_status(o, names->driver, now, &status);
+    outcome_write_status(o, names->driver, now, &status);
     ret->spec = spec.n ? arena_str(o->arena, sbuf_str(&spec)) : STR("");
     ret->status = status.n > 2 ? arena_str(o->arena, sbuf_str(&status)) : STR("");
     ret->metadata = f.metadata.n > 2 ? arena_str(o->arena, sbuf_str(&f.metadata)) : STR("");
     sbuf_done(&f.metadata);
-    return rc == 0 ? 0 : err_wrap(err, "what the driver prepared makes no CDI spec");
+    return r == 0 ? 0 : err_wrap(err, "what the driver prepared makes no CDI spec");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a driver's prepare has made of a claim, until it is turned into a CDI spec, the claim's device
-// status and metadata files. Belongs to the thread that prepares.
+// What a driver's prepare has made of a claim, until it is turned into a CDI spec, the claim's
+// device status and metadata files. Belongs to the thread that prepares.
 #ifndef DRIVER_SDK_OUTCOME_H
 #define DRIVER_SDK_OUTCOME_H
 

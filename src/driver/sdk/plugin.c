@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver as kubelet's plugin: registration, and NodePrepareResources and NodeUnprepareResources in
-// both versions. A call fetches the claims, hands them to the driver's thread, and answers; one that
-// kubelet gave up is finished nevertheless, so that its next try finds the work done.
+// The driver as kubelet's plugin: registration, and NodePrepareResources and NodeUnprepareResources
+// in both versions. A call fetches the claims, hands them to the driver's thread, and answers; one
+// that kubelet gave up is finished nevertheless, so that its next try finds the work done.
 #include <openssl/evp.h>
 #include <stdlib.h>
 
@@ -46,8 +46,8 @@ static struct str error_text(const struct sdk_claim_call *c, struct arena *a)
                       c->err.msg[0] ? c->err.msg : "failed");
 }
 
-static void add_devices(const struct sdk_call *call, const struct sdk_claim_call *c,
-                        struct plugin_prepared *to, struct arena *a)
+static void plugin_add_devices(const struct sdk_call *call, const struct sdk_claim_call *c,
+                               struct plugin_prepared *to, struct arena *a)
 {
     const struct dray_claim *claim = &c->entry.claim;
     for (size_t i = 0; c->code == 0 && i < claim->devices_len; i++) {
@@ -70,7 +70,7 @@ static void reply_prepare(struct sdk_call *call)
         const struct sdk_claim_call *c = &call->claims[i];
         struct plugin_prepared p = {.uid = c->asked.uid};
         p.claim.error = error_text(c, &call->arena);
-        add_devices(call, c, &p, &call->arena);
+        plugin_add_devices(call, c, &p, &call->arena);
         vec_push_arena(&call->arena, &r.claims, p);
     }
     struct proto_writer w = {0};
@@ -122,7 +122,7 @@ static void status_answered(void *arg, const struct client_answer *a)
     free(write);
 }
 
-static void write_status(struct dray_driver *d, const struct journal_entry *e)
+static void plugin_write_status(struct dray_driver *d, const struct journal_entry *e)
 {
     struct status_write *write = xcalloc(1, sizeof(*write));
     write->pending.driver = d;
@@ -130,14 +130,14 @@ static void write_status(struct dray_driver *d, const struct journal_entry *e)
     sdk_write_status(d, &e->claim, e->status, status_answered, write);
 }
 
-static void answer(void *arg)
+static void plugin_answer_call(void *arg)
 {
     struct sdk_call *call = arg;
     struct dray_driver *d = call->pending.driver;
     for (size_t i = 0; d && !call->unprepare && i < call->claims_len; i++) {
         const struct sdk_claim_call *c = &call->claims[i];
         if (c->code == 0 && c->entry.status.n)
-            write_status(d, &c->entry);
+            plugin_write_status(d, &c->entry);
     }
     if (call->grpc && call->unprepare)
         reply_unprepare(call);
@@ -148,7 +148,7 @@ static void answer(void *arg)
 
 // --- On the driver's thread ----------------------------------------------------------------------
 
-static const char *copy(struct arena *a, struct str s)
+static const char *plugin_copy_text(struct arena *a, struct str s)
 {
     return arena_str(a, s).p;
 }
@@ -166,13 +166,14 @@ static void run_prepare(struct sdk_call *call, struct sdk_claim_call *c)
 
 static void run_unprepare(struct sdk_call *call, struct sdk_claim_call *c)
 {
-    const struct dray_claim claim = {.namespace_ = copy(&call->arena, c->asked.namespace),
-                                     .name = copy(&call->arena, c->asked.name),
-                                     .uid = copy(&call->arena, c->asked.uid)};
+    const struct dray_claim claim = {.namespace_ =
+                                         plugin_copy_text(&call->arena, c->asked.namespace),
+                                     .name = plugin_copy_text(&call->arena, c->asked.name),
+                                     .uid = plugin_copy_text(&call->arena, c->asked.uid)};
     c->code = core_unprepare(call->pending.driver->core, &claim, &c->err);
 }
 
-static void run(void *arg)
+static void plugin_run_claims(void *arg)
 {
     struct sdk_call *call = arg;
     for (size_t i = 0; i < call->claims_len; i++) {
@@ -185,7 +186,7 @@ static void run(void *arg)
 
 // --- Claims of the API server --------------------------------------------------------------------
 
-static void claim_answered(void *arg, const struct client_answer *a)
+static void plugin_claim_answered(void *arg, const struct client_answer *a)
 {
     struct sdk_claim_call *c = arg;
     struct sdk_call *call = c->call;
@@ -205,26 +206,27 @@ static void claim_answered(void *arg, const struct client_answer *a)
     if (--call->waiting > 0)
         return;
     if (call->pending.driver)
-        sdk_job(call->pending.driver, run, answer, call);
+        sdk_job(call->pending.driver, plugin_run_claims, plugin_answer_call, call);
     else
         call_end(call);
 }
 
-static void fetch(struct sdk_call *call)
+static void plugin_fetch_claims(struct sdk_call *call)
 {
     const struct api_kind *kind = api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceClaim"));
     call->waiting = call->claims_len;
     for (size_t i = 0; i < call->claims_len; i++) {
         struct sdk_claim_call *c = &call->claims[i];
         const struct client_key key = {kind, c->asked.namespace, c->asked.name};
-        client_get(call->pending.driver->runtime->client, &key, claim_answered, c);
+        client_get(call->pending.driver->runtime->client, &key, plugin_claim_answered, c);
     }
 }
 
 // --- Calls of kubelet ----------------------------------------------------------------------------
 
-// The parts of a claim's key become names of files, and folders that are removed with all they hold.
-static bool is_part(struct str s)
+// The parts of a claim's key become names of files, and folders that are removed with all they
+// hold.
+static bool plugin_is_path_part(struct str s)
 {
     return s.n > 0 && s.p[0] != '.' && str_find_char(s, '/') < 0 && str_find_char(s, '\0') < 0;
 }
@@ -234,23 +236,24 @@ static int check_asked(const struct plugin_claims *asked, struct err *err)
     if (asked->claims.n > CLAIMS_MAX)
         return err_set(err, ERR_TOO_MANY, "more than %d claims in one call", CLAIMS_MAX);
     vec_foreach(&asked->claims, c)
-        if (!is_part(c->namespace) || !is_part(c->name) || !is_part(c->uid))
+        if (!plugin_is_path_part(c->namespace) || !plugin_is_path_part(c->name) ||
+            !plugin_is_path_part(c->uid))
             return err_set(err, ERR_INVALID,
                            "a claim's namespace, name and UID have something in them, no slash and "
                            "no NUL, and do not begin with a dot");
     return 0;
 }
 
-static void begin(struct dray_driver *d, struct grpc_call *grpc, bool unprepare)
+static void plugin_begin_call(struct dray_driver *d, struct grpc_call *grpc, bool unprepare)
 {
     struct plugin_claims asked = {0};
     struct err err = {0};
     struct sdk_call *call = xcalloc(1, sizeof(*call));
     struct str request = arena_str(&call->arena, grpc->request);
-    int code = plugin_decode(&plugin_claims_message, request, &asked, &call->arena, &err);
-    if (code == 0)
-        code = check_asked(&asked, &err);
-    if (code != 0) {
+    int r = plugin_decode(&plugin_claims_message, request, &asked, &call->arena, &err);
+    if (r == 0)
+        r = check_asked(&asked, &err);
+    if (r != 0) {
         arena_done(&call->arena);
         free(call);
         grpc_finish(grpc, GRPC_INVALID_ARGUMENT, str_z(err.msg));
@@ -268,19 +271,19 @@ static void begin(struct dray_driver *d, struct grpc_call *grpc, bool unprepare)
     grpc->closed = kubelet_left;
     grpc->arg = call;
     if (unprepare || call->claims_len == 0)
-        sdk_job(d, run, answer, call);
+        sdk_job(d, plugin_run_claims, plugin_answer_call, call);
     else
-        fetch(call);
+        plugin_fetch_claims(call);
 }
 
-static void prepare(void *arg, struct grpc_call *grpc)
+static void plugin_on_prepare(void *arg, struct grpc_call *grpc)
 {
-    begin(arg, grpc, false);
+    plugin_begin_call(arg, grpc, false);
 }
 
-static void unprepare(void *arg, struct grpc_call *grpc)
+static void plugin_on_unprepare(void *arg, struct grpc_call *grpc)
 {
-    begin(arg, grpc, true);
+    plugin_begin_call(arg, grpc, true);
 }
 
 // --- Registration --------------------------------------------------------------------------------
@@ -302,7 +305,7 @@ static void get_info(void *arg, struct grpc_call *grpc)
     proto_writer_done(&w);
 }
 
-static void notify(void *arg, struct grpc_call *grpc)
+static void plugin_on_notify(void *arg, struct grpc_call *grpc)
 {
     struct dray_driver *d = arg;
     struct plugin_registration_status status = {0};
@@ -312,7 +315,7 @@ static void notify(void *arg, struct grpc_call *grpc)
         grpc_finish(grpc, GRPC_INVALID_ARGUMENT, str_z(err.msg));
         return;
     }
-    const char *why = copy(grpc->arena, status.error);
+    const char *why = plugin_copy_text(grpc->arena, status.error);
     if (!status.plugin_registered) {
         (void)err_set(&err, ERR_UNAVAILABLE, "kubelet refused the driver: %s", why);
         sdk_trouble(d, &err);
@@ -336,8 +339,8 @@ static void add_hash(struct sbuf *out, struct str bytes, size_t keep)
         sbuf_truncate(out, out->n - 1);
 }
 
-// As Kubernetes' own helper names it, so that kubelet and people see what they know: the longest form
-// that fits into a socket's address.
+// As Kubernetes' own helper names it, so that kubelet and people see what they know: the longest
+// form that fits into a socket's address.
 void sdk_registration_name(struct sbuf *out, const char *dir, const char *driver,
                            const char *instance)
 {
@@ -368,12 +371,15 @@ void sdk_registration_name(struct sbuf *out, const char *dir, const char *driver
 
 static void add_services(struct dray_driver *d)
 {
-    grpc_server_handle(d->server, STR(PLUGIN_DRA_V1 "NodePrepareResources"), prepare, d);
-    grpc_server_handle(d->server, STR(PLUGIN_DRA_V1 "NodeUnprepareResources"), unprepare, d);
-    grpc_server_handle(d->server, STR(PLUGIN_DRA_V1BETA1 "NodePrepareResources"), prepare, d);
-    grpc_server_handle(d->server, STR(PLUGIN_DRA_V1BETA1 "NodeUnprepareResources"), unprepare, d);
+    grpc_server_handle(d->server, STR(PLUGIN_DRA_V1 "NodePrepareResources"), plugin_on_prepare, d);
+    grpc_server_handle(d->server, STR(PLUGIN_DRA_V1 "NodeUnprepareResources"), plugin_on_unprepare,
+                       d);
+    grpc_server_handle(d->server, STR(PLUGIN_DRA_V1BETA1 "NodePrepareResources"), plugin_on_prepare,
+                       d);
+    grpc_server_handle(d->server, STR(PLUGIN_DRA_V1BETA1 "NodeUnprepareResources"),
+                       plugin_on_unprepare, d);
     grpc_server_handle(d->registrar, STR(PLUGIN_GET_INFO), get_info, d);
-    grpc_server_handle(d->registrar, STR(PLUGIN_NOTIFY), notify, d);
+    grpc_server_handle(d->registrar, STR(PLUGIN_NOTIFY), plugin_on_notify, d);
     if (d->o.health)
         sdk_health_open(d);
 }
@@ -384,13 +390,13 @@ int sdk_plugin_open(struct dray_driver *d, struct err *err)
     d->server = grpc_server_new(d->runtime->loop, &limits);
     d->registrar = grpc_server_new(d->runtime->loop, &limits);
     add_services(d);
-    int code = file_make_dirs(d->o.registry_dir, 0755, err);
-    if (code == 0)
-        code = grpc_server_listen(d->server, d->endpoint, err);
+    int r = file_make_dirs(d->o.registry_dir, 0755, err);
+    if (r == 0)
+        r = grpc_server_listen(d->server, d->endpoint, err);
     // The registration last: kubelet calls as soon as it sees it.
-    if (code == 0)
-        code = grpc_server_listen(d->registrar, d->registration, err);
-    return code;
+    if (r == 0)
+        r = grpc_server_listen(d->registrar, d->registration, err);
+    return r;
 }
 
 void sdk_plugin_close(struct dray_driver *d)

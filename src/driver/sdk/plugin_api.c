@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The messages that kubelet and its plugins exchange, as tables over the protobuf codec. Lists are
+// bounded by the message's size.
 #include "driver/plugin_api.h"
 
 #include "base/banned.h"
@@ -201,14 +204,14 @@ static void write_i64s(struct proto_writer *w, uint32_t number, const struct plu
     proto_close(w, number, mark);
 }
 
-static void write_one(struct proto_writer *w, const struct field *f, const void *value)
+static void plugin_api_write_one(struct proto_writer *w, const struct field *f, const void *value)
 {
     size_t mark = proto_mark(w);
     plugin_encode(f->message, value, w);
     proto_close(w, f->number, mark);
 }
 
-static void write_field(struct proto_writer *w, const struct field *f, const char *at)
+static void plugin_api_write_field(struct proto_writer *w, const struct field *f, const char *at)
 {
     const struct str *s = (const void *)at;
     const struct any_list *l = (const void *)at;
@@ -236,11 +239,11 @@ static void write_field(struct proto_writer *w, const struct field *f, const cha
         write_i64s(w, f->number, (const void *)at);
         break;
     case KIND_ONE:
-        write_one(w, f, at);
+        plugin_api_write_one(w, f, at);
         break;
     case KIND_MANY:
         for (size_t i = l->n; i-- > 0;)
-            write_one(w, f, (const char *)l->p + i * f->message->size);
+            plugin_api_write_one(w, f, (const char *)l->p + i * f->message->size);
         break;
     }
 }
@@ -249,19 +252,20 @@ static void write_field(struct proto_writer *w, const struct field *f, const cha
 void plugin_encode(const struct plugin_message *m, const void *value, struct proto_writer *w)
 {
     for (size_t i = m->fields_len; i-- > 0;)
-        write_field(w, &m->fields[i], (const char *)value + m->fields[i].offset);
+        plugin_api_write_field(w, &m->fields[i], (const char *)value + m->fields[i].offset);
 }
 
 // --- Reading -------------------------------------------------------------------------------------
 
-// Where lists go, and how much of it they may take: an entry without anything in it has two bytes on the wire.
+// Where lists go, and how much of it they may take: an entry without anything in it has two bytes
+// on the wire.
 struct room {
     struct arena *arena;
     size_t until;
 };
 
-static int read_message(const struct plugin_message *m, struct proto_reader *r, void *value,
-                        const struct room *room, struct err *err);
+static int plugin_api_read_message(const struct plugin_message *m, struct proto_reader *r,
+                                   void *value, const struct room *room, struct err *err);
 
 static int read_nested(const struct plugin_message *m, const struct proto_reader *r,
                        const struct proto_field *p, void *value, const struct room *room,
@@ -269,10 +273,10 @@ static int read_nested(const struct plugin_message *m, const struct proto_reader
 {
     struct proto_reader inner;
     int code = proto_enter(r, p, &inner, err);
-    return code < 0 ? code : read_message(m, &inner, value, room, err);
+    return code < 0 ? code : plugin_api_read_message(m, &inner, value, room, err);
 }
 
-static void *add_item(struct any_list *l, size_t size, struct arena *a)
+static void *plugin_api_add_item(struct any_list *l, size_t size, struct arena *a)
 {
     if (l->n == l->cap)
         l->p = vec_grow_arena(a, l->p, l->n, &l->cap, l->n + 1, size);
@@ -293,9 +297,9 @@ static int read_i64s(const struct proto_reader *r, const struct proto_field *p,
 }
 
 // NOLINTNEXTLINE(readability-function-size): what reading needs
-static int read_field(const struct field *f, const struct proto_reader *r,
-                      const struct proto_field *p, char *at, const struct room *room,
-                      struct err *err)
+static int plugin_api_read_field(const struct field *f, const struct proto_reader *r,
+                                 const struct proto_field *p, char *at, const struct room *room,
+                                 struct err *err)
 {
     struct arena *a = room->arena;
     switch (f->kind) {
@@ -309,28 +313,29 @@ static int read_field(const struct field *f, const struct proto_reader *r,
     case KIND_I64:
         return proto_to_i64(r, p, (void *)at, err);
     case KIND_STRS:
-        return proto_to_str(r, p, add_item((void *)at, sizeof(struct str), a), err);
+        return proto_to_str(r, p, plugin_api_add_item((void *)at, sizeof(struct str), a), err);
     case KIND_I64S:
         return read_i64s(r, p, (void *)at, a, err);
     case KIND_ONE:
         return read_nested(f->message, r, p, at, room, err);
     case KIND_MANY:
-        return read_nested(f->message, r, p, add_item((void *)at, f->message->size, a), room, err);
+        return read_nested(f->message, r, p, plugin_api_add_item((void *)at, f->message->size, a),
+                           room, err);
     }
     return 0;
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the tables
-static int read_message(const struct plugin_message *m, struct proto_reader *r, void *value,
-                        const struct room *room, struct err *err)
+static int plugin_api_read_message(const struct plugin_message *m, struct proto_reader *r,
+                                   void *value, const struct room *room, struct err *err)
 {
     struct proto_field p;
     int code;
     while ((code = proto_next(r, &p, err)) > 0) {
         for (size_t i = 0; i < m->fields_len && code >= 0; i++)
             if (m->fields[i].number == p.number)
-                code = read_field(&m->fields[i], r, &p, (char *)value + m->fields[i].offset, room,
-                                  err);
+                code = plugin_api_read_field(&m->fields[i], r, &p,
+                                             (char *)value + m->fields[i].offset, room, err);
         if (code >= 0 && room->arena->used_bytes > room->until)
             code = err_set(err, ERR_TOO_LARGE, "the message has too many entries");
         if (code < 0)
@@ -344,5 +349,5 @@ int plugin_decode(const struct plugin_message *m, struct str bytes, void *value,
 {
     struct proto_reader r = proto_reader_of(bytes);
     const struct room room = {a, a->used_bytes + PLUGIN_DECODE_BYTES_MAX};
-    return read_message(m, &r, value, &room, err);
+    return plugin_api_read_message(m, &r, value, &room, err);
 }

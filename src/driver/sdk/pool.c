@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Pools as a driver describes them, turned into ResourceSlices within the limits of the API:
+// counter sets and devices are spread over as many slices as needed.
 #include "driver/sdk/pool.h"
 
 #include <stdlib.h>
 
+#include "base/err_public.h"
 #include "codec/json_writer.h"
-#include "driver/sdk/sdk_error.h"
 
 #include "base/banned.h"
 
@@ -26,7 +29,7 @@ struct counter_set {
 };
 struct counter_sets VEC(struct counter_set);
 
-// JSON members are kept as text and read as a whole by dray_publish, which tells mistakes.
+// JSON members are kept as text and read as a whole by dray_publish, which reports mistakes.
 struct dray_device {
     struct dray_pool *pool;
     struct str name;
@@ -257,7 +260,8 @@ static void write_sets(struct json_writer *w, struct str key, struct str name_ke
     json_write_array_end(w);
 }
 
-static void write_texts(struct json_writer *w, struct str key, const struct str *texts, size_t n)
+static void pool_spec_write_texts(struct json_writer *w, struct str key, const struct str *texts,
+                                  size_t n)
 {
     if (n == 0)
         return;
@@ -284,11 +288,11 @@ static int write_extra(struct json_writer *w, const struct dray_device *d, struc
     if (d->extra.n == 0)
         return 0;
     cleanup_json_doc struct json_doc doc = {0};
-    int code = json_parse(sbuf_str(&d->extra), NULL, &doc, err);
-    if (code == 0)
-        code = json_want_object(doc.root, err);
-    if (code != 0)
-        return code;
+    int r = json_parse(sbuf_str(&d->extra), NULL, &doc, err);
+    if (r == 0)
+        r = json_want_object(doc.root, err);
+    if (r != 0)
+        return r;
     json_obj_foreach(doc.root, key, value) {
         json_write_key(w, json_str(key));
         json_write_value(w, value);
@@ -296,7 +300,8 @@ static int write_extra(struct json_writer *w, const struct dray_device *d, struc
     return 0;
 }
 
-static int write_device(struct json_writer *w, const struct dray_device *d, struct err *err)
+static int pool_spec_write_device(struct json_writer *w, const struct dray_device *d,
+                                  struct err *err)
 {
     json_write_object_begin(w);
     json_write_key(w, STR("name"));
@@ -304,15 +309,15 @@ static int write_device(struct json_writer *w, const struct dray_device *d, stru
     write_members(w, STR("attributes"), &d->attributes);
     write_members(w, STR("capacity"), &d->capacity);
     write_sets(w, STR("consumesCounters"), STR("counterSet"), &d->consumes);
-    write_texts(w, STR("bindingConditions"), d->conditions.p, d->conditions.n);
-    write_texts(w, STR("bindingFailureConditions"), d->failures.p, d->failures.n);
+    pool_spec_write_texts(w, STR("bindingConditions"), d->conditions.p, d->conditions.n);
+    pool_spec_write_texts(w, STR("bindingFailureConditions"), d->failures.p, d->failures.n);
     if (d->shareable) {
         json_write_key(w, STR("allowMultipleAllocations"));
         json_write_bool(w, true);
     }
-    int code = write_extra(w, d, err);
+    int r = write_extra(w, d, err);
     json_write_object_end(w);
-    return code;
+    return r;
 }
 
 static void write_nodes(struct json_writer *w, const struct dray_pool *p)
@@ -329,7 +334,7 @@ static void write_nodes(struct json_writer *w, const struct dray_pool *p)
 
 static int write_pool(struct json_writer *w, const struct dray_pool *p, struct err *err)
 {
-    int code = 0;
+    int r = 0;
     json_write_array_begin(w);
     if (p->counters.n) {
         json_write_object_begin(w);
@@ -341,36 +346,36 @@ static int write_pool(struct json_writer *w, const struct dray_pool *p, struct e
     write_nodes(w, p);
     json_write_key(w, STR("devices"));
     json_write_array_begin(w);
-    for (size_t i = 0; i < p->devices.n && code == 0; i++) {
-        code = write_device(w, p->devices.p[i], err);
-        if (code != 0)
+    for (size_t i = 0; i < p->devices.n && r == 0; i++) {
+        r = pool_spec_write_device(w, p->devices.p[i], err);
+        if (r != 0)
             err_path_field(err, p->devices.p[i]->name.p, p->devices.p[i]->name.n);
     }
     json_write_array_end(w);
     json_write_object_end(w);
     json_write_array_end(w);
-    return code;
+    return r;
 }
 
 static int read_specs(struct str json, struct arena *arena, struct pool_specs *ret, struct err *err)
 {
     const struct json_options options = {.max_bytes = DRAY_OBJECT_BYTES_MAX};
     cleanup_json_doc struct json_doc doc = {0};
-    int code = json_parse(json, &options, &doc, err);
-    if (code == 0)
-        code = json_want_array(doc.root, err);
-    if (code != 0)
-        return code;
+    int r = json_parse(json, &options, &doc, err);
+    if (r == 0)
+        r = json_want_array(doc.root, err);
+    if (r != 0)
+        return r;
     size_t n = 0;
     cleanup_json_strict struct json_strict strict = {0};
     json_arr_foreach(doc.root, item) {
         struct api_resource_slice_spec spec = {0};
-        code = api_json_read(&api_resource_slice_spec_type, &doc, item, &spec, arena, &strict, err);
-        if (code == 0 && strict.reports.n)
-            code = err_set(err, ERR_INVALID, "%.*s", STR_ARG(strict.reports.p[0]));
-        if (code != 0) {
+        r = api_json_read(&api_resource_slice_spec_type, &doc, item, &spec, arena, &strict, err);
+        if (r == 0 && strict.reports.n)
+            r = err_set(err, ERR_INVALID, "%.*s", STR_ARG(strict.reports.p[0]));
+        if (r != 0) {
             err_path_index(err, n);
-            return code;
+            return r;
         }
         vec_push_arena(arena, ret, spec);
         n++;
@@ -397,8 +402,8 @@ int pool_make(const struct dray_pool *p, struct arena *arena, struct pool_specs 
     }
     cleanup_sbuf struct sbuf json = {0};
     struct json_writer w = {.out = &json};
-    int code = write_pool(&w, p, err);
-    return code == 0 ? read_specs(sbuf_str(&json), arena, ret, err) : code;
+    int r = write_pool(&w, p, err);
+    return r == 0 ? read_specs(sbuf_str(&json), arena, ret, err) : r;
 }
 
 struct dray_pool *pool_from_specs(const char *name,
@@ -422,7 +427,7 @@ int dray_pool_json(const char *name, const char *slices, struct dray_pool **ret,
     p->has_slices = true;
     if (read_specs(str_z(slices), &p->arena, &p->slices, &why) != 0) {
         dray_pool_free(p);
-        return sdk_error(err, &why);
+        return err_to_public(err, &why);
     }
     *ret = p;
     return 0;
@@ -462,7 +467,7 @@ void pool_taint_all(struct pool_specs *specs, const struct pool_taints *taints, 
 
 // --- Sizes ---------------------------------------------------------------------------------------
 
-static size_t devices_max(const struct api_resource_slice_spec *s)
+static size_t pool_spec_devices_max(const struct api_resource_slice_spec *s)
 {
     for (size_t i = 0; i < s->devices.n; i++)
         if (s->devices.p[i].taints.n || s->devices.p[i].consumes_counters.n)
@@ -474,7 +479,7 @@ void pool_split(struct pool_specs *specs, struct arena *arena)
 {
     struct pool_specs out = {0};
     vec_foreach(specs, s) {
-        size_t max = devices_max(s);
+        size_t max = pool_spec_devices_max(s);
         size_t device = 0;
         size_t set = 0;
         do {
@@ -493,7 +498,8 @@ void pool_split(struct pool_specs *specs, struct arena *arena)
     *specs = out;
 }
 
-static const struct api_counter_set *find_set(const struct pool_specs *specs, struct str name)
+static const struct api_counter_set *pool_spec_find_set(const struct pool_specs *specs,
+                                                        struct str name)
 {
     vec_foreach(specs, s)
         for (size_t i = 0; i < s->shared_counters.n; i++)
@@ -510,7 +516,7 @@ static void take_set(const struct pool_specs *specs, struct str name, struct set
     vec_foreach(to, have)
         if (str_eq(have->name, name))
             return;
-    const struct api_counter_set *set = find_set(specs, name);
+    const struct api_counter_set *set = pool_spec_find_set(specs, name);
     if (set)
         vec_push_arena(arena, to, *set);
 }

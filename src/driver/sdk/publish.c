@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Keeps the ResourceSlices of a driver as its pools want them: creates, updates and deletes one at
+// a time, in an order in which a pool is never seen half-changed under its old generation.
 #include "driver/sdk/publish.h"
 
 #include <stdlib.h>
@@ -23,7 +26,7 @@ struct accepted_list VEC(struct typed_object *);
 struct desired {
     char *name;
     bool shared;
-    bool set;     // the driver has said what is in it
+    bool set;     // the driver has published it
     bool removed; // all its slices go
     struct arena arena;
     struct pool_specs specs;
@@ -67,7 +70,7 @@ static const struct api_kind *slice_kind(void)
     return api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceSlice"));
 }
 
-static struct call *call_new(struct publisher *p, struct str pool)
+static struct call *publish_call_new(struct publisher *p, struct str pool)
 {
     struct call *c = xcalloc(1, sizeof(*c));
     c->owner = p;
@@ -76,14 +79,14 @@ static struct call *call_new(struct publisher *p, struct str pool)
     return c;
 }
 
-static struct publisher *call_take(struct call *c)
+static struct publisher *publish_call_take(struct call *c)
 {
     struct publisher *p = list_linked(&c->node) ? c->owner : NULL;
     list_remove(&c->node);
     return p;
 }
 
-static void call_free(struct call *c)
+static void publish_call_free(struct call *c)
 {
     arena_done(&c->arena);
     free(c->pool);
@@ -96,9 +99,10 @@ static void look_at_all(struct publisher *p)
         work_add(p->work, map_key(&p->pools, i));
 }
 
-// --- The node's UID, for owner references ---------------------------------------------------------
+// --- The node's UID, for owner references
+// ---------------------------------------------------------
 
-static void ask_node(void *arg);
+static void publish_ask_node(void *arg);
 
 // take_node notes who owns what is published. Leases are made for one owner.
 static void take_node(struct publisher *p, struct str uid)
@@ -115,11 +119,11 @@ static void take_node(struct publisher *p, struct str uid)
     }
 }
 
-static void node_answered(void *arg, const struct client_answer *a)
+static void publish_node_answered(void *arg, const struct client_answer *a)
 {
     struct call *c = arg;
-    struct publisher *p = call_take(c);
-    call_free(c);
+    struct publisher *p = publish_call_take(c);
+    publish_call_free(c);
     if (!p)
         return;
     p->asking_node = false;
@@ -133,14 +137,14 @@ static void node_answered(void *arg, const struct client_answer *a)
     exec_timer_start(p->exec, &p->node_timer, 2 * CLOCK_NS_PER_SEC);
 }
 
-static void ask_node(void *arg)
+static void publish_ask_node(void *arg)
 {
     struct publisher *p = arg;
     if (p->asking_node || p->node_known || p->o.node.n == 0)
         return;
     p->asking_node = true;
     const struct client_key key = {api_kind_find(STR("v1"), STR("Node")), STR(""), p->o.node};
-    client_get(p->o.client, &key, node_answered, call_new(p, STR("")));
+    client_get(p->o.client, &key, publish_node_answered, publish_call_new(p, STR("")));
 }
 
 // --- What exists ---------------------------------------------------------------------------------
@@ -237,8 +241,9 @@ static bool specs_equal(const struct api_resource_slice_spec *a,
 }
 
 // Whether a slice is as wanted; or as the server made it when it was last written so.
-static bool is_wanted(const struct desired *d, size_t index, struct api_resource_slice_spec *want,
-                      const struct api_resource_slice_spec *have)
+static bool publish_is_wanted(const struct desired *d, size_t index,
+                              struct api_resource_slice_spec *want,
+                              const struct api_resource_slice_spec *have)
 {
     adopt_times(want, have);
     want->pool.generation = have->pool.generation;
@@ -252,7 +257,7 @@ static bool is_wanted(const struct desired *d, size_t index, struct api_resource
 
 // --- Signs of life -------------------------------------------------------------------------------
 
-static struct str lease_of(const struct desired *d)
+static struct str publish_lease_name(const struct desired *d)
 {
     return d->alive ? alive_lease(d->alive) : STR("");
 }
@@ -261,15 +266,15 @@ static struct str lease_of(const struct desired *d)
 static bool names_lease(const struct desired *d, const struct api_resource_slice *slice)
 {
     const struct str *has = api_map_find(&slice->metadata.annotations, STR(META_PUBLISHER_LEASE));
-    return str_eq(has ? *has : STR(""), lease_of(d));
+    return str_eq(has ? *has : STR(""), publish_lease_name(d));
 }
 
 static void name_lease(const struct desired *d, struct api_resource_slice *slice,
                        struct arena *arena)
 {
     struct api_str_map *notes = &slice->metadata.annotations;
-    if (lease_of(d).n)
-        meta_map_put(notes, STR(META_PUBLISHER_LEASE), lease_of(d), arena);
+    if (publish_lease_name(d).n)
+        meta_map_put(notes, STR(META_PUBLISHER_LEASE), publish_lease_name(d), arena);
     else
         meta_map_drop(notes, STR(META_PUBLISHER_LEASE), arena);
 }
@@ -339,8 +344,8 @@ static void note_accepted(struct publisher *p, struct desired *d, const struct c
         p->o.trouble(p->o.arg, &err);
 }
 
-static void failed(struct publisher *p, struct desired *d, struct str key,
-                   const struct client_answer *a)
+static void publish_write_failed(struct publisher *p, struct desired *d, struct str key,
+                                 const struct client_answer *a)
 {
     bool race = a->code == -ERR_CONFLICT || a->code == -ERR_NOT_FOUND;
     if (!race && p->o.trouble && a->err)
@@ -350,10 +355,10 @@ static void failed(struct publisher *p, struct desired *d, struct str key,
     work_again(p->work, key, delay < RETRY_MAX_NS ? delay : RETRY_MAX_NS);
 }
 
-static void written(void *arg, const struct client_answer *a)
+static void publish_on_written(void *arg, const struct client_answer *a)
 {
     struct call *c = arg;
-    struct publisher *p = call_take(c);
+    struct publisher *p = publish_call_take(c);
     if (p) {
         struct str key = str_z(c->pool);
         struct desired **d = map_get(&p->pools, key);
@@ -363,17 +368,17 @@ static void written(void *arg, const struct client_answer *a)
                 note_accepted(p, *d, c, a->object);
             work_after(p->work, key, c->source, a->object->revision);
         } else if (a->code == 0) {
-            work_again(p->work, key, RETRY_MIN_NS); // the cache tells when it is gone
+            work_again(p->work, key, RETRY_MIN_NS); // the cache shows when it is gone
         } else {
-            failed(p, d ? *d : NULL, key, a);
+            publish_write_failed(p, d ? *d : NULL, key, a);
         }
     }
-    call_free(c);
+    publish_call_free(c);
 }
 
-static struct call *write_new(struct publisher *p, const struct desired *d, size_t index)
+static struct call *publish_new_write(struct publisher *p, const struct desired *d, size_t index)
 {
-    struct call *c = call_new(p, str_z(d->name));
+    struct call *c = publish_call_new(p, str_z(d->name));
     c->index = index;
     c->source = d->shared ? SOURCE_SHARED : SOURCE_NODE;
     return c;
@@ -382,15 +387,15 @@ static struct call *write_new(struct publisher *p, const struct desired *d, size
 static struct call *write_of(struct publisher *p, const struct desired *d, size_t index,
                              const struct api_resource_slice_spec *spec, int64_t generation)
 {
-    struct call *c = write_new(p, d, index);
+    struct call *c = publish_new_write(p, d, index);
     c->sent = arena_one(&c->arena, struct api_resource_slice_spec);
     api_copy(&api_resource_slice_spec_type, spec, c->sent, &c->arena);
     c->sent->pool.generation = generation;
     return c;
 }
 
-static void create(struct publisher *p, const struct desired *d, size_t index,
-                   const struct api_resource_slice_spec *spec, int64_t generation)
+static void publish_create_slice(struct publisher *p, const struct desired *d, size_t index,
+                                 const struct api_resource_slice_spec *spec, int64_t generation)
 {
     struct call *c = write_of(p, d, index, spec, generation);
     struct api_resource_slice slice = {.spec = *c->sent};
@@ -412,12 +417,12 @@ static void create(struct publisher *p, const struct desired *d, size_t index,
         slice.metadata.owner_references = (struct api_owner_reference_array){&owner, 1};
     name_lease(d, &slice, &c->arena);
     const struct api_object object = {slice_kind(), &slice};
-    client_create(p->o.client, &object, NULL, written, c);
+    client_create(p->o.client, &object, NULL, publish_on_written, c);
 }
 
-static void update(struct publisher *p, const struct desired *d, size_t index,
-                   const struct existing *e, const struct api_resource_slice_spec *spec,
-                   int64_t generation)
+static void publish_update_slice(struct publisher *p, const struct desired *d, size_t index,
+                                 const struct existing *e,
+                                 const struct api_resource_slice_spec *spec, int64_t generation)
 {
     struct call *c = write_of(p, d, index, spec, generation);
     adopt_times(c->sent, &e->slice->spec);
@@ -425,7 +430,7 @@ static void update(struct publisher *p, const struct desired *d, size_t index,
     slice.spec = *c->sent;
     name_lease(d, &slice, &c->arena);
     const struct api_object object = {slice_kind(), &slice};
-    client_update(p->o.client, &object, NULL, written, c);
+    client_update(p->o.client, &object, NULL, publish_on_written, c);
 }
 
 static void delete_slice(struct publisher *p, const struct desired *d, const struct existing *e)
@@ -436,7 +441,7 @@ static void delete_slice(struct publisher *p, const struct desired *d, const str
                                      .has_resource_version = true};
     const struct api_delete_options options = {.preconditions = &same};
     const struct client_key key = {slice_kind(), STR(""), e->object->meta->name};
-    client_delete(p->o.client, &key, &options, written, write_new(p, d, 0));
+    client_delete(p->o.client, &key, &options, publish_on_written, publish_new_write(p, d, 0));
 }
 
 // --- One step ------------------------------------------------------------------------------------
@@ -469,7 +474,7 @@ static void survey_pool(const struct publisher *p, const struct desired *d,
         if (!s->current[i]) {
             s->missing++;
             s->missing_at = i;
-        } else if (!is_wanted(d, i, &specs->p[i], &s->current[i]->slice->spec) ||
+        } else if (!publish_is_wanted(d, i, &specs->p[i], &s->current[i]->slice->spec) ||
                    !names_lease(d, s->current[i]->slice)) {
             s->differing++;
             s->differs_at = i;
@@ -478,7 +483,7 @@ static void survey_pool(const struct publisher *p, const struct desired *d,
 }
 
 // A slice of an older generation that has this place.
-static const struct existing *older(const struct survey *s, size_t index)
+static const struct existing *publish_find_older(const struct survey *s, size_t index)
 {
     vec_foreach(&s->all, e)
         if (e->index == (ptrdiff_t)index)
@@ -486,14 +491,15 @@ static const struct existing *older(const struct survey *s, size_t index)
     return NULL;
 }
 
-static void put(struct publisher *p, const struct desired *d, const struct survey *s, size_t index,
-                const struct api_resource_slice_spec *spec, int64_t generation)
+static void publish_put_slice(struct publisher *p, const struct desired *d, const struct survey *s,
+                              size_t index, const struct api_resource_slice_spec *spec,
+                              int64_t generation)
 {
-    const struct existing *e = s->current[index] ? s->current[index] : older(s, index);
+    const struct existing *e = s->current[index] ? s->current[index] : publish_find_older(s, index);
     if (e)
-        update(p, d, index, e, spec, generation);
+        publish_update_slice(p, d, index, e, spec, generation);
     else
-        create(p, d, index, spec, generation);
+        publish_create_slice(p, d, index, spec, generation);
 }
 
 // Makes the next write; false: nothing is to be done.
@@ -504,15 +510,15 @@ static bool next_write(struct publisher *p, const struct desired *d, struct pool
     if (s->differing == 1 && s->missing == 0 && s->surplus == 0) {
         size_t i = s->differs_at;
         bool same_count = s->current[i]->slice->spec.pool.resource_slice_count == (int64_t)specs->n;
-        put(p, d, s, i, &specs->p[i], same_count ? generation : generation + 1);
+        publish_put_slice(p, d, s, i, &specs->p[i], same_count ? generation : generation + 1);
         return true;
     }
     if (s->differing || (s->missing && s->surplus)) {
-        put(p, d, s, 0, &specs->p[0], generation + 1);
+        publish_put_slice(p, d, s, 0, &specs->p[0], generation + 1);
         return true;
     }
     if (s->missing) {
-        put(p, d, s, s->missing_at, &specs->p[s->missing_at], generation);
+        publish_put_slice(p, d, s, s->missing_at, &specs->p[s->missing_at], generation);
         return true;
     }
     vec_foreach(&s->all, e) {
@@ -559,7 +565,7 @@ static void desired_free(struct desired *d)
     free(d);
 }
 
-static void step(void *arg, struct str key)
+static void publish_step_key(void *arg, struct str key)
 {
     struct publisher *p = arg;
     struct desired **at = map_get(&p->pools, key);
@@ -589,21 +595,22 @@ static void step(void *arg, struct str key)
 
 // --- Informers -----------------------------------------------------------------------------------
 
-static void slice_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void publish_slice_changed(void *arg, const struct typed_object *before,
+                                  const struct typed_object *after)
 {
     struct publisher *p = arg;
     const struct api_resource_slice *slice = (after ? after : before)->object.value;
-    // Slices go with their Node. One of its name that came since is another, and what the old one owned would go again.
+    // Slices go with their Node. One of its name that came since is another, and what the old one
+    // owned would go again.
     if (!after && slice->spec.node_name.n) {
         p->node_known = false;
-        ask_node(p);
+        publish_ask_node(p);
     }
     if (map_has(&p->pools, slice->spec.pool.name))
         work_add(p->work, slice->spec.pool.name);
 }
 
-static void synced(void *arg)
+static void publish_on_synced(void *arg)
 {
     look_at_all(arg);
 }
@@ -628,8 +635,8 @@ static void watch_slices(struct publisher *p, size_t source)
     const struct informer_options options = {
         .client = p->o.client, .kind = slice_kind(), .list = {.field_selector = sbuf_str(&fields)}};
     p->informers[source] = informer_new(&options);
-    const struct informer_handler h = {.changed = slice_changed,
-                                       .synced = synced,
+    const struct informer_handler h = {.changed = publish_slice_changed,
+                                       .synced = publish_on_synced,
                                        .progress =
                                            source == SOURCE_NODE ? node_progress : shared_progress,
                                        .arg = p};
@@ -639,7 +646,7 @@ static void watch_slices(struct publisher *p, size_t source)
 
 // --- Interface -----------------------------------------------------------------------------------
 
-struct publisher *publisher_new(const struct publisher_options *options)
+struct publisher *publish_new(const struct publisher_options *options)
 {
     struct publisher *p = xcalloc(1, sizeof(*p));
     p->o = *options;
@@ -649,12 +656,12 @@ struct publisher *publisher_new(const struct publisher_options *options)
     p->o.lease_holder = arena_str(&p->arena, options->lease_holder);
     p->exec = options->client->exec;
     list_init(&p->calls);
-    p->work = work_new(p->exec, NULL, step, p);
-    p->node_timer = (struct exec_timer){.fn = ask_node, .arg = p};
+    p->work = work_new(p->exec, NULL, publish_step_key, p);
+    p->node_timer = (struct exec_timer){.fn = publish_ask_node, .arg = p};
     return p;
 }
 
-void publisher_free(struct publisher *p)
+void publish_free(struct publisher *p)
 {
     if (!p)
         return;
@@ -673,7 +680,7 @@ void publisher_free(struct publisher *p)
     free(p);
 }
 
-void publisher_old_server(struct publisher *p)
+void publish_old_server(struct publisher *p)
 {
     p->old_server = true;
     look_at_all(p);
@@ -690,8 +697,8 @@ static struct desired *desired_of(struct publisher *p, struct str pool)
     return d;
 }
 
-void publisher_set(struct publisher *p, struct str pool, bool shared,
-                   const struct pool_specs *specs)
+void publish_set_pool(struct publisher *p, struct str pool, bool shared,
+                      const struct pool_specs *specs)
 {
     struct desired *d = desired_of(p, pool);
     arena_done(&d->arena);
@@ -708,11 +715,11 @@ void publisher_set(struct publisher *p, struct str pool, bool shared,
     }
     watch_slices(p, shared ? SOURCE_SHARED : SOURCE_NODE);
     if (!shared)
-        ask_node(p);
+        publish_ask_node(p);
     work_add(p->work, pool);
 }
 
-void publisher_remove(struct publisher *p, struct str pool)
+void publish_remove_pool(struct publisher *p, struct str pool)
 {
     struct desired **d = map_get(&p->pools, pool);
     if (!d)
@@ -721,12 +728,12 @@ void publisher_remove(struct publisher *p, struct str pool)
     work_add(p->work, pool);
 }
 
-bool publisher_has(const struct publisher *p, struct str pool)
+bool publish_has_pool(const struct publisher *p, struct str pool)
 {
     return map_has(&p->pools, pool);
 }
 
-void publisher_untaint(struct publisher *p, struct str pool, struct str device, struct str key)
+void publish_untaint(struct publisher *p, struct str pool, struct str device, struct str key)
 {
     struct desired **at = map_get(&p->pools, pool);
     if (!at)
@@ -742,15 +749,15 @@ void publisher_untaint(struct publisher *p, struct str pool, struct str device, 
     work_add(p->work, pool);
 }
 
-void publisher_taint(struct publisher *p, struct str pool, const struct pool_taint *taint)
+void publish_taint(struct publisher *p, struct str pool, const struct pool_taint *taint)
 {
-    publisher_untaint(p, pool, taint->device, taint->key);
+    publish_untaint(p, pool, taint->device, taint->key);
     struct desired *d = desired_of(p, pool);
     vec_push(&d->taints, taint_copy(taint));
     work_add(p->work, pool);
 }
 
-bool publisher_idle(const struct publisher *p)
+bool publish_idle(const struct publisher *p)
 {
     return work_idle(p->work);
 }

@@ -4,10 +4,10 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "base/err_public.h"
 #include "client/remote.h"
 #include "codec/json.h"
 #include "driver/sdk/sdk.h"
-#include "driver/sdk/sdk_error.h"
 
 #include "base/banned.h"
 
@@ -46,7 +46,7 @@ static void version_answered(void *arg, int code, const struct err *err, struct 
     if (str_to_i64(digits, &r->minor) != 0 || r->minor > 34 || r->minor == 0)
         return;
     list_foreach(&r->drivers, n)
-        publisher_old_server(list_entry(n, struct dray_driver, node)->publisher);
+        publish_old_server(list_entry(n, struct dray_driver, node)->publisher);
 }
 
 static int connect_to(struct dray_runtime *r, const struct dray_runtime_options *o, struct err *err)
@@ -76,7 +76,7 @@ int dray_runtime_new(const struct dray_runtime_options *options, struct dray_run
     }
     if (code != 0) {
         dray_runtime_free(r);
-        return sdk_error(err, &why);
+        return err_to_public(err, &why);
     }
     *ret = r;
     return 0;
@@ -90,7 +90,7 @@ static void begin_stop(void *arg)
     if (r->stopped)
         return;
     r->stopped = true;
-    r->stopping = 1; // until all have been told
+    r->stopping = 1; // until all are notified
     list_foreach(&r->drivers, n) {
         r->stopping++;
         sdk_driver_stop(list_entry(n, struct dray_driver, node));
@@ -116,8 +116,8 @@ static void stop_loop(void *arg)
     loop_stop(arg);
 }
 
-// Lets the loop turn once more: calls that the client gave up are told so.
-static void turn(struct loop *loop)
+// Lets the loop turn once more: calls that the client gave up get their answer.
+static void runtime_turn_loop(struct loop *loop)
 {
     exec_post(loop_exec(loop), stop_loop, loop);
     loop_run(loop);
@@ -134,16 +134,17 @@ void dray_runtime_free(struct dray_runtime *r)
     }
     list_foreach(&r->drivers, n)
         sdk_driver_end(list_entry(n, struct dray_driver, node));
-    // What the last callbacks, and others since the loop ended, told of a driver is done while it is still there.
+    // What the last callbacks, and others since the loop ended, requested of a driver is done while
+    // it is still there.
     if (!r->borrowed && r->loop && !list_empty(&r->drivers))
-        turn(r->loop);
+        runtime_turn_loop(r->loop);
     list_foreach(&r->drivers, n)
         sdk_driver_free(list_entry(n, struct dray_driver, node));
     if (!r->borrowed) {
         if (r->client)
             client_free(r->client);
         if (r->client && r->loop)
-            turn(r->loop);
+            runtime_turn_loop(r->loop);
         if (r->loop)
             loop_free(r->loop);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The inside of the SDK: runtime and driver. Everything here happens on the loop's thread, but for the
-// driver's own thread, which runs core and the callbacks and takes its work from a queue.
+// The inside of the SDK: runtime and driver. Everything here happens on the loop's thread, but for
+// the driver's own thread, which runs core and the callbacks and takes its work from a queue.
 #ifndef DRIVER_SDK_SDK_H
 #define DRIVER_SDK_SDK_H
 
@@ -34,8 +34,8 @@ struct dray_runtime {
     bool stopped;
 };
 
-// sdk_runtime_around makes a runtime on a loop and a client that exist and outlive it: for tests and
-// for programs that do more.
+// sdk_runtime_around makes a runtime on a loop and a client that exist and outlive it: for tests
+// and for programs that do more.
 struct dray_runtime *sdk_runtime_around(struct loop *loop, struct client *client);
 
 // Work for the driver's thread: run there, then done on the loop.
@@ -83,35 +83,38 @@ struct dray_driver {
     const struct fault_hook *faults; // of the driver's thread; NULL: none
     size_t open_servers;
 
-    pthread_t thread;
-    bool has_thread;
-    pthread_mutex_t lock; // guards jobs and quit
-    pthread_cond_t wake;
-    struct list jobs;
-    bool quit;
+    struct { // the thread that runs callbacks
+        pthread_t thread;
+        bool has_thread;
+        pthread_mutex_t lock; // guards jobs and quit
+        pthread_cond_t wake;
+        struct list jobs;
+        bool quit;
+    };
 };
 
-// sdk_driver_start is dray_driver_start with a fault hook for the driver's thread (borrowed; may be NULL).
+// sdk_driver_start is dray_driver_start with a fault hook for the driver's thread (borrowed; may be
+// NULL).
 int sdk_driver_start(struct dray_runtime *r, const struct dray_driver_options *options,
                      const struct fault_hook *faults, struct dray_driver **ret,
                      struct err *err) MUST_USE;
 
-// sdk_driver_stop ends the sockets; the runtime is told when nothing is under way.
+// sdk_driver_stop ends the sockets; the runtime is notified when nothing is under way.
 void sdk_driver_stop(struct dray_driver *d);
 
-// sdk_driver_end lets callbacks that run come to their end and begins none; what was posted of the driver may still be done.
-// sdk_driver_free does it too.
+// sdk_driver_end lets callbacks that run come to their end and begins none; what was posted of the
+// driver may still be done. sdk_driver_free does it too.
 void sdk_driver_end(struct dray_driver *d);
 void sdk_driver_free(struct dray_driver *d);
 
 // sdk_job runs run(arg) on the driver's thread, then done(arg) on the loop.
 void sdk_job(struct dray_driver *d, exec_fn run, exec_fn done, void *arg);
 
-// sdk_trouble tells the driver of something in the background.
+// sdk_trouble reports a background failure to the driver.
 void sdk_trouble(struct dray_driver *d, const struct err *err);
 
-// sdk_claim makes what callbacks see of a claim out of the object, for the devices of one driver, in
-// arena. Returns 0 or -ERR_INVALID: it is not allocated.
+// sdk_claim makes what callbacks see of a claim out of the object, for the devices of one driver,
+// in arena. Returns 0 or -ERR_INVALID: it is not allocated.
 int sdk_claim(const struct api_resource_claim *object, struct str driver, struct arena *arena,
               struct dray_claim *ret, struct err *err) MUST_USE;
 

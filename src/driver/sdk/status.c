@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The claim's status.devices: read, merge, write with the resource version, again when somebody was
-// faster. Entries and conditions of others stay; a condition that says the same keeps its time.
+// faster. Entries and conditions of others stay; an unchanged condition keeps its time.
 // (Server-side apply would do the same, but not every server has it.)
 #include <stdlib.h>
 
@@ -28,7 +28,7 @@ struct write {
     int tries;
 };
 
-static void end(struct write *w, const struct client_answer *a)
+static void status_end_write(struct write *w, const struct client_answer *a)
 {
     if (w->done)
         w->done(w->arg, a);
@@ -37,19 +37,19 @@ static void end(struct write *w, const struct client_answer *a)
     free(w);
 }
 
-static void fail(struct write *w, const char *why)
+static void status_fail_write(struct write *w, const char *why)
 {
     struct err err;
     int code = err_set(&err, ERR_CONFLICT, "the status of claim %.*s/%.*s was not written: %s",
                        STR_ARG(w->key.namespace), STR_ARG(w->key.name), why);
     const struct client_answer a = {.code = code, .err = &err};
-    end(w, &a);
+    status_end_write(w, &a);
 }
 
 // --- Merging -------------------------------------------------------------------------------------
 
-static bool same_device(const struct api_allocated_device_status *a,
-                        const struct api_allocated_device_status *b)
+static bool status_same_device(const struct api_allocated_device_status *a,
+                               const struct api_allocated_device_status *b)
 {
     return str_eq(a->driver, b->driver) && str_eq(a->pool, b->pool) &&
            str_eq(a->device, b->device) && a->has_share_id == b->has_share_id &&
@@ -83,7 +83,7 @@ static void merge_device(struct status_list *all, const struct api_allocated_dev
     assert(all->p || all->cap == 0);
     struct api_allocated_device_status *to = NULL;
     vec_foreach(all, one)
-        if (same_device(one, from))
+        if (status_same_device(one, from))
             to = one;
     if (!to) {
         vec_push_arena(a, all, *from);
@@ -99,27 +99,27 @@ static void merge_device(struct status_list *all, const struct api_allocated_dev
 
 // --- Writing -------------------------------------------------------------------------------------
 
-static void ask(struct write *w);
+static void status_read_claim(struct write *w);
 
-static void written(void *arg, const struct client_answer *a)
+static void status_on_written(void *arg, const struct client_answer *a)
 {
     struct write *w = arg;
     if (a->code == -ERR_CONFLICT && ++w->tries < TRIES_MAX && w->pending.driver)
-        ask(w);
+        status_read_claim(w);
     else
-        end(w, a);
+        status_end_write(w, a);
 }
 
-static void answered(void *arg, const struct client_answer *a)
+static void status_on_claim_read(void *arg, const struct client_answer *a)
 {
     struct write *w = arg;
     if (a->code != 0 || !a->object) {
-        end(w, a);
+        status_end_write(w, a);
         return;
     }
     const struct api_resource_claim *from = a->object->object.value;
     if (!str_eq(from->metadata.uid, w->uid) || !from->status.allocation) {
-        fail(w, "it is gone, or not allocated any more");
+        status_fail_write(w, "it is gone, or not allocated any more");
         return;
     }
     cleanup_arena struct arena arena = {0};
@@ -132,33 +132,33 @@ static void answered(void *arg, const struct client_answer *a)
         merge_device(&all, d, &arena);
     claim.status.devices = (struct api_allocated_device_status_array){all.p, all.n};
     if (api_equal(a->object->object.kind->type, from, &claim)) {
-        end(w, a);
+        status_end_write(w, a);
         return;
     }
     const struct api_object object = {a->object->object.kind, &claim};
     const struct client_write how = {.subresource = STR("status")};
-    client_update(w->client, &object, &how, written, w);
+    client_update(w->client, &object, &how, status_on_written, w);
 }
 
-static void ask(struct write *w)
+static void status_read_claim(struct write *w)
 {
-    client_get(w->client, &w->key, answered, w);
+    client_get(w->client, &w->key, status_on_claim_read, w);
 }
 
-static int read_devices(struct write *w, struct str json, struct err *err)
+static int status_read_devices(struct write *w, struct str json, struct err *err)
 {
     cleanup_json_doc struct json_doc doc = {0};
-    int code = json_parse(json, NULL, &doc, err);
-    if (code == 0)
-        code = json_want_array(doc.root, err);
-    if (code != 0)
-        return code;
+    int r = json_parse(json, NULL, &doc, err);
+    if (r == 0)
+        r = json_want_array(doc.root, err);
+    if (r != 0)
+        return r;
     json_arr_foreach(doc.root, item) {
         struct api_allocated_device_status one = {0};
-        code = api_json_read(&api_allocated_device_status_type, &doc, item, &one, &w->arena, NULL,
-                             err);
-        if (code != 0)
-            return code;
+        r = api_json_read(&api_allocated_device_status_type, &doc, item, &one, &w->arena, NULL,
+                          err);
+        if (r != 0)
+            return r;
         vec_push_arena(&w->arena, &w->devices, one);
     }
     return 0;
@@ -178,13 +178,14 @@ void sdk_write_status(struct dray_driver *d, const struct dray_claim *claim, str
     w->done = done;
     w->arg = arg;
     list_push_back(&d->pendings, &w->pending.node);
-    if (read_devices(w, devices, &err) != 0)
-        fail(w, err.msg);
+    if (status_read_devices(w, devices, &err) != 0)
+        status_fail_write(w, err.msg);
     else
-        ask(w);
+        status_read_claim(w);
 }
 
-// --- Conditions that become known later ------------------------------------------------------------
+// --- Conditions that become known later
+// ------------------------------------------------------------
 
 struct report {
     struct sdk_pending pending;
@@ -193,12 +194,12 @@ struct report {
     struct dray_claim_condition c;
 };
 
-static const char *keep(struct report *r, const char *text)
+static const char *status_keep_text(struct report *r, const char *text)
 {
     return text ? arena_str(&r->arena, str_z(text)).p : NULL;
 }
 
-static void put(struct json_writer *w, struct str key, const char *value)
+static void status_put_member(struct json_writer *w, struct str key, const char *value)
 {
     if (!value)
         return;
@@ -206,7 +207,7 @@ static void put(struct json_writer *w, struct str key, const char *value)
     json_write_str(w, str_z(value));
 }
 
-static void reported(void *arg, const struct client_answer *a)
+static void status_on_reported(void *arg, const struct client_answer *a)
 {
     struct report *r = arg;
     if (a->code != 0 && a->code != -ERR_NOT_FOUND && a->err && r->pending.driver)
@@ -226,24 +227,24 @@ static void report_on_loop(void *arg)
     rfc3339_write_seconds(moment_from_ns(exec_wall_ns(d->runtime->exec)), &now);
     json_write_array_begin(&w);
     json_write_object_begin(&w);
-    put(&w, STR("driver"), d->o.name);
-    put(&w, STR("pool"), r->c.pool);
-    put(&w, STR("device"), r->c.device);
-    put(&w, STR("shareID"), r->c.share_id);
+    status_put_member(&w, STR("driver"), d->o.name);
+    status_put_member(&w, STR("pool"), r->c.pool);
+    status_put_member(&w, STR("device"), r->c.device);
+    status_put_member(&w, STR("shareID"), r->c.share_id);
     json_write_key(&w, STR("conditions"));
     json_write_array_begin(&w);
     json_write_object_begin(&w);
-    put(&w, STR("type"), r->c.type);
-    put(&w, STR("status"), r->c.yes ? "True" : "False");
-    put(&w, STR("lastTransitionTime"), now.p);
-    put(&w, STR("reason"), r->c.reason && *r->c.reason ? r->c.reason : r->c.type);
-    put(&w, STR("message"), r->c.message ? r->c.message : "");
+    status_put_member(&w, STR("type"), r->c.type);
+    status_put_member(&w, STR("status"), r->c.yes ? "True" : "False");
+    status_put_member(&w, STR("lastTransitionTime"), now.p);
+    status_put_member(&w, STR("reason"), r->c.reason && *r->c.reason ? r->c.reason : r->c.type);
+    status_put_member(&w, STR("message"), r->c.message ? r->c.message : "");
     json_write_object_end(&w);
     json_write_array_end(&w);
     json_write_object_end(&w);
     json_write_array_end(&w);
     list_push_back(&d->pendings, &r->pending.node);
-    sdk_write_status(d, &r->claim, sbuf_str(&json), reported, r);
+    sdk_write_status(d, &r->claim, sbuf_str(&json), status_on_reported, r);
 }
 
 void dray_report(struct dray_driver *d, const struct dray_claim *claim,
@@ -251,16 +252,16 @@ void dray_report(struct dray_driver *d, const struct dray_claim *claim,
 {
     struct report *r = xcalloc(1, sizeof(*r));
     r->pending.driver = d;
-    r->claim = (struct dray_claim){.namespace_ = keep(r, claim->namespace_),
-                                   .name = keep(r, claim->name),
-                                   .uid = keep(r, claim->uid)};
+    r->claim = (struct dray_claim){.namespace_ = status_keep_text(r, claim->namespace_),
+                                   .name = status_keep_text(r, claim->name),
+                                   .uid = status_keep_text(r, claim->uid)};
     r->c = (struct dray_claim_condition){
-        .pool = keep(r, condition->pool),
-        .device = keep(r, condition->device),
-        .share_id = keep(r, condition->share_id),
-        .type = keep(r, condition->type),
-        .reason = keep(r, condition->reason),
-        .message = keep(r, condition->message),
+        .pool = status_keep_text(r, condition->pool),
+        .device = status_keep_text(r, condition->device),
+        .share_id = status_keep_text(r, condition->share_id),
+        .type = status_keep_text(r, condition->type),
+        .reason = status_keep_text(r, condition->reason),
+        .message = status_keep_text(r, condition->message),
         .yes = condition->yes,
     };
     exec_post(d->runtime->exec, report_on_loop, r);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Faults of simulated hardware as a file that people and tests write while the driver runs.
 #include "driver/fault.h"
 
 #include <stdlib.h>
@@ -35,37 +37,37 @@ bool fault_kind_parse(struct str name, enum fault_kind *ret)
 
 // --- Text ----------------------------------------------------------------------------------------
 
-static int read_member(struct fault *f, struct str key, const yyjson_val *v, struct arena *a,
-                       struct err *err)
+static int fault_read_member(struct fault *f, struct str key, const yyjson_val *v, struct arena *a,
+                             struct err *err)
 {
     struct str text;
-    int rc;
+    int r;
     if (str_eq(key, STR("code")))
         return json_to_i64(v, &f->code, err);
     if (str_eq(key, STR("ms")))
         return json_to_i64(v, &f->ms, err);
     if (str_eq(key, STR("step")))
         return json_to_i64(v, &f->step, err);
-    rc = json_to_str(v, &text, err);
-    if (rc == 0 && str_eq(key, STR("device")))
+    r = json_to_str(v, &text, err);
+    if (r == 0 && str_eq(key, STR("device")))
         f->device = arena_str(a, text);
-    else if (rc == 0 && !str_eq(key, STR("kind")))
-        rc = err_set(err, ERR_INVALID, "a fault has kind, device, code, ms and step, nothing else");
-    else if (rc == 0 && !fault_kind_parse(text, &f->kind))
-        rc = err_set(err, ERR_INVALID, "there is no fault \"%.*s\"", STR_ARG(str_upto(text, 64)));
-    return rc;
+    else if (r == 0 && !str_eq(key, STR("kind")))
+        r = err_set(err, ERR_INVALID, "a fault has kind, device, code, ms and step, nothing else");
+    else if (r == 0 && !fault_kind_parse(text, &f->kind))
+        r = err_set(err, ERR_INVALID, "there is no fault \"%.*s\"", STR_ARG(str_upto(text, 64)));
+    return r;
 }
 
 static int read_fault(const yyjson_val *v, struct arena *a, struct fault *f, struct err *err)
 {
-    int rc = json_want_object(v, err);
-    if (rc != 0)
-        return rc;
+    int r = json_want_object(v, err);
+    if (r != 0)
+        return r;
     json_obj_foreach(v, key, value) {
-        rc = read_member(f, json_str(key), value, a, err);
-        if (rc != 0) {
+        r = fault_read_member(f, json_str(key), value, a, err);
+        if (r != 0) {
             err_path_field(err, json_str(key).p, json_str(key).n);
-            return rc;
+            return r;
         }
     }
     if (!json_get(v, STR("kind")))
@@ -75,33 +77,35 @@ static int read_fault(const yyjson_val *v, struct arena *a, struct fault *f, str
     return 0;
 }
 
-int faults_parse(struct str text, struct arena *arena, struct faults *ret, struct err *err)
+// fault_list_parse reads a file's text into arena, strictly.
+static int fault_list_parse(struct str text, struct arena *arena, struct faults *ret,
+                            struct err *err)
 {
     const struct json_options options = {.max_bytes = FAULT_BYTES_MAX};
     cleanup_json_doc struct json_doc doc = {0};
     *ret = (struct faults){0};
     if (str_trim(text).n == 0)
         return 0;
-    int rc = json_parse(text, &options, &doc, err);
-    if (rc == 0)
-        rc = json_want_array(doc.root, err);
-    if (rc != 0)
-        return rc;
+    int r = json_parse(text, &options, &doc, err);
+    if (r == 0)
+        r = json_want_array(doc.root, err);
+    if (r != 0)
+        return r;
     if (json_len(doc.root) > FAULTS_MAX)
         return err_set(err, ERR_TOO_MANY, "more than %d faults", FAULTS_MAX);
     json_arr_foreach(doc.root, item) {
         struct fault f = {0};
-        rc = read_fault(item, arena, &f, err);
-        if (rc != 0) {
+        r = read_fault(item, arena, &f, err);
+        if (r != 0) {
             err_path_index(err, ret->n);
-            return rc;
+            return r;
         }
         vec_push_arena(arena, ret, f);
     }
     return 0;
 }
 
-static void number(struct json_writer *w, struct str key, int64_t v)
+static void fault_write_number(struct json_writer *w, struct str key, int64_t v)
 {
     if (v == 0)
         return;
@@ -109,7 +113,7 @@ static void number(struct json_writer *w, struct str key, int64_t v)
     json_write_i64(w, v);
 }
 
-void faults_write(const struct faults *f, struct sbuf *out)
+void fault_list_write(const struct faults *f, struct sbuf *out)
 {
     struct json_writer w = {.out = out, .indent = 2};
     json_write_array_begin(&w);
@@ -121,9 +125,9 @@ void faults_write(const struct faults *f, struct sbuf *out)
             json_write_key(&w, STR("device"));
             json_write_str(&w, one->device);
         }
-        number(&w, STR("code"), one->code);
-        number(&w, STR("ms"), one->ms);
-        number(&w, STR("step"), one->step);
+        fault_write_number(&w, STR("code"), one->code);
+        fault_write_number(&w, STR("ms"), one->ms);
+        fault_write_number(&w, STR("step"), one->step);
         json_write_object_end(&w);
     }
     json_write_array_end(&w);
@@ -132,27 +136,27 @@ void faults_write(const struct faults *f, struct sbuf *out)
 
 // --- Files ---------------------------------------------------------------------------------------
 
-int faults_load(const char *path, struct arena *arena, struct faults *ret, struct err *err)
+int fault_list_load(const char *path, struct arena *arena, struct faults *ret, struct err *err)
 {
     cleanup_sbuf struct sbuf text = {0};
     *ret = (struct faults){0};
     struct stat st;
     if (stat(path, &st) != 0 && errno == ENOENT)
         return 0;
-    int rc = file_read(path, FAULT_BYTES_MAX, &text, err);
-    if (rc == 0)
-        rc = faults_parse(sbuf_str(&text), arena, ret, err);
-    return rc == 0 ? 0 : err_wrap(err, "%s", path);
+    int r = file_read(path, FAULT_BYTES_MAX, &text, err);
+    if (r == 0)
+        r = fault_list_parse(sbuf_str(&text), arena, ret, err);
+    return r == 0 ? 0 : err_wrap(err, "%s", path);
 }
 
-int faults_save(const char *path, const struct faults *f, struct err *err)
+int fault_list_save(const char *path, const struct faults *f, struct err *err)
 {
     cleanup_sbuf struct sbuf text = {0};
-    faults_write(f, &text);
+    fault_list_write(f, &text);
     const char *slash = strrchr(path, '/');
     cleanup_free char *dir = xstrndup(path, slash ? (size_t)(slash - path) : 0);
-    int rc = *dir ? file_make_dirs(dir, 0755, err) : 0;
-    return rc == 0 ? file_replace_atomic(AT_FDCWD, path, sbuf_str(&text), 0644, err) : rc;
+    int r = *dir ? file_make_dirs(dir, 0755, err) : 0;
+    return r == 0 ? file_replace_atomic(AT_FDCWD, path, sbuf_str(&text), 0644, err) : r;
 }
 
 void fault_file_init(struct fault_file *f, const char *path)
@@ -167,8 +171,8 @@ void fault_file_done(struct fault_file *f)
     pthread_mutex_destroy(&f->lock);
 }
 
-// A file that makes no sense leaves the faults as they were.
-static void refresh(struct fault_file *f)
+// A file that cannot be read leaves the faults as they were.
+static void fault_refresh_file(struct fault_file *f)
 {
     struct stat st = {.st_size = -1};
     (void)stat(f->path, &st);
@@ -179,7 +183,7 @@ static void refresh(struct fault_file *f)
     f->changed = st.st_mtim;
     struct arena arena = {0};
     struct faults faults;
-    if (faults_load(f->path, &arena, &faults, NULL) != 0) {
+    if (fault_list_load(f->path, &arena, &faults, NULL) != 0) {
         arena_done(&arena);
         return;
     }
@@ -188,7 +192,7 @@ static void refresh(struct fault_file *f)
     f->faults = faults;
 }
 
-static bool is_for(const struct fault *f, enum fault_kind kind, struct str device)
+static bool fault_is_for(const struct fault *f, enum fault_kind kind, struct str device)
 {
     return f->kind == kind && (f->device.n == 0 || device.n == 0 || str_eq(f->device, device));
 }
@@ -198,9 +202,9 @@ bool fault_file_find(struct fault_file *f, enum fault_kind kind, struct str devi
 {
     bool found = false;
     pthread_mutex_lock(&f->lock);
-    refresh(f);
+    fault_refresh_file(f);
     vec_foreach(&f->faults, one) {
-        if (!found && is_for(one, kind, device)) {
+        if (!found && fault_is_for(one, kind, device)) {
             *ret = *one;
             ret->device = STR("");
             found = true;
@@ -213,15 +217,15 @@ bool fault_file_find(struct fault_file *f, enum fault_kind kind, struct str devi
 void fault_file_drop(struct fault_file *f, enum fault_kind kind, struct str device)
 {
     pthread_mutex_lock(&f->lock);
-    refresh(f);
+    fault_refresh_file(f);
     struct faults left = {0};
     vec_foreach(&f->faults, one)
-        if (!is_for(one, kind, device))
+        if (!fault_is_for(one, kind, device))
             vec_push(&left, *one);
     struct err err;
-    if (left.n != f->faults.n && faults_save(f->path, &left, &err) != 0)
-        left.n = 0; // it stays: whoever waits for it to go tries again
+    if (left.n != f->faults.n && fault_list_save(f->path, &left, &err) != 0)
+        left.n = 0; // it stays: a caller that waits for its end retries
     vec_done(&left);
-    refresh(f);
+    fault_refresh_file(f);
     pthread_mutex_unlock(&f->lock);
 }

@@ -28,7 +28,8 @@ const struct hw_device *hw_find(const struct hw_driver *d, struct str pool, stru
 }
 
 // An attribute by its name; one that is given without domain is found with any.
-static const struct api_device_attribute *attribute(const struct hw_device *d, struct str name)
+static const struct api_device_attribute *hw_find_attribute(const struct hw_device *d,
+                                                            struct str name)
 {
     for (size_t i = 0; i < d->device->attributes.n; i++) {
         struct str key = d->device->attributes.p[i].key;
@@ -41,13 +42,13 @@ static const struct api_device_attribute *attribute(const struct hw_device *d, s
 
 struct str hw_text(const struct hw_device *d, const char *name)
 {
-    const struct api_device_attribute *a = attribute(d, str_z(name));
+    const struct api_device_attribute *a = hw_find_attribute(d, str_z(name));
     return a && a->has_string_value ? a->string_value : STR("");
 }
 
 int64_t hw_int(const struct hw_device *d, const char *name)
 {
-    const struct api_device_attribute *a = attribute(d, str_z(name));
+    const struct api_device_attribute *a = hw_find_attribute(d, str_z(name));
     return a && a->has_int_value ? a->int_value : -1;
 }
 
@@ -61,8 +62,8 @@ static int64_t hw_number(struct str device)
     return str_to_i64(str_from(device, i), &n) == 0 ? n : -1;
 }
 
-static void folder_of(const struct hw_driver *d, const char *pool, const char *device,
-                      struct sbuf *out)
+static void hw_write_directory(const struct hw_driver *d, const char *pool, const char *device,
+                               struct sbuf *out)
 {
     sbuf_addf(out, "%s/", d->hw);
     for (const char *p = pool; *p; p++)
@@ -70,7 +71,7 @@ static void folder_of(const struct hw_driver *d, const char *pool, const char *d
     sbuf_addf(out, "_%s", device);
 }
 
-static int failed(const struct err *from, struct dray_error *err)
+static int hw_set_error(const struct err *from, struct dray_error *err)
 {
     return dray_fail(err, "%s", from->msg);
 }
@@ -90,16 +91,16 @@ int hw_write_identity(const struct hw_driver *d, const struct hw_device *device,
         json_write_str(&w, pairs[i][1]);
     }
     json_write_key(&w, STR("device"));
-    int rc = api_json_write(&api_device_type, device->device, &w, err);
+    int r = api_json_write(&api_device_type, device->device, &w, err);
     json_write_object_end(&w);
     sbuf_addc(&text, '\n');
     cleanup_free char *pool = xstrndup(device->pool.p, device->pool.n);
     cleanup_free char *name = xstrndup(device->device->name.p, device->device->name.n);
-    folder_of(d, pool, name, &path);
-    if (rc == 0)
-        rc = file_make_dirs(path.p, 0755, err);
+    hw_write_directory(d, pool, name, &path);
+    if (r == 0)
+        r = file_make_dirs(path.p, 0755, err);
     sbuf_addz(&path, "/identity");
-    return rc == 0 ? file_ensure_atomic(AT_FDCWD, path.p, sbuf_str(&text), 0644, err) : rc;
+    return r == 0 ? file_ensure_atomic(AT_FDCWD, path.p, sbuf_str(&text), 0644, err) : r;
 }
 
 // --- Who a device is set up for ------------------------------------------------------------------
@@ -136,7 +137,8 @@ static void read_setups(const char *folder, const char *except, struct setups *r
     (void)closedir(dir);
 }
 
-// --- Counters: partitions that overlap cannot exist together ---------------------------------------
+// --- Counters: partitions that overlap cannot exist together
+// ---------------------------------------
 
 struct total {
     struct str set, counter;
@@ -164,8 +166,8 @@ static void add_use(struct totals *t, const struct api_device *d, struct arena *
     }
 }
 
-// The device whose folder has this name. Folders come into being when a device is first used, so there
-// are few.
+// The device whose folder has this name. Folders come into being when a device is first used, so
+// there are few.
 static const struct hw_device *device_of_folder(const struct hw_driver *d, struct str name)
 {
     vec_foreach(&d->devices, one) {
@@ -211,8 +213,8 @@ static const struct quantity *capacity_of(const struct hw_driver *d, const struc
 }
 
 // Whether the wanted devices fit beside all that are set up for others.
-static int check_counters(const struct hw_driver *d, const struct dray_claim *claim,
-                          struct dray_error *err)
+static int hw_check_counters(const struct hw_driver *d, const struct dray_claim *claim,
+                             struct dray_error *err)
 {
     if (d->counters.n == 0)
         return 0;
@@ -240,8 +242,8 @@ static int check_counters(const struct hw_driver *d, const struct dray_claim *cl
 // --- Prepare -------------------------------------------------------------------------------------
 
 // Exclusive devices refuse a second claim, as hardware would.
-static int check_owner(const struct dray_allocated *a, const struct setups *s,
-                       struct dray_error *err)
+static int hw_check_owner(const struct dray_allocated *a, const struct setups *s,
+                          struct dray_error *err)
 {
     if (a->admin_access || a->share_id || s->uids.n == 0)
         return 0;
@@ -252,7 +254,7 @@ static int check_owner(const struct dray_allocated *a, const struct setups *s,
     return 0;
 }
 
-static void describe(const struct hw_setting *s)
+static void hw_describe_device(const struct hw_setting *s)
 {
     const struct api_device_attribute_map *all = &s->device->device->attributes;
     for (size_t i = 0; i < all->n; i++) {
@@ -308,7 +310,7 @@ void hw_env_name(const struct hw_setting *s, struct sbuf *out)
 }
 
 // What every simulated device shows: its identity as a file, its names in the environment.
-static void show(const struct hw_setting *s)
+static void hw_write_state(const struct hw_setting *s)
 {
     cleanup_sbuf struct sbuf identity = {0}, inside = {0};
     show_env(s);
@@ -316,33 +318,33 @@ static void show(const struct hw_setting *s)
     sbuf_addf(&inside, "/var/run/dray/devices/%s/%s", s->driver->name, s->allocated->device);
     dray_mount(s->out, s->index, identity.p, inside.p, NULL);
     dray_condition(s->out, s->index, "Ready", true, "SetUp", "the simulated device is set up");
-    describe(s);
+    hw_describe_device(s);
 }
 
-static int set_up(struct hw_driver *d, struct hw_setting s, struct dray_error *err)
+static int hw_set_up(struct hw_driver *d, struct hw_setting s, struct dray_error *err)
 {
     cleanup_sbuf struct sbuf folder = {0}, path = {0}, text = {0};
     struct setups others = {0};
     struct err why = {0};
-    folder_of(d, s.allocated->pool, s.allocated->device, &folder);
+    hw_write_directory(d, s.allocated->pool, s.allocated->device, &folder);
     read_setups(folder.p, s.claim->uid, &others);
     s.folder = folder.p;
     s.setup = &text;
     s.texts = others.texts.p;
     s.texts_len = others.texts.n;
     sbuf_addf(&text, "{\"admin\":%s", s.allocated->admin_access ? "true" : "false");
-    int rc = check_owner(s.allocated, &others, err);
-    if (rc == 0)
-        rc = hw_configure(&s, err);
+    int r = hw_check_owner(s.allocated, &others, err);
+    if (r == 0)
+        r = hw_configure(&s, err);
     setups_done(&others);
-    if (rc != 0)
-        return rc;
+    if (r != 0)
+        return r;
     sbuf_addz(&text, "}\n");
     sbuf_addf(&path, "%s/claim.%s", folder.p, s.claim->uid);
     if (hw_write_identity(d, s.device, &why) != 0 ||
         file_replace_atomic(AT_FDCWD, path.p, sbuf_str(&text), 0644, &why) != 0)
-        return failed(&why, err);
-    show(&s);
+        return hw_set_error(&why, err);
+    hw_write_state(&s);
     return 0;
 }
 
@@ -353,8 +355,8 @@ static void sleep_ms(int64_t ms)
 }
 
 // What a fault makes of a call: slow, failing, or the end.
-static int suffer(struct hw_driver *d, enum fault_kind failure, const struct dray_claim *claim,
-                  struct dray_error *err)
+static int hw_apply_fault(struct hw_driver *d, enum fault_kind failure,
+                          const struct dray_claim *claim, struct dray_error *err)
 {
     struct fault f;
     for (size_t i = 0; i < claim->devices_len; i++) {
@@ -379,62 +381,62 @@ int hw_prepare(void *arg, const struct dray_claim *claim, struct dray_outcome *o
                struct dray_error *err)
 {
     struct hw_driver *d = arg;
-    int rc = suffer(d, FAULT_PREPARE, claim, err);
-    if (rc == 0 && d->family->check)
-        rc = d->family->check(d, claim, err);
-    if (rc == 0)
-        rc = check_counters(d, claim, err);
-    for (size_t i = 0; rc == 0 && i < claim->devices_len; i++) {
+    int r = hw_apply_fault(d, FAULT_PREPARE, claim, err);
+    if (r == 0 && d->family->check)
+        r = d->family->check(d, claim, err);
+    if (r == 0)
+        r = hw_check_counters(d, claim, err);
+    for (size_t i = 0; r == 0 && i < claim->devices_len; i++) {
         struct hw_setting s = {
             .driver = d, .claim = claim, .allocated = &claim->devices[i], .out = out, .index = i};
         s.device = hw_find(d, str_z(s.allocated->pool), str_z(s.allocated->device));
         if (!s.device)
-            rc = dray_fail(err, "there is no device %s in pool %s", s.allocated->device,
-                           s.allocated->pool);
+            r = dray_fail(err, "there is no device %s in pool %s", s.allocated->device,
+                          s.allocated->pool);
         else
-            rc = set_up(d, s, err);
+            r = hw_set_up(d, s, err);
     }
     dray_env(out, DRAY_ALL, "DRA_RESOURCE_DRIVER_NAME", d->name);
-    return rc;
+    return r;
 }
 
 // --- Unprepare, verify ---------------------------------------------------------------------------
 
-static int release(const char *device_folder, const char *uid, struct dray_error *err)
+static int hw_release_device(const char *device_folder, const char *uid, struct dray_error *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     struct err why = {0};
     sbuf_addf(&path, "%s/claim.%s", device_folder, uid);
-    return file_remove(path.p, &why) == 0 ? 0 : failed(&why, err);
+    return file_remove(path.p, &why) == 0 ? 0 : hw_set_error(&why, err);
 }
 
 // Nothing is known of the claim but its name: every device is looked at.
 static int release_all(struct hw_driver *d, const char *uid, struct dray_error *err)
 {
     DIR *dir = opendir(d->hw);
-    int rc = 0;
-    for (const struct dirent *e; dir && rc == 0 && (e = file_next_entry(dir));) {
+    int r = 0;
+    for (const struct dirent *e; dir && r == 0 && (e = file_next_entry(dir));) {
         if (e->d_name[0] == '.')
             continue;
         cleanup_sbuf struct sbuf folder = {0};
         sbuf_addf(&folder, "%s/%s", d->hw, e->d_name);
-        rc = release(folder.p, uid, err);
+        r = hw_release_device(folder.p, uid, err);
     }
     if (dir)
         (void)closedir(dir);
-    return rc;
+    return r;
 }
 
 int hw_unprepare(void *arg, const struct dray_claim *claim, struct dray_error *err)
 {
     struct hw_driver *d = arg;
-    int rc = suffer(d, FAULT_UNPREPARE, claim, err);
-    for (size_t i = 0; rc == 0 && i < claim->devices_len; i++) {
+    int r = hw_apply_fault(d, FAULT_UNPREPARE, claim, err);
+    for (size_t i = 0; r == 0 && i < claim->devices_len; i++) {
         cleanup_sbuf struct sbuf folder = {0};
-        folder_of(d, claim->devices[i].pool, claim->devices[i].device, &folder);
-        rc = release(folder.p, claim->uid, err);
+        hw_write_directory(d, claim->devices[i].pool, claim->devices[i].device, &folder);
+        r = hw_release_device(folder.p, claim->uid, err);
     }
-    return rc == 0 && claim->devices_len == 0 ? release_all(d, claim->uid, err) : rc;
+    return r == 0 && claim->devices_len == 0 ? release_all(d, claim->uid, err) : r;
 }
 
 int hw_verify(void *arg, const struct dray_claim *claim, struct dray_error *err)
@@ -442,7 +444,7 @@ int hw_verify(void *arg, const struct dray_claim *claim, struct dray_error *err)
     const struct hw_driver *d = arg;
     for (size_t i = 0; i < claim->devices_len; i++) {
         cleanup_sbuf struct sbuf path = {0};
-        folder_of(d, claim->devices[i].pool, claim->devices[i].device, &path);
+        hw_write_directory(d, claim->devices[i].pool, claim->devices[i].device, &path);
         size_t n = path.n;
         sbuf_addf(&path, "/claim.%s", claim->uid);
         bool there = access(path.p, F_OK) == 0;

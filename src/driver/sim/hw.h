@@ -2,9 +2,9 @@
 //
 // The simulated hardware's inside: nodes, the drivers on them, devices and what is wrong with them.
 //
-// A driver's hardware is a folder: hw/<pool>_<device>/ holds `identity`, which containers see, and one
-// file claim.<uid> for each claim the device is set up for. Like real hardware it outlives the driver,
-// and like real hardware it refuses to be set up for two at once.
+// A driver's hardware is a folder: hw/<pool>_<device>/ holds `identity`, which containers see, and
+// one file claim.<uid> for each claim the device is set up for. Like real hardware it outlives the
+// driver, and like real hardware it refuses to be set up for two at once.
 #ifndef DRIVER_SIM_HW_H
 #define DRIVER_SIM_HW_H
 
@@ -77,7 +77,8 @@ struct hw_sim {
     struct list calls;
 };
 
-// --- Families: what drivers of a kind do with parameters and environment --------------------------
+// --- Families: what drivers of a kind do with parameters and environment
+// --------------------------
 
 // What a family is given for one device of a claim.
 struct hw_setting {
@@ -98,7 +99,8 @@ struct hw_family {
     const char *env;    // GPU makes GPU_DEVICE_0
     const struct dray_schema *schemas;
     size_t schemas_len;
-    // apply checks decoded parameters (schema and value NULL: there are none) and says what they mean.
+    // apply checks decoded parameters (schema and value NULL: there are none) and returns what they
+    // mean.
     int (*apply)(const struct hw_setting *s, const struct dray_schema *schema, const void *value,
                  struct dray_error *err);
     // check looks at the whole claim before anything is done. May be NULL.
@@ -135,7 +137,7 @@ int hw_write_identity(const struct hw_driver *d, const struct hw_device *device,
 
 // --- Healing -------------------------------------------------------------------------------------
 
-// heal_tick looks at faults and moves every device one step on its way back.
-void heal_tick(struct hw_driver *d);
+// hw_heal_tick looks at faults and moves every device one step on its way back.
+void hw_heal_tick(struct hw_driver *d);
 
 #endif

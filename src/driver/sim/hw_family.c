@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the real drivers make of opaque parameters, by driver: the kinds they accept, what they refuse,
-// and what containers see of it.
+// What the real drivers make of opaque parameters, by driver: the kinds they accept, what they
+// refuse, and what containers see of it.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@
 
 static const struct dray_field no_fields[] = {{0}};
 
-static void env(const struct hw_setting *s, const char *suffix, const char *value)
+static void hw_family_add_env(const struct hw_setting *s, const char *suffix, const char *value)
 {
     cleanup_sbuf struct sbuf name = {0};
     if (!value)
@@ -28,17 +28,18 @@ static void env_int(const struct hw_setting *s, const char *suffix, int64_t valu
 {
     char text[32];
     (void)snprintf(text, sizeof(text), "%lld", (long long)value);
-    env(s, suffix, text);
+    hw_family_add_env(s, suffix, text);
 }
 
-// --- Sharing: NVIDIA and the example driver --------------------------------------------------------
+// --- Sharing: NVIDIA and the example driver
+// --------------------------------------------------------
 
 struct time_slicing {
     const char *interval;
 };
 
 struct mps {
-    int64_t threads; // active thread percentage; 0: not said
+    int64_t threads; // active thread percentage; 0: not set
     const char *memory;
     struct dray_map per_device;
     bool multi_user;
@@ -143,15 +144,16 @@ static int apply_mps(const struct hw_setting *s, const struct mps *mps, struct d
 static int apply_sharing(const struct hw_setting *s, const struct sharing *sh,
                          struct dray_error *err)
 {
-    int rc = check_pairing(sh, err);
-    if (rc != 0)
-        return rc;
+    int r = check_pairing(sh, err);
+    if (r != 0)
+        return r;
     sbuf_addf(s->setup, ",\"sharing\":\"%s\"", sh->strategy);
-    env(s, "_SHARING_STRATEGY", sh->strategy);
+    hw_family_add_env(s, "_SHARING_STRATEGY", sh->strategy);
     if (strcmp(sh->strategy, "TimeSlicing") == 0)
-        env(s, "_TIMESLICE_INTERVAL",
-            sh->time_slicing && sh->time_slicing->interval ? sh->time_slicing->interval
-                                                           : "Default");
+        hw_family_add_env(s, "_TIMESLICE_INTERVAL",
+                          sh->time_slicing && sh->time_slicing->interval
+                              ? sh->time_slicing->interval
+                              : "Default");
     if (sh->space)
         env_int(s, "_PARTITION_COUNT", sh->space->count);
     return strcmp(sh->strategy, "MPS") == 0 ? apply_mps(s, sh->mps, err) : 0;
@@ -284,8 +286,8 @@ static int apply_example_net(const struct hw_setting *s, const struct dray_schem
     const struct net_config *c = value;
     (void)err;
     if (schema && c->burst) {
-        env(s, "_INGRESS_BURST", c->burst->ingress);
-        env(s, "_EGRESS_BURST", c->burst->egress);
+        hw_family_add_env(s, "_INGRESS_BURST", c->burst->ingress);
+        hw_family_add_env(s, "_EGRESS_BURST", c->burst->egress);
     }
     return 0;
 }
@@ -485,7 +487,7 @@ static int apply_vf(const struct hw_setting *s, const struct dray_schema *schema
     (void)err;
     env_text(s, "PCIDEVICE", hw_text(s->device, "pciAddress"));
     if (schema) {
-        env(s, "_DRIVER", c->driver);
+        hw_family_add_env(s, "_DRIVER", c->driver);
         dray_network(s->out, s->index, c->if_name ? c->if_name : "net1", NULL, NULL);
     }
     return 0;
@@ -578,7 +580,8 @@ static int apply_cpu(const struct hw_setting *s, const struct dray_schema *schem
     return 0;
 }
 
-// --- FPGAs, DPUs, cameras, CXL memory: kinds of our own --------------------------------------------
+// --- FPGAs, DPUs, cameras, CXL memory: kinds of our own
+// --------------------------------------------
 
 struct fpga_config {
     const char *bitstream, *checksum;
@@ -616,13 +619,13 @@ static int apply_fabric(const struct hw_setting *s, const struct dray_schema *sc
         const struct fpga_config *c = value;
         if (c->checksum && strlen(c->checksum) != 64)
             return dray_fail(err, "sha256: must be 64 hexadecimal digits");
-        env(s, "_BITSTREAM", c->bitstream);
+        hw_family_add_env(s, "_BITSTREAM", c->bitstream);
         if (c->clock_mhz)
             env_int(s, "_CLOCK_MHZ", c->clock_mhz);
     }
     if (schema && schema->fields == dpu_fields && !fpga) {
         const struct dpu_config *c = value;
-        env(s, "_OFFLOAD", c->offload);
+        hw_family_add_env(s, "_OFFLOAD", c->offload);
         if (c->queues)
             env_int(s, "_QUEUES", c->queues);
     }
@@ -656,8 +659,8 @@ static int apply_camera(const struct hw_setting *s, const struct dray_schema *sc
         env_text(s, "CAMERA_URL", hw_text(s->device, "url"));
         return 0;
     }
-    env(s, "_RESOLUTION", c->resolution);
-    env(s, "_CODEC", c->codec);
+    hw_family_add_env(s, "_RESOLUTION", c->resolution);
+    hw_family_add_env(s, "_CODEC", c->codec);
     return 0;
 }
 
@@ -683,7 +686,7 @@ static int apply_cxl(const struct hw_setting *s, const struct dray_schema *schem
     const struct cxl_config *c = value;
     (void)err;
     if (schema)
-        env(s, "_MODE", c->mode);
+        hw_family_add_env(s, "_MODE", c->mode);
     return 0;
 }
 
@@ -745,10 +748,10 @@ static int decode_all(const struct hw_setting *s, struct decodeds *ret, struct d
         struct decoded d = {0};
         if (f->schemas_len == 0)
             return dray_fail(err, "driver %s takes no parameters", s->driver->name);
-        int rc = dray_decode(s->allocated->configs[i].parameters, f->schemas, f->schemas_len,
-                             &d.schema, &d.params, err);
-        if (rc != 0)
-            return rc;
+        int r = dray_decode(s->allocated->configs[i].parameters, f->schemas, f->schemas_len,
+                            &d.schema, &d.params, err);
+        if (r != 0)
+            return r;
         vec_push(ret, d);
     }
     return 0;
@@ -766,15 +769,15 @@ static bool is_replaced(const struct decodeds *all, size_t i)
 int hw_configure(const struct hw_setting *s, struct dray_error *err)
 {
     struct decodeds all = {0};
-    int rc = decode_all(s, &all, err);
-    if (rc == 0)
-        rc = s->driver->family->apply(s, NULL, NULL, err);
-    for (size_t i = 0; rc == 0 && i < all.n; i++)
+    int r = decode_all(s, &all, err);
+    if (r == 0)
+        r = s->driver->family->apply(s, NULL, NULL, err);
+    for (size_t i = 0; r == 0 && i < all.n; i++)
         if (!is_replaced(&all, i))
-            rc = s->driver->family->apply(s, all.p[i].schema, dray_params_value(all.p[i].params),
-                                          err);
+            r = s->driver->family->apply(s, all.p[i].schema, dray_params_value(all.p[i].params),
+                                         err);
     vec_foreach(&all, d)
         dray_params_free(d->params);
     vec_done(&all);
-    return rc;
+    return r;
 }

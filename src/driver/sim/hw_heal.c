@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a fault to a device that can be given out again, on its own and told as events:
+// From a fault to a device that can be given out again, on its own and recorded as events:
 //
-//     fault → taint, unhealthy → drained (nobody holds it) → reset → verified → untainted, healthy
+//     fault → taint, unhealthy → drained (no claim holds it) → reset → verified → untainted,
+//     healthy
 //
-// What only hands can repair stays tainted until the fault is taken away. State lives in memory: after a
-// restart the loop begins anew from the faults, which is safe because every step may be repeated.
+// What only hands can repair stays tainted until the fault is taken away. State lives in memory:
+// after a restart the loop begins again from the faults, which is safe because every step may be
+// repeated.
 #include <stdio.h>
 
 #include "api/match/taint.h"
@@ -13,7 +15,7 @@
 
 #include "base/banned.h"
 
-// Errors of the application, not of the GPU: told, but nothing is taken out of service.
+// Errors of the application, not of the GPU: recorded, but nothing is taken out of service.
 static bool is_benign_xid(int64_t code)
 {
     static const int64_t benign[] = {13, 31, 43, 45, 68, 109};
@@ -30,14 +32,14 @@ static struct str parent_of(const struct hw_device *d)
 }
 
 // Whether a device is the broken one or a part of the same hardware.
-static bool is_part(const struct hw_device *broken, const struct hw_device *other)
+static bool hw_heal_is_part(const struct hw_device *broken, const struct hw_device *other)
 {
     struct str uuid = parent_of(broken);
     return broken == other || (uuid.n && str_eq(uuid, parent_of(other)));
 }
 
-static void tell(struct hw_driver *d, const struct heal *h, bool warning, const char *reason,
-                 const char *what)
+static void hw_heal_record_event(struct hw_driver *d, const struct heal *h, bool warning,
+                                 const char *reason, const char *what)
 {
     cleanup_sbuf struct sbuf text = {0};
     sbuf_addf(&text, "device %.*s of %s: %s", STR_ARG(h->device->device->name), d->name, what);
@@ -53,7 +55,7 @@ static void taint_key(const struct hw_driver *d, const struct heal *h, char *buf
     (void)snprintf(buf, cap, "%s/%s", d->name, h->kind == FAULT_LOST ? lost : "xid");
 }
 
-static void mark(struct hw_driver *d, const struct heal *h, bool broken)
+static void hw_heal_mark_device(struct hw_driver *d, const struct heal *h, bool broken)
 {
     char key[96];
     char value[32] = "";
@@ -66,7 +68,7 @@ static void mark(struct hw_driver *d, const struct heal *h, bool broken)
     (void)snprintf(message, sizeof(message),
                    h->kind == FAULT_XID ? "XID %s" : "the device is lost%s", value);
     vec_foreach(&d->devices, one) {
-        if (!is_part(h->device, one) || one->shared)
+        if (!hw_heal_is_part(h->device, one) || one->shared)
             continue;
         cleanup_free char *pool = xstrndup(one->pool.p, one->pool.n);
         cleanup_free char *name = xstrndup(one->device->name.p, one->device->name.n);
@@ -80,11 +82,11 @@ static void mark(struct hw_driver *d, const struct heal *h, bool broken)
     }
 }
 
-static bool is_idle(const struct hw_driver *d, const struct heal *h)
+static bool hw_heal_is_idle(const struct hw_driver *d, const struct heal *h)
 {
     size_t users = 0;
     vec_foreach(&d->devices, one) {
-        if (!is_part(h->device, one))
+        if (!hw_heal_is_part(h->device, one))
             continue;
         cleanup_free char *pool = xstrndup(one->pool.p, one->pool.n);
         cleanup_free char *name = xstrndup(one->device->name.p, one->device->name.n);
@@ -111,64 +113,64 @@ static void fall_ill(struct hw_driver *d, const struct hw_device *device, enum f
     char what[96];
     vec_push(&d->heals, new);
     struct heal *h = vec_last(&d->heals);
-    mark(d, h, true);
+    hw_heal_mark_device(d, h, true);
     if (kind == FAULT_LOST)
         (void)snprintf(what, sizeof(what), "it does not answer; waiting for hands");
     else
         (void)snprintf(what, sizeof(what), "XID %lld; it is drained, then reset", (long long)code);
-    tell(d, h, true, "DeviceFailed", what);
+    hw_heal_record_event(d, h, true, "DeviceFailed", what);
 }
 
-static void recover(struct hw_driver *d, struct heal *h)
+static void hw_heal_recover_device(struct hw_driver *d, struct heal *h)
 {
     struct err err = {0};
     if (hw_write_identity(d, h->device, &err) != 0) { // verify: it must answer again
-        tell(d, h, true, "DeviceResetFailed", err.msg);
+        hw_heal_record_event(d, h, true, "DeviceResetFailed", err.msg);
         h->state = HEAL_DRAINING;
         return;
     }
-    mark(d, h, false);
-    tell(d, h, false, "DeviceRecovered", "verified; it can be used again");
+    hw_heal_mark_device(d, h, false);
+    hw_heal_record_event(d, h, false, "DeviceRecovered", "verified; it can be used again");
     *h = d->heals.p[--d->heals.n];
 }
 
 // One step of a device that is ill. True: h is gone.
-static void step(struct hw_driver *d, struct heal *h, int64_t now)
+static void hw_heal_step_device(struct hw_driver *d, struct heal *h, int64_t now)
 {
     struct fault f;
     struct str name = h->device->device->name;
     switch (h->state) {
     case HEAL_LOST:
         if (!fault_file_find(&d->faults, FAULT_LOST, name, &f))
-            recover(d, h);
+            hw_heal_recover_device(d, h);
         return;
     case HEAL_DRAINING:
         if (!fault_file_find(&d->faults, FAULT_XID, name, &f)) {
-            recover(d, h); // somebody took the fault away
+            hw_heal_recover_device(d, h); // somebody took the fault away
             return;
         }
-        if (is_benign_xid(h->code) || !is_idle(d, h))
+        if (is_benign_xid(h->code) || !hw_heal_is_idle(d, h))
             return;
         h->state = HEAL_RESETTING;
         h->until_ns = now + d->sim->o.reset_ms * CLOCK_NS_PER_MS;
-        tell(d, h, false, "DeviceResetting", "nobody uses it; it is being reset");
+        hw_heal_record_event(d, h, false, "DeviceResetting", "no claim uses it; it is being reset");
         return;
     case HEAL_RESETTING:
         if (now < h->until_ns)
             return;
         fault_file_drop(&d->faults, FAULT_XID, name);
-        recover(d, h);
+        hw_heal_recover_device(d, h);
         return;
     case HEAL_FINE:
         return;
     }
 }
 
-void heal_tick(struct hw_driver *d)
+void hw_heal_tick(struct hw_driver *d)
 {
     int64_t now = exec_now_ns(d->sim->exec);
     for (size_t i = d->heals.n; i-- > 0;)
-        step(d, &d->heals.p[i], now);
+        hw_heal_step_device(d, &d->heals.p[i], now);
     struct fault f;
     if (!fault_file_find(&d->faults, FAULT_LOST, STR(""), &f) &&
         !fault_file_find(&d->faults, FAULT_XID, STR(""), &f))

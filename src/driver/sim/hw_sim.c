@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Nodes and drivers of simulated hardware out of a profile: publishes slices, starts a driver for
+// each name, and lets faults take effect.
 #include "driver/hw_sim.h"
 
 #include <signal.h>
@@ -18,9 +21,10 @@ struct call {
     struct hw_sim *sim;
 };
 
-// --- Objects of the profile ------------------------------------------------------------------------
+// --- Objects of the profile
+// ------------------------------------------------------------------------
 
-static void made(void *arg, const struct client_answer *a)
+static void hw_sim_on_created(void *arg, const struct client_answer *a)
 {
     struct call *c = arg;
     const struct hw_sim *s = list_linked(&c->node) ? c->sim : NULL;
@@ -30,35 +34,36 @@ static void made(void *arg, const struct client_answer *a)
     free(c);
 }
 
-static void make(struct hw_sim *s, const char *version, const char *kind, void *value)
+static void hw_sim_create_object(struct hw_sim *s, const char *version, const char *kind,
+                                 void *value)
 {
     struct call *c = xcalloc(1, sizeof(*c));
     c->sim = s;
     list_push_back(&s->calls, &c->node);
     const struct api_object o = {api_kind_find(str_z(version), str_z(kind)), value};
-    client_create(s->runtime->client, &o, NULL, made, c);
+    client_create(s->runtime->client, &o, NULL, hw_sim_on_created, c);
 }
 
 // --- Callbacks -----------------------------------------------------------------------------------
 
-static void tell(const struct hw_driver *d, const char *what)
+static void hw_sim_log_driver(const struct hw_driver *d, const char *what)
 {
     if (d->sim->o.told)
         d->sim->o.told(d->sim->o.arg, d->node ? d->node : "", d->name, what);
 }
 
-static void registered(void *arg, bool yes, const char *why)
+static void hw_sim_on_registered(void *arg, bool yes, const char *why)
 {
-    tell(arg, yes ? "registered" : why);
+    hw_sim_log_driver(arg, yes ? "registered" : why);
 }
 
-static void trouble(void *arg, const struct dray_error *err)
+static void hw_sim_on_trouble(void *arg, const struct dray_error *err)
 {
-    tell(arg, err->message);
+    hw_sim_log_driver(arg, err->message);
 }
 
 // The fault "crash" counts fault points of the driver's thread and ends the process, once.
-static int on_step(void *arg, const char *what)
+static int hw_sim_on_step(void *arg, const char *what)
 {
     struct hw_driver *d = arg;
     struct fault f;
@@ -76,12 +81,12 @@ static int on_step(void *arg, const char *what)
 
 // --- Drivers of a node ---------------------------------------------------------------------------
 
-static const char *path(struct hw_sim *s, const char *a, const char *b, const char *c)
+static const char *hw_sim_join_path(struct hw_sim *s, const char *a, const char *b, const char *c)
 {
     return arena_strf(&s->arena, "%s/%s%s%s", a, b, *c ? "/" : "", c).p;
 }
 
-static void add_devices(struct hw_driver *d, const struct profile_objects *o, bool shared)
+static void hw_sim_add_devices(struct hw_driver *d, const struct profile_objects *o, bool shared)
 {
     for (size_t i = 0; i < o->slices_len; i++) {
         const struct api_resource_slice_spec *spec = &o->slices[i]->spec;
@@ -96,7 +101,8 @@ static void add_devices(struct hw_driver *d, const struct profile_objects *o, bo
 }
 
 // Publishes the pools of a driver as the profile has them.
-static int publish(struct hw_driver *d, const struct profile_objects *o, struct err *err)
+static int hw_sim_publish_slices(struct hw_driver *d, const struct profile_objects *o,
+                                 struct err *err)
 {
     struct VEC(const struct api_resource_slice_spec *) specs = {0};
     for (size_t i = 0; i < o->slices_len; i++) {
@@ -115,9 +121,9 @@ static int publish(struct hw_driver *d, const struct profile_objects *o, struct 
         cleanup_free char *name = xstrndup(first->pool.name.p, first->pool.name.n);
         struct dray_pool *pool = pool_from_specs(name, specs.p, specs.n);
         struct dray_error why;
-        int rc = dray_publish(d->driver, pool, &why);
+        int r = dray_publish(d->driver, pool, &why);
         dray_pool_free(pool);
-        if (rc != 0) {
+        if (r != 0) {
             vec_done(&specs);
             return err_set(err, ERR_INVALID, "%s", why.message);
         }
@@ -143,11 +149,14 @@ static struct dray_driver_options options_of(struct hw_driver *d)
     struct dray_driver_options out = {
         .name = d->name,
         .node = d->node,
-        .plugins_dir =
-            o->root ? path(s, o->root, d->node ? d->node : "shared", "plugins") : o->plugins_dir,
-        .registry_dir = o->root ? path(s, o->root, d->node ? d->node : "shared", "plugins_registry")
-                                : o->registry_dir,
-        .cdi_dir = o->root ? path(s, o->root, d->node ? d->node : "shared", "cdi") : o->cdi_dir,
+        .plugins_dir = o->root
+                           ? hw_sim_join_path(s, o->root, d->node ? d->node : "shared", "plugins")
+                           : o->plugins_dir,
+        .registry_dir =
+            o->root ? hw_sim_join_path(s, o->root, d->node ? d->node : "shared", "plugins_registry")
+                    : o->registry_dir,
+        .cdi_dir = o->root ? hw_sim_join_path(s, o->root, d->node ? d->node : "shared", "cdi")
+                           : o->cdi_dir,
         .instance = o->instance,
         .lease_namespace = o->lease_namespace,
         .lease_seconds = (unsigned)o->lease_seconds,
@@ -158,8 +167,8 @@ static struct dray_driver_options options_of(struct hw_driver *d)
                       .unprepare = hw_unprepare,
                       .verify = hw_verify,
                       .attach = hw_attach,
-                      .registered = registered,
-                      .trouble = trouble},
+                      .registered = hw_sim_on_registered,
+                      .trouble = hw_sim_on_trouble},
         .arg = d,
     };
     return out;
@@ -176,12 +185,12 @@ static struct hw_driver *driver_new(struct hw_sim *s, struct str name, const cha
     d->family = hw_family_of(d->name);
     const struct dray_driver_options o = options_of(d);
     const char *plugins = o.plugins_dir ? o.plugins_dir : "/var/lib/kubelet/plugins";
-    d->hw = path(s, plugins, d->name, "hw");
+    d->hw = hw_sim_join_path(s, plugins, d->name, "hw");
     const char *state = s->o.state  ? s->o.state
                         : s->o.root ? s->o.root
-                                    : path(s, plugins, "dray-sim", "");
-    fault_file_init(&d->faults, path(s, state, node ? node : "shared", "faults.json"));
-    d->hook = (struct fault_hook){on_step, d};
+                                    : hw_sim_join_path(s, plugins, "dray-sim", "");
+    fault_file_init(&d->faults, hw_sim_join_path(s, state, node ? node : "shared", "faults.json"));
+    d->hook = (struct fault_hook){hw_sim_on_step, d};
     list_push_back(&s->drivers, &d->node_of);
     return d;
 }
@@ -206,31 +215,31 @@ struct start {
     const struct profile_objects *shared;
 };
 
-static int start_driver(const struct start *st, struct str name, struct err *err)
+static int hw_sim_start_driver(const struct start *st, struct str name, struct err *err)
 {
     struct hw_sim *s = st->sim;
     if (has_driver(s, name, st->node))
         return 0;
     struct hw_driver *d = driver_new(s, name, st->node, st->index);
     if (st->own)
-        add_devices(d, st->own, false);
-    add_devices(d, st->shared, true);
+        hw_sim_add_devices(d, st->own, false);
+    hw_sim_add_devices(d, st->shared, true);
     const struct dray_driver_options o = options_of(d);
-    int rc = sdk_driver_start(s->runtime, &o, &d->hook, &d->driver, err);
-    if (rc != 0)
+    int r = sdk_driver_start(s->runtime, &o, &d->hook, &d->driver, err);
+    if (r != 0)
         return err_wrap(err, "driver %s", d->name);
-    rc = publish(d, st->own ? st->own : st->shared, err);
-    if (rc == 0 && st->node)
+    r = hw_sim_publish_slices(d, st->own ? st->own : st->shared, err);
+    if (r == 0 && st->node)
         be_healthy(d);
-    return rc;
+    return r;
 }
 
 static int start_drivers(const struct start *st, const struct profile_objects *of, struct err *err)
 {
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < of->slices_len; i++)
-        rc = start_driver(st, of->slices[i]->spec.driver, err);
-    return rc;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < of->slices_len; i++)
+        r = hw_sim_start_driver(st, of->slices[i]->spec.driver, err);
+    return r;
 }
 
 static int start_node(struct hw_sim *s, const struct profile *p,
@@ -238,41 +247,41 @@ static int start_node(struct hw_sim *s, const struct profile *p,
                       struct err *err)
 {
     struct profile_objects *own = arena_one(&s->arena, struct profile_objects);
-    int rc = profile_node(p, str_z(node), index, &s->arena, own, err);
-    if (rc != 0)
-        return rc;
+    int r = profile_node(p, str_z(node), index, &s->arena, own, err);
+    if (r != 0)
+        return r;
     if (s->o.make_nodes)
-        make(s, "v1", "Node", own->node);
+        hw_sim_create_object(s, "v1", "Node", own->node);
     const struct start st = {s, node, index, own, shared};
-    rc = start_drivers(&st, own, err);
-    return rc == 0 ? start_drivers(&st, shared, err) : rc;
+    r = start_drivers(&st, own, err);
+    return r == 0 ? start_drivers(&st, shared, err) : r;
 }
 
 static int start_profile(struct hw_sim *s, const struct profile *p, struct err *err)
 {
     struct profile_objects *shared = arena_one(&s->arena, struct profile_objects);
-    int rc = profile_shared(p, &s->arena, shared, err);
-    if (rc != 0)
-        return rc;
+    int r = profile_shared(p, &s->arena, shared, err);
+    if (r != 0)
+        return r;
     for (size_t i = 0; s->o.make_classes && i < shared->classes_len; i++)
-        make(s, "resource.k8s.io/v1", "DeviceClass", shared->classes[i]);
+        hw_sim_create_object(s, "resource.k8s.io/v1", "DeviceClass", shared->classes[i]);
     const struct start without_node = {s, NULL, 0, NULL, shared};
     if (s->o.shared)
-        rc = start_drivers(&without_node, shared, err);
-    for (size_t i = 0; rc == 0 && i < (s->o.node ? 1 : s->o.nodes); i++) {
+        r = start_drivers(&without_node, shared, err);
+    for (size_t i = 0; r == 0 && i < (s->o.node ? 1 : s->o.nodes); i++) {
         struct str name = profile_name(p);
         const char *node =
             s->o.node ? s->o.node : arena_strf(&s->arena, "%.*s-%zu", STR_ARG(name), i).p;
-        rc = start_node(s, p, shared, node, i, err);
+        r = start_node(s, p, shared, node, i, err);
     }
-    return rc;
+    return r;
 }
 
-static void tick(void *arg)
+static void hw_sim_on_tick(void *arg)
 {
     struct hw_sim *s = arg;
     list_foreach(&s->drivers, n)
-        heal_tick(list_entry(n, struct hw_driver, node_of));
+        hw_heal_tick(list_entry(n, struct hw_driver, node_of));
     exec_timer_start(s->exec, &s->tick, TICK_NS);
 }
 
@@ -284,14 +293,14 @@ int hw_sim_start(const struct hw_sim_options *options, struct hw_sim **ret, stru
     s->exec = s->runtime->exec;
     list_init(&s->drivers);
     list_init(&s->calls);
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < options->profiles_len; i++)
-        rc = start_profile(s, options->profiles[i], err);
-    s->tick = (struct exec_timer){.fn = tick, .arg = s};
-    if (rc == 0)
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < options->profiles_len; i++)
+        r = start_profile(s, options->profiles[i], err);
+    s->tick = (struct exec_timer){.fn = hw_sim_on_tick, .arg = s};
+    if (r == 0)
         exec_timer_start(s->exec, &s->tick, TICK_NS);
     *ret = s;
-    return rc;
+    return r;
 }
 
 void hw_sim_stop(struct hw_sim *s)

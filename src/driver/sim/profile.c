@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Profiles: a kind of node with its slices, as YAML with holes. Built-in ones are part of the
+// program, others come from files.
 #include "driver/profile.h"
 
 #include <stdio.h>
@@ -30,18 +33,18 @@ struct member {
     bool list;
 };
 
-static int misplaced(const struct profile *p, const yyjson_val *v, const char *what,
-                     struct err *err)
+static int profile_fail_at(const struct profile *p, const yyjson_val *v, const char *what,
+                           struct err *err)
 {
     struct json_pos pos;
-    int code = err_set(err, ERR_INVALID, "%s", what);
+    int r = err_set(err, ERR_INVALID, "%s", what);
     if (json_locate(&p->doc, v, &pos))
         err_at(err, pos.line, pos.column);
-    return code;
+    return r;
 }
 
-static int take_text(struct profile *p, struct str key, bool required, struct str *ret,
-                     struct err *err)
+static int profile_take_text(struct profile *p, struct str key, bool required, struct str *ret,
+                             struct err *err)
 {
     const yyjson_val *v = json_get(p->doc.root, key);
     if (!v && !required)
@@ -66,12 +69,12 @@ static int take_members(struct profile *p, struct err *err)
         while (i < array_len(members) && !str_eq(members[i].key, name))
             i++;
         if (i == array_len(members))
-            return misplaced(p, key,
-                             "a profile has profile, about, values, node, classes and pools, "
-                             "nothing else",
-                             err);
+            return profile_fail_at(p, key,
+                                   "a profile has profile, about, values, node, classes and pools, "
+                                   "nothing else",
+                                   err);
         if (members[i].list ? !json_is_array(v) : !json_is_object(v))
-            return misplaced(
+            return profile_fail_at(
                 p, v, members[i].list ? "this must be a list" : "this must be an object", err);
         *members[i].to = v;
     }
@@ -82,18 +85,18 @@ int profile_parse(struct str text, struct profile **ret, struct err *err)
 {
     struct profile *p = xcalloc(1, sizeof(*p));
     sbuf_add(&p->text, text);
-    int code = yaml_parse(sbuf_str(&p->text), NULL, &p->doc, err);
-    if (code == 0 && (!p->doc.root || !json_is_object(p->doc.root)))
-        code = err_set(err, ERR_INVALID, "a profile is a YAML object; this is something else");
-    if (code == 0)
-        code = take_text(p, STR("profile"), true, &p->name, err);
-    if (code == 0)
-        code = take_text(p, STR("about"), false, &p->about, err);
-    if (code == 0)
-        code = take_members(p, err);
-    if (code != 0) {
+    int r = yaml_parse(sbuf_str(&p->text), NULL, &p->doc, err);
+    if (r == 0 && (!p->doc.root || !json_is_object(p->doc.root)))
+        r = err_set(err, ERR_INVALID, "a profile is a YAML object; this is something else");
+    if (r == 0)
+        r = profile_take_text(p, STR("profile"), true, &p->name, err);
+    if (r == 0)
+        r = profile_take_text(p, STR("about"), false, &p->about, err);
+    if (r == 0)
+        r = take_members(p, err);
+    if (r != 0) {
         profile_free(p);
-        return code;
+        return r;
     }
     *ret = p;
     return 0;
@@ -120,7 +123,7 @@ struct str profile_about(const struct profile *p)
 
 // --- Finding -------------------------------------------------------------------------------------
 
-static int read_file(const char *path, struct sbuf *out, struct err *err)
+static int profile_read_file(const char *path, struct sbuf *out, struct err *err)
 {
     FILE *f = fopen(path, "re");
     if (!f)
@@ -144,10 +147,10 @@ static int not_known(const char *name, struct err *err)
     struct sbuf names = {0};
     for (size_t i = 0; i < profile_builtins_len; i++)
         sbuf_addf(&names, "%s%s", i ? ", " : "", profile_builtins[i].name);
-    int code = err_set(err, ERR_NOT_FOUND, "there is no profile \"%s\"; there are: %s (or a file)",
-                       name, names.p);
+    int r = err_set(err, ERR_NOT_FOUND, "there is no profile \"%s\"; there are: %s (or a file)",
+                    name, names.p);
     sbuf_done(&names);
-    return code;
+    return r;
 }
 
 int profile_open(const char *name, struct profile **ret, struct err *err)
@@ -159,14 +162,14 @@ int profile_open(const char *name, struct profile **ret, struct err *err)
     if (!strchr(name, '/') && !str_ends(str_z(name), STR(".yaml")))
         return not_known(name, err);
     struct sbuf text = {0};
-    int code = read_file(name, &text, err);
-    if (code == 0) {
-        code = profile_parse(sbuf_str(&text), ret, err);
-        if (code != 0)
+    int r = profile_read_file(name, &text, err);
+    if (r == 0) {
+        r = profile_parse(sbuf_str(&text), ret, err);
+        if (r != 0)
             err_wrap(err, "profile %s", name);
     }
     sbuf_done(&text);
-    return code;
+    return r;
 }
 
 // --- Making objects ------------------------------------------------------------------------------
@@ -184,7 +187,7 @@ struct maker {
     struct err *err;
 };
 
-static const struct template_scope *innermost(const struct maker *m)
+static const struct template_scope *profile_current_scope(const struct maker *m)
 {
     size_t n = 2 + (m->p->values ? json_len(m->p->values) : 0);
     return &m->scopes[n - 1];
@@ -210,18 +213,19 @@ static void make_scopes(struct maker *m, struct str node, size_t index)
     }
 }
 
-static int decode(const struct maker *m, const struct api_kind *kind, const struct json_doc *doc,
-                  const yyjson_val *v, struct api_object *ret)
+static int profile_decode_object(const struct maker *m, const struct api_kind *kind,
+                                 const struct json_doc *doc, const yyjson_val *v,
+                                 struct api_object *ret)
 {
-    int code = api_decode_as(kind, doc, v, m->arena, NULL, ret, m->err);
-    if (code != 0)
+    int r = api_decode_as(kind, doc, v, m->arena, NULL, ret, m->err);
+    if (r != 0)
         return err_wrap(m->err, "profile %.*s", STR_ARG(m->p->name));
     api_set_type_meta(ret);
     api_default(kind->type, ret->value, NULL, m->arena);
     return 0;
 }
 
-static const struct api_kind *kind_of(const char *api_version, const char *kind)
+static const struct api_kind *profile_find_kind(const char *api_version, const char *kind)
 {
     return api_kind_find(str_z(api_version), str_z(kind));
 }
@@ -231,18 +235,19 @@ static int make_classes(struct maker *m)
     if (!m->p->classes)
         return 0;
     struct json_doc doc = {0};
-    int code = template_expand(&m->p->doc, m->p->classes, innermost(m), &doc, m->err);
-    if (code != 0)
-        return code;
+    int r = template_expand(&m->p->doc, m->p->classes, profile_current_scope(m), &doc, m->err);
+    if (r != 0)
+        return r;
     json_arr_foreach(doc.root, item) {
         struct api_object o;
-        code = decode(m, kind_of("resource.k8s.io/v1", "DeviceClass"), &doc, item, &o);
-        if (code != 0)
+        r = profile_decode_object(m, profile_find_kind("resource.k8s.io/v1", "DeviceClass"), &doc,
+                                  item, &o);
+        if (r != 0)
             break;
         vec_push_arena(m->arena, &m->classes, (struct api_device_class *)o.value);
     }
     json_doc_done(&doc);
-    return code;
+    return r;
 }
 
 // What is the same in all slices of a pool.
@@ -253,13 +258,12 @@ struct pool {
     size_t slices;
 };
 
-static int make_slice(struct maker *m, const struct pool *pool, const struct json_doc *doc,
-                      const yyjson_val *v, size_t index)
+static int profile_make_slice(struct maker *m, const struct pool *pool, const struct json_doc *doc,
+                              const yyjson_val *v, size_t index)
 {
     struct api_resource_slice *s = arena_one(m->arena, struct api_resource_slice);
-    int code =
-        api_json_read(&api_resource_slice_spec_type, doc, v, &s->spec, m->arena, NULL, m->err);
-    if (code != 0)
+    int r = api_json_read(&api_resource_slice_spec_type, doc, v, &s->spec, m->arena, NULL, m->err);
+    if (r != 0)
         return err_wrap(m->err, "profile %.*s: pool %.*s: slice %zu", STR_ARG(m->p->name),
                         STR_ARG(pool->name), index);
     s->spec.driver = pool->driver;
@@ -272,14 +276,14 @@ static int make_slice(struct maker *m, const struct pool *pool, const struct jso
     }
     s->metadata.name =
         arena_strf(m->arena, "%05zx-%.*s-%.*s", index, STR_ARG(pool->driver), STR_ARG(pool->name));
-    const struct api_object o = {kind_of("resource.k8s.io/v1", "ResourceSlice"), s};
+    const struct api_object o = {profile_find_kind("resource.k8s.io/v1", "ResourceSlice"), s};
     api_set_type_meta(&o);
     api_default(o.kind->type, s, NULL, m->arena);
     vec_push_arena(m->arena, &m->slices, s);
     return 0;
 }
 
-static int read_pool(struct maker *m, const yyjson_val *v, struct pool *ret)
+static int profile_read_pool(struct maker *m, const yyjson_val *v, struct pool *ret)
 {
     const yyjson_val *driver = json_get(v, STR("driver"));
     const yyjson_val *name = json_get(v, STR("name"));
@@ -300,9 +304,9 @@ static int read_pool(struct maker *m, const yyjson_val *v, struct pool *ret)
 static int make_pool(struct maker *m, const struct json_doc *doc, const yyjson_val *v, bool shared)
 {
     struct pool pool = {0};
-    int code = read_pool(m, v, &pool);
-    if (code != 0 || pool.shared != shared)
-        return code;
+    int r = profile_read_pool(m, v, &pool);
+    if (r != 0 || pool.shared != shared)
+        return r;
     const yyjson_val *slices = json_get(v, STR("slices"));
     if (!slices || !json_is_array(slices))
         return err_set(m->err, ERR_INVALID, "profile %.*s: the pool of %.*s needs a list of slices",
@@ -310,9 +314,9 @@ static int make_pool(struct maker *m, const struct json_doc *doc, const yyjson_v
     pool.slices = json_len(slices);
     size_t index = 0;
     json_arr_foreach(slices, item) {
-        code = make_slice(m, &pool, doc, item, index++);
-        if (code != 0)
-            return code;
+        r = profile_make_slice(m, &pool, doc, item, index++);
+        if (r != 0)
+            return r;
     }
     return 0;
 }
@@ -322,37 +326,37 @@ static int make_pools(struct maker *m, bool shared)
     if (!m->p->pools)
         return 0;
     struct json_doc doc = {0};
-    int code = template_expand(&m->p->doc, m->p->pools, innermost(m), &doc, m->err);
-    if (code != 0)
-        return code;
+    int r = template_expand(&m->p->doc, m->p->pools, profile_current_scope(m), &doc, m->err);
+    if (r != 0)
+        return r;
     json_arr_foreach(doc.root, item) {
-        code = make_pool(m, &doc, item, shared);
-        if (code != 0)
+        r = make_pool(m, &doc, item, shared);
+        if (r != 0)
             break;
     }
     json_doc_done(&doc);
-    return code;
+    return r;
 }
 
-static int make_node(struct maker *m, struct api_node **ret)
+static int profile_make_node(struct maker *m, struct api_node **ret)
 {
     struct json_doc doc = {0};
     struct json_builder empty = {0};
-    int code = 0;
+    int r = 0;
     if (m->p->node) {
-        code = template_expand(&m->p->doc, m->p->node, innermost(m), &doc, m->err);
+        r = template_expand(&m->p->doc, m->p->node, profile_current_scope(m), &doc, m->err);
     } else {
-        code = json_build_object(&empty, m->err);
+        r = json_build_object(&empty, m->err);
         json_build_end(&empty);
         json_build_finish(&empty, &doc);
     }
     struct api_object o = {0};
-    if (code == 0)
-        code = decode(m, kind_of("v1", "Node"), &doc, doc.root, &o);
+    if (r == 0)
+        r = profile_decode_object(m, profile_find_kind("v1", "Node"), &doc, doc.root, &o);
     json_doc_done(&doc);
     json_builder_done(&empty);
-    if (code != 0)
-        return code;
+    if (r != 0)
+        return r;
     *ret = o.value;
     (*ret)->metadata.name = m->node;
     return 0;
@@ -372,11 +376,11 @@ int profile_node(const struct profile *p, struct str node, size_t index, struct 
     struct maker m = {.p = p, .arena = arena, .err = err, .node = arena_str(arena, node)};
     *ret = (struct profile_objects){0};
     make_scopes(&m, m.node, index);
-    int code = make_node(&m, &ret->node);
-    if (code == 0)
-        code = make_pools(&m, false);
+    int r = profile_make_node(&m, &ret->node);
+    if (r == 0)
+        r = make_pools(&m, false);
     hand_over(&m, ret);
-    return code;
+    return r;
 }
 
 int profile_shared(const struct profile *p, struct arena *arena, struct profile_objects *ret,
@@ -385,9 +389,9 @@ int profile_shared(const struct profile *p, struct arena *arena, struct profile_
     struct maker m = {.p = p, .arena = arena, .err = err};
     *ret = (struct profile_objects){0};
     make_scopes(&m, STR(""), 0);
-    int code = make_classes(&m);
-    if (code == 0)
-        code = make_pools(&m, true);
+    int r = make_classes(&m);
+    if (r == 0)
+        r = make_pools(&m, true);
     hand_over(&m, ret);
-    return code;
+    return r;
 }

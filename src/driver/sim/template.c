@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Expands YAML with holes and repetition. The number of values is bounded, because a few lines can
+// ask for many.
 #include "driver/sim/template.h"
 
 #include "base/banned.h"
@@ -11,10 +14,11 @@ struct expander {
     struct err *err;
 };
 
-static int expand(struct expander *x, const yyjson_val *v, const struct template_scope *scope);
+static int template_expand_value(struct expander *x, const yyjson_val *v,
+                                 const struct template_scope *scope);
 
-// at gives an error that has no position yet the place of v.
-static int at(struct expander *x, const yyjson_val *v, int code)
+// template_fail_at gives an error that has no position yet the place of v.
+static int template_fail_at(struct expander *x, const yyjson_val *v, int code)
 {
     struct json_pos pos;
     if (code < 0 && x->err && x->err->line == 0 && json_locate(x->doc, v, &pos))
@@ -22,13 +26,13 @@ static int at(struct expander *x, const yyjson_val *v, int code)
     return code;
 }
 
-static int count_value(struct expander *x, const yyjson_val *v)
+static int template_count_value(struct expander *x, const yyjson_val *v)
 {
     if (++x->values <= TEMPLATE_VALUES_MAX)
         return 0;
-    return at(x, v,
-              err_set(x->err, ERR_INVALID, "the template makes more than %d values",
-                      TEMPLATE_VALUES_MAX));
+    return template_fail_at(x, v,
+                            err_set(x->err, ERR_INVALID, "the template makes more than %d values",
+                                    TEMPLATE_VALUES_MAX));
 }
 
 // --- Texts ---------------------------------------------------------------------------------------
@@ -71,16 +75,16 @@ static int fill_text(struct expander *x, struct str s, const struct template_sco
         struct str expr;
         struct str tail;
         bool found;
-        int code = next_hole(x, s, &head, &expr, &tail, &found);
-        if (code != 0)
-            return code;
+        int r = next_hole(x, s, &head, &expr, &tail, &found);
+        if (r != 0)
+            return r;
         sbuf_add(out, head);
         if (!found)
             return 0;
         struct template_value v;
-        code = template_eval(expr, scope, &x->arena, &v, x->err);
-        if (code != 0)
-            return code;
+        r = template_eval(expr, scope, &x->arena, &v, x->err);
+        if (r != 0)
+            return r;
         if (v.type == TEMPLATE_JSON)
             return err_set(x->err, ERR_INVALID, "\"%.*s\" is a list or an object, not a text",
                            STR_ARG(expr));
@@ -114,24 +118,24 @@ static int expand_text(struct expander *x, const yyjson_val *v, const struct tem
     struct str expr;
     struct str tail = {0};
     bool found;
-    int code = next_hole(x, s, &head, &expr, &tail, &found);
-    if (code != 0)
-        return at(x, v, code);
+    int r = next_hole(x, s, &head, &expr, &tail, &found);
+    if (r != 0)
+        return template_fail_at(x, v, r);
     if (!found) {
         json_build_str(&x->out, s);
         return 0;
     }
     if (head.n == 0 && tail.n == 0) {
         struct template_value value;
-        code = template_eval(expr, scope, &x->arena, &value, x->err);
-        return at(x, v, code == 0 ? build_value(x, &value) : code);
+        r = template_eval(expr, scope, &x->arena, &value, x->err);
+        return template_fail_at(x, v, r == 0 ? build_value(x, &value) : r);
     }
     struct sbuf filled = {0};
-    code = fill_text(x, s, scope, &filled);
-    if (code == 0)
+    r = fill_text(x, s, scope, &filled);
+    if (r == 0)
         json_build_str(&x->out, sbuf_str(&filled));
     sbuf_done(&filled);
-    return at(x, v, code);
+    return template_fail_at(x, v, r);
 }
 
 // --- Repetition ----------------------------------------------------------------------------------
@@ -154,18 +158,19 @@ static int value_here(struct expander *x, const yyjson_val *v, const struct temp
     struct str s = str_trim(ret->text);
     if (str_starts(s, STR("${")) && str_ends(s, STR("}")))
         s = str_upto(str_from(s, 2), s.n - 3);
-    return at(x, v, template_eval(s, scope, &x->arena, ret, x->err));
+    return template_fail_at(x, v, template_eval(s, scope, &x->arena, ret, x->err));
 }
 
 static int number_here(struct expander *x, const yyjson_val *v, const struct template_scope *scope,
                        int64_t *ret)
 {
     struct template_value value;
-    int code = value_here(x, v, scope, &value);
-    if (code != 0)
-        return code;
+    int r = value_here(x, v, scope, &value);
+    if (r != 0)
+        return r;
     if (value.type != TEMPLATE_INT)
-        return at(x, v, err_set(x->err, ERR_INVALID, "a whole number is needed here"));
+        return template_fail_at(x, v,
+                                err_set(x->err, ERR_INVALID, "a whole number is needed here"));
     *ret = value.number;
     return 0;
 }
@@ -178,30 +183,32 @@ static int read_repeated(struct expander *x, const yyjson_val *v,
         const yyjson_val *from = json_get(v, STR("from"));
         const yyjson_val *count = json_get(v, STR("count"));
         if (!from || !count || json_len(v) != 2)
-            return at(x, v, err_set(x->err, ERR_INVALID, "$for takes {from: a, count: n}"));
-        int code = number_here(x, from, scope, &ret->from);
-        return code == 0 ? number_here(x, count, scope, &ret->count) : code;
+            return template_fail_at(x, v,
+                                    err_set(x->err, ERR_INVALID, "$for takes {from: a, count: n}"));
+        int r = number_here(x, from, scope, &ret->from);
+        return r == 0 ? number_here(x, count, scope, &ret->count) : r;
     }
     struct template_value value;
-    int code = value_here(x, v, scope, &value);
-    if (code != 0)
-        return code;
+    int r = value_here(x, v, scope, &value);
+    if (r != 0)
+        return r;
     if (value.type == TEMPLATE_INT) {
         ret->count = value.number;
         return 0;
     }
     if (value.type != TEMPLATE_JSON || !json_is_array(value.json))
-        return at(x, v,
-                  err_set(x->err, ERR_INVALID,
-                          "$for takes a number, a list or {from: a, count: n}"));
+        return template_fail_at(x, v,
+                                err_set(x->err, ERR_INVALID,
+                                        "$for takes a number, a list or {from: a, count: n}"));
     ret->list = value.json;
     return 0;
 }
 
-// repeat runs body once for each combination of the names from key on; key is NULL-like when equal
-// to end.
-static int repeat(struct expander *x, const yyjson_val *key, const yyjson_val *end,
-                  const yyjson_val *v, const struct template_scope *scope, body_fn body)
+// template_repeat_body runs body once for each combination of the names from key on; key is
+// NULL-like when equal to end.
+static int template_repeat_body(struct expander *x, const yyjson_val *key, const yyjson_val *end,
+                                const yyjson_val *v, const struct template_scope *scope,
+                                body_fn body)
 {
     if (key == end)
         return body(x, v, scope);
@@ -214,38 +221,38 @@ static int repeat(struct expander *x, const yyjson_val *key, const yyjson_val *e
     if (r.list) {
         json_arr_foreach(r.list, item) {
             inner.value = template_value_of(item);
-            code = repeat(x, next, end, v, &inner, body);
+            code = template_repeat_body(x, next, end, v, &inner, body);
             if (code != 0)
                 return code;
         }
         return 0;
     }
     for (int64_t i = 0; i < r.count; i++) {
-        code = count_value(x, key);
+        code = template_count_value(x, key);
         if (code != 0)
             return code;
         inner.value = (struct template_value){.type = TEMPLATE_INT, .number = r.from + i};
-        code = repeat(x, next, end, v, &inner, body);
+        code = template_repeat_body(x, next, end, v, &inner, body);
         if (code != 0)
             return code;
     }
     return 0;
 }
 
-// wanted evaluates $if; without one the answer is yes.
-static int wanted(struct expander *x, const yyjson_val *v, const struct template_scope *scope,
-                  bool *ret)
+// template_is_wanted evaluates $if; without one the answer is yes.
+static int template_is_wanted(struct expander *x, const yyjson_val *v,
+                              const struct template_scope *scope, bool *ret)
 {
     const yyjson_val *condition = json_get(v, STR("$if"));
     *ret = true;
     if (!condition)
         return 0;
     struct template_value value;
-    int code = value_here(x, condition, scope, &value);
-    if (code == 0 && (value.type == TEMPLATE_TEXT || value.type == TEMPLATE_JSON))
-        code = at(x, condition, err_set(x->err, ERR_INVALID, "$if takes a condition"));
-    *ret = code == 0 && value.number != 0;
-    return code;
+    int r = value_here(x, condition, scope, &value);
+    if (r == 0 && (value.type == TEMPLATE_TEXT || value.type == TEMPLATE_JSON))
+        r = template_fail_at(x, condition, err_set(x->err, ERR_INVALID, "$if takes a condition"));
+    *ret = r == 0 && value.number != 0;
+    return r;
 }
 
 static int expand_entries(struct expander *x, const yyjson_val *v,
@@ -254,25 +261,25 @@ static int expand_entries(struct expander *x, const yyjson_val *v,
 static int each_body(struct expander *x, const yyjson_val *v, const struct template_scope *scope)
 {
     bool yes;
-    int code = wanted(x, v, scope, &yes);
-    return code == 0 && yes ? expand_entries(x, v, scope) : code;
+    int r = template_is_wanted(x, v, scope, &yes);
+    return r == 0 && yes ? expand_entries(x, v, scope) : r;
 }
 
 static int item_body(struct expander *x, const yyjson_val *v, const struct template_scope *scope)
 {
     bool yes;
-    int code = wanted(x, v, scope, &yes);
-    if (code != 0 || !yes)
-        return code;
+    int r = template_is_wanted(x, v, scope, &yes);
+    if (r != 0 || !yes)
+        return r;
     const yyjson_val *item = json_get(v, STR("$item"));
     if (item)
-        return expand(x, item, scope);
-    code = at(x, v, json_build_object(&x->out, x->err));
-    if (code == 0)
-        code = expand_entries(x, v, scope);
-    if (code == 0)
+        return template_expand_value(x, item, scope);
+    r = template_fail_at(x, v, json_build_object(&x->out, x->err));
+    if (r == 0)
+        r = expand_entries(x, v, scope);
+    if (r == 0)
         json_build_end(&x->out);
-    return code;
+    return r;
 }
 
 static int repeat_all(struct expander *x, const yyjson_val *v, const struct template_scope *scope,
@@ -282,8 +289,9 @@ static int repeat_all(struct expander *x, const yyjson_val *v, const struct temp
     if (!names)
         return body(x, v, scope);
     if (!json_is_object(names))
-        return at(x, names, err_set(x->err, ERR_INVALID, "$for takes {name: values}"));
-    return repeat(x, json_obj_first(names), json_next(names), v, scope, body);
+        return template_fail_at(x, names,
+                                err_set(x->err, ERR_INVALID, "$for takes {name: values}"));
+    return template_repeat_body(x, json_obj_first(names), json_next(names), v, scope, body);
 }
 
 // --- Values --------------------------------------------------------------------------------------
@@ -296,70 +304,71 @@ static int expand_entry(struct expander *x, const yyjson_val *key, const yyjson_
         return 0;
     if (str_eq(name, STR("$each"))) {
         if (!json_is_object(v))
-            return at(x, v, err_set(x->err, ERR_INVALID, "$each takes an object"));
+            return template_fail_at(x, v, err_set(x->err, ERR_INVALID, "$each takes an object"));
         return repeat_all(x, v, scope, each_body);
     }
     struct sbuf filled = {0};
-    int code = at(x, key, fill_text(x, name, scope, &filled));
-    if (code == 0)
+    int r = template_fail_at(x, key, fill_text(x, name, scope, &filled));
+    if (r == 0)
         json_build_str(&x->out, sbuf_str(&filled));
     sbuf_done(&filled);
-    return code == 0 ? expand(x, v, scope) : code;
+    return r == 0 ? template_expand_value(x, v, scope) : r;
 }
 
 static int expand_entries(struct expander *x, const yyjson_val *v,
                           const struct template_scope *scope)
 {
     json_obj_foreach(v, key, value) {
-        int code = expand_entry(x, key, value, scope);
-        if (code != 0)
-            return code;
+        int r = expand_entry(x, key, value, scope);
+        if (r != 0)
+            return r;
     }
     return 0;
 }
 
 static int expand_list(struct expander *x, const yyjson_val *v, const struct template_scope *scope)
 {
-    int code = at(x, v, json_build_array(&x->out, x->err));
-    if (code != 0)
-        return code;
+    int r = template_fail_at(x, v, json_build_array(&x->out, x->err));
+    if (r != 0)
+        return r;
     json_arr_foreach(v, item) {
-        code =
-            json_is_object(item) ? repeat_all(x, item, scope, item_body) : expand(x, item, scope);
-        if (code != 0)
-            return code;
+        r = json_is_object(item) ? repeat_all(x, item, scope, item_body)
+                                 : template_expand_value(x, item, scope);
+        if (r != 0)
+            return r;
     }
     json_build_end(&x->out);
     return 0;
 }
 
-static int expand(struct expander *x, const yyjson_val *v, const struct template_scope *scope)
+static int template_expand_value(struct expander *x, const yyjson_val *v,
+                                 const struct template_scope *scope)
 {
-    int code = count_value(x, v);
-    if (code != 0)
-        return code;
+    int r = template_count_value(x, v);
+    if (r != 0)
+        return r;
     if (json_is_string(v))
         return expand_text(x, v, scope);
     if (json_is_array(v))
         return expand_list(x, v, scope);
     if (!json_is_object(v))
-        return at(x, v, json_build_value(&x->out, v, x->err));
-    code = at(x, v, json_build_object(&x->out, x->err));
-    if (code == 0)
-        code = expand_entries(x, v, scope);
-    if (code == 0)
+        return template_fail_at(x, v, json_build_value(&x->out, v, x->err));
+    r = template_fail_at(x, v, json_build_object(&x->out, x->err));
+    if (r == 0)
+        r = expand_entries(x, v, scope);
+    if (r == 0)
         json_build_end(&x->out);
-    return code;
+    return r;
 }
 
 int template_expand(const struct json_doc *doc, const yyjson_val *v,
                     const struct template_scope *scope, struct json_doc *ret, struct err *err)
 {
     struct expander x = {.doc = doc, .err = err};
-    int code = expand(&x, v, scope);
-    if (code == 0)
+    int r = template_expand_value(&x, v, scope);
+    if (r == 0)
         json_build_finish(&x.out, ret);
     json_builder_done(&x.out);
     arena_done(&x.arena);
-    return code;
+    return r;
 }

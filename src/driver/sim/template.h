@@ -40,8 +40,8 @@ struct template_scope {
 // Values an expansion may produce at most; more is a mistake in the template.
 #define TEMPLATE_VALUES_MAX 1000000
 
-// template_expand makes *ret the expanded form of v, a value of doc. Returns 0 or, with the position
-// in the document's source, -ERR_INVALID.
+// template_expand makes *ret the expanded form of v, a value of doc. Returns 0 or, with the
+// position in the document's source, -ERR_INVALID.
 int template_expand(const struct json_doc *doc, const yyjson_val *v,
                     const struct template_scope *scope, struct json_doc *ret,
                     struct err *err) MUST_USE;

@@ -20,39 +20,39 @@ struct reader {
     struct err *err;
 };
 
-static int fail(struct reader *r, const char *what)
+static int template_expr_set_error(struct reader *r, const char *what)
 {
     return err_set(r->err, ERR_INVALID, "expression \"%.*s\", at character %zu: %s",
                    STR_ARG(r->text), r->at + 1, what);
 }
 
-static char peek(struct reader *r)
+static char template_expr_peek_char(struct reader *r)
 {
     while (r->at < r->text.n && isspace((unsigned char)r->text.p[r->at]))
         r->at++;
     return r->at < r->text.n ? r->text.p[r->at] : '\0';
 }
 
-static bool accept(struct reader *r, struct str token)
+static bool template_expr_accept_token(struct reader *r, struct str token)
 {
-    peek(r);
+    template_expr_peek_char(r);
     if (!str_starts(str_from(r->text, r->at), token))
         return false;
     r->at += token.n;
     return true;
 }
 
-static struct template_value number(int64_t n)
+static struct template_value template_expr_from_number(int64_t n)
 {
     return (struct template_value){.type = TEMPLATE_INT, .number = n};
 }
 
-static struct template_value truth(bool b)
+static struct template_value template_expr_from_bool(bool b)
 {
     return (struct template_value){.type = TEMPLATE_BOOL, .number = b};
 }
 
-static struct template_value text(struct str s)
+static struct template_value template_expr_from_text(struct str s)
 {
     return (struct template_value){.type = TEMPLATE_TEXT, .text = s};
 }
@@ -61,14 +61,14 @@ struct template_value template_value_of(const yyjson_val *v)
 {
     switch (json_type(v)) {
     case JSON_INT:
-        return number(v->uni.i64);
+        return template_expr_from_number(v->uni.i64);
     case JSON_BOOL: {
         bool b = false;
         (void)!json_to_bool(v, &b, NULL);
-        return truth(b);
+        return template_expr_from_bool(b);
     }
     case JSON_STRING:
-        return text(json_str(v));
+        return template_expr_from_text(json_str(v));
     case JSON_NULL:
     case JSON_UINT:
     case JSON_DOUBLE:
@@ -85,7 +85,7 @@ static int read_expr(struct reader *r, struct template_value *ret);
 static int want_number(struct reader *r, const struct template_value *v, int64_t *ret)
 {
     if (v->type != TEMPLATE_INT)
-        return fail(r, "a whole number is needed here");
+        return template_expr_set_error(r, "a whole number is needed here");
     *ret = v->number;
     return 0;
 }
@@ -98,16 +98,19 @@ static int call_digits(struct reader *r, bool hex, const struct template_value *
     int64_t value = 0;
     int64_t digits = 1;
     if (n < 1 || n > 2)
-        return fail(r, "hex and pad take a number and, if need be, how many digits");
+        return template_expr_set_error(
+            r, "hex and pad take a number and, if need be, how many digits");
     int code = want_number(r, &args[0], &value);
     if (code == 0 && n == 2)
         code = want_number(r, &args[1], &digits);
     if (code != 0)
         return code;
     if (value < 0 || digits < 0 || digits > 64)
-        return fail(r, "hex and pad take no negative number, and 64 digits at most");
-    *ret = text(hex ? arena_strf(r->arena, "%0*llx", (int)digits, (unsigned long long)value)
-                    : arena_strf(r->arena, "%0*lld", (int)digits, (long long)value));
+        return template_expr_set_error(
+            r, "hex and pad take no negative number, and 64 digits at most");
+    *ret = template_expr_from_text(
+        hex ? arena_strf(r->arena, "%0*llx", (int)digits, (unsigned long long)value)
+            : arena_strf(r->arena, "%0*lld", (int)digits, (long long)value));
     return 0;
 }
 
@@ -119,7 +122,7 @@ static int call_uuid(struct reader *r, const struct template_value *args, size_t
     for (size_t i = 0; i < n; i++) {
         if (args[i].type == TEMPLATE_JSON) {
             sbuf_done(&all);
-            return fail(r, "uuid takes texts and numbers");
+            return template_expr_set_error(r, "uuid takes texts and numbers");
         }
         if (args[i].type == TEMPLATE_TEXT)
             sbuf_add(&all, args[i].text);
@@ -136,7 +139,7 @@ static int call_uuid(struct reader *r, const struct template_value *args, size_t
     struct uuid u = uuid_random(&rng.rng);
     char out[UUID_TEXT_LEN + 1];
     uuid_write(&u, out);
-    *ret = text(arena_str(r->arena, str_make(out, UUID_TEXT_LEN)));
+    *ret = template_expr_from_text(arena_str(r->arena, str_make(out, UUID_TEXT_LEN)));
     return 0;
 }
 
@@ -144,9 +147,9 @@ static int call_len(struct reader *r, const struct template_value *args, size_t 
                     struct template_value *ret)
 {
     if (n != 1 || (args[0].type != TEMPLATE_TEXT && args[0].type != TEMPLATE_JSON))
-        return fail(r, "len takes one list, object or text");
-    *ret =
-        number((int64_t)(args[0].type == TEMPLATE_TEXT ? args[0].text.n : json_len(args[0].json)));
+        return template_expr_set_error(r, "len takes one list, object or text");
+    *ret = template_expr_from_number(
+        (int64_t)(args[0].type == TEMPLATE_TEXT ? args[0].text.n : json_len(args[0].json)));
     return 0;
 }
 
@@ -154,31 +157,31 @@ static int read_call(struct reader *r, struct str name, struct template_value *r
 {
     struct template_value args[ARGUMENTS_MAX];
     size_t n = 0;
-    if (peek(r) != ')') {
+    if (template_expr_peek_char(r) != ')') {
         do {
             if (n == ARGUMENTS_MAX)
-                return fail(r, "too many arguments");
+                return template_expr_set_error(r, "too many arguments");
             int code = read_expr(r, &args[n++]);
             if (code != 0)
                 return code;
-        } while (accept(r, STR(",")));
+        } while (template_expr_accept_token(r, STR(",")));
     }
-    if (!accept(r, STR(")")))
-        return fail(r, "')' is missing");
+    if (!template_expr_accept_token(r, STR(")")))
+        return template_expr_set_error(r, "')' is missing");
     if (str_eq(name, STR("hex")) || str_eq(name, STR("pad")))
         return call_digits(r, str_eq(name, STR("hex")), args, n, ret);
     if (str_eq(name, STR("uuid")))
         return call_uuid(r, args, n, ret);
     if (str_eq(name, STR("len")))
         return call_len(r, args, n, ret);
-    return fail(r, "no such function (there are hex, pad, uuid, len)");
+    return template_expr_set_error(r, "no such function (there are hex, pad, uuid, len)");
 }
 
 // --- Operands ------------------------------------------------------------------------------------
 
-static struct str read_name(struct reader *r)
+static struct str template_expr_read_name(struct reader *r)
 {
-    peek(r);
+    template_expr_peek_char(r);
     size_t from = r->at;
     while (r->at < r->text.n &&
            (isalnum((unsigned char)r->text.p[r->at]) || r->text.p[r->at] == '_'))
@@ -186,7 +189,7 @@ static struct str read_name(struct reader *r)
     return str_make(r->text.p + from, r->at - from);
 }
 
-static int look_up(struct reader *r, struct str name, struct template_value *ret)
+static int template_expr_look_up(struct reader *r, struct str name, struct template_value *ret)
 {
     for (const struct template_scope *s = r->scope; s; s = s->parent) {
         if (str_eq(s->name, name)) {
@@ -198,18 +201,18 @@ static int look_up(struct reader *r, struct str name, struct template_value *ret
                    STR_ARG(r->text), STR_ARG(name));
 }
 
-static int read_member(struct reader *r, struct template_value *v)
+static int template_expr_read_member(struct reader *r, struct template_value *v)
 {
-    struct str name = read_name(r);
+    struct str name = template_expr_read_name(r);
     const yyjson_val *found =
         v->type == TEMPLATE_JSON && name.n > 0 ? json_get(v->json, name) : NULL;
     if (!found)
-        return fail(r, "there is no such field");
+        return template_expr_set_error(r, "there is no such field");
     *v = template_value_of(found);
     return 0;
 }
 
-static int read_index(struct reader *r, struct template_value *v)
+static int template_expr_read_index(struct reader *r, struct template_value *v)
 {
     struct template_value index;
     int64_t at = 0;
@@ -218,83 +221,87 @@ static int read_index(struct reader *r, struct template_value *v)
         code = want_number(r, &index, &at);
     if (code != 0)
         return code;
-    if (!accept(r, STR("]")))
-        return fail(r, "']' is missing");
+    if (!template_expr_accept_token(r, STR("]")))
+        return template_expr_set_error(r, "']' is missing");
     bool list = v->type == TEMPLATE_JSON && json_is_array(v->json);
     const yyjson_val *found = list && at >= 0 ? json_at(v->json, (size_t)at) : NULL;
     if (!found)
-        return fail(r, "there is no such item");
+        return template_expr_set_error(r, "there is no such item");
     *v = template_value_of(found);
     return 0;
 }
 
-static int read_word(struct reader *r, struct template_value *ret)
+static int template_expr_read_word(struct reader *r, struct template_value *ret)
 {
-    struct str name = read_name(r);
+    struct str name = template_expr_read_name(r);
     if (name.n == 0)
-        return fail(r, "a number, a name, 'text' or ( is needed here");
+        return template_expr_set_error(r, "a number, a name, 'text' or ( is needed here");
     if (str_eq(name, STR("true")) || str_eq(name, STR("false"))) {
-        *ret = truth(name.n == 4);
+        *ret = template_expr_from_bool(name.n == 4);
         return 0;
     }
-    int code = accept(r, STR("(")) ? read_call(r, name, ret) : look_up(r, name, ret);
+    int code = template_expr_accept_token(r, STR("(")) ? read_call(r, name, ret)
+                                                       : template_expr_look_up(r, name, ret);
     while (code == 0) {
-        if (accept(r, STR(".")))
-            code = read_member(r, ret);
-        else if (accept(r, STR("[")))
-            code = read_index(r, ret);
+        if (template_expr_accept_token(r, STR(".")))
+            code = template_expr_read_member(r, ret);
+        else if (template_expr_accept_token(r, STR("[")))
+            code = template_expr_read_index(r, ret);
         else
             break;
     }
     return code;
 }
 
-static int read_text(struct reader *r, struct template_value *ret)
+static int template_expr_read_text(struct reader *r, struct template_value *ret)
 {
     size_t from = r->at;
     while (r->at < r->text.n && r->text.p[r->at] != '\'')
         r->at++;
     if (r->at == r->text.n)
-        return fail(r, "the closing ' is missing");
-    *ret = text(str_make(r->text.p + from, r->at - from));
+        return template_expr_set_error(r, "the closing ' is missing");
+    *ret = template_expr_from_text(str_make(r->text.p + from, r->at - from));
     r->at++;
     return 0;
 }
 
-static int read_number(struct reader *r, struct template_value *ret)
+static int template_expr_read_number(struct reader *r, struct template_value *ret)
 {
-    struct str digits = read_name(r);
+    struct str digits = template_expr_read_name(r);
     int64_t n = 0;
     if (str_to_i64(digits, &n) != 0)
-        return fail(r, "this is not a whole number");
-    *ret = number(n);
+        return template_expr_set_error(r, "this is not a whole number");
+    *ret = template_expr_from_number(n);
     return 0;
 }
 
 static int read_operand(struct reader *r, struct template_value *ret)
 {
-    if (accept(r, STR("-"))) {
+    if (template_expr_accept_token(r, STR("-"))) {
         int64_t n = 0;
         int code = read_operand(r, ret);
         if (code == 0)
             code = want_number(r, ret, &n);
         if (code == 0 && __builtin_sub_overflow(0, n, &ret->number))
-            code = fail(r, "the number is too large");
+            code = template_expr_set_error(r, "the number is too large");
         return code;
     }
-    if (accept(r, STR("("))) {
+    if (template_expr_accept_token(r, STR("("))) {
         int code = read_expr(r, ret);
-        return code == 0 && !accept(r, STR(")")) ? fail(r, "')' is missing") : code;
+        return code == 0 && !template_expr_accept_token(r, STR(")"))
+                   ? template_expr_set_error(r, "')' is missing")
+                   : code;
     }
-    if (accept(r, STR("'")))
-        return read_text(r, ret);
-    return isdigit((unsigned char)peek(r)) ? read_number(r, ret) : read_word(r, ret);
+    if (template_expr_accept_token(r, STR("'")))
+        return template_expr_read_text(r, ret);
+    return isdigit((unsigned char)template_expr_peek_char(r)) ? template_expr_read_number(r, ret)
+                                                              : template_expr_read_word(r, ret);
 }
 
 // --- Operators -----------------------------------------------------------------------------------
 
-static int compute(struct reader *r, char op, struct template_value *a,
-                   const struct template_value *b)
+static int template_expr_compute_binary(struct reader *r, char op, struct template_value *a,
+                                        const struct template_value *b)
 {
     if (op == '+' && a->type == TEMPLATE_TEXT && b->type == TEMPLATE_TEXT) {
         a->text = arena_strf(r->arena, "%.*s%.*s", STR_ARG(a->text), STR_ARG(b->text));
@@ -309,7 +316,7 @@ static int compute(struct reader *r, char op, struct template_value *a,
         return code;
     if (op == '/' || op == '%') {
         if (y == 0 || (x == INT64_MIN && y == -1))
-            return fail(r, "this cannot be divided");
+            return template_expr_set_error(r, "this cannot be divided");
         a->number = op == '/' ? x / y : x % y;
         return 0;
     }
@@ -325,18 +332,19 @@ static int compute(struct reader *r, char op, struct template_value *a,
         over = __builtin_mul_overflow(x, y, &a->number);
         break;
     }
-    return over ? fail(r, "the number is too large") : 0;
+    return over ? template_expr_set_error(r, "the number is too large") : 0;
 }
 
 static int read_product(struct reader *r, struct template_value *ret)
 {
     int code = read_operand(r, ret);
-    while (code == 0 && (peek(r) == '*' || peek(r) == '/' || peek(r) == '%')) {
+    while (code == 0 && (template_expr_peek_char(r) == '*' || template_expr_peek_char(r) == '/' ||
+                         template_expr_peek_char(r) == '%')) {
         char op = r->text.p[r->at++];
         struct template_value right;
         code = read_operand(r, &right);
         if (code == 0)
-            code = compute(r, op, ret, &right);
+            code = template_expr_compute_binary(r, op, ret, &right);
     }
     return code;
 }
@@ -344,21 +352,22 @@ static int read_product(struct reader *r, struct template_value *ret)
 static int read_sum(struct reader *r, struct template_value *ret)
 {
     int code = read_product(r, ret);
-    while (code == 0 && (peek(r) == '+' || peek(r) == '-')) {
+    while (code == 0 && (template_expr_peek_char(r) == '+' || template_expr_peek_char(r) == '-')) {
         char op = r->text.p[r->at++];
         struct template_value right;
         code = read_product(r, &right);
         if (code == 0)
-            code = compute(r, op, ret, &right);
+            code = template_expr_compute_binary(r, op, ret, &right);
     }
     return code;
 }
 
-static int compare(struct reader *r, struct str op, struct template_value *a,
-                   const struct template_value *b)
+static int template_expr_compare_values(struct reader *r, struct str op, struct template_value *a,
+                                        const struct template_value *b)
 {
     if (a->type != b->type || a->type == TEMPLATE_JSON)
-        return fail(r, "only numbers with numbers and texts with texts can be compared");
+        return template_expr_set_error(
+            r, "only numbers with numbers and texts with texts can be compared");
     int order = a->type == TEMPLATE_TEXT ? str_cmp(a->text, b->text)
                                          : (a->number > b->number) - (a->number < b->number);
     bool equal_counts = op.n == 2 && op.p[0] != '!';
@@ -366,7 +375,7 @@ static int compare(struct reader *r, struct str op, struct template_value *a,
                : op.p[0] == '>' ? order > 0 || (equal_counts && order == 0)
                : op.p[0] == '!' ? order != 0
                                 : order == 0;
-    *a = truth(yes);
+    *a = template_expr_from_bool(yes);
     return 0;
 }
 
@@ -375,15 +384,15 @@ static int read_expr(struct reader *r, struct template_value *ret)
     static const struct str ops[] = {STR_INIT("=="), STR_INIT("!="), STR_INIT("<="),
                                      STR_INIT(">="), STR_INIT("<"),  STR_INIT(">")};
     if (++r->nesting > NESTING_MAX)
-        return fail(r, "it is nested too deep");
+        return template_expr_set_error(r, "it is nested too deep");
     int code = read_sum(r, ret);
     for (size_t i = 0; code == 0 && i < array_len(ops); i++) {
-        if (!accept(r, ops[i]))
+        if (!template_expr_accept_token(r, ops[i]))
             continue;
         struct template_value right;
         code = read_sum(r, &right);
         if (code == 0)
-            code = compare(r, ops[i], ret, &right);
+            code = template_expr_compare_values(r, ops[i], ret, &right);
         break;
     }
     r->nesting--;
@@ -395,7 +404,7 @@ int template_eval(struct str expr, const struct template_scope *scope, struct ar
 {
     struct reader r = {.text = expr, .scope = scope, .arena = arena, .err = err};
     int code = read_expr(&r, ret);
-    if (code == 0 && peek(&r) != '\0')
-        code = fail(&r, "this does not belong here");
+    if (code == 0 && template_expr_peek_char(&r) != '\0')
+        code = template_expr_set_error(&r, "this does not belong here");
     return code;
 }

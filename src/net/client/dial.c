@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a name to a stream of bytes: resolve (on a thread of libuv's pool), connect to one address after the other, talk to the
-// proxy, shake hands. TLS to an https proxy is below TLS to the server: `outer` holds the first, `tls`
-// the second.
+// From a name to a stream of bytes: resolve (on a thread of libuv's pool), connect to one address
+// after the other, talk to the proxy, shake hands. TLS to an https proxy is below TLS to the
+// server: `outer` holds the first, `tls` the second.
 #include "net/dial.h"
 
 #include <assert.h>
@@ -31,12 +31,16 @@ enum dial_phase {
 struct dial {
     struct dial_options o; // the borrowed texts are not used after dial_new
     struct exec *exec;
-    char *host, *server_name, *name, *netns, *unix_path;
-    uint16_t port; // where to connect to: the server's or the proxy's
-    uv_getaddrinfo_t resolve;
-    struct sockaddr_storage addresses[DIAL_ADDRESSES];
-    size_t addresses_len, tried;
-    int last_error; // of an attempt
+    struct { // the peer
+        char *host, *server_name, *name, *netns, *unix_path;
+        uint16_t port; // where to connect to: the server's or the proxy's
+    };
+    struct { // addresses
+        uv_getaddrinfo_t resolve;
+        struct sockaddr_storage addresses[DIAL_ADDRESSES];
+        size_t addresses_len, tried;
+        int last_error; // of an attempt
+    };
     int64_t deadline_ns;
     struct exec_timer timer, attempt;
     struct dial_sock *sock;
@@ -44,17 +48,21 @@ struct dial {
     bool proxied;
     enum dial_phase phase;
     struct tls_conn *outer, *tls;
-    struct sbuf early;  // written before the connection was ready, not encrypted
-    struct sbuf middle; // between the two layers of TLS
-    struct sbuf out;    // what goes to the socket
-    struct err unable;  // why it could not even begin
-    bool resolving;
-    bool writing;
-    bool held;
-    bool over;   // dial_write said no
-    bool ending; // close when all is sent
-    bool closed; // nobody is notified any more
-    int busy;    // inside a callback: memory stays
+    struct {                // buffers
+        struct sbuf early;  // written before the connection was ready, not encrypted
+        struct sbuf middle; // between the two layers of TLS
+        struct sbuf out;    // what goes to the socket
+    };
+    struct err unable; // why it could not even begin
+    struct {           // state
+        bool resolving;
+        bool writing;
+        bool held;
+        bool over;   // dial_write was full
+        bool ending; // close when all is sent
+        bool closed; // no callback runs any more
+        int busy;    // inside a callback: memory stays
+    };
 };
 
 // --- Life ----------------------------------------------------------------------------------------
@@ -226,7 +234,8 @@ bool dial_write(struct dial *d, struct str bytes)
         dial_flush(d);
     }
     d->over = d->early.n + d->out.n > DIAL_QUEUED_MAX;
-    // A connection that broke just now has notified its owner, who may be gone and must not be made to wait.
+    // A connection that broke just now has notified its owner, who may be gone and must not be made
+    // to wait.
     bool room = !d->over || d->closed;
     dial_leave(d);
     return room;
@@ -297,7 +306,7 @@ static void dial_begin_server(struct dial *d)
 {
     if (d->tls) {
         d->phase = DIAL_TLS;
-        dial_input_tls(d, (struct str){0}); // says hello
+        dial_input_tls(d, (struct str){0}); // sends the client hello
     } else {
         dial_become_ready(d);
     }
@@ -407,8 +416,8 @@ static const struct dial_sock_ops dial_ops = {
     .gone = dial_on_gone,
 };
 
-// dial_try_next begins to connect to the next address. Each gets its share of the time, as in Go. False: there is none
-// left.
+// dial_try_next begins to connect to the next address. Each gets its share of the time, as in Go.
+// False: there is none left.
 static bool dial_try_next(struct dial *d)
 {
     exec_timer_stop(d->exec, &d->attempt);
@@ -457,7 +466,7 @@ static void dial_on_connected(void *arg, int status)
     dial_sock_read(d->sock, true);
     if (d->outer) {
         d->phase = DIAL_OUTER_TLS;
-        dial_input_outer(d, (struct str){0}); // says hello
+        dial_input_outer(d, (struct str){0}); // sends the client hello
     } else if (d->proxied) {
         dial_begin_proxy(d);
     } else {
@@ -493,7 +502,8 @@ static void dial_on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo 
     dial_leave(d);
 }
 
-// An address needs nobody to look it up: names that nobody answers for, and other work, keep the threads busy that do.
+// An address needs no lookup: names whose servers do not answer, and other work, keep the
+// threads busy that do.
 static bool dial_is_address(struct dial *d)
 {
     union {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The socket under a dial: one attempt to connect, then bytes. It outlives the dial until libuv has closed it.
+// The socket under a dial: one attempt to connect, then bytes. It outlives the dial until libuv has
+// closed it.
 #ifndef NET_CLIENT_DIAL_INT_H
 #define NET_CLIENT_DIAL_INT_H
 
@@ -19,8 +20,8 @@ struct dial_sock_ops {
     void (*gone)(void *arg, int r); // UV_EOF or an error
 };
 
-// dial_sock_connect makes a socket and begins to connect it: to an address, in a network namespace or ours, or to
-// a path. No callback before it returns. Returns 0 or an error of libuv's.
+// dial_sock_connect makes a socket and begins to connect it: to an address, in a network namespace
+// or ours, or to a path. No callback before it returns. Returns 0 or an error of libuv's.
 int dial_sock_connect(uv_loop_t *uv, const struct sockaddr *to, const char *netns,
                       const struct dial_sock_ops *ops, void *arg, struct dial_sock **ret);
 int dial_sock_connect_path(uv_loop_t *uv, const char *path, const struct dial_sock_ops *ops,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One socket and its requests to libuv. A connection attempt that failed is replaced by a new socket, so a dial may try
-// several addresses.
+// One socket and its requests to libuv. A connection attempt that failed is replaced by a new
+// socket, so a dial may try several addresses.
 #include <assert.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -17,8 +17,9 @@
 
 #include "base/banned.h"
 
-// A peer that is gone without a word: probed after so many seconds of silence, then so often, so many times; data that
-// is not acknowledged counts for as long. Otherwise a watch would wait for minutes on a network that was cut.
+// A peer that is gone without a word: probed after so many seconds of silence, then so often, so
+// many times; data that is not acknowledged counts for as long. Otherwise a watch would wait for
+// minutes on a network that was cut.
 #define KEEPALIVE_IDLE_S     15
 #define KEEPALIVE_INTERVAL_S 5
 #define KEEPALIVE_COUNT      3
@@ -123,8 +124,8 @@ static void dial_sock_on_connected(uv_connect_t *req, int status)
     k->ops->connected(k->arg, status);
 }
 
-// A socket belongs for ever to the namespace it was made in, so this thread only has to look in. It cannot go on
-// when it does not find back.
+// A socket belongs for ever to the namespace it was made in, so this thread only has to look in. It
+// cannot go on when it does not find back.
 static int dial_socket_in(const char *netns, int family)
 {
     int own = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);

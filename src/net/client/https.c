@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The client: its options, its connections and the calls that wait for one. Over HTTP/2 all calls share as few connections
-// as the server's limit of streams allows; over HTTP/1.1 each call has one to itself, kept for the next.
+// The client: its options, its connections and the calls that wait for one. Over HTTP/2 all calls
+// share as few connections as the server's limit of streams allows; over HTTP/1.1 each call has one
+// to itself, kept for the next.
 #include "net/https.h"
 
 #include <assert.h>
@@ -29,8 +30,8 @@ static struct https_conn *https_find_conn(const struct https *h)
     return NULL;
 }
 
-// https_wants_conn: calls wait and one connection more would take them. While the server's protocol is not known, one is made at
-// a time: it may take them all.
+// https_wants_conn: calls wait and one connection more would take them. While the server's protocol
+// is not known, one is made at a time: it may take them all.
 static bool https_wants_conn(const struct https *h)
 {
     size_t queued = 0, live = 0, connecting = 0;
@@ -176,7 +177,8 @@ static void https_choose_proxy(struct https *h, const struct https_options *o)
         chosen = proxy_env_choose(&env, h->tls, str_z(h->url.host), h->url.port);
     if (chosen.n == 0)
         return;
-    // Not an error of https_new: whoever asks is to hear of it as of every other way that does not lead there.
+    // Not an error of https_new: each call reports it, as any other target that does not
+    // lead there.
     if (proxy_parse(chosen, &h->proxy, &h->broken) < 0)
         return;
     h->proxied = true;

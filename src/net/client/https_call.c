@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One request and what has come of its response. Connections only note here; https_call_settle notifies the owner.
+// One request and what has come of its response. Connections only note here; https_call_settle
+// notifies the owner.
 #include <assert.h>
 #include <stdlib.h>
 
@@ -59,6 +60,8 @@ static bool https_call_is_valid(const struct https_call *call)
            h1_is_value(call->authorization);
 }
 
+static void https_call_queue(struct https_call *call);
+
 struct https_call *https_call_new(struct https *h, const struct https_request *q)
 {
     struct https_call *call = xcalloc(1, sizeof(*call));
@@ -99,7 +102,7 @@ void https_call_free(struct https_call *call)
     free(call);
 }
 
-void https_call_queue(struct https_call *call)
+static void https_call_queue(struct https_call *call)
 {
     assert(!call->conn);
     list_push_back(&call->https->queued, &call->queue);
@@ -137,7 +140,7 @@ static uint64_t https_read_number(struct str *text, size_t digits)
     return n;
 }
 
-int64_t https_parse_date(struct str text)
+static int64_t https_parse_date(struct str text)
 {
     static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
     // Sun, 06 Nov 1994 08:49:37 GMT

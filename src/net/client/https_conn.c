@@ -8,8 +8,8 @@
 
 #include "base/banned.h"
 
-// A connection without calls is kept for this long. One with calls that has been silent is asked whether it is
-// alive (PING of HTTP/2), and must answer in time. The times are client-go's.
+// A connection without calls is kept for this long. One with calls that has been silent is asked
+// whether it is alive (PING of HTTP/2), and must answer in time. The times are client-go's.
 #define HTTPS_IDLE_NS  (90 * CLOCK_NS_PER_SEC)
 #define HTTPS_QUIET_NS (30 * CLOCK_NS_PER_SEC)
 #define HTTPS_PONG_NS  (15 * CLOCK_NS_PER_SEC)
@@ -80,7 +80,8 @@ void https_conn_lose(struct https_conn *c, const struct err *err)
     https_wake(h);
 }
 
-// https_conn_give_up: it could not be made. Calls that wait fail unless another connection may take them.
+// https_conn_give_up: it could not be made. Calls that wait fail unless another connection may take
+// them.
 static void https_conn_give_up(struct https_conn *c, const struct err *err)
 {
     struct https *h = c->https;
@@ -104,7 +105,8 @@ static void https_conn_give_up(struct https_conn *c, const struct err *err)
         https_call_fail(container_of(n, struct https_call, queue), &whole, true);
 }
 
-// https_conn_look finds out what is due; returns when to look again, or 0 when the connection has ended.
+// https_conn_look finds out what is due; returns when to look again, or 0 when the connection has
+// ended.
 static int64_t https_conn_look(struct https_conn *c)
 {
     struct err err = {0};
@@ -220,7 +222,7 @@ static void https_h1_input(struct https_conn *c, struct str bytes)
     struct https_call *call = https_conn_first(c);
     struct str piece;
     struct err err = {0};
-    if (!call) { // the server says something that nobody asked for
+    if (!call) { // an unsolicited response
         https_conn_lose(c, NULL);
         return;
     }
@@ -319,7 +321,7 @@ static int https_make_tls(struct https *h, bool h2, struct err *err)
     return r < 0 ? err_wrap(err, "cannot speak with %s", h->shown) : 0;
 }
 
-// https_set_target says where to connect to: the server, or a proxy that is told the whole URL.
+// https_set_target sets where to connect to: the server, or a proxy that gets the whole URL.
 static void https_set_target(const struct https *h, struct dial_options *o)
 {
     const struct net_url *to = h->absolute ? &h->proxy : &h->url;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls as streams of an HTTP/2 connection. A stream's window is opened when its owner has taken the bytes, the
-// connection's as they come: a call that is held never stalls the others.
+// Calls as streams of an HTTP/2 connection. A stream's window is opened when its owner has taken
+// the bytes, the connection's as they come: a call that is held never stalls the others.
 #include <stdio.h>
 
 #include "net/client/https_int.h"
@@ -13,7 +13,8 @@
 #define HTTPS_H2_OUTBOUND_ACKS  1000
 #define HTTPS_H2_OUT_HIGH       ((size_t)256 * 1024)
 
-// Concurrent streams on a connection: until the server has said how many it takes, as in Go, and at the most.
+// Concurrent streams on a connection: until the server's settings arrive, as in Go, and at
+// the most.
 #define HTTPS_H2_STREAMS_FIRST 100
 #define HTTPS_H2_STREAMS_MAX   1000
 
@@ -48,8 +49,8 @@ static void https_h2_on_data(struct h2_stream *t, struct str bytes)
 
 static void https_h2_on_end(struct h2_stream *t)
 {
-    // A response may come before the request was sent; the server does not want the rest. Otherwise the
-    // stream closes next.
+    // A response may come before the request was sent; the server does not want the rest. Otherwise
+    // the stream closes next.
     if (t->out.bytes > 0)
         https_call_succeed(https_h2_call_of(t));
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inside the HTTPS client. A client has connections and calls; a call waits in `queued`, is on a connection, or is
-// finished and in `ready`.
+// Inside the HTTPS client. A client has connections and calls; a call waits in `queued`, is on a
+// connection, or is finished and in `ready`.
 //
-// Nothing of the owner runs inside a connection: what happens to calls is noted and `ready` is drained when the
-// outermost entry (https_enter) is left. So every callback may start, cancel and free as it likes.
+// Nothing of the owner runs inside a connection: what happens to calls is noted and `ready` is
+// drained when the outermost entry (https_enter) is left. So every callback may start, cancel and
+// free as it likes.
 #ifndef NET_CLIENT_HTTPS_INT_H
 #define NET_CLIENT_HTTPS_INT_H
 
@@ -24,21 +25,27 @@ struct https {
     char *shown; // the URL without credentials, for errors
     char *unix_socket, *server_name, *user_agent;
     struct sbuf authorization; // of the URL's user; empty: none
-    struct net_url proxy;
-    bool tls, proxied, insecure;
-    bool absolute;           // plain HTTP to a proxy, which is told the whole URL
-    struct sbuf proxy_basic; // its Proxy-Authorization then
-    struct err broken;       // with a code: every call fails with this
-    struct sbuf ca, certificate, key;
-    struct tls_client *tls_client, *tunnel_tls, *proxy_tls; // NULL: none was needed yet
-    unsigned identity;                                      // how often it has changed
+    struct {                   // the way to the server
+        struct net_url proxy;
+        bool tls, proxied, insecure;
+        bool absolute;           // plain HTTP to a proxy, which gets the whole URL
+        struct sbuf proxy_basic; // its Proxy-Authorization then
+    };
+    struct err broken; // with a code: every call fails with this
+    struct {           // credentials
+        struct sbuf ca, certificate, key;
+        struct tls_client *tls_client, *tunnel_tls, *proxy_tls; // NULL: none was needed yet
+        unsigned identity;                                      // how often it has changed
+    };
     size_t connections, body_bytes;
     int64_t connect_timeout_ns;
     bool h1_only; // the server chose HTTP/1.1 last time
-    struct list conns, dead;
-    struct list calls, queued, ready;
-    struct exec_timer turn;
-    struct exec_timer again; // armed: a connection could not be made while others were there
+    struct {      // connections and calls
+        struct list conns, dead;
+        struct list calls, queued, ready;
+        struct exec_timer turn;
+        struct exec_timer again; // armed: a connection could not be made while others were there
+    };
     int entered;
     bool freed;
 };
@@ -74,19 +81,23 @@ struct https_call {
     struct h2_stream h2;
     struct exec_timer timeout;
     unsigned tries;
-    char *texts; // the request's
-    struct str method, target, content_type, accept, authorization;
-    struct net_buf *body; // NULL: none
+    struct {         // the request
+        char *texts; // the request's
+        struct str method, target, content_type, accept, authorization;
+        struct net_buf *body; // NULL: none
+    };
     void (*data)(void *arg, struct str bytes);
     void (*done)(void *arg, const struct https_answer *answer);
     void *arg;
-    struct sbuf in;
-    int status;
-    int64_t retry_after_seconds, date_seconds;
-    bool streaming; // the status is 2xx and data wants the body
-    bool held, finished, entered, cancelled;
-    bool unsent;
-    struct err err; // with a code: it failed
+    struct { // the response
+        struct sbuf in;
+        int status;
+        int64_t retry_after_seconds, date_seconds;
+        bool streaming; // the status is 2xx and data wants the body
+        bool held, finished, entered, cancelled;
+        bool unsent;
+        struct err err; // with a code: it failed
+    };
 };
 
 // --- https.c -------------------------------------------------------------------------------------
@@ -99,8 +110,6 @@ void https_wake(struct https *h);  // has https_leave's work done soon
 
 struct https_call *https_call_new(struct https *h, const struct https_request *q);
 void https_call_free(struct https_call *call);
-// https_call_queue has it sent, again after a connection that did not take it.
-void https_call_queue(struct https_call *call);
 void https_call_detach(struct https_call *call); // from its connection, which forgets it
 
 // What comes of its response. https_call_header takes a field; names are in lower case.
@@ -114,17 +123,16 @@ void https_call_succeed(struct https_call *call);
 void https_call_fail(struct https_call *call, const struct err *err, bool unsent);
 void https_call_failf(struct https_call *call, bool unsent, int code, const char *fmt, ...)
     ERR_PRINTF(4, 5);
-// https_call_refused sends it again on another connection, a few times, as the server has not looked at it.
+// https_call_refused sends it again on another connection, a few times, as the server has not
+// looked at it.
 void https_call_refused(struct https_call *call, const char *why);
 // https_call_settle notifies the owner. May free the call.
 void https_call_settle(struct https_call *call);
 
-// https_parse_date reads an HTTP date; 0 if it is none.
-int64_t https_parse_date(struct str text);
-
 // --- https_conn.c --------------------------------------------------------------------------------
 
-// https_conn_new begins to connect. Returns 0 or a negative code (certificates that cannot be read).
+// https_conn_new begins to connect. Returns 0 or a negative code (certificates that cannot be
+// read).
 int https_conn_new(struct https *h, struct err *err) MUST_USE;
 bool https_conn_has_room(const struct https_conn *c);
 void https_conn_send(struct https_conn *c, struct https_call *call);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rules of NO_PROXY are those of Go's net/http, so that a program beside kubectl takes the same way.
+// The rules of NO_PROXY are those of Go's net/http, so that a program beside kubectl takes the same
+// way.
 #include "net/client/proxy.h"
 
 #include <stdlib.h>

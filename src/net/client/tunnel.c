@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One request that asks to switch protocols; its response is read by h1_answer.c. What follows a 101 is passed on as it
-// is.
+// One request that asks to switch protocols; its response is read by h1_answer.c. What follows a
+// 101 is passed on as it is.
 #include "net/tunnel.h"
 
 #include <assert.h>
@@ -25,13 +25,13 @@ struct tunnel {
     struct sbuf body; // of a refusal
     bool drained_due; // was drained before it was open
     bool invalid;     // the request cannot be sent
-    bool closed;      // nobody is told anything any more
+    bool closed;      // no callback runs any more
     int busy;
 };
 
 // --- Life ----------------------------------------------------------------------------------------
 
-static void release(struct tunnel *t)
+static void tunnel_release_self(struct tunnel *t)
 {
     if (t->busy > 0)
         return;
@@ -41,10 +41,10 @@ static void release(struct tunnel *t)
     free(t);
 }
 
-static void leave(struct tunnel *t)
+static void tunnel_leave_callback(struct tunnel *t)
 {
     if (--t->busy == 0 && t->closed)
-        release(t);
+        tunnel_release_self(t);
 }
 
 void tunnel_close(struct tunnel *t)
@@ -52,7 +52,7 @@ void tunnel_close(struct tunnel *t)
     t->closed = true;
     if (t->dial)
         dial_close(take_ptr(t->dial));
-    release(t);
+    tunnel_release_self(t);
 }
 
 void tunnel_end(struct tunnel *t)
@@ -60,10 +60,10 @@ void tunnel_end(struct tunnel *t)
     t->closed = true;
     if (t->dial)
         dial_end(take_ptr(t->dial));
-    release(t);
+    tunnel_release_self(t);
 }
 
-static void fail(struct tunnel *t, const struct err *err)
+static void tunnel_fail_with(struct tunnel *t, const struct err *err)
 {
     if (!t->closed) {
         t->closed = true;
@@ -73,9 +73,9 @@ static void fail(struct tunnel *t, const struct err *err)
         dial_close(take_ptr(t->dial));
 }
 
-static void on_closed(void *arg, const struct err *err);
+static void tunnel_on_closed(void *arg, const struct err *err);
 
-static void on_timeout(void *arg)
+static void tunnel_on_timeout(void *arg)
 {
     struct tunnel *t = arg;
     struct err err = {0};
@@ -84,8 +84,8 @@ static void on_timeout(void *arg)
         err_record(&err, ERR_BAD_REQUEST, "the request has characters that HTTP does not allow");
     else
         err_record(&err, ERR_TIMEOUT, "the peer did not answer in time");
-    fail(t, &err);
-    leave(t);
+    tunnel_fail_with(t, &err);
+    tunnel_leave_callback(t);
 }
 
 bool tunnel_write(struct tunnel *t, struct str bytes)
@@ -101,7 +101,7 @@ void tunnel_hold(struct tunnel *t, bool hold)
 
 // --- The answer ----------------------------------------------------------------------------------
 
-static void refused(struct tunnel *t)
+static void tunnel_on_refused(struct tunnel *t)
 {
     if (t->closed)
         return;
@@ -128,7 +128,7 @@ static bool tunnel_read_answer(struct tunnel *t, struct str *in)
     struct err err = {0};
     int r = h1_answer_read(&t->answer, in, &piece, &err);
     if (r < 0) {
-        fail(t, &err);
+        tunnel_fail_with(t, &err);
     } else if (r == H1_ANSWER_HEAD) {
         t->state = REFUSING;
     } else if (r == H1_ANSWER_SWITCHED) {
@@ -136,14 +136,14 @@ static bool tunnel_read_answer(struct tunnel *t, struct str *in)
     } else if (r == H1_ANSWER_DATA) {
         sbuf_add(&t->body, str_upto(piece, TUNNEL_REFUSAL_BYTES - t->body.n));
         if (t->body.n >= TUNNEL_REFUSAL_BYTES)
-            refused(t);
+            tunnel_on_refused(t);
     } else if (r == H1_ANSWER_END) {
-        refused(t);
+        tunnel_on_refused(t);
     }
     return r > H1_ANSWER_MORE;
 }
 
-static void on_input(void *arg, struct str bytes)
+static void tunnel_on_input(void *arg, struct str bytes)
 {
     struct tunnel *t = arg;
     t->busy++;
@@ -151,35 +151,35 @@ static void on_input(void *arg, struct str bytes)
         ;
     if (t->state == OPEN && !t->closed && bytes.n)
         t->o.input(t->o.arg, bytes);
-    leave(t);
+    tunnel_leave_callback(t);
 }
 
-static void on_closed(void *arg, const struct err *err)
+static void tunnel_on_closed(void *arg, const struct err *err)
 {
     struct tunnel *t = arg;
     struct err early = {0};
     t->busy++;
     t->dial = NULL;
     if (t->state == REFUSING)
-        refused(t);
+        tunnel_on_refused(t);
     else if (err || t->state == OPEN || h1_answer_eof(&t->answer, &early) == 0)
-        fail(t, err);
+        tunnel_fail_with(t, err);
     else
-        fail(t, &early);
-    leave(t);
+        tunnel_fail_with(t, &early);
+    tunnel_leave_callback(t);
 }
 
-static void on_drained(void *arg)
+static void tunnel_on_drained(void *arg)
 {
     struct tunnel *t = arg;
     t->busy++;
     t->drained_due = t->state != OPEN;
     if (t->state == OPEN && t->o.drained)
         t->o.drained(t->o.arg);
-    leave(t);
+    tunnel_leave_callback(t);
 }
 
-static void on_connected(void *arg)
+static void tunnel_on_connected(void *arg)
 {
     struct tunnel *t = arg;
     exec_timer_start(t->exec, &t->timer, t->o.timeout_ns > 0 ? t->o.timeout_ns : ANSWER_NS);
@@ -187,7 +187,7 @@ static void on_connected(void *arg)
 
 // --- The request ---------------------------------------------------------------------------------
 
-static void send_request(struct tunnel *t, const struct tunnel_options *o)
+static void tunnel_send_request(struct tunnel *t, const struct tunnel_options *o)
 {
     cleanup_sbuf struct sbuf b = {0}, authority = {0};
     h1_add_authority(&authority, o->host, o->port);
@@ -212,7 +212,7 @@ struct tunnel *tunnel_new(const struct tunnel_options *options)
     struct tunnel *t = xcalloc(1, sizeof(*t));
     t->o = *options;
     t->exec = loop_exec(options->loop);
-    t->timer.fn = on_timeout;
+    t->timer.fn = tunnel_on_timeout;
     t->timer.arg = t;
     const struct dial_options d = {.loop = options->loop,
                                    .host = options->host,
@@ -223,12 +223,12 @@ struct tunnel *tunnel_new(const struct tunnel_options *options)
                                    .proxy = options->proxy,
                                    .proxy_tls = options->proxy_tls,
                                    .timeout_ns = options->timeout_ns,
-                                   .connected = on_connected,
-                                   .input = on_input,
-                                   .drained = on_drained,
-                                   .closed = on_closed,
+                                   .connected = tunnel_on_connected,
+                                   .input = tunnel_on_input,
+                                   .drained = tunnel_on_drained,
+                                   .closed = tunnel_on_closed,
                                    .arg = t};
     t->dial = dial_new(&d);
-    send_request(t, options);
+    tunnel_send_request(t, options);
     return t;
 }

@@ -17,7 +17,7 @@
 #define BACKOFF_MIN_NS CLOCK_NS_PER_SEC
 #define BACKOFF_MAX_NS (120 * CLOCK_NS_PER_SEC)
 
-// Calls that are told of in one turn of the loop: one that fails may be made again by its owner.
+// Calls completed in one turn of the loop: a failed one may be retried by its owner.
 #define LATE_BATCH 64
 
 enum link_state {
@@ -74,13 +74,13 @@ struct grpc_client_call {
     void *arg;
 };
 
-static struct grpc_client_call *call_of(struct grpc_stream *s)
+static struct grpc_client_call *grpc_client_call_of_stream(struct grpc_stream *s)
 {
     return container_of(s, struct grpc_client_call, stream);
 }
 
 static void connect_now(struct grpc_client *c);
-static void on_sock_gone(void *arg);
+static void grpc_client_on_sock_gone(void *arg);
 
 // --- The end of calls ----------------------------------------------------------------------------
 
@@ -100,7 +100,7 @@ static void only_metadata(struct grpc_meta_list *l)
 }
 
 // Calls done and frees the call.
-static void deliver(struct grpc_client_call *k)
+static void grpc_client_deliver_messages(struct grpc_client_call *k)
 {
     assert(k->over);
     struct grpc_stream *s = &k->stream;
@@ -125,10 +125,10 @@ static void deliver(struct grpc_client_call *k)
     k->done(k->arg, &result);
     s->entered = before;
     grpc_stream_free(s, k->status == GRPC_OK ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL);
-    on_sock_gone(c);
+    grpc_client_on_sock_gone(c);
 }
 
-static void set_end(struct grpc_client_call *k, enum grpc_status status, struct str why)
+static void grpc_client_set_end(struct grpc_client_call *k, enum grpc_status status, struct str why)
 {
     if (k->over)
         return;
@@ -141,7 +141,7 @@ static void deliver_one(struct grpc_client_call *k)
 {
     struct grpc_stream *s = &k->stream;
     if (k->over) {
-        deliver(k);
+        grpc_client_deliver_messages(k);
         return;
     }
     s->entered = true;
@@ -160,7 +160,7 @@ static void deliver_late(void *arg)
         deliver_one(list_entry(node, struct grpc_client_call, late));
     if (!c->freed && !list_empty(&c->late) && !exec_timer_armed(&c->soon))
         exec_timer_start(c->exec, &c->soon, 0);
-    on_sock_gone(c);
+    grpc_client_on_sock_gone(c);
 }
 
 static void tell_late(struct grpc_client_call *k)
@@ -173,16 +173,16 @@ static void tell_late(struct grpc_client_call *k)
         exec_timer_start(c->exec, &c->soon, 0);
 }
 
-static void on_deadline(void *arg)
+static void grpc_client_on_deadline(void *arg)
 {
     struct grpc_client_call *k = arg;
-    set_end(k, GRPC_DEADLINE_EXCEEDED, STR("the deadline has passed"));
-    deliver(k);
+    grpc_client_set_end(k, GRPC_DEADLINE_EXCEEDED, STR("the deadline has passed"));
+    grpc_client_deliver_messages(k);
 }
 
 void grpc_client_cancel(struct grpc_client_call *call)
 {
-    set_end(call, GRPC_CANCELLED, STR("the call was cancelled"));
+    grpc_client_set_end(call, GRPC_CANCELLED, STR("the call was cancelled"));
     tell_late(call);
 }
 
@@ -199,12 +199,12 @@ void grpc_client_pause(struct grpc_client_call *call, bool paused)
 
 // --- Answers -------------------------------------------------------------------------------------
 
-static void take_message(struct grpc_client_call *k, struct str message)
+static void grpc_client_take_message(struct grpc_client_call *k, struct str message)
 {
     if (k->received) {
         k->received(k->arg, message);
     } else if (k->has_response) {
-        set_end(k, GRPC_INTERNAL, STR("the server sent more than one message"));
+        grpc_client_set_end(k, GRPC_INTERNAL, STR("the server sent more than one message"));
     } else {
         k->has_response = true;
         k->response = arena_str(&k->stream.arena, message);
@@ -220,14 +220,14 @@ static void take_messages(struct grpc_client_call *k)
         enum grpc_status status =
             grpc_frame_next(grpc_stream_in(s), k->client->limits.message_bytes, &message, &used);
         if (status == GRPC_UNIMPLEMENTED)
-            set_end(k, status, STR("the server sent a compressed message"));
+            grpc_client_set_end(k, status, STR("the server sent a compressed message"));
         else if (status == GRPC_INTERNAL)
-            set_end(k, status, STR("the server sent a message with an unknown flag"));
+            grpc_client_set_end(k, status, STR("the server sent a message with an unknown flag"));
         else if (status != GRPC_OK)
-            set_end(k, status, STR("the server sent a message larger than the limit"));
+            grpc_client_set_end(k, status, STR("the server sent a message larger than the limit"));
         if (used == 0)
             return;
-        take_message(k, message);
+        grpc_client_take_message(k, message);
         if (!s->orphan)
             grpc_stream_take(s, used);
     }
@@ -247,17 +247,17 @@ static void end_of_trailers(struct grpc_client_call *k)
         enum grpc_status code = grpc_status_read(status);
         struct str why = grpc_meta_find(l, STR("grpc-message"));
         if (code == GRPC_OK && grpc_stream_in(s).n)
-            set_end(k, GRPC_INTERNAL, STR("the server's last message is not whole"));
+            grpc_client_set_end(k, GRPC_INTERNAL, STR("the server's last message is not whole"));
         else if (code == GRPC_OK && !k->received && !k->has_response)
-            set_end(k, GRPC_INTERNAL, STR("the server sent no message"));
+            grpc_client_set_end(k, GRPC_INTERNAL, STR("the server sent no message"));
         else
-            set_end(k, code, percent_decode_lenient(why, &s->arena));
+            grpc_client_set_end(k, code, percent_decode_lenient(why, &s->arena));
         return;
     }
     cleanup_sbuf struct sbuf why = {0};
     sbuf_addf(&why, "the server answered with HTTP status %d and no grpc-status", s->h2.status);
-    set_end(k, s->h2.status == 200 ? GRPC_INTERNAL : grpc_status_of_http(s->h2.status),
-            sbuf_str(&why));
+    grpc_client_set_end(k, s->h2.status == 200 ? GRPC_INTERNAL : grpc_status_of_http(s->h2.status),
+                        sbuf_str(&why));
 }
 
 static void end_of_stream(struct grpc_client_call *k)
@@ -265,21 +265,21 @@ static void end_of_stream(struct grpc_client_call *k)
     struct grpc_stream *s = &k->stream;
     cleanup_sbuf struct sbuf why = {0};
     if (s->overflow) {
-        set_end(k, GRPC_RESOURCE_EXHAUSTED, STR("the server's answer is too large"));
+        grpc_client_set_end(k, GRPC_RESOURCE_EXHAUSTED, STR("the server's answer is too large"));
     } else if (s->remote_end && s->headers_done) {
         end_of_trailers(k);
     } else if (s->lost) {
         sbuf_addf(&why, "%s: %s", k->client->path, s->conn ? s->conn->why : "connection lost");
-        set_end(k, GRPC_UNAVAILABLE, sbuf_str(&why));
+        grpc_client_set_end(k, GRPC_UNAVAILABLE, sbuf_str(&why));
     } else {
         sbuf_addf(&why, "the server reset the call (HTTP/2 code %u)", (unsigned)s->close_code);
-        set_end(k, grpc_status_of_reset(s->close_code), sbuf_str(&why));
+        grpc_client_set_end(k, grpc_status_of_reset(s->close_code), sbuf_str(&why));
     }
 }
 
 static bool send_call(struct grpc_client_call *k);
 
-// A call that the server says it never looked at goes out once more.
+// A call that the server refused unprocessed goes out once more.
 static bool try_again(struct grpc_client_call *k)
 {
     struct grpc_stream *s = &k->stream;
@@ -301,9 +301,9 @@ static bool try_again(struct grpc_client_call *k)
 
 static void client_event(struct grpc_stream *s)
 {
-    struct grpc_client_call *k = call_of(s);
+    struct grpc_client_call *k = grpc_client_call_of_stream(s);
     if (k->over)
-        return; // told by the timer
+        return; // the timer completes it
     if (s->closed && try_again(k))
         return;
     take_messages(k);
@@ -312,12 +312,12 @@ static void client_event(struct grpc_stream *s)
     if (!k->over && (s->closed || s->remote_end || s->overflow))
         end_of_stream(k);
     if (k->over && !s->orphan)
-        deliver(k);
+        grpc_client_deliver_messages(k);
 }
 
 static void client_release(struct grpc_stream *s)
 {
-    free(call_of(s));
+    free(grpc_client_call_of_stream(s));
 }
 
 static struct grpc_stream *client_open(struct grpc_conn *c)
@@ -364,7 +364,7 @@ static bool send_call(struct grpc_client_call *k)
     k->sent = true;
     if (grpc_stream_request(s, c->conn, fields, n))
         return true;
-    set_end(k, GRPC_UNAVAILABLE, STR("the connection takes no more calls"));
+    grpc_client_set_end(k, GRPC_UNAVAILABLE, STR("the connection takes no more calls"));
     tell_late(k);
     grpc_conn_lose(c->conn, "the numbers of streams are used up");
     return false;
@@ -374,7 +374,7 @@ static const struct grpc_conn_ops client_ops;
 
 static void fail_unsent(struct grpc_client_call *k)
 {
-    set_end(k, GRPC_UNAVAILABLE, str_z(k->client->why));
+    grpc_client_set_end(k, GRPC_UNAVAILABLE, str_z(k->client->why));
     tell_late(k);
 }
 
@@ -393,7 +393,7 @@ struct grpc_client_call *grpc_client_call(struct grpc_client *c, const struct gr
     k->received = q->received;
     k->done = q->done;
     k->arg = q->arg;
-    k->deadline.fn = on_deadline;
+    k->deadline.fn = grpc_client_on_deadline;
     k->deadline.arg = k;
     k->deadline_ns = INT64_MAX;
     list_push_back(&c->calls, &k->node);
@@ -402,7 +402,7 @@ struct grpc_client_call *grpc_client_call(struct grpc_client *c, const struct gr
         exec_timer_start(c->exec, &k->deadline, q->timeout_ns);
     }
     if (q->message.n > UINT32_MAX) {
-        set_end(k, GRPC_RESOURCE_EXHAUSTED, STR("the message is too large for gRPC"));
+        grpc_client_set_end(k, GRPC_RESOURCE_EXHAUSTED, STR("the message is too large for gRPC"));
         tell_late(k);
     } else if (c->link == LINK_READY) {
         (void)send_call(k);
@@ -414,7 +414,7 @@ struct grpc_client_call *grpc_client_call(struct grpc_client *c, const struct gr
 
 // --- Connection ----------------------------------------------------------------------------------
 
-static void maybe_free(struct grpc_client *c)
+static void grpc_client_maybe_free(struct grpc_client *c)
 {
     if (!c->freed || c->handles > 0)
         return;
@@ -422,11 +422,11 @@ static void maybe_free(struct grpc_client *c)
     free(c);
 }
 
-static void on_sock_gone(void *arg)
+static void grpc_client_on_sock_gone(void *arg)
 {
     struct grpc_client *c = arg;
     c->handles--;
-    maybe_free(c);
+    grpc_client_maybe_free(c);
 }
 
 // Between four and six fifths of the time that it is now; the next one is longer.
@@ -454,7 +454,7 @@ static void attempt_failed(struct grpc_client *c, const char *why)
     }
 }
 
-static void on_retry(void *arg)
+static void grpc_client_on_retry(void *arg)
 {
     struct grpc_client *c = arg;
     if (c->link == LINK_FAILED) {
@@ -464,7 +464,7 @@ static void on_retry(void *arg)
     }
 }
 
-static void on_connected(void *arg, int r)
+static void grpc_client_on_connected(void *arg, int r)
 {
     struct grpc_client *c = arg;
     struct grpc_sock *k = take_ptr(c->connecting);
@@ -496,14 +496,14 @@ static void connect_now(struct grpc_client *c)
         attempt_failed(c, "the path is too long for a socket");
         return;
     }
-    c->connecting = grpc_sock_new(c->uv, on_sock_gone, c);
+    c->connecting = grpc_sock_new(c->uv, grpc_client_on_sock_gone, c);
     c->handles++;
-    grpc_sock_connect(c->connecting, c->path, on_connected);
+    grpc_sock_connect(c->connecting, c->path, grpc_client_on_connected);
 }
 
-// After a connection that lasted, at once; else as after a failure, so that a server that dies of each
-// connection is left alone for a while.
-static void reconnect(struct grpc_client *c, const char *why)
+// After a connection that lasted, at once; else as after a failure, so that a server that dies of
+// each connection is left alone for a while.
+static void grpc_client_schedule_reconnect(struct grpc_client *c, const char *why)
 {
     bool lasted = c->link == LINK_READY && exec_now_ns(c->exec) - c->ready_ns >= c->backoff_min_ns;
     if (!lasted) {
@@ -542,7 +542,7 @@ static void client_leaving(struct grpc_conn *conn)
     l->conn = conn;
     list_push_back(&c->leaving, &l->node);
     c->conn = NULL;
-    reconnect(c, "the server stops");
+    grpc_client_schedule_reconnect(c, "the server stops");
     if (was_ready && c->state)
         c->state(c->arg, false);
 }
@@ -563,7 +563,7 @@ static void client_gone(struct grpc_conn *conn)
     c->conn = NULL;
     if (c->freed)
         return;
-    reconnect(c, conn->why);
+    grpc_client_schedule_reconnect(c, conn->why);
     if (was_ready && c->state)
         c->state(c->arg, false);
 }
@@ -594,7 +594,7 @@ struct grpc_client *grpc_client_new_on(struct exec *e, const struct grpc_client_
     list_init(&c->leaving);
     list_init(&c->calls);
     list_init(&c->late);
-    c->retry.fn = on_retry;
+    c->retry.fn = grpc_client_on_retry;
     c->soon.fn = deliver_late;
     c->retry.arg = c->soon.arg = c;
     return c;
@@ -630,8 +630,8 @@ void grpc_client_free(struct grpc_client *c)
     exec_timer_stop(c->exec, &c->retry);
     while (!list_empty(&c->calls)) {
         struct grpc_client_call *k = list_entry(c->calls.head.next, struct grpc_client_call, node);
-        set_end(k, GRPC_CANCELLED, STR("the client is closed"));
-        deliver(k);
+        grpc_client_set_end(k, GRPC_CANCELLED, STR("the client is closed"));
+        grpc_client_deliver_messages(k);
     }
     exec_timer_stop(c->exec, &c->soon);
     if (c->connecting)
@@ -640,7 +640,7 @@ void grpc_client_free(struct grpc_client *c)
         grpc_conn_end(list_entry(node, struct leaver, node)->conn, "closed");
     if (c->conn)
         grpc_conn_end(c->conn, "closed");
-    on_sock_gone(c);
+    grpc_client_on_sock_gone(c);
 }
 
 bool grpc_client_connected(const struct grpc_client *c)

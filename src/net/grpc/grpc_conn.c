@@ -11,14 +11,14 @@
 
 #define STREAM_WINDOW (256 * 1024)
 
-// nghttp2 is not asked for more while this much waits to be written.
+// nghttp2 produces no more while this much waits to be written.
 #define OUT_HIGH ((size_t)256 * 1024)
 
 // What all streams of an owner may hold of messages that are not whole.
 #define IN_BYTES_MAX ((size_t)256 * 1024 * 1024)
 
-// Frames other than data that a peer may send in 10 s. grpc-go pings to measure while data flows, so this is
-// generous.
+// Frames other than data that a peer may send in 10 s. grpc-go pings to measure while data flows,
+// so this is generous.
 #define CONTROL_FRAMES ((uint32_t)20000)
 #define OUTBOUND_ACKS  1000
 
@@ -55,20 +55,22 @@ static struct grpc_stream *grpc_stream_of(struct h2_stream *t)
     return container_of(t, struct grpc_stream, h2);
 }
 
-static void note(struct grpc_stream *s)
+static void grpc_conn_note_stream(struct grpc_stream *s)
 {
     if (s->conn && !list_linked(&s->ready))
         list_push_back(&s->conn->ready, &s->ready);
 }
 
+static void grpc_conn_mark(struct grpc_conn *c);
+
 void grpc_stream_touch(struct grpc_stream *s)
 {
-    note(s);
+    grpc_conn_note_stream(s);
     if (s->conn)
         grpc_conn_mark(s->conn);
 }
 
-static void attach(struct grpc_stream *s, struct grpc_conn *c)
+static void grpc_conn_attach_stream(struct grpc_stream *s, struct grpc_conn *c)
 {
     s->conn = c;
     s->ops = c->ops;
@@ -147,7 +149,7 @@ static void open_window(struct grpc_stream *s)
 }
 
 // False: s is gone.
-static bool tell(struct grpc_stream *s)
+static bool grpc_conn_notify_owner(struct grpc_stream *s)
 {
     bool before = s->entered;
     s->entered = true;
@@ -178,7 +180,7 @@ static void grpc_on_moved(struct h2_stream *t, size_t n)
     (void)n;
     struct grpc_stream *s = grpc_stream_of(t);
     if (s->was_full && t->out.bytes < s->conn->limits->queued_bytes / 2)
-        note(s);
+        grpc_conn_note_stream(s);
 }
 
 bool grpc_stream_request(struct grpc_stream *s, struct grpc_conn *c, const nghttp2_nv *fields,
@@ -186,7 +188,7 @@ bool grpc_stream_request(struct grpc_stream *s, struct grpc_conn *c, const nghtt
 {
     if (!h2_stream_request(&s->h2, &c->h2, fields, n, true))
         return false;
-    attach(s, c);
+    grpc_conn_attach_stream(s, c);
     grpc_conn_mark(c);
     return true;
 }
@@ -207,7 +209,7 @@ static struct h2_stream *grpc_on_open(struct h2_session *session)
     struct grpc_stream *s = c->ops->open(c);
     if (!s)
         return NULL;
-    attach(s, c);
+    grpc_conn_attach_stream(s, c);
     return &s->h2;
 }
 
@@ -230,7 +232,7 @@ static void grpc_on_head(struct h2_stream *t)
     struct grpc_stream *s = grpc_stream_of(t);
     s->headers_done = true;
     s->overflow |= t->overflow;
-    note(s);
+    grpc_conn_note_stream(s);
 }
 
 static void grpc_on_data(struct h2_stream *t, struct str bytes)
@@ -242,14 +244,14 @@ static void grpc_on_data(struct h2_stream *t, struct str bytes)
         sbuf_add(&s->in, bytes);
         *s->in_total += bytes.n;
     }
-    note(s);
+    grpc_conn_note_stream(s);
 }
 
 static void grpc_on_end(struct h2_stream *t)
 {
     struct grpc_stream *s = grpc_stream_of(t);
     s->remote_end = true;
-    note(s);
+    grpc_conn_note_stream(s);
 }
 
 static void grpc_on_closed(struct h2_stream *t, uint32_t code)
@@ -257,7 +259,7 @@ static void grpc_on_closed(struct h2_stream *t, uint32_t code)
     struct grpc_stream *s = grpc_stream_of(t);
     s->closed = true;
     s->close_code = code;
-    note(s);
+    grpc_conn_note_stream(s);
 }
 
 static void grpc_on_settings(struct h2_session *session)
@@ -289,7 +291,7 @@ static const struct h2_ops grpc_h2_ops = {
     .goaway = grpc_on_goaway,
 };
 
-static void open_session(struct grpc_conn *c)
+static void grpc_conn_open_session(struct grpc_conn *c)
 {
     c->h2 = (struct h2_session){.ops = &grpc_h2_ops,
                                 .exec = c->exec,
@@ -305,7 +307,7 @@ static void open_session(struct grpc_conn *c)
     h2_session_open(&c->h2);
 }
 
-static void on_wake(void *arg)
+static void grpc_conn_on_wake(void *arg)
 {
     grpc_conn_run(arg);
 }
@@ -334,11 +336,11 @@ void grpc_conn_init(struct grpc_conn *c)
 {
     list_init(&c->streams);
     list_init(&c->ready);
-    c->wake.fn = on_wake;
+    c->wake.fn = grpc_conn_on_wake;
     c->keepalive.fn = on_keepalive;
     c->wake.arg = c->keepalive.arg = c;
     c->heard_ns = exec_now_ns(c->exec);
-    open_session(c);
+    grpc_conn_open_session(c);
     if (c->limits->keepalive_ns > 0)
         exec_timer_start(c->exec, &c->keepalive, c->limits->keepalive_ns);
     grpc_conn_mark(c);
@@ -351,7 +353,7 @@ void grpc_conn_done(struct grpc_conn *c)
     outq_done(&c->out);
 }
 
-void grpc_conn_mark(struct grpc_conn *c)
+static void grpc_conn_mark(struct grpc_conn *c)
 {
     if (!c->running && !c->ended && !exec_timer_armed(&c->wake))
         exec_timer_start(c->exec, &c->wake, 0);
@@ -382,7 +384,7 @@ void grpc_conn_end(struct grpc_conn *c, const char *why)
         s->lost = !s->closed;
         s->closed = true;
         s->h2.session = NULL;
-        if (tell(s) && s->conn == c)
+        if (grpc_conn_notify_owner(s) && s->conn == c)
             s->conn = NULL; // a paused one stays with its owner
     }
     c->ops->gone(c);
@@ -413,7 +415,7 @@ void grpc_conn_input(struct grpc_conn *c, struct str bytes)
 }
 
 // True: there may be more to send, but enough waits.
-static bool pull(struct grpc_conn *c)
+static bool grpc_conn_fill_output(struct grpc_conn *c)
 {
     int r = h2_session_pull(&c->h2, OUT_HIGH);
     if (r < 0)
@@ -433,7 +435,7 @@ static void tell_all(struct grpc_conn *c)
     }
     struct list_node *node;
     while (!c->ended && (node = list_pop_front(&c->ready)))
-        (void)tell(list_entry(node, struct grpc_stream, ready));
+        (void)grpc_conn_notify_owner(list_entry(node, struct grpc_stream, ready));
 }
 
 void grpc_conn_run(struct grpc_conn *c)
@@ -447,7 +449,7 @@ void grpc_conn_run(struct grpc_conn *c)
         tell_all(c);
         if (c->ended || c->lost)
             break;
-        more = pull(c);
+        more = grpc_conn_fill_output(c);
         c->io->flush(c);
         // What the socket took at once makes room; otherwise it calls when it has written.
     } while (!list_empty(&c->ready) || (more && c->out.bytes < OUT_HIGH && !c->lost));

@@ -2,9 +2,9 @@
 //
 // What the gRPC server and client share: a connection without I/O over nghttp2, and its streams.
 //
-// Nothing of the owners runs inside nghttp2: its callbacks only note what happened and put the stream
-// into `ready`; grpc_conn_run then tells the owner (event), lets nghttp2 write and flushes. What is
-// asked for from outside goes the same way, by a timer without delay.
+// Nothing of the owners runs inside nghttp2: its callbacks only note what happened and put the
+// stream into `ready`; grpc_conn_run then notifies the owner (event), lets nghttp2 write and
+// flushes. Requests from outside take the same way, by a timer without delay.
 #ifndef NET_GRPC_GRPC_INT_H
 #define NET_GRPC_GRPC_INT_H
 
@@ -28,7 +28,7 @@ struct grpc_conn_ops {
     void (*release)(struct grpc_stream *s);           // frees what s is embedded in
     void (*ready)(struct grpc_conn *c);               // the peer introduced itself
     void (*leaving)(struct grpc_conn *c);             // the peer takes no more streams
-    void (*gone)(struct grpc_conn *c);                // the connection ended; all streams are told
+    void (*gone)(struct grpc_conn *c);                // the connection ended; all streams know
 };
 
 struct grpc_meta_list VEC(struct grpc_meta);
@@ -84,17 +84,16 @@ void grpc_limits_fill(struct grpc_limits *l);
 void grpc_conn_init(struct grpc_conn *c);
 void grpc_conn_done(struct grpc_conn *c);
 
-// grpc_conn_input takes bytes; grpc_conn_lose ends it, by grpc_conn_run. grpc_conn_mark has
-// grpc_conn_run called soon.
+// grpc_conn_input takes bytes; grpc_conn_lose ends it, by grpc_conn_run.
 void grpc_conn_input(struct grpc_conn *c, struct str bytes);
 void grpc_conn_lose(struct grpc_conn *c, const char *why);
-void grpc_conn_mark(struct grpc_conn *c);
 void grpc_conn_run(struct grpc_conn *c);
 
-// grpc_conn_end ends it now: streams are told, then gone, then close. Not from nghttp2's callbacks.
+// grpc_conn_end ends it now: streams are notified, then gone, then close. Not from nghttp2's
+// callbacks.
 void grpc_conn_end(struct grpc_conn *c, const char *why);
 
-// grpc_conn_leave says GOAWAY; the connection ends when its streams have.
+// grpc_conn_leave sends GOAWAY; the connection ends when its streams have.
 void grpc_conn_leave(struct grpc_conn *c);
 
 // grpc_stream_free resets what is not over and
@@ -108,7 +107,7 @@ bool grpc_stream_request(struct grpc_stream *s, struct grpc_conn *c, const nghtt
 void grpc_stream_respond(struct grpc_stream *s, const nghttp2_nv *fields, size_t n, bool more);
 // grpc_stream_release frees s: for those who entered it.
 void grpc_stream_release(struct grpc_stream *s);
-void grpc_stream_touch(struct grpc_stream *s); // has an event told
+void grpc_stream_touch(struct grpc_stream *s); // schedules a notification
 void grpc_stream_wake(struct grpc_stream *s);  // there is something in out
 void grpc_stream_message(struct grpc_stream *s, struct str message);
 // grpc_stream_take forgets n bytes of in and opens the window for them.

@@ -69,20 +69,20 @@ struct server_call {
     bool finished; // the status was queued
 };
 
-static struct server_call *call_of(struct grpc_stream *s)
+static struct server_call *grpc_server_call_of_stream(struct grpc_stream *s)
 {
     return container_of(s, struct server_call, stream);
 }
 
 // --- Answers -------------------------------------------------------------------------------------
 
-static struct server_call *mine(struct grpc_call *call)
+static struct server_call *grpc_server_call_of_public(struct grpc_call *call)
 {
     return container_of(call, struct server_call, call);
 }
 
-static void add_meta(struct server_call *k, struct grpc_meta_list *l, struct str name,
-                     struct str value)
+static void grpc_server_add_meta(struct server_call *k, struct grpc_meta_list *l, struct str name,
+                                 struct str value)
 {
     struct arena *a = &k->stream.arena;
     vec_push_arena(a, l, ((struct grpc_meta){arena_str(a, name), arena_str(a, value)}));
@@ -91,13 +91,15 @@ static void add_meta(struct server_call *k, struct grpc_meta_list *l, struct str
 void grpc_add_header(struct grpc_call *call, struct str name, struct str value)
 {
     if (!grpc_meta_reserved(name))
-        add_meta(mine(call), &mine(call)->headers, name, value);
+        grpc_server_add_meta(grpc_server_call_of_public(call),
+                             &grpc_server_call_of_public(call)->headers, name, value);
 }
 
 void grpc_add_trailer(struct grpc_call *call, struct str name, struct str value)
 {
     if (!grpc_meta_reserved(name))
-        add_meta(mine(call), &mine(call)->trailers, name, value);
+        grpc_server_add_meta(grpc_server_call_of_public(call),
+                             &grpc_server_call_of_public(call)->trailers, name, value);
 }
 
 // Sends the first headers; with `last`, they are all there is.
@@ -121,7 +123,7 @@ static void send_head(struct server_call *k, const struct grpc_meta_list *last)
 
 bool grpc_send(struct grpc_call *call, struct str message)
 {
-    struct server_call *k = mine(call);
+    struct server_call *k = grpc_server_call_of_public(call);
     assert(!k->finished);
     if (!k->started)
         send_head(k, NULL);
@@ -134,18 +136,18 @@ bool grpc_send(struct grpc_call *call, struct str message)
 
 void grpc_finish(struct grpc_call *call, enum grpc_status status, struct str message)
 {
-    struct server_call *k = mine(call);
+    struct server_call *k = grpc_server_call_of_public(call);
     struct grpc_stream *s = &k->stream;
     assert(!k->finished);
     k->finished = true;
     exec_timer_stop(k->server->exec, &k->deadline);
     cleanup_sbuf struct sbuf text = {0};
     sbuf_add_u64(&text, (uint64_t)status);
-    add_meta(k, &s->end_fields, STR("grpc-status"), sbuf_str(&text));
+    grpc_server_add_meta(k, &s->end_fields, STR("grpc-status"), sbuf_str(&text));
     if (status != GRPC_OK && message.n) {
         sbuf_clear(&text);
         grpc_percent_encode(str_upto(message, MESSAGE_BYTES_MAX), &text);
-        add_meta(k, &s->end_fields, STR("grpc-message"), sbuf_str(&text));
+        grpc_server_add_meta(k, &s->end_fields, STR("grpc-message"), sbuf_str(&text));
     }
     vec_foreach(&k->trailers, m)
         vec_push_arena(&s->arena, &s->end_fields, *m);
@@ -165,18 +167,18 @@ void grpc_reply(struct grpc_call *call, struct str message)
 
 // --- Calls ---------------------------------------------------------------------------------------
 
-// Tells the handler, if it has the call, that it has no longer.
-static void take_back(struct server_call *k)
+// Notifies the handler, if it holds the call, that the call is gone.
+static void grpc_server_release_call(struct server_call *k)
 {
     if (k->handed && !k->finished && k->call.closed)
         k->call.closed(k->call.arg);
 }
 
-static void on_deadline(void *arg)
+static void grpc_server_on_deadline(void *arg)
 {
     struct server_call *k = arg;
     k->stream.entered = true;
-    take_back(k);
+    grpc_server_release_call(k);
     k->stream.entered = false;
     if (k->stream.orphan) { // the server was freed meanwhile
         grpc_stream_release(&k->stream);
@@ -186,7 +188,7 @@ static void on_deadline(void *arg)
         grpc_finish(&k->call, GRPC_DEADLINE_EXCEEDED, STR("the deadline has passed"));
 }
 
-static void refuse(struct server_call *k, enum grpc_status status, const char *why)
+static void grpc_server_refuse_call(struct server_call *k, enum grpc_status status, const char *why)
 {
     grpc_finish(&k->call, status, str_z(why));
 }
@@ -199,7 +201,7 @@ static void refuse_http(struct server_call *k, const char *status)
 }
 
 // Looks at the headers of a new call.
-static void begin(struct server_call *k)
+static void grpc_server_begin_call(struct server_call *k)
 {
     struct grpc_stream *s = &k->stream;
     k->begun = true;
@@ -216,11 +218,11 @@ static void begin(struct server_call *k)
     else if (!str_starts(grpc_meta_find(&s->headers, STR("content-type")), STR("application/grpc")))
         refuse_http(k, "415");
     else if (s->overflow)
-        refuse(k, GRPC_RESOURCE_EXHAUSTED, "the metadata is too large");
+        grpc_server_refuse_call(k, GRPC_RESOURCE_EXHAUSTED, "the metadata is too large");
     else if (timeout.n && grpc_timeout_read(timeout, &wait_ns) < 0)
-        refuse(k, GRPC_INTERNAL, "grpc-timeout is not one");
+        grpc_server_refuse_call(k, GRPC_INTERNAL, "grpc-timeout is not one");
     else if (encoding.n && !str_eqz(encoding, "identity"))
-        refuse(k, GRPC_UNIMPLEMENTED, "compression is not supported");
+        grpc_server_refuse_call(k, GRPC_UNIMPLEMENTED, "compression is not supported");
     else if (!map_has(&k->server->methods, s->path)) {
         cleanup_sbuf struct sbuf why = {0};
         sbuf_addf(&why, "unknown method %.*s", STR_ARG(s->path));
@@ -232,27 +234,28 @@ static void begin(struct server_call *k)
 }
 
 // Looks at what has come of the request; hands it over when it is whole.
-static void gather(struct server_call *k)
+static void grpc_server_gather_message(struct server_call *k)
 {
     struct grpc_stream *s = &k->stream;
     struct str message = {0};
     struct str in = grpc_stream_in(s);
     size_t used = 0;
     if (s->overflow) {
-        refuse(k, GRPC_RESOURCE_EXHAUSTED, "too many requests with large messages at once");
+        grpc_server_refuse_call(k, GRPC_RESOURCE_EXHAUSTED,
+                                "too many requests with large messages at once");
         return;
     }
     enum grpc_status status = grpc_frame_next(in, k->server->limits.message_bytes, &message, &used);
     if (status != GRPC_OK) {
-        refuse(k, status,
-               status == GRPC_UNIMPLEMENTED ? "compression is not supported"
-               : status == GRPC_INTERNAL    ? "the message has an unknown flag"
-                                            : "the message is larger than the limit");
+        grpc_server_refuse_call(k, status,
+                                status == GRPC_UNIMPLEMENTED ? "compression is not supported"
+                                : status == GRPC_INTERNAL    ? "the message has an unknown flag"
+                                                          : "the message is larger than the limit");
     } else if (used && used < in.n) {
-        refuse(k, GRPC_UNIMPLEMENTED, "the method takes one message, not several");
+        grpc_server_refuse_call(k, GRPC_UNIMPLEMENTED, "the method takes one message, not several");
     } else if (s->remote_end && !used) {
-        refuse(k, in.n ? GRPC_INTERNAL : GRPC_UNIMPLEMENTED,
-               in.n ? "the message is not whole" : "the method takes one message");
+        grpc_server_refuse_call(k, in.n ? GRPC_INTERNAL : GRPC_UNIMPLEMENTED,
+                                in.n ? "the message is not whole" : "the method takes one message");
     } else if (s->remote_end) {
         const struct method *m = map_get(&k->server->methods, s->path);
         assert(m); // begin has looked, and methods are not taken away
@@ -264,18 +267,18 @@ static void gather(struct server_call *k)
 
 static void server_event(struct grpc_stream *s)
 {
-    struct server_call *k = call_of(s);
+    struct server_call *k = grpc_server_call_of_stream(s);
     if (s->closed) {
         exec_timer_stop(k->server->exec, &k->deadline);
-        take_back(k);
+        grpc_server_release_call(k);
         if (!s->orphan)
             grpc_stream_free(s, NGHTTP2_NO_ERROR);
         return;
     }
     if (s->headers_done && !k->begun)
-        begin(k);
+        grpc_server_begin_call(k);
     if (k->begun && !k->handed && !k->finished)
-        gather(k);
+        grpc_server_gather_message(k);
     if (s->orphan)
         return;
     if (k->finished && !k->handed)
@@ -287,7 +290,7 @@ static void server_event(struct grpc_stream *s)
     }
 }
 
-static struct grpc_server *server_of(struct grpc_conn *c)
+static struct grpc_server *grpc_server_of_conn(struct grpc_conn *c)
 {
     return c->owner;
 }
@@ -295,15 +298,15 @@ static struct grpc_server *server_of(struct grpc_conn *c)
 static struct grpc_stream *server_open(struct grpc_conn *c)
 {
     struct server_call *k = xcalloc(1, sizeof(*k));
-    k->server = server_of(c);
-    k->deadline.fn = on_deadline;
+    k->server = grpc_server_of_conn(c);
+    k->deadline.fn = grpc_server_on_deadline;
     k->deadline.arg = k;
     return &k->stream;
 }
 
 static void server_release(struct grpc_stream *s)
 {
-    struct server_call *k = call_of(s);
+    struct server_call *k = grpc_server_call_of_stream(s);
     exec_timer_stop(k->server->exec, &k->deadline);
     free(k);
 }
@@ -317,7 +320,7 @@ static void server_ready(struct grpc_conn *c)
 
 static void accept_one(struct grpc_listener *l);
 
-static void check_stopped(struct grpc_server *s)
+static void grpc_server_check_stopped(struct grpc_server *s)
 {
     if (!s->stopping || s->conns_len > 0 || !s->stopped)
         return;
@@ -328,7 +331,7 @@ static void check_stopped(struct grpc_server *s)
 
 static void server_gone(struct grpc_conn *c)
 {
-    struct grpc_server *s = server_of(c);
+    struct grpc_server *s = grpc_server_of_conn(c);
     list_foreach(&s->conns, node) {
         struct server_conn *sc = list_entry(node, struct server_conn, node);
         if (sc->conn == c) {
@@ -338,7 +341,7 @@ static void server_gone(struct grpc_conn *c)
     }
     s->conns_len--;
     if (s->stopping) {
-        check_stopped(s);
+        grpc_server_check_stopped(s);
         return;
     }
     list_foreach(&s->listeners, node) {
@@ -359,7 +362,7 @@ static const struct grpc_conn_ops server_ops = {
     .gone = server_gone,
 };
 
-static void maybe_free(struct grpc_server *s)
+static void grpc_server_maybe_free(struct grpc_server *s)
 {
     if (!s->freed || s->handles > 0)
         return;
@@ -369,11 +372,11 @@ static void maybe_free(struct grpc_server *s)
     free(s);
 }
 
-static void on_sock_gone(void *arg)
+static void grpc_server_on_sock_gone(void *arg)
 {
     struct grpc_server *s = arg;
     s->handles--;
-    maybe_free(s);
+    grpc_server_maybe_free(s);
 }
 
 static void prepare_conn(struct grpc_server *s, struct grpc_conn *c)
@@ -400,7 +403,7 @@ void grpc_server_adopt(struct grpc_server *s, struct grpc_conn *c)
 static void accept_one(struct grpc_listener *l)
 {
     struct grpc_server *s = l->server;
-    struct grpc_sock *k = grpc_sock_new(s->uv, on_sock_gone, s);
+    struct grpc_sock *k = grpc_sock_new(s->uv, grpc_server_on_sock_gone, s);
     s->handles++;
     if (uv_accept((uv_stream_t *)&l->pipe, (uv_stream_t *)grpc_sock_pipe(k)) < 0) {
         grpc_sock_drop(k);
@@ -410,7 +413,7 @@ static void accept_one(struct grpc_listener *l)
     grpc_sock_start(k);
 }
 
-static void on_connection(uv_stream_t *stream, int status)
+static void grpc_server_on_connection(uv_stream_t *stream, int status)
 {
     struct grpc_listener *l = container_of((uv_pipe_t *)stream, struct grpc_listener, pipe);
     if (status < 0)
@@ -454,12 +457,12 @@ void grpc_server_handle(struct grpc_server *s, struct str method, grpc_handler h
     m->arg = arg;
 }
 
-static void on_listener_closed(uv_handle_t *handle)
+static void grpc_server_on_listener_closed(uv_handle_t *handle)
 {
     struct grpc_listener *l = container_of((uv_pipe_t *)handle, struct grpc_listener, pipe);
     struct grpc_server *s = l->server;
     free(l);
-    on_sock_gone(s);
+    grpc_server_on_sock_gone(s);
 }
 
 static void close_listeners(struct grpc_server *s)
@@ -467,7 +470,7 @@ static void close_listeners(struct grpc_server *s)
     struct list_node *node;
     while ((node = list_pop_front(&s->listeners))) {
         struct grpc_listener *l = list_entry(node, struct grpc_listener, node);
-        uv_close((uv_handle_t *)&l->pipe, on_listener_closed);
+        uv_close((uv_handle_t *)&l->pipe, grpc_server_on_listener_closed);
     }
 }
 
@@ -481,13 +484,13 @@ int grpc_server_listen(struct grpc_server *s, const char *path, struct err *err)
     s->handles++;
     (void)uv_pipe_init(s->uv, &l->pipe, 0);
     r = uv_pipe_bind(&l->pipe, path);
-    // Nobody can connect before uv_listen, so there is no moment with a wider mode.
+    // No client can connect before uv_listen, so there is no moment with a wider mode.
     if (r == 0 && chmod(path, 0600) < 0)
         r = -errno;
     if (r == 0)
-        r = uv_listen((uv_stream_t *)&l->pipe, BACKLOG, on_connection);
+        r = uv_listen((uv_stream_t *)&l->pipe, BACKLOG, grpc_server_on_connection);
     if (r < 0) {
-        uv_close((uv_handle_t *)&l->pipe, on_listener_closed);
+        uv_close((uv_handle_t *)&l->pipe, grpc_server_on_listener_closed);
         return err_set(err, -r, "cannot listen on %s: %s", path, uv_strerror(r));
     }
     list_push_back(&s->listeners, &l->node);
@@ -512,7 +515,7 @@ static void end_connections(struct grpc_server *s, const char *why)
         grpc_conn_end(c, why);
 }
 
-static void on_grace_over(void *arg)
+static void grpc_server_on_grace_over(void *arg)
 {
     end_connections(arg, "the server stops");
 }
@@ -526,11 +529,11 @@ void grpc_server_stop(struct grpc_server *s, int64_t grace_ns, exec_fn done, voi
         close_listeners(s);
         list_foreach(&s->conns, node)
             grpc_conn_leave(list_entry(node, struct server_conn, node)->conn);
-        s->grace.fn = on_grace_over;
+        s->grace.fn = grpc_server_on_grace_over;
         s->grace.arg = s;
         exec_timer_start(s->exec, &s->grace, grace_ns);
     }
-    check_stopped(s);
+    grpc_server_check_stopped(s);
 }
 
 void grpc_server_free(struct grpc_server *s)
@@ -544,5 +547,5 @@ void grpc_server_free(struct grpc_server *s)
     close_listeners(s);
     end_connections(s, "the server stops");
     s->freed = true;
-    maybe_free(s);
+    grpc_server_maybe_free(s);
 }

@@ -27,7 +27,7 @@ struct grpc_sock {
     char *buffer; // while a read is handled
 };
 
-static struct grpc_sock *sock_of(struct grpc_conn *c)
+static struct grpc_sock *grpc_sock_of_conn(struct grpc_conn *c)
 {
     return container_of(c, struct grpc_sock, conn);
 }
@@ -44,9 +44,9 @@ struct uv_pipe_s *grpc_sock_pipe(struct grpc_sock *k)
 
 // --- Writing -------------------------------------------------------------------------------------
 
-static void sock_flush(struct grpc_conn *c);
+static void grpc_sock_flush(struct grpc_conn *c);
 
-static void on_written(uv_write_t *w, int status)
+static void grpc_sock_on_written(uv_write_t *w, int status)
 {
     struct grpc_sock *k = container_of(w, struct grpc_sock, write);
     k->writing = false;
@@ -60,9 +60,9 @@ static void on_written(uv_write_t *w, int status)
     grpc_conn_run(&k->conn);
 }
 
-static void sock_flush(struct grpc_conn *c)
+static void grpc_sock_flush(struct grpc_conn *c)
 {
-    struct grpc_sock *k = sock_of(c);
+    struct grpc_sock *k = grpc_sock_of_conn(c);
     while (!k->writing && c->out.bytes && !c->lost) {
         struct iovec iov[WRITE_PIECES];
         uv_buf_t bufs[WRITE_PIECES];
@@ -77,7 +77,8 @@ static void sock_flush(struct grpc_conn *c)
         }
         if (r == UV_EAGAIN) {
             k->write_bytes = bytes;
-            r = uv_write(&k->write, (uv_stream_t *)&k->pipe, bufs, (unsigned)n, on_written);
+            r = uv_write(&k->write, (uv_stream_t *)&k->pipe, bufs, (unsigned)n,
+                         grpc_sock_on_written);
             k->writing = r == 0;
         }
         if (r < 0)
@@ -87,7 +88,7 @@ static void sock_flush(struct grpc_conn *c)
 
 // --- Reading -------------------------------------------------------------------------------------
 
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+static void grpc_sock_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
     (void)suggested;
     struct grpc_sock *k = container_of((uv_pipe_t *)handle, struct grpc_sock, pipe);
@@ -96,7 +97,7 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
     *buf = uv_buf_init(k->buffer, READ_BYTES);
 }
 
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+static void grpc_sock_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct grpc_sock *k = container_of((uv_pipe_t *)stream, struct grpc_sock, pipe);
     if (k->conn.ended)
@@ -112,7 +113,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 
 // --- Life ----------------------------------------------------------------------------------------
 
-static void on_closed(uv_handle_t *handle)
+static void grpc_sock_on_closed(uv_handle_t *handle)
 {
     struct grpc_sock *k = container_of((uv_pipe_t *)handle, struct grpc_sock, pipe);
     exec_fn gone = k->gone;
@@ -124,12 +125,13 @@ static void on_closed(uv_handle_t *handle)
     gone(arg);
 }
 
-static void sock_close(struct grpc_conn *c)
+static void grpc_sock_close_conn(struct grpc_conn *c)
 {
-    uv_close((uv_handle_t *)&sock_of(c)->pipe, on_closed);
+    uv_close((uv_handle_t *)&grpc_sock_of_conn(c)->pipe, grpc_sock_on_closed);
 }
 
-static const struct grpc_conn_io sock_io = {.flush = sock_flush, .close = sock_close};
+static const struct grpc_conn_io sock_io = {.flush = grpc_sock_flush,
+                                            .close = grpc_sock_close_conn};
 
 struct grpc_sock *grpc_sock_new(struct uv_loop_s *uv, exec_fn gone, void *arg)
 {
@@ -145,7 +147,7 @@ void grpc_sock_start(struct grpc_sock *k)
 {
     k->conn_made = true;
     grpc_conn_init(&k->conn);
-    (void)uv_read_start((uv_stream_t *)&k->pipe, on_alloc, on_read);
+    (void)uv_read_start((uv_stream_t *)&k->pipe, grpc_sock_on_alloc, grpc_sock_on_read);
 }
 
 static void on_connect(uv_connect_t *connect, int status)
@@ -163,5 +165,5 @@ void grpc_sock_connect(struct grpc_sock *k, const char *path, void (*connected)(
 
 void grpc_sock_drop(struct grpc_sock *k)
 {
-    uv_close((uv_handle_t *)&k->pipe, on_closed);
+    uv_close((uv_handle_t *)&k->pipe, grpc_sock_on_closed);
 }

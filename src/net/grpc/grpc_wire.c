@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Pure functions on the texts and bytes of gRPC: timeouts, percent-encoded messages, message
+// prefixes, statuses of HTTP and HTTP/2 errors. Kept apart from connections so that they can be
+// fuzzed.
 #include "net/grpc/grpc_wire.h"
 
 #include <nghttp2/nghttp2.h>

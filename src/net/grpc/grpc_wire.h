@@ -12,14 +12,15 @@
 // 100 years are cut to that.
 int grpc_timeout_read(struct str s, int64_t *ret_ns) MUST_USE;
 
-// grpc_timeout_write says a time in the finest unit that fits, rounded up.
+// grpc_timeout_write writes a time in the finest unit that fits, rounded up.
 void grpc_timeout_write(int64_t ns, struct sbuf *out);
 
 // grpc_percent_encode adds a grpc-message; percent_decode_lenient (codec/percent.h) reads one.
 void grpc_percent_encode(struct str s, struct sbuf *out);
 
 // grpc_frame_next finds a message at the beginning of `in`. Returns GRPC_OK with *ret_used 0 when
-// there is none yet; GRPC_UNIMPLEMENTED for a compressed one, GRPC_RESOURCE_EXHAUSTED over the limit.
+// there is none yet; GRPC_UNIMPLEMENTED for a compressed one, GRPC_RESOURCE_EXHAUSTED over the
+// limit.
 enum grpc_status grpc_frame_next(struct str in, size_t limit, struct str *ret_message,
                                  size_t *ret_used);
 

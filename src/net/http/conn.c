@@ -13,7 +13,7 @@
 
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-static void on_timer(void *arg);
+static void conn_on_timer(void *arg);
 
 void conn_init(struct conn *c, struct http_server *s, const struct conn_io *io, bool tls)
 {
@@ -22,7 +22,7 @@ void conn_init(struct conn *c, struct http_server *s, const struct conn_io *io, 
     c->tls = tls;
     c->reading = true;
     c->served_ns = exec_now_ns(s->exec);
-    c->timer.fn = on_timer;
+    c->timer.fn = conn_on_timer;
     c->timer.arg = c;
     list_init(&c->live);
     list_init(&c->finishing);
@@ -55,11 +55,11 @@ void conn_close(struct conn *c)
     c->closed = true;
     while (!list_empty(&c->live)) {
         struct stream *s = list_entry(c->live.head.next, struct stream, node);
-        stream_gone(s);
-        stream_free(s);
+        http_stream_gone(s);
+        http_stream_free(s);
     }
     while (!list_empty(&c->finishing))
-        stream_free(list_entry(c->finishing.head.next, struct stream, node));
+        http_stream_free(list_entry(c->finishing.head.next, struct stream, node));
     struct http_server *server = c->server;
     exec_timer_stop(server->exec, &c->timer);
     if (c->proto)
@@ -132,7 +132,7 @@ static void update_phase(struct conn *c)
     start_deadline(c);
 }
 
-static void on_timer(void *arg)
+static void conn_on_timer(void *arg)
 {
     struct conn *c = arg;
     if (c->phase == PHASE_NONE)
@@ -155,7 +155,7 @@ static void on_timer(void *arg)
         start_deadline(c);
     } else {
         c->proto->tick(c);
-        c->deadline_ns = 0; // counts anew
+        c->deadline_ns = 0; // starts again
     }
     conn_flush(c);
     (void)conn_leave(c);
@@ -234,9 +234,9 @@ void conn_sent(struct conn *c)
         struct stream *s = list_entry(c->finishing.head.next, struct stream, node);
         if (s->finish_at > c->out.sent)
             break;
-        stream_free(s);
+        http_stream_free(s);
     }
-    // Each is asked once a flush; whoever fills up again is over again.
+    // Each is notified once a flush; a stream that fills up again is over again.
     size_t most = c->streams;
     for (struct stream *s; c->any_over && most-- > 0 && (s = find_drained(c));) {
         s->over = false;

@@ -10,50 +10,50 @@
 
 // --- Writing -------------------------------------------------------------------------------------
 
-static void add_text(struct conn *c, struct str s)
+static void h1_queue_text(struct conn *c, struct str s)
 {
     outq_add(&c->out, s);
 }
 
 // A value with a line break in it would be two lines, which is for the peer to fall for: it becomes
 // a blank.
-static void add_value(struct conn *c, struct str s)
+static void h1_queue_value(struct conn *c, struct str s)
 {
     size_t from = 0;
     for (size_t i = 0; i < s.n; i++) {
         if (s.p[i] != '\r' && s.p[i] != '\n' && s.p[i] != '\0')
             continue;
-        add_text(c, str_make(s.p + from, i - from));
-        add_text(c, STR(" "));
+        h1_queue_text(c, str_make(s.p + from, i - from));
+        h1_queue_text(c, STR(" "));
         from = i + 1;
     }
-    add_text(c, str_from(s, from));
+    h1_queue_text(c, str_from(s, from));
 }
 
-static void add_field(struct conn *c, struct str name, struct str value)
+static void h1_queue_field(struct conn *c, struct str name, struct str value)
 {
-    add_text(c, name);
-    add_text(c, STR(": "));
-    add_value(c, value);
-    add_text(c, STR("\r\n"));
+    h1_queue_text(c, name);
+    h1_queue_text(c, STR(": "));
+    h1_queue_value(c, value);
+    h1_queue_text(c, STR("\r\n"));
 }
 
-static void add_status(struct conn *c, int status)
+static void h1_queue_status(struct conn *c, int status)
 {
     if (status == 200) {
-        add_text(c, STR("HTTP/1.1 200 OK\r\n"));
+        h1_queue_text(c, STR("HTTP/1.1 200 OK\r\n"));
         return;
     }
     char line[80];
     int n = snprintf(line, sizeof(line), "HTTP/1.1 %d %s\r\n", status, http_reason(status));
-    add_text(c, str_make(line, (size_t)n));
+    h1_queue_text(c, str_make(line, (size_t)n));
 }
 
 static void add_length(struct conn *c, uint64_t length)
 {
     char line[48];
     int n = snprintf(line, sizeof(line), "Content-Length: %llu\r\n", (unsigned long long)length);
-    add_text(c, str_make(line, (size_t)n));
+    h1_queue_text(c, str_make(line, (size_t)n));
 }
 
 static void h1_start(struct stream *s, int status, struct str type, const struct http_header *extra,
@@ -64,27 +64,27 @@ static void h1_start(struct stream *s, int status, struct str type, const struct
     if (c->server->stopping || c->eof)
         c->keep_alive = false;
     c->chunked_answer = false;
-    add_status(c, status);
-    add_field(c, STR("Date"), server_date(c->server));
+    h1_queue_status(c, status);
+    h1_queue_field(c, STR("Date"), http_server_date(c->server));
     if (type.n)
-        add_field(c, STR("Content-Type"), type);
+        h1_queue_field(c, STR("Content-Type"), type);
     for (size_t i = 0; i < extra_len; i++)
-        add_field(c, extra[i].name, extra[i].value);
+        h1_queue_field(c, extra[i].name, extra[i].value);
     if (no_body) {
         s->head_only = true;
     } else if (length >= 0) {
         add_length(c, (uint64_t)length);
     } else if (c->minor > 0) {
         c->chunked_answer = true;
-        add_text(c, STR("Transfer-Encoding: chunked\r\n"));
+        h1_queue_text(c, STR("Transfer-Encoding: chunked\r\n"));
     } else {
         c->keep_alive = false; // the end of the connection is the end of the body
     }
     if (!c->keep_alive)
-        add_text(c, STR("Connection: close\r\n"));
+        h1_queue_text(c, STR("Connection: close\r\n"));
     else if (c->minor == 0)
-        add_text(c, STR("Connection: keep-alive\r\n"));
-    add_text(c, STR("\r\n"));
+        h1_queue_text(c, STR("Connection: keep-alive\r\n"));
+    h1_queue_text(c, STR("\r\n"));
     conn_mark(c);
 }
 
@@ -99,11 +99,11 @@ static void h1_write(struct stream *s, struct net_buf *b)
     if (c->chunked_answer) {
         char line[24];
         int n = snprintf(line, sizeof(line), "%zx\r\n", bytes.n);
-        add_text(c, str_make(line, (size_t)n));
+        h1_queue_text(c, str_make(line, (size_t)n));
     }
     outq_add_buf(&c->out, b, bytes.p, bytes.n);
     if (c->chunked_answer)
-        add_text(c, STR("\r\n"));
+        h1_queue_text(c, STR("\r\n"));
     conn_mark(c);
 }
 
@@ -112,12 +112,12 @@ static void h1_upgrade(struct stream *s, struct str protocol, const struct http_
 {
     struct conn *c = s->conn;
     assert(s == c->current && c->h1 == H1_HANDLING);
-    add_status(c, 101);
-    add_field(c, STR("Upgrade"), protocol);
-    add_text(c, STR("Connection: Upgrade\r\n"));
+    h1_queue_status(c, 101);
+    h1_queue_field(c, STR("Upgrade"), protocol);
+    h1_queue_text(c, STR("Connection: Upgrade\r\n"));
     for (size_t i = 0; i < extra_len; i++)
-        add_field(c, extra[i].name, extra[i].value);
-    add_text(c, STR("\r\n"));
+        h1_queue_field(c, extra[i].name, extra[i].value);
+    h1_queue_text(c, STR("\r\n"));
     c->h1 = H1_TUNNEL;
     c->keep_alive = false;
     c->chunked_answer = false;
@@ -145,7 +145,7 @@ static void finish_current(struct conn *c)
         c->h1 = H1_DRAIN;
         c->close_after = true;
     }
-    stream_complete(s);
+    http_stream_complete(s);
     c->resume = true;
     conn_mark(c);
 }
@@ -155,7 +155,7 @@ static void h1_end(struct stream *s)
     struct conn *c = s->conn;
     assert(s == c->current);
     if (c->chunked_answer && !s->head_only)
-        add_text(c, STR("0\r\n\r\n"));
+        h1_queue_text(c, STR("0\r\n\r\n"));
     finish_current(c);
 }
 
@@ -163,8 +163,8 @@ static void h1_abort(struct stream *s)
 {
     struct conn *c = s->conn;
     assert(s == c->current);
-    // What was written goes out. A head alone, or a body without its end, is broken for everyone but
-    // HTTP/1.0, which knows no other end than the connection's: there it is cut.
+    // What was written goes out. A head alone, or a body without its end, is broken for everyone
+    // but HTTP/1.0, which knows no other end than the connection's: there it is cut.
     c->keep_alive = false;
     c->aborted = c->minor == 0;
     finish_current(c);
@@ -176,23 +176,23 @@ static size_t h1_queued(const struct stream *s)
 }
 
 // Refuses a request and ends the connection.
-static void refuse(struct conn *c, int status, const char *why)
+static void h1_refuse_request(struct conn *c, int status, const char *why)
 {
     if (c->current) {
-        stream_free(c->current);
+        http_stream_free(c->current);
         c->current = NULL;
     }
     cleanup_sbuf struct sbuf body = {0};
     struct str type = http_refusal(c->server, status, why, &body);
-    add_status(c, status);
-    add_field(c, STR("Date"), server_date(c->server));
-    add_field(c, STR("Content-Type"), type);
-    add_text(c, STR("Connection: close\r\n"));
+    h1_queue_status(c, status);
+    h1_queue_field(c, STR("Date"), http_server_date(c->server));
+    h1_queue_field(c, STR("Content-Type"), type);
+    h1_queue_text(c, STR("Connection: close\r\n"));
     if (status == 503)
-        add_text(c, STR("Retry-After: 1\r\n"));
+        h1_queue_text(c, STR("Retry-After: 1\r\n"));
     add_length(c, body.n);
-    add_text(c, STR("\r\n"));
-    add_text(c, sbuf_str(&body));
+    h1_queue_text(c, STR("\r\n"));
+    h1_queue_text(c, sbuf_str(&body));
     c->h1 = H1_DRAIN;
     c->close_after = true;
     conn_mark(c);
@@ -201,7 +201,7 @@ static void refuse(struct conn *c, int status, const char *why)
 static void h1_refuse(struct stream *s, int status, const char *why)
 {
     assert(s == s->conn->current);
-    refuse(s->conn, status, why);
+    h1_refuse_request(s->conn, status, why);
 }
 
 // --- Reading -------------------------------------------------------------------------------------
@@ -211,20 +211,20 @@ static void refuse_large(struct conn *c)
     char why[80];
     (void)snprintf(why, sizeof(why), "Request entity too large: limit is %zu",
                    c->server->limits.body_bytes);
-    refuse(c, 413, why);
+    h1_refuse_request(c, 413, why);
 }
 
-static void dispatch(struct conn *c, struct str body)
+static void h1_dispatch_request(struct conn *c, struct str body)
 {
     struct stream *s = c->current;
     s->q.body = body;
     c->h1 = H1_HANDLING;
     c->epoch++;
-    stream_dispatch(s);
+    http_stream_dispatch(s);
 }
 
 // The head is whole: takes it apart and prepares for the body.
-static void begin_request(struct conn *c, struct str bytes)
+static void h1_begin_request(struct conn *c, struct str bytes)
 {
     struct stream *s = c->current;
     struct h1_head h;
@@ -234,7 +234,7 @@ static void begin_request(struct conn *c, struct str bytes)
     if (r == 0)
         r = h1_split_target(h.method, h.target, &s->arena, &s->q.path, &s->q.query, &why);
     if (r < 0) {
-        refuse(c, -r, why);
+        h1_refuse_request(c, -r, why);
         return;
     }
     s->q.method = h.method;
@@ -253,7 +253,7 @@ static void begin_request(struct conn *c, struct str bytes)
         return;
     }
     if (h.expect_continue) {
-        add_text(c, STR("HTTP/1.1 100 Continue\r\n\r\n"));
+        h1_queue_text(c, STR("HTTP/1.1 100 Continue\r\n\r\n"));
         conn_mark(c);
     }
     c->h1 = H1_BODY;
@@ -265,19 +265,19 @@ static void read_length(struct conn *c, struct str *in)
     struct stream *s = c->current;
     size_t n = in->n < c->body_left ? in->n : (size_t)c->body_left;
     struct str part = str_upto(*in, n);
-    if (!stream_grow_body(s, n)) {
-        refuse(c, 503, "too many requests with large bodies at once");
+    if (!http_stream_grow_body(s, n)) {
+        h1_refuse_request(c, 503, "too many requests with large bodies at once");
         return;
     }
     *in = str_from(*in, n);
     c->body_left -= n;
     if (c->body_left == 0 && s->body.n == 0) {
-        dispatch(c, arena_str(&s->arena, part));
+        h1_dispatch_request(c, arena_str(&s->arena, part));
         return;
     }
     sbuf_add(&s->body, part);
     if (c->body_left == 0)
-        dispatch(c, sbuf_str(&s->body));
+        h1_dispatch_request(c, sbuf_str(&s->body));
 }
 
 static void read_chunked(struct conn *c, struct str *in)
@@ -286,21 +286,21 @@ static void read_chunked(struct conn *c, struct str *in)
     const char *why = "";
     size_t before = s->body.n;
     int r = h1_read_chunks(&c->chunks, in, &s->body, c->server->limits.body_bytes, &why);
-    if (r >= 0 && !stream_grow_body(s, s->body.n - before))
-        refuse(c, 503, "too many requests with large bodies at once");
+    if (r >= 0 && !http_stream_grow_body(s, s->body.n - before))
+        h1_refuse_request(c, 503, "too many requests with large bodies at once");
     else if (r == -413)
         refuse_large(c);
     else if (r < 0)
-        refuse(c, -r, why);
+        h1_refuse_request(c, -r, why);
     else if (r > 0)
-        dispatch(c, sbuf_str(&s->body));
+        h1_dispatch_request(c, sbuf_str(&s->body));
 }
 
-static void read_head(struct conn *c, struct str *in)
+static void h1_read_head(struct conn *c, struct str *in)
 {
     const char *why = "";
     if (!c->current)
-        c->current = stream_new(c);
+        c->current = http_stream_new(c);
     int r = h1_find_head(*in, c->server->limits.header_bytes, &c->scan, &why);
     if (r == 0)
         return;
@@ -308,22 +308,22 @@ static void read_head(struct conn *c, struct str *in)
     *in = str_from(*in, head.n);
     c->scan = (struct h1_scan){0};
     if (r > 0)
-        begin_request(c, head);
+        h1_begin_request(c, head);
     else
-        refuse(c, -r, why);
+        h1_refuse_request(c, -r, why);
 }
 
-static void read_body(struct conn *c, struct str *in)
+static void h1_read_body(struct conn *c, struct str *in)
 {
     if (c->framing == H1_CHUNKED)
         read_chunked(c, in);
     else if (c->framing == H1_LENGTH)
         read_length(c, in);
     else
-        dispatch(c, (struct str){0});
+        h1_dispatch_request(c, (struct str){0});
 }
 
-static void drain(struct conn *c, struct str *in)
+static void h1_drain_input(struct conn *c, struct str *in)
 {
     c->drained_bytes += in->n;
     *in = (struct str){0};
@@ -332,7 +332,7 @@ static void drain(struct conn *c, struct str *in)
 }
 
 // After an upgrade bytes are the handler's, unless it wants none for now.
-static bool tunnel(struct conn *c, struct str *in)
+static bool h1_tunnel_input(struct conn *c, struct str *in)
 {
     struct stream *s = c->current;
     if (s->held || in->n == 0)
@@ -344,7 +344,7 @@ static bool tunnel(struct conn *c, struct str *in)
 }
 
 // Understands as much of in as it can; what is left waits for more bytes or for the answer.
-static struct str consume(struct conn *c, struct str in)
+static struct str h1_consume_input(struct conn *c, struct str in)
 {
     for (;;) {
         size_t before = in.n;
@@ -359,21 +359,21 @@ static struct str consume(struct conn *c, struct str in)
                 c->resume = true; // the peer asks faster than it takes the answers
                 return in;
             }
-            read_head(c, &in);
+            h1_read_head(c, &in);
             break;
         case H1_BODY:
             if (in.n == 0 && c->framing != H1_NO_BODY)
                 return in;
-            read_body(c, &in);
+            h1_read_body(c, &in);
             break;
         case H1_HANDLING:
             return in;
         case H1_TUNNEL:
-            if (!tunnel(c, &in))
+            if (!h1_tunnel_input(c, &in))
                 return in;
             break;
         case H1_DRAIN:
-            drain(c, &in);
+            h1_drain_input(c, &in);
             return in;
         }
         if (in.n == before && c->h1 == state)
@@ -394,7 +394,7 @@ static void read_on(struct conn *c)
     }
 }
 
-static void keep(struct conn *c, struct str rest)
+static void h1_keep_input(struct conn *c, struct str rest)
 {
     size_t used = c->in.n - rest.n;
     if (rest.n == 0) {
@@ -409,9 +409,9 @@ static void h1_input(struct conn *c, struct str bytes)
 {
     if (c->in.n) {
         sbuf_add(&c->in, bytes);
-        keep(c, consume(c, sbuf_str(&c->in)));
+        h1_keep_input(c, h1_consume_input(c, sbuf_str(&c->in)));
     } else {
-        struct str rest = consume(c, bytes);
+        struct str rest = h1_consume_input(c, bytes);
         if (rest.n)
             sbuf_add(&c->in, rest);
     }
@@ -419,12 +419,12 @@ static void h1_input(struct conn *c, struct str bytes)
 }
 
 // The connection is left to itself: no request is being read or answered.
-static bool is_idle(const struct conn *c)
+static bool h1_is_idle(const struct conn *c)
 {
     return c->h1 == H1_HEAD && c->in.n == 0;
 }
 
-static void tunnel_end(struct conn *c)
+static void h1_tunnel_end(struct conn *c)
 {
     struct http_request *q = &c->current->q;
     c->end_due = false;
@@ -443,8 +443,8 @@ static void h1_resume(struct conn *c)
     if (c->in.n || c->h1 == H1_TUNNEL)
         h1_input(c, (struct str){0});
     if (c->h1 == H1_TUNNEL && c->end_due && c->in.n == 0)
-        tunnel_end(c);
-    if (c->h1 == H1_HEAD && !c->resume && (c->eof || (c->server->stopping && is_idle(c)))) {
+        h1_tunnel_end(c);
+    if (c->h1 == H1_HEAD && !c->resume && (c->eof || (c->server->stopping && h1_is_idle(c)))) {
         c->h1 = H1_DRAIN;
         c->close_after = true;
     }
@@ -473,10 +473,10 @@ static enum conn_phase h1_phase(const struct conn *c)
 
 static void h1_tick(struct conn *c)
 {
-    if (is_idle(c) && !c->current)
+    if (h1_is_idle(c) && !c->current)
         c->doomed = true;
     else
-        refuse(c, 408, "the request did not arrive in time");
+        h1_refuse_request(c, 408, "the request did not arrive in time");
 }
 
 // A peer that has closed its sending side may still wait for what it asked, but a stream has no end
@@ -490,7 +490,7 @@ static void h1_eof(struct conn *c)
     case H1_TUNNEL:
         c->end_due = true;
         if (c->in.n == 0)
-            tunnel_end(c);
+            h1_tunnel_end(c);
         break;
     case H1_HEAD:
         if (c->resume && c->in.n)
@@ -511,7 +511,7 @@ static void h1_eof(struct conn *c)
 
 static void h1_stopping(struct conn *c)
 {
-    if (is_idle(c) && !c->current && c->out.bytes == 0)
+    if (h1_is_idle(c) && !c->current && c->out.bytes == 0)
         conn_close(c);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A response is read as it comes, cut anywhere. The reader keeps a head until it is whole and passes the body on. It is as
-// strict as the server's reader (h1_parse.c) but for line feeds without carriage return in a head, which some
-// servers send and RFC 9112 lets a recipient accept.
+// A response is read as it comes, cut anywhere. The reader keeps a head until it is whole and
+// passes the body on. It is as strict as the server's reader (h1_parse.c) but for line feeds
+// without carriage return in a head, which some servers send and RFC 9112 lets a recipient accept.
 #include "net/h1_answer.h"
 
 #include "base/banned.h"
@@ -27,7 +27,7 @@ static int h1_answer_take_line(struct h1_answer *a, struct str *in, struct err *
     a->heads += n;
     sbuf_add(&a->head, str_upto(*in, n));
     *in = str_from(*in, n);
-    // Whoever speaks another protocol may never send a line feed.
+    // A peer of another protocol may never send a line feed.
     if (!str_starts(str_upto(sbuf_str(&a->head), 7), str_upto(STR("HTTP/1."), a->head.n)))
         return h1_answer_fail(err, "the peer does not speak HTTP/1.1");
     if (feed < 0)
@@ -140,7 +140,8 @@ static int h1_answer_parse_fields(struct h1_answer *a, struct str text, struct e
     return h1_answer_choose_framing(a, &about, err);
 }
 
-// h1_answer_parse_head reads a whole head. Returns 1 for one of a final response, 0 for an interim one.
+// h1_answer_parse_head reads a whole head. Returns 1 for one of a final response, 0 for an interim
+// one.
 static int h1_answer_parse_head(struct h1_answer *a, struct err *err)
 {
     struct str text = sbuf_str(&a->head);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// HTTP/1.1 syntax as pure functions over bytes: heads, targets, chunks. Strict on purpose: a
+// request that two parsers could read differently is refused (request smuggling).
 #include "net/http/h1_parse.h"
 
 #include <assert.h>
@@ -67,14 +70,14 @@ bool h1_is_target(struct str s)
     return s.n > 0 && all_class(s, TARGET);
 }
 
-static int refuse(int status, const char *why, const char **ret_why)
+static int h1_parse_refuse_head(int status, const char *why, const char **ret_why)
 {
     assert(status >= 400 && status < 600);
     *ret_why = why;
     return -status;
 }
 
-static char lower(char c)
+static char h1_parse_lower_char(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
@@ -84,42 +87,44 @@ bool h1_same_ignoring_case(struct str s, struct str lower_case)
     if (s.n != lower_case.n)
         return false;
     for (size_t i = 0; i < s.n; i++)
-        if (lower(s.p[i]) != lower_case.p[i])
+        if (h1_parse_lower_char(s.p[i]) != lower_case.p[i])
             return false;
     return true;
 }
 
 // --- The head ------------------------------------------------------------------------------------
 
-static int too_long(const struct h1_scan *scan, const char **ret_why)
+static int h1_parse_too_long(const struct h1_scan *scan, const char **ret_why)
 {
     if (scan->line == scan->skip)
-        return refuse(414, "the request line is too long", ret_why);
-    return refuse(431, "the header fields are too large", ret_why);
+        return h1_parse_refuse_head(414, "the request line is too long", ret_why);
+    return h1_parse_refuse_head(431, "the header fields are too large", ret_why);
 }
 
 int h1_find_head(struct str bytes, size_t limit, struct h1_scan *scan, const char **ret_why)
 {
     assert(limit < INT_MAX);
     if (bytes.n && scan->seen == 0 && bytes.p[0] != '\r' && !is_class(bytes.p[0], TOKEN))
-        return refuse(400, "this is not HTTP (is it TLS? then use the port without)", ret_why);
+        return h1_parse_refuse_head(400, "this is not HTTP (is it TLS? then use the port without)",
+                                    ret_why);
     while (scan->seen < bytes.n) {
         const char *feed = memchr(bytes.p + scan->seen, '\n', bytes.n - scan->seen);
         size_t end = feed ? (size_t)(feed - bytes.p) + 1 : bytes.n;
         if (end > limit)
-            return too_long(scan, ret_why);
+            return h1_parse_too_long(scan, ret_why);
         scan->seen = end;
         if (!feed)
             break;
         if (end - scan->line < 2 || bytes.p[end - 2] != '\r')
-            return refuse(400, "a line ends in a line feed without carriage return", ret_why);
+            return h1_parse_refuse_head(400, "a line ends in a line feed without carriage return",
+                                        ret_why);
         bool empty = end - scan->line == 2;
         if (!empty && bytes.p[scan->line] == '\r')
-            return refuse(400, "a line begins with a carriage return", ret_why);
+            return h1_parse_refuse_head(400, "a line begins with a carriage return", ret_why);
         if (empty && scan->line > scan->skip)
             return (int)end;
         if (empty && scan->skip > 0)
-            return refuse(400, "empty lines instead of a request", ret_why);
+            return h1_parse_refuse_head(400, "empty lines instead of a request", ret_why);
         if (empty)
             scan->skip = end;
         scan->line = end;
@@ -131,9 +136,11 @@ static int parse_version(struct str v, int *ret_minor, const char **ret_why)
 {
     if (v.n != 8 || memcmp(v.p, "HTTP/", 5) != 0 || v.p[5] < '0' || v.p[5] > '9' || v.p[6] != '.' ||
         v.p[7] < '0' || v.p[7] > '9')
-        return refuse(400, "the request line does not end in an HTTP version", ret_why);
+        return h1_parse_refuse_head(400, "the request line does not end in an HTTP version",
+                                    ret_why);
     if (v.p[5] != '1')
-        return refuse(505, "only HTTP/1.0, HTTP/1.1 and HTTP/2 are spoken here", ret_why);
+        return h1_parse_refuse_head(505, "only HTTP/1.0, HTTP/1.1 and HTTP/2 are spoken here",
+                                    ret_why);
     *ret_minor = v.p[7] == '0' ? 0 : 1;
     return 0;
 }
@@ -142,15 +149,17 @@ static int parse_request_line(struct str line, struct h1_head *h, const char **r
 {
     struct str rest, version;
     if (!str_cut(line, ' ', &h->method, &rest) || !str_cut(rest, ' ', &h->target, &version))
-        return refuse(400, "the request line is not \"METHOD TARGET VERSION\"", ret_why);
+        return h1_parse_refuse_head(400, "the request line is not \"METHOD TARGET VERSION\"",
+                                    ret_why);
     if (!h1_is_token(h->method))
-        return refuse(400, "the method is not a token", ret_why);
+        return h1_parse_refuse_head(400, "the method is not a token", ret_why);
     if (!h1_is_target(h->target))
-        return refuse(400, "the request target has characters that must be escaped", ret_why);
+        return h1_parse_refuse_head(400, "the request target has characters that must be escaped",
+                                    ret_why);
     if (h->target.n > H1_TARGET_MAX)
-        return refuse(414, "the request target is too long", ret_why);
+        return h1_parse_refuse_head(414, "the request target is too long", ret_why);
     if (h->method.n > H1_METHOD_MAX)
-        return refuse(501, "the method is unknown", ret_why);
+        return h1_parse_refuse_head(501, "the method is unknown", ret_why);
     return parse_version(version, &h->minor, ret_why);
 }
 
@@ -168,17 +177,19 @@ int h1_parse_field(char *line, size_t n, struct http_header *ret, const char **r
     struct str s = {line, n};
     ptrdiff_t colon = str_find_char(s, ':');
     if (n && (line[0] == ' ' || line[0] == '\t'))
-        return refuse(400, "a header field is folded over lines", ret_why);
+        return h1_parse_refuse_head(400, "a header field is folded over lines", ret_why);
     if (colon <= 0)
-        return refuse(400, "a header field has no name", ret_why);
+        return h1_parse_refuse_head(400, "a header field has no name", ret_why);
     ret->name = str_upto(s, (size_t)colon);
     ret->value = trim_blanks(str_from(s, (size_t)colon + 1));
     if (!all_class(ret->name, TOKEN))
-        return refuse(400, "a header field's name has characters it must not have", ret_why);
+        return h1_parse_refuse_head(400, "a header field's name has characters it must not have",
+                                    ret_why);
     if (!all_class(ret->value, VALUE))
-        return refuse(400, "a header field's value has characters it must not have", ret_why);
+        return h1_parse_refuse_head(400, "a header field's value has characters it must not have",
+                                    ret_why);
     for (size_t i = 0; i < ret->name.n; i++)
-        line[i] = lower(line[i]);
+        line[i] = h1_parse_lower_char(line[i]);
     return 0;
 }
 
@@ -192,9 +203,9 @@ static int note_length(struct str value, struct h1_head *h, struct about *about,
 {
     uint64_t length = 0;
     if (str_to_u64(value, &length) < 0)
-        return refuse(400, "Content-Length is not a number", ret_why);
+        return h1_parse_refuse_head(400, "Content-Length is not a number", ret_why);
     if (about->length && length != h->length)
-        return refuse(400, "there are two different Content-Lengths", ret_why);
+        return h1_parse_refuse_head(400, "there are two different Content-Lengths", ret_why);
     about->length = true;
     h->length = length;
     return 0;
@@ -213,9 +224,9 @@ void h1_note_connection(struct str value, bool *close, bool *keep_alive)
 static int note_encoding(struct str value, struct about *about, const char **ret_why)
 {
     if (about->chunked)
-        return refuse(400, "there are two Transfer-Encodings", ret_why);
+        return h1_parse_refuse_head(400, "there are two Transfer-Encodings", ret_why);
     if (!h1_same_ignoring_case(value, STR("chunked")))
-        return refuse(501, "the only transfer coding known here is chunked", ret_why);
+        return h1_parse_refuse_head(501, "the only transfer coding known here is chunked", ret_why);
     about->chunked = true;
     return 0;
 }
@@ -228,14 +239,15 @@ static int note_field(const struct http_header *f, struct h1_head *h, struct abo
         if (!str_eqz(f->name, "host"))
             return 0;
         if (about->host)
-            return refuse(400, "there are two Host fields", ret_why);
+            return h1_parse_refuse_head(400, "there are two Host fields", ret_why);
         about->host = true;
         return 0;
     case 6:
         if (!str_eqz(f->name, "expect"))
             return 0;
         if (!h1_same_ignoring_case(f->value, STR("100-continue")))
-            return refuse(417, "the only expectation known here is 100-continue", ret_why);
+            return h1_parse_refuse_head(417, "the only expectation known here is 100-continue",
+                                        ret_why);
         h->expect_continue = true;
         return 0;
     case 10:
@@ -251,14 +263,16 @@ static int note_field(const struct http_header *f, struct h1_head *h, struct abo
     }
 }
 
-static int conclude(struct h1_head *h, const struct about *about, const char **ret_why)
+static int h1_parse_conclude_head(struct h1_head *h, const struct about *about,
+                                  const char **ret_why)
 {
     if (h->minor > 0 && !about->host)
-        return refuse(400, "there is no Host field", ret_why);
+        return h1_parse_refuse_head(400, "there is no Host field", ret_why);
     if (about->chunked && about->length)
-        return refuse(400, "there are both Content-Length and Transfer-Encoding", ret_why);
+        return h1_parse_refuse_head(400, "there are both Content-Length and Transfer-Encoding",
+                                    ret_why);
     if (about->chunked && h->minor == 0)
-        return refuse(400, "HTTP/1.0 has no Transfer-Encoding", ret_why);
+        return h1_parse_refuse_head(400, "HTTP/1.0 has no Transfer-Encoding", ret_why);
     if (about->chunked)
         h->framing = H1_CHUNKED;
     else
@@ -283,7 +297,7 @@ int h1_parse_head(char *bytes, size_t n, struct arena *a, struct h1_head *ret, c
     assert(n >= at + 4 && memcmp(bytes + n - 4, "\r\n\r\n", 4) == 0);
     size_t fields = count_lines(bytes + at, n - at) - 2;
     if (fields > H1_FIELDS_MAX)
-        return refuse(431, "there are too many header fields", ret_why);
+        return h1_parse_refuse_head(431, "there are too many header fields", ret_why);
     ret->headers = arena_array(a, struct http_header, fields);
     struct about about = {0};
     for (size_t line = 0; line <= fields; line++) {
@@ -303,12 +317,13 @@ int h1_parse_head(char *bytes, size_t n, struct arena *a, struct h1_head *ret, c
             return r;
         at += len + 2;
     }
-    return conclude(ret, &about, ret_why);
+    return h1_parse_conclude_head(ret, &about, ret_why);
 }
 
 // --- The target ----------------------------------------------------------------------------------
 
-static int decode(struct str s, struct arena *a, struct str *ret, const char **ret_why)
+static int h1_parse_decode_percent(struct str s, struct arena *a, struct str *ret,
+                                   const char **ret_why)
 {
     if (str_find_char(s, '%') < 0) {
         *ret = s;
@@ -322,13 +337,13 @@ static int decode(struct str s, struct arena *a, struct str *ret, const char **r
             int high = i + 2 < s.n ? str_hex_digit(s.p[i + 1]) : -1;
             int low = i + 2 < s.n ? str_hex_digit(s.p[i + 2]) : -1;
             if (high < 0 || low < 0)
-                return refuse(400, "the path has a % that is not followed by two hex digits",
-                              ret_why);
+                return h1_parse_refuse_head(
+                    400, "the path has a % that is not followed by two hex digits", ret_why);
             to[n] = (char)(high * 16 + low);
             i += 2;
         }
         if (to[n++] == '\0')
-            return refuse(400, "the path has a NUL in it", ret_why);
+            return h1_parse_refuse_head(400, "the path has a NUL in it", ret_why);
     }
     *ret = str_make(to, n);
     return 0;
@@ -354,7 +369,7 @@ int h1_split_target(struct str method, struct str target, struct arena *a, struc
                     struct str *ret_query, const char **ret_why)
 {
     if (str_eqz(method, "CONNECT"))
-        return refuse(501, "this is not a proxy", ret_why);
+        return h1_parse_refuse_head(501, "this is not a proxy", ret_why);
     *ret_query = (struct str){0};
     if (str_eqz(target, "*") && str_eqz(method, "OPTIONS")) {
         *ret_path = target;
@@ -362,14 +377,15 @@ int h1_split_target(struct str method, struct str target, struct arena *a, struc
     }
     target = without_authority(target);
     if (!all_class(target, TARGET))
-        return refuse(400, "the request target has characters that must be escaped", ret_why);
+        return h1_parse_refuse_head(400, "the request target has characters that must be escaped",
+                                    ret_why);
     struct str path;
     (void)str_cut(target, '?', &path, ret_query);
     if (path.n == 0 && target.n > 0)
         path = STR("/"); // http://host?query
     if (path.n == 0 || path.p[0] != '/')
-        return refuse(400, "the request target does not begin with a slash", ret_why);
-    return decode(path, a, ret_path, ret_why);
+        return h1_parse_refuse_head(400, "the request target does not begin with a slash", ret_why);
+    return h1_parse_decode_percent(path, a, ret_path, ret_why);
 }
 
 // --- Chunked bodies ------------------------------------------------------------------------------
@@ -393,21 +409,23 @@ static int size_byte(struct h1_chunks *c, char b, const char **ret_why)
     int digit = str_hex_digit(b);
     if (digit >= 0) {
         if (c->left >> 56)
-            return refuse(400, "a chunk's size is too large", ret_why);
+            return h1_parse_refuse_head(400, "a chunk's size is too large", ret_why);
         c->left = c->left * 16 + (uint64_t)digit;
         c->any_digit = true;
         return 0;
     }
     if (!c->any_digit || (b != '\r' && b != ';'))
-        return refuse(400, "a chunk's size is not a hexadecimal number", ret_why);
+        return h1_parse_refuse_head(400, "a chunk's size is not a hexadecimal number", ret_why);
     c->state = b == ';' ? CHUNK_EXTENSION : CHUNK_SIZE_LF;
     return 0;
 }
 
-static int expect(struct h1_chunks *c, char b, char wanted, int next, const char **ret_why)
+static int h1_parse_expect_byte(struct h1_chunks *c, char b, char wanted, int next,
+                                const char **ret_why)
 {
     if (b != wanted)
-        return refuse(400, "a chunk's line does not end in carriage return and line feed", ret_why);
+        return h1_parse_refuse_head(
+            400, "a chunk's line does not end in carriage return and line feed", ret_why);
     c->state = next;
     return 0;
 }
@@ -418,7 +436,8 @@ static int trailer_byte(struct h1_chunks *c, char b, const char **ret_why)
         if (b == '\r')
             c->state = TRAILER_LF;
         else if (!is_class(b, VALUE))
-            return refuse(400, "a trailer's value has characters it must not have", ret_why);
+            return h1_parse_refuse_head(400, "a trailer's value has characters it must not have",
+                                        ret_why);
         return 0;
     }
     if (c->state == TRAILER_START && b == '\r') {
@@ -428,7 +447,8 @@ static int trailer_byte(struct h1_chunks *c, char b, const char **ret_why)
     if (c->state == TRAILER_NAME && b == ':')
         c->state = TRAILER_VALUE;
     else if (!is_class(b, TOKEN))
-        return refuse(400, "a trailer's name has characters it must not have", ret_why);
+        return h1_parse_refuse_head(400, "a trailer's name has characters it must not have",
+                                    ret_why);
     else
         c->state = TRAILER_NAME;
     return 0;
@@ -439,11 +459,12 @@ static int line_byte(struct h1_chunks *c, char b, const char **ret_why)
 {
     if (c->state == CHUNK_SIZE || c->state == CHUNK_EXTENSION) {
         if (++c->line > H1_CHUNK_LINE_MAX)
-            return refuse(400, "a chunk's size line is too long", ret_why);
+            return h1_parse_refuse_head(400, "a chunk's size line is too long", ret_why);
     }
     if (c->state == CHUNK_EXTENSION || c->state >= TRAILER_START) {
         if (++c->overhead > H1_CHUNK_OVERHEAD_MAX)
-            return refuse(400, "a chunked body has too many extensions or trailers", ret_why);
+            return h1_parse_refuse_head(400, "a chunked body has too many extensions or trailers",
+                                        ret_why);
     }
     switch (c->state) {
     case CHUNK_SIZE:
@@ -452,20 +473,21 @@ static int line_byte(struct h1_chunks *c, char b, const char **ret_why)
         if (b == '\r')
             c->state = CHUNK_SIZE_LF;
         else if (!is_class(b, VALUE))
-            return refuse(400, "a chunk extension has characters it must not have", ret_why);
+            return h1_parse_refuse_head(400, "a chunk extension has characters it must not have",
+                                        ret_why);
         return 0;
     case CHUNK_SIZE_LF:
-        return expect(c, b, '\n', c->left ? CHUNK_DATA : TRAILER_START, ret_why);
+        return h1_parse_expect_byte(c, b, '\n', c->left ? CHUNK_DATA : TRAILER_START, ret_why);
     case CHUNK_DATA_CR:
-        return expect(c, b, '\r', CHUNK_DATA_LF, ret_why);
+        return h1_parse_expect_byte(c, b, '\r', CHUNK_DATA_LF, ret_why);
     case CHUNK_DATA_LF:
         c->any_digit = false;
         c->line = 0;
-        return expect(c, b, '\n', CHUNK_SIZE, ret_why);
+        return h1_parse_expect_byte(c, b, '\n', CHUNK_SIZE, ret_why);
     case TRAILER_LF:
-        return expect(c, b, '\n', TRAILER_START, ret_why);
+        return h1_parse_expect_byte(c, b, '\n', TRAILER_START, ret_why);
     case TRAILER_END_LF:
-        return b == '\n' ? 1 : expect(c, b, '\n', TRAILER_END_LF, ret_why);
+        return b == '\n' ? 1 : h1_parse_expect_byte(c, b, '\n', TRAILER_END_LF, ret_why);
     default:
         return trailer_byte(c, b, ret_why);
     }
@@ -489,7 +511,7 @@ int h1_read_chunks(struct h1_chunks *c, struct str *in, struct sbuf *body, size_
         if (r != 0)
             return r;
         if (c->state == CHUNK_DATA && (body->n > limit || c->left > limit - body->n))
-            return refuse(413, "the body is too large", ret_why);
+            return h1_parse_refuse_head(413, "the body is too large", ret_why);
     }
     return 0;
 }

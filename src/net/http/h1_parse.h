@@ -3,7 +3,7 @@
 // HTTP/1.1 requests as bytes: pure functions, no I/O. Strict: what two readers could understand in
 // two ways is refused. The outcome depends on the bytes alone, never on how they were cut.
 //
-// Results below zero are the negative HTTP status to refuse with; *ret_why then says why.
+// Results below zero are the negative HTTP status to refuse with; *ret_why is the reason.
 #ifndef NET_HTTP_H1_PARSE_H
 #define NET_HTTP_H1_PARSE_H
 
@@ -24,9 +24,9 @@ struct h1_scan {
     size_t skip; // an empty line before the request line, which is ignored once
 };
 
-// h1_find_head looks for the end of a head in all bytes of a request there are so far; call it again
-// with the same scan and more bytes when it returns 0. Otherwise the length of the head, or -400,
-// -414 (request line too long), -431.
+// h1_find_head looks for the end of a head in all bytes of a request there are so far; call it
+// again with the same scan and more bytes when it returns 0. Otherwise the length of the head, or
+// -400, -414 (request line too long), -431.
 int h1_find_head(struct str bytes, size_t limit, struct h1_scan *scan, const char **ret_why);
 
 enum h1_framing { H1_NO_BODY, H1_LENGTH, H1_CHUNKED };
@@ -62,13 +62,13 @@ struct h1_chunks {
     size_t overhead;
 };
 
-// h1_read_chunks decodes from *in, moving it on, into body, up to limit bytes in all. Returns 1 when
-// the body is complete, 0 when more bytes are needed, -400 or -413.
+// h1_read_chunks decodes from *in, moving it on, into body, up to limit bytes in all. Returns 1
+// when the body is complete, 0 when more bytes are needed, -400 or -413.
 int h1_read_chunks(struct h1_chunks *c, struct str *in, struct sbuf *body, size_t limit,
                    const char **ret_why);
 
-// h1_is_token: a method, a field name. h1_is_value: what may be a field's value, or be empty. h1_is_target: what
-// may be a request's target.
+// h1_is_token: a method, a field name. h1_is_value: what may be a field's value, or be empty.
+// h1_is_target: what may be a request's target.
 bool h1_is_token(struct str s);
 bool h1_is_value(struct str s);
 bool h1_is_target(struct str s);
@@ -76,8 +76,8 @@ bool h1_is_target(struct str s);
 // h1_same_ignoring_case compares with a text in lower case.
 bool h1_same_ignoring_case(struct str s, struct str lower_case);
 
-// h1_parse_field reads one header field, without its line's end, and puts its name into lower case in
-// place. Returns 0 or -400.
+// h1_parse_field reads one header field, without its line's end, and puts its name into lower case
+// in place. Returns 0 or -400.
 int h1_parse_field(char *line, size_t n, struct http_header *ret, const char **ret_why) MUST_USE;
 
 // h1_note_connection reads a Connection field; sets what it finds.

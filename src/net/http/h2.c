@@ -42,7 +42,7 @@ static nghttp2_nv make_field(struct arena *a, struct str name, struct str value)
     return (nghttp2_nv){(uint8_t *)p, (uint8_t *)v, name.n, value.n, NGHTTP2_NV_FLAG_NONE};
 }
 
-static void submit(struct stream *s, const nghttp2_nv *fields, size_t n, bool body)
+static void h2_submit_response(struct stream *s, const nghttp2_nv *fields, size_t n, bool body)
 {
     h2_stream_respond(&s->h2, fields, n, body);
     conn_mark(s->conn);
@@ -57,7 +57,7 @@ static void h2_start(struct stream *s, int status, struct str type, const struct
     size_t n = 0;
     bool no_body = status == 204 || status == 304;
     fields[n++] = make_field(a, STR(":status"), arena_strf(a, "%03d", status));
-    fields[n++] = make_field(a, STR("date"), server_date(c->server));
+    fields[n++] = make_field(a, STR("date"), http_server_date(c->server));
     if (type.n)
         fields[n++] = make_field(a, STR("content-type"), type);
     if (length >= 0 && !no_body)
@@ -70,7 +70,7 @@ static void h2_start(struct stream *s, int status, struct str type, const struct
     if (!body && length < 0)
         body = !no_body && !s->head_only;
     s->h2.out_end = !body;
-    submit(s, fields, n, body);
+    h2_submit_response(s, fields, n, body);
 }
 
 static void wake_data(struct stream *s)
@@ -107,11 +107,11 @@ static size_t h2_queued(const struct stream *s)
 }
 
 // Answers a request that never reaches the handler.
-static void refuse(struct stream *s, int status, const char *why)
+static void h2_refuse_request(struct stream *s, int status, const char *why)
 {
     s->discard = true;
     s->state = STREAM_HANDLING;
-    stream_drop_body(s);
+    http_stream_drop_body(s);
     cleanup_sbuf struct sbuf body = {0};
     struct str type = http_refusal(s->conn->server, status, why, &body);
     s->head_only = str_eqz(s->q.method, "HEAD");
@@ -124,7 +124,7 @@ static void refuse(struct stream *s, int status, const char *why)
 static struct h2_stream *h2_on_open(struct h2_session *session)
 {
     struct conn *c = container_of(session, struct conn, h2);
-    struct stream *s = stream_new(c);
+    struct stream *s = http_stream_new(c);
     s->q.version = 2;
     c->epoch++;
     return &s->h2;
@@ -151,31 +151,31 @@ static void h2_on_field(struct h2_stream *t, struct str name, struct str value)
     if (t->head_done || take_pseudo(s, name, value))
         return; // trailers are of no interest
     if (str_eqz(name, "host") && s->headers.n && str_eqz(s->headers.p[0].name, "host"))
-        return; // says the same as :authority, or should
+        return; // :authority holds the same
     vec_push_arena(&s->arena, &s->headers,
                    ((struct http_header){arena_str(&s->arena, name), arena_str(&s->arena, value)}));
 }
 
-static void begin_request(struct stream *s)
+static void h2_begin_request(struct stream *s)
 {
     const char *why = "";
     s->whole_head = true;
     s->q.headers = s->headers.p;
     s->q.headers_len = s->headers.n;
     if (s->h2.overflow) {
-        refuse(s, 431, "the header fields are too large");
+        h2_refuse_request(s, 431, "the header fields are too large");
         return;
     }
     int r = s->q.target.n > H1_TARGET_MAX ? -414 : 0;
     if (r == 0)
         r = h1_split_target(s->q.method, s->q.target, &s->arena, &s->q.path, &s->q.query, &why);
     if (r < 0)
-        refuse(s, -r, r == -414 ? "the request target is too long" : why);
+        h2_refuse_request(s, -r, r == -414 ? "the request target is too long" : why);
 }
 
 // The rest of a refused request. Many clients do not look at the answer before they have sent
 // everything, so a reset would hide it from them; but there is an end to patience.
-static void discard(struct stream *s, size_t n)
+static void h2_discard_input(struct stream *s, size_t n)
 {
     s->discarded += n;
     if (s->discarded > DISCARD_BYTES)
@@ -189,7 +189,7 @@ static void h2_on_body(struct h2_stream *t, struct str bytes)
     s->progress += bytes.n;
     h2_stream_consume(t, bytes.n);
     if (s->discard) {
-        discard(s, bytes.n);
+        h2_discard_input(s, bytes.n);
         return;
     }
     if (s->state != STREAM_READING)
@@ -197,9 +197,9 @@ static void h2_on_body(struct h2_stream *t, struct str bytes)
     if (s->body.n + bytes.n > l->body_bytes) {
         char why[80];
         (void)snprintf(why, sizeof(why), "Request entity too large: limit is %zu", l->body_bytes);
-        refuse(s, 413, why);
-    } else if (!stream_grow_body(s, bytes.n)) {
-        refuse(s, 503, "too many requests with large bodies at once");
+        h2_refuse_request(s, 413, why);
+    } else if (!http_stream_grow_body(s, bytes.n)) {
+        h2_refuse_request(s, 503, "too many requests with large bodies at once");
     } else {
         sbuf_add(&s->body, bytes);
     }
@@ -209,7 +209,7 @@ static void h2_on_head(struct h2_stream *t)
 {
     struct stream *s = h2_stream_of(t);
     if (!t->head_done && s->state == STREAM_READING)
-        begin_request(s);
+        h2_begin_request(s);
 }
 
 static void h2_on_end(struct h2_stream *t)
@@ -218,7 +218,7 @@ static void h2_on_end(struct h2_stream *t)
     if (s->state != STREAM_READING)
         return;
     s->q.body = sbuf_str(&s->body);
-    stream_dispatch(s);
+    http_stream_dispatch(s);
 }
 
 static void h2_on_closed(struct h2_stream *t, uint32_t code)
@@ -226,9 +226,9 @@ static void h2_on_closed(struct h2_stream *t, uint32_t code)
     (void)code;
     struct stream *s = h2_stream_of(t);
     struct conn *c = s->conn;
-    stream_gone(s);
+    http_stream_gone(s);
     outq_done(&t->out);
-    stream_complete(s);
+    http_stream_complete(s);
     c->epoch++;
 }
 
@@ -256,8 +256,9 @@ static const struct h2_ops h2_server_ops = {
     .violation = h2_on_violation,
 };
 
-// A client that gives up all its streams at once is well behaved; one that does it over and over is not.
-static void open_session(struct conn *c)
+// A client that gives up all its streams at once is well behaved; one that does it over and over is
+// not.
+static void h2_open_session(struct conn *c)
 {
     const struct http_limits *l = &c->server->limits;
     c->h2 = (struct h2_session){.ops = &h2_server_ops,
@@ -276,7 +277,7 @@ static void open_session(struct conn *c)
 static void h2_input(struct conn *c, struct str bytes)
 {
     if (!c->h2.ng)
-        open_session(c);
+        h2_open_session(c);
     int r = h2_session_input(&c->h2, bytes);
     if (r < 0) {
         c->server->stats.refused++;
@@ -326,8 +327,8 @@ static enum conn_phase h2_phase(const struct conn *c)
     return phase;
 }
 
-// Ends a stream that has not moved between two looks: a request that does not come, an answer that is
-// not taken.
+// Ends a stream that has not moved between two looks: a request that does not come, an answer that
+// is not taken.
 static void tick_stream(struct stream *s)
 {
     struct conn *c = s->conn;
@@ -339,7 +340,7 @@ static void tick_stream(struct stream *s)
         return;
     if (s->state == STREAM_READING && moved < BODY_PROGRESS_BYTES) {
         if (s->whole_head) {
-            refuse(s, 408, "the request did not arrive in time");
+            h2_refuse_request(s, 408, "the request did not arrive in time");
             return;
         }
         c->server->stats.refused++;
@@ -394,6 +395,6 @@ const struct proto_ops h2_ops = {
     .end = h2_end,
     .abort = h2_abort,
     .queued = h2_queued,
-    .refuse = refuse,
+    .refuse = h2_refuse_request,
     .done = h2_done,
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The callbacks of nghttp2 turn frames into operations on streams. The connection's window is opened as bytes
-// come and a stream's only when its owner consumes, so a stream that is not read never stalls its
-// neighbours.
+// The callbacks of nghttp2 turn frames into operations on streams. The connection's window is
+// opened as bytes come and a stream's only when its owner consumes, so a stream that is not read
+// never stalls its neighbours.
 #include "net/http/h2_session.h"
 
 #include <assert.h>
@@ -110,7 +110,7 @@ bool h2_stream_request(struct h2_stream *t, struct h2_session *s, const nghttp2_
 void h2_stream_respond(struct h2_stream *t, const nghttp2_nv *fields, size_t n, bool body)
 {
     nghttp2_data_provider provider = {.read_callback = h2_on_read_data};
-    // Fails only when memory does, or the stream is gone, which closed tells.
+    // Fails only when memory does, or the stream is gone, which closed reports.
     if (t->session)
         (void)nghttp2_submit_response(t->session->ng, t->id, fields, n, body ? &provider : NULL);
 }
@@ -304,8 +304,8 @@ static int h2_on_stream_close(nghttp2_session *ng, int32_t id, uint32_t code, vo
     return 0;
 }
 
-// A request that could not be sent, as the peer takes no more streams. nghttp2 would close the stream with
-// INTERNAL_ERROR next, which does not tell that the peer has not seen it.
+// A request that could not be sent, as the peer takes no more streams. nghttp2 would close the
+// stream with INTERNAL_ERROR next, which does not tell that the peer has not seen it.
 static int h2_on_not_sent(nghttp2_session *ng, const nghttp2_frame *frame, int code, void *arg)
 {
     (void)code;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HTTP/2 without I/O, for both ends: an nghttp2 session with bounded headers, flow control by hand and a
-// limit on control frames. The HTTP server (h2.c), gRPC (grpc_conn.c) and the API client (https_h2.c) are
-// built on it.
+// HTTP/2 without I/O, for both ends: an nghttp2 session with bounded headers, flow control by hand
+// and a limit on control frames. The HTTP server (h2.c), gRPC (grpc_conn.c) and the API client
+// (https_h2.c) are built on it.
 //
-// All operations of struct h2_ops run inside nghttp2: they may submit, but must not feed or pull the
-// session.
+// All operations of struct h2_ops run inside nghttp2: they may submit, but must not feed or pull
+// the session.
 #ifndef NET_HTTP_H2_SESSION_H
 #define NET_HTTP_H2_SESSION_H
 
@@ -53,7 +53,7 @@ struct h2_limits {
     size_t header_bytes;     // of one stream
     uint32_t streams;        // server: concurrent ones of the peer
     int32_t stream_window;   // what a peer may send before the owner consumes
-    uint32_t control_frames; // in 10 s; beyond, the peer is told to calm down
+    uint32_t control_frames; // in 10 s; beyond, GOAWAY ENHANCE_YOUR_CALM
     uint32_t resets;         // likewise, of streams without an answer
     size_t acks;             // of PING and SETTINGS that wait to be sent
 };
@@ -68,33 +68,35 @@ struct h2_session {
     struct outq *out;  // where frames go
     bool introduced;   // the peer's SETTINGS came
     bool peer_leaves;  // it sent GOAWAY
-    bool calm;         // the peer was told to
+    bool calm;         // that GOAWAY was sent
     int64_t flood_window_ns;
     uint32_t flood_frames, flood_resets;
 };
 
-// h2_session_open sets up a zeroed session whose ops, exec, limits, server and out are set. h2_session_close frees
-// what it holds; streams are not notified.
+// h2_session_open sets up a zeroed session whose ops, exec, limits, server and out are set.
+// h2_session_close frees what it holds; streams are not notified.
 void h2_session_open(struct h2_session *s);
 void h2_session_close(struct h2_session *s);
 
-// h2_session_input takes bytes. Returns 0 or an error of nghttp2's, after which the session cannot go on.
+// h2_session_input takes bytes. Returns 0 or an error of nghttp2's, after which the session cannot
+// go on.
 int h2_session_input(struct h2_session *s, struct str bytes) MUST_USE;
 
-// h2_session_pull moves frames to the output until that holds `high` bytes. Returns 1 if there may be more, 0,
-// or an error of nghttp2's.
+// h2_session_pull moves frames to the output until that holds `high` bytes. Returns 1 if there may
+// be more, 0, or an error of nghttp2's.
 int h2_session_pull(struct h2_session *s, size_t high) MUST_USE;
 
 // h2_session_over: neither side has anything to say any more.
 bool h2_session_over(const struct h2_session *s);
 
-// h2_session_leave says GOAWAY: streams that the peer began so far are served. h2_session_terminate ends the
-// session with a code.
+// h2_session_leave sends GOAWAY: streams that the peer began so far are served.
+// h2_session_terminate ends the session with a code.
 void h2_session_leave(struct h2_session *s);
 void h2_session_terminate(struct h2_session *s, uint32_t code);
 void h2_session_ping(struct h2_session *s);
 
-// h2_stream_request opens a stream as a client; `body`: data follows from out. False: the numbers of streams are used up.
+// h2_stream_request opens a stream as a client; `body`: data follows from out. False: the numbers
+// of streams are used up.
 bool h2_stream_request(struct h2_stream *t, struct h2_session *s, const nghttp2_nv *fields,
                        size_t n, bool body);
 // h2_stream_respond sends the headers of a response.

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/civil.h"
-#include "net/http/http_int.h"
+#include "net/http/relief.h"
 
 #include "base/banned.h"
 
@@ -18,8 +18,8 @@
 
 // --- Server --------------------------------------------------------------------------------------
 
-void server_init(struct http_server *s, struct exec *exec,
-                 const struct http_server_options *options)
+void http_server_init(struct http_server *s, struct exec *exec,
+                      const struct http_server_options *options)
 {
     const struct http_limits *l = &options->limits;
     *s = (struct http_server){
@@ -56,14 +56,14 @@ static void stream_destroy(struct stream *s)
     free(s);
 }
 
-void server_done(struct http_server *s)
+void http_server_done(struct http_server *s)
 {
     assert(list_empty(&s->conns));
     list_foreach(&s->pool, node)
         stream_destroy(list_entry(node, struct stream, node));
 }
 
-void server_flush(struct http_server *s)
+void http_server_flush(struct http_server *s)
 {
     // Those that are marked again while they are flushed wait for the next turn.
     struct list now;
@@ -74,7 +74,7 @@ void server_flush(struct http_server *s)
         conn_flush(list_entry(list_pop_front(&now), struct conn, dirty));
 }
 
-struct str server_date(struct http_server *s)
+struct str http_server_date(struct http_server *s)
 {
     static const char *const days[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
     static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -110,7 +110,7 @@ void http_server_get_stats(const struct http_server *s, struct http_server_stats
 
 // --- Streams -------------------------------------------------------------------------------------
 
-struct stream *stream_new(struct conn *c)
+struct stream *http_stream_new(struct conn *c)
 {
     struct http_server *server = c->server;
     struct stream *s;
@@ -136,7 +136,7 @@ struct stream *stream_new(struct conn *c)
     return s;
 }
 
-void stream_free(struct stream *s)
+void http_stream_free(struct stream *s)
 {
     struct http_server *server = s->conn->server;
     list_remove(&s->node);
@@ -144,7 +144,7 @@ void stream_free(struct stream *s)
     s->conn->served_ns = exec_now_ns(server->exec);
     s->conn->patient -= s->patient;
     server->stats.streams--;
-    stream_drop_body(s);
+    http_stream_drop_body(s);
     if (server->pooled >= POOL_MAX) {
         stream_destroy(s);
         return;
@@ -158,7 +158,7 @@ void stream_free(struct stream *s)
     server->pooled++;
 }
 
-bool stream_grow_body(struct stream *s, size_t n)
+bool http_stream_grow_body(struct stream *s, size_t n)
 {
     struct http_server *server = s->conn->server;
     if (server->body_bytes + n > SERVER_BODIES_MAX)
@@ -170,14 +170,14 @@ bool stream_grow_body(struct stream *s, size_t n)
     return true;
 }
 
-void stream_drop_body(struct stream *s)
+void http_stream_drop_body(struct stream *s)
 {
     s->conn->server->body_bytes -= s->body_counted;
     s->body_counted = 0;
     sbuf_done(&s->body);
 }
 
-void stream_dispatch(struct stream *s)
+void http_stream_dispatch(struct stream *s)
 {
     struct http_server *server = s->conn->server;
     assert(s->state == STREAM_READING);
@@ -187,7 +187,7 @@ void stream_dispatch(struct stream *s)
     server->handle(server->arg, &s->q);
 }
 
-void stream_complete(struct stream *s)
+void http_stream_complete(struct stream *s)
 {
     struct conn *c = s->conn;
     s->state = STREAM_COMPLETE;
@@ -196,7 +196,7 @@ void stream_complete(struct stream *s)
     list_push_back(&c->finishing, &s->node);
 }
 
-void stream_gone(struct stream *s)
+void http_stream_gone(struct stream *s)
 {
     enum stream_state was = s->state;
     s->state = STREAM_COMPLETE;

@@ -6,11 +6,7 @@
 //   proto_ops   what HTTP/1.1 (h1.c) and HTTP/2 (h2.c) do differently
 //   conn_io     how bytes leave and connections end: sockets (sock.c), memory (fuzzers)
 //   exec        timers and clock
-//
-// Rules that keep it free of surprises:
-//   1. Answers only queue. Bytes leave in conn_flush: at the end of a read, or before the loop sleeps.
-//   2. A connection ends only from the outside: conn_close waits while the connection is entered.
-//   3. Streams are freed only by conn_flush and conn_close, when what they queued has left.
+// The rules that hold between them are in the README of the room.
 #ifndef NET_HTTP_HTTP_INT_H
 #define NET_HTTP_HTTP_INT_H
 
@@ -24,8 +20,8 @@
 struct conn;
 struct server_uv;
 
-// A connection stops taking answers from its streams and requests from its peer while more than this
-// waits to be written.
+// A connection stops taking answers from its streams and requests from its peer while more than
+// this waits to be written.
 #define CONN_OUT_HIGH ((size_t)256 * 1024)
 
 // Pipelined requests wait in memory up to here, then in the kernel.
@@ -34,7 +30,8 @@ struct server_uv;
 // A body must grow by this much in every body_timeout, or be complete.
 #define BODY_PROGRESS_BYTES ((size_t)1024)
 
-// Bodies of all requests together. Beyond, requests are refused with 503: first those whose bodies do not come to their end.
+// Bodies of all requests together. Beyond, requests are refused with 503: first those whose bodies
+// do not come to their end.
 #define SERVER_BODIES_MAX ((size_t)256 * 1024 * 1024)
 
 // After a refusal the peer may finish its sentence for this long, else it would not see the answer.
@@ -57,8 +54,8 @@ struct stream {
     struct arena arena;
     enum stream_state state;
     bool head_only;   // HEAD: the answer has no body
-    bool over;        // http_write said no; drained is due
-    size_t queue_max; // beyond, http_write says no
+    bool over;        // http_write was full; drained is due
+    size_t queue_max; // beyond, http_write is full
     bool patient;     // its reader may be slow
     bool held;        // after an upgrade: the handler takes no bytes for now
     int64_t began_ns; // when its first byte came
@@ -84,7 +81,7 @@ struct proto_ops {
     void (*resume)(struct conn *c);
     // pull moves what can be sent into c->out.
     void (*pull)(struct conn *c);
-    // phase says what the connection waits for; tick is called when it has waited too long for a
+    // phase is what the connection waits for; tick is called when it has waited too long for a
     // request. eof: the peer sends no more. stopping: the server wants to end.
     enum conn_phase (*phase)(const struct conn *c);
     void (*eof)(struct conn *c);
@@ -126,48 +123,48 @@ struct conn {
     struct list finishing;         // streams whose answer is not all sent, in order
     struct outq out;
     struct sbuf in; // bytes not yet understood
-
-    struct exec_timer timer;
-    enum conn_phase phase;
-    int64_t deadline_ns; // the timer may fire earlier and looks again
-    uint64_t progress;   // bytes read or written since the last look
-    uint32_t epoch;      // grows with every request: a deadline counts anew
-    uint32_t phase_epoch;
-    bool blocked;      // the socket takes no more; flush is called when it does
-    bool any_over;     // a stream waits for drained
-    size_t waiting;    // bytes of its answers, as relief_weigh found them
-    size_t patient;    // streams whose readers may be slow
-    int64_t served_ns; // when it began, or a request of it was over last
-
-    int entered;      // > 0: inside a callback of this connection
-    bool doomed;      // close when it is left
-    bool closed;      // conn_close has run
-    bool close_after; // when everything is written
-    bool shut;        // the writing side is closed
-    bool reading;
-    bool resume; // call proto->resume at the next flush
-    bool eof;
-    bool tls;
+    struct {        // deadlines and backlog
+        struct exec_timer timer;
+        enum conn_phase phase;
+        int64_t deadline_ns;         // the timer may fire earlier and looks again
+        uint64_t progress;           // bytes read or written since the last look
+        uint32_t epoch, phase_epoch; // grows with every request: a deadline starts again
+        bool blocked;                // the socket takes no more; flush is called when it does
+        bool any_over;               // a stream waits for drained
+        size_t waiting;              // bytes of its answers, as relief_weigh found them
+        size_t patient;              // streams whose readers may be slow
+        int64_t served_ns;           // when it began, or a request of it was over last
+    };
+    struct {              // state
+        int entered;      // > 0: inside a callback of this connection
+        bool doomed;      // close when it is left
+        bool closed;      // conn_close has run
+        bool close_after; // when everything is written
+        bool shut;        // the writing side is closed
+        bool resume;      // call proto->resume at the next flush
+        bool reading, eof, tls;
+    };
     struct str peer;
     const struct tls_peer *certificate;
-
-    // HTTP/1.1
-    enum h1_state h1;
-    struct stream *current; // the request being read or handled
-    struct h1_scan scan;
-    struct h1_chunks chunks;
-    uint64_t body_left;
-    enum h1_framing framing;
-    int minor;
-    bool keep_alive;
-    bool chunked_answer;
-    bool aborted; // an answer was given up: close at the next flush
-    bool end_due; // the peer of a tunnel sends no more, which its handler has not been told
-    size_t drained_bytes;
-
-    // HTTP/2
-    struct h2_session h2; // no ng: not open
-    size_t streams;
+    struct { // HTTP/1.1
+        // HTTP/1.1
+        enum h1_state h1;
+        struct stream *current; // the request being read or handled
+        struct h1_scan scan;
+        struct h1_chunks chunks;
+        uint64_t body_left;
+        enum h1_framing framing;
+        int minor;
+        bool keep_alive, chunked_answer;
+        bool aborted; // an answer was given up: close at the next flush
+        bool end_due; // the peer of a tunnel sends no more; its handler is not notified yet
+        size_t drained_bytes;
+    };
+    struct { // HTTP/2
+        // HTTP/2
+        struct h2_session h2; // no ng: not open
+        size_t streams;
+    };
 };
 
 struct http_server {
@@ -198,50 +195,37 @@ struct http_server {
     char date[40];
 };
 
-// --- relief.c: when too much waits ---------------------------------------------------------------
-
-// relief_count is told of every piece of an answer. Now and then it weighs what waits for all peers; when that is more than
-// answers_bytes, the connections that keep most waiting are closed with the next flush.
-void relief_count(struct http_server *s, size_t bytes);
-
-// relief_bodies refuses all requests whose bodies have been on their way for a while, but one: anybody can begin bodies, and
-// whoever keeps them from ending would have the room of those who do not.
-void relief_bodies(struct http_server *s, const struct stream *but);
-
-// relief_idlest is the connection that has had nothing answered for longest, and for longer than it may while others wait;
-// NULL: there is none. Those with an answer on its way are not asked to go.
-struct conn *relief_idlest(const struct http_server *s);
-
 // --- http.c: server and streams, without I/O -----------------------------------------------------
 
-void server_init(struct http_server *s, struct exec *exec,
-                 const struct http_server_options *options);
-void server_done(struct http_server *s);
+void http_server_init(struct http_server *s, struct exec *exec,
+                      const struct http_server_options *options);
+void http_server_done(struct http_server *s);
 
-// server_flush flushes every connection with something to say.
-void server_flush(struct http_server *s);
+// http_server_flush flushes every connection with something to say.
+void http_server_flush(struct http_server *s);
 
-// server_date is the time now as the Date header wants it.
-struct str server_date(struct http_server *s);
+// http_server_date is the time now as the Date header wants it.
+struct str http_server_date(struct http_server *s);
 
 // http_refusal writes the body of an answer that never reaches the handler and returns its type.
 struct str http_refusal(struct http_server *s, int status, const char *why, struct sbuf *body);
 
-struct stream *stream_new(struct conn *c);
-void stream_free(struct stream *s);
+struct stream *http_stream_new(struct conn *c);
+void http_stream_free(struct stream *s);
 
-// stream_grow_body counts n more bytes of body; false when the server holds too many. stream_drop_body lets go of them.
-bool stream_grow_body(struct stream *s, size_t n);
-void stream_drop_body(struct stream *s);
+// http_stream_grow_body counts n more bytes of body; false when the server holds too many.
+// http_stream_drop_body lets go of them.
+bool http_stream_grow_body(struct stream *s, size_t n);
+void http_stream_drop_body(struct stream *s);
 
-// stream_dispatch hands a whole request to the handler. Its target is checked by then.
-void stream_dispatch(struct stream *s);
+// http_stream_dispatch hands a whole request to the handler. Its target is checked by then.
+void http_stream_dispatch(struct stream *s);
 
-// stream_complete is for protocols: the answer is whole; frees it when sent.
-void stream_complete(struct stream *s);
+// http_stream_complete is for protocols: the answer is whole; frees it when sent.
+void http_stream_complete(struct stream *s);
 
-// stream_gone is for protocols: the stream ended before its answer; calls closed.
-void stream_gone(struct stream *s);
+// http_stream_gone is for protocols: the stream ended before its answer; calls closed.
+void http_stream_gone(struct stream *s);
 
 // http_reason is the reason phrase of a status.
 const char *http_reason(int status);
@@ -259,7 +243,6 @@ void conn_mark(struct conn *c);  // to be flushed before the loop sleeps
 void conn_flush(struct conn *c); // may close and free the connection
 void conn_sent(struct conn *c);  // something was written: frees streams, calls drained
 void conn_close(struct conn *c); // calls closed of the streams left; at once or when left
-
 void conn_enter(struct conn *c);
 bool conn_leave(struct conn *c); // false: the connection is gone
 

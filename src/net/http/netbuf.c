@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Counted buffers: one encoded event or answer is shared by every connection that sends it.
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The output queue of a connection: small pieces are copied behind each other, large ones are
+// referenced, so that one writev sends what a turn of the loop produced.
 #include "net/http/outq.h"
 
 #include <assert.h>
@@ -38,7 +41,7 @@ static struct out_piece *add_piece(struct outq *q)
     return &q->pieces[q->end++];
 }
 
-static void count(struct outq *q, size_t n)
+static void outq_count_bytes(struct outq *q, size_t n)
 {
     q->bytes += n;
     q->pushed += n;
@@ -75,7 +78,7 @@ void outq_add(struct outq *q, struct str bytes)
             last->n += n;
         else
             *add_piece(q) = (struct out_piece){net_buf_ref(&b->buf), p, n};
-        count(q, n);
+        outq_count_bytes(q, n);
         bytes = str_from(bytes, n);
     }
 }
@@ -88,7 +91,7 @@ void outq_add_buf(struct outq *q, struct net_buf *b, const char *p, size_t n)
         return;
     }
     *add_piece(q) = (struct out_piece){b, p, n};
-    count(q, n);
+    outq_count_bytes(q, n);
 }
 
 void outq_move(struct outq *to, struct outq *from, size_t n)

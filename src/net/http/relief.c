@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Many peers that each let a little wait are much together. One stream has its bound (queued_bytes); this is the bound of all.
-// What several share (an event that many watch) weighs once: each counts its part.
-#include "net/http/http_int.h"
+// Many peers that each let a little wait are much together. One stream has its bound
+// (queued_bytes); this is the bound of all. What several share (an event that many watch) weighs
+// once: each counts its part.
+#include "net/http/relief.h"
 
 #include "base/banned.h"
 
 // A look walks over all that waits, so there is one for this many bytes.
 #define LOOK_BYTES ((size_t)16 * 1024 * 1024)
 
-// A body that comes for longer than this gives way when there is no room. There is one look in LOOK_NS.
+// A body that comes for longer than this gives way when there is no room. There is one look in
+// LOOK_NS.
 #define BODY_PATIENCE_NS CLOCK_NS_PER_SEC
 #define LOOK_NS          (100 * CLOCK_NS_PER_MS)
 
-static size_t weigh(const struct outq *q)
+static size_t relief_weigh_queue(const struct outq *q)
 {
     size_t n = 0;
     for (size_t i = q->head; i < q->end; i++) {
@@ -27,11 +29,11 @@ static size_t weigh_streams(const struct list *streams)
 {
     size_t n = 0;
     list_foreach(streams, node)
-        n += weigh(&list_entry(node, struct stream, node)->h2.out);
+        n += relief_weigh_queue(&list_entry(node, struct stream, node)->h2.out);
     return n;
 }
 
-static struct conn *heaviest(const struct http_server *s)
+static struct conn *relief_find_heaviest(const struct http_server *s)
 {
     struct conn *most = NULL;
     list_foreach(&s->conns, node) {
@@ -42,17 +44,19 @@ static struct conn *heaviest(const struct http_server *s)
     return most;
 }
 
-static void relieve(struct http_server *s)
+static void relief_cut_heaviest(struct http_server *s)
 {
     size_t all = 0;
     list_foreach(&s->conns, node) {
         struct conn *c = list_entry(node, struct conn, node);
         c->waiting = c->doomed || c->closed
                          ? 0
-                         : weigh(&c->out) + weigh_streams(&c->live) + weigh_streams(&c->finishing);
+                         : relief_weigh_queue(&c->out) + weigh_streams(&c->live) +
+                               weigh_streams(&c->finishing);
         all += c->waiting;
     }
-    for (struct conn *c; all > s->limits.answers_bytes && (c = heaviest(s)) && c->waiting;) {
+    for (struct conn *c;
+         all > s->limits.answers_bytes && (c = relief_find_heaviest(s)) && c->waiting;) {
         all -= c->waiting;
         c->waiting = 0;
         c->doomed = true;
@@ -69,7 +73,7 @@ void relief_count(struct http_server *s, size_t bytes)
     if (s->unweighed <= look)
         return;
     s->unweighed = 0;
-    relieve(s);
+    relief_cut_heaviest(s);
 }
 
 // --- Bodies --------------------------------------------------------------------------------------

@@ -10,20 +10,22 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "net/http/relief.h"
 #include "net/http/server_int.h"
 
 #include "base/banned.h"
 
 #define BACKLOG 4096
 
-// A peer that vanished without a word is noticed after about two minutes: when nothing is on its way to it, by asking; else because it does
-// not acknowledge. Without the latter the kernel goes on trying for longer.
+// A peer that vanished without a word is noticed after about two minutes: when nothing is on its
+// way to it, by asking; else because it does not acknowledge. Without the latter the kernel goes on
+// trying for longer.
 #define KEEPALIVE_IDLE_SEC     60
 #define KEEPALIVE_INTERVAL_SEC 15
 #define KEEPALIVE_PROBES       4
 #define UNACKNOWLEDGED_MS      120000
 
-static void check_stopped(struct http_server *s);
+static void http_server_check_stopped(struct http_server *s);
 
 // --- Life ----------------------------------------------------------------------------------------
 
@@ -32,10 +34,10 @@ static void on_idle(uv_idle_t *idle)
     (void)idle; // that it is armed is enough: the loop does not sleep
 }
 
-static void on_prepare(uv_prepare_t *prepare)
+static void http_server_on_prepare(uv_prepare_t *prepare)
 {
     struct server_uv *u = container_of(prepare, struct server_uv, prepare);
-    server_flush(u->server);
+    http_server_flush(u->server);
     if (list_empty(&u->server->dirty))
         (void)uv_idle_stop(&u->idle);
     else
@@ -50,8 +52,8 @@ static bool somebody_waits(const struct http_server *s)
     return false;
 }
 
-// Whoever keeps connections open without a use for them must not keep others out.
-static void make_room(void *arg)
+// Idle connections must not keep new clients out.
+static void http_server_accept_waiting(void *arg)
 {
     struct http_server *s = arg;
     if (s->stopping || !somebody_waits(s) || s->stats.connections < s->limits.connections)
@@ -61,7 +63,7 @@ static void make_room(void *arg)
         s->stats.refused++;
         conn_close(c); // lets the next one in
     }
-    if (somebody_waits(s)) // there is nobody to go yet, or this was one of several addresses
+    if (somebody_waits(s)) // no connection is idle yet, or this was one of several addresses
         exec_timer_start(s->exec, &s->crowded, s->limits.give_way_ns / 2);
 }
 
@@ -81,21 +83,21 @@ static void conn_gone(struct http_server *s)
     if (!s->stopping)
         let_in(s);
     else
-        check_stopped(s);
+        http_server_check_stopped(s);
 }
 
 struct http_server *http_server_new(const struct http_server_options *options)
 {
     struct http_server *s = xmalloc(sizeof(*s));
-    server_init(s, loop_exec(options->loop), options);
+    http_server_init(s, loop_exec(options->loop), options);
     struct server_uv *u = xcalloc(1, sizeof(*u));
     u->server = s;
     u->loop = loop_uv(options->loop);
-    s->crowded = (struct exec_timer){.fn = make_room, .arg = s};
+    s->crowded = (struct exec_timer){.fn = http_server_accept_waiting, .arg = s};
     list_init(&u->listeners);
     (void)uv_prepare_init(u->loop, &u->prepare);
     (void)uv_idle_init(u->loop, &u->idle);
-    (void)uv_prepare_start(&u->prepare, on_prepare);
+    (void)uv_prepare_start(&u->prepare, http_server_on_prepare);
     uv_unref((uv_handle_t *)&u->prepare);
     u->handles = 2;
     s->uv = u;
@@ -109,7 +111,7 @@ void server_handle_closed(struct server_uv *u)
     if (--u->handles > 0)
         return;
     struct http_server *s = u->server;
-    server_done(s);
+    http_server_done(s);
     sbuf_done(&u->cipher);
     sbuf_done(&u->spare);
     free(u);
@@ -126,7 +128,7 @@ static void on_idle_closed(uv_handle_t *handle)
     server_handle_closed(container_of((uv_idle_t *)handle, struct server_uv, idle));
 }
 
-static void on_listener_closed(uv_handle_t *handle)
+static void http_server_on_listener_closed(uv_handle_t *handle)
 {
     struct listener *l = container_of(handle, struct listener, uv.handle);
     struct server_uv *u = l->server->uv;
@@ -137,7 +139,7 @@ static void on_listener_closed(uv_handle_t *handle)
 static void close_listener(struct listener *l)
 {
     list_remove(&l->node);
-    uv_close(&l->uv.handle, on_listener_closed);
+    uv_close(&l->uv.handle, http_server_on_listener_closed);
 }
 
 static void close_connections(struct http_server *s)
@@ -153,12 +155,12 @@ static void close_connections(struct http_server *s)
     }
 }
 
-static void on_grace_over(void *arg)
+static void http_server_on_grace_over(void *arg)
 {
     close_connections(arg);
 }
 
-static void check_stopped(struct http_server *s)
+static void http_server_check_stopped(struct http_server *s)
 {
     if (s->stats.connections > 0 || !s->stopped)
         return;
@@ -175,7 +177,7 @@ void http_server_stop(struct http_server *s, int64_t grace_ns, exec_fn done, voi
     }
     if (!s->stopping) {
         s->stopping = true;
-        s->grace.fn = on_grace_over;
+        s->grace.fn = http_server_on_grace_over;
         s->grace.arg = s;
         exec_timer_start(s->exec, &s->grace, grace_ns);
         while (!list_empty(&s->uv->listeners))
@@ -188,7 +190,7 @@ void http_server_stop(struct http_server *s, int64_t grace_ns, exec_fn done, voi
                 conn_close(c);
         }
     }
-    check_stopped(s);
+    http_server_check_stopped(s);
 }
 
 void http_server_free(struct http_server *s)
@@ -210,7 +212,7 @@ void http_server_free(struct http_server *s)
 
 // --- Listening -----------------------------------------------------------------------------------
 
-static void on_connection(uv_stream_t *stream, int status)
+static void http_server_on_connection(uv_stream_t *stream, int status)
 {
     struct listener *l = container_of(stream, struct listener, uv.stream);
     struct http_server *s = l->server;
@@ -223,7 +225,7 @@ static void on_connection(uv_stream_t *stream, int status)
         sock_accept(l);
     else {
         l->waiting = true; // the rest waits in the kernel's queue
-        make_room(s);
+        http_server_accept_waiting(s);
     }
 }
 
@@ -257,7 +259,7 @@ static void set_tcp_options(uv_tcp_t *tcp)
                          sizeof(options[i].value));
 }
 
-static int explain(int r, struct str address, struct err *err)
+static int http_server_explain_listen(int r, struct str address, struct err *err)
 {
     int code = -r;
     switch (code) {
@@ -307,7 +309,8 @@ static int split_address(struct str address, char *host, size_t host_cap, char *
     return 0;
 }
 
-static int resolve(struct str address, struct sockaddr_storage *ret, struct err *err)
+static int http_server_resolve_address(struct str address, struct sockaddr_storage *ret,
+                                       struct err *err)
 {
     char host[256], port[8];
     int r = split_address(address, host, sizeof(host), port, sizeof(port), err);
@@ -339,7 +342,7 @@ int http_server_listen_tcp(struct http_server *s, struct str address, uint16_t *
                            struct err *err)
 {
     struct sockaddr_storage a;
-    int r = resolve(address, &a, err);
+    int r = http_server_resolve_address(address, &a, err);
     if (r < 0)
         return r;
     struct listener *l = listener_new(s);
@@ -347,11 +350,11 @@ int http_server_listen_tcp(struct http_server *s, struct str address, uint16_t *
     r = uv_tcp_bind(&l->uv.tcp, (const struct sockaddr *)&a, 0);
     if (r == 0) {
         set_tcp_options(&l->uv.tcp);
-        r = uv_listen(&l->uv.stream, BACKLOG, on_connection);
+        r = uv_listen(&l->uv.stream, BACKLOG, http_server_on_connection);
     }
     if (r < 0) {
         close_listener(l);
-        return explain(r, address, err);
+        return http_server_explain_listen(r, address, err);
     }
     if (ret_port)
         *ret_port = bound_port(&l->uv.tcp);
@@ -381,7 +384,7 @@ int net_clear_path(const char *path, struct err *err)
     bool alive = connect(fd, (const struct sockaddr *)&a, sizeof(a)) == 0 || errno == EAGAIN;
     (void)close(fd);
     if (alive)
-        return explain(-EADDRINUSE, str_z(path), err);
+        return http_server_explain_listen(-EADDRINUSE, str_z(path), err);
     (void)unlink(path);
     return 0;
 }
@@ -394,14 +397,14 @@ int http_server_listen_unix(struct http_server *s, const char *path, struct err 
     struct listener *l = listener_new(s);
     (void)uv_pipe_init(s->uv->loop, &l->uv.pipe, 0);
     r = uv_pipe_bind(&l->uv.pipe, path);
-    // Nobody can connect before uv_listen, so there is no moment with a wider mode.
+    // No client can connect before uv_listen, so there is no moment with a wider mode.
     if (r == 0 && chmod(path, 0600) < 0)
         r = -errno;
     if (r == 0)
-        r = uv_listen(&l->uv.stream, BACKLOG, on_connection);
+        r = uv_listen(&l->uv.stream, BACKLOG, http_server_on_connection);
     if (r < 0) {
         close_listener(l);
-        return explain(r, str_z(path), err);
+        return http_server_explain_listen(r, str_z(path), err);
     }
     return 0;
 }

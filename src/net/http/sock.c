@@ -12,10 +12,10 @@
 #define WRITE_PIECES  64
 #define ENCRYPT_BYTES ((size_t)128 * 1024)
 
-// Ciphertext nobody asked for (alerts, key updates) behind a write that does not end.
+// Unsolicited ciphertext (alerts, key updates) behind a write that does not end.
 #define WAITING_MAX ((size_t)64 * 1024)
 
-static struct sock *sock_of(struct conn *c)
+static struct sock *sock_of_conn(struct conn *c)
 {
     return container_of(c, struct sock, conn);
 }
@@ -27,11 +27,11 @@ static struct server_uv *uv_of(const struct sock *k)
 
 // --- Writing -------------------------------------------------------------------------------------
 
-static void on_written(uv_write_t *req, int status);
+static void sock_on_written(uv_write_t *req, int status);
 
 static void start_write(struct sock *k, const uv_buf_t *bufs, size_t n)
 {
-    int r = uv_write(&k->write, &k->uv.stream, bufs, (unsigned)n, on_written);
+    int r = uv_write(&k->write, &k->uv.stream, bufs, (unsigned)n, sock_on_written);
     if (r < 0)
         k->conn.doomed = true;
     else
@@ -58,7 +58,7 @@ static void keep_spare(struct sock *k)
     sbuf_done(&k->flight);
 }
 
-static void on_written(uv_write_t *req, int status)
+static void sock_on_written(uv_write_t *req, int status)
 {
     struct sock *k = container_of(req, struct sock, write);
     struct conn *c = &k->conn;
@@ -101,7 +101,8 @@ static void flush_plain(struct sock *k)
     start_write(k, (const uv_buf_t *)iov, n);
 }
 
-// lend_cipher gives the shared buffer to a connection whose socket did not take most of it, rather than a copy.
+// lend_cipher gives the shared buffer to a connection whose socket did not take most of it, rather
+// than a copy.
 static void lend_cipher(struct sock *k, size_t done)
 {
     struct server_uv *u = uv_of(k);
@@ -160,9 +161,9 @@ static void flush_tls(struct sock *k)
     push_cipher(k);
 }
 
-static void sock_flush(struct conn *c)
+static void sock_flush_conn(struct conn *c)
 {
-    struct sock *k = sock_of(c);
+    struct sock *k = sock_of_conn(c);
     if (k->tls)
         flush_tls(k);
     else
@@ -179,7 +180,7 @@ static void on_shutdown(uv_shutdown_t *req, int status)
 
 static void sock_shutdown(struct conn *c)
 {
-    struct sock *k = sock_of(c);
+    struct sock *k = sock_of_conn(c);
     if (k->tls) {
         tls_conn_shutdown(k->tls, &uv_of(k)->cipher);
         push_cipher(k);
@@ -190,7 +191,7 @@ static void sock_shutdown(struct conn *c)
 
 // --- Reading -------------------------------------------------------------------------------------
 
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
+static void sock_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
 {
     (void)suggested;
     struct server_uv *u = uv_of(container_of(handle, struct sock, uv.handle));
@@ -226,7 +227,7 @@ static void input_tls(struct sock *k, struct str cipher)
     }
 }
 
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+static void sock_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct sock *k = container_of(stream, struct sock, uv.stream);
     struct conn *c = &k->conn;
@@ -248,16 +249,16 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 
 static void sock_read(struct conn *c, bool on)
 {
-    struct sock *k = sock_of(c);
+    struct sock *k = sock_of_conn(c);
     if (on)
-        (void)uv_read_start(&k->uv.stream, on_alloc, on_read);
+        (void)uv_read_start(&k->uv.stream, sock_on_alloc, sock_on_read);
     else
         (void)uv_read_stop(&k->uv.stream);
 }
 
 // --- Life ----------------------------------------------------------------------------------------
 
-static void on_closed(uv_handle_t *handle)
+static void sock_on_closed(uv_handle_t *handle)
 {
     struct sock *k = container_of(handle, struct sock, uv.handle);
     struct server_uv *u = uv_of(k);
@@ -269,16 +270,16 @@ static void on_closed(uv_handle_t *handle)
     server_handle_closed(u);
 }
 
-static void sock_close(struct conn *c)
+static void sock_close_conn(struct conn *c)
 {
-    uv_close(&sock_of(c)->uv.handle, on_closed);
+    uv_close(&sock_of_conn(c)->uv.handle, sock_on_closed);
 }
 
 static const struct conn_io sock_io = {
-    .flush = sock_flush,
+    .flush = sock_flush_conn,
     .read = sock_read,
     .shutdown = sock_shutdown,
-    .close = sock_close,
+    .close = sock_close_conn,
 };
 
 static void name_peer(struct sock *k, bool tcp)
@@ -316,7 +317,7 @@ void sock_accept(struct listener *l)
     k->conn.server = s;
     r = uv_accept(&l->uv.stream, &k->uv.stream);
     if (r < 0) {
-        uv_close(&k->uv.handle, on_closed);
+        uv_close(&k->uv.handle, sock_on_closed);
         return;
     }
     name_peer(k, tcp);

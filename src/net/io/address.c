@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Addresses of this machine: which ones others reach it by, which are loopback, which one a route
+// to a peer would use.
 #include "net/address.h"
 
 #include <ifaddrs.h>
@@ -11,21 +14,21 @@
 
 #include "base/banned.h"
 
-// bytes_of is for addresses of the two families there are here.
-static const void *bytes_of(const struct sockaddr *a)
+// address_bytes_of is for addresses of the two families there are here.
+static const void *address_bytes_of(const struct sockaddr *a)
 {
     if (a->sa_family == AF_INET)
         return &((const struct sockaddr_in *)(const void *)a)->sin_addr;
     return &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
 }
 
-static bool is_reachable(const struct ifaddrs *a, int family)
+static bool address_is_reachable(const struct ifaddrs *a, int family)
 {
     if (!a->ifa_addr || a->ifa_addr->sa_family != family || !(a->ifa_flags & IFF_UP) ||
         (a->ifa_flags & IFF_LOOPBACK) || str_starts(str_z(a->ifa_name), STR("dray")))
         return false;
     return family != AF_INET6 ||
-           !IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)bytes_of(a->ifa_addr));
+           !IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)address_bytes_of(a->ifa_addr));
 }
 
 size_t address_machine(char (*ret)[ADDRESS_BYTES], size_t most)
@@ -37,8 +40,8 @@ size_t address_machine(char (*ret)[ADDRESS_BYTES], size_t most)
         return 0;
     for (size_t i = 0; i < array_len(families); i++)
         for (const struct ifaddrs *a = all; a && n < most; a = a->ifa_next)
-            if (is_reachable(a, families[i]) &&
-                inet_ntop(families[i], bytes_of(a->ifa_addr), ret[n], ADDRESS_BYTES))
+            if (address_is_reachable(a, families[i]) &&
+                inet_ntop(families[i], address_bytes_of(a->ifa_addr), ret[n], ADDRESS_BYTES))
                 n++;
     freeifaddrs(all);
     return n;
@@ -50,9 +53,9 @@ int address_towards(const char *host, const char *port, char ret[ADDRESS_BYTES],
     struct addrinfo *found = NULL;
     struct sockaddr_storage own = {0};
     socklen_t own_len = sizeof(own);
-    int code = getaddrinfo(host, port, &wanted, &found);
-    if (code != 0)
-        return err_set(err, ERR_NOT_FOUND, "%s: %s", host, gai_strerror(code));
+    int r = getaddrinfo(host, port, &wanted, &found);
+    if (r != 0)
+        return err_set(err, ERR_NOT_FOUND, "%s: %s", host, gai_strerror(r));
     bool ok = false;
     for (const struct addrinfo *a = found; a && !ok; a = a->ai_next) {
         int fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, 0);
@@ -62,9 +65,9 @@ int address_towards(const char *host, const char *port, char ret[ADDRESS_BYTES],
             (void)close(fd);
     }
     freeaddrinfo(found);
-    if (!ok ||
-        !inet_ntop(own.ss_family, bytes_of((const struct sockaddr *)&own), ret, ADDRESS_BYTES))
-        return err_set(err, ERR_UNAVAILABLE, "there is no way from here to %s", host);
+    if (!ok || !inet_ntop(own.ss_family, address_bytes_of((const struct sockaddr *)&own), ret,
+                          ADDRESS_BYTES))
+        return err_set(err, ERR_UNAVAILABLE, "no route to host %s", host);
     return 0;
 }
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reads a descriptor of any type (file, pipe, terminal) on the loop: libuv polls what can be
+// polled, the rest is read in turns.
 #include "net/fdread.h"
 
 #include <errno.h>
@@ -33,7 +36,7 @@ static void read_some(struct fdread *r)
     r->input(r->arg, str_make(bytes, n > 0 ? (size_t)n : 0));
 }
 
-static void on_ready(uv_poll_t *poll, int status, int events)
+static void fdread_on_ready(uv_poll_t *poll, int status, int events)
 {
     struct fdread *r = container_of(poll, struct fdread, poll);
     (void)status;
@@ -42,8 +45,9 @@ static void on_ready(uv_poll_t *poll, int status, int events)
         read_some(r);
 }
 
-// on_turn goes on by the loop's turns; input may free or hold, so what comes next is arranged before.
-static void on_turn(void *arg)
+// fdread_on_turn goes on by the loop's turns; input may free or hold, so what comes next is
+// arranged before.
+static void fdread_on_turn(void *arg)
 {
     struct fdread *r = arg;
     if (r->hold || r->ended)
@@ -57,7 +61,7 @@ int fdread_new(struct loop *loop, int fd, void (*input)(void *arg, struct str by
 {
     struct fdread *r = xcalloc(1, sizeof(*r));
     *r = (struct fdread){.loop = loop, .fd = fd, .input = input, .arg = arg};
-    r->turn = (struct exec_timer){.fn = on_turn, .arg = r};
+    r->turn = (struct exec_timer){.fn = fdread_on_turn, .arg = r};
     int code = uv_poll_init(loop_uv(loop), &r->poll, fd);
     r->polls = code == 0;
     if (code < 0 && code != UV_EPERM) {
@@ -79,10 +83,10 @@ void fdread_hold(struct fdread *r, bool hold)
     else if (r->polls && hold)
         (void)uv_poll_stop(&r->poll);
     else if (r->polls)
-        (void)uv_poll_start(&r->poll, UV_READABLE | UV_DISCONNECT, on_ready);
+        (void)uv_poll_start(&r->poll, UV_READABLE | UV_DISCONNECT, fdread_on_ready);
 }
 
-static void on_closed(uv_handle_t *handle)
+static void fdread_on_closed(uv_handle_t *handle)
 {
     free(container_of((uv_poll_t *)(void *)handle, struct fdread, poll));
 }
@@ -94,7 +98,7 @@ void fdread_free(struct fdread *r)
     r->ended = true;
     exec_timer_stop(loop_exec(r->loop), &r->turn);
     if (r->polls)
-        uv_close((uv_handle_t *)(void *)&r->poll, on_closed);
+        uv_close((uv_handle_t *)(void *)&r->poll, fdread_on_closed);
     else
         free(r);
 }

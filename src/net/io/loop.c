@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// libuv as an exec: posted work is swapped out as a list with one wake-up a batch, all timers share
+// one heap behind one uv_timer.
 #include "net/loop.h"
 
 #include <assert.h>
@@ -52,19 +55,19 @@ static struct loop *loop_of(struct exec *e)
 
 // --- Posted work ---------------------------------------------------------------------------------
 
-static void post(struct exec *e, exec_fn fn, void *arg)
+static void loop_post_work(struct exec *e, exec_fn fn, void *arg)
 {
     struct loop *l = loop_of(e);
     pthread_mutex_lock(&l->lock);
     bool first = l->posted.n == 0;
     vec_push(&l->posted, ((struct posted){fn, arg}));
     pthread_mutex_unlock(&l->lock);
-    // Whoever found the list empty wakes the loop; the others ride along.
+    // The thread that found the list empty wakes the loop, once for all.
     if (first)
         (void)uv_async_send(&l->wake);
 }
 
-static bool unpost(struct exec *e, exec_fn fn, const void *arg)
+static bool loop_unpost_work(struct exec *e, exec_fn fn, const void *arg)
 {
     struct loop *l = loop_of(e);
     bool found = false;
@@ -83,7 +86,7 @@ static bool unpost(struct exec *e, exec_fn fn, const void *arg)
 
 // Runs what is posted now. Work posted meanwhile runs on the loop's next turn, so that work that
 // posts itself again does not starve the sockets.
-static void run_posted(uv_async_t *wake)
+static void loop_run_posted(uv_async_t *wake)
 {
     struct loop *l = container_of(wake, struct loop, wake);
     pthread_mutex_lock(&l->lock);
@@ -103,11 +106,11 @@ static void run_posted(uv_async_t *wake)
 
 static void fire_timers(uv_timer_t *timer);
 
-static void arm(struct loop *l)
+static void loop_arm_timer(struct loop *l)
 {
     int64_t due_ns = exec_timers_next_ns(&l->timers);
     if (l->firing || due_ns >= l->timer_due_ns)
-        return; // it fires early at worst, and is armed anew then
+        return; // it fires early at worst, and is armed again then
     int64_t wait_ns = due_ns - clock_mono_ns(l->exec.clock);
     if (wait_ns < 0)
         wait_ns = 0;
@@ -138,7 +141,7 @@ static void fire_due(struct loop *l)
         l->timer_due_ns = next_ns;
         (void)uv_idle_start(&l->turn, fire_turn);
     } else if (next_ns != INT64_MAX) {
-        arm(l);
+        loop_arm_timer(l);
     }
 }
 
@@ -159,7 +162,7 @@ static void timer_start(struct exec *e, struct exec_timer *t, int64_t delay_ns)
     struct loop *l = loop_of(e);
     int64_t now_ns = clock_mono_ns(e->clock);
     exec_timers_start(&l->timers, t, now_ns + (delay_ns > 0 ? delay_ns : 0));
-    arm(l);
+    loop_arm_timer(l);
 }
 
 static void timer_stop(struct exec *e, struct exec_timer *t)
@@ -168,16 +171,16 @@ static void timer_stop(struct exec *e, struct exec_timer *t)
 }
 
 static const struct exec_ops loop_ops = {
-    .post = post,
-    .unpost = unpost,
+    .post = loop_post_work,
+    .unpost = loop_unpost_work,
     .timer_start = timer_start,
     .timer_stop = timer_stop,
 };
 
 // --- Life ----------------------------------------------------------------------------------------
 
-// Writing to a peer that is gone is an error to handle, not a reason to die. A handler someone else has
-// set stays.
+// Writing to a peer that is gone is an error to handle, not a reason to die. A handler someone else
+// has set stays.
 static void ignore_sigpipe(void)
 {
     struct sigaction now;
@@ -197,7 +200,7 @@ int loop_new(struct loop **ret, struct err *err)
         return err_set(err, -r, "cannot make an event loop: %s; raise the limit of open files",
                        uv_strerror(r));
     }
-    r = uv_async_init(&l->uv, &l->wake, run_posted);
+    r = uv_async_init(&l->uv, &l->wake, loop_run_posted);
     if (r < 0) {
         (void)uv_loop_close(&l->uv);
         free(l);
@@ -259,7 +262,7 @@ void loop_stop(struct loop *l)
     (void)uv_async_send(&l->wake);
 }
 
-static void on_signal(uv_signal_t *uv, int number)
+static void loop_run_signal(uv_signal_t *uv, int number)
 {
     (void)number;
     struct loop_signal *s = container_of(uv, struct loop_signal, uv);
@@ -274,7 +277,7 @@ int loop_on_signal(struct loop *l, int signal, exec_fn fn, void *arg, struct err
     (void)uv_signal_init(&l->uv, &s->uv);
     s->next = l->signals;
     l->signals = s;
-    int r = uv_signal_start(&s->uv, on_signal, signal);
+    int r = uv_signal_start(&s->uv, loop_run_signal, signal);
     if (r < 0)
         return err_set(err, -r, "cannot wait for signal %d: %s", signal, uv_strerror(r));
     return 0;
@@ -288,7 +291,7 @@ struct loop_work {
     void *arg;
 };
 
-static void on_work(uv_work_t *uv)
+static void loop_on_work(uv_work_t *uv)
 {
     struct loop_work *w = container_of(uv, struct loop_work, uv);
     w->work(w->arg);
@@ -308,7 +311,7 @@ void loop_work(struct loop *l, exec_fn work, exec_fn after, void *arg)
     w->work = work;
     w->after = after;
     w->arg = arg;
-    int r = uv_queue_work(&l->uv, &w->uv, on_work, on_worked);
+    int r = uv_queue_work(&l->uv, &w->uv, loop_on_work, on_worked);
     assert(r == 0); // fails only without a function to run
     (void)r;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Only what names a server is accepted; parsing is strict, as the parts end up in request lines and in headers.
+// Only what names a server is accepted; parsing is strict, as the parts end up in request lines and
+// in headers.
 #include "net/io/url.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// URLs of servers and proxies: SCHEME://[USER[:PASSWORD]@]HOST[:PORT][/PREFIX]. No query, no fragment.
+// URLs of servers and proxies: SCHEME://[USER[:PASSWORD]@]HOST[:PORT][/PREFIX]. No query, no
+// fragment.
 #ifndef NET_IO_URL_H
 #define NET_IO_URL_H
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// WebSocket framing without I/O, for both ends: bytes in, messages and answers out. Messages are
+// bounded, and a violation closes the socket with the code of RFC 6455.
 #include "net/websocket.h"
 
 #include <assert.h>
@@ -32,7 +35,7 @@ static void add_masked(struct sbuf *out, struct str bytes, const unsigned char *
     sbuf_commit(out, bytes.n);
 }
 
-static void add_head(struct sbuf *out, enum ws_op op, uint64_t n, bool masked)
+static void ws_add_frame_head(struct sbuf *out, enum ws_op op, uint64_t n, bool masked)
 {
     unsigned char head[10] = {(unsigned char)(0x80U | (unsigned)op)};
     unsigned char bit = masked ? 0x80 : 0;
@@ -49,10 +52,10 @@ static void add_head(struct sbuf *out, enum ws_op op, uint64_t n, bool masked)
     sbuf_add(out, str_make((const char *)head, len));
 }
 
-static void add_frame(struct ws *w, enum ws_op op, struct str first, struct str rest,
-                      struct sbuf *out)
+static void ws_add_frame(struct ws *w, enum ws_op op, struct str first, struct str rest,
+                         struct sbuf *out)
 {
-    add_head(out, op, (uint64_t)first.n + rest.n, w->rng != NULL);
+    ws_add_frame_head(out, op, (uint64_t)first.n + rest.n, w->rng != NULL);
     if (!w->rng) {
         sbuf_add(out, first);
         sbuf_add(out, rest);
@@ -69,7 +72,7 @@ void ws_write(struct ws *w, enum ws_op op, struct str first, struct str rest, st
 {
     assert(op == WS_TEXT || op == WS_BINARY || first.n + rest.n <= CONTROL_BYTES_MAX);
     if (!w->closed_out)
-        add_frame(w, op, first, rest, out);
+        ws_add_frame(w, op, first, rest, out);
 }
 
 void ws_write_close(struct ws *w, int code, struct str reason, struct sbuf *out)
@@ -81,15 +84,15 @@ void ws_write_close(struct ws *w, int code, struct str reason, struct sbuf *out)
     while (reason.n && !utf8_valid(reason, NULL))
         reason.n--; // not in the middle of a character
     bool empty = code == WS_NO_CODE;
-    add_frame(w, WS_CLOSE, str_make(bytes, empty ? 0 : sizeof(bytes)),
-              empty ? (struct str){0} : reason, out);
+    ws_add_frame(w, WS_CLOSE, str_make(bytes, empty ? 0 : sizeof(bytes)),
+                 empty ? (struct str){0} : reason, out);
     w->closed_out = true;
 }
 
 // --- Reading -------------------------------------------------------------------------------------
 
-// Ends it: the peer is told why.
-static int fail(struct ws *w, int close_code, const char *why, struct sbuf *out, struct err *err)
+// Ends it with a close frame that holds the reason.
+static int ws_fail(struct ws *w, int close_code, const char *why, struct sbuf *out, struct err *err)
 {
     w->closed_in = true;
     ws_write_close(w, close_code, str_z(why), out);
@@ -138,7 +141,7 @@ static const char *judge_head(const struct ws *w, uint64_t n, bool minimal)
 }
 
 // Takes a frame's head. Returns 1 when it is whole, 0 when not yet.
-static int read_head(struct ws *w, struct str *in, struct sbuf *out, struct err *err)
+static int ws_read_head(struct ws *w, struct str *in, struct sbuf *out, struct err *err)
 {
     while (w->head_len < 2 || w->head_len < head_size(w->head)) {
         if (in->n == 0)
@@ -152,10 +155,10 @@ static int read_head(struct ws *w, struct str *in, struct sbuf *out, struct err 
     w->left = payload_length(w->head, &minimal);
     const char *why = judge_head(w, w->left, minimal);
     if (why)
-        return fail(w, WS_PROTOCOL_ERROR, why, out, err);
+        return ws_fail(w, WS_PROTOCOL_ERROR, why, out, err);
     size_t most = w->message_max ? w->message_max : WS_MESSAGE_BYTES_MAX;
     if (!is_control(w->op) && w->left > most - w->message.n)
-        return fail(w, WS_TOO_BIG, "the message is too long", out, err);
+        return ws_fail(w, WS_TOO_BIG, "the message is too long", out, err);
     memcpy(w->mask, w->head + w->head_len - 4, 4); // of no meaning when it is not masked
     w->mask_at = 0;
     w->head_len = 0;
@@ -166,7 +169,7 @@ static int read_head(struct ws *w, struct str *in, struct sbuf *out, struct err 
 }
 
 // Takes as much of a frame's payload as there is. True when it is whole.
-static bool read_payload(struct ws *w, struct str *in)
+static bool ws_read_payload(struct ws *w, struct str *in)
 {
     struct sbuf *to = is_control(w->op) ? &w->control : &w->message;
     size_t n = in->n < w->left ? in->n : (size_t)w->left;
@@ -195,13 +198,13 @@ static int take_close(struct ws *w, struct ws_message *ret, struct sbuf *out, st
     struct str bytes = sbuf_str(&w->control);
     int code = WS_NO_CODE;
     if (bytes.n == 1)
-        return fail(w, WS_PROTOCOL_ERROR, "half a close code", out, err);
+        return ws_fail(w, WS_PROTOCOL_ERROR, "half a close code", out, err);
     if (bytes.n) {
         code = (unsigned char)bytes.p[0] << 8 | (unsigned char)bytes.p[1];
         if (!close_code_known(code))
-            return fail(w, WS_PROTOCOL_ERROR, "unknown close code", out, err);
+            return ws_fail(w, WS_PROTOCOL_ERROR, "unknown close code", out, err);
         if (!utf8_valid(str_from(bytes, 2), NULL))
-            return fail(w, WS_NOT_UTF8, "a close's reason is not UTF-8", out, err);
+            return ws_fail(w, WS_NOT_UTF8, "a close's reason is not UTF-8", out, err);
     }
     w->closed_in = true;
     ws_write_close(w, code, (struct str){0}, out);
@@ -227,7 +230,7 @@ static int take_frame(struct ws *w, struct ws_message *ret, struct sbuf *out, st
     w->message_op = WS_CONTINUATION;
     w->message_taken = true;
     if (ret->op == WS_TEXT && !utf8_valid(ret->bytes, NULL))
-        return fail(w, WS_NOT_UTF8, "a text is not UTF-8", out, err);
+        return ws_fail(w, WS_NOT_UTF8, "a text is not UTF-8", out, err);
     return 1;
 }
 
@@ -239,17 +242,17 @@ int ws_read(struct ws *w, struct str *in, struct ws_message *ret, struct sbuf *o
     }
     while (!w->closed_in) {
         if (!w->in_payload) {
-            int r = read_head(w, in, out, err);
+            int r = ws_read_head(w, in, out, err);
             if (r <= 0)
                 return r;
         }
-        if (!read_payload(w, in))
+        if (!ws_read_payload(w, in))
             return 0;
         int r = take_frame(w, ret, out, err);
         if (r != 0)
             return r;
     }
-    *in = (struct str){0}; // nobody listens any more
+    *in = (struct str){0}; // the socket is closed
     return 0;
 }
 
@@ -268,7 +271,7 @@ void ws_accept(struct str key, char ret[29])
     memcpy(ret, encoded, 29);
 }
 
-static bool same_word(struct str a, struct str b)
+static bool ws_same_word(struct str a, struct str b)
 {
     for (size_t i = 0; i < a.n && a.n == b.n; i++) {
         unsigned char x = (unsigned char)a.p[i], y = (unsigned char)b.p[i];
@@ -289,7 +292,7 @@ bool http_has_token(const struct http_request *q, struct str name, struct str to
         while (list.n) {
             struct str word;
             str_cut(list, ',', &word, &list);
-            if (same_word(str_trim(word), token))
+            if (ws_same_word(str_trim(word), token))
                 return true;
         }
     }
@@ -338,7 +341,7 @@ int ws_hello(const struct http_request *q, const struct str *spoken, size_t spok
         return err_set(err, ERR_BAD_REQUEST,
                        "you must use a WebSocket: GET over HTTP/1.1 with Upgrade: websocket");
     if (!str_eqz(q->method, "GET"))
-        return err_set(err, ERR_BAD_REQUEST, "a WebSocket is asked for with GET, not %.*s",
+        return err_set(err, ERR_BAD_REQUEST, "a WebSocket handshake is a GET, not %.*s",
                        STR_ARG(q->method));
     if (!str_eqz(str_trim(http_find_header(q, STR("sec-websocket-version"))), "13"))
         return err_set(err, ERR_BAD_REQUEST,

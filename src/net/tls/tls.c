@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// TLS over OpenSSL without I/O: a BIO that reads from a slice and writes into a buffer, so that an
+// idle connection keeps no buffers. Also the server's files and their reload.
 #include "net/tls.h"
 
 #include <assert.h>
@@ -19,7 +22,7 @@
 // A resumed session skips the certificates; not for longer than this.
 #define SESSION_SEC 300
 
-// What tells one version of a file from another.
+// Identifies one version of a file.
 struct stamp {
     dev_t dev;
     ino_t ino;
@@ -51,6 +54,16 @@ int tls_fail(struct err *err, int code, const char *what)
         ERR_error_string_n(first, text, sizeof(text));
     ERR_clear_error();
     return err_set(err, code, "%s: %s", what, text);
+}
+
+bool tls_read_time(const ASN1_TIME *t, int64_t *ret)
+{
+    ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
+    int days = 0, seconds = 0;
+    bool ok = epoch && ASN1_TIME_diff(&days, &seconds, epoch, t) == 1;
+    ASN1_TIME_free(epoch);
+    *ret = (int64_t)days * 86400 + seconds;
+    return ok;
 }
 
 // --- BIO: from a slice, into an sbuf -------------------------------------------------------------
@@ -120,7 +133,7 @@ static int choose_alpn(SSL *ssl, const unsigned char **ret, unsigned char *ret_l
     return SSL_TLSEXT_ERR_OK;
 }
 
-static void configure(SSL_CTX *ctx)
+static void tls_configure_context(SSL_CTX *ctx)
 {
     static const unsigned char session_context[] = "dray";
     (void)SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
@@ -183,7 +196,7 @@ static int make_context(const struct tls_server *t, SSL_CTX **ret, struct err *e
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
     if (!ctx)
         return tls_fail(err, ERR_INTERNAL, "cannot set up TLS");
-    configure(ctx);
+    tls_configure_context(ctx);
     int r = load_files(ctx, t, err);
     if (r < 0) {
         SSL_CTX_free(ctx);
@@ -193,7 +206,7 @@ static int make_context(const struct tls_server *t, SSL_CTX **ret, struct err *e
     return 0;
 }
 
-static char *copy(const char *z)
+static char *tls_copy_text(const char *z)
 {
     return z ? xstrndup(z, strlen(z)) : NULL;
 }
@@ -203,9 +216,9 @@ int tls_server_new(const struct tls_server_options *options, struct tls_server *
 {
     (void)pthread_once(&bio_once, bio_method_make);
     struct tls_server *t = xcalloc(1, sizeof(*t));
-    t->certificate_file = copy(options->certificate_file);
-    t->key_file = copy(options->key_file);
-    t->client_ca_file = copy(options->client_ca_file);
+    t->certificate_file = tls_copy_text(options->certificate_file);
+    t->key_file = tls_copy_text(options->key_file);
+    t->client_ca_file = tls_copy_text(options->client_ca_file);
     take_stamps(t, t->stamps);
     int r = make_context(t, &t->ctx, err);
     if (r < 0) {
@@ -309,7 +322,7 @@ static bool peer_expired(const struct tls_conn *c)
     return x && SSL_session_reused(c->ssl) && X509_cmp_current_time(X509_get0_notAfter(x)) <= 0;
 }
 
-static int outcome(struct tls_conn *c, int r)
+static int tls_read_outcome(struct tls_conn *c, int r)
 {
     switch (SSL_get_error(c->ssl, r)) {
     case SSL_ERROR_WANT_READ:
@@ -331,13 +344,13 @@ int tls_conn_read(struct tls_conn *c, char *to, size_t cap)
     if (!c->ready) {
         int r = SSL_do_handshake(c->ssl);
         if (r != 1)
-            return outcome(c, r) == 0 ? 0 : -EPROTO;
+            return tls_read_outcome(c, r) == 0 ? 0 : -EPROTO;
         c->ready = true;
         if (peer_expired(c))
             return -EPROTO;
     }
     int n = SSL_read(c->ssl, to, (int)cap);
-    return n > 0 ? n : outcome(c, n);
+    return n > 0 ? n : tls_read_outcome(c, n);
 }
 
 bool tls_conn_ready(const struct tls_conn *c)
@@ -362,7 +375,7 @@ int tls_conn_write(struct tls_conn *c, struct str plain, struct sbuf *out)
                           plain.n < TLS_RECORD_MAX ? (int)plain.n : (int)TLS_RECORD_MAX);
         if (n <= 0) {
             ERR_clear_error();
-            return -EPROTO; // the BIO never says no
+            return -EPROTO; // the BIO never refuses
         }
         plain = str_from(plain, (size_t)n);
     }
@@ -379,7 +392,7 @@ void tls_conn_shutdown(struct tls_conn *c, struct sbuf *out)
 
 struct names VEC(struct str);
 
-static void add_names(const X509_NAME *subject, int nid, struct arena *a, struct names *ret)
+static void tls_add_names(const X509_NAME *subject, int nid, struct arena *a, struct names *ret)
 {
     for (int at = -1; (at = X509_NAME_get_index_by_NID(subject, nid, at)) >= 0;) {
         const X509_NAME_ENTRY *entry = X509_NAME_get_entry(subject, at);
@@ -394,7 +407,7 @@ static void add_names(const X509_NAME *subject, int nid, struct arena *a, struct
     }
 }
 
-static char *put(char **at, struct str s)
+static char *tls_put_text(char **at, struct str s)
 {
     char *to = *at;
     if (s.n)
@@ -415,9 +428,9 @@ static struct tls_peer *pack_peer(struct str common_name, const struct names *or
     list = (struct str *)(p + 1);
     char *at = (char *)(list + organizations->n);
     *p = (struct tls_peer){.organizations = list, .organizations_len = organizations->n};
-    p->common_name = str_make(put(&at, common_name), common_name.n);
+    p->common_name = str_make(tls_put_text(&at, common_name), common_name.n);
     for (size_t i = 0; i < organizations->n; i++)
-        list[i] = str_make(put(&at, organizations->p[i]), organizations->p[i].n);
+        list[i] = str_make(tls_put_text(&at, organizations->p[i]), organizations->p[i].n);
     return p;
 }
 
@@ -429,11 +442,11 @@ struct tls_peer *tls_conn_peer(const struct tls_conn *c)
     cleanup_arena struct arena a = {0};
     struct names common = {0}, organizations = {0};
     const X509_NAME *subject = X509_get_subject_name(x);
-    add_names(subject, NID_commonName, &a, &common);
-    add_names(subject, NID_organizationName, &a, &organizations);
+    tls_add_names(subject, NID_commonName, &a, &common);
+    tls_add_names(subject, NID_organizationName, &a, &organizations);
     // Of several common names the last, the most specific one, as Go does.
     struct tls_peer *p =
         pack_peer(common.n ? common.p[common.n - 1] : (struct str){0}, &organizations);
-    p->not_after = tls_not_after(x);
+    (void)tls_read_time(X509_get0_notAfter(x), &p->not_after); // 0: not a time
     return p;
 }

@@ -24,7 +24,7 @@ static BIO *open_pem(struct str pem)
     return pem.n <= INT_MAX ? BIO_new_mem_buf(pem.p, (int)pem.n) : NULL;
 }
 
-static int trust(SSL_CTX *ctx, struct str pem, bool system, struct err *err)
+static int tls_client_load_trust(SSL_CTX *ctx, struct str pem, bool system, struct err *err)
 {
     if (system && SSL_CTX_set_default_verify_paths(ctx) != 1)
         return tls_fail(err, ERR_INVALID, "cannot read the system's CA certificates");
@@ -43,7 +43,8 @@ static int trust(SSL_CTX *ctx, struct str pem, bool system, struct err *err)
     return 0;
 }
 
-static int show(SSL_CTX *ctx, struct str certificate, struct str key, struct err *err)
+static int tls_client_load_identity(SSL_CTX *ctx, struct str certificate, struct str key,
+                                    struct err *err)
 {
     if (certificate.n == 0)
         return 0;
@@ -88,9 +89,10 @@ int tls_client_new(const struct tls_client_options *options, struct tls_client *
     SSL_CTX_set_verify(ctx, options->insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
     int r = options->insecure
                 ? 0
-                : trust(ctx, options->ca_pem, options->ca_pem.n == 0 || options->system_too, err);
+                : tls_client_load_trust(ctx, options->ca_pem,
+                                        options->ca_pem.n == 0 || options->system_too, err);
     if (r == 0)
-        r = show(ctx, options->certificate_pem, options->key_pem, err);
+        r = tls_client_load_identity(ctx, options->certificate_pem, options->key_pem, err);
     if (r < 0) {
         SSL_CTX_free(ctx);
         return r;

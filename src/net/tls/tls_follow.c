@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Checks a server's certificate files in an interval and reloads them when they have changed, so
+// that renewed certificates need no restart.
 #include "net/tls_follow.h"
 
 #include "base/log.h"
@@ -9,7 +12,7 @@
 
 static struct log_module log_mod = LOG_MODULE("tls");
 
-static void look(void *arg)
+static void tls_follow_check_files(void *arg)
 {
     struct tls_follow *f = arg;
     struct err err = {0};
@@ -18,13 +21,14 @@ static void look(void *arg)
         LOG_WARN(&log_mod, "the certificate's files changed and are of no use; the old ones stay",
                  log_z("why", err.msg));
     else if (r > 0)
-        LOG_INFO(&log_mod, "the certificate's files were read anew");
+        LOG_INFO(&log_mod, "reloaded the certificate's files");
     exec_timer_start(f->exec, &f->timer, LOOK_NS);
 }
 
 void tls_follow_start(struct tls_follow *f, struct exec *exec, struct tls_server *tls)
 {
-    *f = (struct tls_follow){.exec = exec, .tls = tls, .timer = {.fn = look, .arg = f}};
+    *f = (struct tls_follow){
+        .exec = exec, .tls = tls, .timer = {.fn = tls_follow_check_files, .arg = f}};
     if (tls)
         exec_timer_start(exec, &f->timer, LOOK_NS);
 }

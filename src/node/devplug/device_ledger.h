@@ -2,7 +2,7 @@
 //
 // Who holds which devices of device plugins: the node's one ledger of them, pure data. A grant is
 // what one container got of one resource. Devices that a claim gives are not in here: what a claim
-// satisfies is never asked of a plugin (docs/device-plugins.md).
+// satisfies is never asked of a plugin (docs/design/device-plugins.md).
 //
 // Written to disk as kubelet's `kubelet_internal_checkpoint`, so that either program can take over
 // from the other.

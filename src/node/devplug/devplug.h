@@ -4,7 +4,7 @@
 // devices, and are asked at a pod's admission for those it gets; what they offer is the node's
 // capacity of an extended resource. Who holds what is in one ledger (device_ledger.h) and on disk
 // before a pod is admitted. Design, and how this goes together with extended resources that claims
-// satisfy: docs/device-plugins.md.
+// satisfy: docs/design/device-plugins.md.
 //
 // Lives on one exec.
 #ifndef NODE_DEVPLUG_DEVPLUG_H

@@ -150,8 +150,8 @@ static void blocked_report_claims(struct blocked *b, const struct dra_op_batch *
             .name = c->name,
             .uid = c->uid,
         };
-        event_record_ref(events, &about, EVENT_WARNING, STR("FailedUnprepareDynamicResources"),
-                         sbuf_str(&text));
+        events_record_ref(events, &about, EVENT_WARNING, STR("FailedUnprepareDynamicResources"),
+                          sbuf_str(&text));
     }
 }
 

@@ -93,10 +93,10 @@ static void dra_report_failure(struct dra_op *op)
     const char *what = op->kind->preparing ? "prepare" : "unprepare";
     sbuf_addf(&text, "Failed to %s dynamic resources: %s dynamic resources: %s", what, what,
               op->err.msg);
-    event_record(d->options.events, op->pod, EVENT_WARNING,
-                 op->kind->preparing ? STR("FailedPrepareDynamicResources")
-                                     : STR("FailedUnprepareDynamicResources"),
-                 sbuf_str(&text));
+    events_record(d->options.events, op->pod, EVENT_WARNING,
+                  op->kind->preparing ? STR("FailedPrepareDynamicResources")
+                                      : STR("FailedUnprepareDynamicResources"),
+                  sbuf_str(&text));
 }
 
 void dra_op_end(struct dra_op *op, int code)

@@ -115,7 +115,7 @@ void dra_call_end(struct dra_op *op);
 
 // dra_save writes the checkpoint if memory is ahead of it.
 int dra_save(struct dra *d, struct err *err) MUST_USE;
-// dra_load reads it, by the rules of docs/agent.md.
+// dra_load reads it, by the rules of docs/design/agent.md.
 int dra_load(struct dra *d, struct err *err) MUST_USE;
 
 // dra_pod_claim_name finds the claim of an entry of a pod. Returns 1 with the name, 0 when there is

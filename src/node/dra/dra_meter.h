@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the agent's part of DRA counts, under the names that kubelet gives it: operations and calls
-// of drivers with their durations, calls that were not needed, claims in use (docs/metrics.md).
+// of drivers with their durations, calls that were not needed, claims in use
+// (docs/reference/metrics.md).
 #ifndef NODE_DRA_DRA_METER_H
 #define NODE_DRA_DRA_METER_H
 

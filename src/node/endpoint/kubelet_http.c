@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a request to what serves it: who asks, whether they may, which container is meant.
+// Authenticates and authorizes requests, finds their container and routes them.
 #include "node/endpoint/kubelet_http.h"
 
 #include <assert.h>
@@ -25,7 +25,7 @@ struct visit {
     bool asked_all; // whether they may use all of the node, after a part of it was refused
 };
 
-// --- Answers -------------------------------------------------------------------------------------
+// --- Replies -------------------------------------------------------------------------------------
 
 void kubelet_reply(struct http_request *q, int status, struct str text)
 {
@@ -42,9 +42,9 @@ void kubelet_reply_error(struct http_request *q, const struct err *err)
     kubelet_reply(q, status, str_z(err->msg));
 }
 
-// --- What is there -------------------------------------------------------------------------------
+// --- Paths ---------------------------------------------------------------------------------------
 
-static void serve_metrics(struct kubelet_http *h, struct http_request *q)
+static void kubelet_http_serve_metrics(struct kubelet_http *h, struct http_request *q)
 {
     struct http_server_stats st;
     http_server_get_stats(h->http, &st);
@@ -84,7 +84,7 @@ struct segments {
     size_t n;
 };
 
-static struct segments split(struct str path)
+static struct segments kubelet_http_split_path(struct str path)
 {
     struct segments s = {0};
     path = str_from(path, path.n && path.p[0] == '/' ? 1 : 0);
@@ -94,7 +94,7 @@ static struct segments split(struct str path)
 }
 
 // The part of the node a path belongs to, as roles name it; empty: there is no such path.
-static struct str part_of(const struct segments *s)
+static struct str kubelet_http_subresource(const struct segments *s)
 {
     struct str first = s->p[0];
     if (s->n == 0 || s->n > SEGMENTS_MAX)
@@ -120,9 +120,9 @@ static bool fill_target(const struct segments *s, bool may_have_uid, struct kube
     return ret->namespace.n && ret->pod.n && ret->container.n;
 }
 
-static void serve(struct kubelet_http *h, struct http_request *q)
+static void kubelet_http_serve(struct kubelet_http *h, struct http_request *q)
 {
-    struct segments s = split(q->path);
+    struct segments s = kubelet_http_split_path(q->path);
     struct kubelet_target t = {0};
     struct str first = s.p[0];
     bool get = str_eqz(q->method, "GET");
@@ -141,7 +141,7 @@ static void serve(struct kubelet_http *h, struct http_request *q)
     else if (!get)
         kubelet_reply(q, 405, STR("405: Method Not Allowed"));
     else if (str_eqz(first, "metrics"))
-        serve_metrics(h, q);
+        kubelet_http_serve_metrics(h, q);
     else if (str_eqz(first, "pods"))
         serve_pods(h, q);
     else if (str_eqz(first, "healthz"))
@@ -150,7 +150,7 @@ static void serve(struct kubelet_http *h, struct http_request *q)
         kubelet_reply(q, 404, STR("404 page not found\n"));
 }
 
-// --- Who, and whether they may -------------------------------------------------------------------
+// --- Authentication and authorization ------------------------------------------------------------
 
 static void visit_free(struct visit *v)
 {
@@ -172,16 +172,16 @@ static struct http_request *visit_over(struct visit *v)
 static void visit_closed(void *arg)
 {
     struct visit *v = arg;
-    v->q = NULL; // whoever judges still answers
+    v->q = NULL; // the authorizer still answers
 }
 
 // pods and healthz can be allowed by themselves, or with all the rest.
-static bool ask_again(struct visit *v, void (*done)(void *ctx, bool allowed))
+static bool kubelet_http_authorize_next(struct visit *v, void (*done)(void *ctx, bool allowed))
 {
     if (!v->q || !v->h)
         return false;
-    struct segments s = split(v->q->path);
-    struct str part = part_of(&s);
+    struct segments s = kubelet_http_split_path(v->q->path);
+    struct str part = kubelet_http_subresource(&s);
     if (v->asked_all || (!str_eqz(part, "pods") && !str_eqz(part, "healthz")))
         return false;
     const struct kubelet_access *a = &v->h->o.access;
@@ -190,23 +190,24 @@ static bool ask_again(struct visit *v, void (*done)(void *ctx, bool allowed))
     return true;
 }
 
-static void judged(void *ctx, bool allowed)
+static void kubelet_http_on_authorized(void *ctx, bool allowed)
 {
     struct visit *v = ctx;
     struct kubelet_http *h = v->h;
-    if (!allowed && h && h->o.access.may && ask_again(v, judged))
+    if (!allowed && h && h->o.access.may &&
+        kubelet_http_authorize_next(v, kubelet_http_on_authorized))
         return;
     struct sbuf why = {0};
     sbuf_addf(&why, "Forbidden (user=%.*s)", STR_ARG(v->user.name));
     struct http_request *q = visit_over(v);
     if (q && h && allowed)
-        serve(h, q);
+        kubelet_http_serve(h, q);
     else if (q)
         kubelet_reply(q, 403, sbuf_str(&why));
     sbuf_done(&why);
 }
 
-static bool is_master(const struct kubelet_user *u)
+static bool kubelet_http_is_master(const struct kubelet_user *u)
 {
     for (size_t i = 0; i < u->groups_len; i++)
         if (str_eq(u->groups[i], masters))
@@ -214,26 +215,27 @@ static bool is_master(const struct kubelet_user *u)
     return false;
 }
 
-static void judge(struct visit *v)
+static void kubelet_http_authorize(struct visit *v)
 {
     const struct kubelet_access *a = &v->h->o.access;
-    struct segments s = split(v->q->path);
-    struct str part = part_of(&s);
+    struct segments s = kubelet_http_split_path(v->q->path);
+    struct str part = kubelet_http_subresource(&s);
     if (part.n == 0) {
         kubelet_reply(visit_over(v), 404, STR("404 page not found\n"));
         return;
     }
     bool writes = str_eqz(s.p[0], "exec") || str_eqz(s.p[0], "attach") ||
                   str_eqz(s.p[0], "portForward") || !str_eqz(v->q->method, "GET");
-    if (is_master(&v->user))
-        judged(v, true);
+    if (kubelet_http_is_master(&v->user))
+        kubelet_http_on_authorized(v, true);
     else if (!a->may)
-        judged(v, false);
+        kubelet_http_on_authorized(v, false);
     else
-        a->may(a->arg, &v->user, writes ? STR("create") : STR("get"), part, judged, v);
+        a->may(a->arg, &v->user, writes ? STR("create") : STR("get"), part,
+               kubelet_http_on_authorized, v);
 }
 
-static void known(void *ctx, const struct kubelet_user *u)
+static void kubelet_http_on_authenticated(void *ctx, const struct kubelet_user *u)
 {
     struct visit *v = ctx;
     if (!v->q || !v->h || !u || u->name.n == 0) {
@@ -249,10 +251,10 @@ static void known(void *ctx, const struct kubelet_user *u)
         groups[i] = arena_str(&v->arena, u->groups[i]);
         said = said || str_eq(groups[i], authenticated);
     }
-    if (!said) // certificates do not name the group that everybody is in who showed one
+    if (!said) // certificates do not name the group of all authenticated users
         groups[n++] = authenticated;
     v->user = (struct kubelet_user){arena_str(&v->arena, u->name), groups, n};
-    judge(v);
+    kubelet_http_authorize(v);
 }
 
 // A bearer token; empty: there is none.
@@ -266,13 +268,13 @@ static struct str token_of(const struct http_request *q)
 }
 
 // A connection may outlive the certificate that it began with.
-static bool speaks_for_somebody(const struct kubelet_http *h, const struct tls_peer *peer)
+static bool kubelet_http_has_credentials(const struct kubelet_http *h, const struct tls_peer *peer)
 {
     return peer && peer->common_name.n &&
            peer->not_after > exec_wall_ns(h->exec) / CLOCK_NS_PER_SEC;
 }
 
-static void handle(void *arg, struct http_request *q)
+static void kubelet_http_handle(void *arg, struct http_request *q)
 {
     struct kubelet_http *h = arg;
     struct visit *v = xcalloc(1, sizeof(*v));
@@ -282,18 +284,18 @@ static void handle(void *arg, struct http_request *q)
     q->closed = visit_closed;
     q->arg = v;
     list_push_back(&h->visits, &v->node);
-    if (speaks_for_somebody(h, q->certificate)) {
+    if (kubelet_http_has_credentials(h, q->certificate)) {
         const struct kubelet_user u = {q->certificate->common_name, q->certificate->organizations,
                                        q->certificate->organizations_len};
-        known(v, &u);
+        kubelet_http_on_authenticated(v, &u);
     } else if (token.n && h->o.access.who) {
-        h->o.access.who(h->o.access.arg, token, known, v);
+        h->o.access.who(h->o.access.arg, token, kubelet_http_on_authenticated, v);
     } else {
-        known(v, NULL);
+        kubelet_http_on_authenticated(v, NULL);
     }
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Lifecycle -----------------------------------------------------------------------------------
 
 struct kubelet_http *kubelet_http_new(const struct kubelet_http_options *options)
 {
@@ -303,7 +305,7 @@ struct kubelet_http *kubelet_http_new(const struct kubelet_http_options *options
     list_init(&h->streams);
     list_init(&h->visits);
     const struct http_server_options o = {
-        .loop = options->loop, .tls = options->tls, .handle = handle, .arg = h};
+        .loop = options->loop, .tls = options->tls, .handle = kubelet_http_handle, .arg = h};
     h->http = http_server_new(&o);
     return h;
 }

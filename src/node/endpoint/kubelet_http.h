@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The node's HTTPS endpoint, kubelet's: logs, exec, attach, for an API server to call on behalf of those who
-// asked it. Paths, parameters, protocols and texts are kubelet's, so that kube-apiserver can call it as well.
-// Nobody gets in without showing who they are, by a certificate of the cluster's CA or a token.
+// The node's HTTPS endpoint, kubelet's: logs, exec, attach, for an API server to call on behalf of
+// those who asked it. Paths, parameters, protocols and texts are kubelet's, so that kube-apiserver
+// can call it as well. Every request needs a certificate of the cluster's CA or a token.
 //
-// It knows no pods: whoever keeps them finds a container for it.
+// It does not know pods: the agent looks containers up for it.
 #ifndef NODE_ENDPOINT_KUBELET_HTTP_H
 #define NODE_ENDPOINT_KUBELET_HTTP_H
 
@@ -29,10 +29,10 @@ struct kubelet_user {
     size_t groups_len;
 };
 
-// Who tokens belong to, and what users may do. Each answers once, now or later; members of system:masters
-// may do everything without a question.
+// Who tokens belong to, and what users may do. Each answers once, now or later; members of
+// system:masters may do everything without a question.
 struct kubelet_access {
-    // who finds the user of a token; NULL: it is not known.
+    // who finds the user of a token; NULL: unknown token.
     void (*who)(void *arg, struct str token, void (*done)(void *ctx, const struct kubelet_user *u),
                 void *ctx);
     // may: verb (get, create) on a part of the node (proxy, metrics, pods, healthz).
@@ -46,13 +46,13 @@ struct kubelet_http_options {
     struct tls_server *tls; // borrowed, with the cluster's CA for clients
     struct runtime *runtime;
     struct kubelet_access access;
-    // find finds a container of a pod; uid may be empty. Returns 0; -ERR_NOT_FOUND or -ERR_BAD_REQUEST with
-    // kubelet's text.
+    // find finds a container of a pod; uid may be empty. Returns 0; -ERR_NOT_FOUND or
+    // -ERR_BAD_REQUEST with kubelet's text.
     int (*find)(void *arg, struct str namespace, struct str pod, struct str uid,
                 struct str container, struct kubelet_container *ret, struct err *err);
     // list adds a PodList as JSON; may be NULL.
     void (*list)(void *arg, struct sbuf *out);
-    // metrics adds to what /metrics says; may be NULL.
+    // metrics adds metrics to /metrics; may be NULL.
     void (*metrics)(void *arg, struct sbuf *out);
     void *arg;
 };
@@ -63,15 +63,16 @@ struct kubelet_http *kubelet_http_new(const struct kubelet_http_options *options
 int kubelet_http_listen(struct kubelet_http *h, struct str address, uint16_t *ret_port,
                         struct err *err) MUST_USE;
 
-// kubelet_http_free ends all streams and closes. What an access question was asked for is forgotten, but its
-// answer must still be welcome: free the access's side afterwards.
+// kubelet_http_free ends all streams and closes. Pending access questions lose their request, but
+// their answers still arrive: free the access's side afterwards.
 void kubelet_http_free(struct kubelet_http *h);
 
-// --- Access by asking an API server --------------------------------------------------------------
+// --- Access reviews by the API server ------------------------------------------------------------
 
 struct kubelet_reviews;
 
-// kubelet_reviews_new asks with TokenReview and SubjectAccessReview, as kubelet does. The client is borrowed.
+// kubelet_reviews_new asks with TokenReview and SubjectAccessReview, as kubelet does. The client is
+// borrowed.
 struct kubelet_reviews *kubelet_reviews_new(struct client *client, struct str node);
 struct kubelet_access kubelet_reviews_access(struct kubelet_reviews *r);
 void kubelet_reviews_free(struct kubelet_reviews *r);

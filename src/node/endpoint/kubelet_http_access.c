@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Who a token belongs to and what a user may do, asked of the API server: TokenReview and
-// SubjectAccessReview, as kubelet does with --authentication-token-webhook and --authorization-mode=Webhook.
+// SubjectAccessReview, as kubelet does with --authentication-token-webhook and
+// --authorization-mode=Webhook.
 #include <stdlib.h>
 
 #include "base/list.h"
@@ -42,14 +43,14 @@ void kubelet_reviews_free(struct kubelet_reviews *r)
     free(r);
 }
 
-static struct question *question_new(struct kubelet_reviews *r)
+static struct question *kubelet_access_question_new(struct kubelet_reviews *r)
 {
     struct question *q = xcalloc(1, sizeof(*q));
     list_push_back(&r->questions, &q->node);
     return q;
 }
 
-static void token_answered(void *arg, const struct client_answer *a)
+static void kubelet_access_on_token(void *arg, const struct client_answer *a)
 {
     struct question *q = arg;
     list_remove(&q->node);
@@ -64,20 +65,21 @@ static void token_answered(void *arg, const struct client_answer *a)
     free(q);
 }
 
-static void who(void *arg, struct str token, void (*done)(void *ctx, const struct kubelet_user *u),
-                void *ctx)
+static void kubelet_access_authenticate(void *arg, struct str token,
+                                        void (*done)(void *ctx, const struct kubelet_user *u),
+                                        void *ctx)
 {
     struct kubelet_reviews *r = arg;
-    struct question *q = question_new(r);
+    struct question *q = kubelet_access_question_new(r);
     q->known = done;
     q->ctx = ctx;
     struct api_token_review review = {.spec.token = token};
     const struct api_object o = {api_kind_find(STR("authentication.k8s.io/v1"), STR("TokenReview")),
                                  &review};
-    client_create(r->client, &o, NULL, token_answered, q);
+    client_create(r->client, &o, NULL, kubelet_access_on_token, q);
 }
 
-static void access_answered(void *arg, const struct client_answer *a)
+static void kubelet_access_on_access(void *arg, const struct client_answer *a)
 {
     struct question *q = arg;
     list_remove(&q->node);
@@ -87,11 +89,12 @@ static void access_answered(void *arg, const struct client_answer *a)
     free(q);
 }
 
-static void may(void *arg, const struct kubelet_user *u, struct str verb, struct str part,
-                void (*done)(void *ctx, bool allowed), void *ctx)
+static void kubelet_access_authorize(void *arg, const struct kubelet_user *u, struct str verb,
+                                     struct str part, void (*done)(void *ctx, bool allowed),
+                                     void *ctx)
 {
     struct kubelet_reviews *r = arg;
-    struct question *q = question_new(r);
+    struct question *q = kubelet_access_question_new(r);
     q->judged = done;
     q->ctx = ctx;
     cleanup_arena struct arena arena = {0};
@@ -108,10 +111,11 @@ static void may(void *arg, const struct kubelet_user *u, struct str verb, struct
                             u->groups_len}}};
     const struct api_object o = {
         api_kind_find(STR("authorization.k8s.io/v1"), STR("SubjectAccessReview")), &review};
-    client_create(r->client, &o, NULL, access_answered, q);
+    client_create(r->client, &o, NULL, kubelet_access_on_access, q);
 }
 
 struct kubelet_access kubelet_reviews_access(struct kubelet_reviews *r)
 {
-    return (struct kubelet_access){.who = who, .may = may, .arg = r};
+    return (struct kubelet_access){
+        .who = kubelet_access_authenticate, .may = kubelet_access_authorize, .arg = r};
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exec and attach over a WebSocket, in the protocols of Kubernetes' remote commands: every message begins
-// with the number of its channel. v5 can close the input (channel 255); the end is a Status on channel 3.
+// exec and attach over a WebSocket, in the protocols of Kubernetes' remote commands: every message
+// begins with the number of its channel. v5 can close the input (channel 255); the end is a Status
+// on channel 3.
 #include <assert.h>
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@
 // Output that waits for a client while the runtime cannot be held up. Beyond, the command is ended.
 #define OUTPUT_BYTES_MAX ((size_t)16 * 1024 * 1024)
 
-// Input that waits for a command before its client is held up, and how often that is looked at.
+// Input queued for a command before reading from its client stops, and how often that is checked.
 #define INPUT_BYTES_HIGH ((size_t)1024 * 1024)
 #define INPUT_LOOK_NS    (20 * CLOCK_NS_PER_MS)
 
@@ -29,7 +30,7 @@ static const struct str protocols[] = {
 
 struct session {
     struct kubelet_stream stream; // first
-    struct kubelet_http *h;       // not for what comes after the client has gone
+    struct kubelet_http *h;       // not valid after the client is gone
     struct exec *exec;
     struct runtime *runtime;
     struct http_request *q; // NULL: the client is gone
@@ -46,9 +47,9 @@ struct session {
     bool running;           // done has not been called
 };
 
-// --- To the client -------------------------------------------------------------------------------
+// --- Output --------------------------------------------------------------------------------------
 
-static void flush(struct session *s)
+static void kubelet_exec_flush(struct session *s)
 {
     if (s->out.n == 0)
         return;
@@ -65,66 +66,57 @@ static void flush(struct session *s)
     }
 }
 
-static void send(struct session *s, enum channel channel, struct str bytes)
+static void kubelet_exec_send(struct session *s, enum channel channel, struct str bytes)
 {
     const char number = (char)channel;
     ws_write(&s->ws, WS_BINARY, str_make(&number, 1), bytes, &s->out);
 }
 
-static void add_details(struct json_writer *w, int32_t exit_code)
+static void kubelet_exec_add_details(struct json_writer *w, int32_t exit_code)
 {
     cleanup_sbuf struct sbuf code = {0};
     sbuf_add_i64(&code, exit_code);
-    json_write_key(w, STR("details"));
+    json_write_object_in(w, "details");
+    json_write_array_in(w, "causes");
     json_write_object_begin(w);
-    json_write_key(w, STR("causes"));
-    json_write_array_begin(w);
-    json_write_object_begin(w);
-    json_write_key(w, STR("reason"));
-    json_write_str(w, STR("ExitCode"));
-    json_write_key(w, STR("message"));
-    json_write_str(w, sbuf_str(&code));
+    json_write_text(w, "reason", STR("ExitCode"));
+    json_write_text(w, "message", sbuf_str(&code));
     json_write_object_end(w);
     json_write_array_end(w);
     json_write_object_end(w);
 }
 
 // What became of a command, as the client's library reads it.
-static void send_status(struct session *s, const char *reason, struct str message,
-                        int32_t exit_code)
+static void kubelet_exec_send_status(struct session *s, const char *reason, struct str message,
+                                     int32_t exit_code)
 {
     cleanup_sbuf struct sbuf text = {0};
     if (s->plain_errors) {
         if (reason)
-            send(s, CHANNEL_STATUS, message);
+            kubelet_exec_send(s, CHANNEL_STATUS, message);
         return;
     }
     struct json_writer w = {.out = &text};
     json_write_object_begin(&w);
-    json_write_key(&w, STR("metadata"));
-    json_write_object_begin(&w);
+    json_write_object_in(&w, "metadata");
     json_write_object_end(&w);
-    json_write_key(&w, STR("status"));
-    json_write_str(&w, reason ? STR("Failure") : STR("Success"));
+    json_write_text(&w, "status", reason ? STR("Failure") : STR("Success"));
     if (reason) {
-        json_write_key(&w, STR("message"));
-        json_write_str(&w, message);
-        json_write_key(&w, STR("reason"));
-        json_write_str(&w, str_z(reason));
+        json_write_text(&w, "message", message);
+        json_write_text(&w, "reason", str_z(reason));
         if (exit_code) {
-            add_details(&w, exit_code);
+            kubelet_exec_add_details(&w, exit_code);
         } else {
-            json_write_key(&w, STR("code"));
-            json_write_i64(&w, 500);
+            json_write_number(&w, "code", 500);
         }
     }
     json_write_object_end(&w);
-    send(s, CHANNEL_STATUS, sbuf_str(&text));
+    kubelet_exec_send(s, CHANNEL_STATUS, sbuf_str(&text));
 }
 
-// --- The end -------------------------------------------------------------------------------------
+// --- End -----------------------------------------------------------------------------------------
 
-static void session_free(struct session *s)
+static void kubelet_exec_session_free(struct session *s)
 {
     assert(!s->running && !s->q);
     list_remove(&s->stream.node);
@@ -135,7 +127,7 @@ static void session_free(struct session *s)
 }
 
 // The client's side is over.
-static void leave(struct session *s)
+static void kubelet_exec_detach(struct session *s)
 {
     exec_timer_stop(s->exec, &s->look);
     if (s->q) {
@@ -146,35 +138,35 @@ static void leave(struct session *s)
         http_end(q);
     }
     if (!s->running)
-        session_free(s);
+        kubelet_exec_session_free(s);
     else
         s->runtime->ops->exec_cancel(s->x); // done frees it
 }
 
-static void finish(struct session *s)
+static void kubelet_exec_finish(struct session *s)
 {
     ws_write_close(&s->ws, WS_NORMAL, STR(""), &s->out);
-    flush(s);
-    leave(s);
+    kubelet_exec_flush(s);
+    kubelet_exec_detach(s);
 }
 
-static void on_closed(void *arg)
+static void kubelet_exec_on_closed(void *arg)
 {
     struct session *s = arg;
     s->q = NULL;
-    leave(s);
+    kubelet_exec_detach(s);
 }
 
-static void on_end(struct kubelet_stream *stream)
+static void kubelet_exec_on_end(struct kubelet_stream *stream)
 {
     struct session *s = container_of(stream, struct session, stream);
     list_remove(&s->stream.node);
     ws_write_close(&s->ws, WS_GOING_AWAY, STR("the node's endpoint stops"), &s->out);
-    flush(s);
-    leave(s);
+    kubelet_exec_flush(s);
+    kubelet_exec_detach(s);
 }
 
-static void on_drained(void *arg)
+static void kubelet_exec_on_drained(void *arg)
 {
     struct session *s = arg;
     const struct runtime_ops *ops = s->runtime->ops;
@@ -183,9 +175,9 @@ static void on_drained(void *arg)
         ops->exec_hold(s->x, false);
 }
 
-// --- From the client -----------------------------------------------------------------------------
+// --- Input ---------------------------------------------------------------------------------------
 
-static void resize(struct session *s, struct str text)
+static void kubelet_exec_resize(struct session *s, struct str text)
 {
     cleanup_json_doc struct json_doc doc = {0};
     int64_t columns = 0, rows = 0;
@@ -202,15 +194,15 @@ static void resize(struct session *s, struct str text)
         s->runtime->ops->exec_resize(s->x, (uint16_t)columns, (uint16_t)rows);
 }
 
-static void end_input(struct session *s)
+static void kubelet_exec_end_input(struct session *s)
 {
     if (!s->input_ended && s->has_stdin && s->x)
         s->runtime->ops->exec_write(s->x, (struct str){0});
     s->input_ended = true;
 }
 
-// A command that does not read holds up who writes to it.
-static void check_input(void *arg)
+// Stops reading from the client while the command does not read.
+static void kubelet_exec_check_input(void *arg)
 {
     struct session *s = arg;
     const struct runtime_ops *ops = s->runtime->ops;
@@ -223,7 +215,7 @@ static void check_input(void *arg)
         exec_timer_start(s->exec, &s->look, INPUT_LOOK_NS);
 }
 
-static void take_message(struct session *s, struct str bytes)
+static void kubelet_exec_take_message(struct session *s, struct str bytes)
 {
     if (bytes.n == 0)
         return;
@@ -232,12 +224,12 @@ static void take_message(struct session *s, struct str bytes)
     if (channel == CHANNEL_STDIN && s->has_stdin && !s->input_ended && s->x && bytes.n)
         s->runtime->ops->exec_write(s->x, bytes);
     else if (channel == CHANNEL_RESIZE)
-        resize(s, bytes);
+        kubelet_exec_resize(s, bytes);
     else if (channel == CHANNEL_CLOSE && s->v5 && bytes.n == 1 && bytes.p[0] == CHANNEL_STDIN)
-        end_input(s);
+        kubelet_exec_end_input(s);
 }
 
-static void on_input(void *arg, struct str bytes)
+static void kubelet_exec_on_input(void *arg, struct str bytes)
 {
     struct session *s = arg;
     for (;;) {
@@ -245,71 +237,71 @@ static void on_input(void *arg, struct str bytes)
         struct err err = {0};
         int r = ws_read(&s->ws, &bytes, &m, &s->out, &err);
         if (r < 0 || (r > 0 && m.op == WS_CLOSE)) {
-            flush(s); // the peer hears why
-            leave(s);
+            kubelet_exec_flush(s); // the peer hears why
+            kubelet_exec_detach(s);
             return;
         }
         if (r == 0)
             break;
-        take_message(s, m.bytes);
+        kubelet_exec_take_message(s, m.bytes);
     }
-    flush(s);
-    // Pings want answers: who sends them and reads none is not waited for.
+    kubelet_exec_flush(s);
+    // A client that sends pings and reads no answers is dropped.
     if (s->over && http_queued(s->q) > OUTPUT_BYTES_MAX)
-        leave(s);
+        kubelet_exec_detach(s);
     else
-        check_input(s);
+        kubelet_exec_check_input(s);
 }
 
-// --- From the container --------------------------------------------------------------------------
+// --- Command output ------------------------------------------------------------------------------
 
-static void on_output(void *arg, int stream, struct str bytes)
+static void kubelet_exec_on_output(void *arg, int stream, struct str bytes)
 {
     struct session *s = arg;
     if (!s->q || bytes.n == 0 || !(stream == 2 ? s->has_stderr : s->has_stdout))
         return;
-    send(s, stream == 2 ? CHANNEL_STDERR : CHANNEL_STDOUT, bytes);
-    flush(s);
+    kubelet_exec_send(s, stream == 2 ? CHANNEL_STDERR : CHANNEL_STDOUT, bytes);
+    kubelet_exec_flush(s);
     if (s->over && http_queued(s->q) > OUTPUT_BYTES_MAX)
         s->runtime->ops->exec_cancel(s->x);
 }
 
-static void on_done(void *arg, int code, int32_t exit_code, const struct err *err)
+static void kubelet_exec_on_done(void *arg, int code, int32_t exit_code, const struct err *err)
 {
     struct session *s = arg;
     cleanup_sbuf struct sbuf text = {0};
     s->running = false;
     s->x = NULL;
     if (!s->q) {
-        session_free(s);
+        kubelet_exec_session_free(s);
         return;
     }
     if (code < 0) {
         sbuf_addf(&text, "error executing command in container: %s", err ? err->msg : "unknown");
-        send_status(s, "InternalError", sbuf_str(&text), 0);
+        kubelet_exec_send_status(s, "InternalError", sbuf_str(&text), 0);
     } else if (exit_code != 0) {
         sbuf_addf(&text, "command terminated with non-zero exit code: exit status %d", exit_code);
-        send_status(s, "NonZeroExitCode", sbuf_str(&text), exit_code);
+        kubelet_exec_send_status(s, "NonZeroExitCode", sbuf_str(&text), exit_code);
     } else {
-        send_status(s, NULL, STR(""), 0);
+        kubelet_exec_send_status(s, NULL, STR(""), 0);
     }
-    finish(s);
+    kubelet_exec_finish(s);
 }
 
-// --- The beginning -------------------------------------------------------------------------------
+// --- Start ---------------------------------------------------------------------------------------
 
-static bool flag(const struct query *q, const char *name)
+static bool kubelet_exec_query_flag(const struct query *q, const char *name)
 {
     return str_eqz(query_str(q, str_z(name)), "1") || str_eqz(query_str(q, str_z(name)), "true");
 }
 
-static int read_options(const struct query *q, struct session *s, struct err *err)
+static int kubelet_exec_read_options(const struct query *q, struct session *s, struct err *err)
 {
     // kubelet's own names, and those of the API server.
-    s->has_stdin = flag(q, "input") || flag(q, "stdin");
-    s->has_stdout = flag(q, "output") || flag(q, "stdout");
-    s->has_stderr = flag(q, "error") || flag(q, "stderr");
-    s->tty = flag(q, "tty");
+    s->has_stdin = kubelet_exec_query_flag(q, "input") || kubelet_exec_query_flag(q, "stdin");
+    s->has_stdout = kubelet_exec_query_flag(q, "output") || kubelet_exec_query_flag(q, "stdout");
+    s->has_stderr = kubelet_exec_query_flag(q, "error") || kubelet_exec_query_flag(q, "stderr");
+    s->tty = kubelet_exec_query_flag(q, "tty");
     if (s->tty)
         s->has_stderr = false; // a terminal has one output
     if (!s->has_stdin && !s->has_stdout && !s->has_stderr)
@@ -318,7 +310,8 @@ static int read_options(const struct query *q, struct session *s, struct err *er
     return 0;
 }
 
-static void start(struct session *s, const struct kubelet_target *t, struct str id, bool attach)
+static void kubelet_exec_start(struct session *s, const struct kubelet_target *t, struct str id,
+                               bool attach)
 {
     struct str words[64];
     struct str *command = words;
@@ -335,40 +328,40 @@ static void start(struct session *s, const struct kubelet_target *t, struct str 
                                            .command_len = n,
                                            .stdin = s->has_stdin,
                                            .tty = s->tty,
-                                           .output = on_output,
-                                           .done = on_done,
+                                           .output = kubelet_exec_on_output,
+                                           .done = kubelet_exec_on_done,
                                            .arg = s};
     s->running = true;
     s->x = attach ? r->ops->attach(r, &o) : r->ops->exec(r, &o);
 }
 
-// Tells the client that the connection stands.
-static void say_hello(struct session *s)
+// Sends an empty message, by which clients see that the connection is established.
+static void kubelet_exec_open_channels(struct session *s)
 {
-    send(s,
-         s->has_stdout   ? CHANNEL_STDOUT
-         : s->has_stderr ? CHANNEL_STDERR
-                         : CHANNEL_STATUS,
-         STR(""));
-    flush(s);
+    kubelet_exec_send(s,
+                      s->has_stdout   ? CHANNEL_STDOUT
+                      : s->has_stderr ? CHANNEL_STDERR
+                                      : CHANNEL_STATUS,
+                      STR(""));
+    kubelet_exec_flush(s);
 }
 
-static void upgrade(struct session *s, const struct ws_hello *hello)
+static void kubelet_exec_upgrade(struct session *s, const struct ws_hello *hello)
 {
     struct http_header extra[2] = {hello->reply};
     size_t n = 1;
     if (hello->protocol.n)
         extra[n++] = (struct http_header){STR("Sec-WebSocket-Protocol"), hello->protocol};
     s->q->arg = s;
-    s->q->closed = on_closed;
-    s->q->drained = on_drained;
-    s->q->input = on_input;
+    s->q->closed = kubelet_exec_on_closed;
+    s->q->drained = kubelet_exec_on_drained;
+    s->q->input = kubelet_exec_on_input;
     list_push_back(&s->h->streams, &s->stream.node);
     http_upgrade(s->q, STR("websocket"), extra, n);
 }
 
-static int check(struct kubelet_http *h, const struct kubelet_target *t, bool attach,
-                 struct kubelet_container *c, struct err *err)
+static int kubelet_exec_check(struct kubelet_http *h, const struct kubelet_target *t, bool attach,
+                              struct kubelet_container *c, struct err *err)
 {
     bool command = query_str(&t->query, STR("command")).n > 0;
     int r = h->o.find(h->o.arg, t->namespace, t->pod, t->uid, t->container, c, err);
@@ -388,15 +381,15 @@ void kubelet_exec(struct kubelet_http *h, struct http_request *q, const struct k
     struct kubelet_container c = {0};
     struct ws_hello hello;
     struct err err = {0};
-    *s = (struct session){.stream.end = on_end,
+    *s = (struct session){.stream.end = kubelet_exec_on_end,
                           .h = h,
                           .exec = h->exec,
                           .runtime = h->o.runtime,
                           .q = q,
-                          .look = {.fn = check_input, .arg = s}};
-    int r = read_options(&t->query, s, &err);
+                          .look = {.fn = kubelet_exec_check_input, .arg = s}};
+    int r = kubelet_exec_read_options(&t->query, s, &err);
     if (r == 0)
-        r = check(h, t, attach, &c, &err);
+        r = kubelet_exec_check(h, t, attach, &c, &err);
     if (r == 0)
         r = ws_hello(q, protocols, array_len(protocols), &hello, &err);
     if (r == 0 && hello.offered && hello.protocol.n == 0)
@@ -411,7 +404,7 @@ void kubelet_exec(struct kubelet_http *h, struct http_request *q, const struct k
     s->plain_errors = !s->v5 && !str_eq(hello.protocol, protocols[1]);
     cleanup_sbuf struct sbuf id = {0};
     sbuf_add(&id, c.id);
-    upgrade(s, &hello);
-    say_hello(s);
-    start(s, t, sbuf_str(&id), attach);
+    kubelet_exec_upgrade(s, &hello);
+    kubelet_exec_open_channels(s);
+    kubelet_exec_start(s, t, sbuf_str(&id), attach);
 }

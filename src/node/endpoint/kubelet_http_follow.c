@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A log file that grows and is rotated: read to its end, then looked at again until the container has ended.
-// Rotation renames the file and makes a new one: what is left of the old one is read first.
+// A log file that grows and is rotated: read to its end, then looked at again until the container
+// has ended. Rotation renames the file and makes a new one: what is left of the old one is read
+// first.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -22,13 +23,13 @@ struct log_follower {
     char *id;
     int fd;
     struct exec_timer timer;
-    bool waiting;  // data said not now
-    bool last;     // the container has ended: one look more
+    bool waiting;  // data returned LOG_WAIT
+    bool last;     // the container has ended: read once more
     bool finished; // done was called
 };
 
 // Where the last n lines begin. A last line without an end counts.
-static off_t find_tail(int fd, int64_t lines)
+static off_t log_follower_find_tail(int fd, int64_t lines)
 {
     char block[BLOCK_BYTES];
     struct stat st;
@@ -54,7 +55,7 @@ static off_t find_tail(int fd, int64_t lines)
 }
 
 // The path has another file now, or none for a moment.
-static bool rotated(const struct log_follower *f, bool *ret_there)
+static bool log_follower_is_rotated(const struct log_follower *f, bool *ret_there)
 {
     struct stat now, ours;
     *ret_there = stat(f->path, &now) == 0;
@@ -62,32 +63,32 @@ static bool rotated(const struct log_follower *f, bool *ret_there)
            (fstat(f->fd, &ours) == 0 && (now.st_ino != ours.st_ino || now.st_dev != ours.st_dev));
 }
 
-static bool running(const struct log_follower *f)
+static bool log_follower_is_running(const struct log_follower *f)
 {
     struct runtime_container_status st;
     struct runtime *r = f->o.runtime;
     return r->ops->container_status(r, str_z(f->id), &st) && st.state == RUNTIME_RUNNING;
 }
 
-static void finish(struct log_follower *f)
+static void log_follower_finish(struct log_follower *f)
 {
     exec_timer_stop(f->o.exec, &f->timer);
     f->finished = true;
     f->o.done(f->o.arg);
 }
 
-// A pod that can write where logs lie must not choose what is read: no links.
-static int open_log(const char *path)
+// A pod that can write to the log directory must not redirect the read: no links.
+static int log_follower_open(const char *path)
 {
     return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
 }
 
 // Everything there is has been given.
-static void at_end(struct log_follower *f)
+static void log_follower_at_end(struct log_follower *f)
 {
     bool there = false;
-    if (f->o.follow && rotated(f, &there) && there) {
-        int fd = open_log(f->path);
+    if (f->o.follow && log_follower_is_rotated(f, &there) && there) {
+        int fd = log_follower_open(f->path);
         if (fd >= 0) {
             (void)close(f->fd);
             f->fd = fd;
@@ -96,28 +97,28 @@ static void at_end(struct log_follower *f)
         }
     }
     if (!f->o.follow || f->last) {
-        finish(f);
+        log_follower_finish(f);
         return;
     }
     // Its last words may still be on their way into the file.
-    f->last = !running(f);
+    f->last = !log_follower_is_running(f);
     exec_timer_start(f->o.exec, &f->timer, LOOK_NS);
 }
 
-static void look(void *arg)
+static void log_follower_poll(void *arg)
 {
     struct log_follower *f = arg;
     char block[BLOCK_BYTES];
     for (int turn = 0; turn < BLOCKS_TURN; turn++) {
         ssize_t n = read(f->fd, block, sizeof(block));
         if (n <= 0) {
-            at_end(f);
+            log_follower_at_end(f);
             return;
         }
         enum log_take take = f->o.data(f->o.arg, str_make(block, (size_t)n));
         f->waiting = take == LOG_WAIT;
         if (take == LOG_STOP)
-            finish(f);
+            log_follower_finish(f);
         if (take != LOG_MORE)
             return;
     }
@@ -135,7 +136,7 @@ void log_follower_go(struct log_follower *f)
 int log_follower_new(const struct log_follower_options *options, struct log_follower **ret,
                      struct err *err)
 {
-    int fd = open_log(options->path);
+    int fd = log_follower_open(options->path);
     if (fd < 0)
         return err_set(err, errno, "failed to open log file \"%s\": %m", options->path);
     struct log_follower *f = xcalloc(1, sizeof(*f));
@@ -143,10 +144,10 @@ int log_follower_new(const struct log_follower_options *options, struct log_foll
     f->path = xstrndup(options->path, strlen(options->path));
     f->id = xstrndup(options->container_id.p, options->container_id.n);
     f->fd = fd;
-    f->timer.fn = look;
+    f->timer.fn = log_follower_poll;
     f->timer.arg = f;
     int64_t lines = options->tail_lines;
-    (void)lseek(fd, find_tail(fd, lines), SEEK_SET);
+    (void)lseek(fd, log_follower_find_tail(fd, lines), SEEK_SET);
     exec_timer_start(f->o.exec, &f->timer, 0);
     *ret = f;
     return 0;

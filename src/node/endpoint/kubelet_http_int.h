@@ -17,7 +17,7 @@ struct kubelet_http {
     bool freed;
 };
 
-// A stream that goes on: a log that is followed, a command that runs.
+// A stream that stays open: a followed log, a running command.
 struct kubelet_stream {
     struct list_node node;
     void (*end)(struct kubelet_stream *s); // at once: the endpoint goes
@@ -41,7 +41,7 @@ void kubelet_exec(struct kubelet_http *h, struct http_request *q, const struct k
 
 struct log_follower;
 
-// What whoever gets the bytes says: go on, not for now (log_follower_go), no more (done comes).
+// The receiver's answer: continue, wait for log_follower_go, or stop (done follows).
 enum log_take { LOG_MORE, LOG_WAIT, LOG_STOP };
 
 struct log_follower_options {

@@ -24,10 +24,10 @@ struct log_query {
     bool previous;
 };
 
-// --- The parameters ------------------------------------------------------------------------------
+// --- Parameters ----------------------------------------------------------------------------------
 
-static bool read_number(const struct query *q, const char *name, int64_t least, int64_t *ret,
-                        int *status)
+static bool kubelet_logs_read_number(const struct query *q, const char *name, int64_t least,
+                                     int64_t *ret, int *status)
 {
     int64_t n = 0;
     int r = query_i64(q, str_z(name), &n, NULL);
@@ -40,7 +40,7 @@ static bool read_number(const struct query *q, const char *name, int64_t least, 
     return r > 0;
 }
 
-static void read_stream(const struct query *q, struct log_query *ret, int *status)
+static void kubelet_logs_read_stream(const struct query *q, struct log_query *ret, int *status)
 {
     struct str stream = query_str(q, STR("stream"));
     ret->options.no_stdout = str_eqz(stream, "Stderr");
@@ -51,7 +51,7 @@ static void read_stream(const struct query *q, struct log_query *ret, int *statu
 }
 
 // Returns 0, or the status to refuse with.
-static int read_query(const struct query *q, int64_t now_ns, struct log_query *ret)
+static int kubelet_logs_read_query(const struct query *q, int64_t now_ns, struct log_query *ret)
 {
     int status = 0;
     int64_t seconds = 0;
@@ -61,22 +61,23 @@ static int read_query(const struct query *q, int64_t now_ns, struct log_query *r
     ret->previous = query_bool(q, STR("previous"));
     ret->options.timestamps = query_bool(q, STR("timestamps"));
     if (!str_eqz(tail, "all"))
-        (void)read_number(q, tail.n ? "tail" : "tailLines", 0, &ret->tail_lines, &status);
-    (void)read_number(q, "limitBytes", 1, &ret->options.limit_bytes, &status);
-    bool has_seconds = read_number(q, "sinceSeconds", 1, &seconds, &status);
+        (void)kubelet_logs_read_number(q, tail.n ? "tail" : "tailLines", 0, &ret->tail_lines,
+                                       &status);
+    (void)kubelet_logs_read_number(q, "limitBytes", 1, &ret->options.limit_bytes, &status);
+    bool has_seconds = kubelet_logs_read_number(q, "sinceSeconds", 1, &seconds, &status);
     if (has_seconds && time.n)
         status = status ? status : 422;
     if (has_seconds && seconds < INT64_MAX / CLOCK_NS_PER_SEC)
         ret->options.since = moment_from_ns(now_ns - seconds * CLOCK_NS_PER_SEC);
     if (time.n && rfc3339_parse(time, &ret->options.since, NULL) < 0)
         status = 400;
-    read_stream(q, ret, &status);
+    kubelet_logs_read_stream(q, ret, &status);
     return status;
 }
 
-// --- The stream ----------------------------------------------------------------------------------
+// --- Stream --------------------------------------------------------------------------------------
 
-static void log_free(struct log_stream *l)
+static void kubelet_logs_free(struct log_stream *l)
 {
     list_remove(&l->stream.node);
     log_follower_free(l->follower);
@@ -84,56 +85,58 @@ static void log_free(struct log_stream *l)
     free(l);
 }
 
-static void log_end(struct kubelet_stream *s)
+static void kubelet_logs_end(struct kubelet_stream *s)
 {
     struct log_stream *l = container_of(s, struct log_stream, stream);
     http_abort(l->q);
-    log_free(l);
+    kubelet_logs_free(l);
 }
 
-static void log_closed(void *arg)
+static void kubelet_logs_on_closed(void *arg)
 {
-    log_free(arg);
+    kubelet_logs_free(arg);
 }
 
-static void log_drained(void *arg)
+static void kubelet_logs_on_drained(void *arg)
 {
     struct log_stream *l = arg;
     log_follower_go(l->follower);
 }
 
-static bool send(struct log_stream *l, struct sbuf *text)
+static bool kubelet_logs_send(struct log_stream *l, struct sbuf *text)
 {
     return text->n == 0 || http_write(l->q, net_buf_new(text));
 }
 
-static void log_done(void *arg)
+static void kubelet_logs_on_done(void *arg)
 {
     struct log_stream *l = arg;
     struct sbuf text = {0};
     if (!l->cut)
         cri_log_end(&l->log, 0, &text);
-    (void)send(l, &text);
+    (void)kubelet_logs_send(l, &text);
     sbuf_done(&text);
     http_end(l->q);
-    log_free(l);
+    kubelet_logs_free(l);
 }
 
-static enum log_take log_data(void *arg, struct str bytes)
+static enum log_take kubelet_logs_on_data(void *arg, struct str bytes)
 {
     struct log_stream *l = arg;
     struct sbuf text = {0};
     l->cut = !cri_log_read(&l->log, bytes, 0, &text);
-    bool room = send(l, &text);
+    bool room = kubelet_logs_send(l, &text);
     sbuf_done(&text);
     return l->cut ? LOG_STOP : room ? LOG_MORE : LOG_WAIT;
 }
 
-static int start(struct kubelet_http *h, struct http_request *q, const struct log_query *lq,
-                 const struct kubelet_container *c, struct err *err)
+static int kubelet_logs_start(struct kubelet_http *h, struct http_request *q,
+                              const struct log_query *lq, const struct kubelet_container *c,
+                              struct err *err)
 {
     struct log_stream *l = xcalloc(1, sizeof(*l));
-    *l = (struct log_stream){.stream.end = log_end, .h = h, .q = q, .log.options = lq->options};
+    *l = (struct log_stream){
+        .stream.end = kubelet_logs_end, .h = h, .q = q, .log.options = lq->options};
     const struct log_follower_options o = {
         .exec = h->exec,
         .runtime = h->o.runtime,
@@ -141,8 +144,8 @@ static int start(struct kubelet_http *h, struct http_request *q, const struct lo
         .path = lq->previous ? c->previous_log_path : c->log_path,
         .follow = lq->follow,
         .tail_lines = lq->tail_lines,
-        .data = log_data,
-        .done = log_done,
+        .data = kubelet_logs_on_data,
+        .done = kubelet_logs_on_done,
         .arg = l,
     };
     int r = log_follower_new(&o, &l->follower, err);
@@ -152,16 +155,16 @@ static int start(struct kubelet_http *h, struct http_request *q, const struct lo
     }
     list_push_back(&h->streams, &l->stream.node);
     q->arg = l;
-    q->closed = log_closed;
-    q->drained = log_drained;
+    q->closed = kubelet_logs_on_closed;
+    q->drained = kubelet_logs_on_drained;
     http_start(q, 200, STR("text/plain"), NULL, 0);
     http_set_patient(q);
     return 0;
 }
 
 // The run whose log is wanted, as kubelet chooses it. Returns 0 or -ERR_BAD_REQUEST.
-static int check_run(const struct kubelet_target *t, const struct kubelet_container *c,
-                     bool previous, struct err *err)
+static int kubelet_logs_check_run(const struct kubelet_target *t, const struct kubelet_container *c,
+                                  bool previous, struct err *err)
 {
     if (previous && !c->previous_log_path)
         return err_set(err, ERR_BAD_REQUEST,
@@ -193,7 +196,7 @@ void kubelet_logs(struct kubelet_http *h, struct http_request *q, const struct k
     struct log_query lq;
     struct kubelet_container c = {0};
     struct err err = {0};
-    int status = read_query(&t->query, exec_wall_ns(h->exec), &lq);
+    int status = kubelet_logs_read_query(&t->query, exec_wall_ns(h->exec), &lq);
     if (status) {
         kubelet_reply(q, status,
                       status == 400 ? STR("{\"message\": \"Unable to decode query.\"}")
@@ -202,9 +205,9 @@ void kubelet_logs(struct kubelet_http *h, struct http_request *q, const struct k
     }
     int r = h->o.find(h->o.arg, t->namespace, t->pod, t->uid, t->container, &c, &err);
     if (r == 0)
-        r = check_run(t, &c, lq.previous, &err);
+        r = kubelet_logs_check_run(t, &c, lq.previous, &err);
     if (r == 0)
-        r = start(h, q, &lq, &c, &err);
+        r = kubelet_logs_start(h, q, &lq, &c, &err);
     if (r < 0)
         kubelet_reply_error(q, &err);
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The PodResources gRPC service: which devices and claims each container of the node has, built
+// from the DRA manager and the device plugins at each call.
 #include "node/podresources.h"
 
 #include <stdlib.h>
@@ -21,9 +24,10 @@ struct filling {
     struct plugin_container_resources *container;
 };
 
-// Each device comes with the CDI names of those before it in the same driver, as kubelet tells it.
-static void add_driver(struct arena *a, const struct node_claim_driver *part,
-                       struct plugin_dynamic_resource *r)
+// Each device comes with the CDI names of those before it in the same driver, as kubelet reports
+// it.
+static void podresources_add_driver(struct arena *a, const struct node_claim_driver *part,
+                                    struct plugin_dynamic_resource *r)
 {
     struct cdi_list names = {0};
     vec_foreach(&part->devices, device) {
@@ -42,46 +46,48 @@ static void add_driver(struct arena *a, const struct node_claim_driver *part,
     }
 }
 
-static void add_claim(void *arg, const struct node_claim *claim)
+static void podresources_add_claim(void *arg, const struct node_claim *claim)
 {
     struct filling *f = arg;
     struct plugin_dynamic_resource r = {.claim_name = claim->name,
                                         .claim_namespace = claim->namespace};
     vec_foreach(&claim->drivers, part)
-        add_driver(f->arena, part, &r);
+        podresources_add_driver(f->arena, part, &r);
     vec_push_arena(f->arena, &f->container->dynamic_resources, r);
 }
 
-static void add_container(struct podresources *p, struct arena *a, const struct api_pod *pod,
-                          const struct api_container *c, struct plugin_pod_resources *out)
+static void podresources_add_container(struct podresources *p, struct arena *a,
+                                       const struct api_pod *pod, const struct api_container *c,
+                                       struct plugin_pod_resources *out)
 {
     struct plugin_container_resources one = {.name = c->name};
     struct filling f = {p, a, &one};
     struct err err;
-    // What is not known (yet) is left out, as kubelet does.
-    if (dra_container_claims(p->options.dra, pod, c, add_claim, &f, &err) < 0)
+    // Unknown claims are left out, as kubelet does.
+    if (dra_container_claims(p->options.dra, pod, c, podresources_add_claim, &f, &err) < 0)
         one = (struct plugin_container_resources){.name = c->name};
     if (p->options.devices)
         devplug_of_container(p->options.devices, pod->metadata.uid, c->name, a, &one);
     vec_push_arena(a, &out->containers, one);
 }
 
-static struct plugin_pod_resources resources_of(struct podresources *p, struct arena *a,
-                                                const struct typed_object *o)
+static struct plugin_pod_resources podresources_of_pod(struct podresources *p, struct arena *a,
+                                                       const struct typed_object *o)
 {
     const struct api_pod *pod = o->object.value;
     struct plugin_pod_resources r = {.name = o->meta->name, .namespace = o->meta->namespace};
     for (size_t i = 0; i < pod->spec.init_containers.n; i++) {
         const struct api_container *c = &pod->spec.init_containers.p[i];
         if (c->has_restart_policy && str_eqz(c->restart_policy, "Always"))
-            add_container(p, a, pod, c, &r);
+            podresources_add_container(p, a, pod, c, &r);
     }
     for (size_t i = 0; i < pod->spec.containers.n; i++)
-        add_container(p, a, pod, &pod->spec.containers.p[i], &r);
+        podresources_add_container(p, a, pod, &pod->spec.containers.p[i], &r);
     return r;
 }
 
-static void reply(struct grpc_call *call, const struct plugin_message *m, const void *value)
+static void podresources_reply(struct grpc_call *call, const struct plugin_message *m,
+                               const void *value)
 {
     cleanup_proto_writer struct proto_writer w = {0};
     plugin_encode(m, value, &w);
@@ -98,37 +104,38 @@ struct listing {
     const struct typed_object *found;
 };
 
-static void list_one(void *ctx, const struct typed_object *pod)
+static void podresources_list_pod(void *ctx, const struct typed_object *pod)
 {
     struct listing *l = ctx;
-    vec_push_arena(l->arena, &l->response.pod_resources, resources_of(l->owner, l->arena, pod));
+    vec_push_arena(l->arena, &l->response.pod_resources,
+                   podresources_of_pod(l->owner, l->arena, pod));
 }
 
-static void on_list(void *arg, struct grpc_call *call)
+static void podresources_on_list(void *arg, struct grpc_call *call)
 {
     struct podresources *p = arg;
     struct listing l = {.owner = p, .arena = call->arena};
-    (void)p->options.pods(p->options.arg, list_one, &l);
-    reply(call, &plugin_list_pods_response_message, &l.response);
+    (void)p->options.pods(p->options.arg, podresources_list_pod, &l);
+    podresources_reply(call, &plugin_list_pods_response_message, &l.response);
 }
 
-static void on_allocatable(void *arg, struct grpc_call *call)
+static void podresources_on_allocatable(void *arg, struct grpc_call *call)
 {
     const struct podresources *p = arg;
     struct plugin_allocatable_response r = {0};
     if (p->options.devices)
         devplug_allocatable(p->options.devices, call->arena, &r);
-    reply(call, &plugin_allocatable_response_message, &r);
+    podresources_reply(call, &plugin_allocatable_response_message, &r);
 }
 
-static void find_one(void *ctx, const struct typed_object *pod)
+static void podresources_find_pod(void *ctx, const struct typed_object *pod)
 {
     struct listing *l = ctx;
     if (str_eq(pod->meta->name, l->name) && str_eq(pod->meta->namespace, l->namespace))
         l->found = pod;
 }
 
-static void on_get(void *arg, struct grpc_call *call)
+static void podresources_on_get(void *arg, struct grpc_call *call)
 {
     struct podresources *p = arg;
     struct plugin_get_pod_request q = {0};
@@ -139,15 +146,15 @@ static void on_get(void *arg, struct grpc_call *call)
     }
     struct listing l = {
         .owner = p, .arena = call->arena, .name = q.pod_name, .namespace = q.pod_namespace};
-    (void)p->options.pods(p->options.arg, find_one, &l);
+    (void)p->options.pods(p->options.arg, podresources_find_pod, &l);
     if (!l.found) {
         struct str why = arena_strf(call->arena, "pod %.*s in namespace %.*s not found",
                                     STR_ARG(q.pod_name), STR_ARG(q.pod_namespace));
         grpc_finish(call, GRPC_UNKNOWN, why);
         return;
     }
-    const struct plugin_get_pod_response r = {resources_of(p, call->arena, l.found)};
-    reply(call, &plugin_get_pod_response_message, &r);
+    const struct plugin_get_pod_response r = {podresources_of_pod(p, call->arena, l.found)};
+    podresources_reply(call, &plugin_get_pod_response_message, &r);
 }
 
 struct podresources *podresources_new(struct grpc_server *server,
@@ -155,10 +162,10 @@ struct podresources *podresources_new(struct grpc_server *server,
 {
     struct podresources *p = xcalloc(1, sizeof(*p));
     p->options = *options;
-    grpc_server_handle(server, STR(PLUGIN_PODRESOURCES "List"), on_list, p);
-    grpc_server_handle(server, STR(PLUGIN_PODRESOURCES "GetAllocatableResources"), on_allocatable,
-                       p);
-    grpc_server_handle(server, STR(PLUGIN_PODRESOURCES "Get"), on_get, p);
+    grpc_server_handle(server, STR(PLUGIN_PODRESOURCES "List"), podresources_on_list, p);
+    grpc_server_handle(server, STR(PLUGIN_PODRESOURCES "GetAllocatableResources"),
+                       podresources_on_allocatable, p);
+    grpc_server_handle(server, STR(PLUGIN_PODRESOURCES "Get"), podresources_on_get, p);
     return p;
 }
 

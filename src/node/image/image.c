@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The image store: resolves references, finds stored images and installs new ones from layouts,
+// archives, directories or a registry. An image appears by one rename, after all digests matched.
 #include "node/image/image.h"
 
 #include <dirent.h>
@@ -25,11 +28,11 @@
 int image_store_new(const struct image_store_options *o, struct image_store **ret, struct err *err)
 {
     static const char *const parts[] = {"unpacked", "refs", "tmp"};
-    int rc = file_make_dirs(o->folder, 0700, NULL);
-    cleanup_fd int fd = rc == 0 ? open(o->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    int r = file_make_dirs(o->folder, 0700, NULL);
+    cleanup_fd int fd = r == 0 ? open(o->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (fd < 0)
-        return err_set(err, rc < 0 ? -rc : errno, "cannot use the image folder %s: %s", o->folder,
-                       strerrordesc_np(rc < 0 ? -rc : errno));
+        return err_set(err, r < 0 ? -r : errno, "cannot use the image directory %s: %s", o->folder,
+                       strerrordesc_np(r < 0 ? -r : errno));
     (void)file_remove_tree_at(fd, "tmp");
     for (size_t i = 0; i < array_len(parts); i++)
         if (mkdirat(fd, parts[i], 0700) != 0 && errno != EEXIST)
@@ -101,7 +104,7 @@ static bool is_below(struct str path, const char *top)
     return t.n > 0 && str_starts(path, t) && path.n > t.n && path.p[t.n] == '/';
 }
 
-static bool has_dots(struct str path)
+static bool image_has_dots(struct str path)
 {
     for (struct str part; path.n;) {
         str_cut(path, '/', &part, &path);
@@ -111,19 +114,19 @@ static bool has_dots(struct str path)
     return false;
 }
 
-// Whoever makes a pod writes its image's name; a path in it must not choose among the machine's files. So it
-// leads to the folder of local images, with and without following links, and what is elsewhere is refused
-// whether or not it exists.
+// The name of an image is chosen by the pod's author; a path in it must not reach arbitrary files.
+// So it leads to the directory of local images, with and without following links, and any other
+// path is refused whether or not it exists.
 static bool is_local(const struct image_store *s, struct str path)
 {
     cleanup_free char *top = s->local ? realpath(s->local, NULL) : NULL;
     cleanup_free char *real = realpath(path.p, NULL);
-    if (!top || has_dots(path) || !(is_below(path, s->local) || is_below(path, top)))
+    if (!top || image_has_dots(path) || !(is_below(path, s->local) || is_below(path, top)))
         return false;
     return !real || is_below(str_z(real), top);
 }
 
-// --- What is here --------------------------------------------------------------------------------
+// --- Stored images -------------------------------------------------------------------------------
 
 bool image_id_ok(struct str id)
 {
@@ -138,8 +141,8 @@ int image_read_info(struct image_store *s, struct str hex, struct arena *arena,
     sbuf_addf(&name, "unpacked/%.*s/info", STR_ARG(hex));
     if (file_read_at(s->fd, name.p, IMAGE_INFO_BYTES_MAX, &text) < 0)
         return err_set(err, ERR_NOT_FOUND, "there is no image sha256:%.*s here", STR_ARG(hex));
-    int rc = json_parse(sbuf_str(&text), NULL, &doc, err);
-    if (rc < 0)
+    int r = json_parse(sbuf_str(&text), NULL, &doc, err);
+    if (r < 0)
         return err_wrap(err, "%s/%s", s->folder, name.p);
     const yyjson_val *rootfs = json_get(doc.root, STR("rootfs"));
     const yyjson_val *full = json_get(doc.root, STR("name"));
@@ -167,17 +170,17 @@ int image_load_unused(struct image_store *s, struct str id, struct arena *arena,
         return err_set(err, ERR_NOT_FOUND, "'%.*s' is not the id of an image",
                        STR_ARG(str_upto(id, 100)));
     struct str hex = str_from(id, 7);
-    int rc = image_read_info(s, hex, arena, ret, err);
-    if (rc < 0)
-        return rc;
+    int r = image_read_info(s, hex, arena, ret, err);
+    if (r < 0)
+        return r;
     sbuf_addf(&name, "unpacked/%.*s/config", STR_ARG(hex));
-    rc = file_read_at(s->fd, name.p, IMAGE_DOCUMENT_BYTES_MAX, &text);
-    if (rc < 0)
+    r = file_read_at(s->fd, name.p, IMAGE_DOCUMENT_BYTES_MAX, &text);
+    if (r < 0)
         return err_set(err, ERR_NOT_FOUND, "the image %.*s has no configuration", STR_ARG(id));
     return image_config_read(sbuf_str(&text), arena, &ret->config, err);
 }
 
-// First the use is noted, then the image is read: whoever removes images looks at the one before the other.
+// The use is noted before the image is read: the garbage collector checks it before it removes.
 int image_load(struct image_store *s, struct str id, struct arena *arena, struct image_info *ret,
                struct err *err)
 {
@@ -187,8 +190,8 @@ int image_load(struct image_store *s, struct str id, struct arena *arena, struct
 }
 
 // A reference in the form under which it is kept.
-static int canonical(const struct image_store *s, struct str reference, struct arena *arena,
-                     struct str *ret, struct err *err)
+static int image_canonical_reference(const struct image_store *s, struct str reference,
+                                     struct arena *arena, struct str *ret, struct err *err)
 {
     struct str kind, path, tag;
     if (!is_file_reference(reference))
@@ -197,10 +200,11 @@ static int canonical(const struct image_store *s, struct str reference, struct a
         return err_set(err, ERR_BAD_REQUEST, "a NUL character in the name of an image");
     split_reference(reference, arena, &kind, &path, &tag);
     if (!is_local(s, path))
-        return err_set(err, ERR_INVALID,
-                       "'%.*s' is not in the folder of local images, %s: images by path are taken "
-                       "from there alone",
-                       STR_ARG(str_upto(reference, 200)), s->local ? s->local : "(none)");
+        return err_set(
+            err, ERR_INVALID,
+            "'%.*s' is not in the directory of local images, %s: images by path are taken "
+            "from there alone",
+            STR_ARG(str_upto(reference, 200)), s->local ? s->local : "(none)");
     *ret = arena_str(arena, reference);
     return 0;
 }
@@ -211,8 +215,8 @@ static void ref_name(struct str full, struct sbuf *out)
     image_sha256(full, false, out);
 }
 
-static int find(struct image_store *s, struct str full, struct arena *arena, struct image_info *ret,
-                struct err *err)
+static int image_find_stored(struct image_store *s, struct str full, struct arena *arena,
+                             struct image_info *ret, struct err *err)
 {
     cleanup_sbuf struct sbuf name = {0}, text = {0};
     struct str id, rest;
@@ -229,13 +233,13 @@ int image_find(struct image_store *s, struct str reference, struct arena *arena,
     struct str full;
     if (image_id_ok(reference))
         return image_load(s, reference, arena, ret, err);
-    int rc = canonical(s, reference, arena, &full, err);
-    return rc < 0 ? rc : find(s, full, arena, ret, err);
+    int r = image_canonical_reference(s, reference, arena, &full, err);
+    return r < 0 ? r : image_find_stored(s, full, arena, ret, err);
 }
 
-// --- Making --------------------------------------------------------------------------------------
+// --- Creation ------------------------------------------------------------------------------------
 
-static int fail(const char *doing, const char *what, int code, struct err *err)
+static int image_fail(const char *doing, const char *what, int code, struct err *err)
 {
     return err_set(err, code, "cannot %s %s: %s", doing, what, strerrordesc_np(code));
 }
@@ -247,15 +251,15 @@ static int keep_reference(struct image_store *s, struct str full, struct str id,
     sbuf_addf(&text, "%.*s\n%.*s\n", STR_ARG(id), STR_ARG(full));
     cleanup_fd int refs = openat(s->fd, "refs", O_PATH | O_DIRECTORY | O_CLOEXEC);
     fault_point("keep the reference of an image");
-    int rc = file_replace_atomic(refs, name.p + 5, sbuf_str(&text), 0644, NULL);
-    return rc < 0 ? fail("keep a reference in", s->folder, -rc, err) : 0;
+    int r = file_replace_atomic(refs, name.p + 5, sbuf_str(&text), 0644, NULL);
+    return r < 0 ? image_fail("keep a reference in", s->folder, -r, err) : 0;
 }
 
 static int unpack_one(const struct image_layer *layer, struct str diff_id, struct unpack *u,
                       struct err *err)
 {
     struct image_blob *b;
-    struct tar_reader r;
+    struct tar_reader tar;
     const struct image_blob_options o = {
         .place = layer->place,
         .digest = layer->digest,
@@ -263,20 +267,20 @@ static int unpack_one(const struct image_layer *layer, struct str diff_id, struc
         .compression = layer->compression,
         .max_bytes = UNPACK_BYTES_MAX,
     };
-    int rc = image_blob_new(&o, &b, err);
-    if (rc < 0)
-        return rc;
-    tar_reader_init(&r, image_blob_read, b);
-    rc = unpack_layer(u, &r, err);
-    tar_reader_done(&r);
-    if (rc == 0)
-        rc = image_blob_finish(b, err);
+    int r = image_blob_new(&o, &b, err);
+    if (r < 0)
+        return r;
+    tar_reader_init(&tar, image_blob_read, b);
+    r = image_unpack_layer(u, &tar, err);
+    tar_reader_done(&tar);
+    if (r == 0)
+        r = image_blob_finish(b, err);
     image_blob_free(b);
-    return rc;
+    return r;
 }
 
-static int write_info(int folder, const struct image_content *c, struct str full, struct str rootfs,
-                      uint64_t size, struct err *err)
+static int image_write_info(int folder, const struct image_content *c, struct str full,
+                            struct str rootfs, uint64_t size, struct err *err)
 {
     cleanup_sbuf struct sbuf text = {0}, name = {0};
     struct json_writer w = {.out = &text};
@@ -287,42 +291,40 @@ static int write_info(int folder, const struct image_content *c, struct str full
     if (c->digest.n)
         sbuf_addf(&name, "%.*s@%.*s", STR_ARG(bare), STR_ARG(c->digest));
     json_write_object_begin(&w);
-    json_write_key(&w, STR("name"));
-    json_write_str(&w, sbuf_str(&name));
-    if (rootfs.n) {
-        json_write_key(&w, STR("rootfs"));
-        json_write_str(&w, rootfs);
-    }
-    json_write_key(&w, STR("size"));
-    json_write_u64(&w, size);
+    json_write_text(&w, "name", sbuf_str(&name));
+    if (rootfs.n)
+        json_write_text(&w, "rootfs", rootfs);
+    json_write_number(&w, "size", (int64_t)size);
     json_write_object_end(&w);
-    int rc = file_replace_atomic(folder, "info", sbuf_str(&text), 0644, NULL);
-    if (rc == 0)
-        rc = file_replace_atomic(folder, "config", c->config_text, 0644, NULL);
-    return rc < 0 ? fail("write", "an image's description", -rc, err) : 0;
+    int r = file_replace_atomic(folder, "info", sbuf_str(&text), 0644, NULL);
+    if (r == 0)
+        r = file_replace_atomic(folder, "config", c->config_text, 0644, NULL);
+    return r < 0 ? image_fail("write", "an image's description", -r, err) : 0;
 }
 
-static int fill(int folder, const struct image_content *c, struct str full, struct err *err)
+static int image_fill_directory(int folder, const struct image_content *c, struct str full,
+                                struct err *err)
 {
     struct unpack u;
-    int rc = file_make_dir_at(folder, "rootfs", 0755);
-    if (rc < 0)
-        return fail("make", "a root file system", -rc, err);
+    int r = file_make_dir_at(folder, "rootfs", 0755);
+    if (r < 0)
+        return image_fail("make", "a root file system", -r, err);
     cleanup_fd int root = openat(folder, "rootfs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
-        return fail("open", "a root file system", errno, err);
-    unpack_init(&u, root);
-    for (size_t i = 0; rc == 0 && i < c->layers.n; i++) {
+        return image_fail("open", "a root file system", errno, err);
+    image_unpack_init(&u, root);
+    for (size_t i = 0; r == 0 && i < c->layers.n; i++) {
         fault_point("unpack a layer");
-        rc = unpack_one(&c->layers.p[i], c->config.diff_ids.p[i], &u, err);
+        r = unpack_one(&c->layers.p[i], c->config.diff_ids.p[i], &u, err);
     }
     fault_point("describe an image");
-    return rc < 0 ? rc : write_info(folder, c, full, STR(""), UNPACK_BYTES_MAX - u.bytes_left, err);
+    return r < 0 ? r
+                 : image_write_info(folder, c, full, STR(""), UNPACK_BYTES_MAX - u.bytes_left, err);
 }
 
-// Unpacks into a temporary folder, which becomes the image's at the end.
-static int install(struct image_store *s, const struct image_content *c, struct str full,
-                   struct str *ret_id, struct arena *arena, struct err *err)
+// Unpacks into a temporary directory, which becomes the image's at the end.
+static int image_install(struct image_store *s, const struct image_content *c, struct str full,
+                         struct str *ret_id, struct arena *arena, struct err *err)
 {
     cleanup_sbuf struct sbuf id = {0}, to = {0}, temporary = {0};
     struct stat st;
@@ -332,22 +334,22 @@ static int install(struct image_store *s, const struct image_content *c, struct 
     if (fstatat(s->fd, to.p, &st, 0) == 0)
         return 0;
     sbuf_addf(&temporary, "tmp/%lu", s->next++);
-    fault_point("make a folder for an image");
+    fault_point("make a directory for an image");
     if (mkdirat(s->fd, temporary.p, 0700) != 0)
-        return fail("make a folder in", s->folder, errno, err);
+        return image_fail("make a directory in", s->folder, errno, err);
     int folder = openat(s->fd, temporary.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc =
-        folder < 0 ? fail("open a folder in", s->folder, errno, err) : fill(folder, c, full, err);
-    if (rc == 0 && syncfs(folder) != 0)
-        rc = fail("write to", s->folder, errno, err);
+    int r = folder < 0 ? image_fail("open a directory in", s->folder, errno, err)
+                       : image_fill_directory(folder, c, full, err);
+    if (r == 0 && syncfs(folder) != 0)
+        r = image_fail("write to", s->folder, errno, err);
     if (folder >= 0)
         (void)close(folder);
     fault_point("let an image appear");
-    if (rc == 0 && renameat(s->fd, temporary.p, s->fd, to.p) != 0)
-        rc = fail("rename a folder in", s->folder, errno, err);
-    if (rc < 0)
+    if (r == 0 && renameat(s->fd, temporary.p, s->fd, to.p) != 0)
+        r = image_fail("rename a directory in", s->folder, errno, err);
+    if (r < 0)
         (void)file_remove_tree_at(s->fd, temporary.p);
-    return rc;
+    return r;
 }
 
 // An image in a layout or archive: by tag, by name, or the only one.
@@ -362,24 +364,25 @@ static int install_from(struct image_store *s, const struct place *at, struct st
 {
     struct image_source *source;
     struct image_content content;
-    int rc = image_source_open(at->path, &source, err);
-    if (rc < 0)
-        return rc;
-    rc = image_source_find(source, at->tag, at->name, arena, &content, err);
-    if (rc == 0)
-        rc = install(s, &content, full, ret_id, arena, err);
+    int r = image_source_open(at->path, &source, err);
+    if (r < 0)
+        return r;
+    r = image_source_find(source, at->tag, at->name, arena, &content, err);
+    if (r == 0)
+        r = image_install(s, &content, full, ret_id, arena, err);
     image_source_free(source);
-    return rc;
+    return r;
 }
 
-// A folder as it is: its path makes its id.
-static int install_folder(struct image_store *s, struct str path, struct str full,
-                          struct arena *arena, struct str *ret_id, struct err *err)
+// Registers a directory without copying it: its id is a hash of the reference.
+static int image_install_directory(struct image_store *s, struct str path, struct str full,
+                                   struct arena *arena, struct str *ret_id, struct err *err)
 {
     struct stat st;
     struct image_content c = {.digest = STR("")};
     if (path.n == 0 || path.p[0] != '/' || stat(path.p, &st) != 0 || !S_ISDIR(st.st_mode))
-        return err_set(err, ERR_NOT_FOUND, "'%s' is not a folder; dir: needs a whole path", path.p);
+        return err_set(err, ERR_NOT_FOUND, "'%s' is not a directory; dir: needs a whole path",
+                       path.p);
     c.config_text = arena_strf(arena,
                                "{\"config\":{},\"rootfs\":{\"type\":\"layers\"},"
                                "\"comment\":\"%zu\"}",
@@ -392,14 +395,14 @@ static int install_folder(struct image_store *s, struct str path, struct str ful
         return 0;
     sbuf_addf(&temporary, "tmp/%lu", s->next++);
     if (mkdirat(s->fd, temporary.p, 0700) != 0)
-        return fail("make a folder in", s->folder, errno, err);
+        return image_fail("make a directory in", s->folder, errno, err);
     cleanup_fd int folder = openat(s->fd, temporary.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc = write_info(folder, &c, full, path, 0, err);
-    if (rc == 0 && renameat(s->fd, temporary.p, s->fd, to.p) != 0)
-        rc = fail("rename a folder in", s->folder, errno, err);
-    if (rc < 0)
+    int r = image_write_info(folder, &c, full, path, 0, err);
+    if (r == 0 && renameat(s->fd, temporary.p, s->fd, to.p) != 0)
+        r = image_fail("rename a directory in", s->folder, errno, err);
+    if (r < 0)
         (void)file_remove_tree_at(s->fd, temporary.p);
-    return rc;
+    return r;
 }
 
 // --- Sources -------------------------------------------------------------------------------------
@@ -410,72 +413,74 @@ static int from_file(struct image_store *s, struct str full, struct arena *arena
     struct str kind, path, tag;
     split_reference(full, arena, &kind, &path, &tag);
     if (str_eq(kind, STR("dir")))
-        return install_folder(s, path, full, arena, ret_id, err);
+        return image_install_directory(s, path, full, arena, ret_id, err);
     const struct place at = {.path = path.p, .tag = tag};
     return install_from(s, &at, full, arena, ret_id, err);
 }
 
-// Looks through the folder of local images. A file that is no image, or damaged, hides no other; what was wrong
-// with the last one is told when nothing is found.
+// Looks through the directory of local images. A file that is no image, or damaged, hides no other;
+// the last error is returned when nothing is found.
 static int from_local(struct image_store *s, struct str full, struct arena *arena,
                       struct str *ret_id, struct err *err)
 {
     struct dirent **names;
     int n = s->local ? scandir(s->local, &names, NULL, alphasort) : 0;
-    int rc = err_set(err, ERR_NOT_FOUND, "there is no image '%.*s' here", STR_ARG(full));
+    int r = err_set(err, ERR_NOT_FOUND, "there is no image '%.*s' here", STR_ARG(full));
     for (int i = 0; i < n; i++) {
         cleanup_sbuf struct sbuf path = {0};
         struct err why = {0};
         sbuf_addf(&path, "%s/%s", s->local, names[i]->d_name);
-        if (rc != 0 && names[i]->d_name[0] != '.') {
+        if (r != 0 && names[i]->d_name[0] != '.') {
             const struct place at = {.path = path.p, .name = full};
             int one = install_from(s, &at, full, arena, ret_id, &why);
             if (one == 0)
-                rc = 0;
+                r = 0;
             else if (one != -ERR_NOT_FOUND && err)
-                rc = (*err = why, one);
+                r = (*err = why, one);
         }
         free(names[i]);
     }
     if (n > 0)
         free(names);
-    return rc;
+    return r;
 }
 
-static int pull(struct image_store *s, const struct runtime_image *image, struct str full,
-                struct arena *arena, struct str *ret_id, struct err *err)
+static int image_pull_registry(struct image_store *s, const struct runtime_image *image,
+                               struct str full, struct arena *arena, struct str *ret_id,
+                               struct err *err)
 {
     cleanup_sbuf struct sbuf folder = {0}, layout = {0};
     sbuf_addf(&folder, "%s/tmp/%lu", s->folder, s->next++);
-    fault_point("make a folder for a pulled image");
+    fault_point("make a directory for a pulled image");
     if (mkdir(folder.p, 0700) != 0)
-        return fail("make", folder.p, errno, err);
+        return image_fail("make", folder.p, errno, err);
     sbuf_addf(&layout, "%s/layout", folder.p);
-    int rc = image_pull(full, image->auths, image->auths_len, folder.p, layout.p, err);
+    int r = image_pull(full, image->auths, image->auths_len, folder.p, layout.p, err);
     const struct place at = {.path = layout.p};
-    if (rc == 0)
-        rc = install_from(s, &at, full, arena, ret_id, err);
+    if (r == 0)
+        r = install_from(s, &at, full, arena, ret_id, err);
     (void)file_remove_tree(folder.p, NULL);
-    return rc;
+    return r;
 }
 
-static int get(struct image_store *s, const struct runtime_image *image, struct str full,
-               struct arena *arena, struct image_info *ret, struct err *err)
+static int image_get_locked(struct image_store *s, const struct runtime_image *image,
+                            struct str full, struct arena *arena, struct image_info *ret,
+                            struct err *err)
 {
     struct str id = {0};
-    int rc;
-    if (image->pull != RUNTIME_PULL_ALWAYS && find(s, full, arena, ret, NULL) == 0)
+    int r;
+    if (image->pull != RUNTIME_PULL_ALWAYS && image_find_stored(s, full, arena, ret, NULL) == 0)
         return 0;
     if (is_file_reference(full)) {
-        rc = from_file(s, full, arena, &id, err);
+        r = from_file(s, full, arena, &id, err);
     } else {
-        rc = from_local(s, full, arena, &id, err);
-        if (rc == -ERR_NOT_FOUND && image->pull != RUNTIME_PULL_NEVER && image_pull_possible())
-            rc = pull(s, image, full, arena, &id, err);
+        r = from_local(s, full, arena, &id, err);
+        if (r == -ERR_NOT_FOUND && image->pull != RUNTIME_PULL_NEVER && image_pull_possible())
+            r = image_pull_registry(s, image, full, arena, &id, err);
     }
-    if (rc == 0)
-        rc = keep_reference(s, full, id, err);
-    return rc < 0 ? rc : image_load(s, id, arena, ret, err);
+    if (r == 0)
+        r = keep_reference(s, full, id, err);
+    return r < 0 ? r : image_load(s, id, arena, ret, err);
 }
 
 int image_get(struct image_store *s, const struct runtime_image *image, struct arena *arena,
@@ -484,13 +489,13 @@ int image_get(struct image_store *s, const struct runtime_image *image, struct a
     struct str full;
     if (image_id_ok(image->reference))
         return image_load(s, image->reference, arena, ret, err);
-    int rc = canonical(s, image->reference, arena, &full, err);
-    if (rc < 0)
-        return rc;
-    if (image->pull != RUNTIME_PULL_ALWAYS && find(s, full, arena, ret, NULL) == 0)
+    int r = image_canonical_reference(s, image->reference, arena, &full, err);
+    if (r < 0)
+        return r;
+    if (image->pull != RUNTIME_PULL_ALWAYS && image_find_stored(s, full, arena, ret, NULL) == 0)
         return 0;
     (void)pthread_mutex_lock(&s->lock);
-    rc = get(s, image, full, arena, ret, err);
+    r = image_get_locked(s, image, full, arena, ret, err);
     (void)pthread_mutex_unlock(&s->lock);
-    return rc;
+    return r;
 }

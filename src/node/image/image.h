@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Images of a node: found, checked, unpacked, kept in a folder, removed. A reference is one of
+// Images of a node: found, checked, unpacked, kept in a directory, removed. A reference is one of
 //     oci:PATH[:TAG]           an OCI image layout
 //     oci-archive:PATH[:TAG]   the same in a tar archive
 //     docker-archive:PATH      what `docker save` writes
 //     dir:PATH                 a root file system as it is; it is used, not copied
-// where PATH lies in the folder of local images (whoever makes pods does not choose among the machine's files),
-// or a name as registries have it, which is looked for in a folder of local images (layouts and archives, by
-// their annotations or, for those with only a tag, by their file's name) and then pulled with skopeo.
+// where PATH lies in the directory of local images (authors of pods must not reach the machine's
+// files), or a name as registries have it, which is looked for in a directory of local images
+// (layouts and archives, by their annotations or, for those with only a tag, by their file's name)
+// and then pulled with skopeo.
 //
-// Folder: unpacked/HEX/{rootfs,config,info}, refs/HEX (which image a reference is), tmp. An image appears whole,
-// by a rename, after all its sums were right; the time of its folder is when it was used last. Safe from several threads; several processes must not share it.
+// Directory: unpacked/HEX/{rootfs,config,info}, refs/HEX (which image a reference is), tmp. An
+// image appears whole, by a rename, after all its sums were right; the time of its directory is
+// when it was used last. Safe from several threads; several processes must not share it.
 #ifndef NODE_IMAGE_IMAGE_H
 #define NODE_IMAGE_IMAGE_H
 
@@ -28,15 +30,15 @@ struct image_store;
 
 struct image_store_options {
     const char *folder;
-    const char *local;         // folder of local images; NULL: none
+    const char *local;         // directory of local images; NULL: none
     const struct clock *clock; // NULL: the machine's
-    // measure tells the size of the file system and what is free of it, in bytes; NULL: the kernel is asked.
+    // measure returns size and free space of the file system in bytes; NULL: statvfs.
     // Returns 0 or -errno.
     int (*measure)(void *arg, uint64_t *ret_capacity, uint64_t *ret_available);
     void *measure_arg;
 };
 
-// image_store_new makes the folder and clears away what a crash left. Returns 0 or -errno.
+// image_store_new makes the directory and clears away what a crash left. Returns 0 or -errno.
 int image_store_new(const struct image_store_options *options, struct image_store **ret,
                     struct err *err) MUST_USE;
 void image_store_free(struct image_store *s);
@@ -45,7 +47,7 @@ void image_store_free(struct image_store *s);
 struct image_info {
     struct str id;     // "sha256:…" of its configuration
     struct str name;   // NAME@DIGEST where it came with one
-    struct str rootfs; // its folder
+    struct str rootfs; // its directory
     struct image_config config;
     uint64_t size; // of its unpacked files, in bytes; 0: not known
 };
@@ -64,10 +66,6 @@ int image_get(struct image_store *s, const struct runtime_image *image, struct a
 int image_load(struct image_store *s, struct str id, struct arena *arena, struct image_info *ret,
                struct err *err) MUST_USE;
 
-// image_each calls fn for every image; that is no use of it.
-void image_each(struct image_store *s, void (*fn)(void *arg, const struct image_info *info),
-                void *arg);
-
 struct image_gc {
     struct runtime_image_gc rules;
     // used: a container has the image (its id, and its name where it has one), or is about to.
@@ -75,9 +73,9 @@ struct image_gc {
     void *arg;
 };
 
-// image_gc looks how full the disk is and removes images that nobody uses, the one first that was not used for the
-// longest time. It blocks, for long. Returns 0, or -errno when the disk cannot be asked or an image not be removed;
-// *ret is set either way.
+// image_gc checks how full the disk is and removes unused images, the one first that was not used
+// for the longest time. It blocks, for long. Returns 0, or -errno when the disk cannot be asked or
+// an image not be removed; *ret is set either way.
 int image_gc(struct image_store *s, const struct image_gc *how, struct image_freed *ret,
              struct err *err) MUST_USE;
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reads a blob of an image, decompresses it and computes the digests of both forms on the way.
 #include "node/image/image_blob.h"
 
 #include <assert.h>
@@ -26,7 +28,7 @@ struct image_blob {
     size_t in_at, in_len;
 };
 
-// --- Sums ----------------------------------------------------------------------------------------
+// --- Digests -------------------------------------------------------------------------------------
 
 static EVP_MD_CTX *sum_new(const char *digest)
 {
@@ -80,7 +82,7 @@ void image_sha256(struct str bytes, bool prefix, struct sbuf *out)
 
 // --- Reading -------------------------------------------------------------------------------------
 
-static void keep(char *to, size_t cap, struct str digest)
+static void image_blob_keep_digest(char *to, size_t cap, struct str digest)
 {
     size_t n = digest.n < cap - 1 ? digest.n : cap - 1;
     if (n)
@@ -96,8 +98,8 @@ int image_blob_new(const struct image_blob_options *options, struct image_blob *
                        "layers compressed with zstd are not understood; use gzip or none");
     struct image_blob *b = xcalloc(1, sizeof(*b));
     b->options = *options;
-    keep(b->digest, sizeof(b->digest), options->digest);
-    keep(b->diff_id, sizeof(b->diff_id), options->diff_id);
+    image_blob_keep_digest(b->digest, sizeof(b->digest), options->digest);
+    image_blob_keep_digest(b->diff_id, sizeof(b->diff_id), options->diff_id);
     b->outer = sum_new(b->digest);
     b->inner = sum_new(b->diff_id);
     if (options->compression == IMAGE_GZIP) {
@@ -208,8 +210,8 @@ int image_blob_finish(struct image_blob *b, struct err *err)
     while (got > 0);
     if (got < 0)
         return (int)got;
-    int rc = sum_check(b->outer, b->digest, err);
-    return rc < 0 ? rc : sum_check(b->inner, b->diff_id, err);
+    int r = sum_check(b->outer, b->digest, err);
+    return r < 0 ? r : sum_check(b->inner, b->diff_id, err);
 }
 
 int image_blob_text(const struct image_place *place, struct str digest, size_t max,
@@ -220,15 +222,15 @@ int image_blob_text(const struct image_place *place, struct str digest, size_t m
                        (unsigned long long)place->size, max);
     struct image_blob *b;
     const struct image_blob_options o = {.place = *place, .digest = digest, .max_bytes = max};
-    int rc = image_blob_new(&o, &b, err);
-    if (rc < 0)
-        return rc;
+    int r = image_blob_new(&o, &b, err);
+    if (r < 0)
+        return r;
     ssize_t got;
     do {
         got = image_blob_read(b, sbuf_space(out, 16384), 16384, err);
         sbuf_commit(out, got > 0 ? (size_t)got : 0);
     } while (got > 0);
-    rc = got < 0 ? (int)got : image_blob_finish(b, err);
+    r = got < 0 ? (int)got : image_blob_finish(b, err);
     image_blob_free(b);
-    return rc;
+    return r;
 }

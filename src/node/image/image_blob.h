@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes of an image on their way in: a part of a file, hashed as it is read, decompressed if need be, the result
-// hashed again. Both sums are compared at the end: whoever used the bytes before must be able to undo it.
+// Bytes of an image on their way in: a part of a file, hashed as it is read, decompressed if need
+// be, the result hashed again. Both sums are compared at the end: a caller that uses the bytes
+// earlier must be able to undo it.
 #ifndef NODE_IMAGE_IMAGE_BLOB_H
 #define NODE_IMAGE_IMAGE_BLOB_H
 
@@ -27,13 +28,14 @@ struct image_blob_options {
     uint64_t max_bytes; // after decompression
 };
 
-// image_blob_new begins to read. Returns 0 or -ERR_UNSUPPORTED (a compression that is not built in).
+// image_blob_new begins to read. Returns 0 or -ERR_UNSUPPORTED (a compression that is not built
+// in).
 int image_blob_new(const struct image_blob_options *options, struct image_blob **ret,
                    struct err *err) MUST_USE;
 void image_blob_free(struct image_blob *b);
 
-// image_blob_read gives the next decompressed bytes: how many, 0 at the end, -ERR_INVALID (damaged),
-// -ERR_TOO_LARGE (more than max_bytes) or -errno. Its type is tar_read_fn.
+// image_blob_read gives the next decompressed bytes: how many, 0 at the end, -ERR_INVALID
+// (damaged), -ERR_TOO_LARGE (more than max_bytes) or -errno. Its type is tar_read_fn.
 ssize_t image_blob_read(void *blob, void *buf, size_t n, struct err *err);
 
 // image_blob_finish reads what is left and compares the sums. Returns 0, -ERR_INVALID, or as above.

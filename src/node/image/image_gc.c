@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All images, and removing those that nobody uses when their disk fills up: kubelet's rules, and the time of last use kept
-// where it survives a restart, as the time of the image's folder.
+// Removes unused images when their disk fills up, by kubelet's rules. The time of last use is kept
+// where it survives a restart, as the time of the image's directory.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,36 +19,18 @@
 
 #include "base/banned.h"
 
-static int scan(struct image_store *s, const char *part, struct dirent ***ret)
+static int image_gc_scan(struct image_store *s, const char *part, struct dirent ***ret)
 {
     cleanup_sbuf struct sbuf path = {0};
     sbuf_addf(&path, "%s/%s", s->folder, part);
     return scandir(path.p, ret, NULL, alphasort);
 }
 
-void image_each(struct image_store *s, void (*fn)(void *arg, const struct image_info *info),
-                void *arg)
-{
-    struct dirent **names;
-    int n = scan(s, "unpacked", &names);
-    for (int i = 0; i < n; i++) {
-        cleanup_arena struct arena arena = {0};
-        struct image_info info;
-        if (names[i]->d_name[0] != '.' &&
-            image_load_unused(s, arena_strf(&arena, "sha256:%s", names[i]->d_name), &arena, &info,
-                              NULL) == 0)
-            fn(arg, &info);
-        free(names[i]);
-    }
-    if (n >= 0)
-        free(names);
-}
-
 // References that lead nowhere.
 static void drop_references(struct image_store *s)
 {
     struct dirent **names;
-    int n = scan(s, "refs", &names);
+    int n = image_gc_scan(s, "refs", &names);
     for (int i = 0; i < n; i++) {
         cleanup_arena struct arena arena = {0};
         cleanup_sbuf struct sbuf path = {0}, text = {0};
@@ -67,9 +49,9 @@ static void drop_references(struct image_store *s)
         free(names);
 }
 
-// --- When it was used last -----------------------------------------------------------------------
+// --- Last use ------------------------------------------------------------------------------------
 
-static void folder_of(struct str hex, struct sbuf *out)
+static void image_gc_directory(struct str hex, struct sbuf *out)
 {
     sbuf_addf(out, "unpacked/%.*s", STR_ARG(hex));
 }
@@ -84,7 +66,7 @@ static void set_used(struct image_store *s, const char *folder, int64_t ns)
 void image_note_use(struct image_store *s, struct str hex)
 {
     cleanup_sbuf struct sbuf folder = {0};
-    folder_of(hex, &folder);
+    image_gc_directory(hex, &folder);
     (void)pthread_mutex_lock(&s->use_lock);
     set_used(s, folder.p, clock_wall_ns(s->clock));
     (void)pthread_mutex_unlock(&s->use_lock);
@@ -99,7 +81,7 @@ static bool last_use(struct image_store *s, const char *folder, int64_t *ret_ns)
     return true;
 }
 
-// --- What may go ---------------------------------------------------------------------------------
+// --- Candidates ----------------------------------------------------------------------------------
 
 struct old_image {
     struct str hex;
@@ -119,20 +101,20 @@ static bool takes_space(struct image_store *s, struct str hex)
 {
     cleanup_sbuf struct sbuf root = {0};
     struct stat st;
-    folder_of(hex, &root);
+    image_gc_directory(hex, &root);
     sbuf_addz(&root, "/rootfs");
     return fstatat(s->fd, root.p, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static void judge(struct image_store *s, const struct image_gc *how, const char *name,
-                  struct arena *arena, struct old_images *old)
+static void image_gc_judge(struct image_store *s, const struct image_gc *how, const char *name,
+                           struct arena *arena, struct old_images *old)
 {
     cleanup_sbuf struct sbuf folder = {0};
     struct image_info info = {.name = STR("")};
     struct old_image one = {.hex = arena_str(arena, str_z(name))};
     int64_t now = clock_wall_ns(s->clock);
     struct str id = arena_strf(arena, "sha256:%s", name);
-    folder_of(one.hex, &folder);
+    image_gc_directory(one.hex, &folder);
     if (!image_id_ok(id) || !last_use(s, folder.p, &one.used_ns))
         return;
     bool whole = image_read_info(s, one.hex, arena, &info, NULL) == 0;
@@ -149,10 +131,10 @@ static void find_old(struct image_store *s, const struct image_gc *how, struct a
                      struct old_images *old)
 {
     struct dirent **names;
-    int n = scan(s, "unpacked", &names);
+    int n = image_gc_scan(s, "unpacked", &names);
     for (int i = 0; i < n; i++) {
         if (names[i]->d_name[0] != '.')
-            judge(s, how, names[i]->d_name, arena, old);
+            image_gc_judge(s, how, names[i]->d_name, arena, old);
         free(names[i]);
     }
     if (n >= 0)
@@ -161,27 +143,27 @@ static void find_old(struct image_store *s, const struct image_gc *how, struct a
         qsort(old->p, old->n, sizeof(*old->p), by_last_use);
 }
 
-// --- Removing ------------------------------------------------------------------------------------
+// --- Removal -------------------------------------------------------------------------------------
 
-static int measure(struct image_store *s, struct image_freed *f, struct err *err)
+static int image_gc_measure(struct image_store *s, struct image_freed *f, struct err *err)
 {
     struct statvfs fs = {0};
-    int rc = 0;
+    int r = 0;
     if (s->measure)
-        rc = s->measure(s->measure_arg, &f->capacity, &f->available);
+        r = s->measure(s->measure_arg, &f->capacity, &f->available);
     else if (fstatvfs(s->fd, &fs) != 0)
-        rc = -errno;
+        r = -errno;
     if (!s->measure) {
         f->capacity = (uint64_t)fs.f_blocks * fs.f_frsize;
         f->available = (uint64_t)fs.f_bavail * fs.f_frsize;
     }
-    if (rc == 0 && f->capacity == 0)
-        return err_set(err, EINVAL, "the disk of %s says that it has no size", s->folder);
+    if (r == 0 && f->capacity == 0)
+        return err_set(err, EINVAL, "the file system of %s reports no size", s->folder);
     if (f->available > f->capacity)
         f->available = f->capacity;
-    return rc < 0 ? err_set(err, -rc, "cannot tell how full the disk of %s is: %s", s->folder,
-                            strerrordesc_np(-rc))
-                  : 0;
+    return r < 0 ? err_set(err, -r, "cannot tell how full the disk of %s is: %s", s->folder,
+                           strerrordesc_np(-r))
+                 : 0;
 }
 
 unsigned image_used_percent(const struct image_freed *f)
@@ -189,23 +171,23 @@ unsigned image_used_percent(const struct image_freed *f)
     return f->capacity ? 100 - (unsigned)((double)f->available * 100 / (double)f->capacity) : 0;
 }
 
-// First out of sight, then, however long it takes, away. Whoever began to use it since is left alone.
+// Renames the image away, then removes it, however long that takes. An image used meanwhile stays.
 static int remove_one(struct image_store *s, const struct image_gc *how, const struct old_image *o)
 {
     cleanup_sbuf struct sbuf from = {0}, to = {0};
     int64_t used_ns;
-    int rc = 0;
-    folder_of(o->hex, &from);
+    int r = 0;
+    image_gc_directory(o->hex, &from);
     sbuf_addf(&to, "tmp/%lu", s->next++);
     fault_point("let an image disappear");
     (void)pthread_mutex_lock(&s->use_lock);
     if (!last_use(s, from.p, &used_ns) || clock_wall_ns(s->clock) - used_ns < how->rules.min_age_ns)
-        rc = -EBUSY;
+        r = -EBUSY;
     else if (renameat(s->fd, from.p, s->fd, to.p) != 0)
-        rc = -errno;
+        r = -errno;
     (void)pthread_mutex_unlock(&s->use_lock);
-    if (rc < 0)
-        return rc;
+    if (r < 0)
+        return r;
     fault_point("remove an image");
     return file_remove_tree_at(s->fd, to.p);
 }
@@ -216,22 +198,22 @@ static int remove_old(struct image_store *s, const struct image_gc *how,
     uint64_t goal = f->available + f->wanted;
     int worst = 0;
     for (size_t i = 0; i < old->n; i++) {
-        // What was removed may be free later only, as far as the file system tells.
+        // The file system may report the freed space later.
         if (!how->rules.all && (f->freed >= f->wanted || f->available >= goal))
             break;
-        int rc = remove_one(s, how, &old->p[i]);
-        if (rc == -EBUSY)
+        int r = remove_one(s, how, &old->p[i]);
+        if (r == -EBUSY)
             continue;
-        if (rc < 0) {
-            worst = err_set(err, -rc, "cannot remove the image sha256:%.*s: %s",
-                            STR_ARG(old->p[i].hex), strerrordesc_np(-rc));
+        if (r < 0) {
+            worst = err_set(err, -r, "cannot remove the image sha256:%.*s: %s",
+                            STR_ARG(old->p[i].hex), strerrordesc_np(-r));
             continue;
         }
         f->removed++;
         f->freed += old->p[i].size;
-        rc = measure(s, f, err);
-        if (rc < 0)
-            return rc;
+        r = image_gc_measure(s, f, err);
+        if (r < 0)
+            return r;
     }
     f->enough = f->freed >= f->wanted || f->available >= goal;
     return worst;
@@ -243,19 +225,19 @@ int image_gc(struct image_store *s, const struct image_gc *how, struct image_fre
     cleanup_arena struct arena arena = {0};
     struct old_images old = {0};
     struct image_freed f = {.enough = true};
-    int rc = measure(s, &f, err);
+    int r = image_gc_measure(s, &f, err);
     f.percent_before = image_used_percent(&f);
-    if (rc == 0 && f.percent_before >= how->rules.high_percent) {
+    if (r == 0 && f.percent_before >= how->rules.high_percent) {
         uint64_t goal = (uint64_t)((double)f.capacity * (100 - how->rules.low_percent) / 100);
         f.wanted = goal > f.available ? goal - f.available : 0;
     }
     (void)pthread_mutex_lock(&s->lock);
     find_old(s, how, &arena, &old);
-    if (rc == 0 && (how->rules.all || f.wanted))
-        rc = remove_old(s, how, &old, &f, err);
+    if (r == 0 && (how->rules.all || f.wanted))
+        r = remove_old(s, how, &old, &f, err);
     if (f.removed)
         drop_references(s);
     (void)pthread_mutex_unlock(&s->lock);
     *ret = f;
-    return rc;
+    return r;
 }

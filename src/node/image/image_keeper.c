@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Runs image garbage collection every five minutes and after a pull without space, and reports the
+// result as kubelet does.
 #include "node/image_keeper.h"
 
 #include <stdlib.h>
@@ -21,29 +24,29 @@ struct image_keeper {
     char *node;
     struct exec_timer timer;
     struct look *look; // under way; NULL: none
-    bool full;         // the next look is because of a pull without space
+    bool full;         // the next collection follows a pull without space
     bool quiet;
     bool short_told;   // that there is too little to remove: once, until it is better
     unsigned failures; // in a row
 };
 
-static void event(struct image_keeper *k, const char *reason, const char *text)
+static void image_keeper_write_event(struct image_keeper *k, const char *reason, const char *text)
 {
     const struct api_object_reference about = {.kind = STR("Node"),
                                                .api_version = STR("v1"),
                                                .name = str_z(k->node),
                                                .uid = str_z(k->node)}; // as kubelet does
     if (k->options.events)
-        event_record_ref(k->options.events, &about, EVENT_WARNING, str_z(reason), str_z(text));
+        events_record_ref(k->options.events, &about, EVENT_WARNING, str_z(reason), str_z(text));
 }
 
-static void say(struct image_keeper *k, const char *text)
+static void image_keeper_log(struct image_keeper *k, const char *text)
 {
     if (k->options.say)
         k->options.say(k->options.arg, text);
 }
 
-static void add_bytes(struct sbuf *out, uint64_t n)
+static void image_keeper_add_bytes(struct sbuf *out, uint64_t n)
 {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     double d = (double)n;
@@ -53,50 +56,50 @@ static void add_bytes(struct sbuf *out, uint64_t n)
     sbuf_addf(out, u ? "%.1f %s" : "%.0f %s", d, units[u]);
 }
 
-// --- What came of it -----------------------------------------------------------------------------
+// --- Reports -------------------------------------------------------------------------------------
 
-static void tell_freed(struct image_keeper *k, const struct image_freed *f)
+static void image_keeper_report_freed(struct image_keeper *k, const struct image_freed *f)
 {
     cleanup_sbuf struct sbuf text = {0};
-    sbuf_addf(&text, "removed %zu image%s that nobody uses, ", f->removed,
-              f->removed == 1 ? "" : "s");
-    add_bytes(&text, f->freed);
+    sbuf_addf(&text, "removed %zu unused image%s, ", f->removed, f->removed == 1 ? "" : "s");
+    image_keeper_add_bytes(&text, f->freed);
     sbuf_addf(&text, ": their disk was %u %% full, now it is %u %%", f->percent_before,
               image_used_percent(f));
-    say(k, text.p);
+    image_keeper_log(k, text.p);
 }
 
 // Mostly the disk is full of something else than images.
-static void tell_short(struct image_keeper *k, const struct image_freed *f)
+static void image_keeper_report_short(struct image_keeper *k, const struct image_freed *f)
 {
     cleanup_sbuf struct sbuf text = {0};
     sbuf_addz(&text, "the disk of the images has ");
-    add_bytes(&text, f->capacity);
+    image_keeper_add_bytes(&text, f->capacity);
     sbuf_addf(&text, ", %u %% of it in use: ", image_used_percent(f));
-    add_bytes(&text, f->wanted);
-    sbuf_addz(&text, " should be freed, images that nobody uses had ");
-    add_bytes(&text, f->freed);
+    image_keeper_add_bytes(&text, f->wanted);
+    sbuf_addz(&text, " should be freed, unused images had ");
+    image_keeper_add_bytes(&text, f->freed);
     sbuf_addz(&text, ". Remove something else, or give it more room");
-    event(k, "FreeDiskSpaceFailed", text.p);
+    image_keeper_write_event(k, "FreeDiskSpaceFailed", text.p);
     if (!k->short_told)
-        say(k, text.p);
+        image_keeper_log(k, text.p);
     k->short_told = true;
 }
 
 // As kubelet, people are bothered with what fails again.
-static void tell_failed(struct image_keeper *k, const struct err *err)
+static void image_keeper_report_failed(struct image_keeper *k, const struct err *err)
 {
     cleanup_sbuf struct sbuf text = {0};
     sbuf_addf(&text, "cannot remove images: %s", err->msg);
     if (k->failures++ > 0)
-        event(k, "ImageGCFailed", text.p);
+        image_keeper_write_event(k, "ImageGCFailed", text.p);
     else
-        say(k, text.p);
+        image_keeper_log(k, text.p);
 }
 
-static void begin(struct image_keeper *k);
+static void image_keeper_begin(struct image_keeper *k);
 
-static void on_freed(void *arg, int code, const struct image_freed *f, const struct err *err)
+static void image_keeper_on_freed(void *arg, int code, const struct image_freed *f,
+                                  const struct err *err)
 {
     struct look *l = arg;
     struct image_keeper *k = l->keeper;
@@ -105,23 +108,23 @@ static void on_freed(void *arg, int code, const struct image_freed *f, const str
         return;
     k->look = NULL;
     if (f->removed)
-        tell_freed(k, f);
+        image_keeper_report_freed(k, f);
     if (code < 0) {
-        tell_failed(k, err);
+        image_keeper_report_failed(k, err);
     } else {
         k->failures = 0;
         if (!f->enough)
-            tell_short(k, f);
+            image_keeper_report_short(k, f);
         else
             k->short_told = false;
     }
     if (k->full)
-        begin(k);
+        image_keeper_begin(k);
 }
 
-// --- When ----------------------------------------------------------------------------------------
+// --- Schedule ------------------------------------------------------------------------------------
 
-static void begin(struct image_keeper *k)
+static void image_keeper_begin(struct image_keeper *k)
 {
     const struct image_keeper_options *o = &k->options;
     if (k->look || k->quiet || !o->runtime->ops->image_gc)
@@ -135,14 +138,14 @@ static void begin(struct image_keeper *k)
     k->full = false;
     k->look = xcalloc(1, sizeof(*k->look));
     k->look->keeper = k;
-    o->runtime->ops->image_gc(o->runtime, &how, on_freed, k->look);
+    o->runtime->ops->image_gc(o->runtime, &how, image_keeper_on_freed, k->look);
 }
 
-static void on_time(void *arg)
+static void image_keeper_on_time(void *arg)
 {
     struct image_keeper *k = arg;
     exec_timer_start(k->options.exec, &k->timer, k->options.period_ns);
-    begin(k);
+    image_keeper_begin(k);
 }
 
 struct image_keeper *image_keeper_new(const struct image_keeper_options *options)
@@ -158,7 +161,7 @@ struct image_keeper *image_keeper_new(const struct image_keeper_options *options
         k->options.min_age_ns = MIN_AGE_NS;
     if (!k->options.period_ns)
         k->options.period_ns = PERIOD_NS;
-    k->timer = (struct exec_timer){.fn = on_time, .arg = k};
+    k->timer = (struct exec_timer){.fn = image_keeper_on_time, .arg = k};
     return k;
 }
 
@@ -170,7 +173,7 @@ void image_keeper_start(struct image_keeper *k)
 void image_keeper_disk_full(struct image_keeper *k)
 {
     k->full = true;
-    begin(k);
+    image_keeper_begin(k);
 }
 
 void image_keeper_quiet(struct image_keeper *k)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Parses image indexes, manifests, configurations and references, with a bound on every list.
 #include "node/image/image_manifest.h"
 
 #include <string.h>
@@ -11,7 +13,7 @@
 
 #define REFERENCE_MAX 4096
 
-// --- Small parts ---------------------------------------------------------------------------------
+// --- Members -------------------------------------------------------------------------------------
 
 bool image_digest_ok(struct str digest)
 {
@@ -27,7 +29,7 @@ bool image_digest_ok(struct str digest)
     return true;
 }
 
-static int parse(struct str text, struct json_doc *ret, struct err *err)
+static int image_manifest_parse(struct str text, struct json_doc *ret, struct err *err)
 {
     const struct json_options options = {.max_bytes = IMAGE_DOCUMENT_BYTES_MAX,
                                          .duplicates = JSON_DUPLICATES_REFUSE};
@@ -42,12 +44,12 @@ static int get_text(const yyjson_val *in, const char *key, struct arena *arena, 
     struct str s = {0};
     if (!v || json_is_null(v))
         return 0;
-    int rc = json_to_str(v, &s, err);
-    if (rc == 0 && s.n && memchr(s.p, '\0', s.n))
-        rc = err_set(err, ERR_INVALID, "a NUL character in a text");
-    if (rc < 0) {
+    int r = json_to_str(v, &s, err);
+    if (r == 0 && s.n && memchr(s.p, '\0', s.n))
+        r = err_set(err, ERR_INVALID, "a NUL character in a text");
+    if (r < 0) {
         err_path_field(err, key, strlen(key));
-        return rc;
+        return r;
     }
     *ret = arena_str(arena, s);
     return 0;
@@ -57,26 +59,26 @@ static int get_texts(const yyjson_val *in, const char *key, struct arena *arena,
                      struct image_texts *ret, struct err *err)
 {
     const yyjson_val *list = json_get(in, str_z(key));
-    int rc = 0;
+    int r = 0;
     if (!list || json_is_null(list))
         return 0;
-    rc = json_want_array(list, err);
-    if (rc == 0 && json_len(list) > IMAGE_WORDS_MAX)
-        rc = err_set(err, ERR_TOO_LARGE, "more than %d words", IMAGE_WORDS_MAX);
-    if (rc == 0) {
+    r = json_want_array(list, err);
+    if (r == 0 && json_len(list) > IMAGE_WORDS_MAX)
+        r = err_set(err, ERR_TOO_LARGE, "more than %d words", IMAGE_WORDS_MAX);
+    if (r == 0) {
         json_arr_foreach(list, v) {
             struct str s = {0};
-            rc = json_to_str(v, &s, err);
-            if (rc == 0 && s.n && memchr(s.p, '\0', s.n))
-                rc = err_set(err, ERR_INVALID, "a NUL character in a text");
-            if (rc < 0)
+            r = json_to_str(v, &s, err);
+            if (r == 0 && s.n && memchr(s.p, '\0', s.n))
+                r = err_set(err, ERR_INVALID, "a NUL character in a text");
+            if (r < 0)
                 break;
             vec_push_arena(arena, ret, arena_str(arena, s));
         }
     }
-    if (rc < 0)
+    if (r < 0)
         err_path_field(err, key, strlen(key));
-    return rc;
+    return r;
 }
 
 static int get_blob(const yyjson_val *v, struct arena *arena, struct image_blob_ref *ret,
@@ -86,17 +88,17 @@ static int get_blob(const yyjson_val *v, struct arena *arena, struct image_blob_
     const yyjson_val *size = json_is_object(v) ? json_get(v, STR("size")) : NULL;
     if (!json_is_object(v))
         return err_set(err, ERR_INVALID, "must be an object that describes a blob");
-    int rc = get_text(v, "mediaType", arena, &b.media_type, err);
-    if (rc == 0)
-        rc = get_text(v, "digest", arena, &b.digest, err);
-    if (rc == 0 && !image_digest_ok(b.digest))
-        rc = err_set(err, ERR_INVALID, "'%.*s' is not a digest that is known here (sha256, sha512)",
-                     STR_ARG(str_upto(b.digest, 80)));
-    if (rc == 0 && (!size || json_to_u64(size, &b.size, NULL) != 0))
-        rc = err_set(err, ERR_INVALID, "the blob has no size");
-    if (rc == 0)
+    int r = get_text(v, "mediaType", arena, &b.media_type, err);
+    if (r == 0)
+        r = get_text(v, "digest", arena, &b.digest, err);
+    if (r == 0 && !image_digest_ok(b.digest))
+        r = err_set(err, ERR_INVALID, "'%.*s' is not a digest that is known here (sha256, sha512)",
+                    STR_ARG(str_upto(b.digest, 80)));
+    if (r == 0 && (!size || json_to_u64(size, &b.size, NULL) != 0))
+        r = err_set(err, ERR_INVALID, "the blob has no size");
+    if (r == 0)
         *ret = b;
-    return rc;
+    return r;
 }
 
 // --- Index ---------------------------------------------------------------------------------------
@@ -129,38 +131,38 @@ static bool is_manifest_type(struct str type)
            str_eq(type, STR("application/vnd.docker.distribution.manifest.v2+json"));
 }
 
-static int read_choice(const yyjson_val *v, const struct image_platform *here, struct arena *arena,
-                       struct image_choice *c, struct err *err)
+static int image_manifest_read_choice(const yyjson_val *v, const struct image_platform *here,
+                                      struct arena *arena, struct image_choice *c, struct err *err)
 {
     struct str os = STR(""), architecture = STR("");
-    int rc = get_blob(v, arena, &c->blob, err);
-    const yyjson_val *platform = rc == 0 ? json_get(v, STR("platform")) : NULL;
-    const yyjson_val *notes = rc == 0 ? json_get(v, STR("annotations")) : NULL;
-    if (rc == 0 && notes && json_is_object(notes)) {
-        rc = get_text(notes, "org.opencontainers.image.ref.name", arena, &c->name, err);
-        if (rc == 0)
-            rc = get_text(notes, "io.containerd.image.name", arena, &c->fullname, err);
+    int r = get_blob(v, arena, &c->blob, err);
+    const yyjson_val *platform = r == 0 ? json_get(v, STR("platform")) : NULL;
+    const yyjson_val *notes = r == 0 ? json_get(v, STR("annotations")) : NULL;
+    if (r == 0 && notes && json_is_object(notes)) {
+        r = get_text(notes, "org.opencontainers.image.ref.name", arena, &c->name, err);
+        if (r == 0)
+            r = get_text(notes, "io.containerd.image.name", arena, &c->fullname, err);
     }
-    if (rc == 0 && platform && json_is_object(platform)) {
+    if (r == 0 && platform && json_is_object(platform)) {
         c->has_platform = true;
-        rc = get_text(platform, "os", arena, &os, err);
-        if (rc == 0)
-            rc = get_text(platform, "architecture", arena, &architecture, err);
+        r = get_text(platform, "os", arena, &os, err);
+        if (r == 0)
+            r = get_text(platform, "architecture", arena, &architecture, err);
     }
     c->is_index = is_index_type(c->blob.media_type);
     c->platform_fits =
         !c->has_platform || (str_eqz(os, here->os) && str_eqz(architecture, here->architecture));
-    return rc;
+    return r;
 }
 
 int image_index_read(struct str text, const struct image_platform *platform, struct arena *arena,
                      struct image_choices *ret, struct err *err)
 {
     cleanup_json_doc struct json_doc doc = {0};
-    int rc = parse(text, &doc, err);
-    const yyjson_val *list = rc == 0 ? json_get(doc.root, STR("manifests")) : NULL;
-    if (rc < 0)
-        return rc;
+    int r = image_manifest_parse(text, &doc, err);
+    const yyjson_val *list = r == 0 ? json_get(doc.root, STR("manifests")) : NULL;
+    if (r < 0)
+        return r;
     if (!list || !json_is_array(list))
         return err_set(err, ERR_INVALID, "an image index has a list \"manifests\"");
     if (json_len(list) > IMAGE_MANIFESTS_MAX)
@@ -169,11 +171,11 @@ int image_index_read(struct str text, const struct image_platform *platform, str
     size_t i = 0;
     json_arr_foreach(list, v) {
         struct image_choice c = {0};
-        rc = read_choice(v, platform, arena, &c, err);
-        if (rc < 0) {
+        r = image_manifest_read_choice(v, platform, arena, &c, err);
+        if (r < 0) {
             err_path_index(err, i);
             err_path_field(err, "manifests", 9);
-            return rc;
+            return r;
         }
         i++;
         // Signatures, attestations and the like are not images.
@@ -220,13 +222,13 @@ static int read_layers(const yyjson_val *list, struct arena *arena, struct image
     json_arr_foreach(list, v) {
         struct image_blob_ref layer;
         enum image_compression kind;
-        int rc = get_blob(v, arena, &layer, err);
-        if (rc == 0)
-            rc = image_layer_kind(layer.media_type, &kind, err);
-        if (rc < 0) {
+        int r = get_blob(v, arena, &layer, err);
+        if (r == 0)
+            r = image_layer_kind(layer.media_type, &kind, err);
+        if (r < 0) {
             err_path_index(err, i);
             err_path_field(err, "layers", 6);
-            return rc;
+            return r;
         }
         vec_push_arena(arena, &m->layers, layer);
         i++;
@@ -239,23 +241,24 @@ int image_manifest_read(struct str text, struct arena *arena, struct image_manif
 {
     cleanup_json_doc struct json_doc doc = {0};
     struct image_manifest m = {0};
-    int rc = parse(text, &doc, err);
-    const yyjson_val *config = rc == 0 ? json_get(doc.root, STR("config")) : NULL;
-    if (rc < 0)
-        return rc;
+    int r = image_manifest_parse(text, &doc, err);
+    const yyjson_val *config = r == 0 ? json_get(doc.root, STR("config")) : NULL;
+    if (r < 0)
+        return r;
     if (json_get(doc.root, STR("schemaVersion")) && json_get(doc.root, STR("fsLayers")))
-        return err_set(err, ERR_UNSUPPORTED,
-                       "Docker's image manifest of version 1 is not understood; pull it anew");
+        return err_set(
+            err, ERR_UNSUPPORTED,
+            "Docker's image manifest of version 1 is not supported; push the image again");
     if (!config)
         return err_set(err, ERR_INVALID, "an image manifest has a member \"config\"");
-    rc = get_blob(config, arena, &m.config, err);
-    if (rc < 0)
+    r = get_blob(config, arena, &m.config, err);
+    if (r < 0)
         err_path_field(err, "config", 6);
-    if (rc == 0)
-        rc = read_layers(json_get(doc.root, STR("layers")), arena, &m, err);
-    if (rc == 0)
+    if (r == 0)
+        r = read_layers(json_get(doc.root, STR("layers")), arena, &m, err);
+    if (r == 0)
         *ret = m;
-    return rc;
+    return r;
 }
 
 // --- Configuration -------------------------------------------------------------------------------
@@ -263,20 +266,20 @@ int image_manifest_read(struct str text, struct arena *arena, struct image_manif
 static int read_process(const yyjson_val *v, struct arena *arena, struct image_config *c,
                         struct err *err)
 {
-    int rc = get_texts(v, "Entrypoint", arena, &c->entrypoint, err);
-    if (rc == 0)
-        rc = get_texts(v, "Cmd", arena, &c->command, err);
-    if (rc == 0)
-        rc = get_texts(v, "Env", arena, &c->env, err);
-    if (rc == 0)
-        rc = get_text(v, "User", arena, &c->user, err);
-    if (rc == 0)
-        rc = get_text(v, "WorkingDir", arena, &c->working_dir, err);
-    if (rc == 0)
-        rc = get_text(v, "StopSignal", arena, &c->stop_signal, err);
-    if (rc < 0)
+    int r = get_texts(v, "Entrypoint", arena, &c->entrypoint, err);
+    if (r == 0)
+        r = get_texts(v, "Cmd", arena, &c->command, err);
+    if (r == 0)
+        r = get_texts(v, "Env", arena, &c->env, err);
+    if (r == 0)
+        r = get_text(v, "User", arena, &c->user, err);
+    if (r == 0)
+        r = get_text(v, "WorkingDir", arena, &c->working_dir, err);
+    if (r == 0)
+        r = get_text(v, "StopSignal", arena, &c->stop_signal, err);
+    if (r < 0)
         err_path_field(err, "config", 6);
-    return rc;
+    return r;
 }
 
 int image_config_read(struct str text, struct arena *arena, struct image_config *ret,
@@ -284,48 +287,48 @@ int image_config_read(struct str text, struct arena *arena, struct image_config 
 {
     cleanup_json_doc struct json_doc doc = {0};
     struct image_config c = {0};
-    int rc = parse(text, &doc, err);
-    if (rc < 0)
-        return rc;
+    int r = image_manifest_parse(text, &doc, err);
+    if (r < 0)
+        return r;
     if (!json_is_object(doc.root))
         return err_set(err, ERR_INVALID, "an image configuration is an object");
     const yyjson_val *process = json_get(doc.root, STR("config"));
     const yyjson_val *rootfs = json_get(doc.root, STR("rootfs"));
     if (process && json_is_object(process))
-        rc = read_process(process, arena, &c, err);
-    if (rc == 0 && rootfs && json_is_object(rootfs))
-        rc = get_texts(rootfs, "diff_ids", arena, &c.diff_ids, err);
+        r = read_process(process, arena, &c, err);
+    if (r == 0 && rootfs && json_is_object(rootfs))
+        r = get_texts(rootfs, "diff_ids", arena, &c.diff_ids, err);
     vec_foreach(&c.diff_ids, d)
-        if (rc == 0 && !image_digest_ok(*d))
-            rc = err_set(err, ERR_INVALID, "rootfs.diff_ids has '%.*s', which is no digest",
-                         STR_ARG(str_upto(*d, 80)));
-    if (rc == 0)
+        if (r == 0 && !image_digest_ok(*d))
+            r = err_set(err, ERR_INVALID, "rootfs.diff_ids has '%.*s', which is no digest",
+                        STR_ARG(str_upto(*d, 80)));
+    if (r == 0)
         *ret = c;
-    return rc;
+    return r;
 }
 
 int image_docker_read(struct str text, struct arena *arena, struct image_dockers *ret,
                       struct err *err)
 {
     cleanup_json_doc struct json_doc doc = {0};
-    int rc = parse(text, &doc, err);
-    if (rc < 0)
-        return rc;
+    int r = image_manifest_parse(text, &doc, err);
+    if (r < 0)
+        return r;
     if (!json_is_array(doc.root) || json_len(doc.root) > IMAGE_MANIFESTS_MAX)
         return err_set(err, ERR_INVALID, "manifest.json of an archive is a list of images");
     json_arr_foreach(doc.root, v) {
         struct image_docker d = {0};
         if (!json_is_object(v))
             return err_set(err, ERR_INVALID, "manifest.json of an archive is a list of images");
-        rc = get_text(v, "Config", arena, &d.config, err);
-        if (rc == 0)
-            rc = get_texts(v, "RepoTags", arena, &d.names, err);
-        if (rc == 0)
-            rc = get_texts(v, "Layers", arena, &d.layers, err);
-        if (rc == 0 && d.layers.n > IMAGE_LAYERS_MAX)
-            rc = err_set(err, ERR_TOO_LARGE, "an image of more than %d layers", IMAGE_LAYERS_MAX);
-        if (rc < 0)
-            return rc;
+        r = get_text(v, "Config", arena, &d.config, err);
+        if (r == 0)
+            r = get_texts(v, "RepoTags", arena, &d.names, err);
+        if (r == 0)
+            r = get_texts(v, "Layers", arena, &d.layers, err);
+        if (r == 0 && d.layers.n > IMAGE_LAYERS_MAX)
+            r = err_set(err, ERR_TOO_LARGE, "an image of more than %d layers", IMAGE_LAYERS_MAX);
+        if (r < 0)
+            return r;
         vec_push_arena(arena, ret, d);
     }
     return 0;

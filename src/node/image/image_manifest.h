@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The documents of an image: index, manifest, configuration, as the OCI image specification and Docker's
-// older forms have them, and docker-archive's manifest.json. Pure functions over bytes; texts live in the arena.
-// Nothing is believed that a digest does not cover: digests are checked for form here, for content by whoever
-// reads the blob.
+// The documents of an image: index, manifest, configuration, as the OCI image specification and
+// Docker's older forms have them, and docker-archive's manifest.json. Pure functions over bytes;
+// texts live in the arena. Nothing is believed that a digest does not cover: digests are checked
+// for form here, for content by the reader of the blob.
 #ifndef NODE_IMAGE_IMAGE_MANIFEST_H
 #define NODE_IMAGE_IMAGE_MANIFEST_H
 
@@ -67,8 +67,9 @@ struct image_docker {
 };
 struct image_dockers VEC(struct image_docker);
 
-// Each reads one document. Return 0, -ERR_BAD_REQUEST (not JSON), -ERR_INVALID (not such a document, a bad
-// digest), -ERR_TOO_LARGE, -ERR_UNSUPPORTED (a kind that is not known), with a path.
+// Each reads one document. Return 0, -ERR_BAD_REQUEST (not JSON), -ERR_INVALID (not such a
+// document, a bad digest), -ERR_TOO_LARGE, -ERR_UNSUPPORTED (a kind that is not known), with a
+// path.
 int image_index_read(struct str text, const struct image_platform *platform, struct arena *arena,
                      struct image_choices *ret, struct err *err) MUST_USE;
 int image_manifest_read(struct str text, struct arena *arena, struct image_manifest *ret,
@@ -83,7 +84,7 @@ bool image_digest_ok(struct str digest);
 
 enum image_compression { IMAGE_PLAIN, IMAGE_GZIP, IMAGE_ZSTD };
 
-// image_layer_kind tells how a layer is compressed. Returns 0 or -ERR_UNSUPPORTED.
+// image_layer_kind is how a layer is compressed. Returns 0 or -ERR_UNSUPPORTED.
 int image_layer_kind(struct str media_type, enum image_compression *ret, struct err *err) MUST_USE;
 
 // image_reference_full completes a reference as Docker and Kubernetes do: "busybox" becomes

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Pulls images by running skopeo, with each pull secret in turn and then without credentials.
 #include "node/image/image_pull.h"
 
 #include <errno.h>
@@ -19,7 +21,7 @@ bool image_pull_possible(void)
     return process_find("skopeo", &path);
 }
 
-static int code_of(struct str said)
+static int image_pull_error_code(struct str said)
 {
     if (str_contains(said, STR("no space left on device")))
         return ENOSPC;
@@ -57,11 +59,11 @@ static int pull_once(struct str full, const char *auth_file, const char *layout,
     argv[n++] = from.p;
     argv[n] = to.p;
     const struct process p = {.argv = argv, .err = PROCESS_OUTPUT, .timeout_ns = PULL_NS};
-    int rc = process_run(&p, &said, err);
-    if (rc <= 0)
-        return rc;
+    int r = process_run(&p, &said, err);
+    if (r <= 0)
+        return r;
     struct str why = last_line(sbuf_str(&said));
-    return err_set(err, code_of(why), "skopeo cannot pull %.*s: %.*s", STR_ARG(full),
+    return err_set(err, image_pull_error_code(why), "skopeo cannot pull %.*s: %.*s", STR_ARG(full),
                    STR_ARG(str_upto(why, 350)));
 }
 
@@ -70,15 +72,15 @@ int image_pull(struct str full, const struct str *auths, size_t auths_len, const
 {
     cleanup_sbuf struct sbuf path = {0};
     sbuf_addf(&path, "%s/auth.json", folder);
-    int rc = -ERR_UNAUTHORIZED;
-    for (size_t i = 0; i < auths_len && rc == -ERR_UNAUTHORIZED; i++) {
+    int r = -ERR_UNAUTHORIZED;
+    for (size_t i = 0; i < auths_len && r == -ERR_UNAUTHORIZED; i++) {
         cleanup_fd int fd =
             open(path.p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0 || write(fd, auths[i].p, auths[i].n) != (ssize_t)auths[i].n)
             return err_set(err, EIO, "cannot write to %s", folder);
-        rc = pull_once(full, path.p, layout, err);
+        r = pull_once(full, path.p, layout, err);
     }
-    if (rc == -ERR_UNAUTHORIZED)
-        rc = pull_once(full, NULL, layout, err);
-    return rc;
+    if (r == -ERR_UNAUTHORIZED)
+        r = pull_once(full, NULL, layout, err);
+    return r;
 }

@@ -10,12 +10,13 @@
 #include "base/err.h"
 #include "base/str.h"
 
-// image_pull_possible says whether there is a skopeo.
+// image_pull_possible: skopeo is installed.
 bool image_pull_possible(void);
 
-// image_pull copies an image, named in full, into a new OCI layout. auths are texts of .dockerconfigjson, tried
-// in order, then nothing; they are written to files in folder, which the caller removes. It blocks, for long.
-// Returns 0, -ERR_NOT_FOUND, -ERR_UNAUTHORIZED, -ERR_UNAVAILABLE or -ERR_TIMEOUT, with skopeo's words.
+// image_pull copies an image, named in full, into a new OCI layout. auths are texts of
+// .dockerconfigjson, tried in order, then nothing; they are written to files in directory, which
+// the caller removes. It blocks, for long. Returns 0, -ERR_NOT_FOUND, -ERR_UNAUTHORIZED,
+// -ERR_UNAVAILABLE or -ERR_TIMEOUT, with skopeo's words.
 int image_pull(struct str full, const struct str *auths, size_t auths_len, const char *folder,
                const char *layout, struct err *err) MUST_USE;
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Finds the manifest, configuration and layers of an image in an OCI layout or a docker archive. A
+// tar archive is indexed once; its blobs are read in place.
 #include "node/image/image_source.h"
 
 #include <errno.h>
@@ -28,11 +31,11 @@ struct fds VEC(int);
 
 struct image_source {
     char *path;
-    int fd; // a folder or an archive
+    int fd; // a directory or an archive
     bool is_archive;
     struct places places; // of an archive
     struct arena names;
-    struct fds open; // blobs of a folder
+    struct fds open; // blobs of a directory
 };
 
 // --- Archives ------------------------------------------------------------------------------------
@@ -65,14 +68,14 @@ static struct str plain_name(struct str name)
 static int index_archive(struct image_source *s, struct err *err)
 {
     struct cursor c = {.fd = s->fd};
-    struct tar_reader r;
+    struct tar_reader tar;
     struct tar_entry e;
-    int rc;
-    tar_reader_init(&r, read_at, &c);
-    while ((rc = tar_next(&r, &e, err)) > 0) {
+    int r;
+    tar_reader_init(&tar, read_at, &c);
+    while ((r = tar_next(&tar, &e, err)) > 0) {
         if (map_len(&s->places) == ARCHIVE_ENTRIES_MAX) {
-            rc = err_set(err, ERR_TOO_LARGE, "the archive has more than %d files",
-                         ARCHIVE_ENTRIES_MAX);
+            r = err_set(err, ERR_TOO_LARGE, "the archive has more than %d files",
+                        ARCHIVE_ENTRIES_MAX);
             break;
         }
         if (e.type == TAR_FILE || e.type == TAR_SYMBOLIC_LINK || e.type == TAR_HARD_LINK) {
@@ -82,24 +85,24 @@ static int index_archive(struct image_source *s, struct err *err)
             free(p->link);
             *p = (struct place_in){c.at, e.size, link};
         }
-        // The data is stepped over, not read; a cut off end is told by whoever reads the last file.
-        c.at += r.left + r.padding;
-        r.offset += r.left + r.padding;
-        r.left = r.padding = 0;
+        // The data is stepped over, not read; reading the last file detects a truncated end.
+        c.at += tar.left + tar.padding;
+        tar.offset += tar.left + tar.padding;
+        tar.left = tar.padding = 0;
     }
-    tar_reader_done(&r);
-    return rc;
+    tar_reader_done(&tar);
+    return r;
 }
 
-static int look_at_archive(struct image_source *s, struct err *err)
+static int image_source_detect_archive(struct image_source *s, struct err *err)
 {
     unsigned char magic[4] = {0};
     (void)!pread(s->fd, magic, sizeof(magic), 0);
     if (magic[0] == 0x1f && magic[1] == 0x8b)
         return err_set(err, ERR_UNSUPPORTED, "%s is compressed; decompress it first (gunzip)",
                        s->path);
-    int rc = index_archive(s, err);
-    return rc < 0 ? err_wrap(err, "%s", s->path) : 0;
+    int r = index_archive(s, err);
+    return r < 0 ? err_wrap(err, "%s", s->path) : 0;
 }
 
 int image_source_open(const char *path, struct image_source **ret, struct err *err)
@@ -110,17 +113,17 @@ int image_source_open(const char *path, struct image_source **ret, struct err *e
         return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : errno, "cannot open the image %s: %s",
                        path, strerrordesc_np(errno));
     if (fstat(fd, &st) != 0 || (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)))
-        return err_set(err, ERR_INVALID, "%s is neither a folder nor a file", path);
+        return err_set(err, ERR_INVALID, "%s is neither a directory nor a file", path);
     struct image_source *s = xcalloc(1, sizeof(*s));
     *s = (struct image_source){.path = xstrndup(path, strlen(path)),
                                .fd = fd_take(&fd),
                                .is_archive = S_ISREG(st.st_mode)};
-    int rc = s->is_archive ? look_at_archive(s, err) : 0;
-    if (rc < 0)
+    int r = s->is_archive ? image_source_detect_archive(s, err) : 0;
+    if (r < 0)
         image_source_free(s);
     else
         *ret = s;
-    return rc;
+    return r;
 }
 
 void image_source_free(struct image_source *s)
@@ -160,14 +163,14 @@ static int place_in_archive(struct image_source *s, struct str name, struct imag
     return -ERR_NOT_FOUND;
 }
 
-static int place_of(struct image_source *s, struct str name, struct image_place *ret,
-                    struct err *err)
+static int image_source_find_place(struct image_source *s, struct str name, struct image_place *ret,
+                                   struct err *err)
 {
     struct stat st;
     if (s->is_archive) {
-        int rc = place_in_archive(s, name, ret);
-        return rc < 0 ? err_set(err, ERR_NOT_FOUND, "%s has no file %.*s", s->path, STR_ARG(name))
-                      : 0;
+        int r = place_in_archive(s, name, ret);
+        return r < 0 ? err_set(err, ERR_NOT_FOUND, "%s has no file %.*s", s->path, STR_ARG(name))
+                     : 0;
     }
     cleanup_free char *z = xstrndup(name.p, name.n);
     int fd = tree_open_in(s->fd, z, O_RDONLY | O_NONBLOCK);
@@ -190,12 +193,11 @@ static int place_of_blob(struct image_source *s, const struct image_blob_ref *b,
     struct str algorithm, hex;
     (void)str_cut(b->digest, ':', &algorithm, &hex);
     sbuf_addf(&name, "blobs/%.*s/%.*s", STR_ARG(algorithm), STR_ARG(hex));
-    int rc = place_of(s, sbuf_str(&name), ret, err);
-    if (rc == 0 && ret->size != b->size)
-        rc =
-            err_set(err, ERR_INVALID, "the image is damaged: blob %.*s has %llu bytes, not %llu",
+    int r = image_source_find_place(s, sbuf_str(&name), ret, err);
+    if (r == 0 && ret->size != b->size)
+        r = err_set(err, ERR_INVALID, "the image is damaged: blob %.*s has %llu bytes, not %llu",
                     STR_ARG(b->digest), (unsigned long long)ret->size, (unsigned long long)b->size);
-    return rc;
+    return r;
 }
 
 static int read_blob(struct image_source *s, const struct image_blob_ref *b, struct arena *arena,
@@ -203,28 +205,28 @@ static int read_blob(struct image_source *s, const struct image_blob_ref *b, str
 {
     cleanup_sbuf struct sbuf text = {0};
     struct image_place place = {.fd = -1};
-    int rc = place_of_blob(s, b, &place, err);
-    if (rc == 0)
-        rc = image_blob_text(&place, b->digest, IMAGE_DOCUMENT_BYTES_MAX, &text, err);
-    if (rc == 0)
+    int r = place_of_blob(s, b, &place, err);
+    if (r == 0)
+        r = image_blob_text(&place, b->digest, IMAGE_DOCUMENT_BYTES_MAX, &text, err);
+    if (r == 0)
         *ret = arena_str(arena, sbuf_str(&text));
-    return rc;
+    return r;
 }
 
-static int read_file(struct image_source *s, const char *name, struct arena *arena, struct str *ret,
-                     struct err *err)
+static int image_source_read_file(struct image_source *s, const char *name, struct arena *arena,
+                                  struct str *ret, struct err *err)
 {
     cleanup_sbuf struct sbuf text = {0};
     struct image_place place;
-    int rc = place_of(s, str_z(name), &place, err);
-    if (rc == 0)
-        rc = image_blob_text(&place, STR(""), IMAGE_DOCUMENT_BYTES_MAX, &text, err);
-    if (rc == 0)
+    int r = image_source_find_place(s, str_z(name), &place, err);
+    if (r == 0)
+        r = image_blob_text(&place, STR(""), IMAGE_DOCUMENT_BYTES_MAX, &text, err);
+    if (r == 0)
         *ret = arena_str(arena, sbuf_str(&text));
-    return rc;
+    return r;
 }
 
-// --- Choosing ------------------------------------------------------------------------------------
+// --- Selection -----------------------------------------------------------------------------------
 
 static bool same_reference(struct str a, struct str full, struct arena *arena)
 {
@@ -245,8 +247,8 @@ static bool file_and_tag(const struct image_source *s, struct str tag, struct st
     return same_reference(arena_strf(arena, "%.*s:%.*s", STR_ARG(base), STR_ARG(tag)), full, arena);
 }
 
-static bool is_wanted(const struct image_source *s, const struct image_choice *c, struct str tag,
-                      struct str name, struct arena *arena)
+static bool image_source_is_wanted(const struct image_source *s, const struct image_choice *c,
+                                   struct str tag, struct str name, struct arena *arena)
 {
     if (tag.n)
         return str_eq(c->name, tag) || str_eq(c->fullname, tag);
@@ -256,14 +258,14 @@ static bool is_wanted(const struct image_source *s, const struct image_choice *c
     return true;
 }
 
-static int choose(struct image_source *s, const struct image_choices *all, struct str tag,
-                  struct str name, struct arena *arena, const struct image_choice **ret,
-                  struct err *err)
+static int image_source_choose(struct image_source *s, const struct image_choices *all,
+                               struct str tag, struct str name, struct arena *arena,
+                               const struct image_choice **ret, struct err *err)
 {
     const struct image_choice *found = NULL;
     size_t wanted = 0;
     vec_foreach(all, c) {
-        if (!is_wanted(s, c, tag, name, arena))
+        if (!image_source_is_wanted(s, c, tag, name, arena))
             continue;
         wanted++;
         if (c->platform_fits && (!found || (!found->has_platform && c->has_platform)))
@@ -287,14 +289,14 @@ static int find_manifest(struct image_source *s, struct str tag, struct str name
 {
     struct image_platform here = image_platform_here();
     struct str text;
-    int rc = read_file(s, "index.json", arena, &text, err);
-    for (int depth = 0; rc == 0; depth++) {
+    int r = image_source_read_file(s, "index.json", arena, &text, err);
+    for (int depth = 0; r == 0; depth++) {
         struct image_choices all = {0};
         const struct image_choice *c = NULL;
-        rc = image_index_read(text, &here, arena, &all, err);
-        if (rc == 0)
-            rc = choose(s, &all, tag, name, arena, &c, err);
-        if (rc < 0 || !c)
+        r = image_index_read(text, &here, arena, &all, err);
+        if (r == 0)
+            r = image_source_choose(s, &all, tag, name, arena, &c, err);
+        if (r < 0 || !c)
             break;
         if (!c->is_index) {
             *ret = c->blob;
@@ -303,13 +305,13 @@ static int find_manifest(struct image_source *s, struct str tag, struct str name
         if (depth == INDEX_DEPTH_MAX)
             return err_set(err, ERR_INVALID, "%s has indexes within indexes, more than %d deep",
                            s->path, INDEX_DEPTH_MAX);
-        rc = read_blob(s, &c->blob, arena, &text, err);
+        r = read_blob(s, &c->blob, arena, &text, err);
         tag = name = STR("");
     }
-    return rc;
+    return r;
 }
 
-// --- What was chosen -----------------------------------------------------------------------------
+// --- Content -------------------------------------------------------------------------------------
 
 static int check_layers(const struct image_content *c, struct err *err)
 {
@@ -326,25 +328,25 @@ static int find_oci(struct image_source *s, struct str tag, struct str name, str
     struct image_blob_ref blob = {.digest = STR("")};
     struct image_manifest m = {0};
     struct str text = STR("");
-    int rc = find_manifest(s, tag, name, arena, &blob, err);
-    if (rc == 0)
-        rc = read_blob(s, &blob, arena, &text, err);
-    if (rc == 0)
-        rc = image_manifest_read(text, arena, &m, err);
-    if (rc == 0)
-        rc = read_blob(s, &m.config, arena, &c->config_text, err);
-    if (rc == 0)
-        rc = image_config_read(c->config_text, arena, &c->config, err);
-    for (size_t i = 0; rc == 0 && i < m.layers.n; i++) {
+    int r = find_manifest(s, tag, name, arena, &blob, err);
+    if (r == 0)
+        r = read_blob(s, &blob, arena, &text, err);
+    if (r == 0)
+        r = image_manifest_read(text, arena, &m, err);
+    if (r == 0)
+        r = read_blob(s, &m.config, arena, &c->config_text, err);
+    if (r == 0)
+        r = image_config_read(c->config_text, arena, &c->config, err);
+    for (size_t i = 0; r == 0 && i < m.layers.n; i++) {
         struct image_layer layer = {.digest = m.layers.p[i].digest};
-        rc = image_layer_kind(m.layers.p[i].media_type, &layer.compression, err);
-        if (rc == 0)
-            rc = place_of_blob(s, &m.layers.p[i], &layer.place, err);
-        if (rc == 0)
+        r = image_layer_kind(m.layers.p[i].media_type, &layer.compression, err);
+        if (r == 0)
+            r = place_of_blob(s, &m.layers.p[i], &layer.place, err);
+        if (r == 0)
             vec_push_arena(arena, &c->layers, layer);
     }
     c->digest = blob.digest;
-    return rc;
+    return r;
 }
 
 static const struct image_docker *choose_docker(const struct image_dockers *all, struct str tag,
@@ -373,28 +375,28 @@ static int find_docker(struct image_source *s, struct str tag, struct str name, 
 {
     struct image_dockers all = {0};
     struct str text;
-    int rc = read_file(s, "manifest.json", arena, &text, err);
-    if (rc == 0)
-        rc = image_docker_read(text, arena, &all, err);
-    if (rc < 0)
-        return rc;
+    int r = image_source_read_file(s, "manifest.json", arena, &text, err);
+    if (r == 0)
+        r = image_docker_read(text, arena, &all, err);
+    if (r < 0)
+        return r;
     const struct image_docker *d = choose_docker(&all, tag, name, arena);
     if (!d)
         return err_set(err, ERR_NOT_FOUND, "%s has no image '%.*s'", s->path,
                        STR_ARG(tag.n ? tag : name));
     cleanup_free char *config = xstrndup(d->config.p, d->config.n);
-    rc = read_file(s, config, arena, &c->config_text, err);
-    if (rc == 0)
-        rc = image_config_read(c->config_text, arena, &c->config, err);
-    for (size_t i = 0; rc == 0 && i < d->layers.n; i++) {
+    r = image_source_read_file(s, config, arena, &c->config_text, err);
+    if (r == 0)
+        r = image_config_read(c->config_text, arena, &c->config, err);
+    for (size_t i = 0; r == 0 && i < d->layers.n; i++) {
         struct image_layer layer = {.digest = STR("")};
-        rc = place_of(s, plain_name(d->layers.p[i]), &layer.place, err);
-        if (rc < 0)
+        r = image_source_find_place(s, plain_name(d->layers.p[i]), &layer.place, err);
+        if (r < 0)
             break;
         layer.compression = compression_of(&layer.place);
         vec_push_arena(arena, &c->layers, layer);
     }
-    return rc;
+    return r;
 }
 
 int image_source_find(struct image_source *s, struct str tag, struct str name, struct arena *arena,
@@ -403,17 +405,17 @@ int image_source_find(struct image_source *s, struct str tag, struct str name, s
     struct image_content c = {.digest = STR("")};
     struct image_place place;
     // Newer docker save writes both forms; the OCI one has more sums.
-    bool oci = place_of(s, STR("index.json"), &place, NULL) == 0;
-    int rc =
+    bool oci = image_source_find_place(s, STR("index.json"), &place, NULL) == 0;
+    int r =
         oci ? find_oci(s, tag, name, arena, &c, err) : find_docker(s, tag, name, arena, &c, err);
-    if (rc == -ERR_NOT_FOUND && oci && s->is_archive &&
-        place_of(s, STR("manifest.json"), &place, NULL) == 0) {
+    if (r == -ERR_NOT_FOUND && oci && s->is_archive &&
+        image_source_find_place(s, STR("manifest.json"), &place, NULL) == 0) {
         c = (struct image_content){.digest = STR("")};
-        rc = find_docker(s, tag, name, arena, &c, err);
+        r = find_docker(s, tag, name, arena, &c, err);
     }
-    if (rc == 0)
-        rc = check_layers(&c, err);
-    if (rc == 0)
+    if (r == 0)
+        r = check_layers(&c, err);
+    if (r == 0)
         *ret = c;
-    return rc;
+    return r;
 }

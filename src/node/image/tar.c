@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reads tar archives entry by entry. Every size and name is bounded before it is used, since layers
+// come from strangers.
 #include "node/image/tar.h"
 
 #include <assert.h>
@@ -36,67 +39,67 @@ struct extended {
     struct tar_attributes attributes;
 };
 
-void tar_reader_init(struct tar_reader *r, tar_read_fn read, void *arg)
+void tar_reader_init(struct tar_reader *tar, tar_read_fn read, void *arg)
 {
-    *r = (struct tar_reader){.read = read, .arg = arg};
+    *tar = (struct tar_reader){.read = read, .arg = arg};
 }
 
-void tar_reader_done(struct tar_reader *r)
+void tar_reader_done(struct tar_reader *tar)
 {
-    arena_done(&r->arena);
+    arena_done(&tar->arena);
 }
 
 // --- Bytes ---------------------------------------------------------------------------------------
 
 // Reads n bytes or up to the end. Returns how many.
-static ssize_t read_full(struct tar_reader *r, void *buf, size_t n, struct err *err)
+static ssize_t read_full(struct tar_reader *tar, void *buf, size_t n, struct err *err)
 {
     size_t got = 0;
     while (got < n) {
-        ssize_t one = r->read(r->arg, (char *)buf + got, n - got, err);
+        ssize_t one = tar->read(tar->arg, (char *)buf + got, n - got, err);
         if (one < 0)
             return one;
         if (one == 0)
             break;
         assert((size_t)one <= n - got);
         got += (size_t)one;
-        r->offset += (uint64_t)one;
+        tar->offset += (uint64_t)one;
     }
     return (ssize_t)got;
 }
 
-static int cut_off(const struct tar_reader *r, struct err *err)
+static int tar_fail_truncated(const struct tar_reader *tar, struct err *err)
 {
     return err_set(err, ERR_INVALID, "the archive ends in the middle of an entry, at byte %llu",
-                   (unsigned long long)r->offset);
+                   (unsigned long long)tar->offset);
 }
 
-static int skip(struct tar_reader *r, uint64_t n, struct err *err)
+static int tar_skip(struct tar_reader *tar, uint64_t n, struct err *err)
 {
     char buf[4096];
     while (n > 0) {
         size_t want = n < sizeof(buf) ? (size_t)n : sizeof(buf);
-        ssize_t got = read_full(r, buf, want, err);
+        ssize_t got = read_full(tar, buf, want, err);
         if (got < 0)
             return (int)got;
         if ((size_t)got < want)
-            return cut_off(r, err);
+            return tar_fail_truncated(tar, err);
         n -= want;
     }
     return 0;
 }
 
-ssize_t tar_data(struct tar_reader *r, void *buf, size_t n, struct err *err)
+ssize_t tar_data(struct tar_reader *tar, void *buf, size_t n, struct err *err)
 {
-    size_t want = r->left < n ? (size_t)r->left : n;
+    size_t want = tar->left < n ? (size_t)tar->left : n;
     if (want == 0)
         return 0;
-    ssize_t got = read_full(r, buf, want, err);
+    ssize_t got = read_full(tar, buf, want, err);
     if (got < 0)
         return got;
     if ((size_t)got < want)
-        return cut_off(r, err);
-    r->left -= want;
+        return tar_fail_truncated(tar, err);
+    tar->left -= want;
     return got;
 }
 
@@ -148,38 +151,38 @@ static bool sum_is_right(const struct header *h)
            (said == sum || (int64_t)said == signed_sum);
 }
 
-static bool is_zero(const struct header *h)
+static bool tar_header_is_zero(const struct header *h)
 {
     static const char zero[TAR_BLOCK];
     return memcmp(h, zero, TAR_BLOCK) == 0;
 }
 
-static int bad(const struct tar_reader *r, const char *what, struct err *err)
+static int tar_fail(const struct tar_reader *tar, const char *what, struct err *err)
 {
     return err_set(err, ERR_INVALID, "the tar header before byte %llu has a bad %s",
-                   (unsigned long long)r->offset, what);
+                   (unsigned long long)tar->offset, what);
 }
 
-static uint64_t pad(uint64_t size)
+static uint64_t tar_padding(uint64_t size)
 {
     return (TAR_BLOCK - size % TAR_BLOCK) % TAR_BLOCK;
 }
 
 // --- Extended headers ----------------------------------------------------------------------------
 
-static int read_extended(struct tar_reader *r, uint64_t size, struct str *ret, struct err *err)
+static int read_extended(struct tar_reader *tar, uint64_t size, struct str *ret, struct err *err)
 {
     if (size > TAR_EXTENDED_MAX)
         return err_set(err, ERR_TOO_LARGE, "an extended tar header of %llu bytes, at most %zu",
                        (unsigned long long)size, TAR_EXTENDED_MAX);
-    char *p = arena_array(&r->arena, char, (size_t)size + 1);
-    ssize_t got = read_full(r, p, (size_t)size, err);
+    char *p = arena_array(&tar->arena, char, (size_t)size + 1);
+    ssize_t got = read_full(tar, p, (size_t)size, err);
     if (got < 0)
         return (int)got;
     if ((size_t)got < size)
-        return cut_off(r, err);
+        return tar_fail_truncated(tar, err);
     *ret = str_make(p, (size_t)size);
-    return skip(r, pad(size), err);
+    return tar_skip(tar, tar_padding(size), err);
 }
 
 static bool number_text(struct str s, uint64_t *ret)
@@ -187,60 +190,60 @@ static bool number_text(struct str s, uint64_t *ret)
     return str_to_u64(s, ret) == 0;
 }
 
-static int pax_attribute(struct tar_reader *r, struct extended *x, struct str name,
+static int pax_attribute(struct tar_reader *tar, struct extended *x, struct str name,
                          struct str value, struct err *err)
 {
     if (value.n > TAR_ATTRIBUTE_MAX || name.n > 255)
         return err_set(err, ERR_TOO_LARGE, "an extended attribute of %zu bytes", value.n);
-    struct tar_attribute a = {arena_str(&r->arena, name), arena_str(&r->arena, value)};
-    vec_push_arena(&r->arena, &x->attributes, a);
+    struct tar_attribute a = {arena_str(&tar->arena, name), arena_str(&tar->arena, value)};
+    vec_push_arena(&tar->arena, &x->attributes, a);
     return 0;
 }
 
-static int pax_record(struct tar_reader *r, struct extended *x, struct str key, struct str value,
+static int pax_record(struct tar_reader *tar, struct extended *x, struct str key, struct str value,
                       struct err *err)
 {
     struct str whole, fraction;
-    int rc = 0;
+    int r = 0;
     if (str_eq(key, STR("path"))) {
-        x->name = arena_str(&r->arena, value);
+        x->name = arena_str(&tar->arena, value);
     } else if (str_eq(key, STR("linkpath"))) {
-        x->link = arena_str(&r->arena, value);
+        x->link = arena_str(&tar->arena, value);
     } else if (str_eq(key, STR("size"))) {
         x->has_size = number_text(value, &x->size);
-        rc = x->has_size ? 0 : bad(r, "size", err);
+        r = x->has_size ? 0 : tar_fail(tar, "size", err);
     } else if (str_eq(key, STR("uid"))) {
         x->has_uid = number_text(value, &x->uid);
-        rc = x->has_uid ? 0 : bad(r, "uid", err);
+        r = x->has_uid ? 0 : tar_fail(tar, "uid", err);
     } else if (str_eq(key, STR("gid"))) {
         x->has_gid = number_text(value, &x->gid);
-        rc = x->has_gid ? 0 : bad(r, "gid", err);
+        r = x->has_gid ? 0 : tar_fail(tar, "gid", err);
     } else if (str_eq(key, STR("mtime"))) {
         (void)str_cut(value, '.', &whole, &fraction);
         x->has_mtime = str_to_i64(whole, &x->mtime_sec) == 0;
     } else if (str_starts(key, STR("SCHILY.xattr."))) {
-        rc = pax_attribute(r, x, str_from(key, 13), value, err);
+        r = pax_attribute(tar, x, str_from(key, 13), value, err);
     } else if (str_starts(key, STR("GNU.sparse."))) {
-        rc = err_set(err, ERR_UNSUPPORTED, "the archive has a sparse file; write it without");
+        r = err_set(err, ERR_UNSUPPORTED, "the archive has a sparse file; write it without");
     }
-    return rc;
+    return r;
 }
 
 // "LENGTH KEY=VALUE\n", where the length counts all of it.
-static int read_pax(struct tar_reader *r, struct str text, struct extended *x, struct err *err)
+static int read_pax(struct tar_reader *tar, struct str text, struct extended *x, struct err *err)
 {
     while (text.n > 0) {
         struct str digits, rest, key, value;
         uint64_t n;
         if (!str_cut(text, ' ', &digits, &rest) || digits.n > 8 || str_to_u64(digits, &n) != 0 ||
             n <= digits.n + 1 || n > text.n || text.p[n - 1] != '\n')
-            return bad(r, "pax record", err);
+            return tar_fail(tar, "pax record", err);
         struct str record = str_make(rest.p, (size_t)n - digits.n - 2);
         if (!str_cut(record, '=', &key, &value) || key.n == 0)
-            return bad(r, "pax record", err);
-        int rc = pax_record(r, x, key, value, err);
-        if (rc < 0)
-            return rc;
+            return tar_fail(tar, "pax record", err);
+        int r = pax_record(tar, x, key, value, err);
+        if (r < 0)
+            return r;
         text = str_from(text, (size_t)n);
     }
     return 0;
@@ -248,7 +251,7 @@ static int read_pax(struct tar_reader *r, struct str text, struct extended *x, s
 
 // --- Entries -------------------------------------------------------------------------------------
 
-static enum tar_type type_of(char c)
+static enum tar_type tar_entry_type(char c)
 {
     switch (c) {
     case '0':
@@ -272,130 +275,131 @@ static enum tar_type type_of(char c)
     }
 }
 
-static struct str header_name(struct tar_reader *r, const struct header *h)
+static struct str header_name(struct tar_reader *tar, const struct header *h)
 {
     struct str name = text_field(h->name, sizeof(h->name));
     struct str prefix = text_field(h->prefix, sizeof(h->prefix));
     // GNU's magic is followed by other things than a prefix.
     bool posix = memcmp(h->magic, "ustar\0", 6) == 0;
     if (posix && prefix.n)
-        return arena_strf(&r->arena, "%.*s/%.*s", STR_ARG(prefix), STR_ARG(name));
-    return arena_str(&r->arena, name);
+        return arena_strf(&tar->arena, "%.*s/%.*s", STR_ARG(prefix), STR_ARG(name));
+    return arena_str(&tar->arena, name);
 }
 
 // A name ends at its first NUL, wherever it came from.
-static int check_text(const struct tar_reader *r, struct str *s, const char *what, struct err *err)
+static int tar_check_text(const struct tar_reader *tar, struct str *s, const char *what,
+                          struct err *err)
 {
     s->n = s->p ? strnlen(s->p, s->n) : 0;
     if (s->n > TAR_NAME_MAX)
         return err_set(err, ERR_TOO_LARGE, "a %s of %zu bytes before byte %llu, at most %d", what,
-                       s->n, (unsigned long long)r->offset, TAR_NAME_MAX);
+                       s->n, (unsigned long long)tar->offset, TAR_NAME_MAX);
     return 0;
 }
 
-static int owner(struct tar_reader *r, const char *field, bool has, uint64_t said, uint32_t *ret,
-                 struct err *err)
+static int tar_read_owner(struct tar_reader *tar, const char *field, bool has, uint64_t said,
+                          uint32_t *ret, struct err *err)
 {
     uint64_t id = said;
     if (!has && !number_field(field, 8, &id))
-        return bad(r, "owner", err);
+        return tar_fail(tar, "owner", err);
     if (id >= UINT32_MAX)
-        return bad(r, "owner", err);
+        return tar_fail(tar, "owner", err);
     *ret = (uint32_t)id;
     return 0;
 }
 
-static int make_entry(struct tar_reader *r, const struct header *h, const struct extended *x,
-                      struct tar_entry *ret, struct err *err)
+static int tar_make_entry(struct tar_reader *tar, const struct header *h, const struct extended *x,
+                          struct tar_entry *ret, struct err *err)
 {
     uint64_t mode, mtime = 0;
-    struct tar_entry e = {.type = type_of(h->type), .attributes = x->attributes};
+    struct tar_entry e = {.type = tar_entry_type(h->type), .attributes = x->attributes};
     if (!number_field(h->mode, sizeof(h->mode), &mode))
-        return bad(r, "mode", err);
+        return tar_fail(tar, "mode", err);
     if (x->has_size)
         e.size = x->size;
     else if (!number_field(h->size, sizeof(h->size), &e.size))
-        return bad(r, "size", err);
+        return tar_fail(tar, "size", err);
     (void)number_field(h->mtime, sizeof(h->mtime), &mtime);
     e.mode = (uint32_t)(mode & 07777);
     e.mtime_sec = x->has_mtime ? x->mtime_sec : mtime <= INT64_MAX ? (int64_t)mtime : 0;
-    e.name = x->name.n ? x->name : header_name(r, h);
-    e.link = x->link.n ? x->link : arena_str(&r->arena, text_field(h->link, sizeof(h->link)));
-    int rc = owner(r, h->uid, x->has_uid, x->uid, &e.uid, err);
-    if (rc == 0)
-        rc = owner(r, h->gid, x->has_gid, x->gid, &e.gid, err);
-    if (rc == 0)
-        rc = check_text(r, &e.name, "name", err);
-    if (rc == 0)
-        rc = check_text(r, &e.link, "link", err);
-    if (rc < 0)
-        return rc;
+    e.name = x->name.n ? x->name : header_name(tar, h);
+    e.link = x->link.n ? x->link : arena_str(&tar->arena, text_field(h->link, sizeof(h->link)));
+    int r = tar_read_owner(tar, h->uid, x->has_uid, x->uid, &e.uid, err);
+    if (r == 0)
+        r = tar_read_owner(tar, h->gid, x->has_gid, x->gid, &e.gid, err);
+    if (r == 0)
+        r = tar_check_text(tar, &e.name, "name", err);
+    if (r == 0)
+        r = tar_check_text(tar, &e.link, "link", err);
+    if (r < 0)
+        return r;
     if (e.size > TAR_BYTES_MAX)
-        return bad(r, "size", err);
+        return tar_fail(tar, "size", err);
     if (e.type == TAR_FILE && str_ends(e.name, STR("/")))
         e.type = TAR_FOLDER; // of the oldest format
-    // Links and the like have no data, whatever the size says; unknown kinds do.
+    // Links and the like have no data, whatever the size field; unknown kinds do.
     bool has_data = e.type == TAR_FILE || e.type == TAR_OTHER;
-    r->left = has_data ? e.size : 0;
-    r->padding = has_data ? pad(e.size) : 0;
+    tar->left = has_data ? e.size : 0;
+    tar->padding = has_data ? tar_padding(e.size) : 0;
     e.size = e.type == TAR_FILE ? e.size : 0;
     *ret = e;
     return 0;
 }
 
 // One header block: 1 with *h, 0 at the end.
-static int read_header(struct tar_reader *r, struct header *h, struct err *err)
+static int tar_read_header(struct tar_reader *tar, struct header *h, struct err *err)
 {
-    ssize_t got = read_full(r, h, TAR_BLOCK, err);
+    ssize_t got = read_full(tar, h, TAR_BLOCK, err);
     if (got < 0)
         return (int)got;
-    if (got == 0 || (got == TAR_BLOCK && is_zero(h)))
+    if (got == 0 || (got == TAR_BLOCK && tar_header_is_zero(h)))
         return 0;
     if (got < TAR_BLOCK)
-        return cut_off(r, err);
+        return tar_fail_truncated(tar, err);
     if (!sum_is_right(h))
-        return bad(r, "checksum (is it a tar archive?)", err);
+        return tar_fail(tar, "checksum (is it a tar archive?)", err);
     return 1;
 }
 
-int tar_next(struct tar_reader *r, struct tar_entry *ret, struct err *err)
+int tar_next(struct tar_reader *tar, struct tar_entry *ret, struct err *err)
 {
     struct header h = {0};
     struct extended x = {0};
     size_t extended_bytes = 0;
-    if (r->ended)
+    if (tar->ended)
         return 0;
-    int rc = skip(r, r->left + r->padding, err);
-    r->left = r->padding = 0;
-    arena_reset(&r->arena);
-    while (rc == 0) {
+    int r = tar_skip(tar, tar->left + tar->padding, err);
+    tar->left = tar->padding = 0;
+    arena_reset(&tar->arena);
+    while (r == 0) {
         struct str text;
         uint64_t size;
-        rc = read_header(r, &h, err);
-        if (rc <= 0) {
-            r->ended = true;
-            return rc;
+        r = tar_read_header(tar, &h, err);
+        if (r <= 0) {
+            tar->ended = true;
+            return r;
         }
         if (h.type != 'x' && h.type != 'g' && h.type != 'L' && h.type != 'K')
             break;
         if (!number_field(h.size, sizeof(h.size), &size))
-            return bad(r, "size", err);
-        rc = read_extended(r, size, &text, err);
+            return tar_fail(tar, "size", err);
+        r = read_extended(tar, size, &text, err);
         extended_bytes += (size_t)size + TAR_BLOCK;
-        if (rc == 0 && extended_bytes > 2 * TAR_EXTENDED_MAX)
-            rc = err_set(err, ERR_TOO_LARGE, "too many extended tar headers before byte %llu",
-                         (unsigned long long)r->offset);
-        if (rc == 0 && h.type == 'x')
-            rc = read_pax(r, text, &x, err);
-        else if (rc == 0 && h.type == 'L')
+        if (r == 0 && extended_bytes > 2 * TAR_EXTENDED_MAX)
+            r = err_set(err, ERR_TOO_LARGE, "too many extended tar headers before byte %llu",
+                        (unsigned long long)tar->offset);
+        if (r == 0 && h.type == 'x')
+            r = read_pax(tar, text, &x, err);
+        else if (r == 0 && h.type == 'L')
             x.name = text;
-        else if (rc == 0 && h.type == 'K')
+        else if (r == 0 && h.type == 'K')
             x.link = text;
     }
-    if (rc < 0)
-        return rc;
+    if (r < 0)
+        return r;
     if (h.type == 'S')
         return err_set(err, ERR_UNSUPPORTED, "the archive has a sparse file; write it without");
-    rc = make_entry(r, &h, &x, ret, err);
-    return rc < 0 ? rc : 1;
+    r = tar_make_entry(tar, &h, &x, ret, err);
+    return r < 0 ? r : 1;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tar archives as they come: ustar, GNU's long names, pax. Bytes come from a function, so that an archive in
-// memory, in a file or behind a decompressor reads the same. Nothing is believed: header sums are checked,
-// names and extended headers are bounded, and what is not understood is an error with its offset. GNU and pax
-// sparse files are refused.
+// Tar archives as they come: ustar, GNU's long names, pax. Bytes come from a function, so that an
+// archive in memory, in a file or behind a decompressor reads the same. Nothing is believed: header
+// sums are checked, names and extended headers are bounded, and what is not understood is an error
+// with its offset. GNU and pax sparse files are refused.
 #ifndef NODE_IMAGE_TAR_H
 #define NODE_IMAGE_TAR_H
 
@@ -66,8 +66,9 @@ struct tar_reader {
 void tar_reader_init(struct tar_reader *r, tar_read_fn read, void *arg);
 void tar_reader_done(struct tar_reader *r);
 
-// tar_next goes to the next entry, skipping what is left of this one. Returns 1, 0 behind the last one, or
-// -ERR_INVALID (not a tar archive, cut off), -ERR_TOO_LARGE, -ERR_UNSUPPORTED (sparse) or what read said.
+// tar_next goes to the next entry, skipping what is left of this one. Returns 1, 0 behind the last
+// one, or -ERR_INVALID (not a tar archive, cut off), -ERR_TOO_LARGE, -ERR_UNSUPPORTED (sparse) or
+// the code of read.
 int tar_next(struct tar_reader *r, struct tar_entry *ret, struct err *err) MUST_USE;
 
 // tar_data reads data of the current entry: how many bytes, 0 at its end, or a negative code.

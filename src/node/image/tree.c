@@ -39,7 +39,7 @@ int tree_open_in(int root, const char *path, int flags)
 
 // --- Copying -------------------------------------------------------------------------------------
 
-__attribute__((noinline)) static void copy_attributes(int from, int to)
+__attribute__((noinline)) static void tree_copy_attributes(int from, int to)
 {
     char names[4096], value[65536];
     ssize_t n = flistxattr(from, names, sizeof(names));
@@ -59,27 +59,26 @@ static int copy_content(int from, int to)
 {
     DIR *d = fdopendir(dup(from));
     struct stat st;
-    int rc = 0;
+    int r = 0;
     if (!d)
         return -errno;
     rewinddir(d);
-    for (const struct dirent *e; rc == 0 && (e = file_next_entry(d));)
-        rc = fstatat(from, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0
-                 ? copy_node(from, to, e->d_name, &st)
-                 : -errno;
+    for (const struct dirent *e; r == 0 && (e = file_next_entry(d));)
+        r = fstatat(from, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0
+                ? copy_node(from, to, e->d_name, &st)
+                : -errno;
     (void)closedir(d);
-    return rc;
+    return r;
 }
 
 static int copy_opened(int from, int to, const struct stat *st)
 {
-    int rc = S_ISDIR(st->st_mode) ? copy_content(from, to) : file_copy_fd(from, to);
-    if (rc == 0 &&
-        (fchown(to, st->st_uid, st->st_gid) != 0 || fchmod(to, st->st_mode & 07777) != 0))
-        rc = -errno;
-    copy_attributes(from, to);
+    int r = S_ISDIR(st->st_mode) ? copy_content(from, to) : file_copy_fd(from, to);
+    if (r == 0 && (fchown(to, st->st_uid, st->st_gid) != 0 || fchmod(to, st->st_mode & 07777) != 0))
+        r = -errno;
+    tree_copy_attributes(from, to);
     (void)futimens(to, (const struct timespec[2]){st->st_atim, st->st_mtim});
-    return rc;
+    return r;
 }
 
 static int copy_link(int from, int to, const char *name, const struct stat *st)
@@ -116,15 +115,14 @@ static int copy_node(int from, int to, const char *name, const struct stat *st)
 int tree_copy_all(int from, int to, struct err *err)
 {
     struct stat st;
-    int rc = fstat(from, &st) == 0 ? copy_opened(from, to, &st) : -errno;
-    return rc < 0 ? err_set(err, -rc, "cannot copy a root file system: %s", strerrordesc_np(-rc))
-                  : 0;
+    int r = fstat(from, &st) == 0 ? copy_opened(from, to, &st) : -errno;
+    return r < 0 ? err_set(err, -r, "cannot copy a root file system: %s", strerrordesc_np(-r)) : 0;
 }
 
 // --- Mounts --------------------------------------------------------------------------------------
 
 // mountinfo writes blanks and the like as \ooo.
-static void add_unescaped(struct sbuf *out, struct str s)
+static void tree_add_unescaped(struct sbuf *out, struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         bool escape = s.p[i] == '\\' && i + 3 < s.n + 0 && s.p[i + 1] >= '0' && s.p[i + 1] <= '3';
@@ -150,7 +148,7 @@ void tree_unmount(const char *path)
         (void)str_cut(rest, '\n', &line, &rest);
         for (int i = 0; i < 5; i++)
             (void)str_cut(line, ' ', &field, &line);
-        add_unescaped(&at, field);
+        tree_add_unescaped(&at, field);
         struct str where = sbuf_str(&at);
         if (str_starts(where, top) && (where.n == top.n || where.p[top.n] == '/'))
             vec_push(&found, sbuf_take(&at));

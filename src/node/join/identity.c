@@ -8,9 +8,9 @@
 #include "base/backoff.h"
 #include "base/rand.h"
 #include "client/kubeconfig.h"
-#include "net/csr.h"
 #include "net/tls.h"
 #include "os/file.h"
+#include "pki/csr.h"
 
 #include "base/banned.h"
 
@@ -182,20 +182,20 @@ void identity_free(struct identity *i)
 int identity_placeholder(const char *folder, const char *node, int64_t now_s, struct err *err)
 {
     cleanup_sbuf struct sbuf file = {0}, pem = {0};
-    struct tls_key_pair pair = {0};
+    struct pki_key_pair pair = {0};
     int64_t from = 0, until = 0;
     sbuf_addf(&file, "%s/" IDENTITY_SERVING, folder);
     if (kubeconfig_read_file(file.p, &pem, NULL) == 0 &&
         csr_certificate_times(sbuf_str(&pem), &from, &until, NULL) == 0 && until > now_s)
         return 0;
     sbuf_clear(&pem);
-    const struct tls_subject subject = {
+    const struct pki_subject subject = {
         .common_name = node, .not_before = now_s - 300, .not_after = now_s + PLACEHOLDER_S};
-    int r = tls_make_ca(&subject, &pair, err);
+    int r = pki_make_ca(&subject, &pair, err);
     if (r == 0) {
         sbuf_addf(&pem, "%s%s", pair.certificate_pem, pair.key_pem);
         r = file_replace_durable(AT_FDCWD, file.p, sbuf_str(&pem), 0600, err);
     }
-    tls_key_pair_done(&pair);
+    pki_key_pair_done(&pair);
     return r;
 }

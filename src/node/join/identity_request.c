@@ -9,8 +9,8 @@
 #include "api/certificate.h"
 #include "base/backoff.h"
 #include "base/rand.h"
-#include "net/csr.h"
 #include "node/identity.h"
+#include "pki/csr.h"
 
 #include "base/banned.h"
 
@@ -162,7 +162,7 @@ struct identity_request *identity_request_new(const struct identity_request_opti
     q->give_up_ns = exec_now_ns(options->client->exec) + options->timeout_ns;
     sbuf_addf(&subject, "system:node:%s", options->node);
     sbuf_addf(&q->name, "node-csr-%016llx", (unsigned long long)rng_u64(rng_system()));
-    const struct tls_subject what = {
+    const struct pki_subject what = {
         .common_name = subject.p, .organizations = nodes, .names = options->names};
     int r = csr_make(&what, &q->request, &q->key, &err);
     if (r < 0) {

@@ -15,11 +15,11 @@
 #include "client/kubeconfig.h"
 #include "client/remote.h"
 #include "net/address.h"
-#include "net/csr.h"
 #include "net/https.h"
 #include "net/tls.h"
 #include "node/identity.h"
 #include "os/file.h"
+#include "pki/csr.h"
 
 #include "base/banned.h"
 

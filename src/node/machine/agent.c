@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Builds a whole node on one loop: runtime, DRA manager, device plugins, pods, images, the kubelet
+// endpoint and the Node object, and routes the callbacks between them.
 #include "node/agent.h"
 
 #include <stdlib.h>
@@ -47,7 +50,7 @@ struct agent {
     struct exec_timer trim;
 };
 
-static void say(struct agent *a, const char *what, struct str about, const char *why)
+static void agent_log(struct agent *a, const char *what, struct str about, const char *why)
 {
     cleanup_sbuf struct sbuf line = {0};
     if (!a->options.say)
@@ -56,9 +59,9 @@ static void say(struct agent *a, const char *what, struct str about, const char 
     a->options.say(a->options.arg, line.p);
 }
 
-// --- What the parts ask of each other ------------------------------------------------------------
+// --- Callbacks between the parts -----------------------------------------------------------------
 
-static const struct typed_object *the_node(void *arg)
+static const struct typed_object *agent_node(void *arg)
 {
     struct agent *a = arg;
     return a->node ? node_object(a->node) : NULL;
@@ -78,15 +81,15 @@ static void on_health(void *arg, struct str uid)
 
 static void on_plugin(void *arg, struct str driver, bool usable)
 {
-    say(arg, usable ? "driver is there:" : "driver is gone:", driver, NULL);
+    agent_log(arg, usable ? "driver is there:" : "driver is gone:", driver, NULL);
 }
 
-static void on_plugin_failed(void *arg, struct str path, const struct err *err)
+static void agent_on_plugin_failed(void *arg, struct str path, const struct err *err)
 {
-    say(arg, "driver refused:", path, err->msg);
+    agent_log(arg, "driver refused:", path, err->msg);
 }
 
-static void on_work(void *arg, exec_fn work, exec_fn after, void *job)
+static void agent_on_work(void *arg, exec_fn work, exec_fn after, void *job)
 {
     struct agent *a = arg;
     loop_work(a->options.loop, work, after, job);
@@ -104,10 +107,10 @@ static void on_node_changed(void *arg)
     pods_node_changed(a->pods);
 }
 
-static void on_registered(void *arg)
+static void agent_on_registered(void *arg)
 {
     struct agent *a = arg;
-    say(a, "registered node", a->options.node, NULL);
+    agent_log(a, "registered node", a->options.node, NULL);
     if (a->options.registered)
         a->options.registered(a->options.arg);
 }
@@ -121,7 +124,7 @@ static void on_devices_changed(void *arg)
 
 static void on_device_plugin(void *arg, struct str resource, bool there)
 {
-    say(arg, there ? "device plugin is there:" : "device plugin is gone:", resource, NULL);
+    agent_log(arg, there ? "device plugin is there:" : "device plugin is gone:", resource, NULL);
 }
 
 static void each_amount(void *arg, node_amount_fn fn, void *ctx)
@@ -131,20 +134,21 @@ static void each_amount(void *arg, node_amount_fn fn, void *ctx)
         devplug_amounts(a->devices, fn, ctx);
 }
 
-static int find(void *arg, struct str namespace, struct str pod, struct str uid,
-                struct str container, struct kubelet_container *ret, struct err *err)
+static int agent_find_container(void *arg, struct str namespace, struct str pod, struct str uid,
+                                struct str container, struct kubelet_container *ret,
+                                struct err *err)
 {
     struct agent *a = arg;
     struct pods_container c;
-    int code = pods_find(a->pods, namespace, pod, uid, container, &c, err);
-    if (code == 0)
+    int r = pods_find(a->pods, namespace, pod, uid, container, &c, err);
+    if (r == 0)
         *ret = (struct kubelet_container){.id = c.id,
                                           .previous_id = c.previous_id,
                                           .running = c.running,
                                           .log_path = c.log_path,
                                           .previous_log_path = c.previous_log_path,
                                           .waiting = c.waiting};
-    return code;
+    return r;
 }
 
 static void list_pods(void *arg, struct sbuf *out)
@@ -153,47 +157,47 @@ static void list_pods(void *arg, struct sbuf *out)
     pods_list_json(a->pods, out);
 }
 
-// --- Making them ---------------------------------------------------------------------------------
+// --- Setup ---------------------------------------------------------------------------------------
 
-static const char *below(struct agent *a, const char *name)
+static const char *agent_path_below(struct agent *a, const char *name)
 {
     return arena_strf(&a->arena, "%s/%s", a->options.data_dir, name).p;
 }
 
-static int make_folders(struct agent *a, struct err *err)
+static int agent_make_directories(struct agent *a, struct err *err)
 {
     static const char *const names[] = {"plugins_registry", "plugins", "pods",
                                         "pod-resources",    "logs",    "images"};
-    int code = volume_make_directory(a->options.data_dir, 0755, err);
-    for (size_t i = 0; code == 0 && i < array_len(names); i++)
-        code = volume_make_directory(below(a, names[i]), 0755, err);
-    return code;
+    int r = volume_make_directory(a->options.data_dir, 0755, err);
+    for (size_t i = 0; r == 0 && i < array_len(names); i++)
+        r = volume_make_directory(agent_path_below(a, names[i]), 0755, err);
+    return r;
 }
 
 static int make_runtime(struct agent *a, struct err *err)
 {
     const struct agent_options *o = &a->options;
-    const struct runtime_crun_options r = {.loop = o->loop,
-                                           .root = below(a, "runtime"),
-                                           .monitor = o->monitor,
-                                           .runtime = o->runtime,
-                                           .image_dir =
-                                               o->image_dir ? o->image_dir : below(a, "images"),
-                                           .cdi_dirs = o->cdi_dirs,
-                                           .cdi_dirs_len = o->cdi_dirs_len,
-                                           .cgroup_top = o->cgroup_top,
-                                           .bridge = o->bridge,
-                                           .boot_id = o->boot_id,
-                                           .subnet = o->subnet};
+    const struct runtime_crun_options r = {
+        .loop = o->loop,
+        .root = agent_path_below(a, "runtime"),
+        .monitor = o->monitor,
+        .runtime = o->runtime,
+        .image_dir = o->image_dir ? o->image_dir : agent_path_below(a, "images"),
+        .cdi_dirs = o->cdi_dirs,
+        .cdi_dirs_len = o->cdi_dirs_len,
+        .cgroup_top = o->cgroup_top,
+        .bridge = o->bridge,
+        .boot_id = o->boot_id,
+        .subnet = o->subnet};
     return runtime_crun_new(&r, &a->runtime, err);
 }
 
 static int make_claims(struct agent *a, struct err *err)
 {
     const struct agent_options *o = &a->options;
-    int code = disk_folder_new(o->data_dir, &a->disk, err);
-    if (code < 0)
-        return code;
+    int r = disk_folder_new(o->data_dir, &a->disk, err);
+    if (r < 0)
+        return r;
     a->transport = transport_grpc_new(o->loop);
     const struct dra_options d = {.exec = loop_exec(o->loop),
                                   .client = o->client,
@@ -203,24 +207,25 @@ static int make_claims(struct agent *a, struct err *err)
                                   .features = o->features,
                                   .node = o->node,
                                   .boot_id = a->machine.boot_id,
-                                  .registry = below(a, "plugins_registry"),
+                                  .registry = agent_path_below(a, "plugins_registry"),
                                   .keep_slices = o->keep_slices,
                                   .pods = each_pod,
                                   .health_changed = on_health,
                                   .plugin_changed = on_plugin,
-                                  .plugin_failed = on_plugin_failed,
+                                  .plugin_failed = agent_on_plugin_failed,
                                   .arg = a};
     return dra_new(&d, &a->dra, err);
 }
 
-// Where device plugins cannot be served, the node does without them: a kubelet may be at work beside it.
+// Where device plugins cannot be served, the node does without them: a kubelet may be at work
+// beside it.
 static void make_devices(struct agent *a)
 {
     const struct agent_options *o = &a->options;
     struct err err = {0};
-    int code = volume_make_directory(o->device_plugins, 0755, &err);
-    if (code == 0)
-        code = disk_folder_new(o->device_plugins, &a->plugins_disk, &err);
+    int r = volume_make_directory(o->device_plugins, 0755, &err);
+    if (r == 0)
+        r = disk_folder_new(o->device_plugins, &a->plugins_disk, &err);
     const struct devplug_options d = {.exec = loop_exec(o->loop),
                                       .transport = a->transport,
                                       .disk = a->plugins_disk,
@@ -230,14 +235,14 @@ static void make_devices(struct agent *a)
                                       .health_changed = on_health,
                                       .plugin_changed = on_device_plugin,
                                       .arg = a};
-    if (code == 0) {
+    if (r == 0) {
         a->devices = devplug_new(&d);
-        code = devplug_serve(a->devices, o->loop, &err);
+        r = devplug_serve(a->devices, o->loop, &err);
     }
-    if (code == 0)
+    if (r == 0)
         return;
     devplug_free(take_ptr(a->devices));
-    say(a, "no device plugins in", str_z(o->device_plugins), err.msg);
+    agent_log(a, "no device plugins in", str_z(o->device_plugins), err.msg);
 }
 
 // The host and port of "https://HOST:PORT/…".
@@ -266,17 +271,17 @@ static void make_pods(struct agent *a)
                                    .net = a->net,
                                    .node = o->node,
                                    .data_dir = o->data_dir,
-                                   .log_dir = below(a, "logs"),
+                                   .log_dir = agent_path_below(a, "logs"),
                                    .host_ips = a->machine.addresses,
                                    .api_host = host,
                                    .api_port = port,
                                    .features = o->features,
                                    .may_mount = geteuid() == 0,
                                    .times = {.refresh_ns = o->refresh_ns},
-                                   .node_object = the_node,
+                                   .node_object = agent_node,
                                    .disk_full = on_disk_full,
                                    .arg = a,
-                                   .work = on_work};
+                                   .work = agent_on_work};
     a->pods = pods_new(&p);
     pods_set_dra(a->pods, a->dra);
     pods_set_devices(a->pods, a->devices);
@@ -296,7 +301,7 @@ static void make_images(struct agent *a)
     a->images = image_keeper_new(&k);
 }
 
-static void add_metrics(void *arg, struct sbuf *out)
+static void agent_add_metrics(void *arg, struct sbuf *out)
 {
     const struct agent *a = arg;
     if (a->dra)
@@ -313,16 +318,16 @@ static int make_endpoint(struct agent *a, struct err *err)
                                            .tls = o->tls,
                                            .runtime = a->runtime,
                                            .access = kubelet_reviews_access(a->reviews),
-                                           .find = find,
+                                           .find = agent_find_container,
                                            .list = list_pods,
-                                           .metrics = add_metrics,
+                                           .metrics = agent_add_metrics,
                                            .arg = a};
     a->http = kubelet_http_new(&h);
     return kubelet_http_listen(a->http, str_z(o->listen ? o->listen : LISTEN_DEFAULT), &a->port,
                                err);
 }
 
-static void make_node(struct agent *a)
+static void agent_make_node(struct agent *a)
 {
     const struct agent_options *o = &a->options;
     struct str version = {0};
@@ -343,7 +348,7 @@ static void make_node(struct agent *a)
                                     .has_health = true,
                                     .extended = each_amount,
                                     .extended_is_new = a->devices && devplug_is_new(a->devices),
-                                    .registered = on_registered,
+                                    .registered = agent_on_registered,
                                     .changed = on_node_changed,
                                     .arg = a};
     a->node = node_new(&no);
@@ -355,19 +360,20 @@ static int make_podresources(struct agent *a, struct err *err)
         .dra = a->dra, .devices = a->devices, .pods = each_pod, .arg = a};
     a->grpc = grpc_server_new(a->options.loop, NULL);
     a->podresources = podresources_new(a->grpc, &o);
-    return grpc_server_listen(a->grpc, below(a, "pod-resources/kubelet.sock"), err);
+    return grpc_server_listen(a->grpc, agent_path_below(a, "pod-resources/kubelet.sock"), err);
 }
 
-static void copy_options(struct agent *a, const struct agent_options *o)
+static void agent_copy_options(struct agent *a, const struct agent_options *o)
 {
     struct arena *s = &a->arena;
     a->options = *o;
     a->options.node = arena_str(s, o->node);
     a->options.data_dir = arena_str(s, str_z(o->data_dir ? o->data_dir : DATA_DIR_DEFAULT)).p;
-    a->options.device_plugins = arena_str(s, str_z(o->device_plugins ? o->device_plugins
-                                                   : o->data_dir     ? below(a, "device-plugins")
-                                                                     : DEVPLUG_FOLDER_DEFAULT))
-                                    .p;
+    a->options.device_plugins =
+        arena_str(s, str_z(o->device_plugins ? o->device_plugins
+                           : o->data_dir     ? agent_path_below(a, "device-plugins")
+                                             : DEVPLUG_FOLDER_DEFAULT))
+            .p;
     a->options.api_url = arena_str(s, o->api_url);
     a->options.labels = arena_str(s, o->labels);
     a->options.taints = arena_str(s, o->taints);
@@ -376,36 +382,36 @@ static void copy_options(struct agent *a, const struct agent_options *o)
 int agent_new(const struct agent_options *options, struct agent **ret, struct err *err)
 {
     struct agent *a = xcalloc(1, sizeof(*a));
-    copy_options(a, options);
+    agent_copy_options(a, options);
     const struct event_recorder_options e = {
         .client = options->client, .component = STR("kubelet"), .host = a->options.node};
-    int code = make_folders(a, err);
-    if (code == 0)
-        code = make_runtime(a, err);
-    if (code == 0)
-        code = probe_net_new(options->loop, &a->net, err);
-    if (code == 0) {
-        a->events = event_recorder_new(&e);
+    int r = agent_make_directories(a, err);
+    if (r == 0)
+        r = make_runtime(a, err);
+    if (r == 0)
+        r = probe_net_new(options->loop, &a->net, err);
+    if (r == 0) {
+        a->events = events_recorder_new(&e);
         node_machine_read(a->options.data_dir, &a->arena, &a->machine);
         if (options->boot_id)
             a->machine.boot_id = str_z(options->boot_id);
         if (options->node_ip.n)
             a->machine.addresses = arena_str(&a->arena, options->node_ip);
-        code = make_claims(a, err);
+        r = make_claims(a, err);
     }
-    if (code == 0) {
+    if (r == 0) {
         make_devices(a);
         make_pods(a);
         make_images(a);
-        code = make_endpoint(a, err);
+        r = make_endpoint(a, err);
     }
-    if (code == 0)
-        code = make_podresources(a, err);
-    if (code < 0) {
+    if (r == 0)
+        r = make_podresources(a, err);
+    if (r < 0) {
         agent_free(a);
-        return code;
+        return r;
     }
-    make_node(a);
+    agent_make_node(a);
     *ret = a;
     return 0;
 }
@@ -455,7 +461,7 @@ void agent_free(struct agent *a)
     image_keeper_free(a->images);
     devplug_free(a->devices);
     node_free(a->node);
-    event_recorder_free(a->events);
+    events_recorder_free(a->events);
     transport_grpc_free(a->transport);
     disk_folder_free(a->disk);
     disk_folder_free(a->plugins_disk);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Registers the Node object, patches its status when it changed or the heartbeat is due, and renews
+// its Lease, with kubelet's intervals and texts.
 #include "node/machine/node.h"
 
 #include <stdlib.h>
@@ -23,7 +26,7 @@ struct node {
     struct list calls;
     struct exec_timer lease, look;
     bool creating, patching, leasing;
-    bool again; // look once more when what is under way is over
+    bool again; // check once more after the pending patch
     bool registered;
     int64_t written_ns; // the last status, monotonic
 };
@@ -33,7 +36,7 @@ struct node_call {
     struct node *owner;
 };
 
-static struct node_call *call_new(struct node *n)
+static struct node_call *node_call_new(struct node *n)
 {
     struct node_call *c = xcalloc(1, sizeof(*c));
     c->owner = n;
@@ -41,7 +44,7 @@ static struct node_call *call_new(struct node *n)
     return c;
 }
 
-static struct node *call_take(void *arg)
+static struct node *node_call_take(void *arg)
 {
     struct node_call *c = arg;
     struct node *n = list_linked(&c->node) ? c->owner : NULL;
@@ -57,41 +60,41 @@ const struct typed_object *node_object(const struct node *n)
 
 // --- JSON ----------------------------------------------------------------------------------------
 
-static void amount(struct json_writer *w, const char *key, int64_t value)
+static void node_write_amount(struct json_writer *w, const char *key, int64_t value)
 {
     char number[24];
     (void)snprintf(number, sizeof(number), "%lld", (long long)value);
     json_write_text(w, key, str_z(number));
 }
 
-static void kibibytes(struct json_writer *w, const char *key, int64_t bytes)
+static void node_write_kibibytes(struct json_writer *w, const char *key, int64_t bytes)
 {
     char number[24];
     (void)snprintf(number, sizeof(number), "%lldKi", (long long)(bytes / 1024));
     json_write_text(w, key, str_z(number));
 }
 
-static void write_amounts(const struct node *n, struct json_writer *w, bool allocatable)
+static void node_write_amounts(const struct node *n, struct json_writer *w, bool allocatable)
 {
     const struct node_machine *m = &n->machine;
     int64_t memory = m->memory_bytes;
     if (allocatable && memory > 2 * MEMORY_RESERVED)
         memory -= MEMORY_RESERVED;
     json_write_object_begin(w);
-    amount(w, "cpu", m->cpus);
-    kibibytes(w, "memory", memory);
-    kibibytes(w, "ephemeral-storage", allocatable ? m->disk_bytes / 10 * 9 : m->disk_bytes);
-    amount(w, "pods", n->options.pods_max);
+    node_write_amount(w, "cpu", m->cpus);
+    node_write_kibibytes(w, "memory", memory);
+    node_write_kibibytes(w, "ephemeral-storage",
+                         allocatable ? m->disk_bytes / 10 * 9 : m->disk_bytes);
+    node_write_amount(w, "pods", n->options.pods_max);
     bool reset = n->options.extended_is_new && n->written_ns == 0 && node_object(n);
     node_extended_write(&n->options, reset ? node_object(n)->object.value : NULL, allocatable, w);
     json_write_object_end(w);
 }
 
-static void write_addresses(const struct node *n, struct json_writer *w)
+static void node_write_addresses(const struct node *n, struct json_writer *w)
 {
     struct str rest = n->machine.addresses, one;
-    json_write_key(w, STR("addresses"));
-    json_write_array_begin(w);
+    json_write_array_in(w, "addresses");
     // Addresses are merged by type on the server: several of one type need the whole list.
     json_write_object_begin(w);
     json_write_text(w, "$patch", STR("replace"));
@@ -110,11 +113,10 @@ static void write_addresses(const struct node *n, struct json_writer *w)
     json_write_array_end(w);
 }
 
-static void write_info(const struct node *n, struct json_writer *w)
+static void node_write_info(const struct node *n, struct json_writer *w)
 {
     const struct node_machine *m = &n->machine;
-    json_write_key(w, STR("nodeInfo"));
-    json_write_object_begin(w);
+    json_write_object_in(w, "nodeInfo");
     json_write_text(w, "machineID", m->machine_id);
     json_write_text(w, "systemUUID", m->system_uuid);
     json_write_text(w, "bootID", m->boot_id);
@@ -137,7 +139,7 @@ struct condition {
 
 enum { CONDITIONS = 4 };
 
-static void observe(const struct node *n, struct sbuf *why, struct condition *c)
+static void node_observe(const struct node *n, struct sbuf *why, struct condition *c)
 {
     struct node_pressure p;
     node_pressure_read(n->options.folder, &p);
@@ -160,7 +162,8 @@ static void observe(const struct node *n, struct sbuf *why, struct condition *c)
                               sick ? sbuf_str(why) : STR("kubelet is posting ready status")};
 }
 
-static const struct api_node_condition *condition_of(const struct api_node *node, const char *type)
+static const struct api_node_condition *node_condition_of(const struct api_node *node,
+                                                          const char *type)
 {
     for (size_t i = 0; node && i < node->status.conditions.n; i++)
         if (str_eqz(node->status.conditions.p[i].type, type))
@@ -168,30 +171,29 @@ static const struct api_node_condition *condition_of(const struct api_node *node
     return NULL;
 }
 
-static void write_time(struct json_writer *w, const char *key, const struct api_time *t)
+static void node_write_time(struct json_writer *w, const char *key, const struct api_time *t)
 {
     cleanup_sbuf struct sbuf out = {0};
     rfc3339_write_seconds(t->at, &out);
     json_write_text(w, key, sbuf_str(&out));
 }
 
-static void write_conditions(const struct node *n, const struct condition *all,
-                             struct json_writer *w)
+static void node_write_conditions(const struct node *n, const struct condition *all,
+                                  struct json_writer *w)
 {
     const struct typed_object *o = node_object(n);
     struct api_time now = {.at = {.sec = exec_wall_ns(n->options.exec) / CLOCK_NS_PER_SEC},
                            .set = true};
-    json_write_key(w, STR("conditions"));
-    json_write_array_begin(w);
+    json_write_array_in(w, "conditions");
     for (size_t i = 0; i < CONDITIONS; i++) {
         const struct api_node_condition *old =
-            condition_of(o ? o->object.value : NULL, all[i].type);
+            node_condition_of(o ? o->object.value : NULL, all[i].type);
         bool same = old && str_eqz(old->status, all[i].status) && old->last_transition_time.set;
         json_write_object_begin(w);
         json_write_text(w, "type", str_z(all[i].type));
         json_write_text(w, "status", str_z(all[i].status));
-        write_time(w, "lastHeartbeatTime", &now);
-        write_time(w, "lastTransitionTime", same ? &old->last_transition_time : &now);
+        node_write_time(w, "lastHeartbeatTime", &now);
+        node_write_time(w, "lastTransitionTime", same ? &old->last_transition_time : &now);
         json_write_text(w, "reason", str_z(all[i].reason));
         json_write_text(w, "message", all[i].message);
         json_write_object_end(w);
@@ -201,32 +203,31 @@ static void write_conditions(const struct node *n, const struct condition *all,
 
 // --- Status --------------------------------------------------------------------------------------
 
-static void write_status(const struct node *n, const struct condition *conditions,
-                         struct json_writer *w)
+static void node_write_status(const struct node *n, const struct condition *conditions,
+                              struct json_writer *w)
 {
     static const char *const features[] = {
         "DRANodeAllocatableResources", "DRAOptionalNodeOperations", "ExtendWebSocketsToKubelet"};
     json_write_object_begin(w);
     json_write_key(w, STR("capacity"));
-    write_amounts(n, w, false);
+    node_write_amounts(n, w, false);
     json_write_key(w, STR("allocatable"));
-    write_amounts(n, w, true);
-    write_conditions(n, conditions, w);
-    write_addresses(n, w);
+    node_write_amounts(n, w, true);
+    node_write_conditions(n, conditions, w);
+    node_write_addresses(n, w);
     if (n->options.port) {
-        json_write_key(w, STR("daemonEndpoints"));
-        json_write_object_begin(w);
-        json_write_key(w, STR("kubeletEndpoint"));
-        json_write_object_begin(w);
-        json_write_key(w, STR("Port"));
-        json_write_i64(w, n->options.port);
+        json_write_object_in(w, "daemonEndpoints");
+        json_write_object_in(w, "kubeletEndpoint");
+        json_write_number(w, "Port", n->options.port);
         json_write_object_end(w);
         json_write_object_end(w);
     }
-    write_info(n, w);
+    node_write_info(n, w);
+    json_write_object_in(w, "features");
+    json_write_flag(w, "supplementalGroupsPolicy", true);
+    json_write_object_end(w);
     if (n->options.has_health) {
-        json_write_key(w, STR("declaredFeatures"));
-        json_write_array_begin(w);
+        json_write_array_in(w, "declaredFeatures");
         for (size_t i = 0; i < array_len(features); i++)
             json_write_str(w, str_z(features[i]));
         json_write_array_end(w);
@@ -234,29 +235,29 @@ static void write_status(const struct node *n, const struct condition *condition
     json_write_object_end(w);
 }
 
-// Whether what the API has says the same, times aside.
-static bool is_told(const struct node *n, const struct api_node *node,
-                    const struct condition *conditions)
+// Whether the API's object has the same status, times aside.
+static bool node_status_is_current(const struct node *n, const struct api_node *node,
+                                   const struct condition *conditions)
 {
     const struct quantity *cpu = amounts_get(&node->status.allocatable, STR("cpu"));
     const struct quantity *memory = amounts_get(&node->status.capacity, STR("memory"));
     for (size_t i = 0; i < CONDITIONS; i++) {
-        const struct api_node_condition *c = condition_of(node, conditions[i].type);
+        const struct api_node_condition *c = node_condition_of(node, conditions[i].type);
         if (!c || !str_eqz(c->status, conditions[i].status) ||
             !str_eqz(c->reason, conditions[i].reason) || !str_eq(c->message, conditions[i].message))
             return false;
     }
     return cpu && quantity_value(cpu) == n->machine.cpus && memory &&
            quantity_value(memory) / 1024 == n->machine.memory_bytes / 1024 &&
-           node_extended_is_told(&n->options, node) &&
+           node_extended_is_current(&n->options, node) &&
            str_eq(node->status.node_info.boot_id, n->machine.boot_id) &&
            str_eq(node->status.node_info.container_runtime_version, n->options.runtime_version) &&
            node->status.daemon_endpoints.kubelet_endpoint.port == (int32_t)n->options.port;
 }
 
-static void on_status(void *arg, const struct client_answer *a)
+static void node_on_status(void *arg, const struct client_answer *a)
 {
-    struct node *n = call_take(arg);
+    struct node *n = node_call_take(arg);
     if (!n)
         return;
     n->patching = false;
@@ -268,17 +269,17 @@ static void on_status(void *arg, const struct client_answer *a)
         node_check(n);
 }
 
-static void tell_reboot(struct node *n, const struct typed_object *o)
+static void node_report_reboot(struct node *n, const struct typed_object *o)
 {
     const struct api_node *node = o->object.value;
     struct str old = node->status.node_info.boot_id;
     if (n->options.events && old.n && !str_eq(old, n->machine.boot_id))
-        event_record(n->options.events, o, EVENT_WARNING, STR("Rebooted"),
-                     arena_strf(&n->arena, "Node %.*s has been rebooted, boot id: %.*s",
-                                STR_ARG(n->options.name), STR_ARG(n->machine.boot_id)));
+        events_record(n->options.events, o, EVENT_WARNING, STR("Rebooted"),
+                      arena_strf(&n->arena, "Node %.*s has been rebooted, boot id: %.*s",
+                                 STR_ARG(n->options.name), STR_ARG(n->machine.boot_id)));
 }
 
-static void write_if_new(struct node *n)
+static void node_write_if_changed(struct node *n)
 {
     const struct typed_object *o = node_object(n);
     struct condition conditions[CONDITIONS];
@@ -286,27 +287,27 @@ static void write_if_new(struct node *n)
     n->again |= n->patching;
     if (!o || n->patching || n->creating)
         return;
-    observe(n, &why, conditions);
+    node_observe(n, &why, conditions);
     int64_t age = exec_now_ns(n->options.exec) - n->written_ns;
     if (n->written_ns && age < n->options.times.heartbeat_ns &&
-        is_told(n, o->object.value, conditions))
+        node_status_is_current(n, o->object.value, conditions))
         return;
-    tell_reboot(n, o);
+    node_report_reboot(n, o);
     struct json_writer w = {.out = &body};
     json_write_object_begin(&w);
     json_write_key(&w, STR("status"));
-    write_status(n, conditions, &w);
+    node_write_status(n, conditions, &w);
     json_write_object_end(&w);
     const struct client_key at = {o->object.kind, STR(""), n->options.name};
     const struct client_write how = {.subresource = STR("status")};
     n->patching = true;
-    client_patch(n->options.client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&body), &how, on_status,
-                 call_new(n));
+    client_patch(n->options.client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&body), &how,
+                 node_on_status, node_call_new(n));
 }
 
 // --- Registration --------------------------------------------------------------------------------
 
-static void write_labels(const struct node *n, struct json_writer *w)
+static void node_write_labels(const struct node *n, struct json_writer *w)
 {
     const struct {
         const char *key;
@@ -317,8 +318,7 @@ static void write_labels(const struct node *n, struct json_writer *w)
                  {"kubernetes.io/hostname", n->options.name},
                  {"kubernetes.io/os", STR("linux")}};
     struct str rest = n->options.labels, one, key, value;
-    json_write_key(w, STR("labels"));
-    json_write_object_begin(w);
+    json_write_object_in(w, "labels");
     for (size_t i = 0; i < array_len(usual); i++)
         json_write_text(w, usual[i].key, usual[i].value);
     while (rest.n > 0) {
@@ -331,15 +331,13 @@ static void write_labels(const struct node *n, struct json_writer *w)
 }
 
 // "key=value:Effect,key:Effect"
-static void write_taints(const struct node *n, struct json_writer *w)
+static void node_write_taints(const struct node *n, struct json_writer *w)
 {
     struct str rest = n->options.taints, one, left, effect, key, value;
     if (rest.n == 0)
         return;
-    json_write_key(w, STR("spec"));
-    json_write_object_begin(w);
-    json_write_key(w, STR("taints"));
-    json_write_array_begin(w);
+    json_write_object_in(w, "spec");
+    json_write_array_in(w, "taints");
     while (rest.n > 0) {
         (void)str_cut(rest, ',', &one, &rest);
         (void)str_cut(one, ':', &left, &effect);
@@ -354,10 +352,10 @@ static void write_taints(const struct node *n, struct json_writer *w)
     json_write_object_end(w);
 }
 
-static void on_created(void *arg, const struct client_answer *a)
+static void node_on_created(void *arg, const struct client_answer *a)
 {
-    struct node *n = call_take(arg);
-    (void)a; // a failure is tried again with the next look
+    struct node *n = node_call_take(arg);
+    (void)a; // a failure is retried at the next check
     if (n)
         n->creating = false;
 }
@@ -368,7 +366,7 @@ static const struct api_kind *node_kind(void)
 }
 
 // The object is made of its JSON, so that status and labels are written in one place each.
-static void create(struct node *n)
+static void node_create(struct node *n)
 {
     struct condition conditions[CONDITIONS];
     cleanup_sbuf struct sbuf body = {0}, why = {0};
@@ -377,41 +375,39 @@ static void create(struct node *n)
     struct api_object o;
     struct err err = {0};
     struct json_writer w = {.out = &body};
-    observe(n, &why, conditions);
+    node_observe(n, &why, conditions);
     json_write_object_begin(&w);
-    json_write_key(&w, STR("metadata"));
-    json_write_object_begin(&w);
+    json_write_object_in(&w, "metadata");
     json_write_text(&w, "name", n->options.name);
-    write_labels(n, &w);
+    node_write_labels(n, &w);
     json_write_object_end(&w);
-    write_taints(n, &w);
+    node_write_taints(n, &w);
     json_write_object_end(&w);
     if (json_parse(sbuf_str(&body), NULL, &doc, &err) < 0 ||
         api_decode_as(node_kind(), &doc, doc.root, &arena, NULL, &o, &err) < 0)
         return;
     n->creating = true;
-    client_create(n->options.client, &o, NULL, on_created, call_new(n));
+    client_create(n->options.client, &o, NULL, node_on_created, node_call_new(n));
 }
 
-static void on_labelled(void *arg, const struct client_answer *a)
+static void node_on_labelled(void *arg, const struct client_answer *a)
 {
     (void)a;
-    (void)call_take(arg);
+    (void)node_call_take(arg);
 }
 
-static void label(struct node *n)
+static void node_update_labels(struct node *n)
 {
     cleanup_sbuf struct sbuf body = {0};
     struct json_writer w = {.out = &body};
     json_write_object_begin(&w);
-    json_write_key(&w, STR("metadata"));
-    json_write_object_begin(&w);
-    write_labels(n, &w);
+    json_write_object_in(&w, "metadata");
+    node_write_labels(n, &w);
     json_write_object_end(&w);
     json_write_object_end(&w);
     const struct client_key at = {node_kind(), STR(""), n->options.name};
-    client_patch(n->options.client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&body), NULL, on_labelled,
-                 call_new(n));
+    client_patch(n->options.client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&body), NULL,
+                 node_on_labelled, node_call_new(n));
 }
 
 void node_check(struct node *n)
@@ -420,42 +416,42 @@ void node_check(struct node *n)
         return;
     if (!node_object(n)) {
         if (!n->creating)
-            create(n);
+            node_create(n);
         return;
     }
     if (!n->registered) {
         n->registered = true;
         exec_timer_start(n->options.exec, &n->lease, 0);
-        label(n);
+        node_update_labels(n);
         if (n->options.events)
-            event_record(n->options.events, node_object(n), EVENT_NORMAL, STR("Starting"),
-                         STR("Starting kubelet."));
+            events_record(n->options.events, node_object(n), EVENT_NORMAL, STR("Starting"),
+                          STR("Starting kubelet."));
         if (n->options.registered)
             n->options.registered(n->options.arg);
     }
-    write_if_new(n);
+    node_write_if_changed(n);
 }
 
-static void on_look(void *arg)
+static void node_on_update_timer(void *arg)
 {
     struct node *n = arg;
     exec_timer_start(n->options.exec, &n->look, n->options.times.look_ns);
     node_check(n);
 }
 
-static void on_changed(void *arg, const struct typed_object *before,
-                       const struct typed_object *after)
+static void node_on_changed(void *arg, const struct typed_object *before,
+                            const struct typed_object *after)
 {
     struct node *n = arg;
     (void)before;
     if (!after)
-        n->registered = false; // somebody deleted it: it is made again
+        n->registered = false; // deleted: it is created again
     exec_timer_start(n->options.exec, &n->look, 0);
     if (after && n->options.changed)
         n->options.changed(n->options.arg);
 }
 
-static void on_synced(void *arg)
+static void node_on_synced(void *arg)
 {
     struct node *n = arg;
     exec_timer_start(n->options.exec, &n->look, 0);
@@ -463,40 +459,40 @@ static void on_synced(void *arg)
 
 // --- Lease ---------------------------------------------------------------------------------------
 
-static const struct api_kind *lease_kind(void)
+static const struct api_kind *node_lease_kind(void)
 {
     return api_kind_find(STR("coordination.k8s.io/v1"), STR("Lease"));
 }
 
-static struct api_time micro_now(const struct node *n)
+static struct api_time node_micro_now(const struct node *n)
 {
     return (struct api_time){.at = moment_from_ns(exec_wall_ns(n->options.exec)), .set = true};
 }
 
-static void make_lease(struct node *n);
+static void node_create_lease(struct node *n);
 
-static void on_leased(void *arg, const struct client_answer *a)
+static void node_on_lease_renewed(void *arg, const struct client_answer *a)
 {
-    struct node *n = call_take(arg);
+    struct node *n = node_call_take(arg);
     if (!n)
         return;
     n->leasing = false;
     if (a->code == -ERR_NOT_FOUND)
-        make_lease(n);
+        node_create_lease(n);
 }
 
-static void on_lease_made(void *arg, const struct client_answer *a)
+static void node_on_lease_created(void *arg, const struct client_answer *a)
 {
-    struct node *n = call_take(arg);
+    struct node *n = node_call_take(arg);
     (void)a;
     if (n)
         n->leasing = false;
 }
 
-static void on_namespace(void *arg, const struct client_answer *a)
+static void node_on_namespace(void *arg, const struct client_answer *a)
 {
-    struct node *n = call_take(arg);
-    (void)a; // there already, or nobody may make it: the lease tells
+    struct node *n = node_call_take(arg);
+    (void)a; // it exists, or may not be created: creating the lease shows which
     const struct typed_object *o = n ? node_object(n) : NULL;
     if (!o) {
         if (n)
@@ -514,45 +510,45 @@ static void on_namespace(void *arg, const struct client_answer *a)
                                        .has_holder_identity = true,
                                        .lease_duration_seconds = LEASE_SECONDS,
                                        .has_lease_duration_seconds = true,
-                                       .renew_time = micro_now(n)}};
-    const struct api_object object = {lease_kind(), &lease};
-    client_create(n->options.client, &object, NULL, on_lease_made, call_new(n));
+                                       .renew_time = node_micro_now(n)}};
+    const struct api_object object = {node_lease_kind(), &lease};
+    client_create(n->options.client, &object, NULL, node_on_lease_created, node_call_new(n));
 }
 
-static void make_lease(struct node *n)
+static void node_create_lease(struct node *n)
 {
     struct api_namespace space = {.metadata = {.name = STR(LEASE_NAMESPACE)}};
     const struct api_object object = {api_kind_find(STR("v1"), STR("Namespace")), &space};
     n->leasing = true;
-    client_create(n->options.client, &object, NULL, on_namespace, call_new(n));
+    client_create(n->options.client, &object, NULL, node_on_namespace, node_call_new(n));
 }
 
-static void renew(void *arg)
+static void node_renew_lease(void *arg)
 {
     struct node *n = arg;
     cleanup_sbuf struct sbuf body = {0}, now = {0};
     exec_timer_start(n->options.exec, &n->lease, n->options.times.lease_ns);
     if (n->leasing || !node_object(n))
         return;
-    rfc3339_write_micros(micro_now(n).at, &now);
+    rfc3339_write_micros(node_micro_now(n).at, &now);
     sbuf_addf(&body,
               "{\"spec\":{\"holderIdentity\":\"%.*s\",\"leaseDurationSeconds\":%d,"
               "\"renewTime\":\"%s\"}}",
               STR_ARG(n->options.name), LEASE_SECONDS, now.p);
-    const struct client_key at = {lease_kind(), STR(LEASE_NAMESPACE), n->options.name};
+    const struct client_key at = {node_lease_kind(), STR(LEASE_NAMESPACE), n->options.name};
     n->leasing = true;
-    client_patch(n->options.client, &at, CLIENT_PATCH_MERGE, sbuf_str(&body), NULL, on_leased,
-                 call_new(n));
+    client_patch(n->options.client, &at, CLIENT_PATCH_MERGE, sbuf_str(&body), NULL,
+                 node_on_lease_renewed, node_call_new(n));
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Lifecycle -----------------------------------------------------------------------------------
 
-static int64_t otherwise(int64_t v, int64_t usual)
+static int64_t node_default_or(int64_t v, int64_t usual)
 {
     return v > 0 ? v : usual;
 }
 
-static void copy_machine(struct node *n, const struct node_machine *m)
+static void node_copy_machine(struct node *n, const struct node_machine *m)
 {
     struct arena *a = &n->arena;
     n->machine = *m;
@@ -576,17 +572,19 @@ struct node *node_new(const struct node_options *options)
     n->options.taints = arena_str(&n->arena, options->taints);
     n->options.runtime_version = arena_str(&n->arena, options->runtime_version);
     n->options.folder = arena_str(&n->arena, str_z(options->folder)).p;
-    n->options.pods_max = otherwise(options->pods_max, NODE_PODS_MAX);
-    n->options.times.lease_ns = otherwise(options->times.lease_ns, 10 * CLOCK_NS_PER_SEC);
-    n->options.times.heartbeat_ns = otherwise(options->times.heartbeat_ns, 300 * CLOCK_NS_PER_SEC);
-    n->options.times.look_ns = otherwise(options->times.look_ns, 10 * CLOCK_NS_PER_SEC);
-    copy_machine(n, options->machine);
-    n->lease = (struct exec_timer){.fn = renew, .arg = n};
-    n->look = (struct exec_timer){.fn = on_look, .arg = n};
+    n->options.pods_max = node_default_or(options->pods_max, NODE_PODS_MAX);
+    n->options.times.lease_ns = node_default_or(options->times.lease_ns, 10 * CLOCK_NS_PER_SEC);
+    n->options.times.heartbeat_ns =
+        node_default_or(options->times.heartbeat_ns, 300 * CLOCK_NS_PER_SEC);
+    n->options.times.look_ns = node_default_or(options->times.look_ns, 10 * CLOCK_NS_PER_SEC);
+    node_copy_machine(n, options->machine);
+    n->lease = (struct exec_timer){.fn = node_renew_lease, .arg = n};
+    n->look = (struct exec_timer){.fn = node_on_update_timer, .arg = n};
     struct str fields = arena_strf(&n->arena, "metadata.name=%.*s", STR_ARG(n->options.name));
     const struct informer_options o = {
         .client = options->client, .kind = node_kind(), .list = {.field_selector = fields}};
-    const struct informer_handler h = {.changed = on_changed, .synced = on_synced, .arg = n};
+    const struct informer_handler h = {
+        .changed = node_on_changed, .synced = node_on_synced, .arg = n};
     n->informer = informer_new(&o);
     informer_add_handler(n->informer, &h);
     return n;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Node object of this machine: made when it is not there, its status and conditions written as kubelet does,
-// its Lease renewed every ten seconds. Others may change labels, annotations, taints and conditions of their own;
-// they stay.
+// The Node object of this machine: made when it is not there, its status and conditions written as
+// kubelet does, its Lease renewed every ten seconds. Others may change labels, annotations, taints
+// and conditions of their own; they stay.
 #ifndef NODE_MACHINE_NODE_H
 #define NODE_MACHINE_NODE_H
 
@@ -18,30 +18,32 @@
 
 #define NODE_PODS_MAX 110 // as kubelet
 
-// --- The machine ---------------------------------------------------------------------------------
+// --- Machine -------------------------------------------------------------------------------------
 
-// What is known of it, in arena.
+// Facts about the machine, in arena.
 struct node_machine {
     struct str hostname, machine_id, system_uuid, boot_id, kernel, os_image, architecture;
     struct str addresses; // by commas, the first is the main one
     int64_t cpus, memory_bytes, disk_bytes, swap_bytes;
 };
 
-// node_machine_read reads this machine; disk is the file system of a folder. What cannot be read is empty or 0.
+// node_machine_read reads this machine; disk is the file system of a directory. What cannot be read
+// is empty or 0.
 void node_machine_read(const char *folder, struct arena *arena, struct node_machine *ret);
 
-// What is left, for the conditions.
+// Shortages, for the conditions.
 struct node_pressure {
     bool memory, disk, pids;
 };
 
-// node_pressure_read looks with kubelet's limits: less than 100 MiB of memory, 10 % of the disk, few process ids.
+// node_pressure_read checks kubelet's limits: less than 100 MiB of memory, 10 % of the disk,
+// few process ids.
 void node_pressure_read(const char *folder, struct node_pressure *ret);
 
 // node_memory_trim gives back memory that only the start has needed.
 void node_memory_trim(void);
 
-// --- The object ----------------------------------------------------------------------------------
+// --- Node object ---------------------------------------------------------------------------------
 
 struct node;
 
@@ -69,10 +71,11 @@ struct node_options {
     const char *folder; // whose disk counts
     bool has_health;    // declares the features of claims
     struct node_times times;
-    // not_ready says why the node is not ready, or false. May be NULL.
+    // not_ready returns true and the reason while the node is not ready. May be NULL.
     bool (*not_ready)(void *arg, struct sbuf *why);
-    // extended calls fn for every extended resource that this node knows of. May be NULL. extended_is_new: others that
-    // the object names at the start are of another life, and are set to 0.
+    // extended calls fn for every extended resource that this node knows of. May be NULL.
+    // extended_is_new: others that the object names at the start are of another life, and are set
+    // to 0.
     void (*extended)(void *arg, node_amount_fn fn, void *ctx);
     bool extended_is_new;
     // registered: the object is there (again). changed: it is another. Both on the exec.
@@ -85,16 +88,18 @@ struct node *node_new(const struct node_options *options);
 void node_start(struct node *n);
 void node_free(struct node *n);
 
-// node_object is the Node as it is known, NULL before. Borrowed until control is back at the exec.
+// node_object is the cached Node, NULL before it is known. Borrowed until control returns to the
+// exec.
 const struct typed_object *node_object(const struct node *n);
 
-// node_extended_write writes amounts of extended resources into an open object; reset (may be NULL) is the object
-// whose others are set to 0. node_extended_is_told: the object says the same already.
+// node_extended_write writes amounts of extended resources into an open object; reset (may be NULL)
+// is the object whose others are set to 0. node_extended_is_current: the object has the same
+// amounts.
 void node_extended_write(const struct node_options *o, const struct api_node *reset,
                          bool allocatable, struct json_writer *w);
-bool node_extended_is_told(const struct node_options *o, const struct api_node *node);
+bool node_extended_is_current(const struct node_options *o, const struct api_node *node);
 
-// node_check looks at the machine at once, as it otherwise does every 10 s.
+// node_check checks the machine at once, as it otherwise does every 10 s.
 void node_check(struct node *n);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "base/banned.h"
 
-static int64_t amount_in(const struct api_quantity_map *m, struct str key)
+static int64_t node_extended_amount_in(const struct api_quantity_map *m, struct str key)
 {
     for (size_t i = 0; i < m->n; i++)
         if (str_eq(m->p[i].key, key))
@@ -21,7 +21,8 @@ struct writing {
     bool allocatable;
 };
 
-static void write_one(void *ctx, struct str resource, int64_t capacity, int64_t allocatable)
+static void node_extended_write_resource(void *ctx, struct str resource, int64_t capacity,
+                                         int64_t allocatable)
 {
     const struct writing *x = ctx;
     char number[24];
@@ -37,17 +38,19 @@ struct looking {
     bool found, other;
 };
 
-static void look_for(void *ctx, struct str resource, int64_t capacity, int64_t allocatable)
+static void node_extended_find(void *ctx, struct str resource, int64_t capacity,
+                               int64_t allocatable)
 {
     struct looking *l = ctx;
     l->found |= str_eq(resource, l->name);
     if (l->status)
-        l->other |= amount_in(&l->status->capacity, resource) != capacity ||
-                    amount_in(&l->status->allocatable, resource) != allocatable;
+        l->other |= node_extended_amount_in(&l->status->capacity, resource) != capacity ||
+                    node_extended_amount_in(&l->status->allocatable, resource) != allocatable;
 }
 
-// What another life of the node offered is 0 until somebody offers it.
-static void write_reset(const struct node_options *o, const struct api_node *old, struct writing *x)
+// Resources of an earlier life of the node are 0 until a plugin offers them.
+static void node_extended_write_reset(const struct node_options *o, const struct api_node *old,
+                                      struct writing *x)
 {
     for (size_t i = 0; i < old->status.capacity.n; i++) {
         struct str name = old->status.capacity.p[i].key;
@@ -55,9 +58,9 @@ static void write_reset(const struct node_options *o, const struct api_node *old
         struct name_msgs wrong = {.arena = &a};
         struct looking l = {.name = name};
         name_extended_resource(name, &wrong);
-        o->extended(o->arg, look_for, &l);
+        o->extended(o->arg, node_extended_find, &l);
         if (wrong.n == 0 && !l.found)
-            write_one(x, name, 0, 0);
+            node_extended_write_resource(x, name, 0, 0);
     }
 }
 
@@ -67,15 +70,15 @@ void node_extended_write(const struct node_options *o, const struct api_node *re
     struct writing x = {w, allocatable};
     if (!o->extended)
         return;
-    o->extended(o->arg, write_one, &x);
+    o->extended(o->arg, node_extended_write_resource, &x);
     if (reset)
-        write_reset(o, reset, &x);
+        node_extended_write_reset(o, reset, &x);
 }
 
-bool node_extended_is_told(const struct node_options *o, const struct api_node *node)
+bool node_extended_is_current(const struct node_options *o, const struct api_node *node)
 {
     struct looking l = {.status = &node->status};
     if (o->extended)
-        o->extended(o->arg, look_for, &l);
+        o->extended(o->arg, node_extended_find, &l);
     return !l.other;
 }

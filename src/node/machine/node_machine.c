@@ -17,7 +17,7 @@
 #define DISK_LEFT_MIN   10                           // per cent: nodefs.available<10%
 #define PIDS_LEFT_MIN   128
 
-static void read_text(const char *path, struct sbuf *out)
+static void node_machine_read_file(const char *path, struct sbuf *out)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -27,11 +27,11 @@ static void read_text(const char *path, struct sbuf *out)
     (void)close(fd);
 }
 
-static struct str first_text(const char *const *paths, struct arena *arena)
+static struct str node_machine_first_file(const char *const *paths, struct arena *arena)
 {
     for (size_t i = 0; paths[i]; i++) {
         cleanup_sbuf struct sbuf text = {0};
-        read_text(paths[i], &text);
+        node_machine_read_file(paths[i], &text);
         struct str trimmed = str_trim(sbuf_str(&text));
         if (trimmed.n)
             return arena_str(arena, trimmed);
@@ -40,7 +40,7 @@ static struct str first_text(const char *const *paths, struct arena *arena)
 }
 
 // A line "Key: 123 kB" of /proc/meminfo in bytes; -1 when there is none.
-static int64_t meminfo(struct str text, const char *key)
+static int64_t node_machine_meminfo(struct str text, const char *key)
 {
     while (text.n > 0) {
         struct str line, name, value;
@@ -58,7 +58,7 @@ static int64_t meminfo(struct str text, const char *key)
 static struct str os_name(struct arena *arena)
 {
     cleanup_sbuf struct sbuf text = {0};
-    read_text("/etc/os-release", &text);
+    node_machine_read_file("/etc/os-release", &text);
     struct str rest = sbuf_str(&text);
     while (rest.n > 0) {
         struct str line, key, value;
@@ -81,7 +81,7 @@ static struct str go_architecture(const char *machine)
 }
 
 // Addresses of the host: one of each family, IPv4 first.
-static void read_addresses(struct arena *arena, struct node_machine *m)
+static void node_machine_read_addresses(struct arena *arena, struct node_machine *m)
 {
     char all[16][ADDRESS_BYTES];
     size_t n = address_machine(all, array_len(all));
@@ -102,9 +102,9 @@ void node_machine_read(const char *folder, struct arena *arena, struct node_mach
     cleanup_sbuf struct sbuf memory = {0};
     struct utsname u = {0};
     struct statvfs fs = {0};
-    *ret = (struct node_machine){.machine_id = first_text(machine_id, arena),
-                                 .system_uuid = first_text(uuid, arena),
-                                 .boot_id = first_text(boot, arena),
+    *ret = (struct node_machine){.machine_id = node_machine_first_file(machine_id, arena),
+                                 .system_uuid = node_machine_first_file(uuid, arena),
+                                 .boot_id = node_machine_first_file(boot, arena),
                                  .os_image = os_name(arena),
                                  .cpus = sysconf(_SC_NPROCESSORS_ONLN)};
     if (uname(&u) == 0) {
@@ -112,12 +112,12 @@ void node_machine_read(const char *folder, struct arena *arena, struct node_mach
         ret->kernel = arena_str(arena, str_z(u.release));
         ret->architecture = arena_str(arena, go_architecture(u.machine));
     }
-    read_text("/proc/meminfo", &memory);
-    ret->memory_bytes = meminfo(sbuf_str(&memory), "MemTotal");
-    ret->swap_bytes = meminfo(sbuf_str(&memory), "SwapTotal");
+    node_machine_read_file("/proc/meminfo", &memory);
+    ret->memory_bytes = node_machine_meminfo(sbuf_str(&memory), "MemTotal");
+    ret->swap_bytes = node_machine_meminfo(sbuf_str(&memory), "SwapTotal");
     if (statvfs(folder, &fs) == 0)
         ret->disk_bytes = (int64_t)(fs.f_blocks * fs.f_frsize);
-    read_addresses(arena, ret);
+    node_machine_read_addresses(arena, ret);
 }
 
 static bool pids_are_short(void)
@@ -125,8 +125,8 @@ static bool pids_are_short(void)
     cleanup_sbuf struct sbuf max = {0}, load = {0};
     struct str part, rest, total;
     int64_t most, now;
-    read_text("/proc/sys/kernel/pid_max", &max);
-    read_text("/proc/loadavg", &load); // 0.1 0.2 0.3 1/234 567
+    node_machine_read_file("/proc/sys/kernel/pid_max", &max);
+    node_machine_read_file("/proc/loadavg", &load); // 0.1 0.2 0.3 1/234 567
     rest = sbuf_str(&load);
     for (int i = 0; i < 4; i++)
         (void)str_cut(rest, ' ', &part, &rest);
@@ -140,8 +140,8 @@ void node_pressure_read(const char *folder, struct node_pressure *ret)
 {
     cleanup_sbuf struct sbuf memory = {0};
     struct statvfs fs = {0};
-    read_text("/proc/meminfo", &memory);
-    int64_t left = meminfo(sbuf_str(&memory), "MemAvailable");
+    node_machine_read_file("/proc/meminfo", &memory);
+    int64_t left = node_machine_meminfo(sbuf_str(&memory), "MemAvailable");
     *ret = (struct node_pressure){.memory = left >= 0 && left < MEMORY_LEFT_MIN,
                                   .pids = pids_are_short()};
     if (statvfs(folder, &fs) == 0 && fs.f_blocks > 0)

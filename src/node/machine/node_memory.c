@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Giving back what only the start has touched: pages of programs and libraries that nobody has changed. They come
+// Releases memory that only the start needed: unmodified pages of programs and libraries. They come
 // back by themselves when they are needed, from memory that all processes share.
 #include <malloc.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ struct mapping {
     bool unchanged; // no page is our own
 };
 
-static bool hex(struct str s, uint64_t *ret)
+static bool node_memory_parse_hex(struct str s, uint64_t *ret)
 {
     uint64_t v = 0;
     for (size_t i = 0; i < s.n; i++) {
@@ -32,11 +32,11 @@ static bool hex(struct str s, uint64_t *ret)
 }
 
 // "from-to r-xp offset device inode path"; false for other lines.
-static bool read_head(struct str line, struct mapping *m)
+static bool node_memory_read_mapping(struct str line, struct mapping *m)
 {
     struct str range, rest, from, to, flags;
     if (!str_cut(line, ' ', &range, &rest) || !str_cut(range, '-', &from, &to) ||
-        !hex(from, &m->from) || !hex(to, &m->to))
+        !node_memory_parse_hex(from, &m->from) || !node_memory_parse_hex(to, &m->to))
         return false;
     (void)str_cut(rest, ' ', &flags, &rest);
     ptrdiff_t path = str_find_char(rest, '/');
@@ -46,10 +46,10 @@ static bool read_head(struct str line, struct mapping *m)
     return true;
 }
 
-static void give_back(const struct mapping *m)
+static void node_memory_release(const struct mapping *m)
 {
     if (m->file && m->unchanged && m->to > m->from)
-        // NOLINTNEXTLINE(performance-no-int-to-ptr): that is how the kernel tells addresses
+        // NOLINTNEXTLINE(performance-no-int-to-ptr): smaps has addresses as numbers
         (void)madvise((void *)(uintptr_t)m->from, m->to - m->from, MADV_DONTNEED);
 }
 
@@ -62,15 +62,15 @@ void node_memory_trim(void)
     while (f && fgets(line, sizeof(line), f)) {
         struct str s = str_trim(str_z(line));
         struct mapping next = {0};
-        if (read_head(s, &next)) {
-            give_back(&m);
+        if (node_memory_read_mapping(s, &next)) {
+            node_memory_release(&m);
             m = next;
         } else if ((str_starts(s, STR("Anonymous:")) || str_starts(s, STR("Private_Dirty:"))) &&
                    !str_ends(s, STR(" 0 kB"))) {
             m.unchanged = false;
         }
     }
-    give_back(&m);
+    node_memory_release(&m);
     if (f)
         (void)fclose(f);
 }

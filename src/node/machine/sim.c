@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Simulated nodes: creates classes, nodes and slices from profiles with bounded concurrency, then
+// plays kubelet for their pods by patching statuses.
 #include "node/sim.h"
 
 #include <stdlib.h>
@@ -30,10 +33,10 @@ struct sim_nodes {
     size_t under_way;
     size_t left;
     struct sim_stats stats;
-    struct exec_timer ready; // tells so when there was nothing to make
+    struct exec_timer ready; // calls options.ready when there is nothing to create
     struct err first_error;
     bool failed;
-    bool told;
+    bool reported;
 };
 
 // A write of an object, or a step for a pod; the owner may be gone when it ends.
@@ -44,7 +47,7 @@ struct sim_call {
     char *key;    // of a pod
 };
 
-static struct sim_call *call_new(struct sim_nodes *s)
+static struct sim_call *sim_call_new(struct sim_nodes *s)
 {
     struct sim_call *c = xcalloc(1, sizeof(*c));
     c->owner = s;
@@ -52,35 +55,35 @@ static struct sim_call *call_new(struct sim_nodes *s)
     return c;
 }
 
-// call_take ends a call; the owner, or NULL when it is gone.
-static struct sim_nodes *call_take(struct sim_call *c)
+// sim_call_take ends a call; the owner, or NULL when it is gone.
+static struct sim_nodes *sim_call_take(struct sim_call *c)
 {
     struct sim_nodes *s = list_linked(&c->node) ? c->owner : NULL;
     list_remove(&c->node);
     return s;
 }
 
-// --- Making everything ---------------------------------------------------------------------------
+// --- Object creation -----------------------------------------------------------------------------
 
-static void make_more(struct sim_nodes *s);
+static void sim_create_more(struct sim_nodes *s);
 
-static void one_less(struct sim_nodes *s)
+static void sim_count_created(struct sim_nodes *s)
 {
     s->under_way--;
     s->left--;
-    if (s->left == 0 && !s->told) {
-        s->told = true;
+    if (s->left == 0 && !s->reported) {
+        s->reported = true;
         if (s->options.ready)
             s->options.ready(s->options.arg, s->failed ? &s->first_error : NULL);
         return;
     }
-    make_more(s);
+    sim_create_more(s);
 }
 
-static void made(void *arg, const struct client_answer *a)
+static void sim_on_created(void *arg, const struct client_answer *a)
 {
     struct sim_call *c = arg;
-    struct sim_nodes *s = call_take(c);
+    struct sim_nodes *s = sim_call_take(c);
     free(c);
     if (!s)
         return;
@@ -88,11 +91,11 @@ static void made(void *arg, const struct client_answer *a)
         s->failed = true;
         s->first_error = *a->err;
     }
-    one_less(s);
+    sim_count_created(s);
 }
 
-// own makes the slices of a node its own, now that it has a UID.
-static void own(struct sim_nodes *s, size_t node_index, struct str uid)
+// sim_own_slices makes the slices of a node its own, now that it has a UID.
+static void sim_own_slices(struct sim_nodes *s, size_t node_index, struct str uid)
 {
     const struct api_node *node = s->objects.p[node_index].value;
     for (size_t i = node_index + 1; i < s->objects.n; i++) {
@@ -110,12 +113,12 @@ static void own(struct sim_nodes *s, size_t node_index, struct str uid)
     }
 }
 
-static void create_one(struct sim_nodes *s, size_t index)
+static void sim_create_object(struct sim_nodes *s, size_t index)
 {
-    struct sim_call *c = call_new(s);
+    struct sim_call *c = sim_call_new(s);
     c->index = index;
     s->under_way++;
-    client_create(s->options.client, &s->objects.p[index], NULL, made, c);
+    client_create(s->options.client, &s->objects.p[index], NULL, sim_on_created, c);
 }
 
 // The slices behind a node are made when the node is there.
@@ -124,11 +127,11 @@ static void create_slices_of(struct sim_nodes *s, size_t node_index)
     for (size_t i = node_index + 1; i < s->objects.n; i++) {
         if (!str_eq(s->objects.p[i].kind->kind, STR("ResourceSlice")))
             break;
-        create_one(s, i);
+        sim_create_object(s, i);
     }
 }
 
-static void node_there(void *arg, const struct client_answer *a)
+static void sim_on_node_found(void *arg, const struct client_answer *a)
 {
     struct sim_call *c = arg;
     size_t index = c->index;
@@ -136,24 +139,24 @@ static void node_there(void *arg, const struct client_answer *a)
     if (s && a->code == -ERR_ALREADY_EXISTS) {
         const struct api_node *node = s->objects.p[index].value;
         const struct client_key at = {s->objects.p[index].kind, STR(""), node->metadata.name};
-        client_get(s->options.client, &at, node_there, c);
+        client_get(s->options.client, &at, sim_on_node_found, c);
         return;
     }
-    (void)call_take(c);
+    (void)sim_call_take(c);
     free(c);
     if (!s)
         return;
     if (a->code == 0 && a->object)
-        own(s, index, a->object->meta->uid);
+        sim_own_slices(s, index, a->object->meta->uid);
     else if (!s->failed) {
         s->failed = true;
         s->first_error = *a->err;
     }
     create_slices_of(s, index);
-    one_less(s);
+    sim_count_created(s);
 }
 
-static void make_more(struct sim_nodes *s)
+static void sim_create_more(struct sim_nodes *s)
 {
     while (s->next < s->objects.n && s->under_way < WRITES_MAX) {
         size_t i = s->next++;
@@ -161,29 +164,29 @@ static void make_more(struct sim_nodes *s)
             ((const struct api_resource_slice *)s->objects.p[i].value)->spec.has_node_name)
             continue; // made with its node
         if (str_eq(s->objects.p[i].kind->kind, STR("Node"))) {
-            struct sim_call *c = call_new(s);
+            struct sim_call *c = sim_call_new(s);
             c->index = i;
             s->under_way++;
-            client_create(s->options.client, &s->objects.p[i], NULL, node_there, c);
+            client_create(s->options.client, &s->objects.p[i], NULL, sim_on_node_found, c);
         } else {
-            create_one(s, i);
+            sim_create_object(s, i);
         }
     }
 }
 
 // --- Objects of the profiles ---------------------------------------------------------------------
 
-static const struct api_kind *kind_of(const char *api_version, const char *kind)
+static const struct api_kind *sim_kind_of(const char *api_version, const char *kind)
 {
     return api_kind_find(str_z(api_version), str_z(kind));
 }
 
-static void add(struct sim_nodes *s, const struct api_kind *kind, void *value)
+static void sim_add_object(struct sim_nodes *s, const struct api_kind *kind, void *value)
 {
     vec_push(&s->objects, ((struct api_object){kind, value}));
 }
 
-static void be_ready(struct sim_nodes *s, struct api_node *node)
+static void sim_make_node_ready(struct sim_nodes *s, struct api_node *node)
 {
     struct api_node_condition *c = arena_one(&s->arena, struct api_node_condition);
     int64_t now = exec_wall_ns(s->options.exec) / CLOCK_NS_PER_SEC;
@@ -218,22 +221,22 @@ static void be_ready(struct sim_nodes *s, struct api_node *node)
 static void add_slices(struct sim_nodes *s, const struct profile_objects *o)
 {
     for (size_t i = 0; i < o->slices_len; i++) {
-        add(s, kind_of("resource.k8s.io/v1", "ResourceSlice"), o->slices[i]);
+        sim_add_object(s, sim_kind_of("resource.k8s.io/v1", "ResourceSlice"), o->slices[i]);
         s->stats.slices++;
         s->stats.devices += o->slices[i]->spec.devices.n;
     }
 }
 
-static int gather(struct sim_nodes *s, struct err *err)
+static int sim_gather_objects(struct sim_nodes *s, struct err *err)
 {
     const struct sim_options *o = &s->options;
     for (size_t p = 0; p < o->profiles_len; p++) {
         struct profile_objects shared;
-        int code = profile_shared(o->profiles[p], &s->arena, &shared, err);
-        if (code != 0)
-            return code;
+        int r = profile_shared(o->profiles[p], &s->arena, &shared, err);
+        if (r != 0)
+            return r;
         for (size_t i = 0; i < shared.classes_len; i++)
-            add(s, kind_of("resource.k8s.io/v1", "DeviceClass"), shared.classes[i]);
+            sim_add_object(s, sim_kind_of("resource.k8s.io/v1", "DeviceClass"), shared.classes[i]);
         s->stats.classes += shared.classes_len;
         add_slices(s, &shared);
     }
@@ -243,11 +246,11 @@ static int gather(struct sim_nodes *s, struct err *err)
             struct profile_objects made_of;
             struct str node = arena_strf(&s->arena, "%.*s-%0*zu", STR_ARG(name),
                                          (int)(o->min_digits ? o->min_digits : 1), n);
-            int code = profile_node(o->profiles[p], node, n, &s->arena, &made_of, err);
-            if (code != 0)
-                return code;
-            be_ready(s, made_of.node);
-            add(s, kind_of("v1", "Node"), made_of.node);
+            int r = profile_node(o->profiles[p], node, n, &s->arena, &made_of, err);
+            if (r != 0)
+                return r;
+            sim_make_node_ready(s, made_of.node);
+            sim_add_object(s, sim_kind_of("v1", "Node"), made_of.node);
             s->stats.nodes++;
             add_slices(s, &made_of);
         }
@@ -255,7 +258,7 @@ static int gather(struct sim_nodes *s, struct err *err)
     return 0;
 }
 
-// --- A kubelet's part ----------------------------------------------------------------------------
+// --- Pods ----------------------------------------------------------------------------------------
 
 static bool is_simulated(const struct sim_nodes *s, struct str node)
 {
@@ -267,10 +270,10 @@ static bool is_simulated(const struct sim_nodes *s, struct str node)
     return false;
 }
 
-static void stepped(void *arg, const struct client_answer *a)
+static void sim_on_step_done(void *arg, const struct client_answer *a)
 {
     struct sim_call *c = arg;
-    struct sim_nodes *s = call_take(c);
+    struct sim_nodes *s = sim_call_take(c);
     if (s && a->code == 0 && a->object)
         work_after(s->work, str_z(c->key), SOURCE_PODS, a->object->revision);
     else if (s && (a->code == 0 || a->code == -ERR_NOT_FOUND))
@@ -283,12 +286,12 @@ static void stepped(void *arg, const struct client_answer *a)
 
 static struct sim_call *pod_call(struct sim_nodes *s, struct str key)
 {
-    struct sim_call *c = call_new(s);
+    struct sim_call *c = sim_call_new(s);
     c->key = xstrndup(key.p, key.n);
     return c;
 }
 
-static void write_condition(struct json_writer *w, struct str type, struct str now)
+static void sim_write_condition(struct json_writer *w, struct str type, struct str now)
 {
     json_write_object_begin(w);
     json_write_text(w, "type", type);
@@ -297,7 +300,7 @@ static void write_condition(struct json_writer *w, struct str type, struct str n
     json_write_object_end(w);
 }
 
-static void write_containers(struct json_writer *w, const struct api_pod *pod, struct str now)
+static void sim_write_containers(struct json_writer *w, const struct api_pod *pod, struct str now)
 {
     json_write_array_begin(w);
     for (size_t i = 0; i < pod->spec.containers.n; i++) {
@@ -306,16 +309,11 @@ static void write_containers(struct json_writer *w, const struct api_pod *pod, s
         json_write_text(w, "name", c->name);
         json_write_text(w, "image", c->image);
         json_write_text(w, "imageID", STR(""));
-        json_write_key(w, STR("ready"));
-        json_write_bool(w, true);
-        json_write_key(w, STR("started"));
-        json_write_bool(w, true);
-        json_write_key(w, STR("restartCount"));
-        json_write_i64(w, 0);
-        json_write_key(w, STR("state"));
-        json_write_object_begin(w);
-        json_write_key(w, STR("running"));
-        json_write_object_begin(w);
+        json_write_flag(w, "ready", true);
+        json_write_flag(w, "started", true);
+        json_write_number(w, "restartCount", 0);
+        json_write_object_in(w, "state");
+        json_write_object_in(w, "running");
         json_write_text(w, "startedAt", now);
         json_write_object_end(w);
         json_write_object_end(w);
@@ -335,28 +333,25 @@ static void run_pod(struct sim_nodes *s, struct str key, const struct typed_obje
     rfc3339_write_seconds((struct moment){.sec = exec_wall_ns(s->options.exec) / CLOCK_NS_PER_SEC},
                           &now);
     json_write_object_begin(&w);
-    json_write_key(&w, STR("metadata"));
-    json_write_object_begin(&w);
+    json_write_object_in(&w, "metadata");
     json_write_text(&w, "uid", o->meta->uid);
     json_write_text(&w, "resourceVersion", o->meta->resource_version); // nothing newer is undone
     json_write_object_end(&w);
-    json_write_key(&w, STR("status"));
-    json_write_object_begin(&w);
+    json_write_object_in(&w, "status");
     json_write_text(&w, "phase", STR("Running"));
     json_write_text(&w, "startTime", sbuf_str(&now));
-    json_write_key(&w, STR("conditions"));
-    json_write_array_begin(&w);
+    json_write_array_in(&w, "conditions");
     for (size_t i = 0; i < array_len(conditions); i++)
-        write_condition(&w, conditions[i], sbuf_str(&now));
+        sim_write_condition(&w, conditions[i], sbuf_str(&now));
     json_write_array_end(&w);
     json_write_key(&w, STR("containerStatuses"));
-    write_containers(&w, o->object.value, sbuf_str(&now));
+    sim_write_containers(&w, o->object.value, sbuf_str(&now));
     json_write_object_end(&w);
     json_write_object_end(&w);
     const struct client_key at = {o->object.kind, o->meta->namespace, o->meta->name};
     const struct client_write how = {.subresource = STR("status")};
-    client_patch(s->options.client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&body), &how, stepped,
-                 pod_call(s, key));
+    client_patch(s->options.client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&body), &how,
+                 sim_on_step_done, pod_call(s, key));
     sbuf_done(&now);
     sbuf_done(&body);
 }
@@ -367,10 +362,10 @@ static void stop_pod(struct sim_nodes *s, struct str key, const struct typed_obj
     struct api_preconditions same = {.uid = o->meta->uid, .has_uid = true};
     const struct api_delete_options now = {
         .preconditions = &same, .grace_period_seconds = 0, .has_grace_period_seconds = true};
-    client_delete(s->options.client, &at, &now, stepped, pod_call(s, key));
+    client_delete(s->options.client, &at, &now, sim_on_step_done, pod_call(s, key));
 }
 
-static void step(void *arg, struct str key)
+static void sim_step_pod(void *arg, struct str key)
 {
     struct sim_nodes *s = arg;
     struct str namespace;
@@ -388,8 +383,8 @@ static void step(void *arg, struct str key)
         work_done(s->work, key);
 }
 
-static void pod_changed(void *arg, const struct typed_object *before,
-                        const struct typed_object *after)
+static void sim_on_pod_changed(void *arg, const struct typed_object *before,
+                               const struct typed_object *after)
 {
     struct sim_nodes *s = arg;
     (void)before;
@@ -407,9 +402,9 @@ static void pods_progress(void *arg, uint64_t revision)
     work_seen(s->work, SOURCE_PODS, revision);
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Lifecycle -----------------------------------------------------------------------------------
 
-static void nothing_to_do(void *arg)
+static void sim_report_ready(void *arg)
 {
     struct sim_nodes *s = arg;
     if (s->options.ready)
@@ -420,28 +415,29 @@ struct sim_nodes *sim_nodes_new(const struct sim_options *options)
 {
     struct sim_nodes *s = xcalloc(1, sizeof(*s));
     s->options = *options;
-    s->ready = (struct exec_timer){.fn = nothing_to_do, .arg = s};
+    s->ready = (struct exec_timer){.fn = sim_report_ready, .arg = s};
     list_init(&s->calls);
-    s->work = work_new(options->exec, NULL, step, s);
-    const struct informer_options o = {.client = options->client, .kind = kind_of("v1", "Pod")};
+    s->work = work_new(options->exec, NULL, sim_step_pod, s);
+    const struct informer_options o = {.client = options->client, .kind = sim_kind_of("v1", "Pod")};
     s->pods = informer_new(&o);
-    const struct informer_handler h = {.changed = pod_changed, .progress = pods_progress, .arg = s};
+    const struct informer_handler h = {
+        .changed = sim_on_pod_changed, .progress = pods_progress, .arg = s};
     informer_add_handler(s->pods, &h);
     return s;
 }
 
 int sim_nodes_start(struct sim_nodes *s, struct err *err)
 {
-    int code = gather(s, err);
-    if (code != 0)
-        return code;
+    int r = sim_gather_objects(s, err);
+    if (r != 0)
+        return r;
     s->left = s->objects.n;
     informer_start(s->pods);
     if (s->left == 0) {
-        s->told = true;
+        s->reported = true;
         exec_timer_start(s->options.exec, &s->ready, 0);
     }
-    make_more(s);
+    sim_create_more(s);
     return 0;
 }
 

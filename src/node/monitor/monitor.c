@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray-monitor: the process that stays with a container. It makes the container's mounts, lets crun make the
-// container, keeps what it says and how it ends, and tells whoever asks. It links against src/base and src/os alone and
-// stays small. Not for people to call:
-//     dray-monitor run FOLDER      one container (node/monitor/monitor_plan.h); comes back when it is made
+// dray-monitor: the process that stays with a container. It makes the container's mounts, lets crun
+// make the container, logs its output, records its exit and reports its state. It links against
+// src/base and src/os alone and stays small. Not for people to call:
+//     dray-monitor run DIR         one container (monitor_plan.h); returns when it is made
 //     dray-monitor exec ...        one command in a container, for as long as the caller lives
-//     dray-monitor attach FOLDER   the input and output of a container, for as long as both live
+//     dray-monitor attach DIR      input and output of a container, for as long as both live
 //     dray-monitor call MOUNT ...  a program that must not see a mount
 //     dray-monitor pause           process 1 of a pod that shares its process ids
 #include <errno.h>
@@ -32,10 +32,10 @@
 
 #define PLAN_BYTES_MAX ((size_t)4 << 20)
 
-// --- The plan ------------------------------------------------------------------------------------
+// --- Plan ----------------------------------------------------------------------------------------
 
 // A key's place for its one value, or NULL.
-static const char **place(struct monitor_plan *p, const char *key)
+static const char **monitor_plan_place(struct monitor_plan *p, const char *key)
 {
     const struct {
         const char *key;
@@ -50,7 +50,7 @@ static const char **place(struct monitor_plan *p, const char *key)
     return NULL;
 }
 
-static bool *flag(struct monitor_plan *p, const char *key)
+static bool *monitor_plan_flag(struct monitor_plan *p, const char *key)
 {
     return strcmp(key, "copy") == 0     ? &p->copy
            : strcmp(key, "shared") == 0 ? &p->shared
@@ -60,7 +60,7 @@ static bool *flag(struct monitor_plan *p, const char *key)
                                         : NULL;
 }
 
-static const char *next_word(const struct sbuf *text, size_t *at)
+static const char *monitor_plan_next_word(const struct sbuf *text, size_t *at)
 {
     const char *word = *at < text->n ? text->p + *at : "";
     *at += strlen(word) + 1;
@@ -74,16 +74,17 @@ int monitor_plan_read(struct monitor_plan *p, struct err *err)
         return err_set(err, -r, "cannot read the plan: %s",
                        r == -ERR_TOO_LARGE ? "it is too large" : strerrordesc_np(-r));
     for (size_t at = 0; at < p->text.n;) {
-        const char *key = next_word(&p->text, &at);
-        const char *value = next_word(&p->text, &at);
-        const char **to = place(p, key);
-        bool *yes = flag(p, key);
+        const char *key = monitor_plan_next_word(&p->text, &at);
+        const char *value = monitor_plan_next_word(&p->text, &at);
+        const char **to = monitor_plan_place(p, key);
+        bool *yes = monitor_plan_flag(p, key);
         if (to)
             *to = value[0] ? value : NULL;
         else if (yes)
             *yes = true;
         else if (strcmp(key, "bind") == 0 && p->binds_len < MONITOR_BINDS_MAX)
-            p->binds[p->binds_len++] = (struct monitor_bind){value, next_word(&p->text, &at)};
+            p->binds[p->binds_len++] =
+                (struct monitor_bind){value, monitor_plan_next_word(&p->text, &at)};
         else
             return err_set(err, ERR_INVALID, "the plan has an unknown word '%s'", key);
     }
@@ -101,7 +102,7 @@ int64_t monitor_now_ns(void)
 
 // --- Children ------------------------------------------------------------------------------------
 
-static _Noreturn void become(const char *const *argv, const int stdio[3])
+static _Noreturn void monitor_exec_child(const char *const *argv, const int stdio[3])
 {
     sigset_t none;
     (void)sigemptyset(&none);
@@ -123,8 +124,29 @@ pid_t monitor_spawn(const char *const *argv, const int stdio[3])
 {
     pid_t pid = fork();
     if (pid == 0)
-        become(argv, stdio);
+        monitor_exec_child(argv, stdio);
     return pid < 0 ? -errno : pid;
+}
+
+int monitor_exit_status(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+pid_t monitor_read_pid(void)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    int64_t pid;
+    if (file_read_at(AT_FDCWD, "pid", 24, &text) < 0 ||
+        str_to_i64(str_trim(sbuf_str(&text)), &pid) != 0 || pid < 2)
+        return 0;
+    return (pid_t)pid;
+}
+
+void monitor_set_nonblocking(int fd)
+{
+    if (fd >= 0)
+        (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
 int monitor_wait(pid_t pid)
@@ -133,7 +155,7 @@ int monitor_wait(pid_t pid)
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return 127;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return monitor_exit_status(status);
 }
 
 int monitor_console(const char *name)
@@ -184,7 +206,7 @@ ssize_t monitor_take_fd(int from, char *buf, size_t cap, int *ret_fd)
     return n < 0 ? -errno : n;
 }
 
-// --- What the caller says ------------------------------------------------------------------------
+// --- Caller's requests ---------------------------------------------------------------------------
 
 bool monitor_lines_read(struct monitor_lines *l, void (*each)(void *arg, struct str line),
                         void *arg)
@@ -210,7 +232,7 @@ void monitor_answer(const char *text)
     (void)!write(MONITOR_CONTROL, text, strlen(text));
 }
 
-void monitor_give_up(const char *text)
+void monitor_fail(const char *text)
 {
     monitor_answer("error ");
     monitor_answer(text);
@@ -219,7 +241,7 @@ void monitor_give_up(const char *text)
 
 // --- Pause ---------------------------------------------------------------------------------------
 
-static void end(int number)
+static void monitor_pause_end(int number)
 {
     (void)number;
     _exit(0);
@@ -228,18 +250,18 @@ static void end(int number)
 static int monitor_pause(void)
 {
     char known;
-    // Whoever made us writes down that we are here, and says so. Else nobody would ever end us.
+    // The parent writes our pid down, then a byte. Without that byte nothing would ever end us.
     if (read(0, &known, 1) != 1)
         return 1;
-    (void)signal(SIGTERM, end);
-    (void)signal(SIGINT, end);
+    (void)signal(SIGTERM, monitor_pause_end);
+    (void)signal(SIGINT, monitor_pause_end);
     while (true)
         if (waitpid(-1, NULL, 0) < 0 && errno == ECHILD)
             (void)usleep(200000);
 }
 
 // A call of the runtime, with a mount hidden from it.
-static int call(char **argv)
+static int monitor_call(char **argv)
 {
     struct err err = {0};
     if (monitor_hide(argv[0][0] ? argv[0] : NULL, &err) < 0) {
@@ -252,7 +274,8 @@ static int call(char **argv)
 
 int main(int argc, char **argv)
 {
-    // The runtime makes mount points and devices in root file systems; the agent's own umask keeps secrets.
+    // The runtime makes mount points and devices in root file systems; the agent's own umask keeps
+    // secrets.
     (void)umask(022);
     if (argc == 3 && strcmp(argv[1], "run") == 0)
         return monitor_run(argv[2]);
@@ -261,10 +284,10 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "attach") == 0)
         return monitor_attach(argv[2]);
     if (argc > 3 && strcmp(argv[1], "call") == 0)
-        return call(argv + 2);
+        return monitor_call(argv + 2);
     if (argc == 2 && strcmp(argv[1], "pause") == 0)
         return monitor_pause();
     (void)fprintf(stderr,
-                  "dray-monitor: dray's agent calls this; there is nothing to do by hand\n");
+                  "dray-monitor: internal program of dray's agent; do not run it directly\n");
     return 2;
 }

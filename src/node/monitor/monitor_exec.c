@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One command in a running container, for as long as the caller wants it. Arguments: a folder of its own (which
-// has process.json), the runtime, its state folder, the container, the mount to hide or "", 1 for a terminal,
-// the mark that the command's environment carries, the container's control group or "". Standard descriptors
-// are the command's; descriptor 3 is a socket on which the caller says "resize COLUMNS ROWS" and "kill", a line
-// each, and hears "exit CODE" or "error TEXT". The end of the caller is a "kill".
+// One command in a running container, for as long as the caller wants it. Arguments: a directory of
+// its own (which has process.json), the runtime, its state directory, the container, the mount to
+// hide or "", 1 for a terminal, the mark that the command's environment carries, the container's
+// control group or "". Standard descriptors are the command's; descriptor 3 is a socket on which
+// the caller sends "resize COLUMNS ROWS" and "kill", a line each, and receives "exit CODE" or
+// "error TEXT". The end of the caller is a "kill".
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -30,12 +31,13 @@ struct command {
     int signals, console, terminal;
     bool ended, input_ended, failed; // failed: the runtime could not start it
     int status;
+    struct winsize size; // of the terminal; zero: not set
     struct monitor_lines lines;
     char keys[4096]; // typed, not taken by the terminal yet
     size_t keys_at, keys_len;
 };
 
-static int start(struct command *c)
+static int monitor_exec_start(struct command *c)
 {
     const char *argv[20] = {c->runtime,    "--root",       c->state, "--log",
                             "runtime.log", "--log-format", "json"};
@@ -46,7 +48,7 @@ static int start(struct command *c)
     argv[n++] = "exec";
     argv[n++] = "--process";
     argv[n++] = "process.json";
-    argv[n++] = "--detach"; // it becomes our child then, and nobody copies its output
+    argv[n++] = "--detach"; // it becomes our child, and its output is not copied
     argv[n++] = "--pid-file";
     argv[n++] = "pid";
     c->console = c->terminal = -1;
@@ -64,8 +66,8 @@ static int start(struct command *c)
     return c->runtime_pid < 0 ? (int)c->runtime_pid : 0;
 }
 
-// The command's own descriptors are not ours to keep open.
-static void let_go(void)
+// Closes our copies of the command's descriptors.
+static void monitor_exec_release_stdio(void)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int i = 0; i < 3; i++)
@@ -73,12 +75,12 @@ static void let_go(void)
     (void)close(null);
 }
 
-static void kill_all(struct command *c)
+static void monitor_exec_kill_all(struct command *c)
 {
     struct cgroup_layout layout;
     if (c->ended)
         return;
-    // The runtime first: a command that it has not let go yet ends with it.
+    // The runtime first: a command that is not started yet ends with it.
     if (c->runtime_pid > 0) {
         (void)kill(c->runtime_pid, SIGKILL);
         (void)monitor_wait(c->runtime_pid);
@@ -92,7 +94,7 @@ static void kill_all(struct command *c)
     c->status = 128 + SIGKILL;
 }
 
-static void obey(void *arg, struct str line)
+static void monitor_exec_on_line(void *arg, struct str line)
 {
     struct command *c = arg;
     struct str word, columns, rows;
@@ -100,32 +102,34 @@ static void obey(void *arg, struct str line)
     (void)str_cut(line, ' ', &word, &rows);
     (void)str_cut(rows, ' ', &columns, &rows);
     if (str_eq(word, STR("kill")))
-        kill_all(c);
-    if (str_eq(word, STR("resize")) && c->terminal >= 0 && str_to_u64(columns, &x) == 0 &&
-        str_to_u64(rows, &y) == 0) {
-        struct winsize size = {.ws_col = (uint16_t)x, .ws_row = (uint16_t)y};
-        (void)ioctl(c->terminal, TIOCSWINSZ, &size);
+        monitor_exec_kill_all(c);
+    if (str_eq(word, STR("resize")) && str_to_u64(columns, &x) == 0 && str_to_u64(rows, &y) == 0) {
+        c->size = (struct winsize){.ws_col = (uint16_t)x, .ws_row = (uint16_t)y};
+        if (c->terminal >= 0)
+            (void)ioctl(c->terminal, TIOCSWINSZ, &c->size);
     }
 }
 
-static void listen_to_caller(struct command *c)
+static void monitor_exec_read_caller(struct command *c)
 {
-    if (!monitor_lines_read(&c->lines, obey, c))
-        kill_all(c);
+    if (!monitor_lines_read(&c->lines, monitor_exec_on_line, c))
+        monitor_exec_kill_all(c);
 }
 
-// --- A terminal ----------------------------------------------------------------------------------
+// --- Terminal ------------------------------------------------------------------------------------
 
-static void take_terminal(struct command *c)
+static void monitor_exec_take_terminal(struct command *c)
 {
     c->terminal = monitor_console_take(c->console);
     (void)close(c->console);
     c->console = -1;
     if (c->terminal >= 0)
         (void)fcntl(c->terminal, F_SETFL, O_RDWR | O_NONBLOCK);
+    if (c->terminal >= 0 && c->size.ws_col) // the client may be faster than the runtime
+        (void)ioctl(c->terminal, TIOCSWINSZ, &c->size);
 }
 
-static void type_keys(struct command *c)
+static void monitor_exec_forward_input(struct command *c)
 {
     if (c->keys_at == c->keys_len) {
         ssize_t n = read(0, c->keys, sizeof(c->keys));
@@ -143,8 +147,8 @@ static void type_keys(struct command *c)
         c->keys_at += (size_t)n;
 }
 
-// False: nobody has the terminal open any more.
-static bool show(struct command *c)
+// False: the terminal is closed on the other side.
+static bool monitor_exec_forward_output(struct command *c)
 {
     char text[4096];
     ssize_t n = read(c->terminal, text, sizeof(text));
@@ -161,27 +165,10 @@ static bool show(struct command *c)
     return true;
 }
 
-// --- Until its end -------------------------------------------------------------------------------
+// --- Wait ----------------------------------------------------------------------------------------
 
-static int status_of(int status)
-{
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-static pid_t read_pid(void)
-{
-    char text[24];
-    int64_t pid;
-    int fd = open("pid", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text)) : -1;
-    if (fd >= 0)
-        (void)close(fd);
-    bool ok = n > 0 && str_to_i64(str_trim(str_make(text, (size_t)n)), &pid) == 0 && pid > 1;
-    return ok ? (pid_t)pid : 0;
-}
-
-// First the runtime ends; its child, the command, is ours then.
-static void reap(struct command *c)
+// The runtime exits first; we, as subreaper, become the command's parent.
+static void monitor_exec_reap(struct command *c)
 {
     struct signalfd_siginfo info;
     int status;
@@ -189,18 +176,18 @@ static void reap(struct command *c)
         ;
     if (c->runtime_pid > 0 && waitpid(c->runtime_pid, &status, WNOHANG) == c->runtime_pid) {
         c->runtime_pid = 0;
-        c->status = status_of(status);
-        c->command_pid = c->status == 0 ? read_pid() : 0;
+        c->status = monitor_exit_status(status);
+        c->command_pid = c->status == 0 ? monitor_read_pid() : 0;
         c->failed = c->ended = c->command_pid == 0;
     }
     if (c->command_pid > 0 && !c->ended) {
         pid_t got = waitpid(c->command_pid, &status, WNOHANG);
         c->ended = got == c->command_pid || (got < 0 && errno == ECHILD);
-        c->status = got == c->command_pid ? status_of(status) : c->ended ? 255 : 0;
+        c->status = got == c->command_pid ? monitor_exit_status(status) : c->ended ? 255 : 0;
     }
 }
 
-static void wait_for_end(struct command *c)
+static void monitor_exec_wait(struct command *c)
 {
     while (!c->ended) {
         bool keys_wait = c->keys_at < c->keys_len;
@@ -214,24 +201,24 @@ static void wait_for_end(struct command *c)
         if (poll(fds, 5, -1) < 0)
             continue;
         if (fds[2].revents)
-            take_terminal(c);
+            monitor_exec_take_terminal(c);
         if (fds[4].revents || (fds[3].revents & POLLOUT))
-            type_keys(c);
-        if ((fds[3].revents & (POLLIN | POLLHUP | POLLERR)) && !show(c)) {
+            monitor_exec_forward_input(c);
+        if ((fds[3].revents & (POLLIN | POLLHUP | POLLERR)) && !monitor_exec_forward_output(c)) {
             (void)close(c->terminal);
             c->terminal = -1;
         }
         if (fds[1].revents)
-            listen_to_caller(c);
+            monitor_exec_read_caller(c);
         if (fds[0].revents)
-            reap(c);
+            monitor_exec_reap(c);
     }
-    while (c->terminal >= 0 && show(c) &&
+    while (c->terminal >= 0 && monitor_exec_forward_output(c) &&
            poll(&(struct pollfd){.fd = c->terminal, .events = POLLIN}, 1, 0) > 0)
         ;
 }
 
-static void tell_end(const struct command *c)
+static void monitor_exec_report_end(const struct command *c)
 {
     char text[DRAY_ERR_MSG_MAX];
     int fd = open("runtime.log", O_RDONLY | O_CLOEXEC);
@@ -251,7 +238,7 @@ int monitor_exec(int argc, char **argv)
     struct err err = {0};
     sigset_t mask;
     if (argc != 8 || chdir(argv[0]) != 0)
-        monitor_give_up("the monitor was called in a wrong way");
+        monitor_fail("the monitor was called in a wrong way");
     static struct command c;
     c = (struct command){.runtime = argv[1],
                          .state = argv[2],
@@ -268,12 +255,12 @@ int monitor_exec(int argc, char **argv)
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     c.signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     if (monitor_hide(c.hide, &err) < 0)
-        monitor_give_up(err.msg);
-    if (start(&c) < 0)
-        monitor_give_up("the runtime cannot be started");
+        monitor_fail(err.msg);
+    if (monitor_exec_start(&c) < 0)
+        monitor_fail("the runtime cannot be started");
     if (!c.tty)
-        let_go();
-    wait_for_end(&c);
-    tell_end(&c);
+        monitor_exec_release_stdio();
+    monitor_exec_wait(&c);
+    monitor_exec_report_end(&c);
     return 0;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The monitor's own parts. One thread, blocking where it may; it allocates little and frees at its end.
+// The monitor's own parts. One thread, blocking where it may; it allocates little and frees at its
+// end.
 #ifndef NODE_MONITOR_MONITOR_INT_H
 #define NODE_MONITOR_MONITOR_INT_H
 
@@ -14,7 +15,7 @@
 #include "node/monitor/monitor_plan.h"
 #include "node/runtime/cgroup.h"
 
-// --- The plan ------------------------------------------------------------------------------------
+// --- Plan ----------------------------------------------------------------------------------------
 
 struct monitor_bind {
     const char *host, *sub;
@@ -30,7 +31,7 @@ struct monitor_plan {
     size_t binds_len;
 };
 
-// monitor_plan_read reads the file `plan` of the folder that is the working directory.
+// monitor_plan_read reads the file `plan` of the directory that is the working directory.
 int monitor_plan_read(struct monitor_plan *p, struct err *err) MUST_USE;
 
 // --- Time ----------------------------------------------------------------------------------------
@@ -39,8 +40,8 @@ int64_t monitor_now_ns(void); // on the wall clock
 
 // --- Mounts --------------------------------------------------------------------------------------
 
-// monitor_mounts gives this process a mount namespace of its own, with the container's root file system at
-// rootfs and its sources at mounts/N: they go with the last process of the namespace.
+// monitor_mounts gives this process a mount namespace of its own, with the container's root file
+// system at rootfs and its sources at mounts/N: they go with the last process of the namespace.
 int monitor_mounts(const struct monitor_plan *p, struct err *err) MUST_USE;
 
 // monitor_hide leaves the mount namespace and hides a mount in the new one. path may be NULL.
@@ -62,12 +63,12 @@ struct monitor_log {
     int fd;
     dev_t device;
     ino_t inode;
-    // copy gets what is read as it comes, for those who are attached. May be NULL.
+    // copy receives the raw bytes, for attached clients. May be NULL.
     void (*copy)(void *arg, const struct monitor_stream *s, struct str bytes);
     void *arg;
 };
 
-// monitor_log_pump reads once from a stream and writes what is whole. False: the stream ended.
+// monitor_log_pump reads once from a stream and writes complete lines. False: the stream ended.
 bool monitor_log_pump(struct monitor_log *l, struct monitor_stream *s);
 // monitor_log_flush writes the rest of a stream as a line.
 void monitor_log_flush(struct monitor_log *l, struct monitor_stream *s);
@@ -75,23 +76,30 @@ void monitor_log_reopen(struct monitor_log *l);
 
 // --- Children ------------------------------------------------------------------------------------
 
-// monitor_spawn runs argv with the given standard descriptors (-1: /dev/null); the child dies with us.
-// Returns its process id or -errno.
+// monitor_spawn runs argv with the given standard descriptors (-1: /dev/null); the child dies with
+// us. Returns its process id or -errno.
 pid_t monitor_spawn(const char *const *argv, const int stdio[3]);
+
+// monitor_exit_status is the exit code of a wait status, 128 + signal for a signal.
+// monitor_read_pid reads the file `pid` that the runtime wrote; 0: there is none.
+int monitor_exit_status(int status);
+pid_t monitor_read_pid(void);
+
+void monitor_set_nonblocking(int fd); // -1 is fine
 
 // monitor_wait waits for one child. Returns its exit status, 128 + signal for a signal.
 int monitor_wait(pid_t pid);
 
-// monitor_console listens for the terminal that crun makes; monitor_console_take receives it. Both return a
-// descriptor or -errno.
+// monitor_console listens for the terminal that crun makes; monitor_console_take receives it. Both
+// return a descriptor or -errno.
 int monitor_console(const char *name);
 int monitor_console_take(int listener);
 
-// monitor_take_fd receives a packet and the descriptor that comes with it (-1: none). Returns the packet's length, 0 at
-// the end, or -errno.
+// monitor_take_fd receives a packet and the descriptor that comes with it (-1: none). Returns the
+// packet's length, 0 at the end, or -errno.
 ssize_t monitor_take_fd(int from, char *buf, size_t cap, int *ret_fd);
 
-// --- What the caller of exec and attach says -----------------------------------------------------
+// --- Requests of the caller of exec and attach ---------------------------------------------------
 
 #define MONITOR_CONTROL 3 // its socket
 
@@ -104,7 +112,7 @@ struct monitor_lines {
 bool monitor_lines_read(struct monitor_lines *l, void (*each)(void *arg, struct str line),
                         void *arg);
 void monitor_answer(const char *text);
-_Noreturn void monitor_give_up(const char *text); // "error TEXT", and the end
+_Noreturn void monitor_fail(const char *text); // "error TEXT", and the end
 
 // --- Verbs ---------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a container says, in the CRI's format: time, stream, P or F (a part of a line, or its end), text.
+// A container's output in the CRI's log format: time, stream, P or F (a part of a line, or its
+// end), text.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@
 
 #include "base/banned.h"
 
-static bool is_current(const struct monitor_log *l)
+static bool monitor_log_is_current(const struct monitor_log *l)
 {
     struct stat st;
     return l->fd >= 0 && stat(l->path, &st) == 0 && st.st_dev == l->device && st.st_ino == l->inode;
@@ -38,7 +39,7 @@ void monitor_log_reopen(struct monitor_log *l)
     l->inode = st.st_ino;
 }
 
-static size_t stamp(char *out, size_t cap)
+static size_t monitor_log_timestamp(char *out, size_t cap)
 {
     int64_t now_ns = monitor_now_ns();
     int64_t sec = now_ns / CLOCK_NS_PER_SEC;
@@ -50,10 +51,11 @@ static size_t stamp(char *out, size_t cap)
 }
 
 // A full disk loses output, never the container.
-static void write_line(const struct monitor_log *l, const char *stream, struct str text, bool whole)
+static void monitor_log_write_line(const struct monitor_log *l, const char *stream, struct str text,
+                                   bool whole)
 {
     char head[64];
-    size_t n = stamp(head, sizeof(head) - 16);
+    size_t n = monitor_log_timestamp(head, sizeof(head) - 16);
     int more = snprintf(head + n, sizeof(head) - n, " %s %c ", stream, whole ? 'F' : 'P');
     struct iovec parts[3] = {
         {.iov_base = head, .iov_len = n + (size_t)(more > 0 ? more : 0)},
@@ -64,17 +66,17 @@ static void write_line(const struct monitor_log *l, const char *stream, struct s
         (void)!writev(l->fd, parts, 3);
 }
 
-static void write_lines(struct monitor_log *l, struct monitor_stream *s)
+static void monitor_log_write_lines(struct monitor_log *l, struct monitor_stream *s)
 {
-    if (l->path && !is_current(l))
+    if (l->path && !monitor_log_is_current(l))
         monitor_log_reopen(l);
     struct str rest = str_make(s->line, s->used), line;
     while (str_find_char(rest, '\n') >= 0) {
         (void)str_cut(rest, '\n', &line, &rest);
-        write_line(l, s->name, line, true);
+        monitor_log_write_line(l, s->name, line, true);
     }
     if (rest.n == sizeof(s->line)) {
-        write_line(l, s->name, rest, false);
+        monitor_log_write_line(l, s->name, rest, false);
         rest.n = 0;
     }
     memmove(s->line, rest.p, rest.n);
@@ -86,14 +88,14 @@ bool monitor_log_pump(struct monitor_log *l, struct monitor_stream *s)
     ssize_t n = read(s->fd, s->line + s->used, sizeof(s->line) - s->used);
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return true;
-    if (n <= 0) { // a terminal that nobody has open any more is an error to read
+    if (n <= 0) { // reading a closed terminal is an error
         monitor_log_flush(l, s);
         return false;
     }
     if (l->copy)
         l->copy(l->arg, s, str_make(s->line + s->used, (size_t)n));
     s->used += (size_t)n;
-    write_lines(l, s);
+    monitor_log_write_lines(l, s);
     return true;
 }
 
@@ -101,8 +103,8 @@ void monitor_log_flush(struct monitor_log *l, struct monitor_stream *s)
 {
     if (s->used == 0)
         return;
-    if (l->path && !is_current(l))
+    if (l->path && !monitor_log_is_current(l))
         monitor_log_reopen(l);
-    write_line(l, s->name, str_make(s->line, s->used), false);
+    monitor_log_write_line(l, s->name, str_make(s->line, s->used), false);
     s->used = 0;
 }

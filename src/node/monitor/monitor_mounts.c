@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The mounts of one container, in a mount namespace that only its monitor and crun are in: nothing has to be
-// unmounted, whatever is killed.
+// The mounts of one container, in a mount namespace that only its monitor and crun are in: nothing
+// has to be unmounted, whatever is killed.
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -18,24 +18,24 @@
 
 #include "base/banned.h"
 
-static int fail(struct err *err, const char *doing, const char *what)
+static int monitor_mounts_fail(struct err *err, const char *doing, const char *what)
 {
     int code = errno ? errno : EIO;
     return err_set(err, code, "cannot %s %s: %s", doing, what, strerrordesc_np(code));
 }
 
-// --- The namespace -------------------------------------------------------------------------------
+// --- Mount namespace -----------------------------------------------------------------------------
 
-static int hide(const char *path, struct err *err)
+static int monitor_mounts_hide(const char *path, struct err *err)
 {
     cleanup_sbuf struct sbuf above = {0};
     ptrdiff_t slash = str_rfind_char(str_z(path), '/');
     sbuf_add(&above, slash > 0 ? str_upto(str_z(path), (size_t)slash) : STR("/"));
     // The mount above it must not tell the host. It is private already when it is no mount itself.
     if (mount(NULL, above.p, NULL, MS_PRIVATE, NULL) != 0 && errno != EINVAL)
-        return fail(err, "make private", above.p);
+        return monitor_mounts_fail(err, "make private", above.p);
     if (umount2(path, MNT_DETACH) != 0 && errno != EINVAL && errno != ENOENT)
-        return fail(err, "hide", path);
+        return monitor_mounts_fail(err, "hide", path);
     return 0;
 }
 
@@ -44,32 +44,32 @@ int monitor_hide(const char *path, struct err *err)
     if (!path)
         return 0;
     if (unshare(CLONE_NEWNS) != 0)
-        return fail(err, "make", "a mount namespace");
+        return monitor_mounts_fail(err, "make", "a mount namespace");
     if (mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) != 0)
-        return fail(err, "detach", "the mount namespace");
-    return hide(path, err);
+        return monitor_mounts_fail(err, "detach", "the mount namespace");
+    return monitor_mounts_hide(path, err);
 }
 
-static int leave_namespace(const struct monitor_plan *p, struct err *err)
+static int monitor_mounts_unshare(const struct monitor_plan *p, struct err *err)
 {
     if (unshare(CLONE_NEWNS) != 0)
-        return fail(err, "make", "a mount namespace");
+        return monitor_mounts_fail(err, "make", "a mount namespace");
     if (!p->shared) {
-        // The host's mounts still come in; ours do not go out.
+        // The host's mounts still propagate in; ours do not propagate out.
         if (mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) != 0)
-            return fail(err, "detach", "the mount namespace");
+            return monitor_mounts_fail(err, "detach", "the mount namespace");
     } else if (mount(p->folder, p->folder, NULL, MS_BIND, NULL) != 0 ||
                mount(NULL, p->folder, NULL, MS_PRIVATE, NULL) != 0) {
-        return fail(err, "make private", p->folder);
+        return monitor_mounts_fail(err, "make private", p->folder);
     }
     if (chdir(p->folder) != 0) // through the new mount
-        return fail(err, "enter", p->folder);
-    return p->hide ? hide(p->hide, err) : 0;
+        return monitor_mounts_fail(err, "enter", p->folder);
+    return p->hide ? monitor_mounts_hide(p->hide, err) : 0;
 }
 
-// --- The root file system ------------------------------------------------------------------------
+// --- Root file system ----------------------------------------------------------------------------
 
-static int open_folder(const char *path)
+static int monitor_mounts_open_dir(const char *path)
 {
     return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
@@ -80,19 +80,20 @@ static int mount_root(const struct monitor_plan *p, struct err *err)
     if (p->copy)
         return 0;
     char options[160];
-    int lower = open_folder(p->lower), upper = open_folder("upper"), work = open_folder("work");
-    int rc = 0;
+    int lower = monitor_mounts_open_dir(p->lower), upper = monitor_mounts_open_dir("upper"),
+        work = monitor_mounts_open_dir("work");
+    int r = 0;
     if (lower < 0 || upper < 0 || work < 0)
-        rc = fail(err, "open the layers of", p->lower);
+        r = monitor_mounts_fail(err, "open the layers of", p->lower);
     (void)snprintf(options, sizeof(options),
                    "lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d,workdir=/proc/self/fd/%d",
                    lower, upper, work);
-    if (rc == 0 && mount("overlay", "rootfs", "overlay", 0, options) != 0)
-        rc = fail(err, "lay a writable layer over", p->lower);
+    if (r == 0 && mount("overlay", "rootfs", "overlay", 0, options) != 0)
+        r = monitor_mounts_fail(err, "lay a writable layer over", p->lower);
     (void)close(lower);
     (void)close(upper);
     (void)close(work);
-    return rc;
+    return r;
 }
 
 // --- Sources -------------------------------------------------------------------------------------
@@ -111,7 +112,7 @@ static int open_beneath(int base, const char *path, uint64_t flags)
     return (int)fd;
 }
 
-// Makes what is missing of sub, folder by folder, without leaving base.
+// Makes missing directories of sub one by one, without leaving base.
 static int make_beneath(int base, const char *sub)
 {
     struct str all = str_z(sub), rest = all, part;
@@ -134,7 +135,7 @@ static int make_beneath(int base, const char *sub)
     return above;
 }
 
-static bool has_dots(const char *sub)
+static bool monitor_mounts_has_dots(const char *sub)
 {
     struct str rest = str_z(sub), part;
     while (rest.n > 0) {
@@ -147,12 +148,12 @@ static bool has_dots(const char *sub)
 
 static int open_source(const struct monitor_bind *b, struct err *err)
 {
-    if (has_dots(b->sub) || b->sub[0] == '/')
+    if (monitor_mounts_has_dots(b->sub) || b->sub[0] == '/')
         return err_set(err, ERR_INVALID, "subPath '%s' must be relative and may not have '..'",
                        b->sub);
     int base = open(b->host, O_PATH | O_CLOEXEC);
     if (base < 0)
-        return fail(err, "open", b->host);
+        return monitor_mounts_fail(err, "open", b->host);
     int fd = open_beneath(base, b->sub, 0);
     if (fd < 0 && errno == ENOENT)
         fd = make_beneath(base, b->sub);
@@ -162,7 +163,7 @@ static int open_source(const struct monitor_bind *b, struct err *err)
         return err_set(err, ERR_INVALID, "subPath '%s' leads out of the volume %s", b->sub,
                        b->host);
     errno = code;
-    return fd < 0 ? fail(err, "open subPath", b->sub) : fd;
+    return fd < 0 ? monitor_mounts_fail(err, "open subPath", b->sub) : fd;
 }
 
 static int mount_source(const struct monitor_bind *b, size_t number, struct err *err)
@@ -174,33 +175,33 @@ static int mount_source(const struct monitor_bind *b, size_t number, struct err 
         return fd;
     (void)snprintf(name, sizeof(name), "mounts/%zu", number);
     (void)snprintf(from, sizeof(from), "/proc/self/fd/%d", fd);
-    int rc = 0;
+    int r = 0;
     if (fstat(fd, &st) != 0)
-        rc = fail(err, "look at", b->sub);
+        r = monitor_mounts_fail(err, "look at", b->sub);
     else if (S_ISDIR(st.st_mode)) {
         if (mkdir(name, 0755) != 0 && errno != EEXIST)
-            rc = fail(err, "make", name);
+            r = monitor_mounts_fail(err, "make", name);
     } else {
         int made = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
         if (made < 0)
-            rc = fail(err, "make", name);
+            r = monitor_mounts_fail(err, "make", name);
         else
             (void)close(made);
     }
-    if (rc == 0 && mount(from, name, NULL, MS_BIND | MS_REC, NULL) != 0)
-        rc = fail(err, "mount subPath", b->sub);
+    if (r == 0 && mount(from, name, NULL, MS_BIND | MS_REC, NULL) != 0)
+        r = monitor_mounts_fail(err, "mount subPath", b->sub);
     (void)close(fd);
-    return rc;
+    return r;
 }
 
 int monitor_mounts(const struct monitor_plan *p, struct err *err)
 {
-    int rc = leave_namespace(p, err);
-    if (rc == 0)
-        rc = mount_root(p, err);
-    if (rc == 0 && p->binds_len > 0 && mkdir("mounts", 0700) != 0 && errno != EEXIST)
-        rc = fail(err, "make", "mounts");
-    for (size_t i = 0; rc == 0 && i < p->binds_len; i++)
-        rc = mount_source(&p->binds[i], i, err);
-    return rc;
+    int r = monitor_mounts_unshare(p, err);
+    if (r == 0)
+        r = mount_root(p, err);
+    if (r == 0 && p->binds_len > 0 && mkdir("mounts", 0700) != 0 && errno != EEXIST)
+        r = monitor_mounts_fail(err, "make", "mounts");
+    for (size_t i = 0; r == 0 && i < p->binds_len; i++)
+        r = mount_source(&p->binds[i], i, err);
+    return r;
 }

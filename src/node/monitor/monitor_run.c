@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One container from its making to its end. The caller's child only waits until the container is made; the
-// process that stays is its child, with a session and a mount namespace of its own.
+// One container from its making to its end. The caller's child only waits until the container is
+// made; the process that stays is its child, with a session and a mount namespace of its own.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -43,38 +43,39 @@ struct monitor {
         bool behind; // has not taken `copy` yet
     } clients[CLIENTS_MAX];
     size_t clients_len;
-    char copy[1 + MONITOR_LINE_MAX]; // the last output, for those who are attached
+    char copy[1 + MONITOR_LINE_MAX]; // the last output, for attached clients
     size_t copy_len;
-    int64_t slow_since_ns; // somebody is behind; 0: nobody
+    int64_t slow_since_ns; // since when a client is behind; 0: none is
     int64_t started_ns, finished_ns;
     int code, signal;
     bool ended, oom;
 };
 
-// --- Who is attached -----------------------------------------------------------------------------
+// --- Attached clients ----------------------------------------------------------------------------
 
-static void end_input(struct monitor *m)
+static void monitor_run_end_input(struct monitor *m)
 {
     if (m->input >= 0)
         (void)close(m->input);
     m->input = -1;
 }
 
-static void copy_to(const struct monitor *m, struct client *c)
+static void monitor_run_copy_to_client(const struct monitor *m, struct client *c)
 {
     ssize_t n = send(c->fd, m->copy, m->copy_len, MSG_NOSIGNAL | MSG_DONTWAIT);
-    // One that is gone is found to be gone when it is read from.
+    // A closed connection is detected when it is read.
     c->behind = n < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOBUFS);
 }
 
-// Gives the last output to who is behind. True: nobody is any more. Who takes nothing for long is let go.
-static bool caught_up(struct monitor *m)
+// Sends the last output to clients that lack it. True: all have it. A client that is slow for long
+// is dropped.
+static bool monitor_run_flush_clients(struct monitor *m)
 {
     bool behind = false;
     for (size_t i = 0; i < m->clients_len; i++) {
         struct client *c = &m->clients[i];
         if (c->behind)
-            copy_to(m, c);
+            monitor_run_copy_to_client(m, c);
         behind = behind || c->behind;
     }
     int64_t now_ns = clock_mono_ns(clock_system());
@@ -85,7 +86,7 @@ static bool caught_up(struct monitor *m)
     return !behind;
 }
 
-static void let_slow_ones_go(struct monitor *m)
+static void monitor_run_drop_slow_clients(struct monitor *m)
 {
     for (size_t i = 0; i < m->clients_len; i++)
         if (m->clients[i].behind) {
@@ -95,12 +96,12 @@ static void let_slow_ones_go(struct monitor *m)
     m->slow_since_ns = 0;
 }
 
-static bool too_slow(const struct monitor *m)
+static bool monitor_run_clients_too_slow(const struct monitor *m)
 {
     return m->slow_since_ns && clock_mono_ns(clock_system()) - m->slow_since_ns > MONITOR_SLOW_NS;
 }
 
-static void on_copy(void *arg, const struct monitor_stream *s, struct str bytes)
+static void monitor_run_on_output(void *arg, const struct monitor_stream *s, struct str bytes)
 {
     struct monitor *m = arg;
     bool any = false;
@@ -113,11 +114,11 @@ static void on_copy(void *arg, const struct monitor_stream *s, struct str bytes)
     m->copy[0] = s == &m->err ? 2 : 1;
     memcpy(m->copy + 1, bytes.p, bytes.n); // never more than a line's room
     m->copy_len = 1 + bytes.n;
-    (void)caught_up(m);
+    (void)monitor_run_flush_clients(m);
 }
 
-// The container's input goes along as a descriptor: what is typed does not pass through here.
-static void attach(const struct monitor *m, struct client *c)
+// The container's input goes along as a descriptor: input does not pass through here.
+static void monitor_run_attach_client(const struct monitor *m, struct client *c)
 {
     int input = m->plan.tty ? (m->plan.wants_stdin ? m->terminal : -1) : m->input;
     const char *text = input >= 0 ? "input" : "no input";
@@ -138,21 +139,21 @@ static void attach(const struct monitor *m, struct client *c)
     c->attached = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
 }
 
-// --- Making --------------------------------------------------------------------------------------
+// --- Creation ------------------------------------------------------------------------------------
 
-static int fail(struct err *err, const char *doing)
+static int monitor_run_fail(struct err *err, const char *doing)
 {
     return err_set(err, errno, "cannot %s: %s", doing, strerrordesc_np(errno));
 }
 
-static int listen_here(struct monitor *m, struct err *err)
+static int monitor_run_listen(struct monitor *m, struct err *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "sock"};
     (void)unlink("sock");
     m->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (m->listener < 0 || bind(m->listener, (struct sockaddr *)&address, sizeof(address)) != 0 ||
         listen(m->listener, CLIENTS_MAX) != 0)
-        return fail(err, "listen");
+        return monitor_run_fail(err, "listen");
     return 0;
 }
 
@@ -165,14 +166,14 @@ static int open_streams(struct monitor *m, struct err *err)
     if (m->plan.tty)
         return 0;
     if (pipe2(out, O_CLOEXEC) != 0 || pipe2(errors, O_CLOEXEC) != 0)
-        return fail(err, "make pipes");
+        return monitor_run_fail(err, "make pipes");
     m->out.fd = out[0];
     m->err.fd = errors[0];
     m->containers[1] = out[1];
     m->containers[2] = errors[1];
     if (m->plan.wants_stdin) {
         if (pipe2(in, O_CLOEXEC) != 0)
-            return fail(err, "make pipes");
+            return monitor_run_fail(err, "make pipes");
         m->containers[0] = in[0];
         m->input = in[1];
     }
@@ -209,7 +210,7 @@ static int run_runtime(struct monitor *m, const char *const *verb, const int std
 
 static const int nothing[3] = {-1, -1, -1};
 
-// What crun had to say about its failure, for the caller to read.
+// Adds the end of crun's log to the error.
 static int runtime_failed(const char *verb, int status, struct err *err)
 {
     char text[DRAY_ERR_MSG_MAX - 64];
@@ -225,21 +226,7 @@ static int runtime_failed(const char *verb, int status, struct err *err)
                    text);
 }
 
-static int read_pid(struct monitor *m)
-{
-    char text[24];
-    int64_t pid;
-    int fd = open("pid", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text)) : -1;
-    if (fd >= 0)
-        (void)close(fd);
-    if (n <= 0 || str_to_i64(str_trim(str_make(text, (size_t)n)), &pid) != 0 || pid < 2)
-        return -1;
-    m->init = (pid_t)pid;
-    return 0;
-}
-
-static int create(struct monitor *m, struct err *err)
+static int monitor_run_create(struct monitor *m, struct err *err)
 {
     const char *verb[12] = {"create", "--bundle", m->plan.folder, "--pid-file", "pid"};
     size_t n = 5;
@@ -264,18 +251,13 @@ static int create(struct monitor *m, struct err *err)
             return err_set(err, -m->terminal, "the runtime sent no terminal");
         m->out.fd = m->terminal;
     }
-    if (read_pid(m) < 0)
+    m->init = monitor_read_pid();
+    if (m->init == 0)
         return err_set(err, ERR_INTERNAL, "the runtime named no process");
     return 0;
 }
 
-static void set_nonblocking(int fd)
-{
-    if (fd >= 0)
-        (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-}
-
-static int set_up(struct monitor *m, struct err *err)
+static int monitor_run_set_up(struct monitor *m, struct err *err)
 {
     sigset_t mask;
     (void)sigemptyset(&mask);
@@ -285,36 +267,37 @@ static int set_up(struct monitor *m, struct err *err)
     (void)signal(SIGHUP, SIG_IGN);
     m->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     if (m->signals < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
-        return fail(err, "wait for children");
-    int rc = monitor_plan_read(&m->plan, err);
-    if (rc == 0)
-        rc = listen_here(m, err);
-    if (rc == 0)
-        rc = monitor_mounts(&m->plan, err);
-    if (rc == 0)
-        rc = open_streams(m, err);
-    if (rc == 0)
-        rc = create(m, err);
-    if (rc < 0)
-        return rc;
+        return monitor_run_fail(err, "wait for children");
+    int r = monitor_plan_read(&m->plan, err);
+    if (r == 0)
+        r = monitor_run_listen(m, err);
+    if (r == 0)
+        r = monitor_mounts(&m->plan, err);
+    if (r == 0)
+        r = open_streams(m, err);
+    if (r == 0)
+        r = monitor_run_create(m, err);
+    if (r < 0)
+        return r;
     cgroup_layout_read(&m->cgroups);
-    m->log = (struct monitor_log){.path = m->plan.log, .fd = -1, .copy = on_copy, .arg = m};
+    m->log = (struct monitor_log){
+        .path = m->plan.log, .fd = -1, .copy = monitor_run_on_output, .arg = m};
     monitor_log_reopen(&m->log);
-    set_nonblocking(m->out.fd);
-    set_nonblocking(m->err.fd);
+    monitor_set_nonblocking(m->out.fd);
+    monitor_set_nonblocking(m->err.fd);
     if (file_replace_atomic(AT_FDCWD, "created", STR("\n"), 0600, NULL) < 0)
-        return fail(err, "write to the container's folder");
+        return monitor_run_fail(err, "write to the container's directory");
     return 0;
 }
 
-// --- Talking -------------------------------------------------------------------------------------
+// --- Requests to the monitor ---------------------------------------------------------------------
 
-static void say(int fd, const char *text)
+static void monitor_run_send(int fd, const char *text)
 {
     (void)send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static void tell_state(const struct monitor *m, int fd)
+static void monitor_run_send_state(const struct monitor *m, int fd)
 {
     char text[128];
     if (m->ended)
@@ -324,23 +307,23 @@ static void tell_state(const struct monitor *m, int fd)
         (void)snprintf(text, sizeof(text), "running %lld", (long long)m->started_ns);
     else
         (void)snprintf(text, sizeof(text), "created");
-    say(fd, text);
+    monitor_run_send(fd, text);
 }
 
-static void tell_watchers(const struct monitor *m)
+static void monitor_run_notify_watchers(const struct monitor *m)
 {
     for (size_t i = 0; i < m->clients_len; i++)
         if (m->clients[i].watches)
-            tell_state(m, m->clients[i].fd);
+            monitor_run_send_state(m, m->clients[i].fd);
 }
 
-static void start(struct monitor *m, int fd)
+static void monitor_run_start(struct monitor *m, int fd)
 {
     const char *const verb[] = {"start", m->plan.id, NULL};
     char text[32];
     struct err err = {0};
     if (m->started_ns || m->ended) {
-        say(fd, "ok");
+        monitor_run_send(fd, "ok");
         return;
     }
     (void)unlink("runtime.log");
@@ -350,21 +333,21 @@ static void start(struct monitor *m, int fd)
         char answer[MONITOR_PACKET_MAX];
         (void)runtime_failed("start", status, &err);
         (void)snprintf(answer, sizeof(answer), "error %s", err.msg);
-        say(fd, answer);
+        monitor_run_send(fd, answer);
         return;
     }
     m->started_ns = now_ns;
     (void)snprintf(text, sizeof(text), "%lld\n", (long long)now_ns);
     (void)!file_replace_atomic(AT_FDCWD, "started", str_z(text), 0600, NULL);
-    say(fd, "ok");
-    tell_watchers(m);
+    monitor_run_send(fd, "ok");
+    monitor_run_notify_watchers(m);
 }
 
-static void send_signal(struct monitor *m, int number)
+static void monitor_run_send_signal(struct monitor *m, int number)
 {
     if (m->ended)
         return;
-    // One that was never started would only note it for later.
+    // A container that was not started would keep the signal pending.
     if (number == SIGKILL || !m->started_ns) {
         (void)kill(m->init, SIGKILL);
     } else {
@@ -372,41 +355,41 @@ static void send_signal(struct monitor *m, int number)
     }
 }
 
-static bool two_numbers(struct str s, int64_t *a, int64_t *b)
+static bool monitor_run_parse_size(struct str s, int64_t *a, int64_t *b)
 {
     struct str first, second;
     (void)str_cut(s, ' ', &first, &second);
     return str_to_i64(first, a) == 0 && str_to_i64(second, b) == 0;
 }
 
-static void answer(struct monitor *m, struct client *c, struct str said)
+static void monitor_run_handle_request(struct monitor *m, struct client *c, struct str said)
 {
     int64_t a, b;
     struct str word, rest;
     (void)str_cut(said, ' ', &word, &rest);
     if (str_eq(said, STR("watch"))) {
         c->watches = true;
-        tell_state(m, c->fd);
+        monitor_run_send_state(m, c->fd);
     } else if (str_eq(said, STR("start"))) {
-        start(m, c->fd);
+        monitor_run_start(m, c->fd);
     } else if (str_eq(said, STR("attach"))) {
-        attach(m, c);
+        monitor_run_attach_client(m, c);
     } else if (str_eq(said, STR("close"))) {
         if (c->attached && m->plan.stdin_once)
-            end_input(m);
+            monitor_run_end_input(m);
     } else if (str_eq(said, STR("reopen"))) {
         monitor_log_reopen(&m->log);
-        say(c->fd, "ok");
+        monitor_run_send(c->fd, "ok");
     } else if (str_eq(word, STR("kill")) && str_to_i64(rest, &a) == 0 && a > 0 && a < 65) {
-        send_signal(m, (int)a);
-        say(c->fd, "ok");
-    } else if (str_eq(word, STR("resize")) && two_numbers(rest, &a, &b)) {
+        monitor_run_send_signal(m, (int)a);
+        monitor_run_send(c->fd, "ok");
+    } else if (str_eq(word, STR("resize")) && monitor_run_parse_size(rest, &a, &b)) {
         struct winsize size = {.ws_col = (uint16_t)a, .ws_row = (uint16_t)b};
         if (m->terminal >= 0)
             (void)ioctl(m->terminal, TIOCSWINSZ, &size);
-        say(c->fd, "ok");
+        monitor_run_send(c->fd, "ok");
     } else {
-        say(c->fd, "error not understood");
+        monitor_run_send(c->fd, "error not understood");
     }
 }
 
@@ -425,7 +408,7 @@ static void accept_clients(struct monitor *m)
 }
 
 // False: the client is gone.
-static bool serve(struct monitor *m, struct client *c)
+static bool monitor_run_serve_client(struct monitor *m, struct client *c)
 {
     char packet[MONITOR_PACKET_MAX];
     ssize_t n = recv(c->fd, packet, sizeof(packet), MSG_DONTWAIT);
@@ -433,13 +416,13 @@ static bool serve(struct monitor *m, struct client *c)
         return true;
     if (n <= 0)
         return false;
-    answer(m, c, str_make(packet, (size_t)n));
+    monitor_run_handle_request(m, c, str_make(packet, (size_t)n));
     return true;
 }
 
-// --- The end -------------------------------------------------------------------------------------
+// --- End -----------------------------------------------------------------------------------------
 
-static void reap(struct monitor *m)
+static void monitor_run_reap(struct monitor *m)
 {
     struct signalfd_siginfo info;
     int status;
@@ -456,14 +439,14 @@ static void reap(struct monitor *m)
     }
 }
 
-static void drain(struct monitor *m)
+static void monitor_run_drain_output(struct monitor *m)
 {
     int64_t end_ns = clock_mono_ns(clock_system()) + DRAIN_NS;
     while ((m->out.fd >= 0 || m->err.fd >= 0) && clock_mono_ns(clock_system()) < end_ns) {
-        if (!caught_up(m)) { // they get the same time, and the log gets everything
+        if (!monitor_run_flush_clients(m)) { // slow clients get the same time; the log is complete
             (void)poll(NULL, 0, 10);
             if (clock_mono_ns(clock_system()) >= end_ns) {
-                let_slow_ones_go(m);
+                monitor_run_drop_slow_clients(m);
                 end_ns += DRAIN_NS;
             }
             continue;
@@ -481,34 +464,34 @@ static void drain(struct monitor *m)
     monitor_log_flush(&m->log, &m->err);
 }
 
-static void finish(struct monitor *m)
+static void monitor_run_finish(struct monitor *m)
 {
     const char *const verb[] = {"delete", "--force", m->plan.id, NULL};
     char text[96];
     m->oom = cgroup_oom_killed(&m->cgroups, m->plan.cgroup);
     (void)cgroup_kill(&m->cgroups, m->plan.cgroup, 10 * CLOCK_NS_PER_SEC);
-    drain(m);
+    monitor_run_drain_output(m);
     (void)snprintf(text, sizeof(text), "%d %d %d %lld\n", m->code, m->signal, m->oom,
                    (long long)m->finished_ns);
     (void)!file_replace_atomic(AT_FDCWD, "exit", str_z(text), 0600, NULL);
     accept_clients(m);
     for (size_t i = 0; i < m->clients_len; i++)
-        (void)serve(m, &m->clients[i]);
-    tell_watchers(m);
+        (void)monitor_run_serve_client(m, &m->clients[i]);
+    monitor_run_notify_watchers(m);
     (void)run_runtime(m, verb, nothing);
 }
 
-static void drop(struct monitor *m, const struct client *c)
+static void monitor_run_drop_client(struct monitor *m, const struct client *c)
 {
     if (c->attached && m->plan.stdin_once)
-        end_input(m);
+        monitor_run_end_input(m);
     (void)close(c->fd);
 }
 
-static void watch(struct monitor *m)
+static void monitor_run_watch(struct monitor *m)
 {
     while (!m->ended) {
-        bool wait = !caught_up(m);
+        bool wait = !monitor_run_flush_clients(m);
         struct pollfd fds[4 + CLIENTS_MAX] = {
             {.fd = m->signals, .events = POLLIN},
             {.fd = m->listener, .events = POLLIN},
@@ -522,30 +505,30 @@ static void watch(struct monitor *m)
                                 .events = (short)(POLLIN | (m->clients[i].behind ? POLLOUT : 0))};
         if (poll(fds, 4 + n, wait ? 1000 : -1) < 0)
             continue;
-        if (too_slow(m))
-            let_slow_ones_go(m);
+        if (monitor_run_clients_too_slow(m))
+            monitor_run_drop_slow_clients(m);
         if (fds[2].revents && !monitor_log_pump(&m->log, &m->out))
             m->out.fd = -1;
         if (fds[3].revents && !monitor_log_pump(&m->log, &m->err))
             m->err.fd = -1;
         size_t kept = 0;
         for (size_t i = 0; i < n; i++) {
-            if (!(fds[4 + i].revents & ~POLLOUT) || serve(m, &m->clients[i]))
+            if (!(fds[4 + i].revents & ~POLLOUT) || monitor_run_serve_client(m, &m->clients[i]))
                 m->clients[kept++] = m->clients[i];
             else
-                drop(m, &m->clients[i]);
+                monitor_run_drop_client(m, &m->clients[i]);
         }
         m->clients_len = kept;
         if (fds[1].revents)
             accept_clients(m);
         if (fds[0].revents)
-            reap(m);
+            monitor_run_reap(m);
     }
 }
 
-// --- Two processes -------------------------------------------------------------------------------
+// --- Daemon --------------------------------------------------------------------------------------
 
-static _Noreturn void stay(const char *folder, int report)
+static _Noreturn void monitor_run_daemon(const char *folder, int report)
 {
     static struct monitor m = {.out = {.name = "stdout", .fd = -1},
                                .err = {.name = "stderr", .fd = -1}};
@@ -556,7 +539,7 @@ static _Noreturn void stay(const char *folder, int report)
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int i = 0; i < 3; i++)
         (void)dup2(null, i);
-    if (set_up(&m, &err) < 0) {
+    if (monitor_run_set_up(&m, &err) < 0) {
         const char *const verb[] = {"delete", "--force", m.plan.id, NULL};
         if (m.plan.id && m.plan.runtime && m.plan.state)
             (void)run_runtime(&m, verb, nothing);
@@ -565,8 +548,8 @@ static _Noreturn void stay(const char *folder, int report)
     }
     (void)!write(report, "", 1); // one NUL: made
     (void)close(report);
-    watch(&m);
-    finish(&m);
+    monitor_run_watch(&m);
+    monitor_run_finish(&m);
     _exit(0);
 }
 
@@ -581,7 +564,7 @@ int monitor_run(const char *folder)
     pid_t pid = fork();
     if (pid == 0) {
         (void)close(ends[0]);
-        stay(folder, ends[1]);
+        monitor_run_daemon(folder, ends[1]);
     }
     (void)close(ends[1]);
     size_t n = 0;

@@ -96,7 +96,7 @@ static void ERR_PRINTF(5, 0) pod_record_event(struct pod *p, struct str field, s
                                              .uid = m->uid,
                                              .resource_version = m->resource_version,
                                              .field_path = field};
-    event_record_ref(p->owner->options.events, &ref, type, str_z(reason), str_z(text));
+    events_record_ref(p->owner->options.events, &ref, type, str_z(reason), str_z(text));
 }
 
 void pod_add_event(struct pod *p, struct str type, const char *reason, const char *fmt, ...)

@@ -136,12 +136,14 @@ struct pod {
     enum pod_stage stage;
     enum pod_start_step start;
     struct pod_stopping stop;
-    bool admitting; // waits for devices of plugins
-    bool admitted;
-    bool rejected;
-    bool gone; // from the API
-    bool busy; // a step of the start or of the stop is under way
-    bool volumes_ready;
+    struct {            // state
+        bool admitting; // waits for devices of plugins
+        bool admitted;
+        bool rejected;
+        bool gone; // from the API
+        bool busy; // a step of the start or of the stop is under way
+        bool volumes_ready;
+    };
     struct pod_sandbox sandbox;
     struct pod_call *pull;                // of an image: the stop does not wait for it
     char *failed_reason, *failed_message; // of the pod: DeadlineExceeded, admission
@@ -149,9 +151,11 @@ struct pod {
     struct exec_timer wake, refresh;
     struct pod_backoff retry;
     int64_t retry_at_ns;
-    struct pod_refs refs;
-    int64_t refs_at_ns;
-    bool refs_fresh;
+    struct { // ConfigMaps and Secrets
+        struct pod_refs refs;
+        int64_t refs_at_ns;
+        bool refs_fresh;
+    };
     struct list calls;
     // In the order of the spec: initContainers, containers, ephemeralContainers. Only the last kind
     // grows.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The conditions that a kubelet writes: pure functions over a pod and the status made for it.
-// Private to src/agent.
+// Private to src/node.
 #ifndef NODE_PODS_POD_CONDITIONS_H
 #define NODE_PODS_POD_CONDITIONS_H
 

@@ -231,6 +231,7 @@ static void pod_container_set_groups(const struct api_pod_security_context *pod,
         groups[n++] = pod->fs_group;
     s->groups = groups;
     s->groups_len = n;
+    s->strict_groups = pod && str_eqz(pod->supplemental_groups_policy, "Strict");
 }
 
 static void pod_container_set_seccomp(const struct pod *p,

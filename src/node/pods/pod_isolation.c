@@ -101,15 +101,6 @@ static bool isolation_container_asks_selinux(const struct api_container *c)
     return c->security_context && isolation_is_labelled(c->security_context->se_linux_options);
 }
 
-static bool isolation_asks_strict_groups(const struct pods *p, const struct api_pod *pod,
-                                         struct sbuf *detail)
-{
-    (void)p;
-    (void)detail;
-    const struct api_pod_security_context *s = pod->spec.security_context;
-    return s && str_eqz(s->supplemental_groups_policy, "Strict");
-}
-
 static bool isolation_asks_recursive(const struct api_container *c)
 {
     for (size_t i = 0; i < c->volume_mounts.n; i++)
@@ -142,9 +133,6 @@ static const struct isolation_row isolation_rows[] = {
      .message = "seLinuxOptions is not supported on this node: it does not apply SELinux labels",
      .pod_asks = isolation_pod_asks_selinux,
      .container_asks = isolation_container_asks_selinux},
-    {.reason = "SupplementalGroupsPolicyNotSupported",
-     .message = "SupplementalGroupsPolicy=Strict is not supported in this node",
-     .pod_asks = isolation_asks_strict_groups},
     {.reason = "RecursiveReadOnlyNotSupported",
      .message = "recursiveReadOnly: Enabled is not supported on this node; IfPossible is",
      .container_asks = isolation_asks_recursive},

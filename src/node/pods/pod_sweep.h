@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Removes what the runtime has of a pod, by its UID alone: the runtime's list is the source, so it
-// does not matter who made it and what was forgotten. Private to src/agent.
+// does not matter who made it and what was forgotten. Private to src/node.
 #ifndef NODE_PODS_POD_SWEEP_H
 #define NODE_PODS_POD_SWEEP_H
 

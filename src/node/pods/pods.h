@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The pods of this node, from admission to deletion: kubelet's pod workers, each pod a state
-// machine of its own on one exec. What a pod needs is made in the order of docs/containers.md and
-// taken apart in the reverse order; each step may be cut short by kill -9 and is done again after a
-// restart. The only memory is the API, the runtime's list and the DRA manager's checkpoint.
+// machine of its own on one exec. What a pod needs is made in the order of
+// docs/design/containers.md and taken apart in the reverse order; each step may be cut short by
+// kill -9 and is done again after a restart. The only memory is the API, the runtime's list and the
+// DRA manager's checkpoint.
 #ifndef NODE_PODS_PODS_H
 #define NODE_PODS_PODS_H
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Finds the cgroup mounts of the machine, kills and removes groups on all of them, and finds the
+// processes of an exec by a mark in their environment.
 #include "node/runtime/cgroup.h"
 
 #include <dirent.h>
@@ -19,10 +22,10 @@
 
 #define DEPTH_MAX 8 // of groups below a container's
 
-// --- Where they are ------------------------------------------------------------------------------
+// --- Mounts --------------------------------------------------------------------------------------
 
 // One line of mountinfo: ID PARENT DEV ROOT PATH OPTIONS... - TYPE SOURCE SUPER
-static void add_mount(struct cgroup_layout *l, struct str line)
+static void cgroup_add_mount(struct cgroup_layout *l, struct str line)
 {
     struct str head = line, field[5], type, rest;
     ptrdiff_t dash = str_find(line, STR(" - "));
@@ -45,7 +48,7 @@ static void add_mount(struct cgroup_layout *l, struct str line)
     };
 }
 
-static void read_text(const char *path, struct sbuf *out)
+static void cgroup_read_file(const char *path, struct sbuf *out)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -64,11 +67,11 @@ void cgroup_layout_read(struct cgroup_layout *ret)
     cleanup_sbuf struct sbuf text = {0};
     size_t v1 = 0, v2 = 0;
     *ret = (struct cgroup_layout){0};
-    read_text("/proc/self/mountinfo", &text);
+    cgroup_read_file("/proc/self/mountinfo", &text);
     struct str rest = sbuf_str(&text), line;
     while (rest.n > 0) {
         (void)str_cut(rest, '\n', &line, &rest);
-        add_mount(ret, line);
+        cgroup_add_mount(ret, line);
     }
     for (size_t i = 0; i < ret->n; i++)
         *(ret->mounts[i].controllers ? &v1 : &v2) += 1;
@@ -85,7 +88,7 @@ void cgroup_layout_done(struct cgroup_layout *l)
     *l = (struct cgroup_layout){0};
 }
 
-static bool has_word(struct str text, char separator, const char *word)
+static bool cgroup_has_word(struct str text, char separator, const char *word)
 {
     struct str one;
     while (text.n > 0) {
@@ -100,7 +103,7 @@ bool cgroup_has(const struct cgroup_layout *l, const char *controller)
 {
     for (size_t i = 0; i < l->n; i++) {
         const struct cgroup_mount *m = &l->mounts[i];
-        if (m->controllers && has_word(str_z(m->controllers), ',', controller))
+        if (m->controllers && cgroup_has_word(str_z(m->controllers), ',', controller))
             return access(m->path, W_OK) == 0;
         if (m->controllers || !l->unified)
             continue;
@@ -108,8 +111,9 @@ bool cgroup_has(const struct cgroup_layout *l, const char *controller)
             return access(m->path, W_OK) == 0;
         cleanup_sbuf struct sbuf path = {0}, text = {0};
         sbuf_addf(&path, "%s/cgroup.controllers", m->path);
-        read_text(path.p, &text);
-        return has_word(str_trim(sbuf_str(&text)), ' ', controller) && access(m->path, W_OK) == 0;
+        cgroup_read_file(path.p, &text);
+        return cgroup_has_word(str_trim(sbuf_str(&text)), ' ', controller) &&
+               access(m->path, W_OK) == 0;
     }
     return false;
 }
@@ -122,7 +126,7 @@ const char *cgroup_hybrid_mount(const struct cgroup_layout *l)
     return NULL;
 }
 
-// --- Who is in them ------------------------------------------------------------------------------
+// --- Processes -----------------------------------------------------------------------------------
 
 struct walk {
     bool (*pid)(void *arg, int64_t pid);
@@ -135,7 +139,7 @@ static void each_pid_of(const char *folder, struct walk *w)
 {
     cleanup_sbuf struct sbuf path = {0}, text = {0};
     sbuf_addf(&path, "%s/cgroup.procs", folder);
-    read_text(path.p, &text);
+    cgroup_read_file(path.p, &text);
     struct str rest = sbuf_str(&text), line;
     while (rest.n > 0 && !w->stopped) {
         int64_t pid;
@@ -186,7 +190,7 @@ static void cgroup_each_pid(const struct cgroup_layout *l, const char *path,
     walk_all(l, path, &w);
 }
 
-static bool kill_one(void *arg, int64_t pid)
+static bool cgroup_kill_process(void *arg, int64_t pid)
 {
     size_t *found = arg;
     (*found)++;
@@ -201,7 +205,7 @@ bool cgroup_kill(const struct cgroup_layout *l, const char *path, int64_t wait_n
     int64_t pause_ns = CLOCK_NS_PER_MS / 4;
     while (true) {
         size_t found = 0;
-        struct walk w = {.pid = kill_one, .arg = &found};
+        struct walk w = {.pid = cgroup_kill_process, .arg = &found};
         walk_all(l, path, &w);
         if (found == 0)
             return true;
@@ -223,7 +227,7 @@ static bool counts_kill(const char *folder, const char *file)
 {
     cleanup_sbuf struct sbuf path = {0}, text = {0};
     sbuf_addf(&path, "%s/%s", folder, file);
-    read_text(path.p, &text);
+    cgroup_read_file(path.p, &text);
     struct str rest = sbuf_str(&text), line;
     while (rest.n > 0) {
         uint64_t count;
@@ -242,7 +246,7 @@ bool cgroup_oom_killed(const struct cgroup_layout *l, const char *path)
         const struct cgroup_mount *m = &l->mounts[i];
         cleanup_sbuf struct sbuf folder = {0};
         sbuf_addf(&folder, "%s/%s", m->path, path[0] == '/' ? path + 1 : path);
-        if (m->controllers ? has_word(str_z(m->controllers), ',', "memory") &&
+        if (m->controllers ? cgroup_has_word(str_z(m->controllers), ',', "memory") &&
                                  counts_kill(folder.p, "memory.oom_control")
                            : counts_kill(folder.p, "memory.events"))
             return true;
@@ -263,7 +267,7 @@ static bool kill_if_marked(void *arg, int64_t pid)
     char path[48];
     cleanup_sbuf struct sbuf env = {0};
     (void)snprintf(path, sizeof(path), "/proc/%lld/environ", (long long)pid);
-    read_text(path, &env);
+    cgroup_read_file(path, &env);
     if (str_contains(sbuf_str(&env), m->mark)) {
         m->found++;
         (void)kill((pid_t)pid, SIGKILL);
@@ -271,7 +275,7 @@ static bool kill_if_marked(void *arg, int64_t pid)
     return true;
 }
 
-static void each_process(bool (*fn)(void *arg, int64_t pid), void *arg)
+static void cgroup_each_process(bool (*fn)(void *arg, int64_t pid), void *arg)
 {
     DIR *d = opendir("/proc");
     struct dirent *e;
@@ -291,13 +295,13 @@ void cgroup_kill_marked(const struct cgroup_layout *l, const char *path, const c
     int64_t end_ns = clock_mono_ns(clock) + wait_ns;
     cleanup_sbuf struct sbuf text = {0};
     sbuf_addf(&text, CGROUP_MARK "%s", mark);
-    // Twice nobody: one that forked while it was looked for is found by the second look.
+    // Two passes without a match: a process that forked during the first is found by the second.
     for (int quiet = 0; quiet < 2 && clock_mono_ns(clock) < end_ns;) {
         struct marked m = {.mark = sbuf_str(&text)};
         if (path && path[0])
             cgroup_each_pid(l, path, kill_if_marked, &m);
         else
-            each_process(kill_if_marked, &m);
+            cgroup_each_process(kill_if_marked, &m);
         quiet = m.found ? 0 : quiet + 1;
         if (m.found)
             (void)nanosleep(&(struct timespec){.tv_nsec = CLOCK_NS_PER_MS}, NULL);

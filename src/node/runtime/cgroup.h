@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Control groups of containers, version 1, 2 or both: where they lie, who is in them, whether the kernel
-// killed someone for memory. The groups themselves are made by crun or runc; what they leave behind is
-// removed here.
+// Control groups of containers, version 1, 2 or both: their mounts, their processes, and whether
+// the kernel killed one for memory. crun or runc makes the groups; leftovers are removed here.
 #ifndef NODE_RUNTIME_CGROUP_H
 #define NODE_RUNTIME_CGROUP_H
 
@@ -26,21 +25,21 @@ struct cgroup_layout {
     bool hybrid;  // both
 };
 
-// cgroup_layout_read looks at the machine. cgroup_layout_done frees what it found.
+// cgroup_layout_read reads the machine's mounts. cgroup_layout_done frees what it found.
 void cgroup_layout_read(struct cgroup_layout *ret);
 void cgroup_layout_done(struct cgroup_layout *l);
 
-// cgroup_has says whether a controller can be used for groups below the top one.
+// cgroup_has: a controller can be used for groups below the top one.
 bool cgroup_has(const struct cgroup_layout *l, const char *controller);
 
 // cgroup_hybrid_mount is the version 2 mount of a hybrid hierarchy, or NULL.
 const char *cgroup_hybrid_mount(const struct cgroup_layout *l);
 
-// cgroup_kill kills everyone in the group at path and below, and waits for their end, at most wait_ns. True:
-// nobody is left.
+// cgroup_kill kills all processes in the group at path and below, and waits for their end, at most
+// wait_ns. True: none is left.
 bool cgroup_kill(const struct cgroup_layout *l, const char *path, int64_t wait_ns);
 
-// cgroup_oom_killed says whether the kernel killed someone in the group because it was full.
+// cgroup_oom_killed: the kernel killed a process of the group for lack of memory.
 bool cgroup_oom_killed(const struct cgroup_layout *l, const char *path);
 
 // cgroup_remove removes the groups at path and below, as far as they are empty.
@@ -48,8 +47,8 @@ void cgroup_remove(const struct cgroup_layout *l, const char *path);
 
 #define CGROUP_MARK "DRAY_EXEC=" // in the environment of commands run in a container
 
-// cgroup_kill_marked kills those in the group whose environment has CGROUP_MARK and mark, until there are
-// none, at most wait_ns. Without a group it looks at all processes.
+// cgroup_kill_marked kills those in the group whose environment has CGROUP_MARK and mark, until
+// there are none, at most wait_ns. Without a group it looks at all processes.
 void cgroup_kill_marked(const struct cgroup_layout *l, const char *path, const char *mark,
                         int64_t wait_ns);
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Decodes CRI log lines into the text that the logs endpoint returns, incrementally, so that a
+// followed log needs no whole file in memory.
 #include "node/runtime/cri_log.h"
 
 #include "base/banned.h"
@@ -24,7 +27,7 @@ static bool cri_log_parse(struct str line, struct cri_line *ret)
 }
 
 // Times have nine digits behind the point, so that columns stand below each other.
-static void add_time(struct str text, struct sbuf *out)
+static void cri_log_add_time(struct str text, struct sbuf *out)
 {
     size_t end = 19; // 2026-11-16T09:00:00
     size_t digits = 0;
@@ -41,7 +44,8 @@ static void add_time(struct str text, struct sbuf *out)
 }
 
 // True while there may be more.
-static bool add_line(struct cri_log *l, struct str line, bool ended, int stream, struct sbuf *out)
+static bool cri_log_add_line(struct cri_log *l, struct str line, bool ended, int stream,
+                             struct sbuf *out)
 {
     const struct cri_log_options *o = &l->options;
     struct cri_line c;
@@ -56,7 +60,7 @@ static bool add_line(struct cri_log *l, struct str line, bool ended, int stream,
         return true;
     size_t before = out->n;
     if (o->timestamps && !goes_on)
-        add_time(c.time_text, out);
+        cri_log_add_time(c.time_text, out);
     sbuf_add(out, c.text);
     if (!c.partial && ended)
         sbuf_addc(out, '\n');
@@ -88,10 +92,10 @@ bool cri_log_read(struct cri_log *l, struct str bytes, int stream, struct sbuf *
             sbuf_add(&l->line, part);
         } else if (l->line.n) {
             sbuf_add(&l->line, part);
-            more = add_line(l, sbuf_str(&l->line), true, stream, out);
+            more = cri_log_add_line(l, sbuf_str(&l->line), true, stream, out);
             sbuf_clear(&l->line);
         } else {
-            more = add_line(l, part, true, stream, out);
+            more = cri_log_add_line(l, part, true, stream, out);
         }
         if (!more)
             return false;
@@ -102,7 +106,7 @@ bool cri_log_read(struct cri_log *l, struct str bytes, int stream, struct sbuf *
 void cri_log_end(struct cri_log *l, int stream, struct sbuf *out)
 {
     if (l->line.n)
-        (void)add_line(l, sbuf_str(&l->line), false, stream, out);
+        (void)cri_log_add_line(l, sbuf_str(&l->line), false, stream, out);
     sbuf_clear(&l->line);
 }
 

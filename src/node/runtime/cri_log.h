@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A container's log in the CRI's format, read as kubelet reads it: lines of "TIME STREAM TAG TEXT", where a
-// tag P says that the text goes on in the next line. Bytes in, bytes out; no files.
+// A container's log in the CRI's format, read as kubelet reads it: lines of "TIME STREAM TAG TEXT",
+// where a tag P means that the text continues in the next line. Bytes in, bytes out; no files.
 #ifndef NODE_RUNTIME_CRI_LOG_H
 #define NODE_RUNTIME_CRI_LOG_H
 
@@ -35,13 +35,13 @@ struct cri_log {
     struct cri_log_options options;
     struct sbuf line; // the beginning of a line
     bool skipping;    // a line that is too long
-    bool inside;      // the last one was partial: the next goes on with it
+    bool inside;      // the last line was partial: the next continues it
     int64_t given;    // bytes
     size_t not_understood;
 };
 
-// cri_log_read adds what bytes of a log file say to out: all if stream is 0, else those of one stream. False:
-// the limit has been reached.
+// cri_log_read adds what bytes of a log file say to out: all if stream is 0, else those of one
+// stream. False: the limit has been reached.
 bool cri_log_read(struct cri_log *l, struct str bytes, int stream, struct sbuf *out);
 
 // cri_log_end adds what a file without a last line end has left.

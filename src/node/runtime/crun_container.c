@@ -22,76 +22,77 @@
 
 #define KILL_NS (30 * CLOCK_NS_PER_SEC) // for processes to die, and a monitor to end
 
-// --- In memory -----------------------------------------------------------------------------------
+// --- Containers in memory ------------------------------------------------------------------------
 
-struct crun_box *crun_box_find(struct crun *c, struct str id)
+struct crun_container *crun_container_find(struct crun *c, struct str id)
 {
-    struct crun_box **b = map_get(&c->boxes, id);
-    return b ? *b : NULL;
+    struct crun_container **ct = map_get(&c->containers, id);
+    return ct ? *ct : NULL;
 }
 
-static void on_kill_timer(void *arg);
+static void crun_container_on_kill_timer(void *arg);
 
-struct crun_box *crun_box_add(struct crun *c, const char *id, const struct crun_box_meta *meta)
+struct crun_container *crun_container_add(struct crun *c, const char *id,
+                                          const struct crun_container_meta *meta)
 {
-    struct crun_box *b = xcalloc(1, sizeof(*b));
-    b->crun = c;
-    memcpy(b->id, id, sizeof(b->id));
-    list_init(&b->waiters);
-    b->kill_timer = (struct exec_timer){.fn = on_kill_timer, .arg = b};
-    b->meta = *meta;
-    b->meta.pod = arena_str(&b->arena, meta->pod);
-    b->meta.pod_uid = arena_str(&b->arena, meta->pod_uid);
-    b->meta.name = arena_str(&b->arena, meta->name);
-    b->meta.image = arena_str(&b->arena, meta->image);
-    b->meta.image_id = arena_str(&b->arena, meta->image_id);
-    b->meta.log = arena_str(&b->arena, meta->log);
-    b->meta.cgroup = arena_str(&b->arena, meta->cgroup);
-    b->meta.boot_id = arena_str(&b->arena, meta->boot_id);
-    b->status = (struct runtime_container_status){
-        .id = str_z(b->id),
-        .pod_uid = b->meta.pod_uid,
-        .pod_id = b->meta.pod,
-        .name = b->meta.name,
+    struct crun_container *ct = xcalloc(1, sizeof(*ct));
+    ct->crun = c;
+    memcpy(ct->id, id, sizeof(ct->id));
+    list_init(&ct->waiters);
+    ct->kill_timer = (struct exec_timer){.fn = crun_container_on_kill_timer, .arg = ct};
+    ct->meta = *meta;
+    ct->meta.pod = arena_str(&ct->arena, meta->pod);
+    ct->meta.pod_uid = arena_str(&ct->arena, meta->pod_uid);
+    ct->meta.name = arena_str(&ct->arena, meta->name);
+    ct->meta.image = arena_str(&ct->arena, meta->image);
+    ct->meta.image_id = arena_str(&ct->arena, meta->image_id);
+    ct->meta.log = arena_str(&ct->arena, meta->log);
+    ct->meta.cgroup = arena_str(&ct->arena, meta->cgroup);
+    ct->meta.boot_id = arena_str(&ct->arena, meta->boot_id);
+    ct->status = (struct runtime_container_status){
+        .id = str_z(ct->id),
+        .pod_uid = ct->meta.pod_uid,
+        .pod_id = ct->meta.pod,
+        .name = ct->meta.name,
         .attempt = meta->attempt,
         .state = RUNTIME_CREATED,
-        .image = b->meta.image,
-        .image_id = b->meta.image_id,
+        .image = ct->meta.image,
+        .image_id = ct->meta.image_id,
         .created_ns = meta->created_ns,
     };
-    *map_put(&c->boxes, str_z(b->id)) = b;
-    return b;
+    *map_put(&c->containers, str_z(ct->id)) = ct;
+    return ct;
 }
 
-void crun_box_leave(struct crun_box *b)
+void crun_container_detach(struct crun_container *ct)
 {
-    crun_watch_stop(b);
-    exec_timer_stop(b->crun->exec, &b->kill_timer);
-    for (struct list_node *n; (n = list_pop_front(&b->waiters));) {
+    crun_watch_stop(ct);
+    exec_timer_stop(ct->crun->exec, &ct->kill_timer);
+    for (struct list_node *n; (n = list_pop_front(&ct->waiters));) {
         struct crun_waiter *w = list_entry(n, struct crun_waiter, node);
-        crun_answer(b->crun, 0, NULL, w->done, w->arg);
+        crun_answer_later(ct->crun, 0, NULL, w->done, w->arg);
         free(w);
     }
 }
 
-void crun_box_free(struct crun_box *b)
+void crun_container_free(struct crun_container *ct)
 {
-    crun_box_leave(b);
-    arena_done(&b->arena);
-    free(b);
+    crun_container_detach(ct);
+    arena_done(&ct->arena);
+    free(ct);
 }
 
-static void crun_box_tell(struct crun_box *b)
+static void crun_container_notify(struct crun_container *ct)
 {
-    struct crun *c = b->crun;
-    if (!b->end_untold)
+    struct crun *c = ct->crun;
+    if (!ct->end_untold)
         return;
-    b->end_untold = false;
+    ct->end_untold = false;
     struct list waiters;
     list_init(&waiters);
-    while (!list_empty(&b->waiters))
-        list_push_back(&waiters, list_pop_front(&b->waiters));
-    struct runtime_container_status status = b->status;
+    while (!list_empty(&ct->waiters))
+        list_push_back(&waiters, list_pop_front(&ct->waiters));
+    struct runtime_container_status status = ct->status;
     if (c->runtime.listener.exited)
         c->runtime.listener.exited(c->runtime.listener.arg, &status);
     list_foreach(&waiters, n) {
@@ -101,17 +102,18 @@ static void crun_box_tell(struct crun_box *b)
     }
 }
 
-void crun_box_ended(struct crun_box *b)
+void crun_container_ended(struct crun_container *ct)
 {
-    exec_timer_stop(b->crun->exec, &b->kill_timer);
-    b->end_untold = true;
-    if (!b->starting)
-        crun_box_tell(b);
+    exec_timer_stop(ct->crun->exec, &ct->kill_timer);
+    ct->end_untold = true;
+    if (!ct->starting)
+        crun_container_notify(ct);
 }
 
 // --- Requests ------------------------------------------------------------------------------------
 
-static const struct str *copy_texts(const struct str *from, size_t n, struct arena *a)
+static const struct str *crun_container_copy_texts(const struct str *from, size_t n,
+                                                   struct arena *a)
 {
     struct str *to = arena_array(a, struct str, n + 1);
     for (size_t i = 0; i < n; i++)
@@ -119,25 +121,25 @@ static const struct str *copy_texts(const struct str *from, size_t n, struct are
     return to;
 }
 
-static const char *copy_z(const char *z, struct arena *a)
+static const char *crun_container_copy_z(const char *z, struct arena *a)
 {
     return z ? arena_str(a, str_z(z)).p : NULL;
 }
 
-static void copy_security(struct runtime_security *s, struct arena *a)
+static void crun_container_copy_security(struct runtime_security *s, struct arena *a)
 {
     int64_t *groups = arena_array(a, int64_t, s->groups_len + 1);
     for (size_t i = 0; i < s->groups_len; i++)
         groups[i] = s->groups[i];
     s->groups = groups;
     s->user_name = arena_str(a, s->user_name);
-    s->add_caps = copy_texts(s->add_caps, s->add_caps_len, a);
-    s->drop_caps = copy_texts(s->drop_caps, s->drop_caps_len, a);
-    s->seccomp_file = copy_z(s->seccomp_file, a);
+    s->add_caps = crun_container_copy_texts(s->add_caps, s->add_caps_len, a);
+    s->drop_caps = crun_container_copy_texts(s->drop_caps, s->drop_caps_len, a);
+    s->seccomp_file = crun_container_copy_z(s->seccomp_file, a);
 }
 
-static const struct runtime_device *copy_devices(const struct runtime_device *from, size_t n,
-                                                 struct arena *a)
+static const struct runtime_device *crun_container_copy_devices(const struct runtime_device *from,
+                                                                size_t n, struct arena *a)
 {
     struct runtime_device *to = arena_array(a, struct runtime_device, n + 1);
     for (size_t i = 0; i < n; i++)
@@ -147,7 +149,7 @@ static const struct runtime_device *copy_devices(const struct runtime_device *fr
     return to;
 }
 
-struct runtime_container *crun_copy_container(const struct runtime_container *from, struct arena *a)
+struct runtime_container *crun_container_copy(const struct runtime_container *from, struct arena *a)
 {
     struct runtime_container *to = arena_one(a, struct runtime_container);
     *to = *from;
@@ -155,48 +157,48 @@ struct runtime_container *crun_copy_container(const struct runtime_container *fr
     to->image = arena_str(a, from->image);
     to->working_dir = arena_str(a, from->working_dir);
     to->target = arena_str(a, from->target);
-    to->command = copy_texts(from->command, from->command_len, a);
-    to->args = copy_texts(from->args, from->args_len, a);
-    to->cdi_devices = copy_texts(from->cdi_devices, from->cdi_devices_len, a);
-    to->devices = copy_devices(from->devices, from->devices_len, a);
-    to->env = crun_copy_pairs(from->env, from->env_len, a);
-    to->annotations = crun_copy_pairs(from->annotations, from->annotations_len, a);
+    to->command = crun_container_copy_texts(from->command, from->command_len, a);
+    to->args = crun_container_copy_texts(from->args, from->args_len, a);
+    to->cdi_devices = crun_container_copy_texts(from->cdi_devices, from->cdi_devices_len, a);
+    to->devices = crun_container_copy_devices(from->devices, from->devices_len, a);
+    to->env = crun_pairs_copy(from->env, from->env_len, a);
+    to->annotations = crun_pairs_copy(from->annotations, from->annotations_len, a);
     struct runtime_mount *mounts = arena_array(a, struct runtime_mount, from->mounts_len + 1);
     for (size_t i = 0; i < from->mounts_len; i++) {
         mounts[i] = from->mounts[i];
-        mounts[i].host_path = copy_z(from->mounts[i].host_path, a);
-        mounts[i].container_path = copy_z(from->mounts[i].container_path, a);
-        mounts[i].sub_path = copy_z(from->mounts[i].sub_path, a);
+        mounts[i].host_path = crun_container_copy_z(from->mounts[i].host_path, a);
+        mounts[i].container_path = crun_container_copy_z(from->mounts[i].container_path, a);
+        mounts[i].sub_path = crun_container_copy_z(from->mounts[i].sub_path, a);
     }
     to->mounts = mounts;
-    copy_security(&to->security, a);
+    crun_container_copy_security(&to->security, a);
     return to;
 }
 
 // --- Start, stop ---------------------------------------------------------------------------------
 
-static void work_start(struct crun_job *j)
+static void crun_container_work_start(struct crun_job *j)
 {
-    struct str folder = crun_box_folder(j->crun, j->id, &j->arena);
+    struct str folder = crun_container_dir(j->crun, j->id, &j->arena);
     fault_point("start the container");
-    j->code = crun_monitor_ask(folder.p, "start", &j->err);
+    j->code = crun_monitor_call(folder.p, "start", &j->err);
     fault_point("the container is started");
 }
 
-static void after_start(struct crun_job *j)
+static void crun_container_after_start(struct crun_job *j)
 {
-    struct crun_box *b = crun_box_find(j->crun, str_z(j->id));
-    if (!b)
+    struct crun_container *ct = crun_container_find(j->crun, str_z(j->id));
+    if (!ct)
         return;
     if (j->code < 0)
-        b->status.message = arena_str(&b->arena, str_z(j->err.msg));
-    else if (b->status.state == RUNTIME_CREATED) {
-        b->status.state = RUNTIME_RUNNING;
-        b->status.started_ns = exec_wall_ns(j->crun->exec);
+        ct->status.message = arena_str(&ct->arena, str_z(j->err.msg));
+    else if (ct->status.state == RUNTIME_CREATED) {
+        ct->status.state = RUNTIME_RUNNING;
+        ct->status.started_ns = exec_wall_ns(j->crun->exec);
     }
 }
 
-// The end of a container that ended at once is told after its start.
+// The end of a container that ended at once is reported after its start.
 struct started {
     struct crun *crun;
     char id[CRUN_ID_LEN + 1];
@@ -204,87 +206,88 @@ struct started {
     void *arg;
 };
 
-static void on_started(void *arg, int code, const struct err *err)
+static void crun_container_on_started(void *arg, int code, const struct err *err)
 {
     struct started *s = arg;
     s->done(s->arg, code, err);
-    struct crun_box *b = crun_box_find(s->crun, str_z(s->id));
-    if (b) {
-        b->starting = false;
-        crun_box_tell(b);
+    struct crun_container *ct = crun_container_find(s->crun, str_z(s->id));
+    if (ct) {
+        ct->starting = false;
+        crun_container_notify(ct);
     }
     free(s);
 }
 
-void crun_box_start(struct runtime *r, struct str id, runtime_done_fn done, void *arg)
+void crun_container_start(struct runtime *r, struct str id, runtime_done_fn done, void *arg)
 {
     struct crun *c = crun_of(r);
-    struct crun_box *b = crun_box_find(c, id);
-    if (!b) {
-        crun_answer(c, -ERR_NOT_FOUND, "there is no such container", done, arg);
+    struct crun_container *ct = crun_container_find(c, id);
+    if (!ct) {
+        crun_answer_later(c, -ERR_NOT_FOUND, "there is no such container", done, arg);
         return;
     }
-    if (b->status.state != RUNTIME_CREATED) {
-        crun_answer(c, 0, NULL, done, arg);
+    if (ct->status.state != RUNTIME_CREATED) {
+        crun_answer_later(c, 0, NULL, done, arg);
         return;
     }
     struct started *s = xcalloc(1, sizeof(*s));
     *s = (struct started){.crun = c, .done = done, .arg = arg};
-    memcpy(s->id, b->id, sizeof(s->id));
-    struct crun_job *j = crun_job_new(c, crun_pod_find(c, b->meta.pod));
-    memcpy(j->id, b->id, sizeof(j->id));
-    j->done = on_started;
+    memcpy(s->id, ct->id, sizeof(s->id));
+    struct crun_job *j = crun_job_new(c, crun_pod_find(c, ct->meta.pod));
+    memcpy(j->id, ct->id, sizeof(j->id));
+    j->done = crun_container_on_started;
     j->arg = s;
-    j->work = work_start;
-    j->after = after_start;
-    b->starting = true;
+    j->work = crun_container_work_start;
+    j->after = crun_container_after_start;
+    ct->starting = true;
     crun_job_submit(j);
 }
 
-static void work_signal(struct crun_job *j)
+static void crun_container_work_signal(struct crun_job *j)
 {
-    struct str folder = crun_box_folder(j->crun, j->id, &j->arena);
+    struct str folder = crun_container_dir(j->crun, j->id, &j->arena);
     fault_point("send the container a signal");
-    j->code = crun_monitor_ask(folder.p, j->answer.p, &j->err);
+    j->code = crun_monitor_call(folder.p, j->answer.p, &j->err);
 }
 
-// A signal does not wait for its turn. A monitor that does not answer is gone, which its watch tells.
-static void send_signal(struct crun_box *b, int number)
+// A signal does not wait for its turn. A monitor that does not answer is gone, which its watch
+// detects.
+static void crun_container_send_signal(struct crun_container *ct, int number)
 {
-    struct crun_job *j = crun_job_new(b->crun, NULL);
-    memcpy(j->id, b->id, sizeof(j->id));
+    struct crun_job *j = crun_job_new(ct->crun, NULL);
+    memcpy(j->id, ct->id, sizeof(j->id));
     j->answer = arena_strf(&j->arena, "kill %d", number);
-    j->work = work_signal;
+    j->work = crun_container_work_signal;
     crun_job_submit(j);
 }
 
-static void on_kill_timer(void *arg)
+static void crun_container_on_kill_timer(void *arg)
 {
-    send_signal(arg, SIGKILL);
+    crun_container_send_signal(arg, SIGKILL);
 }
 
-void crun_box_stop(struct runtime *r, struct str id, int64_t grace_ns, runtime_done_fn done,
-                   void *arg)
+void crun_container_stop(struct runtime *r, struct str id, int64_t grace_ns, runtime_done_fn done,
+                         void *arg)
 {
     struct crun *c = crun_of(r);
-    struct crun_box *b = crun_box_find(c, id);
-    if (!b || b->status.state == RUNTIME_EXITED || b->status.state == RUNTIME_UNKNOWN) {
-        crun_answer(c, 0, NULL, done, arg);
+    struct crun_container *ct = crun_container_find(c, id);
+    if (!ct || ct->status.state == RUNTIME_EXITED || ct->status.state == RUNTIME_UNKNOWN) {
+        crun_answer_later(c, 0, NULL, done, arg);
         return;
     }
     struct crun_waiter *w = xcalloc(1, sizeof(*w));
     w->done = done;
     w->arg = arg;
-    list_push_back(&b->waiters, &w->node);
-    if (grace_ns <= 0 || b->status.state == RUNTIME_CREATED) {
-        send_signal(b, SIGKILL);
+    list_push_back(&ct->waiters, &w->node);
+    if (grace_ns <= 0 || ct->status.state == RUNTIME_CREATED) {
+        crun_container_send_signal(ct, SIGKILL);
         return;
     }
-    send_signal(b, b->meta.stop_signal);
-    bool armed = exec_timer_armed(&b->kill_timer);
+    crun_container_send_signal(ct, ct->meta.stop_signal);
+    bool armed = exec_timer_armed(&ct->kill_timer);
     // A second stop may shorten the time, not lengthen it.
-    if (!armed || b->kill_timer.due_ns > exec_now_ns(c->exec) + grace_ns)
-        exec_timer_start(c->exec, &b->kill_timer, grace_ns);
+    if (!armed || ct->kill_timer.due_ns > exec_now_ns(c->exec) + grace_ns)
+        exec_timer_start(c->exec, &ct->kill_timer, grace_ns);
 }
 
 // --- Kill, remove --------------------------------------------------------------------------------
@@ -295,7 +298,7 @@ static void pause_ms(int64_t ms)
 }
 
 // Waits until no monitor has the lock. Returns its descriptor, locked; or -1.
-static int wait_for_lock(const char *folder, int64_t wait_ns)
+static int crun_container_wait_for_lock(const char *folder, int64_t wait_ns)
 {
     const struct clock *clock = clock_system();
     int64_t end_ns = clock_mono_ns(clock) + wait_ns;
@@ -314,113 +317,101 @@ static int wait_for_lock(const char *folder, int64_t wait_ns)
     return -1;
 }
 
-static void delete_in_runtime(const struct crun *c, const char *id)
+static void crun_container_delete(const struct crun *c, const char *id)
 {
-    const char *argv[16] = {c->monitor, "call",   c->hide ? c->hide : "",
-                            c->program, "--root", c->state};
+    const char *argv[16] = {c->paths.monitor, "call",   c->paths.hide ? c->paths.hide : "",
+                            c->paths.program, "--root", c->paths.state};
     size_t n = 6;
-    if (c->no_cgroups && c->is_crun)
+    if (c->machine.no_cgroups && c->machine.is_crun)
         argv[n++] = "--cgroup-manager=disabled";
     argv[n++] = "delete";
     argv[n++] = "--force";
     argv[n] = id;
     const struct process p = {.argv = argv, .err = PROCESS_OUTPUT, .timeout_ns = CRUN_CALL_NS};
-    (void)!process_run(&p, NULL, NULL); // one that it does not know is fine
+    (void)!process_run(&p, NULL, NULL); // an unknown container is fine
 }
 
-static bool is_there(const char *folder, const char *name)
-{
-    cleanup_sbuf struct sbuf path = {0};
-    sbuf_addf(&path, "%s/%s", folder, name);
-    return access(path.p, F_OK) == 0;
-}
-
-static bool known_to_runtime(const struct crun *c, const char *id)
-{
-    return is_there(c->state, id);
-}
-
-static int write_end(const char *folder, int code, struct err *err)
+static int crun_container_write_end(const char *folder, int code, struct err *err)
 {
     cleanup_sbuf struct sbuf text = {0};
     cleanup_fd int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     sbuf_addf(&text, "%d 0 0 %lld\n", code, (long long)clock_wall_ns(clock_system()));
-    int rc = fd < 0 ? -errno : file_replace_atomic(fd, "exit", sbuf_str(&text), 0644, NULL);
-    return rc < 0 ? err_set(err, -rc, "cannot write to %s: %s", folder, strerrordesc_np(-rc)) : 0;
+    int r = fd < 0 ? -errno : file_replace_atomic(fd, "exit", sbuf_str(&text), 0644, NULL);
+    return r < 0 ? err_set(err, -r, "cannot write to %s: %s", folder, strerrordesc_np(-r)) : 0;
 }
 
-int crun_box_kill(const struct crun *c, const char *id, struct str cgroup, struct err *err)
+int crun_container_kill(const struct crun *c, const char *id, struct str cgroup, struct err *err)
 {
     cleanup_arena struct arena arena = {0};
-    struct str folder = crun_box_folder(c, id, &arena);
+    struct str folder = crun_container_dir(c, id, &arena);
     if (access(folder.p, F_OK) != 0)
         return 0;
     fault_point("kill the container");
     // A live monitor does it best: it knows the process and writes how it ended.
-    (void)!crun_monitor_ask(folder.p, "kill 9", NULL);
-    int lock = wait_for_lock(folder.p, KILL_NS);
+    (void)!crun_monitor_call(folder.p, "kill 9", NULL);
+    int lock = crun_container_wait_for_lock(folder.p, KILL_NS);
     if (lock < 0)
         return err_set(err, ERR_TIMEOUT, "the monitor of container %s does not end", id);
     fault_point("clean up behind the monitor");
-    if (known_to_runtime(c, id))
-        delete_in_runtime(c, id);
-    bool dead = c->no_cgroups || cgroup_kill(&c->cgroups, cgroup.p, KILL_NS);
-    if (dead && !c->no_cgroups)
+    if (crun_has_file(c->paths.state, id))
+        crun_container_delete(c, id);
+    bool dead = c->machine.no_cgroups || cgroup_kill(&c->cgroups, cgroup.p, KILL_NS);
+    if (dead && !c->machine.no_cgroups)
         cgroup_remove(&c->cgroups, cgroup.p);
-    int rc = 0;
+    int r = 0;
     if (!dead)
-        rc = err_set(err, ERR_TIMEOUT, "processes of container %s do not end", id);
-    else if (!is_there(folder.p, "exit"))
-        rc = write_end(folder.p, 255, err);
-    if (rc == -ENOSPC || rc == -EDQUOT)
-        rc = 0; // it has ended all the same; that nobody knows how is said
+        r = err_set(err, ERR_TIMEOUT, "processes of container %s do not end", id);
+    else if (!crun_has_file(folder.p, "exit"))
+        r = crun_container_write_end(folder.p, 255, err);
+    if (r == -ENOSPC || r == -EDQUOT)
+        r = 0; // it has ended all the same; its exit status is reported as unknown
     (void)close(lock);
-    return rc;
+    return r;
 }
 
-int crun_box_destroy(const struct crun *c, const char *id, struct str cgroup, struct err *err)
+int crun_container_destroy(const struct crun *c, const char *id, struct str cgroup, struct err *err)
 {
     cleanup_arena struct arena arena = {0};
-    struct str folder = crun_box_folder(c, id, &arena);
-    int rc = crun_box_kill(c, id, cgroup, err);
-    if (rc < 0)
-        return rc;
-    fault_point("remove the container's folder");
-    rc = file_remove_tree(folder.p, NULL);
-    return rc < 0 ? err_set(err, -rc, "cannot remove %s: %s", folder.p, strerrordesc_np(-rc)) : 0;
+    struct str folder = crun_container_dir(c, id, &arena);
+    int r = crun_container_kill(c, id, cgroup, err);
+    if (r < 0)
+        return r;
+    fault_point("remove the container's directory");
+    r = file_remove_tree(folder.p, NULL);
+    return r < 0 ? err_set(err, -r, "cannot remove %s: %s", folder.p, strerrordesc_np(-r)) : 0;
 }
 
-static void work_remove(struct crun_job *j)
+static void crun_container_work_remove(struct crun_job *j)
 {
     const struct str *cgroup = j->more;
-    j->code = crun_box_destroy(j->crun, j->id, *cgroup, &j->err);
+    j->code = crun_container_destroy(j->crun, j->id, *cgroup, &j->err);
 }
 
-static void after_remove(struct crun_job *j)
+static void crun_container_after_remove(struct crun_job *j)
 {
-    struct crun_box *b = crun_box_find(j->crun, str_z(j->id));
-    if (!b || j->code < 0)
+    struct crun_container *ct = crun_container_find(j->crun, str_z(j->id));
+    if (!ct || j->code < 0)
         return;
-    (void)map_del(&j->crun->boxes, str_z(b->id));
-    crun_box_free(b);
+    (void)map_del(&j->crun->containers, str_z(ct->id));
+    crun_container_free(ct);
 }
 
-void crun_box_remove(struct runtime *r, struct str id, runtime_done_fn done, void *arg)
+void crun_container_remove(struct runtime *r, struct str id, runtime_done_fn done, void *arg)
 {
     struct crun *c = crun_of(r);
-    struct crun_box *b = crun_box_find(c, id);
-    if (!b) {
-        crun_answer(c, 0, NULL, done, arg);
+    struct crun_container *ct = crun_container_find(c, id);
+    if (!ct) {
+        crun_answer_later(c, 0, NULL, done, arg);
         return;
     }
-    struct crun_job *j = crun_job_new(c, crun_pod_find(c, b->meta.pod));
+    struct crun_job *j = crun_job_new(c, crun_pod_find(c, ct->meta.pod));
     struct str *cgroup = arena_one(&j->arena, struct str);
-    *cgroup = arena_str(&j->arena, b->meta.cgroup);
-    memcpy(j->id, b->id, sizeof(j->id));
+    *cgroup = arena_str(&j->arena, ct->meta.cgroup);
+    memcpy(j->id, ct->id, sizeof(j->id));
     j->more = cgroup;
     j->done = done;
     j->arg = arg;
-    j->work = work_remove;
-    j->after = after_remove;
+    j->work = crun_container_work_remove;
+    j->after = crun_container_after_remove;
     crun_job_submit(j);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A container's bundle: image, configuration, plan for its monitor, and the monitor that lets crun make it.
+// A container's bundle: image, configuration, plan for its monitor, and the monitor that lets crun
+// make it.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -25,7 +26,7 @@ struct create {
     struct list_node making; // of the runtime, until it is made
     struct runtime_container *container;
     struct crun_pod_meta pod;
-    struct crun_box_meta meta;
+    struct crun_container_meta meta;
     const char *folder, *pod_folder;
     struct image_info image;
     int watch;  // a connection to its monitor
@@ -34,83 +35,84 @@ struct create {
     char filter[CRUN_ID_LEN + 1]; // to be kept when crun has compiled it
 };
 
-static int fail(const char *doing, const char *what, struct err *err)
+static int crun_create_fail(const char *doing, const char *what, struct err *err)
 {
     return err_set(err, errno, "cannot %s %s: %s", doing, what, strerrordesc_np(errno));
 }
 
 // --- Files ---------------------------------------------------------------------------------------
 
-static void add_word(struct sbuf *out, const char *word)
+static void crun_create_add_word(struct sbuf *out, const char *word)
 {
     sbuf_add(out, str_make(word, strlen(word) + 1));
 }
 
-static void add_row(struct sbuf *out, const char *key, const char *value)
+static void crun_create_add_row(struct sbuf *out, const char *key, const char *value)
 {
-    add_word(out, key);
-    add_word(out, value);
+    crun_create_add_word(out, key);
+    crun_create_add_word(out, value);
 }
 
 static void make_plan(const struct crun *c, const char *id, const struct create *k,
                       struct sbuf *out)
 {
-    const struct runtime_container *box = k->container;
+    const struct runtime_container *container = k->container;
     bool shared = false;
-    add_row(out, "id", id);
-    add_row(out, "runtime", c->program);
-    add_row(out, "state", c->state);
-    add_row(out, "cgroup", c->no_cgroups ? "" : k->meta.cgroup.p);
-    add_row(out, "hide", c->hide ? c->hide : "");
-    add_row(out, "lower", k->image.rootfs.p);
-    add_row(out, "log", k->meta.log.n ? k->meta.log.p : "");
-    if (c->no_overlay)
-        add_row(out, "copy", "1");
-    if (box->tty)
-        add_row(out, "tty", "1");
-    if (box->stdin)
-        add_row(out, "stdin", "1");
-    if (box->stdin_once)
-        add_row(out, "once", "1");
-    for (size_t i = 0; i < box->mounts_len; i++) {
-        shared = shared || box->mounts[i].propagation == RUNTIME_BIDIRECTIONAL;
-        if (!box->mounts[i].sub_path || !box->mounts[i].sub_path[0])
+    crun_create_add_row(out, "id", id);
+    crun_create_add_row(out, "runtime", c->paths.program);
+    crun_create_add_row(out, "state", c->paths.state);
+    crun_create_add_row(out, "cgroup", c->machine.no_cgroups ? "" : k->meta.cgroup.p);
+    crun_create_add_row(out, "hide", c->paths.hide ? c->paths.hide : "");
+    crun_create_add_row(out, "lower", k->image.rootfs.p);
+    crun_create_add_row(out, "log", k->meta.log.n ? k->meta.log.p : "");
+    if (c->machine.no_overlay)
+        crun_create_add_row(out, "copy", "1");
+    if (container->tty)
+        crun_create_add_row(out, "tty", "1");
+    if (container->stdin)
+        crun_create_add_row(out, "stdin", "1");
+    if (container->stdin_once)
+        crun_create_add_row(out, "once", "1");
+    for (size_t i = 0; i < container->mounts_len; i++) {
+        shared = shared || container->mounts[i].propagation == RUNTIME_BIDIRECTIONAL;
+        if (!container->mounts[i].sub_path || !container->mounts[i].sub_path[0])
             continue;
-        add_row(out, "bind", box->mounts[i].host_path);
-        add_word(out, box->mounts[i].sub_path);
+        crun_create_add_row(out, "bind", container->mounts[i].host_path);
+        crun_create_add_word(out, container->mounts[i].sub_path);
     }
     if (shared)
-        add_row(out, "shared", "1");
+        crun_create_add_row(out, "shared", "1");
 }
 
-// The writable layer's own folder becomes the container's /: it looks like the image's.
+// The writable layer's own directory becomes the container's /: it looks like the image's.
 static int make_layer(const struct crun *c, const struct create *k, int folder, struct err *err)
 {
     static const char *const parts[] = {"rootfs", "upper", "work"};
     struct stat st;
     if (stat(k->image.rootfs.p, &st) != 0)
-        return fail("use the image's folder", k->image.rootfs.p, err);
+        return crun_create_fail("use the image's directory", k->image.rootfs.p, err);
     for (size_t i = 0; i < array_len(parts); i++) {
-        int rc = file_make_dir_at(folder, parts[i], 0755);
-        errno = -rc;
-        if (rc < 0 && rc != -EEXIST)
-            return fail("make a folder in", k->folder, err);
+        int r = file_make_dir_at(folder, parts[i], 0755);
+        errno = -r;
+        if (r < 0 && r != -EEXIST)
+            return crun_create_fail("make a directory in", k->folder, err);
     }
     if (fchownat(folder, "upper", st.st_uid, st.st_gid, 0) != 0 ||
         fchmodat(folder, "upper", st.st_mode & 07777, 0) != 0)
-        return fail("prepare a folder in", k->folder, err);
-    if (!c->no_overlay)
+        return crun_create_fail("prepare a directory in", k->folder, err);
+    if (!c->machine.no_overlay)
         return 0;
     cleanup_fd int from = open(k->image.rootfs.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cleanup_fd int to = openat(folder, "rootfs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return from < 0 || to < 0 ? fail("copy", k->image.rootfs.p, err) : tree_copy_all(from, to, err);
+    return from < 0 || to < 0 ? crun_create_fail("copy", k->image.rootfs.p, err)
+                              : tree_copy_all(from, to, err);
 }
 
-static int find_edits(const struct crun *cc, const struct create *k, struct arena *arena,
-                      struct cdi_edits *ret, struct err *err)
+static int crun_create_find_edits(const struct crun *cc, const struct create *k,
+                                  struct arena *arena, struct cdi_edits *ret, struct err *err)
 {
-    // The cache is the one thing that threads share, under its lock. Texts in it are void after the next
-    // refresh: the configuration is written before the lock is let go.
+    // The cache is the one thing that threads share, under its lock. Texts in it are void after the
+    // next refresh: the configuration is written before the lock is released.
     return cdi_cache_edits(cc->cdi, k->container->cdi_devices, k->container->cdi_devices_len, arena,
                            ret, err);
 }
@@ -120,7 +122,8 @@ static const char *pod_file(const struct create *k, const char *name, struct are
     return arena_strf(arena, "%s/%s", k->pod_folder, name).p;
 }
 
-// The process id namespace of another container of this machine, held open: its path is good as long as we are.
+// The process id namespace of another container of this machine, held open: its path is good as
+// long as we are.
 static int target_pidns(const struct crun *c, struct create *k, struct arena *arena,
                         struct err *err)
 {
@@ -132,18 +135,18 @@ static int target_pidns(const struct crun *c, struct create *k, struct arena *ar
         return 0;
     if (!crun_id_ok(id))
         return err_set(err, ERR_INVALID, "there is no such target container");
-    struct str folder = crun_box_folder(c, id.p, arena);
-    int rc = file_read_at(AT_FDCWD, arena_strf(arena, "%s/pid", folder.p).p, 64, &text);
-    if (rc == 0 && str_to_i64(str_trim(sbuf_str(&text)), &pid) == 0 && pid > 1)
+    struct str folder = crun_container_dir(c, id.p, arena);
+    int r = file_read_at(AT_FDCWD, arena_strf(arena, "%s/pid", folder.p).p, 64, &text);
+    if (r == 0 && str_to_i64(str_trim(sbuf_str(&text)), &pid) == 0 && pid > 1)
         k->target =
             open(arena_strf(arena, "/proc/%lld/ns/pid", (long long)pid).p, O_RDONLY | O_CLOEXEC);
-    // Its number may be another's by now: then the container has said how it ended.
+    // The pid may have been reused: then the container's file `exit` exists.
     if (k->target < 0 || access(arena_strf(arena, "%s/exit", folder.p).p, F_OK) == 0)
         return err_set(err, ERR_NOT_FOUND, "the target container does not run");
     return 0;
 }
 
-static struct oci_pod pod_of(const struct create *k, struct arena *arena)
+static struct oci_pod crun_create_pod(const struct create *k, struct arena *arena)
 {
     bool own_pid = k->pod.share_pid && !k->pod.host_pid;
     const char *pidns =
@@ -162,96 +165,97 @@ static struct oci_pod pod_of(const struct create *k, struct arena *arena)
     };
 }
 
-// Links that devices bring along go to the pod's namespace; the runtime's own way is younger than most runtimes.
+// Links that devices bring along go to the pod's namespace; the runtime's own way is younger than
+// most runtimes.
 static int move_links(const struct create *k, struct cdi_edits *edits, struct arena *arena,
                       struct err *err)
 {
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < edits->net_devices.n; i++) {
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < edits->net_devices.n; i++) {
         const struct cdi_net_device *d = &edits->net_devices.p[i];
         if (k->pod.host_network)
             break;
-        rc = podnet_move(arena_str(arena, d->host_interface_name).p, pod_file(k, "ns/net", arena),
-                         arena_str(arena, d->name).p, err);
+        r = podnet_move(arena_str(arena, d->host_interface_name).p, pod_file(k, "ns/net", arena),
+                        arena_str(arena, d->name).p, err);
     }
     edits->net_devices.n = 0;
-    return rc;
+    return r;
 }
 
 static int write_config(struct crun *c, struct create *k, struct arena *arena, struct sbuf *out,
                         struct err *err)
 {
-    const struct oci_pod pod = pod_of(k, arena);
+    const struct oci_pod pod = crun_create_pod(k, arena);
     struct cdi_edits edits = {0};
     const struct oci_options o = {
         .container = k->container,
         .image = &k->image,
         .pod = &pod,
         .folder = k->folder,
-        .cgroup = c->no_cgroups ? NULL : k->meta.cgroup.p,
+        .cgroup = c->machine.no_cgroups ? NULL : k->meta.cgroup.p,
         .unified_cgroups = c->cgroups.unified,
-        .no_seccomp = c->no_seccomp,
+        .no_seccomp = c->machine.no_seccomp,
         .edits = &edits,
-        .filters = c->is_crun ? c->filters : NULL,
+        .filters = c->machine.is_crun ? c->paths.filters : NULL,
         .ret_filter = k->filter,
     };
     if (k->container->cdi_devices_len == 0) {
-        int rc = oci_device_edits(k->container, arena, &edits, err);
-        return rc < 0 ? rc : oci_config_write(&o, arena, out, err);
+        int r = oci_device_edits(k->container, arena, &edits, err);
+        return r < 0 ? r : oci_config_write(&o, arena, out, err);
     }
     (void)pthread_mutex_lock(&c->cdi_lock);
     (void)cdi_cache_refresh(c->cdi);
-    int rc = find_edits(c, k, arena, &edits, err);
-    if (rc == 0)
-        rc = oci_device_edits(k->container, arena, &edits, err);
-    if (rc == 0)
-        rc = move_links(k, &edits, arena, err);
-    if (rc == 0)
-        rc = oci_config_write(&o, arena, out, err);
+    int r = crun_create_find_edits(c, k, arena, &edits, err);
+    if (r == 0)
+        r = oci_device_edits(k->container, arena, &edits, err);
+    if (r == 0)
+        r = move_links(k, &edits, arena, err);
+    if (r == 0)
+        r = oci_config_write(&o, arena, out, err);
     (void)pthread_mutex_unlock(&c->cdi_lock);
-    return rc;
+    return r;
 }
 
 static int write_bundle(struct crun *c, const char *id, struct create *k, int folder,
                         struct arena *arena, struct err *err)
 {
     cleanup_sbuf struct sbuf config = {0}, plan = {0};
-    int rc = make_layer(c, k, folder, err);
-    if (rc == 0)
-        rc = write_config(c, k, arena, &config, err);
-    if (rc < 0)
-        return rc;
+    int r = make_layer(c, k, folder, err);
+    if (r == 0)
+        r = write_config(c, k, arena, &config, err);
+    if (r < 0)
+        return r;
     make_plan(c, id, k, &plan);
     fault_point("write the container's configuration");
-    rc = file_replace_atomic(folder, "config.json", sbuf_str(&config), 0644, NULL);
-    if (rc == 0)
-        rc = file_replace_atomic(folder, "plan", sbuf_str(&plan), 0644, NULL);
-    if (rc < 0)
-        return err_set(err, -rc, "cannot write to %s: %s", k->folder, strerrordesc_np(-rc));
-    return crun_write_box(c, id, &k->meta, err);
+    r = file_replace_atomic(folder, "config.json", sbuf_str(&config), 0644, NULL);
+    if (r == 0)
+        r = file_replace_atomic(folder, "plan", sbuf_str(&plan), 0644, NULL);
+    if (r < 0)
+        return err_set(err, -r, "cannot write to %s: %s", k->folder, strerrordesc_np(-r));
+    return crun_container_write(c, id, &k->meta, err);
 }
 
-// --- The monitor ---------------------------------------------------------------------------------
+// --- Monitor -------------------------------------------------------------------------------------
 
 static int start_monitor(const struct crun *c, const struct create *k, int lock, struct err *err)
 {
     cleanup_sbuf struct sbuf said = {0}, why = {0};
-    const char *argv[] = {c->monitor, "run", k->folder, NULL};
+    const char *argv[] = {c->paths.monitor, "run", k->folder, NULL};
     const struct process p = {
         .argv = argv, .err = PROCESS_OUTPUT, .pass_fd = lock, .timeout_ns = CRUN_CALL_NS};
-    int rc = process_run(&p, &said, err);
-    if (rc <= 0)
-        return rc;
+    int r = process_run(&p, &said, err);
+    if (r <= 0)
+        return r;
     crun_runtime_error(sbuf_str(&said), &why);
     return err_set(err, ERR_INTERNAL, "%s", why.p);
 }
 
-static int watch(struct create *k, struct err *err)
+static int crun_create_watch_monitor(struct create *k, struct err *err)
 {
-    k->watch = crun_monitor_say(k->folder, "watch");
+    k->watch = crun_monitor_send(k->folder, "watch");
     ssize_t n = k->watch < 0
                     ? k->watch
-                    : crun_monitor_hear(k->watch, k->said, sizeof(k->said) - 1, CRUN_CALL_NS);
+                    : crun_monitor_receive(k->watch, k->said, sizeof(k->said) - 1, CRUN_CALL_NS);
     if (n > 0) {
         k->said[n] = '\0';
         return 0;
@@ -262,14 +266,14 @@ static int watch(struct create *k, struct err *err)
     return err_set(err, ERR_GONE, "the container's monitor went away");
 }
 
-// What crun made of the rules for system calls, for the next container with the same ones.
+// Keeps the seccomp filter that crun compiled, for the next container with the same rules.
 static void keep_filter(const struct crun *c, const char *id, const struct create *k)
 {
     cleanup_sbuf struct sbuf from = {0}, filter = {0};
     if (!k->filter[0])
         return;
-    sbuf_addf(&from, "%s/%s/seccomp.bpf", c->state, id);
-    cleanup_fd int folder = open(c->filters, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    sbuf_addf(&from, "%s/%s/seccomp.bpf", c->paths.state, id);
+    cleanup_fd int folder = open(c->paths.filters, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder >= 0 && file_read_at(AT_FDCWD, from.p, (size_t)1 << 20, &filter) == 0 &&
         filter.n > 0)
         (void)!file_replace_atomic(folder, k->filter, sbuf_str(&filter), 0644, NULL);
@@ -278,23 +282,23 @@ static void keep_filter(const struct crun *c, const char *id, const struct creat
 static int make_bundle(struct crun *c, const char *id, struct create *k, struct arena *arena,
                        struct err *err)
 {
-    int rc = file_make_dir_at(AT_FDCWD, k->folder, 0711);
-    errno = -rc;
-    if (rc < 0)
-        return fail("make", k->folder, err);
+    int r = file_make_dir_at(AT_FDCWD, k->folder, 0711);
+    errno = -r;
+    if (r < 0)
+        return crun_create_fail("make", k->folder, err);
     cleanup_fd int folder = open(k->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cleanup_fd int lock = openat(folder, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (folder < 0 || lock < 0 || flock(lock, LOCK_EX | LOCK_NB) != 0)
-        return fail("lock", k->folder, err);
-    rc = write_bundle(c, id, k, folder, arena, err);
-    if (rc == 0) {
+        return crun_create_fail("lock", k->folder, err);
+    r = write_bundle(c, id, k, folder, arena, err);
+    if (r == 0) {
         fault_point("start the container's monitor");
-        rc = start_monitor(c, k, lock, err);
+        r = start_monitor(c, k, lock, err);
         fault_point("the container is made");
     }
-    if (rc == 0)
+    if (r == 0)
         keep_filter(c, id, k);
-    return rc < 0 ? rc : watch(k, err);
+    return r < 0 ? r : crun_create_watch_monitor(k, err);
 }
 
 static void work_create(struct crun_job *j)
@@ -302,17 +306,17 @@ static void work_create(struct crun_job *j)
     struct create *k = j->more;
     struct crun *c = j->crun;
     k->watch = k->target = -1;
-    k->folder = crun_box_folder(c, j->id, &j->arena).p;
-    k->pod_folder = crun_pod_folder(c, k->meta.pod.p, &j->arena).p;
+    k->folder = crun_container_dir(c, j->id, &j->arena).p;
+    k->pod_folder = crun_pod_dir(c, k->meta.pod.p, &j->arena).p;
     j->code = image_load(c->images, k->container->image, &j->arena, &k->image, &j->err);
     if (j->code < 0)
         return;
     k->meta.image_id = k->image.name.n ? k->image.name : k->image.id;
     int number = oci_signal(k->image.config.stop_signal);
     k->meta.stop_signal = number ? number : SIGTERM;
-    fault_point("make the container's folder");
-    // What an interrupted attempt left.
-    j->code = crun_box_destroy(c, j->id, k->meta.cgroup, &j->err);
+    fault_point("make the container's directory");
+    // Remove what an interrupted attempt left.
+    j->code = crun_container_destroy(c, j->id, k->meta.cgroup, &j->err);
     if (j->code == 0 && k->meta.log.n) {
         cleanup_sbuf struct sbuf above = {0};
         sbuf_add(&above, str_upto(k->meta.log, (size_t)str_rfind_char(k->meta.log, '/')));
@@ -325,7 +329,7 @@ static void work_create(struct crun_job *j)
     if (k->target >= 0)
         (void)close(k->target);
     if (j->code < 0)
-        (void)!crun_box_destroy(c, j->id, k->meta.cgroup, NULL);
+        (void)!crun_container_destroy(c, j->id, k->meta.cgroup, NULL);
 }
 
 static void after_create(struct crun_job *j)
@@ -334,15 +338,15 @@ static void after_create(struct crun_job *j)
     list_remove(&k->making);
     if (j->code < 0)
         return;
-    struct crun_box *b = crun_box_add(j->crun, j->id, &k->meta);
-    crun_heard(b, str_z(k->said));
-    crun_watch_start(b, k->watch);
+    struct crun_container *ct = crun_container_add(j->crun, j->id, &k->meta);
+    crun_container_update(ct, str_z(k->said));
+    crun_watch_start(ct, k->watch);
 }
 
 static void before_create(struct crun_job *j)
 {
     struct create *k = j->more;
-    struct crun_box *there = crun_box_find(j->crun, str_z(j->id));
+    struct crun_container *there = crun_container_find(j->crun, str_z(j->id));
     const struct crun_pod_meta *m = &j->pod->meta;
     if (there || !j->pod->known || m->stopped) {
         j->work = NULL;
@@ -374,7 +378,8 @@ bool crun_name_ok(struct str s)
     return s.n > 0 && s.n < 250 && !str_eq(s, STR(".")) && !str_eq(s, STR(".."));
 }
 
-static void answer_badly(struct crun *c, int code, const char *why, runtime_id_fn done, void *arg)
+static void crun_create_refuse(struct crun *c, int code, const char *why, runtime_id_fn done,
+                               void *arg)
 {
     struct crun_job *j = crun_job_new(c, NULL);
     j->id_done = done;
@@ -384,24 +389,25 @@ static void answer_badly(struct crun *c, int code, const char *why, runtime_id_f
     crun_job_submit(j);
 }
 
-void crun_box_create(struct runtime *r, struct str pod_id,
-                     const struct runtime_container *container, runtime_id_fn done, void *arg)
+void crun_container_create(struct runtime *r, struct str pod_id,
+                           const struct runtime_container *container, runtime_id_fn done, void *arg)
 {
     struct crun *c = crun_of(r);
     struct crun_pod *p = crun_pod_find(c, pod_id);
     if (!p || !crun_name_ok(container->name) || container->mounts_len > MONITOR_BINDS_MAX) {
-        answer_badly(c, p ? -ERR_INVALID : -ERR_NOT_FOUND,
-                     p ? "a container needs a name that can be a file's, and at most 512 mounts"
-                       : "there is no such pod",
-                     done, arg);
+        crun_create_refuse(
+            c, p ? -ERR_INVALID : -ERR_NOT_FOUND,
+            p ? "a container needs a name that can be a file's, and at most 512 mounts"
+              : "there is no such pod",
+            done, arg);
         return;
     }
     struct crun_job *j = crun_job_new(c, p);
     struct create *k = arena_one(&j->arena, struct create);
-    crun_box_id(c, pod_id, container->name, container->attempt, j->id);
-    k->container = crun_copy_container(container, &j->arena);
+    crun_container_id(c, pod_id, container->name, container->attempt, j->id);
+    k->container = crun_container_copy(container, &j->arena);
     struct str *reference = map_get(&c->references, k->container->image);
-    k->meta = (struct crun_box_meta){
+    k->meta = (struct crun_container_meta){
         .pod = arena_str(&j->arena, pod_id),
         .name = k->container->name,
         .image = reference ? arena_str(&j->arena, *reference) : k->container->image,

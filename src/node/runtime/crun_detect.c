@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What this machine has: which runtime, which control groups, whether overlays work. What is missing is told in a
-// line each.
+// Detects the machine's OCI runtime, control groups and overlay support. Each missing feature is
+// reported in a line each.
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -17,14 +17,14 @@
 
 #include "base/banned.h"
 
-static void lacks(struct crun *c, const char *what)
+static void crun_detect_add_missing(struct crun *c, const char *what)
 {
     vec_push_arena(&c->arena, &c->not_enforced, arena_str(&c->arena, str_z(what)));
 }
 
 // --- Programs ------------------------------------------------------------------------------------
 
-static int find_monitor(struct crun *c, const char *said, struct err *err)
+static int crun_detect_monitor(struct crun *c, const char *said, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     char self[4096];
@@ -40,12 +40,12 @@ static int find_monitor(struct crun *c, const char *said, struct err *err)
     if (!real || access(real, X_OK) != 0)
         return err_set(err, ERR_UNSUPPORTED, "there is no %s; install dray-monitor beside dray",
                        path.p);
-    c->monitor = arena_str(&c->arena, str_z(real)).p;
+    c->paths.monitor = arena_str(&c->arena, str_z(real)).p;
     return 0;
 }
 
 // A bare name is looked for on PATH; monitors get the whole path.
-static int find_program(struct crun *c, const char *said, struct err *err)
+static int crun_detect_program(struct crun *c, const char *said, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     if (said && strchr(said, '/'))
@@ -60,38 +60,38 @@ static int find_program(struct crun *c, const char *said, struct err *err)
     struct stat st;
     if (!real || stat(real, &st) != 0 || !S_ISREG(st.st_mode) || access(real, X_OK) != 0)
         return err_set(err, ERR_UNSUPPORTED, "the runtime '%s' is not a program", path.p);
-    c->program = arena_str(&c->arena, str_z(real)).p;
+    c->paths.program = arena_str(&c->arena, str_z(real)).p;
     return 0;
 }
 
 // "crun version 1.8.1\n...+SECCOMP...", "runc version 1.1.5\n...libseccomp: 2.5.4".
-static int ask_version(struct crun *c, struct err *err)
+static int crun_detect_version(struct crun *c, struct err *err)
 {
     cleanup_sbuf struct sbuf said = {0};
-    const char *argv[] = {c->program, "--version", NULL};
+    const char *argv[] = {c->paths.program, "--version", NULL};
     const struct process p = {.argv = argv, .err = PROCESS_OUTPUT, .timeout_ns = CRUN_CALL_NS};
-    int rc = process_run(&p, &said, err);
-    if (rc < 0)
-        return rc;
-    if (rc > 0)
-        return err_set(err, ERR_UNSUPPORTED, "%s --version ended with %d", c->program, rc);
+    int r = process_run(&p, &said, err);
+    if (r < 0)
+        return r;
+    if (r > 0)
+        return err_set(err, ERR_UNSUPPORTED, "%s --version ended with %d", c->paths.program, r);
     if (!str_starts(sbuf_str(&said), STR("crun ")) && !str_starts(sbuf_str(&said), STR("runc ")))
-        return err_set(err, ERR_UNSUPPORTED, "%s is neither crun nor runc", c->program);
+        return err_set(err, ERR_UNSUPPORTED, "%s is neither crun nor runc", c->paths.program);
     struct str text = sbuf_str(&said), first, rest, name, version;
     (void)str_cut(text, '\n', &first, &rest);
     (void)str_cut(first, ' ', &name, &version);
     if (str_starts(version, STR("version ")))
         version = str_from(version, 8);
-    c->is_crun = str_eq(name, STR("crun"));
+    c->machine.is_crun = str_eq(name, STR("crun"));
     c->version = arena_strf(&c->arena, "%.*s %.*s", STR_ARG(name), STR_ARG(str_trim(version)));
-    c->no_seccomp =
-        c->is_crun ? !str_contains(text, STR("+SECCOMP")) : !str_contains(text, STR("libseccomp"));
+    c->machine.no_seccomp = c->machine.is_crun ? !str_contains(text, STR("+SECCOMP"))
+                                               : !str_contains(text, STR("libseccomp"));
     return 0;
 }
 
-// --- The kernel ----------------------------------------------------------------------------------
+// --- Kernel features -----------------------------------------------------------------------------
 
-static void look_at_cgroups(struct crun *c)
+static void crun_detect_cgroups(struct crun *c)
 {
     static const struct {
         const char *controller, *line;
@@ -106,16 +106,16 @@ static void look_at_cgroups(struct crun *c)
     size_t usable = 0;
     for (size_t i = 0; i < array_len(rows); i++)
         usable += cgroup_has(&c->cgroups, rows[i].controller);
-    c->no_cgroups = usable == 0;
+    c->machine.no_cgroups = usable == 0;
     for (size_t i = 0; i < array_len(rows); i++)
         if (!cgroup_has(&c->cgroups, rows[i].controller))
-            lacks(c, rows[i].line);
-    if (c->is_crun && cgroup_hybrid_mount(&c->cgroups))
-        c->hide = cgroup_hybrid_mount(&c->cgroups);
+            crun_detect_add_missing(c, rows[i].line);
+    if (c->machine.is_crun && cgroup_hybrid_mount(&c->cgroups))
+        c->paths.hide = cgroup_hybrid_mount(&c->cgroups);
 }
 
-// Tries an overlay of empty folders, in a mount namespace that goes with the thread.
-static void *try_overlay(void *arg)
+// Tries an overlay of empty directories, in a mount namespace that goes with the thread.
+static void *crun_detect_try_overlay(void *arg)
 {
     const char *folder = arg;
     cleanup_sbuf struct sbuf options = {0};
@@ -129,54 +129,58 @@ static void *try_overlay(void *arg)
     return works ? arg : NULL;
 }
 
-static void look_at_overlay(struct crun *c)
+static void crun_detect_overlay(struct crun *c)
 {
     static const char *const parts[] = {"lower", "upper", "work", "merged"};
     cleanup_sbuf struct sbuf folder = {0};
     pthread_t thread;
     void *works = NULL;
-    sbuf_addf(&folder, "%s/probe", c->root);
+    sbuf_addf(&folder, "%s/probe", c->paths.root);
     for (size_t i = 0; i < array_len(parts); i++) {
         cleanup_sbuf struct sbuf part = {0};
         sbuf_addf(&part, "%s/%s", folder.p, parts[i]);
         (void)file_make_dirs(part.p, 0700, NULL);
     }
     // Names with a comma or a colon would be options; the monitor does without names.
-    if (strpbrk(c->root, ",:\\"))
+    if (strpbrk(c->paths.root, ",:\\"))
         works = folder.p;
-    else if (pthread_create(&thread, NULL, try_overlay, folder.p) == 0)
+    else if (pthread_create(&thread, NULL, crun_detect_try_overlay, folder.p) == 0)
         (void)pthread_join(thread, &works);
     (void)file_remove_tree(folder.p, NULL);
-    c->no_overlay = !works;
-    if (c->no_overlay)
-        lacks(c, "root file systems are copied for each container: overlayfs does not work here");
+    c->machine.no_overlay = !works;
+    if (c->machine.no_overlay)
+        crun_detect_add_missing(
+            c, "root file systems are copied for each container: overlayfs does not work here");
 }
 
 int crun_detect(struct crun *c, const struct runtime_crun_options *o, struct err *err)
 {
     cleanup_sbuf struct sbuf boot = {0};
-    int rc = find_monitor(c, o->monitor, err);
-    if (rc == 0)
-        rc = find_program(c, o->runtime, err);
-    if (rc == 0)
-        rc = ask_version(c, err);
-    if (rc < 0)
-        return rc;
+    int r = crun_detect_monitor(c, o->monitor, err);
+    if (r == 0)
+        r = crun_detect_program(c, o->runtime, err);
+    if (r == 0)
+        r = crun_detect_version(c, err);
+    if (r < 0)
+        return r;
     if (o->boot_id)
         sbuf_addz(&boot, o->boot_id);
     else
         (void)!file_read_at(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 64, &boot);
     c->boot_id = arena_str(&c->arena, str_trim(sbuf_str(&boot)));
     // Filters of one version of crun may not suit another.
-    c->filters = arena_strf(&c->arena, "%s/filters/%.*s", c->root, STR_ARG(c->version)).p;
-    (void)file_make_dirs(c->filters, 0700, NULL);
-    look_at_cgroups(c);
-    look_at_overlay(c);
-    if (c->no_seccomp)
-        lacks(c, "system calls are not restricted: the runtime was built without seccomp");
+    c->paths.filters =
+        arena_strf(&c->arena, "%s/filters/%.*s", c->paths.root, STR_ARG(c->version)).p;
+    (void)file_make_dirs(c->paths.filters, 0700, NULL);
+    crun_detect_cgroups(c);
+    crun_detect_overlay(c);
+    if (c->machine.no_seccomp)
+        crun_detect_add_missing(
+            c, "system calls are not restricted: the runtime was built without seccomp");
     if (access("/sys/kernel/security/apparmor", F_OK) == 0)
-        lacks(c, "AppArmor profiles are not applied");
-    lacks(c, "pods reach the node and each other, not other networks: there is no address "
-             "translation");
+        crun_detect_add_missing(c, "AppArmor profiles are not applied");
+    crun_detect_add_missing(
+        c, "pods reach the node and each other, not other networks: there is no address "
+           "translation");
     return 0;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Images for pods: what is here is answered at once, what is not is pulled one after the other by a thread of its
-// own, so that a slow registry holds up nothing else. The same thread removes images, between two pulls.
+// Images for pods: stored images are answered at once; missing ones are pulled in order by one
+// thread, so that a slow registry delays nothing else. The same thread removes images, between two
+// pulls.
 #include <stdlib.h>
 
 #include "node/runtime/crun_int.h"
@@ -14,13 +15,13 @@ struct wanted {
     bool needs_pull;
 };
 
-static void pull(struct crun_job *j)
+static void crun_image_work_pull(struct crun_job *j)
 {
     struct wanted *w = j->more;
     j->code = image_get(j->crun->images, &w->image, &j->arena, &w->info, &j->err);
 }
 
-static void answered(struct crun_job *j)
+static void crun_image_after_ensure(struct crun_job *j)
 {
     const struct wanted *w = j->more;
     struct crun *c = j->crun;
@@ -34,58 +35,58 @@ static void answered(struct crun_job *j)
         *reference = arena_str(&c->arena, w->image.reference);
 }
 
-static void end_pull(void *arg)
+static void crun_image_end_pull(void *arg)
 {
     crun_job_end(arg);
 }
 
-static void *run_puller(void *arg)
+static void *crun_image_run_puller(void *arg)
 {
     struct crun *c = arg;
     while (true) {
-        (void)pthread_mutex_lock(&c->pull_lock);
-        while (list_empty(&c->pulls) && !c->puller_stops)
-            (void)pthread_cond_wait(&c->pull_wake, &c->pull_lock);
-        struct list_node *n = list_pop_front(&c->pulls);
-        (void)pthread_mutex_unlock(&c->pull_lock);
+        (void)pthread_mutex_lock(&c->puller.lock);
+        while (list_empty(&c->puller.queue) && !c->puller.stops)
+            (void)pthread_cond_wait(&c->puller.wake, &c->puller.lock);
+        struct list_node *n = list_pop_front(&c->puller.queue);
+        (void)pthread_mutex_unlock(&c->puller.lock);
         if (!n)
             return NULL;
         struct crun_job *j = list_entry(n, struct crun_job, node);
         j->work(j);
-        (void)pthread_mutex_lock(&c->pull_lock);
+        (void)pthread_mutex_lock(&c->puller.lock);
         if (!c->left) // else the loop may be gone
-            exec_post(c->exec, end_pull, j);
-        (void)pthread_mutex_unlock(&c->pull_lock);
+            exec_post(c->exec, crun_image_end_pull, j);
+        (void)pthread_mutex_unlock(&c->puller.lock);
     }
 }
 
 void crun_puller_stop(struct crun *c)
 {
-    (void)pthread_mutex_lock(&c->pull_lock);
-    c->puller_stops = true;
-    (void)pthread_cond_signal(&c->pull_wake);
-    (void)pthread_mutex_unlock(&c->pull_lock);
-    (void)pthread_join(c->puller, NULL);
-    c->puller_runs = false;
+    (void)pthread_mutex_lock(&c->puller.lock);
+    c->puller.stops = true;
+    (void)pthread_cond_signal(&c->puller.wake);
+    (void)pthread_mutex_unlock(&c->puller.lock);
+    (void)pthread_join(c->puller.thread, NULL);
+    c->puller.runs = false;
 }
 
-static void queue_pull(struct crun_job *j, bool first)
+static void crun_image_queue_pull(struct crun_job *j, bool first)
 {
     struct crun *c = j->crun;
-    if (!c->puller_runs)
-        c->puller_runs = pthread_create(&c->puller, NULL, run_puller, c) == 0;
-    (void)pthread_mutex_lock(&c->pull_lock);
+    if (!c->puller.runs)
+        c->puller.runs = pthread_create(&c->puller.thread, NULL, crun_image_run_puller, c) == 0;
+    (void)pthread_mutex_lock(&c->puller.lock);
     if (first)
-        list_push_front(&c->pulls, &j->node);
+        list_push_front(&c->puller.queue, &j->node);
     else
-        list_push_back(&c->pulls, &j->node);
-    (void)pthread_cond_signal(&c->pull_wake);
-    (void)pthread_mutex_unlock(&c->pull_lock);
+        list_push_back(&c->puller.queue, &j->node);
+    (void)pthread_cond_signal(&c->puller.wake);
+    (void)pthread_mutex_unlock(&c->puller.lock);
 }
 
-// --- First a look --------------------------------------------------------------------------------
+// --- Lookup --------------------------------------------------------------------------------------
 
-static void look(void *arg)
+static void crun_image_work_find(void *arg)
 {
     struct crun_job *j = arg;
     struct wanted *w = j->more;
@@ -94,14 +95,14 @@ static void look(void *arg)
     w->needs_pull = w->image.pull == RUNTIME_PULL_ALWAYS || j->code == -ERR_NOT_FOUND;
 }
 
-static void looked(void *arg)
+static void crun_image_after_find(void *arg)
 {
     struct crun_job *j = arg;
     const struct wanted *w = j->more;
     if (w->needs_pull) {
         j->code = 0;
-        j->work = pull;
-        queue_pull(j, false);
+        j->work = crun_image_work_pull;
+        crun_image_queue_pull(j, false);
     } else {
         crun_job_end(j);
     }
@@ -123,13 +124,13 @@ void crun_image_ensure(struct runtime *r, const struct runtime_image *image, run
         .auths_len = image->auths_len,
     };
     j->more = w;
-    j->after = answered;
+    j->after = crun_image_after_ensure;
     j->id_done = done;
     j->arg = arg;
-    loop_work(c->loop, look, looked, j);
+    loop_work(c->loop, crun_image_work_find, crun_image_after_find, j);
 }
 
-// --- Removing ------------------------------------------------------------------------------------
+// --- Removal -------------------------------------------------------------------------------------
 
 struct removal {
     struct runtime_image_gc rules;
@@ -139,27 +140,27 @@ struct removal {
     void *arg;
 };
 
-static bool is_used(void *arg, struct str id, struct str name)
+static bool crun_image_is_used(void *arg, struct str id, struct str name)
 {
     const struct removal *x = arg;
     return map_has(&x->used, id) || (name.n && map_has(&x->used, name));
 }
 
-static void work_gc(struct crun_job *j)
+static void crun_image_work_gc(struct crun_job *j)
 {
     struct removal *x = j->more;
-    const struct image_gc how = {.rules = x->rules, .used = is_used, .arg = x};
+    const struct image_gc how = {.rules = x->rules, .used = crun_image_is_used, .arg = x};
     j->code = image_gc(j->crun->images, &how, &x->freed, &j->err);
 }
 
-static void after_gc(struct crun_job *j)
+static void crun_image_after_gc(struct crun_job *j)
 {
     struct removal *x = j->more;
     map_done(&x->used);
     x->done(x->arg, j->code, &x->freed, j->code < 0 ? &j->err : NULL);
 }
 
-// What begins to use an image after this is told by the time of its last use.
+// An image that is used after this is protected by the time of its last use.
 void crun_image_gc(struct runtime *r, const struct runtime_image_gc *how, runtime_freed_fn done,
                    void *arg)
 {
@@ -167,12 +168,13 @@ void crun_image_gc(struct runtime *r, const struct runtime_image_gc *how, runtim
     struct crun_job *j = crun_job_new(c, NULL);
     struct removal *x = arena_one(&j->arena, struct removal);
     *x = (struct removal){.rules = *how, .done = done, .arg = arg};
-    map_foreach(&c->boxes, i)
-        *map_put(&x->used, arena_str(&j->arena, (*map_value(&c->boxes, i))->meta.image_id)) = true;
+    map_foreach(&c->containers, i)
+        *map_put(&x->used, arena_str(&j->arena, (*map_value(&c->containers, i))->meta.image_id)) =
+            true;
     list_foreach(&c->making, n)
         *map_put(&x->used, arena_str(&j->arena, crun_image_of_making(n))) = true;
     j->more = x;
-    j->work = work_gc;
-    j->after = after_gc;
-    queue_pull(j, true);
+    j->work = crun_image_work_gc;
+    j->after = crun_image_after_gc;
+    crun_image_queue_pull(j, true);
 }

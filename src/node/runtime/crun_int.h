@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of the runtime. State in memory belongs to the loop; work that blocks runs on other threads with copies
-// of what it needs, in order for each pod, and answers on the loop. What is on disk (docs/containers.md) tells
-// everything again after a restart.
+// The parts of the runtime. State in memory belongs to the loop; work that blocks runs on other
+// threads with copies of what it needs, in order for each pod, and answers on the loop. The files
+// on disk (docs/design/containers.md) restore everything again after a restart.
 #ifndef NODE_RUNTIME_CRUN_INT_H
 #define NODE_RUNTIME_CRUN_INT_H
 
@@ -19,45 +19,26 @@
 #include "net/loop.h"
 #include "node/image/image.h"
 #include "node/runtime/cgroup.h"
+#include "node/runtime/crun_state.h"
 #include "node/runtime/podnet.h"
 #include "node/runtime/runtime.h"
 #include "node/runtime/runtime_crun.h"
 
-#define CRUN_ID_LEN     64
 #define CRUN_CALL_NS    (120 * CLOCK_NS_PER_SEC) // for crun, or a monitor's answer
 #define CRUN_META_BYTES ((size_t)1 << 20)
 
-struct crun;
 struct crun_watch;
-
-// What is on disk of a pod, and goes to those who list.
-struct crun_pod_meta {
-    struct str namespace, name, uid, hostname, log_dir, address, cgroup;
-    uint32_t attempt;
-    bool host_network, host_pid, host_ipc, share_pid;
-    bool stopped;
-    int64_t created_ns;
-    struct str boot_id;
-};
 
 struct crun_pod {
     struct crun *crun;
     char id[CRUN_ID_LEN + 1];
     struct arena arena;
     struct crun_pod_meta meta;
-    const char *netns; // its path, once asked for
+    const char *netns; // its path, on first use
     bool known;        // made; false: being made
     bool gone;         // removed: freed when its last job ends
     bool busy;
     struct list jobs;
-};
-
-struct crun_box_meta {
-    struct str pod, pod_uid, name, image, image_id, log, cgroup;
-    uint32_t attempt;
-    int stop_signal;
-    int64_t created_ns;
-    struct str boot_id;
 };
 
 struct crun_waiter {
@@ -67,21 +48,21 @@ struct crun_waiter {
 };
 
 // A container.
-struct crun_box {
+struct crun_container {
     struct crun *crun;
     char id[CRUN_ID_LEN + 1];
     struct arena arena;
-    struct crun_box_meta meta;
+    struct crun_container_meta meta;
     struct runtime_container_status status;
-    struct crun_watch *watch; // NULL: nobody to watch
-    bool starting;            // its end is told after its start
+    struct crun_watch *watch; // NULL: not watched
+    bool starting;            // its end is reported after its start
     bool end_untold;
     struct list waiters; // of its end
     struct exec_timer kill_timer;
 };
 
-// One operation. before runs on the loop when its turn has come, work elsewhere, after on the loop; then it is freed.
-// Each may be NULL.
+// One operation. before runs on the loop when its turn has come, work elsewhere, after on the loop;
+// then it is freed. Each may be NULL.
 struct crun_job {
     struct list_node node;
     struct crun *crun;
@@ -102,19 +83,36 @@ struct crun_job {
 
 struct crun_texts VEC(struct str);
 struct crun_pods MAP(struct crun_pod *);
-struct crun_boxes MAP(struct crun_box *);
+struct crun_containers MAP(struct crun_container *);
 struct crun_references MAP(struct str);
 struct crun_images MAP(bool);
+
+// Paths of programs and directories, made absolute at the start.
+struct crun_paths {
+    const char *root, *monitor, *program, *state, *filters;
+    const char *hide; // a mount that crun must not see; NULL: none
+};
+
+// The thread that pulls images, and removes them between two pulls.
+struct crun_puller {
+    pthread_t thread;
+    bool runs, stops;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct list queue;
+};
 
 struct crun {
     struct runtime runtime; // first
     struct loop *loop;
     struct exec *exec;
     struct arena arena; // texts of the options and of `about`
-    const char *root, *monitor, *program, *state, *cgroup_top, *filters;
-    bool is_crun, no_seccomp, no_overlay, no_cgroups;
+    struct crun_paths paths;
+    struct {
+        bool is_crun, no_seccomp, no_overlay, no_cgroups;
+    } machine;
+    const char *cgroup_top;
     struct str boot_id, version;
-    const char *hide; // a mount that crun must not see; NULL: none
     struct crun_texts not_enforced;
     struct cgroup_layout cgroups;
     struct image_store *images;
@@ -123,26 +121,21 @@ struct crun {
     struct cdi_cache *cdi;
     int lock;
     struct crun_pods pods;
-    struct crun_boxes boxes;
-    struct list making;                // containers that are not in boxes yet
-    struct crun_references references; // what images were asked for as, by id
-    // The thread that pulls.
-    pthread_t puller;
-    bool puller_runs, puller_stops;
-    pthread_mutex_t pull_lock;
-    pthread_cond_t pull_wake;
-    struct list pulls;
+    struct crun_containers containers;
+    struct list making;                // containers that are not in `containers` yet
+    struct crun_references references; // how pods referred to images, by id
+    struct crun_puller puller;
     size_t under_way;
     bool left;  // nothing is watched any more
-    bool freed; // by who had it: it goes with the last that is under way
+    bool freed; // by its owner; destroyed with the last operation that is under way
     uint64_t execs;
 };
 
 struct crun *crun_of(struct runtime *r);
 
-// crun_name_ok: a name can be a file's. crun_copy_pairs copies pairs and their strings.
+// crun_name_ok: a name can be a file's. crun_pairs_copy copies pairs and their strings.
 bool crun_name_ok(struct str s);
-struct runtime_pair *crun_copy_pairs(const struct runtime_pair *from, size_t n, struct arena *a);
+struct runtime_pair *crun_pairs_copy(const struct runtime_pair *from, size_t n, struct arena *a);
 
 // --- Jobs ----------------------------------------------------------------------------------------
 
@@ -150,30 +143,11 @@ struct crun_job *crun_job_new(struct crun *c, struct crun_pod *pod);
 void crun_job_submit(struct crun_job *j);
 // crun_job_end runs what follows the work; for those that did not go through a pool.
 void crun_job_end(struct crun_job *j);
-// crun_over: something that is counted as under way has ended. Its caller touches c no more.
-void crun_over(struct crun *c);
-// crun_answer answers an operation without work, later.
-void crun_answer(struct crun *c, int code, const char *why, runtime_done_fn done, void *arg);
-
-// --- Names and files -----------------------------------------------------------------------------
-
-void crun_pod_id(const struct crun *c, struct str uid, uint32_t attempt, char out[CRUN_ID_LEN + 1]);
-void crun_box_id(const struct crun *c, struct str pod_id, struct str name, uint32_t attempt,
-                 char out[CRUN_ID_LEN + 1]);
-bool crun_id_ok(struct str id);
-struct str crun_pod_folder(const struct crun *c, const char *id, struct arena *arena);
-struct str crun_box_folder(const struct crun *c, const char *id, struct arena *arena);
-
-int crun_write_pod(const struct crun *c, const char *id, const struct crun_pod_meta *said,
-                   struct err *err) MUST_USE;
-int crun_read_pod(const char *folder, struct arena *arena, struct crun_pod_meta *ret) MUST_USE;
-int crun_write_box(const struct crun *c, const char *id, const struct crun_box_meta *said,
-                   struct err *err) MUST_USE;
-int crun_read_box(const char *folder, struct arena *arena, struct crun_box_meta *ret) MUST_USE;
-
-// crun_read_end reads how a container ended. False: it has not, or nobody knows.
-bool crun_read_end(const char *folder, struct runtime_container_status *ret);
-int64_t crun_read_time(const char *folder, const char *name);
+// crun_operation_ended: something that is counted as under way has ended. Its caller touches c no
+// more.
+void crun_operation_ended(struct crun *c);
+// crun_answer_later answers an operation without work, later.
+void crun_answer_later(struct crun *c, int code, const char *why, runtime_done_fn done, void *arg);
 
 // --- Pods ----------------------------------------------------------------------------------------
 
@@ -181,7 +155,7 @@ void crun_pod_run(struct runtime *r, const struct runtime_pod *pod, runtime_id_f
 void crun_pod_stop(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
 void crun_pod_remove(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
 const char *crun_pod_netns(struct runtime *r, struct str id);
-// crun_pod_dismantle takes a pod's namespaces and network apart; its folder stays. It blocks.
+// crun_pod_dismantle takes a pod's namespaces and network apart; its directory stays. It blocks.
 void crun_pod_dismantle(const struct crun *c, const char *id, const struct crun_pod_meta *m);
 struct crun_pod *crun_pod_find(struct crun *c, struct str id);
 struct crun_pod *crun_pod_add(struct crun *c, const char *id);
@@ -189,53 +163,58 @@ void crun_pod_drop(struct crun_pod *p); // freed when nothing is under way for i
 
 // --- Containers ----------------------------------------------------------------------------------
 
-void crun_box_create(struct runtime *r, struct str pod_id,
-                     const struct runtime_container *container, runtime_id_fn done, void *arg);
-// crun_image_of_making is the id of the image of one that is being made.
+void crun_container_create(struct runtime *r, struct str pod_id,
+                           const struct runtime_container *container, runtime_id_fn done,
+                           void *arg);
+// crun_image_of_making is the image id of a container in creation.
 struct str crun_image_of_making(const struct list_node *n);
-void crun_box_start(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
-void crun_box_stop(struct runtime *r, struct str id, int64_t grace_ns, runtime_done_fn done,
-                   void *arg);
-void crun_box_remove(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
-struct crun_box *crun_box_find(struct crun *c, struct str id);
-struct crun_box *crun_box_add(struct crun *c, const char *id, const struct crun_box_meta *meta);
-void crun_box_free(struct crun_box *b);
-// crun_box_leave: nobody watches it any more, and nobody waits for its end.
-void crun_box_leave(struct crun_box *b);
-// crun_box_ended: it came to its end; whoever waits hears of it.
-void crun_box_ended(struct crun_box *b);
+void crun_container_start(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
+void crun_container_stop(struct runtime *r, struct str id, int64_t grace_ns, runtime_done_fn done,
+                         void *arg);
+void crun_container_remove(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
+struct crun_container *crun_container_find(struct crun *c, struct str id);
+struct crun_container *crun_container_add(struct crun *c, const char *id,
+                                          const struct crun_container_meta *meta);
+void crun_container_free(struct crun_container *ct);
+// crun_container_detach stops watching it and answers those that wait for its end.
+void crun_container_detach(struct crun_container *ct);
+// crun_container_ended reports its end to the listener and to the waiters.
+void crun_container_ended(struct crun_container *ct);
 
-// crun_box_kill ends a container's processes and waits for its monitor, from what is on disk alone; afterwards the
-// file `exit` is there. It blocks. Returns 0, or -ERR_TIMEOUT when something would not die.
-int crun_box_kill(const struct crun *c, const char *id, struct str cgroup,
-                  struct err *err) MUST_USE;
-// crun_box_destroy is that, and its files go. It blocks.
-int crun_box_destroy(const struct crun *c, const char *id, struct str cgroup,
-                     struct err *err) MUST_USE;
+// crun_container_kill ends a container's processes and waits for its monitor, from what is on disk
+// alone; afterwards the file `exit` is there. It blocks. Returns 0, or -ERR_TIMEOUT when something
+// would not die.
+int crun_container_kill(const struct crun *c, const char *id, struct str cgroup,
+                        struct err *err) MUST_USE;
+// crun_container_destroy is that, and its files go. It blocks.
+int crun_container_destroy(const struct crun *c, const char *id, struct str cgroup,
+                           struct err *err) MUST_USE;
 
-// crun_copy_container copies what the caller may free.
-struct runtime_container *crun_copy_container(const struct runtime_container *from,
+// crun_container_copy is a deep copy of a request.
+struct runtime_container *crun_container_copy(const struct runtime_container *from,
                                               struct arena *arena);
 
 // --- Monitors ------------------------------------------------------------------------------------
 
-// crun_monitor_say connects to a container's monitor and says one thing. Returns the connection, or -errno.
-int crun_monitor_say(const char *folder, const char *text);
-// crun_monitor_hear waits for one packet. Returns its length, 0 at the end, -ERR_TIMEOUT or -errno.
-ssize_t crun_monitor_hear(int fd, char *buf, size_t cap, int64_t timeout_ns);
-// crun_monitor_ask is both, for an "ok". Returns 0, or a negative code with the monitor's words.
-int crun_monitor_ask(const char *folder, const char *text, struct err *err) MUST_USE;
+// crun_monitor_send connects to a container's monitor and sends one request. Returns the
+// connection, or -errno.
+int crun_monitor_send(const char *folder, const char *text);
+// crun_monitor_receive waits for one packet. Returns its length, 0 at the end, -ERR_TIMEOUT or
+// -errno.
+ssize_t crun_monitor_receive(int fd, char *buf, size_t cap, int64_t timeout_ns);
+// crun_monitor_call is both, for an "ok". Returns 0, or a negative code with the monitor's message.
+int crun_monitor_call(const char *folder, const char *text, struct err *err) MUST_USE;
 
 // crun_watch_start watches a container through a connection, which it takes.
-void crun_watch_start(struct crun_box *b, int fd);
-void crun_watch_stop(struct crun_box *b);
-// crun_heard changes a container's status by what its monitor said.
-void crun_heard(struct crun_box *b, struct str said);
+void crun_watch_start(struct crun_container *ct, int fd);
+void crun_watch_stop(struct crun_container *ct);
+// crun_container_update changes a container's status by a packet of its monitor.
+void crun_container_update(struct crun_container *ct, struct str said);
 
-// crun_runtime_error finds the message in what crun wrote to its log.
+// crun_runtime_error finds the error message in crun's log.
 void crun_runtime_error(struct str said, struct sbuf *out);
 
-// --- The start -----------------------------------------------------------------------------------
+// --- Start ---------------------------------------------------------------------------------------
 
 int crun_detect(struct crun *c, const struct runtime_crun_options *o, struct err *err) MUST_USE;
 int crun_recover(struct crun *c, struct err *err) MUST_USE;

@@ -19,10 +19,10 @@
 
 #include "base/banned.h"
 
-// --- Talking -------------------------------------------------------------------------------------
+// --- Requests to the monitor ---------------------------------------------------------------------
 
-// The folder's path may be longer than an address can be; a descriptor's is not.
-int crun_monitor_say(const char *folder, const char *text)
+// The directory's path may be longer than an address can be; a descriptor's is not.
+int crun_monitor_send(const char *folder, const char *text)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     cleanup_fd int at = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -36,7 +36,7 @@ int crun_monitor_say(const char *folder, const char *text)
     return fd_take(&fd);
 }
 
-ssize_t crun_monitor_hear(int fd, char *buf, size_t cap, int64_t timeout_ns)
+ssize_t crun_monitor_receive(int fd, char *buf, size_t cap, int64_t timeout_ns)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     int r;
@@ -49,14 +49,14 @@ ssize_t crun_monitor_hear(int fd, char *buf, size_t cap, int64_t timeout_ns)
     return n < 0 ? -errno : n;
 }
 
-int crun_monitor_ask(const char *folder, const char *text, struct err *err)
+int crun_monitor_call(const char *folder, const char *text, struct err *err)
 {
     char buf[MONITOR_PACKET_MAX];
-    cleanup_fd int fd = crun_monitor_say(folder, text);
+    cleanup_fd int fd = crun_monitor_send(folder, text);
     if (fd < 0)
         return err_set(err, ERR_GONE, "the container's monitor does not answer: %s",
                        strerrordesc_np(-fd));
-    ssize_t n = crun_monitor_hear(fd, buf, sizeof(buf), CRUN_CALL_NS);
+    ssize_t n = crun_monitor_receive(fd, buf, sizeof(buf), CRUN_CALL_NS);
     if (n <= 0)
         return err_set(err, ERR_GONE, "the container's monitor did not answer");
     struct str said = str_make(buf, (size_t)n);
@@ -91,31 +91,31 @@ void crun_runtime_error(struct str said, struct sbuf *out)
         sbuf_addz(out, "the runtime gave no reason");
 }
 
-// --- Watching ------------------------------------------------------------------------------------
+// --- Watch ---------------------------------------------------------------------------------------
 
 struct crun_watch {
     uv_poll_t poll;
     int fd;
-    struct crun_box *box; // NULL: nobody cares any more
+    struct crun_container *container; // NULL: stopped
 };
 
-static void on_closed(uv_handle_t *h)
+static void crun_monitor_on_closed(uv_handle_t *h)
 {
     struct crun_watch *w = container_of(h, struct crun_watch, poll);
     (void)close(w->fd);
     free(w);
 }
 
-void crun_watch_stop(struct crun_box *b)
+void crun_watch_stop(struct crun_container *ct)
 {
-    if (!b->watch)
+    if (!ct->watch)
         return;
-    b->watch->box = NULL;
-    uv_close((uv_handle_t *)&b->watch->poll, on_closed);
-    b->watch = NULL;
+    ct->watch->container = NULL;
+    uv_close((uv_handle_t *)&ct->watch->poll, crun_monitor_on_closed);
+    ct->watch = NULL;
 }
 
-void crun_heard(struct crun_box *b, struct str said)
+void crun_container_update(struct crun_container *ct, struct str said)
 {
     struct str word, rest;
     int64_t n[4] = {0};
@@ -125,94 +125,94 @@ void crun_heard(struct crun_box *b, struct str said)
         (void)str_cut(rest, ' ', &number, &rest);
         (void)!str_to_i64(number, &n[i]);
     }
-    if (b->status.state == RUNTIME_EXITED)
+    if (ct->status.state == RUNTIME_EXITED)
         return;
     if (str_eq(word, STR("created"))) {
-        b->status.state = RUNTIME_CREATED;
+        ct->status.state = RUNTIME_CREATED;
     } else if (str_eq(word, STR("running"))) {
-        b->status.state = RUNTIME_RUNNING;
-        b->status.started_ns = n[0];
+        ct->status.state = RUNTIME_RUNNING;
+        ct->status.started_ns = n[0];
     } else if (str_eq(word, STR("exited"))) {
-        b->status.state = RUNTIME_EXITED;
-        b->status.exit_code = (int32_t)n[0];
-        b->status.signal = (int32_t)n[1];
-        b->status.oom_killed = n[2] != 0;
-        b->status.finished_ns = n[3];
+        ct->status.state = RUNTIME_EXITED;
+        ct->status.exit_code = (int32_t)n[0];
+        ct->status.signal = (int32_t)n[1];
+        ct->status.oom_killed = n[2] != 0;
+        ct->status.finished_ns = n[3];
     }
 }
 
-// --- A monitor that is gone ----------------------------------------------------------------------
+// --- Lost monitors -------------------------------------------------------------------------------
 
-static void look_what_is_left(struct crun_job *j)
+static void crun_monitor_work_lost(struct crun_job *j)
 {
     struct str cgroup = *(struct str *)j->more;
-    j->code = crun_box_kill(j->crun, j->id, cgroup, &j->err);
+    j->code = crun_container_kill(j->crun, j->id, cgroup, &j->err);
 }
 
-static void tell_what_is_left(struct crun_job *j)
+static void crun_monitor_after_lost(struct crun_job *j)
 {
-    struct crun_box *b = crun_box_find(j->crun, str_z(j->id));
-    if (!b || b->status.state == RUNTIME_EXITED)
+    struct crun_container *ct = crun_container_find(j->crun, str_z(j->id));
+    if (!ct || ct->status.state == RUNTIME_EXITED)
         return;
     cleanup_arena struct arena arena = {0};
-    struct str folder = crun_box_folder(j->crun, j->id, &arena);
-    if (!crun_read_end(folder.p, &b->status)) {
-        b->status.state = RUNTIME_UNKNOWN;
-        b->status.message = arena_str(&b->arena, str_z(j->err.msg));
-    } else if (b->status.exit_code == 255) {
-        b->status.message = STR("the container's monitor was killed, and the container with it");
+    struct str folder = crun_container_dir(j->crun, j->id, &arena);
+    if (!crun_container_read_end(folder.p, &ct->status)) {
+        ct->status.state = RUNTIME_UNKNOWN;
+        ct->status.message = arena_str(&ct->arena, str_z(j->err.msg));
+    } else if (ct->status.exit_code == 255) {
+        ct->status.message = STR("the container's monitor was killed, and the container with it");
     }
-    crun_box_ended(b);
+    crun_container_ended(ct);
 }
 
-static void lost(struct crun_box *b)
+static void crun_monitor_lost(struct crun_container *ct)
 {
-    struct crun_job *j = crun_job_new(b->crun, crun_pod_find(b->crun, b->meta.pod));
-    memcpy(j->id, b->id, sizeof(j->id));
+    struct crun_job *j = crun_job_new(ct->crun, crun_pod_find(ct->crun, ct->meta.pod));
+    memcpy(j->id, ct->id, sizeof(j->id));
     struct str *cgroup = arena_one(&j->arena, struct str);
-    *cgroup = arena_str(&j->arena, b->meta.cgroup);
+    *cgroup = arena_str(&j->arena, ct->meta.cgroup);
     j->more = cgroup;
-    j->work = look_what_is_left;
-    j->after = tell_what_is_left;
+    j->work = crun_monitor_work_lost;
+    j->after = crun_monitor_after_lost;
     crun_job_submit(j);
 }
 
-static void on_ready(uv_poll_t *poll, int status, int events)
+static void crun_monitor_on_ready(uv_poll_t *poll, int status, int events)
 {
     struct crun_watch *w = container_of(poll, struct crun_watch, poll);
-    struct crun_box *b = w->box;
+    struct crun_container *ct = w->container;
     char buf[MONITOR_PACKET_MAX];
     (void)status;
     (void)events;
-    if (!b)
+    if (!ct)
         return;
     ssize_t n = recv(w->fd, buf, sizeof(buf), MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n > 0) {
-        bool had_ended = b->status.state == RUNTIME_EXITED;
-        crun_heard(b, str_make(buf, (size_t)n));
-        if (b->status.state == RUNTIME_EXITED && !had_ended) {
-            crun_watch_stop(b);
-            crun_box_ended(b);
+        bool had_ended = ct->status.state == RUNTIME_EXITED;
+        crun_container_update(ct, str_make(buf, (size_t)n));
+        if (ct->status.state == RUNTIME_EXITED && !had_ended) {
+            crun_watch_stop(ct);
+            crun_container_ended(ct);
         }
         return;
     }
-    crun_watch_stop(b);
-    if (b->status.state != RUNTIME_EXITED)
-        lost(b);
+    crun_watch_stop(ct);
+    if (ct->status.state != RUNTIME_EXITED)
+        crun_monitor_lost(ct);
 }
 
-void crun_watch_start(struct crun_box *b, int fd)
+void crun_watch_start(struct crun_container *ct, int fd)
 {
-    if (b->crun->left) {
+    if (ct->crun->left) {
         (void)close(fd);
         return;
     }
     struct crun_watch *w = xcalloc(1, sizeof(*w));
     w->fd = fd;
-    w->box = b;
-    b->watch = w;
-    (void)uv_poll_init(loop_uv(b->crun->loop), &w->poll, fd);
-    (void)uv_poll_start(&w->poll, UV_READABLE | UV_DISCONNECT, on_ready);
+    w->container = ct;
+    ct->watch = w;
+    (void)uv_poll_init(loop_uv(ct->crun->loop), &w->poll, fd);
+    (void)uv_poll_start(&w->poll, UV_READABLE | UV_DISCONNECT, crun_monitor_on_ready);
 }

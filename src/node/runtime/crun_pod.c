@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pods: a folder, namespaces, a network, the files that containers find in /etc.
+// Pods: a directory, namespaces, a network, the files that containers find in /etc.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ struct run {
     struct crun_pod_meta meta;
 };
 
-struct runtime_pair *crun_copy_pairs(const struct runtime_pair *from, size_t n, struct arena *a)
+struct runtime_pair *crun_pairs_copy(const struct runtime_pair *from, size_t n, struct arena *a)
 {
     struct runtime_pair *to = arena_array(a, struct runtime_pair, n + 1);
     for (size_t i = 0; i < n; i++)
@@ -60,7 +60,7 @@ struct runtime_pair *crun_copy_pairs(const struct runtime_pair *from, size_t n, 
     return to;
 }
 
-static void copy_pod(const struct runtime_pod *from, struct arena *a, struct runtime_pod *to)
+static void crun_pod_copy(const struct runtime_pod *from, struct arena *a, struct runtime_pod *to)
 {
     *to = *from;
     to->namespace = arena_str(a, from->namespace);
@@ -71,11 +71,11 @@ static void copy_pod(const struct runtime_pod *from, struct arena *a, struct run
     to->resolv_conf = arena_str(a, from->resolv_conf);
     to->hosts = arena_str(a, from->hosts);
     to->cgroup_parent = arena_str(a, from->cgroup_parent);
-    to->sysctls = crun_copy_pairs(from->sysctls, from->sysctls_len, a);
+    to->sysctls = crun_pairs_copy(from->sysctls, from->sysctls_len, a);
 }
 
-static void copy_pod_meta(const struct crun_pod_meta *from, struct arena *a,
-                          struct crun_pod_meta *to)
+static void crun_pod_copy_meta(const struct crun_pod_meta *from, struct arena *a,
+                               struct crun_pod_meta *to)
 {
     *to = *from;
     to->namespace = arena_str(a, from->namespace);
@@ -88,10 +88,10 @@ static void copy_pod_meta(const struct crun_pod_meta *from, struct arena *a,
     to->boot_id = arena_str(a, from->boot_id);
 }
 
-static int write_files(const char *folder, const struct run *r, struct err *err)
+static int crun_pod_write_files(const char *folder, const struct run *run, struct err *err)
 {
     cleanup_sbuf struct sbuf hosts = {0}, hostname = {0}, resolv = {0};
-    const struct runtime_pod *p = &r->pod;
+    const struct runtime_pod *p = &run->pod;
     cleanup_fd int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (p->hosts.n)
         sbuf_add(&hosts, p->hosts);
@@ -101,8 +101,8 @@ static int write_files(const char *folder, const struct run *r, struct err *err)
         sbuf_addz(&hosts, "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
                           "fe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\n"
                           "fe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n");
-        if (r->meta.address.n && p->hostname.n)
-            sbuf_addf(&hosts, "%.*s\t%.*s\n", STR_ARG(r->meta.address), STR_ARG(p->hostname));
+        if (run->meta.address.n && p->hostname.n)
+            sbuf_addf(&hosts, "%.*s\t%.*s\n", STR_ARG(run->meta.address), STR_ARG(p->hostname));
     }
     if (p->resolv_conf.n)
         sbuf_add(&resolv, p->resolv_conf);
@@ -110,15 +110,15 @@ static int write_files(const char *folder, const struct run *r, struct err *err)
         (void)!file_read("/etc/resolv.conf", 65536, &resolv, NULL);
     sbuf_addf(&hostname, "%.*s\n", STR_ARG(p->hostname));
     fault_point("write the pod's files");
-    int rc = fd < 0 ? -errno : file_replace_atomic(fd, "hosts", sbuf_str(&hosts), 0644, NULL);
-    if (rc == 0)
-        rc = file_replace_atomic(fd, "resolv.conf", sbuf_str(&resolv), 0644, NULL);
-    if (rc == 0)
-        rc = file_replace_atomic(fd, "hostname", sbuf_str(&hostname), 0644, NULL);
-    return rc < 0 ? err_set(err, -rc, "cannot write to %s: %s", folder, strerrordesc_np(-rc)) : 0;
+    int r = fd < 0 ? -errno : file_replace_atomic(fd, "hosts", sbuf_str(&hosts), 0644, NULL);
+    if (r == 0)
+        r = file_replace_atomic(fd, "resolv.conf", sbuf_str(&resolv), 0644, NULL);
+    if (r == 0)
+        r = file_replace_atomic(fd, "hostname", sbuf_str(&hostname), 0644, NULL);
+    return r < 0 ? err_set(err, -r, "cannot write to %s: %s", folder, strerrordesc_np(-r)) : 0;
 }
 
-static int mount_shm(const char *folder, struct err *err)
+static int crun_pod_mount_shm(const char *folder, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     sbuf_addf(&path, "%s/shm", folder);
@@ -130,93 +130,93 @@ static int mount_shm(const char *folder, struct err *err)
     return 0;
 }
 
-static int add_network(const struct crun *c, const char *id, const char *folder, struct run *r,
-                       struct arena *arena, struct err *err)
+static int crun_pod_add_network(const struct crun *c, const char *id, const char *folder,
+                                struct run *run, struct arena *arena, struct err *err)
 {
     cleanup_sbuf struct sbuf netns = {0}, address = {0};
-    if (r->pod.host_network || !c->net)
+    if (run->pod.host_network || !c->net)
         return 0;
     sbuf_addf(&netns, "%s/ns/net", folder);
-    int rc = podnet_add(c->net, id, netns.p, &address, err);
-    if (rc == 0)
-        r->meta.address = arena_str(arena, sbuf_str(&address));
-    return rc;
+    int r = podnet_add(c->net, id, netns.p, &address, err);
+    if (r == 0)
+        run->meta.address = arena_str(arena, sbuf_str(&address));
+    return r;
 }
 
-static int make_pod(const struct crun *c, const char *id, struct run *r, struct arena *arena,
-                    struct err *err)
+static int crun_pod_make(const struct crun *c, const char *id, struct run *run, struct arena *arena,
+                         struct err *err)
 {
-    struct str folder = crun_pod_folder(c, id, arena);
+    struct str folder = crun_pod_dir(c, id, arena);
     const struct podns_options ns = {
         .folder = folder.p,
-        .monitor = c->monitor,
-        .net = !r->pod.host_network,
-        .ipc = !r->pod.host_ipc,
-        .uts = !r->pod.host_network,
-        .pid = r->pod.share_pid && !r->pod.host_pid,
-        .hostname = r->pod.hostname,
-        .sysctls = r->pod.sysctls,
-        .sysctls_len = r->pod.sysctls_len,
+        .monitor = c->paths.monitor,
+        .net = !run->pod.host_network,
+        .ipc = !run->pod.host_ipc,
+        .uts = !run->pod.host_network,
+        .pid = run->pod.share_pid && !run->pod.host_pid,
+        .hostname = run->pod.hostname,
+        .sysctls = run->pod.sysctls,
+        .sysctls_len = run->pod.sysctls_len,
     };
-    fault_point("make the pod's folder");
-    int rc = file_make_dir_at(AT_FDCWD, folder.p, 0711);
-    if (rc < 0)
-        return err_set(err, -rc, "cannot make %s: %s", folder.p, strerrordesc_np(-rc));
+    fault_point("make the pod's directory");
+    int r = file_make_dir_at(AT_FDCWD, folder.p, 0711);
+    if (r < 0)
+        return err_set(err, -r, "cannot make %s: %s", folder.p, strerrordesc_np(-r));
     fault_point("make the pod's namespaces");
-    rc = podns_make(&ns, err);
-    if (rc == 0)
-        rc = add_network(c, id, folder.p, r, arena, err);
-    if (rc == 0)
-        rc = write_files(folder.p, r, err);
-    if (rc == 0 && !r->pod.host_ipc)
-        rc = mount_shm(folder.p, err);
+    r = podns_make(&ns, err);
+    if (r == 0)
+        r = crun_pod_add_network(c, id, folder.p, run, arena, err);
+    if (r == 0)
+        r = crun_pod_write_files(folder.p, run, err);
+    if (r == 0 && !run->pod.host_ipc)
+        r = crun_pod_mount_shm(folder.p, err);
     fault_point("describe the pod");
     // The description comes last: a pod without one was never made.
-    return rc < 0 ? rc : crun_write_pod(c, id, &r->meta, err);
+    return r < 0 ? r : crun_pod_write(c, id, &run->meta, err);
 }
 
 void crun_pod_dismantle(const struct crun *c, const char *id, const struct crun_pod_meta *m)
 {
     cleanup_arena struct arena arena = {0};
-    struct str folder = crun_pod_folder(c, id, &arena);
+    struct str folder = crun_pod_dir(c, id, &arena);
     fault_point("take the pod's network away");
     if (c->net)
         podnet_remove(c->net, id);
     fault_point("take the pod's namespaces apart");
     podns_remove(folder.p);
-    if (m && m->cgroup.n && !c->no_cgroups)
+    if (m && m->cgroup.n && !c->machine.no_cgroups)
         cgroup_remove(&c->cgroups, m->cgroup.p);
 }
 
-static void work_run(struct crun_job *j)
+static void crun_pod_work_run(struct crun_job *j)
 {
-    struct run *r = j->more;
+    struct run *run = j->more;
     const struct crun *c = j->crun;
-    struct str folder = crun_pod_folder(c, j->id, &j->arena);
-    // What an interrupted attempt left.
+    struct str folder = crun_pod_dir(c, j->id, &j->arena);
+    // Remove what an interrupted attempt left.
     crun_pod_dismantle(c, j->id, NULL);
     (void)file_remove_tree(folder.p, NULL);
-    j->code = make_pod(c, j->id, r, &j->arena, &j->err);
+    j->code = crun_pod_make(c, j->id, run, &j->arena, &j->err);
     if (j->code < 0) {
-        crun_pod_dismantle(c, j->id, &r->meta);
+        crun_pod_dismantle(c, j->id, &run->meta);
         (void)file_remove_tree(folder.p, NULL);
     }
 }
 
-static void after_run(struct crun_job *j)
+static void crun_pod_after_run(struct crun_job *j)
 {
-    const struct run *r = j->more;
+    const struct run *run = j->more;
     if (j->code < 0) {
         j->pod->gone = true;
         return;
     }
-    copy_pod_meta(&r->meta, &j->pod->arena, &j->pod->meta);
+    crun_pod_copy_meta(&run->meta, &j->pod->arena, &j->pod->meta);
     j->pod->known = true;
     j->pod->gone = false;
 }
 
-// What is there and ready is not made again; one that was stopped is made anew.
-static void before_run(struct crun_job *j)
+// Reuse an existing, ready sandbox; make a stopped one again.
+static void crun_pod_before_run(struct crun_job *j)
 {
     if (j->pod->known && !j->pod->meta.stopped) {
         j->work = NULL;
@@ -224,7 +224,8 @@ static void before_run(struct crun_job *j)
     }
 }
 
-static struct str cgroup_of(const struct crun *c, const struct runtime_pod *p, struct arena *arena)
+static struct str crun_pod_cgroup(const struct crun *c, const struct runtime_pod *p,
+                                  struct arena *arena)
 {
     return arena_strf(arena, "/%s/%.*s%spod%.*s", c->cgroup_top, STR_ARG(p->cgroup_parent),
                       p->cgroup_parent.n ? "/" : "", STR_ARG(p->uid));
@@ -239,17 +240,17 @@ void crun_pod_run(struct runtime *rt, const struct runtime_pod *pod, runtime_id_
     if (!p)
         p = crun_pod_add(c, id);
     struct crun_job *j = crun_job_new(c, p);
-    struct run *r = arena_one(&j->arena, struct run);
+    struct run *run = arena_one(&j->arena, struct run);
     memcpy(j->id, id, sizeof(j->id));
-    copy_pod(pod, &j->arena, &r->pod);
-    r->meta = (struct crun_pod_meta){
-        .namespace = r->pod.namespace,
-        .name = r->pod.name,
-        .uid = r->pod.uid,
-        .hostname = r->pod.hostname,
-        .log_dir = str_z(r->pod.log_dir),
+    crun_pod_copy(pod, &j->arena, &run->pod);
+    run->meta = (struct crun_pod_meta){
+        .namespace = run->pod.namespace,
+        .name = run->pod.name,
+        .uid = run->pod.uid,
+        .hostname = run->pod.hostname,
+        .log_dir = str_z(run->pod.log_dir),
         .address = STR(""),
-        .cgroup = cgroup_of(c, &r->pod, &j->arena),
+        .cgroup = crun_pod_cgroup(c, &run->pod, &j->arena),
         .attempt = pod->attempt,
         .host_network = pod->host_network,
         .host_pid = pod->host_pid,
@@ -258,12 +259,12 @@ void crun_pod_run(struct runtime *rt, const struct runtime_pod *pod, runtime_id_
         .created_ns = exec_wall_ns(c->exec),
         .boot_id = c->boot_id,
     };
-    j->more = r;
+    j->more = run;
     j->id_done = done;
     j->arg = arg;
-    j->before = before_run;
-    j->work = work_run;
-    j->after = after_run;
+    j->before = crun_pod_before_run;
+    j->work = crun_pod_work_run;
+    j->after = crun_pod_after_run;
     if (!crun_name_ok(pod->uid)) {
         j->code = err_set(&j->err, ERR_INVALID, "a pod needs a uid that can be a file's name");
         j->before = NULL;
@@ -284,54 +285,54 @@ struct ending {
     bool remove;
 };
 
-static int end_containers(struct crun_job *j, const struct ending *e)
+static int crun_pod_end_containers(struct crun_job *j, const struct ending *e)
 {
-    int code = 0;
+    int worst = 0;
     for (size_t i = 0; i < e->n; i++) {
-        int rc = e->remove ? crun_box_destroy(j->crun, e->ids[i], e->cgroups[i], &j->err)
-                           : crun_box_kill(j->crun, e->ids[i], e->cgroups[i], &j->err);
-        if (rc < 0)
-            code = rc;
+        int r = e->remove ? crun_container_destroy(j->crun, e->ids[i], e->cgroups[i], &j->err)
+                          : crun_container_kill(j->crun, e->ids[i], e->cgroups[i], &j->err);
+        if (r < 0)
+            worst = r;
     }
-    return code;
+    return worst;
 }
 
-// A full disk must not keep a pod alive that perhaps fills it: to remove a description takes no room, and a pod
-// without one counts as never made.
-static int forget_pod(struct crun_job *j)
+// A full disk must not keep a pod alive that perhaps fills it: to remove a description takes no
+// room, and a pod without one counts as never made.
+static int crun_pod_forget(struct crun_job *j)
 {
-    struct str folder = crun_pod_folder(j->crun, j->id, &j->arena);
+    struct str folder = crun_pod_dir(j->crun, j->id, &j->arena);
     if (unlink(arena_strf(&j->arena, "%s/meta", folder.p).p) != 0 && errno != ENOENT)
         return j->code;
     j->err = (struct err){0};
     return 0;
 }
 
-static void work_end(struct crun_job *j)
+static void crun_pod_work_end(struct crun_job *j)
 {
     struct ending *e = j->more;
-    j->code = end_containers(j, e);
+    j->code = crun_pod_end_containers(j, e);
     if (j->code < 0)
         return;
-    // Said before it is done: a pod that is half taken apart is not ready.
+    // Recorded first: a pod that is half dismantled is not ready.
     e->meta.stopped = true;
     e->meta.address = STR("");
     fault_point("say that the pod is stopped");
-    j->code = crun_write_pod(j->crun, j->id, &e->meta, &j->err);
+    j->code = crun_pod_write(j->crun, j->id, &e->meta, &j->err);
     if (j->code < 0)
-        j->code = forget_pod(j);
+        j->code = crun_pod_forget(j);
     if (j->code < 0)
         return;
     crun_pod_dismantle(j->crun, j->id, &e->meta);
     if (!e->remove)
         return;
-    fault_point("remove the pod's folder");
-    int rc = file_remove_tree(crun_pod_folder(j->crun, j->id, &j->arena).p, NULL);
-    if (rc < 0)
-        j->code = err_set(&j->err, -rc, "cannot remove a pod's folder: %s", strerrordesc_np(-rc));
+    fault_point("remove the pod's directory");
+    int r = file_remove_tree(crun_pod_dir(j->crun, j->id, &j->arena).p, NULL);
+    if (r < 0)
+        j->code = err_set(&j->err, -r, "cannot remove a pod's directory: %s", strerrordesc_np(-r));
 }
 
-static void after_end(struct crun_job *j)
+static void crun_pod_after_end(struct crun_job *j)
 {
     const struct ending *e = j->more;
     if (j->code < 0)
@@ -343,10 +344,10 @@ static void after_end(struct crun_job *j)
     if (!e->remove)
         return;
     for (size_t i = 0; i < e->n; i++) {
-        struct crun_box *b = crun_box_find(j->crun, str_z(e->ids[i]));
-        if (b) {
-            (void)map_del(&j->crun->boxes, str_z(b->id));
-            crun_box_free(b);
+        struct crun_container *ct = crun_container_find(j->crun, str_z(e->ids[i]));
+        if (ct) {
+            (void)map_del(&j->crun->containers, str_z(ct->id));
+            crun_container_free(ct);
         }
     }
     j->pod->known = false;
@@ -354,19 +355,19 @@ static void after_end(struct crun_job *j)
 }
 
 // The containers are counted when the work begins, so that one under way is not missed.
-static void before_end(struct crun_job *j)
+static void crun_pod_before_end(struct crun_job *j)
 {
     struct crun *c = j->crun;
     struct ending *e = j->more;
-    copy_pod_meta(&j->pod->meta, &j->arena, &e->meta);
-    const char **ids = arena_array(&j->arena, const char *, map_len(&c->boxes) + 1);
-    struct str *cgroups = arena_array(&j->arena, struct str, map_len(&c->boxes) + 1);
-    map_foreach(&c->boxes, i) {
-        struct crun_box *b = *map_value(&c->boxes, i);
-        if (!str_eqz(b->meta.pod, j->id))
+    crun_pod_copy_meta(&j->pod->meta, &j->arena, &e->meta);
+    const char **ids = arena_array(&j->arena, const char *, map_len(&c->containers) + 1);
+    struct str *cgroups = arena_array(&j->arena, struct str, map_len(&c->containers) + 1);
+    map_foreach(&c->containers, i) {
+        struct crun_container *ct = *map_value(&c->containers, i);
+        if (!str_eqz(ct->meta.pod, j->id))
             continue;
-        ids[e->n] = arena_str(&j->arena, str_z(b->id)).p;
-        cgroups[e->n++] = arena_str(&j->arena, b->meta.cgroup);
+        ids[e->n] = arena_str(&j->arena, str_z(ct->id)).p;
+        cgroups[e->n++] = arena_str(&j->arena, ct->meta.cgroup);
     }
     e->ids = ids;
     e->cgroups = cgroups;
@@ -374,12 +375,13 @@ static void before_end(struct crun_job *j)
         j->work = NULL;
 }
 
-static void end_pod(struct runtime *rt, struct str id, bool remove, runtime_done_fn done, void *arg)
+static void crun_pod_end(struct runtime *rt, struct str id, bool remove, runtime_done_fn done,
+                         void *arg)
 {
     struct crun *c = crun_of(rt);
     struct crun_pod *p = crun_pod_find(c, id);
     if (!p) {
-        crun_answer(c, 0, NULL, done, arg);
+        crun_answer_later(c, 0, NULL, done, arg);
         return;
     }
     struct crun_job *j = crun_job_new(c, p);
@@ -389,20 +391,20 @@ static void end_pod(struct runtime *rt, struct str id, bool remove, runtime_done
     j->more = e;
     j->done = done;
     j->arg = arg;
-    j->before = before_end;
-    j->work = work_end;
-    j->after = after_end;
+    j->before = crun_pod_before_end;
+    j->work = crun_pod_work_end;
+    j->after = crun_pod_after_end;
     crun_job_submit(j);
 }
 
 void crun_pod_stop(struct runtime *r, struct str id, runtime_done_fn done, void *arg)
 {
-    end_pod(r, id, false, done, arg);
+    crun_pod_end(r, id, false, done, arg);
 }
 
 void crun_pod_remove(struct runtime *r, struct str id, runtime_done_fn done, void *arg)
 {
-    end_pod(r, id, true, done, arg);
+    crun_pod_end(r, id, true, done, arg);
 }
 
 const char *crun_pod_netns(struct runtime *r, struct str id)
@@ -411,6 +413,6 @@ const char *crun_pod_netns(struct runtime *r, struct str id)
     if (!p || !p->known || p->meta.host_network)
         return NULL;
     if (!p->netns)
-        p->netns = arena_strf(&p->arena, "%s/pods/%s/ns/net", p->crun->root, p->id).p;
+        p->netns = arena_strf(&p->arena, "%s/pods/%s/ns/net", p->crun->paths.root, p->id).p;
     return p->netns;
 }

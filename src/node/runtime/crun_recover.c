@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// After a start: what the folder has is taken over, what was left half done goes.
+// Recovery at the start: adopts pods and containers of the directory, removes incomplete ones.
 //
-// A pod without a description was never made. A container whose monitor lives is taken over, whatever it is about
-// to do; one without a monitor and without an end had its monitor killed, or the machine went down; one that was not
-// made to its end is removed. Nothing here believes that a process id is still the same process.
+// A pod without a description was never made. A container whose monitor lives is taken over,
+// whatever it is about to do; one without a monitor and without an end had its monitor killed, or
+// the machine went down; one that was not made to its end is removed. Nothing here believes that a
+// process id is still the same process.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,7 @@
 
 #include "base/banned.h"
 
-static bool monitor_lives(const char *folder)
+static bool crun_recover_monitor_lives(const char *folder)
 {
     cleanup_sbuf struct sbuf path = {0};
     sbuf_addf(&path, "%s/lock", folder);
@@ -29,21 +30,14 @@ static bool monitor_lives(const char *folder)
     return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0;
 }
 
-static bool has(const char *folder, const char *name)
-{
-    cleanup_sbuf struct sbuf path = {0};
-    sbuf_addf(&path, "%s/%s", folder, name);
-    return access(path.p, F_OK) == 0;
-}
-
 // --- Pods ----------------------------------------------------------------------------------------
 
-static void recover_pod(struct crun *c, const char *id)
+static void crun_recover_pod(struct crun *c, const char *id)
 {
     struct arena arena = {0};
     struct crun_pod_meta meta;
-    struct str folder = crun_pod_folder(c, id, &arena);
-    if (!crun_id_ok(str_z(id)) || crun_read_pod(folder.p, &arena, &meta) < 0) {
+    struct str folder = crun_pod_dir(c, id, &arena);
+    if (!crun_id_ok(str_z(id)) || crun_pod_read(folder.p, &arena, &meta) < 0) {
         crun_pod_dismantle(c, id, NULL);
         (void)file_remove_tree(folder.p, NULL);
         arena_done(&arena);
@@ -54,40 +48,40 @@ static void recover_pod(struct crun *c, const char *id)
     p->meta = meta;
     p->known = true;
     if (!str_eq(meta.boot_id, c->boot_id) && !meta.stopped) {
-        // Its namespaces went with the machine.
+        // Its namespaces ended with the last boot.
         p->meta.stopped = true;
         p->meta.address = STR("");
         crun_pod_dismantle(c, id, &p->meta);
-        (void)!crun_write_pod(c, id, &p->meta, NULL);
+        (void)!crun_pod_write(c, id, &p->meta, NULL);
     }
 }
 
 // --- Containers ----------------------------------------------------------------------------------
 
 // A monitor that has just been started may still make its container; it answers when it has.
-static bool adopt(struct crun *c, const char *id, const struct crun_box_meta *meta,
-                  const char *folder)
+static bool crun_recover_adopt(struct crun *c, const char *id,
+                               const struct crun_container_meta *meta, const char *folder)
 {
     char said[MONITOR_PACKET_MAX];
-    int fd = crun_monitor_say(folder, "watch");
+    int fd = crun_monitor_send(folder, "watch");
     if (fd < 0)
         return false;
-    ssize_t n = crun_monitor_hear(fd, said, sizeof(said), CRUN_CALL_NS);
+    ssize_t n = crun_monitor_receive(fd, said, sizeof(said), CRUN_CALL_NS);
     if (n <= 0) {
         (void)close(fd);
         return false;
     }
-    struct crun_box *b = crun_box_add(c, id, meta);
-    crun_heard(b, str_make(said, (size_t)n));
-    if (b->status.state == RUNTIME_EXITED)
+    struct crun_container *ct = crun_container_add(c, id, meta);
+    crun_container_update(ct, str_make(said, (size_t)n));
+    if (ct->status.state == RUNTIME_EXITED)
         (void)close(fd);
     else
-        crun_watch_start(b, fd);
+        crun_watch_start(ct, fd);
     return true;
 }
 
-// Commands that nobody waits for any more.
-static void end_commands(const struct crun *c, const char *folder, struct str cgroup)
+// Ends commands whose caller is gone.
+static void crun_recover_end_commands(const struct crun *c, const char *folder, struct str cgroup)
 {
     DIR *d = opendir(folder);
     struct dirent *e;
@@ -95,7 +89,7 @@ static void end_commands(const struct crun *c, const char *folder, struct str cg
     while (d && (e = readdir(d))) {
         if (strncmp(e->d_name, "exec-", 5) != 0)
             continue;
-        cgroup_kill_marked(&c->cgroups, c->no_cgroups ? "" : cgroup.p, e->d_name,
+        cgroup_kill_marked(&c->cgroups, c->machine.no_cgroups ? "" : cgroup.p, e->d_name,
                            10 * CLOCK_NS_PER_SEC);
         (void)file_remove_tree_at(dirfd(d), e->d_name);
     }
@@ -103,47 +97,47 @@ static void end_commands(const struct crun *c, const char *folder, struct str cg
         (void)closedir(d);
 }
 
-static void recover_ended(struct crun *c, const char *id, const struct crun_box_meta *meta,
-                          const char *folder)
+static void crun_recover_ended(struct crun *c, const char *id,
+                               const struct crun_container_meta *meta, const char *folder)
 {
     bool same_boot = str_eq(meta->boot_id, c->boot_id);
-    bool had_end = has(folder, "exit");
+    bool had_end = crun_has_file(folder, "exit");
     struct err err = {0};
-    (void)!crun_box_kill(c, id, same_boot ? meta->cgroup : STR(""), &err);
-    struct crun_box *b = crun_box_add(c, id, meta);
-    b->status.started_ns = crun_read_time(folder, "started");
-    if (!crun_read_end(folder, &b->status)) {
-        b->status.state = RUNTIME_UNKNOWN;
-        b->status.message = arena_str(&b->arena, str_z(err.msg));
+    (void)!crun_container_kill(c, id, same_boot ? meta->cgroup : STR(""), &err);
+    struct crun_container *ct = crun_container_add(c, id, meta);
+    ct->status.started_ns = crun_container_read_time(folder, "started");
+    if (!crun_container_read_end(folder, &ct->status)) {
+        ct->status.state = RUNTIME_UNKNOWN;
+        ct->status.message = arena_str(&ct->arena, str_z(err.msg));
     } else if (!had_end) {
-        b->status.message =
+        ct->status.message =
             same_boot ? STR("the container's monitor was killed, and the container with it")
-                      : STR("the machine was started anew");
+                      : STR("the machine was restarted");
     }
 }
 
-static void recover_box(struct crun *c, const char *id)
+static void crun_recover_container(struct crun *c, const char *id)
 {
     cleanup_arena struct arena arena = {0};
-    struct crun_box_meta meta = {.cgroup = STR("")};
-    struct str folder = crun_box_folder(c, id, &arena);
-    bool readable = crun_id_ok(str_z(id)) && crun_read_box(folder.p, &arena, &meta) == 0;
+    struct crun_container_meta meta = {.cgroup = STR("")};
+    struct str folder = crun_container_dir(c, id, &arena);
+    bool readable = crun_id_ok(str_z(id)) && crun_container_read(folder.p, &arena, &meta) == 0;
     bool pod_known = readable && crun_pod_find(c, meta.pod);
     if (pod_known) {
-        end_commands(c, folder.p, meta.cgroup);
-        for (int tries = 0; tries < 3 && monitor_lives(folder.p); tries++)
-            if (adopt(c, id, &meta, folder.p))
+        crun_recover_end_commands(c, folder.p, meta.cgroup);
+        for (int tries = 0; tries < 3 && crun_recover_monitor_lives(folder.p); tries++)
+            if (crun_recover_adopt(c, id, &meta, folder.p))
                 return;
-        if (has(folder.p, "created") || has(folder.p, "exit")) {
-            recover_ended(c, id, &meta, folder.p);
+        if (crun_has_file(folder.p, "created") || crun_has_file(folder.p, "exit")) {
+            crun_recover_ended(c, id, &meta, folder.p);
             return;
         }
     }
-    (void)!crun_box_destroy(c, id, meta.cgroup, NULL);
+    (void)!crun_container_destroy(c, id, meta.cgroup, NULL);
 }
 
-static int each(const char *folder, struct crun *c, void (*fn)(struct crun *c, const char *id),
-                struct err *err)
+static int crun_recover_each(const char *folder, struct crun *c,
+                             void (*fn)(struct crun *c, const char *id), struct err *err)
 {
     struct dirent **names;
     int n = scandir(folder, &names, NULL, alphasort);
@@ -160,9 +154,9 @@ static int each(const char *folder, struct crun *c, void (*fn)(struct crun *c, c
 
 int crun_recover(struct crun *c, struct err *err)
 {
-    cleanup_sbuf struct sbuf pods = {0}, boxes = {0};
-    sbuf_addf(&pods, "%s/pods", c->root);
-    sbuf_addf(&boxes, "%s/containers", c->root);
-    int rc = each(pods.p, c, recover_pod, err);
-    return rc < 0 ? rc : each(boxes.p, c, recover_box, err);
+    cleanup_sbuf struct sbuf pods = {0}, containers = {0};
+    sbuf_addf(&pods, "%s/pods", c->paths.root);
+    sbuf_addf(&containers, "%s/containers", c->paths.root);
+    int r = crun_recover_each(pods.p, c, crun_recover_pod, err);
+    return r < 0 ? r : crun_recover_each(containers.p, c, crun_recover_container, err);
 }

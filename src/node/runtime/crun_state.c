@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names, and what is on disk.
+// Identifiers, and descriptions and exit status of pods and containers on disk.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 // --- Names ---------------------------------------------------------------------------------------
 
-static void hash(struct str text, char out[CRUN_ID_LEN + 1])
+static void crun_state_hash_id(struct str text, char out[CRUN_ID_LEN + 1])
 {
     cleanup_sbuf struct sbuf hex = {0};
     image_sha256(text, false, &hex);
@@ -27,16 +27,17 @@ static void hash(struct str text, char out[CRUN_ID_LEN + 1])
 void crun_pod_id(const struct crun *c, struct str uid, uint32_t attempt, char out[CRUN_ID_LEN + 1])
 {
     cleanup_sbuf struct sbuf text = {0};
-    sbuf_addf(&text, "pod %s %.*s %u", c->root, STR_ARG(uid), attempt);
-    hash(sbuf_str(&text), out);
+    sbuf_addf(&text, "pod %s %.*s %u", c->paths.root, STR_ARG(uid), attempt);
+    crun_state_hash_id(sbuf_str(&text), out);
 }
 
-void crun_box_id(const struct crun *c, struct str pod_id, struct str name, uint32_t attempt,
-                 char out[CRUN_ID_LEN + 1])
+void crun_container_id(const struct crun *c, struct str pod_id, struct str name, uint32_t attempt,
+                       char out[CRUN_ID_LEN + 1])
 {
     cleanup_sbuf struct sbuf text = {0};
-    sbuf_addf(&text, "container %s %.*s %.*s %u", c->root, STR_ARG(pod_id), STR_ARG(name), attempt);
-    hash(sbuf_str(&text), out);
+    sbuf_addf(&text, "container %s %.*s %.*s %u", c->paths.root, STR_ARG(pod_id), STR_ARG(name),
+              attempt);
+    crun_state_hash_id(sbuf_str(&text), out);
 }
 
 bool crun_id_ok(struct str id)
@@ -49,14 +50,14 @@ bool crun_id_ok(struct str id)
     return true;
 }
 
-struct str crun_pod_folder(const struct crun *c, const char *id, struct arena *arena)
+struct str crun_pod_dir(const struct crun *c, const char *id, struct arena *arena)
 {
-    return arena_strf(arena, "%s/pods/%s", c->root, id);
+    return arena_strf(arena, "%s/pods/%s", c->paths.root, id);
 }
 
-struct str crun_box_folder(const struct crun *c, const char *id, struct arena *arena)
+struct str crun_container_dir(const struct crun *c, const char *id, struct arena *arena)
 {
-    return arena_strf(arena, "%s/containers/%s", c->root, id);
+    return arena_strf(arena, "%s/containers/%s", c->paths.root, id);
 }
 
 // --- Descriptions --------------------------------------------------------------------------------
@@ -68,7 +69,8 @@ struct row {
     int64_t *number;
 };
 
-static int write_rows(const char *folder, const struct row *rows, size_t n, struct err *err)
+static int crun_state_write_rows(const char *folder, const struct row *rows, size_t n,
+                                 struct err *err)
 {
     cleanup_sbuf struct sbuf text = {0};
     struct json_writer w = {.out = &text};
@@ -82,32 +84,34 @@ static int write_rows(const char *folder, const struct row *rows, size_t n, stru
     }
     json_write_object_end(&w);
     cleanup_fd int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int rc = fd < 0 ? -errno : file_replace_atomic(fd, "meta", sbuf_str(&text), 0644, NULL);
-    return rc < 0 ? err_set(err, -rc, "cannot write to %s: %s", folder, strerrordesc_np(-rc)) : 0;
+    int r = fd < 0 ? -errno : file_replace_atomic(fd, "meta", sbuf_str(&text), 0644, NULL);
+    return r < 0 ? err_set(err, -r, "cannot write to %s: %s", folder, strerrordesc_np(-r)) : 0;
 }
 
-static int read_rows(const char *folder, const struct row *rows, size_t n, struct arena *arena)
+static int crun_state_read_rows(const char *folder, const struct row *rows, size_t n,
+                                struct arena *arena)
 {
     cleanup_sbuf struct sbuf text = {0}, path = {0};
     cleanup_json_doc struct json_doc doc = {0};
     sbuf_addf(&path, "%s/meta", folder);
-    int rc = file_read_at(AT_FDCWD, path.p, CRUN_META_BYTES, &text);
-    if (rc == 0)
-        rc = json_parse(sbuf_str(&text), NULL, &doc, NULL);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
+    int r = file_read_at(AT_FDCWD, path.p, CRUN_META_BYTES, &text);
+    if (r == 0)
+        r = json_parse(sbuf_str(&text), NULL, &doc, NULL);
+    for (size_t i = 0; r == 0 && i < n; i++) {
         const yyjson_val *v = json_get(doc.root, str_z(rows[i].key));
         struct str s = STR("");
         if (!v)
-            rc = -ERR_INVALID;
+            r = -ERR_INVALID;
         else if (!rows[i].text)
-            rc = json_to_i64(v, rows[i].number, NULL);
-        else if ((rc = json_to_str(v, &s, NULL)) == 0)
+            r = json_to_i64(v, rows[i].number, NULL);
+        else if ((r = json_to_str(v, &s, NULL)) == 0)
             *rows[i].text = arena_str(arena, s);
     }
-    return rc;
+    return r;
 }
 
-// The same rows for both directions: f is read_rows or write_rows in disguise.
+// The same rows for both directions: f is crun_state_read_rows or crun_state_write_rows in
+// disguise.
 #define POD_ROWS(m, n)                                                                           \
     {                                                                                            \
         {"namespace", &(m)->namespace, NULL}, {"name", &(m)->name, NULL},                        \
@@ -122,7 +126,7 @@ static int read_rows(const char *folder, const struct row *rows, size_t n, struc
         }                                                                                        \
     }
 
-int crun_write_pod(const struct crun *c, const char *id, const struct crun_pod_meta *said,
+int crun_pod_write(const struct crun *c, const char *id, const struct crun_pod_meta *said,
                    struct err *err)
 {
     cleanup_arena struct arena arena = {0};
@@ -130,15 +134,15 @@ int crun_write_pod(const struct crun *c, const char *id, const struct crun_pod_m
     int64_t n[] = {m.attempt,   m.host_network, m.host_pid,  m.host_ipc,
                    m.share_pid, m.stopped,      m.created_ns};
     const struct row rows[] = POD_ROWS(&m, n);
-    return write_rows(crun_pod_folder(c, id, &arena).p, rows, array_len(rows), err);
+    return crun_state_write_rows(crun_pod_dir(c, id, &arena).p, rows, array_len(rows), err);
 }
 
-int crun_read_pod(const char *folder, struct arena *arena, struct crun_pod_meta *ret)
+int crun_pod_read(const char *folder, struct arena *arena, struct crun_pod_meta *ret)
 {
     struct crun_pod_meta m = {0};
     int64_t n[7] = {0};
     const struct row rows[] = POD_ROWS(&m, n);
-    int rc = read_rows(folder, rows, array_len(rows), arena);
+    int r = crun_state_read_rows(folder, rows, array_len(rows), arena);
     m.attempt = (uint32_t)n[0];
     m.host_network = n[1];
     m.host_pid = n[2];
@@ -146,12 +150,12 @@ int crun_read_pod(const char *folder, struct arena *arena, struct crun_pod_meta 
     m.share_pid = n[4];
     m.stopped = n[5];
     m.created_ns = n[6];
-    if (rc == 0)
+    if (r == 0)
         *ret = m;
-    return rc;
+    return r;
 }
 
-#define BOX_ROWS(m, n)                                                                         \
+#define CONTAINER_ROWS(m, n)                                                                   \
     {                                                                                          \
         {"pod", &(m)->pod, NULL}, {"podUID", &(m)->pod_uid, NULL}, {"name", &(m)->name, NULL}, \
             {"image", &(m)->image, NULL}, {"imageID", &(m)->image_id, NULL},                   \
@@ -163,44 +167,51 @@ int crun_read_pod(const char *folder, struct arena *arena, struct crun_pod_meta 
         }                                                                                      \
     }
 
-int crun_write_box(const struct crun *c, const char *id, const struct crun_box_meta *said,
-                   struct err *err)
+int crun_container_write(const struct crun *c, const char *id,
+                         const struct crun_container_meta *said, struct err *err)
 {
     cleanup_arena struct arena arena = {0};
-    struct crun_box_meta m = *said;
+    struct crun_container_meta m = *said;
     int64_t n[] = {m.attempt, m.stop_signal, m.created_ns};
-    const struct row rows[] = BOX_ROWS(&m, n);
-    return write_rows(crun_box_folder(c, id, &arena).p, rows, array_len(rows), err);
+    const struct row rows[] = CONTAINER_ROWS(&m, n);
+    return crun_state_write_rows(crun_container_dir(c, id, &arena).p, rows, array_len(rows), err);
 }
 
-int crun_read_box(const char *folder, struct arena *arena, struct crun_box_meta *ret)
+int crun_container_read(const char *folder, struct arena *arena, struct crun_container_meta *ret)
 {
-    struct crun_box_meta m = {0};
+    struct crun_container_meta m = {0};
     int64_t n[3] = {0};
-    const struct row rows[] = BOX_ROWS(&m, n);
-    int rc = read_rows(folder, rows, array_len(rows), arena);
+    const struct row rows[] = CONTAINER_ROWS(&m, n);
+    int r = crun_state_read_rows(folder, rows, array_len(rows), arena);
     m.attempt = (uint32_t)n[0];
     m.stop_signal = (int)n[1];
     m.created_ns = n[2];
-    if (rc == 0)
+    if (r == 0)
         *ret = m;
-    return rc;
+    return r;
 }
 
-// --- How it went ---------------------------------------------------------------------------------
+// --- Exit status ---------------------------------------------------------------------------------
 
-static bool read_words(const char *folder, const char *name, struct sbuf *out)
+static bool crun_state_read_words(const char *folder, const char *name, struct sbuf *out)
 {
     cleanup_sbuf struct sbuf path = {0};
     sbuf_addf(&path, "%s/%s", folder, name);
     return file_read_at(AT_FDCWD, path.p, 4096, out) == 0;
 }
 
-bool crun_read_end(const char *folder, struct runtime_container_status *ret)
+bool crun_has_file(const char *dir, const char *name)
+{
+    cleanup_sbuf struct sbuf path = {0};
+    sbuf_addf(&path, "%s/%s", dir, name);
+    return access(path.p, F_OK) == 0;
+}
+
+bool crun_container_read_end(const char *folder, struct runtime_container_status *ret)
 {
     cleanup_sbuf struct sbuf text = {0};
     int64_t numbers[4];
-    if (!read_words(folder, "exit", &text))
+    if (!crun_state_read_words(folder, "exit", &text))
         return false;
     struct str rest = str_trim(sbuf_str(&text)), word;
     for (size_t i = 0; i < 4; i++) {
@@ -216,11 +227,12 @@ bool crun_read_end(const char *folder, struct runtime_container_status *ret)
     return true;
 }
 
-int64_t crun_read_time(const char *folder, const char *name)
+int64_t crun_container_read_time(const char *folder, const char *name)
 {
     cleanup_sbuf struct sbuf text = {0};
     int64_t ns;
-    if (!read_words(folder, name, &text) || str_to_i64(str_trim(sbuf_str(&text)), &ns) != 0)
+    if (!crun_state_read_words(folder, name, &text) ||
+        str_to_i64(str_trim(sbuf_str(&text)), &ns) != 0)
         return 0;
     return ns;
 }

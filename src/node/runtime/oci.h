@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A container's config.json, as the OCI runtime specification has it: namespaces, mounts, capabilities, system
-// calls, limits, devices. Pure but for reading users from the image and devices from the host.
+// A container's config.json, as the OCI runtime specification has it: namespaces, mounts,
+// capabilities, system calls, limits, devices. Pure but for reading users from the image and
+// devices from the host.
 #ifndef NODE_RUNTIME_OCI_H
 #define NODE_RUNTIME_OCI_H
 
@@ -23,7 +24,7 @@ struct oci_pod {
     bool host_pid;
     struct str hostname;
     const char *resolv_conf, *hosts, *hostname_file; // to be mounted to /etc
-    const char *shm;                                 // the folder for /dev/shm
+    const char *shm;                                 // the directory for /dev/shm
 };
 
 struct oci_options {
@@ -35,8 +36,8 @@ struct oci_options {
     bool unified_cgroups;          // version 2
     bool no_seccomp;               // the runtime has none
     const struct cdi_edits *edits; // of its devices; NULL: none
-    // Filters that crun compiled before, by the digest of what they were made of: handing it the result saves it half
-    // of its time. NULL: none.
+    // Filters that crun compiled before, by the digest of what they were made of: handing it the
+    // result saves it half of its time. NULL: none.
     const char *filters;
     char *ret_filter; // 65 bytes: the name of the filter that is missing there; may be NULL
 };
@@ -49,23 +50,24 @@ struct oci_user {
     struct str home; // empty: not known
 };
 
-// oci_config_write adds the configuration to out. Returns 0, -ERR_INVALID (no command, no such user, a path with
-// .., must not be root), or what CDI says.
+// oci_config_write adds the configuration to out. Returns 0, -ERR_INVALID (no command, no such
+// user, a path with .., must not be root), or the code of cdi_apply.
 int oci_config_write(const struct oci_options *options, struct arena *arena, struct sbuf *out,
                      struct err *err) MUST_USE;
 
-// oci_device_edits adds the devices that plugins ask for to a container's edits, a folder as all nodes below it.
-// Returns 0, -ERR_INVALID (not a path, permissions other than r, w and m) or -ERR_NOT_FOUND.
+// oci_device_edits adds the devices that plugins ask for to a container's edits, a directory as all
+// nodes below it. Returns 0, -ERR_INVALID (not a path, permissions other than r, w and m) or
+// -ERR_NOT_FOUND.
 int oci_device_edits(const struct runtime_container *container, struct arena *arena,
                      struct cdi_edits *edits, struct err *err) MUST_USE;
 
-// oci_process_write makes the process.json of a command from a container's config.json: the same user,
-// environment (and mark, NAME=VALUE), folder, capabilities. Returns 0 or -ERR_INVALID.
+// oci_process_write makes the process.json of a command from a container's config.json: the same
+// user, environment (and mark, NAME=VALUE), directory, capabilities. Returns 0 or -ERR_INVALID.
 int oci_process_write(struct str config, const struct str *command, size_t command_len, bool tty,
                       struct str mark, struct sbuf *out, struct err *err) MUST_USE;
 
-// oci_user_find finds who "USER[:GROUP]", names or numbers, is in an image. rootfs is its folder, or -1. Returns
-// 0 or -ERR_INVALID.
+// oci_user_find resolves "USER[:GROUP]", names or numbers, in an image. rootfs is its
+// directory, or -1. Returns 0 or -ERR_INVALID.
 int oci_user_find(int rootfs, struct str said, struct arena *arena, struct oci_user *ret,
                   struct err *err) MUST_USE;
 

@@ -59,7 +59,7 @@ static const char *const defaults[] = {
 };
 
 // All capabilities are those that we may give away ourselves, one bit each.
-static uint64_t ours(void)
+static uint64_t oci_caps_of_process(void)
 {
     cleanup_sbuf struct sbuf text = {0};
     uint64_t bits = 0;
@@ -82,14 +82,14 @@ bool oci_caps_have(const struct oci_caps *caps, struct str name)
     return false;
 }
 
-static void add(struct oci_caps *caps, struct str name, struct arena *arena)
+static void oci_caps_add(struct oci_caps *caps, struct str name, struct arena *arena)
 {
     struct str full = arena_strf(arena, "CAP_%.*s", STR_ARG(name));
     if (!oci_caps_have(caps, full))
         vec_push_arena(arena, caps, full);
 }
 
-static void drop(struct oci_caps *caps, struct str name)
+static void oci_caps_drop(struct oci_caps *caps, struct str name)
 {
     size_t kept = 0;
     vec_foreach(caps, c)
@@ -99,7 +99,7 @@ static void drop(struct oci_caps *caps, struct str name)
 }
 
 // "NET_ADMIN", also as "CAP_NET_ADMIN" or in lower case.
-static struct str plain(struct str said, struct arena *arena)
+static struct str oci_caps_strip_prefix(struct str said, struct arena *arena)
 {
     cleanup_sbuf struct sbuf b = {0};
     for (size_t i = 0; i < said.n; i++)
@@ -116,10 +116,10 @@ static bool is_known(struct str name)
     return false;
 }
 
-static bool has_all(const struct str *said, size_t n, struct arena *arena)
+static bool oci_caps_has_all(const struct str *said, size_t n, struct arena *arena)
 {
     for (size_t i = 0; i < n; i++)
-        if (str_eq(plain(said[i], arena), STR("ALL")))
+        if (str_eq(oci_caps_strip_prefix(said[i], arena), STR("ALL")))
             return true;
     return false;
 }
@@ -128,27 +128,27 @@ int oci_caps_make(const struct runtime_security *s, struct arena *arena, struct 
                   struct err *err)
 {
     struct oci_caps caps = {0};
-    bool all = s->privileged || has_all(s->add_caps, s->add_caps_len, arena);
-    bool none = !s->privileged && has_all(s->drop_caps, s->drop_caps_len, arena);
-    uint64_t mine = all ? ours() : 0;
+    bool all = s->privileged || oci_caps_has_all(s->add_caps, s->add_caps_len, arena);
+    bool none = !s->privileged && oci_caps_has_all(s->drop_caps, s->drop_caps_len, arena);
+    uint64_t mine = all ? oci_caps_of_process() : 0;
     for (size_t i = 0; all && i < array_len(names); i++)
         if (mine >> i & 1)
-            add(&caps, str_z(names[i]), arena);
+            oci_caps_add(&caps, str_z(names[i]), arena);
     for (size_t i = 0; !all && !none && i < array_len(defaults); i++)
-        add(&caps, str_z(defaults[i]), arena);
+        oci_caps_add(&caps, str_z(defaults[i]), arena);
     if (none)
         caps.n = 0;
     for (size_t i = 0; !s->privileged && i < s->add_caps_len; i++) {
-        struct str name = plain(s->add_caps[i], arena);
+        struct str name = oci_caps_strip_prefix(s->add_caps[i], arena);
         if (str_eq(name, STR("ALL")))
             continue;
         if (!is_known(name))
             return err_set(err, ERR_INVALID, "there is no capability '%.*s'",
                            STR_ARG(str_upto(s->add_caps[i], 64)));
-        add(&caps, name, arena);
+        oci_caps_add(&caps, name, arena);
     }
     for (size_t i = 0; !s->privileged && i < s->drop_caps_len; i++)
-        drop(&caps, plain(s->drop_caps[i], arena));
+        oci_caps_drop(&caps, oci_caps_strip_prefix(s->drop_caps[i], arena));
     *ret = caps;
     return 0;
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Writes the process part of config.json (user, arguments, environment, capabilities), puts the
+// parts together and applies CDI edits to the result.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -19,7 +22,7 @@
 #define CONTAINER_UMASK   022 // as containerd and CRI-O have it; else a runtime may pass on its own
 #define DEFAULT_PATH      "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// --- Who -----------------------------------------------------------------------------------------
+// --- User ----------------------------------------------------------------------------------------
 
 struct groups VEC(uint32_t);
 
@@ -31,7 +34,7 @@ static int id_from(int64_t said, const char *what, uint32_t *ret, struct err *er
     return 0;
 }
 
-static void add_group(struct groups *all, uint32_t id, struct arena *arena)
+static void oci_config_add_group(struct groups *all, uint32_t id, struct arena *arena)
 {
     vec_foreach(all, g)
         if (*g == id)
@@ -39,8 +42,8 @@ static void add_group(struct groups *all, uint32_t id, struct arena *arena)
     vec_push_arena(arena, all, id);
 }
 
-static int find_user(const struct oci_options *o, struct arena *arena, struct oci_user *ret,
-                     struct err *err)
+static int oci_config_find_user(const struct oci_options *o, struct arena *arena,
+                                struct oci_user *ret, struct err *err)
 {
     const struct runtime_security *s = &o->container->security;
     cleanup_fd int rootfs = open(o->image->rootfs.p, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -51,23 +54,24 @@ static int find_user(const struct oci_options *o, struct arena *arena, struct oc
         said = arena_strf(arena, "%lld", (long long)s->user);
     else if (s->user_name.n)
         said = s->user_name;
-    int rc = oci_user_find(rootfs, said, arena, &u, err);
-    if (rc == 0 && s->has_user)
-        rc = id_from(s->user, "runAsUser", &u.uid, err);
-    if (rc == 0 && s->has_group)
-        rc = id_from(s->group, "runAsGroup", &u.gid, err);
-    if (rc < 0)
-        return rc;
-    // Its own group too: a process could otherwise leave it and get past a mode that shuts the group out.
+    int r = oci_user_find(rootfs, said, arena, &u, err);
+    if (r == 0 && s->has_user)
+        r = id_from(s->user, "runAsUser", &u.uid, err);
+    if (r == 0 && s->has_group)
+        r = id_from(s->group, "runAsGroup", &u.gid, err);
+    if (r < 0)
+        return r;
+    // Its own group too: a process could otherwise leave it and get past a mode that shuts the
+    // group out.
     vec_push_arena(arena, &groups, u.gid);
-    for (size_t i = 0; i < u.groups_len; i++)
-        add_group(&groups, u.groups[i], arena);
+    for (size_t i = 0; !s->strict_groups && i < u.groups_len; i++)
+        oci_config_add_group(&groups, u.groups[i], arena);
     for (size_t i = 0; i < s->groups_len; i++) {
         uint32_t id;
-        rc = id_from(s->groups[i], "a supplemental group", &id, err);
-        if (rc < 0)
-            return rc;
-        add_group(&groups, id, arena);
+        r = id_from(s->groups[i], "a supplemental group", &id, err);
+        if (r < 0)
+            return r;
+        oci_config_add_group(&groups, id, arena);
     }
     u.groups = groups.p;
     u.groups_len = groups.n;
@@ -79,17 +83,12 @@ static int find_user(const struct oci_options *o, struct arena *arena, struct oc
 
 static void write_user(struct json_writer *w, const struct oci_user *u)
 {
-    json_write_key(w, STR("user"));
-    json_write_object_begin(w);
-    json_write_key(w, STR("uid"));
-    json_write_u64(w, u->uid);
-    json_write_key(w, STR("gid"));
-    json_write_u64(w, u->gid);
-    json_write_key(w, STR("umask"));
-    json_write_u64(w, CONTAINER_UMASK);
+    json_write_object_in(w, "user");
+    json_write_number(w, "uid", u->uid);
+    json_write_number(w, "gid", u->gid);
+    json_write_number(w, "umask", CONTAINER_UMASK);
     if (u->groups_len) {
-        json_write_key(w, STR("additionalGids"));
-        json_write_array_begin(w);
+        json_write_array_in(w, "additionalGids");
         for (size_t i = 0; i < u->groups_len; i++)
             json_write_u64(w, u->groups[i]);
         json_write_array_end(w);
@@ -97,15 +96,14 @@ static void write_user(struct json_writer *w, const struct oci_user *u)
     json_write_object_end(w);
 }
 
-// --- What ----------------------------------------------------------------------------------------
+// --- Process -------------------------------------------------------------------------------------
 
 static int write_args(struct json_writer *w, const struct oci_options *o, struct err *err)
 {
     const struct runtime_container *c = o->container;
     const struct image_config *image = &o->image->config;
     size_t n = 0;
-    json_write_key(w, STR("args"));
-    json_write_array_begin(w);
+    json_write_array_in(w, "args");
     for (size_t i = 0; i < c->command_len; i++, n++)
         json_write_str(w, c->command[i]);
     for (size_t i = 0; !c->command_len && i < image->entrypoint.n; i++, n++)
@@ -123,7 +121,7 @@ static int write_args(struct json_writer *w, const struct oci_options *o, struct
 
 struct variables MAP(struct str);
 
-static void set(struct variables *all, struct str name, struct str value)
+static void oci_config_set_variable(struct variables *all, struct str name, struct str value)
 {
     if (name.n)
         *map_put(all, name) = value;
@@ -133,22 +131,21 @@ static void write_env(struct json_writer *w, const struct oci_options *o,
                       const struct oci_user *user)
 {
     struct variables all = {0};
-    set(&all, STR("PATH"), STR(DEFAULT_PATH));
+    oci_config_set_variable(&all, STR("PATH"), STR(DEFAULT_PATH));
     if (o->pod->hostname.n)
-        set(&all, STR("HOSTNAME"), o->pod->hostname);
+        oci_config_set_variable(&all, STR("HOSTNAME"), o->pod->hostname);
     if (o->container->tty)
-        set(&all, STR("TERM"), STR("xterm"));
+        oci_config_set_variable(&all, STR("TERM"), STR("xterm"));
     if (user->home.n)
-        set(&all, STR("HOME"), user->home);
+        oci_config_set_variable(&all, STR("HOME"), user->home);
     vec_foreach(&o->image->config.env, e) {
         struct str name, value;
         (void)str_cut(*e, '=', &name, &value);
-        set(&all, name, value);
+        oci_config_set_variable(&all, name, value);
     }
     for (size_t i = 0; i < o->container->env_len; i++)
-        set(&all, o->container->env[i].name, o->container->env[i].value);
-    json_write_key(w, STR("env"));
-    json_write_array_begin(w);
+        oci_config_set_variable(&all, o->container->env[i].name, o->container->env[i].value);
+    json_write_array_in(w, "env");
     map_foreach(&all, i) {
         cleanup_sbuf struct sbuf one = {0};
         sbuf_addf(&one, "%.*s=", STR_ARG(map_key(&all, i)));
@@ -162,11 +159,9 @@ static void write_env(struct json_writer *w, const struct oci_options *o,
 static void write_caps(struct json_writer *w, const struct oci_caps *caps)
 {
     static const char *const sets[] = {"bounding", "effective", "permitted"};
-    json_write_key(w, STR("capabilities"));
-    json_write_object_begin(w);
+    json_write_object_in(w, "capabilities");
     for (size_t i = 0; i < array_len(sets); i++) {
-        json_write_key(w, str_z(sets[i]));
-        json_write_array_begin(w);
+        json_write_array_in(w, sets[i]);
         vec_foreach(caps, c)
             json_write_str(w, *c);
         json_write_array_end(w);
@@ -180,36 +175,31 @@ static int write_process(struct json_writer *w, const struct oci_options *o,
     struct oci_user user;
     struct str folder =
         o->container->working_dir.n ? o->container->working_dir : o->image->config.working_dir;
-    int rc = find_user(o, arena, &user, err);
-    if (rc == 0 && folder.n)
-        rc = oci_path_check(folder, "the working directory", err);
+    int r = oci_config_find_user(o, arena, &user, err);
+    if (r == 0 && folder.n)
+        r = oci_path_check(folder, "the working directory", err);
     // Descriptors that a runtime forgot to close were a way out more than once.
-    if (rc == 0 && str_starts(folder, STR("/proc/")))
-        rc = err_set(err, ERR_INVALID, "the working directory may not be in /proc");
-    if (rc < 0)
-        return rc;
-    json_write_key(w, STR("process"));
-    json_write_object_begin(w);
-    json_write_key(w, STR("terminal"));
-    json_write_bool(w, o->container->tty);
+    if (r == 0 && str_starts(folder, STR("/proc/")))
+        r = err_set(err, ERR_INVALID, "the working directory may not be in /proc");
+    if (r < 0)
+        return r;
+    json_write_object_in(w, "process");
+    json_write_flag(w, "terminal", o->container->tty);
     write_user(w, &user);
-    rc = write_args(w, o, err);
+    r = write_args(w, o, err);
     write_env(w, o, &user);
-    json_write_key(w, STR("cwd"));
-    json_write_str(w, folder.n ? folder : STR("/"));
+    json_write_text(w, "cwd", folder.n ? folder : STR("/"));
     write_caps(w, caps);
-    json_write_key(w, STR("noNewPrivileges"));
-    json_write_bool(w, o->container->security.no_new_privileges);
-    if (o->container->limits.oom_score_adj) {
-        json_write_key(w, STR("oomScoreAdj"));
-        json_write_i64(w, o->container->limits.oom_score_adj);
-    }
+    json_write_flag(w, "noNewPrivileges", o->container->security.no_new_privileges);
+    if (o->container->limits.oom_score_adj)
+        json_write_number(w, "oomScoreAdj", o->container->limits.oom_score_adj);
     json_write_object_end(w);
-    return rc;
+    return r;
 }
 
 // Takes a compiled filter, as the text of an annotation, instead of the rules where there is one.
-static void use_filter(const struct oci_options *o, struct sbuf *seccomp, struct sbuf *out)
+static void oci_config_use_filter(const struct oci_options *o, struct sbuf *seccomp,
+                                  struct sbuf *out)
 {
     cleanup_sbuf struct sbuf name = {0}, path = {0}, filter = {0};
     if (!o->filters || seccomp->n == 0)
@@ -231,11 +221,10 @@ static void write_annotations(struct json_writer *w, const struct runtime_contai
 {
     if (c->annotations_len == 0 && filter.n == 0)
         return;
-    json_write_key(w, STR("annotations"));
-    json_write_object_begin(w);
+    json_write_object_in(w, "annotations");
     for (size_t i = 0; i < c->annotations_len; i++) {
         if (str_eqz(c->annotations[i].name, FILTER_ANNOTATION))
-            continue; // ours alone
+            continue; // reserved for the agent
         json_write_key(w, c->annotations[i].name);
         json_write_str(w, c->annotations[i].value);
     }
@@ -246,33 +235,29 @@ static void write_annotations(struct json_writer *w, const struct runtime_contai
     json_write_object_end(w);
 }
 
-static int write_all(struct json_writer *w, const struct oci_options *o, struct arena *arena,
-                     struct err *err)
+static int oci_config_write_all(struct json_writer *w, const struct oci_options *o,
+                                struct arena *arena, struct err *err)
 {
     struct oci_caps caps = {0};
     cleanup_sbuf struct sbuf seccomp = {0}, filter = {0};
-    int rc = oci_caps_make(&o->container->security, arena, &caps, err);
-    if (rc < 0)
-        return rc;
+    int r = oci_caps_make(&o->container->security, arena, &caps, err);
+    if (r < 0)
+        return r;
     json_write_object_begin(w);
-    json_write_key(w, STR("ociVersion"));
-    json_write_str(w, STR("1.0.2"));
-    rc = write_process(w, o, &caps, arena, err);
-    if (rc < 0)
-        return rc;
-    json_write_key(w, STR("root"));
-    json_write_object_begin(w);
-    json_write_key(w, STR("path"));
-    json_write_str(w, arena_strf(arena, "%s/rootfs", o->folder));
-    json_write_key(w, STR("readonly"));
-    json_write_bool(w, o->container->security.read_only_root);
+    json_write_text(w, "ociVersion", STR("1.0.2"));
+    r = write_process(w, o, &caps, arena, err);
+    if (r < 0)
+        return r;
+    json_write_object_in(w, "root");
+    json_write_text(w, "path", arena_strf(arena, "%s/rootfs", o->folder));
+    json_write_flag(w, "readonly", o->container->security.read_only_root);
     json_write_object_end(w);
-    rc = oci_write_mounts(w, o, arena, err);
-    if (rc == 0)
-        rc = oci_make_seccomp(o, &caps, &seccomp, err);
-    if (rc < 0)
-        return rc;
-    use_filter(o, &seccomp, &filter);
+    r = oci_write_mounts(w, o, arena, err);
+    if (r == 0)
+        r = oci_make_seccomp(o, &caps, &seccomp, err);
+    if (r < 0)
+        return r;
+    oci_config_use_filter(o, &seccomp, &filter);
     write_annotations(w, o->container, sbuf_str(&filter));
     oci_write_linux(w, o, sbuf_str(&seccomp));
     json_write_object_end(w);
@@ -282,14 +267,14 @@ static int write_all(struct json_writer *w, const struct oci_options *o, struct 
 // --- Devices -------------------------------------------------------------------------------------
 
 // Paths in the container are walked by the runtime inside its root; ".." has no business there.
-static int check_edits(const struct cdi_edits *edits, struct err *err)
+static int oci_config_check_edits(const struct cdi_edits *edits, struct err *err)
 {
-    int rc = 0;
+    int r = 0;
     vec_foreach(&edits->device_nodes, n)
-        rc = rc < 0 ? rc : oci_path_check(n->path, "the device node", err);
+        r = r < 0 ? r : oci_path_check(n->path, "the device node", err);
     vec_foreach(&edits->mounts, m)
-        rc = rc < 0 ? rc : oci_path_check(m->container_path, "the mount of a device at", err);
-    return rc;
+        r = r < 0 ? r : oci_path_check(m->container_path, "the mount of a device at", err);
+    return r;
 }
 
 static int apply_edits(const struct cdi_edits *edits, struct sbuf *text, struct err *err)
@@ -298,16 +283,16 @@ static int apply_edits(const struct cdi_edits *edits, struct sbuf *text, struct 
     cleanup_json_doc struct json_doc doc = {0};
     cleanup_sbuf struct sbuf result = {0};
     struct json_writer w = {.out = &result};
-    int rc = check_edits(edits, err);
-    if (rc == 0)
-        rc = json_parse(sbuf_str(text), &options, &doc, err);
-    if (rc == 0)
-        rc = cdi_apply(edits, doc.root, cdi_host_system(), &w, err);
-    if (rc == 0) {
+    int r = oci_config_check_edits(edits, err);
+    if (r == 0)
+        r = json_parse(sbuf_str(text), &options, &doc, err);
+    if (r == 0)
+        r = cdi_apply(edits, doc.root, cdi_host_system(), &w, err);
+    if (r == 0) {
         sbuf_clear(text);
         sbuf_add(text, sbuf_str(&result));
     }
-    return rc;
+    return r;
 }
 
 int oci_config_write(const struct oci_options *o, struct arena *arena, struct sbuf *out,
@@ -315,12 +300,12 @@ int oci_config_write(const struct oci_options *o, struct arena *arena, struct sb
 {
     cleanup_sbuf struct sbuf text = {0};
     struct json_writer w = {.out = &text};
-    int rc = write_all(&w, o, arena, err);
-    if (rc == 0 && o->edits && !cdi_edits_are_empty(o->edits))
-        rc = apply_edits(o->edits, &text, err);
-    if (rc == 0)
+    int r = oci_config_write_all(&w, o, arena, err);
+    if (r == 0 && o->edits && !cdi_edits_are_empty(o->edits))
+        r = apply_edits(o->edits, &text, err);
+    if (r == 0)
         sbuf_add(out, sbuf_str(&text));
-    return rc;
+    return r;
 }
 
 // --- Commands in a container ---------------------------------------------------------------------
@@ -331,10 +316,10 @@ int oci_process_write(struct str config, const struct str *command, size_t comma
     const struct json_options options = {.max_bytes = SIZE_MAX};
     cleanup_json_doc struct json_doc doc = {0};
     struct json_writer w = {.out = out};
-    int rc = json_parse(config, &options, &doc, err);
-    const yyjson_val *process = rc == 0 ? json_get(doc.root, STR("process")) : NULL;
-    if (rc < 0)
-        return rc;
+    int r = json_parse(config, &options, &doc, err);
+    const yyjson_val *process = r == 0 ? json_get(doc.root, STR("process")) : NULL;
+    if (r < 0)
+        return r;
     if (!process || !json_is_object(process) || command_len == 0)
         return err_set(err, ERR_INVALID, "there is no command to run");
     json_write_object_begin(&w);

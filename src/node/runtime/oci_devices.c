@@ -21,15 +21,16 @@ struct adding {
     struct str permissions;
 };
 
-static void add_node(const struct adding *a, struct str host, struct str path)
+static void oci_devices_add_node(const struct adding *a, struct str host, struct str path)
 {
     vec_push_arena(
         a->arena, &a->edits->device_nodes,
         ((struct cdi_device_node){.path = path, .host_path = host, .permissions = a->permissions}));
 }
 
-// NOLINTNEXTLINE(misc-no-recursion): DEPTH_MAX folders deep at most
-static void add_folder(const struct adding *a, struct str host, struct str path, int depth)
+// NOLINTNEXTLINE(misc-no-recursion): DEPTH_MAX directories deep at most
+static void oci_devices_add_directory(const struct adding *a, struct str host, struct str path,
+                                      int depth)
 {
     DIR *dir = depth < DEPTH_MAX ? opendir(host.p) : NULL;
     const struct dirent *e;
@@ -41,27 +42,27 @@ static void add_folder(const struct adding *a, struct str host, struct str path,
         struct str from = arena_strf(a->arena, "%s/%s", host.p, e->d_name);
         struct str to = arena_strf(a->arena, "%s/%s", path.p, e->d_name);
         if (S_ISDIR(st.st_mode))
-            add_folder(a, from, to, depth + 1);
+            oci_devices_add_directory(a, from, to, depth + 1);
         else if (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode))
-            add_node(a, from, to);
+            oci_devices_add_node(a, from, to);
     }
     if (dir)
         (void)closedir(dir);
 }
 
-static int check(const struct runtime_device *d, struct err *err)
+static int oci_devices_check(const struct runtime_device *d, struct err *err)
 {
-    int rc = oci_path_check(d->host_path, "the device", err);
-    if (rc == 0)
-        rc = oci_path_check(d->container_path, "the device at", err);
-    for (size_t i = 0; rc == 0 && i < d->permissions.n; i++)
+    int r = oci_path_check(d->host_path, "the device", err);
+    if (r == 0)
+        r = oci_path_check(d->container_path, "the device at", err);
+    for (size_t i = 0; r == 0 && i < d->permissions.n; i++)
         if (!strchr("rwm", d->permissions.p[i]) || d->permissions.p[i] == '\0')
-            rc = err_set(err, ERR_INVALID, "permissions of device '%.*s' are of r, w and m",
-                         STR_ARG(d->host_path));
-    if (rc == 0 &&
+            r = err_set(err, ERR_INVALID, "permissions of device '%.*s' are of r, w and m",
+                        STR_ARG(d->host_path));
+    if (r == 0 &&
         (str_find_char(d->host_path, '\0') >= 0 || str_find_char(d->container_path, '\0') >= 0))
-        rc = err_set(err, ERR_INVALID, "the path of a device is not a text");
-    return rc;
+        r = err_set(err, ERR_INVALID, "the path of a device is not a text");
+    return r;
 }
 
 int oci_device_edits(const struct runtime_container *container, struct arena *arena,
@@ -73,16 +74,16 @@ int oci_device_edits(const struct runtime_container *container, struct arena *ar
         struct str host = arena_str(arena, d->host_path);
         struct str path = arena_str(arena, d->container_path);
         struct stat st;
-        int rc = check(d, err);
-        if (rc < 0)
-            return rc;
+        int r = oci_devices_check(d, err);
+        if (r < 0)
+            return r;
         if (stat(host.p, &st) != 0)
             return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : errno, "device %s: %s", host.p,
                            strerrordesc_np(errno));
         if (S_ISDIR(st.st_mode))
-            add_folder(&a, host, path, 0);
+            oci_devices_add_directory(&a, host, path, 0);
         else
-            add_node(&a, host, path);
+            oci_devices_add_node(&a, host, path);
     }
     return 0;
 }

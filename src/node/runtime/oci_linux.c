@@ -22,8 +22,7 @@
 static void oci_write_texts(struct json_writer *w, const char *key, const char *const *texts,
                             size_t n)
 {
-    json_write_key(w, str_z(key));
-    json_write_array_begin(w);
+    json_write_array_in(w, key);
     for (size_t i = 0; i < n; i++)
         json_write_str(w, str_z(texts[i]));
     json_write_array_end(w);
@@ -57,12 +56,9 @@ static void write_mount(struct json_writer *w, const struct mount *m)
     while (n < array_len(m->options) && m->options[n])
         n++;
     json_write_object_begin(w);
-    json_write_key(w, STR("destination"));
-    json_write_str(w, str_z(m->destination));
-    json_write_key(w, STR("type"));
-    json_write_str(w, str_z(m->type));
-    json_write_key(w, STR("source"));
-    json_write_str(w, str_z(m->source));
+    json_write_text(w, "destination", str_z(m->destination));
+    json_write_text(w, "type", str_z(m->type));
+    json_write_text(w, "source", str_z(m->source));
     oci_write_texts(w, "options", m->options, n);
     json_write_object_end(w);
 }
@@ -127,7 +123,7 @@ struct placed {
     size_t depth, place;
 };
 
-static int by_depth(const void *a, const void *b)
+static int oci_linux_by_depth(const void *a, const void *b)
 {
     const struct placed *x = a, *y = b;
     if (x->depth != y->depth)
@@ -135,7 +131,7 @@ static int by_depth(const void *a, const void *b)
     return x->place < y->place ? -1 : 1;
 }
 
-static size_t depth_of(const char *path)
+static size_t oci_linux_path_depth(const char *path)
 {
     size_t n = 0;
     for (; *path; path++)
@@ -152,16 +148,16 @@ static int write_own_mounts(struct json_writer *w, const struct oci_options *o, 
     size_t sub_paths = 0;
     for (size_t i = 0; i < c->mounts_len; i++) {
         const struct runtime_mount *m = &c->mounts[i];
-        int rc = oci_path_check(str_z(m->container_path), "mountPath", err);
-        if (rc < 0)
-            return rc;
+        int r = oci_path_check(str_z(m->container_path), "mountPath", err);
+        if (r < 0)
+            return r;
         const char *source = m->host_path;
         if (m->sub_path && m->sub_path[0]) // the monitor puts it there
             source = arena_strf(arena, "%s/mounts/%zu", o->folder, sub_paths++).p;
-        all[i] = (struct placed){m, source, depth_of(m->container_path), i};
+        all[i] = (struct placed){m, source, oci_linux_path_depth(m->container_path), i};
     }
-    // What lies in another one comes behind it.
-    qsort(all, c->mounts_len, sizeof(*all), by_depth);
+    // A nested mount follows the mount that contains it.
+    qsort(all, c->mounts_len, sizeof(*all), oci_linux_by_depth);
     for (size_t i = 0; i < c->mounts_len; i++) {
         const struct runtime_mount *m = all[i].mount;
         write_mount(w, &(struct mount){m->container_path,
@@ -176,78 +172,64 @@ static int write_own_mounts(struct json_writer *w, const struct oci_options *o, 
 int oci_write_mounts(struct json_writer *w, const struct oci_options *o, struct arena *arena,
                      struct err *err)
 {
-    json_write_key(w, STR("mounts"));
-    json_write_array_begin(w);
+    json_write_array_in(w, "mounts");
     write_kernel_mounts(w, o);
     write_pod_mounts(w, o);
-    int rc = write_own_mounts(w, o, arena, err);
+    int r = write_own_mounts(w, o, arena, err);
     json_write_array_end(w);
-    return rc;
+    return r;
 }
 
 // --- Namespaces ----------------------------------------------------------------------------------
 
-static void write_namespace(struct json_writer *w, const char *type, const char *path)
+static void oci_linux_write_namespace(struct json_writer *w, const char *type, const char *path)
 {
     json_write_object_begin(w);
-    json_write_key(w, STR("type"));
-    json_write_str(w, str_z(type));
-    if (path) {
-        json_write_key(w, STR("path"));
-        json_write_str(w, str_z(path));
-    }
+    json_write_text(w, "type", str_z(type));
+    if (path)
+        json_write_text(w, "path", str_z(path));
     json_write_object_end(w);
 }
 
-static void write_namespaces(struct json_writer *w, const struct oci_options *o)
+static void oci_linux_write_namespaces(struct json_writer *w, const struct oci_options *o)
 {
     const struct oci_pod *p = o->pod;
-    json_write_key(w, STR("namespaces"));
-    json_write_array_begin(w);
-    write_namespace(w, "mount", NULL);
+    json_write_array_in(w, "namespaces");
+    oci_linux_write_namespace(w, "mount", NULL);
     if (p->pidns || !p->host_pid)
-        write_namespace(w, "pid", p->pidns);
+        oci_linux_write_namespace(w, "pid", p->pidns);
     if (p->netns)
-        write_namespace(w, "network", p->netns);
+        oci_linux_write_namespace(w, "network", p->netns);
     if (p->ipcns)
-        write_namespace(w, "ipc", p->ipcns);
+        oci_linux_write_namespace(w, "ipc", p->ipcns);
     if (p->utsns)
-        write_namespace(w, "uts", p->utsns);
+        oci_linux_write_namespace(w, "uts", p->utsns);
     if (o->unified_cgroups && !o->container->security.privileged)
-        write_namespace(w, "cgroup", NULL);
+        oci_linux_write_namespace(w, "cgroup", NULL);
     json_write_array_end(w);
 }
 
 // --- Limits and devices --------------------------------------------------------------------------
 
-static void write_number(struct json_writer *w, const char *key, int64_t v)
+static void oci_linux_write_number(struct json_writer *w, const char *key, int64_t v)
 {
-    if (v == 0)
-        return;
-    json_write_key(w, str_z(key));
-    json_write_i64(w, v);
+    if (v)
+        json_write_number(w, key, v);
 }
 
 static void write_device_rule(struct json_writer *w, bool allow, const char *type, int64_t major,
                               int64_t minor, const char *access)
 {
     json_write_object_begin(w);
-    json_write_key(w, STR("allow"));
-    json_write_bool(w, allow);
-    if (type) {
-        json_write_key(w, STR("type"));
-        json_write_str(w, str_z(type));
-    }
+    json_write_flag(w, "allow", allow);
+    if (type)
+        json_write_text(w, "type", str_z(type));
     if (major >= 0) {
-        json_write_key(w, STR("major"));
-        json_write_i64(w, major);
+        json_write_number(w, "major", major);
     }
-    if (minor >= 0) {
-        json_write_key(w, STR("minor"));
-        json_write_i64(w, minor);
-    }
-    json_write_key(w, STR("access"));
-    json_write_str(w, str_z(access));
+    if (minor >= 0)
+        json_write_number(w, "minor", minor);
+    json_write_text(w, "access", str_z(access));
     json_write_object_end(w);
 }
 
@@ -256,8 +238,7 @@ static void write_device_rules(struct json_writer *w, bool privileged)
     static const struct {
         int64_t major, minor;
     } usual[] = {{1, 3}, {1, 5}, {1, 7}, {1, 8}, {1, 9}, {5, 0}, {5, 2}, {136, -1}};
-    json_write_key(w, STR("devices"));
-    json_write_array_begin(w);
+    json_write_array_in(w, "devices");
     write_device_rule(w, privileged, NULL, -1, -1, "rwm");
     if (!privileged) {
         // Any node may be made; only these may be opened.
@@ -272,53 +253,42 @@ static void write_device_rules(struct json_writer *w, bool privileged)
 static void write_resources(struct json_writer *w, const struct oci_options *o)
 {
     const struct runtime_limits *l = &o->container->limits;
-    json_write_key(w, STR("resources"));
-    json_write_object_begin(w);
+    json_write_object_in(w, "resources");
     write_device_rules(w, o->container->security.privileged);
     if (o->cgroup && l->memory_bytes) {
-        json_write_key(w, STR("memory"));
-        json_write_object_begin(w);
-        write_number(w, "limit", l->memory_bytes);
+        json_write_object_in(w, "memory");
+        oci_linux_write_number(w, "limit", l->memory_bytes);
         json_write_object_end(w);
     }
     if (o->cgroup && (l->cpu_shares || l->cpu_quota_us || l->cpu_period_us)) {
-        json_write_key(w, STR("cpu"));
-        json_write_object_begin(w);
-        write_number(w, "shares", l->cpu_shares);
-        write_number(w, "quota", l->cpu_quota_us);
-        write_number(w, "period", l->cpu_period_us);
+        json_write_object_in(w, "cpu");
+        oci_linux_write_number(w, "shares", l->cpu_shares);
+        oci_linux_write_number(w, "quota", l->cpu_quota_us);
+        oci_linux_write_number(w, "period", l->cpu_period_us);
         json_write_object_end(w);
     }
     if (o->cgroup && l->pids) {
-        json_write_key(w, STR("pids"));
-        json_write_object_begin(w);
-        write_number(w, "limit", l->pids);
+        json_write_object_in(w, "pids");
+        oci_linux_write_number(w, "limit", l->pids);
         json_write_object_end(w);
     }
     json_write_object_end(w);
 }
 
-static void write_device(struct json_writer *w, const char *path, const struct stat *st)
+static void oci_linux_write_device(struct json_writer *w, const char *path, const struct stat *st)
 {
     json_write_object_begin(w);
-    json_write_key(w, STR("path"));
-    json_write_str(w, str_z(path));
-    json_write_key(w, STR("type"));
-    json_write_str(w, S_ISBLK(st->st_mode) ? STR("b") : STR("c"));
-    json_write_key(w, STR("major"));
-    json_write_u64(w, major(st->st_rdev));
-    json_write_key(w, STR("minor"));
-    json_write_u64(w, minor(st->st_rdev));
-    json_write_key(w, STR("fileMode"));
-    json_write_u64(w, st->st_mode & 0777);
-    json_write_key(w, STR("uid"));
-    json_write_u64(w, st->st_uid);
-    json_write_key(w, STR("gid"));
-    json_write_u64(w, st->st_gid);
+    json_write_text(w, "path", str_z(path));
+    json_write_text(w, "type", S_ISBLK(st->st_mode) ? STR("b") : STR("c"));
+    json_write_number(w, "major", major(st->st_rdev));
+    json_write_number(w, "minor", minor(st->st_rdev));
+    json_write_number(w, "fileMode", st->st_mode & 0777);
+    json_write_number(w, "uid", st->st_uid);
+    json_write_number(w, "gid", st->st_gid);
     json_write_object_end(w);
 }
 
-// Those that every container has anyway, and folders that are mounts of their own.
+// Nodes that every container has, and directories that are mounts.
 static bool is_left_out(const char *path)
 {
     static const char *const rows[] = {"/dev/null",    "/dev/zero", "/dev/full", "/dev/random",
@@ -344,7 +314,7 @@ static void write_host_devices(struct json_writer *w, const char *folder, int de
         if (S_ISDIR(st.st_mode) && depth < DEVICE_DEPTH_MAX) {
             write_host_devices(w, path.p, depth + 1, count);
         } else if (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode)) {
-            write_device(w, path.p, &st);
+            oci_linux_write_device(w, path.p, &st);
             (*count)++;
         }
     }
@@ -375,13 +345,13 @@ int oci_make_seccomp(const struct oci_options *o, const struct oci_caps *caps, s
     }
     cleanup_sbuf struct sbuf text = {0};
     cleanup_json_doc struct json_doc doc = {0};
-    int rc = s->seccomp_file ? file_read_at(AT_FDCWD, s->seccomp_file, SECCOMP_BYTES_MAX, &text)
-                             : -ENOENT;
-    if (rc < 0)
+    int r = s->seccomp_file ? file_read_at(AT_FDCWD, s->seccomp_file, SECCOMP_BYTES_MAX, &text)
+                            : -ENOENT;
+    if (r < 0)
         return err_set(err, ERR_INVALID, "cannot load seccomp profile %s: %s",
-                       s->seccomp_file ? s->seccomp_file : "", strerrordesc_np(-rc));
-    rc = json_parse(sbuf_str(&text), NULL, &doc, err);
-    if (rc < 0)
+                       s->seccomp_file ? s->seccomp_file : "", strerrordesc_np(-r));
+    r = json_parse(sbuf_str(&text), NULL, &doc, err);
+    if (r < 0)
         return err_wrap(err, "seccomp profile %s", s->seccomp_file);
     if (!json_is_object(doc.root))
         return err_set(err, ERR_INVALID, "seccomp profile %s is not an object", s->seccomp_file);
@@ -406,21 +376,16 @@ void oci_write_linux(struct json_writer *w, const struct oci_options *o, struct 
     const struct runtime_security *s = &o->container->security;
     const char *propagation = root_propagation(o->container);
     size_t devices = 0;
-    json_write_key(w, STR("linux"));
-    json_write_object_begin(w);
-    write_namespaces(w, o);
+    json_write_object_in(w, "linux");
+    oci_linux_write_namespaces(w, o);
     write_resources(w, o);
-    if (o->cgroup) {
-        json_write_key(w, STR("cgroupsPath"));
-        json_write_str(w, str_z(o->cgroup));
-    }
+    if (o->cgroup)
+        json_write_text(w, "cgroupsPath", str_z(o->cgroup));
     if (propagation) {
-        json_write_key(w, STR("rootfsPropagation"));
-        json_write_str(w, str_z(propagation));
+        json_write_text(w, "rootfsPropagation", str_z(propagation));
     }
     if (s->privileged) {
-        json_write_key(w, STR("devices"));
-        json_write_array_begin(w);
+        json_write_array_in(w, "devices");
         write_host_devices(w, "/dev", 0, &devices);
         json_write_array_end(w);
     } else if (!s->unmasked_proc) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// System calls that a container may make when nothing else is asked for: the same in effect as containerd's default
-// profile. Everything else is refused with EPERM, clone3 with ENOSYS so that libraries fall back to clone.
+// System calls that a container may make by default: the same in effect as containerd's default
+// profile. Everything else is refused with EPERM, clone3 with ENOSYS so that libraries fall back to
+// clone.
 #include <string.h>
 
 #include <linux/sched.h>
@@ -57,7 +58,7 @@ static const char always[] =
     "timerfd_settime64 times tkill truncate truncate64 ugetrlimit umask uname unlink unlinkat "
     "utime utimensat utimensat_time64 utimes vfork vmsplice wait4 waitid waitpid write writev ";
 
-// What a capability of the container allows besides.
+// Additional system calls by capability.
 static const struct {
     const char *capability, *calls;
 } by_capability[] = {
@@ -114,12 +115,10 @@ static void write_words(struct json_writer *w, const char *words)
 static void begin_rule(struct json_writer *w, const char *words, const char *action)
 {
     json_write_object_begin(w);
-    json_write_key(w, STR("names"));
-    json_write_array_begin(w);
+    json_write_array_in(w, "names");
     write_words(w, words);
     json_write_array_end(w);
-    json_write_key(w, STR("action"));
-    json_write_str(w, str_z(action));
+    json_write_text(w, "action", str_z(action));
 }
 
 static void write_rule(struct json_writer *w, const char *words)
@@ -128,24 +127,18 @@ static void write_rule(struct json_writer *w, const char *words)
     json_write_object_end(w);
 }
 
-// A rule that looks at one argument.
+// A rule on one argument.
 static void write_argument_rule(struct json_writer *w, const char *words, uint64_t index,
                                 uint64_t value, const char *op)
 {
     begin_rule(w, words, "SCMP_ACT_ALLOW");
-    json_write_key(w, STR("args"));
-    json_write_array_begin(w);
+    json_write_array_in(w, "args");
     json_write_object_begin(w);
-    json_write_key(w, STR("index"));
-    json_write_u64(w, index);
-    json_write_key(w, STR("value"));
-    json_write_u64(w, value);
-    if (strcmp(op, "SCMP_CMP_MASKED_EQ") == 0) {
-        json_write_key(w, STR("valueTwo"));
-        json_write_u64(w, 0);
-    }
-    json_write_key(w, STR("op"));
-    json_write_str(w, str_z(op));
+    json_write_number(w, "index", (int64_t)index);
+    json_write_number(w, "value", (int64_t)value);
+    if (strcmp(op, "SCMP_CMP_MASKED_EQ") == 0)
+        json_write_number(w, "valueTwo", 0);
+    json_write_text(w, "op", str_z(op));
     json_write_object_end(w);
     json_write_array_end(w);
     json_write_object_end(w);
@@ -162,8 +155,7 @@ static void write_clone(struct json_writer *w)
     write_argument_rule(w, "clone", 0, namespaces, "SCMP_CMP_MASKED_EQ");
 #endif
     begin_rule(w, "clone3", "SCMP_ACT_ERRNO");
-    json_write_key(w, STR("errnoRet"));
-    json_write_u64(w, 38); // ENOSYS
+    json_write_number(w, "errnoRet", 38); // ENOSYS
     json_write_object_end(w);
 }
 
@@ -171,15 +163,12 @@ void oci_write_seccomp(struct json_writer *w, const struct oci_caps *caps)
 {
     static const uint64_t personalities[] = {0, 8, 0x20000, 0x20008, 0xffffffff};
     json_write_object_begin(w);
-    json_write_key(w, STR("defaultAction"));
-    json_write_str(w, STR("SCMP_ACT_ERRNO"));
-    json_write_key(w, STR("architectures"));
-    json_write_array_begin(w);
+    json_write_text(w, "defaultAction", STR("SCMP_ACT_ERRNO"));
+    json_write_array_in(w, "architectures");
     for (size_t i = 0; i < array_len(architectures); i++)
         json_write_str(w, str_z(architectures[i]));
     json_write_array_end(w);
-    json_write_key(w, STR("syscalls"));
-    json_write_array_begin(w);
+    json_write_array_in(w, "syscalls");
     write_rule(w, always);
     write_rule(w, of_architecture);
     write_argument_rule(w, "socket", 0, 40, "SCMP_CMP_NE"); // AF_VSOCK reaches the hypervisor

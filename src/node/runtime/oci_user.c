@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Users and groups of an image. Its files are opened as a process in it would open them, so that a link in it
-// cannot show files of the host, and read within bounds.
+// Users and groups of an image. Its files are opened as a process in it would open them, so that a
+// link in it cannot show files of the host, and read within bounds.
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@
 
 struct groups VEC(uint32_t);
 
-static void read_in(int rootfs, const char *path, struct sbuf *out)
+static void oci_user_read_file(int rootfs, const char *path, struct sbuf *out)
 {
     struct stat st;
     cleanup_fd int fd = rootfs < 0 ? -1 : tree_open_in(rootfs, path, O_RDONLY | O_NONBLOCK);
@@ -53,8 +53,8 @@ static void cut_fields(struct str line, struct str *fields, size_t n)
 enum { NAME, PASSWORD, ID, GROUP_ID, COMMENT, HOME, SHELL, FIELDS };
 
 // Finds a user by name or, when it is a number, by id.
-static bool find_user(struct str text, struct str wanted, struct str *name, struct oci_user *ret,
-                      struct arena *arena)
+static bool oci_user_find_name(struct str text, struct str wanted, struct str *name,
+                               struct oci_user *ret, struct arena *arena)
 {
     uint32_t number = 0;
     bool is_number = id_of(wanted, &number);
@@ -75,7 +75,7 @@ static bool find_user(struct str text, struct str wanted, struct str *name, stru
     return false;
 }
 
-static bool find_group(struct str text, struct str wanted, uint32_t *ret)
+static bool oci_user_find_group(struct str text, struct str wanted, uint32_t *ret)
 {
     while (text.n > 0) {
         struct str line, f[3];
@@ -99,7 +99,8 @@ static bool lists_user(struct str members, struct str user)
 }
 
 // The groups that name the user as a member.
-static void add_groups(struct str text, struct str user, struct arena *arena, struct groups *out)
+static void oci_user_add_groups(struct str text, struct str user, struct arena *arena,
+                                struct groups *out)
 {
     while (text.n > 0 && user.n > 0 && out->n < GROUPS_MAX) {
         struct str line, f[4];
@@ -119,18 +120,18 @@ int oci_user_find(int rootfs, struct str said, struct arena *arena, struct oci_u
     struct oci_user u = {0};
     struct groups groups = {0};
     bool has_group = str_cut(said, ':', &user, &wanted_group) && wanted_group.n;
-    read_in(rootfs, "etc/passwd", &passwd);
-    read_in(rootfs, "etc/group", &group);
+    oci_user_read_file(rootfs, "etc/passwd", &passwd);
+    oci_user_read_file(rootfs, "etc/group", &group);
     if (user.n == 0)
         user = STR("0");
-    if (!find_user(sbuf_str(&passwd), user, &name, &u, arena) && !id_of(user, &u.uid))
+    if (!oci_user_find_name(sbuf_str(&passwd), user, &name, &u, arena) && !id_of(user, &u.uid))
         return err_set(err, ERR_INVALID, "the image's /etc/passwd has no user '%.*s'",
                        STR_ARG(str_upto(user, 100)));
     if (has_group && !id_of(wanted_group, &u.gid) &&
-        !find_group(sbuf_str(&group), wanted_group, &u.gid))
+        !oci_user_find_group(sbuf_str(&group), wanted_group, &u.gid))
         return err_set(err, ERR_INVALID, "the image's /etc/group has no group '%.*s'",
                        STR_ARG(str_upto(wanted_group, 100)));
-    add_groups(sbuf_str(&group), name, arena, &groups);
+    oci_user_add_groups(sbuf_str(&group), name, arena, &groups);
     u.groups = groups.p;
     u.groups_len = groups.n;
     *ret = u;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's end of a pod's link is named after the pod, and a file ADDRESS_POD says who has an address: both are
-// there before anything that could be leaked, and go last.
+// The host's end of a pod's link is named after the pod, and a file ADDRESS_POD records the owner
+// of an address: both are there before anything that could be leaked, and go last.
 #include "node/runtime/podnet.h"
 
 #include <dirent.h>
@@ -45,7 +45,7 @@ struct podnet {
 
 // --- Netlink -------------------------------------------------------------------------------------
 
-static int code_of(int nl)
+static int podnet_error_code(int nl)
 {
     switch (-nl) {
     case NLE_PERM:
@@ -67,7 +67,7 @@ static int code_of(int nl)
 
 static int nl_fail(struct err *err, const char *doing, const char *what, int nl)
 {
-    return err_set(err, code_of(nl), "cannot %s %s: %s", doing, what, nl_geterror(nl));
+    return err_set(err, podnet_error_code(nl), "cannot %s %s: %s", doing, what, nl_geterror(nl));
 }
 
 static void close_socket(struct nl_sock **s)
@@ -94,11 +94,11 @@ static void put_addr(struct nl_addr **a)
 static int open_socket(struct nl_sock **ret, struct err *err)
 {
     struct nl_sock *s = nl_socket_alloc();
-    int rc = s ? nl_connect(s, NETLINK_ROUTE) : -NLE_NOMEM;
-    if (rc < 0) {
+    int r = s ? nl_connect(s, NETLINK_ROUTE) : -NLE_NOMEM;
+    if (r < 0) {
         if (s)
             nl_socket_free(s);
-        return nl_fail(err, "open", "a netlink socket", rc);
+        return nl_fail(err, "open", "a netlink socket", r);
     }
     *ret = s;
     return 0;
@@ -124,16 +124,16 @@ static struct nl_addr *make_addr(uint32_t address, int prefix)
     return a;
 }
 
-static int give_address(struct nl_sock *s, int ifindex, uint32_t address, int prefix)
+static int podnet_add_address(struct nl_sock *s, int ifindex, uint32_t address, int prefix)
 {
     cleanup_nl_addr struct nl_addr *local = make_addr(address, prefix);
     struct rtnl_addr *a = rtnl_addr_alloc();
     rtnl_addr_set_ifindex(a, ifindex);
-    int rc = rtnl_addr_set_local(a, local);
-    if (rc == 0)
-        rc = rtnl_addr_add(s, a, 0);
+    int r = rtnl_addr_set_local(a, local);
+    if (r == 0)
+        r = rtnl_addr_add(s, a, 0);
     rtnl_addr_put(a);
-    return rc == -NLE_EXIST ? 0 : rc;
+    return r == -NLE_EXIST ? 0 : r;
 }
 
 static int delete_link(struct nl_sock *s, const char *name)
@@ -143,31 +143,31 @@ static int delete_link(struct nl_sock *s, const char *name)
     return rtnl_link_delete(s, link);
 }
 
-// --- The bridge ----------------------------------------------------------------------------------
+// --- Bridge --------------------------------------------------------------------------------------
 
 static int make_bridge(const struct podnet *n, struct nl_sock *s, struct rtnl_link **ret,
                        struct err *err)
 {
-    int rc = find_link(s, n->bridge, ret);
-    if (rc < 0) {
+    int r = find_link(s, n->bridge, ret);
+    if (r < 0) {
         cleanup_link struct rtnl_link *made = rtnl_link_alloc();
         rtnl_link_set_name(made, n->bridge);
-        rc = rtnl_link_set_type(made, "bridge");
-        if (rc == 0) {
+        r = rtnl_link_set_type(made, "bridge");
+        if (r == 0) {
             fault_point("make the bridge");
-            rc = rtnl_link_add(s, made, NLM_F_CREATE | NLM_F_EXCL);
+            r = rtnl_link_add(s, made, NLM_F_CREATE | NLM_F_EXCL);
         }
-        if (rc < 0 && rc != -NLE_EXIST)
-            return nl_fail(err, "make the bridge", n->bridge, rc);
-        rc = find_link(s, n->bridge, ret);
-        if (rc < 0)
-            return nl_fail(err, "find the bridge", n->bridge, rc);
+        if (r < 0 && r != -NLE_EXIST)
+            return nl_fail(err, "make the bridge", n->bridge, r);
+        r = find_link(s, n->bridge, ret);
+        if (r < 0)
+            return nl_fail(err, "find the bridge", n->bridge, r);
     }
     fault_point("set up the bridge");
-    rc = give_address(s, rtnl_link_get_ifindex(*ret), n->base + 1, n->prefix);
-    if (rc == 0 && !(rtnl_link_get_flags(*ret) & IFF_UP))
-        rc = raise_link(s, *ret);
-    return rc < 0 ? nl_fail(err, "set up the bridge", n->bridge, rc) : 0;
+    r = podnet_add_address(s, rtnl_link_get_ifindex(*ret), n->base + 1, n->prefix);
+    if (r == 0 && !(rtnl_link_get_flags(*ret) & IFF_UP))
+        r = raise_link(s, *ret);
+    return r < 0 ? nl_fail(err, "set up the bridge", n->bridge, r) : 0;
 }
 
 static bool has_ports(const char *bridge)
@@ -193,7 +193,7 @@ static void file_name(uint32_t address, const char *pod_id, struct sbuf *out)
               address & 255, pod_id);
 }
 
-static bool read_name(struct str name, uint32_t *ret, struct str *pod_id)
+static bool podnet_read_name(struct str name, uint32_t *ret, struct str *pod_id)
 {
     struct str text;
     struct in_addr in;
@@ -208,7 +208,7 @@ static bool read_name(struct str name, uint32_t *ret, struct str *pod_id)
     return true;
 }
 
-static void load(struct podnet *n)
+static void podnet_load_addresses(struct podnet *n)
 {
     DIR *d = fdopendir(openat(n->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     struct dirent *e;
@@ -216,14 +216,14 @@ static void load(struct podnet *n)
     while (d && (e = readdir(d))) {
         uint32_t address;
         struct str pod_id;
-        if (read_name(str_z(e->d_name), &address, &pod_id))
+        if (podnet_read_name(str_z(e->d_name), &address, &pod_id))
             *map_put(&n->addresses, arena_str(&n->names, pod_id)) = address;
     }
     if (d)
         (void)closedir(d);
 }
 
-static bool is_taken(const struct podnet *n, uint32_t address)
+static bool podnet_is_taken(const struct podnet *n, uint32_t address)
 {
     map_foreach(&n->addresses, i)
         if (n->addresses.values && n->addresses.values[i] == address)
@@ -243,7 +243,7 @@ static int take_address(struct podnet *n, const char *pod_id, uint32_t *ret, str
     uint32_t room = n->count - 3;
     for (uint32_t i = 0; i < room; i++) {
         uint32_t address = n->base + 2 + (n->next + i) % room;
-        if (is_taken(n, address))
+        if (podnet_is_taken(n, address))
             continue;
         file_name(address, pod_id, &name);
         fault_point("keep the pod's address");
@@ -259,60 +259,60 @@ static int take_address(struct podnet *n, const char *pod_id, uint32_t *ret, str
     return err_set(err, ERR_TOO_MANY, "the pods' network has no address left");
 }
 
-// --- A pod's end ---------------------------------------------------------------------------------
+// --- The pod's side ------------------------------------------------------------------------------
 
 struct inside {
     const struct podnet *n;
     const char *netns;
     uint32_t address;
     struct err *err;
-    int rc;
+    int r;
 };
 
 static int add_route(struct nl_sock *s, int ifindex, uint32_t gateway)
 {
     cleanup_nl_addr struct nl_addr *to = make_addr(0, 0), *via = make_addr(gateway, 32);
-    struct rtnl_route *r = rtnl_route_alloc();
+    struct rtnl_route *route = rtnl_route_alloc();
     struct rtnl_nexthop *hop = rtnl_route_nh_alloc();
     rtnl_route_nh_set_ifindex(hop, ifindex);
     rtnl_route_nh_set_gateway(hop, via);
-    (void)rtnl_route_set_family(r, AF_INET);
-    rtnl_route_set_scope(r, RT_SCOPE_UNIVERSE);
-    int rc = rtnl_route_set_dst(r, to);
-    rtnl_route_add_nexthop(r, hop);
-    if (rc == 0)
-        rc = rtnl_route_add(s, r, 0);
-    rtnl_route_put(r);
-    return rc == -NLE_EXIST ? 0 : rc;
+    (void)rtnl_route_set_family(route, AF_INET);
+    rtnl_route_set_scope(route, RT_SCOPE_UNIVERSE);
+    int r = rtnl_route_set_dst(route, to);
+    rtnl_route_add_nexthop(route, hop);
+    if (r == 0)
+        r = rtnl_route_add(s, route, 0);
+    rtnl_route_put(route);
+    return r == -NLE_EXIST ? 0 : r;
 }
 
-static int set_up_inside(struct inside *in)
+static int podnet_set_up_inside(struct inside *in)
 {
     cleanup_nl struct nl_sock *s = NULL;
     cleanup_link struct rtnl_link *link = NULL;
-    int rc = open_socket(&s, in->err);
-    if (rc < 0)
-        return rc;
-    rc = find_link(s, "eth0", &link);
-    if (rc == 0)
-        rc = give_address(s, rtnl_link_get_ifindex(link), in->address, in->n->prefix);
-    if (rc == 0)
-        rc = raise_link(s, link);
-    if (rc == 0)
-        rc = add_route(s, rtnl_link_get_ifindex(link), in->n->base + 1);
-    return rc < 0 ? nl_fail(in->err, "set up", "the pod's end of its link", rc) : 0;
+    int r = open_socket(&s, in->err);
+    if (r < 0)
+        return r;
+    r = find_link(s, "eth0", &link);
+    if (r == 0)
+        r = podnet_add_address(s, rtnl_link_get_ifindex(link), in->address, in->n->prefix);
+    if (r == 0)
+        r = raise_link(s, link);
+    if (r == 0)
+        r = add_route(s, rtnl_link_get_ifindex(link), in->n->base + 1);
+    return r < 0 ? nl_fail(in->err, "set up", "the pod's end of its link", r) : 0;
 }
 
-// On a thread of its own, which ends: nobody else comes to run in the namespace.
-static void *go_inside(void *arg)
+// Runs on a thread of its own, which ends: no other code runs in the namespace.
+static void *podnet_enter_netns(void *arg)
 {
     struct inside *in = arg;
     cleanup_fd int fd = open(in->netns, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || setns(fd, CLONE_NEWNET) != 0)
-        in->rc =
+        in->r =
             err_set(in->err, errno, "cannot enter the pod's network: %s", strerrordesc_np(errno));
     else
-        in->rc = set_up_inside(in);
+        in->r = podnet_set_up_inside(in);
     return NULL;
 }
 
@@ -321,7 +321,8 @@ static void link_name(const char *pod_id, char host[IFNAMSIZ])
     (void)snprintf(host, IFNAMSIZ, "dray%.11s", pod_id);
 }
 
-// The pod's end is made where it belongs: moving it there would cost the kernel another round of waiting.
+// The pod's end is made where it belongs: moving it there would cost the kernel another round of
+// waiting.
 static int make_pair(const char *host, int netns, int bridge, struct nl_sock *s)
 {
     cleanup_link struct rtnl_link *pair = rtnl_link_veth_alloc();
@@ -335,13 +336,14 @@ static int make_pair(const char *host, int netns, int bridge, struct nl_sock *s)
     return rtnl_link_add(s, pair, NLM_F_CREATE | NLM_F_EXCL);
 }
 
-static int move(struct nl_sock *s, const char *link, const char *netns, const char *name)
+static int podnet_move_link(struct nl_sock *s, const char *link, const char *netns,
+                            const char *name)
 {
     cleanup_link struct rtnl_link *found = NULL, *change = rtnl_link_alloc();
     cleanup_fd int fd = open(netns, O_RDONLY | O_CLOEXEC);
-    int rc = fd < 0 ? -NLE_OBJ_NOTFOUND : find_link(s, link, &found);
-    if (rc < 0)
-        return rc;
+    int r = fd < 0 ? -NLE_OBJ_NOTFOUND : find_link(s, link, &found);
+    if (r < 0)
+        return r;
     rtnl_link_set_ns_fd(change, fd);
     rtnl_link_set_name(change, name);
     return rtnl_link_change(s, found, change, 0);
@@ -359,22 +361,22 @@ static int connect_pod(const struct podnet *n, const char *pod_id, const char *n
     link_name(pod_id, host);
     if (fd < 0)
         return err_set(err, errno, "cannot open %s: %s", netns, strerrordesc_np(errno));
-    int rc = open_socket(&s, err);
-    if (rc == 0)
-        rc = make_bridge(n, s, &bridge, err);
-    if (rc < 0)
-        return rc;
+    int r = open_socket(&s, err);
+    if (r == 0)
+        r = make_bridge(n, s, &bridge, err);
+    if (r < 0)
+        return r;
     fault_point("make the pod's link");
     (void)delete_link(s, host);
-    rc = make_pair(host, fd, rtnl_link_get_ifindex(bridge), s);
-    if (rc < 0)
-        return nl_fail(err, "make the link", host, rc);
+    r = make_pair(host, fd, rtnl_link_get_ifindex(bridge), s);
+    if (r < 0)
+        return nl_fail(err, "make the link", host, r);
     fault_point("set up the pod's link");
-    int r = pthread_create(&thread, NULL, go_inside, &in);
-    if (r != 0)
-        return err_set(err, r, "cannot make a thread: %s", strerrordesc_np(r));
+    int code = pthread_create(&thread, NULL, podnet_enter_netns, &in);
+    if (code != 0)
+        return err_set(err, code, "cannot make a thread: %s", strerrordesc_np(code));
     (void)pthread_join(thread, NULL);
-    return in.rc;
+    return in.r;
 }
 
 int podnet_add(struct podnet *n, const char *pod_id, const char *netns, struct sbuf *out,
@@ -382,19 +384,19 @@ int podnet_add(struct podnet *n, const char *pod_id, const char *netns, struct s
 {
     uint32_t address = 0;
     (void)pthread_mutex_lock(&n->lock);
-    int rc = take_address(n, pod_id, &address, err);
+    int r = take_address(n, pod_id, &address, err);
     // Another process with the same bridge may take it away just then.
-    for (int tries = 0; rc == 0 && tries < 3; tries++) {
-        rc = connect_pod(n, pod_id, netns, address, err);
-        if (rc != -ENODEV)
+    for (int tries = 0; r == 0 && tries < 3; tries++) {
+        r = connect_pod(n, pod_id, netns, address, err);
+        if (r != -ENODEV)
             break;
-        rc = tries < 2 ? 0 : rc;
+        r = tries < 2 ? 0 : r;
     }
     (void)pthread_mutex_unlock(&n->lock);
-    if (rc == 0)
+    if (r == 0)
         sbuf_addf(out, "%u.%u.%u.%u", address >> 24, address >> 16 & 255, address >> 8 & 255,
                   address & 255);
-    return rc;
+    return r;
 }
 
 void podnet_remove(struct podnet *n, const char *pod_id)
@@ -423,16 +425,16 @@ void podnet_remove(struct podnet *n, const char *pod_id)
 int podnet_move(const char *link, const char *netns, const char *name, struct err *err)
 {
     cleanup_nl struct nl_sock *s = NULL;
-    int rc = open_socket(&s, err);
-    if (rc < 0)
-        return rc;
-    rc = move(s, link, netns, name);
-    if (rc == -NLE_NODEV || rc == -NLE_OBJ_NOTFOUND)
+    int r = open_socket(&s, err);
+    if (r < 0)
+        return r;
+    r = podnet_move_link(s, link, netns, name);
+    if (r == -NLE_NODEV || r == -NLE_OBJ_NOTFOUND)
         return err_set(err, ERR_NOT_FOUND, "the host has no link '%s'", link);
-    return rc < 0 ? nl_fail(err, "move the link", link, rc) : 0;
+    return r < 0 ? nl_fail(err, "move the link", link, r) : 0;
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Lifecycle -----------------------------------------------------------------------------------
 
 static int read_subnet(struct podnet *n, const char *subnet, struct err *err)
 {
@@ -452,15 +454,15 @@ static int read_subnet(struct podnet *n, const char *subnet, struct err *err)
     return 0;
 }
 
-// Whether bridges can be made here at all. One that nobody uses any more goes.
-static int probe(const struct podnet *n, struct err *err)
+// Checks that bridges can be made here. Removes an unused one.
+static int podnet_probe(const struct podnet *n, struct err *err)
 {
     cleanup_nl struct nl_sock *s = NULL;
     cleanup_link struct rtnl_link *made = rtnl_link_alloc(), *there = NULL;
     char name[IFNAMSIZ];
-    int rc = open_socket(&s, err);
-    if (rc < 0)
-        return rc;
+    int r = open_socket(&s, err);
+    if (r < 0)
+        return r;
     if (find_link(s, n->bridge, &there) == 0) {
         if (map_len(&n->addresses) == 0 && !has_ports(n->bridge))
             (void)delete_link(s, n->bridge);
@@ -468,11 +470,11 @@ static int probe(const struct podnet *n, struct err *err)
     }
     (void)snprintf(name, sizeof(name), "dt%d", (int)getpid());
     rtnl_link_set_name(made, name);
-    rc = rtnl_link_set_type(made, "bridge");
-    if (rc == 0)
-        rc = rtnl_link_add(s, made, NLM_F_CREATE | NLM_F_EXCL);
+    r = rtnl_link_set_type(made, "bridge");
+    if (r == 0)
+        r = rtnl_link_add(s, made, NLM_F_CREATE | NLM_F_EXCL);
     (void)delete_link(s, name);
-    return rc < 0 ? nl_fail(err, "make", "a bridge", rc) : 0;
+    return r < 0 ? nl_fail(err, "make", "a bridge", r) : 0;
 }
 
 int podnet_new(const struct podnet_options *o, struct podnet **ret, struct err *err)
@@ -481,25 +483,25 @@ int podnet_new(const struct podnet_options *o, struct podnet **ret, struct err *
     n->fd = -1;
     (void)pthread_mutex_init(&n->lock, NULL);
     n->folder = xstrndup(o->folder, strlen(o->folder));
-    int rc = read_subnet(n, o->subnet, err);
-    if (rc == 0 && (strlen(o->bridge) == 0 || strlen(o->bridge) >= IFNAMSIZ))
-        rc = err_set(err, ERR_INVALID, "'%s' is not a name for a bridge", o->bridge);
-    if (rc == 0) {
+    int r = read_subnet(n, o->subnet, err);
+    if (r == 0 && (strlen(o->bridge) == 0 || strlen(o->bridge) >= IFNAMSIZ))
+        r = err_set(err, ERR_INVALID, "'%s' is not a name for a bridge", o->bridge);
+    if (r == 0) {
         (void)snprintf(n->bridge, sizeof(n->bridge), "%s", o->bridge);
-        rc = file_make_dirs(o->folder, 0700, NULL);
-        n->fd = rc == 0 ? open(o->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+        r = file_make_dirs(o->folder, 0700, NULL);
+        n->fd = r == 0 ? open(o->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
         if (n->fd < 0)
-            rc = err_set(err, rc < 0 ? -rc : errno, "cannot use %s", o->folder);
+            r = err_set(err, r < 0 ? -r : errno, "cannot use %s", o->folder);
         else
-            load(n);
+            podnet_load_addresses(n);
     }
-    if (rc == 0)
-        rc = probe(n, err);
-    if (rc < 0)
+    if (r == 0)
+        r = podnet_probe(n, err);
+    if (r < 0)
         podnet_free(n);
     else
         *ret = n;
-    return rc;
+    return r;
 }
 
 void podnet_free(struct podnet *n)

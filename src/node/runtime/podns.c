@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Makes a pod's namespaces on a thread that ends afterwards and keeps them alive by bind mounts. A
+// shared pid namespace has a pause process.
 #include "node/runtime/podns.h"
 
 #include <errno.h>
@@ -26,24 +29,24 @@
 struct making {
     const struct podns_options *o;
     struct err *err;
-    int rc;
+    int r;
 };
 
-static int fail(struct making *m, const char *doing)
+static int podns_fail(struct making *m, const char *doing)
 {
     return err_set(m->err, errno, "cannot %s: %s", doing, strerrordesc_np(errno));
 }
 
-// --- In the new namespaces -----------------------------------------------------------------------
+// --- Namespace setup -----------------------------------------------------------------------------
 
 static int raise_loopback(struct making *m)
 {
     struct ifreq request = {.ifr_name = "lo"};
     cleanup_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &request) != 0)
-        return fail(m, "find the pod's loopback");
+        return podns_fail(m, "find the pod's loopback");
     request.ifr_flags = (short)(request.ifr_flags | IFF_UP);
-    return ioctl(fd, SIOCSIFFLAGS, &request) == 0 ? 0 : fail(m, "raise the pod's loopback");
+    return ioctl(fd, SIOCSIFFLAGS, &request) == 0 ? 0 : podns_fail(m, "raise the pod's loopback");
 }
 
 // Only what belongs to a namespace that the pod has for itself: all else is the host's.
@@ -75,21 +78,21 @@ static int set_sysctl(struct making *m, const struct runtime_pair *s)
     return 0;
 }
 
-static int keep(struct making *m, const char *from, const char *name)
+static int podns_keep_namespace(struct making *m, const char *from, const char *name)
 {
     cleanup_sbuf struct sbuf to = {0};
     sbuf_addf(&to, "%s/ns/%s", m->o->folder, name);
     int fd = open(to.p, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return fail(m, "make a file for a namespace");
+        return podns_fail(m, "make a file for a namespace");
     (void)close(fd);
-    return mount(from, to.p, NULL, MS_BIND, NULL) == 0 ? 0 : fail(m, "keep a namespace");
+    return mount(from, to.p, NULL, MS_BIND, NULL) == 0 ? 0 : podns_fail(m, "keep a namespace");
 }
 
 // --- Pause ---------------------------------------------------------------------------------------
 
-// Process 1 of the pod, which goes by itself unless it hears through a pipe that it is known: a crash leaves nobody
-// behind. Returns its id, or -1.
+// Starts process 1 of the pod, which exits unless it receives a byte that its pid is recorded: a
+// crash leaves no process behind. Returns its id, or -1.
 static pid_t spawn_pause(struct making *m, int hears)
 {
     const char *argv[] = {m->o->monitor, "pause", NULL};
@@ -103,9 +106,9 @@ static int start_pause(struct making *m)
     cleanup_sbuf struct sbuf text = {0}, from = {0};
     int ends[2];
     if (unshare(CLONE_NEWPID) != 0)
-        return fail(m, "make a process id namespace");
+        return podns_fail(m, "make a process id namespace");
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return fail(m, "make a pipe");
+        return podns_fail(m, "make a pipe");
     pid_t pid = spawn_pause(m, ends[0]);
     (void)close(ends[0]);
     if (pid < 0) {
@@ -115,41 +118,41 @@ static int start_pause(struct making *m)
     sbuf_addf(&text, "%d\n", (int)pid);
     sbuf_addf(&from, "/proc/%d/ns/pid", (int)pid);
     cleanup_fd int folder = open(m->o->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int rc = file_replace_atomic(folder, "pause", sbuf_str(&text), 0644, NULL);
-    if (rc < 0)
-        rc = err_set(m->err, -rc, "cannot write to %s: %s", m->o->folder, strerrordesc_np(-rc));
+    int r = file_replace_atomic(folder, "pause", sbuf_str(&text), 0644, NULL);
+    if (r < 0)
+        r = err_set(m->err, -r, "cannot write to %s: %s", m->o->folder, strerrordesc_np(-r));
     else
-        rc = keep(m, from.p, "pid");
-    if (rc == 0 && write(ends[1], "", 1) != 1)
-        rc = fail(m, "keep the pod's first process");
+        r = podns_keep_namespace(m, from.p, "pid");
+    if (r == 0 && write(ends[1], "", 1) != 1)
+        r = podns_fail(m, "keep the pod's first process");
     (void)close(ends[1]);
-    if (rc < 0)
+    if (r < 0)
         (void)waitpid(pid, NULL, 0);
-    return rc;
+    return r;
 }
 
-static void *make(void *arg)
+static void *podns_make_thread(void *arg)
 {
     struct making *m = arg;
     const struct podns_options *o = m->o;
     int flags =
         (o->net ? CLONE_NEWNET : 0) | (o->ipc ? CLONE_NEWIPC : 0) | (o->uts ? CLONE_NEWUTS : 0);
-    int rc = unshare(flags) == 0 ? 0 : fail(m, "make namespaces");
-    if (rc == 0 && o->net)
-        rc = raise_loopback(m);
-    if (rc == 0 && o->uts && o->hostname.n && sethostname(o->hostname.p, o->hostname.n) != 0)
-        rc = fail(m, "set the host name");
-    for (size_t i = 0; rc == 0 && i < o->sysctls_len; i++)
-        rc = set_sysctl(m, &o->sysctls[i]);
-    if (rc == 0 && o->ipc)
-        rc = keep(m, "/proc/thread-self/ns/ipc", "ipc");
-    if (rc == 0 && o->uts)
-        rc = keep(m, "/proc/thread-self/ns/uts", "uts");
-    if (rc == 0 && o->net)
-        rc = keep(m, "/proc/thread-self/ns/net", "net");
-    if (rc == 0 && o->pid)
-        rc = start_pause(m);
-    m->rc = rc;
+    int r = unshare(flags) == 0 ? 0 : podns_fail(m, "make namespaces");
+    if (r == 0 && o->net)
+        r = raise_loopback(m);
+    if (r == 0 && o->uts && o->hostname.n && sethostname(o->hostname.p, o->hostname.n) != 0)
+        r = podns_fail(m, "set the host name");
+    for (size_t i = 0; r == 0 && i < o->sysctls_len; i++)
+        r = set_sysctl(m, &o->sysctls[i]);
+    if (r == 0 && o->ipc)
+        r = podns_keep_namespace(m, "/proc/thread-self/ns/ipc", "ipc");
+    if (r == 0 && o->uts)
+        r = podns_keep_namespace(m, "/proc/thread-self/ns/uts", "uts");
+    if (r == 0 && o->net)
+        r = podns_keep_namespace(m, "/proc/thread-self/ns/net", "net");
+    if (r == 0 && o->pid)
+        r = start_pause(m);
+    m->r = r;
     return NULL;
 }
 
@@ -160,17 +163,17 @@ int podns_make(const struct podns_options *o, struct err *err)
     cleanup_sbuf struct sbuf folder = {0};
     sbuf_addf(&folder, "%s/ns", o->folder);
     if (mkdir(folder.p, 0700) != 0 && errno != EEXIST)
-        return fail(&m, "make a folder for namespaces");
-    // A thread that ends afterwards: nobody else comes to run in the namespaces.
-    int r = pthread_create(&thread, NULL, make, &m);
+        return podns_fail(&m, "make a directory for namespaces");
+    // A thread that ends afterwards: no other code runs in the namespaces.
+    int r = pthread_create(&thread, NULL, podns_make_thread, &m);
     if (r != 0)
         return err_set(err, r, "cannot make a thread: %s", strerrordesc_np(r));
     (void)pthread_join(thread, NULL);
-    return m.rc;
+    return m.r;
 }
 
-// The process is ours to kill only as long as the number still stands for one of the pod's namespace. Without that
-// namespace's file it has gone by itself.
+// The process is ours to kill only as long as the number still stands for one of the pod's
+// namespace. Without that namespace's file it has gone by itself.
 static void kill_pause(const char *folder)
 {
     cleanup_sbuf struct sbuf file = {0}, text = {0}, of_process = {0}, of_pod = {0};

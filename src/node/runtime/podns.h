@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The namespaces of a pod, held by mounts of their files instead of a process: FOLDER/ns/net, ipc, uts. One process
-// id namespace for the whole pod needs a process, `dray-monitor pause`, in FOLDER/ns/pid.
+// The namespaces of a pod, held by mounts of their files instead of a process: DIR/ns/net, ipc,
+// uts. One process id namespace for the whole pod needs a process, `dray-monitor pause`, in
+// DIR/ns/pid.
 #ifndef NODE_RUNTIME_PODNS_H
 #define NODE_RUNTIME_PODNS_H
 
@@ -19,11 +20,11 @@ struct podns_options {
     size_t sysctls_len;
 };
 
-// podns_make makes what is not there yet; a new network namespace has its loopback up. It blocks, on a thread
-// of its own. Returns 0, -ERR_INVALID (a sysctl) or -errno.
+// podns_make makes missing namespaces; a new network namespace has its loopback up. It blocks,
+// on a thread of its own. Returns 0, -ERR_INVALID (a sysctl) or -errno.
 int podns_make(const struct podns_options *options, struct err *err) MUST_USE;
 
-// podns_remove takes them apart; what is not there is success. Mounts below folder go too.
+// podns_remove removes them and all mounts below folder; missing ones are success.
 void podns_remove(const char *folder);
 
 #endif

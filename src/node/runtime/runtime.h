@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What runs containers, behind one interface: crun or runc with OCI bundles now, a CRI runtime later, memory
-// in tests. The words are those of the CRI: a pod is a set of namespaces that its containers share, a
-// container is made, started, stopped and removed, an image is pulled by reference.
+// What runs containers, behind one interface: crun or runc with OCI bundles now, a CRI runtime
+// later, memory in tests. The words are those of the CRI: a pod is a set of namespaces that its
+// containers share, a container is made, started, stopped and removed, an image is pulled by
+// reference.
 //
-// A runtime belongs to one exec. Every operation ends once, by its `done`, never before the call has
-// returned. Everything is idempotent: what is there already is not made again, what is gone is stopped and
-// removed with success. What the runtime made outlives its process: after a restart `list` tells it all.
-// Requests are copied where they must outlive the call.
+// A runtime belongs to one exec. Every operation ends once, by its `done`, never before the call
+// has returned. Everything is idempotent: existing pods and containers are not made again, missing
+// ones are stopped and removed with success. Pods and containers outlive the process: after a
+// restart `list` returns them all. Requests are copied where they must outlive the call.
 #ifndef NODE_RUNTIME_RUNTIME_H
 #define NODE_RUNTIME_RUNTIME_H
 
@@ -54,14 +55,14 @@ enum runtime_propagation { RUNTIME_PRIVATE, RUNTIME_HOST_TO_CONTAINER, RUNTIME_B
 struct runtime_mount {
     const char *host_path;
     const char *container_path;
-    // sub_path is walked below host_path without ever leaving it, whatever symbolic links say; made as a
-    // folder when it is not there. Empty: host_path itself.
+    // sub_path is walked below host_path without ever leaving it, whatever symbolic links say; made
+    // as a directory when it is not there. Empty: host_path itself.
     const char *sub_path;
     bool read_only;
     enum runtime_propagation propagation;
 };
 
-// A device node of the host, or a folder of them, as a device plugin asks for it.
+// A device node of the host, or a directory of them, as a device plugin asks for it.
 struct runtime_device {
     struct str host_path, container_path;
     struct str permissions; // of r, w, m; empty: all
@@ -76,6 +77,7 @@ struct runtime_security {
     struct str user_name; // looked up in the image's /etc/passwd
     const int64_t *groups;
     size_t groups_len;
+    bool strict_groups;         // only these: the image's /etc/group adds none
     const struct str *add_caps; // "NET_ADMIN", "ALL"
     size_t add_caps_len;
     const struct str *drop_caps;
@@ -83,7 +85,7 @@ struct runtime_security {
     bool no_new_privileges;
     bool read_only_root;
     bool unmasked_proc;
-    bool must_not_be_root; // runAsNonRoot: an image that says root is refused
+    bool must_not_be_root; // runAsNonRoot: an image whose user is root is refused
     enum runtime_seccomp seccomp;
     const char *seccomp_file;
 };
@@ -134,7 +136,7 @@ struct runtime_container_status {
     struct str name;
     uint32_t attempt;
     enum runtime_container_state state;
-    struct str image;                            // as it was asked for
+    struct str image;                            // as the pod names it
     struct str image_id;                         // with its digest
     int64_t created_ns, started_ns, finished_ns; // wall clock; 0: not yet
     int32_t exit_code;
@@ -169,11 +171,11 @@ struct image_freed {
     unsigned percent_before;      // how much of it was in use
     size_t removed;
     uint64_t wanted, freed; // bytes; wanted is 0 where the disk was not full
-    bool enough;            // what was wanted is free
+    bool enough;            // at least `wanted` bytes are free
 };
 
-// Percent of the disk that are in use: from high on, images go until low. min_age_ns: what was used since stays.
-// all: everything that nobody uses goes.
+// Percent of the disk that are in use: from high on, images go until low. min_age_ns: what was used
+// since stays. all: every unused image is removed.
 struct runtime_image_gc {
     unsigned high_percent, low_percent;
     int64_t min_age_ns;
@@ -190,8 +192,8 @@ struct runtime_exec_options {
     size_t command_len;
     bool stdin;
     bool tty;
-    int64_t
-        timeout_ns; // 0: none; afterwards everything it started is killed and the end is -ERR_TIMEOUT
+    // 0: none. When it expires, all processes of the command are killed; done gets -ERR_TIMEOUT.
+    int64_t timeout_ns;
     // output is called for what the command writes, stream 1 or 2. May be NULL.
     void (*output)(void *arg, int stream, struct str bytes);
     // done ends it: code 0 and exit_code, or -ERR_… when the command could not be run.
@@ -199,7 +201,7 @@ struct runtime_exec_options {
     void *arg;
 };
 
-// --- The interface -------------------------------------------------------------------------------
+// --- Interface -----------------------------------------------------------------------------------
 
 typedef void (*runtime_done_fn)(void *arg, int code, const struct err *err);
 // id is good until the callback returns; empty for failures.
@@ -216,16 +218,19 @@ struct runtime_list {
 };
 
 struct runtime_ops {
-    // name and version, and what this machine does not enforce, one line each, for the node's status.
+    // name and version, and what this machine does not enforce, one line each, for the node's
+    // status.
     void (*about)(struct runtime *r, struct str *ret_version, const struct str **ret_not_enforced,
                   size_t *ret_len);
 
-    // image_ensure answers with the image's id. Codes: -ERR_NOT_FOUND (not here and may not be pulled:
-    // ErrImageNeverPull; or nowhere: ErrImagePull), -ERR_BAD_REQUEST (InvalidImageName), …
+    // image_ensure answers with the image's id. Codes: -ERR_NOT_FOUND (not here and may not be
+    // pulled: ErrImageNeverPull; or nowhere: ErrImagePull), -ERR_BAD_REQUEST
+    // (InvalidImageName), …
     void (*image_ensure)(struct runtime *r, const struct runtime_image *image, runtime_id_fn done,
                          void *arg);
 
-    // image_gc removes images that no container has, when their disk is fuller than it should be. May be NULL.
+    // image_gc removes images that no container has, when their disk is fuller than it should be.
+    // May be NULL.
     void (*image_gc)(struct runtime *r, const struct runtime_image_gc *how, runtime_freed_fn done,
                      void *arg);
 
@@ -234,7 +239,8 @@ struct runtime_ops {
     // pod_stop kills what still runs, and takes the namespaces apart.
     void (*pod_stop)(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
     void (*pod_remove)(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
-    // pod_netns is a path of the pod's network namespace, NULL for the host's. Good until the next call.
+    // pod_netns is a path of the pod's network namespace, NULL for the host's. Good until the next
+    // call.
     const char *(*pod_netns)(struct runtime *r, struct str id);
 
     // container_create: -ERR_FORBIDDEN when the security context rules the image out.
@@ -242,37 +248,39 @@ struct runtime_ops {
                              const struct runtime_container *container, runtime_id_fn done,
                              void *arg);
     void (*container_start)(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
-    // container_stop sends the stop signal, and SIGKILL grace_ns later (0: at once). done: it has ended.
+    // container_stop sends the stop signal, and SIGKILL grace_ns later (0: at once). done: it has
+    // ended.
     void (*container_stop)(struct runtime *r, struct str id, int64_t grace_ns, runtime_done_fn done,
                            void *arg);
     void (*container_remove)(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
 
-    // status tells of one container, in memory: legal at any time. Returns false for one that is not known.
+    // status of one container, from memory: legal at any time. Returns false for one that is not
+    // known.
     bool (*container_status)(struct runtime *r, struct str id,
                              struct runtime_container_status *ret);
     void (*list)(struct runtime *r, void (*fn)(void *arg, const struct runtime_list *all),
                  void *arg);
 
     struct runtime_exec *(*exec)(struct runtime *r, const struct runtime_exec_options *options);
-    // attach is the same with the container's own first process: command and timeout are not used, its end is told
-    // with exit code 0, and to cancel it is to go away, not to kill. Where the container asked for no input, or its
-    // input has ended, what is written is dropped.
+    // attach is the same with the container's own first process: command and timeout are not used,
+    // its end is reported with exit code 0, and canceling it detaches without killing. Where the
+    // container has no input, or its input has ended, what is written is dropped.
     struct runtime_exec *(*attach)(struct runtime *r, const struct runtime_exec_options *options);
     void (*exec_write)(struct runtime_exec *x, struct str bytes); // end of input: bytes.p NULL
     void (*exec_resize)(struct runtime_exec *x, uint16_t columns, uint16_t rows);
     // exec_queued is how many bytes of input wait for the command. May be NULL.
     size_t (*exec_queued)(const struct runtime_exec *x);
-    // exec_hold stops giving output (true) or goes on (false): who reads it is slow. May be NULL.
+    // exec_hold pauses (true) or resumes (false) output, for a slow reader. May be NULL.
     void (*exec_hold)(struct runtime_exec *x, bool hold);
-    void (*exec_cancel)(struct runtime_exec *x); // done comes all the same
+    void (*exec_cancel)(struct runtime_exec *x); // done is still called
 
-    // leave: nothing is watched from now on, so that the loop can end, and what is under way may still end; for who
-    // stops while something is under way and cannot free.
+    // leave stops all watches, so that the loop can end while operations are under way; for an
+    // owner that cannot free yet.
     void (*leave)(struct runtime *r);
-    void (*free)(struct runtime *r); // what runs goes on
+    void (*free)(struct runtime *r); // containers keep running
 };
 
-// What a runtime tells without being asked, on its exec.
+// Events of a runtime, on its exec.
 struct runtime_listener {
     // A container ended, or could not be watched any more.
     void (*exited)(void *arg, const struct runtime_container_status *status);
@@ -281,7 +289,7 @@ struct runtime_listener {
 
 struct runtime {
     const struct runtime_ops *ops;
-    struct runtime_listener listener; // set by whoever uses it, before the first call
+    struct runtime_listener listener; // set by the user of the runtime, before the first call
 };
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The replay itself: pods one after the other through fleet and allocator, and what is measured.
+// The replay of a trace: pods one after the other through fleet and allocator, the measurement, and
+// the servers that would have to be bought.
 #include <math.h>
 
 #include "plan/replay/replay_int.h"
@@ -16,12 +17,11 @@ static const char *const policy_names[] = {"pack", "whole", "first", "bestfit", 
 
 bool replay_policy_parse(struct str name, enum replay_policy *ret)
 {
-    for (size_t i = 0; i < array_len(policy_names); i++)
-        if (str_eqz(name, policy_names[i])) {
-            *ret = (enum replay_policy)i;
-            return true;
-        }
-    return false;
+    size_t at = 0;
+    bool known = replay_find_name(policy_names, array_len(policy_names), name, &at);
+    if (known)
+        *ret = (enum replay_policy)at;
+    return known;
 }
 
 const char *replay_policy_name(enum replay_policy p)
@@ -37,35 +37,37 @@ struct play {
     struct stage stage;
 };
 
-static void play_begin(struct play *s, const struct replay_trace *t,
-                       const struct replay_options *options, bool any_model)
+static void replay_begin_play(struct play *s, const struct replay_trace *t,
+                              const struct replay_options *options, bool any_model)
 {
     *s = (struct play){.trace = t, .options = options};
-    struct replay_world *w = world_new(t, options->policy == REPLAY_WHOLE, any_model);
-    s->rules = rules_new(t, w, options->policy);
+    struct replay_world *w = replay_world_new(t, options->policy == REPLAY_WHOLE, any_model);
+    s->rules = replay_rules_new(t, w, options->policy);
     bool first = options->policy == REPLAY_WHOLE || options->policy == REPLAY_FIRST;
-    stage_begin(&s->stage, w, rules_fleet(s->rules), first ? ALLOC_FIRST : ALLOC_PACK);
+    replay_stage_begin(&s->stage, w, replay_rules_fleet(s->rules),
+                       first ? ALLOC_FIRST : ALLOC_PACK);
     s->stage.check = options->check;
 }
 
-static void play_end(struct play *s)
+static void replay_end_play(struct play *s)
 {
-    stage_end(&s->stage);
-    rules_free(s->rules);
+    replay_stage_end(&s->stage);
+    replay_rules_free(s->rules);
 }
 
-static int add_node(struct play *s, const struct trace_node *n, uint32_t order, struct err *err)
+static int replay_add_node(struct play *s, const struct trace_node *n, uint32_t order,
+                           struct err *err)
 {
-    int r = world_add_node(s->stage.world, n, order, err);
+    int r = replay_world_add_node(s->stage.world, n, order, err);
     if (r == 0)
-        stage_renewed(&s->stage, (uint32_t)s->stage.world->nodes.n - 1);
+        replay_stage_update_node(&s->stage, (uint32_t)s->stage.world->nodes.n - 1);
     return r;
 }
 
-static const struct api_resource_claim *ask(struct play *s, const struct trace_pod *p)
+static const struct api_resource_claim *replay_make_claim(struct play *s, const struct trace_pod *p)
 {
     uint64_t hash;
-    const struct api_resource_claim *claim = world_claim(s->stage.world, p, &hash);
+    const struct api_resource_claim *claim = replay_world_make_claim(s->stage.world, p, &hash);
     (void)fleet_ask(s->stage.fleet, hash, &claim, claim ? 1 : 0, p->cpu, p->memory * MIB);
     return claim;
 }
@@ -74,7 +76,7 @@ static const struct api_resource_claim *ask(struct play *s, const struct trace_p
 // arrives is learnt beside it, as a scheduler does.
 #define HISTORY_COUNTS 1000.0
 
-static bool learns(const struct play *s)
+static bool replay_is_learning(const struct play *s)
 {
     return s->options->policy == REPLAY_PACK &&
            (s->options->knowledge == REPLAY_KNOW_NOTHING || s->trace->has_history);
@@ -88,18 +90,19 @@ static void learn_before(struct play *s)
     if (s->options->policy != REPLAY_PACK || s->options->knowledge == REPLAY_KNOW_NOTHING)
         return;
     vec_foreach(replay_known_pods(s->trace), p) {
-        (void)ask(s, p);
+        (void)replay_make_claim(s, p);
         fleet_learn(s->stage.fleet, times);
     }
     fleet_settle(s->stage.fleet);
 }
 
-static int place(struct play *s, const struct trace_pod *p, uint32_t *ret_node, struct err *err)
+static int replay_place_pod(struct play *s, const struct trace_pod *p, uint32_t *ret_node,
+                            struct err *err)
 {
-    const struct api_resource_claim *claim = ask(s, p);
-    if (learns(s))
+    const struct api_resource_claim *claim = replay_make_claim(s, p);
+    if (replay_is_learning(s))
         fleet_learn(s->stage.fleet, 1);
-    return stage_place(&s->stage, claim, p, ret_node, err);
+    return replay_stage_place(&s->stage, claim, p, ret_node, err);
 }
 
 // --- A run ---------------------------------------------------------------------------------------
@@ -157,7 +160,7 @@ static int begin_run(struct play *s, const struct trace_line *order, struct meas
         place_of[t->order.rows.p[order->first + i]] = (uint32_t)i;
     m->node_fragments = xcalloc(t->nodes.n, sizeof(double));
     for (uint32_t i = 0; i < t->nodes.n; i++) {
-        int r = add_node(s, &t->nodes.p[i], place_of[i], err);
+        int r = replay_add_node(s, &t->nodes.p[i], place_of[i], err);
         if (r < 0)
             return r;
         m->capacity += (int64_t)t->nodes.p[i].gpus * REPLAY_WHOLE_GPU;
@@ -177,7 +180,7 @@ static int run_arrivals(struct play *s, const struct trace_line *line, struct me
         const struct trace_pod *p = &t->pods.p[t->arrivals.rows.p[line->first + i]];
         uint32_t node = NO_NODE;
         int64_t before = clock_mono_ns(s->options->clock);
-        int r = place(s, p, &node, err);
+        int r = replay_place_pod(s, p, &node, err);
         spent += clock_mono_ns(s->options->clock) - before;
         if (r < 0)
             return r;
@@ -200,7 +203,7 @@ static int run_arrivals(struct play *s, const struct trace_line *line, struct me
 // --- Buying --------------------------------------------------------------------------------------
 
 // The server that is bought: eight GPUs, with the most processors and memory of those in the trace.
-static struct trace_node server_of(const struct replay_trace *t)
+static struct trace_node replay_make_server(const struct replay_trace *t)
 {
     struct trace_node best = {.name = STR("server"), .gpus = SERVER_GPUS};
     vec_foreach(&t->nodes, n)
@@ -222,27 +225,27 @@ static int buy_for(struct play *s, const struct trace_node *server, const struct
                    struct err *err)
 {
     uint32_t node = NO_NODE;
-    int r = could_run(server, p) ? place(s, p, &node, err) : 0;
+    int r = could_run(server, p) ? replay_place_pod(s, p, &node, err) : 0;
     if (r < 0 || node != NO_NODE || !could_run(server, p))
         return r;
     if (s->stage.world->nodes.n == SERVERS_MAX)
         return err_set(err, ERR_TOO_LARGE, "more than %d servers", SERVERS_MAX);
-    r = add_node(s, server, (uint32_t)s->stage.world->nodes.n, err);
-    return r < 0 ? r : place(s, p, &node, err);
+    r = replay_add_node(s, server, (uint32_t)s->stage.world->nodes.n, err);
+    return r < 0 ? r : replay_place_pod(s, p, &node, err);
 }
 
 // All pods of the list, in the order in which they first arrive, on servers bought one by one.
-static int buy(const struct replay_trace *t, const struct replay_options *options,
-               const struct trace_line *line, double *ret, struct err *err)
+static int replay_buy_nodes(const struct replay_trace *t, const struct replay_options *options,
+                            const struct trace_line *line, double *ret, struct err *err)
 {
-    const struct trace_node server = server_of(t);
+    const struct trace_node server = replay_make_server(t);
     struct play s;
     int r = 0;
     if (!server.cpu)
         return 0; // no node of the trace is one
     cleanup_free bool *seen = xcalloc(t->pods.n, sizeof(*seen));
-    play_begin(&s, t, options, true);
-    r = add_node(&s, &server, 0, err);
+    replay_begin_play(&s, t, options, true);
+    r = replay_add_node(&s, &server, 0, err);
     if (r == 0)
         learn_before(&s);
     for (size_t i = 0; r == 0 && i < line->n + t->pods.n; i++) {
@@ -252,7 +255,7 @@ static int buy(const struct replay_trace *t, const struct replay_options *option
         seen[row] = true;
     }
     *ret = (double)(s.stage.world->nodes.n * server.gpus);
-    play_end(&s);
+    replay_end_play(&s);
     return r;
 }
 
@@ -267,7 +270,7 @@ int replay_run(const struct replay_trace *t, const struct replay_options *option
         if (o->seed == line->seed)
             order = o;
     struct measure *m = xcalloc(1, sizeof(*m));
-    play_begin(&s, t, options, false);
+    replay_begin_play(&s, t, options, false);
     int r = begin_run(&s, order, m, err);
     if (r == 0)
         r = run_arrivals(&s, line, m, ret, err);
@@ -276,42 +279,32 @@ int replay_run(const struct replay_trace *t, const struct replay_options *option
     ret->fragmentation = mean_at(m, m->frag_sum, 100);
     for (size_t i = 0; i <= REPLAY_LOAD_MOST; i++)
         ret->curve[i] = m->n[i] ? m->sum[i] / (double)m->n[i] : -1;
-    play_end(&s);
+    replay_end_play(&s);
     free(m->node_fragments);
     free(m);
     if (r == 0 && !options->no_buying)
-        r = buy(t, options, line, &ret->gpus_to_buy, err);
+        r = replay_buy_nodes(t, options, line, &ret->gpus_to_buy, err);
     return r;
 }
 
-// --- Telling -------------------------------------------------------------------------------------
+// --- Output --------------------------------------------------------------------------------------
 
-static struct replay_result mean_of(const struct replay_result *results, size_t n)
-{
-    struct replay_result m = {0};
-    for (size_t i = 0; i < n; i++) {
-        m.allocated100 += results[i].allocated100 / (double)n;
-        m.allocated130 += results[i].allocated130 / (double)n;
-        m.first_rejection += results[i].first_rejection / (double)n;
-        m.pods += results[i].pods / (double)n;
-        m.gpus_to_buy += results[i].gpus_to_buy / (double)n;
-        m.fragmentation += results[i].fragmentation / (double)n;
-        m.decisions_per_second += results[i].decisions_per_second / (double)n;
+#define COLUMN(key, title, width, decimals, exact, member)                         \
+    {                                                                              \
+        key, title, width, decimals, exact, offsetof(struct replay_result, member) \
     }
-    return m;
-}
 
-static void add_result(const struct replay_result *r, struct sbuf *out)
-{
-    sbuf_addf(out,
-              "\"allocated100\":%.4f,\"allocated130\":%.4f,\"firstRejection\":%.4f,"
-              "\"pods\":%.10g,\"gpusToBuy\":%.10g,\"fragmentation\":%.4f,"
-              "\"decisionsPerSecond\":%.0f",
-              r->allocated100, r->allocated130, r->first_rejection, r->pods, r->gpus_to_buy,
-              r->fragmentation, r->decisions_per_second);
-}
+static const struct replay_column replay_columns[] = {
+    COLUMN("allocated100", "AT 100", 9, 2, false, allocated100),
+    COLUMN("allocated130", "AT 130", 9, 2, false, allocated130),
+    COLUMN("firstRejection", "REJECTS", 9, 2, false, first_rejection),
+    COLUMN("pods", "PODS", 8, 1, true, pods),
+    COLUMN("gpusToBuy", "TO BUY", 9, 1, true, gpus_to_buy),
+    COLUMN("fragmentation", "FRAGMENTS", 9, 2, false, fragmentation),
+    COLUMN("decisionsPerSecond", "DECISIONS/S", 12, 0, false, decisions_per_second),
+};
 
-static void add_curve(const struct replay_result *r, struct sbuf *out)
+static void replay_add_curve(const struct replay_result *r, struct sbuf *out)
 {
     const char *comma = "";
     sbuf_addz(out, "\"curve\":[");
@@ -326,41 +319,21 @@ static void add_curve(const struct replay_result *r, struct sbuf *out)
 void replay_json(const struct replay_options *options, const struct replay_result *results,
                  size_t n, struct sbuf *out)
 {
-    struct replay_result mean = mean_of(results, n);
     sbuf_addf(out, "{\"policy\":\"%s\",", replay_policy_name(options->policy));
     if (n == 1)
         sbuf_addf(out, "\"seed\":%lld,", (long long)results[0].seed);
     if (n == 1 && options->curve)
-        add_curve(&results[0], out);
-    add_result(&mean, out);
-    sbuf_addz(out, ",\"seeds\":[");
-    for (size_t i = 0; i < n; i++) {
-        sbuf_addf(out, "%s{\"seed\":%lld,", i ? "," : "", (long long)results[i].seed);
-        add_result(&results[i], out);
-        sbuf_addc(out, '}');
-    }
-    sbuf_addz(out, "]}\n");
-}
-
-static void add_row(const char *name, const struct replay_result *r, struct sbuf *out)
-{
-    sbuf_addf(out, "%-6s %9.2f %9.2f %9.2f %8.1f %9.1f %9.2f %12.0f\n", name, r->allocated100,
-              r->allocated130, r->first_rejection, r->pods, r->gpus_to_buy, r->fragmentation,
-              r->decisions_per_second);
+        replay_add_curve(&results[0], out);
+    replay_report_json(&(struct replay_report){replay_columns, array_len(replay_columns), results,
+                                               sizeof(*results), n},
+                       out);
 }
 
 void replay_text(const struct replay_options *options, const struct replay_result *results,
                  size_t n, struct sbuf *out)
 {
-    struct replay_result mean = mean_of(results, n);
     sbuf_addf(out, "policy %s; %% of GPU capacity\n", replay_policy_name(options->policy));
-    sbuf_addf(out, "%-6s %9s %9s %9s %8s %9s %9s %12s\n", "SEED", "AT 100", "AT 130", "REJECTS",
-              "PODS", "TO BUY", "FRAGMENTS", "DECISIONS/S");
-    for (size_t i = 0; i < n; i++) {
-        cleanup_sbuf struct sbuf name = {0};
-        sbuf_add_i64(&name, results[i].seed);
-        add_row(name.p, &results[i], out);
-    }
-    if (n > 1)
-        add_row("mean", &mean, out);
+    replay_report_text(&(struct replay_report){replay_columns, array_len(replay_columns), results,
+                                               sizeof(*results), n},
+                       out);
 }

@@ -101,36 +101,39 @@ struct replay_world {
     struct claim_ids MAP(struct world_claim) claims;
 };
 
-struct replay_world *world_new(const struct replay_trace *t, bool whole, bool any_model);
-void world_free(struct replay_world *w);
+struct replay_world *replay_world_new(const struct replay_trace *t, bool whole, bool any_model);
+void replay_world_free(struct replay_world *w);
 
-// world_add_node makes a node of the trace, empty. Returns 0 or -ERR_INVALID.
-int world_add_node(struct replay_world *w, const struct trace_node *t, uint32_t order,
-                   struct err *err) MUST_USE;
+// replay_world_add_node makes a node of the trace, empty. Returns 0 or -ERR_INVALID.
+int replay_world_add_node(struct replay_world *w, const struct trace_node *t, uint32_t order,
+                          struct err *err) MUST_USE;
 
-// world_put_node adds a node with slices, empty; all amounts, model and order are as in like. Returns
-// 0 or -ERR_INVALID.
-int world_put_node(struct replay_world *w, struct str name, const struct world_node *like,
-                   const struct api_resource_slice *const *slices, size_t slices_len,
-                   struct err *err) MUST_USE;
+// replay_world_put_node adds a node with slices, empty; all amounts, model and order are as in
+// like. Returns 0 or -ERR_INVALID.
+int replay_world_put_node(struct replay_world *w, struct str name, const struct world_node *like,
+                          const struct api_resource_slice *const *slices, size_t slices_len,
+                          struct err *err) MUST_USE;
 
-// world_class makes the device class that claims name.
-const struct api_device_class *world_class(struct arena *a, const char *name,
-                                           const char *expression);
+// replay_world_make_class makes the device class that claims name.
+const struct api_device_class *replay_world_make_class(struct arena *a, const char *name,
+                                                       const char *expression);
 
-// world_claim makes the claim of a pod; NULL for one without GPUs. *ret_hash is of what it asks for.
-const struct api_resource_claim *world_claim(struct replay_world *w, const struct trace_pod *p,
-                                             uint64_t *ret_hash);
+// replay_world_make_claim makes the claim of a pod; NULL for one without GPUs. *ret_hash is of what
+// it asks for.
+const struct api_resource_claim *replay_world_make_claim(struct replay_world *w,
+                                                         const struct trace_pod *p,
+                                                         uint64_t *ret_hash);
 
-// world_take gives a pod its place; results may be NULL. Returns 0 or -ERR_INVALID.
-int world_take(struct replay_world *w, uint32_t node, const struct trace_pod *p,
-               const struct api_allocation_result *result, struct err *err) MUST_USE;
+// replay_world_allocate gives a pod its place; results may be NULL. Returns 0 or -ERR_INVALID.
+int replay_world_allocate(struct replay_world *w, uint32_t node, const struct trace_pod *p,
+                          const struct api_allocation_result *result, struct err *err) MUST_USE;
 
-// world_give_back takes back what a pod has on a node, known by the name. Returns 0 or -ERR_INVALID.
-int world_give_back(struct replay_world *w, uint32_t node, struct str owner,
-                    struct err *err) MUST_USE;
+// replay_world_release takes back what a pod has on a node, known by the name. Returns 0 or
+// -ERR_INVALID.
+int replay_world_release(struct replay_world *w, uint32_t node, struct str owner,
+                         struct err *err) MUST_USE;
 
-struct fleet_room world_room(const struct world_node *n);
+struct fleet_room replay_world_node_room(const struct world_node *n);
 
 // --- replay_stage.c: one pod after the other -----------------------------------------------------
 
@@ -141,31 +144,58 @@ struct stage {
     bool check; // let the independent checker see every allocation
 };
 
-// stage_begin takes the world; rule NULL: by worth. stage_renewed tells that a node has changed.
-void stage_begin(struct stage *s, struct replay_world *w, const struct fleet_rule *rule,
-                 enum alloc_policy policy);
-void stage_end(struct stage *s);
-void stage_renewed(struct stage *s, uint32_t node);
+// replay_stage_begin takes the world; rule NULL: by worth. replay_stage_update_node updates a
+// changed node.
+void replay_stage_begin(struct stage *s, struct replay_world *w, const struct fleet_rule *rule,
+                        enum alloc_policy policy);
+void replay_stage_end(struct stage *s);
+void replay_stage_update_node(struct stage *s, uint32_t node);
 
-// stage_place finds a node for the fleet's present question and puts the pod there; claim is NULL for
-// one without devices. *ret_node is NO_NODE when there is none. Returns 0, -ERR_INVALID or
+// replay_stage_place finds a node for the fleet's present question and puts the pod there; claim is
+// NULL for one without devices. *ret_node is NO_NODE when there is none. Returns 0, -ERR_INVALID or
 // -ERR_INTERNAL.
-int stage_place(struct stage *s, const struct api_resource_claim *claim, const struct trace_pod *p,
-                uint32_t *ret_node, struct err *err) MUST_USE;
+int replay_stage_place(struct stage *s, const struct api_resource_claim *claim,
+                       const struct trace_pod *p, uint32_t *ret_node, struct err *err) MUST_USE;
 
 // --- replay_rules.c: published rules -------------------------------------------------------------
 
 struct rules;
 
-// rules_new prepares a rule for a trace; node_model gives the model of a node by its number.
-struct rules *rules_new(const struct replay_trace *t, const struct replay_world *w,
-                        enum replay_policy policy);
-void rules_free(struct rules *r);
+// replay_rules_new prepares a rule for a trace; node_model gives the model of a node by its number.
+struct rules *replay_rules_new(const struct replay_trace *t, const struct replay_world *w,
+                               enum replay_policy policy);
+void replay_rules_free(struct rules *r);
 
-// rules_fleet is the rule for a fleet; NULL: by worth.
-const struct fleet_rule *rules_fleet(const struct rules *r);
+// replay_rules_fleet is the rule for a fleet; NULL: by worth.
+const struct fleet_rule *replay_rules_fleet(const struct rules *r);
 
 // rules_fragments is what the next pod could not use of a node, in thousandths of GPUs.
 double rules_fragments(const struct rules *r, uint32_t node, const struct fleet_node *n);
+
+// --- replay_report.c: results --------------------------------------------------------------------
+
+// A figure of a result: a double at offset.
+struct replay_column {
+    const char *key;   // in JSON
+    const char *title; // in text
+    int width, decimals;
+    bool exact; // in JSON all its digits; else four decimals, or none
+    size_t offset;
+};
+
+// Results are structs of size bytes that begin with int64_t seed.
+struct replay_report {
+    const struct replay_column *columns;
+    size_t columns_len;
+    const void *results;
+    size_t size, n;
+};
+
+// replay_report_json ends an object that the caller has begun: means, then an array of seeds.
+void replay_report_json(const struct replay_report *r, struct sbuf *out);
+void replay_report_text(const struct replay_report *r, struct sbuf *out);
+
+// replay_find_name finds the index of a name in a table of names. False: it is not there.
+bool replay_find_name(const char *const *names, size_t n, struct str name, size_t *ret);
 
 #endif

@@ -17,21 +17,20 @@
 
 static const char *const policy_names[] = {"pack", "first", "mfi"};
 
-bool mig_policy_parse(struct str name, enum mig_policy *ret)
+bool replay_mig_parse_policy(struct str name, enum mig_policy *ret)
 {
-    for (size_t i = 0; i < array_len(policy_names); i++)
-        if (str_eqz(name, policy_names[i])) {
-            *ret = (enum mig_policy)i;
-            return true;
-        }
-    return false;
+    size_t at = 0;
+    bool known = replay_find_name(policy_names, array_len(policy_names), name, &at);
+    if (known)
+        *ret = (enum mig_policy)at;
+    return known;
 }
 
-const char *mig_judge(const struct mig_options *o)
+const char *replay_mig_check_options(const struct mig_options *o)
 {
-    if (!mig_gpu_find(o->gpu))
+    if (!replay_mig_find_gpu(o->gpu))
         return "--gpu is one of a100, h100";
-    if (!mig_mix_find(o->mix))
+    if (!replay_mig_find_mix(o->mix))
         return "--mix is one of uniform, small, large, bimodal";
     if (o->gpus == 0 || o->gpus % MIG_GPUS || o->gpus > GPUS_MOST)
         return "--gpus is a multiple of 8, at most 8000";
@@ -76,7 +75,7 @@ struct mig_play {
 // --- Minimum growth of fragmentation -------------------------------------------------------------
 
 // Slices of placements that are blocked although their number of slices is free.
-static int64_t fragments(const struct mig_play *m, uint8_t taken)
+static int64_t replay_mig_count_fragments(const struct mig_play *m, uint8_t taken)
 {
     int64_t sum = 0;
     int left = MIG_SLICES - __builtin_popcount(taken);
@@ -88,16 +87,17 @@ static int64_t fragments(const struct mig_play *m, uint8_t taken)
     return sum;
 }
 
-static bool is_open(const struct mig_play *m, size_t gpu, const struct mig_place *p)
+static bool replay_mig_is_open(const struct mig_play *m, size_t gpu, const struct mig_place *p)
 {
     bool media = m->gpu->profiles[p->profile].ofa && m->gpu->profiles[p->profile].size == 1;
     return !(m->taken.p[gpu] & p->slices) && !(media && m->media.p[gpu]);
 }
 
-static int64_t growth(const struct mig_play *m, size_t gpu, const struct mig_place *p)
+static int64_t replay_mig_fragment_growth(const struct mig_play *m, size_t gpu,
+                                          const struct mig_place *p)
 {
     uint8_t taken = m->taken.p[gpu];
-    return fragments(m, taken | p->slices) - fragments(m, taken);
+    return replay_mig_count_fragments(m, taken | p->slices) - replay_mig_count_fragments(m, taken);
 }
 
 static int64_t mfi_score(void *arg, uint32_t node, const struct fleet_node *n,
@@ -110,9 +110,9 @@ static int64_t mfi_score(void *arg, uint32_t node, const struct fleet_node *n,
     for (size_t g = 0; g < MIG_GPUS; g++)
         for (size_t i = 0; i < m->places_len; i++) {
             size_t gpu = (size_t)node * MIG_GPUS + g;
-            if (m->places[i].profile != m->asked || !is_open(m, gpu, &m->places[i]))
+            if (m->places[i].profile != m->asked || !replay_mig_is_open(m, gpu, &m->places[i]))
                 continue;
-            int64_t more = growth(m, gpu, &m->places[i]);
+            int64_t more = replay_mig_fragment_growth(m, gpu, &m->places[i]);
             least = more < least ? more : least;
         }
     return -least;
@@ -127,8 +127,8 @@ static void mfi_devices(void *arg, uint32_t node, uint32_t devices, uint16_t *re
         size_t i = d % (m->places_len + 1);
         size_t gpu = (size_t)node * MIG_GPUS + g;
         ret[d] = UINT16_MAX;
-        if (i > 0 && g < MIG_GPUS && is_open(m, gpu, &m->places[i - 1]))
-            ret[d] = (uint16_t)(INT16_MAX + growth(m, gpu, &m->places[i - 1]));
+        if (i > 0 && g < MIG_GPUS && replay_mig_is_open(m, gpu, &m->places[i - 1]))
+            ret[d] = (uint16_t)(INT16_MAX + replay_mig_fragment_growth(m, gpu, &m->places[i - 1]));
     }
 }
 
@@ -152,7 +152,7 @@ static bool leaves_first(const struct heap_node *a, const struct heap_node *b)
 }
 
 // A time until something that happens once in a unit of time.
-static double wait(struct mig_play *m)
+static double replay_mig_draw_wait(struct mig_play *m)
 {
     return -log(((double)(rng_u64(&m->rng.rng) >> 11) + 1) * 0x1p-53);
 }
@@ -174,19 +174,19 @@ static double mean_size(const struct mig_play *m)
     return sum;
 }
 
-static int add_node(struct mig_play *m, struct err *err)
+static int replay_mig_grow_node(struct mig_play *m, struct err *err)
 {
-    int r = mig_add_node(m->stage.world, m->gpu, err);
+    int r = replay_mig_add_node(m->stage.world, m->gpu, err);
     for (size_t i = 0; i < MIG_GPUS; i++) {
         vec_push(&m->taken, 0);
         vec_push(&m->media, false);
     }
     if (r == 0)
-        stage_renewed(&m->stage, (uint32_t)m->stage.world->nodes.n - 1);
+        replay_stage_update_node(&m->stage, (uint32_t)m->stage.world->nodes.n - 1);
     return r;
 }
 
-static void mark(struct mig_play *m, const struct guest *g, bool there)
+static void replay_mig_mark_slices(struct mig_play *m, const struct guest *g, bool there)
 {
     size_t gpu = (size_t)g->node * MIG_GPUS + g->gpu;
     const struct mig_profile *p = &m->gpu->profiles[g->place.profile];
@@ -197,18 +197,19 @@ static void mark(struct mig_play *m, const struct guest *g, bool there)
     m->used = there ? m->used + p->size : m->used - p->size;
 }
 
-static int leave(struct mig_play *m, struct guest *g, struct err *err)
+static int replay_mig_release_guest(struct mig_play *m, struct guest *g, struct err *err)
 {
-    mark(m, g, false);
-    int r = world_give_back(m->stage.world, g->node, g->name, err);
+    replay_mig_mark_slices(m, g, false);
+    int r = replay_world_release(m->stage.world, g->node, g->name, err);
     if (r == 0)
-        stage_renewed(&m->stage, g->node);
+        replay_stage_update_node(&m->stage, g->node);
     free(g);
     return r;
 }
 
 // Puts a claim somewhere. *ret is NULL when there is no place.
-static int arrive(struct mig_play *m, uint32_t profile, struct guest **ret, struct err *err)
+static int replay_mig_place_guest(struct mig_play *m, uint32_t profile, struct guest **ret,
+                                  struct err *err)
 {
     struct guest g = {.number = ++m->numbers};
     const struct api_resource_claim *claim = m->claims[profile];
@@ -219,13 +220,13 @@ static int arrive(struct mig_play *m, uint32_t profile, struct guest **ret, stru
     (void)fleet_ask(m->stage.fleet, m->hashes[profile], &claim, 1, 0, 0);
     fleet_learn(m->stage.fleet, 1);
     const struct trace_pod pod = {.name = g.name};
-    int r = stage_place(&m->stage, claim, &pod, &g.node, err);
+    int r = replay_stage_place(&m->stage, claim, &pod, &g.node, err);
     if (r < 0 || g.node == NO_NODE)
         return r;
     const struct world_node *n = &m->stage.world->nodes.p[g.node];
-    if (!mig_number(m->gpu, vec_last(&n->uses)->id.device, &g.gpu, &g.place))
+    if (!replay_mig_parse_device(m->gpu, vec_last(&n->uses)->id.device, &g.gpu, &g.place))
         return err_set(err, ERR_INTERNAL, "a device that was not published was allocated");
-    mark(m, &g, true);
+    replay_mig_mark_slices(m, &g, true);
     *ret = xmalloc(sizeof(g));
     **ret = g;
     return 0;
@@ -243,38 +244,39 @@ struct tally {
     bool rejected;
 };
 
-static int play_begin(struct mig_play *m, const struct mig_options *o, int64_t seed, uint32_t nodes,
-                      struct err *err)
+static int replay_mig_begin_play(struct mig_play *m, const struct mig_options *o, int64_t seed,
+                                 uint32_t nodes, struct err *err)
 {
-    *m = (struct mig_play){.options = o, .gpu = mig_gpu_find(o->gpu), .mix = mig_mix_find(o->mix)};
-    m->places_len = mig_places(m->gpu, m->places);
+    *m = (struct mig_play){
+        .options = o, .gpu = replay_mig_find_gpu(o->gpu), .mix = replay_mig_find_mix(o->mix)};
+    m->places_len = replay_mig_list_places(m->gpu, m->places);
     m->rule = (struct fleet_rule){.score = o->policy == MIG_MFI ? mfi_score : first_score,
                                   .devices = o->policy == MIG_MFI ? mfi_devices : NULL,
                                   .arg = m};
     rng_seeded_init(&m->rng, (uint64_t)seed);
     heap_init(&m->guests, leaves_first);
-    stage_begin(&m->stage, mig_world(), o->policy == MIG_PACK ? NULL : &m->rule,
-                o->policy == MIG_FIRST ? ALLOC_FIRST : ALLOC_PACK);
+    replay_stage_begin(&m->stage, replay_mig_new_world(), o->policy == MIG_PACK ? NULL : &m->rule,
+                       o->policy == MIG_FIRST ? ALLOC_FIRST : ALLOC_PACK);
     m->stage.check = o->check;
     for (size_t i = 0; i < MIG_PROFILES; i++) {
-        m->claims[i] = mig_claim(m->stage.world, &m->gpu->profiles[i]);
+        m->claims[i] = replay_mig_make_claim(m->stage.world, &m->gpu->profiles[i]);
         const struct api_resource_claim *c = m->claims[i];
         m->hashes[i] = fleet_hash(&c, 1);
     }
     int r = 0;
     for (uint32_t i = 0; r == 0 && i < nodes; i++)
-        r = add_node(m, err);
+        r = replay_mig_grow_node(m, err);
     return r;
 }
 
-static void play_end(struct mig_play *m)
+static void replay_mig_end_play(struct mig_play *m)
 {
     for (struct heap_node *n; (n = heap_pop(&m->guests));)
         free(heap_entry(n, struct guest, heap));
     heap_done(&m->guests);
     vec_done(&m->taken);
     vec_done(&m->media);
-    stage_end(&m->stage);
+    replay_stage_end(&m->stage);
 }
 
 static void pass_time(struct mig_play *m, struct tally *t, double until)
@@ -294,14 +296,14 @@ static int until_next(struct mig_play *m, struct tally *t, double next, struct e
             break;
         (void)heap_pop(&m->guests);
         pass_time(m, t, g->leaves);
-        r = leave(m, g, err);
+        r = replay_mig_release_guest(m, g, err);
     }
     pass_time(m, t, next);
     return r;
 }
 
-static void count(struct mig_play *m, struct tally *t, uint32_t profile, bool accepted,
-                  struct mig_result *ret)
+static void replay_mig_count_request(struct mig_play *m, struct tally *t, uint32_t profile,
+                                     bool accepted, struct mig_result *ret)
 {
     double all = (double)m->stage.world->nodes.n * MIG_GPUS * MIG_SLICES;
     double size = m->gpu->profiles[profile].size;
@@ -318,15 +320,15 @@ static void count(struct mig_play *m, struct tally *t, uint32_t profile, bool ac
 }
 
 // All claims of a seed. With buying, nodes are added where there is no place.
-static int play(struct mig_play *m, bool buys, struct tally *t, struct mig_result *ret,
-                struct err *err)
+static int replay_mig_run_play(struct mig_play *m, bool buys, struct tally *t,
+                               struct mig_result *ret, struct err *err)
 {
     const struct mig_options *o = m->options;
     double rate = o->load / 100 * o->gpus * MIG_SLICES / mean_size(m);
     for (uint32_t i = 0; i < o->claims; i++) {
-        double gap = wait(m) / rate;
+        double gap = replay_mig_draw_wait(m) / rate;
         uint32_t profile = draw_profile(m);
-        double stays = wait(m);
+        double stays = replay_mig_draw_wait(m);
         int r = until_next(m, t, m->now + gap, err);
         if (r < 0)
             return r;
@@ -336,13 +338,14 @@ static int play(struct mig_play *m, bool buys, struct tally *t, struct mig_resul
         }
         struct guest *g = NULL;
         int64_t before = clock_mono_ns(o->clock);
-        r = arrive(m, profile, &g, err);
+        r = replay_mig_place_guest(m, profile, &g, err);
         t->spent += clock_mono_ns(o->clock) - before;
         if (r == 0 && !g && buys)
-            r = add_node(m, err) < 0 ? -err->code : arrive(m, profile, &g, err);
+            r = replay_mig_grow_node(m, err) < 0 ? -err->code
+                                                 : replay_mig_place_guest(m, profile, &g, err);
         if (r < 0)
             return r;
-        count(m, t, profile, g != NULL, ret);
+        replay_mig_count_request(m, t, profile, g != NULL, ret);
         if (!g)
             continue;
         g->leaves = m->now + stays;
@@ -351,67 +354,59 @@ static int play(struct mig_play *m, bool buys, struct tally *t, struct mig_resul
     return 0;
 }
 
-static int buy(const struct mig_options *o, int64_t seed, double *ret, struct err *err)
+static int replay_mig_buy_nodes(const struct mig_options *o, int64_t seed, double *ret,
+                                struct err *err)
 {
     struct mig_play m;
     struct tally t = {0};
     struct mig_result unused = {0};
-    int r = play_begin(&m, o, seed, 1, err);
+    int r = replay_mig_begin_play(&m, o, seed, 1, err);
     if (r == 0)
-        r = play(&m, true, &t, &unused, err);
+        r = replay_mig_run_play(&m, true, &t, &unused, err);
     *ret = (double)(m.stage.world->nodes.n * MIG_GPUS);
-    play_end(&m);
+    replay_mig_end_play(&m);
     return r;
 }
 
-int mig_run(const struct mig_options *o, int64_t seed, struct mig_result *ret, struct err *err)
+int replay_mig_run(const struct mig_options *o, int64_t seed, struct mig_result *ret,
+                   struct err *err)
 {
     struct mig_play m;
     struct tally t = {0};
     *ret = (struct mig_result){.seed = seed, .first_rejection = 100};
-    int r = play_begin(&m, o, seed, o->gpus / MIG_GPUS, err);
+    int r = replay_mig_begin_play(&m, o, seed, o->gpus / MIG_GPUS, err);
     if (r == 0)
-        r = play(&m, false, &t, ret, err);
+        r = replay_mig_run_play(&m, false, &t, ret, err);
     ret->acceptance = t.come ? 100.0 * t.accepted / t.come : 0;
     ret->accepted_demand = t.asked > 0 ? 100 * t.given / t.asked : 0;
     double all = (double)o->gpus * MIG_SLICES * (m.now - t.since);
     ret->allocated = all > 0 ? 100 * t.area / all : 0;
     ret->decisions_per_second = t.spent > 0 ? 1e9 * o->claims / (double)t.spent : 0;
-    play_end(&m);
+    replay_mig_end_play(&m);
     if (r == 0 && !o->no_buying)
-        r = buy(o, seed, &ret->gpus_needed, err);
+        r = replay_mig_buy_nodes(o, seed, &ret->gpus_needed, err);
     return r;
 }
 
-// --- Telling -------------------------------------------------------------------------------------
+// --- Output --------------------------------------------------------------------------------------
 
-static struct mig_result mean_of(const struct mig_result *results, size_t n)
-{
-    struct mig_result m = {0};
-    for (size_t i = 0; i < n; i++) {
-        m.first_rejection += results[i].first_rejection / (double)n;
-        m.acceptance += results[i].acceptance / (double)n;
-        m.accepted_demand += results[i].accepted_demand / (double)n;
-        m.allocated += results[i].allocated / (double)n;
-        m.gpus_needed += results[i].gpus_needed / (double)n;
-        m.decisions_per_second += results[i].decisions_per_second / (double)n;
+#define COLUMN(key, title, width, decimals, exact, member)                      \
+    {                                                                           \
+        key, title, width, decimals, exact, offsetof(struct mig_result, member) \
     }
-    return m;
-}
 
-static void add_result(const struct mig_result *r, struct sbuf *out)
-{
-    sbuf_addf(out,
-              "\"firstRejection\":%.4f,\"acceptance\":%.4f,\"acceptedDemand\":%.4f,"
-              "\"allocated\":%.4f,\"gpusNeeded\":%.10g,\"decisionsPerSecond\":%.0f",
-              r->first_rejection, r->acceptance, r->accepted_demand, r->allocated, r->gpus_needed,
-              r->decisions_per_second);
-}
+static const struct replay_column mig_columns[] = {
+    COLUMN("firstRejection", "REJECTS", 9, 2, false, first_rejection),
+    COLUMN("acceptance", "ACCEPTED", 9, 2, false, acceptance),
+    COLUMN("acceptedDemand", "OF DEMAND", 9, 2, false, accepted_demand),
+    COLUMN("allocated", "IN USE", 9, 2, false, allocated),
+    COLUMN("gpusNeeded", "TO BUY", 9, 1, true, gpus_needed),
+    COLUMN("decisionsPerSecond", "DECISIONS/S", 12, 0, false, decisions_per_second),
+};
 
-void mig_json(const struct mig_options *o, const struct mig_result *results, size_t n,
-              struct sbuf *out)
+void replay_mig_write_json(const struct mig_options *o, const struct mig_result *results, size_t n,
+                           struct sbuf *out)
 {
-    struct mig_result mean = mean_of(results, n);
     sbuf_addf(out,
               "{\"policy\":\"%s\",\"gpu\":\"%.*s\",\"mix\":\"%.*s\",\"gpus\":%u,\"load\":%g,"
               "\"claims\":%u,",
@@ -419,36 +414,17 @@ void mig_json(const struct mig_options *o, const struct mig_result *results, siz
               o->claims);
     if (n == 1)
         sbuf_addf(out, "\"seed\":%lld,", (long long)results[0].seed);
-    add_result(&mean, out);
-    sbuf_addz(out, ",\"seeds\":[");
-    for (size_t i = 0; i < n; i++) {
-        sbuf_addf(out, "%s{\"seed\":%lld,", i ? "," : "", (long long)results[i].seed);
-        add_result(&results[i], out);
-        sbuf_addc(out, '}');
-    }
-    sbuf_addz(out, "]}\n");
+    replay_report_json(&(struct replay_report){mig_columns, array_len(mig_columns), results,
+                                               sizeof(*results), n},
+                       out);
 }
 
-static void add_row(const char *name, const struct mig_result *r, struct sbuf *out)
+void replay_mig_write_text(const struct mig_options *o, const struct mig_result *results, size_t n,
+                           struct sbuf *out)
 {
-    sbuf_addf(out, "%-6s %9.2f %9.2f %9.2f %9.2f %9.1f %12.0f\n", name, r->first_rejection,
-              r->acceptance, r->accepted_demand, r->allocated, r->gpus_needed,
-              r->decisions_per_second);
-}
-
-void mig_text(const struct mig_options *o, const struct mig_result *results, size_t n,
-              struct sbuf *out)
-{
-    struct mig_result mean = mean_of(results, n);
     sbuf_addf(out, "policy %s; %u GPUs (%.*s), mix %.*s, load %g %%\n", policy_names[o->policy],
               o->gpus, STR_ARG(o->gpu), STR_ARG(o->mix), o->load);
-    sbuf_addf(out, "%-6s %9s %9s %9s %9s %9s %12s\n", "SEED", "REJECTS", "ACCEPTED", "OF DEMAND",
-              "IN USE", "TO BUY", "DECISIONS/S");
-    for (size_t i = 0; i < n; i++) {
-        cleanup_sbuf struct sbuf name = {0};
-        sbuf_add_i64(&name, results[i].seed);
-        add_row(name.p, &results[i], out);
-    }
-    if (n > 1)
-        add_row("mean", &mean, out);
+    replay_report_text(&(struct replay_report){mig_columns, array_len(mig_columns), results,
+                                               sizeof(*results), n},
+                       out);
 }

@@ -33,9 +33,9 @@ struct mig_mix {
     uint8_t percent[MIG_PROFILES];
 };
 
-// mig_gpu_find and mig_mix_find: NULL when there is none of that name.
-const struct mig_gpu *mig_gpu_find(struct str name);
-const struct mig_mix *mig_mix_find(struct str name);
+// replay_mig_find_gpu and replay_mig_find_mix: NULL when there is none of that name.
+const struct mig_gpu *replay_mig_find_gpu(struct str name);
+const struct mig_mix *replay_mig_find_mix(struct str name);
 
 // A device of a GPU, in the order in which they are published behind the whole GPU.
 struct mig_place {
@@ -43,17 +43,18 @@ struct mig_place {
     uint8_t slices; // that it covers, one bit each
 };
 
-// mig_places lists the partitions of a GPU; returns how many.
-size_t mig_places(const struct mig_gpu *g, struct mig_place ret[MIG_DEVICES]);
+// replay_mig_list_places lists the partitions of a GPU; returns how many.
+size_t replay_mig_list_places(const struct mig_gpu *g, struct mig_place ret[MIG_DEVICES]);
 
-// mig_world makes a world without nodes; mig_add_node adds one with eight GPUs; mig_claim makes the
-// claim for a profile. Returns 0 or -ERR_INVALID.
-struct replay_world *mig_world(void);
-int mig_add_node(struct replay_world *w, const struct mig_gpu *g, struct err *err) MUST_USE;
-struct api_resource_claim *mig_claim(struct replay_world *w, const struct mig_profile *p);
+// replay_mig_new_world makes a world without nodes; replay_mig_add_node adds one with eight GPUs;
+// replay_mig_make_claim makes the claim for a profile. Returns 0 or -ERR_INVALID.
+struct replay_world *replay_mig_new_world(void);
+int replay_mig_add_node(struct replay_world *w, const struct mig_gpu *g, struct err *err) MUST_USE;
+struct api_resource_claim *replay_mig_make_claim(struct replay_world *w,
+                                                 const struct mig_profile *p);
 
-// mig_number finds GPU and partition that a device's name means. False: none of ours.
-bool mig_number(const struct mig_gpu *g, struct str device, uint32_t *ret_gpu,
-                struct mig_place *ret);
+// replay_mig_parse_device finds GPU and partition that a device's name means. False: none of ours.
+bool replay_mig_parse_device(const struct mig_gpu *g, struct str device, uint32_t *ret_gpu,
+                             struct mig_place *ret);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GPUs with partitions as NVIDIA's driver publishes them: a slice with a counter set for each GPU
-// (engines, multiprocessors, memory, eight slices of memory), and for each GPU a slice with the whole
-// device and every profile in every place. Numbers: NVIDIA's MIG user guide.
+// (engines, multiprocessors, memory, eight slices of memory), and for each GPU a slice with the
+// whole device and every profile in every place. Numbers: NVIDIA's MIG user guide.
 #include "api/api.h"
 #include "plan/replay/replay_mig_int.h"
 
@@ -43,7 +43,7 @@ static const struct mig_mix mixes[] = {
     {"bimodal", {25, 5, 15, 5, 5, 15, 30}},
 };
 
-const struct mig_gpu *mig_gpu_find(struct str name)
+const struct mig_gpu *replay_mig_find_gpu(struct str name)
 {
     for (size_t i = 0; i < array_len(gpus); i++)
         if (str_eqz(name, gpus[i].name))
@@ -51,7 +51,7 @@ const struct mig_gpu *mig_gpu_find(struct str name)
     return NULL;
 }
 
-const struct mig_mix *mig_mix_find(struct str name)
+const struct mig_mix *replay_mig_find_mix(struct str name)
 {
     for (size_t i = 0; i < array_len(mixes); i++)
         if (str_eqz(name, mixes[i].name))
@@ -59,7 +59,7 @@ const struct mig_mix *mig_mix_find(struct str name)
     return NULL;
 }
 
-size_t mig_places(const struct mig_gpu *g, struct mig_place ret[MIG_DEVICES])
+size_t replay_mig_list_places(const struct mig_gpu *g, struct mig_place ret[MIG_DEVICES])
 {
     size_t n = 0;
     for (uint8_t p = 0; p < MIG_PROFILES; p++)
@@ -71,11 +71,11 @@ size_t mig_places(const struct mig_gpu *g, struct mig_place ret[MIG_DEVICES])
 }
 
 // gpu-<GPU>-mig-<profile>-<first slice>, both numbers of one digit.
-bool mig_number(const struct mig_gpu *g, struct str device, uint32_t *ret_gpu,
-                struct mig_place *ret)
+bool replay_mig_parse_device(const struct mig_gpu *g, struct str device, uint32_t *ret_gpu,
+                             struct mig_place *ret)
 {
     struct mig_place places[MIG_DEVICES];
-    size_t n = mig_places(g, places);
+    size_t n = replay_mig_list_places(g, places);
     const size_t before = sizeof("gpu-0-mig-") - 1;
     if (device.n < before + 2)
         return false;
@@ -122,26 +122,29 @@ static struct api_counter_map make_counters(struct arena *a, const struct mig_pr
     return (struct api_counter_map){e, n};
 }
 
-static void add_text(struct api_device_attribute_entry *e, const char *key, struct str value)
+static void mig_world_add_text(struct api_device_attribute_entry *e, const char *key,
+                               struct str value)
 {
     e->key = str_z(key);
     e->value.has_string_value = true;
     e->value.string_value = value;
 }
 
-static struct api_device make_device(struct arena *a, const struct mig_gpu *g, uint32_t gpu,
-                                     const struct mig_profile *p, uint8_t slices)
+static struct api_device mig_world_make_device(struct arena *a, const struct mig_gpu *g,
+                                               uint32_t gpu, const struct mig_profile *p,
+                                               uint8_t slices)
 {
     struct api_device d = {0};
     struct api_device_attribute_entry *e = arena_array(a, struct api_device_attribute_entry, 8);
     size_t n = 0;
-    add_text(&e[n++], "type", p ? STR("mig") : STR("gpu"));
-    add_text(&e[n++], p ? "parentUUID" : "uuid", arena_strf(a, "GPU-%u", gpu));
+    mig_world_add_text(&e[n++], "type", p ? STR("mig") : STR("gpu"));
+    mig_world_add_text(&e[n++], p ? "parentUUID" : "uuid", arena_strf(a, "GPU-%u", gpu));
     if (p)
-        add_text(&e[n++], "profile", str_z(p->name));
-    add_text(&e[n++], "productName", str_z(g->product));
-    add_text(&e[n++], "architecture", str_z(g->architecture));
-    add_text(&e[n++], "resource.kubernetes.io/pcieRoot", arena_strf(a, "pci0000:%u", gpu / 2));
+        mig_world_add_text(&e[n++], "profile", str_z(p->name));
+    mig_world_add_text(&e[n++], "productName", str_z(g->product));
+    mig_world_add_text(&e[n++], "architecture", str_z(g->architecture));
+    mig_world_add_text(&e[n++], "resource.kubernetes.io/pcieRoot",
+                       arena_strf(a, "pci0000:%u", gpu / 2));
     e[n].key = STR("resource.kubernetes.io/numaNode");
     e[n].value.has_int_value = true;
     e[n++].value.int_value = gpu / 4;
@@ -155,7 +158,8 @@ static struct api_device make_device(struct arena *a, const struct mig_gpu *g, u
     return d;
 }
 
-static struct api_resource_slice *make_slice(struct arena *a, struct str node, uint32_t number)
+static struct api_resource_slice *mig_world_make_slice(struct arena *a, struct str node,
+                                                       uint32_t number)
 {
     struct api_resource_slice *s = arena_one(a, struct api_resource_slice);
     s->metadata.name = arena_strf(a, "%.*s-%u", STR_ARG(node), number);
@@ -170,12 +174,13 @@ static const struct api_resource_slice *make_gpu(struct arena *a, const struct m
                                                  struct str node, uint32_t gpu)
 {
     struct mig_place places[MIG_DEVICES];
-    size_t n = mig_places(g, places);
-    struct api_resource_slice *s = make_slice(a, node, gpu + 1);
+    size_t n = replay_mig_list_places(g, places);
+    struct api_resource_slice *s = mig_world_make_slice(a, node, gpu + 1);
     struct api_device *d = arena_array(a, struct api_device, n + 1);
-    d[0] = make_device(a, g, gpu, NULL, UINT8_MAX);
+    d[0] = mig_world_make_device(a, g, gpu, NULL, UINT8_MAX);
     for (size_t i = 0; i < n; i++)
-        d[i + 1] = make_device(a, g, gpu, &g->profiles[places[i].profile], places[i].slices);
+        d[i + 1] =
+            mig_world_make_device(a, g, gpu, &g->profiles[places[i].profile], places[i].slices);
     s->spec.devices = (struct api_device_array){d, n + 1};
     return s;
 }
@@ -183,7 +188,7 @@ static const struct api_resource_slice *make_gpu(struct arena *a, const struct m
 static const struct api_resource_slice *make_sets(struct arena *a, const struct mig_gpu *g,
                                                   struct str node)
 {
-    struct api_resource_slice *s = make_slice(a, node, 0);
+    struct api_resource_slice *s = mig_world_make_slice(a, node, 0);
     struct api_counter_set *c = arena_array(a, struct api_counter_set, MIG_GPUS);
     for (uint32_t i = 0; i < MIG_GPUS; i++) {
         c[i].name = arena_strf(a, "gpu-%u-counter-set", i);
@@ -193,16 +198,16 @@ static const struct api_resource_slice *make_sets(struct arena *a, const struct 
     return s;
 }
 
-struct replay_world *mig_world(void)
+struct replay_world *replay_mig_new_world(void)
 {
-    struct replay_world *w = world_new(NULL, false, false);
-    w->class_ = world_class(&w->arena, CLASS,
-                            "device.driver == '" DRIVER "' && device.attributes['" DRIVER
-                            "'].type == 'mig'");
+    struct replay_world *w = replay_world_new(NULL, false, false);
+    w->class_ = replay_world_make_class(&w->arena, CLASS,
+                                        "device.driver == '" DRIVER
+                                        "' && device.attributes['" DRIVER "'].type == 'mig'");
     return w;
 }
 
-int mig_add_node(struct replay_world *w, const struct mig_gpu *g, struct err *err)
+int replay_mig_add_node(struct replay_world *w, const struct mig_gpu *g, struct err *err)
 {
     struct arena *a = &w->arena;
     const struct world_node n = {.order = (uint32_t)w->nodes.n};
@@ -211,10 +216,11 @@ int mig_add_node(struct replay_world *w, const struct mig_gpu *g, struct err *er
     slices[0] = make_sets(a, g, name);
     for (uint32_t i = 0; i < MIG_GPUS; i++)
         slices[i + 1] = make_gpu(a, g, name, i);
-    return world_put_node(w, name, &n, slices, array_len(slices), err);
+    return replay_world_put_node(w, name, &n, slices, array_len(slices), err);
 }
 
-struct api_resource_claim *mig_claim(struct replay_world *w, const struct mig_profile *p)
+struct api_resource_claim *replay_mig_make_claim(struct replay_world *w,
+                                                 const struct mig_profile *p)
 {
     struct arena *a = &w->arena;
     struct api_resource_claim *c = arena_one(a, struct api_resource_claim);

@@ -76,7 +76,7 @@ static int next_field(struct str *line, struct str *ret)
 }
 
 // The next line that is not empty. Returns 1, 0 at the end, or -ERR_INVALID.
-static int next_line(struct csv *c, struct err *err)
+static int replay_read_next_line(struct csv *c, struct err *err)
 {
     struct str line = {0};
     while (c->rest.n && !line.n) {
@@ -101,7 +101,7 @@ static int next_line(struct csv *c, struct err *err)
 static int find_columns(struct csv *c, const char *const *names, size_t needed, size_t n,
                         size_t *ret, struct err *err)
 {
-    int r = next_line(c, err);
+    int r = replay_read_next_line(c, err);
     if (r <= 0)
         return r < 0 ? r : FAIL(err, 1, "the file is empty; its first line names the columns");
     if (str_starts(c->fields[0], STR("\xEF\xBB\xBF")))
@@ -123,8 +123,8 @@ static struct str field_at(const struct csv *c, size_t column)
     return column < c->n ? c->fields[column] : (struct str){0};
 }
 
-static int number_at(const struct csv *c, size_t column, const char *name, int64_t most,
-                     int64_t *ret, struct err *err)
+static int replay_read_number(const struct csv *c, size_t column, const char *name, int64_t most,
+                              int64_t *ret, struct err *err)
 {
     struct str text = field_at(c, column);
     if (!text.n)
@@ -186,18 +186,18 @@ static int spec_id(struct replay_trace *t, struct str text, uint32_t *ret)
 
 // --- Nodes and pods ------------------------------------------------------------------------------
 
-static int read_nodes(struct replay_trace *t, struct str text, struct err *err)
+static int replay_read_nodes(struct replay_trace *t, struct str text, struct err *err)
 {
     static const char *const names[] = {"sn", "cpu_milli", "memory_mib", "gpu", "model"};
     size_t at[array_len(names)] = {0};
     struct csv c = {.rest = text};
     int r = find_columns(&c, names, array_len(names), array_len(names), at, err);
-    while (r == 0 && (r = next_line(&c, err)) == 1) {
+    while (r == 0 && (r = replay_read_next_line(&c, err)) == 1) {
         struct trace_node n = {.name = arena_str(&t->arena, field_at(&c, at[0]))};
         int64_t gpus = 0;
-        if ((r = number_at(&c, at[1], names[1], AMOUNT_MAX, &n.cpu, err)) < 0 ||
-            (r = number_at(&c, at[2], names[2], AMOUNT_MAX, &n.memory, err)) < 0 ||
-            (r = number_at(&c, at[3], names[3], REPLAY_GPUS_MAX, &gpus, err)) < 0)
+        if ((r = replay_read_number(&c, at[1], names[1], AMOUNT_MAX, &n.cpu, err)) < 0 ||
+            (r = replay_read_number(&c, at[2], names[2], AMOUNT_MAX, &n.memory, err)) < 0 ||
+            (r = replay_read_number(&c, at[3], names[3], REPLAY_GPUS_MAX, &gpus, err)) < 0)
             return r;
         n.gpus = (uint32_t)gpus;
         if (!n.name.n)
@@ -221,10 +221,10 @@ static int read_pod(struct replay_trace *t, const struct csv *c, const size_t *a
     int64_t milli = 0;
     int r;
     p->name = arena_str(&t->arena, field_at(c, at[0]));
-    if ((r = number_at(c, at[1], "cpu_milli", AMOUNT_MAX, &p->cpu, err)) < 0 ||
-        (r = number_at(c, at[2], "memory_mib", AMOUNT_MAX, &p->memory, err)) < 0 ||
-        (r = number_at(c, at[3], "num_gpu", REPLAY_GPUS_MAX, &num, err)) < 0 ||
-        (r = number_at(c, at[4], "gpu_milli", REPLAY_WHOLE_GPU, &milli, err)) < 0)
+    if ((r = replay_read_number(c, at[1], "cpu_milli", AMOUNT_MAX, &p->cpu, err)) < 0 ||
+        (r = replay_read_number(c, at[2], "memory_mib", AMOUNT_MAX, &p->memory, err)) < 0 ||
+        (r = replay_read_number(c, at[3], "num_gpu", REPLAY_GPUS_MAX, &num, err)) < 0 ||
+        (r = replay_read_number(c, at[4], "gpu_milli", REPLAY_WHOLE_GPU, &milli, err)) < 0)
         return r;
     if (num && !milli)
         return FAIL(err, c->line, "num_gpu is %lld but gpu_milli is 0", (long long)num);
@@ -235,15 +235,15 @@ static int read_pod(struct replay_trace *t, const struct csv *c, const size_t *a
     return 0;
 }
 
-static int read_pods(struct replay_trace *t, struct trace_pods *pods, struct str text,
-                     struct err *err)
+static int replay_read_pods(struct replay_trace *t, struct trace_pods *pods, struct str text,
+                            struct err *err)
 {
     static const char *const names[] = {"name",    "cpu_milli", "memory_mib",
                                         "num_gpu", "gpu_milli", "gpu_spec"};
     size_t at[array_len(names)] = {0};
     struct csv c = {.rest = text};
     int r = find_columns(&c, names, 5, array_len(names), at, err);
-    while (r == 0 && (r = next_line(&c, err)) == 1) {
+    while (r == 0 && (r = replay_read_next_line(&c, err)) == 1) {
         struct trace_pod p = {0};
         r = read_pod(t, &c, at, &p, err);
         if (r < 0)
@@ -271,8 +271,8 @@ static bool next_number(struct str *rest, int64_t *ret)
     return good;
 }
 
-static int read_rows(struct trace_lines *l, struct str rest, size_t line, size_t rows,
-                     struct err *err)
+static int replay_read_rows(struct trace_lines *l, struct str rest, size_t line, size_t rows,
+                            struct err *err)
 {
     struct trace_line one = {.first = l->rows.n};
     int64_t count = 0;
@@ -306,7 +306,7 @@ static int read_lines(struct trace_lines *l, struct str text, size_t rows, struc
         struct str one = text;
         (void)str_cut(text, '\n', &one, &text);
         one = str_trim(one);
-        int r = one.n ? read_rows(l, one, line, rows, err) : 0;
+        int r = one.n ? replay_read_rows(l, one, line, rows, err) : 0;
         if (r < 0)
             return r;
     }
@@ -317,12 +317,12 @@ int replay_read(struct replay_trace *t, enum replay_file what, struct str text, 
 {
     switch (what) {
     case REPLAY_NODES:
-        return read_nodes(t, text, err);
+        return replay_read_nodes(t, text, err);
     case REPLAY_PODS:
-        return read_pods(t, &t->pods, text, err);
+        return replay_read_pods(t, &t->pods, text, err);
     case REPLAY_HISTORY:
         t->has_history = true;
-        return read_pods(t, &t->history, text, err);
+        return replay_read_pods(t, &t->history, text, err);
     case REPLAY_ARRIVALS:
         return read_lines(&t->arrivals, text, t->pods.n, err);
     case REPLAY_ORDER:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rules that dray's is held against, as published: best fit and fragmentation gradient descent
-// (Weng et al., "Beware of Fragmentation", USENIX ATC 2023), with their constants and their rounding,
-// and kube-scheduler's default scores. None of them is used outside of replays.
+// (Weng et al., "Beware of Fragmentation", USENIX ATC 2023), with their constants and their
+// rounding, and kube-scheduler's default scores. None of them is used outside of replays.
 #include <math.h>
 #include <stdlib.h>
 
@@ -92,7 +92,8 @@ static void find_typical(struct rules *r, const struct replay_trace *t)
 
 // --- Fragmentation -------------------------------------------------------------------------------
 
-// Why a shape cannot use what is left. The sums are kept apart and added in this order, as published.
+// Why a shape cannot use what is left. The sums are kept apart and added in this order, as
+// published.
 enum why_unused {
     UNUSED_BOTH,
     UNUSED_SMALL,
@@ -128,8 +129,8 @@ static void add_unused(const struct typical *t, int64_t cpu, const uint16_t *lef
         sum[UNUSED_CPU] += t->count * (double)total;
 }
 
-static double fragments(const struct rules *r, uint32_t node, int64_t cpu, const uint16_t *left,
-                        uint32_t n)
+static double replay_rules_fragments(const struct rules *r, uint32_t node, int64_t cpu,
+                                     const uint16_t *left, uint32_t n)
 {
     double sum[WHYS_UNUSED] = {0};
     int64_t total = 0;
@@ -154,7 +155,7 @@ double rules_fragments(const struct rules *r, uint32_t node, const struct fleet_
 {
     uint16_t left[WORTH_UNITS] = {0};
     copy_left(n, left);
-    return fragments(r, node, n->state.cpu, left, n->state.n);
+    return replay_rules_fragments(r, node, n->state.cpu, left, n->state.n);
 }
 
 static uint16_t part_here(const struct fleet_node *n, const struct fleet_question *q)
@@ -162,12 +163,12 @@ static uint16_t part_here(const struct fleet_node *n, const struct fleet_questio
     return n->state.n ? q->wants[0].part[n->state.units[0].type] : 0;
 }
 
-static bool is_part(const struct fleet_question *q, uint16_t part)
+static bool replay_rules_is_part(const struct fleet_question *q, uint16_t part)
 {
     return q->wants[0].num == 1 && part < WORTH_WHOLE;
 }
 
-static int64_t descent(double before, double after)
+static int64_t replay_rules_descent(double before, double after)
 {
     return (int64_t)(100 / (1 + exp(-(before - after) / 1000)));
 }
@@ -179,7 +180,8 @@ static int64_t fgd_unit(const struct rules *r, uint32_t node, const struct fleet
     uint16_t left[WORTH_UNITS] = {0};
     copy_left(n, left);
     left[unit] = (uint16_t)(left[unit] - part_here(n, q));
-    return descent(before, fragments(r, node, n->state.cpu - q->cpu, left, n->state.n));
+    return replay_rules_descent(before, replay_rules_fragments(r, node, n->state.cpu - q->cpu, left,
+                                                               n->state.n));
 }
 
 // Takes the shares off the fullest units that fit.
@@ -204,11 +206,12 @@ static int64_t fgd_score(void *arg, uint32_t node, const struct fleet_node *n,
     const struct rules *r = arg;
     uint16_t part = part_here(n, q);
     double before = rules_fragments(r, node, n);
-    if (!is_part(q, part)) {
+    if (!replay_rules_is_part(q, part)) {
         uint16_t left[WORTH_UNITS] = {0};
         copy_left(n, left);
         take_fullest(left, n->state.n, q->wants[0].num, part);
-        return descent(before, fragments(r, node, n->state.cpu - q->cpu, left, n->state.n));
+        return replay_rules_descent(before, replay_rules_fragments(r, node, n->state.cpu - q->cpu,
+                                                                   left, n->state.n));
     }
     int64_t best = 0;
     for (uint32_t i = 0; i < n->state.n; i++) {
@@ -231,8 +234,8 @@ static void rank_by(const int64_t *number, const bool *fits, uint32_t n, uint16_
     }
 }
 
-static void ranks(void *arg, uint32_t node, const struct fleet_node *n,
-                  const struct fleet_question *q, uint16_t rank[WORTH_UNITS])
+static void replay_rules_rank_parts(void *arg, uint32_t node, const struct fleet_node *n,
+                                    const struct fleet_question *q, uint16_t rank[WORTH_UNITS])
 {
     const struct rules *r = arg;
     uint16_t part = part_here(n, q);
@@ -278,8 +281,8 @@ static int64_t kube_score(void *arg, uint32_t node, const struct fleet_node *n,
     return least + (int64_t)((1 - fabs(cpu - memory) / 2) * 100);
 }
 
-struct rules *rules_new(const struct replay_trace *t, const struct replay_world *w,
-                        enum replay_policy policy)
+struct rules *replay_rules_new(const struct replay_trace *t, const struct replay_world *w,
+                               enum replay_policy policy)
 {
     struct rules *r = xcalloc(1, sizeof(*r));
     r->world = w;
@@ -290,11 +293,12 @@ struct rules *rules_new(const struct replay_trace *t, const struct replay_world 
                     : policy == REPLAY_BESTFIT ? bestfit_score
                                                : kube_score;
     r->rule.by_state = policy == REPLAY_FGD || policy == REPLAY_BESTFIT; // types tell models
-    r->rule.ranks = policy == REPLAY_FGD || policy == REPLAY_BESTFIT ? ranks : NULL;
+    r->rule.ranks =
+        policy == REPLAY_FGD || policy == REPLAY_BESTFIT ? replay_rules_rank_parts : NULL;
     return r;
 }
 
-void rules_free(struct rules *r)
+void replay_rules_free(struct rules *r)
 {
     if (!r)
         return;
@@ -302,7 +306,7 @@ void rules_free(struct rules *r)
     free(r);
 }
 
-const struct fleet_rule *rules_fleet(const struct rules *r)
+const struct fleet_rule *replay_rules_fleet(const struct rules *r)
 {
     return r->policy == REPLAY_PACK ? NULL : &r->rule;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A cluster with a policy at work: the fleet names nodes, the allocator decides, what it gives is in
-// use from then on.
+// A cluster with a policy at work: the fleet names nodes, the allocator decides, what it gives is
+// in use from then on.
 #include "plan/replay/replay_int.h"
 
 #include "base/banned.h"
@@ -12,8 +12,8 @@ static const struct alloc_view *view_at(void *arg, uint32_t node)
     return w->nodes.p[node].view;
 }
 
-void stage_begin(struct stage *s, struct replay_world *w, const struct fleet_rule *rule,
-                 enum alloc_policy policy)
+void replay_stage_begin(struct stage *s, struct replay_world *w, const struct fleet_rule *rule,
+                        enum alloc_policy policy)
 {
     *s = (struct stage){.world = w};
     s->fleet = fleet_new(&(struct fleet_options){.rule = rule, .view = view_at, .view_arg = w});
@@ -21,21 +21,22 @@ void stage_begin(struct stage *s, struct replay_world *w, const struct fleet_rul
         &(struct alloc_options){.policy = policy, .loss = fleet_loss, .loss_arg = s->fleet});
 }
 
-void stage_end(struct stage *s)
+void replay_stage_end(struct stage *s)
 {
     alloc_solver_free(s->solver);
     fleet_free(s->fleet);
-    world_free(s->world);
+    replay_world_free(s->world);
 }
 
-void stage_renewed(struct stage *s, uint32_t node)
+void replay_stage_update_node(struct stage *s, uint32_t node)
 {
-    struct fleet_room room = world_room(&s->world->nodes.p[node]);
+    struct fleet_room room = replay_world_node_room(&s->world->nodes.p[node]);
     fleet_set(s->fleet, node, &room, s->world->nodes.p[node].view);
 }
 
-static int check(const struct stage *s, uint32_t node, const struct api_resource_claim *claim,
-                 const struct alloc_answer *a, struct err *err)
+static int replay_stage_check_answer(const struct stage *s, uint32_t node,
+                                     const struct api_resource_claim *claim,
+                                     const struct alloc_answer *a, struct err *err)
 {
     cleanup_sbuf struct sbuf problems = {0};
     if (!s->check ||
@@ -60,19 +61,19 @@ static int try_node(struct stage *s, uint32_t node, const struct api_resource_cl
             fleet_refused(s->fleet, node);
             return 0;
         }
-        int r = check(s, node, claim, &a, err);
+        int r = replay_stage_check_answer(s, node, claim, &a, err);
         if (r < 0)
             return r;
     }
-    int r = world_take(s->world, node, p, claim ? a.results : NULL, err);
+    int r = replay_world_allocate(s->world, node, p, claim ? a.results : NULL, err);
     if (r < 0)
         return r;
-    stage_renewed(s, node);
+    replay_stage_update_node(s, node);
     return 1;
 }
 
-int stage_place(struct stage *s, const struct api_resource_claim *claim, const struct trace_pod *p,
-                uint32_t *ret_node, struct err *err)
+int replay_stage_place(struct stage *s, const struct api_resource_claim *claim,
+                       const struct trace_pod *p, uint32_t *ret_node, struct err *err)
 {
     uint32_t node;
     *ret_node = NO_NODE;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A trace as the objects of a cluster: a node is a Node and a ResourceSlice whose devices can be
-// shared and have a capacity of 1000 "milli" with a request policy; a pod's GPUs are a ResourceClaim
-// that asks for so much of it, of so many devices, and names models in a CEL selector.
+// shared and have a capacity of 1000 "milli" with a request policy; a pod's GPUs are a
+// ResourceClaim that asks for so much of it, of so many devices, and names models in a CEL
+// selector.
 #include "api/api.h"
 #include "plan/replay/replay_int.h"
 
@@ -13,14 +14,14 @@
 #define CLASS    "gpu"
 #define MIB      (INT64_C(1) << 20)
 
-static struct quantity *number(struct arena *a, int64_t value)
+static struct quantity *replay_world_make_number(struct arena *a, int64_t value)
 {
     struct quantity *q = arena_one(a, struct quantity);
     *q = quantity_from_i64(value, QUANTITY_DECIMAL_SI);
     return q;
 }
 
-struct replay_world *world_new(const struct replay_trace *t, bool whole, bool any_model)
+struct replay_world *replay_world_new(const struct replay_trace *t, bool whole, bool any_model)
 {
     struct replay_world *w = xcalloc(1, sizeof(*w));
     struct alloc_features features = alloc_features_default();
@@ -28,12 +29,12 @@ struct replay_world *world_new(const struct replay_trace *t, bool whole, bool an
     w->whole = whole;
     w->any_model = any_model;
     w->kit = alloc_kit_new(&features);
-    w->class_ = world_class(&w->arena, CLASS, "device.driver == '" DRIVER "'");
+    w->class_ = replay_world_make_class(&w->arena, CLASS, "device.driver == '" DRIVER "'");
     return w;
 }
 
-const struct api_device_class *world_class(struct arena *a, const char *name,
-                                           const char *expression)
+const struct api_device_class *replay_world_make_class(struct arena *a, const char *name,
+                                                       const char *expression)
 {
     struct api_device_class *c = arena_one(a, struct api_device_class);
     struct api_device_selector *s = arena_one(a, struct api_device_selector);
@@ -44,7 +45,7 @@ const struct api_device_class *world_class(struct arena *a, const char *name,
     return c;
 }
 
-void world_free(struct replay_world *w)
+void replay_world_free(struct replay_world *w)
 {
     if (!w)
         return;
@@ -67,13 +68,13 @@ static void make_capacity(struct arena *a, struct api_device *d)
 {
     struct api_device_capacity_entry *c = arena_one(a, struct api_device_capacity_entry);
     struct api_capacity_request_policy *p = arena_one(a, struct api_capacity_request_policy);
-    p->default_value = number(a, REPLAY_WHOLE_GPU);
+    p->default_value = replay_world_make_number(a, REPLAY_WHOLE_GPU);
     p->valid_range = arena_one(a, struct api_capacity_request_policy_range);
-    p->valid_range->min = number(a, 1);
-    p->valid_range->max = number(a, REPLAY_WHOLE_GPU);
-    p->valid_range->step = number(a, 1);
+    p->valid_range->min = replay_world_make_number(a, 1);
+    p->valid_range->max = replay_world_make_number(a, REPLAY_WHOLE_GPU);
+    p->valid_range->step = replay_world_make_number(a, 1);
     c->key = STR(CAPACITY);
-    c->value.value = *number(a, REPLAY_WHOLE_GPU);
+    c->value.value = *replay_world_make_number(a, REPLAY_WHOLE_GPU);
     c->value.request_policy = p;
     d->capacity = (struct api_device_capacity_map){c, 1};
     d->has_allow_multiple_allocations = true;
@@ -93,7 +94,8 @@ static struct api_device_attribute_map make_attributes(struct arena *a, struct s
     return (struct api_device_attribute_map){e, 2};
 }
 
-static struct api_resource_slice *make_slice(struct replay_world *w, const struct trace_node *n)
+static struct api_resource_slice *replay_world_make_slice(struct replay_world *w,
+                                                          const struct trace_node *n)
 {
     struct arena *a = &w->arena;
     struct api_resource_slice *s = arena_one(a, struct api_resource_slice);
@@ -113,7 +115,7 @@ static struct api_resource_slice *make_slice(struct replay_world *w, const struc
     return s;
 }
 
-static int renew(struct world_node *n, struct err *err)
+static int replay_world_renew_node(struct world_node *n, struct err *err)
 {
     struct alloc_input in = {.uses = n->uses.p, .uses_len = n->uses.n};
     struct alloc_cluster *old = n->state;
@@ -127,9 +129,9 @@ static int renew(struct world_node *n, struct err *err)
     return alloc_view_new(n->state, n->node, &n->view, err);
 }
 
-int world_put_node(struct replay_world *w, struct str name, const struct world_node *like,
-                   const struct api_resource_slice *const *slices, size_t slices_len,
-                   struct err *err)
+int replay_world_put_node(struct replay_world *w, struct str name, const struct world_node *like,
+                          const struct api_resource_slice *const *slices, size_t slices_len,
+                          struct err *err)
 {
     struct world_node n = *like;
     n.cpu = n.cpu_all;
@@ -152,19 +154,19 @@ int world_put_node(struct replay_world *w, struct str name, const struct world_n
     if (r < 0)
         return r;
     vec_push(&w->nodes, n);
-    return renew(vec_last(&w->nodes), err);
+    return replay_world_renew_node(vec_last(&w->nodes), err);
 }
 
-int world_add_node(struct replay_world *w, const struct trace_node *t, uint32_t order,
-                   struct err *err)
+int replay_world_add_node(struct replay_world *w, const struct trace_node *t, uint32_t order,
+                          struct err *err)
 {
     const struct world_node n = {
         .cpu_all = t->cpu, .memory_all = t->memory * MIB, .model = t->model, .order = order};
-    const struct api_resource_slice *slice = make_slice(w, t);
-    return world_put_node(w, t->name, &n, &slice, 1, err);
+    const struct api_resource_slice *slice = replay_world_make_slice(w, t);
+    return replay_world_put_node(w, t->name, &n, &slice, 1, err);
 }
 
-struct fleet_room world_room(const struct world_node *n)
+struct fleet_room replay_world_node_room(const struct world_node *n)
 {
     return (struct fleet_room){.order = n->order,
                                .cpu = n->cpu,
@@ -195,7 +197,7 @@ static void ask_capacity(struct replay_world *w, struct api_exact_device_request
 {
     struct api_quantity_entry *q = arena_one(&w->arena, struct api_quantity_entry);
     q->key = STR(CAPACITY);
-    q->value = *number(&w->arena, milli);
+    q->value = *replay_world_make_number(&w->arena, milli);
     e->capacity = arena_one(&w->arena, struct api_capacity_requirements);
     e->capacity->requests = (struct api_quantity_map){q, 1};
 }
@@ -209,7 +211,8 @@ static void keep_apart(struct replay_world *w, struct api_resource_claim *c)
     c->spec.devices.constraints = (struct api_device_constraint_array){k, 1};
 }
 
-static struct api_resource_claim *make_claim(struct replay_world *w, const struct trace_pod *p)
+static struct api_resource_claim *replay_world_build_claim(struct replay_world *w,
+                                                           const struct trace_pod *p)
 {
     struct arena *a = &w->arena;
     struct api_resource_claim *c = arena_one(a, struct api_resource_claim);
@@ -233,8 +236,9 @@ static struct api_resource_claim *make_claim(struct replay_world *w, const struc
     return c;
 }
 
-const struct api_resource_claim *world_claim(struct replay_world *w, const struct trace_pod *p,
-                                             uint64_t *ret_hash)
+const struct api_resource_claim *replay_world_make_claim(struct replay_world *w,
+                                                         const struct trace_pod *p,
+                                                         uint64_t *ret_hash)
 {
     struct claim_key {
         uint32_t num, milli, spec;
@@ -247,7 +251,7 @@ const struct api_resource_claim *world_claim(struct replay_world *w, const struc
     if (!known) {
         const char *own = arena_dup(&w->arena, &key, sizeof(key), 4);
         known = map_put(&w->claims, str_make(own, sizeof(key)));
-        known->claim = make_claim(w, p);
+        known->claim = replay_world_build_claim(w, p);
         const struct api_resource_claim *claim = known->claim;
         known->hash = fleet_hash(&claim, 1);
     }
@@ -256,8 +260,8 @@ const struct api_resource_claim *world_claim(struct replay_world *w, const struc
     return known->claim;
 }
 
-int world_take(struct replay_world *w, uint32_t node, const struct trace_pod *p,
-               const struct api_allocation_result *result, struct err *err)
+int replay_world_allocate(struct replay_world *w, uint32_t node, const struct trace_pod *p,
+                          const struct api_allocation_result *result, struct err *err)
 {
     struct world_node *n = &w->nodes.p[node];
     n->cpu -= p->cpu;
@@ -275,10 +279,10 @@ int world_take(struct replay_world *w, uint32_t node, const struct trace_pod *p,
                                               .capacity = r->consumed_capacity,
                                               .owner = p->name});
     }
-    return renew(n, err);
+    return replay_world_renew_node(n, err);
 }
 
-int world_give_back(struct replay_world *w, uint32_t node, struct str owner, struct err *err)
+int replay_world_release(struct replay_world *w, uint32_t node, struct str owner, struct err *err)
 {
     struct world_node *n = &w->nodes.p[node];
     size_t kept = 0;
@@ -286,5 +290,5 @@ int world_give_back(struct replay_world *w, uint32_t node, struct str owner, str
         if (!str_eq(n->uses.p[i].owner, owner))
             n->uses.p[kept++] = n->uses.p[i];
     n->uses.n = kept;
-    return renew(n, err);
+    return replay_world_renew_node(n, err);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nodes that are not there yet: copies of a node of the world with its slices, all free, or simulated
-// hardware of a profile as `dray up --sim` makes it.
+// Nodes that are not there yet: copies of a node of the world with its slices, all free, or
+// simulated hardware of a profile as `dray up --sim` makes it.
 #include "driver/profile.h"
 #include "plan/sim/plan_int.h"
 
@@ -24,7 +24,7 @@ static void addition_copy_node(struct plan_world *w, const struct plan_object *l
                                struct str name)
 {
     struct plan_object o = *like;
-    struct api_node *node = world_copy_of(w, &o);
+    struct api_node *node = whatif_copy_object(w, &o);
     addition_rename_label(&node->metadata, like->name, name);
     node->metadata.name = name;
     node->metadata.uid = STR("");
@@ -39,7 +39,7 @@ static void addition_copy_slice(struct plan_world *w, const struct plan_object *
                                 struct str old, struct str name)
 {
     struct plan_object o = *from;
-    struct api_resource_slice *s = world_copy_of(w, &o);
+    struct api_resource_slice *s = whatif_copy_object(w, &o);
     s->spec.node_name = name;
     s->spec.pool.name =
         str_eq(s->spec.pool.name, old)
@@ -140,13 +140,12 @@ static int addition_parse(struct addition *a, struct str *ret_profile, struct er
                            STR_ARG(a->text), ADD_NODES_MAX);
     }
     if ((a->like.n > 0) == (ret_profile->n > 0))
-        return err_set(err, ERR_INVALID,
-                       "--add-node %.*s: like=NODE or profile=NAME says what the node looks like",
+        return err_set(err, ERR_INVALID, "--add-node %.*s: like=NODE or profile=NAME is required",
                        STR_ARG(a->text));
     return 0;
 }
 
-int addition_read(struct plan_world *w, struct str text, struct addition *a, struct err *err)
+int addnode_read(struct plan_world *w, struct str text, struct addition *a, struct err *err)
 {
     struct str profile = {0};
     *a = (struct addition){.text = arena_str(&w->arena, text)};
@@ -154,9 +153,9 @@ int addition_read(struct plan_world *w, struct str text, struct addition *a, str
     if (r < 0)
         return r;
     // All that slices name become objects: a node that is added would hide them otherwise.
-    const struct plan_object *like = world_node_named(w, a->like);
+    const struct plan_object *like = whatif_find_node(w, a->like);
     if (a->like.n && !like)
-        return world_no_such(w, PLAN_NODE, a->like, err);
+        return whatif_no_such_object(w, PLAN_NODE, a->like, err);
     if (like)
         a->shape = *like;
     a->known = w->objects.n;
@@ -182,7 +181,7 @@ static int addition_one_more(struct plan_world *w, struct addition *a, struct er
     return r;
 }
 
-int addition_set(struct plan_world *w, struct addition *a, uint64_t n, struct err *err)
+int addnode_set_count(struct plan_world *w, struct addition *a, uint64_t n, struct err *err)
 {
     int r = 0;
     while (r == 0 && a->nodes.n < n)
@@ -194,7 +193,7 @@ int addition_set(struct plan_world *w, struct addition *a, uint64_t n, struct er
     return r;
 }
 
-void addition_done(struct addition *a)
+void addnode_free(struct addition *a)
 {
     profile_free(a->profile);
     vec_done(&a->nodes);
@@ -203,9 +202,9 @@ void addition_done(struct addition *a)
 int plan_add_node(struct plan_world *w, struct str text, struct err *err)
 {
     struct addition a = {0};
-    int r = addition_read(w, text, &a, err);
+    int r = addnode_read(w, text, &a, err);
     if (r == 0)
-        r = addition_set(w, &a, a.count ? a.count : 1, err);
-    addition_done(&a);
+        r = addnode_set_count(w, &a, a.count ? a.count : 1, err);
+    addnode_free(&a);
     return r;
 }

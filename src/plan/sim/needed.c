@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many nodes more? The smallest number of nodes of given kinds with which everything has its place.
-// More nodes hardly ever take room away, so the number is searched by halving; every mix of kinds of a
-// number is tried before the number is given up. So the answer has its proof: the scheduler has placed
-// everything with it, and with one node less it has not, whichever kind that was of.
+// How many nodes more? The smallest number of nodes of given kinds with which everything has its
+// place. More nodes hardly ever take room away, so the number is searched by halving; every mix of
+// kinds of a number is tried before the number is given up. So the answer has its proof: the
+// scheduler has placed everything with it, and with one node less it has not, whichever kind that
+// was of.
 #include "codec/json_writer.h"
 #include "plan/sim/plan_int.h"
 
@@ -23,7 +24,7 @@ struct needed {
     size_t tries;
 };
 
-// needed_try says whether everything fits with the mix. Returns 1, 0 or a negative code.
+// needed_try returns whether everything fits with the mix. Returns 1, 0 or a negative code.
 static int needed_try(struct needed *n, struct err *err)
 {
     struct plan *p = NULL;
@@ -33,7 +34,7 @@ static int needed_try(struct needed *n, struct err *err)
                        "the answer was not found in %d plans; give fewer kinds of nodes",
                        NEEDED_TRIES_MAX);
     for (size_t i = 0; r == 0 && i < n->kinds_len; i++)
-        r = addition_set(n->w, &n->kinds[i], n->mix[i], err);
+        r = addnode_set_count(n->w, &n->kinds[i], n->mix[i], err);
     if (r == 0)
         r = plan_make(n->w, &n->options, &p, err);
     if (r < 0)
@@ -45,7 +46,8 @@ static int needed_try(struct needed *n, struct err *err)
     return fits;
 }
 
-// needed_mixes tries all ways to have so many nodes of the kinds from this one on, most of the first first.
+// needed_mixes tries all ways to have so many nodes of the kinds from this one on, most of the
+// first first.
 // NOLINTNEXTLINE(misc-no-recursion): as deep as there are kinds
 static int needed_mixes(struct needed *n, size_t kind, uint64_t total, struct err *err)
 {
@@ -61,8 +63,8 @@ static int needed_mixes(struct needed *n, size_t kind, uint64_t total, struct er
     return r;
 }
 
-// needed_search finds the smallest total: doubling up to one that fits, then halving. Returns it, or a
-// negative code.
+// needed_search finds the smallest total: doubling up to one that fits, then halving. Returns it,
+// or a negative code.
 static int64_t needed_search(struct needed *n, struct err *err)
 {
     uint64_t low = 0, high = 1; // all totals below low do not fit
@@ -74,7 +76,7 @@ static int64_t needed_search(struct needed *n, struct err *err)
         if (high * 2 > NEEDED_NODES_MAX)
             return err_set(err, ERR_NOT_FOUND,
                            "something does not fit with %llu more nodes either; 'dray plan' "
-                           "without --needed says why",
+                           "without --needed explains it",
                            (unsigned long long)high);
     }
     while (r > 0 && low < high) {
@@ -130,7 +132,7 @@ static int needed_read(struct needed *n, const struct str *kinds, size_t len, st
             "--needed wants 1 to %d kinds of nodes: --add-node like=NODE or profile=NAME",
             NEEDED_KINDS_MAX);
     for (size_t i = 0; i < len; i++) {
-        int r = addition_read(n->w, kinds[i], &n->kinds[i], err);
+        int r = addnode_read(n->w, kinds[i], &n->kinds[i], err);
         n->kinds_len = i + 1;
         if (r == 0 && n->kinds[i].count)
             r = err_set(err, ERR_INVALID, "--add-node %.*s: --needed finds the count",
@@ -151,12 +153,12 @@ int plan_needed(struct plan_world *w, const struct str *kinds, size_t kinds_len,
         total = needed_search(&n, err);
     int r = total < 0 ? (int)total : 0;
     for (size_t i = 0; r == 0 && i < n.kinds_len; i++)
-        r = addition_set(w, &n.kinds[i], n.best[i], err);
+        r = addnode_set_count(w, &n.kinds[i], n.best[i], err);
     if (r == 0)
         r = plan_make(w, options, ret, err);
     if (r == 0)
         needed_tell(&n, *ret, (uint64_t)total);
     for (size_t i = 0; i < n.kinds_len; i++)
-        addition_done(&n.kinds[i]);
+        addnode_free(&n.kinds[i]);
     return r;
 }

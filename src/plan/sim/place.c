@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plans: the world goes into a cluster in memory, the controllers make what is missing, the scheduler
-// places what has no place yet, and what came of it is read from the objects and from the scheduler.
+// Plans: the world goes into a cluster in memory, the controllers make what is missing, the
+// scheduler places what has no place yet, and what came of it is read from the objects and from the
+// scheduler.
 #include "api/match/claim.h"
 #include "api/match/node.h"
 #include "plan/sim/sim.h"
 
 #include "base/banned.h"
 
-#define SETTLE_S        3600 // on the clock of the cluster in memory
-#define PROBE_SCHEDULER "default-scheduler"
+#define SETTLE_S 3600 // on the clock of the cluster in memory
 
 struct placing {
     struct plan *p;
     struct sim sim;
-    size_t target; // of plan_why; SIZE_MAX: everything
-    struct VEC(struct str) schedulers;
+    size_t target;                         // of plan_why; SIZE_MAX: everything
     struct told_before MAP(uint32_t) told; // step that was explained, by workload and message
 };
 
@@ -41,21 +40,6 @@ static bool place_is_left_out(void *arg, struct str pod)
     return map_has(left, pod);
 }
 
-static void place_learn_scheduler(struct placing *at, const struct api_pod *pod)
-{
-    vec_foreach(&at->schedulers, name)
-        if (str_eq(*name, pod->spec.scheduler_name))
-            return;
-    vec_push(&at->schedulers, arena_str(&at->p->arena, pod->spec.scheduler_name));
-}
-
-static void place_learn_schedulers(void *arg, const struct typed_object *o)
-{
-    const struct api_pod *pod = o->object.value;
-    if (!pod->spec.node_name.n)
-        place_learn_scheduler(arg, pod);
-}
-
 // --- Before the scheduler ------------------------------------------------------------------------
 
 // place_probe puts in a pod that wants nothing but a claim that no pod names.
@@ -67,12 +51,12 @@ static void place_probe(struct placing *at, const struct unit *u)
     struct api_pod pod = {.metadata = {.namespace = u->namespace, .name = u->pod},
                           .spec = {.resource_claims = {.p = &entry, .n = 1},
                                    .containers = {.p = &container, .n = 1},
-                                   .scheduler_name = STR(PROBE_SCHEDULER)}};
+                                   .scheduler_name = STR(SIM_SCHEDULER)}};
     sim_put(&at->sim, &api_pod_type, &pod);
 }
 
-// place_return gives an evicted pod back to the scheduler, as its controller makes it anew, without
-// what was made for it alone.
+// place_return gives an evicted pod back to the scheduler, as its controller creates it again,
+// without what was made for it alone.
 static void place_return(struct placing *at, const struct typed_object *evicted)
 {
     const struct api_pod *was = evicted->object.value;
@@ -94,6 +78,43 @@ static void place_return(struct placing *at, const struct typed_object *evicted)
     sim_put(&at->sim, &api_pod_type, &pod);
 }
 
+static bool place_is_of_daemons(const struct api_object_meta *pod)
+{
+    const struct api_owner_reference *owner = meta_controller(pod);
+    return owner && str_eqz(owner->kind, "DaemonSet");
+}
+
+// place_add_daemon makes a unit of a pod that the controller of DaemonSets has created.
+static void place_add_daemon(void *arg, const struct typed_object *o)
+{
+    struct plan *p = arg;
+    struct str name = world_full_name(&p->arena, o->meta->namespace, o->meta->name);
+    if (!place_is_of_daemons(o->meta) || world_find(p->world, PLAN_POD, name))
+        return;
+    struct str set = meta_controller(o->meta)->name;
+    vec_push(&p->units,
+             ((struct unit){.is_pod = true,
+                            .name = name,
+                            .namespace = arena_str(&p->arena, o->meta->namespace),
+                            .pod = arena_str(&p->arena, o->meta->name),
+                            .alike = arena_strf(&p->arena, "%.*s/%.*s", STR_ARG(o->meta->namespace),
+                                                STR_ARG(set))}));
+}
+
+static void place_add_daemons(struct placing *at)
+{
+    struct plan *p = at->p;
+    memory_foreach(at->sim.memory, world_kind(&api_pod_type), place_add_daemon, p);
+    world_foreach(p->world, PLAN_OTHER, o)
+    {
+        struct str why =
+            o->type == &api_daemon_set_type ? sim_refusal(&at->sim, o->name) : (struct str){0};
+        if (why.n)
+            world_note(p->world, "pods of DaemonSet %.*s are not admitted: %.*s", STR_ARG(o->name),
+                       STR_ARG(why));
+    }
+}
+
 static void place_return_evicted(struct placing *at)
 {
     struct plan *p = at->p;
@@ -101,11 +122,15 @@ static void place_return_evicted(struct placing *at)
     size_t n = s->evictions.n;
     for (size_t i = 0; i < n; i++) {
         const struct typed_object *pod = s->evictions.p[i].pod;
-        place_return(at, pod);
+        bool again = place_is_of_daemons(pod->meta); // by the controller
+        if (!again)
+            place_return(at, pod);
         for (size_t k = 0; k < p->units.n; k++)
             if (p->units.p[k].is_pod && str_eq(p->units.p[k].pod, pod->meta->name) &&
-                str_eq(p->units.p[k].namespace, pod->meta->namespace))
+                str_eq(p->units.p[k].namespace, pod->meta->namespace)) {
                 p->units.p[k].bound = false;
+                p->units.p[k].gone = again;
+            }
     }
 }
 
@@ -125,20 +150,12 @@ static void place_prepare(struct placing *at)
     sim_control(&at->sim);
     sim_settle(&at->sim, SETTLE_S); // reservations of pods that are gone go
     place_return_evicted(at);
+    place_add_daemons(at);
     for (size_t i = 0; i < p->units.n; i++) {
         const struct unit *u = &p->units.p[i];
         if (u->fresh && place_takes_part(at, i))
-            (void)!sim_admit_pod(&at->sim, u->fresh); // a refusal is told later
+            (void)!sim_admit_pod(&at->sim, u->fresh); // a refusal is reported later
     }
-    sim_settle(&at->sim, SETTLE_S);
-}
-
-static void place_schedule(struct placing *at)
-{
-    const struct api_kind *pods = api_kind_find(STR("v1"), STR("Pod"));
-    vec_push(&at->schedulers, STR(PROBE_SCHEDULER));
-    memory_foreach(at->sim.memory, pods, place_learn_schedulers, at);
-    sim_schedule(&at->sim, at->p->options.policy, at->schedulers.p, at->schedulers.n);
     sim_settle(&at->sim, SETTLE_S);
 }
 
@@ -245,8 +262,7 @@ static struct str place_node_of_claim(const struct plan *p, const struct typed_o
 
 static struct str place_text_of(struct arena *arena, const yyjson_val *v, const char *key)
 {
-    const yyjson_val *t = v ? json_get(v, str_z(key)) : NULL;
-    return t && json_is_string(t) ? arena_str(arena, json_str(t)) : (struct str){0};
+    return arena_str(arena, json_get_str(v, key));
 }
 
 static struct str place_json_of(struct arena *arena, const yyjson_val *v, const char *key)
@@ -269,7 +285,7 @@ static void place_add_advice(const yyjson_val *root, struct sbuf *text)
             sbuf_addf(text, "What would help: %.*s\n", STR_ARG(json_str(line)));
 }
 
-// place_read_answer takes over what the scheduler says of a pod that waits.
+// place_read_answer takes over the scheduler's explanation of a pod that waits.
 static void place_read_answer(struct placing *at, struct step *step, const yyjson_val *root,
                               struct sbuf *text)
 {
@@ -327,7 +343,7 @@ static struct str place_condition(const struct api_pod *pod)
     return (struct str){0};
 }
 
-// place_explain_once explains one of many replicas that were told the same.
+// place_explain_once explains one of many replicas with the same condition.
 static void place_explain_once(struct placing *at, struct step *step, const struct api_pod *pod)
 {
     struct plan *p = at->p;
@@ -380,7 +396,10 @@ static void place_take_step(struct placing *at, const struct unit *u)
     const struct api_pod *pod = o ? o->object.value : NULL;
     struct str refusal = sim_refusal(&at->sim, u->name);
     step.pub.name = arena_strf(&p->arena, "%s %.*s", u->is_pod ? "pod" : "claim", STR_ARG(u->name));
-    if (u->bound || (pod && pod->spec.node_name.n)) {
+    if (u->staying.n) {
+        step.pub.node = arena_str(&p->arena, pod ? pod->spec.node_name : STR(""));
+        place_refused(at, &step, u->staying);
+    } else if (u->bound || (pod && pod->spec.node_name.n)) {
         step.pub.status = u->bound ? PLAN_RUNNING : PLAN_PLACED;
         step.pub.node = arena_str(&p->arena, pod ? pod->spec.node_name : STR(""));
     } else if (refusal.n) {
@@ -421,7 +440,8 @@ static int place_begin(struct plan_world *w, const struct plan_options *options,
 static void place_take_steps(struct placing *at, bool pods)
 {
     for (size_t i = 0; i < at->p->units.n; i++)
-        if (at->p->units.p[i].is_pod == pods && (at->target == SIZE_MAX || i == at->target))
+        if (at->p->units.p[i].is_pod == pods && !at->p->units.p[i].gone &&
+            (at->target == SIZE_MAX || i == at->target))
             place_take_step(at, &at->p->units.p[i]);
 }
 
@@ -429,9 +449,10 @@ static void place_run(struct plan *p, size_t target)
 {
     struct placing at = {.p = p, .target = target};
     place_prepare(&at);
-    place_schedule(&at);
+    sim_schedule(&at.sim, p->options.policy);
+    sim_settle(&at.sim, SETTLE_S);
     place_take_steps(&at, true);
-    // Claims that no pod names come last, in a cluster that has told of the pods.
+    // Claims that no pod names come last, after the pods were explained.
     for (size_t i = 0; i < p->units.n; i++) {
         const struct unit *u = &p->units.p[i];
         if (!u->is_pod && !u->bound && place_takes_part(&at, i))
@@ -440,7 +461,6 @@ static void place_run(struct plan *p, size_t target)
     sim_settle(&at.sim, SETTLE_S);
     place_take_steps(&at, false);
     sim_end(&at.sim);
-    vec_done(&at.schedulers);
     map_done(&at.told);
 }
 
@@ -479,7 +499,8 @@ static bool place_uses_claim(const struct plan *p, const struct unit *u, struct 
     return uses;
 }
 
-// place_unit_named finds the unit that a name means, SIZE_MAX: none. A claim of a pod means the pod.
+// place_unit_named finds the unit that a name means, SIZE_MAX: none. A claim of a pod means the
+// pod.
 static size_t place_unit_named(const struct plan *p, struct str name)
 {
     bool pods = true;

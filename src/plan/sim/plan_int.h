@@ -35,7 +35,8 @@ struct plan_object {
     struct str file;
     size_t line;
     bool gone;
-    bool moved; // a pod that has to find another place
+    bool moved;         // a pod that has to find another place
+    struct str staying; // a pod that a drain cannot evict: the server's reason
 };
 
 struct plan_world {
@@ -57,16 +58,22 @@ struct plan_object *world_find_other(const struct plan_world *w, const struct ap
 // world_add puts an object in; one of the same kind and name is replaced.
 struct plan_object *world_add(struct plan_world *w, const struct plan_object *o);
 
-// rule_parse reads a taint as plan_taint does.
-int rule_parse(struct str text, struct arena *arena, struct api_device_taint_rule **ret,
-               struct err *err) MUST_USE;
+// taint_rule_parse reads a taint as plan_taint does.
+int taint_rule_parse(struct str text, struct arena *arena, struct api_device_taint_rule **ret,
+                     struct err *err) MUST_USE;
 
-// world_copy_of makes an object's value a copy that may be changed. world_node_named finds a node; one
-// that only slices name becomes an object. world_no_such says that there is no object of a name.
-void *world_copy_of(struct plan_world *w, struct plan_object *o);
-struct plan_object *world_node_named(struct plan_world *w, struct str name);
-int world_no_such(const struct plan_world *w, enum plan_kind kind, struct str name,
-                  struct err *err) MUST_USE;
+// whatif_copy_object makes an object's value a copy that may be changed. whatif_find_node finds a
+// node; one that only slices name becomes an object. whatif_no_such_object reports that there is no
+// object of a name.
+void *whatif_copy_object(struct plan_world *w, struct plan_object *o);
+struct plan_object *whatif_find_node(struct plan_world *w, struct str name);
+int whatif_no_such_object(const struct plan_world *w, enum plan_kind kind, struct str name,
+                          struct err *err) MUST_USE;
+
+// whatif_release_claim frees the devices of a claim. whatif_move_pod unbinds a pod, as its
+// controller would create it again; claims that were generated for it are removed.
+void whatif_release_claim(struct plan_world *w, struct plan_object *o);
+void whatif_move_pod(struct plan_world *w, struct plan_object *o);
 
 // world_kind is the kind of objects of a type.
 const struct api_kind *world_kind(const struct api_type *type);
@@ -96,30 +103,33 @@ struct addition_node {
 
 // A kind of node that may be added, and how many of it have been.
 struct addition {
-    struct str text; // as it was asked for
+    struct str text; // as it was given
     struct str like; // a node of the world; else empty
     struct profile *profile;
     struct str prefix;
-    uint64_t count;           // asked for; 0: not said
+    uint64_t count;           // requested; 0: not given
     uint64_t added, number;   // in the world now; of the last name
     struct plan_object shape; // of like
     size_t known;             // objects before any was added
     struct VEC(struct addition_node) nodes;
 };
 
-// addition_read reads like=NODE or profile=NAME, [,count=N][,name=PREFIX]. Returns 0, -ERR_INVALID or -ERR_NOT_FOUND.
-int addition_read(struct plan_world *w, struct str text, struct addition *a,
-                  struct err *err) MUST_USE;
+// addnode_read reads like=NODE or profile=NAME, [,count=N][,name=PREFIX]. Returns 0, -ERR_INVALID
+// or -ERR_NOT_FOUND.
+int addnode_read(struct plan_world *w, struct str text, struct addition *a,
+                 struct err *err) MUST_USE;
 
-// addition_set has exactly n of the nodes in the world.
-int addition_set(struct plan_world *w, struct addition *a, uint64_t n, struct err *err) MUST_USE;
-void addition_done(struct addition *a);
+// addnode_set_count has exactly n of the nodes in the world.
+int addnode_set_count(struct plan_world *w, struct addition *a, uint64_t n,
+                      struct err *err) MUST_USE;
+void addnode_free(struct addition *a);
 
 // --- Inventory -----------------------------------------------------------------------------------
 
 struct inventory;
 
-// inventory_sort_by_node puts the devices of each node side by side, inventory_pending gathers the pods of its world that wait.
+// inventory_sort_by_node puts the devices of each node side by side, inventory_pending gathers the
+// pods of its world that wait.
 void inventory_sort_by_node(struct inventory *inv);
 void inventory_pending(struct inventory *inv);
 
@@ -136,6 +146,8 @@ struct unit {
     const struct api_pod *fresh; // a pod that is not in the cluster yet; else NULL
     struct str group;            // its PodGroup
     bool bound;                  // before the scheduler did anything
+    bool gone;                   // evicted, and its controller has created another one
+    struct str staying;          // why a drain cannot evict it; empty: it can
     struct str alike;            // the workload of which it is one of many
 };
 
@@ -155,7 +167,7 @@ struct plan {
     struct plan_units VEC(struct unit) units;
     struct VEC(const struct api_node *) nodes; // that the scheduler sees
     struct VEC(struct step) steps;
-    bool why;               // one answer, told at length
+    bool why;               // one detailed answer
     struct str needed;      // of plan_needed: in words
     struct str needed_json; // and for programs
 };
@@ -163,7 +175,7 @@ struct plan {
 // units_collect finds what there is to place, in the order of the files.
 void units_collect(struct plan *p);
 
-// unit_is_fresh: a pod that is not in the cluster yet. Those of a cluster have a UID.
-bool unit_is_fresh(const struct plan_object *o);
+// units_is_fresh: a pod that is not in the cluster yet. Those of a cluster have a UID.
+bool units_is_fresh(const struct plan_object *o);
 
 #endif

@@ -3,8 +3,8 @@
 // The cluster in memory: its life, what is admitted to it, and when it has come to rest.
 #include "plan/sim/sim.h"
 
-#include "api/limits.h"
 #include "api/quota.h"
+#include "plan/sim/admission.h"
 
 #include "base/banned.h"
 
@@ -103,6 +103,8 @@ static int sim_charge(struct sim *s, const struct api_object *object, struct sbu
                                       .has_class = sim_has_class,
                                       .pod_of = sim_pod_of,
                                       .ctx = s};
+    const struct api_object_meta *m = api_object_meta(object);
+    cleanup_sbuf struct sbuf reason = {0};
     int r = 0;
     memory_foreach(s->memory, world_kind(&api_resource_quota_type), sim_match_quota, &q);
     struct api_resource_quota *changed =
@@ -113,30 +115,76 @@ static int sim_charge(struct sim *s, const struct api_object *object, struct sbu
         c = quota_change_of(object, NULL, &world, &arena);
     for (size_t i = 0; r == 0 && i < q.found.n; i++) {
         changed[i] = *(const struct api_resource_quota *)q.found.p[i]->object.value;
-        r = quota_admit(&changed[i], &c, &arena, &counted[i], why);
+        r = quota_admit(&changed[i], &c, &arena, &counted[i], &reason);
     }
     for (size_t i = 0; i < q.found.n; i++) {
         if (r == 0 && counted[i])
             sim_put(s, &api_resource_quota_type, &changed[i]);
         typed_object_unref(q.found.p[i]);
     }
+    if (r < 0) {
+        struct str group = object->kind->group;
+        sbuf_addf(why, "%.*s%s%.*s \"%.*s\" is forbidden: %.*s", STR_ARG(object->kind->plural),
+                  group.n ? "." : "", STR_ARG(group),
+                  STR_ARG(m->name.n ? m->name : m->generate_name), STR_ARG(sbuf_str(&reason)));
+    }
     vec_done(&q.found);
     arena_done(&arena);
     return r;
 }
 
-static void sim_refuse(struct sim *s, const char *plural, struct str namespace, struct str name,
-                       struct str pod, struct str why)
+static void sim_refuse(struct sim *s, struct str namespace, struct str pod, struct str why)
 {
     struct str key = arena_strf(&s->arena, "%.*s/%.*s", STR_ARG(namespace), STR_ARG(pod));
-    *map_put(&s->refusals, key) = arena_strf(&s->arena, "%s \"%.*s\" is forbidden: %.*s", plural,
-                                             STR_ARG(name), STR_ARG(why));
+    *map_put(&s->refusals, key) = arena_str(&s->arena, why);
 }
 
 struct str sim_refusal(const struct sim *s, struct str pod)
 {
     const struct str *why = map_get(&s->refusals, pod);
     return why ? *why : (struct str){0};
+}
+
+// --- Admission -----------------------------------------------------------------------------------
+
+static void sim_give_to_admission(void *arg, const struct typed_object *o)
+{
+    admission_put(arg, &o->object);
+}
+
+int sim_apply_admission(struct sim *s, struct api_pod *pod, struct arena *arena, struct sbuf *why)
+{
+    static const struct api_type *const read[] = {&api_priority_class_type, &api_limit_range_type,
+                                                  &api_runtime_class_type};
+    if (!s->admission) {
+        s->admission = admission_new(&s->features, clock_wall_ns(&s->clock.clock));
+        for (size_t i = 0; i < array_len(read); i++)
+            memory_foreach(s->memory, world_kind(read[i]), sim_give_to_admission, s->admission);
+    }
+    return admission_create_pod(s->admission, pod, arena, why);
+}
+
+// sim_admit applies admission to a new pod, in place, and counts it in the quotas.
+static int sim_admit(struct sim *s, struct api_pod *pod, struct arena *arena, struct sbuf *why)
+{
+    const struct api_object object = {world_kind(&api_pod_type), pod};
+    int r = sim_apply_admission(s, pod, arena, why);
+    return r < 0 ? r : sim_charge(s, &object, why);
+}
+
+int sim_admit_pod(struct sim *s, const struct api_pod *pod)
+{
+    struct arena arena = {0};
+    struct api_pod own;
+    cleanup_sbuf struct sbuf why = {0};
+    api_copy(&api_pod_type, pod, &own, &arena);
+    int r = sim_admit(s, &own, &arena, &why);
+    if (r == 0)
+        sim_put(s, &api_pod_type, &own);
+    else
+        sim_refuse(s, own.metadata.namespace, own.metadata.name, sbuf_str(&why));
+    arena_done(&arena);
+    return r;
 }
 
 // sim_guard is the admission of what controllers and the scheduler create.
@@ -146,82 +194,15 @@ static int sim_guard(void *arg, const struct api_object *object, const struct ty
     struct sim *s = arg;
     cleanup_sbuf struct sbuf why = {0};
     const struct api_object_meta *m = api_object_meta(object);
-    if (old || !object->kind->namespaced || object->kind->type == &api_event_type ||
-        sim_charge(s, object, &why) == 0)
+    if (old || !object->kind->namespaced || object->kind->type == &api_event_type)
         return 0;
-    struct str name = m->name.n ? m->name : m->generate_name;
-    if (m->owner_references.n)
-        sim_refuse(s, "resourceclaims.resource.k8s.io", m->namespace, name,
-                   m->owner_references.p[0].name, sbuf_str(&why));
-    return err_set(err, ERR_FORBIDDEN, "%.*s \"%.*s\" is forbidden: %.*s",
-                   STR_ARG(object->kind->plural), STR_ARG(name), STR_ARG(sbuf_str(&why)));
-}
-
-// --- Priorities ----------------------------------------------------------------------------------
-
-struct priority_search {
-    struct str name; // empty: the default
-    const struct api_priority_class *found;
-};
-
-static void sim_match_priority(void *arg, const struct typed_object *o)
-{
-    struct priority_search *p = arg;
-    const struct api_priority_class *c = o->object.value;
-    bool fits = p->name.n ? str_eq(o->meta->name, p->name) : c->global_default;
-    if (fits && (!p->found || c->value < p->found->value))
-        p->found = c;
-}
-
-// sim_set_priority gives a pod the priority of its class; 0 where there is none of that name.
-static void sim_set_priority(struct sim *s, struct api_pod *pod)
-{
-    static const struct {
-        const char *name;
-        int32_t value;
-    } system[] = {{"system-cluster-critical", 2000000000}, {"system-node-critical", 2000001000}};
-    struct priority_search p = {.name = pod->spec.priority_class_name};
-    if (pod->spec.has_priority)
-        return;
-    memory_foreach(s->memory, world_kind(&api_priority_class_type), sim_match_priority, &p);
-    pod->spec.priority = p.found ? p.found->value : 0;
-    for (size_t i = 0; !p.found && i < array_len(system); i++)
-        if (str_eqz(p.name, system[i].name))
-            pod->spec.priority = system[i].value;
-    pod->spec.has_priority = true;
-}
-
-struct limiting {
-    struct api_pod *pod;
-    struct arena *arena;
-};
-
-static void sim_apply_limits(void *arg, const struct typed_object *o)
-{
-    const struct limiting *l = arg;
-    cleanup_sbuf struct sbuf told = {0};
-    if (str_eq(o->meta->namespace, l->pod->metadata.namespace))
-        limits_default_pod(l->pod, o->object.value, &told, l->arena);
-}
-
-int sim_admit_pod(struct sim *s, const struct api_pod *pod)
-{
-    struct arena arena = {0};
-    struct api_pod own;
-    const struct api_object object = {world_kind(&api_pod_type), &own};
-    cleanup_sbuf struct sbuf why = {0};
-    api_copy(&api_pod_type, pod, &own, &arena);
-    sim_set_priority(s, &own);
-    memory_foreach(s->memory, world_kind(&api_limit_range_type), sim_apply_limits,
-                   &(struct limiting){&own, &arena});
-    int r = sim_charge(s, &object, &why);
+    int r = object->kind->type == &api_pod_type ? sim_admit(s, object->value, &s->arena, &why)
+                                                : sim_charge(s, object, &why);
     if (r == 0)
-        sim_put(s, &api_pod_type, &own);
-    else
-        sim_refuse(s, "pods", own.metadata.namespace, own.metadata.name, own.metadata.name,
-                   sbuf_str(&why));
-    arena_done(&arena);
-    return r;
+        return 0;
+    if (m->owner_references.n)
+        sim_refuse(s, m->namespace, m->owner_references.p[0].name, sbuf_str(&why));
+    return err_set(err, ERR_FORBIDDEN, "%.*s", STR_ARG(sbuf_str(&why)));
 }
 
 // --- Life ----------------------------------------------------------------------------------------
@@ -259,6 +240,7 @@ void sim_end(struct sim *s)
     sched_free(s->sched);
     ctl_free(s->ctl);
     s->ctl = NULL;
+    admission_free(s->admission);
     client_free(s->client);
     while (exec_sim_step(s->exec))
         ;
@@ -268,6 +250,7 @@ void sim_end(struct sim *s)
         typed_object_unref(e->pod);
     vec_done(&s->evictions);
     map_done(&s->refusals);
+    vec_done(&s->schedulers);
     arena_done(&s->arena);
     *s = (struct sim){0};
 }
@@ -293,7 +276,8 @@ static void sim_lead(struct sim *s, const enum ctl_controller *which, size_t len
 
 void sim_control(struct sim *s)
 {
-    static const enum ctl_controller which[] = {CTL_CLAIMS, CTL_QUOTAS, CTL_VOLUMES};
+    static const enum ctl_controller which[] = {CTL_CLAIMS, CTL_QUOTAS, CTL_VOLUMES,
+                                                CTL_DAEMON_SETS};
     sim_lead(s, which, array_len(which));
 }
 
@@ -311,17 +295,30 @@ void sim_evict(struct sim *s)
         ;
 }
 
-void sim_schedule(struct sim *s, enum alloc_policy policy, const struct str *names, size_t len)
+static void sim_learn_scheduler(void *arg, const struct typed_object *o)
 {
+    struct sim *s = arg;
+    const struct api_pod *pod = o->object.value;
+    bool known = pod->spec.node_name.n > 0;
+    vec_foreach(&s->schedulers, name)
+        known |= str_eq(*name, pod->spec.scheduler_name);
+    if (!known)
+        vec_push(&s->schedulers, arena_str(&s->arena, pod->spec.scheduler_name));
+}
+
+void sim_schedule(struct sim *s, enum alloc_policy policy)
+{
+    vec_push(&s->schedulers, STR(SIM_SCHEDULER));
+    memory_foreach(s->memory, world_kind(&api_pod_type), sim_learn_scheduler, s);
     s->sched = sched_new(&(struct sched_options){.client = s->client,
-                                                 .names = names,
-                                                 .names_len = len,
+                                                 .names = s->schedulers.p,
+                                                 .names_len = s->schedulers.n,
                                                  .features = &s->features,
                                                  .policy = policy});
     sched_start(s->sched);
 }
 
-// sim_at_rest: nobody will do anything but wait. Pods that are being bound may wait for drivers and
+// sim_at_rest: all components only wait. Pods that are being bound may wait for drivers and
 // provisioners, which are not here.
 static bool sim_at_rest(const struct sim *s)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a world to a cluster in memory: objects as they are, nodes that files leave out, what files do
-// not say of nodes.
+// From a world to a cluster in memory: objects as they are, nodes that files leave out, what files
+// do not say of nodes.
 #include "api/match/claim.h"
 #include "plan/sim/sim.h"
 
@@ -140,6 +140,15 @@ void sim_load_rule(struct sim *s, const struct api_device_taint_rule *rule)
     sim_put(s, &api_device_taint_rule_type, &own);
 }
 
+// sim_load_daemons puts a DaemonSet in. Its pods are of revisions that plans do not read: none of
+// them is replaced.
+static void sim_load_daemons(struct sim *s, const struct api_daemon_set *set)
+{
+    struct api_daemon_set own = *set;
+    own.spec.update_strategy = (struct api_daemon_set_update_strategy){.type = STR("OnDelete")};
+    sim_put(s, &api_daemon_set_type, &own);
+}
+
 // --- Everything ----------------------------------------------------------------------------------
 
 void sim_load_world(struct plan *p, struct sim *s, bool (*leave_out)(void *arg, struct str pod),
@@ -150,13 +159,15 @@ void sim_load_world(struct plan *p, struct sim *s, bool (*leave_out)(void *arg, 
         const struct plan_object *o = &p->world->objects.p[i];
         bool skipped =
             o->gone || o->kind == PLAN_NODE || o->kind == PLAN_WORKLOAD || o->kind == PLAN_EVENT ||
-            (o->kind == PLAN_POD && (unit_is_fresh(o) || (leave_out && leave_out(arg, o->name))));
+            (o->kind == PLAN_POD && (units_is_fresh(o) || (leave_out && leave_out(arg, o->name))));
         if (skipped)
             continue;
         if (o->kind == PLAN_CLAIM)
             sim_load_claim(p->world, s, o->value);
         else if (o->kind == PLAN_RULE)
             sim_load_rule(s, o->value);
+        else if (o->type == &api_daemon_set_type)
+            sim_load_daemons(s, o->value);
         else
             sim_put(s, o->type, o->value);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DeviceTaintRules from words, and what they would do: the controller that evicts says it, on a copy of
-// the world in memory.
+// DeviceTaintRules from words, and what they would do: the eviction controller decides, on a copy
+// of the world in memory.
 #include "plan/taint.h"
 
 #include "api/match/device_taint.h"
@@ -13,7 +13,7 @@
 int taint_parse(struct str text, struct arena *arena, struct api_device_taint_rule **ret,
                 struct err *err)
 {
-    return rule_parse(text, arena, ret, err);
+    return taint_rule_parse(text, arena, ret, err);
 }
 
 // --- What rules do -------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ static void taint_simulate(const struct inventory *inv, const struct taint_rules
     arena_done(&p.arena);
 }
 
-// taint_hit_of says what becomes of the pods of a claim: those that go first count.
+// taint_hit_of is what happens to the pods of a claim: those that go first count.
 static struct taint_hit taint_hit_of(const struct inventory *inv, uint32_t hold,
                                      const struct taint_evicted *evicted, struct arena *arena)
 {
@@ -134,7 +134,7 @@ static struct api_device_taint_rule *rule_for(struct arena *arena,
     return rule;
 }
 
-static bool is_of(const struct inventory *inv, size_t device, struct str class_name)
+static bool taint_is_of_class(const struct inventory *inv, size_t device, struct str class_name)
 {
     return alloc_cluster_selects(inv->cluster, class_name, inv->devices[device].number) ==
            ALLOC_SELECTS_YES;
@@ -149,7 +149,7 @@ int taint_of_class(const struct inventory *inv, struct str class_name,
     for (size_t i = 0; i < inv->devices_len; i++) {
         struct of_driver *d = map_put(&drivers, inv->devices[i].id.driver);
         d->all++;
-        d->picked += is_of(inv, i, class_name);
+        d->picked += taint_is_of_class(inv, i, class_name);
     }
     map_foreach(&drivers, i) {
         assert(drivers.values);
@@ -160,7 +160,7 @@ int taint_of_class(const struct inventory *inv, struct str class_name,
     }
     for (size_t i = 0; i < inv->devices_len; i++) {
         const struct of_driver *d = map_get(&drivers, inv->devices[i].id.driver);
-        if (d && d->picked < d->all && is_of(inv, i, class_name))
+        if (d && d->picked < d->all && taint_is_of_class(inv, i, class_name))
             vec_push_arena(arena, &rules, rule_for(arena, taint, &inv->devices[i].id));
     }
     map_done(&drivers);
@@ -171,7 +171,8 @@ int taint_of_class(const struct inventory *inv, struct str class_name,
 
 // --- Rules and selectors by words ----------------------------------------------------------------
 
-static struct str selector_text(const struct api_device_taint_selector *s, struct arena *arena)
+static struct str taint_selector_text(const struct api_device_taint_selector *s,
+                                      struct arena *arena)
 {
     return arena_strf(arena, "%.*s%s%.*s%s%.*s", STR_ARG(s->driver), s->has_pool ? "/" : "",
                       STR_ARG(s->pool), s->has_device ? "/" : "", STR_ARG(s->device));
@@ -187,7 +188,8 @@ void taint_rules_about(const struct inventory *inv, struct str word, struct str 
     {
         const struct api_device_taint_rule *r = o->value;
         const struct api_device_taint_selector *s = r->spec.device_selector;
-        bool about = str_eq(o->name, word) || (s && str_eq(selector_text(s, arena), selector));
+        bool about =
+            str_eq(o->name, word) || (s && str_eq(taint_selector_text(s, arena), selector));
         if (about && (!key.n || str_eq(r->spec.taint.key, key)))
             vec_push_arena(arena, &names, o->name);
     }
@@ -219,7 +221,7 @@ int taint_selector(const struct inventory *inv, struct str word, struct arena *a
     if (n > 1)
         return err_set(err, ERR_INVALID,
                        "%zu devices are called %.*s: give DRIVER/POOL/DEVICE ('dray who %.*s' "
-                       "tells their names)",
+                       "lists them)",
                        n, STR_ARG(word), STR_ARG(word));
     *ret = arena_strf(arena, "%.*s/%.*s/%.*s", STR_ARG(inv->devices[only].id.driver),
                       STR_ARG(inv->devices[only].id.pool), STR_ARG(inv->devices[only].id.device));
@@ -229,7 +231,7 @@ int taint_selector(const struct inventory *inv, struct str word, struct arena *a
 // --- Names ---------------------------------------------------------------------------------------
 
 // Letters, digits and dashes only, at most so many.
-static void add_plain(struct sbuf *out, struct str s, size_t most)
+static void taint_add_plain(struct sbuf *out, struct str s, size_t most)
 {
     for (size_t i = 0; i < s.n && i < most; i++) {
         char c = s.p[i];
@@ -257,7 +259,7 @@ void taint_rule_name(const struct api_device_taint_rule *rule, struct sbuf *out)
     for (size_t i = 0; i < array_len(parts); i++) {
         sbuf_add(&all, parts[i]);
         sbuf_addc(&all, '\n');
-        add_plain(out, parts[i], 40);
+        taint_add_plain(out, parts[i], 40);
         if (parts[i].n)
             sbuf_addc(out, '-');
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is to be placed: pods, replicas of workloads that are not there yet, claims that no pod names.
+// What is to be placed: pods, replicas of workloads that are not there yet, claims that no pod
+// names.
 #include "api/match/claim.h"
 #include "ctl/template.h"
 #include "plan/sim/plan_int.h"
@@ -25,7 +26,7 @@ static struct unit *units_add_pod(struct plan *p, const struct api_pod *pod, boo
     return vec_last(&p->units);
 }
 
-bool unit_is_fresh(const struct plan_object *o)
+bool units_is_fresh(const struct plan_object *o)
 {
     const struct api_pod *pod = o->value;
     return !o->moved && !pod->metadata.uid.n && !pod->spec.node_name.n;
@@ -205,7 +206,7 @@ void units_collect(struct plan *p)
             continue;
         if (o.kind == PLAN_POD && !pod_is_terminal(o.value) &&
             !((const struct api_pod *)o.value)->metadata.deletion_timestamp.set)
-            (void)units_add_pod(p, o.value, unit_is_fresh(&o));
+            units_add_pod(p, o.value, units_is_fresh(&o))->staying = o.staying;
         else if (o.kind == PLAN_WORKLOAD)
             units_add_workload(p, &o);
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What if: a node drained, devices tainted, a claim gone. Objects are copied before they are changed.
-// Whom a taint evicts is for the controller to say (place.c).
+// Changes to a world before the question: devices tainted, a claim removed, and the steps of a
+// drain (drain.c). Objects are copied before they are changed. The taint controller decides which
+// pods a taint evicts (place.c).
 #include "api/match/claim.h"
 #include "api/match/device_taint.h"
 #include "api/match/taint.h"
@@ -17,7 +18,8 @@ static const char *const kind_words[] = {
 };
 
 // "there is no node x; there are a, b, c, …"
-int world_no_such(const struct plan_world *w, enum plan_kind kind, struct str name, struct err *err)
+int whatif_no_such_object(const struct plan_world *w, enum plan_kind kind, struct str name,
+                          struct err *err)
 {
     cleanup_sbuf struct sbuf b = {0};
     size_t n = 0;
@@ -30,7 +32,7 @@ int world_no_such(const struct plan_world *w, enum plan_kind kind, struct str na
                    STR_ARG(name), n == 1 ? "is" : "are", STR_ARG(sbuf_str(&b)), n > 5 ? ", …" : "");
 }
 
-void *world_copy_of(struct plan_world *w, struct plan_object *o)
+void *whatif_copy_object(struct plan_world *w, struct plan_object *o)
 {
     void *to = arena_alloc(&w->arena, o->type->size, _Alignof(max_align_t));
     api_copy(o->type, o->value, to, &w->arena);
@@ -49,7 +51,7 @@ static bool named_by_slice(const struct plan_world *w, struct str name)
 }
 
 // A node that only slices name becomes an object.
-struct plan_object *world_node_named(struct plan_world *w, struct str name)
+struct plan_object *whatif_find_node(struct plan_world *w, struct str name)
 {
     struct plan_object *o = world_find(w, PLAN_NODE, name);
     bool any = false;
@@ -75,23 +77,9 @@ struct plan_object *world_node_named(struct plan_world *w, struct str name)
     return world_find(w, PLAN_NODE, name);
 }
 
-struct pools_of VEC(const struct api_resource_slice_spec *);
-
-static bool holds_one(const struct api_resource_claim *c, const struct pools_of *pools)
+void whatif_release_claim(struct plan_world *w, struct plan_object *o)
 {
-    const struct api_allocation_result *a = c->status.allocation;
-    for (size_t i = 0; a && i < a->devices.results.n; i++)
-        for (size_t k = 0; k < pools->n; k++)
-            if (str_eq(pools->p[k]->pool.name, a->devices.results.p[i].pool) &&
-                str_eq(pools->p[k]->driver, a->devices.results.p[i].driver))
-                return true;
-    return false;
-}
-
-// The claim has to be allocated anew.
-static void whatif_release(struct plan_world *w, struct plan_object *o)
-{
-    struct api_resource_claim *c = world_copy_of(w, o);
+    struct api_resource_claim *c = whatif_copy_object(w, o);
     c->status.allocation = NULL;
     c->status.reserved_for = (struct api_resource_claim_consumer_reference_array){0};
 }
@@ -99,7 +87,7 @@ static void whatif_release(struct plan_world *w, struct plan_object *o)
 // whatif_leave takes a pod out of a claim's reservations; the last one to go frees its devices.
 static void whatif_leave(struct plan_world *w, struct plan_object *o, struct str uid)
 {
-    struct api_resource_claim *c = world_copy_of(w, o);
+    struct api_resource_claim *c = whatif_copy_object(w, o);
     struct api_resource_claim_consumer_reference_array *all = &c->status.reserved_for;
     size_t n = 0;
     for (size_t i = 0; i < all->n; i++)
@@ -107,13 +95,12 @@ static void whatif_leave(struct plan_world *w, struct plan_object *o, struct str
             all->p[n++] = all->p[i];
     all->n = n;
     if (n == 0)
-        whatif_release(w, o);
+        whatif_release_claim(w, o);
 }
 
-// whatif_move has a pod find another place, as its controller would make it anew. What was made for it alone goes.
-static void whatif_move(struct plan_world *w, struct plan_object *o)
+void whatif_move_pod(struct plan_world *w, struct plan_object *o)
 {
-    struct api_pod *pod = world_copy_of(w, o);
+    struct api_pod *pod = whatif_copy_object(w, o);
     world_foreach(w, PLAN_CLAIM, c)
     {
         const struct api_resource_claim *claim = c->value;
@@ -127,31 +114,6 @@ static void whatif_move(struct plan_world *w, struct plan_object *o)
     pod->spec.node_name = (struct str){0};
     pod->status = (struct api_pod_status){.phase = STR("Pending")};
     o->moved = true;
-}
-
-int plan_drain(struct plan_world *w, struct str node, struct err *err)
-{
-    struct plan_object *o = world_node_named(w, node);
-    if (!o)
-        return world_no_such(w, PLAN_NODE, node, err);
-    ((struct api_node *)world_copy_of(w, o))->spec.unschedulable = true;
-    world_foreach(w, PLAN_POD, p)
-    {
-        const struct api_pod *pod = p->value;
-        if (str_eq(pod->spec.node_name, node) && !pod_is_terminal(pod))
-            whatif_move(w, p);
-    }
-    struct pools_of pools = {0};
-    world_foreach(w, PLAN_SLICE, s)
-    {
-        const struct api_resource_slice_spec *spec =
-            &((const struct api_resource_slice *)s->value)->spec;
-        if (str_eq(spec->node_name, node))
-            vec_push(&pools, spec);
-    }
-    world_foreach(w, PLAN_CLAIM, c) if (holds_one(c->value, &pools)) whatif_release(w, c);
-    vec_done(&pools);
-    return 0;
 }
 
 // --- Taints --------------------------------------------------------------------------------------
@@ -175,8 +137,8 @@ static bool read_short(struct str text, struct api_device_taint_selector *s,
 }
 
 // driver=D,pool=P,device=X,key=K,value=V,effect=E
-static bool read_long(struct str text, struct api_device_taint_selector *s,
-                      struct api_device_taint *t)
+static bool whatif_read_selector(struct str text, struct api_device_taint_selector *s,
+                                 struct api_device_taint *t)
 {
     while (text.n) {
         struct str one, key, value;
@@ -210,14 +172,15 @@ static bool any_device(const struct plan_world *w, const struct api_device_taint
     return false;
 }
 
-int rule_parse(struct str text, struct arena *arena, struct api_device_taint_rule **ret,
-               struct err *err)
+int taint_rule_parse(struct str text, struct arena *arena, struct api_device_taint_rule **ret,
+                     struct err *err)
 {
     struct api_device_taint_rule *rule = arena_one(arena, struct api_device_taint_rule);
     struct api_device_taint_selector *s = arena_one(arena, struct api_device_taint_selector);
     struct api_device_taint *t = &rule->spec.taint;
     struct str kept = arena_str(arena, text);
-    bool ok = str_contains(text, STR("effect=")) ? read_long(kept, s, t) : read_short(kept, s, t);
+    bool ok = str_contains(text, STR("effect=")) ? whatif_read_selector(kept, s, t)
+                                                 : read_short(kept, s, t);
     if (!ok || t->key.n == 0)
         return err_set(err, ERR_INVALID,
                        "want DRIVER[/POOL[/DEVICE]]=KEY[=VALUE]:EFFECT or "
@@ -235,7 +198,7 @@ int rule_parse(struct str text, struct arena *arena, struct api_device_taint_rul
 int plan_taint(struct plan_world *w, struct str text, struct err *err)
 {
     struct api_device_taint_rule *rule = NULL;
-    if (rule_parse(text, &w->arena, &rule, err) < 0)
+    if (taint_rule_parse(text, &w->arena, &rule, err) < 0)
         return err_wrap(err, "--taint %.*s", STR_ARG(text));
     const struct api_device_taint_selector *s = rule->spec.device_selector;
     if (!any_device(w, s))
@@ -261,7 +224,7 @@ int plan_without(struct plan_world *w, struct str claim, struct err *err)
                           : arena_strf(&w->arena, "default/%.*s", STR_ARG(claim));
     struct plan_object *o = world_find(w, PLAN_CLAIM, full);
     if (!o)
-        return world_no_such(w, PLAN_CLAIM, full, err);
+        return whatif_no_such_object(w, PLAN_CLAIM, full, err);
     const struct api_resource_claim *c = o->value;
     world_foreach(w, PLAN_POD, p)
     {

@@ -53,8 +53,8 @@ const struct api_kind *world_kind(const struct api_type *type)
 
 // --- By name -------------------------------------------------------------------------------------
 
-static struct str key_of(struct arena *a, enum plan_kind kind, const struct api_type *type,
-                         struct str name)
+static struct str world_make_key(struct arena *a, enum plan_kind kind, const struct api_type *type,
+                                 struct str name)
 {
     // Workloads of different kinds may have the same name, and so may other objects.
     bool several = kind == PLAN_WORKLOAD || kind == PLAN_OTHER;
@@ -66,7 +66,7 @@ static struct plan_object *world_look_up(const struct plan_world *w, enum plan_k
                                          const struct api_type *type, struct str name)
 {
     struct arena tmp = {0};
-    const uint32_t *at = map_get(&w->names, key_of(&tmp, kind, type, name));
+    const uint32_t *at = map_get(&w->names, world_make_key(&tmp, kind, type, name));
     arena_done(&tmp);
     return at && !w->objects.p[*at].gone ? &w->objects.p[*at] : NULL;
 }
@@ -85,7 +85,8 @@ struct plan_object *world_find_other(const struct plan_world *w, const struct ap
 struct plan_object *world_add(struct plan_world *w, const struct plan_object *o)
 {
     bool is_new = false;
-    uint32_t *at = map_put_new(&w->names, key_of(&w->arena, o->kind, o->type, o->name), &is_new);
+    uint32_t *at =
+        map_put_new(&w->names, world_make_key(&w->arena, o->kind, o->type, o->name), &is_new);
     if (!is_new && !w->objects.p[*at].gone) {
         const struct plan_object *old = &w->objects.p[*at];
         world_note(w, "%.*s:%zu: %.*s %.*s replaces the one in %.*s:%zu", STR_ARG(o->file), o->line,
@@ -120,6 +121,9 @@ static const struct {
     {&api_priority_class_type, PLAN_OTHER},
     {&api_resource_quota_type, PLAN_OTHER},
     {&api_limit_range_type, PLAN_OTHER},
+    {&api_runtime_class_type, PLAN_OTHER},
+    {&api_pod_disruption_budget_type, PLAN_OTHER},
+    {&api_daemon_set_type, PLAN_OTHER},
     {&api_pod_group_type, PLAN_OTHER},
     {&api_persistent_volume_type, PLAN_OTHER},
     {&api_persistent_volume_claim_type, PLAN_OTHER},
@@ -172,8 +176,8 @@ static int take_object(struct plan_world *w, const struct api_object *decoded, s
     return 0;
 }
 
-static int take_value(struct plan_world *w, struct str file, const struct json_doc *doc,
-                      const yyjson_val *v, struct err *err)
+static int world_add_value(struct plan_world *w, struct str file, const struct json_doc *doc,
+                           const yyjson_val *v, struct err *err)
 {
     struct api_object o;
     int r = api_decode(doc, v, &w->arena, NULL, &o, err);
@@ -192,7 +196,7 @@ static int take_value(struct plan_world *w, struct str file, const struct json_d
     return r;
 }
 
-static const yyjson_val *list_items(const yyjson_val *v)
+static const yyjson_val *world_list_items(const yyjson_val *v)
 {
     if (!json_is_object(v))
         return NULL;
@@ -211,10 +215,10 @@ static int take_item(struct plan_world *w, struct str file, const struct json_do
     struct api_object o;
     if (!json_is_object(item) || json_get(item, STR("kind")) || kind.n <= 4 || !version ||
         !json_is_string(version))
-        return take_value(w, file, doc, item, err);
+        return world_add_value(w, file, doc, item, err);
     const struct api_kind *k = api_kind_find(json_str(version), str_upto(kind, kind.n - 4));
     if (!k)
-        return take_value(w, file, doc, item, err);
+        return world_add_value(w, file, doc, item, err);
     int r = api_decode_as(k, doc, item, &w->arena, NULL, &o, err);
     if (r == 0)
         r = take_object(w, &o, file, doc->start.line, err);
@@ -223,10 +227,10 @@ static int take_item(struct plan_world *w, struct str file, const struct json_do
     return r;
 }
 
-static int take_doc(struct plan_world *w, struct str file, const struct json_doc *doc,
-                    struct err *err)
+static int world_add_document(struct plan_world *w, struct str file, const struct json_doc *doc,
+                              struct err *err)
 {
-    const yyjson_val *items = list_items(doc->root);
+    const yyjson_val *items = world_list_items(doc->root);
     int r = 0;
     if (!json_is_object(doc->root)) {
         r = err_set(err, ERR_BAD_REQUEST, "a Kubernetes object is expected: apiVersion, kind, …");
@@ -235,7 +239,7 @@ static int take_doc(struct plan_world *w, struct str file, const struct json_doc
         return r;
     }
     if (!items)
-        return take_value(w, file, doc, doc->root, err);
+        return world_add_value(w, file, doc, doc->root, err);
     json_arr_foreach(items, item) {
         if (r == 0)
             r = take_item(w, file, doc, doc->root, item, err);
@@ -253,7 +257,7 @@ int plan_world_read(struct plan_world *w, struct str file, struct str text, stru
     docs_reader_init(&docs, text, &options);
     int r;
     while ((r = docs_next(&docs, &doc, err)) > 0) {
-        int taken = take_doc(w, name, &doc, err);
+        int taken = world_add_document(w, name, &doc, err);
         json_doc_done(&doc);
         if (taken < 0)
             return taken;

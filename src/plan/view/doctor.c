@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The checks of `dray doctor` that need objects alone: slices, nodes, claims, taints, waiting pods.
+// Each finding comes with a remedy.
 #include "plan/doctor.h"
 
 #include <stdio.h>
@@ -8,9 +11,9 @@
 
 #include "base/banned.h"
 
-#define TOLD_MAX      20        // findings of one check that are told one by one
+#define TOLD_MAX      20        // findings of one check that are shown one by one
 #define STUCK_SECONDS (5 * 60)  // that a claim may take to go
-#define IDLE_SECONDS  (10 * 60) // that a claim may hold devices for nobody
+#define IDLE_SECONDS  (10 * 60) // that a claim may hold devices without a pod
 
 void doctor_done(struct doctor *d)
 {
@@ -18,8 +21,8 @@ void doctor_done(struct doctor *d)
     arena_done(&d->arena);
 }
 
-void doctor_say(struct doctor *d, enum doctor_level level, const char *check, const char *remedy,
-                const char *fmt, ...)
+void doctor_add_finding(struct doctor *d, enum doctor_level level, const char *check,
+                        const char *remedy, const char *fmt, ...)
 {
     char text[1024];
     va_list ap;
@@ -41,7 +44,7 @@ enum doctor_level doctor_worst(const struct doctor *d)
     return worst;
 }
 
-// One check: counts, and says how it went in the end.
+// One check: counts, and reports the result.
 struct look {
     struct doctor *d;
     const struct inventory *inv;
@@ -50,22 +53,22 @@ struct look {
     size_t told;
 };
 
-// Says whether one more finding of a check is told.
-static bool tell(struct look *l)
+// Returns whether one more finding of a check is shown.
+static bool doctor_has_room(struct look *l)
 {
     return l->told++ < TOLD_MAX;
 }
 
-static void sum_up(struct look *l, const char *good)
+static void doctor_end_check(struct look *l, const char *good)
 {
     if (l->told == 0)
-        doctor_say(l->d, DOCTOR_GOOD, l->check, NULL, "%s", good);
+        doctor_add_finding(l->d, DOCTOR_GOOD, l->check, NULL, "%s", good);
     else if (l->told > TOLD_MAX)
-        doctor_say(l->d, DOCTOR_WARN, l->check, NULL, "and %zu more of the kind",
-                   l->told - TOLD_MAX);
+        doctor_add_finding(l->d, DOCTOR_WARN, l->check, NULL, "and %zu more of the kind",
+                           l->told - TOLD_MAX);
 }
 
-static void begin(struct look *l, const char *check)
+static void doctor_begin_check(struct look *l, const char *check)
 {
     l->check = check;
     l->told = 0;
@@ -80,51 +83,53 @@ static bool node_known(const struct inventory *inv, struct str name)
 
 static void check_pools(struct look *l)
 {
-    begin(l, "pools");
+    doctor_begin_check(l, "pools");
     for (size_t i = 0; i < l->inv->pools_len; i++) {
         const struct inventory_pool *p = &l->inv->pools[i];
-        if (!p->problem.n || !tell(l))
+        if (!p->problem.n || !doctor_has_room(l))
             continue;
         struct str remedy = arena_strf(
             &l->d->arena,
             "its devices cannot be allocated until the driver publishes all slices: look at the "
             "driver's log%s%.*s, restart it if it does not",
             p->node.n ? " on node " : "", STR_ARG(p->node));
-        doctor_say(l->d, DOCTOR_BAD, l->check, remedy.p, "pool %.*s of %.*s: %.*s",
-                   STR_ARG(p->name), STR_ARG(p->driver), STR_ARG(p->problem));
+        doctor_add_finding(l->d, DOCTOR_BAD, l->check, remedy.p, "pool %.*s of %.*s: %.*s",
+                           STR_ARG(p->name), STR_ARG(p->driver), STR_ARG(p->problem));
     }
-    sum_up(l, "all pools are complete");
+    doctor_end_check(l, "all pools are complete");
 }
 
-static void check_slices(struct look *l)
+static void doctor_check_slices(struct look *l)
 {
     bool nodes = false;
-    begin(l, "slices");
+    doctor_begin_check(l, "slices");
     world_foreach(l->inv->world, PLAN_NODE, o) nodes |= o->kind == PLAN_NODE;
     world_foreach(l->inv->world, PLAN_SLICE, o)
     {
         const struct api_resource_slice *s = o->value;
         struct str remedy =
             arena_strf(&l->d->arena, "dray delete resourceslice %.*s", STR_ARG(s->metadata.name));
-        if (nodes && s->spec.node_name.n && !node_known(l->inv, s->spec.node_name) && tell(l))
-            doctor_say(l->d, DOCTOR_BAD, l->check, remedy.p,
-                       "slice %.*s is of node %.*s, which is not there", STR_ARG(s->metadata.name),
-                       STR_ARG(s->spec.node_name));
+        if (nodes && s->spec.node_name.n && !node_known(l->inv, s->spec.node_name) &&
+            doctor_has_room(l))
+            doctor_add_finding(l->d, DOCTOR_BAD, l->check, remedy.p,
+                               "slice %.*s is of node %.*s, which is not there",
+                               STR_ARG(s->metadata.name), STR_ARG(s->spec.node_name));
     }
     for (size_t i = 0; i < l->inv->pools_len; i++) {
         const struct inventory_pool *p = &l->inv->pools[i];
-        if (p->stale && tell(l))
-            doctor_say(l->d, DOCTOR_WARN, l->check,
-                       "the driver removes them as a rule; if they stay, delete them",
-                       "pool %.*s of %.*s has %zu slices older than generation %lld",
-                       STR_ARG(p->name), STR_ARG(p->driver), p->stale, (long long)p->generation);
+        if (p->stale && doctor_has_room(l))
+            doctor_add_finding(l->d, DOCTOR_WARN, l->check,
+                               "the driver removes them as a rule; if they stay, delete them",
+                               "pool %.*s of %.*s has %zu slices older than generation %lld",
+                               STR_ARG(p->name), STR_ARG(p->driver), p->stale,
+                               (long long)p->generation);
     }
-    sum_up(l, "no slice is stale");
+    doctor_end_check(l, "no slice is stale");
 }
 
 // --- Drivers and nodes ---------------------------------------------------------------------------
 
-static bool is_ready(const struct api_node *n)
+static bool doctor_is_ready(const struct api_node *n)
 {
     for (size_t i = 0; i < n->status.conditions.n; i++)
         if (str_eqz(n->status.conditions.p[i].type, "Ready"))
@@ -138,16 +143,17 @@ static bool is_stale_taint(const struct api_device_taint *t)
     return str_contains(t->key, STR("stale")) || str_contains(t->key, STR("unreachable"));
 }
 
-static void check_nodes(struct look *l)
+static void doctor_check_nodes(struct look *l)
 {
-    begin(l, "drivers");
+    doctor_begin_check(l, "drivers");
     for (size_t i = 0; i < l->inv->nodes_len; i++) {
         const struct inventory_node *n = &l->inv->nodes[i];
-        if (n->devices && !is_ready(n->node) && tell(l))
-            doctor_say(l->d, DOCTOR_BAD, l->check,
-                       "its devices are published, but pods cannot start there: look at the "
-                       "node's kubelet or agent",
-                       "node %.*s with %u devices is not ready", STR_ARG(n->name), n->devices);
+        if (n->devices && !doctor_is_ready(n->node) && doctor_has_room(l))
+            doctor_add_finding(
+                l->d, DOCTOR_BAD, l->check,
+                "its devices are published, but pods cannot start there: look at the "
+                "node's kubelet or agent",
+                "node %.*s with %u devices is not ready", STR_ARG(n->name), n->devices);
     }
     for (size_t i = 0; i < l->inv->pools_len; i++) {
         const struct inventory_pool *p = &l->inv->pools[i];
@@ -155,20 +161,21 @@ static void check_nodes(struct look *l)
         for (size_t k = 0; k < l->inv->devices_len && !stale; k++)
             for (size_t t = 0; l->inv->devices[k].pool == i && t < l->inv->devices[k].taints.n; t++)
                 stale |= is_stale_taint(&l->inv->devices[k].taints.p[t]);
-        if (stale && tell(l))
-            doctor_say(l->d, DOCTOR_BAD, l->check,
-                       "start the driver again; the taint goes when it publishes",
-                       "the driver %.*s of pool %.*s does not answer: its devices are tainted",
-                       STR_ARG(p->driver), STR_ARG(p->name));
+        if (stale && doctor_has_room(l))
+            doctor_add_finding(
+                l->d, DOCTOR_BAD, l->check,
+                "start the driver again; the taint goes when it publishes",
+                "the driver %.*s of pool %.*s does not answer: its devices are tainted",
+                STR_ARG(p->driver), STR_ARG(p->name));
     }
-    sum_up(l, "nodes with devices are ready, their drivers answer");
+    doctor_end_check(l, "nodes with devices are ready, their drivers answer");
 }
 
 // --- Classes and rules ---------------------------------------------------------------------------
 
 static void check_classes(struct look *l)
 {
-    begin(l, "classes");
+    doctor_begin_check(l, "classes");
     world_foreach(l->inv->world, PLAN_CLASS, o)
     {
         size_t yes = 0;
@@ -179,23 +186,25 @@ static void check_classes(struct look *l)
             yes += s == ALLOC_SELECTS_YES;
             failed += s == ALLOC_SELECTS_ERROR;
         }
-        if (failed && tell(l))
-            doctor_say(l->d, DOCTOR_BAD, l->check,
-                       "claims of the class fail when they meet such a device: guard the "
-                       "expression with device.driver == … &&",
-                       "the selector of class %.*s fails on %zu devices", STR_ARG(o->name), failed);
-        else if (!yes && tell(l))
-            doctor_say(l->d, DOCTOR_WARN, l->check,
-                       "is its driver running? is a name in the selector wrong? dray free --class "
-                       "tells what there is",
-                       "class %.*s matches no device", STR_ARG(o->name));
+        if (failed && doctor_has_room(l))
+            doctor_add_finding(l->d, DOCTOR_BAD, l->check,
+                               "claims of the class fail when they meet such a device: guard the "
+                               "expression with device.driver == … &&",
+                               "the selector of class %.*s fails on %zu devices", STR_ARG(o->name),
+                               failed);
+        else if (!yes && doctor_has_room(l))
+            doctor_add_finding(
+                l->d, DOCTOR_WARN, l->check,
+                "is its driver running? is a name in the selector wrong? dray free --class "
+                "lists the devices",
+                "class %.*s matches no device", STR_ARG(o->name));
     }
-    sum_up(l, "every class matches devices");
+    doctor_end_check(l, "every class matches devices");
 }
 
-static void check_rules(struct look *l)
+static void doctor_check_rules(struct look *l)
 {
-    begin(l, "taint rules");
+    doctor_begin_check(l, "taint rules");
     world_foreach(l->inv->world, PLAN_RULE, o)
     {
         const struct api_device_taint_rule *r = o->value;
@@ -204,11 +213,11 @@ static void check_rules(struct look *l)
             const struct alloc_device_id *id = &l->inv->devices[i].id;
             any = device_taint_selects(r->spec.device_selector, id->driver, id->pool, &id->device);
         }
-        if (!any && tell(l))
-            doctor_say(l->d, DOCTOR_WARN, l->check, "dray untaint removes it",
-                       "rule %.*s is about no device that there is", STR_ARG(o->name));
+        if (!any && doctor_has_room(l))
+            doctor_add_finding(l->d, DOCTOR_WARN, l->check, "dray untaint removes it",
+                               "rule %.*s is about no device that there is", STR_ARG(o->name));
     }
-    sum_up(l, "every taint rule is about devices that are there");
+    doctor_end_check(l, "every taint rule is about devices that are there");
 }
 
 // --- Claims --------------------------------------------------------------------------------------
@@ -223,11 +232,12 @@ static void check_gone(struct look *l)
                        c->pods.n ? "delete the pods that use it (%.*s): they get another device"
                                  : "delete the claim%.*s",
                        STR_ARG(c->pods));
-        if (tell(l))
-            doctor_say(l->d, DOCTOR_BAD, l->check, remedy.p,
-                       "claim %.*s has device %.*s/%.*s/%.*s, which is not published any more",
-                       STR_ARG(c->name), STR_ARG(h->result->driver), STR_ARG(h->result->pool),
-                       STR_ARG(h->result->device));
+        if (doctor_has_room(l))
+            doctor_add_finding(
+                l->d, DOCTOR_BAD, l->check, remedy.p,
+                "claim %.*s has device %.*s/%.*s/%.*s, which is not published any more",
+                STR_ARG(c->name), STR_ARG(h->result->driver), STR_ARG(h->result->pool),
+                STR_ARG(h->result->device));
     }
 }
 
@@ -246,18 +256,19 @@ static void check_twice(struct look *l)
             sharers += h->result->has_share_id;
             first = first ? first : h;
         }
-        if (owners + sharers < 2 || !owners || !tell(l))
+        if (owners + sharers < 2 || !owners || !doctor_has_room(l))
             continue;
-        doctor_say(l->d, DOCTOR_BAD, l->check,
-                   "more than one scheduler allocates these devices: let one do it, and delete all "
-                   "but one of the pods",
-                   "device %.*s/%.*s/%.*s is allocated %zu times, to claim %.*s among others",
-                   STR_ARG(d->id.driver), STR_ARG(d->id.pool), STR_ARG(d->id.device),
-                   owners + sharers, STR_ARG(l->inv->claims[first->claim].name));
+        doctor_add_finding(
+            l->d, DOCTOR_BAD, l->check,
+            "more than one scheduler allocates these devices: let one do it, and delete all "
+            "but one of the pods",
+            "device %.*s/%.*s/%.*s is allocated %zu times, to claim %.*s among others",
+            STR_ARG(d->id.driver), STR_ARG(d->id.pool), STR_ARG(d->id.device), owners + sharers,
+            STR_ARG(l->inv->claims[first->claim].name));
     }
 }
 
-static bool older(const struct look *l, struct api_time t, int64_t seconds)
+static bool doctor_is_older(const struct look *l, struct api_time t, int64_t seconds)
 {
     return t.set && l->now.sec - t.at.sec > seconds;
 }
@@ -283,85 +294,88 @@ static size_t missing_pods(const struct look *l, const struct api_resource_claim
 
 static void check_claims(struct look *l)
 {
-    begin(l, "claims");
+    doctor_begin_check(l, "claims");
     check_gone(l);
     check_twice(l);
     world_foreach(l->inv->world, PLAN_CLAIM, o)
     {
         const struct api_resource_claim *c = o->value;
         struct str pod = {0};
-        if (older(l, c->metadata.deletion_timestamp, STUCK_SECONDS) && tell(l))
-            doctor_say(l->d, DOCTOR_WARN, l->check,
-                       "its finalizer waits for a driver to release the device: is the driver "
-                       "running on that node?",
-                       "claim %.*s is being deleted for a long time", STR_ARG(o->name));
-        if (missing_pods(l, c, &pod) && tell(l))
-            doctor_say(l->d, DOCTOR_BAD, l->check,
-                       "the resource claim controller takes such a reservation back: is it "
-                       "running?",
-                       "claim %.*s is reserved for pod %.*s, which is not there", STR_ARG(o->name),
-                       STR_ARG(pod));
+        if (doctor_is_older(l, c->metadata.deletion_timestamp, STUCK_SECONDS) && doctor_has_room(l))
+            doctor_add_finding(
+                l->d, DOCTOR_WARN, l->check,
+                "its finalizer waits for a driver to release the device: is the driver "
+                "running on that node?",
+                "claim %.*s is being deleted for a long time", STR_ARG(o->name));
+        if (missing_pods(l, c, &pod) && doctor_has_room(l))
+            doctor_add_finding(l->d, DOCTOR_BAD, l->check,
+                               "the resource claim controller takes such a reservation back: is it "
+                               "running?",
+                               "claim %.*s is reserved for pod %.*s, which is not there",
+                               STR_ARG(o->name), STR_ARG(pod));
         if (c->status.allocation && c->status.reserved_for.n == 0 &&
-            older(l, c->metadata.creation_timestamp, IDLE_SECONDS) && tell(l))
-            doctor_say(l->d, DOCTOR_WARN, l->check, "delete the claim if nobody needs it",
-                       "claim %.*s holds %zu devices, and no pod uses it", STR_ARG(o->name),
-                       c->status.allocation->devices.results.n);
+            doctor_is_older(l, c->metadata.creation_timestamp, IDLE_SECONDS) && doctor_has_room(l))
+            doctor_add_finding(l->d, DOCTOR_WARN, l->check, "delete the claim if no pod needs it",
+                               "claim %.*s holds %zu devices, and no pod uses it", STR_ARG(o->name),
+                               c->status.allocation->devices.results.n);
     }
-    sum_up(l, "every allocated claim has its devices to itself, and pods that use it");
+    doctor_end_check(l, "every allocated claim has its devices to itself, and pods that use it");
 }
 
 // --- Devices and pods ----------------------------------------------------------------------------
 
-static void check_devices(struct look *l)
+static void doctor_check_devices(struct look *l)
 {
     size_t tainted = 0;
-    begin(l, "devices");
+    doctor_begin_check(l, "devices");
     for (size_t i = 0; i < l->inv->devices_len; i++) {
         const struct inventory_device *d = &l->inv->devices[i];
         tainted += d->state == INVENTORY_TAINTED;
-        if (d->unhealthy && tell(l))
-            doctor_say(l->d, DOCTOR_BAD, l->check,
-                       "dray history tells what the driver said; dray taint keeps others away",
-                       "device %.*s/%.*s/%.*s is not healthy, says its driver",
-                       STR_ARG(d->id.driver), STR_ARG(d->id.pool), STR_ARG(d->id.device));
+        if (d->unhealthy && doctor_has_room(l))
+            doctor_add_finding(
+                l->d, DOCTOR_BAD, l->check,
+                "dray history shows the status of the driver; dray taint keeps new claims away",
+                "device %.*s/%.*s/%.*s is reported unhealthy by its driver", STR_ARG(d->id.driver),
+                STR_ARG(d->id.pool), STR_ARG(d->id.device));
     }
-    if (tainted && tell(l))
-        doctor_say(l->d, DOCTOR_WARN, l->check, "dray free tells which; dray untaint frees them",
-                   "%zu devices are free but tainted", tainted);
-    sum_up(l, l->inv->devices_len ? "no device is unhealthy or kept away by a taint"
-                                  : "there are no devices at all");
+    if (tainted && doctor_has_room(l))
+        doctor_add_finding(l->d, DOCTOR_WARN, l->check,
+                           "dray free shows them; dray untaint removes the taint",
+                           "%zu devices are free but tainted", tainted);
+    doctor_end_check(l, l->inv->devices_len ? "no device is unhealthy or kept away by a taint"
+                                            : "there are no devices at all");
 }
 
 static void check_pending(struct look *l)
 {
-    begin(l, "pods");
+    doctor_begin_check(l, "pods");
     world_foreach(l->inv->world, PLAN_POD, o)
     {
         const struct api_pod *p = o->value;
         struct str remedy =
-            arena_strf(&l->d->arena, "dray why pod/%.*s tells the reason", STR_ARG(o->name));
+            arena_strf(&l->d->arena, "dray why pod/%.*s explains it", STR_ARG(o->name));
         if (p->spec.node_name.n || p->spec.resource_claims.n == 0 ||
-            !str_eqz(p->status.phase, "Pending") || !tell(l))
+            !str_eqz(p->status.phase, "Pending") || !doctor_has_room(l))
             continue;
-        doctor_say(l->d, DOCTOR_WARN, l->check, remedy.p, "pod %.*s waits for devices",
-                   STR_ARG(o->name));
+        doctor_add_finding(l->d, DOCTOR_WARN, l->check, remedy.p, "pod %.*s waits for devices",
+                           STR_ARG(o->name));
     }
-    sum_up(l, "no pod waits for devices");
+    doctor_end_check(l, "no pod waits for devices");
 }
 
-void doctor_look(struct doctor *d, const struct inventory *inv, struct moment now)
+void doctor_inspect(struct doctor *d, const struct inventory *inv, struct moment now)
 {
     struct look l = {.d = d, .inv = inv, .now = now};
     if (inv->pools_len == 0)
-        doctor_say(d, DOCTOR_BAD, "slices",
-                   "install a DRA driver, or 'dray up --sim' for simulated hardware",
-                   "no driver has published a ResourceSlice");
+        doctor_add_finding(d, DOCTOR_BAD, "slices",
+                           "install a DRA driver, or 'dray up --sim' for simulated hardware",
+                           "no driver has published a ResourceSlice");
     check_pools(&l);
-    check_slices(&l);
-    check_nodes(&l);
-    check_devices(&l);
+    doctor_check_slices(&l);
+    doctor_check_nodes(&l);
+    doctor_check_devices(&l);
     check_classes(&l);
-    check_rules(&l);
+    doctor_check_rules(&l);
     check_claims(&l);
     check_pending(&l);
 }

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is free: devices of a class by state, and how many more claims would be served. Where devices are
-// whole and independent, that is a count; where they are shared, or partitions that exclude each other,
-// the allocator is asked until it says no.
-#include "dray/cel.h"
+// Free devices: devices of a class by state, and how many more claims for one of them would be
+// served. The states come from the inventory, the second number from the scheduler (sim/probe.c),
+// so that it counts what the scheduler counts: room for pods, taints, partitions, shares.
+#include "cel/cel.h"
 #include "plan/inventory.h"
 #include "plan/sim/plan_int.h"
+#include "plan/sim/probe.h"
 
 #include "base/banned.h"
 
-#define EXTRA_CLASS "dray.dev/asked" // no API object can have this name
-#define FITS_MAX    256              // claims tried at one place
-#define TRIES_NS    (2 * CLOCK_NS_PER_SEC)
+#define EXTRA_CLASS "dray.dev/free" // no API object can have this name
 
 // --- The question --------------------------------------------------------------------------------
 
@@ -29,9 +28,9 @@ static int check_cel(struct str text, const struct alloc_features *f, struct err
     return r;
 }
 
-// The class that is asked for, with the expression as one more selector.
-static int make_class(const struct plan_world *w, const struct free_question *q,
-                      struct arena *arena, struct api_device_class *ret, struct err *err)
+// The class of the question, with the expression as one more selector.
+static int free_make_class(const struct plan_world *w, const struct free_question *q,
+                           struct arena *arena, struct api_device_class *ret, struct err *err)
 {
     const struct plan_object *o = q->class_name.n ? world_find(w, PLAN_CLASS, q->class_name) : NULL;
     if (q->class_name.n && !o)
@@ -51,21 +50,6 @@ static int make_class(const struct plan_world *w, const struct free_question *q,
     return 0;
 }
 
-static struct api_resource_claim *one_device(struct arena *arena)
-{
-    struct api_resource_claim *c = arena_one(arena, struct api_resource_claim);
-    struct api_device_request *r = arena_one(arena, struct api_device_request);
-    r->name = STR("one");
-    r->exactly = arena_one(arena, struct api_exact_device_request);
-    r->exactly->device_class_name = STR(EXTRA_CLASS);
-    r->exactly->allocation_mode = STR("ExactCount");
-    r->exactly->count = 1;
-    c->metadata.namespace = STR("dray");
-    c->metadata.name = STR("asked");
-    c->spec.devices.requests = (struct api_device_request_array){r, 1};
-    return c;
-}
-
 // --- Counting ------------------------------------------------------------------------------------
 
 struct counting {
@@ -75,12 +59,10 @@ struct counting {
     struct VEC(struct free_row) rows;
     struct VEC(uint32_t) devices;
     struct row_names MAP(uint32_t) names;
-    struct places_asked MAP(bool) hard;                 // places where counting does not do
-    struct VEC(const struct api_resource_claim *) held; // what is allocated, and what was tried
-    int64_t end_ns;
+    const struct features *features;
 };
 
-static struct free_row *row_of(struct counting *c, struct str node)
+static struct free_row *free_find_row(struct counting *c, struct str node)
 {
     bool is_new = false;
     uint32_t *at = map_put_new(&c->names, node, &is_new);
@@ -91,115 +73,56 @@ static struct free_row *row_of(struct counting *c, struct str node)
     return &c->rows.p[*at];
 }
 
-static bool asked_for(const struct counting *c, struct str node)
+static bool free_is_selected(const struct counting *c, struct str node)
 {
     return !c->q->node.n || !node.n || str_eq(node, c->q->node);
 }
 
-static void count_device(struct counting *c, uint32_t at)
+static void free_count_device(struct counting *c, uint32_t at)
 {
     const struct inventory_device *d = &c->inv->devices[at];
     enum alloc_selects s = alloc_cluster_selects(c->inv->cluster, STR(EXTRA_CLASS), d->number);
-    if (s == ALLOC_SELECTS_NO || !asked_for(c, d->node))
+    if (s == ALLOC_SELECTS_NO || !free_is_selected(c, d->node))
         return;
-    struct free_row *row = row_of(c, d->node);
+    struct free_row *row = free_find_row(c, d->node);
     if (s == ALLOC_SELECTS_ERROR) {
         row->failed++;
         return;
     }
     row->devices++;
     row->states[d->state]++;
-    bool open = d->state == INVENTORY_FREE || d->state == INVENTORY_PART;
-    if (open)
+    if (d->state == INVENTORY_FREE || d->state == INVENTORY_PART)
         vec_push(&c->devices, at);
-    if (open && (d->shared || d->device->consumes_counters.n))
-        *map_put(&c->hard, d->node) = true;
 }
 
-// --- Asking the allocator ------------------------------------------------------------------------
+// --- Asking the scheduler ------------------------------------------------------------------------
 
-static struct api_resource_claim *granted(struct counting *c, const struct alloc_answer *a)
+// free_add_fit counts a served claim where its device is, which may be a device of several nodes.
+static void free_add_fit(void *arg, const struct api_allocation_result *a)
 {
-    struct api_resource_claim *claim = one_device(c->arena);
-    struct api_allocation_result *got = arena_one(c->arena, struct api_allocation_result);
-    api_copy(&api_allocation_result_type, a->results, got, c->arena);
-    claim->metadata.name = arena_strf(c->arena, "asked-%zu", c->held.n);
-    claim->status.allocation = got;
-    return claim;
-}
-
-// Where the device that was given belongs to: it may be one that other nodes can have as well.
-static struct free_row *place_of(struct counting *c, const struct api_allocation_result *a)
-{
+    struct counting *c = arg;
     const struct api_device_request_allocation_result *r = &a->devices.results.p[0];
-    for (size_t i = 0; i < c->inv->pools_len; i++)
+    struct str node = {0};
+    for (size_t i = 0; i < c->inv->pools_len && !node.n; i++)
         if (str_eq(c->inv->pools[i].driver, r->driver) && str_eq(c->inv->pools[i].name, r->pool))
-            return row_of(c, c->inv->pools[i].node);
-    return row_of(c, (struct str){0});
+            node = c->inv->pools[i].node;
+    free_find_row(c, node)->fits++;
 }
 
-// One more claim on a node; false when there is no room for it.
-static bool try_one(struct counting *c, struct alloc_solver *s, const struct inventory_node *n)
+static void free_ask_scheduler(struct counting *c, const struct api_device_class *class)
 {
-    struct alloc_cluster *cluster = NULL;
-    struct alloc_view *view = NULL;
-    struct alloc_answer a = {.verdict = ALLOC_UNSATISFIABLE};
-    const struct api_resource_claim *ask[] = {one_device(c->arena)};
-    struct VEC(const struct api_resource_claim *) here = {0};
-    for (size_t i = 0; i < c->held.n; i++) {
-        const struct api_device_request_allocation_result_array *rs =
-            &c->held.p[i]->status.allocation->devices.results;
-        bool touches = false;
-        for (size_t k = 0; k < rs->n && !touches; k++)
-            touches = alloc_view_has_pool(n->view, rs->p[k].driver, rs->p[k].pool);
-        if (touches)
-            vec_push(&here, c->held.p[i]);
-    }
-    if (alloc_view_renew(n->view, here.p, here.n, &cluster, &view, NULL) == 0)
-        alloc_solve(s, view, ask, 1, &a);
-    bool yes = a.verdict == ALLOC_ALLOCATED;
-    if (yes) {
-        struct api_resource_claim *got = granted(c, &a);
-        vec_push(&c->held, got);
-        place_of(c, got->status.allocation)->fits++;
-    }
-    alloc_view_free(view);
-    alloc_cluster_free(cluster);
-    vec_done(&here);
-    return yes;
+    const struct probe_question q = {.world = c->inv->world,
+                                     .features = c->features,
+                                     .class = class,
+                                     .node = c->q->node,
+                                     .guess = c->devices.n,
+                                     .clock = c->q->clock};
+    if (c->devices.n && !probe_count(&q, free_add_fit, c))
+        for (size_t i = 0; i < c->rows.n; i++)
+            c->rows.p[i].more = c->rows.p[i].fits > 0;
 }
 
-static bool out_of_time(const struct counting *c)
-{
-    return c->q->clock && clock_mono_ns(c->q->clock) > c->end_ns;
-}
-
-// Whether the nodes of a place have to be asked.
-static bool is_hard(const struct counting *c, struct str node)
-{
-    return map_has(&c->hard, node) || map_has(&c->hard, STR(""));
-}
-
-static void ask_nodes(struct counting *c)
-{
-    struct alloc_solver *s = alloc_solver_new(&(struct alloc_options){.policy = ALLOC_PACK});
-    for (size_t i = 0; i < c->inv->claims_len; i++)
-        vec_push(&c->held, c->inv->claims[i].claim);
-    for (size_t i = 0; i < c->inv->nodes_len; i++) {
-        const struct inventory_node *n = &c->inv->nodes[i];
-        size_t tried = 0;
-        if (!n->view || !is_hard(c, n->name) || !asked_for(c, n->name) ||
-            free_closed_has(c->q->closed, n->name))
-            continue;
-        while (tried < FITS_MAX && !out_of_time(c) && try_one(c, s, n))
-            tried++;
-        if (tried && (tried == FITS_MAX || out_of_time(c)))
-            row_of(c, map_has(&c->names, n->name) ? n->name : STR(""))->more = true;
-    }
-    alloc_solver_free(s);
-}
-
-static void count_all(struct counting *c)
+static void free_count_devices(struct counting *c)
 {
     const struct inventory *inv = c->inv;
     bool *counted = arena_array(c->arena, bool, inv->devices_len + 1);
@@ -207,15 +130,11 @@ static void count_all(struct counting *c)
         for (uint32_t k = 0; k < inv->nodes[i].devices; k++) {
             uint32_t at = inv->by_node[inv->nodes[i].first + k];
             counted[at] = true;
-            count_device(c, at);
+            free_count_device(c, at);
         }
     for (size_t i = 0; i < inv->devices_len; i++)
         if (!counted[i])
-            count_device(c, (uint32_t)i);
-    for (size_t i = 0; i < c->rows.n; i++)
-        if (!is_hard(c, c->rows.p[i].node) && !free_closed_has(c->q->closed, c->rows.p[i].node))
-            c->rows.p[i].fits = c->rows.p[i].states[INVENTORY_FREE];
-    ask_nodes(c);
+            free_count_device(c, (uint32_t)i);
 }
 
 static void add_up(const struct counting *c, struct free_answer *ret)
@@ -235,22 +154,22 @@ static void add_up(const struct counting *c, struct free_answer *ret)
     }
 }
 
-int free_find(struct plan_world *w, const struct free_question *q,
-              const struct alloc_features *features, struct arena *arena,
-              struct inventory **ret_inventory, struct free_answer *ret, struct err *err)
+int free_find(struct plan_world *w, const struct free_question *q, const struct features *features,
+              struct arena *arena, struct inventory **ret_inventory, struct free_answer *ret,
+              struct err *err)
 {
     struct api_device_class *class_ = arena_one(arena, struct api_device_class);
-    const struct inventory_options o = {.features = *features, .extra = class_};
+    const struct inventory_options o = {.features = alloc_features_of(features), .extra = class_};
     struct inventory *inv = NULL;
-    int r = make_class(w, q, arena, class_, err);
+    int r = free_make_class(w, q, arena, class_, err);
     if (r == 0 && q->cel.n)
-        r = check_cel(q->cel, features, err);
+        r = check_cel(q->cel, &o.features, err);
     if (r == 0)
         r = inventory_new(w, &o, &inv, err);
     if (r < 0)
         return r;
-    assert(inv); // that is what 0 means
-    struct counting c = {.inv = inv, .q = q, .arena = arena};
+    assert(inv);
+    struct counting c = {.inv = inv, .q = q, .arena = arena, .features = features};
     bool known = !q->node.n;
     for (size_t i = 0; i < inv->nodes_len; i++)
         known |= str_eq(inv->nodes[i].name, q->node);
@@ -258,14 +177,12 @@ int free_find(struct plan_world *w, const struct free_question *q,
         inventory_free(inv);
         return err_set(err, ERR_NOT_FOUND, "there is no node %.*s", STR_ARG(q->node));
     }
-    c.end_ns = q->clock ? clock_mono_ns(q->clock) + TRIES_NS : 0;
-    count_all(&c);
+    free_count_devices(&c);
+    free_ask_scheduler(&c, class_);
     add_up(&c, ret);
     vec_done(&c.rows);
     vec_done(&c.devices);
-    vec_done(&c.held);
     map_done(&c.names);
-    map_done(&c.hard);
     *ret_inventory = inv;
     return 0;
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The inventory of a world: pools with their newest generation, devices with state and holders, and
+// waiting pods.
 #include "plan/inventory.h"
 
 #include "plan/sim/plan_int.h"
@@ -28,7 +31,7 @@ struct gather {
 };
 
 // Puts a text behind at; returns its end.
-static char *put(char *at, struct str s, char behind)
+static char *inventory_append_text(char *at, struct str s, char behind)
 {
     if (s.n)
         memcpy(at, s.p, s.n);
@@ -41,7 +44,9 @@ static struct str id_text(struct arena *a, const struct alloc_device_id *id)
 {
     size_t n = id->driver.n + id->pool.n + id->device.n + 2;
     char *p = arena_alloc(a, n + 1, 1);
-    (void)put(put(put(p, id->driver, '/'), id->pool, '/'), id->device, '\0');
+    (void)inventory_append_text(inventory_append_text(inventory_append_text(p, id->driver, '/'),
+                                                      id->pool, '/'),
+                                id->device, '\0');
     return str_make(p, n);
 }
 
@@ -134,7 +139,7 @@ static void gather_devices(struct gather *g)
     }
 }
 
-static struct str taint_text(struct arena *a, const struct api_device_taint *t)
+static struct str inventory_taint_text(struct arena *a, const struct api_device_taint *t)
 {
     return arena_strf(a, "%.*s%s%.*s:%.*s", STR_ARG(t->key), t->value.n ? "=" : "",
                       STR_ARG(t->value), STR_ARG(t->effect));
@@ -148,9 +153,9 @@ static const struct api_device_taint *hard_taint(const struct inventory_device *
     return NULL;
 }
 
-// What the allocator says of a device, seen from a node that has access to it.
-static void judge(struct inventory *inv, struct inventory_device *d, const struct alloc_view *v,
-                  size_t i, const struct alloc_room *room)
+// The allocator's view of a device, seen from a node that has access to it.
+static void inventory_set_state(struct inventory *inv, struct inventory_device *d,
+                                const struct alloc_view *v, size_t i, const struct alloc_room *room)
 {
     struct alloc_seen seen = alloc_cluster_device(inv->cluster, room->device);
     const struct api_device_taint *taint = hard_taint(d);
@@ -161,7 +166,7 @@ static void judge(struct inventory *inv, struct inventory_device *d, const struc
         d->why = arena_strf(&inv->arena, "others use %.*s", STR_ARG(room->lacks));
     } else if (taint) {
         d->state = INVENTORY_TAINTED;
-        d->why = taint_text(&inv->arena, taint);
+        d->why = inventory_taint_text(&inv->arena, taint);
     } else {
         d->state = seen.shared_use ? INVENTORY_PART : INVENTORY_FREE;
     }
@@ -195,7 +200,7 @@ static void look_from(struct gather *g, struct inventory_node *n)
         if (!d || !room.here || d->state != INVENTORY_LOST)
             continue;
         if (room.supported)
-            judge(inv, d, n->view, i, &room);
+            inventory_set_state(inv, d, n->view, i, &room);
         else
             d->why = STR("the node cannot prepare it");
     }
@@ -249,7 +254,7 @@ static void gather_nodes(struct gather *g, bool known)
 }
 
 // The node of each device; devices of one follow each other. UINT32_MAX: of none in particular.
-static uint32_t *nodes_of(struct inventory *inv)
+static uint32_t *inventory_index_nodes(struct inventory *inv)
 {
     struct node_numbers MAP(uint32_t) numbers = {0};
     uint32_t *of = arena_array(&inv->arena, uint32_t, inv->devices_len + 1);
@@ -267,7 +272,7 @@ static uint32_t *nodes_of(struct inventory *inv)
 void inventory_sort_by_node(struct inventory *inv)
 {
     uint32_t at = 0;
-    const uint32_t *of = nodes_of(inv);
+    const uint32_t *of = inventory_index_nodes(inv);
     inv->by_node = arena_array(&inv->arena, uint32_t, inv->devices_len + 1);
     for (size_t i = 0; i < inv->devices_len; i++)
         if (of[i] != UINT32_MAX)
@@ -322,7 +327,7 @@ static void find_pods(struct inventory *inv, struct inventory_claim *c)
     c->pods = arena_str(&inv->arena, sbuf_str(&names));
 }
 
-static const struct api_allocated_device_status *status_of(
+static const struct api_allocated_device_status *inventory_find_status(
     const struct api_resource_claim *c, const struct api_device_request_allocation_result *r)
 {
     for (size_t i = 0; i < c->status.devices.n; i++) {
@@ -357,7 +362,7 @@ static void add_holds(struct gather *g, uint32_t claim)
         struct inventory_hold h = {.claim = claim,
                                    .device = at ? *at : UINT32_MAX,
                                    .result = &rs->p[i],
-                                   .status = status_of(c, &rs->p[i])};
+                                   .status = inventory_find_status(c, &rs->p[i])};
         if (at && tells_trouble(h.status))
             g->devices.p[*at].unhealthy = true;
         vec_push(&g->holds, h);
@@ -399,7 +404,7 @@ static void gather_claims(struct gather *g)
 
 // --- Pods that wait ------------------------------------------------------------------------------
 
-static struct str told(const struct api_pod *p)
+static struct str inventory_pod_message(const struct api_pod *p)
 {
     for (size_t i = 0; i < p->status.conditions.n; i++)
         if (str_eqz(p->status.conditions.p[i].type, "PodScheduled"))
@@ -429,7 +434,7 @@ void inventory_pending(struct inventory *inv)
         vec_push_arena(&inv->arena, &list,
                        (struct inventory_pending){.pod = o->name,
                                                   .since = p->metadata.creation_timestamp,
-                                                  .reason = told(p),
+                                                  .reason = inventory_pod_message(p),
                                                   .claims = p->spec.resource_claims.n > 0});
     }
     if (list.n)
@@ -465,7 +470,7 @@ static int make_cluster(struct gather *g, const struct inventory_options *o, str
 }
 
 // Hands what was gathered over, in arrays of the inventory's arena.
-static void keep(struct gather *g)
+static void inventory_add_device(struct gather *g)
 {
     struct inventory *inv = g->inv;
     inv->devices_len = g->devices.n;
@@ -509,7 +514,7 @@ int inventory_new(struct plan_world *w, const struct inventory_options *options,
             look_from(&g, &inv->nodes[i]);
         explain_lost(&g);
         gather_claims(&g);
-        keep(&g);
+        inventory_add_device(&g);
         inventory_sort_by_node(inv);
         inventory_pending(inv);
     }
@@ -540,7 +545,7 @@ void inventory_name(const struct alloc_device_id *id, struct sbuf *out)
 }
 
 // The parts of a name: one, two or three.
-static bool is_called(const struct inventory_device *d, const struct str *part, size_t n)
+static bool inventory_is_named(const struct inventory_device *d, const struct str *part, size_t n)
 {
     if (!str_eq(d->id.device, part[n - 1]))
         return false;
@@ -550,7 +555,8 @@ static bool is_called(const struct inventory_device *d, const struct str *part, 
            str_eq(d->id.driver, part[0]);
 }
 
-// Pools may have slashes in their names: the driver is before the first, the device behind the last.
+// Pools may have slashes in their names: the driver is before the first, the device behind the
+// last.
 static size_t cut_name(struct str name, struct str part[3])
 {
     ptrdiff_t first = str_find_char(name, '/');
@@ -575,7 +581,7 @@ size_t inventory_find(const struct inventory *inv, struct str name,
     size_t n = cut_name(name, part);
     size_t found = 0;
     for (size_t i = 0; i < inv->devices_len; i++) {
-        if (!is_called(&inv->devices[i], part, n))
+        if (!inventory_is_named(&inv->devices[i], part, n))
             continue;
         found++;
         if (fn)

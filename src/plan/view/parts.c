@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// An inventory that follows watches: a change rebuilds only the pools it affects, for `dray top`.
 #include "plan/parts.h"
 
 #include <assert.h>
@@ -89,8 +91,10 @@ static void add_full_name(struct sbuf *out, struct str namespace, struct str nam
     sbuf_addf(out, "%.*s%s%.*s", STR_ARG(namespace), namespace.n ? "/" : "", STR_ARG(name));
 }
 
-// list_at finds an object, or where it belongs: lists are in the order of names, as informers give them.
-static size_t list_at(const struct object_list *list, const struct api_object *o, bool *ret_there)
+// parts_list_search finds an object, or where it belongs: lists are in the order of names, as
+// informers give them.
+static size_t parts_list_search(const struct object_list *list, const struct api_object *o,
+                                bool *ret_there)
 {
     const struct api_object_meta *m = api_object_meta(o);
     for (size_t i = 0; i < list->n; i++) {
@@ -109,17 +113,17 @@ static size_t list_at(const struct object_list *list, const struct api_object *o
 static void list_remove(struct object_list *list, const struct api_object *o)
 {
     bool there = false;
-    size_t i = list_at(list, o, &there);
+    size_t i = parts_list_search(list, o, &there);
     if (!there)
         return;
     memmove(&list->p[i], &list->p[i + 1], (list->n - i - 1) * sizeof(list->p[0]));
     (void)vec_pop(list);
 }
 
-static void list_add(struct object_list *list, const struct api_object *o)
+static void parts_list_insert(struct object_list *list, const struct api_object *o)
 {
     bool there = false;
-    size_t i = list_at(list, o, &there);
+    size_t i = parts_list_search(list, o, &there);
     if (!there) {
         vec_push(list, *o);
         memmove(&list->p[i + 1], &list->p[i], (list->n - i - 1) * sizeof(list->p[0]));
@@ -127,9 +131,9 @@ static void list_add(struct object_list *list, const struct api_object *o)
     list->p[i] = *o;
 }
 
-// keep puts an object into a map by its name, or takes it out.
-static void keep(struct object_map *map, const struct api_object *before,
-                 const struct api_object *after)
+// parts_replace_object puts an object into a map by its name, or takes it out.
+static void parts_replace_object(struct object_map *map, const struct api_object *before,
+                                 const struct api_object *after)
 {
     cleanup_sbuf struct sbuf name = {0};
     const struct api_object_meta *m = api_object_meta(after ? after : before);
@@ -147,13 +151,13 @@ static void keep(struct object_map *map, const struct api_object *before,
     }
 }
 
-static const struct api_object *find(const struct object_map *map, struct str name)
+static const struct api_object *parts_find_object(const struct object_map *map, struct str name)
 {
     const struct kept *k = map_get(map, name);
     return k ? &k->object : NULL;
 }
 
-static struct part *part_of(struct inventory_parts *p, struct str driver, struct str pool)
+static struct part *parts_get_part(struct inventory_parts *p, struct str driver, struct str pool)
 {
     cleanup_sbuf struct sbuf key = {0};
     add_full_name(&key, driver, pool);
@@ -176,18 +180,18 @@ static void change_slice(struct inventory_parts *p, const struct api_object *bef
         if (!both[i])
             continue;
         const struct api_resource_slice *s = both[i]->value;
-        struct part *part = part_of(p, s->spec.driver, s->spec.pool.name);
+        struct part *part = parts_get_part(p, s->spec.driver, s->spec.pool.name);
         part->stale = true;
         if (both[i] == after)
-            list_add(&part->slices, after);
+            parts_list_insert(&part->slices, after);
         else
             list_remove(&part->slices, before);
     }
 }
 
-// each_part calls fn for the parts that a claim has devices of; for one twice, maybe.
-static void each_part(struct inventory_parts *p, const struct api_object *claim,
-                      void (*fn)(struct part *part, const struct api_object *claim))
+// parts_each_part calls fn for the parts that a claim has devices of; for one twice, maybe.
+static void parts_each_part(struct inventory_parts *p, const struct api_object *claim,
+                            void (*fn)(struct part *part, const struct api_object *claim))
 {
     const struct api_resource_claim *c = claim->value;
     const struct api_device_request_allocation_result *last = NULL;
@@ -195,14 +199,14 @@ static void each_part(struct inventory_parts *p, const struct api_object *claim,
         const struct api_device_request_allocation_result *r =
             &c->status.allocation->devices.results.p[i];
         if (!last || !str_eq(last->pool, r->pool) || !str_eq(last->driver, r->driver))
-            fn(part_of(p, r->driver, r->pool), claim);
+            fn(parts_get_part(p, r->driver, r->pool), claim);
         last = r;
     }
 }
 
 static void claim_comes(struct part *part, const struct api_object *claim)
 {
-    list_add(&part->claims, claim);
+    parts_list_insert(&part->claims, claim);
     part->stale = true;
 }
 
@@ -222,29 +226,29 @@ static void change_claim(struct inventory_parts *p, const struct api_object *bef
                          const struct api_object *after)
 {
     if (before)
-        each_part(p, before, claim_goes);
+        parts_each_part(p, before, claim_goes);
     if (after)
-        each_part(p, after, claim_comes);
-    keep(&p->claims, before, after);
+        parts_each_part(p, after, claim_comes);
+    parts_replace_object(&p->claims, before, after);
 }
 
 static void stale_claim(struct inventory_parts *p, struct str namespace, struct str name)
 {
     cleanup_sbuf struct sbuf full = {0};
     add_full_name(&full, namespace, name);
-    const struct api_object *claim = name.n ? find(&p->claims, sbuf_str(&full)) : NULL;
+    const struct api_object *claim = name.n ? parts_find_object(&p->claims, sbuf_str(&full)) : NULL;
     if (claim)
-        each_part(p, claim, mark_stale);
+        parts_each_part(p, claim, mark_stale);
 }
 
-// Of pods that have claims their node is told.
+// The node of a pod with claims matters.
 static void change_pod(struct inventory_parts *p, const struct api_object *before,
                        const struct api_object *after)
 {
     const struct api_pod *pod = (after ? after : before)->value;
     const struct api_pod *was = before ? before->value : NULL;
     assert(pod);
-    keep(&p->pods, before, after);
+    parts_replace_object(&p->pods, before, after);
     if (was && after && str_eq(was->spec.node_name, pod->spec.node_name))
         return;
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++)
@@ -254,8 +258,8 @@ static void change_pod(struct inventory_parts *p, const struct api_object *befor
                     pod->status.resource_claim_statuses.p[i].resource_claim_name);
 }
 
-// needs says whether a part is about a node; *ret_everywhere: about all of them.
-static bool needs(const struct part *part, struct str node, bool *ret_everywhere)
+// parts_needs_node returns whether a part is about a node; *ret_everywhere: about all of them.
+static bool parts_needs_node(const struct part *part, struct str node, bool *ret_everywhere)
 {
     bool found = *ret_everywhere = false;
     for (size_t i = 0; i < part->slices.n; i++) {
@@ -266,15 +270,15 @@ static bool needs(const struct part *part, struct str node, bool *ret_everywhere
     return found || *ret_everywhere;
 }
 
-static void change_node(struct inventory_parts *p, const struct api_object *before,
-                        const struct api_object *after)
+static void parts_change_node(struct inventory_parts *p, const struct api_object *before,
+                              const struct api_object *after)
 {
     struct str name = api_object_meta(after ? after : before)->name;
     bool everywhere;
-    keep(&p->nodes, before, after);
+    parts_replace_object(&p->nodes, before, after);
     map_foreach(&p->parts, i) {
         struct part *part = *map_value(&p->parts, i);
-        part->stale = part->stale || needs(part, name, &everywhere);
+        part->stale = part->stale || parts_needs_node(part, name, &everywhere);
     }
 }
 
@@ -284,7 +288,7 @@ static void change_rule(struct inventory_parts *p, const struct api_object *befo
     if (before)
         list_remove(&p->rules, before);
     if (after)
-        list_add(&p->rules, after);
+        parts_list_insert(&p->rules, after);
     map_foreach(&p->parts, i)
         (*map_value(&p->parts, i))->stale = true;
 }
@@ -299,7 +303,7 @@ void inventory_parts_change(struct inventory_parts *p, const struct api_object *
     } kinds[] = {{&api_resource_slice_type, change_slice},
                  {&api_resource_claim_type, change_claim},
                  {&api_pod_type, change_pod},
-                 {&api_node_type, change_node},
+                 {&api_node_type, parts_change_node},
                  {&api_device_taint_rule_type, change_rule}};
     const struct api_type *type = (after ? after : before)->kind->type;
     for (size_t i = 0; i < array_len(kinds); i++)
@@ -312,7 +316,7 @@ void inventory_parts_change(struct inventory_parts *p, const struct api_object *
 static void borrow_nodes(struct inventory_parts *p, const struct part *part, struct plan_world *w)
 {
     bool everywhere = false;
-    (void)needs(part, STR(""), &everywhere);
+    (void)parts_needs_node(part, STR(""), &everywhere);
     if (everywhere) {
         map_foreach(&p->nodes, i)
             (void)plan_world_borrow(w, &map_value(&p->nodes, i)->object);
@@ -320,7 +324,7 @@ static void borrow_nodes(struct inventory_parts *p, const struct part *part, str
     }
     for (size_t i = 0; i < part->slices.n; i++) {
         const struct api_resource_slice *s = part->slices.p[i].value;
-        const struct api_object *node = find(&p->nodes, s->spec.node_name);
+        const struct api_object *node = parts_find_object(&p->nodes, s->spec.node_name);
         if (node && !world_find(w, PLAN_NODE, s->spec.node_name))
             (void)plan_world_borrow(w, node);
     }
@@ -335,7 +339,7 @@ static void borrow_claims(struct inventory_parts *p, const struct part *part, st
         for (size_t k = 0; k < c->status.reserved_for.n; k++) {
             sbuf_clear(&name);
             add_full_name(&name, c->metadata.namespace, c->status.reserved_for.p[k].name);
-            const struct api_object *pod = find(&p->pods, sbuf_str(&name));
+            const struct api_object *pod = parts_find_object(&p->pods, sbuf_str(&name));
             if (pod && !world_find(w, PLAN_POD, sbuf_str(&name)))
                 (void)plan_world_borrow(w, pod);
         }
@@ -364,7 +368,7 @@ struct sum {
     size_t devices, pools, claims, holds;
 };
 
-static struct sum sum_of(const struct inventory_parts *p)
+static struct sum parts_sum_counts(const struct inventory_parts *p)
 {
     struct sum n = {0};
     map_foreach(&p->parts, i) {
@@ -380,8 +384,8 @@ static struct sum sum_of(const struct inventory_parts *p)
 struct claim_places MAP(uint32_t);
 
 // Claims that have devices of several pools are in several parts, and count once.
-static uint32_t add_claim(struct inventory *all, const struct inventory_claim *c,
-                          struct claim_places *seen)
+static uint32_t parts_add_claim(struct inventory *all, const struct inventory_claim *c,
+                                struct claim_places *seen)
 {
     const struct api_device_request_allocation_result_array *rs =
         &c->claim->status.allocation->devices.results;
@@ -404,7 +408,7 @@ static void add_part(struct inventory *all, const struct inventory *inv, uint32_
 {
     size_t first_device = all->devices_len, first_hold = all->holds_len;
     for (size_t i = 0; i < inv->claims_len; i++)
-        claims[i] = add_claim(all, &inv->claims[i], seen);
+        claims[i] = parts_add_claim(all, &inv->claims[i], seen);
     for (size_t i = 0; i < inv->holds_len; i++) {
         struct inventory_hold h = inv->holds[i];
         if (h.device == UINT32_MAX)
@@ -446,7 +450,7 @@ static void add_pending(struct inventory_parts *p, struct inventory *all)
 static struct inventory *put_together(struct inventory_parts *p)
 {
     struct inventory *all = xcalloc(1, sizeof(*all));
-    struct sum n = sum_of(p);
+    struct sum n = parts_sum_counts(p);
     cleanup_free uint32_t *claims = xcalloc(n.claims + 1, sizeof(*claims));
     struct claim_places seen = {0};
     all->world = p->waiting;
@@ -475,7 +479,7 @@ static void drop_empty(struct inventory_parts *p)
     }
 }
 
-int inventory_parts_look(struct inventory_parts *p, const struct inventory **ret, struct err *err)
+int inventory_parts_update(struct inventory_parts *p, const struct inventory **ret, struct err *err)
 {
     inventory_free(p->all);
     plan_world_free(p->waiting);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The history of a claim or device, from timestamps, conditions, managed fields and events.
 #include "plan/past.h"
 
 #include <stdio.h>
@@ -14,10 +16,11 @@ void past_done(struct past *h)
     arena_done(&h->arena);
 }
 
-static void add(struct past *h, struct api_time at, const char *source, const char *fmt, ...)
-    ERR_PRINTF(4, 5);
+static void past_add_entry(struct past *h, struct api_time at, const char *source, const char *fmt,
+                           ...) ERR_PRINTF(4, 5);
 
-static void add(struct past *h, struct api_time at, const char *source, const char *fmt, ...)
+static void past_add_entry(struct past *h, struct api_time at, const char *source, const char *fmt,
+                           ...)
 {
     char text[1024];
     va_list ap;
@@ -31,7 +34,7 @@ static void add(struct past *h, struct api_time at, const char *source, const ch
                                               .source = str_z(source)});
 }
 
-static void unknown(struct past *h, const char *text)
+static void past_add_unknown(struct past *h, const char *text)
 {
     vec_push(&h->unknown, str_z(text));
 }
@@ -39,35 +42,37 @@ static void unknown(struct past *h, const char *text)
 // --- Who wrote what ------------------------------------------------------------------------------
 
 // The fields of a status that matter here, by their marks in managedFields.
-static void add_fields(struct past *h, const struct api_object_meta *m)
+static void past_add_fields(struct past *h, const struct api_object_meta *m)
 {
     static const struct {
         const char *mark, *words;
     } fields[] = {{"\"f:allocation\"", "the allocation"},
                   {"\"f:reservedFor\"", "who may use it"},
-                  {"\"f:spec\"", "what is asked for"}};
+                  {"\"f:spec\"", "requests"}};
     for (size_t i = 0; i < m->managed_fields.n; i++) {
         const struct api_managed_fields_entry *e = &m->managed_fields.p[i];
         cleanup_sbuf struct sbuf what = {0};
         for (size_t k = 0; k < array_len(fields); k++)
             if (str_contains(e->fields_v1, str_z(fields[k].mark)))
                 sbuf_addf(&what, "%s%s", what.n ? ", " : "", fields[k].words);
-        add(h, e->time, "managedFields", "%.*s wrote %s for the last time", STR_ARG(e->manager),
-            what.n ? what.p : "other fields");
+        past_add_entry(h, e->time, "managedFields", "%.*s wrote %s for the last time",
+                       STR_ARG(e->manager), what.n ? what.p : "other fields");
     }
 }
 
-static void add_conditions(struct past *h, const struct api_condition_array *all, struct str device)
+static void past_add_conditions(struct past *h, const struct api_condition_array *all,
+                                struct str device)
 {
     for (size_t i = 0; i < all->n; i++) {
         const struct api_condition *c = &all->p[i];
-        add(h, c->last_transition_time, "condition", "device %.*s: %.*s is %.*s%s%.*s%s%.*s",
-            STR_ARG(device), STR_ARG(c->type), STR_ARG(c->status), c->reason.n ? ", " : "",
-            STR_ARG(c->reason), c->message.n ? ": " : "", STR_ARG(c->message));
+        past_add_entry(h, c->last_transition_time, "condition",
+                       "device %.*s: %.*s is %.*s%s%.*s%s%.*s", STR_ARG(device), STR_ARG(c->type),
+                       STR_ARG(c->status), c->reason.n ? ", " : "", STR_ARG(c->reason),
+                       c->message.n ? ": " : "", STR_ARG(c->message));
     }
 }
 
-static struct api_time event_time(const struct api_event *e)
+static struct api_time past_event_time(const struct api_event *e)
 {
     if (e->series && e->series->last_observed_time.set)
         return e->series->last_observed_time;
@@ -77,8 +82,8 @@ static struct api_time event_time(const struct api_event *e)
 }
 
 // Events about an object; returns how many.
-static size_t add_events(struct past *h, const struct inventory *inv, const char *kind,
-                         struct str namespace, struct str name)
+static size_t past_add_events(struct past *h, const struct inventory *inv, const char *kind,
+                              struct str namespace, struct str name)
 {
     size_t n = 0;
     world_foreach(inv->world, PLAN_EVENT, o)
@@ -88,15 +93,15 @@ static size_t add_events(struct past *h, const struct inventory *inv, const char
             !str_eq(e->involved_object.namespace, namespace))
             continue;
         n++;
-        add(h, event_time(e), "event", "%s %.*s: %.*s: %.*s%s", kind, STR_ARG(name),
-            STR_ARG(e->reason), STR_ARG(e->message), e->count > 1 ? " (repeated)" : "");
+        past_add_entry(h, past_event_time(e), "event", "%s %.*s: %.*s: %.*s%s", kind, STR_ARG(name),
+                       STR_ARG(e->reason), STR_ARG(e->message), e->count > 1 ? " (repeated)" : "");
     }
     return n;
 }
 
 // --- Claims --------------------------------------------------------------------------------------
 
-static void add_allocation(struct past *h, const struct api_resource_claim *c)
+static void past_add_allocation(struct past *h, const struct api_resource_claim *c)
 {
     const struct api_allocation_result *a = c->status.allocation;
     cleanup_sbuf struct sbuf devices = {0};
@@ -106,56 +111,60 @@ static void add_allocation(struct past *h, const struct api_resource_claim *c)
                   STR_ARG(r->device));
     }
     if (a)
-        add(h, a->allocation_timestamp, "allocation", "allocated: %s",
-            devices.n ? devices.p : "no devices");
+        past_add_entry(h, a->allocation_timestamp, "allocation", "allocated: %s",
+                       devices.n ? devices.p : "no devices");
     if (a && !a->allocation_timestamp.set)
-        unknown(h, "when exactly it was allocated: the scheduler did not write the time down");
+        past_add_unknown(
+            h, "when exactly it was allocated: the scheduler did not write the time down");
 }
 
-static void add_claim(struct past *h, const struct inventory *inv,
-                      const struct api_resource_claim *c)
+static void past_add_claim(struct past *h, const struct inventory *inv,
+                           const struct api_resource_claim *c)
 {
     const struct api_object_meta *m = &c->metadata;
-    size_t events = add_events(h, inv, "ResourceClaim", m->namespace, m->name);
-    add(h, m->creation_timestamp, "metadata", "claim %.*s created", STR_ARG(m->name));
-    add_allocation(h, c);
-    add_fields(h, m);
+    size_t events = past_add_events(h, inv, "ResourceClaim", m->namespace, m->name);
+    past_add_entry(h, m->creation_timestamp, "metadata", "claim %.*s created", STR_ARG(m->name));
+    past_add_allocation(h, c);
+    past_add_fields(h, m);
     for (size_t i = 0; i < c->status.devices.n; i++)
-        add_conditions(h, &c->status.devices.p[i].conditions, c->status.devices.p[i].device);
+        past_add_conditions(h, &c->status.devices.p[i].conditions, c->status.devices.p[i].device);
     for (size_t i = 0; i < c->status.reserved_for.n; i++) {
         struct str pod = c->status.reserved_for.p[i].name;
         const struct plan_object *o =
             world_find(inv->world, PLAN_POD, world_full_name(&h->arena, m->namespace, pod));
-        events += add_events(h, inv, "Pod", m->namespace, pod);
+        events += past_add_events(h, inv, "Pod", m->namespace, pod);
         if (o)
-            add(h, ((const struct api_pod *)o->value)->status.start_time, "pod status",
-                "pod %.*s started on %.*s", STR_ARG(pod),
-                STR_ARG(((const struct api_pod *)o->value)->spec.node_name));
+            past_add_entry(h, ((const struct api_pod *)o->value)->status.start_time, "pod status",
+                           "pod %.*s started on %.*s", STR_ARG(pod),
+                           STR_ARG(((const struct api_pod *)o->value)->spec.node_name));
     }
-    add(h, m->deletion_timestamp, "metadata", "deletion asked for");
+    past_add_entry(h, m->deletion_timestamp, "metadata", "deletion requested");
     if (!events)
-        unknown(h, "events: there are none, or they are older than the server keeps them (an hour "
-                   "as a rule)");
+        past_add_unknown(
+            h, "events: there are none, or they are older than the server keeps them (an hour "
+               "as a rule)");
 }
 
 // --- Devices -------------------------------------------------------------------------------------
 
-static void add_device(struct past *h, const struct inventory *inv, uint32_t at)
+static void past_add_device(struct past *h, const struct inventory *inv, uint32_t at)
 {
     const struct inventory_device *d = &inv->devices[at];
     const struct api_object_meta *m = &d->slice->metadata;
-    add(h, m->creation_timestamp, "metadata", "slice %.*s created", STR_ARG(m->name));
+    past_add_entry(h, m->creation_timestamp, "metadata", "slice %.*s created", STR_ARG(m->name));
     for (size_t i = 0; i < m->managed_fields.n; i++)
-        add(h, m->managed_fields.p[i].time, "managedFields", "%.*s published the slice as it is",
-            STR_ARG(m->managed_fields.p[i].manager));
+        past_add_entry(h, m->managed_fields.p[i].time, "managedFields",
+                       "%.*s published the slice as it is",
+                       STR_ARG(m->managed_fields.p[i].manager));
     for (size_t i = 0; i < d->taints.n; i++)
-        add(h, d->taints.p[i].time_added, "taint", "tainted %.*s%s%.*s:%.*s",
-            STR_ARG(d->taints.p[i].key), d->taints.p[i].value.n ? "=" : "",
-            STR_ARG(d->taints.p[i].value), STR_ARG(d->taints.p[i].effect));
+        past_add_entry(h, d->taints.p[i].time_added, "taint", "tainted %.*s%s%.*s:%.*s",
+                       STR_ARG(d->taints.p[i].key), d->taints.p[i].value.n ? "=" : "",
+                       STR_ARG(d->taints.p[i].value), STR_ARG(d->taints.p[i].effect));
     for (uint32_t k = d->first_hold; k < d->first_hold + d->holds_len; k++)
-        add_claim(h, inv, inv->claims[inv->holds[k].claim].claim);
-    unknown(h, "who had it before: a claim that is gone takes what is known of it along; the "
-               "server's audit log and the metric dray_device_seconds_total keep it");
+        past_add_claim(h, inv, inv->claims[inv->holds[k].claim].claim);
+    past_add_unknown(h,
+                     "who had it before: a claim that is gone takes what is known of it along; the "
+                     "server's audit log and the metric dray_device_seconds_total keep it");
 }
 
 // --- Finding -------------------------------------------------------------------------------------
@@ -194,12 +203,12 @@ int past_find(const struct inventory *inv, struct str name, struct str namespace
     size_t devices = is_claim || o ? 0 : inventory_find(inv, name, keep_first, &first);
     if (o) {
         ret->subject = arena_strf(&ret->arena, "claim %.*s", STR_ARG(o->name));
-        add_claim(ret, inv, o->value);
+        past_add_claim(ret, inv, o->value);
     } else if (devices == 1) {
         const struct alloc_device_id *id = &inv->devices[first].id;
         ret->subject = arena_strf(&ret->arena, "device %.*s/%.*s/%.*s", STR_ARG(id->driver),
                                   STR_ARG(id->pool), STR_ARG(id->device));
-        add_device(ret, inv, first);
+        past_add_device(ret, inv, first);
     } else if (devices) {
         const struct alloc_device_id *id = &inv->devices[first].id;
         return err_set(err, ERR_INVALID,

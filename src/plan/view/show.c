@@ -23,48 +23,48 @@ static struct str node_text(const struct plan_step *s)
 static struct str result_text(const struct plan_step *s)
 {
     if (s->status == PLAN_NO)
-        return STR("does not fit");
+        return s->node.n ? STR("cannot be evicted") : STR("does not fit");
     if (s->status == PLAN_ERROR)
         return STR("cannot be judged");
     return s->devices.n ? s->devices : STR("(no devices)");
 }
 
-static void pad(struct sbuf *out, struct str s, size_t width)
+static void show_pad_text(struct sbuf *out, struct str s, size_t width)
 {
     sbuf_add(out, s);
     sbuf_add_repeat(out, ' ', width > s.n ? width - s.n : 0);
 }
 
 // What runs already and stays is only counted.
-static bool shown(const struct plan *p, const struct plan_step *s)
+static bool show_is_shown(const struct plan *p, const struct plan_step *s)
 {
     return p->options.show_running || s->status != PLAN_RUNNING;
 }
 
-static void add_table(const struct plan *p, struct sbuf *out)
+static void show_add_table(const struct plan *p, struct sbuf *out)
 {
     size_t name = 4;
     size_t node = 4;
     size_t running = 0;
     for (size_t i = 0; i < p->steps.n; i++) {
         const struct plan_step *s = &p->steps.p[i].pub;
-        running += !shown(p, s);
-        if (!shown(p, s))
+        running += !show_is_shown(p, s);
+        if (!show_is_shown(p, s))
             continue;
         name = s->name.n > name ? s->name.n : name;
         node = node_text(s).n > node ? node_text(s).n : node;
     }
     if (running < p->steps.n) {
-        pad(out, STR("WHAT"), name + 2);
-        pad(out, STR("NODE"), node + 2);
+        show_pad_text(out, STR("WHAT"), name + 2);
+        show_pad_text(out, STR("NODE"), node + 2);
         sbuf_addz(out, "DEVICES\n");
     }
     for (size_t i = 0; i < p->steps.n; i++) {
         const struct plan_step *s = &p->steps.p[i].pub;
-        if (!shown(p, s))
+        if (!show_is_shown(p, s))
             continue;
-        pad(out, s->name, name + 2);
-        pad(out, node_text(s), node + 2);
+        show_pad_text(out, s->name, name + 2);
+        show_pad_text(out, node_text(s), node + 2);
         sbuf_add(out, result_text(s));
         if (s->status == PLAN_RUNNING)
             sbuf_addz(out, "  (already)");
@@ -81,28 +81,28 @@ static bool same_problem(const struct step *a, const struct step *b)
            (a->pub.status == PLAN_NO || str_eq(a->pub.summary, b->pub.summary));
 }
 
-static bool failed(const struct step *s)
+static bool show_is_failed(const struct step *s)
 {
     return s->pub.status == PLAN_NO || s->pub.status == PLAN_ERROR;
 }
 
-static bool told_before(const struct plan *p, size_t at)
+static bool show_is_repeated(const struct plan *p, size_t at)
 {
     for (size_t i = 0; i < at; i++)
-        if (failed(&p->steps.p[i]) && same_problem(&p->steps.p[i], &p->steps.p[at]))
+        if (show_is_failed(&p->steps.p[i]) && same_problem(&p->steps.p[i], &p->steps.p[at]))
             return true;
     return false;
 }
 
 #define NAMES_SHOWN 3
 
-// A problem is told once, with all that have it.
-static void add_problem(const struct plan *p, size_t at, struct sbuf *out)
+// A problem is shown once, with all that have it.
+static void show_add_problem(const struct plan *p, size_t at, struct sbuf *out)
 {
     const struct step *s = &p->steps.p[at];
     size_t n = 0;
     for (size_t i = at; i < p->steps.n; i++) {
-        if (!failed(&p->steps.p[i]) || !same_problem(s, &p->steps.p[i]))
+        if (!show_is_failed(&p->steps.p[i]) || !same_problem(s, &p->steps.p[i]))
             continue;
         if (n++ < NAMES_SHOWN)
             sbuf_addf(out, "%s%.*s", n > 1 ? ", " : "", STR_ARG(p->steps.p[i].pub.name));
@@ -111,6 +111,9 @@ static void add_problem(const struct plan *p, size_t at, struct sbuf *out)
         sbuf_addf(out, " and %zu more", n - NAMES_SHOWN);
     if (s->pub.status == PLAN_ERROR)
         sbuf_addf(out, " cannot be judged: %.*s\n", STR_ARG(s->pub.summary));
+    else if (s->unit->staying.n)
+        sbuf_addf(out, " cannot be evicted from %.*s:\n%.*s", STR_ARG(s->pub.node),
+                  STR_ARG(s->explanation));
     else
         sbuf_addf(out, " %s not fit:\n%.*s", n > 1 ? "do" : "does", STR_ARG(s->explanation));
 }
@@ -137,16 +140,16 @@ void plan_text(const struct plan *p, struct sbuf *out)
         return;
     }
     if (!p->why)
-        add_table(p, out);
+        show_add_table(p, out);
     for (size_t i = 0; i < p->steps.n; i++) {
         const struct step *s = &p->steps.p[i];
-        bool tell = failed(s) && !told_before(p, i);
-        no += failed(s);
+        bool tell = show_is_failed(s) && !show_is_repeated(p, i);
+        no += show_is_failed(s);
         if (!p->why && tell)
             sbuf_addc(out, '\n');
         if (tell)
-            add_problem(p, i, out);
-        else if (p->why && !failed(s))
+            show_add_problem(p, i, out);
+        else if (p->why && !show_is_failed(s))
             add_answer(s, out);
     }
     if (no && !p->why)
@@ -161,7 +164,7 @@ void plan_notes(const struct plan *p, struct sbuf *out)
 
 // --- JSON ----------------------------------------------------------------------------------------
 
-static void write_raw(struct json_writer *w, const char *key, struct str v)
+static void show_write_raw(struct json_writer *w, const char *key, struct str v)
 {
     if (!v.n)
         return;
@@ -169,7 +172,7 @@ static void write_raw(struct json_writer *w, const char *key, struct str v)
     json_write_raw(w, v);
 }
 
-static void write_claims(const struct step *s, struct json_writer *w)
+static void show_write_claims(const struct step *s, struct json_writer *w)
 {
     json_write_key(w, STR("claims"));
     json_write_array_begin(w);
@@ -195,10 +198,10 @@ static void write_step(const struct step *s, struct json_writer *w)
     json_write_text_if(w, s->unit->is_pod ? "pod" : "claim", s->unit->name);
     json_write_text_if(w, "status", str_z(status_words[s->pub.status]));
     json_write_text_if(w, "node", s->pub.node);
-    write_claims(s, w);
+    show_write_claims(s, w);
     json_write_text_if(w, s->pub.status == PLAN_ERROR ? "error" : "summary", s->pub.summary);
-    write_raw(w, "explanation", s->explanation_json);
-    write_raw(w, "remedies", s->remedies_json);
+    show_write_raw(w, "explanation", s->explanation_json);
+    show_write_raw(w, "remedies", s->remedies_json);
     json_write_object_end(w);
 }
 
@@ -208,7 +211,7 @@ void plan_json(const struct plan *p, struct sbuf *out)
     json_write_object_begin(&w);
     json_write_key(&w, STR("complete"));
     json_write_bool(&w, plan_complete(p));
-    write_raw(&w, "needed", p->needed_json);
+    show_write_raw(&w, "needed", p->needed_json);
     json_write_key(&w, STR("steps"));
     json_write_array_begin(&w);
     for (size_t i = 0; i < p->steps.n; i++)

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Snapshots: the objects of a world as one List, reduced to the fields that scheduling reads. A
+// field is kept only if it is listed here, so that secrets cannot slip in.
 #include "plan/snapshot.h"
 
 #include "plan/sim/plan_int.h"
@@ -7,7 +10,8 @@
 
 // --- What is kept --------------------------------------------------------------------------------
 
-// Names and times, labels and owners; annotations may hold anything, such as the whole object once more.
+// Names and times, labels and owners; annotations may hold anything, such as the whole object once
+// more.
 static struct api_object_meta safe_meta(const struct api_object_meta *m)
 {
     return (struct api_object_meta){.name = m->name,
@@ -37,7 +41,8 @@ static struct api_container_array safe_containers(const struct api_container_arr
     return (struct api_container_array){out, in->n};
 }
 
-// Of volumes that the scheduler looks at the names of claims are kept; what is in the others is nobody's business.
+// Of volumes that the scheduler looks at the names of claims are kept; what is in the others is
+// left out.
 static struct api_volume_array safe_volumes(const struct api_volume_array *in, struct arena *arena)
 {
     struct api_volume *out = arena_array(arena, struct api_volume, in->n + 1);
@@ -52,30 +57,37 @@ static struct api_volume_array safe_volumes(const struct api_volume_array *in, s
     return (struct api_volume_array){out, n};
 }
 
+static struct api_pod_spec safe_pod_spec(const struct api_pod_spec *s, struct arena *arena)
+{
+    return (struct api_pod_spec){.init_containers = safe_containers(&s->init_containers, arena),
+                                 .containers = safe_containers(&s->containers, arena),
+                                 .restart_policy = s->restart_policy,
+                                 .node_selector = s->node_selector,
+                                 .node_name = s->node_name,
+                                 .host_network = s->host_network,
+                                 .affinity = s->affinity,
+                                 .scheduler_name = s->scheduler_name,
+                                 .tolerations = s->tolerations,
+                                 .priority_class_name = s->priority_class_name,
+                                 .priority = s->priority,
+                                 .has_priority = s->has_priority,
+                                 .runtime_class_name = s->runtime_class_name,
+                                 .has_runtime_class_name = s->has_runtime_class_name,
+                                 .overhead = s->overhead,
+                                 .topology_spread_constraints = s->topology_spread_constraints,
+                                 .scheduling_gates = s->scheduling_gates,
+                                 .resource_claims = s->resource_claims,
+                                 .resources = s->resources,
+                                 .volumes = safe_volumes(&s->volumes, arena),
+                                 .scheduling_group = s->scheduling_group};
+}
+
 static struct api_pod *safe_pod(const struct api_pod *in, struct arena *arena)
 {
     struct api_pod *p = arena_one(arena, struct api_pod);
-    const struct api_pod_spec *s = &in->spec;
     p->metadata = safe_meta(&in->metadata);
     p->metadata.managed_fields = (struct api_managed_fields_entry_array){0};
-    p->spec.init_containers = safe_containers(&s->init_containers, arena);
-    p->spec.containers = safe_containers(&s->containers, arena);
-    p->spec.restart_policy = s->restart_policy;
-    p->spec.node_selector = s->node_selector;
-    p->spec.node_name = s->node_name;
-    p->spec.affinity = s->affinity;
-    p->spec.scheduler_name = s->scheduler_name;
-    p->spec.tolerations = s->tolerations;
-    p->spec.priority_class_name = s->priority_class_name;
-    p->spec.priority = s->priority;
-    p->spec.has_priority = s->has_priority;
-    p->spec.overhead = s->overhead;
-    p->spec.topology_spread_constraints = s->topology_spread_constraints;
-    p->spec.scheduling_gates = s->scheduling_gates;
-    p->spec.resource_claims = s->resource_claims;
-    p->spec.resources = s->resources;
-    p->spec.volumes = safe_volumes(&s->volumes, arena);
-    p->spec.scheduling_group = s->scheduling_group;
+    p->spec = safe_pod_spec(&in->spec, arena);
     p->status.phase = in->status.phase;
     p->status.conditions = in->status.conditions;
     p->status.reason = in->status.reason;
@@ -102,7 +114,7 @@ static struct api_node *safe_node(const struct api_node *in, struct arena *arena
     return n;
 }
 
-// What drivers say and are told is theirs: conditions stay, free text and settings go.
+// Status data and parameters belong to drivers: conditions stay, free text and settings go.
 static struct api_resource_claim *safe_claim(const struct api_resource_claim *in,
                                              struct arena *arena)
 {
@@ -140,6 +152,11 @@ static void *safe_plain(const struct plan_object *o, struct arena *arena)
     if (o->type == &api_persistent_volume_type) { // where it is, not what it is
         struct api_persistent_volume *v = copy;
         v->spec.persistent_volume_source = (struct api_persistent_volume_source){0};
+    }
+    if (o->type == &api_daemon_set_type) { // commands and environment of its pods go
+        struct api_pod_template_spec *t = &((struct api_daemon_set *)copy)->spec.template;
+        t->metadata = safe_meta(&t->metadata);
+        t->spec = safe_pod_spec(&t->spec, arena);
     }
     return copy;
 }
@@ -185,7 +202,7 @@ static struct api_event *safe_event(const struct api_event *in, struct arena *ar
     return e;
 }
 
-// Events of the objects that are kept; what else happens in a cluster is nobody's business.
+// Events of the objects that are kept; what else happens in a cluster is left out.
 static bool event_matters(const struct plan_world *w, const struct api_event *e)
 {
     struct arena tmp = {0};
@@ -201,7 +218,7 @@ static bool event_matters(const struct plan_world *w, const struct api_event *e)
     return yes;
 }
 
-static void *safe(const struct plan_object *o, struct arena *arena)
+static void *snapshot_copy_safe(const struct plan_object *o, struct arena *arena)
 {
     if (o->kind == PLAN_POD)
         return safe_pod(o->value, arena);
@@ -245,7 +262,7 @@ void snapshot_each(const struct plan_world *w,
             assert(kind);
             if (o->kind == PLAN_EVENT && !event_matters(w, o->value))
                 continue;
-            struct api_object out = {kind, safe(o, &arena)};
+            struct api_object out = {kind, snapshot_copy_safe(o, &arena)};
             api_set_type_meta(&out);
             fn(arg, &out, &arena);
             arena_done(&arena);
@@ -253,7 +270,7 @@ void snapshot_each(const struct plan_world *w,
     }
 }
 
-static void write_one(void *arg, const struct api_object *o, struct arena *arena)
+static void snapshot_write_object(void *arg, const struct api_object *o, struct arena *arena)
 {
     (void)arena;
     // Objects were read by us: raw parts hold JSON.
@@ -280,7 +297,7 @@ void snapshot_write(const struct plan_world *w, const struct snapshot_about *abo
     json_write_object_end(&j);
     json_write_key(&j, STR("items"));
     json_write_array_begin(&j);
-    snapshot_each(w, write_one, &j);
+    snapshot_each(w, snapshot_write_object, &j);
     json_write_array_end(&j);
     json_write_object_end(&j);
     sbuf_addc(out, '\n');

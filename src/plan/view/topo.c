@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// How near the devices of a node are to each other, from the attributes that drivers publish.
 #include "plan/topo.h"
 
 #include <strings.h>
@@ -32,7 +34,7 @@ const char *topo_meaning(enum topo_near n)
 
 enum place { PLACE_LINK, PLACE_PCIE, PLACE_NUMA, PLACE_SOCKET, PLACES };
 
-static bool has_word(struct str name, const char *word)
+static bool topo_has_word(struct str name, const char *word)
 {
     size_t n = strlen(word);
     for (size_t i = 0; i + n <= name.n; i++)
@@ -41,8 +43,8 @@ static bool has_word(struct str name, const char *word)
     return false;
 }
 
-// What an attribute tells about, by the last part of its name: drivers have no common names for most.
-static enum place place_of(struct str name)
+// The topic of an attribute, by the last part of its name: drivers have no common names for most.
+static enum place topo_attribute_level(struct str name)
 {
     static const struct {
         const char *word;
@@ -53,7 +55,7 @@ static enum place place_of(struct str name)
     ptrdiff_t slash = str_rfind_char(name, '/');
     name = str_from(name, (size_t)(slash + 1));
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (has_word(name, words[i].word))
+        if (topo_has_word(name, words[i].word))
             return words[i].place;
     return PLACES;
 }
@@ -71,7 +73,7 @@ static struct seat seat_of(const struct inventory *inv, uint32_t device, struct 
     struct seat s = {.device = device};
     for (size_t i = 0; i < d->device->attributes.n; i++) {
         cleanup_sbuf struct sbuf text = {0};
-        enum place p = place_of(d->device->attributes.p[i].key);
+        enum place p = topo_attribute_level(d->device->attributes.p[i].key);
         if (p == PLACES || s.at[p].n)
             continue;
         inventory_value(&d->device->attributes.p[i].value, &text);
@@ -81,7 +83,7 @@ static struct seat seat_of(const struct inventory *inv, uint32_t device, struct 
     return s;
 }
 
-static bool has_value(struct str list, struct str one)
+static bool topo_list_has(struct str list, struct str one)
 {
     while (list.n) {
         struct str head;
@@ -93,12 +95,12 @@ static bool has_value(struct str list, struct str one)
 }
 
 // Lists have something in common.
-static bool meet(struct str a, struct str b)
+static bool topo_lists_meet(struct str a, struct str b)
 {
     while (a.n) {
         struct str head;
         (void)str_cut(a, ',', &head, &a);
-        if (has_value(b, head))
+        if (topo_list_has(b, head))
             return true;
     }
     return false;
@@ -116,7 +118,8 @@ static bool share_counters(const struct inventory_device *a, const struct invent
     return false;
 }
 
-static enum topo_near near(const struct inventory *inv, const struct seat *a, const struct seat *b)
+static enum topo_near topo_compare_seats(const struct inventory *inv, const struct seat *a,
+                                         const struct seat *b)
 {
     static const enum topo_near levels[] = {TOPO_LINK, TOPO_PCIE, TOPO_NUMA, TOPO_SOCKET};
     bool apart = false;
@@ -125,7 +128,7 @@ static enum topo_near near(const struct inventory *inv, const struct seat *a, co
     if (share_counters(&inv->devices[a->device], &inv->devices[b->device]))
         return TOPO_PART;
     for (int p = 0; p < PLACES; p++) {
-        if (meet(a->at[p], b->at[p]))
+        if (topo_lists_meet(a->at[p], b->at[p]))
             return levels[p];
         apart |= p != PLACE_LINK && a->at[p].n && b->at[p].n;
     }
@@ -144,8 +147,8 @@ static int seat_cmp(const void *x, const void *y)
     return r ? r : a->device < b->device ? -1 : a->device > b->device;
 }
 
-static void fill(const struct inventory *inv, const struct seat *seats, struct arena *arena,
-                 struct topo *t)
+static void topo_fill_matrix(const struct inventory *inv, const struct seat *seats,
+                             struct arena *arena, struct topo *t)
 {
     t->devices = arena_array(arena, uint32_t, t->n + 1);
     t->folded = arena_array(arena, uint32_t, t->n + 1);
@@ -160,7 +163,7 @@ static void fill(const struct inventory *inv, const struct seat *seats, struct a
         t->numa[i] = seats[i].at[PLACE_NUMA];
         t->socket[i] = seats[i].at[PLACE_SOCKET];
         for (size_t k = 0; k < t->n; k++)
-            t->near[i * t->n + k] = (uint8_t)near(inv, &seats[i], &seats[k]);
+            t->near[i * t->n + k] = (uint8_t)topo_compare_seats(inv, &seats[i], &seats[k]);
     }
 }
 
@@ -189,7 +192,7 @@ int topo_find(const struct inventory *inv, struct str node, bool all, struct are
             add_seat(inv, seats, &t.n, inv->by_node[n->first + k], all, arena);
         if (t.n)
             qsort(seats, t.n, sizeof(*seats), seat_cmp);
-        fill(inv, seats, arena, &t);
+        topo_fill_matrix(inv, seats, arena, &t);
         *ret = t;
         return 0;
     }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Claims, templates and pods from words: classes, capacities and attributes are looked up in the
+// inventory, and YAML is written.
 #include "plan/words.h"
 
 #include <strings.h>
@@ -18,7 +21,7 @@ void words_done(struct words *w)
     vec_done(&w->distinct);
 }
 
-static bool same_word(struct str a, struct str b)
+static bool words_equal_ignoring_case(struct str a, struct str b)
 {
     return a.n == b.n && (a.n == 0 || strncasecmp(a.p, b.p, a.n) == 0);
 }
@@ -53,7 +56,8 @@ struct making {
     struct err *err;
 };
 
-static size_t devices_of(const struct inventory *inv, struct str class_name, size_t *ret_free)
+static size_t words_count_devices(const struct inventory *inv, struct str class_name,
+                                  size_t *ret_free)
 {
     size_t n = 0;
     *ret_free = 0;
@@ -78,7 +82,8 @@ static bool driver_has_word(const struct inventory *inv, struct str class_name, 
 }
 
 // How well a class answers to a word; 0: not at all.
-static int likeness(const struct inventory *inv, const struct api_device_class *c, struct str word)
+static int words_class_likeness(const struct inventory *inv, const struct api_device_class *c,
+                                struct str word)
 {
     struct str name = c->metadata.name;
     struct str head, tail;
@@ -86,10 +91,10 @@ static int likeness(const struct inventory *inv, const struct api_device_class *
         return 6;
     if (c->spec.has_extended_resource_name &&
         (str_eq(c->spec.extended_resource_name, word) ||
-         same_word(local_name(c->spec.extended_resource_name), word)))
+         words_equal_ignoring_case(local_name(c->spec.extended_resource_name), word)))
         return 5;
     (void)str_cut(name, '.', &head, &tail);
-    if (same_word(head, word))
+    if (words_equal_ignoring_case(head, word))
         return 4;
     if (holds_word(head, word))
         return 3;
@@ -121,9 +126,9 @@ static int choose_class(struct making *m, size_t at)
     size_t free = 0;
     world_foreach(m->inv->world, PLAN_CLASS, o)
     {
-        int like = likeness(m->inv, o->value, word);
+        int like = words_class_likeness(m->inv, o->value, word);
         size_t here = 0;
-        size_t n = like ? devices_of(m->inv, o->name, &here) : 0;
+        size_t n = like ? words_count_devices(m->inv, o->name, &here) : 0;
         if (like < best || like == 0 || (like == best && n <= ret->devices)) {
             if (like && like == best)
                 sbuf_addf(&others, "%s%.*s", others.n ? ", " : "", STR_ARG(o->name));
@@ -183,7 +188,8 @@ struct property {
     const struct api_device_attribute *attribute; // of the first device with it; NULL: a capacity
     bool shared;                                  // some device of the class can be shared
     struct str
-        shared_key; // its name as that device publishes it: requests for shares are compared literally
+        // its name as that device publishes it: requests for shares are compared literally
+        shared_key;
     size_t devices;
 };
 
@@ -198,7 +204,7 @@ static bool takes_name(struct property *p, const struct inventory_device *d, str
     struct str full_domain, full_name;
     bool qualified = str_cut(asked, '/', &full_domain, &full_name);
     bool yes = qualified ? str_eq(domain, full_domain) && str_eq(name, full_name)
-               : exact   ? same_word(name, asked)
+               : exact   ? words_equal_ignoring_case(name, asked)
                          : holds_word(name, asked);
     if (!yes || (p->devices && (!str_eq(domain, p->domain) || !str_eq(name, p->name))))
         return false;
@@ -208,8 +214,8 @@ static bool takes_name(struct property *p, const struct inventory_device *d, str
     return true;
 }
 
-static void look_at(struct property *p, const struct inventory_device *d, struct str asked,
-                    bool exact)
+static void words_match_property(struct property *p, const struct inventory_device *d,
+                                 struct str asked, bool exact)
 {
     for (size_t i = 0; i < d->device->capacity.n; i++)
         if (!p->attribute && takes_name(p, d, d->device->capacity.p[i].key, asked, exact) &&
@@ -223,7 +229,8 @@ static void look_at(struct property *p, const struct inventory_device *d, struct
             p->attribute = &d->device->attributes.p[i].value;
 }
 
-static bool is_of(const struct inventory *inv, const struct inventory_device *d, struct str name)
+static bool words_device_has_class(const struct inventory *inv, const struct inventory_device *d,
+                                   struct str name)
 {
     return alloc_cluster_selects(inv->cluster, name, d->number) == ALLOC_SELECTS_YES;
 }
@@ -246,7 +253,7 @@ static int no_property(const struct making *m, struct str class_name, struct str
     cleanup_sbuf struct sbuf names = {0};
     for (size_t i = 0; i < m->inv->devices_len; i++) {
         const struct inventory_device *d = &m->inv->devices[i];
-        if (!is_of(m->inv, d, class_name))
+        if (!words_device_has_class(m->inv, d, class_name))
             continue;
         for (size_t k = 0; k < d->device->capacity.n; k++)
             list_name(&seen, local_name(d->device->capacity.p[k].key), &names);
@@ -264,8 +271,8 @@ static int find_property(const struct making *m, struct str class_name, struct s
     for (int exact = 1; exact >= 0; exact--) {
         *ret = (struct property){0};
         for (size_t i = 0; i < m->inv->devices_len; i++)
-            if (is_of(m->inv, &m->inv->devices[i], class_name))
-                look_at(ret, &m->inv->devices[i], name, exact != 0);
+            if (words_device_has_class(m->inv, &m->inv->devices[i], class_name))
+                words_match_property(ret, &m->inv->devices[i], name, exact != 0);
         if (ret->devices)
             return 0;
     }
@@ -330,7 +337,7 @@ static struct str meant_text(struct making *m, struct str class_name, const stru
         const struct inventory_device *d = &m->inv->devices[i];
         struct str full = arena_strf(&m->arena, "%.*s/%.*s", STR_ARG(p->domain), STR_ARG(p->name));
         const struct api_device_attribute *a =
-            is_of(m->inv, d, class_name) ? inventory_attribute(d, full) : NULL;
+            words_device_has_class(m->inv, d, class_name) ? inventory_attribute(d, full) : NULL;
         struct str has = a && a->has_string_value ? a->string_value : (struct str){0};
         if (str_eq(has, value))
             return value;
@@ -389,7 +396,7 @@ static int capacity_condition(struct making *m, const struct property *p, struct
 
 // --- YAML ----------------------------------------------------------------------------------------
 
-static void add_line(struct sbuf *out, size_t indent, const char *text)
+static void words_add_line(struct sbuf *out, size_t indent, const char *text)
 {
     sbuf_add_repeat(out, ' ', indent);
     sbuf_addz(out, text);
@@ -397,7 +404,7 @@ static void add_line(struct sbuf *out, size_t indent, const char *text)
 }
 
 // What a request asks of a device: selectors, and amounts of devices that are shared.
-static int add_conditions(struct making *m, size_t at, size_t indent, struct sbuf *out)
+static int words_add_conditions(struct making *m, size_t at, size_t indent, struct sbuf *out)
 {
     const struct words_request *r = &m->w->requests.p[at];
     struct str class_name = m->chosen[at].name;
@@ -429,12 +436,12 @@ static int add_conditions(struct making *m, size_t at, size_t indent, struct sbu
         sbuf_addc(&selectors, '\n');
     }
     if (selectors.n) {
-        add_line(out, indent, "selectors:");
+        words_add_line(out, indent, "selectors:");
         sbuf_add(out, sbuf_str(&selectors));
     }
     if (amounts.n) {
-        add_line(out, indent, "capacity:");
-        add_line(out, indent + 2, "requests:");
+        words_add_line(out, indent, "capacity:");
+        words_add_line(out, indent + 2, "requests:");
         sbuf_add(out, sbuf_str(&amounts));
     }
     return 0;
@@ -449,9 +456,9 @@ static int common_attribute(struct making *m, struct str asked, struct str *ret)
         struct str name =
             i ? arena_strf(&m->arena, "%.*s/%.*s", STR_ARG(first.domain), STR_ARG(first.name))
               : asked;
-        int rc = find_property(m, m->chosen[i].name, name, &p);
-        if (rc < 0)
-            return rc;
+        int r = find_property(m, m->chosen[i].name, name, &p);
+        if (r < 0)
+            return r;
         if (!p.attribute)
             return err_set(m->err, ERR_INVALID, "%.*s is a capacity, not an attribute",
                            STR_ARG(asked));
@@ -464,17 +471,17 @@ static int common_attribute(struct making *m, struct str asked, struct str *ret)
     return 0;
 }
 
-static int add_constraints(struct making *m, size_t indent, struct sbuf *out)
+static int words_add_constraints(struct making *m, size_t indent, struct sbuf *out)
 {
     for (size_t i = 0; i < m->w->same.n + m->w->distinct.n; i++) {
         bool same = i < m->w->same.n;
         struct str name = {0};
-        int rc =
+        int r =
             common_attribute(m, same ? m->w->same.p[i] : m->w->distinct.p[i - m->w->same.n], &name);
-        if (rc < 0)
-            return rc;
+        if (r < 0)
+            return r;
         if (i == 0)
-            add_line(out, indent, "constraints:");
+            words_add_line(out, indent, "constraints:");
         sbuf_add_repeat(out, ' ', indent);
         sbuf_addf(out, "- %s: %.*s\n", same ? "matchAttribute" : "distinctAttribute",
                   STR_ARG(name));
@@ -482,27 +489,27 @@ static int add_constraints(struct making *m, size_t indent, struct sbuf *out)
     return 0;
 }
 
-static int add_devices(struct making *m, size_t indent, struct sbuf *out)
+static int words_add_devices(struct making *m, size_t indent, struct sbuf *out)
 {
     int rc = 0;
-    add_line(out, indent, "devices:");
-    add_line(out, indent + 2, "requests:");
+    words_add_line(out, indent, "devices:");
+    words_add_line(out, indent + 2, "requests:");
     for (size_t i = 0; rc == 0 && i < m->w->requests.n; i++) {
         const struct words_request *r = &m->w->requests.p[i];
         sbuf_add_repeat(out, ' ', indent + 2);
         sbuf_addf(out, "- name: %.*s\n", STR_ARG(m->chosen[i].request));
-        add_line(out, indent + 4, "exactly:");
+        words_add_line(out, indent + 4, "exactly:");
         sbuf_add_repeat(out, ' ', indent + 6);
         sbuf_addf(out, "deviceClassName: %.*s\n", STR_ARG(m->chosen[i].name));
         if (r->all)
-            add_line(out, indent + 6, "allocationMode: All");
+            words_add_line(out, indent + 6, "allocationMode: All");
         if (r->count > 1) {
             sbuf_add_repeat(out, ' ', indent + 6);
             sbuf_addf(out, "count: %lld\n", (long long)r->count);
         }
-        rc = add_conditions(m, i, indent + 6, out);
+        rc = words_add_conditions(m, i, indent + 6, out);
     }
-    return rc ? rc : add_constraints(m, indent + 2, out);
+    return rc ? rc : words_add_constraints(m, indent + 2, out);
 }
 
 void words_name(const struct words *w, struct sbuf *out)
@@ -523,8 +530,8 @@ void words_name(const struct words *w, struct sbuf *out)
     }
 }
 
-static void add_head(const struct making *m, const char *version, const char *kind,
-                     struct sbuf *out)
+static void words_add_head(const struct making *m, const char *version, const char *kind,
+                           struct sbuf *out)
 {
     sbuf_addf(out, "apiVersion: %s\nkind: %s\nmetadata:\n  name: ", version, kind);
     words_name(m->w, out);
@@ -533,10 +540,10 @@ static void add_head(const struct making *m, const char *version, const char *ki
     sbuf_addz(out, "\nspec:\n");
 }
 
-static void add_pod(const struct making *m, struct sbuf *out)
+static void words_add_pod(const struct making *m, struct sbuf *out)
 {
     sbuf_addz(out, "---\n");
-    add_head(m, "v1", "Pod", out);
+    words_add_head(m, "v1", "Pod", out);
     sbuf_addf(out,
               "  restartPolicy: Never\n  containers:\n  - name: main\n    image: %.*s\n"
               "    command: [sleep, infinity]\n    resources:\n      claims:\n"
@@ -552,24 +559,24 @@ int words_make(const struct inventory *inv, const struct words *w, struct sbuf *
 {
     struct making m = {.inv = inv, .w = w, .notes = notes, .err = err};
     cleanup_sbuf struct sbuf out = {0};
-    int rc = 0;
+    int r = 0;
     m.chosen = arena_array(&m.arena, struct chosen_class, w->requests.n + 1);
-    for (size_t i = 0; rc == 0 && i < w->requests.n; i++) {
-        rc = choose_class(&m, i);
+    for (size_t i = 0; r == 0 && i < w->requests.n; i++) {
+        r = choose_class(&m, i);
         name_request(&m, i);
     }
     if (w->kind == WORDS_CLAIM) {
-        add_head(&m, "resource.k8s.io/v1", "ResourceClaim", &out);
+        words_add_head(&m, "resource.k8s.io/v1", "ResourceClaim", &out);
     } else {
-        add_head(&m, "resource.k8s.io/v1", "ResourceClaimTemplate", &out);
+        words_add_head(&m, "resource.k8s.io/v1", "ResourceClaimTemplate", &out);
         sbuf_addz(&out, "  spec:\n");
     }
-    if (rc == 0)
-        rc = add_devices(&m, w->kind == WORDS_CLAIM ? 2 : 4, &out);
-    if (rc == 0 && w->kind == WORDS_POD)
-        add_pod(&m, &out);
-    if (rc == 0)
+    if (r == 0)
+        r = words_add_devices(&m, w->kind == WORDS_CLAIM ? 2 : 4, &out);
+    if (r == 0 && w->kind == WORDS_POD)
+        words_add_pod(&m, &out);
+    if (r == 0)
         sbuf_add(yaml, sbuf_str(&out));
     arena_done(&m.arena);
-    return rc;
+    return r;
 }

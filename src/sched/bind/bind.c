@@ -2,17 +2,71 @@
 //
 // From a decision to a bound pod: claims are written, the watch shows the writes, the pod's status
 // is written, devices get ready, the pod is bound. Many pods are on this way at once.
+#include "sched/bind/bind.h"
+
 #include <stdarg.h>
 
 #include "api/match/claim.h"
 #include "codec/json_writer.h"
 #include "sched/bind/bind_int.h"
+#include "sched/bind/fence.h"
+#include "sched/dra/dra_int.h"
+#include "sched/explain/report.h"
+#include "sched/gang/gang.h"
 
 #include "base/banned.h"
 
-static void claims_written(struct binding *b);
-static void check_echo(struct binding *b);
-static void bind_now(struct binding *b);
+static void bind_write_claims(struct binding *b);
+static void bind_check_echo(struct binding *b);
+static void bind_write_pod_status(struct binding *b);
+static void bind_send(struct binding *b);
+
+// --- The steps -----------------------------------------------------------------------------------
+
+// The whole way of a pod to its node. An answer of the API, news of a watch or a timer ends a step,
+// with bind_next or bind_undo. After a failure no further step begins, all is taken back.
+void bind_enter(struct binding *b, enum bind_step step)
+{
+    enum bind_step from = b->step;
+    exec_timer_stop(b->s->exec, &b->timer); // of the step that ends
+    if (b->failed) {
+        bind_undo(b);
+        return;
+    }
+    b->step = step;
+    switch (step) {
+    case BIND_VOLUMES:
+        bind_volumes_start(b);
+        break;
+    case BIND_CLAIMS:
+        bind_write_claims(b);
+        break;
+    case BIND_ECHO:
+        bind_check_echo(b);
+        break;
+    case BIND_STATUS:
+        bind_write_pod_status(b);
+        break;
+    case BIND_CONDITIONS: // again after the quorum: much may have happened to the devices
+        bind_await_devices(b, from != BIND_QUORUM);
+        break;
+    case BIND_QUORUM:
+        if (gang_arrive(b))
+            bind_next(b);
+        break;
+    case BIND_POD:
+        bind_send(b);
+        break;
+    case BIND_DECIDED:
+    case BIND_UNDO:
+        break;
+    }
+}
+
+void bind_next(struct binding *b)
+{
+    bind_enter(b, (enum bind_step)(b->step + 1));
+}
 
 void bind_fail(struct binding *b, const char *fmt, ...)
 {
@@ -27,18 +81,25 @@ void bind_fail(struct binding *b, const char *fmt, ...)
     sbuf_addz(&b->error, text);
 }
 
+// No answer is under way that would find out that the binding has failed.
+bool bind_is_waiting(const struct binding *b)
+{
+    return b->step == BIND_DECIDED || b->step == BIND_QUORUM || b->step == BIND_CONDITIONS ||
+           ((b->step == BIND_ECHO || b->step == BIND_VOLUMES) && !b->pending);
+}
+
 void bind_free(struct binding *b)
 {
     exec_timer_stop(b->s->exec, &b->timer);
     gang_leave(b);
-    if (b->take)
-        take_member_gone(b);
+    if (b->in.take)
+        gang_take_member_gone(b);
     list_remove(&b->node);
     for (size_t i = 0; i < b->claims_len; i++)
         bind_claim_done(&b->claims[i]);
     bind_volumes_free(b);
     typed_object_unref(b->pod_object);
-    typed_object_unref(b->group);
+    typed_object_unref(b->in.group);
     sbuf_done(&b->error);
     arena_done(&b->arena);
     free(b);
@@ -47,8 +108,8 @@ void bind_free(struct binding *b)
 void bind_drop_all(struct sched *s)
 {
     gang_drop_all(s);
-    take_drop_all(s);
-    list_foreach(&s->bindings, node)
+    gang_take_drop_all(s);
+    list_foreach(&s->writes.bindings, node)
         bind_free(list_entry(node, struct binding, node));
     bind_writers_done(s);
 }
@@ -66,7 +127,7 @@ void bind_land(struct binding *b)
     for (size_t i = 0; i < b->claims_len; i++) {
         struct bind_claim *c = &b->claims[i];
         struct sched_claim **special =
-            c->special ? map_get(&s->claims.by_key, b->special_key) : NULL;
+            c->special ? map_get(&s->claims.by_key, b->special.key) : NULL;
         struct sched_claim *k = c->special ? (special ? *special : NULL) : bind_entry(c);
         claims_land(&s->claims, k, c->flight);
         c->flight = NULL;
@@ -76,52 +137,52 @@ void bind_land(struct binding *b)
 
 // --- Start ---------------------------------------------------------------------------------------
 
-static const struct api_allocation_result *keep(struct binding *b,
-                                                const struct api_allocation_result *a)
+static const struct api_allocation_result *bind_copy_result(struct binding *b,
+                                                            const struct api_allocation_result *a)
 {
     struct api_allocation_result *copy = arena_one(&b->arena, struct api_allocation_result);
     api_copy(&api_allocation_result_type, a, copy, &b->arena);
     return copy;
 }
 
-static void take_special(struct attempt *a, struct binding *b, struct bind_claim *c)
+static void bind_take_special(struct attempt *a, struct binding *b, struct bind_claim *c)
 {
     struct sched *s = a->s;
     c->special = true;
-    b->special_claim = arena_one(&b->arena, struct api_resource_claim);
-    api_copy(&api_resource_claim_type, a->special_claim, b->special_claim, &b->arena);
-    b->mappings.n = a->mappings.n;
-    b->mappings.p =
-        arena_array(&b->arena, struct api_container_extended_resource_request, a->mappings.n + 1);
-    for (size_t i = 0; i < a->mappings.n; i++)
-        api_copy(&api_container_extended_resource_request_type, &a->mappings.p[i],
-                 &b->mappings.p[i], &b->arena);
+    b->special.claim = arena_one(&b->arena, struct api_resource_claim);
+    api_copy(&api_resource_claim_type, a->special.claim, b->special.claim, &b->arena);
+    b->special.mappings.n = a->special.mappings.n;
+    b->special.mappings.p = arena_array(&b->arena, struct api_container_extended_resource_request,
+                                        a->special.mappings.n + 1);
+    for (size_t i = 0; i < a->special.mappings.n; i++)
+        api_copy(&api_container_extended_resource_request_type, &a->special.mappings.p[i],
+                 &b->special.mappings.p[i], &b->arena);
     // Until the claim exists, its devices are held under a name that no claim can have.
     struct str name =
         arena_strf(&b->arena, "<extended-resources>%.*s", STR_ARG(a->api->metadata.uid));
     struct sched_claim *k = claims_get(&s->claims, a->api->metadata.namespace, name);
-    b->special_key = arena_str(&b->arena, k->key);
+    b->special.key = arena_str(&b->arena, k->key);
     c->flight = claims_fly(&s->claims, k, c->allocation, 0);
 }
 
-static void take_claims(struct attempt *a, struct binding *b)
+static void bind_take_claims(struct attempt *a, struct binding *b)
 {
     size_t open = 0;
     b->claims = arena_array(&b->arena, struct bind_claim, a->wants_len + 1);
     for (size_t i = 0; i < a->wants_len; i++) {
         const struct want *w = &a->wants[i];
-        if (w->special && !a->special_used)
+        if (w->special && !a->special.used)
             continue;
         struct bind_claim *c = &b->claims[b->claims_len++];
         c->b = b;
         if (!w->allocated) {
-            assert(open < a->answer.results_len);
-            c->allocation = keep(b, &a->answer.results[open++]);
+            assert(open < a->last.answer.results_len);
+            c->allocation = bind_copy_result(b, &a->last.answer.results[open++]);
         } else if (w->pending) {
-            c->allocation = keep(b, w->allocation);
+            c->allocation = bind_copy_result(b, w->allocation);
         }
         if (w->special) {
-            take_special(a, b, c);
+            bind_take_special(a, b, c);
             continue;
         }
         c->name = arena_str(&b->arena, w->claim->metadata.name);
@@ -132,34 +193,27 @@ static void take_claims(struct attempt *a, struct binding *b)
         if (w->pending)
             c->flight = claims_share(w->entry);
         else if (c->allocation)
-            c->flight = claims_fly(&a->s->claims, w->entry, c->allocation, a->s->gang_now);
+            c->flight = claims_fly(&a->s->claims, w->entry, c->allocation, a->s->turn.gang_now);
     }
 }
 
 static void take_statuses(struct attempt *a, struct binding *b)
 {
-    b->node_statuses.n = a->node_statuses.n;
+    b->node_statuses.n = a->last.statuses.n;
     b->node_statuses.p = arena_array(&b->arena, struct api_node_allocatable_resource_claim_status,
-                                     a->node_statuses.n + 1);
-    for (size_t i = 0; i < a->node_statuses.n; i++)
-        api_copy(&api_node_allocatable_resource_claim_status_type, &a->node_statuses.p[i],
+                                     a->last.statuses.n + 1);
+    for (size_t i = 0; i < a->last.statuses.n; i++)
+        api_copy(&api_node_allocatable_resource_claim_status_type, &a->last.statuses.p[i],
                  &b->node_statuses.p[i], &b->arena);
 }
 
 // Counts the pod on the node, with what its devices will take there.
-static void assume(struct attempt *a, struct sched_node *n)
+static void bind_assume_pod(struct attempt *a, struct sched_node *n)
 {
-    struct sched_pod *p = a->pod;
-    if (a->node_statuses.n) {
-        struct api_pod pod = *p->api;
-        const struct api_pod *api = p->api;
-        pod.status.node_allocatable_resource_claim_statuses = a->node_statuses;
-        p->api = &pod;
-        pod_needs(&a->s->cluster, p);
-        p->api = api;
-    }
-    p->assumed = true;
-    cluster_place(&a->s->cluster, p, n);
+    if (a->last.statuses.n)
+        needs_of_pod(&a->s->cluster, a->pod, &a->last.statuses);
+    a->pod->assumed = true;
+    cluster_place(&a->s->cluster, a->pod, n);
 }
 
 struct binding *bind_prepare(struct attempt *a, struct sched_node *n)
@@ -169,37 +223,15 @@ struct binding *bind_prepare(struct attempt *a, struct sched_node *n)
     *b = (struct binding){.s = s, .pod = a->pod, .pod_object = typed_object_ref(a->pod->object)};
     b->node_name = arena_str(&b->arena, n->name);
     if (a->pod->group && a->pod->group->object)
-        b->group = typed_object_ref(a->pod->group->object);
-    list_push_back(&s->bindings, &b->node);
-    take_claims(a, b);
+        b->in.group = typed_object_ref(a->pod->group->object);
+    list_push_back(&s->writes.bindings, &b->node);
+    bind_take_claims(a, b);
     take_statuses(a, b);
     bind_volumes_take(a, b, n);
-    assume(a, n);
+    bind_assume_pod(a, n);
     queue_bind(&s->queue, a->pod);
     a->pod->binding = b;
     return b;
-}
-
-void bind_begin(struct binding *b)
-{
-    if (b->failed)
-        bind_undo(b);
-    else if (b->volumes_len)
-        bind_volumes_start(b);
-    else
-        bind_volumes_done(b);
-}
-
-void bind_volumes_done(struct binding *b)
-{
-    b->step = BIND_CLAIMS;
-    meter_prebind(b);
-    b->pending = b->claims_len + 1; // one is ours: nothing goes on before all are started
-    for (size_t i = 0; i < b->claims_len; i++)
-        bind_claim_start(&b->claims[i]);
-    b->pending--;
-    if (!b->pending)
-        claims_written(b);
 }
 
 void bind_revert(struct binding *b)
@@ -209,33 +241,32 @@ void bind_revert(struct binding *b)
     p->binding = NULL;
     p->assumed = false;
     cluster_lift(&b->s->cluster, p);
-    pod_needs(&b->s->cluster, p); // without what devices take
+    needs_of_pod(&b->s->cluster, p, NULL); // without what devices take
     queue_leave(&b->s->queue, p);
     bind_free(b);
 }
 
 void bind_start(struct attempt *a, struct sched_node *n)
 {
-    bind_begin(bind_prepare(a, n));
+    bind_next(bind_prepare(a, n));
 }
 
-// --- After the claims ----------------------------------------------------------------------------
+// --- Claims --------------------------------------------------------------------------------------
 
-void bind_claim_finished(struct bind_claim *c)
+static void bind_write_claims(struct binding *b)
 {
-    struct binding *b = c->b;
+    meter_bind_prepared(b);
+    b->pending = b->claims_len + 1; // one is ours: nothing goes on before all are started
+    for (size_t i = 0; i < b->claims_len; i++)
+        bind_claim_start(&b->claims[i]);
+    bind_claim_finished(b);
+}
+
+void bind_claim_finished(struct binding *b)
+{
     assert(b->pending);
     if (--b->pending == 0)
-        claims_written(b);
-}
-
-static void claims_written(struct binding *b)
-{
-    b->step = BIND_ECHO;
-    if (b->failed)
-        bind_undo(b);
-    else
-        check_echo(b);
+        bind_next(b);
 }
 
 static uint32_t node_index(const struct binding *b)
@@ -245,14 +276,14 @@ static uint32_t node_index(const struct binding *b)
 }
 
 // Does another pod run with the claim? Who was bound to it had it judged before.
-static bool in_use(const struct binding *b, const struct api_resource_claim *claim)
+static bool bind_claim_in_use(const struct binding *b, const struct api_resource_claim *claim)
 {
     const struct api_object_meta *mine = &bind_pod(b)->metadata;
     cleanup_sbuf struct sbuf key = {0};
     for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
         const struct api_resource_claim_consumer_reference *r = &claim->status.reserved_for.p[i];
         if (consumer_is_group(r)) {
-            if (group_runs_with(b->s, r, claim))
+            if (groups_runs_with(b->s, r, claim))
                 return true;
             continue;
         }
@@ -266,34 +297,24 @@ static bool in_use(const struct binding *b, const struct api_resource_claim *cla
     return false;
 }
 
-// Two schedulers may have given one device to two claims. Of such allocations the one that was stored
-// first stands. When the watch has shown our write it has shown all earlier ones, so each scheduler
-// knows before it binds whether its own stands. An allocation that was there before, but that no pod
-// runs with yet, may be one that was never looked at so, or is about to be taken back: a reservation
-// of another pod says nothing.
+// Two schedulers may have given one device to two claims. Of such allocations the one that was
+// stored first stands. When the watch has shown our write it has shown all earlier ones, so each
+// scheduler knows before it binds whether its own stands. An allocation that was there before, but
+// that no pod runs with yet, may be one that was never looked at so, or is about to be taken back:
+// a reservation of another pod proves nothing.
 //
-// Who has waited for a scheduler that does not look (settle) gives way to whatever has come meanwhile, too.
-static bool claim_stands(struct binding *b, struct sched_claim *k,
-                         const struct api_resource_claim *claim)
-{
-    cleanup_sbuf struct sbuf problems = {0};
-    uint64_t revision = k->user.revision;
-    if (b->settled)
-        k->user.revision = UINT64_MAX;
-    bool well = index_stands(b->s->devices, node_index(b), &k->user, claim, &problems);
-    k->user.revision = revision;
-    return well;
-}
-
-static bool stands(struct binding *b)
+// After a wait for a scheduler that does not look, later allocations take precedence, too.
+static bool bind_allocations_stand(struct binding *b)
 {
     for (size_t i = 0; i < b->claims_len; i++) {
         struct bind_claim *c = &b->claims[i];
         struct sched_claim *k = bind_entry(c);
         const struct api_resource_claim *claim = claims_api(k);
-        if (!claim || !k->user.allocation || !index_contested(&k->user) || in_use(b, claim))
+        if (!claim || !k->user.allocation || !index_contested(&k->user) ||
+            bind_claim_in_use(b, claim))
             continue;
-        if (claim_stands(b, k, claim))
+        uint64_t before = b->settled ? UINT64_MAX : k->user.revision;
+        if (index_stands(b->s->devices, node_index(b), &k->user, claim, before))
             continue;
         bind_fail(b, "another scheduler allocated a device of claim %.*s first", STR_ARG(c->name));
         b->give_way = true;
@@ -304,7 +325,7 @@ static bool stands(struct binding *b)
     return true;
 }
 
-static void bound(struct binding *b)
+static void bind_on_bound(struct binding *b)
 {
     struct sched *s = b->s;
     bool left = bind_volumes_left(b);
@@ -327,42 +348,37 @@ static void bound(struct binding *b)
     bind_free(b);
 }
 
-// Whether a refusal says for sure that this pod was not bound.
-static bool refused(int code)
+// Whether a refusal proves that this pod was not bound.
+static bool bind_is_refusal(int code)
 {
     return code == -ERR_NOT_FOUND || code == -ERR_INVALID || code == -ERR_BAD_REQUEST ||
            code == -ERR_FORBIDDEN || code == -ERR_UNAUTHORIZED || code == -ERR_UNSUPPORTED;
 }
 
-static void write_pod_status(struct binding *b);
-
-// To take the reservation from a pod that runs would let its devices go to another; to bind it again
-// once another has put up a fence would rely on claims that may be gone.
+// To take the reservation from a pod that runs would let its devices go to another; to bind it
+// again once another has put up a fence would rely on claims that may be gone.
 void bind_pod_is(struct binding *b, enum pod_is is)
 {
-    if (b->take) {
+    if (b->in.take) {
         bool open = is == POD_IS_OPEN || is == POD_IS_FENCED;
         if (open && ++b->tries < CLAIM_TRIES)
             bind_undo_again(b, false);
         else
-            take_fenced(b, is == POD_IS_GONE);
-    } else if (is == POD_IS_BOUND && !b->cleanup) {
-        bound(b);
+            gang_take_fenced(b, is == POD_IS_GONE);
+    } else if (is == POD_IS_BOUND && !b->undo.cleanup) {
+        bind_on_bound(b);
     } else if (is == POD_IS_BOUND || is == POD_IS_ELSEWHERE) {
-        bind_leave(b); // whoever bound it relies on its claims
+        bind_leave(b); // the scheduler that bound it relies on its claims
     } else if (b->step == BIND_UNDO) {
         bind_undo_again(b, is == POD_IS_GONE);
     } else if (is == POD_IS_OPEN && ++b->tries < CLAIM_TRIES) {
-        if (b->step == BIND_STATUS)
-            write_pod_status(b);
-        else
-            bind_now(b);
+        bind_enter(b, b->step); // write once more
     } else {
         bind_undo(b);
     }
 }
 
-static void write_failed(struct binding *b, const struct client_answer *answer)
+static void bind_write_failed(struct binding *b, const struct client_answer *answer)
 {
     sbuf_clear(&b->error);
     if (b->step == BIND_POD)
@@ -370,68 +386,39 @@ static void write_failed(struct binding *b, const struct client_answer *answer)
     else
         sbuf_addz(&b->error, "update status of pod");
     sbuf_addf(&b->error, ": %s", answer->err ? answer->err->msg : "no answer");
-    if (refused(answer->code))
+    if (bind_is_refusal(answer->code))
         bind_undo(b);
     else
         fence_look(b); // the pod itself knows
 }
 
-static void pod_bound(struct sched *s, void *arg, const struct client_answer *answer)
+static void bind_on_written(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct binding *b = arg;
     (void)s;
-    if (answer->code == 0)
-        bound(b);
-    else
-        write_failed(b, answer);
+    if (answer->code < 0 || (b->step == BIND_STATUS && !answer->object)) {
+        bind_write_failed(b, answer);
+    } else if (b->step == BIND_POD) {
+        bind_on_bound(b);
+    } else {
+        fence_hold_pod(b, answer->object);
+        bind_next(b);
+    }
 }
 
 // The Binding holds for the pod as this attempt knows it: a fence makes it fail.
-static void bind_now(struct binding *b)
+static void bind_send(struct binding *b)
 {
     struct sched *s = b->s;
-    meter_bind(b);
-    b->step = BIND_POD;
+    meter_bind_written(b);
     b->sent = true;
-    exec_timer_stop(s->exec, &b->timer);
-    client_bind(s->client, b->pod_object->meta, b->node_name, call_answered,
-                call_new(s, pod_bound, b));
-}
-
-// --- Together ------------------------------------------------------------------------------------
-
-// A gang goes on together: who comes first waits for enough of the others.
-void bind_proceed(struct binding *b)
-{
-    exec_timer_stop(b->s->exec, &b->timer);
-    if (b->failed) {
-        bind_undo(b);
-        return;
-    }
-    bool waited = b->step == BIND_QUORUM;
-    if (!gang_arrive(b))
-        b->step = BIND_QUORUM;
-    else if (waited)
-        bind_await_devices(b); // much may have happened to them
-    else
-        bind_now(b);
+    client_bind(s->client, b->pod_object->meta, b->node_name, calls_on_answer,
+                calls_begin(s, bind_on_written, b));
 }
 
 // --- The pod's status ----------------------------------------------------------------------------
 
-static void status_written(struct sched *s, void *arg, const struct client_answer *answer)
-{
-    struct binding *b = arg;
-    (void)s;
-    if (answer->code < 0 || !answer->object) {
-        write_failed(b, answer);
-        return;
-    }
-    fence_hold_pod(b, answer->object);
-    bind_await_devices(b);
-}
-
-static struct str special_name(const struct binding *b)
+static struct str bind_special_name(const struct binding *b)
 {
     for (size_t i = 0; i < b->claims_len; i++)
         if (b->claims[i].special)
@@ -439,8 +426,8 @@ static struct str special_name(const struct binding *b)
     return (struct str){0};
 }
 
-static bool write_list(struct json_writer *w, const char *key, const struct api_type *type,
-                       const void *p, size_t n)
+static bool bind_write_list(struct json_writer *w, const char *key, const struct api_type *type,
+                            const void *p, size_t n)
 {
     struct err err;
     json_write_key(w, str_z(key));
@@ -456,50 +443,49 @@ static void name_special(struct binding *b)
 {
     for (size_t i = 0; i < b->node_statuses.n; i++)
         if (str_eqz(b->node_statuses.p[i].resource_claim_name, "<extended-resources>"))
-            b->node_statuses.p[i].resource_claim_name = special_name(b);
+            b->node_statuses.p[i].resource_claim_name = bind_special_name(b);
 }
 
-static void write_pod_status(struct binding *b)
+static void bind_write_pod_status(struct binding *b)
 {
     struct sched *s = b->s;
     const struct api_pod *pod = bind_pod(b);
     cleanup_sbuf struct sbuf body = {0};
     struct json_writer w = {.out = &body};
-    b->step = BIND_STATUS;
-    if (!b->mappings.n && !b->node_statuses.n) {
-        bind_await_devices(b);
+    if (!b->special.mappings.n && !b->node_statuses.n) {
+        bind_next(b);
         return;
     }
     json_write_object_begin(&w);
     fence_write_identity(&w, &pod->metadata);
     json_write_key(&w, STR("status"));
     json_write_object_begin(&w);
-    if (b->mappings.n) {
+    if (b->special.mappings.n) {
         json_write_key(&w, STR("extendedResourceClaimStatus"));
         json_write_object_begin(&w);
-        (void)write_list(&w, "requestMappings", &api_container_extended_resource_request_type,
-                         b->mappings.p, b->mappings.n);
+        (void)bind_write_list(&w, "requestMappings", &api_container_extended_resource_request_type,
+                              b->special.mappings.p, b->special.mappings.n);
         json_write_key(&w, STR("resourceClaimName"));
-        json_write_str(&w, special_name(b));
+        json_write_str(&w, bind_special_name(b));
         json_write_object_end(&w);
     }
     if (b->node_statuses.n) {
         name_special(b);
-        (void)write_list(&w, "nodeAllocatableResourceClaimStatuses",
-                         &api_node_allocatable_resource_claim_status_type, b->node_statuses.p,
-                         b->node_statuses.n);
+        (void)bind_write_list(&w, "nodeAllocatableResourceClaimStatuses",
+                              &api_node_allocatable_resource_claim_status_type, b->node_statuses.p,
+                              b->node_statuses.n);
     }
     json_write_object_end(&w);
     json_write_object_end(&w);
     struct client_key key = {sched_kind(WATCH_PODS), pod->metadata.namespace, pod->metadata.name};
     client_patch(s->client, &key, CLIENT_PATCH_STRATEGIC, sbuf_str(&body),
-                 &(struct client_write){.subresource = STR("status")}, call_answered,
-                 call_new(s, status_written, b));
+                 &(struct client_write){.subresource = STR("status")}, calls_on_answer,
+                 calls_begin(s, bind_on_written, b));
 }
 
 // --- News ----------------------------------------------------------------------------------------
 
-static bool echoed(const struct bind_claim *c, bool *ret_gone)
+static bool bind_claim_echoed(const struct bind_claim *c, bool *ret_gone)
 {
     const struct sched_claim *k = bind_entry(c);
     if (!c->revision)
@@ -511,15 +497,16 @@ static bool echoed(const struct bind_claim *c, bool *ret_gone)
     return k->seen && k->seen->revision >= c->revision;
 }
 
-static void settled(void *arg)
+static void bind_on_settled(void *arg)
 {
     struct binding *b = arg;
     b->settled = true;
-    check_echo(b);
+    bind_check_echo(b);
 }
 
-// Beside a scheduler that does not look we wait before the Binding, and give way to what has come (stands). True: wait.
-static bool settle(struct binding *b)
+// Beside a scheduler that does not look we wait before the Binding, and give way to what has come
+// (stands). True: wait.
+static bool bind_wait_to_settle(struct binding *b)
 {
     struct exec *exec = b->s->exec;
     int64_t wait_ns = beside_settle_ns(b->s);
@@ -530,21 +517,21 @@ static bool settle(struct binding *b)
         return false;
     if (exec_timer_armed(&b->timer))
         return true;
-    b->timer = (struct exec_timer){.fn = settled, .arg = b};
+    b->timer = (struct exec_timer){.fn = bind_on_settled, .arg = b};
     exec_timer_start(exec, &b->timer, wait_ns);
     return true;
 }
 
-static void check_echo(struct binding *b)
+static void bind_check_echo(struct binding *b)
 {
     // A list comes in order of names: until it is complete an earlier allocation may be missing.
-    if (b->claims_len && informer_revision(b->s->informers[WATCH_CLAIMS]) == 0) {
-        b->s->echo_later = true;
+    if (b->claims_len && informer_revision(b->s->watch.informers[WATCH_CLAIMS]) == 0) {
+        b->s->writes.echo_later = true;
         return;
     }
     for (size_t i = 0; i < b->claims_len; i++) {
         bool gone = false;
-        if (echoed(&b->claims[i], &gone))
+        if (bind_claim_echoed(&b->claims[i], &gone))
             continue;
         if (gone) {
             bind_fail(b, "claim %.*s was deleted in the meantime", STR_ARG(b->claims[i].name));
@@ -552,21 +539,21 @@ static void check_echo(struct binding *b)
         }
         return;
     }
-    if (!stands(b))
+    if (!bind_allocations_stand(b))
         bind_undo(b);
-    else if (!settle(b))
-        write_pod_status(b);
+    else if (!bind_wait_to_settle(b))
+        bind_next(b);
 }
 
 void bind_claims_listed(struct sched *s)
 {
-    if (!s->echo_later)
+    if (!s->writes.echo_later)
         return;
-    s->echo_later = false;
-    list_foreach(&s->bindings, node) {
+    s->writes.echo_later = false;
+    list_foreach(&s->writes.bindings, node) {
         struct binding *b = list_entry(node, struct binding, node);
         if (b->step == BIND_ECHO && !b->pending)
-            check_echo(b);
+            bind_check_echo(b);
     }
 }
 
@@ -577,7 +564,7 @@ void bind_claim_changed(struct sched *s, struct sched_claim *k)
     for (size_t i = k->pods.n; i-- > 0;) {
         struct binding *b = i < k->pods.n ? k->pods.p[i]->binding : NULL;
         if (b && b->step == BIND_ECHO && !b->pending)
-            check_echo(b);
+            bind_check_echo(b);
         else if (b && b->step == BIND_CONDITIONS)
             bind_check_conditions(b);
     }
@@ -594,7 +581,6 @@ void bind_pod_changed(struct sched *s, struct sched_pod *p)
     p->binding = NULL;
     p->assumed = false;
     bind_fail(b, "the pod was deleted");
-    if (b->pending == 0 && (b->step == BIND_VOLUMES || b->step == BIND_ECHO ||
-                            b->step == BIND_CONDITIONS || b->step == BIND_QUORUM))
+    if (bind_is_waiting(b))
         bind_undo(b);
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing a claim for a pod: finalizer, then allocation and reservation in one status update. A
-// conflict is answered by reading the claim and trying again.
+// Writing a claim for a pod: finalizer, then allocation and reservation in one status update. After
+// a conflict the claim is read and the write retried.
 #include "api/match/claim.h"
+#include "sched/bind/bind.h"
 #include "sched/bind/bind_int.h"
+#include "sched/dra/dra_int.h"
 
 #include "base/banned.h"
 
-static void write_claim(struct bind_claim *c);
-static void finish(struct bind_claim *c);
+static void bind_claim_next(struct bind_claim *c);
+static void bind_claim_end(struct bind_claim *c);
 
 struct sched_claim *bind_entry(const struct bind_claim *c)
 {
@@ -34,11 +36,11 @@ static struct claim_writer *writer_of(const struct bind_claim *c)
 {
     cleanup_sbuf struct sbuf key = {0};
     claim_key(c, &key);
-    struct claim_writer **w = map_get(&c->b->s->writers, sbuf_str(&key));
+    struct claim_writer **w = map_get(&c->b->s->writes.writers, sbuf_str(&key));
     return w ? *w : NULL;
 }
 
-// True: nobody else writes the claim, we may. False: we are told when it is our turn.
+// True: no other binding writes the claim. False: next_writer calls when it is this one's turn.
 static bool may_write(struct bind_claim *c)
 {
     cleanup_sbuf struct sbuf key = {0};
@@ -52,28 +54,29 @@ static bool may_write(struct bind_claim *c)
     list_init(&w->waiting);
     claim_key(c, &key);
     struct str mine = str_make(xstrndup(key.p, key.n), key.n);
-    *map_put(&c->b->s->writers, mine) = w;
+    *map_put(&c->b->s->writes.writers, mine) = w;
     return true;
 }
 
 void bind_writers_done(struct sched *s)
 {
-    map_foreach(&s->writers, i) {
-        free(*map_value(&s->writers, i));
-        free((void *)(uintptr_t)map_key(&s->writers, i).p);
+    map_foreach(&s->writes.writers, i) {
+        free(*map_value(&s->writes.writers, i));
+        free((void *)(uintptr_t)map_key(&s->writes.writers, i).p);
     }
-    map_done(&s->writers);
+    map_done(&s->writes.writers);
 }
 
 static void forget_writer(struct sched *s, struct str key, struct claim_writer *w)
 {
-    struct str mine = map_key(&s->writers, map_index_find(&s->writers.index, key));
-    (void)map_del(&s->writers, mine);
+    struct str mine = map_key(&s->writes.writers, map_index_find(&s->writes.writers.index, key));
+    (void)map_del(&s->writes.writers, mine);
     free((void *)(uintptr_t)mine.p);
     free(w);
 }
 
-// Thousands may wait, and all of them find the same obstacle: each that gives up at once leaves the turn to this loop.
+// Thousands may wait for the same obstacle: a writer that gives up at once returns to this loop, so
+// that the stack does not grow.
 static void next_writer(struct sched *s, struct str key, struct claim_writer *w)
 {
     struct list_node *n;
@@ -85,16 +88,16 @@ static void next_writer(struct sched *s, struct str key, struct claim_writer *w)
         if (k && k->latest)
             bind_hold_claim(c, k->latest);
         if (c->b->failed)
-            finish(c);
+            bind_claim_end(c);
         else
-            write_claim(c);
+            bind_claim_next(c);
         w->turning = false;
     }
     if (!w->writer)
         forget_writer(s, key, w);
 }
 
-static void finish(struct bind_claim *c)
+static void bind_claim_end(struct bind_claim *c)
 {
     struct sched *s = c->b->s;
     struct claim_writer *w = writer_of(c);
@@ -102,8 +105,7 @@ static void finish(struct bind_claim *c)
     claim_key(c, &key);
     bool was_writer = w && w->writer == c;
     list_remove(&c->wait);
-    c->finished = true;
-    bind_claim_finished(c); // the binding may be gone now
+    bind_claim_finished(c->b); // the binding may be gone now
     if (!was_writer)
         return;
     w->writer = NULL;
@@ -111,61 +113,63 @@ static void finish(struct bind_claim *c)
         next_writer(s, sbuf_str(&key), w);
 }
 
-// Whom the claim is reserved for: the pod, or its group.
+// The consumer that the claim is reserved for: the pod, or its group.
 static struct api_resource_claim_consumer_reference bind_claim_consumer(const struct bind_claim *c)
 {
-    return consumer_reference_to(c->group ? c->b->group->meta : &bind_pod(c->b)->metadata,
+    return consumer_reference_to(c->group ? c->b->in.group->meta : &bind_pod(c->b)->metadata,
                                  c->group);
 }
 
-static bool lists(const struct api_resource_claim_consumer_reference *list, size_t n,
-                  struct str uid)
+// Is the stored allocation the one of this attempt? Then the answer to its write got lost.
+static bool bind_claim_is_ours(const struct api_allocation_result *stored,
+                               const struct api_allocation_result *a)
 {
-    for (size_t i = 0; i < n; i++)
-        if (str_eq(list[i].uid, uid))
-            return true;
-    return false;
+    const struct api_device_request_allocation_result_array *x = &stored->devices.results;
+    const struct api_device_request_allocation_result_array *y = &a->devices.results;
+    if (x->n != y->n)
+        return false;
+    for (size_t i = 0; i < x->n; i++)
+        if (!api_equal(&api_device_request_allocation_result_type, &x->p[i], &y->p[i]))
+            return false;
+    return true;
 }
 
-static bool is_ours(const struct api_allocation_result *stored,
-                    const struct api_allocation_result *a);
-
-// May another that waits ride along with a write that leaves this allocation?
-static bool can_ride(const struct bind_claim *other, const struct api_resource_claim *claim,
-                     const struct api_allocation_result *allocation)
+// May a write that leaves this allocation carry the reservation of another that waits?
+static bool bind_claim_can_share_write(const struct bind_claim *other,
+                                       const struct api_resource_claim *claim,
+                                       const struct api_allocation_result *allocation)
 {
     if (other->b->failed || !str_eq(other->uid, claim->metadata.uid))
         return false;
     if (!other->group && claim_is_reserved_for(claim, bind_pod(other->b)->metadata.uid))
         return false; // another attempt's
-    if (other->allocation && !(allocation && is_ours(allocation, other->allocation)))
+    if (other->allocation && !(allocation && bind_claim_is_ours(allocation, other->allocation)))
         return false;
     return true;
 }
 
-// Those that wait for nothing but a reservation can ride along with this write.
-static size_t take_along(struct bind_claim *c, const struct api_resource_claim *claim,
-                         const struct api_allocation_result *allocation,
-                         struct api_resource_claim_consumer_reference *list, size_t n)
+// Adds the reservations of those that wait for nothing else; the list of changed has room for them.
+static void bind_claim_add_sharers(struct bind_claim *c, const struct api_resource_claim *claim,
+                                   const struct api_allocation_result *allocation,
+                                   struct api_resource_claim *changed)
 {
-    struct claim_writer *w = writer_of(c);
-    for (struct list_node *node = w->waiting.head.next; node != &w->waiting.head;
-         node = node->next) {
+    struct api_resource_claim_consumer_reference_array *list = &changed->status.reserved_for;
+    list_foreach(&writer_of(c)->waiting, node) {
         struct bind_claim *other = list_entry(node, struct bind_claim, wait);
-        if ((n >= RESERVED_MAX && !other->group) || !can_ride(other, claim, allocation))
+        if ((list->n >= RESERVED_MAX && !other->group) ||
+            !bind_claim_can_share_write(other, claim, allocation))
             continue;
-        struct api_resource_claim_consumer_reference who = bind_claim_consumer(other);
-        bool listed = lists(list, n, who.uid);
-        if (!listed && n >= RESERVED_MAX)
+        struct api_resource_claim_consumer_reference consumer = bind_claim_consumer(other);
+        bool listed = claim_is_reserved_for(changed, consumer.uid);
+        if (!listed && list->n >= RESERVED_MAX)
             continue;
         other->riding = true;
         if (!listed)
-            list[n++] = who;
+            list->p[list->n++] = consumer;
     }
-    return n;
 }
 
-static void riders_arrive(struct bind_claim *c, bool well)
+static void bind_claim_finish_sharers(struct bind_claim *c, bool well)
 {
     struct claim_writer *w = writer_of(c);
     list_foreach(&w->waiting, node) {
@@ -178,101 +182,41 @@ static void riders_arrive(struct bind_claim *c, bool well)
         other->reserved = !other->group;
         other->revision = c->revision;
         bind_hold_claim(other, c->object);
-        finish(other);
+        bind_claim_end(other);
     }
 }
 
-// --- Writing -------------------------------------------------------------------------------------
+// --- Requests ------------------------------------------------------------------------------------
 
-static void give_up(struct bind_claim *c, const char *what)
+static void bind_claim_on_answer(struct sched *s, void *arg, const struct client_answer *answer);
+
+static void bind_claim_create(struct bind_claim *c)
 {
-    const struct api_pod *pod = bind_pod(c->b);
-    bind_fail(c->b, "claim %.*s/%.*s %s", STR_ARG(pod->metadata.namespace), STR_ARG(c->name), what);
-    finish(c);
+    struct sched *s = c->b->s;
+    struct api_resource_claim claim = *c->b->special.claim;
+    claim.metadata.name = (struct str){0};
+    struct api_object o = {sched_kind(WATCH_CLAIMS), &claim};
+    client_create(s->client, &o, NULL, calls_on_answer, calls_begin(s, bind_claim_on_answer, c));
 }
 
-static void got(struct sched *s, void *arg, const struct client_answer *answer)
-{
-    struct bind_claim *c = arg;
-    (void)s;
-    if (answer->code < 0) {
-        bind_fail(c->b, "get claim %.*s: %s", STR_ARG(c->name), answer->err->msg);
-        finish(c);
-        return;
-    }
-    bind_hold_claim(c, answer->object);
-    c->fresh = true;
-    write_claim(c);
-}
-
-static void read_again(struct bind_claim *c)
+static void bind_claim_read(struct bind_claim *c)
 {
     struct sched *s = c->b->s;
     struct client_key key = {sched_kind(WATCH_CLAIMS), bind_pod(c->b)->metadata.namespace, c->name};
-    client_get(s->client, &key, call_answered, call_new(s, got, c));
+    client_get(s->client, &key, calls_on_answer, calls_begin(s, bind_claim_on_answer, c));
 }
 
-// A write came back: 1 it is done, 0 it will be tried again or was given up.
-static int written(struct bind_claim *c, const struct client_answer *answer)
-{
-    if (answer->code == 0 && answer->object) {
-        bind_hold_claim(c, answer->object);
-        c->fresh = true;
-        return 1;
-    }
-    if (answer->code == -ERR_CONFLICT && ++c->tries < CLAIM_TRIES) {
-        read_again(c);
-        return 0;
-    }
-    bind_fail(c->b, "update claim %.*s: %s", STR_ARG(c->name),
-              answer->err ? answer->err->msg : "no answer");
-    finish(c);
-    return 0;
-}
-
-static void finalizer_written(struct sched *s, void *arg, const struct client_answer *answer)
-{
-    struct bind_claim *c = arg;
-    (void)s;
-    if (written(c, answer))
-        write_claim(c);
-}
-
-static void status_written(struct sched *s, void *arg, const struct client_answer *answer)
-{
-    struct bind_claim *c = arg;
-    beside_wrote(s, exec_now_ns(s->exec) - c->sent_ns);
-    if (answer->code < 0)
-        riders_arrive(c, false);
-    if (!written(c, answer))
-        return;
-    c->revision = c->object->revision;
-    c->reserved = !c->group;
-    struct sched_claim *k = claims_get(&s->claims, bind_pod(c->b)->metadata.namespace, c->name);
-    (void)claims_assume(&s->claims, k, c->object);
-    riders_arrive(c, true);
-    finish(c);
-}
-
-static bool has_finalizer(const struct api_resource_claim *claim)
-{
-    for (size_t i = 0; i < claim->metadata.finalizers.n; i++)
-        if (str_eq(claim->metadata.finalizers.p[i], STR(CLAIM_FINALIZER)))
-            return true;
-    return false;
-}
-
-static void update(struct bind_claim *c, struct api_resource_claim *claim, struct str subresource,
-                   call_fn done)
+static void bind_claim_send_update(struct bind_claim *c, struct api_resource_claim *claim,
+                                   struct str subresource)
 {
     struct sched *s = c->b->s;
     struct api_object o = {sched_kind(WATCH_CLAIMS), claim};
     c->sent_ns = exec_now_ns(s->exec);
-    client_update(s->client, &o, &(struct client_write){.subresource = subresource}, call_answered,
-                  call_new(s, done, c));
+    client_update(s->client, &o, &(struct client_write){.subresource = subresource},
+                  calls_on_answer, calls_begin(s, bind_claim_on_answer, c));
 }
 
-static void write_finalizer(struct bind_claim *c, const struct api_resource_claim *claim)
+static void bind_claim_write_finalizer(struct bind_claim *c, const struct api_resource_claim *claim)
 {
     struct arena tmp = {0};
     struct api_resource_claim changed = *claim;
@@ -282,44 +226,49 @@ static void write_finalizer(struct bind_claim *c, const struct api_resource_clai
         list[i] = claim->metadata.finalizers.p[i];
     list[n] = STR(CLAIM_FINALIZER);
     changed.metadata.finalizers = (struct api_str_array){list, n + 1};
-    update(c, &changed, (struct str){0}, finalizer_written);
+    bind_claim_send_update(c, &changed, (struct str){0});
     arena_done(&tmp);
 }
 
-static void write_status(struct bind_claim *c, const struct api_resource_claim *claim)
+static struct api_allocation_result *bind_claim_stamp(const struct bind_claim *c,
+                                                      struct arena *arena)
 {
     const struct sched *s = c->b->s;
+    struct api_allocation_result *a = arena_one(arena, struct api_allocation_result);
+    *a = *c->allocation;
+    if (features_on(&s->config.features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS) &&
+        !a->allocation_timestamp.set) {
+        a->allocation_timestamp.at = moment_from_ns(exec_wall_ns(s->exec));
+        a->allocation_timestamp.at.nsec = 0;
+        a->allocation_timestamp.set = true;
+    }
+    return a;
+}
+
+static void bind_claim_write_status(struct bind_claim *c, const struct api_resource_claim *claim)
+{
     struct arena tmp = {0};
     struct api_resource_claim changed = *claim;
     size_t n = claim->status.reserved_for.n;
+    struct api_resource_claim_consumer_reference consumer = bind_claim_consumer(c);
     struct api_resource_claim_consumer_reference *list =
         arena_array(&tmp, struct api_resource_claim_consumer_reference, n + 1 + RESERVED_MAX);
     if (n)
         memcpy(list, claim->status.reserved_for.p, n * sizeof(*list));
-    struct api_resource_claim_consumer_reference who = bind_claim_consumer(c);
-    if (!lists(list, n, who.uid))
-        list[n++] = who;
-    changed.status.reserved_for.p = list;
-    changed.status.reserved_for.n = take_along(
-        c, claim, claim->status.allocation ? claim->status.allocation : c->allocation, list, n);
-    if (c->allocation && !claim->status.allocation) {
-        struct api_allocation_result *a = arena_one(&tmp, struct api_allocation_result);
-        *a = *c->allocation;
-        if (features_on(&s->features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS) &&
-            !a->allocation_timestamp.set) {
-            a->allocation_timestamp.at = moment_from_ns(exec_wall_ns(s->exec));
-            a->allocation_timestamp.at.nsec = 0;
-            a->allocation_timestamp.set = true;
-        }
-        changed.status.allocation = a;
-    }
-    update(c, &changed, STR("status"), status_written);
+    if (!claim_is_reserved_for(claim, consumer.uid))
+        list[n++] = consumer;
+    changed.status.reserved_for = (struct api_resource_claim_consumer_reference_array){list, n};
+    bind_claim_add_sharers(
+        c, claim, claim->status.allocation ? claim->status.allocation : c->allocation, &changed);
+    if (c->allocation && !claim->status.allocation)
+        changed.status.allocation = bind_claim_stamp(c, &tmp);
+    bind_claim_send_update(c, &changed, STR("status"));
     arena_done(&tmp);
 }
 
-// The reservation of the group is there. It may be taken back by whoever knows this version of the claim
-// and none of our pod: this write makes that fail (docs/scheduler.md, "Late writes").
-static void touch(struct bind_claim *c, const struct api_resource_claim *claim)
+// The reservation of the group exists. A scheduler that knows this version of the claim and none of
+// our pod may take it back: this write makes that fail (docs/design/scheduler.md, "Late writes").
+static void bind_claim_touch(struct bind_claim *c, const struct api_resource_claim *claim)
 {
     struct arena tmp = {0};
     struct api_resource_claim changed = *claim;
@@ -334,112 +283,166 @@ static void touch(struct bind_claim *c, const struct api_resource_claim *claim)
     for (n++; from < old.n; from++)
         list[n++] = old.p[from];
     changed.metadata.annotations = (struct api_str_map){list, n};
-    struct claim_writer *w = writer_of(c);
-    for (struct list_node *node = w->waiting.head.next; node != &w->waiting.head;
-         node = node->next) {
+    list_foreach(&writer_of(c)->waiting, node) {
         struct bind_claim *other = list_entry(node, struct bind_claim, wait);
-        other->riding = other->group && can_ride(other, claim, claim->status.allocation) &&
+        other->riding = other->group &&
+                        bind_claim_can_share_write(other, claim, claim->status.allocation) &&
                         str_eq(bind_claim_consumer(other).uid, bind_claim_consumer(c).uid);
     }
-    update(c, &changed, (struct str){0}, status_written);
+    bind_claim_send_update(c, &changed, (struct str){0});
     arena_done(&tmp);
 }
 
-// Is the stored allocation the one we meant to write? Then an answer of ours got lost.
-static bool is_ours(const struct api_allocation_result *stored,
-                    const struct api_allocation_result *a)
+// --- The steps -----------------------------------------------------------------------------------
+
+static void bind_claim_give_up(struct bind_claim *c, const char *what)
 {
-    const struct api_device_request_allocation_result_array *x = &stored->devices.results;
-    const struct api_device_request_allocation_result_array *y = &a->devices.results;
-    if (x->n != y->n)
-        return false;
-    for (size_t i = 0; i < x->n; i++)
-        if (!api_equal(&api_device_request_allocation_result_type, &x->p[i], &y->p[i]))
-            return false;
-    return true;
+    const struct api_pod *pod = bind_pod(c->b);
+    bind_fail(c->b, "claim %.*s/%.*s %s", STR_ARG(pod->metadata.namespace), STR_ARG(c->name), what);
+    bind_claim_end(c);
 }
 
-static const struct api_allocation_result *decided_on(const struct bind_claim *c)
-{
-    return ((const struct api_resource_claim *)c->decided->object.value)->status.allocation;
-}
-
-// Somebody else's reservation for this pod may be taken back by its writer at any time, and a Binding
-// may rely on it. It is nothing to build on: the next attempt takes it back first.
-static void found_reserved(struct bind_claim *c)
+// A reservation for this pod that another attempt wrote may be taken back by it at any time, and a
+// Binding may rely on it. This attempt must not rely on it: the next one takes it back first.
+static void bind_claim_found_reserved(struct bind_claim *c)
 {
     struct sched *s = c->b->s;
     struct sched_claim *k = claims_get(&s->claims, bind_pod(c->b)->metadata.namespace, c->name);
     claims_learn(&s->claims, k, c->object);
     c->b->give_way = true;
-    give_up(c, "is reserved by another attempt for the same pod");
+    bind_claim_give_up(c, "is reserved by another attempt for the same pod");
 }
 
-static void write_claim(struct bind_claim *c)
+// All that is done to a claim. The answer to each request comes to bind_claim_on_answer.
+static void bind_claim_enter(struct bind_claim *c, enum claim_step step)
 {
-    const struct api_resource_claim *claim = c->object->object.value;
-    const struct api_allocation_result *stored = claim->status.allocation;
-    if (c->uid.n && !str_eq(claim->metadata.uid, c->uid)) {
-        give_up(c, "was replaced by another of its name");
-    } else if (claim->metadata.deletion_timestamp.set) {
-        give_up(c, "is being deleted");
-    } else if (c->allocation && stored && !is_ours(stored, c->allocation)) {
-        give_up(c, "got allocated elsewhere in the meantime");
-    } else if (!c->allocation && !stored) {
-        give_up(c, "got deallocated elsewhere in the meantime");
-    } else if (!c->allocation && !is_ours(stored, decided_on(c))) {
-        give_up(c, "got allocated elsewhere in the meantime");
-    } else if (c->group && stored &&
-               lists(claim->status.reserved_for.p, claim->status.reserved_for.n,
-                     bind_claim_consumer(c).uid)) {
-        touch(c, claim);
-    } else if (stored && claim_is_reserved_for(claim, bind_pod(c->b)->metadata.uid) && !c->fresh) {
-        read_again(c); // an earlier attempt reserved it, and may have taken that back
-    } else if (stored && claim_is_reserved_for(claim, bind_pod(c->b)->metadata.uid)) {
-        found_reserved(c);
-    } else if (c->allocation && !has_finalizer(claim)) {
-        write_finalizer(c, claim);
-    } else {
-        write_status(c, claim);
+    const struct api_resource_claim *claim = c->object ? c->object->object.value : NULL;
+    c->step = step;
+    switch (step) {
+    case CLAIM_STEP_CREATE:
+        bind_claim_create(c);
+        break;
+    case CLAIM_STEP_TURN:
+        if (may_write(c))
+            bind_claim_next(c);
+        break;
+    case CLAIM_STEP_READ:
+        bind_claim_read(c);
+        break;
+    case CLAIM_STEP_FINALIZER:
+        bind_claim_write_finalizer(c, claim);
+        break;
+    case CLAIM_STEP_STATUS:
+        bind_claim_write_status(c, claim);
+        break;
+    case CLAIM_STEP_TOUCH:
+        bind_claim_touch(c, claim);
+        break;
+    case CLAIM_STEP_FOREIGN:
+        bind_claim_found_reserved(c);
+        break;
     }
 }
 
-// --- The special claim ---------------------------------------------------------------------------
+// What keeps the claim, in the version at hand, from being written for this pod; NULL: nothing.
+static const char *bind_claim_obstacle(const struct bind_claim *c,
+                                       const struct api_resource_claim *claim)
+{
+    const struct api_allocation_result *stored = claim->status.allocation;
+    const struct api_allocation_result *ours = c->allocation;
+    if (c->uid.n && !str_eq(claim->metadata.uid, c->uid))
+        return "was replaced by another of its name";
+    if (claim->metadata.deletion_timestamp.set)
+        return "is being deleted";
+    if (!ours && !stored)
+        return "got deallocated elsewhere in the meantime";
+    if (!ours)
+        ours = ((const struct api_resource_claim *)c->decided->object.value)->status.allocation;
+    if (stored && !bind_claim_is_ours(stored, ours))
+        return "got allocated elsewhere in the meantime";
+    return NULL;
+}
 
-static void created(struct sched *s, void *arg, const struct client_answer *answer)
+// The step that the claim needs, in the version at hand. A reservation for the pod in the cached
+// version is read again: the attempt that wrote it may have taken it back.
+static void bind_claim_next(struct bind_claim *c)
+{
+    const struct api_resource_claim *claim = c->object->object.value;
+    bool stored = claim->status.allocation;
+    const char *obstacle = bind_claim_obstacle(c, claim);
+    if (obstacle)
+        bind_claim_give_up(c, obstacle);
+    else if (c->group && stored && claim_is_reserved_for(claim, bind_claim_consumer(c).uid))
+        bind_claim_enter(c, CLAIM_STEP_TOUCH);
+    else if (stored && claim_is_reserved_for(claim, bind_pod(c->b)->metadata.uid))
+        bind_claim_enter(c, c->fresh ? CLAIM_STEP_FOREIGN : CLAIM_STEP_READ);
+    else if (c->allocation && !meta_has_finalizer(&claim->metadata, STR(CLAIM_FINALIZER)))
+        bind_claim_enter(c, CLAIM_STEP_FINALIZER);
+    else
+        bind_claim_enter(c, CLAIM_STEP_STATUS);
+}
+
+static void bind_claim_take_created(struct bind_claim *c)
+{
+    struct binding *b = c->b;
+    c->name = arena_str(&b->arena, c->object->meta->name);
+    c->uid = arena_str(&b->arena, c->object->meta->uid);
+    struct sched_claim *k = claims_get(&b->s->claims, c->object->meta->namespace, c->name);
+    (void)claims_assume(&b->s->claims, k, c->object);
+    if (b->pod)
+        sched_index_claim(b->s, b->pod, k->key);
+}
+
+static void bind_claim_take_reserved(struct bind_claim *c)
+{
+    struct claims *claims = &c->b->s->claims;
+    c->revision = c->object->revision;
+    c->reserved = !c->group;
+    (void)claims_assume(claims, claims_get(claims, c->object->meta->namespace, c->name), c->object);
+    bind_claim_finish_sharers(c, true);
+    bind_claim_end(c);
+}
+
+static void bind_claim_on_failure(struct bind_claim *c, const struct client_answer *answer)
+{
+    bool update = c->step != CLAIM_STEP_CREATE && c->step != CLAIM_STEP_READ;
+    if (c->step == CLAIM_STEP_STATUS || c->step == CLAIM_STEP_TOUCH)
+        bind_claim_finish_sharers(c, false);
+    if (update && answer->code == -ERR_CONFLICT && ++c->tries < CLAIM_TRIES) {
+        bind_claim_enter(c, CLAIM_STEP_READ);
+        return;
+    }
+    const char *text = answer->err ? answer->err->msg : "no answer";
+    if (c->step == CLAIM_STEP_CREATE)
+        bind_fail(c->b, "create claim for extended resources: %s", text);
+    else
+        bind_fail(c->b, "%s claim %.*s: %s", update ? "update" : "get", STR_ARG(c->name), text);
+    bind_claim_end(c);
+}
+
+static void bind_claim_on_answer(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct bind_claim *c = arg;
-    struct binding *b = c->b;
+    bool last = c->step == CLAIM_STEP_STATUS || c->step == CLAIM_STEP_TOUCH;
+    if (last)
+        beside_wrote(s, exec_now_ns(s->exec) - c->sent_ns);
     if (answer->code < 0 || !answer->object) {
-        bind_fail(b, "create claim for extended resources: %s",
-                  answer->err ? answer->err->msg : "no answer");
-        finish(c);
+        bind_claim_on_failure(c, answer);
         return;
     }
     bind_hold_claim(c, answer->object);
-    c->name = arena_str(&b->arena, answer->object->meta->name);
-    c->uid = arena_str(&b->arena, answer->object->meta->uid);
-    struct sched_claim *k = claims_get(&s->claims, answer->object->meta->namespace, c->name);
-    (void)claims_assume(&s->claims, k, answer->object);
-    if (b->pod)
-        sched_index_claim(s, b->pod, k->key);
-    if (may_write(c))
-        write_claim(c);
-}
-
-static void create(struct bind_claim *c)
-{
-    struct sched *s = c->b->s;
-    struct api_resource_claim claim = *c->b->special_claim;
-    claim.metadata.name = (struct str){0};
-    struct api_object o = {sched_kind(WATCH_CLAIMS), &claim};
-    client_create(s->client, &o, NULL, call_answered, call_new(s, created, c));
+    c->fresh = true;
+    if (last) {
+        bind_claim_take_reserved(c);
+    } else if (c->step == CLAIM_STEP_CREATE) {
+        bind_claim_take_created(c);
+        bind_claim_enter(c, CLAIM_STEP_TURN);
+    } else {
+        bind_claim_next(c);
+    }
 }
 
 void bind_claim_start(struct bind_claim *c)
 {
-    if (c->special)
-        create(c);
-    else if (may_write(c))
-        write_claim(c);
+    bind_claim_enter(c, c->special ? CLAIM_STEP_CREATE : CLAIM_STEP_TURN);
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A pod on its way to its node. Files: bind.c (the steps), bind_claim.c (writing a claim),
-// bind_devices.c (waiting for devices), bind_undo.c (taking it all back), gang_bind.c (pods of a group together), gang_take.c (what a group
-// that is not placed has to give back).
+// bind_devices.c (waiting for devices), bind_undo.c (taking it all back), gang_bind.c (pods of a
+// group together), gang_take.c (what a group that is not placed has to give back).
 #ifndef SCHED_BIND_BIND_INT_H
 #define SCHED_BIND_BIND_INT_H
 
 #include "api/match/claim.h"
-#include "sched/core/sched_int.h"
+#include "sched/bind/bind.h"
 
 #define CLAIM_TRIES  5
 #define CONDITION_NS (5 * CLOCK_NS_PER_SEC)
@@ -16,16 +16,28 @@
 // Reservations a claim can have (resource/v1 ResourceClaimReservedForMaxSize).
 #define RESERVED_MAX 256
 
-// Pods that share a claim do not write it at once, only to run into conflicts: one writes, the others
-// wait, and its status update takes their reservations along.
+// Pods that share a claim do not write it at once, only to run into conflicts: one writes, the
+// others wait, and its status update takes their reservations along.
 struct claim_writer {
     struct bind_claim *writer; // NULL: the next is being looked for
     struct list waiting;       // bind_claim.wait
-    bool turning;              // the writer is told that it is its turn
+    bool turning;              // the next writer is being called
+};
+
+// The way of a claim that is written for a pod (bind_claim.c).
+enum claim_step {
+    CLAIM_STEP_CREATE,    // the special claim does not exist yet
+    CLAIM_STEP_TURN,      // another binding may be writing the claim
+    CLAIM_STEP_READ,      // the version at hand is or may be old
+    CLAIM_STEP_FINALIZER, // is written
+    CLAIM_STEP_STATUS,    // allocation and reservation are written
+    CLAIM_STEP_TOUCH,     // the group's reservation exists: a write makes taking it back fail
+    CLAIM_STEP_FOREIGN,   // reserved for the pod by another attempt
 };
 
 struct bind_claim {
     struct binding *b;
+    enum claim_step step;
     struct list_node wait;
     bool riding;     // a write under way has our reservation in it
     struct str name; // empty: the special claim, not created yet
@@ -36,14 +48,13 @@ struct bind_claim {
     struct flight *flight;                          // ours while it is in flight; referenced
     const struct typed_object *object;              // newest version of it; referenced
     const struct typed_object *decided;             // as the attempt saw it; referenced
-    bool fresh; // object is what the API said just now, not what the cache believes
+    bool fresh; // object is what the API answered just now, not what the cache believes
     unsigned tries;
     int64_t sent_ns;   // the last write
     uint64_t revision; // at which the claim was as it must be; the watch has to show it
     bool reserved;     // our write put the pod itself into reservedFor
     bool gives_way;    // its allocation is taken back: another scheduler's came first
-    bool again;        // taking back ran into a conflict: to be tried with what is there now
-    bool finished;
+    bool again;        // taking back ran into a conflict: to be retried with the present version
 };
 
 // A claim for storage that is not bound yet, and what it shall get.
@@ -71,27 +82,17 @@ enum bind_step {
     BIND_UNDO,       // reservations are being taken back
 };
 
-// The pods of a group that one cycle has placed, on their way together.
-struct gang {
-    struct list_node node; // in sched.gangs
-    struct sched *s;
-    struct list members; // binding.gang_node
-    size_t need;         // must have come as far as the Binding before any goes on
-    size_t arrived;
-    bool open; // enough have: nobody waits any more
-    bool failed;
-    struct exec_timer timer;
-    size_t refs; // members, and a call under way
-};
-
+struct gang;
 struct group_take;
 
 struct binding {
     struct list_node node; // in sched.bindings
-    struct gang *gang;     // NULL: it goes alone
-    struct list_node gang_node;
-    const struct typed_object *group; // the pod's PodGroup as it was; referenced; NULL: none
-    struct group_take *take;          // it is only fenced, for this
+    struct {
+        struct gang *gang; // NULL: it goes alone
+        struct list_node gang_node;
+        const struct typed_object *group; // the pod's PodGroup as it was; referenced; NULL: none
+        struct group_take *take;          // it is only fenced, for this
+    } in;
     struct sched *s;
     struct sched_pod *pod;                 // NULL: gone
     const struct typed_object *pod_object; // as it was; referenced
@@ -100,27 +101,35 @@ struct binding {
     struct arena arena;
     struct bind_claim *claims;
     size_t claims_len;
-    struct bind_volume *volumes;
-    size_t volumes_len;
-    struct list_node volume_wait; // in sched.volumes.sharing
-    int64_t volume_until_ns;
+    struct {
+        struct bind_volume *all;
+        size_t n;
+        struct list_node wait; // in sched.volumes.sharing
+        int64_t until_ns;
+    } volume;
     size_t pending; // answers to come
     bool failed;
     bool give_way; // another scheduler's allocation came first: ours is taken back
-    bool cleanup;  // no attempt: what an earlier one left is taken back
-    bool slow;     // what a cleanup took is seen by the watch only: not tried again at once
-    bool gone;     // the pod, or going: none of its devices are needed
-    bool sent;     // a Binding, which may still come
-    bool settled;  // it has waited for other schedulers
+    struct {
+        bool cleanup; // no attempt: what an earlier one left is taken back
+        bool slow;    // the watch has yet to show what a cleanup took: not retried at once
+        bool gone;    // the pod, or going: none of its devices are needed
+    } undo;
+    bool sent;    // a Binding, which may still come
+    bool settled; // it has waited for other schedulers
     unsigned tries;
-    bool told;        // of pending conditions
-    int64_t began_ns; // what is timed now: the way to the Binding, or the Binding; 0: nothing
-    int64_t waits_ns; // since when it waits for conditions; 0: it does not, or they are counted
+    bool told; // of pending conditions
+    struct {
+        int64_t began_ns; // what is timed now: the way to the Binding, or the Binding; 0: nothing
+        int64_t waits_ns; // since when it waits for conditions; 0: it does not, or they are counted
+    } time;
     struct sbuf error;
     struct exec_timer timer;
-    struct api_resource_claim *special_claim;
-    struct str special_key; // of what is in flight for it
-    struct api_container_extended_resource_request_array mappings;
+    struct {
+        struct api_resource_claim *claim;
+        struct str key; // of what is in flight for it
+        struct api_container_extended_resource_request_array mappings;
+    } special;
     struct api_node_allocatable_resource_claim_status_array node_statuses;
 };
 
@@ -130,7 +139,7 @@ enum pod_is {
     POD_IS_FENCED,    // another attempt has put up a fence
     POD_IS_BOUND,     // to the node of this attempt
     POD_IS_ELSEWHERE, // bound to another
-    POD_IS_GONE,      // or going: nobody can bind it any more
+    POD_IS_GONE,      // or going: it cannot be bound any more
 };
 
 static inline const struct api_pod *bind_pod(const struct binding *b)
@@ -138,29 +147,34 @@ static inline const struct api_pod *bind_pod(const struct binding *b)
     return b->pod_object->object.value;
 }
 
+// bind_enter begins a step, bind_next the one that follows. bind_is_waiting: no answer is under
+// way.
+void bind_enter(struct binding *b, enum bind_step step);
+void bind_next(struct binding *b);
+bool bind_is_waiting(const struct binding *b);
+
 // bind_claim_start begins to write a claim; bind_claim_finished comes back from it.
 void bind_claim_start(struct bind_claim *c);
-void bind_claim_finished(struct bind_claim *c);
+void bind_claim_finished(struct binding *b);
 
-// bind_await_devices goes on when the devices are ready for the pod; bind_check_conditions looks whether they are.
-void bind_await_devices(struct binding *b);
+// bind_await_devices waits until the devices are ready for the pod, and measures that the first
+// time; bind_check_conditions checks whether they are.
+void bind_await_devices(struct binding *b, bool first);
 void bind_check_conditions(struct binding *b);
 
 // bind_writers_done frees what is known of writers when all bindings are dropped.
 void bind_writers_done(struct sched *s);
 
-// bind_prepare holds what the attempt found on node n, in memory; bind_begin starts to write, bind_revert
-// forgets it all, as if it had not been. bind_proceed goes on with a pod whose gang may go on.
+// bind_prepare holds what the attempt found on node n, in memory; bind_next starts to write,
+// bind_revert drops it all.
 struct binding *bind_prepare(struct attempt *a, struct sched_node *n);
-void bind_begin(struct binding *b);
 void bind_revert(struct binding *b);
-void bind_proceed(struct binding *b);
 
-// bind_volumes_take holds what the attempt found for unbound claims on node n; bind_volumes_start writes it and goes on with
-// bind_volumes_done once all are bound; bind_volumes_land lets go of it, bind_volumes_free forgets it.
+// bind_volumes_take holds what the attempt found for unbound claims on node n; bind_volumes_start
+// writes it and ends the step once all are bound; bind_volumes_land releases it, bind_volumes_free
+// frees it.
 void bind_volumes_take(struct attempt *a, struct binding *b, const struct sched_node *n);
 void bind_volumes_start(struct binding *b);
-void bind_volumes_done(struct binding *b);
 void bind_volumes_land(struct binding *b);
 void bind_volumes_free(struct binding *b);
 
@@ -195,8 +209,8 @@ struct sched_claim *bind_entry(const struct bind_claim *c);
 // bind_wake_users gives pods that wait for this claim their turn.
 void bind_wake_users(struct sched *s, struct sched_claim *k);
 
-// bind_undo_again goes on with taking back when the pod was looked at; bind_leave ends the binding and
-// takes nothing. bind_pod_is hands over what fence_look found.
+// bind_undo_again goes on with taking back when the pod was looked at; bind_leave ends the binding
+// and takes nothing. bind_pod_is hands over what fence_look found.
 void bind_undo_again(struct binding *b, bool gone);
 void bind_leave(struct binding *b);
 void bind_pod_is(struct binding *b, enum pod_is is);
@@ -206,46 +220,29 @@ void bind_hold_claim(struct bind_claim *c, const struct typed_object *o);
 
 // --- meter_bind.c --------------------------------------------------------------------------------
 
-// meter_prebind: claims are about to be written; meter_bind: the Binding is about to be sent;
-// meter_bind_over: the pod is bound (well), or will not be by this attempt.
-void meter_prebind(struct binding *b);
-void meter_bind(struct binding *b);
+// meter_bind_prepared: claims are about to be written; meter_bind_written: the Binding is about to
+// be sent; meter_bind_over: the pod is bound (well), or will not be by this attempt.
+void meter_bind_prepared(struct binding *b);
+void meter_bind_written(struct binding *b);
 void meter_bind_over(struct binding *b, bool well);
 
-// meter_awaited counts a wait for conditions that is over, by driver; without one it does nothing.
-void meter_awaited(struct binding *b, enum meter_wait how);
+// meter_bind_awaited counts a wait for conditions that is over, by driver; without one it does
+// nothing.
+void meter_bind_awaited(struct binding *b, enum meter_wait how);
 
 // --- gang_bind.c ---------------------------------------------------------------------------------
 
-// gang_arrive: the pod has everything that it needs. True: it may be bound now. gang_leave: it will not
-// be, or is (done).
+// gang_arrive: the pod has everything that it needs. True: it may be bound now. gang_leave: it will
+// not be, or is (done).
 bool gang_arrive(struct binding *b);
 void gang_leave(struct binding *b);
 void gang_drop_all(struct sched *s);
 
 // --- gang_take.c ---------------------------------------------------------------------------------
 
-// take_fenced: a pod has been looked at or fenced for a take. well: no Binding of it can come any more.
-void take_fenced(struct binding *b, bool well);
-void take_member_gone(struct binding *b);
-
-// --- fence.c -------------------------------------------------------------------------------------
-
-struct json_writer;
-
-// fence_between: somebody put up a fence between two versions of a pod.
-bool fence_between(const struct api_pod *before, const struct api_pod *after);
-
-// fence_send writes a fence; the answer goes to done with the binding.
-void fence_send(struct binding *b, call_fn done);
-
-// fence_look asks for the pod until there is an answer, which goes to bind_pod_is.
-void fence_look(struct binding *b);
-
-// fence_hold_pod takes a newer version of the pod for the one that this attempt knows.
-void fence_hold_pod(struct binding *b, const struct typed_object *pod);
-
-// fence_write_identity adds metadata to a patch, such that it holds for this version alone.
-void fence_write_identity(struct json_writer *w, const struct api_object_meta *meta);
+// gang_take_fenced: a pod has been looked at or fenced for a take. well: no Binding of it can come
+// any more.
+void gang_take_fenced(struct binding *b, bool well);
+void gang_take_member_gone(struct binding *b);
 
 #endif

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Claims for storage that wait for their first pod: the volume is given to the claim, or the provisioner is told the node;
-// then somebody else, the PersistentVolume controller of Kubernetes, binds them, and the pod waits for that. What was
-// written stays when the attempt fails: the next one finds it, and so does the controller.
+// Claims for storage that wait for their first pod: the volume is given to the claim, or the
+// provisioner gets the node; then another component, the PersistentVolume controller of Kubernetes,
+// binds them, and the pod waits for that. What was written stays when the attempt fails: the next
+// one finds it, and so does the controller.
 #include "api/match/claim.h"
 #include "codec/json_writer.h"
+#include "sched/bind/bind.h"
 #include "sched/bind/bind_int.h"
 #include "sched/volume/volume_int.h"
 
@@ -12,11 +14,11 @@
 
 // --- What is decided -----------------------------------------------------------------------------
 
-static void hold(struct binding *b, const struct pod_volume *from)
+static void bind_volume_take(struct binding *b, const struct pod_volume *from)
 {
     struct volumes *all = &b->s->volumes;
     const struct api_object_meta *m = from->object->meta;
-    struct bind_volume *v = &b->volumes[b->volumes_len++];
+    struct bind_volume *v = &b->volume.all[b->volume.n++];
     *v = (struct bind_volume){
         .b = b,
         .key = arena_strf(&b->arena, "%.*s/%.*s", STR_ARG(m->namespace), STR_ARG(m->name)),
@@ -36,21 +38,21 @@ static void hold(struct binding *b, const struct pod_volume *from)
 
 void bind_volumes_take(struct attempt *a, struct binding *b, const struct sched_node *n)
 {
-    if (!a->volumes_open)
+    if (!a->volume.open)
         return;
-    (void)volumes_filter(a, n, NULL); // other nodes may have been asked since
-    b->volumes = arena_array(&b->arena, struct bind_volume, a->volumes_open);
-    for (size_t i = 0; i < a->volumes_len; i++)
-        if (!a->volumes[i].bound)
-            hold(b, &a->volumes[i]);
+    (void)volume_rules_filter(a, n, NULL); // other nodes may have been asked since
+    b->volume.all = arena_array(&b->arena, struct bind_volume, a->volume.open);
+    for (size_t i = 0; i < a->volume.n; i++)
+        if (!a->volume.all[i].bound)
+            bind_volume_take(b, &a->volume.all[i]);
 }
 
 void bind_volumes_land(struct binding *b)
 {
     struct volumes *all = &b->s->volumes;
-    list_remove(&b->volume_wait);
-    for (size_t i = 0; i < b->volumes_len; i++) {
-        struct bind_volume *v = &b->volumes[i];
+    list_remove(&b->volume.wait);
+    for (size_t i = 0; i < b->volume.n; i++) {
+        struct bind_volume *v = &b->volume.all[i];
         if (!v->held)
             continue;
         v->held = false;
@@ -63,8 +65,8 @@ void bind_volumes_land(struct binding *b)
 void bind_volumes_free(struct binding *b)
 {
     bind_volumes_land(b);
-    for (size_t i = 0; i < b->volumes_len; i++)
-        typed_object_unref(b->volumes[i].object);
+    for (size_t i = 0; i < b->volume.n; i++)
+        typed_object_unref(b->volume.all[i].object);
 }
 
 // --- Waiting -------------------------------------------------------------------------------------
@@ -76,7 +78,8 @@ static const struct api_persistent_volume_claim *claim_now(const struct bind_vol
     return o && str_eq(o->meta->uid, v->uid) ? o->object.value : NULL;
 }
 
-// 1: bound, and from the node it can be reached; 0: not yet; -1: it cannot be any more, and the binding has failed.
+// 1: bound, and from the node it can be reached; 0: not yet; -1: it cannot be any more, and the
+// binding has failed.
 static int bound_state(struct bind_volume *v, const struct api_persistent_volume_claim *claim,
                        const struct api_node *node)
 {
@@ -115,7 +118,7 @@ static int open_state(struct bind_volume *v, const struct api_persistent_volume_
     return 0;
 }
 
-static int state(struct bind_volume *v, const struct api_node *node)
+static int bind_volume_state(struct bind_volume *v, const struct api_node *node)
 {
     const struct api_persistent_volume_claim *claim = claim_now(v);
     if (!claim) {
@@ -128,8 +131,8 @@ static int state(struct bind_volume *v, const struct api_node *node)
 
 bool bind_volumes_left(const struct binding *b)
 {
-    for (size_t i = 0; i < b->volumes_len; i++) {
-        const struct bind_volume *v = &b->volumes[i];
+    for (size_t i = 0; i < b->volume.n; i++) {
+        const struct bind_volume *v = &b->volume.all[i];
         const struct api_persistent_volume_claim *claim =
             v->held && v->volume.n ? claim_now(v) : NULL;
         if (v->held && v->volume.n && (!claim || !str_eq(claim->spec.volume_name, v->volume)))
@@ -140,76 +143,71 @@ bool bind_volumes_left(const struct binding *b)
 
 const struct bind_volume *bind_volume_open(const struct binding *b)
 {
-    for (size_t i = 0; b->step == BIND_VOLUMES && i < b->volumes_len; i++) {
-        const struct api_persistent_volume_claim *claim = claim_now(&b->volumes[i]);
+    for (size_t i = 0; b->step == BIND_VOLUMES && i < b->volume.n; i++) {
+        const struct api_persistent_volume_claim *claim = claim_now(&b->volume.all[i]);
         if (!claim || !volume_is_bound(claim))
-            return &b->volumes[i];
+            return &b->volume.all[i];
     }
     return NULL;
 }
 
-static void go_on(struct binding *b)
-{
-    exec_timer_stop(b->s->exec, &b->timer);
-    list_remove(&b->volume_wait);
-    bind_volumes_done(b);
-}
-
-static void check(struct binding *b)
+static void bind_volume_check_all(struct binding *b)
 {
     struct sched_node **n = map_get(&b->s->cluster.nodes, b->node_name);
     bool ready = true;
     if (!n || !(*n)->api)
         bind_fail(b, "binding volumes: node \"%.*s\" was deleted", STR_ARG(b->node_name));
-    for (size_t i = 0; i < b->volumes_len && !b->failed; i++)
-        ready &= state(&b->volumes[i], (*n)->api) > 0;
+    for (size_t i = 0; i < b->volume.n && !b->failed; i++)
+        ready &= bind_volume_state(&b->volume.all[i], (*n)->api) > 0;
     const struct bind_volume *open = b->failed ? NULL : bind_volume_open(b);
-    if (!b->failed && !ready && exec_now_ns(b->s->exec) >= b->volume_until_ns)
+    if (!b->failed && !ready && exec_now_ns(b->s->exec) >= b->volume.until_ns)
         bind_fail(b, "binding volumes: timed out: persistentvolumeclaim \"%.*s\" is not bound",
-                  STR_ARG(open ? open->name : b->volumes[0].name));
+                  STR_ARG(open ? open->name : b->volume.all[0].name));
     if (b->failed)
         bind_undo(b);
-    else if (ready)
-        go_on(b);
-    else
+    else if (!ready)
         exec_timer_start(b->s->exec, &b->timer, CONDITION_NS);
+    else {
+        list_remove(&b->volume.wait);
+        bind_next(b);
+    }
 }
 
 static void check_time(void *arg)
 {
-    check(arg);
+    bind_volume_check_all(arg);
 }
 
-static bool names(const struct binding *b, struct str claim)
+static bool bind_volume_names_claim(const struct binding *b, struct str claim)
 {
-    for (size_t i = 0; i < b->volumes_len; i++)
-        if (str_eq(b->volumes[i].key, claim))
+    for (size_t i = 0; i < b->volume.n; i++)
+        if (str_eq(b->volume.all[i].key, claim))
             return true;
     return false;
 }
 
-// Who writes the claim is found by its name. Those that share it are set apart first: a check may end its binding, and
-// those of its gang.
-static void news(struct sched *s, struct str claim)
+// Who writes the claim is found by its name. Those that share it are set apart first: a check may
+// end its binding, and those of its gang.
+static void bind_volume_notify(struct sched *s, struct str claim)
 {
     struct bind_volume **holder = map_get(&s->volumes.by_claim, claim);
     struct list due;
     list_init(&due);
     list_foreach(&s->volumes.sharing, node) {
-        if (!names(list_entry(node, struct binding, volume_wait), claim))
+        if (!bind_volume_names_claim(list_entry(node, struct binding, volume.wait), claim))
             continue;
         list_remove(node);
         list_push_back(&due, node);
     }
     if (holder && (*holder)->b->step == BIND_VOLUMES && !(*holder)->b->pending)
-        check((*holder)->b);
+        bind_volume_check_all((*holder)->b);
     for (struct list_node *node; (node = list_pop_front(&due));) {
         list_push_back(&s->volumes.sharing, node);
-        check(list_entry(node, struct binding, volume_wait));
+        bind_volume_check_all(list_entry(node, struct binding, volume.wait));
     }
 }
 
-static bool nobody_waits(const struct sched *s)
+static bool bind_volume_is_unawaited(const struct sched *s)
 {
     return map_len(&s->volumes.by_claim) == 0 && list_empty(&s->volumes.sharing);
 }
@@ -217,19 +215,19 @@ static bool nobody_waits(const struct sched *s)
 void bind_volume_claim_changed(struct sched *s, const struct api_object_meta *claim)
 {
     cleanup_sbuf struct sbuf key = {0};
-    if (nobody_waits(s))
+    if (bind_volume_is_unawaited(s))
         return;
     sbuf_addf(&key, "%.*s/%.*s", STR_ARG(claim->namespace), STR_ARG(claim->name));
-    news(s, sbuf_str(&key));
+    bind_volume_notify(s, sbuf_str(&key));
 }
 
-// A volume is news for the claim that it was chosen for, and for the one that it says it is for.
+// A volume is news for the claim that it was chosen for, and for the one that it names.
 void bind_volume_changed(struct sched *s, const struct typed_object *volume)
 {
     const struct api_persistent_volume *v = volume->object.value;
     struct bind_volume **holder = map_get(&s->volumes.by_volume, volume->meta->name);
     cleanup_sbuf struct sbuf chosen = {0}, named = {0};
-    if (nobody_waits(s))
+    if (bind_volume_is_unawaited(s))
         return;
     if (holder)
         sbuf_add(&chosen, (*holder)->key);
@@ -237,14 +235,14 @@ void bind_volume_changed(struct sched *s, const struct typed_object *volume)
         sbuf_addf(&named, "%.*s/%.*s", STR_ARG(v->spec.claim_ref->namespace),
                   STR_ARG(v->spec.claim_ref->name));
     if (chosen.n)
-        news(s, sbuf_str(&chosen));
+        bind_volume_notify(s, sbuf_str(&chosen));
     if (named.n && !str_eq(sbuf_str(&named), sbuf_str(&chosen)))
-        news(s, sbuf_str(&named));
+        bind_volume_notify(s, sbuf_str(&named));
 }
 
 // --- Writing -------------------------------------------------------------------------------------
 
-static void answered(struct binding *b)
+static void bind_volume_on_answer(struct binding *b)
 {
     if (--b->pending)
         return;
@@ -252,13 +250,13 @@ static void answered(struct binding *b)
         bind_undo(b);
         return;
     }
-    for (size_t i = 0; i < b->volumes_len && !list_linked(&b->volume_wait); i++)
-        if (b->volumes[i].shared)
-            list_push_back(&b->s->volumes.sharing, &b->volume_wait);
-    check(b);
+    for (size_t i = 0; i < b->volume.n && !list_linked(&b->volume.wait); i++)
+        if (b->volume.all[i].shared)
+            list_push_back(&b->s->volumes.sharing, &b->volume.wait);
+    bind_volume_check_all(b);
 }
 
-static void written(struct sched *s, void *arg, const struct client_answer *answer)
+static void bind_volume_on_written(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct bind_volume *v = arg;
     (void)s;
@@ -266,12 +264,12 @@ static void written(struct sched *s, void *arg, const struct client_answer *answ
         bind_fail(v->b, "binding volumes: %s", answer->err ? answer->err->msg : "no answer");
     else if (answer->object)
         v->revision = answer->object->revision;
-    answered(v->b);
+    bind_volume_on_answer(v->b);
 }
 
 // metadata with an annotation, such that the patch holds for this version alone.
-static void add_metadata(struct json_writer *w, const struct api_object_meta *m, const char *key,
-                         struct str value)
+static void bind_volume_add_metadata(struct json_writer *w, const struct api_object_meta *m,
+                                     const char *key, struct str value)
 {
     json_write_key(w, STR("metadata"));
     json_write_object_begin(w);
@@ -315,7 +313,7 @@ static bool is_written(const struct bind_volume *v)
     return volume->spec.claim_ref && str_eq(volume->spec.claim_ref->uid, v->uid);
 }
 
-static void write_one(struct bind_volume *v)
+static void bind_volume_write_one(struct bind_volume *v)
 {
     struct sched *s = v->b->s;
     const struct api_object_meta *m = v->object->meta;
@@ -327,26 +325,29 @@ static void write_one(struct bind_volume *v)
     if (v->volume.n) {
         const struct api_persistent_volume *volume = v->object->object.value;
         // Who reserved a volume for the claim by hand keeps it when the claim goes.
-        add_metadata(&w, m, volume->spec.claim_ref ? NULL : STORAGE_BOUND_BY_CONTROLLER,
-                     STR("yes"));
+        bind_volume_add_metadata(&w, m, volume->spec.claim_ref ? NULL : STORAGE_BOUND_BY_CONTROLLER,
+                                 STR("yes"));
         add_claim_ref(&w, v);
     } else {
-        add_metadata(&w, m, STORAGE_SELECTED_NODE, v->b->node_name);
+        bind_volume_add_metadata(&w, m, STORAGE_SELECTED_NODE, v->b->node_name);
     }
     json_write_object_end(&w);
     v->b->pending++;
-    client_patch(s->client, &key, CLIENT_PATCH_MERGE, sbuf_str(&body), NULL, call_answered,
-                 call_new(s, written, v));
+    client_patch(s->client, &key, CLIENT_PATCH_MERGE, sbuf_str(&body), NULL, calls_on_answer,
+                 calls_begin(s, bind_volume_on_written, v));
 }
 
 void bind_volumes_start(struct binding *b)
 {
-    b->step = BIND_VOLUMES;
-    b->volume_until_ns = exec_now_ns(b->s->exec) + b->s->binding_timeout_ns;
+    if (!b->volume.n) {
+        bind_next(b);
+        return;
+    }
+    b->volume.until_ns = exec_now_ns(b->s->exec) + b->s->config.binding_timeout_ns;
     b->timer = (struct exec_timer){.fn = check_time, .arg = b};
     b->pending = 1; // ours, until all are started
-    for (size_t i = 0; i < b->volumes_len; i++)
-        if (!b->volumes[i].shared && !is_written(&b->volumes[i]))
-            write_one(&b->volumes[i]);
-    answered(b);
+    for (size_t i = 0; i < b->volume.n; i++)
+        if (!b->volume.all[i].shared && !is_written(&b->volume.all[i]))
+            bind_volume_write_one(&b->volume.all[i]);
+    bind_volume_on_answer(b);
 }

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes that come late: a Binding or a claim's update may be carried out long after its sender gave
-// up, crashed, or was replaced. docs/scheduler.md ("Late writes") has the rules and why they suffice.
-// Here: the fence, a change of the pod that makes every Binding decided before it fail, and the look at
-// a pod whose writes had no clear answer.
+// Writes that come late: a Binding or a claim's update may be carried out long after its sender
+// gave up, crashed, or was replaced. docs/design/scheduler.md ("Late writes") has the rules and why
+// they suffice. Here: the fence, a change of the pod that makes every Binding decided before it
+// fail, and the look at a pod whose writes had no clear answer.
+#include "sched/bind/fence.h"
+
 #include <stdlib.h>
 
 #include "codec/json_writer.h"
+#include "sched/bind/bind.h"
 #include "sched/bind/bind_int.h"
 
 #include "base/banned.h"
 
-static const struct api_pod_condition *scheduled(const struct api_pod *pod)
+static const struct api_pod_condition *fence_condition_of(const struct api_pod *pod)
 {
     for (size_t i = 0; i < pod->status.conditions.n; i++)
         if (str_eqz(pod->status.conditions.p[i].type, "PodScheduled"))
@@ -19,14 +22,15 @@ static const struct api_pod_condition *scheduled(const struct api_pod *pod)
     return NULL;
 }
 
-// The moment of the last fence is the condition's lastProbeTime: nobody else writes it.
+// The moment of the last fence is the condition's lastProbeTime: no other component writes it.
 static int64_t fence_of(const struct api_pod *pod)
 {
-    const struct api_pod_condition *c = scheduled(pod);
+    const struct api_pod_condition *c = fence_condition_of(pod);
     return c && c->last_probe_time.set ? c->last_probe_time.at.sec : 0;
 }
 
-bool fence_between(const struct api_pod *before, const struct api_pod *after)
+// fence_between: somebody put up a fence between two versions of a pod.
+static bool fence_between(const struct api_pod *before, const struct api_pod *after)
 {
     return fence_of(before) != fence_of(after);
 }
@@ -49,10 +53,10 @@ void fence_write_identity(struct json_writer *w, const struct api_object_meta *m
     json_write_object_end(w);
 }
 
-static void write_condition(const struct binding *b, struct json_writer *w)
+static void fence_write_condition(const struct binding *b, struct json_writer *w)
 {
     const struct api_pod *pod = bind_pod(b);
-    const struct api_pod_condition *was = scheduled(pod);
+    const struct api_pod_condition *was = fence_condition_of(pod);
     struct api_pod_condition c = {.type = STR("PodScheduled"),
                                   .status = STR("False"),
                                   .reason = STR("SchedulerError"),
@@ -66,7 +70,7 @@ static void write_condition(const struct binding *b, struct json_writer *w)
         c.last_transition_time = (struct api_time){now, true};
     if (!was && b->error.n)
         c.message = sbuf_str(&b->error);
-    // Larger than ever before, so that this is a change whatever the clock says.
+    // Larger than ever before, so that this is a change whatever the clock shows.
     int64_t last = fence_of(pod);
     if (now.sec <= last)
         now.sec = last + 1;
@@ -87,7 +91,7 @@ void fence_send(struct binding *b, call_fn done)
     json_write_object_begin(&w);
     json_write_key(&w, STR("conditions"));
     json_write_array_begin(&w);
-    write_condition(b, &w);
+    fence_write_condition(b, &w);
     json_write_array_end(&w);
     if (pod->status.node_allocatable_resource_claim_statuses.n) {
         json_write_key(&w, STR("nodeAllocatableResourceClaimStatuses"));
@@ -98,28 +102,28 @@ void fence_send(struct binding *b, call_fn done)
     const struct client_key key = {sched_kind(WATCH_PODS), pod->metadata.namespace,
                                    pod->metadata.name};
     client_patch(b->s->client, &key, CLIENT_PATCH_STRATEGIC, sbuf_str(&body),
-                 &(struct client_write){.subresource = STR("status")}, call_answered,
-                 call_new(b->s, done, b));
+                 &(struct client_write){.subresource = STR("status")}, calls_on_answer,
+                 calls_begin(b->s, done, b));
 }
 
 // --- Looking -------------------------------------------------------------------------------------
 
-static void pod_looked_at(struct sched *s, void *arg, const struct client_answer *answer);
+static void fence_on_pod_read(struct sched *s, void *arg, const struct client_answer *answer);
 
-static void look(void *arg)
+static void fence_on_timer(void *arg)
 {
     struct binding *b = arg;
     const struct api_pod *pod = bind_pod(b);
     struct client_key key = {sched_kind(WATCH_PODS), pod->metadata.namespace, pod->metadata.name};
-    client_get(b->s->client, &key, call_answered, call_new(b->s, pod_looked_at, b));
+    client_get(b->s->client, &key, calls_on_answer, calls_begin(b->s, fence_on_pod_read, b));
 }
 
-static void pod_looked_at(struct sched *s, void *arg, const struct client_answer *answer)
+static void fence_on_pod_read(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct binding *b = arg;
     const struct typed_object *o = answer->object;
     if (answer->code < 0 && answer->code != -ERR_NOT_FOUND) {
-        b->timer = (struct exec_timer){.fn = look, .arg = b};
+        b->timer = (struct exec_timer){.fn = fence_on_timer, .arg = b};
         exec_timer_start(s->exec, &b->timer, LOOK_NS);
         return;
     }
@@ -140,5 +144,5 @@ static void pod_looked_at(struct sched *s, void *arg, const struct client_answer
 
 void fence_look(struct binding *b)
 {
-    look(b);
+    fence_on_timer(b);
 }

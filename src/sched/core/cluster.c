@@ -10,12 +10,12 @@
 static const char *const fixed_names[RES_FIXED + 1] = {"cpu", "memory", "ephemeral-storage", "pods",
                                                        "unknown resources"};
 
-static struct str own(struct str s)
+static struct str cluster_copy_str(struct str s)
 {
     return str_make(xstrndup(s.p ? s.p : "", s.n), s.n);
 }
 
-static void disown(struct str *s)
+static void cluster_free_str(struct str *s)
 {
     free((void *)(uintptr_t)s->p);
     *s = (struct str){0};
@@ -34,7 +34,7 @@ uint32_t cluster_resource(struct cluster *c, struct str name)
     const uint32_t *known = map_get(&c->res_numbers, name);
     if (known)
         return *known;
-    struct str kept = own(name);
+    struct str kept = cluster_copy_str(name);
     uint32_t number = (uint32_t)c->res_names.n;
     vec_push(&c->res_names, kept);
     *map_put(&c->res_numbers, kept) = number;
@@ -62,7 +62,7 @@ struct sched_node *cluster_node(struct cluster *c, struct str name)
     if (known)
         return *known;
     struct sched_node *n = xcalloc(1, sizeof(*n));
-    n->name = own(name);
+    n->name = cluster_copy_str(name);
     if (c->holes.n) {
         n->index = vec_pop(&c->holes);
         c->order.p[n->index] = n;
@@ -74,18 +74,19 @@ struct sched_node *cluster_node(struct cluster *c, struct str name)
     return n;
 }
 
-static void node_free(struct sched_node *n)
+static void cluster_node_free(struct sched_node *n)
 {
     typed_object_unref(n->object);
-    disown(&n->name);
+    cluster_free_str(&n->name);
     vec_done(&n->allocatable);
     vec_done(&n->requested);
     vec_done(&n->pods);
     free(n);
 }
 
-// Whoever wants to know empties the list; it does not grow beyond what says that all may have changed.
-static void node_changed(struct cluster *c, struct sched_node *n)
+// The reader empties the list; it does not grow beyond the length that means that all may have
+// changed.
+static void cluster_node_changed(struct cluster *c, struct sched_node *n)
 {
     n->version = ++c->version;
     if (c->changed.n <= c->order.n)
@@ -99,7 +100,7 @@ static bool node_forget(struct cluster *c, struct sched_node *n)
     (void)map_del(&c->nodes, n->name);
     c->order.p[n->index] = NULL;
     vec_push(&c->holes, n->index);
-    node_free(n);
+    cluster_node_free(n);
     return true;
 }
 
@@ -112,7 +113,7 @@ struct sched_node *cluster_node_set(struct cluster *c, struct str name,
     const struct typed_object *old = n->object;
     n->object = object ? typed_object_ref(object) : NULL;
     n->api = object ? object->object.value : NULL;
-    node_changed(c, n);
+    cluster_node_changed(c, n);
     vec_clear(&n->allocatable);
     const struct api_quantity_map *offers = n->api ? &n->api->status.allocatable : NULL;
     for (size_t i = 0; offers && i < offers->n; i++) {
@@ -134,12 +135,12 @@ struct sched_pod *cluster_pod(const struct cluster *c, struct str key)
 }
 
 // As in Kubernetes, "::" is an address like any other: it clashes with itself and with 0.0.0.0.
-bool pod_port_any(const struct pod_port *p)
+bool cluster_port_is_any(const struct pod_port *p)
 {
     return str_eqz(p->ip, "0.0.0.0");
 }
 
-int pod_port_cmp(const void *a, const void *b)
+int cluster_port_cmp(const void *a, const void *b)
 {
     const struct pod_port *x = a;
     const struct pod_port *y = b;
@@ -147,7 +148,7 @@ int pod_port_cmp(const void *a, const void *b)
         return x->port < y->port ? -1 : 1;
     int order = str_cmp(x->protocol, y->protocol);
     if (order == 0)
-        order = pod_port_any(y) - pod_port_any(x);
+        order = cluster_port_is_any(y) - cluster_port_is_any(x);
     return order ? order : str_cmp(x->ip, y->ip);
 }
 
@@ -170,7 +171,7 @@ static void pod_ports(struct sched_pod *p)
                                  k->ports.p[j].host_port});
         }
     if (ports.n > 1)
-        qsort(ports.p, ports.n, sizeof(*ports.p), pod_port_cmp);
+        qsort(ports.p, ports.n, sizeof(*ports.p), cluster_port_cmp);
     free(p->ports);
     p->ports = ports.p;
     p->ports_len = ports.n;
@@ -179,7 +180,7 @@ static void pod_ports(struct sched_pod *p)
 static void take_off(struct cluster *c, struct sched_pod *p);
 
 // Both are sorted.
-static bool asks_less(const struct sched_pod *p, const struct pod_need *before, size_t n)
+static bool cluster_pod_shrank(const struct sched_pod *p, const struct pod_need *before, size_t n)
 {
     size_t k = 0;
     for (size_t i = 0; i < n; i++) {
@@ -200,14 +201,14 @@ bool cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct typed_
         take_off(c, p); // and back again below
     p->object = typed_object_ref(object);
     p->api = object->object.value;
-    p->priority = p->api->spec.has_priority ? p->api->spec.priority : 0;
+    p->queue.priority = p->api->spec.has_priority ? p->api->spec.priority : 0;
     p->signature = 0;
     struct pod_need *needs = p->needs;
     size_t needs_len = p->needs_len;
     p->needs = NULL;
-    pod_needs(c, p);
+    needs_of_pod(c, p, NULL);
     pod_ports(p);
-    bool less = asks_less(p, needs, needs_len);
+    bool less = cluster_pod_shrank(p, needs, needs_len);
     free(needs);
     if (at)
         cluster_place(c, p, at);
@@ -221,26 +222,26 @@ struct sched_pod *cluster_pod_add(struct cluster *c, const struct typed_object *
     cleanup_sbuf struct sbuf key = {0};
     sbuf_addf(&key, "%.*s/%.*s", STR_ARG(m->namespace), STR_ARG(m->name));
     struct sched_pod *p = xcalloc(1, sizeof(*p));
-    p->key = own(sbuf_str(&key));
+    p->key = cluster_copy_str(sbuf_str(&key));
     *map_put(&c->pods, p->key) = p;
     (void)cluster_pod_set(c, p, object);
     return p;
 }
 
-static void pod_free(struct sched_pod *p)
+static void cluster_pod_free(struct sched_pod *p)
 {
     typed_object_unref(p->object);
-    disown(&p->key);
+    cluster_free_str(&p->key);
     for (size_t i = 0; i < p->claims_len; i++)
-        disown(&p->claims[i]);
+        cluster_free_str(&p->claims[i]);
     free(p->claims);
     free(p->needs);
     free(p->ports);
-    free(p->reason);
-    free(p->message);
-    free(p->gate);
-    free(p->given_up);
-    free(p->given_up_device);
+    free(p->report.reason);
+    free(p->report.message);
+    free(p->report.gate);
+    free(p->report.given_up);
+    free(p->report.given_up_device);
     free(p);
 }
 
@@ -261,7 +262,7 @@ void cluster_pod_remove(struct cluster *c, struct sched_pod *p)
     if (p->node)
         cluster_lift(c, p);
     (void)map_del(&c->pods, p->key);
-    pod_free(p);
+    cluster_pod_free(p);
 }
 
 static bool has_terms(const struct api_pod *pod)
@@ -270,7 +271,7 @@ static bool has_terms(const struct api_pod *pod)
     return a && (a->pod_affinity || a->pod_anti_affinity);
 }
 
-static void count(struct sched_node *n, const struct sched_pod *p)
+static void cluster_count_pod(struct sched_node *n, const struct sched_pod *p)
 {
     for (size_t i = 0; i < p->needs_len; i++) {
         int64_t *sum = amount_slot(&n->requested, p->needs[i].res);
@@ -281,7 +282,7 @@ static void count(struct sched_node *n, const struct sched_pod *p)
     n->ports += (uint32_t)p->ports_len;
 }
 
-static int64_t sum_of(const struct sched_node *n, uint32_t res)
+static int64_t cluster_sum_of(const struct sched_node *n, uint32_t res)
 {
     int64_t sum = 0;
     for (size_t i = 0; i < n->pods.n; i++)
@@ -299,12 +300,13 @@ static int64_t nonzero_of(const struct sched_node *n, size_t at)
     return sum;
 }
 
-// The pod is not among the node's any more. A sum that came to its end does not tell what is left: it is made anew.
-static void discount(struct sched_node *n, const struct sched_pod *p)
+// The pod is not among the node's any more. A sum that came to its end does not tell what is left:
+// it is rebuilt.
+static void cluster_discount_pod(struct sched_node *n, const struct sched_pod *p)
 {
     for (size_t i = 0; i < p->needs_len; i++) {
         int64_t *sum = amount_slot(&n->requested, p->needs[i].res);
-        *sum = *sum == INT64_MAX ? sum_of(n, p->needs[i].res) : *sum - p->needs[i].amount;
+        *sum = *sum == INT64_MAX ? cluster_sum_of(n, p->needs[i].res) : *sum - p->needs[i].amount;
     }
     for (size_t i = 0; i < 2; i++)
         n->nonzero[i] =
@@ -316,27 +318,27 @@ void cluster_place(struct cluster *c, struct sched_pod *p, struct sched_node *n)
 {
     assert(!p->node);
     p->node = n;
-    p->node_at = (uint32_t)n->pods.n;
+    p->on.at = (uint32_t)n->pods.n;
     vec_push(&n->pods, p);
-    count(n, p);
-    list_push_back(&cluster_namespace(c, p->api->metadata.namespace)->pods, &p->by_namespace);
+    cluster_count_pod(n, p);
+    list_push_back(&cluster_namespace(c, p->api->metadata.namespace)->pods, &p->on.by_namespace);
     if (has_terms(p->api))
-        list_push_back(&c->affine, &p->by_affinity);
-    node_changed(c, n);
+        list_push_back(&c->affine, &p->on.by_affinity);
+    cluster_node_changed(c, n);
 }
 
 static void take_off(struct cluster *c, struct sched_pod *p)
 {
     struct sched_node *n = p->node;
-    assert(n && n->pods.p[p->node_at] == p);
-    n->pods.p[p->node_at] = *vec_last(&n->pods);
-    n->pods.p[p->node_at]->node_at = p->node_at;
+    assert(n && n->pods.p[p->on.at] == p);
+    n->pods.p[p->on.at] = *vec_last(&n->pods);
+    n->pods.p[p->on.at]->on.at = p->on.at;
     n->pods.n--;
-    discount(n, p);
-    list_remove(&p->by_namespace);
-    list_remove(&p->by_affinity);
+    cluster_discount_pod(n, p);
+    list_remove(&p->on.by_namespace);
+    list_remove(&p->on.by_affinity);
     p->node = NULL;
-    node_changed(c, n);
+    cluster_node_changed(c, n);
 }
 
 void cluster_lift(struct cluster *c, struct sched_pod *p)
@@ -354,7 +356,7 @@ struct sched_namespace *cluster_namespace(struct cluster *c, struct str name)
     if (known)
         return *known;
     struct sched_namespace *n = xcalloc(1, sizeof(*n));
-    n->name = own(name);
+    n->name = cluster_copy_str(name);
     list_init(&n->pods);
     *map_put(&c->namespaces, n->name) = n;
     return n;
@@ -363,7 +365,7 @@ struct sched_namespace *cluster_namespace(struct cluster *c, struct str name)
 static void namespace_free(struct sched_namespace *n)
 {
     typed_object_unref(n->object);
-    disown(&n->name);
+    cluster_free_str(&n->name);
     free(n);
 }
 
@@ -383,13 +385,13 @@ void cluster_done(struct cluster *c)
 {
     vec_done(&c->nominated);
     map_foreach(&c->pods, i)
-        pod_free(*map_value(&c->pods, i));
+        cluster_pod_free(*map_value(&c->pods, i));
     map_foreach(&c->nodes, i)
-        node_free(*map_value(&c->nodes, i));
+        cluster_node_free(*map_value(&c->nodes, i));
     map_foreach(&c->namespaces, i)
         namespace_free(*map_value(&c->namespaces, i));
     vec_foreach(&c->res_names, r)
-        disown(r);
+        cluster_free_str(r);
     map_done(&c->pods);
     map_done(&c->nodes);
     map_done(&c->namespaces);
@@ -402,14 +404,15 @@ void cluster_done(struct cluster *c)
 
 // --- Check ---------------------------------------------------------------------------------------
 
-static bool check_node(const struct cluster *c, const struct sched_node *n, struct sbuf *out)
+static bool cluster_check_node(const struct cluster *c, const struct sched_node *n,
+                               struct sbuf *out)
 {
     struct amount_vec sums = {0};
     size_t ports = 0;
     bool good = true;
     for (size_t i = 0; i < n->pods.n; i++) {
         const struct sched_pod *p = n->pods.p[i];
-        good &= p->node == n && p->node_at == i && cluster_pod(c, p->key) == p;
+        good &= p->node == n && p->on.at == i && cluster_pod(c, p->key) == p;
         ports += p->ports_len;
         for (size_t k = 0; k < p->needs_len; k++)
             *amount_slot(&sums, p->needs[k].res) =
@@ -428,7 +431,7 @@ bool cluster_check(const struct cluster *c, struct sbuf *problems)
 {
     bool good = true;
     map_foreach(&c->nodes, i)
-        good &= check_node(c, *map_value(&c->nodes, i), problems);
+        good &= cluster_check_node(c, *map_value(&c->nodes, i), problems);
     map_foreach(&c->pods, i) {
         const struct sched_pod *p = *map_value(&c->pods, i);
         struct str should = pod_is_terminal(p->api) ? (struct str){0} : p->api->spec.node_name;

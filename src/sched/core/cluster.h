@@ -17,9 +17,9 @@
 #include "base/vec.h"
 #include "client/client.h"
 
-// Resources are numbered; the first four are fixed. Amounts are thousandths of cpus, bytes, pieces. Numbers are not given
-// back, and whoever makes pods can name what they like: behind RES_MANY, what pods ask for and no node offers is one
-// resource, which none has.
+// Resources are numbered; the first four are fixed. Amounts are thousandths of cpus, bytes, pieces.
+// Numbers are not given back, and users who create pods can name any resource: behind RES_MANY,
+// what pods ask for and no node offers is one resource, which none has.
 enum { RES_CPU, RES_MEMORY, RES_STORAGE, RES_PODS, RES_FIXED, RES_STRANGE = RES_FIXED };
 #define RES_MANY 4096
 
@@ -36,9 +36,10 @@ struct pod_port {
     int32_t port;
 };
 
-// pod_port_cmp orders ports by number and protocol; of the same, those of any address come first.
-int pod_port_cmp(const void *a, const void *b);
-bool pod_port_any(const struct pod_port *p);
+// cluster_port_cmp orders ports by number and protocol; of the same, those of any address come
+// first.
+int cluster_port_cmp(const void *a, const void *b);
+bool cluster_port_is_any(const struct pod_port *p);
 
 struct sched_node;
 
@@ -71,6 +72,32 @@ enum pod_state {
 struct binding;
 struct sched_group;
 
+// A pod in the queue (queue.c).
+struct pod_queue {
+    struct heap_node heap;
+    struct list_node waits[WHYS];
+    int32_t priority;
+    uint32_t attempts;
+    uint32_t whys;     // bits of enum why
+    uint32_t blocked;  // bits of enum queue_block under which it is counted
+    uint64_t order;    // among equals
+    int64_t due_ns;    // end of back-off
+    int64_t tried_ns;  // last attempt
+    int64_t queued_ns; // first time it could be tried
+    int64_t jitter_ns; // added to its back-off
+};
+
+// What the condition of a pod reports (report.c).
+struct pod_report {
+    char *reason;          // Unschedulable, SchedulerError
+    char *message;         // one line
+    char *gate;            // why it is not tried
+    char *given_up;        // why it gave devices back that did not become ready; NULL: it did not
+    char *given_up_device; // the one to blame: DRIVER/POOL/DEVICE
+    int64_t written_ns;
+    struct list_node pending; // while a newer text waits to be written
+};
+
 struct sched_pod {
     struct str key;                    // namespace/name; owned
     const struct typed_object *object; // referenced
@@ -81,47 +108,32 @@ struct sched_pod {
     size_t ports_len;
     int64_t nonzero[2];      // cpu, memory for scoring: containers that ask for none count a little
     struct sched_node *node; // where it counts, NULL: nowhere
-    uint32_t node_at;        // its place in node->pods
     bool assumed;            // the node is ours, the API does not say so yet
     bool strange;            // it asks for a resource that had no number
     bool anothers;           // another scheduler is placing it, with devices
     bool anothers_waits;     // … or would, as soon as there is room
-    struct list_node by_namespace; // of those on a node
-    struct list_node by_affinity;  // of those on a node that have terms of their own
-
-    // Queue (queue.c).
+    struct {
+        uint32_t at;                   // its place in node->pods
+        struct list_node by_namespace; // of those on a node
+        struct list_node by_affinity;  // of those on a node that have terms of their own
+    } on;
     enum pod_state state;
-    struct heap_node heap;
-    struct list_node waits[WHYS];
-    int32_t priority;
-    uint32_t attempts;
-    uint32_t whys;      // bits of enum why
-    uint32_t blocked;   // bits of enum queue_block under which it is counted
-    uint64_t order;     // among equals
-    int64_t due_ns;     // end of back-off
-    int64_t tried_ns;   // last attempt
-    int64_t queued_ns;  // first time it could be tried
+    struct pod_queue queue;
     struct str *claims; // keys of the claims it is indexed under; owned
     size_t claims_len;
-    int64_t jitter_ns; // added to its back-off
-    uint64_t cost;     // of selectors, in the attempt that was postponed; 0: none was
-    bool learnt;       // the attempt that was postponed is counted (packing.c)
-    bool costly;       // its selectors cost too much: message says so
+    struct {
+        uint64_t spent; // for selectors, in the attempt that was postponed; 0: none was
+        bool learnt;    // the attempt that was postponed is counted (packing.c)
+        bool costly;    // its selectors cost too much, as the message explains
+    } cost;
 
     // Its PodGroup (groups.c).
     struct sched_group *group; // NULL: none
     uint32_t group_at;         // its place in group->pods
     bool group_gated;          // the gate is its group's: too few pods, no object
 
-    // What people are told (report.c).
-    char *reason;          // of the condition: Unschedulable, SchedulerError
-    char *message;         // one line
-    char *gate;            // why it is not tried
-    char *given_up;        // why it gave devices back that did not become ready; NULL: it did not
-    char *given_up_device; // the one to blame: DRIVER/POOL/DEVICE
-    int64_t told_ns;
-    struct list_node untold; // while a newer text waits to be written
-    uint64_t signature;      // 0: not made yet
+    struct pod_report report;
+    uint64_t signature; // 0: not made yet
 
     struct binding *binding;
 };
@@ -191,11 +203,11 @@ struct sched_node *cluster_node_set(struct cluster *c, struct str name,
 
 struct sched_pod *cluster_pod(const struct cluster *c, struct str key);
 
-// cluster_pod_add makes a pod; cluster_pod_set reads a newer object into one. Neither places it. True: it asks for less of
-// something than before.
+// cluster_pod_add makes a pod; cluster_pod_set reads a newer object into one. Neither places it.
+// True: it asks for less of something than before.
 struct sched_pod *cluster_pod_add(struct cluster *c, const struct typed_object *object);
 bool cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct typed_object *object);
-// cluster_nominate says whether a pod without a node is nominated to one.
+// cluster_nominate reports whether a pod without a node is nominated to one.
 void cluster_nominate(struct cluster *c, struct sched_pod *p, bool nominated);
 
 void cluster_pod_remove(struct cluster *c, struct sched_pod *p); // frees it
@@ -207,11 +219,13 @@ void cluster_lift(struct cluster *c, struct sched_pod *p);
 struct sched_namespace *cluster_namespace(struct cluster *c, struct str name);
 void cluster_namespace_set(struct cluster *c, struct str name, const struct typed_object *object);
 
-// cluster_check makes all sums anew and adds a line for each difference.
+// cluster_check recomputes all sums and adds a line for each difference.
 bool cluster_check(const struct cluster *c, struct sbuf *problems);
 
-// pod_needs adds up what a pod asks of a node, as Kubernetes does: containers, the most of init
-// containers with the sidecars before them, pod-level resources, overhead.
-void pod_needs(struct cluster *c, struct sched_pod *p);
+// needs_of_pod adds up what a pod asks of a node, as Kubernetes does: containers, the most of init
+// containers with the sidecars before them, pod-level resources, overhead, and what its devices
+// take of the node (NULL: as in its status).
+void needs_of_pod(struct cluster *c, struct sched_pod *p,
+                  const struct api_node_allocatable_resource_claim_status_array *devices);
 
 #endif

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One attempt to place a pod: its claims, the nodes that may do, the best of them.
+#include "sched/core/cycle.h"
+
 #include "alloc/fleet.h"
 #include "api/match/node.h"
 #include "base/hash.h"
-#include "sched/core/sched_int.h"
+#include "sched/bind/bind.h"
+#include "sched/dra/dra_int.h"
+#include "sched/explain/report.h"
+#include "sched/filter/filter_int.h"
 #include "sched/filter/packing.h"
+#include "sched/gang/gang.h"
+#include "sched/volume/volume_int.h"
 
 #include "base/banned.h"
 
@@ -20,19 +27,19 @@ static void narrow_by_affinity(struct attempt *a)
         a->api->spec.affinity ? a->api->spec.affinity->node_affinity : NULL;
     struct str only = f ? node_only_name(f->required_during_scheduling_ignored_during_execution)
                         : (struct str){0};
-    if (only.n && !a->only_node.n)
-        a->only_node = only;
+    if (only.n && !a->nodes.only.n)
+        a->nodes.only = only;
 }
 
 enum dra_begin cycle_begin(struct sched *s, struct sched_pod *p, struct attempt *a)
 {
-    arena_reset(&s->arena);
+    arena_reset(&s->turn.arena);
     if (p->strange)
-        pod_needs(&s->cluster, p); // a node or a class may have come that has it
-    *a = (struct attempt){.s = s, .pod = p, .api = p->api, .arena = &s->arena};
+        needs_of_pod(&s->cluster, p, NULL); // a node or a class may have come that has it
+    *a = (struct attempt){.s = s, .pod = p, .api = p->api, .arena = &s->turn.arena};
     enum dra_begin r = dra_begin(a);
     if (r == DRA_OK)
-        r = volumes_begin(a);
+        r = volume_rules_begin(a);
     if (r != DRA_OK)
         return r;
     narrow_by_affinity(a);
@@ -88,13 +95,14 @@ uint64_t cycle_signature(struct attempt *a)
 static struct verdict *known_verdict(struct attempt *a)
 {
     struct sched *s = a->s;
-    if (s->verdict_epoch != s->epoch)
+    if (s->verdicts.epoch != s->turn.epoch)
         return NULL;                        // none is of now
     if (!a->pod->signature || a->wants_len) // its claims may be others by now, or have devices
         a->pod->signature = cycle_signature(a);
-    struct verdict *v = &s->verdicts[a->pod->signature % VERDICTS_MAX];
-    return a->pod->signature && v->signature == a->pod->signature && v->epoch == s->epoch ? v
-                                                                                          : NULL;
+    struct verdict *v = &s->verdicts.all[a->pod->signature % VERDICTS_MAX];
+    return a->pod->signature && v->signature == a->pod->signature && v->epoch == s->turn.epoch
+               ? v
+               : NULL;
 }
 
 void cycle_keep(struct attempt *a, struct str message)
@@ -103,11 +111,12 @@ void cycle_keep(struct attempt *a, struct str message)
     a->pod->signature = cycle_signature(a);
     if (!a->pod->signature)
         return;
-    struct verdict *v = &s->verdicts[a->pod->signature % VERDICTS_MAX];
+    struct verdict *v = &s->verdicts.all[a->pod->signature % VERDICTS_MAX];
     free(v->message);
-    *v = (struct verdict){a->pod->signature, s->epoch, a->whys, xstrndup(message.p, message.n)};
-    s->verdict_whys = a->whys | (s->verdict_epoch == s->epoch ? s->verdict_whys : 0);
-    s->verdict_epoch = s->epoch;
+    *v =
+        (struct verdict){a->pod->signature, s->turn.epoch, a->whys, xstrndup(message.p, message.n)};
+    s->verdicts.whys = a->whys | (s->verdicts.epoch == s->turn.epoch ? s->verdicts.whys : 0);
+    s->verdicts.epoch = s->turn.epoch;
 }
 
 // --- Nodes ---------------------------------------------------------------------------------------
@@ -119,24 +128,25 @@ struct finding {
     size_t n, max;
 };
 
-static bool avoided(const struct attempt *a, const struct sched_node *n)
+static bool cycle_is_avoided(const struct attempt *a, const struct sched_node *n)
 {
-    for (size_t i = 0; i < a->avoid_len; i++)
-        if (a->avoid[i] == n)
+    for (size_t i = 0; i < a->nodes.avoid_len; i++)
+        if (a->nodes.avoid[i] == n)
             return true;
     return false;
 }
 
 // Asks one node. INDEX_YES: it is among those found.
-static enum index_reply ask(struct attempt *a, struct sched_node *n, struct finding *found)
+static enum index_reply cycle_ask_node(struct attempt *a, struct sched_node *n,
+                                       struct finding *found)
 {
-    if (avoided(a, n))
+    if (cycle_is_avoided(a, n))
         return INDEX_SKIP;
     enum why r = filter_node(a, n, NULL);
     bool devices = false;
     if (r == WHY_NONE) {
         r = dra_filter(a, n, NULL);
-        devices = r == WHY_DEVICES && a->answer.verdict == ALLOC_UNSATISFIABLE;
+        devices = r == WHY_DEVICES && a->last.answer.verdict == ALLOC_UNSATISFIABLE;
     }
     if (r != WHY_NONE) {
         a->whys |= WHY_BIT(r);
@@ -149,16 +159,16 @@ static enum index_reply ask(struct attempt *a, struct sched_node *n, struct find
 
 static void ask_one(struct attempt *a, struct finding *found)
 {
-    struct sched_node **n = map_get(&a->s->cluster.nodes, a->only_node);
-    if (n && (*n)->api && ask(a, *n, found) == INDEX_YES)
+    struct sched_node **n = map_get(&a->s->cluster.nodes, a->nodes.only);
+    if (n && (*n)->api && cycle_ask_node(a, *n, found) == INDEX_YES)
         return;
     a->whys |= WHY_BIT(WHY_NODE_AFFINITY);
     // Claims that hold the pod to this node could be had elsewhere.
     for (size_t i = 0; i < a->wants_len; i++) {
         struct want *w = &a->wants[i];
-        if (w->allocated && str_eq(node_only_name(w->allocation->node_selector), a->only_node)) {
+        if (w->allocated && str_eq(node_only_name(w->allocation->node_selector), a->nodes.only)) {
             w->unavailable = true;
-            w->entry->unavailable = a->s->gang_now;
+            w->entry->unavailable = a->s->turn.gang_now;
             a->whys |= WHY_BIT(WHY_DEVICES);
         }
     }
@@ -181,7 +191,7 @@ static enum index_reply ask_named(void *arg, uint32_t index)
         return INDEX_SKIP;
     if (found->worths)
         found->worths[found->n] = fleet_score(packing_fleet(a->s->packing));
-    enum index_reply r = ask(a, n, found);
+    enum index_reply r = cycle_ask_node(a, n, found);
     bool settled = r == INDEX_YES && found->worths && score_settled(a, n);
     return settled || a->failed || found->n == found->max ? INDEX_ENOUGH : r;
 }
@@ -193,14 +203,14 @@ static void ask_by_devices(struct attempt *a, struct finding *found)
     index_find(a->s->devices, &(struct index_ask){.hash = a->devices_hash,
                                                   .claims = a->open,
                                                   .claims_len = a->open_len,
-                                                  .need = a->special ? 0 : a->need,
+                                                  .need = a->special.want ? 0 : a->need,
                                                   .ask = ask_named,
                                                   .arg = &q});
     a->whys |= WHY_BIT(WHY_DEVICES); // those that were not asked
 }
 
-// All nodes, by what placing the pod there would cost. Further nodes are asked only as long as something
-// else than worth could make them the better ones.
+// All nodes, by what placing the pod there would cost. Further nodes are asked only as long as
+// something else than worth could make them the better ones.
 static void ask_by_worth(struct attempt *a, struct finding *found)
 {
     struct sched *s = a->s;
@@ -208,7 +218,7 @@ static void ask_by_worth(struct attempt *a, struct finding *found)
     struct asking q = {a, found};
     found->worths = arena_array(a->arena, int64_t, found->max);
     packing_start(a);
-    if (s->cost.refused) {
+    if (s->cost.meter.refused) {
         a->failed = true;
         return;
     }
@@ -224,18 +234,18 @@ static void ask_by_worth(struct attempt *a, struct finding *found)
         a->whys |= WHY_BIT(WHY_RESOURCES);
 }
 
-static void ask_all(struct attempt *a, struct finding *found)
+static void cycle_ask_all(struct attempt *a, struct finding *found)
 {
     struct sched *s = a->s;
     size_t all = s->cluster.order.n;
     size_t i = 0;
     for (; i < all && found->n < found->max && !a->failed; i++) {
-        struct sched_node *n = s->cluster.order.p[(s->rotate + i) % all];
+        struct sched_node *n = s->cluster.order.p[(s->turn.rotate + i) % all];
         if (n && n->api)
-            (void)ask(a, n, found);
+            (void)cycle_ask_node(a, n, found);
     }
     if (all)
-        s->rotate = (s->rotate + i) % all;
+        s->turn.rotate = (s->turn.rotate + i) % all;
 }
 
 // Nodes in the order of their worth. False: that offered none that will do.
@@ -251,33 +261,34 @@ static bool ask_preferred(struct attempt *a, struct finding *found)
     return found->n || a->failed;
 }
 
-static void ask_nodes(struct attempt *a, struct finding *found)
+static void cycle_ask_nodes(struct attempt *a, struct finding *found)
 {
-    // Worth is a preference, made of numbers that leave things out: what it does not offer is asked, too.
+    // Worth is a preference, made of numbers that leave things out: what it does not offer is
+    // asked, too.
     if (ask_preferred(a, found))
         return;
     found->worths = NULL;
-    if (a->only_node.n) {
+    if (a->nodes.only.n) {
         ask_one(a, found);
-    } else if (a->open_len || a->special) {
+    } else if (a->open_len || a->special.want) {
         ask_by_devices(a, found);
     } else {
-        ask_all(a, found);
+        cycle_ask_all(a, found);
     }
 }
 
-static struct sched_node *find(struct attempt *a)
+static struct sched_node *cycle_find_node(struct attempt *a)
 {
-    bool devices = a->open_len || a->special;
-    struct finding found = {.max = a->s->feasible_max * (devices ? 1 : PLAIN_FACTOR)};
+    bool devices = a->open_len || a->special.want;
+    struct finding found = {.max = a->s->config.feasible_max * (devices ? 1 : PLAIN_FACTOR)};
     struct sched_node *n = NULL;
     found.nodes = arena_array(a->arena, struct sched_node *, found.max);
     found.ranks = arena_array(a->arena, int64_t, found.max);
-    ask_nodes(a, &found);
+    cycle_ask_nodes(a, &found);
     if (!a->failed && found.n)
         n = found.nodes[score_best(a, found.nodes, found.ranks, found.worths, found.n)];
     // Its allocation, and what devices take of it, may have been overwritten.
-    if (n && a->wants_len && a->last != n && dra_filter(a, n, NULL) != WHY_NONE)
+    if (n && a->wants_len && a->last.node != n && dra_filter(a, n, NULL) != WHY_NONE)
         n = NULL;
     packing_end(a->s);
     return n;
@@ -306,8 +317,8 @@ const struct want *cycle_give_up(const struct attempt *a)
 void cycle_gate(struct attempt *a)
 {
     struct sched_pod *p = a->pod;
-    free(p->gate);
-    p->gate = xstrndup(a->text.p ? a->text.p : "", a->text.n);
+    free(p->report.gate);
+    p->report.gate = xstrndup(a->text.p ? a->text.p : "", a->text.n);
     queue_gate(&a->s->queue, p);
     report_gated(a->s, p);
 }
@@ -324,41 +335,41 @@ static void no_node(struct attempt *a)
     meter_attempt(s, p, METER_UNSCHEDULABLE);
     if (!a->whys)
         a->whys = WHY_BIT(WHY_NODE_AFFINITY); // there is no node at all
-    report_tell(s, p, "Unschedulable", sbuf_str(&line));
+    report_set_message(s, p, "Unschedulable", sbuf_str(&line));
     const struct want *give_up = cycle_give_up(a);
     if (give_up) {
         bind_deallocate(s, p, give_up->object);
         return; // it gets another turn when that is done
     }
-    if (p->message)
-        cycle_keep(a, str_z(p->message));
+    if (p->report.message)
+        cycle_keep(a, str_z(p->report.message));
     queue_wait(&s->queue, p, a->whys);
 }
 
-static void failed(struct attempt *a)
+static void cycle_on_failed(struct attempt *a)
 {
     a->s->stats.errors++;
     meter_attempt(a->s, a->pod, METER_ERROR);
-    report_tell(a->s, a->pod, "SchedulerError", sbuf_str(&a->text));
+    report_set_message(a->s, a->pod, "SchedulerError", sbuf_str(&a->text));
     queue_retry(&a->s->queue, a->pod);
 }
 
 // The pod as a whole cannot be placed, whatever the node.
-static void refused(struct attempt *a)
+static void cycle_on_refused(struct attempt *a)
 {
     cleanup_sbuf struct sbuf line = {0};
     a->s->stats.unschedulable++;
     meter_attempt(a->s, a->pod, METER_UNSCHEDULABLE);
     sbuf_addf(&line, "0/%zu nodes are available: %.*s.", a->s->cluster.nodes_known,
               STR_ARG(sbuf_str(&a->text)));
-    report_tell(a->s, a->pod, "Unschedulable", sbuf_str(&line));
+    report_set_message(a->s, a->pod, "Unschedulable", sbuf_str(&line));
     queue_wait(&a->s->queue, a->pod, a->whys ? a->whys : WHY_BIT(WHY_DEVICES));
 }
 
 struct sched_node *cycle_find(struct attempt *a, const struct verdict **ret_known)
 {
     *ret_known = known_verdict(a);
-    return *ret_known ? NULL : find(a);
+    return *ret_known ? NULL : cycle_find_node(a);
 }
 
 static void try_nodes(struct attempt *a)
@@ -368,22 +379,22 @@ static void try_nodes(struct attempt *a)
     if (v) {
         a->s->stats.unschedulable++;
         meter_attempt(a->s, a->pod, METER_UNSCHEDULABLE);
-        report_tell(a->s, a->pod, "Unschedulable", str_z(v->message));
+        report_set_message(a->s, a->pod, "Unschedulable", str_z(v->message));
         queue_wait(&a->s->queue, a->pod, v->whys);
         return;
     }
-    if (a->s->cost.refused)
+    if (a->s->cost.meter.refused)
         cost_postpone(a);
     else if (n)
         bind_start(a, n);
     else if (a->failed)
-        failed(a);
+        cycle_on_failed(a);
     else
         no_node(a);
 }
 
 // What is counted of claims for devices that are in order.
-static enum meter_status resolved(const struct attempt *a)
+static enum meter_status cycle_prefilter_status(const struct attempt *a)
 {
     return a->wants_len ? METER_SUCCESS : METER_SKIP;
 }
@@ -404,32 +415,33 @@ void cycle_run(struct sched *s, struct sched_pod *p)
     }
     if (bind_leftovers(s, p))
         return;
-    p->learnt &= p->cost > 0;
-    p->costly = false;
-    p->jitter_ns = 0;
+    p->cost.learnt &= p->cost.spent > 0;
+    p->cost.costly = false;
+    p->queue.jitter_ns = 0;
     s->stats.attempts++;
-    p->attempts++;
-    p->tried_ns = exec_now_ns(s->exec);
+    p->queue.attempts++;
+    p->queue.tried_ns = exec_now_ns(s->exec);
     switch (cycle_begin(s, p, &a)) {
     case DRA_OK:
-        meter_prefilter(s, p, resolved(&a));
+        meter_prefilter(s, p, cycle_prefilter_status(&a));
         try_nodes(&a);
         break;
     case DRA_GATED:
     case DRA_WAIT: // the claim's next change gives the pod its turn; this was no attempt
-        p->attempts--;
+        p->queue.attempts--;
         cycle_gate(&a);
         break;
     case DRA_REFUSED:
-        meter_prefilter(s, p, a.whys & WHY_BIT(WHY_VOLUMES) ? resolved(&a) : METER_UNRESOLVABLE);
-        refused(&a);
+        meter_prefilter(
+            s, p, a.whys & WHY_BIT(WHY_VOLUMES) ? cycle_prefilter_status(&a) : METER_UNRESOLVABLE);
+        cycle_on_refused(&a);
         break;
     case DRA_FAILED:
         meter_prefilter(s, p, METER_FAILURE);
-        failed(&a);
+        cycle_on_failed(&a);
         break;
     }
     if (p->state != POD_POSTPONED)
-        p->cost = 0; // however it ended, the next attempt has a budget of its own
+        p->cost.spent = 0; // however it ended, the next attempt has a budget of its own
     cycle_end(&a);
 }

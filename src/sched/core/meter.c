@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Counts and durations of attempts, plugins and waits, and their text for /metrics. Names and
+// labels are those of kube-scheduler where it has the same measure.
 #include "sched/core/meter.h"
 
 #include <stdlib.h>
@@ -21,7 +24,7 @@ static double seconds_since(const struct sched *s, int64_t ns)
 
 void meter_attempt(struct sched *s, const struct sched_pod *p, enum meter_result result)
 {
-    prom_observe(&s->meter.attempts[result], &attempt_buckets, seconds_since(s, p->tried_ns));
+    prom_observe(&s->meter.attempts[result], &attempt_buckets, seconds_since(s, p->queue.tried_ns));
 }
 
 void meter_group(struct sched *s, enum meter_result result, int64_t began_ns)
@@ -29,7 +32,7 @@ void meter_group(struct sched *s, enum meter_result result, int64_t began_ns)
     prom_observe(&s->meter.groups[result], &attempt_buckets, seconds_since(s, began_ns));
 }
 
-static enum meter_status status_of(enum alloc_verdict verdict)
+static enum meter_status meter_status_of(enum alloc_verdict verdict)
 {
     switch (verdict) {
     case ALLOC_ALLOCATED:
@@ -49,7 +52,7 @@ void meter_solve(struct sched *s, int64_t began_ns, enum alloc_verdict verdict)
 {
     int64_t took_ns = exec_now_ns(s->exec) - began_ns;
     prom_observe_ns(&s->meter.solves, &solve_buckets, took_ns);
-    meter_plugin(s, METER_FILTER, status_of(verdict), took_ns);
+    meter_plugin(s, METER_FILTER, meter_status_of(verdict), took_ns);
 }
 
 void meter_plugin(struct sched *s, enum meter_point point, enum meter_status status,
@@ -61,7 +64,7 @@ void meter_plugin(struct sched *s, enum meter_point point, enum meter_status sta
 void meter_prefilter(struct sched *s, const struct sched_pod *p, enum meter_status status)
 {
     if (s->meter.prefilters++ % METER_SAMPLE == 0)
-        meter_plugin(s, METER_PREFILTER, status, exec_now_ns(s->exec) - p->tried_ns);
+        meter_plugin(s, METER_PREFILTER, status, exec_now_ns(s->exec) - p->queue.tried_ns);
 }
 
 void meter_waited(struct sched *s, struct str driver, enum meter_wait how, int64_t took_ns)
@@ -87,17 +90,17 @@ void meter_done(struct meter *m)
 
 void meter_bound(struct sched *s, const struct sched_pod *p)
 {
-    size_t tries = p->attempts < METER_TRIES_MAX ? p->attempts : METER_TRIES_MAX;
+    size_t tries = p->queue.attempts < METER_TRIES_MAX ? p->queue.attempts : METER_TRIES_MAX;
     meter_attempt(s, p, METER_SCHEDULED);
-    prom_observe(&s->meter.sli[tries], &sli_buckets, seconds_since(s, p->queued_ns));
-    prom_observe(&s->meter.tries, &tries_buckets, (double)p->attempts);
+    prom_observe(&s->meter.sli[tries], &sli_buckets, seconds_since(s, p->queue.queued_ns));
+    prom_observe(&s->meter.tries, &tries_buckets, (double)p->queue.attempts);
 }
 
 // --- Prometheus' text ----------------------------------------------------------------------------
 
 // What has not been seen yet has no lines.
-static void write_times(struct sbuf *out, const char *name, const char *labels,
-                        const struct prom_times *t, const struct prom_buckets *b)
+static void meter_write_times(struct sbuf *out, const char *name, const char *labels,
+                              const struct prom_times *t, const struct prom_buckets *b)
 {
     if (t->n)
         prom_write_times(out, name, labels, t, b);
@@ -108,7 +111,7 @@ static const char *const results[METER_RESULTS] = {"scheduled", "unschedulable",
 static void write_attempts(const struct sched *s, struct sbuf *out, const struct prom_times *all,
                            const char *counter, const char *timer, const char *what)
 {
-    struct str profile = s->names.p[0];
+    struct str profile = s->config.names.p[0];
     cleanup_sbuf struct sbuf labels = {0};
     sbuf_addf(
         out,
@@ -122,7 +125,7 @@ static void write_attempts(const struct sched *s, struct sbuf *out, const struct
     for (size_t i = 0; i < METER_RESULTS; i++) {
         sbuf_clear(&labels);
         sbuf_addf(&labels, "profile=\"%.*s\",result=\"%s\"", STR_ARG(profile), results[i]);
-        write_times(out, timer, labels.p, &all[i], &attempt_buckets);
+        meter_write_times(out, timer, labels.p, &all[i], &attempt_buckets);
     }
 }
 
@@ -149,8 +152,8 @@ static void write_queue(const struct sched *s, struct sbuf *out)
 
 _Static_assert(WHYS == 10, "plugin_of names every reason");
 
-// plugin_of is the plugin of kube-scheduler that would have kept the pod.
-static const char *plugin_of(size_t block)
+// meter_plugin_of is the plugin of kube-scheduler that would have kept the pod.
+static const char *meter_plugin_of(size_t block)
 {
     switch (block) {
     case WHY_NODE_NAME:
@@ -190,9 +193,9 @@ static void write_blocked(const struct sched *s, struct sbuf *out)
               "the gauge for all plugins that caused it to not schedule and so this metric have "
               "meaning only when broken down by plugin.");
     for (size_t i = 0; i < QUEUE_BLOCKS; i++)
-        if (plugin_of(i))
-            sbuf_addf(out, "%s{plugin=\"%s\",profile=\"%.*s\"} %zu\n", name, plugin_of(i),
-                      STR_ARG(s->names.p[0]), s->queue.blocked[i]);
+        if (meter_plugin_of(i))
+            sbuf_addf(out, "%s{plugin=\"%s\",profile=\"%.*s\"} %zu\n", name, meter_plugin_of(i),
+                      STR_ARG(s->config.names.p[0]), s->queue.blocked[i]);
 }
 
 static const struct {
@@ -221,7 +224,7 @@ static void write_plugins(const struct sched *s, struct sbuf *out)
             cleanup_sbuf struct sbuf labels = {0};
             sbuf_addf(&labels, "extension_point=\"%s\",plugin=\"%s\",status=\"%s\"",
                       points[p].point, points[p].plugin, statuses[i]);
-            write_times(out, name, labels.p, &s->meter.plugins[p][i], &plugin_buckets);
+            meter_write_times(out, name, labels.p, &s->meter.plugins[p][i], &plugin_buckets);
         }
 }
 
@@ -230,8 +233,8 @@ static void wait_labels(const struct sched *s, const struct meter_driver *d, siz
 {
     static const char *const ends[METER_WAITS] = {"success", "failure", "timeout", "error"};
     sbuf_clear(out);
-    sbuf_addf(out, "driver=\"%s\",profile=\"%.*s\",status=\"%s\"", d->name, STR_ARG(s->names.p[0]),
-              ends[how]);
+    sbuf_addf(out, "driver=\"%s\",profile=\"%.*s\",status=\"%s\"", d->name,
+              STR_ARG(s->config.names.p[0]), ends[how]);
 }
 
 static void write_waits(const struct sched *s, struct sbuf *out)
@@ -258,7 +261,7 @@ static void write_waits(const struct sched *s, struct sbuf *out)
         for (size_t how = 0; how < METER_WAITS; how++) {
             const struct meter_driver *d = map_value(all, i);
             wait_labels(s, d, how, &labels);
-            write_times(out, took, labels.p, &d->waits[how], &wait_buckets);
+            meter_write_times(out, took, labels.p, &d->waits[how], &wait_buckets);
         }
 }
 
@@ -266,7 +269,7 @@ void sched_metrics(const struct sched *s, struct sbuf *out)
 {
     write_attempts(s, out, s->meter.attempts, "scheduler_schedule_attempts_total",
                    "scheduler_scheduling_attempt_duration_seconds", "pods");
-    if (s->groups_on)
+    if (s->config.groups_on)
         write_attempts(s, out, s->meter.groups, "scheduler_podgroup_schedule_attempts_total",
                        "scheduler_podgroup_scheduling_attempt_duration_seconds", "pod groups");
     prom_head(
@@ -275,12 +278,13 @@ void sched_metrics(const struct sched *s, struct sbuf *out)
     for (size_t i = 0; i <= METER_TRIES_MAX; i++) {
         cleanup_sbuf struct sbuf labels = {0};
         sbuf_addf(&labels, "attempts=\"%zu%s\"", i, i == METER_TRIES_MAX ? "+" : "");
-        write_times(out, "scheduler_pod_scheduling_sli_duration_seconds", labels.p,
-                    &s->meter.sli[i], &sli_buckets);
+        meter_write_times(out, "scheduler_pod_scheduling_sli_duration_seconds", labels.p,
+                          &s->meter.sli[i], &sli_buckets);
     }
     prom_head(out, "scheduler_pod_scheduling_attempts", "histogram",
               "Number of attempts to successfully schedule a pod.");
-    write_times(out, "scheduler_pod_scheduling_attempts", "", &s->meter.tries, &tries_buckets);
+    meter_write_times(out, "scheduler_pod_scheduling_attempts", "", &s->meter.tries,
+                      &tries_buckets);
     write_queue(s, out);
     write_blocked(s, out);
     write_plugins(s, out);
@@ -289,7 +293,8 @@ void sched_metrics(const struct sched *s, struct sbuf *out)
     sbuf_addf(out, "dray_scheduler_solves_total %llu\n", (unsigned long long)s->stats.solves);
     prom_head(out, "dray_scheduler_solve_duration_seconds", "histogram",
               "Time the allocator took for a question: one pod's claims on one node.");
-    write_times(out, "dray_scheduler_solve_duration_seconds", "", &s->meter.solves, &solve_buckets);
+    meter_write_times(out, "dray_scheduler_solve_duration_seconds", "", &s->meter.solves,
+                      &solve_buckets);
     prom_head(out, "dray_scheduler_gave_way_total", "counter",
               "Allocations taken back because another scheduler's came first.");
     sbuf_addf(out, "dray_scheduler_gave_way_total %llu\n", (unsigned long long)s->stats.gave_way);

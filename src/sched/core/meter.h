@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is counted and timed, for people's dashboards; names and buckets are kube-scheduler's. Private to
-// src/sched, but for sched_metrics (sched.h).
+// What is counted and timed, for people's dashboards; names and buckets are kube-scheduler's.
+// Private to src/sched, but for sched_metrics (sched.h).
 #ifndef SCHED_CORE_METER_H
 #define SCHED_CORE_METER_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/alloc.h"
 #include "base/map.h"
 #include "codec/prom.h"
-#include "dray/alloc.h"
 
 struct sched;
 struct sched_pod;
@@ -56,8 +56,8 @@ struct meter {
     uint64_t round;                                        // one for each binding that is counted
 };
 
-// meter_attempt counts an attempt for a pod that ends now; meter_bound one that is bound. meter_group
-// counts the cycle of a PodGroup that began then.
+// meter_attempt counts an attempt for a pod that ends now; meter_bound one that is bound.
+// meter_group counts the cycle of a PodGroup that began then.
 void meter_attempt(struct sched *s, const struct sched_pod *p, enum meter_result result);
 void meter_bound(struct sched *s, const struct sched_pod *p);
 void meter_group(struct sched *s, enum meter_result result, int64_t began_ns);
@@ -65,7 +65,8 @@ void meter_group(struct sched *s, enum meter_result result, int64_t began_ns);
 // meter_solve counts a question to the allocator that began then, and its answer.
 void meter_solve(struct sched *s, int64_t began_ns, enum alloc_verdict verdict);
 
-// meter_prefilter counts that a pod's claims were resolved, from its attempt's begin on; one of ten is timed.
+// meter_prefilter counts that a pod's claims were resolved, from its attempt's begin on; one of ten
+// is timed.
 enum { METER_SAMPLE = 10 };
 void meter_prefilter(struct sched *s, const struct sched_pod *p, enum meter_status status);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pods in wait: those whose turn it is, those that back off, those that no node fits, in a list for
-// each reason, so that an event wakes those it can help and looks at no others. Private to src/sched.
+// each reason, so that an event wakes those it can help and looks at no others. Private to
+// src/sched.
 #ifndef SCHED_CORE_QUEUE_H
 #define SCHED_CORE_QUEUE_H
 
@@ -49,11 +50,12 @@ const struct sched_pod *queue_peek(const struct queue *q);
 // queue_pop takes the pod whose turn it is: highest priority, then first come. NULL: none.
 struct sched_pod *queue_pop(struct queue *q);
 
-// queue_pop_postponed takes the one that goes on: as with queue_pop, so that one which came later does not keep it
-// from its end. NULL: none.
+// queue_pop_postponed takes the one that goes on: as with queue_pop, so that one which came later
+// does not keep it from its end. NULL: none.
 struct sched_pod *queue_pop_postponed(struct queue *q);
 
-// queue_ready_len counts pods whose turn comes without anything else happening: active and postponed ones.
+// queue_ready_len counts pods whose turn comes without anything else happening: active and
+// postponed ones.
 size_t queue_ready_len(const struct queue *q);
 
 // queue_wake gives every pod that waits for one of these reasons its turn, after its back-off.

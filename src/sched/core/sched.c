@@ -3,8 +3,12 @@
 // The scheduler as a whole: what it watches, what each change means, when it works.
 #include "alloc/fleet.h"
 #include "api/match/claim.h"
-#include "sched/core/sched_int.h"
+#include "sched/bind/bind.h"
+#include "sched/core/cycle.h"
+#include "sched/dra/dra_int.h"
+#include "sched/explain/report.h"
 #include "sched/filter/packing.h"
+#include "sched/gang/gang.h"
 
 #include "base/banned.h"
 
@@ -34,31 +38,31 @@ const struct api_kind *sched_kind(enum watched w)
 }
 
 // Every kind that all pods need has been listed.
-static bool listed(const struct sched *s)
+static bool sched_is_listed(const struct sched *s)
 {
-    return s->started && s->synced == s->watches;
+    return s->started && s->watch.synced == s->watch.n;
 }
 
 bool sched_synced(const struct sched *s)
 {
-    return listed(s) && (!s->volumes.informers[0] || volumes_known(s));
+    return sched_is_listed(s) && (!s->volumes.informers[0] || volumes_known(s));
 }
 
 // Everything is known, and it is this scheduler's turn to act on it.
-static bool acting(const struct sched *s)
+static bool sched_is_acting(const struct sched *s)
 {
-    return listed(s) && !s->standby;
+    return sched_is_listed(s) && !s->standby;
 }
 
 bool sched_idle(const struct sched *s)
 {
-    return acting(s) && queue_ready_len(&s->queue) == 0 && s->queue.binding_len == 0 &&
-           list_empty(&s->bindings);
+    return sched_is_acting(s) && queue_ready_len(&s->queue) == 0 && s->queue.binding_len == 0 &&
+           list_empty(&s->writes.bindings);
 }
 
 void sched_wake(struct sched *s, uint32_t whys)
 {
-    s->epoch++;
+    s->turn.epoch++;
     queue_wake(&s->queue, whys);
 }
 
@@ -68,11 +72,11 @@ void sched_wake(struct sched *s, uint32_t whys)
 static void warm_soon(struct sched *s)
 {
     bool leisure = s->standby || s->queue.active.n == 0;
-    if (leisure && listed(s) && !exec_timer_armed(&s->warm_timer))
-        exec_timer_start(s->exec, &s->warm_timer, 0);
+    if (leisure && sched_is_listed(s) && !exec_timer_armed(&s->turn.warm_timer))
+        exec_timer_start(s->exec, &s->turn.warm_timer, 0);
 }
 
-static void warm(void *arg)
+static void sched_warm_task(void *arg)
 {
     struct sched *s = arg;
     if ((s->standby || s->queue.active.n == 0) && s->packing &&
@@ -80,29 +84,29 @@ static void warm(void *arg)
         warm_soon(s);
 }
 
-static void ready(void *arg)
+static void sched_start_run(void *arg)
 {
     struct sched *s = arg;
-    if (acting(s) && !exec_timer_armed(&s->run_timer))
-        exec_timer_start(s->exec, &s->run_timer, 0);
+    if (sched_is_acting(s) && !exec_timer_armed(&s->turn.run_timer))
+        exec_timer_start(s->exec, &s->turn.run_timer, 0);
 }
 
 // Turns of postponed pods and of the others alternate.
 static struct sched_pod *next_pod(struct sched *s)
 {
-    struct sched_pod *p = s->active_next ? queue_pop(&s->queue) : NULL;
+    struct sched_pod *p = s->cost.active_next ? queue_pop(&s->queue) : NULL;
     if (p)
         return p;
     p = queue_pop_postponed(&s->queue);
-    s->active_next = p != NULL;
+    s->cost.active_next = p != NULL;
     return p ? p : queue_pop(&s->queue);
 }
 
-static void run(void *arg)
+static void sched_run_task(void *arg)
 {
     struct sched *s = arg;
     int64_t wait_ns = 0;
-    uint64_t spent = s->cost.spent;
+    uint64_t spent = s->cost.meter.spent;
     for (size_t i = 0; i < RUN_PODS && (wait_ns = beside_wait_ns(s)) == 0; i++) {
         struct sched_pod *p = next_pod(s);
         if (!p)
@@ -113,17 +117,17 @@ static void run(void *arg)
     }
     cost_end_turn(s, spent);
     if (wait_ns)
-        exec_timer_start(s->exec, &s->run_timer, wait_ns);
+        exec_timer_start(s->exec, &s->turn.run_timer, wait_ns);
     else if (queue_ready_len(&s->queue))
-        ready(s);
+        sched_start_run(s);
     else
         warm_soon(s);
 }
 
-static bool expired(void *arg)
+static bool sched_turn_expired(void *arg)
 {
     struct sched *s = arg;
-    return s->expire_calls == 0 || --s->expire_calls == 0;
+    return s->cost.expire_calls == 0 || --s->cost.expire_calls == 0;
 }
 
 // --- Pods ----------------------------------------------------------------------------------------
@@ -132,8 +136,8 @@ bool sched_is_mine(const struct sched *s, const struct api_pod *pod)
 {
     if (pod->spec.node_name.n || pod->metadata.deletion_timestamp.set || pod_is_terminal(pod))
         return false;
-    for (size_t i = 0; i < s->names.n; i++)
-        if (str_eq(s->names.p[i], pod->spec.scheduler_name))
+    for (size_t i = 0; i < s->config.names.n; i++)
+        if (str_eq(s->config.names.p[i], pod->spec.scheduler_name))
             return true;
     return false;
 }
@@ -182,8 +186,8 @@ static void index_claims(struct sched *s, struct sched_pod *p)
     cleanup_sbuf struct sbuf key = {0};
     // Watches are not of one moment: the claim of an earlier scheduler may be seen before its pod.
     struct found found = {s, p};
-    informer_by(s->informers[WATCH_CLAIMS], s->special_by_owner, p->api->metadata.uid, index_found,
-                &found);
+    informer_by(s->watch.informers[WATCH_CLAIMS], s->watch.special_by_owner, p->api->metadata.uid,
+                index_found, &found);
     for (size_t i = 0; i < p->api->spec.resource_claims.n; i++) {
         struct str name;
         bool check_owner;
@@ -214,28 +218,28 @@ void sched_enqueue(struct sched *s, struct sched_pod *p)
         sbuf_addf(&why, "waiting for scheduling gate %.*s",
                   STR_ARG(p->api->spec.scheduling_gates.p[0].name));
     else if (dra_gate(s, p->api, &why))
-        p->group_gated = !group_gate(p, &why);
+        p->group_gated = !groups_gate(p, &why);
     else
         p->group_gated = false;
-    free(p->gate);
-    p->gate = why.n ? xstrndup(why.p, why.n) : NULL;
-    if (p->gate && acting(s) && bind_leftovers(s, p))
+    free(p->report.gate);
+    p->report.gate = why.n ? xstrndup(why.p, why.n) : NULL;
+    if (p->report.gate && sched_is_acting(s) && bind_leftovers(s, p))
         return; // what it has it must not keep while it waits
-    if (p->gate && p->group && !p->group_gated && acting(s) && gang_holds(s, p) &&
+    if (p->report.gate && p->group && !p->group_gated && sched_is_acting(s) && gang_holds(s, p) &&
         gang_give_back(s, p->group, TAKE_ALL))
-        return; // nor what its group has, which may be what it waits for: a claim that is being deleted
-    if (p->group && p->group_gated && acting(s) && gang_holds(s, p))
+        return; // nor what its group has: it may wait for a claim that is being deleted
+    if (p->group && p->group_gated && sched_is_acting(s) && gang_holds(s, p))
         queue_retry(&s->queue, p); // its group's cycle gives it back
-    else if (p->gate)
+    else if (p->report.gate)
         queue_gate(&s->queue, p);
-    if (p->gate && !s->standby && !p->api->spec.scheduling_gates.n)
-        report_gated(s, p); // the server tells of the pod's own gates
-    if (p->gate)
+    if (p->report.gate && !s->standby && !p->api->spec.scheduling_gates.n)
+        report_gated(s, p); // the server reports the pod's own gates
+    if (p->report.gate)
         return;
     if (p->group && p->group->attempts) { // its group is backing off
-        p->attempts = p->group->attempts;
-        p->tried_ns = p->group->tried_ns;
-        p->jitter_ns = p->group->jitter_ns;
+        p->queue.attempts = p->group->attempts;
+        p->queue.tried_ns = p->group->tried_ns;
+        p->queue.jitter_ns = p->group->jitter_ns;
         queue_retry(&s->queue, p);
     } else {
         queue_activate(&s->queue, p);
@@ -255,7 +259,7 @@ static void pod_gone(struct sched *s, struct sched_pod *p)
     beside_gone(s, p);
     bind_pod_changed(s, p);
     queue_leave(&s->queue, p);
-    list_remove(&p->untold);
+    list_remove(&p->report.pending);
     unindex_claims(s, p);
     groups_pod_gone(s, p);
     cluster_pod_remove(&s->cluster, p);
@@ -263,13 +267,13 @@ static void pod_gone(struct sched *s, struct sched_pod *p)
         sched_wake(s, whys);
 }
 
-// Pods stand elsewhere, or look otherwise to those that want to be near them or far from them. What was said of pods for
-// other reasons still holds.
+// Pods stand elsewhere, or look otherwise to those that want to be near them or far from them. What
+// was found for pods that wait for other reasons still holds.
 static void pods_moved(struct sched *s)
 {
     uint32_t whys = WHY_BIT(WHY_SPREAD) | WHY_BIT(WHY_POD_AFFINITY);
-    if (s->verdict_epoch == s->epoch && (s->verdict_whys & whys))
-        s->epoch++;
+    if (s->verdicts.epoch == s->turn.epoch && (s->verdicts.whys & whys))
+        s->turn.epoch++;
     queue_wake(&s->queue, whys);
 }
 
@@ -302,7 +306,7 @@ static bool retry_worthy(const struct api_pod *a, const struct api_pod *b)
            a->status.resource_claim_statuses.n != b->status.resource_claim_statuses.n;
 }
 
-static bool relabelled(const struct api_object_meta *a, const struct api_object_meta *b)
+static bool sched_is_relabelled(const struct api_object_meta *a, const struct api_object_meta *b)
 {
     if (a->labels.n != b->labels.n)
         return true;
@@ -325,13 +329,13 @@ static void pod_pending(struct sched *s, struct sched_pod *p, const struct typed
             sched_enqueue(s, p);
         return;
     }
-    if (p->state == POD_WAITING &&
-        (retry_worthy(before->object.value, p->api) || relabelled(before->meta, &p->api->metadata)))
+    if (p->state == POD_WAITING && (retry_worthy(before->object.value, p->api) ||
+                                    sched_is_relabelled(before->meta, &p->api->metadata)))
         queue_retry(&s->queue, p);
 }
 
-static void pod_changed(void *arg, const struct typed_object *before,
-                        const struct typed_object *after)
+static void sched_pod_changed(void *arg, const struct typed_object *before,
+                              const struct typed_object *after)
 {
     struct sched *s = arg;
     const struct api_object_meta *m = after ? after->meta : before->meta;
@@ -346,7 +350,7 @@ static void pod_changed(void *arg, const struct typed_object *before,
     if (!after)
         return;
     // One that is going does not count for spread.
-    bool moved = before && (relabelled(before->meta, m) ||
+    bool moved = before && (sched_is_relabelled(before->meta, m) ||
                             before->meta->deletion_timestamp.set != m->deletion_timestamp.set);
     bool smaller = false;
     const struct typed_object *held = before ? typed_object_ref(before) : NULL;
@@ -404,7 +408,7 @@ static bool lists_differ(const struct api_str_array *a, const struct api_str_arr
 static uint32_t node_helps(const struct api_node *a, const struct api_node *b)
 {
     uint32_t whys = 0;
-    if (relabelled(&a->metadata, &b->metadata))
+    if (sched_is_relabelled(&a->metadata, &b->metadata))
         whys |= WHY_BIT(WHY_NODE_AFFINITY) | WHY_BIT(WHY_SPREAD) | WHY_BIT(WHY_POD_AFFINITY) |
                 WHY_BIT(WHY_DEVICES) | WHY_BIT(WHY_VOLUMES);
     if (taints_differ(&a->spec.taints, &b->spec.taints))
@@ -418,8 +422,8 @@ static uint32_t node_helps(const struct api_node *a, const struct api_node *b)
     return whys;
 }
 
-static void node_changed(void *arg, const struct typed_object *before,
-                         const struct typed_object *after)
+static void sched_node_changed(void *arg, const struct typed_object *before,
+                               const struct typed_object *after)
 {
     struct sched *s = arg;
     struct str name = after ? after->meta->name : before->meta->name;
@@ -429,7 +433,7 @@ static void node_changed(void *arg, const struct typed_object *before,
     uint32_t index = cluster_node(&s->cluster, name)->index;
     (void)cluster_node_set(&s->cluster, name, after);
     if (whys & WHY_BIT(WHY_DEVICES))
-        index_node(s->devices, index, name, devices_object(after));
+        index_set_node(s->devices, index, name, devices_object(after));
     if (!after)
         whys = WHY_BIT(WHY_SPREAD);
     if (whys)
@@ -437,12 +441,12 @@ static void node_changed(void *arg, const struct typed_object *before,
     warm_soon(s);
 }
 
-static void namespace_changed(void *arg, const struct typed_object *before,
-                              const struct typed_object *after)
+static void sched_namespace_changed(void *arg, const struct typed_object *before,
+                                    const struct typed_object *after)
 {
     struct sched *s = arg;
     cluster_namespace_set(&s->cluster, after ? after->meta->name : before->meta->name, after);
-    if (after && (!before || relabelled(before->meta, after->meta)))
+    if (after && (!before || sched_is_relabelled(before->meta, after->meta)))
         sched_wake(s, WHY_BIT(WHY_POD_AFFINITY));
 }
 
@@ -462,7 +466,7 @@ static bool worth_a_turn(struct sched *s, const struct sched_claim *k, const str
         (claim_is_reserved_for(claim, p->api->metadata.uid) || dra_is_special(claim, p->api)))
         return true;
     cleanup_sbuf struct sbuf why = {0};
-    return (p->whys & WHY_BIT(WHY_DEVICES)) && dra_gate(s, p->api, &why);
+    return (p->queue.whys & WHY_BIT(WHY_DEVICES)) && dra_gate(s, p->api, &why);
 }
 
 static void claim_users(struct sched *s, struct sched_claim *k, bool news)
@@ -496,11 +500,11 @@ static bool status_changed(const struct typed_object *before, const struct typed
     return !api_equal(&api_resource_claim_status_type, &a->status, &b->status);
 }
 
-static void claim_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void sched_claim_changed(void *arg, const struct typed_object *before,
+                                const struct typed_object *after)
 {
     struct sched *s = arg;
-    bool listing = informer_revision(s->informers[WATCH_CLAIMS]) == 0;
+    bool listing = informer_revision(s->watch.informers[WATCH_CLAIMS]) == 0;
     struct sched_claim *k = claims_seen(&s->claims, before, after, listing);
     if (k && after)
         index_special(s, after, k);
@@ -512,7 +516,7 @@ static void claim_changed(void *arg, const struct typed_object *before,
         return;
     bool news = !before || (after && status_changed(before, after));
     if (news)
-        s->epoch++; // what pods with this claim were told may not hold any more
+        s->turn.epoch++; // verdicts about pods with this claim may be stale
     struct str key = k->key;
     claim_users(s, k, news);
     struct sched_claim **still = map_get(&s->claims.by_key, key);
@@ -520,34 +524,35 @@ static void claim_changed(void *arg, const struct typed_object *before,
         bind_claim_changed(s, *still);
 }
 
-static void slice_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void sched_slice_changed(void *arg, const struct typed_object *before,
+                                const struct typed_object *after)
 {
     struct sched *s = arg;
-    index_slice(s->devices, devices_object(before), devices_object(after));
+    index_set_slice(s->devices, devices_object(before), devices_object(after));
     if (after)
         sched_wake(s, WHY_BIT(WHY_DEVICES));
     else
-        s->epoch++; // nobody is woken, as in Kubernetes, but a pool may be complete for those that come
+        s->turn
+            .epoch++; // as in Kubernetes no pod is woken, but a pool may be complete for new ones
     warm_soon(s);
 }
 
-static void class_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void sched_class_changed(void *arg, const struct typed_object *before,
+                                const struct typed_object *after)
 {
     struct sched *s = arg;
-    index_class(s->devices, devices_object(before), devices_object(after));
+    index_set_class(s->devices, devices_object(before), devices_object(after));
     extended_rebuild(s);
     sched_wake(s, WHY_BIT(WHY_DEVICES) | WHY_BIT(WHY_RESOURCES));
 }
 
-static void rule_changed(void *arg, const struct typed_object *before,
-                         const struct typed_object *after)
+static void sched_rule_changed(void *arg, const struct typed_object *before,
+                               const struct typed_object *after)
 {
     struct sched *s = arg;
-    if (!features_on(&s->features, FEATURE_DRA_DEVICE_TAINT_RULES))
+    if (!features_on(&s->config.features, FEATURE_DRA_DEVICE_TAINT_RULES))
         return;
-    index_rule(s->devices, devices_object(before), devices_object(after));
+    index_set_rule(s->devices, devices_object(before), devices_object(after));
     sched_wake(s, WHY_BIT(WHY_DEVICES));
 }
 
@@ -561,13 +566,13 @@ static void begin_acting(struct sched *s)
         if (p->state == POD_GATED)
             sched_enqueue(s, p);
     }
-    exec_timer_start(s->exec, &s->run_timer, 0);
+    exec_timer_start(s->exec, &s->turn.run_timer, 0);
 }
 
-static void synced(void *arg)
+static void sched_on_synced(void *arg)
 {
     struct sched *s = arg;
-    if (++s->synced < s->watches)
+    if (++s->watch.synced < s->watch.n)
         return;
     if (s->standby)
         warm_soon(s);
@@ -579,16 +584,16 @@ void sched_lead(struct sched *s)
 {
     assert(s->standby);
     s->standby = false;
-    if (listed(s))
+    if (sched_is_listed(s))
         begin_acting(s);
 }
 
 // Kinds whose gate is off are not watched: the server does not serve them.
-static bool wanted(const struct sched *s, enum watched w)
+static bool sched_is_wanted(const struct sched *s, enum watched w)
 {
     if (w == WATCH_RULES)
-        return features_on(&s->features, FEATURE_DRA_DEVICE_TAINT_RULES);
-    return w != WATCH_GROUPS || s->groups_on;
+        return features_on(&s->config.features, FEATURE_DRA_DEVICE_TAINT_RULES);
+    return w != WATCH_GROUPS || s->config.groups_on;
 }
 
 static void set_names(struct sched *s, const struct sched_options *o)
@@ -598,7 +603,7 @@ static void set_names(struct sched *s, const struct sched_options *o)
     size_t n = o->names_len ? o->names_len : 1;
     for (size_t i = 0; i < n; i++) {
         struct str name = str_make(xstrndup(names[i].p, names[i].n), names[i].n);
-        vec_push(&s->names, name);
+        vec_push(&s->config.names, name);
     }
 }
 
@@ -607,49 +612,49 @@ struct sched *sched_new(const struct sched_options *options)
     struct sched *s = xcalloc(1, sizeof(*s));
     s->client = options->client;
     s->exec = options->client->exec;
-    s->policy = options->policy;
-    s->epoch = 1;
-    s->binding_timeout_ns =
+    s->config.policy = options->policy;
+    s->turn.epoch = 1;
+    s->config.binding_timeout_ns =
         options->binding_timeout_ns ? options->binding_timeout_ns : BINDING_TIMEOUT_NS;
-    s->cost_budget = options->selector_budget ? options->selector_budget : COST_BUDGET_DEFAULT;
-    s->feasible_max = options->feasible_max ? options->feasible_max : FEASIBLE_DEFAULT;
+    s->cost.budget = options->selector_budget ? options->selector_budget : COST_BUDGET_DEFAULT;
+    s->config.feasible_max = options->feasible_max ? options->feasible_max : FEASIBLE_DEFAULT;
     if (options->features)
-        s->features = *options->features;
+        s->config.features = *options->features;
     else
-        features_init(&s->features, FEATURES_MINOR);
-    s->alloc_features = alloc_features_of(&s->features);
+        features_init(&s->config.features, FEATURES_MINOR);
+    s->config.alloc_features = alloc_features_of(&s->config.features);
     set_names(s, options);
     s->standby = options->standby;
     s->beside.settle_ns = options->settle_ns;
-    s->groups_on = features_on(&s->features, FEATURE_GENERIC_WORKLOAD);
-    s->group_claims =
-        s->groups_on && features_on(&s->features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
-    list_init(&s->bindings);
-    list_init(&s->gangs);
-    list_init(&s->takes);
+    s->config.groups_on = features_on(&s->config.features, FEATURE_GENERIC_WORKLOAD);
+    s->config.group_claims = s->config.groups_on &&
+                             features_on(&s->config.features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
+    list_init(&s->writes.bindings);
+    list_init(&s->writes.gangs);
+    list_init(&s->writes.takes);
     groups_init(s);
     volumes_init(s);
-    list_init(&s->calls);
+    list_init(&s->writes.calls);
     report_init(s);
     cluster_init(&s->cluster);
-    s->devices = devices_new(&s->alloc_features, s->policy);
+    s->devices = devices_new(&s->config.alloc_features, s->config.policy);
     claims_init(&s->claims, s->devices);
-    queue_init(&s->queue, s->exec, ready, s);
-    struct alloc_options solving = {.policy = s->policy,
+    queue_init(&s->queue, s->exec, sched_start_run, s);
+    struct alloc_options solving = {.policy = s->config.policy,
                                     .rng = s->exec->rng,
-                                    .expired = expired,
+                                    .expired = sched_turn_expired,
                                     .expired_arg = s,
-                                    .meter = &s->cost};
-    if (s->policy == ALLOC_PACK) {
+                                    .meter = &s->cost.meter};
+    if (s->config.policy == ALLOC_PACK) {
         s->packing = packing_new(s);
         solving.loss = fleet_loss;
         solving.loss_arg = packing_fleet(s->packing);
     }
     s->solver = alloc_solver_new(&solving);
-    s->run_timer = (struct exec_timer){.fn = run, .arg = s};
-    s->warm_timer = (struct exec_timer){.fn = warm, .arg = s};
-    s->recorder = event_recorder_new(
-        &(struct event_recorder_options){.client = s->client, .component = s->names.p[0]});
+    s->turn.run_timer = (struct exec_timer){.fn = sched_run_task, .arg = s};
+    s->turn.warm_timer = (struct exec_timer){.fn = sched_warm_task, .arg = s};
+    s->recorder = events_recorder_new(
+        &(struct event_recorder_options){.client = s->client, .component = s->config.names.p[0]});
     return s;
 }
 
@@ -661,7 +666,7 @@ static void claim_never_seen(void *arg, struct sched_claim *k)
 static void claims_came_to(void *arg, uint64_t revision)
 {
     struct sched *s = arg;
-    if (s->claims.unseen.n && claims_progress(&s->claims, revision, claim_never_seen, s))
+    if (s->claims.unseen.n && claims_advance(&s->claims, revision, claim_never_seen, s))
         sched_wake(s, WHY_BIT(WHY_DEVICES));
     bind_claims_listed(s);
 }
@@ -669,11 +674,11 @@ static void claims_came_to(void *arg, uint64_t revision)
 static void pods_came_to(void *arg, uint64_t revision)
 {
     (void)revision;
-    take_pods_came_to(arg);
+    gang_take_pods_advanced(arg);
 }
 
-static void group_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void sched_group_changed(void *arg, const struct typed_object *before,
+                                const struct typed_object *after)
 {
     groups_set(arg, before, after);
 }
@@ -682,48 +687,50 @@ void sched_start(struct sched *s)
 {
     static void (*const changed[WATCHES])(void *, const struct typed_object *,
                                           const struct typed_object *) = {
-        [WATCH_PODS] = pod_changed,
-        [WATCH_NODES] = node_changed,
-        [WATCH_NAMESPACES] = namespace_changed,
-        [WATCH_CLAIMS] = claim_changed,
-        [WATCH_SLICES] = slice_changed,
-        [WATCH_CLASSES] = class_changed,
-        [WATCH_RULES] = rule_changed,
-        [WATCH_GROUPS] = group_changed,
+        [WATCH_PODS] = sched_pod_changed,
+        [WATCH_NODES] = sched_node_changed,
+        [WATCH_NAMESPACES] = sched_namespace_changed,
+        [WATCH_CLAIMS] = sched_claim_changed,
+        [WATCH_SLICES] = sched_slice_changed,
+        [WATCH_CLASSES] = sched_class_changed,
+        [WATCH_RULES] = sched_rule_changed,
+        [WATCH_GROUPS] = sched_group_changed,
     };
     assert(!s->started);
     s->started = true;
     for (enum watched w = 0; w < WATCHES; w++) {
-        if (!wanted(s, w))
+        if (!sched_is_wanted(s, w))
             continue;
-        s->watches++;
-        s->informers[w] =
+        s->watch.n++;
+        s->watch.informers[w] =
             informer_new(&(struct informer_options){.client = s->client, .kind = sched_kind(w)});
-        informer_add_handler(s->informers[w], &(struct informer_handler){
-                                                  .changed = changed[w],
-                                                  .synced = synced,
-                                                  .progress = w == WATCH_CLAIMS ? claims_came_to
-                                                              : w == WATCH_PODS ? pods_came_to
-                                                                                : NULL,
-                                                  .arg = s});
+        informer_add_handler(s->watch.informers[w],
+                             &(struct informer_handler){.changed = changed[w],
+                                                        .synced = sched_on_synced,
+                                                        .progress = w == WATCH_CLAIMS
+                                                                        ? claims_came_to
+                                                                    : w == WATCH_PODS ? pods_came_to
+                                                                                      : NULL,
+                                                        .arg = s});
     }
-    s->special_by_owner = informer_add_index(s->informers[WATCH_CLAIMS], index_by_owner);
+    s->watch.special_by_owner =
+        informer_add_index(s->watch.informers[WATCH_CLAIMS], index_by_owner);
     for (size_t w = 0; w < WATCHES; w++)
-        if (s->informers[w])
-            informer_start(s->informers[w]);
+        if (s->watch.informers[w])
+            informer_start(s->watch.informers[w]);
 }
 
-static void stop(struct sched *s)
+static void sched_stop_all(struct sched *s)
 {
-    exec_timer_stop(s->exec, &s->run_timer);
-    exec_timer_stop(s->exec, &s->warm_timer);
-    exec_timer_stop(s->exec, &s->tell_timer);
+    exec_timer_stop(s->exec, &s->turn.run_timer);
+    exec_timer_stop(s->exec, &s->turn.warm_timer);
+    exec_timer_stop(s->exec, &s->report.timer);
     for (int w = 0; w < WATCHES; w++)
-        if (s->informers[w])
-            informer_free(s->informers[w]);
+        if (s->watch.informers[w])
+            informer_free(s->watch.informers[w]);
     bind_drop_all(s);
     volumes_done(s);
-    list_foreach(&s->calls, node) {
+    list_foreach(&s->writes.calls, node) {
         struct call *c = list_entry(node, struct call, node);
         list_remove(&c->node);
         c->s = NULL;
@@ -732,7 +739,7 @@ static void stop(struct sched *s)
     meter_done(&s->meter);
     alloc_solver_free(s->solver);
     packing_free(s->packing);
-    event_recorder_free(s->recorder);
+    events_recorder_free(s->recorder);
     // Claims let go of devices, not devices of claims.
     claims_done(&s->claims);
     index_free(s->devices);
@@ -742,25 +749,25 @@ static void stop(struct sched *s)
         free((void *)(uintptr_t)map_key(&s->extended, i).p);
     map_done(&s->extended);
     for (size_t i = 0; i < VERDICTS_MAX; i++)
-        free(s->verdicts[i].message);
-    vec_foreach(&s->names, n)
+        free(s->verdicts.all[i].message);
+    vec_foreach(&s->config.names, n)
         free((void *)(uintptr_t)n->p);
-    vec_done(&s->names);
-    arena_done(&s->arena);
+    vec_done(&s->config.names);
+    arena_done(&s->turn.arena);
     free(s);
 }
 
 void sched_free(struct sched *s)
 {
     if (s)
-        stop(s);
+        sched_stop_all(s);
 }
 
 void sched_get_stats(const struct sched *s, struct sched_stats *ret)
 {
     *ret = s->stats;
-    ret->selector_cost = s->cost.spent;
-    ret->selector_evaluations = s->cost.evaluations;
+    ret->selector_cost = s->cost.meter.spent;
+    ret->selector_evaluations = s->cost.meter.evaluations;
     ret->active = queue_ready_len(&s->queue);
     ret->backing_off = s->queue.backoff.n;
     ret->waiting = s->queue.waiting_len;

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Beside another scheduler that gives away the same devices. kube-scheduler does not look whether a device was given to
-// somebody else while it was on its way to write, and forgets that one of its own holds a device when another claim for
-// it is released. So a collision cannot be repaired, only avoided: while it has pods with claims to place we leave it the
-// field, for a while; afterwards few pods are on their way at a time, each waits before its Binding for as long as
-// a few writes take here, and gives way to what has come meanwhile (bind.c: stands).
+// Beside another scheduler that gives away the same devices. kube-scheduler does not look whether a
+// device was given to somebody else while it was on its way to write, and forgets that one of its
+// own holds a device when another claim for it is released. So a collision cannot be repaired, only
+// avoided: while it has pods with claims to place we leave it the field, for a while; afterwards
+// few pods are on their way at a time, each waits before its Binding for as long as a few writes
+// take here, and gives way to what has come meanwhile (bind.c: stands).
 //
-// Two of ours need none of this: each looks before it binds (docs/scheduler.md, "Several schedulers").
+// Two of ours need none of this: each looks before it binds (docs/design/scheduler.md, "Several
+// schedulers").
 #include "api/match/claim.h"
-#include "sched/core/sched_int.h"
+#include "sched/dra/dra_int.h"
 
 #include "base/banned.h"
 
-#define HOLD_MAX_NS   (10 * CLOCK_NS_PER_SEC) // then it is our turn, whoever else has work
+#define HOLD_MAX_NS   (10 * CLOCK_NS_PER_SEC) // then it is our turn, even if others have work
 #define OURS_NS       CLOCK_NS_PER_SEC
 #define LOOK_NS       (50 * CLOCK_NS_PER_MS)
 #define REMEMBER_NS   (60 * CLOCK_NS_PER_SEC) // after the last pod of another scheduler
@@ -20,7 +22,7 @@
 #define SETTLE_WRITES 6                       // what another may need for its own
 #define SETTLE_MAX_NS (3 * CLOCK_NS_PER_SEC)
 
-static bool given_up(const struct api_pod *pod)
+static bool beside_gave_up(const struct api_pod *pod)
 {
     for (size_t i = 0; i < pod->status.conditions.n; i++)
         if (str_eqz(pod->status.conditions.p[i].type, "PodScheduled"))
@@ -29,13 +31,13 @@ static bool given_up(const struct api_pod *pod)
 }
 
 // Another scheduler is to give the pod devices.
-static bool is_anothers(const struct sched *s, const struct api_pod *pod)
+static bool beside_is_foreign_claim(const struct sched *s, const struct api_pod *pod)
 {
     return pod->spec.resource_claims.n && !pod->spec.node_name.n &&
            !pod->metadata.deletion_timestamp.set && !pod_is_terminal(pod) && !sched_is_mine(s, pod);
 }
 
-static void set(struct sched *s, struct sched_pod *p, bool waits, bool tried)
+static void beside_set_state(struct sched *s, struct sched_pod *p, bool waits, bool tried)
 {
     struct beside *b = &s->beside;
     b->waiting += waits;
@@ -52,13 +54,13 @@ static void set(struct sched *s, struct sched_pod *p, bool waits, bool tried)
 
 void beside_pod(struct sched *s, struct sched_pod *p)
 {
-    bool anothers = is_anothers(s, p->api);
-    set(s, p, anothers, anothers && !given_up(p->api));
+    bool anothers = beside_is_foreign_claim(s, p->api);
+    beside_set_state(s, p, anothers, anothers && !beside_gave_up(p->api));
 }
 
 void beside_gone(struct sched *s, struct sched_pod *p)
 {
-    set(s, p, false, false);
+    beside_set_state(s, p, false, false);
 }
 
 void beside_freed(struct sched *s)
@@ -69,7 +71,7 @@ void beside_freed(struct sched *s)
     s->beside.seen_ns = exec_now_ns(s->exec);
 }
 
-static bool remembered(const struct sched *s)
+static bool beside_is_remembered(const struct sched *s)
 {
     const struct beside *b = &s->beside;
     return b->settle_ns && b->seen &&
@@ -77,7 +79,7 @@ static bool remembered(const struct sched *s)
 }
 
 // Whose turn it is: true, others'.
-static bool is_theirs(struct sched *s)
+static bool beside_is_foreign_pod(struct sched *s)
 {
     struct beside *b = &s->beside;
     int64_t now = exec_now_ns(s->exec);
@@ -93,9 +95,9 @@ static bool is_theirs(struct sched *s)
 int64_t beside_wait_ns(struct sched *s)
 {
     const struct sched_pod *next = queue_peek(&s->queue);
-    if (!next || !next->api->spec.resource_claims.n || !remembered(s))
+    if (!next || !next->api->spec.resource_claims.n || !beside_is_remembered(s))
         return 0;
-    return is_theirs(s) || s->queue.binding_len >= ROOM ? LOOK_NS : 0;
+    return beside_is_foreign_pod(s) || s->queue.binding_len >= ROOM ? LOOK_NS : 0;
 }
 
 void beside_wrote(struct sched *s, int64_t took_ns)
@@ -108,7 +110,7 @@ int64_t beside_settle_ns(const struct sched *s)
 {
     const struct beside *b = &s->beside;
     int64_t wait_ns = b->write_ns * SETTLE_WRITES;
-    if (!remembered(s))
+    if (!beside_is_remembered(s))
         return 0;
     wait_ns = wait_ns < SETTLE_MAX_NS ? wait_ns : SETTLE_MAX_NS;
     return wait_ns > b->settle_ns ? wait_ns : b->settle_ns;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Claims as the watch has shown them, as our own writes have changed them since, and the
+// allocations in flight. Devices of all three are in use before the next question is answered.
 #include "sched/dra/claims.h"
 
 #include <stdlib.h>
@@ -50,7 +53,7 @@ static void key_write(struct sbuf *out, struct str namespace, struct str name)
     sbuf_add(out, name);
 }
 
-static struct sched_claim *by_key(const struct claims *c, struct str key)
+static struct sched_claim *claims_find_key(const struct claims *c, struct str key)
 {
     struct sched_claim **k = map_get(&c->by_key, key);
     return k ? *k : NULL;
@@ -60,12 +63,12 @@ struct sched_claim *claims_find(const struct claims *c, struct str namespace, st
 {
     cleanup_sbuf struct sbuf key = {0};
     key_write(&key, namespace, name);
-    return by_key(c, sbuf_str(&key));
+    return claims_find_key(c, sbuf_str(&key));
 }
 
-static struct sched_claim *get(struct claims *c, struct str key)
+static struct sched_claim *claims_get_key(struct claims *c, struct str key)
 {
-    struct sched_claim *k = by_key(c, key);
+    struct sched_claim *k = claims_find_key(c, key);
     if (k)
         return k;
     k = xcalloc(1, sizeof(*k));
@@ -79,7 +82,7 @@ struct sched_claim *claims_get(struct claims *c, struct str namespace, struct st
 {
     cleanup_sbuf struct sbuf key = {0};
     key_write(&key, namespace, name);
-    return get(c, sbuf_str(&key));
+    return claims_get_key(c, sbuf_str(&key));
 }
 
 const struct api_resource_claim *claims_api(const struct sched_claim *k)
@@ -87,7 +90,7 @@ const struct api_resource_claim *claims_api(const struct sched_claim *k)
     return k && k->latest ? k->latest->object.value : NULL;
 }
 
-static bool forget(struct claims *c, struct sched_claim *k)
+static bool claims_forget_idle(struct claims *c, struct sched_claim *k)
 {
     if (k->seen || k->latest || k->flight || k->pods.n)
         return false;
@@ -96,8 +99,9 @@ static bool forget(struct claims *c, struct sched_claim *k)
     return true;
 }
 
-// The same devices, whatever else the allocation says.
-static bool same(const struct api_allocation_result *a, const struct api_allocation_result *b)
+// The same devices, whatever else the allocation has.
+static bool claims_same_result(const struct api_allocation_result *a,
+                               const struct api_allocation_result *b)
 {
     const struct api_device_request_allocation_result_array *x = &a->devices.results;
     const struct api_device_request_allocation_result_array *y = &b->devices.results;
@@ -112,13 +116,13 @@ static bool same(const struct api_allocation_result *a, const struct api_allocat
 }
 
 // What is in force: the stored allocation; else the one in flight.
-static void settle(struct claims *c, struct sched_claim *k)
+static void claims_settle_latest(struct claims *c, struct sched_claim *k)
 {
     const struct api_resource_claim *api = claims_api(k);
     const struct api_allocation_result *stored = api ? api->status.allocation : NULL;
     const struct api_allocation_result *force =
         stored ? stored : (k->flight ? k->flight->allocation : NULL);
-    bool kept = force && k->user.allocation && same(force, k->user.allocation);
+    bool kept = force && k->user.allocation && claims_same_result(force, k->user.allocation);
     if (!stored || (!kept && !c->assuming))
         k->ours = false; // a list may hide that it was cleared in between
     if (!force && !k->user.allocation)
@@ -127,9 +131,10 @@ static void settle(struct claims *c, struct sched_claim *k)
         k->user.revision = k->latest->revision;
         k->user.not_before = c->listing ? 0 : k->latest->revision;
     }
-    // Our own write may be shown before it is answered; what another wrote while ours was on its way is
-    // nothing that our other decisions knew of.
-    k->user.foreign = stored && !k->ours && !(k->flight && same(stored, k->flight->allocation));
+    // Our own write may be shown before it is answered; what another wrote while ours was on its
+    // way is nothing that our other decisions knew of.
+    k->user.foreign =
+        stored && !k->ours && !(k->flight && claims_same_result(stored, k->flight->allocation));
     if (kept)
         return;
     k->lost = false;
@@ -166,8 +171,8 @@ static void drop_flight(struct sched_claim *k)
     k->flight = NULL;
 }
 
-static struct sched_claim *take_in(struct claims *c, const struct typed_object *before,
-                                   const struct typed_object *after)
+static struct sched_claim *claims_take_object(struct claims *c, const struct typed_object *before,
+                                              const struct typed_object *after)
 {
     const struct api_object_meta *m = after ? after->meta : before->meta;
     struct sched_claim *k = claims_get(c, m->namespace, m->name);
@@ -181,22 +186,22 @@ static struct sched_claim *take_in(struct claims *c, const struct typed_object *
         }
         set_latest(k, NULL);
         drop_flight(k);
-        settle(c, k);
+        claims_settle_latest(c, k);
     }
     if (after && (!before || other))
         index_expect(c->devices, after->object.value);
     set_seen(k, after);
     if (after && (!k->latest || after->revision > k->latest->revision))
         set_latest(k, after);
-    settle(c, k);
-    return forget(c, k) ? NULL : k;
+    claims_settle_latest(c, k);
+    return claims_forget_idle(c, k) ? NULL : k;
 }
 
 struct sched_claim *claims_seen(struct claims *c, const struct typed_object *before,
                                 const struct typed_object *after, bool listing)
 {
     c->listing = listing;
-    struct sched_claim *k = take_in(c, before, after);
+    struct sched_claim *k = claims_take_object(c, before, after);
     c->listing = false;
     return k;
 }
@@ -213,7 +218,7 @@ void claims_learn(struct claims *c, struct sched_claim *k, const struct typed_ob
         return;
     set_latest(k, object);
     c->listing = true;
-    settle(c, k);
+    claims_settle_latest(c, k);
     c->listing = false;
     if (!k->seen)
         vec_push(&c->unseen, xstrndup(k->key.p, k->key.n));
@@ -228,19 +233,19 @@ bool claims_assume(struct claims *c, struct sched_claim *k, const struct typed_o
               (k->ours || k->flight || !claims_api(k) || !claims_api(k)->status.allocation);
     set_latest(k, object);
     c->assuming = true;
-    settle(c, k);
+    claims_settle_latest(c, k);
     c->assuming = false;
     if (!k->seen)
         vec_push(&c->unseen, xstrndup(k->key.p, k->key.n));
     return true;
 }
 
-bool claims_progress(struct claims *c, uint64_t revision,
-                     void (*gone)(void *arg, struct sched_claim *k), void *arg)
+bool claims_advance(struct claims *c, uint64_t revision,
+                    void (*gone)(void *arg, struct sched_claim *k), void *arg)
 {
     bool any = false;
     for (size_t i = c->unseen.n; i-- > 0;) {
-        struct sched_claim *k = by_key(c, str_z(c->unseen.p[i]));
+        struct sched_claim *k = claims_find_key(c, str_z(c->unseen.p[i]));
         if (k && !k->seen && k->latest && k->latest->revision > revision)
             continue;
         free(c->unseen.p[i]);
@@ -250,8 +255,8 @@ bool claims_progress(struct claims *c, uint64_t revision,
             continue;
         any = true;
         set_latest(k, NULL);
-        settle(c, k);
-        if (!forget(c, k) && gone)
+        claims_settle_latest(c, k);
+        if (!claims_forget_idle(c, k) && gone)
             gone(arg, k);
     }
     return any;
@@ -270,7 +275,7 @@ struct flight *claims_fly(struct claims *c, struct sched_claim *k,
     f->allocation = copy;
     drop_flight(k);
     k->flight = f;
-    settle(c, k);
+    claims_settle_latest(c, k);
     return f;
 }
 
@@ -287,25 +292,25 @@ void claims_land(struct claims *c, struct sched_claim *k, struct flight *flight)
     // The claim may have been replaced by another of its name, with a flight of its own.
     if (last && k && k->flight == flight) {
         drop_flight(k);
-        settle(c, k);
-        (void)forget(c, k);
+        claims_settle_latest(c, k);
+        (void)claims_forget_idle(c, k);
     }
     flight_unref(flight);
 }
 
 void claims_pod_add(struct claims *c, struct str key, struct sched_pod *p)
 {
-    struct sched_claim *k = get(c, key);
+    struct sched_claim *k = claims_get_key(c, key);
     vec_push(&k->pods, p);
 }
 
 void claims_pod_remove(struct claims *c, struct str key, struct sched_pod *p)
 {
-    struct sched_claim *k = by_key(c, key);
+    struct sched_claim *k = claims_find_key(c, key);
     for (size_t i = 0; k && i < k->pods.n; i++)
         if (k->pods.p[i] == p) {
             k->pods.p[i] = vec_pop(&k->pods);
-            (void)forget(c, k);
+            (void)claims_forget_idle(c, k);
             return;
         }
 }

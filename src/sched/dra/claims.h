@@ -4,9 +4,9 @@
 // returned meanwhile (assumed), and allocations that are decided but not written yet (in flight).
 // Private to src/sched.
 //
-// Rules: a version from the watch replaces another only if its revision, as an integer, is larger; an
-// assumed one also if it is equal. An allocation leaves the in-flight state only when the assumed claim
-// has it, so that its devices are never free in between.
+// Rules: a version from the watch replaces another only if its revision, as an integer, is larger;
+// an assumed one also if it is equal. An allocation leaves the in-flight state only when the
+// assumed claim has it, so that its devices are never free in between.
 #ifndef SCHED_DRA_CLAIMS_H
 #define SCHED_DRA_CLAIMS_H
 
@@ -63,26 +63,28 @@ struct sched_claim *claims_get(struct claims *c, struct str namespace, struct st
 // claims_api is the claim as it is believed to be; NULL when there is none.
 const struct api_resource_claim *claims_api(const struct sched_claim *k);
 
-// claims_seen takes a change from the watch; listing says that it is from a list, which shows the newest
-// version only, so that it is not known when the allocation was stored. Returns the entry, or NULL when nothing is left of it.
+// claims_seen takes a change from the watch; listing: it is from a list, which shows the
+// newest version only, so that it is not known when the allocation was stored. Returns the entry,
+// or NULL when nothing is left of it.
 struct sched_claim *claims_seen(struct claims *c, const struct typed_object *before,
                                 const struct typed_object *after, bool listing);
 
 // claims_assume takes what a write of ours returned. False: something newer is known.
 bool claims_assume(struct claims *c, struct sched_claim *k, const struct typed_object *object);
 
-// claims_learn takes a claim that was read, or that a write returned which did not allocate: when its
-// allocation was stored is not known from it. Nothing happens when something newer is known.
+// claims_learn takes a claim that was read, or that a write returned which did not allocate: when
+// its allocation was stored is not known from it. Nothing happens when something newer is known.
 void claims_learn(struct claims *c, struct sched_claim *k, const struct typed_object *object);
 
-// claims_progress: the watch has come to a revision. A claim that was assumed, is not newer than that and
-// was never shown came and went unseen: it is dropped, and gone (if not NULL) is told of its entry. True: there was one.
-bool claims_progress(struct claims *c, uint64_t revision,
-                     void (*gone)(void *arg, struct sched_claim *k), void *arg);
+// claims_advance: the watch has come to a revision. A claim that was assumed, is not newer than
+// that and was never shown came and went unseen: it is dropped, and gone (if not NULL) is called
+// for its entry. True: there was one.
+bool claims_advance(struct claims *c, uint64_t revision,
+                    void (*gone)(void *arg, struct sched_claim *k), void *arg);
 
-// claims_fly marks an allocation as in flight, copied; claims_share adds a pod of the same group cycle to
-// it. Either returns a reference for claims_land, which ends that for one of them: the last lets the
-// devices go, unless the claim has them by then. flight may be NULL.
+// claims_fly marks an allocation as in flight, copied; claims_share adds a pod of the same group
+// cycle to it. Either returns a reference for claims_land, which ends that for one of them: the
+// last lets the devices go, unless the claim has them by then. flight may be NULL.
 struct flight *claims_fly(struct claims *c, struct sched_claim *k,
                           const struct api_allocation_result *allocation, uint64_t gang);
 struct flight *claims_share(struct sched_claim *k);
@@ -92,7 +94,7 @@ void claims_land(struct claims *c, struct sched_claim *k, struct flight *flight)
 void claims_pod_add(struct claims *c, struct str key, struct sched_pod *p);
 void claims_pod_remove(struct claims *c, struct str key, struct sched_pod *p);
 
-// claims_only_for: nobody but this pod has it reserved.
+// claims_only_for: no other than this pod has it reserved.
 bool claims_only_for(const struct api_resource_claim *claim, const struct api_pod *pod);
 
 bool claims_check(const struct claims *c, struct sbuf *problems);

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What evaluating selectors may cost. Expressions come from whoever may create claims, and the scheduler shares its
-// loop with others, so an attempt gets a slice of cost. When that is used up, the attempt ends without a result and the
-// pod is postponed: it gets further with its next slice, because verdicts are kept (alloc/model/answer.c). Other pods and
-// other work on the loop get their turns in between. An attempt that has used up its budget in this way is given up.
-#include "sched/core/sched_int.h"
+// What evaluating selectors may cost. Expressions come from users who may create claims, and the
+// scheduler shares its loop with others, so an attempt gets a slice of cost. When that is used up,
+// the attempt ends without a result and the pod is postponed: it gets further with its next slice,
+// because verdicts are kept (alloc/model/answer.c). Other pods and other work on the loop get their
+// turns in between. An attempt that has used up its budget in this way is given up.
+#include "sched/dra/dra_int.h"
+#include "sched/explain/report.h"
 
 #include "base/banned.h"
 
-// A unit of CEL's cost takes 2 to 25 ns. One evaluation costs a million at the most and is not interrupted.
+// A unit of CEL's cost takes 2 to 25 ns. One evaluation costs a million at the most and is not
+// interrupted.
 #define COST_SLICE    UINT64_C(1000000)
 #define COST_REMEDIES UINT64_C(500000)
 
-// Selectors of a pod's claims. Reading one takes as long as a thousand units of cost, and it is read again in each
-// turn once there are more than are kept.
+// Selectors of a pod's claims. Reading one takes as long as a thousand units of cost, and it is
+// read again in each turn once there are more than are kept.
 #define COST_SELECTORS_MAX 2048
 
 // A pod whose selectors cost too much is not tried again before.
@@ -21,29 +24,29 @@
 
 void cost_begin(struct sched *s)
 {
-    s->cost.left = COST_SLICE;
-    s->cost.refused = false;
-    s->cost_began = s->cost.spent;
+    s->cost.meter.left = COST_SLICE;
+    s->cost.meter.refused = false;
+    s->cost.began = s->cost.meter.spent;
 }
 
 bool cost_turn_over(const struct sched *s, uint64_t spent_before)
 {
-    return s->cost.spent - spent_before >= COST_SLICE / 2;
+    return s->cost.meter.spent - spent_before >= COST_SLICE / 2;
 }
 
 void cost_end_turn(struct sched *s, uint64_t spent_before)
 {
-    uint64_t spent = s->cost.spent - spent_before;
-    s->active_next &= cost_turn_over(s, spent_before);
+    uint64_t spent = s->cost.meter.spent - spent_before;
+    s->cost.active_next &= cost_turn_over(s, spent_before);
     s->stats.selector_turn_most =
         spent > s->stats.selector_turn_most ? spent : s->stats.selector_turn_most;
 }
 
-// Remedies are tried as long as that is cheap, whatever the slice: what they find must not depend on what
-// was evaluated before.
+// Remedies are tried as long as that is cheap, whatever the slice: what they find must not depend
+// on what was evaluated before.
 void cost_find_remedies(struct attempt *a, struct alloc_report *r, struct alloc_remedies *ret)
 {
-    struct alloc_meter *m = &a->s->cost;
+    struct alloc_meter *m = &a->s->cost.meter;
     uint64_t left = m->left;
     bool refused = m->refused;
     m->left = COST_REMEDIES;
@@ -79,16 +82,16 @@ bool cost_has_too_many(struct attempt *a)
 void cost_learn_again(struct attempt *a)
 {
     // Other claims may have pushed out the verdicts of their expressions.
-    bool goes_on = a->pod->cost || (a->pod->group && a->pod->group->cost);
+    bool goes_on = a->pod->cost.spent || (a->pod->group && a->pod->group->cost);
     for (size_t i = 0; goes_on && i < a->open_len; i++)
         index_expect(a->s->devices, a->open[i]);
 }
 
 static bool cost_add(struct sched *s, uint64_t *sum)
 {
-    *sum += s->cost.spent - s->cost_began;
-    s->cost_began = s->cost.spent;
-    return *sum >= s->cost_budget;
+    *sum += s->cost.meter.spent - s->cost.began;
+    s->cost.began = s->cost.meter.spent;
+    return *sum >= s->cost.budget;
 }
 
 // Verdicts are kept for kinds of devices only once all that is read of them is known.
@@ -98,14 +101,15 @@ static void cost_prepare_verdicts(struct sched *s)
     s->stats.postponed++;
 }
 
-void cost_write_over(const struct attempt *a, struct sbuf *out)
+// cost_write_over writes which selectors cost too much.
+static void cost_write_over(const struct attempt *a, struct sbuf *out)
 {
     sbuf_addz(out, "selectors of claim ");
     for (size_t i = 0; i < a->open_len; i++)
         sbuf_addf(out, "%s%.*s/%.*s", i ? ", " : "", STR_ARG(a->open[i]->metadata.namespace),
                   STR_ARG(a->open[i]->metadata.name));
     sbuf_addf(out, " cost more than %llu to evaluate on the cluster's devices; simplify them",
-              (unsigned long long)a->s->cost_budget);
+              (unsigned long long)a->s->cost.budget);
 }
 
 static void cost_give_up(struct attempt *a)
@@ -118,10 +122,10 @@ static void cost_give_up(struct attempt *a)
     sbuf_addc(&line, '.');
     s->stats.unschedulable++;
     meter_attempt(s, p, METER_UNSCHEDULABLE);
-    p->cost = 0;
-    p->costly = true;
-    p->jitter_ns = COSTLY_BACKOFF_NS;
-    report_tell(s, p, "Unschedulable", sbuf_str(&line));
+    p->cost.spent = 0;
+    p->cost.costly = true;
+    p->queue.jitter_ns = COSTLY_BACKOFF_NS;
+    report_set_message(s, p, "Unschedulable", sbuf_str(&line));
     queue_wait(&s->queue, p, WHY_BIT(WHY_DEVICES));
 }
 
@@ -129,24 +133,24 @@ void cost_postpone(struct attempt *a)
 {
     struct sched *s = a->s;
     struct sched_pod *p = a->pod;
-    if (cost_add(s, &p->cost)) {
+    if (cost_add(s, &p->cost.spent)) {
         cost_give_up(a);
         return;
     }
-    p->attempts--; // it goes on
+    p->queue.attempts--; // it goes on
     cost_prepare_verdicts(s);
     queue_postpone(&s->queue, p);
 }
 
 bool cost_postpone_line(struct attempt *a, struct sbuf *line)
 {
-    if (!a->s->cost.refused)
+    if (!a->s->cost.meter.refused)
         return false;
-    if (!cost_add(a->s, &a->pod->cost)) {
+    if (!cost_add(a->s, &a->pod->cost.spent)) {
         cost_postpone(a);
         return true;
     }
-    // No node fits, which is all that can be said.
+    // No node fits, and no more is known.
     sbuf_clear(line);
     sbuf_addf(line, "0/%zu nodes are available: cannot allocate all claims (",
               a->s->cluster.nodes_known);

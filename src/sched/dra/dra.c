@@ -5,19 +5,19 @@
 #include "api/match/claim.h"
 #include "api/match/node.h"
 #include "base/hash.h"
-#include "sched/core/sched_int.h"
+#include "sched/dra/dra_int.h"
 #include "sched/filter/packing.h"
 
 #include "base/banned.h"
 
 // --- Names ---------------------------------------------------------------------------------------
 
-// Names the first template of a pod that is not there: as long as one is missing, no claim of the pod
-// gets a name. Only a list that is complete can tell.
-static void tell_missing_template(const struct sched *s, const struct api_pod *pod,
-                                  struct sbuf *why)
+// Names the first template of a pod that is not there: as long as one is missing, no claim of the
+// pod gets a name. Only a list that is complete can tell.
+static void dra_write_missing_template(const struct sched *s, const struct api_pod *pod,
+                                       struct sbuf *why)
 {
-    const struct informer *templates = s->informers[WATCH_TEMPLATES];
+    const struct informer *templates = s->watch.informers[WATCH_TEMPLATES];
     if (!templates || informer_revision(templates) == 0)
         return;
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
@@ -30,9 +30,9 @@ static void tell_missing_template(const struct sched *s, const struct api_pod *p
 }
 
 // The claim behind an entry. Returns 1; 0 when none is needed; -1 with the reason.
-static int resolve(struct sched *s, const struct api_pod *pod,
-                   const struct api_pod_resource_claim *entry, struct sched_claim **ret,
-                   struct sbuf *why)
+static int dra_resolve_claim(struct sched *s, const struct api_pod *pod,
+                             const struct api_pod_resource_claim *entry, struct sched_claim **ret,
+                             struct sbuf *why)
 {
     struct str name;
     bool check_owner;
@@ -43,7 +43,7 @@ static int resolve(struct sched *s, const struct api_pod *pod,
     if (state != CLAIM_NAMED) {
         sbuf_addf(why, "pod \"%.*s/%.*s\": ResourceClaim not created yet", STR_ARG(m->namespace),
                   STR_ARG(m->name));
-        tell_missing_template(s, pod, why);
+        dra_write_missing_template(s, pod, why);
         return -1;
     }
     struct sched_claim *k = claims_find(&s->claims, m->namespace, name);
@@ -57,8 +57,8 @@ static int resolve(struct sched *s, const struct api_pod *pod,
         sbuf_addf(why, "resourceclaim \"%.*s\" is being deleted", STR_ARG(name));
         return -1;
     }
-    if (check_owner && !claim_is_for(claim, pod, s->group_claims)) {
-        struct str group = s->group_claims ? pod_group_name(pod) : (struct str){0};
+    if (check_owner && !claim_is_for(claim, pod, s->config.group_claims)) {
+        struct str group = s->config.group_claims ? pod_group_name(pod) : (struct str){0};
         sbuf_addf(why, "ResourceClaim %.*s/%.*s was not created for Pod %.*s/%.*s (",
                   STR_ARG(m->namespace), STR_ARG(name), STR_ARG(m->namespace), STR_ARG(m->name));
         if (group.n)
@@ -75,7 +75,7 @@ bool dra_gate(struct sched *s, const struct api_pod *pod, struct sbuf *why)
 {
     struct sched_claim *k;
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++)
-        if (resolve(s, pod, &pod->spec.resource_claims.p[i], &k, why) < 0)
+        if (dra_resolve_claim(s, pod, &pod->spec.resource_claims.p[i], &k, why) < 0)
             return false;
     return true;
 }
@@ -88,7 +88,7 @@ static bool class_missing(const struct attempt *a, struct str class_name)
 }
 
 // Every class must exist. Also counts the devices that are needed at least.
-static bool check_requests(struct attempt *a, const struct api_resource_claim *claim)
+static bool dra_check_requests(struct attempt *a, const struct api_resource_claim *claim)
 {
     for (size_t i = 0; i < claim->spec.devices.requests.n; i++) {
         const struct api_device_request *r = &claim->spec.devices.requests.p[i];
@@ -124,11 +124,11 @@ static bool check_requests(struct attempt *a, const struct api_resource_claim *c
     return true;
 }
 
-static void narrow(struct attempt *a, const struct api_node_selector *selector)
+static void dra_narrow_nodes(struct attempt *a, const struct api_node_selector *selector)
 {
     struct str only = node_only_name(selector);
-    if (only.n && !a->only_node.n)
-        a->only_node = only;
+    if (only.n && !a->nodes.only.n)
+        a->nodes.only = only;
 }
 
 static enum dra_begin begin_claim(struct attempt *a, struct want *w)
@@ -136,12 +136,12 @@ static enum dra_begin begin_claim(struct attempt *a, struct want *w)
     const struct flight *flight = w->entry->flight;
     // Pods of one group cycle share what is in flight for one of them.
     w->allocation = w->claim->status.allocation;
-    w->pending = !w->allocation && flight && flight->gang && flight->gang == a->s->gang_now;
+    w->pending = !w->allocation && flight && flight->gang && flight->gang == a->s->turn.gang_now;
     if (w->pending)
         w->allocation = flight->allocation;
     w->allocated = w->allocation != NULL;
     if (w->allocated) {
-        narrow(a, w->allocation->node_selector);
+        dra_narrow_nodes(a, w->allocation->node_selector);
         return DRA_OK;
     }
     if (flight) {
@@ -149,7 +149,7 @@ static enum dra_begin begin_claim(struct attempt *a, struct want *w)
                   STR_ARG(w->entry->key));
         return DRA_WAIT;
     }
-    if (!check_requests(a, w->claim))
+    if (!dra_check_requests(a, w->claim))
         return DRA_REFUSED;
     a->open[a->open_len++] = w->claim;
     return DRA_OK;
@@ -190,7 +190,7 @@ static void begin_special(struct attempt *a)
         return;
     struct want *w = &a->wants[a->wants_len++];
     w->special = true;
-    a->special = w;
+    a->special.want = w;
     w->entry = find_special(s, a->pod);
     if (w->entry) {
         w->object = typed_object_ref(w->entry->latest);
@@ -207,7 +207,7 @@ static void hash_questions(struct attempt *a)
         api_proto_write(&api_device_claim_type, &a->open[i]->spec.devices, &bytes);
         sbuf_addc(&bytes, '\0');
     }
-    if (a->special)
+    if (a->special.want)
         for (size_t i = 0; i < a->pod->needs_len; i++)
             sbuf_addf(&bytes, "%u=%lld,", a->pod->needs[i].res, (long long)a->pod->needs[i].amount);
     a->devices_hash = hash_str(sbuf_str(&bytes));
@@ -217,19 +217,19 @@ enum dra_begin dra_begin(struct attempt *a)
 {
     const struct api_pod *pod = a->api;
     size_t most = pod->spec.resource_claims.n + 1;
-    uint64_t number = ++a->s->begun;
+    uint64_t number = ++a->s->turn.begun;
     a->wants = arena_array(a->arena, struct want, most);
     a->open = arena_array(a->arena, const struct api_resource_claim *, most);
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
         struct sched_claim *k = NULL;
-        int r = resolve(a->s, pod, &pod->spec.resource_claims.p[i], &k, &a->text);
+        int r = dra_resolve_claim(a->s, pod, &pod->spec.resource_claims.p[i], &k, &a->text);
         if (r < 0)
             return DRA_GATED;
         if (r == 0 || k->wanted == number)
             continue; // a claim that is named twice is wanted once
         k->wanted = number;
         struct want *w = &a->wants[a->wants_len++];
-        w->group = a->s->group_claims && a->pod->group &&
+        w->group = a->s->config.group_claims && a->pod->group &&
                    pod_entry_is_of_group(a->pod->group->api, &pod->spec.resource_claims.p[i]);
         w->entry = k;
         w->object = typed_object_ref(k->latest);
@@ -276,7 +276,7 @@ static const struct api_condition *device_condition(
     return NULL;
 }
 
-static bool is_true(const struct api_condition *c)
+static bool dra_condition_is_true(const struct api_condition *c)
 {
     return c && str_eqz(c->status, "True");
 }
@@ -290,10 +290,11 @@ const struct api_device_request_allocation_result *dra_unready(
     for (size_t i = 0; i < all->n; i++) {
         const struct api_device_request_allocation_result *r = &all->p[i];
         for (size_t k = 0; k < r->binding_failure_conditions.n; k++)
-            if (is_true(device_condition(claim, r, r->binding_failure_conditions.p[k])))
+            if (dra_condition_is_true(
+                    device_condition(claim, r, r->binding_failure_conditions.p[k])))
                 return r;
         for (size_t k = 0; k < r->binding_conditions.n && !late; k++)
-            if (!is_true(device_condition(claim, r, r->binding_conditions.p[k])))
+            if (!dra_condition_is_true(device_condition(claim, r, r->binding_conditions.p[k])))
                 late = r;
     }
     return late;
@@ -317,7 +318,7 @@ enum binding_state dra_binding_state(const struct sched *s, const struct api_res
         for (size_t k = 0; k < r->binding_failure_conditions.n; k++) {
             const struct api_condition *c =
                 device_condition(claim, r, r->binding_failure_conditions.p[k]);
-            if (!is_true(c))
+            if (!dra_condition_is_true(c))
                 continue;
             if (why)
                 sbuf_addf(why,
@@ -327,13 +328,13 @@ enum binding_state dra_binding_state(const struct sched *s, const struct api_res
             return BINDING_FAILED;
         }
         for (size_t k = 0; k < r->binding_conditions.n; k++)
-            ready &= is_true(device_condition(claim, r, r->binding_conditions.p[k]));
+            ready &= dra_condition_is_true(device_condition(claim, r, r->binding_conditions.p[k]));
     }
     if (ready)
         return BINDING_READY;
     int64_t since =
         a->allocation_timestamp.set ? ns_of(&a->allocation_timestamp.at) : exec_wall_ns(s->exec);
-    if (exec_wall_ns(s->exec) - since < s->binding_timeout_ns)
+    if (exec_wall_ns(s->exec) - since < s->config.binding_timeout_ns)
         return BINDING_WAITS;
     if (why)
         sbuf_addf(why, "device binding timeout: claim %.*s/%.*s",
@@ -343,7 +344,7 @@ enum binding_state dra_binding_state(const struct sched *s, const struct api_res
 
 // --- One node ------------------------------------------------------------------------------------
 
-static bool declares(const struct api_node *node, const char *feature)
+static bool dra_node_declares(const struct api_node *node, const char *feature)
 {
     for (size_t i = 0; i < node->status.declared_features.n; i++)
         if (str_eqz(node->status.declared_features.p[i], feature))
@@ -359,12 +360,13 @@ static bool allocated_fits(const struct attempt *a, const struct want *w,
     const struct api_allocation_result *r = w->allocation;
     if (r->node_selector && node_selector_match(r->node_selector, node) <= 0)
         return false;
-    if (features_on(&s->features, FEATURE_DRA_OPTIONAL_NODE_OPERATIONS))
+    if (features_on(&s->config.features, FEATURE_DRA_OPTIONAL_NODE_OPERATIONS))
         for (size_t i = 0; i < r->devices.results.n; i++)
             if (r->devices.results.p[i].skip_node_operations.n &&
-                !declares(node, "DRAOptionalNodeOperations"))
+                !dra_node_declares(node, "DRAOptionalNodeOperations"))
                 return false;
-    if (!features_on(&s->features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS) || !dra_has_conditions(r))
+    if (!features_on(&s->config.features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS) ||
+        !dra_has_conditions(r))
         return true;
     // A claim that is being bound for another pod is not late yet.
     return w->pending || dra_binding_state(s, w->claim, NULL) >= BINDING_WAITS;
@@ -384,7 +386,7 @@ static void why_add_text(struct attempt *a, struct refusals *why, struct str tex
 
 static enum why read_verdict(struct attempt *a, const struct sched_node *n, struct refusals *why)
 {
-    switch (a->answer.verdict) {
+    switch (a->last.answer.verdict) {
     case ALLOC_ALLOCATED:
         return WHY_NONE;
     case ALLOC_UNSATISFIABLE:
@@ -395,16 +397,16 @@ static enum why read_verdict(struct attempt *a, const struct sched_node *n, stru
         sbuf_clear(&a->text);
         sbuf_addf(&a->text, "node %.*s: timed out trying to allocate devices", STR_ARG(n->name));
         return WHY_DEVICES;
-    case ALLOC_POSTPONED: // a->s->cost says so
+    case ALLOC_POSTPONED: // a->s->cost records it
         a->failed = true;
         return WHY_DEVICES;
     case ALLOC_NODE_ERROR:
-        why_add_text(a, why, a->answer.error);
+        why_add_text(a, why, a->last.answer.error);
         return WHY_DEVICES;
     case ALLOC_ERROR:
         a->failed = true;
         sbuf_clear(&a->text);
-        sbuf_add(&a->text, a->answer.error);
+        sbuf_add(&a->text, a->last.answer.error);
         return WHY_DEVICES;
     }
     return WHY_DEVICES;
@@ -413,8 +415,8 @@ static enum why read_verdict(struct attempt *a, const struct sched_node *n, stru
 // What upstream's filterTimeout is for, counted instead of timed so that a run can be repeated.
 #define SOLVE_CALLS_MAX UINT64_C(20000)
 
-static enum why solve(struct attempt *a, struct sched_node *n, size_t open_len,
-                      struct refusals *why)
+static enum why dra_solve_node(struct attempt *a, struct sched_node *n, size_t open_len,
+                               struct refusals *why)
 {
     struct sched *s = a->s;
     struct err err;
@@ -424,12 +426,12 @@ static enum why solve(struct attempt *a, struct sched_node *n, size_t open_len,
         return WHY_DEVICES;
     }
     s->stats.solves++;
-    s->expire_calls = SOLVE_CALLS_MAX;
+    s->cost.expire_calls = SOLVE_CALLS_MAX;
     if (s->packing)
         fleet_at(packing_fleet(s->packing), a->by_worth ? n->index : UINT32_MAX);
     int64_t began_ns = exec_now_ns(s->exec);
-    alloc_solve(s->solver, view, a->open, open_len, &a->answer);
-    meter_solve(s, began_ns, a->answer.verdict);
+    alloc_solve(s->solver, view, a->open, open_len, &a->last.answer);
+    meter_solve(s, began_ns, a->last.answer.verdict);
     return read_verdict(a, n, why);
 }
 
@@ -454,33 +456,33 @@ enum why dra_filter(struct attempt *a, struct sched_node *n, struct refusals *wh
 {
     size_t open_len = a->open_len;
     bool unavailable = false;
-    a->answer = (struct alloc_answer){.verdict = ALLOC_ALLOCATED};
-    a->special_used = false;
-    a->node_statuses.n = 0;
-    a->last = n;
+    a->last.answer = (struct alloc_answer){.verdict = ALLOC_ALLOCATED};
+    a->special.used = false;
+    a->last.statuses.n = 0;
+    a->last.node = n;
     if (!a->wants_len)
         return WHY_NONE;
-    if (a->special) {
-        int r = a->special->stale ? -2 : extended_on_node(a, n);
+    if (a->special.want) {
+        int r = a->special.want->stale ? -2 : extended_on_node(a, n);
         if (r < 0) {
-            a->special->unavailable |= r == -2;
+            a->special.want->unavailable |= r == -2;
             why_add(a, why, r == -2 ? REFUSED_EXTENDED_CLAIM : REFUSED_EXTENDED);
             return WHY_DEVICES;
         }
-        a->special_used = r > 0;
+        a->special.used = r > 0;
         if (r > 0)
-            a->open[open_len++] = a->special_claim;
+            a->open[open_len++] = a->special.claim;
     }
     for (size_t i = 0; i < a->wants_len; i++) {
         struct want *w = &a->wants[i];
         if (!w->allocated || w->special || allocated_fits(a, w, n->api))
             continue;
         w->unavailable = true;
-        w->entry->unavailable = a->s->gang_now;
+        w->entry->unavailable = a->s->turn.gang_now;
         unavailable = true;
     }
     if (open_len) {
-        enum why r = solve(a, n, open_len, why);
+        enum why r = dra_solve_node(a, n, open_len, why);
         if (r != WHY_NONE)
             return r;
     }
@@ -488,7 +490,7 @@ enum why dra_filter(struct attempt *a, struct sched_node *n, struct refusals *wh
         refuse_elsewhere(a, why);
         return WHY_DEVICES;
     }
-    if (features_on(&a->s->features, FEATURE_DRA_NODE_ALLOCATABLE_RESOURCES))
+    if (features_on(&a->s->config.features, FEATURE_DRA_NODE_ALLOCATABLE_RESOURCES))
         return nodealloc_filter(a, n, why);
     return WHY_NONE;
 }
@@ -497,7 +499,7 @@ enum why dra_filter(struct attempt *a, struct sched_node *n, struct refusals *wh
 
 #define ALTERNATIVES_MAX 8
 
-static int64_t rank_of(const struct api_resource_claim *claim, struct str request)
+static int64_t dra_request_rank(const struct api_resource_claim *claim, struct str request)
 {
     struct str name;
     struct str sub;
@@ -517,13 +519,13 @@ static int64_t rank_of(const struct api_resource_claim *claim, struct str reques
 int64_t dra_rank(const struct attempt *a)
 {
     int64_t sum = 0;
-    for (size_t c = 0; c < a->answer.results_len; c++) {
+    for (size_t c = 0; c < a->last.answer.results_len; c++) {
         const struct api_device_request_allocation_result_array *rs =
-            &a->answer.results[c].devices.results;
+            &a->last.answer.results[c].devices.results;
         // One alternative counts once, however many devices it has.
         for (size_t i = 0; i < rs->n; i++)
             if (i == 0 || !str_eq(rs->p[i].request, rs->p[i - 1].request))
-                sum += rank_of(a->open[c], rs->p[i].request);
+                sum += dra_request_rank(a->open[c], rs->p[i].request);
     }
     return sum;
 }

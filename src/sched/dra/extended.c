@@ -3,7 +3,7 @@
 // Extended resources with a device class behind them: a pod that asks for example.com/gpu: 2 gets a
 // claim made for it, on nodes that do not offer the resource themselves.
 #include "api/match/claim.h"
-#include "sched/core/sched_int.h"
+#include "sched/dra/dra_int.h"
 
 #include "base/banned.h"
 
@@ -12,17 +12,18 @@ static const struct str implicit_prefix = STR_INIT("deviceclass.resource.kuberne
 // --- Names ---------------------------------------------------------------------------------------
 
 // Which of two classes with one name wins: the younger; of the same age the lower name.
-static bool wins(const struct api_device_class *a, const struct api_device_class *b)
+static bool extended_class_wins(const struct api_device_class *a, const struct api_device_class *b)
 {
     int age = moment_cmp(a->metadata.creation_timestamp.at, b->metadata.creation_timestamp.at);
     return age ? age > 0 : str_cmp(a->metadata.name, b->metadata.name) < 0;
 }
 
-static void enter(struct ext_map *m, struct str name, const struct api_device_class *c)
+static void extended_enter_class_name(struct ext_map *m, struct str name,
+                                      const struct api_device_class *c)
 {
     const struct api_device_class **known = map_get(m, name);
     if (known) {
-        if (wins(c, *known))
+        if (extended_class_wins(c, *known))
             *known = c;
         return;
     }
@@ -33,7 +34,7 @@ static void enter(struct ext_map *m, struct str name, const struct api_device_cl
 static void enter_name(struct sched *s, struct str name, const struct api_device_class *c)
 {
     (void)cluster_resource(&s->cluster, name);
-    enter(&s->extended, name, c);
+    extended_enter_class_name(&s->extended, name, c);
 }
 
 static void enter_class(void *arg, const struct typed_object *o)
@@ -48,7 +49,7 @@ static void enter_class(void *arg, const struct typed_object *o)
         enter_name(s, c->spec.extended_resource_name, c);
 }
 
-static void clear(struct ext_map *m)
+static void extended_clear_map(struct ext_map *m)
 {
     map_foreach(m, i)
         free((void *)(uintptr_t)map_key(m, i).p);
@@ -58,15 +59,15 @@ static void clear(struct ext_map *m)
 
 void extended_rebuild(struct sched *s)
 {
-    clear(&s->extended);
-    if (s->informers[WATCH_CLASSES])
-        informer_foreach(s->informers[WATCH_CLASSES], enter_class, s);
+    extended_clear_map(&s->extended);
+    if (s->watch.informers[WATCH_CLASSES])
+        informer_foreach(s->watch.informers[WATCH_CLASSES], enter_class, s);
 }
 
 const struct api_device_class *extended_class(const struct sched *s, struct str resource)
 {
     const struct api_device_class **c = map_get(&s->extended, resource);
-    return c && features_on(&s->features, FEATURE_DRA_EXTENDED_RESOURCE) ? *c : NULL;
+    return c && features_on(&s->config.features, FEATURE_DRA_EXTENDED_RESOURCE) ? *c : NULL;
 }
 
 bool extended_wanted(const struct sched *s, const struct sched_pod *p)
@@ -82,7 +83,8 @@ bool extended_wanted(const struct sched *s, const struct sched_pod *p)
 
 // --- Requests ------------------------------------------------------------------------------------
 
-// More requests than a claim can have: it is refused, so nobody asks which of them a container shares.
+// More requests than a claim can have: it is refused, so it does not matter which of them a
+// container shares.
 #define REQUESTS_MAX 32
 
 struct maker {
@@ -106,7 +108,8 @@ static bool short_lived(const struct api_pod_spec *spec, size_t i)
 }
 
 // The quantity a container asks for, 0 when none, and its place among the container's requests.
-static int64_t asked(const struct api_container *c, struct str resource, size_t *ret_place)
+static int64_t extended_requested(const struct api_container *c, struct str resource,
+                                  size_t *ret_place)
 {
     for (size_t i = 0; i < c->resources.requests.n; i++) {
         int64_t q = 0;
@@ -136,7 +139,8 @@ static void set_request(struct maker *m, struct api_device_request *r, size_t co
     r->exactly->count = count;
 }
 
-// What a pod's long-lived containers ask for, by container; exactly is NULL where one asks for nothing.
+// What a pod's long-lived containers ask for, by container; exactly is NULL where one asks for
+// nothing.
 struct long_lived {
     struct api_device_request *p;
     size_t containers;
@@ -150,7 +154,7 @@ static void short_request(struct maker *m, size_t i, struct str resource,
 {
     const struct api_container *c = container_at(&m->a->api->spec, i);
     size_t place = 0;
-    int64_t want = asked(c, resource, &place);
+    int64_t want = extended_requested(c, resource, &place);
     int64_t have = 0;
     if (!want)
         return;
@@ -179,7 +183,7 @@ static void make_resource(struct maker *m, struct str resource,
     for (size_t i = 0; i < all.containers; i++) {
         const struct api_container *c = container_at(spec, i);
         size_t place = 0;
-        int64_t want = short_lived(spec, i) ? 0 : asked(c, resource, &place);
+        int64_t want = short_lived(spec, i) ? 0 : extended_requested(c, resource, &place);
         if (!want)
             continue;
         all.n++;
@@ -207,7 +211,7 @@ static void make_resource(struct maker *m, struct str resource,
             m->requests[m->requests_len++] = all.p[i];
 }
 
-static int by_name(const void *a, const void *b)
+static int extended_cmp_name(const void *a, const void *b)
 {
     const struct api_device_request *x = a;
     const struct api_device_request *y = b;
@@ -219,23 +223,23 @@ struct resource_name {
     const struct api_device_class *class;
 };
 
-static int by_resource(const void *a, const void *b)
+static int extended_cmp_resource(const void *a, const void *b)
 {
     const struct resource_name *x = a;
     const struct resource_name *y = b;
     return str_cmp(x->name, y->name);
 }
 
-static void make_claim(struct attempt *a, struct resource_name *names, size_t names_len)
+static void extended_make_claim(struct attempt *a, struct resource_name *names, size_t names_len)
 {
     const struct api_pod *pod = a->api;
     size_t containers = pod->spec.init_containers.n + pod->spec.containers.n;
     struct maker m = {.a = a};
     m.requests = arena_array(a->arena, struct api_device_request, (containers + 1) * names_len + 1);
-    qsort(names, names_len, sizeof(*names), by_resource);
+    qsort(names, names_len, sizeof(*names), extended_cmp_resource);
     for (size_t i = 0; i < names_len; i++)
         make_resource(&m, names[i].name, names[i].class);
-    qsort(m.requests, m.requests_len, sizeof(*m.requests), by_name);
+    qsort(m.requests, m.requests_len, sizeof(*m.requests), extended_cmp_name);
 
     struct api_resource_claim *c = arena_one(a->arena, struct api_resource_claim);
     struct api_owner_reference *owner = arena_one(a->arena, struct api_owner_reference);
@@ -258,9 +262,9 @@ static void make_claim(struct attempt *a, struct resource_name *names, size_t na
     c->metadata.annotations.n = 1;
     c->spec.devices.requests.p = m.requests;
     c->spec.devices.requests.n = m.requests_len;
-    a->special_claim = c;
-    a->mappings.p = m.mappings.p;
-    a->mappings.n = m.mappings.n;
+    a->special.claim = c;
+    a->special.mappings.p = m.mappings.p;
+    a->special.mappings.n = m.mappings.n;
 }
 
 int extended_on_node(struct attempt *a, const struct sched_node *n)
@@ -278,6 +282,6 @@ int extended_on_node(struct attempt *a, const struct sched_node *n)
     }
     if (!len)
         return 0;
-    make_claim(a, names, len);
+    extended_make_claim(a, names, len);
     return 1;
 }

@@ -3,7 +3,8 @@
 // Devices that take of the node's own resources: what a pod's allocations cost in cpu, memory and
 // huge pages, and whether the node has that much.
 #include "api/match/claim.h"
-#include "sched/core/sched_int.h"
+#include "sched/dra/dra_int.h"
+#include "sched/filter/filter_int.h"
 
 #include "base/banned.h"
 
@@ -12,9 +13,9 @@ static const struct api_allocation_result *allocation_of(const struct attempt *a
 {
     if (w->allocated)
         return w->allocation;
-    if (w->special && !a->special_used)
+    if (w->special && !a->special.used)
         return NULL;
-    return *open < a->answer.results_len ? &a->answer.results[(*open)++] : NULL;
+    return *open < a->last.answer.results_len ? &a->last.answer.results[(*open)++] : NULL;
 }
 
 struct totals {
@@ -23,7 +24,8 @@ struct totals {
     struct over_totals MAP(struct api_node_allocatable_overhead_resources) overhead;
 };
 
-static void add_to(struct arena *arena, struct quantity **sum, const struct quantity *more)
+static void nodealloc_add_quantity(struct arena *arena, struct quantity **sum,
+                                   const struct quantity *more)
 {
     if (!more)
         return;
@@ -36,7 +38,7 @@ static void add_to(struct arena *arena, struct quantity **sum, const struct quan
 }
 
 // Multipliers are small numbers; products are made in thousandths.
-static struct quantity times(const struct quantity *q, const struct quantity *factor)
+static struct quantity nodealloc_multiply(const struct quantity *q, const struct quantity *factor)
 {
     if (!factor)
         return *q;
@@ -52,9 +54,10 @@ static struct quantity times(const struct quantity *q, const struct quantity *fa
     return milli;
 }
 
-// False: the device says its demand depends on a capacity that the allocation does not record.
-static bool add_device(struct totals *t, const struct api_device *d,
-                       const struct api_device_request_allocation_result *r, bool *ret_mapped)
+// False: the demand of the device depends on a capacity that the allocation does not record.
+static bool nodealloc_add_device(struct totals *t, const struct api_device *d,
+                                 const struct api_device_request_allocation_result *r,
+                                 bool *ret_mapped)
 {
     for (size_t i = 0; i < d->node_allocatable_resources.n; i++) {
         struct str name = d->node_allocatable_resources.p[i].key;
@@ -65,8 +68,8 @@ static bool add_device(struct totals *t, const struct api_device *d,
                 return false;
             for (size_t k = 0; k < r->consumed_capacity.n; k++)
                 if (str_eq(r->consumed_capacity.p[k].key, n->mapping->capacity_key)) {
-                    struct quantity more =
-                        times(&r->consumed_capacity.p[k].value, n->mapping->capacity_multiplier);
+                    struct quantity more = nodealloc_multiply(&r->consumed_capacity.p[k].value,
+                                                              n->mapping->capacity_multiplier);
                     struct quantity *sum = map_put(&t->mapped, name);
                     quantity_add(sum, sum, &more, t->arena);
                 }
@@ -78,8 +81,8 @@ static bool add_device(struct totals *t, const struct api_device *d,
         if (n->overhead) {
             struct api_node_allocatable_overhead_resources *o = map_put(&t->overhead, name);
             o->name = name;
-            add_to(t->arena, &o->per_pod, n->overhead->per_pod);
-            add_to(t->arena, &o->per_container, n->overhead->per_container);
+            nodealloc_add_quantity(t->arena, &o->per_pod, n->overhead->per_pod);
+            nodealloc_add_quantity(t->arena, &o->per_container, n->overhead->per_container);
         }
     }
     return true;
@@ -99,7 +102,8 @@ static int by_overhead(const void *a, const void *b)
     return str_cmp(x->name, y->name);
 }
 
-static void write_status(struct totals *t, struct api_node_allocatable_resource_claim_status *st)
+static void nodealloc_write_status(struct totals *t,
+                                   struct api_node_allocatable_resource_claim_status *st)
 {
     st->mapping.p = arena_array(t->arena, struct api_node_allocatable_mapped_resources,
                                 map_len(&t->mapped) + 1);
@@ -119,7 +123,8 @@ static void write_status(struct totals *t, struct api_node_allocatable_resource_
         qsort(st->overhead.p, st->overhead.n, sizeof(*st->overhead.p), by_overhead);
 }
 
-static bool refers(const struct attempt *a, const struct api_container *c, const struct want *w)
+static bool nodealloc_container_refers(const struct attempt *a, const struct api_container *c,
+                                       const struct want *w)
 {
     const struct api_pod *pod = a->api;
     for (size_t i = 0; i < c->resources.claims.n; i++)
@@ -142,7 +147,7 @@ static void list_containers(const struct attempt *a, const struct want *w, struc
     st->containers.p = arena_array(arena, struct str, lists[0]->n + lists[1]->n + 1);
     for (size_t l = 0; l < 2; l++)
         for (size_t i = 0; !w->special && i < lists[l]->n; i++)
-            if (refers(a, &lists[l]->p[i], w))
+            if (nodealloc_container_refers(a, &lists[l]->p[i], w))
                 st->containers.p[st->containers.n++] = lists[l]->p[i].name;
 }
 
@@ -163,7 +168,7 @@ static int claim_demand(struct attempt *a, const struct want *w,
         const struct api_device_request_allocation_result *result =
             &allocation->devices.results.p[i];
         const struct api_device *d = index_find_device(a->s->devices, result);
-        if (d && !add_device(&t, d, result, &mapped)) {
+        if (d && !nodealloc_add_device(&t, d, result, &mapped)) {
             if (why)
                 refuse_demand(a, why,
                               arena_strf(a->arena,
@@ -188,7 +193,7 @@ static int claim_demand(struct attempt *a, const struct want *w,
         r = 1;
         st->resource_claim_name = w->claim ? w->claim->metadata.name : STR("<extended-resources>");
         list_containers(a, w, a->arena, st);
-        write_status(&t, st);
+        nodealloc_write_status(&t, st);
     }
     map_done(&t.mapped);
     map_done(&t.overhead);
@@ -211,13 +216,11 @@ enum why nodealloc_filter(struct attempt *a, struct sched_node *n, struct refusa
     if (!len)
         return WHY_NONE;
     // The pod as it will be, with these statuses, must fit.
-    struct api_pod pod = *a->api;
-    pod.status.node_allocatable_resource_claim_statuses.p = list;
-    pod.status.node_allocatable_resource_claim_statuses.n = len;
-    struct sched_pod as = {.api = &pod};
-    pod_needs(&a->s->cluster, &as);
+    const struct api_node_allocatable_resource_claim_status_array devices = {list, len};
+    struct sched_pod as = {.api = a->api};
+    needs_of_pod(&a->s->cluster, &as, &devices);
     bool fits = filter_fits(a, n, as.needs, as.needs_len, why);
     free(as.needs);
-    a->node_statuses = pod.status.node_allocatable_resource_claim_statuses;
+    a->last.statuses = devices;
     return fits ? WHY_NONE : WHY_RESOURCES;
 }

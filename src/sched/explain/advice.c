@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// What would let a pod be placed, beside the remedies of the allocator: gates, missing objects,
+// node selectors, taints and amounts. Each line is something that a user can do.
 #include "sched/explain/advice.h"
 
 #include <stdarg.h>
@@ -10,6 +13,7 @@
 #include "api/match/taint.h"
 #include "base/nearest.h"
 #include "sched/bind/bind_int.h"
+#include "sched/dra/dra_int.h"
 
 #include "base/banned.h"
 
@@ -101,12 +105,12 @@ static void own_gates(struct advice *t, const struct api_pod *pod, struct sbuf *
     sbuf_addz(cause, "it has the scheduling gate");
     for (size_t i = 0; i < pod->spec.scheduling_gates.n; i++)
         sbuf_addf(cause, "%s%.*s", i ? ", " : " ", STR_ARG(pod->spec.scheduling_gates.p[i].name));
-    advice_add(t, "whoever set the gate has to remove it from spec.schedulingGates");
+    advice_add(t, "the controller that set the gate has to remove it from spec.schedulingGates");
 }
 
 void advice_group(struct advice *t, const struct sched_group *g, struct sbuf *cause)
 {
-    size_t min = group_min(g);
+    size_t min = groups_min(g);
     if (!g->api) {
         sbuf_addz(cause, "it does not exist");
         advice_add(t, "create PodGroup %.*s, or take schedulingGroup out of its pods",
@@ -136,13 +140,13 @@ static void missing_claims(struct advice *t, struct sched *s, const struct api_p
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
         const struct api_pod_resource_claim *c = &pod->spec.resource_claims.p[i];
         struct str template = c->resource_claim_template_name;
-        if (template.n && s->informers[WATCH_TEMPLATES] &&
-            !informer_get(s->informers[WATCH_TEMPLATES], namespace, template))
-            advice_missing(t, s->informers[WATCH_TEMPLATES], "ResourceClaimTemplate", namespace,
-                           template);
+        if (template.n && s->watch.informers[WATCH_TEMPLATES] &&
+            !informer_get(s->watch.informers[WATCH_TEMPLATES], namespace, template))
+            advice_missing(t, s->watch.informers[WATCH_TEMPLATES], "ResourceClaimTemplate",
+                           namespace, template);
         if (c->resource_claim_name.n &&
             !claims_api(claims_find(&s->claims, namespace, c->resource_claim_name)))
-            advice_missing(t, s->informers[WATCH_CLAIMS], "ResourceClaim", namespace,
+            advice_missing(t, s->watch.informers[WATCH_CLAIMS], "ResourceClaim", namespace,
                            c->resource_claim_name);
     }
 }
@@ -162,10 +166,10 @@ void advice_gate(struct advice *t, struct sched *s, const struct sched_pod *p, s
 
 // --- Classes -------------------------------------------------------------------------------------
 
-static void class_of(struct advice *t, const struct attempt *a, struct str name)
+static void advice_add_class(struct advice *t, const struct attempt *a, struct str name)
 {
     if (!index_find_class(a->s->devices, name))
-        advice_missing(t, a->s->informers[WATCH_CLASSES], "DeviceClass", STR(""), name);
+        advice_missing(t, a->s->watch.informers[WATCH_CLASSES], "DeviceClass", STR(""), name);
 }
 
 void advice_pod(struct advice *t, const struct attempt *a)
@@ -177,16 +181,17 @@ void advice_pod(struct advice *t, const struct attempt *a)
         for (size_t i = 0; claim && i < claim->spec.devices.requests.n; i++) {
             const struct api_device_request *r = &claim->spec.devices.requests.p[i];
             if (r->exactly)
-                class_of(t, a, r->exactly->device_class_name);
+                advice_add_class(t, a, r->exactly->device_class_name);
             for (size_t k = 0; k < r->first_available.n; k++)
-                class_of(t, a, r->first_available.p[k].device_class_name);
+                advice_add_class(t, a, r->first_available.p[k].device_class_name);
         }
     }
 }
 
 // --- Nodes ---------------------------------------------------------------------------------------
 
-static void selector(struct advice *t, const struct attempt *a, const struct sched_node *n)
+static void advice_add_selector(struct advice *t, const struct attempt *a,
+                                const struct sched_node *n)
 {
     for (size_t i = 0; i < a->api->spec.node_selector.n; i++) {
         const struct api_str_entry *want = &a->api->spec.node_selector.p[i];
@@ -203,7 +208,7 @@ static void selector(struct advice *t, const struct attempt *a, const struct sch
     advice_add(t, "change the pod's node affinity, or label a node so that it matches");
 }
 
-static void taints(struct advice *t, const struct attempt *a, const struct sched_node *n)
+static void advice_add_taints(struct advice *t, const struct attempt *a, const struct sched_node *n)
 {
     for (size_t i = 0; i < n->api->spec.taints.n; i++) {
         const struct api_taint *x = &n->api->spec.taints.p[i];
@@ -240,7 +245,7 @@ static void add_room(struct advice *t, struct str resource, uint32_t res, int64_
                    units[unit], STR_ARG(resource), STR_ARG(node));
 }
 
-static bool offered(const struct attempt *a, uint32_t res)
+static bool advice_is_offered(const struct attempt *a, uint32_t res)
 {
     const struct cluster *c = &a->s->cluster;
     for (size_t i = 0; i < c->order.n; i++)
@@ -249,13 +254,13 @@ static bool offered(const struct attempt *a, uint32_t res)
     return extended_class(a->s, c->res_names.p[res]) != NULL;
 }
 
-// Nobody offers the resource: the name of one that is offered may be meant.
+// No node offers the resource: the name of one that is offered may be meant.
 static void unknown_resource(struct advice *t, const struct attempt *a, struct str name)
 {
     const struct cluster *c = &a->s->cluster;
     struct nearest near = {.word = name};
     for (uint32_t i = RES_FIXED; i < c->res_names.n; i++)
-        if (offered(a, i))
+        if (advice_is_offered(a, i))
             nearest_try(&near, c->res_names.p[i]);
     map_foreach(&a->s->extended, i)
         nearest_try(&near, map_key(&a->s->extended, i));
@@ -270,7 +275,7 @@ static void unknown_resource(struct advice *t, const struct attempt *a, struct s
             STR_ARG(name));
 }
 
-static void amounts(struct advice *t, const struct attempt *a)
+static void advice_add_amounts(struct advice *t, const struct attempt *a)
 {
     const struct cluster *c = &a->s->cluster;
     for (size_t i = 0; i < a->pod->needs_len; i++) {
@@ -289,7 +294,7 @@ static void amounts(struct advice *t, const struct attempt *a)
         }
         if (!best || need->amount <= most)
             continue;
-        if (need->res >= RES_FIXED && !offered(a, need->res))
+        if (need->res >= RES_FIXED && !advice_is_offered(a, need->res))
             unknown_resource(t, a, c->res_names.p[need->res]);
         else if (most > 0 || need->res == RES_PODS)
             add_room(t, c->res_names.p[need->res], need->res, most, best->name);
@@ -344,18 +349,18 @@ void advice_node(struct advice *t, struct attempt *a, const struct sched_node *n
         advice_add(t, "let a node take pods again: kubectl uncordon %.*s", STR_ARG(n->name));
         break;
     case WHY_NODE_AFFINITY:
-        if (!a->only_node.n || a->wants_len == 0 || !a->wants[0].allocated)
-            selector(t, a, n);
+        if (!a->nodes.only.n || a->wants_len == 0 || !a->wants[0].allocated)
+            advice_add_selector(t, a, n);
         break;
     case WHY_TAINT:
-        taints(t, a, n);
+        advice_add_taints(t, a, n);
         break;
     case WHY_PORTS:
         advice_add(t, "take another host port, or end the pod that has it on %.*s",
                    STR_ARG(n->name));
         break;
     case WHY_RESOURCES:
-        amounts(t, a);
+        advice_add_amounts(t, a);
         break;
     case WHY_SPREAD:
         advice_add(t, "raise maxSkew of the pod's topologySpreadConstraints, or let them be "
@@ -395,7 +400,8 @@ static void show_rule(void *arg, const struct typed_object *o)
         advice_add(f->t, "delete DeviceTaintRule %.*s, which taints them", STR_ARG(o->meta->name));
 }
 
-// class_of_request finds what a request, or an alternative of it, asks for; empty when it is not among the attempt's.
+// class_of_request finds what a request, or an alternative of it, asks for; empty when it is not
+// among the attempt's.
 static struct str class_of_request(const struct attempt *a, const struct alloc_funnel *f)
 {
     struct str name, sub;
@@ -418,21 +424,23 @@ static struct str class_of_request(const struct attempt *a, const struct alloc_f
     return (struct str){0};
 }
 
-static void funnel(struct advice *t, const struct attempt *a, const struct alloc_funnel *f)
+static void advice_add_funnel(struct advice *t, const struct attempt *a,
+                              const struct alloc_funnel *f)
 {
     for (size_t i = 0; i < f->reasons_len; i++) {
         const struct alloc_reason *r = &f->reasons[i];
         struct rule_search rules = {t, r->what};
         if (r->row == ALLOC_ROW_SELECTOR_FAILED)
-            advice_key(t, a->s, class_of_request(a, f), r);
+            advice_missing_key(t, a->s, class_of_request(a, f), r);
         if (r->row == ALLOC_ROW_SELECTOR && f->wanted > f->usable)
-            advice_term(t, a->s, r);
-        if (r->row == ALLOC_ROW_TAINTED && a->s->informers[WATCH_RULES])
-            informer_foreach(a->s->informers[WATCH_RULES], show_rule, &rules);
+            advice_refusing_term(t, a->s, r);
+        if (r->row == ALLOC_ROW_TAINTED && a->s->watch.informers[WATCH_RULES])
+            informer_foreach(a->s->watch.informers[WATCH_RULES], show_rule, &rules);
     }
 }
 
-// Is no device at all of the class, on no node, and no pool left out? Then its driver does not publish any.
+// Is no device at all of the class, on no node, and no pool left out? Then its driver does not
+// publish any.
 static bool class_empty(const struct alloc_group *g, size_t groups, size_t at)
 {
     for (size_t i = 0; i < groups; i++) {
@@ -445,7 +453,7 @@ static bool class_empty(const struct alloc_group *g, size_t groups, size_t at)
 }
 
 // A claim that stands for extended resources cannot be changed; the limits that it is made of can.
-static void extended(struct advice *t, const struct alloc_group *g)
+static void advice_add_extended(struct advice *t, const struct alloc_group *g)
 {
     for (size_t k = 0; k < g->explanation.funnels_len; k++) {
         const struct alloc_funnel *f = &g->explanation.funnels[k];
@@ -469,16 +477,16 @@ void advice_report(struct advice *t, const struct attempt *a, struct alloc_repor
         const struct alloc_explanation *e = &g[i].explanation;
         if (!g[i].view)
             continue;
-        if (a->special)
-            extended(t, &g[i]);
+        if (a->special.want)
+            advice_add_extended(t, &g[i]);
         if (e->pools.n)
             advice_add(
                 t, "let the driver publish all slices of its pool: look at its pod and log (%.*s)",
                 STR_ARG(e->pools));
         for (size_t k = 0; k < e->funnels_len; k++) {
-            funnel(t, a, &e->funnels[k]);
+            advice_add_funnel(t, a, &e->funnels[k]);
             if (e->funnels[k].wanted > e->funnels[k].usable)
-                advice_stale(t, a->s);
+                advice_stale_slices(t, a->s);
             if (!t->fits && class_empty(g, groups, k))
                 advice_add(t,
                            "no published device is of the class of request %.*s: is its driver "
@@ -492,14 +500,14 @@ void advice_report(struct advice *t, const struct attempt *a, struct alloc_repor
 
 void advice_given_up(struct advice *t, const struct sched_pod *p, struct sbuf *cause)
 {
-    if (!p->given_up)
+    if (!p->report.given_up)
         return;
-    sbuf_addf(cause, " (the attempt before was given up: %s)", p->given_up);
+    sbuf_addf(cause, " (the attempt before was given up: %s)", p->report.given_up);
     advice_add(
         t,
         "keep claims off a device that does not become ready, so that others are tried: dray "
         "taint %s broken:NoSchedule",
-        p->given_up_device);
+        p->report.given_up_device);
 }
 
 void advice_binding(struct advice *t, const struct sched_pod *p, struct sbuf *cause)

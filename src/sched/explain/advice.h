@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What would help a pod, beside the changes of its claims that the allocator tries: a template to be created, a name to be
-// corrected, a taint to be tolerated. One line each, told only to whoever asks why.
+// What would help a pod, beside the changes of its claims that the allocator tries: a template to
+// be created, a name to be corrected, a taint to be tolerated. One line each, only for a caller
+// that asks why.
 #ifndef SCHED_EXPLAIN_ADVICE_H
 #define SCHED_EXPLAIN_ADVICE_H
 
@@ -22,10 +23,11 @@ void advice_done(struct advice *t);
 // advice_add adds a line, unless it is there.
 void advice_add(struct advice *t, const char *fmt, ...) ERR_PRINTF(2, 3);
 
-// advice_note says what belongs to the cause; the first counts.
+// advice_note adds what belongs to the cause; the first counts.
 void advice_note(struct advice *t, const char *fmt, ...) ERR_PRINTF(2, 3);
 
-// advice_gate: the pod is not tried. Adds the cause to cause and lines for what its gates, group, template or claim lack.
+// advice_gate: the pod is not tried. Adds the cause to cause and lines for what its gates, group,
+// template or claim lack.
 void advice_gate(struct advice *t, struct sched *s, const struct sched_pod *p, struct sbuf *cause);
 
 // advice_group: adds what a PodGroup itself lacks, and lines for it: its object, pods.
@@ -40,32 +42,39 @@ void advice_node(struct advice *t, struct attempt *a, const struct sched_node *n
 // advice_crowded: a claim of the pod has as many users as it may. Adds the cause and lines, if so.
 bool advice_crowded(struct advice *t, const struct attempt *a, struct sbuf *cause);
 
-// advice_report: all nodes were asked. Adds lines for selectors with wrong names, rules that taint, drivers that are gone.
+// advice_report: all nodes were asked. Adds lines for selectors with wrong names, rules that taint,
+// drivers that are gone.
 void advice_report(struct advice *t, const struct attempt *a, struct alloc_report *r);
 
-// advice_key: a selector's term failed with "no such key" on devices of a class. Adds which name or class may have been meant,
-// by what is published. advice_term: a term refuses devices. Adds what the published ones have.
-void advice_key(struct advice *t, const struct sched *s, struct str class_name,
-                const struct alloc_reason *why);
-void advice_term(struct advice *t, const struct sched *s, const struct alloc_reason *why);
+// advice_missing_key: a selector's term failed with "no such key" on devices of a class. Adds which
+// name or class may have been meant, by what is published. advice_refusing_term: a term refuses
+// devices. Adds what the published ones have.
+void advice_missing_key(struct advice *t, const struct sched *s, struct str class_name,
+                        const struct alloc_reason *why);
+void advice_refusing_term(struct advice *t, const struct sched *s, const struct alloc_reason *why);
 
-// advice_stale adds a line for slices that do not count since their pool has a newer generation.
-void advice_stale(struct advice *t, const struct sched *s);
+// advice_stale_slices adds a line for slices that do not count since their pool has a newer
+// generation.
+void advice_stale_slices(struct advice *t, const struct sched *s);
 
-// advice_binding: a node is chosen, but devices have to be made ready. Adds the cause, if that is what it waits for.
+// advice_binding: a node is chosen, but devices have to be made ready. Adds the cause, if that is
+// what it waits for.
 void advice_binding(struct advice *t, const struct sched_pod *p, struct sbuf *cause);
 
-// advice_missing: an object is named that does not exist. Adds which was meant, or that it has to be created.
+// advice_missing: an object is named that does not exist. Adds which was meant, or that it has to
+// be created.
 void advice_missing(struct advice *t, const struct informer *all, const char *kind,
                     struct str namespace, struct str name);
 
-// advice_volumes: adds lines for claims for storage that keep the pod from every node; advice_volume_node: from this one.
-// advice_volume_binding: a node is chosen, but such a claim is not bound yet. Adds the cause, if so.
+// advice_volumes: adds lines for claims for storage that keep the pod from every node;
+// advice_volume_node: from this one. advice_volume_binding: a node is chosen, but such a claim is
+// not bound yet. Adds the cause, if so.
 void advice_volumes(struct advice *t, const struct attempt *a);
 void advice_volume_node(struct advice *t, struct attempt *a, const struct sched_node *n);
 bool advice_volume_binding(struct advice *t, const struct sched_pod *p, struct sbuf *cause);
 
-// advice_given_up: the pod has given devices back since they did not become ready. Adds that to the cause.
+// advice_given_up: the pod has given devices back since they did not become ready. Adds that to the
+// cause.
 void advice_given_up(struct advice *t, const struct sched_pod *p, struct sbuf *cause);
 
 void advice_write(const struct advice *t, struct json_writer *w);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a selector speaks of, and what is published: an attribute that a device does not have, a value that none has, a slice
-// that does not count.
+// What a selector speaks of, and what is published: an attribute that a device does not have, a
+// value that none has, a slice that does not count.
 #include "base/nearest.h"
 #include "codec/quantity.h"
 #include "sched/explain/advice.h"
@@ -19,11 +19,11 @@ struct key_search {
     struct nearest domain; // of any device
     struct nearest name;   // in the wanted domain, of the same sort
     struct str driver;     // of a device that has it
-    bool other_sort; // it is a capacity where an attribute is asked for, or the other way round
+    bool other_sort; // it is a capacity where an attribute is requested, or the other way round
     struct str class_name; // of the request
 };
 
-static bool is_word(char c)
+static bool advice_key_is_word(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
@@ -49,7 +49,7 @@ static bool cut_key(struct str s, struct str *ret)
         return true;
     if (s.n < 2 || s.p[0] != '.')
         return false;
-    while (n < s.n && is_word(s.p[n]))
+    while (n < s.n && advice_key_is_word(s.p[n]))
         n++;
     *ret = str_upto(str_from(s, 1), n - 1);
     return n > 1;
@@ -130,12 +130,13 @@ static void show_class(void *arg, const struct typed_object *o)
 }
 
 // Devices of another driver have it: the class is the mistake.
-static void tell_class(struct advice *t, const struct sched *s, const struct key_search *f)
+static void advice_key_write_class(struct advice *t, const struct sched *s,
+                                   const struct key_search *f)
 {
     struct class_search c = {.driver = f->driver};
     const struct reference *r = &f->wanted;
-    if (s->informers[WATCH_CLASSES])
-        informer_foreach(s->informers[WATCH_CLASSES], show_class, &c);
+    if (s->watch.informers[WATCH_CLASSES])
+        informer_foreach(s->watch.informers[WATCH_CLASSES], show_class, &c);
     if (f->class_name.n && !str_eq(c.name, f->class_name)) {
         advice_note(t, "devices of class %.*s do not have it, those of driver %.*s do",
                     STR_ARG(f->class_name), STR_ARG(f->driver));
@@ -150,7 +151,8 @@ static void tell_class(struct advice *t, const struct sched *s, const struct key
                STR_ARG(r->key));
 }
 
-static void tell(struct advice *t, const struct sched *s, const struct key_search *f)
+static void advice_key_write_matches(struct advice *t, const struct sched *s,
+                                     const struct key_search *f)
 {
     const struct reference *r = &f->wanted;
     const char *sort = r->capacity ? "capacity" : "attribute";
@@ -159,7 +161,7 @@ static void tell(struct advice *t, const struct sched *s, const struct key_searc
                    r->capacity ? "an attribute" : "a capacity",
                    r->capacity ? "attributes" : "capacity", STR_ARG(r->domain), STR_ARG(r->key));
     else if (f->driver.n)
-        tell_class(t, s, f);
+        advice_key_write_class(t, s, f);
     else if (f->name.best.n)
         advice_add(t, "no device has %s %.*s/%.*s: did you mean %.*s?", sort, STR_ARG(r->domain),
                    STR_ARG(r->key), STR_ARG(f->name.best));
@@ -171,15 +173,15 @@ static void tell(struct advice *t, const struct sched *s, const struct key_searc
                    STR_ARG(r->domain), STR_ARG(r->key));
 }
 
-void advice_key(struct advice *t, const struct sched *s, struct str class_name,
-                const struct alloc_reason *why)
+void advice_missing_key(struct advice *t, const struct sched *s, struct str class_name,
+                        const struct alloc_reason *why)
 {
     static const struct str no_key = STR_INIT("no such key: ");
     struct key_search f = {.class_name = class_name};
     struct str error = why->error;
     struct str key, hint;
     ptrdiff_t at = str_find(error, no_key);
-    if (at < 0 || !s->informers[WATCH_SLICES])
+    if (at < 0 || !s->watch.informers[WATCH_SLICES])
         return;
     key = str_from(error, (size_t)at + no_key.n);
     (void)str_cut(key, '.', &key, &hint);
@@ -187,8 +189,8 @@ void advice_key(struct advice *t, const struct sched *s, struct str class_name,
         return;
     f.domain.word = f.wanted.domain;
     f.name.word = f.wanted.key;
-    informer_foreach(s->informers[WATCH_SLICES], show_slice, &f);
-    tell(t, s, &f);
+    informer_foreach(s->watch.informers[WATCH_SLICES], show_slice, &f);
+    advice_key_write_matches(t, s, &f);
 }
 
 // --- Values --------------------------------------------------------------------------------------
@@ -203,19 +205,20 @@ struct value_search {
     struct str values[VALUES_SHOWN]; // of an attribute, in arena
     size_t values_len;
     bool more;
-    bool there;                          // a device has the value that is asked for
+    bool there;                          // a device has the requested value
     const struct quantity *least, *most; // of a capacity
 };
 
-// asks_for says whether a term wants a text to be equal to one that devices have: then devices are not what is wrong.
-static bool asks_for(struct value_search *f, struct str text)
+// advice_key_compares_text reports whether a term wants a text to be equal to one that devices
+// have: then devices are not what is wrong.
+static bool advice_key_compares_text(struct value_search *f, struct str text)
 {
     return !str_contains(f->term, STR("!")) &&
            (str_contains(f->term, arena_strf(&f->arena, "'%.*s'", STR_ARG(text))) ||
             str_contains(f->term, arena_strf(&f->arena, "\"%.*s\"", STR_ARG(text))));
 }
 
-static void show_value(struct value_search *f, const struct api_device_attribute *a)
+static void advice_key_show_value(struct value_search *f, const struct api_device_attribute *a)
 {
     struct str text = a->has_string_value    ? a->string_value
                       : a->has_version_value ? a->version_value
@@ -225,14 +228,14 @@ static void show_value(struct value_search *f, const struct api_device_attribute
     for (size_t i = 0; i < f->values_len; i++)
         if (str_eq(f->values[i], text))
             return;
-    f->there = f->there || (text.n && asks_for(f, text));
+    f->there = f->there || (text.n && advice_key_compares_text(f, text));
     if (text.n && f->values_len < VALUES_SHOWN)
         f->values[f->values_len++] = text;
     else
         f->more = true;
 }
 
-static bool is_wanted(const struct reference *r, struct str driver, struct str qualified)
+static bool advice_key_is_wanted(const struct reference *r, struct str driver, struct str qualified)
 {
     struct str domain, name;
     if (!str_cut(qualified, '/', &domain, &name)) {
@@ -242,18 +245,18 @@ static bool is_wanted(const struct reference *r, struct str driver, struct str q
     return str_eq(domain, r->domain) && str_eq(name, r->key);
 }
 
-static void show_values(void *arg, const struct typed_object *o)
+static void advice_key_show_values(void *arg, const struct typed_object *o)
 {
     struct value_search *f = arg;
     const struct api_resource_slice *s = o->object.value;
     for (size_t i = 0; i < s->spec.devices.n; i++) {
         const struct api_device *d = &s->spec.devices.p[i];
         for (size_t k = 0; !f->wanted.capacity && k < d->attributes.n; k++)
-            if (is_wanted(&f->wanted, s->spec.driver, d->attributes.p[k].key))
-                show_value(f, &d->attributes.p[k].value);
+            if (advice_key_is_wanted(&f->wanted, s->spec.driver, d->attributes.p[k].key))
+                advice_key_show_value(f, &d->attributes.p[k].value);
         for (size_t k = 0; f->wanted.capacity && k < d->capacity.n; k++) {
             const struct quantity *q = &d->capacity.p[k].value.value;
-            if (!is_wanted(&f->wanted, s->spec.driver, d->capacity.p[k].key))
+            if (!advice_key_is_wanted(&f->wanted, s->spec.driver, d->capacity.p[k].key))
                 continue;
             f->least = !f->least || quantity_cmp(q, f->least) < 0 ? q : f->least;
             f->most = !f->most || quantity_cmp(q, f->most) > 0 ? q : f->most;
@@ -261,7 +264,7 @@ static void show_values(void *arg, const struct typed_object *o)
     }
 }
 
-static void tell_capacity(struct advice *t, const struct value_search *f)
+static void advice_key_write_capacity(struct advice *t, const struct value_search *f)
 {
     cleanup_sbuf struct sbuf least = {0}, most = {0};
     quantity_write(f->least, &least);
@@ -273,7 +276,7 @@ static void tell_capacity(struct advice *t, const struct value_search *f)
                quantity_cmp(f->least, f->most) ? most.p : "");
 }
 
-static void tell_values(struct advice *t, const struct value_search *f)
+static void advice_key_write_values(struct advice *t, const struct value_search *f)
 {
     cleanup_sbuf struct sbuf list = {0};
     for (size_t i = 0; i < f->values_len; i++)
@@ -283,21 +286,21 @@ static void tell_values(struct advice *t, const struct value_search *f)
 }
 
 // A term may compare either way; who asks for more than there is does so with one of these.
-static bool asks_for_much(struct str term)
+static bool advice_key_wants_amount(struct str term)
 {
     return str_contains(term, STR(">")) || str_contains(term, STR("isGreaterThan"));
 }
 
-void advice_term(struct advice *t, const struct sched *s, const struct alloc_reason *why)
+void advice_refusing_term(struct advice *t, const struct sched *s, const struct alloc_reason *why)
 {
     struct value_search f = {.term = why->what};
-    if (!s->informers[WATCH_SLICES] || !find_reference(why->what, STR(""), &f.wanted))
+    if (!s->watch.informers[WATCH_SLICES] || !find_reference(why->what, STR(""), &f.wanted))
         return;
-    informer_foreach(s->informers[WATCH_SLICES], show_values, &f);
-    if (f.most && asks_for_much(why->what))
-        tell_capacity(t, &f);
+    informer_foreach(s->watch.informers[WATCH_SLICES], advice_key_show_values, &f);
+    if (f.most && advice_key_wants_amount(why->what))
+        advice_key_write_capacity(t, &f);
     else if (f.values_len && !f.there)
-        tell_values(t, &f);
+        advice_key_write_values(t, &f);
     arena_done(&f.arena);
 }
 
@@ -327,7 +330,7 @@ static void show_stale(void *arg, const struct typed_object *o)
     f->newest = f->slice->spec.pool.generation;
     if (f->t->note.n)
         return;
-    informer_foreach(f->s->informers[WATCH_SLICES], show_newer, f);
+    informer_foreach(f->s->watch.informers[WATCH_SLICES], show_newer, f);
     if (f->newest == f->slice->spec.pool.generation)
         return;
     advice_note(f->t, "slice %.*s does not count: it is of generation %lld, its pool is at %lld",
@@ -337,13 +340,13 @@ static void show_stale(void *arg, const struct typed_object *o)
                "delete what is left of the old generation, if driver %.*s does not: kubectl delete "
                "resourceslice %.*s",
                STR_ARG(f->slice->spec.driver), STR_ARG(o->meta->name));
-    advice_add(f->t, "and let the driver publish all devices of pool %.*s anew: look at its log",
+    advice_add(f->t, "and let the driver publish all devices of pool %.*s again: see its log",
                STR_ARG(f->slice->spec.pool.name));
 }
 
-void advice_stale(struct advice *t, const struct sched *s)
+void advice_stale_slices(struct advice *t, const struct sched *s)
 {
     struct stale_search f = {.t = t, .s = s};
-    if (s->informers[WATCH_SLICES])
-        informer_foreach(s->informers[WATCH_SLICES], show_stale, &f);
+    if (s->watch.informers[WATCH_SLICES])
+        informer_foreach(s->watch.informers[WATCH_SLICES], show_stale, &f);
 }

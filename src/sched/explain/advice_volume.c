@@ -13,8 +13,8 @@
 
 // --- The pod as a whole --------------------------------------------------------------------------
 
-static void unbound(struct advice *t, const struct sched *s,
-                    const struct api_persistent_volume_claim *claim)
+static void advice_volume_add_unbound(struct advice *t, const struct sched *s,
+                                      const struct api_persistent_volume_claim *claim)
 {
     struct str name = claim->metadata.name, class = volume_claim_class(claim);
     if (class.n && !volumes_get(s, VOLUME_CLASSES, (struct str){0}, class))
@@ -23,7 +23,7 @@ static void unbound(struct advice *t, const struct sched *s,
     advice_add(
         t,
         "claim %.*s has to be bound first, by the persistentvolume-binder-controller of "
-        "kube-controller-manager or dray up: kubectl describe pvc %.*s -n %.*s says what it lacks",
+        "kube-controller-manager or dray up: kubectl describe pvc %.*s -n %.*s shows what it lacks",
         STR_ARG(name), STR_ARG(name), STR_ARG(claim->metadata.namespace));
 }
 
@@ -33,7 +33,8 @@ static void advice_sole_user(struct advice *t, struct str claim)
                STR_ARG(claim));
 }
 
-static void claim_advice(struct advice *t, const struct attempt *a, const struct volume_ref *ref)
+static void advice_volume_add_claim(struct advice *t, const struct attempt *a,
+                                    const struct volume_ref *ref)
 {
     struct str namespace = a->api->metadata.namespace;
     const struct typed_object *o = volumes_get(a->s, VOLUME_CLAIMS, namespace, ref->name);
@@ -56,34 +57,35 @@ static void claim_advice(struct advice *t, const struct attempt *a, const struct
         advice_add(t, "delete claim %.*s, which was not made for this pod, or rename the pod",
                    STR_ARG(ref->name));
     else if (!volume_is_bound(claim))
-        unbound(t, a->s, claim);
+        advice_volume_add_unbound(t, a->s, claim);
     else
         advice_sole_user(t, ref->name);
 }
 
 void advice_volumes(struct advice *t, const struct attempt *a)
 {
-    if (a->volume_refused.name.n)
-        claim_advice(t, a, &a->volume_refused);
+    if (a->volume.refused.name.n)
+        advice_volume_add_claim(t, a, &a->volume.refused);
 }
 
 // --- A node --------------------------------------------------------------------------------------
 
-static bool admits(const struct api_persistent_volume *volume, const struct api_node *node)
+static bool advice_volume_admits_node(const struct api_persistent_volume *volume,
+                                      const struct api_node *node)
 {
     return volume_reaches(volume, node) && volume_in_zone(volume, node);
 }
 
 // From which nodes can it be reached?
-static void reachable(struct advice *t, const struct attempt *a,
-                      const struct api_persistent_volume *volume)
+static void advice_volume_add_reachable(struct advice *t, const struct attempt *a,
+                                        const struct api_persistent_volume *volume)
 {
     const struct cluster *c = &a->s->cluster;
     cleanup_sbuf struct sbuf names = {0};
     size_t n = 0;
     for (size_t i = 0; i < c->order.n; i++)
-        if (c->order.p[i] && c->order.p[i]->api && admits(volume, c->order.p[i]->api) &&
-            ++n <= NODES_SHOWN)
+        if (c->order.p[i] && c->order.p[i]->api &&
+            advice_volume_admits_node(volume, c->order.p[i]->api) && ++n <= NODES_SHOWN)
             sbuf_addf(&names, "%s%.*s", n > 1 ? ", " : "", STR_ARG(c->order.p[i]->name));
     if (n)
         advice_add(t, "volume %.*s can be reached from %s%s: let the pod go there",
@@ -95,8 +97,9 @@ static void reachable(struct advice *t, const struct attempt *a,
                    STR_ARG(volume->metadata.name));
 }
 
-// A provisioner was told of a node, and no other will do.
-static void elsewhere(struct advice *t, const struct attempt *a, const struct pod_volume *v)
+// A provisioner was given a node, and no other will do.
+static void advice_volume_add_elsewhere(struct advice *t, const struct attempt *a,
+                                        const struct pod_volume *v)
 {
     struct sched_node *const *n = map_get(&a->s->cluster.nodes, v->selected);
     struct str name = v->claim->metadata.name;
@@ -110,8 +113,8 @@ static void elsewhere(struct advice *t, const struct attempt *a, const struct po
                    STR_ARG(v->selected), STR_ARG(name), STR_ARG(v->claim->metadata.namespace));
 }
 
-static void open_claim(struct advice *t, const struct attempt *a, const struct pod_volume *v,
-                       const struct sched_node *n)
+static void advice_volume_add_open_claim(struct advice *t, const struct attempt *a,
+                                         const struct pod_volume *v, const struct sched_node *n)
 {
     const struct quantity *want = amounts_get(&v->claim->spec.resources.requests, STR("storage"));
     cleanup_sbuf struct sbuf size = {0};
@@ -119,7 +122,7 @@ static void open_claim(struct advice *t, const struct attempt *a, const struct p
     if (want)
         quantity_write(want, &size);
     if (v->selected.n)
-        elsewhere(t, a, v);
+        advice_volume_add_elsewhere(t, a, v);
     else if (str_eqz(v->class->provisioner, STORAGE_NO_PROVISIONER))
         advice_add(t,
                    "create a PersistentVolume of class %.*s with at least %.*s for claim %.*s "
@@ -134,8 +137,8 @@ static void open_claim(struct advice *t, const struct attempt *a, const struct p
 
 void advice_volume_node(struct advice *t, struct attempt *a, const struct sched_node *n)
 {
-    (void)volumes_filter(a, n, NULL); // other nodes may have been asked since
-    const struct pod_volume *v = a->volume_lacking;
+    (void)volume_rules_filter(a, n, NULL); // other nodes may have been asked since
+    const struct pod_volume *v = a->volume.lacking;
     if (!v) {
         advice_add(t,
                    "end a pod with volumes on %.*s, or take a claim whose volume is where there is "
@@ -148,12 +151,12 @@ void advice_volume_node(struct advice *t, struct attempt *a, const struct sched_
         return;
     }
     if (!v->bound)
-        open_claim(t, a, v, n);
+        advice_volume_add_open_claim(t, a, v, n);
     else if (!v->volume)
         advice_add(t, "the volume %.*s is gone: delete claim %.*s and create it again",
                    STR_ARG(v->claim->spec.volume_name), STR_ARG(v->claim->metadata.name));
     else
-        reachable(t, a, v->volume);
+        advice_volume_add_reachable(t, a, v->volume);
     advice_add(t, "or give the pod another claim");
 }
 
@@ -168,8 +171,8 @@ bool advice_volume_binding(struct advice *t, const struct sched_pod *p, struct s
               STR_ARG(p->binding->node_name), STR_ARG(v->name));
     if (v->volume.n)
         sbuf_addf(cause, " (to volume %.*s)", STR_ARG(v->volume));
-    if (p->reason && p->message && strcmp(p->reason, "SchedulerError") == 0)
-        sbuf_addf(cause, " (the attempt before was given up: %s)", p->message);
+    if (p->report.reason && p->report.message && strcmp(p->report.reason, "SchedulerError") == 0)
+        sbuf_addf(cause, " (the attempt before was given up: %s)", p->report.message);
     if (v->volume.n)
         advice_add(t,
                    "the persistentvolume-binder-controller of kube-controller-manager or dray up "

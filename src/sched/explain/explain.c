@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The whole answer for one pod or claim, as JSON, made when it is asked for; and the check that the
+// The whole answer for one pod or claim, as JSON, made on request; and the check that the
 // caches are what the watches have delivered.
 #include "api/match/claim.h"
+#include "sched/core/cycle.h"
+#include "sched/dra/dra_int.h"
 #include "sched/explain/explain_int.h"
+#include "sched/explain/report.h"
 
 #include "base/banned.h"
 
@@ -48,7 +51,7 @@ void explain_field(struct json_writer *w, const char *key, struct str value)
     json_write_str(w, value);
 }
 
-static void write_claims(struct json_writer *w, struct sched *s, const struct sched_pod *p)
+static void explain_write_claims(struct json_writer *w, struct sched *s, const struct sched_pod *p)
 {
     json_write_key(w, STR("claims"));
     json_write_array_begin(w);
@@ -72,12 +75,12 @@ static void write_whys(struct json_writer *w, const struct sched_pod *p)
     json_write_key(w, STR("waitsFor"));
     json_write_array_begin(w);
     for (size_t i = 0; i < WHYS; i++)
-        if (p->whys & WHY_BIT(i))
+        if (p->queue.whys & WHY_BIT(i))
             json_write_str(w, str_z(why_names[i]));
     json_write_array_end(w);
 }
 
-void told_done(struct told *t)
+void explain_verdict_done(struct told *t)
 {
     advice_done(&t->advice);
     sbuf_done(&t->cause);
@@ -89,7 +92,7 @@ void explain_attempt(struct attempt *a, enum dra_begin begun, struct told *t)
 {
     a->tips = &t->advice;
     if (begun == DRA_OK)
-        report_whole(a, &t->now, &t->cause, &t->text);
+        report_write_whole(a, &t->now, &t->cause, &t->text);
     if (t->advice.note.n && !t->advice.fits)
         sbuf_addf(&t->cause, " (%.*s)", STR_ARG(t->advice.note));
     if (a->failed || begun != DRA_OK) { // no node is to blame
@@ -107,19 +110,21 @@ static void would_fit(struct sched *s, const struct sched_pod *p, struct told *t
     struct sched_group *g = p->group;
     size_t fits = t->advice.fits;
     sbuf_clear(&t->cause);
-    if (g && group_min(g) > 1 && group_scheduled(g) < group_min(g) && !explain_group_fits(s, g, t))
+    if (g && groups_min(g) > 1 && groups_scheduled(g) < groups_min(g) &&
+        !explain_group_fits(s, g, t))
         return;
     sbuf_clear(&t->cause);
     sbuf_addf(&t->cause, "it would fit now (on %zu node%s), and will be tried again soon", fits,
               fits == 1 ? "" : "s");
-    if (p->given_up)
+    if (p->report.given_up)
         advice_given_up(&t->advice, p, &t->cause);
-    else if (p->reason && p->message && strcmp(p->reason, "SchedulerError") == 0)
-        sbuf_addf(&t->cause, "; the attempt before failed: %s", p->message);
+    else if (p->report.reason && p->report.message &&
+             strcmp(p->report.reason, "SchedulerError") == 0)
+        sbuf_addf(&t->cause, "; the attempt before failed: %s", p->report.message);
 }
 
 // Asks all nodes, as if it were the pod's turn now.
-static void ask_nodes(struct sched *s, struct sched_pod *p, struct told *t)
+static void explain_ask_nodes(struct sched *s, struct sched_pod *p, struct told *t)
 {
     struct attempt a;
     enum dra_begin r = cycle_begin(s, p, &a);
@@ -141,25 +146,25 @@ static void other_scheduler(const struct sched *s, const struct sched_pod *p, st
     sbuf_addf(&t->cause, "it is for schedulerName %.*s, which is none of ours",
               STR_ARG(p->api->spec.scheduler_name));
     advice_add(&t->advice, "start that scheduler, or let spec.schedulerName be %.*s",
-               STR_ARG(s->names.p[0]));
+               STR_ARG(s->config.names.p[0]));
 }
 
-static void look_at(struct sched *s, struct sched_pod *p, struct told *t)
+static void explain_inspect_pod(struct sched *s, struct sched_pod *p, struct told *t)
 {
     switch (p->state) {
     case POD_GATED:
         advice_gate(&t->advice, s, p, &t->cause);
         if (!t->cause.n)
-            ask_nodes(s, p, t);
+            explain_ask_nodes(s, p, t);
         break;
     case POD_ACTIVE:
     case POD_POSTPONED:
     case POD_BACKOFF:
     case POD_WAITING:
-        if (p->costly)
-            sbuf_addz(&t->cause, p->message); // looking again would cost as much
+        if (p->cost.costly)
+            sbuf_addz(&t->cause, p->report.message); // looking again would cost as much
         else
-            ask_nodes(s, p, t);
+            explain_ask_nodes(s, p, t);
         break;
     case POD_BINDING:
         advice_binding(&t->advice, p, &t->cause);
@@ -174,7 +179,7 @@ void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out, struct 
 {
     struct json_writer w = {.out = out};
     struct told told = {0};
-    look_at(s, p, &told);
+    explain_inspect_pod(s, p, &told);
     json_write_object_begin(&w);
     explain_field(&w, "kind", STR("Pod"));
     explain_field(&w, "name", p->key);
@@ -183,18 +188,18 @@ void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out, struct 
         explain_field(&w, "node", p->node->name);
     explain_field(&w, "cause", sbuf_str(&told.cause));
     advice_write(&told.advice, &w);
-    if (p->gate)
-        explain_field(&w, "gate", str_z(p->gate));
-    if (p->message)
-        explain_field(&w, "message", str_z(p->message));
+    if (p->report.gate)
+        explain_field(&w, "gate", str_z(p->report.gate));
+    if (p->report.message)
+        explain_field(&w, "message", str_z(p->report.message));
     if (p->group) {
         json_write_key(&w, STR("podGroup"));
         explain_group_begin(&w, p->group);
         json_write_object_end(&w);
     }
     json_write_key(&w, STR("attempts"));
-    json_write_u64(&w, p->attempts);
-    write_claims(&w, s, p);
+    json_write_u64(&w, p->queue.attempts);
+    explain_write_claims(&w, s, p);
     if (p->state == POD_WAITING || p->state == POD_BACKOFF || p->state == POD_ACTIVE)
         write_whys(&w, p);
     if (told.now.n) {
@@ -204,7 +209,7 @@ void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out, struct 
     json_write_object_end(&w);
     if (text)
         sbuf_add(text, sbuf_str(&told.text));
-    told_done(&told);
+    explain_verdict_done(&told);
 }
 
 static int explain_object(struct sched *s, struct str kind, struct str namespace, struct str name,
@@ -251,7 +256,7 @@ int sched_explain(struct sched *s, struct str kind, struct str namespace, struct
     size_t before = out->n;
     cost_begin(s);
     int r = explain_object(s, kind, namespace, name, out, err);
-    if (r < 0 || !s->cost.refused)
+    if (r < 0 || !s->cost.meter.refused)
         return r;
     (void)index_catch_up(s->devices, SIZE_MAX);
     sbuf_truncate(out, before);
@@ -267,7 +272,7 @@ struct checking {
     bool good;
 };
 
-static void check_pod(void *arg, const struct typed_object *o)
+static void explain_check_pod(void *arg, const struct typed_object *o)
 {
     struct checking *c = arg;
     cleanup_sbuf struct sbuf key = {0};
@@ -279,7 +284,7 @@ static void check_pod(void *arg, const struct typed_object *o)
     c->good = false;
 }
 
-static void check_node(void *arg, const struct typed_object *o)
+static void explain_check_node(void *arg, const struct typed_object *o)
 {
     struct checking *c = arg;
     struct sched_node **n = map_get(&c->s->cluster.nodes, o->meta->name);
@@ -290,7 +295,7 @@ static void check_node(void *arg, const struct typed_object *o)
     c->good = false;
 }
 
-static void check_claim(void *arg, const struct typed_object *o)
+static void explain_check_claim(void *arg, const struct typed_object *o)
 {
     struct checking *c = arg;
     const struct sched_claim *k = claims_find(&c->s->claims, o->meta->namespace, o->meta->name);
@@ -309,13 +314,13 @@ const struct api_kind *sched_watched(size_t i)
 uint64_t sched_known(const struct sched *s, size_t i, struct str namespace, struct str name)
 {
     const struct typed_object *o =
-        s->informers[i] ? informer_get(s->informers[i], namespace, name) : NULL;
+        s->watch.informers[i] ? informer_get(s->watch.informers[i], namespace, name) : NULL;
     return o ? o->revision : 0;
 }
 
 size_t sched_known_count(const struct sched *s, size_t i)
 {
-    return s->informers[i] ? informer_len(s->informers[i]) : 0;
+    return s->watch.informers[i] ? informer_len(s->watch.informers[i]) : 0;
 }
 
 bool sched_check(const struct sched *s, struct sbuf *problems)
@@ -325,10 +330,10 @@ bool sched_check(const struct sched *s, struct sbuf *problems)
     c.good &= claims_check(&s->claims, problems);
     if (!s->started)
         return c.good;
-    informer_foreach(s->informers[WATCH_PODS], check_pod, &c);
-    informer_foreach(s->informers[WATCH_NODES], check_node, &c);
-    informer_foreach(s->informers[WATCH_CLAIMS], check_claim, &c);
-    if (informer_len(s->informers[WATCH_PODS]) != map_len(&s->cluster.pods)) {
+    informer_foreach(s->watch.informers[WATCH_PODS], explain_check_pod, &c);
+    informer_foreach(s->watch.informers[WATCH_NODES], explain_check_node, &c);
+    informer_foreach(s->watch.informers[WATCH_CLAIMS], explain_check_claim, &c);
+    if (informer_len(s->watch.informers[WATCH_PODS]) != map_len(&s->cluster.pods)) {
         sbuf_addz(problems, "the watch has shown another number of pods\n");
         c.good = false;
     }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is told of a claim: who has it, what its pods wait for, and, while no pod uses it, what would become of one that did.
+// The explanation of a claim: who has it, what its pods wait for, and, while no pod uses it, what
+// would become of one that did.
 #include "alloc/fleet.h"
 #include "api/match/claim.h"
 #include "api/match/taint.h"
+#include "sched/core/cycle.h"
 #include "sched/explain/explain_int.h"
+#include "sched/filter/filter_int.h"
 
 #include "base/banned.h"
 
@@ -15,7 +18,7 @@ static void write_count(struct sched *s, const struct api_resource_claim *claim,
 {
     struct index_answer count;
     uint64_t hash = fleet_hash(&claim, 1);
-    s->expire_calls = UINT64_MAX;
+    s->cost.expire_calls = UINT64_MAX;
     index_count(s->devices, s->solver,
                 &(struct index_ask){.hash = hash, .claims = &claim, .claims_len = 1}, &count);
     json_write_key(w, count.at_most ? STR("moreThatFitAtMost") : STR("moreThatFit"));
@@ -23,7 +26,7 @@ static void write_count(struct sched *s, const struct api_resource_claim *claim,
     index_unpin(s->devices);
 }
 
-static void write_number(struct json_writer *w, const char *key, size_t n)
+static void explain_claim_write_number(struct json_writer *w, const char *key, size_t n)
 {
     json_write_key(w, str_z(key));
     json_write_u64(w, n);
@@ -32,7 +35,7 @@ static void write_number(struct json_writer *w, const char *key, size_t n)
 static void write_group(const struct alloc_group *g, struct json_writer *w)
 {
     json_write_object_begin(w);
-    write_number(w, "nodes", g->nodes);
+    explain_claim_write_number(w, "nodes", g->nodes);
     json_write_key(w, STR("names"));
     json_write_array_begin(w);
     for (size_t i = 0; i < g->names_len; i++)
@@ -45,13 +48,13 @@ static void write_group(const struct alloc_group *g, struct json_writer *w)
         json_write_object_begin(w);
         explain_field(w, "claim", f->claim);
         explain_field(w, "request", f->request);
-        write_number(w, "wanted", f->wanted);
-        write_number(w, "published", f->published);
-        write_number(w, "classRefused", f->class_refused);
-        write_number(w, "selectorRefused", f->selector_refused);
-        write_number(w, "tainted", f->tainted);
-        write_number(w, "inUse", f->in_use);
-        write_number(w, "usable", f->usable);
+        explain_claim_write_number(w, "wanted", f->wanted);
+        explain_claim_write_number(w, "published", f->published);
+        explain_claim_write_number(w, "classRefused", f->class_refused);
+        explain_claim_write_number(w, "selectorRefused", f->selector_refused);
+        explain_claim_write_number(w, "tainted", f->tainted);
+        explain_claim_write_number(w, "inUse", f->in_use);
+        explain_claim_write_number(w, "usable", f->usable);
         json_write_key(w, STR("satisfied"));
         json_write_bool(w, f->satisfied);
         json_write_object_end(w);
@@ -60,15 +63,16 @@ static void write_group(const struct alloc_group *g, struct json_writer *w)
     json_write_object_end(w);
 }
 
-// How many devices of each node the requests match, and how many of those are free. Nodes that are alike are told once.
-static void write_devices(struct sched *s, const struct api_resource_claim *claim,
-                          struct json_writer *w)
+// How many devices of each node the requests match, and how many of those are free. Nodes that are
+// alike are shown once.
+static void explain_claim_write_devices(struct sched *s, const struct api_resource_claim *claim,
+                                        struct json_writer *w)
 {
     struct alloc_report *r = alloc_report_new();
     struct index_explaining e = {
         .solver = s->solver, .report = r, .claims = &claim, .claims_len = 1};
     size_t groups = 0;
-    s->expire_calls = UINT64_MAX;
+    s->cost.expire_calls = UINT64_MAX;
     for (size_t i = 0; i < s->cluster.order.n; i++) {
         const struct sched_node *n = s->cluster.order.p[i];
         if (n && n->api)
@@ -89,7 +93,8 @@ static void write_devices(struct sched *s, const struct api_resource_claim *clai
 }
 
 // As if a pod came that wanted nothing but this claim.
-static void ask_for_nobody(struct sched *s, const struct api_resource_claim *claim, struct told *t)
+static void explain_claim_ask_unowned(struct sched *s, const struct api_resource_claim *claim,
+                                      struct told *t)
 {
     struct api_pod_resource_claim entry = {.name = STR("claim"),
                                            .resource_claim_name = claim->metadata.name,
@@ -111,7 +116,7 @@ static void write_unused(struct sched *s, const struct api_resource_claim *claim
 {
     struct told t = {0};
     cleanup_sbuf struct sbuf cause = {0};
-    ask_for_nobody(s, claim, &t);
+    explain_claim_ask_unowned(s, claim, &t);
     if (t.advice.fits)
         sbuf_addf(&cause,
                   "no pod uses it: it gets its devices when a pod with it gets its node (now %zu "
@@ -126,17 +131,17 @@ static void write_unused(struct sched *s, const struct api_resource_claim *claim
     json_write_u64(w, t.advice.fits);
     write_count(s, claim, w);
     if (t.advice.fits) {
-        write_devices(s, claim, w);
+        explain_claim_write_devices(s, claim, w);
     } else if (t.now.n) {
         json_write_key(w, STR("now"));
         json_write_raw(w, sbuf_str(&t.now));
     }
     if (text)
         sbuf_add(text, sbuf_str(&t.text));
-    told_done(&t);
+    explain_verdict_done(&t);
 }
 
-// --- Nodes that take nobody ----------------------------------------------------------------------
+// --- Nodes that take no pods ---------------------------------------------------------------------
 
 // The taint of a cordon is no taint that somebody would tolerate.
 static size_t tolerate_all(const struct api_node *node, struct api_toleration *all)
@@ -149,7 +154,7 @@ static size_t tolerate_all(const struct api_node *node, struct api_toleration *a
     return n;
 }
 
-static bool takes_nobody(struct sched *s, const struct sched_node *n)
+static bool explain_claim_is_closed_node(struct sched *s, const struct sched_node *n)
 {
     struct arena arena = {0};
     struct api_toleration *all =
@@ -168,7 +173,7 @@ void sched_closed_nodes(struct sched *s, void (*fn)(void *arg, struct str node),
 {
     for (size_t i = 0; i < s->cluster.order.n; i++) {
         const struct sched_node *n = s->cluster.order.p[i];
-        if (n && n->api && takes_nobody(s, n))
+        if (n && n->api && explain_claim_is_closed_node(s, n))
             fn(arg, n->name);
     }
 }
@@ -209,7 +214,8 @@ static void write_allocation(struct sched *s, const struct api_resource_claim *c
     json_write_array_end(w);
 }
 
-static struct str state_of(const struct sched_claim *k, const struct api_resource_claim *claim)
+static struct str explain_claim_state(const struct sched_claim *k,
+                                      const struct api_resource_claim *claim)
 {
     return claim->metadata.deletion_timestamp.set ? STR("being deleted")
            : claim->status.allocation             ? STR("allocated")
@@ -224,7 +230,7 @@ void explain_claim(struct sched *s, struct sched_claim *k, struct sbuf *out, str
     json_write_object_begin(&w);
     explain_field(&w, "kind", STR("ResourceClaim"));
     explain_field(&w, "name", k->key);
-    explain_field(&w, "state", state_of(k, claim));
+    explain_field(&w, "state", explain_claim_state(k, claim));
     if (claim->status.allocation)
         write_allocation(s, claim, &w);
     json_write_key(&w, STR("pods"));

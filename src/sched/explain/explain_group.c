@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is told of a PodGroup: what it lacks, where its pods would go if all were placed at once, and what keeps the first that
-// finds no room from it.
+// The explanation of a PodGroup: what it lacks, where its pods would go if all were placed at once,
+// and what keeps the first that finds no room from it.
 #include "sched/explain/explain_int.h"
+#include "sched/gang/gang.h"
 
 #include "base/banned.h"
 
@@ -12,11 +13,11 @@ void explain_group_begin(struct json_writer *w, const struct sched_group *g)
     explain_field(w, "kind", STR("PodGroup"));
     explain_field(w, "name", g->key);
     json_write_key(w, STR("minCount"));
-    json_write_u64(w, group_min(g));
+    json_write_u64(w, groups_min(g));
     json_write_key(w, STR("pods"));
     json_write_u64(w, g->pods.n);
     json_write_key(w, STR("scheduled"));
-    json_write_u64(w, group_scheduled(g));
+    json_write_u64(w, groups_scheduled(g));
     if (!g->api)
         explain_field(w, "state", STR("missing"));
     if (g->reason)
@@ -40,7 +41,7 @@ struct look {
     struct members members;
     size_t fits;
     const struct sched_pod *first; // of those that find no room
-    struct told *told;             // what is told of it
+    struct told *told;             // the explanation
 };
 
 static void member_seen(void *arg, struct attempt *a, enum dra_begin begun,
@@ -55,24 +56,26 @@ static void member_seen(void *arg, struct attempt *a, enum dra_begin begun,
         explain_attempt(a, begun, t);
         sbuf_add(&m.cause, sbuf_str(&t->cause));
         look->first = look->first ? look->first : a->pod;
-        told_done(&other);
+        explain_verdict_done(&other);
     }
     vec_push(&look->members, m);
 }
 
-static void look_done(struct look *look)
+static void explain_group_look_done(struct look *look)
 {
     for (size_t i = 0; i < look->members.n; i++)
         sbuf_done(&look->members.p[i].cause);
     vec_done(&look->members);
 }
 
-// What the group as a whole lacks, in one line; the first of its pods that finds no room tells the rest.
-static void tell_lack(const struct sched_group *g, const struct look *look, struct told *t)
+// What the group as a whole lacks, in one line; the first of its pods that finds no room explains
+// the rest.
+static void explain_group_write_lack(const struct sched_group *g, const struct look *look,
+                                     struct told *t)
 {
     cleanup_sbuf struct sbuf pod = {0};
-    size_t min = group_min(g);
-    size_t have = group_scheduled(g) + look->fits;
+    size_t min = groups_min(g);
+    size_t have = groups_scheduled(g) + look->fits;
     sbuf_add(&pod, sbuf_str(&t->cause));
     sbuf_clear(&t->cause);
     sbuf_addf(&t->cause, "%zu of its pods must start together, and %zu fit%s at once", min, have,
@@ -84,18 +87,18 @@ static void tell_lack(const struct sched_group *g, const struct look *look, stru
         advice_add(&t->advice, "lower minCount of PodGroup %.*s to %zu", STR_ARG(g->key), have);
 }
 
-// Looks at a group whose pods are all there. False: t says what it lacks.
-static bool look_at(struct sched *s, struct sched_group *g, struct look *look)
+// Looks at a group whose pods are all there. False: t has what it lacks.
+static bool explain_group_inspect(struct sched *s, struct sched_group *g, struct look *look)
 {
     struct told *t = look->told;
     cleanup_sbuf struct sbuf wrong = {0};
-    bool fits = gang_look(s, g, member_seen, look, &wrong);
+    bool fits = gang_preview(s, g, member_seen, look, &wrong);
     if (fits)
         return true;
     if (wrong.n)
         sbuf_add(&t->cause, sbuf_str(&wrong));
     else
-        tell_lack(g, look, t);
+        explain_group_write_lack(g, look, t);
     return false;
 }
 
@@ -103,13 +106,13 @@ bool explain_group_fits(struct sched *s, struct sched_group *g, struct told *t)
 {
     struct told fresh = {0};
     struct look look = {.told = &fresh};
-    bool fits = look_at(s, g, &look);
-    look_done(&look);
+    bool fits = explain_group_inspect(s, g, &look);
+    explain_group_look_done(&look);
     if (fits) {
-        told_done(&fresh);
+        explain_verdict_done(&fresh);
         return true;
     }
-    told_done(t);
+    explain_verdict_done(t);
     *t = fresh;
     cleanup_sbuf struct sbuf alone = {0};
     sbuf_add(&alone, sbuf_str(&t->cause));
@@ -121,17 +124,17 @@ bool explain_group_fits(struct sched *s, struct sched_group *g, struct told *t)
 
 // --- The group -----------------------------------------------------------------------------------
 
-static void tell_group(struct sched *s, struct sched_group *g, struct look *look)
+static void explain_group_write(struct sched *s, struct sched_group *g, struct look *look)
 {
     struct told *t = look->told;
-    size_t min = group_min(g);
-    size_t scheduled = group_scheduled(g);
+    size_t min = groups_min(g);
+    size_t scheduled = groups_scheduled(g);
     advice_group(&t->advice, g, &t->cause);
     if (t->cause.n || scheduled == g->pods.n)
         return;
     if (g->take)
         sbuf_addz(&t->cause, "devices of an earlier attempt are being given back");
-    else if (look_at(s, g, look))
+    else if (explain_group_inspect(s, g, look))
         sbuf_addf(&t->cause, "%zu of its pods would fit now, and will be tried again soon",
                   look->fits);
     else if (scheduled >= min)
@@ -162,12 +165,12 @@ static void write_member(struct sched *s, const struct sched_pod *p, const struc
     else if (!m && p->state == POD_GATED)
         advice_gate(&t.advice, s, p, &t.cause);
     explain_field(w, "cause", sbuf_str(&t.cause));
-    if (p->gate)
-        explain_field(w, "gate", str_z(p->gate));
-    if (p->message && !p->node)
-        explain_field(w, "message", str_z(p->message));
+    if (p->report.gate)
+        explain_field(w, "gate", str_z(p->report.gate));
+    if (p->report.message && !p->node)
+        explain_field(w, "message", str_z(p->report.message));
     json_write_object_end(w);
-    told_done(&t);
+    explain_verdict_done(&t);
 }
 
 void explain_group(struct sched *s, struct sched_group *g, struct sbuf *out)
@@ -175,7 +178,7 @@ void explain_group(struct sched *s, struct sched_group *g, struct sbuf *out)
     struct json_writer w = {.out = out};
     struct told t = {0};
     struct look look = {.told = &t};
-    tell_group(s, g, &look);
+    explain_group_write(s, g, &look);
     explain_group_begin(&w, g);
     explain_field(&w, "cause", sbuf_str(&t.cause));
     advice_write(&t.advice, &w);
@@ -189,6 +192,6 @@ void explain_group(struct sched *s, struct sched_group *g, struct sbuf *out)
         json_write_raw(&w, sbuf_str(&t.now));
     }
     json_write_object_end(&w);
-    look_done(&look);
-    told_done(&t);
+    explain_group_look_done(&look);
+    explain_verdict_done(&t);
 }

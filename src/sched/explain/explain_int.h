@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is told of a pod, a claim or a group to whoever asks why: shared by explain.c (pods), explain_claim.c and
-// explain_group.c.
+// The explanation of a pod, a claim or a group: shared by explain.c (pods),
+// explain_claim.c and explain_group.c.
 #ifndef SCHED_EXPLAIN_EXPLAIN_INT_H
 #define SCHED_EXPLAIN_EXPLAIN_INT_H
 
@@ -9,7 +9,7 @@
 #include "sched/explain/advice.h"
 #include "sched/explain/report.h"
 
-// What is said of something that waits.
+// The explanation of a pod or group that waits.
 struct told {
     struct advice advice;
     struct sbuf cause;
@@ -17,7 +17,7 @@ struct told {
     struct sbuf text; // the same in words
 };
 
-void told_done(struct told *t);
+void explain_verdict_done(struct told *t);
 
 // explain_field adds a text, unless it is empty.
 void explain_field(struct json_writer *w, const char *key, struct str value);
@@ -28,7 +28,8 @@ const char *explain_state(const struct sched_pod *p);
 // explain_attempt asks all nodes what they say to the pod of an attempt that has begun.
 void explain_attempt(struct attempt *a, enum dra_begin begun, struct told *t);
 
-// explain_group_fits looks whether the pods of a group that lacks some fit now, all at once. False: t says why not.
+// explain_group_fits looks whether the pods of a group that lacks some fit now, all at once. False:
+// t has the reason.
 bool explain_group_fits(struct sched *s, struct sched_group *g, struct told *t);
 
 // explain_group_begin begins an object about a group; the caller ends it.

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every node says of one pod, in kube-scheduler's words: plugins, reasons, codes. The rules are those by which pods
-// are placed; only nothing is chosen, and all nodes are asked.
+// The answer of every node to one pod, in kube-scheduler's words: plugins, reasons, codes. The
+// rules are those by which pods are placed; only nothing is chosen, and all nodes are asked.
 #include <stdlib.h>
 
 #include "api/match/claim.h"
 #include "codec/json_writer.h"
-#include "sched/core/sched_int.h"
+#include "sched/core/cycle.h"
+#include "sched/dra/dra_int.h"
+#include "sched/filter/filter_int.h"
 
 #include "base/banned.h"
 
@@ -15,7 +17,7 @@ static void judge_write_reasons(struct json_writer *w, const struct refusals *al
     json_write_array_begin(w);
     for (size_t i = 0; i < all->n; i++) {
         cleanup_sbuf struct sbuf text = {0};
-        refusal_reason(&all->p[i], &text);
+        refusal_write_reason(&all->p[i], &text);
         json_write_str(w, sbuf_str(&text));
     }
     json_write_array_end(w);
@@ -57,7 +59,7 @@ static bool judge_gates(struct sched *s, const struct sched_pod *p, struct json_
         judge_write_stop(w, "preEnqueue", STR("SchedulingGates"), sbuf_str(&why));
     } else if (!dra_gate(s, p->api, &why)) {
         judge_write_stop(w, "preEnqueue", STR("DynamicResources"), sbuf_str(&why));
-    } else if (p->group && !group_gate(p, &why)) {
+    } else if (p->group && !groups_gate(p, &why)) {
         judge_write_stop(w, "preEnqueue", STR("GangScheduling"), sbuf_str(&why));
     }
     return why.n > 0;
@@ -135,7 +137,7 @@ static int judge_by_name(const void *x, const void *y)
     return str_cmp(a->node->name, b->node->name);
 }
 
-static void judge_node(struct attempt *a, struct judged_node *j)
+static void judge_one_node(struct attempt *a, struct judged_node *j)
 {
     if (judge_left_out(a->api, j->node->name))
         refusal_add(a, &j->refusals, (struct refusal){.code = REFUSED_BY_NAME});
@@ -221,7 +223,7 @@ static int judge_nodes(struct attempt *a, enum dra_begin begun, struct json_writ
     }
     struct judged_node *all = judge_list_nodes(a, &n);
     for (size_t i = 0; i < n && begun == DRA_OK && !a->failed; i++)
-        judge_node(a, &all[i]);
+        judge_one_node(a, &all[i]);
     if (begun != DRA_OK || a->failed)
         return err_set(err, ERR_INTERNAL, "%.*s", STR_ARG(sbuf_str(&a->text)));
     judge_write_nodes(w, all, n);
@@ -240,7 +242,7 @@ int sched_judge(struct sched *s, struct str namespace, struct str name, struct j
     if (judge_gates(s, p, w))
         return 0;
     cost_begin(s);
-    s->cost.left = UINT64_MAX; // whoever asks has nobody else to serve
+    s->cost.meter.left = UINT64_MAX; // the caller has no other requests to serve
     enum dra_begin begun = cycle_begin(s, p, &a);
     int r = judge_nodes(&a, begun, w, err);
     cycle_end(&a);

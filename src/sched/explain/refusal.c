@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Words for refusals: a table of kube-scheduler's plugins and texts, and this scheduler's own, which name what is
-// lacking.
+// Words for refusals: a table of kube-scheduler's plugins and texts, and this scheduler's own,
+// which name what is lacking.
 #include "sched/explain/refusal.h"
 
 #include "api/match/label.h"
@@ -12,7 +12,7 @@
 
 #define SPREAD_TEXT "node(s) didn't match pod topology spread constraints"
 
-// What kube-scheduler says. A text of NULL is made of the refusal.
+// The words of kube-scheduler. A text of NULL is made of the refusal.
 static const struct {
     const char *plugin, *text;
     bool hopeless;
@@ -73,7 +73,7 @@ const char *refusal_plugin(enum refusal_code code)
     return upstream[code].plugin;
 }
 
-void refusal_reason(const struct refusal *r, struct sbuf *out)
+void refusal_write_reason(const struct refusal *r, struct sbuf *out)
 {
     if (upstream[r->code].text)
         sbuf_addz(out, upstream[r->code].text);
@@ -170,14 +170,14 @@ static void write_volume(const struct refusal *r, struct sbuf *out)
     }
 }
 
-static void write_devices(const struct refusal *r, struct sbuf *out)
+static void refusal_write_devices(const struct refusal *r, struct sbuf *out)
 {
     if (r->code != REFUSED_DEVICES)
         sbuf_addz(out, upstream[r->code].text);
     sbuf_add(out, r->detail);
 }
 
-// Amounts are told in one clause, whichever comes first.
+// Amounts are reported in one clause, whichever comes first.
 static void write_amount(const struct refusal *r, bool first, struct sbuf *out)
 {
     sbuf_addz(out, first ? "have " : "");
@@ -196,8 +196,8 @@ static void write_spread(const struct refusal *r, struct sbuf *out)
                   STR_ARG(r->spread->topology_key), r->spread->max_skew);
 }
 
-static void write_one(const struct attempt *a, const struct sched_node *n, const struct refusal *r,
-                      bool first, struct sbuf *out)
+static void refusal_write_one(const struct attempt *a, const struct sched_node *n,
+                              const struct refusal *r, bool first, struct sbuf *out)
 {
     switch (r->code) {
     case REFUSED_CORDONED:
@@ -251,7 +251,7 @@ static void write_one(const struct attempt *a, const struct sched_node *n, const
     case REFUSED_EXTENDED:
     case REFUSED_DEVICES:
     case REFUSAL_CODES:
-        write_devices(r, out);
+        refusal_write_devices(r, out);
         break;
     }
 }
@@ -261,6 +261,6 @@ void refusal_write(const struct attempt *a, const struct sched_node *n, const st
 {
     for (size_t i = 0; i < r->n; i++) {
         sbuf_addz(out, i ? ", " : "");
-        write_one(a, n, &r->p[i], i == 0, out);
+        refusal_write_one(a, n, &r->p[i], i == 0, out);
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why a node will not do, as data: filters say what refuses with what it is about, and two presenters make words of it,
-// those of this scheduler and those of kube-scheduler. Private to src/sched.
+// Why a node will not do, as data: filters say what refuses with what it is about, and two
+// presenters make words of it, those of this scheduler and those of kube-scheduler. Private to
+// src/sched.
 #ifndef SCHED_EXPLAIN_REFUSAL_H
 #define SCHED_EXPLAIN_REFUSAL_H
 
@@ -36,7 +37,7 @@ enum refusal_code {
     REFUSED_ANTI_AFFINITY,
     REFUSED_OTHERS_ANTI_AFFINITY,
     REFUSED_CLAIMS,          // the allocator finds no devices
-    REFUSED_CLAIM_ELSEWHERE, // detail tells which and where; may be empty
+    REFUSED_CLAIM_ELSEWHERE, // detail: which and where; may be empty
     REFUSED_EXTENDED_CLAIM,
     REFUSED_EXTENDED,
     REFUSED_DEVICES, // detail is all there is to say
@@ -60,17 +61,18 @@ struct refusal {
 // Reasons of one plugin; the array lives in the attempt's arena.
 struct refusals VEC(struct refusal);
 
-// refusal_add remembers a reason; to may be NULL, when nobody is told.
+// refusal_add remembers a reason; to may be NULL.
 void refusal_add(struct attempt *a, struct refusals *to, struct refusal r);
 
 // refusal_write adds the reasons in this scheduler's words, as what follows "3 nodes …".
 void refusal_write(const struct attempt *a, const struct sched_node *n, const struct refusals *r,
                    struct sbuf *out);
 
-// refusal_plugin, refusal_reason and refusal_hopeless are the plugin of kube-scheduler that gives a reason, its words for
-// it, and whether it says UnschedulableAndUnresolvable instead of Unschedulable. Static storage, but for the text added.
+// refusal_plugin, refusal_write_reason and refusal_hopeless are the plugin of kube-scheduler that
+// gives a reason, its words for it, and whether it answers UnschedulableAndUnresolvable instead of
+// Unschedulable. Static storage, but for the text added.
 const char *refusal_plugin(enum refusal_code code);
-void refusal_reason(const struct refusal *r, struct sbuf *out);
+void refusal_write_reason(const struct refusal *r, struct sbuf *out);
 bool refusal_hopeless(const struct refusals *r);
 
 #endif

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What people are told: the pod's condition, events, and in full why no node fits.
+// What users see: the pod's condition, events, and in full why no node fits.
 #include "sched/explain/report.h"
 
 #include "codec/json_writer.h"
+#include "sched/bind/bind.h"
 #include "sched/bind/bind_int.h"
+#include "sched/bind/fence.h"
+#include "sched/dra/dra_int.h"
 #include "sched/explain/advice.h"
+#include "sched/filter/filter_int.h"
 
 #include "base/banned.h"
 
@@ -13,7 +17,8 @@
 #define CONDITION_EVERY_NS (10 * CLOCK_NS_PER_SEC)
 #define CONDITION_AGAIN_NS (CLOCK_NS_PER_SEC / 10) // when the pod had changed
 
-// Events of bound pods: so many at once, then one each tenth of a second. Thousands of pods are not worth a write each.
+// Events of bound pods: so many at once, then one each tenth of a second. Thousands of pods are not
+// worth a write each.
 #define BOUND_EVERY_NS   (CLOCK_NS_PER_SEC / 10)
 #define BOUND_AT_ONCE_NS (20 * BOUND_EVERY_NS)
 
@@ -30,15 +35,15 @@ static void condition_written(struct sched *s, void *arg, const struct client_an
 {
     struct sched_pod *p =
         answer->code == -ERR_CONFLICT ? cluster_pod(&s->cluster, str_z(arg)) : NULL;
-    if (!p || !p->message)
+    if (!p || !p->report.message)
         return;
-    list_remove(&p->untold);
-    p->told_ns = exec_now_ns(s->exec) - CONDITION_EVERY_NS + CONDITION_AGAIN_NS;
-    list_push_front(&s->untold, &p->untold);
-    exec_timer_start(s->exec, &s->tell_timer, CONDITION_AGAIN_NS);
+    list_remove(&p->report.pending);
+    p->report.written_ns = exec_now_ns(s->exec) - CONDITION_EVERY_NS + CONDITION_AGAIN_NS;
+    list_push_front(&s->report.pending, &p->report.pending);
+    exec_timer_start(s->exec, &s->report.timer, CONDITION_AGAIN_NS);
 }
 
-static void write_condition(struct sched *s, const struct sched_pod *p)
+static void report_write_condition(struct sched *s, const struct sched_pod *p)
 {
     cleanup_sbuf struct sbuf body = {0};
     cleanup_sbuf struct sbuf now = {0};
@@ -52,25 +57,26 @@ static void write_condition(struct sched *s, const struct sched_pod *p)
     if (m->generation)
         sbuf_addf(&body, ",\"observedGeneration\":%lld", (long long)m->generation);
     sbuf_addf(&body, ",\"lastTransitionTime\":\"%.*s\",\"reason\":\"%s\",\"message\":",
-              STR_ARG(sbuf_str(&now)), p->reason);
-    sbuf_add_json_str(&body, str_z(p->message), false);
+              STR_ARG(sbuf_str(&now)), p->report.reason);
+    sbuf_add_json_str(&body, str_z(p->report.message), false);
     sbuf_addz(&body, "}]}}");
     struct client_key key = {sched_kind(WATCH_PODS), m->namespace, m->name};
     char *whose = xstrndup(p->key.p, p->key.n);
-    struct call *call = call_new(s, condition_written, whose);
+    struct call *call = calls_begin(s, condition_written, whose);
     call->owned = whose;
     client_patch(s->client, &key, CLIENT_PATCH_STRATEGIC, sbuf_str(&body),
-                 &(struct client_write){.subresource = STR("status")}, call_answered, call);
+                 &(struct client_write){.subresource = STR("status")}, calls_on_answer, call);
     s->stats.conditions++;
 }
 
-static bool says(const char *have, struct str text)
+static bool report_has_text(const char *have, struct str text)
 {
     return have && str_eqz(text, have);
 }
 
 // Does the pod's own condition say so already, from before a restart?
-static bool stored_says(const struct api_pod *pod, const char *reason, struct str message)
+static bool report_stored_has_text(const struct api_pod *pod, const char *reason,
+                                   struct str message)
 {
     for (size_t i = 0; i < pod->status.conditions.n; i++) {
         const struct api_pod_condition *c = &pod->status.conditions.p[i];
@@ -83,114 +89,116 @@ static bool stored_says(const struct api_pod *pod, const char *reason, struct st
 
 static void hold_back(struct sched *s, struct sched_pod *p)
 {
-    if (list_linked(&p->untold))
+    if (list_linked(&p->report.pending))
         return;
-    list_push_back(&s->untold, &p->untold);
-    if (!exec_timer_armed(&s->tell_timer))
-        exec_timer_start(s->exec, &s->tell_timer, CONDITION_EVERY_NS);
+    list_push_back(&s->report.pending, &p->report.pending);
+    if (!exec_timer_armed(&s->report.timer))
+        exec_timer_start(s->exec, &s->report.timer, CONDITION_EVERY_NS);
 }
 
-// The pod stays in the list until its condition says so: writes can fail.
-static void say(struct sched *s, struct sched_pod *p)
+// The pod stays in the list until its condition has it: writes can fail.
+static void report_publish(struct sched *s, struct sched_pod *p)
 {
-    list_remove(&p->untold);
-    p->told_ns = exec_now_ns(s->exec);
-    write_condition(s, p);
-    report_event(s, p->object, "Warning", "FailedScheduling", str_z(p->message));
+    list_remove(&p->report.pending);
+    p->report.written_ns = exec_now_ns(s->exec);
+    report_write_condition(s, p);
+    report_event(s, p->object, "Warning", "FailedScheduling", str_z(p->report.message));
     hold_back(s, p);
 }
 
-// A pod that is still gated is told by what, as it is now: the template may have come meanwhile.
+// The condition of a gated pod has the gate, as it is now: the template may have come meanwhile.
 static void take_gate(struct sched *s, struct sched_pod *p)
 {
     cleanup_sbuf struct sbuf now = {0};
     if (!dra_gate(s, p->api, &now)) {
-        free(p->gate);
-        p->gate = xstrndup(now.p, now.n);
+        free(p->report.gate);
+        p->report.gate = xstrndup(now.p, now.n);
     }
-    free(p->reason);
-    free(p->message);
-    p->reason = xstrndup("Unschedulable", strlen("Unschedulable"));
-    p->message = xstrndup(p->gate, strlen(p->gate));
+    free(p->report.reason);
+    free(p->report.message);
+    p->report.reason = xstrndup("Unschedulable", strlen("Unschedulable"));
+    p->report.message = xstrndup(p->report.gate, strlen(p->report.gate));
 }
 
-// Is there something that the pod should be told?
-static bool to_say(struct sched *s, struct sched_pod *p)
+// Is there something to be written?
+static bool report_is_due(struct sched *s, struct sched_pod *p)
 {
     if (p->api->spec.node_name.n || p->state == POD_BINDING || p->state == POD_ELSEWHERE)
         return false;
     if (p->state == POD_GATED && p->api->spec.scheduling_gates.n)
-        return false; // the server has said so
-    if (p->state == POD_GATED && p->gate)
+        return false; // the server has written it
+    if (p->state == POD_GATED && p->report.gate)
         take_gate(s, p);
-    return p->message && !stored_says(p->api, p->reason, str_z(p->message));
+    return p->report.message &&
+           !report_stored_has_text(p->api, p->report.reason, str_z(p->report.message));
 }
 
 // Texts that were held back are written when their time has come, unless they are obsolete.
-static void tell_time(void *arg)
+static void report_on_timer(void *arg)
 {
     struct sched *s = arg;
     int64_t now = exec_now_ns(s->exec);
-    list_foreach(&s->untold, node) {
-        struct sched_pod *p = list_entry(node, struct sched_pod, untold);
-        int64_t wait = p->told_ns + CONDITION_EVERY_NS - now;
+    list_foreach(&s->report.pending, node) {
+        struct sched_pod *p = list_entry(node, struct sched_pod, report.pending);
+        int64_t wait = p->report.written_ns + CONDITION_EVERY_NS - now;
         if (wait > 0) {
-            exec_timer_start(s->exec, &s->tell_timer, wait);
+            exec_timer_start(s->exec, &s->report.timer, wait);
             return;
         }
-        list_remove(&p->untold);
-        if (to_say(s, p))
-            say(s, p);
+        list_remove(&p->report.pending);
+        if (report_is_due(s, p))
+            report_publish(s, p);
     }
 }
 
 void report_init(struct sched *s)
 {
-    list_init(&s->untold);
-    s->tell_timer = (struct exec_timer){.fn = tell_time, .arg = s};
+    list_init(&s->report.pending);
+    s->report.timer = (struct exec_timer){.fn = report_on_timer, .arg = s};
 }
 
 void report_gated(struct sched *s, struct sched_pod *p)
 {
-    if (!p->message && !list_linked(&p->untold))
-        p->told_ns = exec_now_ns(s->exec);
+    if (!p->report.message && !list_linked(&p->report.pending))
+        p->report.written_ns = exec_now_ns(s->exec);
     hold_back(s, p);
 }
 
-void report_tell(struct sched *s, struct sched_pod *p, const char *reason, struct str message)
+void report_set_message(struct sched *s, struct sched_pod *p, const char *reason,
+                        struct str message)
 {
-    bool first = !p->message;
-    bool same_reason = says(p->reason, str_z(reason));
-    bool same = same_reason && says(p->message, message);
-    bool stored = first && stored_says(p->api, reason, message);
+    bool first = !p->report.message;
+    bool same_reason = report_has_text(p->report.reason, str_z(reason));
+    bool same = same_reason && report_has_text(p->report.message, message);
+    bool stored = first && report_stored_has_text(p->api, reason, message);
     char *text = xstrndup(message.p ? message.p : "", message.n);
     char *why = xstrndup(reason, strlen(reason));
-    free(p->reason);
-    free(p->message);
-    p->reason = why;
-    p->message = text;
+    free(p->report.reason);
+    free(p->report.message);
+    p->report.reason = why;
+    p->report.message = text;
     if (same || stored)
         return;
-    if (!first && same_reason && exec_now_ns(s->exec) - p->told_ns < CONDITION_EVERY_NS)
+    if (!first && same_reason && exec_now_ns(s->exec) - p->report.written_ns < CONDITION_EVERY_NS)
         hold_back(s, p);
     else
-        say(s, p);
+        report_publish(s, p);
 }
 
 void report_event(struct sched *s, const struct typed_object *about, const char *type,
                   const char *reason, struct str message)
 {
-    event_record(s->recorder, about, str_z(type), str_z(reason), message);
+    events_record(s->recorder, about, str_z(type), str_z(reason), message);
 }
 
 void report_bound(struct sched *s, const struct typed_object *pod, struct str node)
 {
     int64_t now = exec_now_ns(s->exec);
-    if (s->bound_told_ns < now)
-        s->bound_told_ns = now;
-    if (s->bound_told_ns > now + BOUND_AT_ONCE_NS)
+    if (s->report.bound_ns < now)
+        s->report.bound_ns = now;
+    if (s->report.bound_ns > now + BOUND_AT_ONCE_NS)
         return;
-    s->bound_told_ns += BOUND_EVERY_NS;
+    s->report.bound_ns += BOUND_EVERY_NS;
     cleanup_sbuf struct sbuf text = {0};
     sbuf_addf(&text, "Successfully assigned %.*s/%.*s to %.*s", STR_ARG(pod->meta->namespace),
               STR_ARG(pod->meta->name), STR_ARG(node));
@@ -205,27 +213,28 @@ static bool by_state(const struct attempt *a)
     return a->open_len && a->open_len == a->wants_len;
 }
 
-// Explains the claims on a node whose devices do not do. A selector that fails is a mistake in the claim, which can be
-// explained as well.
+// Explains the claims on a node whose devices do not do. A selector that fails is a mistake in the
+// claim, which can be explained as well.
 static bool explain_devices(struct attempt *a, const struct sched_node *n,
                             struct index_explaining *e)
 {
-    bool error = a->answer.verdict == ALLOC_ERROR;
-    if (!error && a->answer.verdict != ALLOC_UNSATISFIABLE)
+    bool error = a->last.answer.verdict == ALLOC_ERROR;
+    if (!error && a->last.answer.verdict != ALLOC_UNSATISFIABLE)
         return false;
-    e->claims_len = a->open_len + a->special_used;
+    e->claims_len = a->open_len + a->special.used;
     if (!index_explain(a->s->devices, e, n->index))
         return false;
     a->failed &= !error;
     return true;
 }
 
-// Nodes that have too few devices were not asked before: one of each state is asked now. Advice is of every node.
-static void remember(struct attempt *a, const struct sched_node *n, enum why w)
+// Nodes that have too few devices were not asked before: one of each state is asked now. Advice is
+// of every node.
+static void report_remember_node(struct attempt *a, const struct sched_node *n, enum why w)
 {
     struct index *x = a->s->devices;
     if (w == WHY_DEVICES && !a->tips && a->devices_hash && by_state(a) &&
-        a->answer.verdict == ALLOC_UNSATISFIABLE)
+        a->last.answer.verdict == ALLOC_UNSATISFIABLE)
         index_rule_out(x, index_question(x, a->devices_hash, a->open, a->open_len), n->index);
 }
 
@@ -243,7 +252,7 @@ static void explain_node(struct attempt *a, struct sched_node *n, struct index_e
         return;
     if (w == WHY_NONE) {
         w = dra_filter(a, n, refusals);
-        remember(a, n, w);
+        report_remember_node(a, n, w);
     }
     if (a->tips)
         advice_node(a->tips, a, n, w);
@@ -257,7 +266,9 @@ static void explain_node(struct attempt *a, struct sched_node *n, struct index_e
     alloc_report_refuse(r, n->name, sbuf_str(&why));
 }
 
-struct alloc_report *report_make(struct attempt *a)
+// report_make asks every node and groups the answers. The caller frees the report before anything
+// changes.
+static struct alloc_report *report_make(struct attempt *a)
 {
     struct alloc_report *r = alloc_report_new();
     struct cluster *c = &a->s->cluster;
@@ -265,7 +276,7 @@ struct alloc_report *report_make(struct attempt *a)
     struct index_explaining e = {
         .solver = a->s->solver, .report = r, .claims = a->open, .claims_len = a->open_len};
     for (size_t i = 0; i < c->order.n; i++)
-        if (c->order.p[i] && c->order.p[i]->api && !a->s->cost.refused)
+        if (c->order.p[i] && c->order.p[i]->api && !a->s->cost.meter.refused)
             explain_node(a, c->order.p[i], &e, &why);
     map_done(&e.seen);
     size_t groups = 0;
@@ -274,12 +285,13 @@ struct alloc_report *report_make(struct attempt *a)
     return r;
 }
 
-// Was the claim's allocation made for this very group, earlier in the cycle? Without it there would be one pod less.
+// Was the claim's allocation made for this very group, earlier in the cycle? Without it there would
+// be one pod less.
 static bool of_this_gang(const struct attempt *a, const struct alloc_change *c)
 {
     struct sched_claim **k =
         c->kind == ALLOC_CHANGE_HOLDER ? map_get(&a->s->claims.by_key, c->what) : NULL;
-    return k && (*k)->flight && a->s->gang_now && (*k)->flight->gang == a->s->gang_now;
+    return k && (*k)->flight && a->s->turn.gang_now && (*k)->flight->gang == a->s->turn.gang_now;
 }
 
 static void drop_own(struct attempt *a, struct alloc_remedies *r)
@@ -302,10 +314,10 @@ static struct alloc_report *report_with(struct attempt *a, uint64_t calls,
                                         struct alloc_remedies *remedies)
 {
     struct alloc_report *r = report_make(a);
-    if (a->open_len && !a->special && !a->s->cost.refused) {
-        a->s->expire_calls = calls;
+    if (a->open_len && !a->special.want && !a->s->cost.meter.refused) {
+        a->s->cost.expire_calls = calls;
         cost_find_remedies(a, r, remedies);
-        if (a->s->gang_now)
+        if (a->s->turn.gang_now)
             drop_own(a, remedies);
     }
     return r;
@@ -326,7 +338,7 @@ void report_line(struct attempt *a, struct sbuf *out)
     index_unpin(a->s->devices);
 }
 
-void report_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause, struct sbuf *text)
+void report_write_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause, struct sbuf *text)
 {
     struct alloc_remedies remedies = {0};
     cleanup_sbuf struct sbuf line = {0};

@@ -3,7 +3,7 @@
 // Pods that want to be near others, or far from them. Required terms count matching pods by domain
 // (a label key of nodes and its value) once per attempt; preferred ones make a sum by domain.
 #include "api/match/label.h"
-#include "sched/core/sched_int.h"
+#include "sched/filter/filter_int.h"
 
 #include "base/banned.h"
 
@@ -29,16 +29,16 @@ static struct str pair_key(struct arena *arena, struct str key, struct str value
     return str_make(p, key.n + 1 + value.n);
 }
 
-static void bump(const struct attempt *a, struct domains *d, const struct sched_node *n,
-                 struct str key, int64_t by)
+static void affinity_add_at(const struct attempt *a, struct domains *d, const struct sched_node *n,
+                            struct str key, int64_t by)
 {
     const struct str *value = n->api ? api_map_find(&n->api->metadata.labels, key) : NULL;
     if (value)
         *map_put(d, pair_key(a->arena, key, *value)) += by;
 }
 
-static int64_t at(const struct attempt *a, struct domains *d, const struct sched_node *n,
-                  struct str key, bool *ret_has)
+static int64_t affinity_count_at(const struct attempt *a, struct domains *d,
+                                 const struct sched_node *n, struct str key, bool *ret_has)
 {
     const struct str *value = api_map_find(&n->api->metadata.labels, key);
     if (ret_has)
@@ -117,15 +117,16 @@ static const struct api_pod_anti_affinity *far_of(const struct api_pod *p)
     return p->spec.affinity ? p->spec.affinity->pod_anti_affinity : NULL;
 }
 
-static void like(const struct attempt *a, struct domains *d,
-                 const struct api_weighted_pod_affinity_term_array *ts, const struct api_pod *owner,
-                 const struct sched_pod *existing, int64_t sign)
+static void affinity_add_preferred(const struct attempt *a, struct domains *d,
+                                   const struct api_weighted_pod_affinity_term_array *ts,
+                                   const struct api_pod *owner, const struct sched_pod *existing,
+                                   int64_t sign)
 {
     const struct api_pod *other = owner == a->api ? existing->api : a->api;
     for (size_t i = 0; i < ts->n; i++)
         if (term_matches(a, &ts->p[i].pod_affinity_term, owner, other))
-            bump(a, d, existing->node, ts->p[i].pod_affinity_term.topology_key,
-                 sign * ts->p[i].weight);
+            affinity_add_at(a, d, existing->node, ts->p[i].pod_affinity_term.topology_key,
+                            sign * ts->p[i].weight);
 }
 
 // --- Counting ------------------------------------------------------------------------------------
@@ -140,18 +141,20 @@ static void count_existing(struct attempt *a, struct affinity *f, const struct s
             &near->required_during_scheduling_ignored_during_execution;
         for (size_t i = 0; i < ts->n; i++)
             if (term_matches(a, &ts->p[i], e->api, a->api))
-                bump(a, &f->liked, e->node, ts->p[i].topology_key, HARD_AFFINITY_WEIGHT);
-        like(a, &f->liked, &near->preferred_during_scheduling_ignored_during_execution, e->api, e,
-             1);
+                affinity_add_at(a, &f->liked, e->node, ts->p[i].topology_key, HARD_AFFINITY_WEIGHT);
+        affinity_add_preferred(a, &f->liked,
+                               &near->preferred_during_scheduling_ignored_during_execution, e->api,
+                               e, 1);
     }
     if (far) {
         const struct api_pod_affinity_term_array *ts =
             &far->required_during_scheduling_ignored_during_execution;
         for (size_t i = 0; i < ts->n; i++)
             if (term_matches(a, &ts->p[i], e->api, a->api))
-                bump(a, &f->forbidden, e->node, ts->p[i].topology_key, 1);
-        like(a, &f->liked, &far->preferred_during_scheduling_ignored_during_execution, e->api, e,
-             -1);
+                affinity_add_at(a, &f->forbidden, e->node, ts->p[i].topology_key, 1);
+        affinity_add_preferred(a, &f->liked,
+                               &far->preferred_during_scheduling_ignored_during_execution, e->api,
+                               e, -1);
     }
 }
 
@@ -165,22 +168,24 @@ static void count_own(struct attempt *a, struct affinity *f, const struct sched_
             &near->required_during_scheduling_ignored_during_execution;
         if (ts->n && all_match(a, ts, a->api, e->api))
             for (size_t i = 0; i < ts->n; i++)
-                bump(a, &f->near, e->node, ts->p[i].topology_key, 1);
-        like(a, &f->liked, &near->preferred_during_scheduling_ignored_during_execution, a->api, e,
-             1);
+                affinity_add_at(a, &f->near, e->node, ts->p[i].topology_key, 1);
+        affinity_add_preferred(a, &f->liked,
+                               &near->preferred_during_scheduling_ignored_during_execution, a->api,
+                               e, 1);
     }
     if (far) {
         const struct api_pod_affinity_term_array *ts =
             &far->required_during_scheduling_ignored_during_execution;
         for (size_t i = 0; i < ts->n; i++)
             if (term_matches(a, &ts->p[i], a->api, e->api))
-                bump(a, &f->far, e->node, ts->p[i].topology_key, 1);
-        like(a, &f->liked, &far->preferred_during_scheduling_ignored_during_execution, a->api, e,
-             -1);
+                affinity_add_at(a, &f->far, e->node, ts->p[i].topology_key, 1);
+        affinity_add_preferred(a, &f->liked,
+                               &far->preferred_during_scheduling_ignored_during_execution, a->api,
+                               e, -1);
     }
 }
 
-static bool speaks_of(const struct attempt *a, struct str namespace)
+static bool affinity_names_pod(const struct attempt *a, struct str namespace)
 {
     const struct api_pod_affinity *near = near_of(a->api);
     const struct api_pod_anti_affinity *far = far_of(a->api);
@@ -216,17 +221,17 @@ void affinity_begin(struct attempt *a)
         f->anti = &far->required_during_scheduling_ignored_during_execution;
     f->self = f->required && all_match(a, f->required, a->api, a->api);
     for (struct list_node *node = c->affine.head.next; node != &c->affine.head; node = node->next) {
-        const struct sched_pod *e = list_entry(node, const struct sched_pod, by_affinity);
+        const struct sched_pod *e = list_entry(node, const struct sched_pod, on.by_affinity);
         if (e != a->pod)
             count_existing(a, f, e);
     }
     map_foreach(&c->namespaces, i) {
         const struct sched_namespace *ns = *map_value(&c->namespaces, i);
-        if ((!near && !far) || !speaks_of(a, ns->name))
+        if ((!near && !far) || !affinity_names_pod(a, ns->name))
             continue;
         for (struct list_node *node = ns->pods.head.next; node != &ns->pods.head;
              node = node->next) {
-            const struct sched_pod *e = list_entry(node, const struct sched_pod, by_namespace);
+            const struct sched_pod *e = list_entry(node, const struct sched_pod, on.by_namespace);
             if (e != a->pod)
                 count_own(a, f, e);
         }
@@ -252,11 +257,11 @@ static bool near_enough(const struct attempt *a, const struct sched_node *n)
     bool all = true;
     for (size_t i = 0; i < ts->n; i++) {
         bool has;
-        all &= at(a, &f->near, n, ts->p[i].topology_key, &has) > 0;
+        all &= affinity_count_at(a, &f->near, n, ts->p[i].topology_key, &has) > 0;
         if (!has)
             return false;
     }
-    // The first of a group that wants to be together has nobody to be near.
+    // The first of a group that wants to be together has no pod to be near.
     return all || (map_len(&f->near) == 0 && f->self);
 }
 
@@ -264,20 +269,20 @@ static bool far_enough(const struct attempt *a, const struct sched_node *n)
 {
     const struct api_pod_affinity_term_array *ts = a->affinity->anti;
     for (size_t i = 0; i < ts->n; i++)
-        if (at(a, &a->affinity->far, n, ts->p[i].topology_key, NULL) > 0)
+        if (affinity_count_at(a, &a->affinity->far, n, ts->p[i].topology_key, NULL) > 0)
             return false;
     return true;
 }
 
-// The sum of all domains that the node is in. There may be one for each node, so they are not gone through if the node
-// has fewer labels.
+// The sum of all domains that the node is in. There may be one for each node, so they are not gone
+// through if the node has fewer labels.
 static int64_t sum_at(const struct attempt *a, struct domains *d, const struct sched_node *n)
 {
     const struct api_str_map *labels = &n->api->metadata.labels;
     int64_t sum = 0;
     if (map_len(d) > labels->n) {
         for (size_t i = 0; i < labels->n; i++)
-            sum += at(a, d, n, labels->p[i].key, NULL);
+            sum += affinity_count_at(a, d, n, labels->p[i].key, NULL);
         return sum;
     }
     map_foreach(d, i) {

@@ -3,18 +3,21 @@
 // Which nodes a pod may run on, devices aside.
 #include "api/match/node.h"
 #include "api/match/taint.h"
-#include "sched/core/sched_int.h"
+#include "sched/dra/dra_int.h"
+#include "sched/filter/filter_int.h"
+#include "sched/volume/volume_int.h"
 
 #include "base/banned.h"
 
-static bool unschedulable(const struct attempt *a, const struct api_node *node)
+static bool filter_is_unschedulable(const struct attempt *a, const struct api_node *node)
 {
     static const struct api_taint taint = {.key = STR_INIT("node.kubernetes.io/unschedulable"),
                                            .effect = STR_INIT(TAINT_NO_SCHEDULE)};
     return node->spec.unschedulable && !taint_is_tolerated(&a->api->spec.tolerations, &taint);
 }
 
-static const struct api_taint *untolerated(const struct attempt *a, const struct api_node *node)
+static const struct api_taint *filter_untolerated_taint(const struct attempt *a,
+                                                        const struct api_node *node)
 {
     return taint_untolerated(&node->spec.taints, &a->api->spec.tolerations, taint_is_hard);
 }
@@ -27,7 +30,7 @@ bool filter_selected(const struct api_pod *pod, const struct api_node *node)
 bool filter_tolerated(const struct api_pod *pod, const struct api_node *node)
 {
     const struct attempt a = {.api = pod};
-    return !untolerated(&a, node);
+    return !filter_untolerated_taint(&a, node);
 }
 
 // --- Ports ---------------------------------------------------------------------------------------
@@ -35,7 +38,7 @@ bool filter_tolerated(const struct api_pod *pod, const struct api_node *node)
 static bool ports_clash(const struct pod_port *a, const struct pod_port *b)
 {
     return a->port == b->port && str_eq(a->protocol, b->protocol) &&
-           (pod_port_any(a) || pod_port_any(b) || str_eq(a->ip, b->ip));
+           (cluster_port_is_any(a) || cluster_port_is_any(b) || str_eq(a->ip, b->ip));
 }
 
 // The first of the pod's ports that is not before this one; its last, if there is none.
@@ -45,7 +48,7 @@ static const struct pod_port *port_from(const struct sched_pod *p, const struct 
     size_t high = p->ports_len - 1;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (pod_port_cmp(&p->ports[middle], from) < 0)
+        if (cluster_port_cmp(&p->ports[middle], from) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -53,8 +56,8 @@ static const struct pod_port *port_from(const struct sched_pod *p, const struct 
     return &p->ports[low];
 }
 
-// One of the pod's ports that another has: the first of the number and protocol, which is that of any address if one is,
-// or that of the same address.
+// One of the pod's ports that another has: the first of the number and protocol, which is that of
+// any address if one is, or that of the same address.
 static const struct pod_port *port_like(const struct sched_pod *p, const struct pod_port *other)
 {
     const struct pod_port any = {STR("0.0.0.0"), other->protocol, other->port};
@@ -113,7 +116,7 @@ static int64_t nominated_at(const struct attempt *a, const struct sched_node *n,
 bool filter_nominated(const struct attempt *a, const struct sched_node *n,
                       const struct sched_pod *p)
 {
-    return p != a->pod && !p->node && p->priority >= a->pod->priority &&
+    return p != a->pod && !p->node && p->queue.priority >= a->pod->queue.priority &&
            str_eq(p->api->status.nominated_node_name, n->name);
 }
 
@@ -143,29 +146,30 @@ bool filter_fits(struct attempt *a, const struct sched_node *n, const struct pod
     return fits;
 }
 
-static enum why refuse(struct attempt *a, struct refusals *why, enum why w, struct refusal r)
+static enum why filter_refuse(struct attempt *a, struct refusals *why, enum why w, struct refusal r)
 {
     refusal_add(a, why, r);
     return w;
 }
 
-// In kube-scheduler's order: the first that refuses is the one that is told.
+// In kube-scheduler's order: the first that refuses is the one that is reported.
 enum why filter_node(struct attempt *a, const struct sched_node *n, struct refusals *why)
 {
-    if (unschedulable(a, n->api))
-        return refuse(a, why, WHY_UNSCHEDULABLE, (struct refusal){.code = REFUSED_CORDONED});
-    const struct api_taint *taint = untolerated(a, n->api);
+    if (filter_is_unschedulable(a, n->api))
+        return filter_refuse(a, why, WHY_UNSCHEDULABLE, (struct refusal){.code = REFUSED_CORDONED});
+    const struct api_taint *taint = filter_untolerated_taint(a, n->api);
     if (taint)
-        return refuse(a, why, WHY_TAINT, (struct refusal){.code = REFUSED_TAINT, .taint = taint});
+        return filter_refuse(a, why, WHY_TAINT,
+                             (struct refusal){.code = REFUSED_TAINT, .taint = taint});
     if (!filter_selected(a->api, n->api))
-        return refuse(a, why, WHY_NODE_AFFINITY, (struct refusal){.code = REFUSED_SELECTOR});
+        return filter_refuse(a, why, WHY_NODE_AFFINITY, (struct refusal){.code = REFUSED_SELECTOR});
     const struct pod_port *port = taken_port(a, n);
     if (port)
-        return refuse(a, why, WHY_PORTS,
-                      (struct refusal){.code = REFUSED_PORT, .number = port->port});
+        return filter_refuse(a, why, WHY_PORTS,
+                             (struct refusal){.code = REFUSED_PORT, .number = port->port});
     if (!filter_fits(a, n, a->pod->needs, a->pod->needs_len, why))
         return WHY_RESOURCES;
-    if (a->volumes_len && volumes_filter(a, n, why) != WHY_NONE)
+    if (a->volume.n && volume_rules_filter(a, n, why) != WHY_NONE)
         return WHY_VOLUMES;
     enum why r = spread_filter(a, n, why);
     return r != WHY_NONE ? r : affinity_filter(a, n, why);

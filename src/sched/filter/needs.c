@@ -5,7 +5,7 @@
 
 #include "base/banned.h"
 
-// For scoring, containers that ask for nothing count as if they asked for this.
+// For scoring, containers that ask for nothing count as if they requested this.
 #define NONZERO_MILLI_CPU INT64_C(100)
 #define NONZERO_MEMORY    (INT64_C(200) * 1024 * 1024)
 
@@ -15,36 +15,37 @@ static int64_t amount_of_entry(uint32_t res, const struct quantity *q)
     return v < 0 ? 0 : v;
 }
 
-static int64_t *slot(struct amount_vec *v, uint32_t res)
+static int64_t *needs_slot(struct amount_vec *v, uint32_t res)
 {
     while (v->n <= res)
         vec_push(v, 0);
     return &v->p[res];
 }
 
-static void add_list(struct cluster *c, struct amount_vec *to, const struct api_quantity_map *m)
+static void needs_add_list(struct cluster *c, struct amount_vec *to,
+                           const struct api_quantity_map *m)
 {
     for (size_t i = 0; i < m->n; i++) {
         uint32_t res = cluster_resource_asked(c, m->p[i].key);
-        int64_t *s = slot(to, res);
+        int64_t *s = needs_slot(to, res);
         *s = amount_add(*s, amount_of_entry(res, &m->p[i].value));
     }
 }
 
-static void add_all(struct amount_vec *to, const struct amount_vec *v)
+static void needs_add_all(struct amount_vec *to, const struct amount_vec *v)
 {
     for (uint32_t r = 0; r < v->n; r++)
-        *slot(to, r) = amount_add(amount_at(to, r), v->p[r]);
+        *needs_slot(to, r) = amount_add(amount_at(to, r), v->p[r]);
 }
 
 static void take_most(struct amount_vec *to, const struct amount_vec *v)
 {
     for (uint32_t r = 0; r < v->n; r++)
         if (v->p[r] > amount_at(to, r))
-            *slot(to, r) = v->p[r];
+            *needs_slot(to, r) = v->p[r];
 }
 
-static bool has_key(const struct api_quantity_map *m, const char *key)
+static bool needs_has_key(const struct api_quantity_map *m, const char *key)
 {
     for (size_t i = 0; i < m->n; i++)
         if (str_eqz(m->p[i].key, key))
@@ -52,7 +53,7 @@ static bool has_key(const struct api_quantity_map *m, const char *key)
     return false;
 }
 
-static bool same(const struct api_quantity_map *a, const struct api_quantity_map *b)
+static bool needs_same_map(const struct api_quantity_map *a, const struct api_quantity_map *b)
 {
     if (a->n != b->n)
         return false;
@@ -62,9 +63,10 @@ static bool same(const struct api_quantity_map *a, const struct api_quantity_map
     return true;
 }
 
-// What the node says of a container that runs; NULL: nothing, or what it asks for. They mostly are in one order.
-static const struct api_container_status *resized(const struct api_container_status_array *all,
-                                                  size_t at, const struct api_container *k)
+// What the node reports of a container that runs; NULL: nothing, or what it asks for. They mostly
+// are in one order.
+static const struct api_container_status *needs_resized_status(
+    const struct api_container_status_array *all, size_t at, const struct api_container *k)
 {
     const struct api_container_status *s =
         at < all->n && str_eq(all->p[at].name, k->name) ? &all->p[at] : NULL;
@@ -74,7 +76,10 @@ static const struct api_container_status *resized(const struct api_container_sta
     if (!s || !s->resources)
         return NULL;
     const struct api_quantity_map *asked = &k->resources.requests;
-    return same(asked, &s->resources->requests) && same(asked, &s->allocated_resources) ? NULL : s;
+    return needs_same_map(asked, &s->resources->requests) &&
+                   needs_same_map(asked, &s->allocated_resources)
+               ? NULL
+               : s;
 }
 
 static bool resize_infeasible(const struct api_pod *pod)
@@ -85,64 +90,66 @@ static bool resize_infeasible(const struct api_pod *pod)
     return false;
 }
 
-// A container that is being resized counts with the most of what it is to have, was promised and has. What its node
-// will never give it does not count.
+// A container that is being resized counts with the most of what it is to have, was promised and
+// has. What its node will never give it does not count.
 static void add_resized(struct cluster *c, struct amount_vec *to, const struct api_pod *pod,
                         const struct api_container *k, const struct api_container_status *s)
 {
     struct amount_vec most = {0};
     struct amount_vec one = {0};
-    add_list(c, &most, &s->resources->requests);
-    add_list(c, &one, &s->allocated_resources);
+    needs_add_list(c, &most, &s->resources->requests);
+    needs_add_list(c, &one, &s->allocated_resources);
     take_most(&most, &one);
     vec_clear(&one);
     if (!resize_infeasible(pod))
-        add_list(c, &one, &k->resources.requests);
+        needs_add_list(c, &one, &k->resources.requests);
     take_most(&most, &one);
-    add_all(to, &most);
+    needs_add_all(to, &most);
     vec_done(&most);
     vec_done(&one);
 }
 
-static void add_container(struct cluster *c, struct amount_vec *to, const struct api_pod *pod,
-                          const struct api_container *k, const struct api_container_status *s,
-                          bool nonzero)
+static void needs_add_container(struct cluster *c, struct amount_vec *to, const struct api_pod *pod,
+                                const struct api_container *k, const struct api_container_status *s,
+                                bool nonzero)
 {
     if (s)
         add_resized(c, to, pod, k, s);
     else
-        add_list(c, to, &k->resources.requests);
+        needs_add_list(c, to, &k->resources.requests);
     if (!nonzero)
         return;
-    if (!has_key(&k->resources.requests, "cpu"))
-        *slot(to, RES_CPU) = amount_add(amount_at(to, RES_CPU), NONZERO_MILLI_CPU);
-    if (!has_key(&k->resources.requests, "memory"))
-        *slot(to, RES_MEMORY) = amount_add(amount_at(to, RES_MEMORY), NONZERO_MEMORY);
+    if (!needs_has_key(&k->resources.requests, "cpu"))
+        *needs_slot(to, RES_CPU) = amount_add(amount_at(to, RES_CPU), NONZERO_MILLI_CPU);
+    if (!needs_has_key(&k->resources.requests, "memory"))
+        *needs_slot(to, RES_MEMORY) = amount_add(amount_at(to, RES_MEMORY), NONZERO_MEMORY);
 }
 
 // Init containers run one by one, beside the sidecars started before them.
-static void add_containers(struct cluster *c, const struct api_pod *pod, struct amount_vec *sum,
-                           bool nonzero)
+static void needs_add_containers(struct cluster *c, const struct api_pod *pod,
+                                 struct amount_vec *sum, bool nonzero)
 {
     const struct api_pod_spec *spec = &pod->spec;
     const struct api_pod_status *status = &pod->status;
     struct amount_vec sidecars = {0};
     struct amount_vec most = {0};
     for (size_t i = 0; i < spec->containers.n; i++)
-        add_container(c, sum, pod, &spec->containers.p[i],
-                      resized(&status->container_statuses, i, &spec->containers.p[i]), nonzero);
+        needs_add_container(
+            c, sum, pod, &spec->containers.p[i],
+            needs_resized_status(&status->container_statuses, i, &spec->containers.p[i]), nonzero);
     for (size_t i = 0; i < spec->init_containers.n; i++) {
         const struct api_container *k = &spec->init_containers.p[i];
         bool lasts = k->has_restart_policy && str_eqz(k->restart_policy, "Always");
         struct amount_vec own = {0};
-        add_container(c, &own, pod, k,
-                      lasts ? resized(&status->init_container_statuses, i, k) : NULL, nonzero);
+        needs_add_container(
+            c, &own, pod, k,
+            lasts ? needs_resized_status(&status->init_container_statuses, i, k) : NULL, nonzero);
         if (lasts) {
-            add_all(sum, &own);
-            add_all(&sidecars, &own);
+            needs_add_all(sum, &own);
+            needs_add_all(&sidecars, &own);
             take_most(&most, &sidecars);
         } else {
-            add_all(&own, &sidecars);
+            needs_add_all(&own, &sidecars);
             take_most(&most, &own);
         }
         vec_done(&own);
@@ -152,7 +159,7 @@ static void add_containers(struct cluster *c, const struct api_pod *pod, struct 
     vec_done(&most);
 }
 
-static bool pod_level(struct str name)
+static bool needs_pod_level(struct str name)
 {
     return str_eqz(name, "cpu") || str_eqz(name, "memory") || str_starts(name, STR("hugepages-"));
 }
@@ -162,55 +169,59 @@ static void add_pod_level(struct cluster *c, const struct api_pod_spec *spec,
 {
     const struct api_quantity_map *m = spec->resources ? &spec->resources->requests : NULL;
     for (size_t i = 0; m && i < m->n; i++)
-        if (pod_level(m->p[i].key)) {
+        if (needs_pod_level(m->p[i].key)) {
             uint32_t res = cluster_resource_asked(c, m->p[i].key);
-            *slot(sum, res) = amount_of_entry(res, &m->p[i].value);
+            *needs_slot(sum, res) = amount_of_entry(res, &m->p[i].value);
         }
 }
 
 // What devices take of the node's own resources, as recorded when the pod was placed.
-static void add_node_allocatable(struct cluster *c, const struct api_pod *pod,
+static void add_node_allocatable(struct cluster *c,
+                                 const struct api_node_allocatable_resource_claim_status_array *all,
                                  struct amount_vec *sum)
 {
-    const struct api_node_allocatable_resource_claim_status_array *all =
-        &pod->status.node_allocatable_resource_claim_statuses;
     for (size_t i = 0; i < all->n; i++) {
         const struct api_node_allocatable_resource_claim_status *s = &all->p[i];
         for (size_t k = 0; k < s->mapping.n; k++)
             if (s->mapping.p[k].quantity) {
                 uint32_t res = cluster_resource_asked(c, s->mapping.p[k].name);
-                *slot(sum, res) =
+                *needs_slot(sum, res) =
                     amount_add(amount_at(sum, res), amount_of_entry(res, s->mapping.p[k].quantity));
             }
         for (size_t k = 0; k < s->overhead.n; k++) {
             const struct api_node_allocatable_overhead_resources *o = &s->overhead.p[k];
             uint32_t res = cluster_resource_asked(c, o->name);
             if (o->per_pod)
-                *slot(sum, res) = amount_add(amount_at(sum, res), amount_of_entry(res, o->per_pod));
+                *needs_slot(sum, res) =
+                    amount_add(amount_at(sum, res), amount_of_entry(res, o->per_pod));
             for (size_t n = 0; o->per_container && n < s->containers.n; n++)
-                *slot(sum, res) =
+                *needs_slot(sum, res) =
                     amount_add(amount_at(sum, res), amount_of_entry(res, o->per_container));
         }
     }
 }
 
-static void sum_up(struct cluster *c, const struct api_pod *pod, struct amount_vec *sum,
-                   bool nonzero)
+static void needs_sum_up(struct cluster *c, const struct api_pod *pod,
+                         const struct api_node_allocatable_resource_claim_status_array *devices,
+                         struct amount_vec *sum, bool nonzero)
 {
-    add_containers(c, pod, sum, nonzero);
+    needs_add_containers(c, pod, sum, nonzero);
     add_pod_level(c, &pod->spec, sum);
-    add_node_allocatable(c, pod, sum);
-    add_list(c, sum, &pod->spec.overhead);
+    add_node_allocatable(c, devices, sum);
+    needs_add_list(c, sum, &pod->spec.overhead);
 }
 
-void pod_needs(struct cluster *c, struct sched_pod *p)
+void needs_of_pod(struct cluster *c, struct sched_pod *p,
+                  const struct api_node_allocatable_resource_claim_status_array *devices)
 {
     struct amount_vec sum = {0};
     struct amount_vec score = {0};
     struct need_vec VEC(struct pod_need) needs = {0};
-    sum_up(c, p->api, &sum, false);
-    sum_up(c, p->api, &score, true);
-    *slot(&sum, RES_PODS) = 1;
+    if (!devices)
+        devices = &p->api->status.node_allocatable_resource_claim_statuses;
+    needs_sum_up(c, p->api, devices, &sum, false);
+    needs_sum_up(c, p->api, devices, &score, true);
+    *needs_slot(&sum, RES_PODS) = 1;
     for (uint32_t r = 0; r < sum.n; r++)
         if (sum.p[r])
             vec_push(&needs, (struct pod_need){r, sum.p[r]});

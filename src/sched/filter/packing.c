@@ -13,7 +13,7 @@
 // only. When nothing is found, all are looked at.
 #define NODES_AT_ONCE 512
 
-// The fleet adds amounts up and takes them off: no more than this of anything is told to it.
+// The fleet adds amounts up and takes them off: no more than this of anything is passed to it.
 #define AMOUNT_MAX (INT64_C(1) << 53)
 
 struct packing {
@@ -37,7 +37,7 @@ struct packing *packing_new(struct sched *s)
     struct packing *p = xcalloc(1, sizeof(*p));
     p->s = s;
     p->fleet =
-        fleet_new(&(struct fleet_options){.view = view_of, .view_arg = s, .meter = &s->cost});
+        fleet_new(&(struct fleet_options){.view = view_of, .view_arg = s, .meter = &s->cost.meter});
     return p;
 }
 
@@ -57,7 +57,7 @@ struct fleet *packing_fleet(struct packing *p)
 
 // --- Nodes ---------------------------------------------------------------------------------------
 
-static void mark(struct packing *p, uint32_t node)
+static void packing_mark_node(struct packing *p, uint32_t node)
 {
     size_t word = node / 64;
     uint64_t bit = UINT64_C(1) << (node % 64);
@@ -76,18 +76,18 @@ static void mark_list(struct packing *p, struct index_numbers *changed)
 {
     size_t all = p->s->cluster.order.n;
     for (uint32_t i = 0; i < all && changed->n > all; i++)
-        mark(p, i);
+        packing_mark_node(p, i);
     for (size_t i = 0; i < changed->n; i++)
-        mark(p, changed->p[i]);
+        packing_mark_node(p, changed->p[i]);
     vec_clear(changed);
 }
 
-static int64_t at_most(int64_t amount)
+static int64_t packing_at_most(int64_t amount)
 {
     return amount > AMOUNT_MAX ? AMOUNT_MAX : amount < -AMOUNT_MAX ? -AMOUNT_MAX : amount;
 }
 
-static void look_at(struct packing *p, uint32_t node)
+static void packing_update_node(struct packing *p, uint32_t node)
 {
     struct sched *s = p->s;
     const struct sched_node *n = node < s->cluster.order.n ? s->cluster.order.p[node] : NULL;
@@ -98,12 +98,12 @@ static void look_at(struct packing *p, uint32_t node)
     struct fleet_room room = {.order = node,
                               .cpu_all = amount_at(&n->allocatable, RES_CPU),
                               .memory_all = amount_at(&n->allocatable, RES_MEMORY)};
-    room.cpu = at_most(room.cpu_all - amount_at(&n->requested, RES_CPU));
-    room.memory = at_most(room.memory_all - amount_at(&n->requested, RES_MEMORY));
+    room.cpu = packing_at_most(room.cpu_all - amount_at(&n->requested, RES_CPU));
+    room.memory = packing_at_most(room.memory_all - amount_at(&n->requested, RES_MEMORY));
     fleet_set_state(p->fleet, node, &room, index_state(s->devices, node));
 }
 
-static void look_again(struct packing *p, size_t most)
+static void packing_update_marked(struct packing *p, size_t most)
 {
     mark_list(p, &p->s->cluster.changed);
     mark_list(p, index_touched(p->s->devices));
@@ -114,7 +114,7 @@ static void look_again(struct packing *p, size_t most)
             p->stale[p->next] &= p->stale[p->next] - 1;
             p->stale_len--;
             most--;
-            look_at(p, (uint32_t)(p->next * 64) + bit);
+            packing_update_node(p, (uint32_t)(p->next * 64) + bit);
         }
         p->next += !p->stale[p->next];
     }
@@ -123,7 +123,7 @@ static void look_again(struct packing *p, size_t most)
 bool packing_warm(struct packing *p, size_t most)
 {
     bool behind = index_catch_up(p->s->devices, most);
-    look_again(p, most);
+    packing_update_marked(p, most);
     return behind || p->stale_len > 0;
 }
 
@@ -134,26 +134,27 @@ bool packing_behind(const struct packing *p)
 
 void packing_catch_up(struct sched *s)
 {
-    look_again(s->packing, SIZE_MAX);
+    packing_update_marked(s->packing, SIZE_MAX);
 }
 
 // --- Pods ----------------------------------------------------------------------------------------
 
-static int64_t need_of(const struct sched_pod *p, uint32_t res)
+static int64_t packing_need_of(const struct sched_pod *p, uint32_t res)
 {
     for (size_t i = 0; i < p->needs_len; i++)
         if (p->needs[i].res == res)
-            return at_most(p->needs[i].amount);
+            return packing_at_most(p->needs[i].amount);
     return 0;
 }
 
 bool packing_serves(const struct attempt *a)
 {
-    if (!a->s->packing || a->only_node.n || a->special)
+    if (!a->s->packing || a->nodes.only.n || a->special.want)
         return false;
     if (a->open_len)
         return true;
-    // Pods without devices should leave processors to those that come for devices, if there are any.
+    // Pods without devices should leave processors to those that come for devices, if there are
+    // any.
     return !a->wants_len && a->s->packing->fleet &&
            worth_types(fleet_worth(a->s->packing->fleet)) > 0;
 }
@@ -161,14 +162,14 @@ bool packing_serves(const struct attempt *a)
 void packing_start(struct attempt *a)
 {
     struct packing *p = a->s->packing;
-    look_again(p, NODES_AT_ONCE);
+    packing_update_marked(p, NODES_AT_ONCE);
     (void)fleet_ask(p->fleet, a->open_len ? a->devices_hash : 0, a->open, a->open_len,
-                    need_of(a->pod, RES_CPU), need_of(a->pod, RES_MEMORY));
-    if (a->s->cost.refused)
+                    packing_need_of(a->pod, RES_CPU), packing_need_of(a->pod, RES_MEMORY));
+    if (a->s->cost.meter.refused)
         return;
-    if (a->pod->attempts <= 1 && !a->learnt && !a->pod->learnt)
+    if (a->pod->queue.attempts <= 1 && !a->learnt && !a->pod->cost.learnt)
         fleet_learn(p->fleet, 1);
-    a->learnt = a->pod->learnt = true;
+    a->learnt = a->pod->cost.learnt = true;
     a->by_worth = true;
     fleet_start(p->fleet);
 }

@@ -15,11 +15,11 @@ void packing_free(struct packing *p);
 // packing_fleet is what the solver asks about devices.
 struct fleet *packing_fleet(struct packing *p);
 
-// packing_serves says whether nodes should be named for a pod this way.
+// packing_serves reports whether nodes should be named for a pod this way.
 bool packing_serves(const struct attempt *a);
 
-// packing_start lets the fleet name nodes for a pod. packing_behind: some nodes have not been looked at
-// since they changed; packing_catch_up looks at them all.
+// packing_start lets the fleet name nodes for a pod. packing_behind: some nodes have not been
+// looked at since they changed; packing_catch_up looks at them all.
 void packing_start(struct attempt *a);
 bool packing_behind(const struct packing *p);
 void packing_catch_up(struct sched *s);

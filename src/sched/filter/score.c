@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The best of the nodes that will do. Scores and weights are Kubernetes' own, but for pods with
-// devices to allocate: with policy pack (or spread) how full a node's devices get takes the place of
-// how empty its cpus stay.
+// devices to allocate: with policy pack (or spread) how full a node's devices get takes the place
+// of how empty its cpus stay.
 #include <math.h>
 
 #include "api/match/node.h"
 #include "api/match/taint.h"
-#include "sched/core/sched_int.h"
+#include "sched/filter/filter_int.h"
 
 #include "base/banned.h"
 
@@ -25,7 +25,7 @@ enum weight {
 };
 
 // The part of cpu and memory in use with the pod there, each 0 … 1.
-static void fractions(const struct attempt *a, const struct sched_node *n, double ret[2])
+static void score_use_fractions(const struct attempt *a, const struct sched_node *n, double ret[2])
 {
     static const uint32_t res[2] = {RES_CPU, RES_MEMORY};
     for (size_t i = 0; i < 2; i++) {
@@ -42,7 +42,7 @@ static int64_t least_allocated(const double f[2])
     return (int64_t)(TOP * ((1 - f[0]) + (1 - f[1])) / 2);
 }
 
-static int64_t balance(const double f[2])
+static int64_t score_balanced(const double f[2])
 {
     return (int64_t)((1 - fabs(f[0] - f[1]) / 2) * TOP);
 }
@@ -56,7 +56,7 @@ static int64_t soft_taints(const struct attempt *a, const struct api_node *node)
     return n;
 }
 
-static int64_t preferred(const struct attempt *a, const struct api_node *node)
+static int64_t score_preferred(const struct attempt *a, const struct api_node *node)
 {
     const struct api_node_affinity *f =
         a->api->spec.affinity ? a->api->spec.affinity->node_affinity : NULL;
@@ -71,7 +71,7 @@ static int64_t preferred(const struct attempt *a, const struct api_node *node)
 }
 
 // Scales to 0 … 100 by the largest; reversed: the largest gets 0.
-static void normalize(int64_t *v, size_t n, bool reverse)
+static void score_normalize(int64_t *v, size_t n, bool reverse)
 {
     int64_t most = 0;
     for (size_t i = 0; i < n; i++)
@@ -95,16 +95,16 @@ static void spread_out(int64_t *v, size_t n)
 }
 
 // How much of the node's devices is in use: what pack likes and spread does not.
-static int64_t fullness(const struct attempt *a, const struct sched_node *n)
+static int64_t score_fullness(const struct attempt *a, const struct sched_node *n)
 {
     size_t have = 0;
     size_t all = 0;
     index_count_devices(a->s->devices, n->index, &have, &all);
     int64_t full = all ? (int64_t)(TOP * (all - have) / all) : 0;
-    return a->s->policy == ALLOC_SPREAD ? TOP - full : full;
+    return a->s->config.policy == ALLOC_SPREAD ? TOP - full : full;
 }
 
-static void add(int64_t *sum, const int64_t *v, size_t n, int64_t weight)
+static void score_add_weighted(int64_t *sum, const int64_t *v, size_t n, int64_t weight)
 {
     for (size_t i = 0; i < n; i++)
         sum[i] += weight * v[i];
@@ -113,8 +113,8 @@ static void add(int64_t *sum, const int64_t *v, size_t n, int64_t weight)
 // Steps that a node may be worth less than the best and still count a little.
 #define WORTH_STEPS 20
 
-// Nodes that were named by worth: how far each is behind the best takes the place of amounts, which are
-// a part of it.
+// Nodes that were named by worth: how far each is behind the best takes the place of amounts, which
+// are a part of it.
 static void score_worths(const int64_t *worths, size_t n, int64_t *sum)
 {
     for (size_t i = 0; i < n; i++) {
@@ -142,13 +142,13 @@ bool score_settled(const struct attempt *a, const struct sched_node *n)
 static void score_amounts(const struct attempt *a, struct sched_node *const *nodes, size_t n,
                           int64_t *sum)
 {
-    bool packs = (a->open_len || a->special) && a->s->policy != ALLOC_FIRST;
+    bool packs = (a->open_len || a->special.want) && a->s->config.policy != ALLOC_FIRST;
     for (size_t i = 0; i < n; i++) {
         double f[2];
-        fractions(a, nodes[i], f);
-        sum[i] += WEIGHT_BALANCE * balance(f);
-        sum[i] +=
-            packs ? WEIGHT_DEVICES * fullness(a, nodes[i]) : WEIGHT_RESOURCES * least_allocated(f);
+        score_use_fractions(a, nodes[i], f);
+        sum[i] += WEIGHT_BALANCE * score_balanced(f);
+        sum[i] += packs ? WEIGHT_DEVICES * score_fullness(a, nodes[i])
+                        : WEIGHT_RESOURCES * least_allocated(f);
     }
 }
 
@@ -166,25 +166,25 @@ size_t score_best(const struct attempt *a, struct sched_node *const *nodes, cons
         score_amounts(a, nodes, n, sum);
     for (size_t i = 0; i < n; i++)
         v[i] = soft_taints(a, nodes[i]->api);
-    normalize(v, n, true);
-    add(sum, v, n, WEIGHT_TAINTS);
+    score_normalize(v, n, true);
+    score_add_weighted(sum, v, n, WEIGHT_TAINTS);
     for (size_t i = 0; i < n; i++)
-        v[i] = preferred(a, nodes[i]->api);
-    normalize(v, n, false);
-    add(sum, v, n, WEIGHT_NODE_AFFINITY);
+        v[i] = score_preferred(a, nodes[i]->api);
+    score_normalize(v, n, false);
+    score_add_weighted(sum, v, n, WEIGHT_NODE_AFFINITY);
     if (affinity_scores(a)) {
         for (size_t i = 0; i < n; i++)
             v[i] = affinity_score(a, nodes[i]);
         spread_out(v, n);
-        add(sum, v, n, WEIGHT_POD_AFFINITY);
+        score_add_weighted(sum, v, n, WEIGHT_POD_AFFINITY);
     }
     if (a->spreads_len) {
         spread_score(a, nodes, n, v);
-        add(sum, v, n, WEIGHT_SPREAD);
+        score_add_weighted(sum, v, n, WEIGHT_SPREAD);
     }
     memcpy(v, ranks, n * sizeof(*v));
-    normalize(v, n, false);
-    add(sum, v, n, WEIGHT_RANK);
+    score_normalize(v, n, false);
+    score_add_weighted(sum, v, n, WEIGHT_RANK);
     size_t best = 0;
     for (size_t i = 1; i < n; i++)
         if (sum[i] > sum[best])

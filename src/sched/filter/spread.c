@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "api/match/label.h"
-#include "sched/core/sched_int.h"
+#include "sched/filter/filter_int.h"
 
 #include "base/banned.h"
 
@@ -16,8 +16,9 @@ struct spread {
     bool self; // the pod itself matches
 };
 
-static bool matches(const struct attempt *a, const struct api_topology_spread_constraint *c,
-                    const struct api_pod *pod)
+static bool spread_matches_pod(const struct attempt *a,
+                               const struct api_topology_spread_constraint *c,
+                               const struct api_pod *pod)
 {
     if (labels_match(c->label_selector, &pod->metadata.labels) <= 0)
         return false;
@@ -42,7 +43,8 @@ static bool counts_none(const struct attempt *a, const struct api_topology_sprea
     return true;
 }
 
-static bool eligible(const struct attempt *a, const struct spread *s, const struct sched_node *n)
+static bool spread_is_eligible(const struct attempt *a, const struct spread *s,
+                               const struct sched_node *n)
 {
     const struct api_topology_spread_constraint *c = s->api;
     if (!n || !n->api)
@@ -58,20 +60,20 @@ static bool eligible(const struct attempt *a, const struct spread *s, const stru
            (!taints || filter_tolerated(a->api, n->api));
 }
 
-static void count(struct attempt *a, struct spread *s)
+static void spread_count_pods(struct attempt *a, struct spread *s)
 {
     const struct cluster *c = &a->s->cluster;
     struct str key = s->api->topology_key;
     for (size_t i = 0; i < c->order.n; i++)
-        if (eligible(a, s, c->order.p[i]))
+        if (spread_is_eligible(a, s, c->order.p[i]))
             (void)map_put(&s->counts, *api_map_find(&c->order.p[i]->api->metadata.labels, key));
     struct sched_namespace **ns = map_get(&c->namespaces, a->api->metadata.namespace);
     const struct list *pods = ns && !counts_none(a, s->api) ? &(*ns)->pods : NULL;
     for (struct list_node *node = pods ? pods->head.next : NULL; node && node != &pods->head;
          node = node->next) {
-        const struct sched_pod *p = list_entry(node, const struct sched_pod, by_namespace);
-        if (p == a->pod || p->api->metadata.deletion_timestamp.set || !matches(a, s->api, p->api) ||
-            !eligible(a, s, p->node))
+        const struct sched_pod *p = list_entry(node, const struct sched_pod, on.by_namespace);
+        if (p == a->pod || p->api->metadata.deletion_timestamp.set ||
+            !spread_matches_pod(a, s->api, p->api) || !spread_is_eligible(a, s, p->node))
             continue;
         ++*map_put(&s->counts, *api_map_find(&p->node->api->metadata.labels, key));
     }
@@ -95,10 +97,10 @@ void spread_begin(struct attempt *a)
         struct spread *s = &a->spreads[i];
         s->api = &all->p[i];
         s->hard = !str_eqz(all->p[i].when_unsatisfiable, "ScheduleAnyway");
-        s->self = matches(a, s->api, a->api);
+        s->self = spread_matches_pod(a, s->api, a->api);
     }
     for (size_t i = 0; i < all->n; i++)
-        count(a, &a->spreads[i]);
+        spread_count_pods(a, &a->spreads[i]);
 }
 
 void spread_end(struct attempt *a)

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pods of a PodGroup, tried together: each is placed in memory, in the order they came, with those
-// before it in place. If as many fit as the group needs they go on their way together, else it is as if
-// nothing had been, and what the group still holds of earlier times is given back.
+// The pods of a PodGroup, tried together: each is placed in memory, in the order they came, with
+// those before it in place. If as many fit as the group needs they go on their way together, else
+// it is as if nothing had been, and what the group still holds of earlier times is given back.
+#include "sched/gang/gang.h"
+
 #include <stdlib.h>
 
+#include "sched/bind/bind.h"
+#include "sched/core/cycle.h"
+#include "sched/dra/dra_int.h"
+#include "sched/explain/report.h"
 #include "sched/gang/gang_int.h"
 
 #include "base/banned.h"
 
 // --- Who takes part ------------------------------------------------------------------------------
 
-// Pods of a group that has enough are tried when it is their turn; before that all are, whatever they
-// wait for: what helps one of them helps all.
+// Pods of a group that has enough are tried when it is their turn; before that all are, whatever
+// they wait for: what helps one of them helps all.
 static bool takes_part(const struct cycle *c, const struct sched_pod *p)
 {
     bool enough = c->before >= c->min || c->min == 1;
@@ -26,10 +32,10 @@ static bool takes_part(const struct cycle *c, const struct sched_pod *p)
            (p->state == POD_GATED && p->group_gated);
 }
 
-static void gate(struct sched *s, struct sched_pod *p, struct str text)
+static void gang_gate_pod(struct sched *s, struct sched_pod *p, struct str text)
 {
-    free(p->gate);
-    p->gate = xstrndup(text.p, text.n);
+    free(p->report.gate);
+    p->report.gate = xstrndup(text.p, text.n);
     p->group_gated = true;
     queue_gate(&s->queue, p);
     report_gated(s, p);
@@ -39,7 +45,7 @@ static int by_order(const void *a, const void *b)
 {
     const struct sched_pod *x = ((const struct try *)a)->pod;
     const struct sched_pod *y = ((const struct try *)b)->pod;
-    return x->order < y->order ? -1 : x->order > y->order;
+    return x->queue.order < y->queue.order ? -1 : x->queue.order > y->queue.order;
 }
 
 void gang_by_order(struct cycle *c)
@@ -51,15 +57,15 @@ void gang_by_order(struct cycle *c)
 static bool gated_by_group(struct cycle *c, struct sched_pod *p)
 {
     cleanup_sbuf struct sbuf why = {0};
-    if (group_gate(p, &why) || (c->g->api && c->g->pods.n < c->min))
+    if (groups_gate(p, &why) || (c->g->api && c->g->pods.n < c->min))
         return false;
-    gate(c->s, p, sbuf_str(&why));
+    gang_gate_pod(c->s, p, sbuf_str(&why));
     return true;
 }
 
-static void collect(struct cycle *c)
+static void gang_collect_members(struct cycle *c)
 {
-    c->before = group_scheduled(c->g);
+    c->before = groups_scheduled(c->g);
     c->tries = xcalloc(c->g->pods.n + 1, sizeof(*c->tries));
     for (size_t i = 0; i < c->g->pods.n; i++)
         if (takes_part(c, c->g->pods.p[i]) && !gated_by_group(c, c->g->pods.p[i]))
@@ -74,7 +80,7 @@ static void gate_all(struct cycle *c, struct str text)
 {
     for (size_t i = 0; i < c->n; i++)
         if (!c->tries[i].pod->binding)
-            gate(c->s, c->tries[i].pod, text);
+            gang_gate_pod(c->s, c->tries[i].pod, text);
 }
 
 // Those that have something of an earlier attempt give it back first, and come again.
@@ -85,11 +91,11 @@ static void gate_short(struct cycle *c)
               c->before, c->n);
     for (size_t i = 0; i < c->n; i++)
         if (!bind_leftovers(c->s, c->tries[i].pod))
-            gate(c->s, c->tries[i].pod, sbuf_str(&text));
+            gang_gate_pod(c->s, c->tries[i].pod, sbuf_str(&text));
 }
 
 // What earlier attempts reserved for single pods is taken back first.
-static bool clean(struct cycle *c)
+static bool gang_clean_leftovers(struct cycle *c)
 {
     bool any = false;
     size_t n = 0;
@@ -156,7 +162,7 @@ static char *line_take(struct sbuf *line)
     return line->n ? sbuf_take(line) : xstrndup("", 0);
 }
 
-static void refuse(struct try *t, struct attempt *a, const struct verdict *known)
+static void gang_refuse_pod(struct try *t, struct attempt *a, const struct verdict *known)
 {
     struct sbuf line = {0};
     t->refused = true;
@@ -168,13 +174,13 @@ static void refuse(struct try *t, struct attempt *a, const struct verdict *known
         a->whys = t->whys;
     }
     t->line = line_take(&line);
-    if (!known && !a->s->cost.refused)
+    if (!known && !a->s->cost.meter.refused)
         cycle_keep(a, str_z(t->line));
     const struct want *w = known ? NULL : cycle_give_up(a);
     t->give_up = w ? typed_object_ref(w->object) : NULL;
 }
 
-static void place(struct cycle *c, struct try *t, struct attempt *a)
+static void gang_place_pod(struct cycle *c, struct try *t, struct attempt *a)
 {
     const struct verdict *known = NULL;
     struct sched_node *n = cycle_find(a, &known);
@@ -186,24 +192,24 @@ static void place(struct cycle *c, struct try *t, struct attempt *a)
         c->failed = true;
         sbuf_add(&c->text, sbuf_str(&a->text));
     } else if (c->again) {
-        t->refused = true; // why it is so was said of the first way
+        t->refused = true; // the first way has explained it
     } else {
-        refuse(t, a, known);
+        gang_refuse_pod(t, a, known);
     }
 }
 
-static void ungate(struct sched_pod *p)
+static void gang_ungate_pod(struct sched_pod *p)
 {
-    free(p->gate);
-    p->gate = NULL;
+    free(p->report.gate);
+    p->report.gate = NULL;
     p->group_gated = false;
 }
 
-static void count(struct sched *s, struct sched_pod *p)
+static void gang_count_attempt(struct sched *s, struct sched_pod *p)
 {
     s->stats.attempts++;
-    p->attempts++;
-    p->tried_ns = exec_now_ns(s->exec);
+    p->queue.attempts++;
+    p->queue.tried_ns = exec_now_ns(s->exec);
 }
 
 static void try_pod(struct cycle *c, struct try *t)
@@ -212,15 +218,15 @@ static void try_pod(struct cycle *c, struct try *t)
     struct sched_pod *p = t->pod;
     struct attempt a;
     cleanup_sbuf struct sbuf line = {0};
-    ungate(p);
-    count(s, p);
+    gang_ungate_pod(p);
+    gang_count_attempt(s, p);
     switch (cycle_begin(s, p, &a)) {
     case DRA_OK:
-        place(c, t, &a);
+        gang_place_pod(c, t, &a);
         break;
     case DRA_GATED:
     case DRA_WAIT: // this was no attempt
-        p->attempts--;
+        p->queue.attempts--;
         c->waits = true;
         cycle_gate(&a);
         p->group_gated = true;
@@ -240,17 +246,18 @@ static void try_pod(struct cycle *c, struct try *t)
     cycle_end(&a);
 }
 
-// The same when another way is looked for: nothing is counted, and whoever cannot be tried ends it.
+// The same when another way is looked for: nothing is counted, and a pod that cannot be tried ends
+// it.
 static void try_pod_again(struct cycle *c, struct try *t)
 {
     struct attempt a;
     enum dra_begin r = cycle_begin(c->s, t->pod, &a);
     if (r == DRA_OK) {
         if (t->pod == c->vary) {
-            a.avoid = c->avoid;
-            a.avoid_len = c->avoid_len;
+            a.nodes.avoid = c->avoid;
+            a.nodes.avoid_len = c->avoid_len;
         }
-        place(c, t, &a);
+        gang_place_pod(c, t, &a);
     } else {
         c->failed = true;
     }
@@ -273,19 +280,19 @@ void gang_revert(struct cycle *c)
         bind_revert(c->tries[i].binding);
         c->tries[i].binding = NULL;
     }
-    c->s->epoch++; // what was found with these in place does not hold without them
+    c->s->turn.epoch++; // what was found with these in place does not hold without them
 }
 
-static void tell(struct cycle *c, struct try *t, const char *reason, struct str text)
+static void gang_report_pod(struct cycle *c, struct try *t, const char *reason, struct str text)
 {
     bool error = strcmp(reason, "SchedulerError") == 0;
     if (t->binding || t->refused || error)
         meter_attempt(c->s, t->pod, error ? METER_ERROR : METER_UNSCHEDULABLE);
-    report_tell(c->s, t->pod, reason, text);
+    report_set_message(c->s, t->pod, reason, text);
 }
 
 // Waits for what it lacks; an allocation of its own that keeps it from other nodes is given up.
-static void wait(struct cycle *c, struct try *t, uint32_t whys)
+static void gang_requeue_pod(struct cycle *c, struct try *t, uint32_t whys)
 {
     if (t->give_up)
         bind_deallocate(c->s, t->pod, t->give_up);
@@ -293,7 +300,7 @@ static void wait(struct cycle *c, struct try *t, uint32_t whys)
         queue_wait(&c->s->queue, t->pod, whys);
 }
 
-static void succeed(struct cycle *c)
+static void gang_cycle_succeed(struct cycle *c)
 {
     struct sched *s = c->s;
     struct binding **all = xcalloc(c->fits, sizeof(struct binding *));
@@ -302,21 +309,21 @@ static void succeed(struct cycle *c)
     for (size_t i = 0; i < c->n; i++) {
         struct try *t = &c->tries[i];
         if (t->binding) {
-            t->pod->jitter_ns = 0;
+            t->pod->queue.jitter_ns = 0;
             all[n++] = t->binding;
         } else if (t->refused && c->again) {
-            sched_enqueue(s, t->pod); // it is told what it lacks when its turn comes
+            sched_enqueue(s, t->pod); // its message is written when its turn comes
         } else if (t->refused) {
             s->stats.unschedulable++;
-            tell(c, t, "Unschedulable", str_z(t->line));
-            wait(c, t, t->whys);
+            gang_report_pod(c, t, "Unschedulable", str_z(t->line));
+            gang_requeue_pod(c, t, t->whys);
         } else if (i >= c->tried) {
             sched_enqueue(s, t->pod); // it stands behind one that waits for a claim
         }
     }
     s->stats.groups_placed++;
     meter_group(s, METER_SCHEDULED, c->began_ns);
-    group_tell(s, c->g, true, "Scheduled", (struct str){0});
+    groups_set_condition(s, c->g, true, "Scheduled", (struct str){0});
     gang_start(s, all, n, c->min > c->before ? c->min - c->before : 0);
     free(all);
 }
@@ -324,12 +331,12 @@ static void succeed(struct cycle *c)
 // A group backs off as one.
 static void back_off(const struct cycle *c, struct sched_pod *p)
 {
-    p->attempts = c->g->attempts;
-    p->tried_ns = c->g->tried_ns;
-    p->jitter_ns = c->g->jitter_ns;
+    p->queue.attempts = c->g->attempts;
+    p->queue.tried_ns = c->g->tried_ns;
+    p->queue.jitter_ns = c->g->jitter_ns;
 }
 
-// A claim that was made for the pod, has devices, and is nobody's otherwise; NULL: none.
+// A claim that was made for the pod, has devices, and has no other user; NULL: none.
 static const struct typed_object *made_and_allocated(struct sched *s, const struct sched_pod *p)
 {
     for (size_t i = 0; i < p->claims_len; i++) {
@@ -343,7 +350,7 @@ static const struct typed_object *made_and_allocated(struct sched *s, const stru
     return NULL;
 }
 
-static void fail(struct cycle *c)
+static void gang_cycle_fail(struct cycle *c)
 {
     cleanup_sbuf struct sbuf others = {0};
     sbuf_addf(&others, "failed to schedule other pod from a pod group: %.*s",
@@ -357,7 +364,7 @@ static void fail(struct cycle *c)
         bool own = i + 1 == c->tried || !c->tried;
         if (t->pod->state == POD_GATED)
             continue;
-        tell(c, t, "SchedulerError", sbuf_str(own ? &c->text : &others));
+        gang_report_pod(c, t, "SchedulerError", sbuf_str(own ? &c->text : &others));
         back_off(c, t->pod);
         // A group that is wrong as it is holds nothing.
         const struct typed_object *held = c->tried ? NULL : made_and_allocated(c->s, t->pod);
@@ -366,12 +373,13 @@ static void fail(struct cycle *c)
         else
             queue_retry(&c->s->queue, t->pod);
     }
-    group_tell(c->s, c->g, false, "SchedulerError", sbuf_str(c->tried ? &others : &c->text));
+    groups_set_condition(c->s, c->g, false, "SchedulerError",
+                         sbuf_str(c->tried ? &others : &c->text));
 }
 
 // --- No room -------------------------------------------------------------------------------------
 
-static void explain(struct cycle *c)
+static void gang_cycle_explain(struct cycle *c)
 {
     size_t more = 0;
     const struct try *worst = NULL;
@@ -393,7 +401,7 @@ static void no_room(struct cycle *c)
 {
     struct sched *s = c->s;
     cleanup_sbuf struct sbuf others = {0};
-    explain(c);
+    gang_cycle_explain(c);
     gang_revert(c);
     sbuf_addf(&others, "pod group is unschedulable: %.*s", STR_ARG(sbuf_str(&c->text)));
     c->g->attempts++;
@@ -408,12 +416,12 @@ static void no_room(struct cycle *c)
         if (t->pod->state == POD_GATED)
             continue;
         back_off(c, t->pod);
-        tell(c, t, "Unschedulable", t->refused ? str_z(t->line) : sbuf_str(&others));
+        gang_report_pod(c, t, "Unschedulable", t->refused ? str_z(t->line) : sbuf_str(&others));
         // What helps one that does not fit helps the others.
         queue_wait(&s->queue, t->pod, t->refused ? t->whys : 0);
     }
     if (!c->waits)
-        group_tell(s, c->g, false, "Unschedulable", sbuf_str(&c->text));
+        groups_set_condition(s, c->g, false, "Unschedulable", sbuf_str(&c->text));
     if (gang_give_back(s, c->g, c->min > 1 ? TAKE_ALL : TAKE_SOME))
         return;
     for (size_t i = 0; i < c->n; i++)
@@ -434,7 +442,7 @@ static bool any_refused(const struct cycle *c)
 // Stops when so many do not fit that the rest cannot make it.
 void gang_try_all(struct cycle *c)
 {
-    c->s->gang_now = c->again ? c->s->gang_last : ++c->s->gang_last;
+    c->s->turn.gang_now = c->again ? c->s->turn.gang_last : ++c->s->turn.gang_last;
     while (c->tried < c->n && !c->failed &&
            (c->seen || c->before + c->fits + c->n - c->tried >= c->min)) {
         if (c->again)
@@ -445,7 +453,7 @@ void gang_try_all(struct cycle *c)
         if (c->waits && c->min > 1 && c->before < c->min)
             break;
     }
-    c->s->gang_now = 0;
+    c->s->turn.gang_now = 0;
 }
 
 bool gang_enough(const struct cycle *c)
@@ -457,11 +465,11 @@ static void ungate_placed(struct cycle *c)
 {
     for (size_t i = 0; i < c->n; i++)
         if (c->tries[i].binding)
-            ungate(c->tries[i].pod);
+            gang_ungate_pod(c->tries[i].pod);
 }
 
 // The slice of cost is used up: whatever was found does not hold.
-static void postpone(struct cycle *c)
+static void gang_cycle_postpone(struct cycle *c)
 {
     gang_revert(c);
     c->failed = false;
@@ -471,45 +479,45 @@ static void postpone(struct cycle *c)
         struct sched_pod *p = c->tries[i].pod;
         if (p->state == POD_GATED || !goes_on)
             continue;
-        p->attempts -= i < c->tried;
+        p->queue.attempts -= i < c->tried;
         queue_postpone(&c->s->queue, p);
     }
     if (goes_on)
         return;
     sbuf_addz(&c->text, "selectors of the claims of its pods cost too much; simplify them");
-    fail(c);
+    gang_cycle_fail(c);
 }
 
-static void finish(struct cycle *c)
+static void gang_cycle_finish(struct cycle *c)
 {
-    if (c->s->cost.refused) {
-        postpone(c);
+    if (c->s->cost.meter.refused) {
+        gang_cycle_postpone(c);
         return;
     }
     if (c->failed) {
         gang_revert(c);
-        fail(c);
+        gang_cycle_fail(c);
     } else if (gang_enough(c)) {
-        succeed(c);
+        gang_cycle_succeed(c);
     } else if (c->waits && c->min > 1 && c->before < c->min) {
         gang_revert(c);
         for (size_t i = 0; i < c->tried; i++)
-            c->tries[i].pod->attempts -= c->tries[i].pod->state != POD_GATED;
+            c->tries[i].pod->queue.attempts -= c->tries[i].pod->state != POD_GATED;
         gate_all(c, STR("a claim of its pod group is in the process of being allocated"));
     } else if (!c->waits || any_refused(c)) {
         if (!c->waits && gang_another_way(c)) {
             ungate_placed(c);
-            succeed(c);
-        } else if (c->s->cost.refused) {
-            postpone(c);
+            gang_cycle_succeed(c);
+        } else if (c->s->cost.meter.refused) {
+            gang_cycle_postpone(c);
         } else {
             no_room(c);
         }
     } // else all are gated: this was no attempt
-    c->g->cost = c->s->cost.refused ? c->g->cost : 0;
+    c->g->cost = c->s->cost.meter.refused ? c->g->cost : 0;
 }
 
-static void run(struct cycle *c)
+static void gang_cycle_run(struct cycle *c)
 {
     struct sched *s = c->s;
     if (c->g->take) {
@@ -517,14 +525,14 @@ static void run(struct cycle *c)
     } else if (c->before + c->n < c->min) {
         if (!gang_give_back(s, c->g, TAKE_ALL))
             gate_short(c);
-    } else if (!clean(c) || gang_give_back(s, c->g, TAKE_LOST)) {
+    } else if (!gang_clean_leftovers(c) || gang_give_back(s, c->g, TAKE_LOST)) {
         return;
     } else if (!gang_valid(c)) {
-        fail(c);
+        gang_cycle_fail(c);
     } else {
         c->g->jitter_ns = 0; // the last attempt's
         gang_try_all(c);
-        finish(c);
+        gang_cycle_finish(c);
     }
 }
 
@@ -533,10 +541,10 @@ void gang_run(struct sched *s, struct sched_pod *first)
     struct cycle c = {.s = s,
                       .g = first->group,
                       .first = first,
-                      .min = group_min(first->group),
+                      .min = groups_min(first->group),
                       .began_ns = exec_now_ns(s->exec)};
-    collect(&c);
+    gang_collect_members(&c);
     if (c.n)
-        run(&c);
+        gang_cycle_run(&c);
     gang_drop(&c);
 }

@@ -1,16 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pods of a group on their way together. None is bound before as many as the group needs have got all
-// they need: devices written and ready. If so many cannot come any more, all go back.
+// Pods of a group on their way together. None is bound before as many as the group needs have got
+// all they need: devices written and ready. If so many cannot come any more, all go back.
 #include "api/match/claim.h"
+#include "sched/bind/bind.h"
 #include "sched/bind/bind_int.h"
+#include "sched/gang/gang.h"
 
 #include "base/banned.h"
 
 // How long the first may wait for the others (Permit of Kubernetes' GangScheduling).
 #define QUORUM_NS (300 * CLOCK_NS_PER_SEC)
 
-static size_t members(const struct gang *g)
+// The pods of a group that one cycle has placed, on their way together.
+struct gang {
+    struct list_node node; // in sched.gangs
+    struct sched *s;
+    struct list members; // binding.gang_node
+    size_t need;         // must have come as far as the Binding before any goes on
+    size_t arrived;
+    bool open; // enough have: none waits any more
+    bool failed;
+    struct exec_timer timer;
+    size_t refs; // members, and a call under way
+};
+
+static size_t gang_bind_count(const struct gang *g)
 {
     size_t n = 0;
     for (const struct list_node *i = g->members.head.next; i != &g->members.head; i = i->next)
@@ -18,7 +33,7 @@ static size_t members(const struct gang *g)
     return n;
 }
 
-static void unref(struct gang *g)
+static void gang_bind_unref(struct gang *g)
 {
     if (--g->refs)
         return;
@@ -29,48 +44,42 @@ static void unref(struct gang *g)
 
 void gang_drop_all(struct sched *s)
 {
-    list_foreach(&s->gangs, node) {
+    list_foreach(&s->writes.gangs, node) {
         struct gang *g = list_entry(node, struct gang, node);
         exec_timer_stop(s->exec, &g->timer);
         while (!list_empty(&g->members)) {
-            struct binding *b = list_entry(g->members.head.next, struct binding, gang_node);
-            list_remove(&b->gang_node);
-            b->gang = NULL;
+            struct binding *b = list_entry(g->members.head.next, struct binding, in.gang_node);
+            list_remove(&b->in.gang_node);
+            b->in.gang = NULL;
         }
         list_remove(&g->node);
         free(g);
     }
 }
 
-static void detach(struct binding *b)
+static void gang_bind_detach(struct binding *b)
 {
-    struct gang *g = b->gang;
-    list_remove(&b->gang_node);
-    b->gang = NULL;
-    unref(g);
-}
-
-// Nothing is under way for it that would find out.
-static bool rests(const struct binding *b)
-{
-    return b->step == BIND_DECIDED || b->step == BIND_QUORUM || b->step == BIND_CONDITIONS ||
-           ((b->step == BIND_ECHO || b->step == BIND_VOLUMES) && !b->pending);
+    struct gang *g = b->in.gang;
+    list_remove(&b->in.gang_node);
+    b->in.gang = NULL;
+    gang_bind_unref(g);
 }
 
 static void fail_all(struct gang *g, const char *why)
 {
     g->failed = true;
     while (!list_empty(&g->members)) {
-        struct binding *b = list_entry(g->members.head.next, struct binding, gang_node);
-        bool resting = rests(b);
-        detach(b);
+        struct binding *b = list_entry(g->members.head.next, struct binding, in.gang_node);
+        bool waiting = bind_is_waiting(b);
+        gang_bind_detach(b);
         bind_fail(b, "%s", why);
-        if (resting)
+        if (waiting)
             bind_undo(b);
     }
 }
 
-// Devices that are made ready, and volumes that are made or bound, may take as long as they may for a pod that goes alone.
+// Devices that are made ready, and volumes that are made or bound, may take as long as they may for
+// a pod that goes alone.
 static bool has_own_limit(const struct binding *b)
 {
     return b->step == BIND_CONDITIONS || b->step == BIND_VOLUMES;
@@ -80,25 +89,21 @@ static void waited_long(void *arg)
 {
     struct gang *g = arg;
     for (struct list_node *n = g->members.head.next; n != &g->members.head; n = n->next)
-        if (has_own_limit(list_entry(n, struct binding, gang_node))) {
+        if (has_own_limit(list_entry(n, struct binding, in.gang_node))) {
             exec_timer_start(g->s->exec, &g->timer, QUORUM_NS);
             return;
         }
     g->refs++;
     fail_all(g, "waiting for minCount pods from a gang to be scheduled: they took too long");
-    unref(g);
+    gang_bind_unref(g);
 }
 
 bool gang_arrive(struct binding *b)
 {
-    struct gang *g = b->gang;
+    struct gang *g = b->in.gang;
     if (!g || g->open)
         return true;
-    if (b->step != BIND_QUORUM) {
-        g->arrived++;
-        b->step = BIND_QUORUM;
-    }
-    if (g->arrived < g->need) {
+    if (++g->arrived < g->need) {
         if (!exec_timer_armed(&g->timer))
             exec_timer_start(g->s->exec, &g->timer, QUORUM_NS);
         return false;
@@ -110,10 +115,10 @@ bool gang_arrive(struct binding *b)
         more = false;
         for (struct list_node *n = g->members.head.next; n != &g->members.head && !more;
              n = n->next) {
-            struct binding *other = list_entry(n, struct binding, gang_node);
+            struct binding *other = list_entry(n, struct binding, in.gang_node);
             if (other == b || other->step != BIND_QUORUM)
                 continue;
-            bind_proceed(other);
+            bind_enter(other, BIND_CONDITIONS);
             more = true;
         }
     }
@@ -122,14 +127,14 @@ bool gang_arrive(struct binding *b)
 
 void gang_leave(struct binding *b)
 {
-    struct gang *g = b->gang;
+    struct gang *g = b->in.gang;
     if (!g)
         return;
     if (b->step == BIND_QUORUM && !g->open)
         g->arrived--;
-    list_remove(&b->gang_node);
-    b->gang = NULL; // its reference is ours until the end
-    if (!g->open && !g->failed && members(g) < g->need) {
+    list_remove(&b->in.gang_node);
+    b->in.gang = NULL; // its reference is ours until the end
+    if (!g->open && !g->failed && gang_bind_count(g) < g->need) {
         cleanup_sbuf struct sbuf why = {0};
         sbuf_addz(&why, "waiting for minCount pods from a gang to be scheduled");
         if (b->error.n)
@@ -137,7 +142,7 @@ void gang_leave(struct binding *b)
                       STR_ARG(sbuf_str(&b->error)));
         fail_all(g, why.p);
     }
-    unref(g);
+    gang_bind_unref(g);
 }
 
 // --- Start ---------------------------------------------------------------------------------------
@@ -148,10 +153,10 @@ static void begin_all(struct gang *g)
         more = false;
         for (struct list_node *n = g->members.head.next; n != &g->members.head && !more;
              n = n->next) {
-            struct binding *b = list_entry(n, struct binding, gang_node);
+            struct binding *b = list_entry(n, struct binding, in.gang_node);
             if (b->step != BIND_DECIDED)
                 continue;
-            bind_begin(b);
+            bind_next(b);
             more = true;
         }
     }
@@ -164,8 +169,8 @@ static bool came_too_late(const struct binding *b, const struct api_pod_group *g
     return deleted->set && !(created->set && created->at.sec < deleted->at.sec);
 }
 
-// The group is there as of now, so that it stays as long as its pods do: whoever lets it go has looked
-// for pods after its deletion, and these are older.
+// The group is there as of now, so that it stays as long as its pods do: the controller that
+// releases it has looked for pods after its deletion, and these are older.
 static void group_read(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct gang *g = arg;
@@ -175,12 +180,12 @@ static void group_read(struct sched *s, void *arg, const struct client_answer *a
         more = false;
         for (struct list_node *n = g->members.head.next; n != &g->members.head && !more;
              n = n->next) {
-            struct binding *b = list_entry(n, struct binding, gang_node);
-            bool there = o && str_eq(o->meta->uid, b->group->meta->uid) &&
+            struct binding *b = list_entry(n, struct binding, in.gang_node);
+            bool there = o && str_eq(o->meta->uid, b->in.group->meta->uid) &&
                          !came_too_late(b, o->object.value);
             if (there || b->failed)
                 continue;
-            bind_fail(b, "pod group %.*s: %s", STR_ARG(b->group->meta->name),
+            bind_fail(b, "pod group %.*s: %s", STR_ARG(b->in.group->meta->name),
                       o             ? "it is not what it was"
                       : answer->err ? answer->err->msg
                                     : "no answer");
@@ -189,7 +194,7 @@ static void group_read(struct sched *s, void *arg, const struct client_answer *a
         }
     }
     begin_all(g);
-    unref(g);
+    gang_bind_unref(g);
 }
 
 static bool has_group_claim(const struct binding *b)
@@ -206,19 +211,19 @@ void gang_start(struct sched *s, struct binding *const *all, size_t n, size_t ne
     *g = (struct gang){.s = s, .need = need, .open = need == 0, .refs = n + 1};
     g->timer = (struct exec_timer){.fn = waited_long, .arg = g};
     list_init(&g->members);
-    list_push_back(&s->gangs, &g->node);
+    list_push_back(&s->writes.gangs, &g->node);
     bool ask = false;
     for (size_t i = 0; i < n; i++) {
-        all[i]->gang = g;
-        list_push_back(&g->members, &all[i]->gang_node);
+        all[i]->in.gang = g;
+        list_push_back(&g->members, &all[i]->in.gang_node);
         ask |= has_group_claim(all[i]);
     }
     if (!ask) {
         begin_all(g);
-        unref(g);
+        gang_bind_unref(g);
         return;
     }
-    const struct api_object_meta *m = all[0]->group->meta;
+    const struct api_object_meta *m = all[0]->in.group->meta;
     const struct client_key key = {sched_kind(WATCH_GROUPS), m->namespace, m->name};
-    client_get(s->client, &key, call_answered, call_new(s, group_read, g));
+    client_get(s->client, &key, calls_on_answer, calls_begin(s, group_read, g));
 }

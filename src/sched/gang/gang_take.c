@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A group that does not run gives back what it holds. Its reservation serves all its pods, so a fence is
-// put up for each of them; and since one may have come that is not known here, nothing is taken before
-// the watch of pods has shown a fence: what came before it has been shown then, too. Who comes later writes the
-// claim before it relies on it, and that makes the taking fail. docs/scheduler.md ("Late writes").
+// A group that does not run gives back what it holds. Its reservation serves all its pods, so a
+// fence is put up for each of them; and since one may have come that is not known here, nothing is
+// taken before the watch of pods has shown a fence: what came before it has been shown then, too.
+// Who comes later writes the claim before it relies on it, and that makes the taking fail.
+// docs/design/scheduler.md ("Late writes").
 #include "api/match/claim.h"
+#include "sched/bind/bind.h"
 #include "sched/bind/bind_int.h"
+#include "sched/gang/gang.h"
 
 #include "base/banned.h"
 
@@ -28,7 +31,7 @@ struct group_take {
     size_t claims_len;
 };
 
-static void take_free(struct group_take *t)
+static void gang_take_free(struct group_take *t)
 {
     list_remove(&t->node);
     for (size_t i = 0; i < t->claims_len; i++)
@@ -38,26 +41,26 @@ static void take_free(struct group_take *t)
 }
 
 // The pods of the group come back to the queue by themselves.
-static void end(struct group_take *t)
+static void gang_take_end(struct group_take *t)
 {
     struct sched *s = t->s;
     struct sched_group *g = t->group;
     g->take = NULL;
-    list_foreach(&s->bindings, node) {
+    list_foreach(&s->writes.bindings, node) {
         struct binding *b = list_entry(node, struct binding, node);
-        if (b->take != t)
+        if (b->in.take != t)
             continue;
-        b->take = NULL;
+        b->in.take = NULL;
         bind_finish(b);
     }
-    take_free(t);
-    group_wake(s, g);
+    gang_take_free(t);
+    groups_wake(s, g);
     groups_release(s, g);
 }
 
 // --- Claims --------------------------------------------------------------------------------------
 
-static void written(struct sched *s, void *arg, const struct client_answer *answer)
+static void gang_take_on_written(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct group_take *t = arg;
     if (answer->code == 0 && answer->object) {
@@ -66,10 +69,10 @@ static void written(struct sched *s, void *arg, const struct client_answer *answ
         s->stats.given_back++;
     }
     if (--t->writes == 0)
-        end(t);
+        gang_take_end(t);
 }
 
-static void take_claim(struct group_take *t, const struct taken_claim *c)
+static void gang_take_release_claim(struct group_take *t, const struct taken_claim *c)
 {
     struct sched *s = t->s;
     struct arena tmp = {0};
@@ -90,7 +93,7 @@ static void take_claim(struct group_take *t, const struct taken_claim *c)
     const struct api_object o = {sched_kind(WATCH_CLAIMS), &changed};
     t->writes++;
     client_update(s->client, &o, &(struct client_write){.subresource = STR("status")},
-                  call_answered, call_new(s, written, t));
+                  calls_on_answer, calls_begin(s, gang_take_on_written, t));
     arena_done(&tmp);
 }
 
@@ -100,15 +103,15 @@ static bool all_fenced(const struct group_take *t, const struct taken_claim *c)
     const struct sched_group *g = t->group;
     for (size_t i = 0; i < g->pods.n; i++) {
         const struct sched_pod *p = g->pods.p[i];
-        if (!p->node && (!p->binding || p->binding->take != t))
+        if (!p->node && (!p->binding || p->binding->in.take != t))
             return false;
     }
-    return !group_uses(g, c->object->meta->name);
+    return !groups_uses_claim(g, c->object->meta->name);
 }
 
-static void go_on(struct group_take *t)
+static void gang_take_proceed(struct group_take *t)
 {
-    const struct informer *pods = t->s->informers[WATCH_PODS];
+    const struct informer *pods = t->s->watch.informers[WATCH_PODS];
     if (t->fences || t->taking)
         return;
     if (!t->failed && t->revision && informer_revision(pods) < t->revision)
@@ -117,35 +120,36 @@ static void go_on(struct group_take *t)
     t->writes = 1; // ours, until all are sent
     for (size_t i = 0; !t->failed && i < t->claims_len; i++)
         if (all_fenced(t, &t->claims[i]))
-            take_claim(t, &t->claims[i]);
+            gang_take_release_claim(t, &t->claims[i]);
     if (--t->writes == 0)
-        end(t);
+        gang_take_end(t);
 }
 
-void take_pods_came_to(struct sched *s)
+void gang_take_pods_advanced(struct sched *s)
 {
-    list_foreach(&s->takes, node)
-        go_on(list_entry(node, struct group_take, node));
+    list_foreach(&s->writes.takes, node)
+        gang_take_proceed(list_entry(node, struct group_take, node));
 }
 
 // --- Fences --------------------------------------------------------------------------------------
 
-void take_fenced(struct binding *b, bool well)
+void gang_take_fenced(struct binding *b, bool well)
 {
-    struct group_take *t = b->take;
+    struct group_take *t = b->in.take;
     t->failed |= !well;
     if (b->pod_object->revision > t->revision)
         t->revision = b->pod_object->revision;
     t->fences--;
-    go_on(t);
+    gang_take_proceed(t);
 }
 
-void take_member_gone(struct binding *b)
+void gang_take_member_gone(struct binding *b)
 {
-    b->take = NULL; // all of it is being dropped
+    b->in.take = NULL; // all of it is being dropped
 }
 
-bool take_start(struct sched *s, struct sched_group *g, const struct take_want *wants, size_t n)
+bool gang_take_start(struct sched *s, struct sched_group *g, const struct take_want *wants,
+                     size_t n)
 {
     if (g->take || !n || !g->pods.n)
         return false;
@@ -165,7 +169,7 @@ bool take_start(struct sched *s, struct sched_group *g, const struct take_want *
         t->claims[i] =
             (struct taken_claim){t, typed_object_ref(wants[i].entry->latest), wants[i].clear};
     g->take = t;
-    list_push_back(&s->takes, &t->node);
+    list_push_back(&s->writes.takes, &t->node);
     t->fences = open;
     for (size_t i = 0; i < g->pods.n; i++)
         if (!g->pods.p[i]->node)
@@ -173,18 +177,18 @@ bool take_start(struct sched *s, struct sched_group *g, const struct take_want *
     return true;
 }
 
-void take_drop_all(struct sched *s)
+void gang_take_drop_all(struct sched *s)
 {
-    list_foreach(&s->takes, node) {
+    list_foreach(&s->writes.takes, node) {
         struct group_take *t = list_entry(node, struct group_take, node);
         t->group->take = NULL;
-        take_free(t);
+        gang_take_free(t);
     }
 }
 
 // --- What the group holds ------------------------------------------------------------------------
 
-// Nobody outside the group has the claim reserved, and nobody runs with it.
+// No consumer outside the group has the claim reserved, and no pod runs with it.
 static bool only_ours(const struct sched_group *g, const struct api_resource_claim *claim)
 {
     for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
@@ -200,7 +204,7 @@ static bool only_ours(const struct sched_group *g, const struct api_resource_cla
 
 struct wants VEC(struct take_want);
 
-static bool listed(const struct wants *list, const struct sched_claim *k)
+static bool gang_take_is_listed(const struct wants *list, const struct sched_claim *k)
 {
     for (size_t i = 0; i < list->n; i++)
         if (list->p[i].entry == k)
@@ -221,9 +225,10 @@ static void add_want(struct wants *out, struct sched *s, const struct sched_grou
 {
     const struct api_resource_claim *claim = claims_api(k);
     if (!claim || !claim->status.allocation || k->flight || claim_is_extended(&claim->metadata) ||
-        listed(out, k) || !only_ours(g, claim) || group_uses(g, claim->metadata.name))
+        gang_take_is_listed(out, k) || !only_ours(g, claim) ||
+        groups_uses_claim(g, claim->metadata.name))
         return;
-    bool unavailable = k->unavailable == s->gang_last;
+    bool unavailable = k->unavailable == s->turn.gang_last;
     if (rule == TAKE_LOST ? k->lost : rule == TAKE_ALL || unavailable || is_group_claim(g, claim))
         vec_push(out, (struct take_want){k, rule != TAKE_SOME || unavailable || k->lost});
 }
@@ -253,13 +258,14 @@ static void find_held_by_group(struct sched *s, const struct sched_group *g, enu
 bool gang_give_back(struct sched *s, struct sched_group *g, enum take_rule rule)
 {
     struct wants held = {0};
-    // As in Kubernetes, but for what nobody can ever use: that goes unless somebody runs with it.
-    if (rule != TAKE_LOST && group_scheduled(g) > 0)
+    // As in Kubernetes, except an allocation that no pod can ever use: it is released unless a pod
+    // runs with it.
+    if (rule != TAKE_LOST && groups_scheduled(g) > 0)
         return false;
     for (size_t i = 0; i < g->pods.n; i++)
         find_held_by(s, g->pods.p[i], rule, &held);
     find_held_by_group(s, g, rule, &held);
-    bool begun = take_start(s, g, held.p, held.n);
+    bool begun = gang_take_start(s, g, held.p, held.n);
     vec_done(&held);
     return begun;
 }
@@ -267,11 +273,11 @@ bool gang_give_back(struct sched *s, struct sched_group *g, enum take_rule rule)
 bool gang_holds(struct sched *s, const struct sched_pod *p)
 {
     struct wants held = {0};
-    if (group_min(p->group) > 1) {
+    if (groups_min(p->group) > 1) {
         find_held_by(s, p, TAKE_ALL, &held);
         find_held_by_group(s, p->group, TAKE_ALL, &held);
     }
-    bool any = held.n > 0 && group_scheduled(p->group) == 0;
+    bool any = held.n > 0 && groups_scheduled(p->group) == 0;
     vec_done(&held);
     return any;
 }

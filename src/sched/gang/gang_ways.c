@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Other ways to place the pods of a group than in the order they came, and a look at what would become of it.
+// Other ways to place the pods of a group than in the order they came, and a look at what would
+// become of it.
 #include <stdlib.h>
 
+#include "sched/core/cycle.h"
+#include "sched/gang/gang.h"
 #include "sched/gang/gang_int.h"
 
 #include "base/banned.h"
@@ -50,8 +53,8 @@ static size_t last_refused(const struct cycle *c)
     return at ? at - 1 : 0;
 }
 
-// The same pods, but whoever found no room comes before those that left it none.
-static struct cycle reorder(const struct cycle *c)
+// The same pods, but a pod that found no room comes before those that left it none.
+static struct cycle gang_ways_reorder(const struct cycle *c)
 {
     struct cycle way = *c;
     size_t late = last_refused(c);
@@ -75,8 +78,9 @@ static struct try *first_placed(struct cycle *c)
     return NULL;
 }
 
-// What comes first decides where a claim is that all share: it has to go elsewhere. False: it cannot.
-static bool vary(struct cycle *way)
+// What comes first decides where a claim is that all share: it has to go elsewhere. False: it
+// cannot.
+static bool gang_ways_vary(struct cycle *way)
 {
     struct try *front = first_placed(way);
     if (way->failed || !front || way->avoid_len == OTHER_WAYS_MAX)
@@ -97,10 +101,10 @@ bool gang_another_way(struct cycle *c)
     gang_revert(c);
     if (!order_matters(c))
         return false;
-    struct cycle way = reorder(c);
+    struct cycle way = gang_ways_reorder(c);
     do
         gang_try_all(&way);
-    while ((way.failed || !gang_enough(&way)) && vary(&way));
+    while ((way.failed || !gang_enough(&way)) && gang_ways_vary(&way));
     if (way.failed || !gang_enough(&way)) {
         gang_revert(&way);
         gang_drop(&way);
@@ -126,7 +130,7 @@ static bool to_be_seen(const struct cycle *c, const struct sched_pod *p)
 }
 
 // Places that were kept in memory are given back, and every pod is where it was in the queue.
-static void put_back(struct queue *q, struct sched_pod *p, const struct place *was)
+static void gang_ways_put_back(struct queue *q, struct sched_pod *p, const struct place *was)
 {
     if (p->state == was->state)
         return;
@@ -142,34 +146,34 @@ static void put_back(struct queue *q, struct sched_pod *p, const struct place *w
         queue_postpone(q, p);
 }
 
-bool gang_look(struct sched *s, struct sched_group *g, gang_seen_fn seen, void *arg,
-               struct sbuf *wrong)
+bool gang_preview(struct sched *s, struct sched_group *g, gang_seen_fn seen, void *arg,
+                  struct sbuf *wrong)
 {
     struct cycle c = {.s = s,
                       .g = g,
-                      .min = group_min(g),
-                      .before = group_scheduled(g),
+                      .min = groups_min(g),
+                      .before = groups_scheduled(g),
                       .again = true,
                       .seen = seen,
                       .seen_arg = arg};
     struct place *places = xcalloc(g->pods.n + 1, sizeof(*places));
     c.tries = xcalloc(g->pods.n + 1, sizeof(*c.tries));
     for (size_t i = 0; i < g->pods.n; i++) {
-        places[i] = (struct place){g->pods.p[i]->state, g->pods.p[i]->whys};
+        places[i] = (struct place){g->pods.p[i]->state, g->pods.p[i]->queue.whys};
         if (to_be_seen(&c, g->pods.p[i]))
             c.tries[c.n++].pod = g->pods.p[i];
     }
     gang_by_order(&c);
     bool fits = false;
     if (c.n && gang_valid(&c)) {
-        s->gang_last++;
+        s->turn.gang_last++;
         gang_try_all(&c);
         fits = gang_enough(&c) || gang_another_way(&c);
         gang_revert(&c);
     }
     sbuf_add(wrong, sbuf_str(&c.text));
     for (size_t i = 0; i < g->pods.n; i++)
-        put_back(&s->queue, g->pods.p[i], &places[i]);
+        gang_ways_put_back(&s->queue, g->pods.p[i], &places[i]);
     gang_drop(&c);
     free(places);
     return fits;

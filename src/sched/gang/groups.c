@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// PodGroups and the pods that name them: when a group may be tried, which claims it uses, and its
+// condition.
 #include "sched/gang/groups.h"
 
 #include <stdlib.h>
 
 #include "api/match/claim.h"
 #include "codec/json_writer.h"
+#include "sched/bind/bind.h"
 #include "sched/bind/bind_int.h"
 
 #include "base/banned.h"
@@ -23,7 +27,7 @@ struct sched_group *groups_find(const struct sched *s, struct str namespace, str
     return g ? *g : NULL;
 }
 
-static struct sched_group *get(struct sched *s, struct str namespace, struct str name)
+static struct sched_group *groups_get_named(struct sched *s, struct str namespace, struct str name)
 {
     struct sched_group *g = groups_find(s, namespace, name);
     if (g)
@@ -63,14 +67,14 @@ void groups_done(struct sched *s)
     map_done(&s->groups.by_key);
 }
 
-size_t group_min(const struct sched_group *g)
+size_t groups_min(const struct sched_group *g)
 {
     const struct api_gang_scheduling_policy *gang =
         g->api ? g->api->spec.scheduling_policy.gang : NULL;
     return gang && gang->min_count > 1 ? (size_t)gang->min_count : 1;
 }
 
-size_t group_scheduled(const struct sched_group *g)
+size_t groups_scheduled(const struct sched_group *g)
 {
     size_t n = 0;
     for (size_t i = 0; i < g->pods.n; i++)
@@ -78,7 +82,7 @@ size_t group_scheduled(const struct sched_group *g)
     return n;
 }
 
-void group_wake(struct sched *s, struct sched_group *g)
+void groups_wake(struct sched *s, struct sched_group *g)
 {
     for (size_t i = g->pods.n; i-- > 0;)
         if (g->pods.p[i]->state == POD_GATED && g->pods.p[i]->group_gated)
@@ -89,10 +93,10 @@ void groups_set(struct sched *s, const struct typed_object *before,
                 const struct typed_object *after)
 {
     const struct api_object_meta *m = after ? after->meta : before->meta;
-    struct sched_group *g = get(s, m->namespace, m->name);
+    struct sched_group *g = groups_get_named(s, m->namespace, m->name);
     const struct typed_object *old = g->object;
     bool other = old && after && !str_eq(old->meta->uid, after->meta->uid);
-    size_t min = group_min(g);
+    size_t min = groups_min(g);
     g->object = after ? typed_object_ref(after) : NULL;
     g->api = after ? after->object.value : NULL;
     if (!after || other) {
@@ -100,20 +104,20 @@ void groups_set(struct sched *s, const struct typed_object *before,
         g->reason = NULL;
     }
     typed_object_unref(old);
-    // A group that came, or needs fewer pods than before, may be tried. Pods that were tried wait for what
-    // they lack.
-    bool helps = !old || other || group_min(g) < min;
+    // A group that came, or needs fewer pods than before, may be tried. Pods that were tried wait
+    // for what they lack.
+    bool helps = !old || other || groups_min(g) < min;
     for (size_t i = g->pods.n; helps && g->api && i-- > 0;)
         if (g->pods.p[i]->state == POD_WAITING)
             queue_retry(&s->queue, g->pods.p[i]);
     if (g->api)
-        group_wake(s, g);
+        groups_wake(s, g);
     groups_release(s, g);
 }
 
 // --- Pods ----------------------------------------------------------------------------------------
 
-static void leave(struct sched *s, struct sched_pod *p)
+static void groups_leave_pod(struct sched *s, struct sched_pod *p)
 {
     struct sched_group *g = p->group;
     struct sched_pod *last = vec_pop(&g->pods);
@@ -130,7 +134,7 @@ static void leave(struct sched *s, struct sched_pod *p)
             break;
         }
     // Those that wait for a claim must not keep what the last that ran has left.
-    for (size_t i = g->pods.n; group_scheduled(g) == 0 && i-- > 0;)
+    for (size_t i = g->pods.n; groups_scheduled(g) == 0 && i-- > 0;)
         if (g->pods.p[i]->state == POD_GATED && !g->pods.p[i]->group_gated)
             sched_enqueue(s, g->pods.p[i]);
     groups_release(s, g);
@@ -139,33 +143,33 @@ static void leave(struct sched *s, struct sched_pod *p)
 void groups_pod(struct sched *s, struct sched_pod *p)
 {
     struct str name = pod_group_name(p->api);
-    if (!s->groups_on || !name.n)
+    if (!s->config.groups_on || !name.n)
         return;
     bool over = pod_is_terminal(p->api) ||
                 (p->api->metadata.deletion_timestamp.set && !p->api->spec.node_name.n);
     if (over && p->group) {
-        leave(s, p);
+        groups_leave_pod(s, p);
     } else if (!over && !p->group) {
-        p->group = get(s, p->api->metadata.namespace, name);
+        p->group = groups_get_named(s, p->api->metadata.namespace, name);
         p->group_at = (uint32_t)p->group->pods.n;
         vec_push(&p->group->pods, p);
-        if (p->group->api && p->group->pods.n >= group_min(p->group))
-            group_wake(s, p->group);
+        if (p->group->api && p->group->pods.n >= groups_min(p->group))
+            groups_wake(s, p->group);
     }
 }
 
 void groups_pod_gone(struct sched *s, struct sched_pod *p)
 {
     if (p->group)
-        leave(s, p);
+        groups_leave_pod(s, p);
 }
 
-static bool older(const struct api_time *a, const struct api_time *b)
+static bool groups_is_older(const struct api_time *a, const struct api_time *b)
 {
     return a->set && b->set && a->at.sec < b->at.sec;
 }
 
-bool group_gate(const struct sched_pod *p, struct sbuf *why)
+bool groups_gate(const struct sched_pod *p, struct sbuf *why)
 {
     const struct sched_group *g = p->group;
     if (!g)
@@ -177,18 +181,18 @@ bool group_gate(const struct sched_pod *p, struct sbuf *why)
     }
     // Nothing keeps a group for pods that came after its deletion.
     const struct api_time *deleted = &g->api->metadata.deletion_timestamp;
-    if (deleted->set && !older(&p->api->metadata.creation_timestamp, deleted)) {
+    if (deleted->set && !groups_is_older(&p->api->metadata.creation_timestamp, deleted)) {
         sbuf_addf(why, "pod group \"%.*s\" is being deleted", STR_ARG(g->api->metadata.name));
         return false;
     }
-    if (g->pods.n < group_min(g)) {
+    if (g->pods.n < groups_min(g)) {
         sbuf_addz(why, "waiting for minCount pods from a gang to appear in scheduling queue");
         return false;
     }
     return true;
 }
 
-static bool names(const struct api_pod *pod, struct str claim)
+static bool groups_pod_names_claim(const struct api_pod *pod, struct str claim)
 {
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
         struct str name;
@@ -200,21 +204,21 @@ static bool names(const struct api_pod *pod, struct str claim)
     return false;
 }
 
-bool group_uses(const struct sched_group *g, struct str claim)
+bool groups_uses_claim(const struct sched_group *g, struct str claim)
 {
     for (size_t i = 0; i < g->pods.n; i++)
-        if (g->pods.p[i]->node && names(g->pods.p[i]->api, claim))
+        if (g->pods.p[i]->node && groups_pod_names_claim(g->pods.p[i]->api, claim))
             return true;
     return false;
 }
 
-bool group_runs_with(const struct sched *s, const struct api_resource_claim_consumer_reference *r,
-                     const struct api_resource_claim *claim)
+bool groups_runs_with(const struct sched *s, const struct api_resource_claim_consumer_reference *r,
+                      const struct api_resource_claim *claim)
 {
     const struct sched_group *g = groups_find(s, claim->metadata.namespace, r->name);
     for (size_t i = 0; g && i < g->pods.n; i++) {
         const struct api_pod *pod = g->pods.p[i]->api;
-        if (pod->spec.node_name.n && names(pod, claim->metadata.name))
+        if (pod->spec.node_name.n && groups_pod_names_claim(pod, claim->metadata.name))
             return true;
     }
     return false;
@@ -222,7 +226,7 @@ bool group_runs_with(const struct sched *s, const struct api_resource_claim_cons
 
 // --- The condition -------------------------------------------------------------------------------
 
-static const struct api_condition *condition_of(const struct sched_group *g)
+static const struct api_condition *groups_condition_of(const struct sched_group *g)
 {
     for (size_t i = 0; g->api && i < g->api->status.conditions.n; i++)
         if (str_eqz(g->api->status.conditions.p[i].type, CONDITION))
@@ -236,21 +240,21 @@ static bool is_scheduled(const struct sched_group *g)
 }
 
 // Does the stored condition say what it should? One that is True stays.
-static bool says_so(const struct sched_group *g)
+static bool groups_condition_is_current(const struct sched_group *g)
 {
-    const struct api_condition *c = condition_of(g);
+    const struct api_condition *c = groups_condition_of(g);
     if (!g->reason || !g->api || (c && str_eqz(c->status, "True")))
         return true;
     return c && str_eqz(c->reason, g->reason) && str_eqz(c->message, g->message) &&
            str_eqz(c->status, is_scheduled(g) ? "True" : "False");
 }
 
-static void write_condition(struct sched *s, const struct sched_group *g)
+static void groups_write_condition(struct sched *s, const struct sched_group *g)
 {
     cleanup_sbuf struct sbuf body = {0};
     struct json_writer w = {.out = &body};
     const struct api_object_meta *m = &g->api->metadata;
-    const struct api_condition *was = condition_of(g);
+    const struct api_condition *was = groups_condition_of(g);
     struct api_condition c = {
         .type = STR(CONDITION),
         .status = is_scheduled(g) ? STR("True") : STR("False"),
@@ -285,12 +289,12 @@ static void write_condition(struct sched *s, const struct sched_group *g)
     json_write_object_end(&w);
     const struct client_key key = {sched_kind(WATCH_GROUPS), m->namespace, m->name};
     client_patch(s->client, &key, CLIENT_PATCH_STRATEGIC, sbuf_str(&body),
-                 &(struct client_write){.subresource = STR("status")}, call_answered,
-                 call_new(s, NULL, NULL));
+                 &(struct client_write){.subresource = STR("status")}, calls_on_answer,
+                 calls_begin(s, NULL, NULL));
 }
 
 // Until the watch shows it: a write may get lost.
-static void keep_telling(struct sched *s, struct sched_group *g)
+static void groups_arm_timer(struct sched *s, struct sched_group *g)
 {
     list_remove(&g->untold);
     list_push_back(&s->groups.untold, &g->untold);
@@ -298,7 +302,7 @@ static void keep_telling(struct sched *s, struct sched_group *g)
         exec_timer_start(s->exec, &s->groups.tell_timer, TELL_EVERY_NS);
 }
 
-static void tell_time(void *arg)
+static void groups_on_timer(void *arg)
 {
     struct sched *s = arg;
     int64_t now = exec_now_ns(s->exec);
@@ -310,16 +314,16 @@ static void tell_time(void *arg)
             return;
         }
         list_remove(&g->untold);
-        if (says_so(g))
+        if (groups_condition_is_current(g))
             continue;
         g->told_ns = now;
-        write_condition(s, g);
-        keep_telling(s, g);
+        groups_write_condition(s, g);
+        groups_arm_timer(s, g);
     }
 }
 
-void group_tell(struct sched *s, struct sched_group *g, bool scheduled, const char *reason,
-                struct str message)
+void groups_set_condition(struct sched *s, struct sched_group *g, bool scheduled,
+                          const char *reason, struct str message)
 {
     bool again = g->reason && str_eqz(str_z(g->reason), reason);
     if (g->reason && is_scheduled(g) && !scheduled)
@@ -328,17 +332,17 @@ void group_tell(struct sched *s, struct sched_group *g, bool scheduled, const ch
     message = str_upto(message, MESSAGE_MAX);
     g->message = xstrndup(message.n ? message.p : "", message.n);
     g->reason = reason;
-    if (says_so(g))
+    if (groups_condition_is_current(g))
         return;
     if (!again || exec_now_ns(s->exec) - g->told_ns >= TELL_EVERY_NS) {
         g->told_ns = exec_now_ns(s->exec);
-        write_condition(s, g);
+        groups_write_condition(s, g);
     }
-    keep_telling(s, g);
+    groups_arm_timer(s, g);
 }
 
 void groups_init(struct sched *s)
 {
     list_init(&s->groups.untold);
-    s->groups.tell_timer = (struct exec_timer){.fn = tell_time, .arg = s};
+    s->groups.tell_timer = (struct exec_timer){.fn = groups_on_timer, .arg = s};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PodGroups and their pods. A group is known from the moment its object or one of its pods is; pods that
-// are over are no members. Private to src/sched.
+// PodGroups and their pods. A group is known from the moment its object or one of its pods is; pods
+// that are over are no members. Private to src/sched.
 #ifndef SCHED_GANG_GROUPS_H
 #define SCHED_GANG_GROUPS_H
 
@@ -28,7 +28,7 @@ struct sched_group {
     int64_t jitter_ns;
     struct group_take *take; // it is giving back what it holds
 
-    // What people are told: the condition PodGroupInitiallyScheduled.
+    // What users see: the condition PodGroupInitiallyScheduled.
     const char *reason; // NULL: nothing yet
     char *message;
     int64_t told_ns;
@@ -51,34 +51,35 @@ struct sched_group *groups_find(const struct sched *s, struct str namespace, str
 void groups_set(struct sched *s, const struct typed_object *before,
                 const struct typed_object *after);
 
-// groups_pod puts a pod into its group, or takes it out when it is over. groups_pod_gone: it is gone.
+// groups_pod puts a pod into its group, or takes it out when it is over. groups_pod_gone: it is
+// gone.
 void groups_pod(struct sched *s, struct sched_pod *p);
 void groups_pod_gone(struct sched *s, struct sched_pod *p);
 
 // groups_release forgets a group of which nothing is left.
 void groups_release(struct sched *s, struct sched_group *g);
 
-// group_min is how many pods must run at once; 1 when each may run by itself.
-size_t group_min(const struct sched_group *g);
+// groups_min is how many pods must run at once; 1 when each may run by itself.
+size_t groups_min(const struct sched_group *g);
 
-// group_scheduled counts members that have a node, be it only decided.
-size_t group_scheduled(const struct sched_group *g);
+// groups_scheduled counts members that have a node, be it only decided.
+size_t groups_scheduled(const struct sched_group *g);
 
-// group_gate says whether the group's pods may be tried; else adds why not for this one.
-bool group_gate(const struct sched_pod *p, struct sbuf *why);
+// groups_gate reports whether the group's pods may be tried; else adds why not for this one.
+bool groups_gate(const struct sched_pod *p, struct sbuf *why);
 
-// group_wake gives pods that wait for their group another look.
-void group_wake(struct sched *s, struct sched_group *g);
+// groups_wake gives pods that wait for their group another look.
+void groups_wake(struct sched *s, struct sched_group *g);
 
-// group_runs_with: a pod of the group that a consumer reference means runs with the claim.
-bool group_runs_with(const struct sched *s, const struct api_resource_claim_consumer_reference *r,
-                     const struct api_resource_claim *claim);
+// groups_runs_with: a pod of the group that a consumer reference means runs with the claim.
+bool groups_runs_with(const struct sched *s, const struct api_resource_claim_consumer_reference *r,
+                      const struct api_resource_claim *claim);
 
-// group_uses: a pod of the group has a node and names the claim.
-bool group_uses(const struct sched_group *g, struct str claim);
+// groups_uses_claim: a pod of the group has a node and names the claim.
+bool groups_uses_claim(const struct sched_group *g, struct str claim);
 
-// group_tell sets the condition PodGroupInitiallyScheduled; once it is True it stays so.
-void group_tell(struct sched *s, struct sched_group *g, bool scheduled, const char *reason,
-                struct str message);
+// groups_set_condition sets the condition PodGroupInitiallyScheduled; once it is True it stays so.
+void groups_set_condition(struct sched *s, struct sched_group *g, bool scheduled,
+                          const char *reason, struct str message);
 
 #endif

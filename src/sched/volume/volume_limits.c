@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many volumes of a CSI driver a node may have (NodeVolumeLimits): by its CSINode. Volumes are those of its pods.
+// How many volumes of a CSI driver a node may have (NodeVolumeLimits): by its CSINode. Volumes are
+// those of its pods.
 #include "sched/core/sched_int.h"
 #include "sched/volume/volume_int.h"
 
@@ -40,9 +41,9 @@ static bool attached_of(const struct sched *s, const struct api_persistent_volum
 void volume_limits_begin(struct attempt *a)
 {
     struct attached at;
-    for (size_t i = 0; i < a->volumes_len; i++)
-        if (attached_of(a->s, a->volumes[i].claim, a->arena, &at))
-            a->volumes[i].driver = at.driver;
+    for (size_t i = 0; i < a->volume.n; i++)
+        if (attached_of(a->s, a->volume.all[i].claim, a->arena, &at))
+            a->volume.all[i].driver = at.driver;
 }
 
 // The driver's limit on the node, -1: none.
@@ -58,8 +59,8 @@ static int64_t limit_of(const struct sched *s, const struct sched_node *n, struc
     return -1;
 }
 
-static void add_pod(const struct sched *s, const struct api_pod *pod, struct str driver,
-                    struct arena *arena, struct handles *all)
+static void volume_limits_add_pod(const struct sched *s, const struct api_pod *pod,
+                                  struct str driver, struct arena *arena, struct handles *all)
 {
     struct volume_ref ref;
     struct attached at;
@@ -80,9 +81,9 @@ static bool driver_ok(struct attempt *a, const struct sched_node *n, struct str 
     if (limit < 0)
         return true;
     for (size_t i = 0; i < n->pods.n; i++)
-        add_pod(a->s, n->pods.p[i]->api, driver, a->arena, &all);
+        volume_limits_add_pod(a->s, n->pods.p[i]->api, driver, a->arena, &all);
     size_t before = map_len(&all);
-    add_pod(a->s, a->api, driver, a->arena, &all);
+    volume_limits_add_pod(a->s, a->api, driver, a->arena, &all);
     size_t after = map_len(&all);
     map_done(&all);
     if (after == before || (int64_t)after <= limit)
@@ -99,15 +100,15 @@ static bool driver_ok(struct attempt *a, const struct sched_node *n, struct str 
 static bool is_first_of_driver(const struct attempt *a, size_t at)
 {
     for (size_t i = 0; i < at; i++)
-        if (str_eq(a->volumes[i].driver, a->volumes[at].driver))
+        if (str_eq(a->volume.all[i].driver, a->volume.all[at].driver))
             return false;
-    return a->volumes[at].driver.n > 0;
+    return a->volume.all[at].driver.n > 0;
 }
 
 bool volume_limits_ok(struct attempt *a, const struct sched_node *n, struct refusals *why)
 {
-    for (size_t i = 0; i < a->volumes_len; i++)
-        if (is_first_of_driver(a, i) && !driver_ok(a, n, a->volumes[i].driver, why))
+    for (size_t i = 0; i < a->volume.n; i++)
+        if (is_first_of_driver(a, i) && !driver_ok(a, n, a->volume.all[i].driver, why))
             return false;
     return true;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Claims that wait for their first pod: a volume that exists and fits, the smallest, or one that a provisioner can make
-// where the node is. What is true of a volume on every node is looked at once.
+// Claims that wait for their first pod: a volume that exists and fits, the smallest, or one that a
+// provisioner can make where the node is. What is true of a volume on every node is looked at once.
 #include <stdlib.h>
 
 #include "api/amounts.h"
@@ -13,23 +13,23 @@
 
 #include "base/banned.h"
 
-static struct str mode_of(bool has, struct str mode)
+static struct str volume_match_mode_of(bool has, struct str mode)
 {
     return has ? mode : STR("Filesystem");
 }
 
-static const struct quantity *size_of(const struct typed_object *volume)
+static const struct quantity *volume_match_size_of(const struct typed_object *volume)
 {
     const struct api_persistent_volume *v = volume->object.value;
     return amounts_get(&v->spec.capacity, STR("storage"));
 }
 
-static const struct quantity *request_of(const struct pod_volume *v)
+static const struct quantity *volume_match_request_of(const struct pod_volume *v)
 {
     return amounts_get(&v->claim->spec.resources.requests, STR("storage"));
 }
 
-static bool at_least(const struct quantity *have, const struct quantity *want)
+static bool volume_match_at_least(const struct quantity *have, const struct quantity *want)
 {
     static const struct quantity none = {0};
     return quantity_cmp(have ? have : &none, want ? want : &none) >= 0;
@@ -45,8 +45,8 @@ static const struct bind_volume *given_to(const struct sched *s, struct str volu
 }
 
 // Given to the claim already: by the volume itself, or by a pod on its way.
-static bool is_given(const struct sched *s, const struct api_persistent_volume *volume,
-                     const struct api_persistent_volume_claim *claim)
+static bool volume_match_is_given(const struct sched *s, const struct api_persistent_volume *volume,
+                                  const struct api_persistent_volume_claim *claim)
 {
     const struct bind_volume *b = given_to(s, volume->metadata.name);
     return b ? str_eq(b->uid, claim->metadata.uid) : volume_is_for(volume, claim);
@@ -55,8 +55,8 @@ static bool is_given(const struct sched *s, const struct api_persistent_volume *
 static bool same_sort(const struct api_persistent_volume_spec *v,
                       const struct api_persistent_volume_claim_spec *c)
 {
-    return str_eq(mode_of(v->has_volume_mode, v->volume_mode),
-                  mode_of(c->has_volume_mode, c->volume_mode)) &&
+    return str_eq(volume_match_mode_of(v->has_volume_mode, v->volume_mode),
+                  volume_match_mode_of(c->has_volume_mode, c->volume_mode)) &&
            str_eq(v->volume_attributes_class_name, c->volume_attributes_class_name);
 }
 
@@ -72,8 +72,8 @@ static bool has_modes(const struct api_str_array *have, const struct api_str_arr
     return true;
 }
 
-static bool is_free(const struct sched *s, const struct api_persistent_volume *v,
-                    const struct api_persistent_volume_claim *c)
+static bool volume_match_is_free(const struct sched *s, const struct api_persistent_volume *v,
+                                 const struct api_persistent_volume_claim *c)
 {
     return !v->spec.claim_ref && !given_to(s, v->metadata.name) &&
            str_eqz(v->status.phase, "Available") &&
@@ -94,25 +94,25 @@ static void show_volume(void *arg, const struct typed_object *o)
     const struct api_persistent_volume *volume = o->object.value;
     const struct api_persistent_volume_claim *claim = m->v->claim;
     if (volume->metadata.deletion_timestamp.set || !same_sort(&volume->spec, &claim->spec) ||
-        !at_least(size_of(o), request_of(m->v)))
+        !volume_match_at_least(volume_match_size_of(o), volume_match_request_of(m->v)))
         return;
-    if (is_given(m->a->s, volume, claim))
+    if (volume_match_is_given(m->a->s, volume, claim))
         m->given = o;
-    else if (is_free(m->a->s, volume, claim))
+    else if (volume_match_is_free(m->a->s, volume, claim))
         vec_push_arena(m->a->arena, &m->found, o);
 }
 
-static int smaller(const void *x, const void *y)
+static int volume_match_cmp_size(const void *x, const void *y)
 {
     const struct typed_object *a = *(const struct typed_object *const *)x;
     const struct typed_object *b = *(const struct typed_object *const *)y;
     static const struct quantity none = {0};
-    const struct quantity *p = size_of(a), *q = size_of(b);
+    const struct quantity *p = volume_match_size_of(a), *q = volume_match_size_of(b);
     int order = quantity_cmp(p ? p : &none, q ? q : &none);
     return order ? order : str_cmp(a->meta->name, b->meta->name);
 }
 
-static void match(struct attempt *a, struct pod_volume *v)
+static void volume_match_find(struct attempt *a, struct pod_volume *v)
 {
     const struct volumes *all = &a->s->volumes;
     struct matching m = {.a = a, .v = v};
@@ -130,15 +130,16 @@ static void match(struct attempt *a, struct pod_volume *v)
         vec_push_arena(a->arena, &m.found, m.given);
     }
     if (m.found.n)
-        qsort(m.found.p, m.found.n, sizeof(*m.found.p), smaller);
+        qsort(m.found.p, m.found.n, sizeof(*m.found.p), volume_match_cmp_size);
     volume_pins_make(a->arena, m.found.p, m.found.n, &v->pins);
 }
 
-// The smallest claims choose first, so that one that is content with little does not take a large volume.
-static int asks_less(const void *x, const void *y)
+// The smallest claims choose first, so that one that is content with little does not take a large
+// volume.
+static int volume_match_cmp_request(const void *x, const void *y)
 {
     const struct pod_volume *a = x, *b = y;
-    const struct quantity *p = request_of(a), *q = request_of(b);
+    const struct quantity *p = volume_match_request_of(a), *q = volume_match_request_of(b);
     if (!p || !q)
         return (p != NULL) - (q != NULL);
     int order = quantity_cmp(p, q);
@@ -147,13 +148,13 @@ static int asks_less(const void *x, const void *y)
 
 void volume_match_begin(struct attempt *a)
 {
-    for (size_t i = 0; i < a->volumes_len; i++)
-        if (!a->volumes[i].bound) {
-            match(a, &a->volumes[i]);
-            a->volumes_open++;
+    for (size_t i = 0; i < a->volume.n; i++)
+        if (!a->volume.all[i].bound) {
+            volume_match_find(a, &a->volume.all[i]);
+            a->volume.open++;
         }
-    if (a->volumes_open > 1)
-        qsort(a->volumes, a->volumes_len, sizeof(*a->volumes), asks_less);
+    if (a->volume.open > 1)
+        qsort(a->volume.all, a->volume.n, sizeof(*a->volume.all), volume_match_cmp_request);
 }
 
 struct chooser {
@@ -164,14 +165,15 @@ struct chooser {
 static bool is_left(const void *arg, const struct typed_object *volume)
 {
     const struct chooser *c = arg;
-    for (const struct pod_volume *v = c->a->volumes; v < c->v; v++)
+    for (const struct pod_volume *v = c->a->volume.all; v < c->v; v++)
         if (v->chosen == volume)
             return false;
     return true;
 }
 
-static const struct typed_object *choose(const struct attempt *a, const struct pod_volume *v,
-                                         const struct api_node *node)
+static const struct typed_object *volume_match_choose(const struct attempt *a,
+                                                      const struct pod_volume *v,
+                                                      const struct api_node *node)
 {
     return volume_pins_best(&v->pins, node, is_left, &(struct chooser){a, v});
 }
@@ -183,7 +185,7 @@ static void show_capacity(void *arg, const struct typed_object *o)
     struct matching *m = arg;
     const struct api_csi_storage_capacity *c = o->object.value;
     const struct quantity *limit = c->maximum_volume_size ? c->maximum_volume_size : c->capacity;
-    if (limit && quantity_cmp(limit, request_of(m->v)) >= 0)
+    if (limit && quantity_cmp(limit, volume_match_request_of(m->v)) >= 0)
         vec_push_arena(m->a->arena, &m->found, o);
 }
 
@@ -201,12 +203,13 @@ static void find_rooms(struct attempt *a, struct pod_volume *v)
 }
 
 // A driver that publishes what room it has must have enough where the node is.
-static bool has_room(struct attempt *a, struct pod_volume *v, const struct api_node *node)
+static bool volume_match_has_room(struct attempt *a, struct pod_volume *v,
+                                  const struct api_node *node)
 {
     const struct typed_object *o =
         volumes_get(a->s, VOLUME_DRIVERS, (struct str){0}, v->class->provisioner);
     const struct api_csi_driver *driver = o ? o->object.value : NULL;
-    if (!request_of(v) || !driver || !driver->spec.storage_capacity ||
+    if (!volume_match_request_of(v) || !driver || !driver->spec.storage_capacity ||
         a->s->volumes.listed[VOLUME_CAPACITIES] != VOLUME_LISTED)
         return true;
     find_rooms(a, v);
@@ -227,7 +230,7 @@ static bool can_make(struct attempt *a, struct pod_volume *v, const struct api_n
         !node_is_in_topologies(&v->class->allowed_topologies, node))
         return false;
     *ret = REFUSED_VOLUME_ROOM;
-    return has_room(a, v, node);
+    return volume_match_has_room(a, v, node);
 }
 
 // --- A node --------------------------------------------------------------------------------------
@@ -237,18 +240,18 @@ static bool match_one(struct attempt *a, struct pod_volume *v, const struct sche
 {
     enum refusal_code code = REFUSED_VOLUME_SELECTED;
     bool elsewhere = v->selected.n && !str_eq(v->selected, n->name);
-    v->chosen = v->selected.n ? NULL : choose(a, v, n->api);
+    v->chosen = v->selected.n ? NULL : volume_match_choose(a, v, n->api);
     if (v->chosen || (!elsewhere && can_make(a, v, n->api, &code)))
         return true;
     refusal_add(a, why, (struct refusal){.code = code, .volume = v});
-    a->volume_lacking = v;
+    a->volume.lacking = v;
     return false;
 }
 
 bool volume_match_node(struct attempt *a, const struct sched_node *n, struct refusals *why)
 {
-    for (size_t i = 0; a->volumes_open && i < a->volumes_len; i++)
-        if (!a->volumes[i].bound && !match_one(a, &a->volumes[i], n, why))
+    for (size_t i = 0; a->volume.open && i < a->volume.n; i++)
+        if (!a->volume.all[i].bound && !match_one(a, &a->volume.all[i], n, why))
             return false;
     return true;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Volumes by the label that a node must have to reach them. Of local volumes each has its node; to look at all of them for
-// every node would take nodes times volumes.
+// Volumes by the label that a node must have to reach them. Of local volumes each has its node; to
+// look at all of them for every node would take nodes times volumes.
 #include <stdlib.h>
 
 #include "api/match/label.h"
@@ -50,8 +50,10 @@ void volume_pins_make(struct arena *arena, const struct typed_object *const *vol
         qsort(ret->p, n, sizeof(*ret->p), pin_order);
 }
 
-// The place of the first with this label and value or behind; value NULL: behind all with this label.
-static size_t place_of(const struct volume_pins *all, struct str key, const struct str *value)
+// The place of the first with this label and value or behind; value NULL: behind all with this
+// label.
+static size_t volume_pins_place(const struct volume_pins *all, struct str key,
+                                const struct str *value)
 {
     size_t low = 0, high = all->n;
     while (low < high) {
@@ -73,10 +75,10 @@ const struct typed_object *volume_pins_best(const struct volume_pins *all,
 {
     static const struct str none = {0};
     const struct volume_pin *best = NULL;
-    for (size_t at = 0; at < all->n; at = place_of(all, all->p[at].key, NULL)) {
+    for (size_t at = 0; at < all->n; at = volume_pins_place(all, all->p[at].key, NULL)) {
         struct str key = all->p[at].key;
         const struct str *value = key.n ? api_map_find(&node->metadata.labels, key) : &none;
-        for (size_t i = value ? place_of(all, key, value) : all->n;
+        for (size_t i = value ? volume_pins_place(all, key, value) : all->n;
              i < all->n && str_eq(all->p[i].key, key) && str_eq(all->p[i].value, *value); i++) {
             const struct volume_pin *p = &all->p[i];
             if (best && best->rank < p->rank)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rules for volumes: what keeps a pod from every node, and what from some. Texts are kube-scheduler's, with names.
+// The rules for volumes: what keeps a pod from every node, and what from some. Texts are
+// kube-scheduler's, with names.
 #include "api/amounts.h"
 #include "api/match/claim.h"
 #include "api/match/label.h"
@@ -25,9 +26,9 @@ static bool is_made_for(const struct api_persistent_volume_claim *claim, const s
     return r && str_eq(r->uid, pod->metadata.uid);
 }
 
-// Can the claim be used at all? Else says why not.
-static bool usable(struct attempt *a, const struct volume_ref *ref,
-                   const struct api_persistent_volume_claim *claim)
+// Can the claim be used at all? Else explains why not.
+static bool volume_rules_claim_usable(struct attempt *a, const struct volume_ref *ref,
+                                      const struct api_persistent_volume_claim *claim)
 {
     struct sbuf *text = &a->text;
     if (!claim && ref->made_for.n)
@@ -59,21 +60,22 @@ static const struct sched_pod *sole_user(const struct attempt *a, const struct p
     if (!api_str_listed(&v->claim->spec.access_modes, STR("ReadWriteOncePod")))
         return NULL;
     list_foreach(on_nodes, node) {
-        const struct sched_pod *p = list_entry(node, struct sched_pod, by_namespace);
+        const struct sched_pod *p = list_entry(node, struct sched_pod, on.by_namespace);
         if (p != a->pod && volumes_uses(p->api, v->claim->metadata.name))
             return p;
     }
     return NULL;
 }
 
-// An unbound claim waits for its first pod if its class says so; one that names its volume waits for nobody.
+// An unbound claim waits for its first pod if its class demands it; one that names its volume does
+// not wait.
 static bool waits_for_pod(const struct pod_volume *v)
 {
     return v->class && str_eqz(v->class->volume_binding_mode, "WaitForFirstConsumer") &&
            !v->claim->spec.volume_name.n;
 }
 
-static void look_at_claim(struct attempt *a, struct pod_volume *v)
+static void volume_rules_inspect_claim(struct attempt *a, struct pod_volume *v)
 {
     const struct sched *s = a->s;
     struct str class = volume_claim_class(v->claim);
@@ -87,10 +89,10 @@ static void look_at_claim(struct attempt *a, struct pod_volume *v)
     v->volume = o ? o->object.value : NULL;
 }
 
-static bool is_there(const struct attempt *a, const struct typed_object *claim)
+static bool volume_rules_claim_exists(const struct attempt *a, const struct typed_object *claim)
 {
-    for (size_t i = 0; i < a->volumes_len; i++)
-        if (a->volumes[i].object == claim)
+    for (size_t i = 0; i < a->volume.n; i++)
+        if (a->volume.all[i].object == claim)
             return true;
     return false;
 }
@@ -100,7 +102,7 @@ static const struct typed_object *find_claim(const struct attempt *a, const stru
     return volumes_get(a->s, VOLUME_CLAIMS, a->api->metadata.namespace, ref->name);
 }
 
-// Claims that the pod names must exist, before anything else is said of one of them.
+// Claims that the pod names must exist, before anything else is reported of one of them.
 static bool named_exist(struct attempt *a)
 {
     struct volume_ref ref;
@@ -108,49 +110,49 @@ static bool named_exist(struct attempt *a)
     while (volumes_next(a->api, &at, a->arena, &ref)) {
         if (ref.made_for.n || find_claim(a, &ref))
             continue;
-        (void)usable(a, &ref, NULL);
+        (void)volume_rules_claim_usable(a, &ref, NULL);
         a->refused_by = "VolumeRestrictions";
-        a->volume_refused = ref;
+        a->volume.refused = ref;
         return false;
     }
     return true;
 }
 
-static bool take_claims(struct attempt *a)
+static bool volume_rules_take_claims(struct attempt *a)
 {
     struct volume_ref ref;
     size_t at = 0;
-    a->volumes = arena_array(a->arena, struct pod_volume, a->api->spec.volumes.n);
+    a->volume.all = arena_array(a->arena, struct pod_volume, a->api->spec.volumes.n);
     while (volumes_next(a->api, &at, a->arena, &ref)) {
         const struct typed_object *o = find_claim(a, &ref);
-        if (!usable(a, &ref, o ? o->object.value : NULL) || !o) {
-            a->volume_refused = ref;
+        if (!volume_rules_claim_usable(a, &ref, o ? o->object.value : NULL) || !o) {
+            a->volume.refused = ref;
             return false;
         }
-        if (is_there(a, o))
+        if (volume_rules_claim_exists(a, o))
             continue;
-        struct pod_volume *v = &a->volumes[a->volumes_len++];
+        struct pod_volume *v = &a->volume.all[a->volume.n++];
         *v = (struct pod_volume){.object = o, .claim = o->object.value, .ref = ref};
-        look_at_claim(a, v);
+        volume_rules_inspect_claim(a, v);
     }
     return true;
 }
 
-static bool bindable(struct attempt *a)
+static bool volume_rules_check_bindable(struct attempt *a)
 {
-    for (size_t i = 0; i < a->volumes_len; i++) {
-        if (a->volumes[i].bound || waits_for_pod(&a->volumes[i]))
+    for (size_t i = 0; i < a->volume.n; i++) {
+        if (a->volume.all[i].bound || waits_for_pod(&a->volume.all[i]))
             continue;
         sbuf_addz(&a->text, "pod has unbound immediate PersistentVolumeClaims");
-        a->volume_refused = a->volumes[i].ref;
+        a->volume.refused = a->volume.all[i].ref;
         return false;
     }
-    for (size_t i = 0; i < a->volumes_len; i++)
-        a->volumes[i].sole_user = sole_user(a, &a->volumes[i]);
+    for (size_t i = 0; i < a->volume.n; i++)
+        a->volume.all[i].sole_user = sole_user(a, &a->volume.all[i]);
     return true;
 }
 
-enum dra_begin volumes_begin(struct attempt *a)
+enum dra_begin volume_rules_begin(struct attempt *a)
 {
     struct sched *s = a->s;
     if (!volumes_used(a->api))
@@ -172,7 +174,7 @@ enum dra_begin volumes_begin(struct attempt *a)
     if (!volumes_on(s))
         return DRA_OK;
     a->refused_by = "VolumeBinding";
-    if (!named_exist(a) || !take_claims(a) || !bindable(a)) {
+    if (!named_exist(a) || !volume_rules_take_claims(a) || !volume_rules_check_bindable(a)) {
         a->whys = WHY_BIT(WHY_VOLUMES);
         return DRA_REFUSED;
     }
@@ -203,7 +205,8 @@ static const struct str *zone_of(const struct api_node *node, size_t i)
                : api_map_find(&node->metadata.labels, zone_labels[i - ZONE_LABELS_NOW]);
 }
 
-// A volume of several zones has them joined by two underscores. A label with an empty zone says nothing.
+// A volume of several zones has them joined by two underscores. A label with an empty zone
+// is ignored.
 static bool keeps_out(struct str zones, const struct str *zone)
 {
     static const struct str joint = STR_INIT("__");
@@ -236,9 +239,9 @@ bool volume_in_zone(const struct api_persistent_volume *volume, const struct api
 // A claim that only one pod may use is used by another.
 static const struct pod_volume *used_elsewhere(const struct attempt *a)
 {
-    for (size_t i = 0; i < a->volumes_len; i++)
-        if (a->volumes[i].sole_user)
-            return &a->volumes[i];
+    for (size_t i = 0; i < a->volume.n; i++)
+        if (a->volume.all[i].sole_user)
+            return &a->volume.all[i];
     return NULL;
 }
 
@@ -246,15 +249,15 @@ static bool refuse_volume(struct attempt *a, const struct pod_volume *v, enum re
                           struct refusals *why)
 {
     refusal_add(a, why, (struct refusal){.code = code, .volume = v, .pod = v->sole_user});
-    a->volume_lacking = v;
+    a->volume.lacking = v;
     return false;
 }
 
 // The first claim that is bound to a volume which the node does not reach.
 static bool bound_ok(struct attempt *a, const struct api_node *node, struct refusals *why)
 {
-    for (size_t i = 0; i < a->volumes_len; i++) {
-        const struct pod_volume *v = &a->volumes[i];
+    for (size_t i = 0; i < a->volume.n; i++) {
+        const struct pod_volume *v = &a->volume.all[i];
         if (v->bound && !v->volume)
             return refuse_volume(a, v, REFUSED_VOLUME_GONE, why);
         if (v->bound && !volume_reaches(v->volume, node))
@@ -265,18 +268,19 @@ static bool bound_ok(struct attempt *a, const struct api_node *node, struct refu
 
 static bool zones_ok(struct attempt *a, const struct api_node *node, struct refusals *why)
 {
-    for (size_t i = 0; i < a->volumes_len; i++) {
-        const struct pod_volume *v = &a->volumes[i];
+    for (size_t i = 0; i < a->volume.n; i++) {
+        const struct pod_volume *v = &a->volume.all[i];
         if (v->bound && v->volume && !volume_in_zone(v->volume, node))
             return refuse_volume(a, v, REFUSED_VOLUME_ZONE, why);
     }
     return true;
 }
 
-// VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone, in that order. VolumeBinding gives all its reasons.
-enum why volumes_filter(struct attempt *a, const struct sched_node *n, struct refusals *why)
+// VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone, in that order. VolumeBinding
+// gives all its reasons.
+enum why volume_rules_filter(struct attempt *a, const struct sched_node *n, struct refusals *why)
 {
-    a->volume_lacking = NULL;
+    a->volume.lacking = NULL;
     const struct pod_volume *used = used_elsewhere(a);
     if (used) {
         (void)refuse_volume(a, used, REFUSED_VOLUME_SOLE_USER, why);
@@ -287,8 +291,8 @@ enum why volumes_filter(struct attempt *a, const struct sched_node *n, struct re
     bool bound = bound_ok(a, n->api, why);
     if (!bound && !why)
         return WHY_VOLUMES;
-    const struct pod_volume *lacking = a->volume_lacking;
+    const struct pod_volume *lacking = a->volume.lacking;
     bool matched = volume_match_node(a, n, why);
-    a->volume_lacking = bound ? a->volume_lacking : lacking;
+    a->volume.lacking = bound ? a->volume.lacking : lacking;
     return bound && matched && zones_ok(a, n->api, why) ? WHY_NONE : WHY_VOLUMES;
 }

@@ -119,21 +119,21 @@ static void wake_all(struct sched *s)
     queue_wake(&s->queue, WHY_BIT(WHY_VOLUMES));
 }
 
-static void claim_changed(void *arg, const struct typed_object *before,
-                          const struct typed_object *after)
+static void volumes_claim_changed(void *arg, const struct typed_object *before,
+                                  const struct typed_object *after)
 {
     struct sched *s = arg;
     const struct api_object_meta *m = after ? after->meta : before->meta;
     list_foreach(&s->queue.waiting[WHY_VOLUMES], node) {
-        struct sched_pod *p = list_entry(node, struct sched_pod, waits[WHY_VOLUMES]);
+        struct sched_pod *p = list_entry(node, struct sched_pod, queue.waits[WHY_VOLUMES]);
         if (str_eq(p->api->metadata.namespace, m->namespace) && volumes_uses(p->api, m->name))
             queue_retry(&s->queue, p);
     }
     bind_volume_claim_changed(s, m);
 }
 
-static void volume_changed(void *arg, const struct typed_object *before,
-                           const struct typed_object *after)
+static void volumes_pv_changed(void *arg, const struct typed_object *before,
+                               const struct typed_object *after)
 {
     struct sched *s = arg;
     if (after)
@@ -175,20 +175,20 @@ static void set_listed(struct volume_listener *l, enum volume_listed now)
         all_known(s);
 }
 
-static void synced(void *arg)
+static void volumes_on_synced(void *arg)
 {
     set_listed(arg, VOLUME_LISTED);
 }
 
-static void refused(void *arg, int code)
+static void volumes_on_refused(void *arg, int code)
 {
     set_listed(arg, code == -ERR_FORBIDDEN ? VOLUME_FORBIDDEN : VOLUME_ABSENT);
 }
 
 // --- Life ----------------------------------------------------------------------------------------
 
-static void index_volume(const struct typed_object *o, void (*add)(void *ctx, struct str key),
-                         void *ctx)
+static void volumes_index_pv(const struct typed_object *o, void (*add)(void *ctx, struct str key),
+                             void *ctx)
 {
     add(ctx, volume_class(o->object.value));
 }
@@ -221,16 +221,18 @@ void volumes_watch(struct sched *s)
         v->listeners[k] = (struct volume_listener){s, k};
         v->informers[k] =
             informer_new(&(struct informer_options){.client = s->client, .kind = volumes_kind(k)});
-        informer_add_handler(v->informers[k], &(struct informer_handler){
-                                                  .changed = k == VOLUME_CLAIMS    ? claim_changed
-                                                             : k == VOLUME_VOLUMES ? volume_changed
-                                                                                   : other_changed,
-                                                  .arg = s});
-        informer_add_handler(v->informers[k], &(struct informer_handler){.synced = synced,
-                                                                         .refused = refused,
-                                                                         .arg = &v->listeners[k]});
+        informer_add_handler(
+            v->informers[k],
+            &(struct informer_handler){.changed = k == VOLUME_CLAIMS    ? volumes_claim_changed
+                                                  : k == VOLUME_VOLUMES ? volumes_pv_changed
+                                                                        : other_changed,
+                                       .arg = s});
+        informer_add_handler(v->informers[k],
+                             &(struct informer_handler){.synced = volumes_on_synced,
+                                                        .refused = volumes_on_refused,
+                                                        .arg = &v->listeners[k]});
     }
-    v->by_class = informer_add_index(v->informers[VOLUME_VOLUMES], index_volume);
+    v->by_class = informer_add_index(v->informers[VOLUME_VOLUMES], volumes_index_pv);
     v->room_by_class = informer_add_index(v->informers[VOLUME_CAPACITIES], index_capacity);
     for (size_t k = 0; k < VOLUME_KINDS; k++)
         informer_start(v->informers[k]);

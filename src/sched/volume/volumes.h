@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Volumes that outlive pods: whether a pod's PersistentVolumeClaims are there, from which nodes their volumes can be
-// reached, and which volumes its unbound claims shall get. Kube-scheduler's VolumeBinding, VolumeRestrictions,
-// VolumeZone and NodeVolumeLimits. Nothing is read before a pod with such a claim comes. Private to src/sched.
+// Volumes that outlive pods: whether a pod's PersistentVolumeClaims are there, from which nodes
+// their volumes can be reached, and which volumes its unbound claims shall get. Kube-scheduler's
+// VolumeBinding, VolumeRestrictions, VolumeZone and NodeVolumeLimits. Nothing is read before a pod
+// with such a claim comes. Private to src/sched.
 #ifndef SCHED_VOLUME_VOLUMES_H
 #define SCHED_VOLUME_VOLUMES_H
 
@@ -30,7 +31,7 @@ enum volume_listed { VOLUME_UNKNOWN, VOLUME_LISTED, VOLUME_ABSENT, VOLUME_FORBID
 
 struct bind_volume;
 
-// Who is told that a kind has been listed.
+// Receivers of the news that a kind has been listed.
 struct volume_listener {
     struct sched *s;
     enum volume_kind kind;
@@ -42,7 +43,8 @@ struct volumes {
     struct volume_listener listeners[VOLUME_KINDS];
     size_t by_class;      // index of volumes
     size_t room_by_class; // index of capacities
-    // What pods on their way have been given and the watch does not show yet; keys are the values' own.
+    // What pods on their way have been given and the watch does not show yet; keys are the values'
+    // own.
     struct bind_volume_map MAP(struct bind_volume *) by_volume; // by the volume's name
     struct bind_volume_map by_claim;                            // by the claim's namespace/name
     struct list sharing; // bindings that wait for what another pod's writes: binding.volume_wait
@@ -55,8 +57,8 @@ struct volume_ref {
         made_for; // a volume of the pod that the claim is made for; empty: it is the user's own
 };
 
-// volumes_next gives the claims of a pod, one a call; *at starts as 0. False: there is none any more. Claims made for a
-// volume get their names in arena.
+// volumes_next gives the claims of a pod, one a call; *at starts as 0. False: there is none any
+// more. Claims made for a volume get their names in arena.
 bool volumes_next(const struct api_pod *pod, size_t *at, struct arena *arena,
                   struct volume_ref *ret);
 
@@ -70,12 +72,13 @@ void volumes_done(struct sched *s);
 // volumes_watch begins to watch, if that has not begun.
 void volumes_watch(struct sched *s);
 
-// volumes_known: it is clear for every kind whether it can be listed. volumes_on: volumes are looked at.
+// volumes_known: it is clear for every kind whether it can be listed. volumes_on: volumes are
+// looked at.
 bool volumes_known(const struct sched *s);
 bool volumes_on(const struct sched *s);
 
-// volumes_forbidden is a kind that the server does not let us list; NULL: there is none. To place a pod that has volumes
-// without a look at them could put it where it cannot reach them.
+// volumes_forbidden is a kind that the server does not let us list; NULL: there is none. To place a
+// pod that has volumes without a look at them could put it where it cannot reach them.
 const struct api_kind *volumes_forbidden(const struct sched *s);
 
 const struct api_kind *volumes_kind(enum volume_kind k);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Service accounts: tokens are given out (serviceaccounts/token) and believed, as long as the account and the pod,
-// secret or node they are bound to are there.
+// Service accounts: tokens are given out (serviceaccounts/token) and believed, as long as the
+// account and the pod, secret or node they are bound to are there.
 #include "api/status.h"
 #include "base/uuid.h"
 #include "codec/json_writer.h"
-#include "server/auth/jwt.h"
-#include "server/http/server_int.h"
+#include "pki/jwt.h"
+#include "server/auth/access.h"
 
 #include "base/banned.h"
 
@@ -21,23 +21,23 @@ static int64_t now_seconds(const struct server *s)
 
 // --- Objects -------------------------------------------------------------------------------------
 
-// find decodes a stored object; false when it is not there (any more).
-static bool find(const struct server *s, const char *kind, struct str namespace, struct str name,
-                 struct arena *arena, struct api_object *ret)
+// account_find_object decodes a stored object; false when it is not there (any more).
+static bool account_find_object(const struct server *s, const char *kind, struct str namespace,
+                                struct str name, struct arena *arena, struct api_object *ret)
 {
     const struct store_key key = {api_kind_find(STR("v1"), str_z(kind)), namespace, name};
     const struct object *o = name.n ? store_get(s->store, &key) : NULL;
     return o && registry_decode(o, key.kind, arena, ret, NULL) == 0;
 }
 
-// is_there: an object of this name with this UID, and not on its way out.
-static bool is_there(const struct server *s, const char *kind, struct str namespace,
-                     const struct jwt_object *wanted, struct arena *arena)
+// account_is_current: an object of this name with this UID, and not on its way out.
+static bool account_is_current(const struct server *s, const char *kind, struct str namespace,
+                               const struct jwt_object *wanted, struct arena *arena)
 {
     struct api_object o;
     if (!wanted->name.n)
         return true; // not bound to one
-    if (!find(s, kind, namespace, wanted->name, arena, &o))
+    if (!account_find_object(s, kind, namespace, wanted->name, arena, &o))
         return false;
     const struct api_object_meta *m = api_object_meta(&o);
     if (!str_eq(m->uid, wanted->uid))
@@ -50,8 +50,8 @@ static bool is_there(const struct server *s, const char *kind, struct str namesp
 
 // --- Who shows a token ---------------------------------------------------------------------------
 
-static void add_extra(struct registry_extra *list, size_t *n, struct arena *arena, const char *key,
-                      struct str value)
+static void account_add_extra(struct registry_extra *list, size_t *n, struct arena *arena,
+                              const char *key, struct str value)
 {
     if (!value.n)
         return;
@@ -69,12 +69,12 @@ static void make_user(const struct jwt *t, struct arena *arena, struct registry_
     groups[1] = arena_strf(arena, "system:serviceaccounts:%.*s", STR_ARG(t->namespace));
     groups[2] = STR("system:authenticated");
     if (t->id.n)
-        add_extra(extra, &n, arena, "authentication.kubernetes.io/credential-id",
-                  arena_strf(arena, "JTI=%.*s", STR_ARG(t->id)));
-    add_extra(extra, &n, arena, "authentication.kubernetes.io/node-name", t->node.name);
-    add_extra(extra, &n, arena, "authentication.kubernetes.io/node-uid", t->node.uid);
-    add_extra(extra, &n, arena, "authentication.kubernetes.io/pod-name", t->pod.name);
-    add_extra(extra, &n, arena, "authentication.kubernetes.io/pod-uid", t->pod.uid);
+        account_add_extra(extra, &n, arena, "authentication.kubernetes.io/credential-id",
+                          arena_strf(arena, "JTI=%.*s", STR_ARG(t->id)));
+    account_add_extra(extra, &n, arena, "authentication.kubernetes.io/node-name", t->node.name);
+    account_add_extra(extra, &n, arena, "authentication.kubernetes.io/node-uid", t->node.uid);
+    account_add_extra(extra, &n, arena, "authentication.kubernetes.io/pod-name", t->pod.name);
+    account_add_extra(extra, &n, arena, "authentication.kubernetes.io/pod-uid", t->pod.uid);
     *ret =
         (struct registry_user){.name = arena_strf(arena, "system:serviceaccount:%.*s:%.*s",
                                                   STR_ARG(t->namespace), STR_ARG(t->account.name)),
@@ -88,9 +88,10 @@ static void make_user(const struct jwt *t, struct arena *arena, struct registry_
 
 static struct str own_audience[] = {STR_INIT(JWT_ISSUER)};
 
-// narrow keeps of the audiences that are wanted those there are; none wanted: this server. False: it is for none of them.
-static bool narrow(struct api_str_array *wanted, const struct str *there, size_t n,
-                   struct arena *arena)
+// account_narrow_audiences keeps of the audiences that are wanted those there are; none wanted:
+// this server. False: it is for none of them.
+static bool account_narrow_audiences(struct api_str_array *wanted, const struct str *there,
+                                     size_t n, struct arena *arena)
 {
     if (!wanted->n)
         return str_listed(there, n, own_audience[0]);
@@ -105,26 +106,26 @@ static bool narrow(struct api_str_array *wanted, const struct str *there, size_t
 
 bool account_for_server(struct api_str_array *audiences, struct arena *arena)
 {
-    return narrow(audiences, own_audience, 1, arena);
+    return account_narrow_audiences(audiences, own_audience, 1, arena);
 }
 
 int account_of_token(const struct server *s, struct str token, struct api_str_array *audiences,
                      struct arena *arena, struct registry_user *ret, struct err *err)
 {
     struct jwt t;
-    if (!s->accounts)
+    if (!s->access.accounts)
         return err_set(err, ERR_INVALID, "the token is not known");
-    int r = jwt_read(token, s->accounts, now_seconds(s), arena, &t, err);
+    int r = jwt_read(token, s->access.accounts, now_seconds(s), arena, &t, err);
     if (r < 0)
         return r;
-    if (!narrow(audiences, t.audiences, t.audiences_len, arena))
+    if (!account_narrow_audiences(audiences, t.audiences, t.audiences_len, arena))
         return err_set(err, ERR_INVALID, "the token is for somebody else");
-    if (!is_there(s, "ServiceAccount", t.namespace, &t.account, arena))
+    if (!account_is_current(s, "ServiceAccount", t.namespace, &t.account, arena))
         return err_set(err, ERR_INVALID, "the service account of the token is gone");
-    // The node of a pod is told, not asked for: it may be gone before its pods.
-    if (!is_there(s, "Pod", t.namespace, &t.pod, arena) ||
-        !is_there(s, "Secret", t.namespace, &t.secret, arena) ||
-        (!t.pod.name.n && !is_there(s, "Node", STR(""), &t.node, arena)))
+    // The node of a pod is recorded, not checked: it may be gone before its pods.
+    if (!account_is_current(s, "Pod", t.namespace, &t.pod, arena) ||
+        !account_is_current(s, "Secret", t.namespace, &t.secret, arena) ||
+        (!t.pod.name.n && !account_is_current(s, "Node", STR(""), &t.node, arena)))
         return err_set(err, ERR_INVALID, "the object that the token is bound to is gone");
     make_user(&t, arena, ret);
     return 0;
@@ -139,7 +140,7 @@ struct wish {
     struct causes causes;
 };
 
-static void check_spec(struct wish *w)
+static void account_check_spec(struct wish *w)
 {
     const struct api_token_request_spec *spec = &w->request->spec;
     int64_t seconds = spec->has_expiration_seconds ? spec->expiration_seconds : SECONDS_DEFAULT;
@@ -154,14 +155,14 @@ static void check_spec(struct wish *w)
     w->token.expires = w->token.issued + (seconds < SECONDS_MAX ? seconds : SECONDS_MAX);
 }
 
-static bool refuse(struct wish *w, int code, const char *reason, struct str message)
+static bool account_refuse_request(struct wish *w, int code, const char *reason, struct str message)
 {
     answer_fail(w->ex, code, reason, arena_str(&w->ex->arena, message), NULL);
     return false;
 }
 
-// bind finds the object that the token shall end with. False: it has been answered.
-static bool bind(struct wish *w, const struct api_service_account *account)
+// account_bind_object finds the object that the token shall end with. False: it has been answered.
+static bool account_bind_object(struct wish *w, const struct api_service_account *account)
 {
     struct exchange *ex = w->ex;
     const struct api_bound_object_reference *ref = w->request->spec.bound_object_ref;
@@ -171,25 +172,28 @@ static bool bind(struct wish *w, const struct api_service_account *account)
     bool node = str_eqz(ref->kind, "Node");
     bool known = node || str_eqz(ref->kind, "Pod") || str_eqz(ref->kind, "Secret");
     if (!known || !str_eqz(ref->api_version, "v1"))
-        return refuse(w, 400, "BadRequest",
-                      arena_strf(&ex->arena, "cannot bind token to object of type %.*s, Kind=%.*s",
-                                 STR_ARG(ref->api_version), STR_ARG(ref->kind)));
+        return account_refuse_request(
+            w, 400, "BadRequest",
+            arena_strf(&ex->arena, "cannot bind token to object of type %.*s, Kind=%.*s",
+                       STR_ARG(ref->api_version), STR_ARG(ref->kind)));
     const char *kind = node ? "Node" : str_eqz(ref->kind, "Pod") ? "Pod" : "Secret";
-    if (!find(ex->s, kind, node ? STR("") : ex->route.namespace, ref->name, &ex->arena, &o))
-        return refuse(w, 404, "NotFound",
-                      arena_strf(&ex->arena, "%s \"%.*s\" not found",
-                                 node                        ? "nodes"
-                                 : str_eqz(ref->kind, "Pod") ? "pods"
-                                                             : "secrets",
-                                 STR_ARG(ref->name)));
+    if (!account_find_object(ex->s, kind, node ? STR("") : ex->route.namespace, ref->name,
+                             &ex->arena, &o))
+        return account_refuse_request(w, 404, "NotFound",
+                                      arena_strf(&ex->arena, "%s \"%.*s\" not found",
+                                                 node                        ? "nodes"
+                                                 : str_eqz(ref->kind, "Pod") ? "pods"
+                                                                             : "secrets",
+                                                 STR_ARG(ref->name)));
     const struct api_object_meta *m = api_object_meta(&o);
     if (ref->uid.n && !str_eq(ref->uid, m->uid))
-        return refuse(w, 409, "Conflict",
-                      arena_strf(&ex->arena,
-                                 "the UID in the bound object reference (%.*s) does not match the "
-                                 "UID in record. The object might have been deleted and then "
-                                 "recreated",
-                                 STR_ARG(ref->uid)));
+        return account_refuse_request(
+            w, 409, "Conflict",
+            arena_strf(&ex->arena,
+                       "the UID in the bound object reference (%.*s) does not match the "
+                       "UID in record. The object might have been deleted and then "
+                       "recreated",
+                       STR_ARG(ref->uid)));
     struct jwt_object bound = {m->name, m->uid};
     if (node) {
         w->token.node = bound;
@@ -199,14 +203,15 @@ static bool bind(struct wish *w, const struct api_service_account *account)
         const struct api_pod *pod = o.value;
         struct api_object n;
         if (!str_eq(pod->spec.service_account_name, account->metadata.name))
-            return refuse(w, 400, "BadRequest",
-                          arena_strf(&ex->arena,
-                                     "cannot bind token for serviceaccount \"%.*s\" to pod running "
-                                     "with different serviceaccount name.",
-                                     STR_ARG(account->metadata.name)));
+            return account_refuse_request(
+                w, 400, "BadRequest",
+                arena_strf(&ex->arena,
+                           "cannot bind token for serviceaccount \"%.*s\" to pod running "
+                           "with different serviceaccount name.",
+                           STR_ARG(account->metadata.name)));
         w->token.pod = bound;
         w->token.node.name = pod->spec.node_name;
-        if (find(ex->s, "Node", STR(""), pod->spec.node_name, &ex->arena, &n))
+        if (account_find_object(ex->s, "Node", STR(""), pod->spec.node_name, &ex->arena, &n))
             w->token.node.uid = api_object_meta(&n)->uid;
     }
     return true;
@@ -215,20 +220,21 @@ static bool bind(struct wish *w, const struct api_service_account *account)
 static void answer_token(struct wish *w)
 {
     struct exchange *ex = w->ex;
-    struct api_token_request *r = w->request;
+    struct api_token_request *request = w->request;
     struct sbuf json = {0}, token = {0};
     struct json_writer writer = {.out = &json};
     struct err err = {0};
-    int code = jwt_write(&w->token, ex->s->accounts, &token, &err);
-    r->status.token = arena_str(&ex->arena, sbuf_str(&token));
+    int r = jwt_write(&w->token, ex->s->access.accounts, &token, &err);
+    request->status.token = arena_str(&ex->arena, sbuf_str(&token));
     sbuf_done(&token);
-    r->status.expiration_timestamp =
+    request->status.expiration_timestamp =
         (struct api_time){.at = {.sec = w->token.expires}, .set = true};
-    struct api_object o = {api_kind_find(STR("authentication.k8s.io/v1"), STR("TokenRequest")), r};
+    struct api_object o = {api_kind_find(STR("authentication.k8s.io/v1"), STR("TokenRequest")),
+                           request};
     api_set_type_meta(&o);
-    if (code == 0)
-        code = api_json_write(o.kind->type, r, &writer, &err);
-    if (code == 0) {
+    if (r == 0)
+        r = api_json_write(o.kind->type, request, &writer, &err);
+    if (r == 0) {
         answer_json(ex, 201, &json);
         return;
     }
@@ -245,13 +251,13 @@ static bool ask_server(void *server, const struct access *q)
 static bool node_may(struct exchange *ex, const struct api_token_request *request)
 {
     cleanup_sbuf struct sbuf why = {0};
-    if (!ex->s->nodeauth)
+    if (!ex->s->access.nodeauth)
         return true;
-    int code = noderestrict_token(ex->s->store, &ex->request, request, ask_server, ex->s, &why);
-    if (code == 0)
+    int r = noderestrict_token(ex->s->store, &ex->request, request, ask_server, ex->s, &why);
+    if (r == 0)
         return true;
     struct status_subject about = {STR(""), STR("serviceaccounts"), ex->route.name};
-    if (code == -ERR_NOT_FOUND)
+    if (r == -ERR_NOT_FOUND)
         answer_fail(ex, 404, "NotFound", arena_str(&ex->arena, sbuf_str(&why)), NULL);
     else
         answer_status(ex, api_status_forbidden(&ex->arena, &about, sbuf_str(&why)));
@@ -263,12 +269,13 @@ void account_token(struct exchange *ex, const struct api_object *body)
     struct wish w = {.ex = ex, .request = body->value, .causes = {.arena = &ex->arena}};
     struct api_object o;
     char id[UUID_TEXT_LEN + 1];
-    if (!ex->s->accounts) {
+    if (!ex->s->access.accounts) {
         answer_fail(ex, 501, "NotImplemented",
                     STR("this server has no key for tokens: plain HTTP has no secrets"), NULL);
         return;
     }
-    if (!find(ex->s, "ServiceAccount", ex->route.namespace, ex->route.name, &ex->arena, &o)) {
+    if (!account_find_object(ex->s, "ServiceAccount", ex->route.namespace, ex->route.name,
+                             &ex->arena, &o)) {
         answer_not_found(ex);
         return;
     }
@@ -286,7 +293,7 @@ void account_token(struct exchange *ex, const struct api_object *body)
         *audiences = (struct api_str_array){own_audience, 1};
     w.token.audiences = audiences->p;
     w.token.audiences_len = audiences->n;
-    check_spec(&w);
+    account_check_spec(&w);
     if (w.causes.n) {
         struct status_subject about = {STR("authentication.k8s.io"), STR("TokenRequest"), STR("")};
         answer_status(ex, api_status_invalid(&ex->arena, &about, &w.causes));
@@ -296,6 +303,6 @@ void account_token(struct exchange *ex, const struct api_object *body)
     w.request->spec.has_expiration_seconds = true;
     w.request->metadata.name = ex->route.name;
     w.request->metadata.namespace = ex->route.namespace;
-    if (bind(&w, account))
+    if (account_bind_object(&w, account))
         answer_token(&w);
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Authentication by client certificate and by static token file; tokens of service accounts and
+// bootstrap tokens are checked by their own files.
 #include "server/auth/auth.h"
 
 #include <stdio.h>
@@ -23,8 +26,9 @@ const struct registry_user auth_anonymous = {
 
 // --- The token file ------------------------------------------------------------------------------
 
-// next_cell takes one cell of a CSV line, with or without quotes; a doubled quote stands for one.
-static struct str next_cell(struct str *line, struct arena *arena)
+// auth_next_cell takes one cell of a CSV line, with or without quotes; a doubled quote stands for
+// one.
+static struct str auth_next_cell(struct str *line, struct arena *arena)
 {
     struct str cell;
     if (line->n == 0 || line->p[0] != '"') {
@@ -47,8 +51,8 @@ static struct str next_cell(struct str *line, struct arena *arena)
 
 static int parse_line(struct auth *a, struct str line, size_t number, struct err *err)
 {
-    struct str token = next_cell(&line, &a->arena), name = next_cell(&line, &a->arena),
-               uid = next_cell(&line, &a->arena), groups = next_cell(&line, &a->arena);
+    struct str token = auth_next_cell(&line, &a->arena), name = auth_next_cell(&line, &a->arena),
+               uid = auth_next_cell(&line, &a->arena), groups = auth_next_cell(&line, &a->arena);
     if (token.n == 0 || name.n == 0)
         return err_set(err, ERR_INVALID,
                        "line %zu: a token line has the form token,user,uid,\"group1,group2\"",

@@ -31,13 +31,14 @@ enum auth_answer {
     AUTH_BAD,    // something was shown that is not known
 };
 
-// auth_identify finds out who asks; the user's parts live in arena or in a. now: seconds since 1970, at which a certificate
-// counts, however old the connection that it was shown on. *ret_token is the token that was shown, if any.
+// auth_identify finds out who asks; the user's parts live in arena or in a. now: seconds since
+// 1970, at which a certificate counts, however old the connection that it was shown on. *ret_token
+// is the token that was shown, if any.
 enum auth_answer auth_identify(const struct auth *a, const struct http_request *q, int64_t now,
                                struct arena *arena, struct registry_user *ret,
                                struct str *ret_token);
 
-// The administrator of a trusted door, and nobody in particular.
+// The administrator of a trusted door, and the anonymous user.
 extern const struct registry_user auth_admin, auth_anonymous;
 
 #endif

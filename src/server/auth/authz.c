@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// May they? Whoever is in system:masters may do everything; nodes what they need; the others, and they as well,
-// what roles give them.
+// Authorization. Members of system:masters may do everything; nodes what they need; the others, and
+// they as well, what roles give them.
 #include "api/match/field_selector.h"
 #include "base/log.h"
-#include "server/http/server_int.h"
+#include "server/auth/access.h"
 
 #include "base/banned.h"
 
@@ -20,19 +20,19 @@ bool authz_is_master(const struct registry_user *u)
 
 bool authz_allows(struct server *s, const struct access *q, struct sbuf *why)
 {
-    if (!s->has_roles)
-        return s->anonymous || ((q->user->name.n || q->user->groups_len) &&
-                                !str_eq(q->user->name, auth_anonymous.name));
+    if (!s->access.has_roles)
+        return s->access.anonymous || ((q->user->name.n || q->user->groups_len) &&
+                                       !str_eq(q->user->name, auth_anonymous.name));
     if (authz_is_master(q->user))
         return true;
-    if (!s->rbac)
+    if (!s->access.rbac)
         return false;
     cleanup_sbuf struct sbuf of_node = {0}, of_roles = {0};
-    bool yes = s->nodeauth && nodeauth_allows(s->nodeauth, q, &of_node);
+    bool yes = s->access.nodeauth && nodeauth_allows(s->access.nodeauth, q, &of_node);
     if (yes)
         return true;
-    yes = rbac_allows(s->rbac, q, &of_roles);
-    // Upstream's union of authorizers: why not, by each; why, by the one that said yes.
+    yes = rbac_allows(s->access.rbac, q, &of_roles);
+    // Upstream's union of authorizers: why not, by each; why, by the one that allowed it.
     if (why && !yes && of_node.n)
         sbuf_addf(why, "node: %.*s%s", STR_ARG(sbuf_str(&of_node)), of_roles.n ? "\n" : "");
     if (why)
@@ -54,7 +54,7 @@ struct str authz_selected(struct str fields, struct str field, const struct api_
 
 // --- Requests ------------------------------------------------------------------------------------
 
-static struct str lower(struct arena *arena, struct str s)
+static struct str authz_lower_case(struct arena *arena, struct str s)
 {
     char *p = arena_alloc(arena, s.n, 1);
     for (size_t i = 0; i < s.n; i++)
@@ -69,15 +69,16 @@ static struct str verb_name(struct exchange *ex)
     for (unsigned bit = 0; bit < VERB_BITS; bit++)
         if (ex->verb == 1U << bit)
             return str_z(catalog_verb_name(bit));
-    return lower(&ex->arena, ex->q->method); // not allowed for anybody, which is said later
+    return authz_lower_case(&ex->arena,
+                            ex->q->method); // refused later, as not allowed
 }
 
-static struct access question(struct exchange *ex)
+static struct access authz_describe_request(struct exchange *ex)
 {
     const struct route *r = &ex->route;
     if (r->type != ROUTE_RESOURCE)
         return (struct access){.user = &ex->user,
-                               .verb = lower(&ex->arena, ex->q->method),
+                               .verb = authz_lower_case(&ex->arena, ex->q->method),
                                .path = arena_str(&ex->arena, ex->q->path)};
     struct access q = {.user = &ex->user,
                        .verb = verb_name(ex),
@@ -128,9 +129,9 @@ void authz_refuse(struct exchange *ex, const struct access *q, struct str why)
 bool authz_request(struct exchange *ex)
 {
     cleanup_sbuf struct sbuf why = {0};
-    if (!ex->s->has_roles)
-        return true; // whoever was let in may do everything
-    struct access q = question(ex);
+    if (!ex->s->access.has_roles)
+        return true; // every authenticated user may do everything
+    struct access q = authz_describe_request(ex);
     bool yes = authz_allows(ex->s, &q, &why);
     // A connection that leaves HTTP begins with a GET, whatever it is for.
     if (yes && ex->route.sub && ex->route.sub->connect && !str_eqz(q.subresource, "log") &&
@@ -150,9 +151,9 @@ bool authz_create(struct exchange *ex)
                                   .namespace = ex->route.namespace,
                                   .name = ex->route.name};
     cleanup_sbuf struct sbuf why = {0};
-    if (!ex->s->has_roles || ex->route.sub || store_head(ex->s->store, &key))
+    if (!ex->s->access.has_roles || ex->route.sub || store_head(ex->s->store, &key))
         return true;
-    struct access q = question(ex);
+    struct access q = authz_describe_request(ex);
     q.verb = STR("create");
     bool yes = authz_allows(ex->s, &q, &why);
     if (!yes)
@@ -176,10 +177,10 @@ static int authz_guard(void *server, const struct registry_request *request,
                        struct sbuf *why)
 {
     struct server *s = server;
-    int code = s->nodeauth ? noderestrict(s->store, request, object, old, why) : 0;
-    if (code == 0)
-        code = certificate_guard(s, request, object, old, why);
-    return code < 0 ? code : escalate_guard(s, request, object, old, why);
+    int r = s->access.nodeauth ? noderestrict_check(s->store, request, object, old, why) : 0;
+    if (r == 0)
+        r = certguard_check(s, request, object, old, why);
+    return r < 0 ? r : escalate_guard(s, request, object, old, why);
 }
 
 // Who may change which part of a claim's status: see api/validate.h.
@@ -202,25 +203,25 @@ static bool authorize_part(void *server, const struct registry_user *user,
 
 void authz_start(struct server *s, bool nodes)
 {
-    s->has_roles = true;
+    s->access.has_roles = true;
     if (nodes)
-        s->nodeauth = nodeauth_new(s->store);
-    s->client = client_local_new(s->registry, s->exec, &auth_admin);
-    s->rbac = rbac_new(s->client);
-    roles_ensure(s->client, made_roles, NULL);
+        s->access.nodeauth = nodeauth_new(s->store);
+    s->access.client = local_client_new(s->registry, s->exec, &auth_admin);
+    s->access.rbac = rbac_new(s->access.client);
+    roles_ensure(s->access.client, made_roles, NULL);
     registry_set_guard(s->registry, authz_guard, s);
     registry_set_authorizer(s->registry, authorize_part, s);
 }
 
 void authz_stop(struct server *s)
 {
-    nodeauth_free(s->nodeauth);
-    s->nodeauth = NULL;
-    rbac_free(s->rbac);
-    s->rbac = NULL;
-    if (s->client)
-        client_free(s->client);
-    s->client = NULL;
+    nodeauth_free(s->access.nodeauth);
+    s->access.nodeauth = NULL;
+    rbac_free(s->access.rbac);
+    s->access.rbac = NULL;
+    if (s->access.client)
+        client_free(s->access.client);
+    s->access.client = NULL;
 }
 
 bool server_may(struct server *s, const struct registry_user *user, struct str group,
@@ -236,5 +237,5 @@ bool server_may(struct server *s, const struct registry_user *user, struct str g
 
 bool server_has_roles(const struct server *s)
 {
-    return s->has_roles;
+    return s->access.has_roles;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whoever shows a bootstrap token is system:bootstrap:ID, for as long as the Secret says.
+// The bearer of a bootstrap token is system:bootstrap:ID, until the Secret's expiration.
 #include "api/bootstrap.h"
 
 #include "base/vec.h"
-#include "net/sign.h"
-#include "server/http/server_int.h"
+#include "pki/sign.h"
+#include "server/auth/access.h"
 
 #include "base/banned.h"
 

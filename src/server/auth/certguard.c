@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a write to a request for a certificate needs beyond the right to it: Kubernetes' admission plugins CertificateApproval,
-// CertificateSigning and CertificateSubjectRestriction.
-#include "net/csr.h"
-#include "server/http/server_int.h"
+// What a write to a request for a certificate needs beyond the right to it: Kubernetes' admission
+// plugins CertificateApproval, CertificateSigning and CertificateSubjectRestriction.
+#include "pki/csr.h"
+#include "server/auth/access.h"
 
 #include "base/banned.h"
 
@@ -35,8 +35,9 @@ static int check_signer(struct server *s, const struct registry_request *q, cons
     return -ERR_FORBIDDEN;
 }
 
-// Nobody becomes an administrator by a request.
-static int check_subject(const struct api_certificate_signing_request *now, struct sbuf *why)
+// A request for a certificate must not make its author an administrator.
+static int certguard_check_subject(const struct api_certificate_signing_request *now,
+                                   struct sbuf *why)
 {
     cleanup_arena struct arena arena = {0};
     struct csr_request request = {0};
@@ -52,15 +53,14 @@ static int check_subject(const struct api_certificate_signing_request *now, stru
     return 0;
 }
 
-int certificate_guard(struct server *s, const struct registry_request *request,
-                      const struct api_object *object, const struct api_object *old,
-                      struct sbuf *why)
+int certguard_check(struct server *s, const struct registry_request *request,
+                    const struct api_object *object, const struct api_object *old, struct sbuf *why)
 {
     if (!object || object->kind->type != &api_certificate_signing_request_type)
         return 0;
     const struct api_certificate_signing_request *now = object->value;
     if (!old)
-        return check_subject(now, why);
+        return certguard_check_subject(now, why);
     const struct api_certificate_signing_request *before = old->value;
     if (str_eqz(request->subresource, "approval"))
         return check_signer(s, request, "approve", before->spec.signer_name, why);

@@ -12,8 +12,8 @@
 extern const struct str cluster_objects;
 
 struct cluster_facts {
-    struct str client_ca_pem; // who may show a certificate; empty: nobody
-    struct str proxy_ca_pem;  // who may speak for others with X-Remote-User; empty: nobody
+    struct str client_ca_pem; // CA of client certificates; empty: none
+    struct str proxy_ca_pem;  // CA of proxies that set X-Remote-User; empty: none
     struct str url;           // how other machines reach the server; empty: unknown
     int64_t now_ns;           // since 1970
 };

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nobody grants what they do not have: who writes a role must hold its rules already or may `escalate` it, who
-// writes a binding must hold the rules of its role or may `bind` it.
+// No user grants rights they do not have: the writer of a role must hold its rules already or may
+// `escalate` it, who writes a binding must hold the rules of its role or may `bind` it.
 #include "base/vec.h"
-#include "server/http/server_int.h"
+#include "server/auth/access.h"
 
 #include "base/banned.h"
 
 #define GROUP "rbac.authorization.k8s.io"
-// Names compared for one request: a tenth of a second or two. The largest of Kubernetes' own roles takes a
-// hundredth of it.
+// Names compared for one request: a tenth of a second or two. The largest of Kubernetes' own roles
+// takes a hundredth of it.
 #define COMPARED_MAX 50000000U
 
 struct held VEC(const struct api_policy_rule *);
 
-static void hold(void *arg, const struct api_policy_rule *rule)
+static void escalate_hold_rule(void *arg, const struct api_policy_rule *rule)
 {
     struct held *h = arg;
     vec_push(h, rule);
@@ -22,7 +22,7 @@ static void hold(void *arg, const struct api_policy_rule *rule)
 
 // --- Texts ---------------------------------------------------------------------------------------
 
-static void add_list(struct sbuf *out, const char *name, const struct api_str_array *list)
+static void escalate_add_list(struct sbuf *out, const char *name, const struct api_str_array *list)
 {
     if (!list->n)
         return;
@@ -34,14 +34,14 @@ static void add_list(struct sbuf *out, const char *name, const struct api_str_ar
     sbuf_addc(out, ']');
 }
 
-static void add_rule(struct sbuf *out, const struct api_policy_rule *r)
+static void escalate_add_rule(struct sbuf *out, const struct api_policy_rule *r)
 {
     sbuf_addz(out, "\n{");
-    add_list(out, "APIGroups", &r->api_groups);
-    add_list(out, "Resources", &r->resources);
-    add_list(out, "ResourceNames", &r->resource_names);
-    add_list(out, "NonResourceURLs", &r->non_resource_urls);
-    add_list(out, "Verbs", &r->verbs);
+    escalate_add_list(out, "APIGroups", &r->api_groups);
+    escalate_add_list(out, "Resources", &r->resources);
+    escalate_add_list(out, "ResourceNames", &r->resource_names);
+    escalate_add_list(out, "NonResourceURLs", &r->non_resource_urls);
+    escalate_add_list(out, "Verbs", &r->verbs);
     sbuf_addc(out, '}');
 }
 
@@ -55,13 +55,14 @@ static void add_who(struct sbuf *out, const struct registry_user *u)
 
 // --- Rules ---------------------------------------------------------------------------------------
 
-static int compare(struct server *s, const struct registry_user *user, struct str namespace,
-                   const struct api_policy_rule_array *wanted, struct sbuf *why)
+static int escalate_compare_rules(struct server *s, const struct registry_user *user,
+                                  struct str namespace, const struct api_policy_rule_array *wanted,
+                                  struct sbuf *why)
 {
     struct held h = {0};
     uint64_t left = COMPARED_MAX;
     int r = 0;
-    rbac_rules(s->rbac, user, namespace, hold, &h);
+    rbac_rules(s->access.rbac, user, namespace, escalate_hold_rule, &h);
     for (size_t i = 0; i < wanted->n; i++) {
         if (rbac_covers(h.p, h.n, &wanted->p[i], 1, &left, NULL))
             continue;
@@ -77,15 +78,16 @@ static int compare(struct server *s, const struct registry_user *user, struct st
         }
         if (r == 0)
             add_who(why, user);
-        add_rule(why, &wanted->p[i]);
+        escalate_add_rule(why, &wanted->p[i]);
         r = -ERR_FORBIDDEN;
     }
     vec_done(&h);
     return r;
 }
 
-// only_for_deletion: all that changes is what lets an object be deleted in the end, for which nobody needs its rules.
-// Anything else counts: a label can have a role's rules gathered into another one.
+// only_for_deletion: all that changes is what lets an object be deleted in the end, for which no
+// one needs to hold its rules. Anything else counts: a label can have a role's rules gathered into
+// another one.
 static bool only_for_deletion(const struct api_object *object, const struct api_object *old)
 {
     cleanup_arena struct arena arena = {0};
@@ -101,14 +103,14 @@ static bool only_for_deletion(const struct api_object *object, const struct api_
     return api_equal(object->kind->type, copy.value, old->value);
 }
 
-static bool gathers(const struct api_object *role)
+static bool escalate_is_aggregated(const struct api_object *role)
 {
     const struct api_cluster_role *c = role ? role->value : NULL;
     return c && role->kind->type == &api_cluster_role_type && c->aggregation_rule &&
            c->aggregation_rule->cluster_role_selectors.n;
 }
 
-// Whoever gathers rules of others could gather any, and keeps them from being narrowed.
+// A role that aggregates others could gather any rule, and keeps them from being narrowed.
 static int check_gathering(struct server *s, const struct registry_request *q, struct sbuf *why)
 {
     static struct str star[] = {STR_INIT("*")};
@@ -116,7 +118,7 @@ static int check_gathering(struct server *s, const struct registry_request *q, s
     struct api_policy_rule every[] = {{.verbs = all, .api_groups = all, .resources = all},
                                       {.verbs = all, .non_resource_urls = all}};
     struct api_policy_rule_array everything = {every, 2};
-    if (compare(s, q->user, q->namespace, &everything, why) == 0)
+    if (escalate_compare_rules(s, q->user, q->namespace, &everything, why) == 0)
         return 0;
     sbuf_clear(why);
     sbuf_addz(why, "must have cluster-admin privileges to use the aggregationRule");
@@ -139,12 +141,14 @@ static int check_role(struct server *s, const struct registry_request *q,
                               .name = api_object_meta(object)->name};
     if (authz_allows(s, &escalate, NULL))
         return 0;
-    int r = compare(s, q->user, q->namespace, rules, why);
-    return r == 0 && (gathers(object) || gathers(old)) ? check_gathering(s, q, why) : r;
+    int r = escalate_compare_rules(s, q->user, q->namespace, rules, why);
+    return r == 0 && (escalate_is_aggregated(object) || escalate_is_aggregated(old))
+               ? check_gathering(s, q, why)
+               : r;
 }
 
-static int check_binding(struct server *s, const struct registry_request *q,
-                         const struct api_object *object, struct sbuf *why)
+static int escalate_check_binding(struct server *s, const struct registry_request *q,
+                                  const struct api_object *object, struct sbuf *why)
 {
     bool cluster = object->kind->type == &api_cluster_role_binding_type;
     const struct api_role_ref *ref =
@@ -159,9 +163,9 @@ static int check_binding(struct server *s, const struct registry_request *q,
                           .name = ref->name};
     if (authz_allows(s, &bind, NULL))
         return 0;
-    const struct api_policy_rule_array *rules = rbac_role(s->rbac, q->namespace, ref);
+    const struct api_policy_rule_array *rules = rbac_role(s->access.rbac, q->namespace, ref);
     if (rules)
-        return compare(s, q->user, q->namespace, rules, why);
+        return escalate_compare_rules(s, q->user, q->namespace, rules, why);
     // A role that is not there could be made to say anything later.
     sbuf_addf(why, "%srole.rbac.authorization.k8s.io \"%.*s\" not found",
               of_cluster ? "cluster" : "", STR_ARG(ref->name));
@@ -179,11 +183,12 @@ int escalate_guard(void *server, const struct registry_request *request,
     bool binding = t == &api_role_binding_type || t == &api_cluster_role_binding_type;
     if ((!role && !binding) || authz_is_master(request->user))
         return 0;
-    if (!s->rbac) {
+    if (!s->access.rbac) {
         sbuf_addz(why, "the server stops");
         return -ERR_FORBIDDEN;
     }
     if (old && only_for_deletion(object, old))
         return 0;
-    return role ? check_role(s, request, object, old, why) : check_binding(s, request, object, why);
+    return role ? check_role(s, request, object, old, why)
+                : escalate_check_binding(s, request, object, why);
 }

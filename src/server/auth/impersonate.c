@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Acting as somebody else: a user whom roles let `impersonate` users, groups, service accounts, uids and extra
-// fields names them in headers. Nothing of the true user is left afterwards but their right to do it.
+// Acting as somebody else: a user whom roles let `impersonate` users, groups, service accounts,
+// uids and extra fields names them in headers. Nothing of the true user is left afterwards but
+// their right to do it.
 #include "base/vec.h"
 #include "codec/percent.h"
-#include "server/http/server_int.h"
+#include "server/auth/access.h"
 
 #include "base/banned.h"
 
@@ -19,8 +20,10 @@ struct wish {
     bool any;
 };
 
-// Keys come with percent signs for what a header's name cannot have; the same key again is one more value.
-static void add_extra(struct exchange *ex, struct wish *w, struct str name, struct str value)
+// Keys come with percent signs for what a header's name cannot have; the same key again is one more
+// value.
+static void impersonate_add_extra(struct exchange *ex, struct wish *w, struct str name,
+                                  struct str value)
 {
     struct str key = arena_str(&ex->arena, percent_decode_lenient(name, &ex->arena));
     struct registry_extra *e = NULL;
@@ -53,11 +56,11 @@ static void read_headers(struct exchange *ex, struct wish *w)
         else if (str_eqz(h->name, "impersonate-group"))
             vec_push_arena(&ex->arena, &w->groups, value);
         else if (str_starts(h->name, prefix_extra))
-            add_extra(ex, w, str_from(h->name, prefix_extra.n), value);
+            impersonate_add_extra(ex, w, str_from(h->name, prefix_extra.n), value);
     }
 }
 
-static bool may(struct exchange *ex, struct access *q)
+static bool impersonate_is_allowed(struct exchange *ex, struct access *q)
 {
     cleanup_sbuf struct sbuf why = {0};
     q->user = &ex->user;
@@ -78,7 +81,7 @@ static bool may_be_user(struct exchange *ex, struct str user)
         q.namespace = namespace;
         q.name = name;
     }
-    return may(ex, &q);
+    return impersonate_is_allowed(ex, &q);
 }
 
 static bool may_all(struct exchange *ex, const struct wish *w)
@@ -87,13 +90,13 @@ static bool may_all(struct exchange *ex, const struct wish *w)
         return false;
     for (size_t i = 0; i < w->groups.n; i++) {
         struct access q = {.resource = STR("groups"), .name = w->groups.p[i]};
-        if (!may(ex, &q))
+        if (!impersonate_is_allowed(ex, &q))
             return false;
     }
     if (w->uid.n) {
         struct access q = {
             .group = STR("authentication.k8s.io"), .resource = STR("uids"), .name = w->uid};
-        if (!may(ex, &q))
+        if (!impersonate_is_allowed(ex, &q))
             return false;
     }
     for (size_t i = 0; i < w->extra.n; i++)
@@ -102,14 +105,14 @@ static bool may_all(struct exchange *ex, const struct wish *w)
                                .resource = STR("userextras"),
                                .subresource = w->extra.p[i].key,
                                .name = w->extra.p[i].values[k]};
-            if (!may(ex, &q))
+            if (!impersonate_is_allowed(ex, &q))
                 return false;
         }
     return true;
 }
 
-// Everybody but nobody in particular is authenticated, and service accounts are in their groups.
-static void add_groups(struct exchange *ex, struct wish *w)
+// Every user but the anonymous one is authenticated; service accounts are in their groups.
+static void impersonate_add_groups(struct exchange *ex, struct wish *w)
 {
     struct str namespace, name;
     bool account = str_starts(w->user, prefix_account) &&
@@ -127,7 +130,7 @@ static void add_groups(struct exchange *ex, struct wish *w)
     vec_push_arena(&ex->arena, &w->groups, all);
 }
 
-bool impersonate(struct exchange *ex)
+bool impersonate_apply(struct exchange *ex)
 {
     struct wish w = {0};
     read_headers(ex, &w);
@@ -142,7 +145,7 @@ bool impersonate(struct exchange *ex)
     }
     if (!may_all(ex, &w))
         return false;
-    add_groups(ex, &w);
+    impersonate_add_groups(ex, &w);
     ex->user = (struct registry_user){.name = w.user,
                                       .uid = w.uid,
                                       .groups = w.groups.p,

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// An index of what the pods of each node name (Secrets, ConfigMaps, claims, …), kept from the
+// store's events: the node authorizer asks it on every request.
 #include "server/auth/kinship.h"
 
 #include <stdlib.h>
@@ -23,8 +26,8 @@ struct kinship {
     struct MAP(struct claims) secrets; // "namespace/name" of a secret that volumes name
 };
 
-static void add_key(struct sbuf *b, enum kin kin, struct str namespace, struct str name,
-                    struct str node)
+static void kinship_add_key(struct sbuf *b, enum kin kin, struct str namespace, struct str name,
+                            struct str node)
 {
     // None of the parts can have a blank.
     sbuf_addf(b, "%d %.*s/%.*s %.*s", (int)kin, STR_ARG(namespace), STR_ARG(name), STR_ARG(node));
@@ -38,12 +41,12 @@ struct counting {
     bool gone; // its edges are taken away
 };
 
-static void count(void *arg, enum kin kin, struct str name)
+static void kinship_count_name(void *arg, enum kin kin, struct str name)
 {
     const struct counting *c = arg;
     struct edges *edges = &c->k->edges;
     cleanup_sbuf struct sbuf b = {0};
-    add_key(&b, kin, c->pod->metadata.namespace, name, c->pod->spec.node_name);
+    kinship_add_key(&b, kin, c->pod->metadata.namespace, name, c->pod->spec.node_name);
     struct str key = sbuf_str(&b);
     size_t at = map_index_find(&edges->index, key);
     if (c->gone && at != SIZE_MAX && --*map_value(edges, at) == 0) {
@@ -57,26 +60,26 @@ static void count(void *arg, enum kin kin, struct str name)
     }
 }
 
-static void count_pod(struct kinship *k, const struct object *o, bool gone)
+static void kinship_count_pod(struct kinship *k, const struct object *o, bool gone)
 {
     cleanup_arena struct arena arena = {0};
     struct api_object object;
     struct str node;
-    // What the object keeps beside its bytes tells whether they are worth reading.
+    // The fields kept beside the bytes show whether these need to be read.
     if (!o || !object_field(o, STR("spec.nodeName"), &node) || !node.n ||
         registry_decode(o, o->kind, &arena, &object, NULL) < 0)
         return;
     const struct counting c = {k, object.value, gone};
     // A node makes mirror pods itself: they must give it nothing.
     if (!pod_is_mirror(c.pod))
-        kin_of_pod(c.pod, &arena, count, (void *)(uintptr_t)&c);
+        kin_of_pod(c.pod, &arena, kinship_count_name, (void *)(uintptr_t)&c);
 }
 
-static void pod_event(void *arg, const struct store_event *e)
+static void kinship_on_pod(void *arg, const struct store_event *e)
 {
-    count_pod(arg, e->before, true);
+    kinship_count_pod(arg, e->before, true);
     if (e->type != STORE_DELETED)
-        count_pod(arg, e->object, false);
+        kinship_count_pod(arg, e->object, false);
 }
 
 // --- Volumes -------------------------------------------------------------------------------------
@@ -181,7 +184,7 @@ bool kinship_has(const struct kinship *k, enum kin kin, struct str namespace, st
                  struct str node)
 {
     cleanup_sbuf struct sbuf key = {0};
-    add_key(&key, kin, namespace, name, node);
+    kinship_add_key(&key, kin, namespace, name, node);
     if (map_has(&k->edges, sbuf_str(&key)))
         return true;
     if (kin != KIN_SECRET)
@@ -207,8 +210,8 @@ bool kinship_has_volume(const struct kinship *k, const struct api_persistent_vol
 
 // --- Start ---------------------------------------------------------------------------------------
 
-static void follow(struct kinship *k, struct store_watch *w, const char *kind,
-                   void (*event)(void *arg, const struct store_event *e))
+static void kinship_follow_kind(struct kinship *k, struct store_watch *w, const char *kind,
+                                void (*event)(void *arg, const struct store_event *e))
 {
     struct store_walk walk = {.kind = api_kind_find(STR("v1"), str_z(kind))};
     *w = (struct store_watch){.kind = walk.kind, .event = event, .arg = k};
@@ -229,8 +232,8 @@ struct kinship *kinship_new(struct store *store)
 {
     struct kinship *k = xcalloc(1, sizeof(*k));
     k->store = store;
-    follow(k, &k->pods, "Pod", pod_event);
-    follow(k, &k->volumes, "PersistentVolume", volume_event);
+    kinship_follow_kind(k, &k->pods, "Pod", kinship_on_pod);
+    kinship_follow_kind(k, &k->volumes, "PersistentVolume", volume_event);
     return k;
 }
 

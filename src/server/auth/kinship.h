@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What pods need, by node: the secrets, config maps, claims, volumes and accounts that the pods of a node name. The
-// node authorizer asks it. Counted, not stored: an edge is a text "what namespace/name node" and how many pods
-// make it; what a pod made is worked out again from its last version when it changes or goes.
+// What pods need, by node: the secrets, config maps, claims, volumes and accounts that the pods of
+// a node name. The node authorizer asks it. Counted, not stored: an edge is a text "what
+// namespace/name node" and how many pods make it; what a pod made is worked out again from its last
+// version when it changes or goes.
 #ifndef SERVER_AUTH_KINSHIP_H
 #define SERVER_AUTH_KINSHIP_H
 

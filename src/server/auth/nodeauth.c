@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The node authorizer: a node reads and writes its own objects and what its pods name, as
+// upstream's graph authorizer decides it.
 #include "server/auth/nodeauth.h"
 
 #include <stdlib.h>
@@ -40,7 +43,7 @@ struct asking {
     struct sbuf *why; // may be NULL
 };
 
-static bool no(const struct asking *a, const char *reason)
+static bool nodeauth_refuse(const struct asking *a, const char *reason)
 {
     if (a->why)
         sbuf_addz(a->why, reason);
@@ -58,7 +61,7 @@ static bool verb_in(const struct access *q, const char *verbs)
     return false;
 }
 
-static bool stranger(const struct asking *a)
+static bool nodeauth_refuse_unrelated(const struct asking *a)
 {
     if (a->why)
         sbuf_addf(a->why, "no relationship found between node '%.*s' and this object",
@@ -71,13 +74,14 @@ static bool stranger(const struct asking *a)
 static bool is_kin(const struct asking *a, enum kin kin)
 {
     if (!a->q->name.n)
-        return no(a, "No Object name found");
-    return kinship_has(a->n->kinship, kin, a->q->namespace, a->q->name, a->node) || stranger(a);
+        return nodeauth_refuse(a, "No Object name found");
+    return kinship_has(a->n->kinship, kin, a->q->namespace, a->q->name, a->node) ||
+           nodeauth_refuse_unrelated(a);
 }
 
 // The typed form of an object that names its node itself.
-static bool decode(const struct asking *a, const char *version, const char *kind,
-                   struct arena *arena, struct api_object *ret)
+static bool nodeauth_decode_object(const struct asking *a, const char *version, const char *kind,
+                                   struct arena *arena, struct api_object *ret)
 {
     const struct store_key key = {api_kind_find(str_z(version), str_z(kind)), STR(""), a->q->name};
     const struct object *o = store_get(a->n->store, &key);
@@ -88,40 +92,40 @@ static bool field_is_node(const struct asking *a, const char *version, const cha
 {
     struct str node = {0};
     if (!a->q->name.n)
-        return no(a, "No Object name found");
+        return nodeauth_refuse(a, "No Object name found");
     const struct store_key key = {api_kind_find(str_z(version), str_z(kind)), a->q->namespace,
                                   a->q->name};
     const struct object *o = store_get(a->n->store, &key);
     return (o && object_field(o, STR("spec.nodeName"), &node) && str_eq(node, a->node)) ||
-           stranger(a);
+           nodeauth_refuse_unrelated(a);
 }
 
 static bool is_get(const struct asking *a)
 {
     if (!verb_in(a->q, "get"))
-        return no(a, "can only get individual resources of this type");
-    return a->q->subresource.n ? no(a, "cannot get subresource") : true;
+        return nodeauth_refuse(a, "can only get individual resources of this type");
+    return a->q->subresource.n ? nodeauth_refuse(a, "cannot get subresource") : true;
 }
 
-static bool read_one(const struct asking *a, enum kin kin)
+static bool nodeauth_read_related(const struct asking *a, enum kin kin)
 {
     if (!verb_in(a->q, "get list watch"))
-        return no(a, "can only read resources of this type");
+        return nodeauth_refuse(a, "can only read resources of this type");
     if (a->q->subresource.n)
-        return no(a, "cannot read subresource");
+        return nodeauth_refuse(a, "cannot read subresource");
     if (!a->q->namespace.n)
-        return no(a, "can only read namespaced object of this type");
+        return nodeauth_refuse(a, "can only read namespaced object of this type");
     return is_kin(a, kin);
 }
 
 static bool ask_secret(const struct asking *a)
 {
-    return read_one(a, KIN_SECRET);
+    return nodeauth_read_related(a, KIN_SECRET);
 }
 
 static bool ask_config_map(const struct asking *a)
 {
-    return read_one(a, KIN_CONFIG_MAP);
+    return nodeauth_read_related(a, KIN_CONFIG_MAP);
 }
 
 static bool ask_volume_claim(const struct asking *a)
@@ -129,7 +133,7 @@ static bool ask_volume_claim(const struct asking *a)
     if (!str_eqz(a->q->subresource, "status"))
         return is_get(a) && is_kin(a, KIN_VOLUME_CLAIM);
     if (!verb_in(a->q, "update patch"))
-        return no(a, "can only get/update/patch this type");
+        return nodeauth_refuse(a, "can only get/update/patch this type");
     return is_kin(a, KIN_VOLUME_CLAIM);
 }
 
@@ -140,10 +144,10 @@ static bool ask_volume(const struct asking *a)
     if (!is_get(a))
         return false;
     if (!a->q->name.n)
-        return no(a, "No Object name found");
-    return (decode(a, "v1", "PersistentVolume", &arena, &o) &&
+        return nodeauth_refuse(a, "No Object name found");
+    return (nodeauth_decode_object(a, "v1", "PersistentVolume", &arena, &o) &&
             kinship_has_volume(a->n->kinship, o.value, a->node)) ||
-           stranger(a);
+           nodeauth_refuse_unrelated(a);
 }
 
 static bool ask_resource_claim(const struct asking *a)
@@ -158,21 +162,21 @@ static bool ask_attachment(const struct asking *a)
     if (!is_get(a))
         return false;
     if (!a->q->name.n)
-        return no(a, "No Object name found");
-    return (decode(a, "storage.k8s.io/v1", "VolumeAttachment", &arena, &o) &&
+        return nodeauth_refuse(a, "No Object name found");
+    return (nodeauth_decode_object(a, "storage.k8s.io/v1", "VolumeAttachment", &arena, &o) &&
             str_eq(((const struct api_volume_attachment *)o.value)->spec.node_name, a->node)) ||
-           stranger(a);
+           nodeauth_refuse_unrelated(a);
 }
 
 static bool ask_account(const struct asking *a)
 {
     const struct access *q = a->q;
     if (verb_in(q, "get") && !q->subresource.n)
-        return read_one(a, KIN_ACCOUNT);
+        return nodeauth_read_related(a, KIN_ACCOUNT);
     if (!verb_in(q, "create") || !q->name.n)
-        return no(a, "can only create tokens for individual service accounts");
+        return nodeauth_refuse(a, "can only create tokens for individual service accounts");
     if (!str_eqz(q->subresource, "token"))
-        return no(a, "can only create token subresource of serviceaccount");
+        return nodeauth_refuse(a, "can only create token subresource of serviceaccount");
     return is_kin(a, KIN_ACCOUNT);
 }
 
@@ -181,25 +185,28 @@ static bool ask_account(const struct asking *a)
 static bool ask_lease(const struct asking *a)
 {
     if (!verb_in(a->q, "get create update patch delete"))
-        return no(a, "can only get, create, update, patch, or delete a node lease");
+        return nodeauth_refuse(a, "can only get, create, update, patch, or delete a node lease");
     if (!str_eqz(a->q->namespace, "kube-node-lease"))
-        return no(a, "can only access leases in the \"kube-node-lease\" system namespace");
+        return nodeauth_refuse(
+            a, "can only access leases in the \"kube-node-lease\" system namespace");
     // The name of what is created is not known here; NodeRestriction looks at it.
     if (!verb_in(a->q, "create") && !str_eq(a->q->name, a->node))
-        return no(a, "can only access node lease with the same name as the requesting node");
+        return nodeauth_refuse(
+            a, "can only access node lease with the same name as the requesting node");
     return true;
 }
 
 static bool ask_csi_node(const struct asking *a)
 {
     if (str_eqz(a->q->subresource, "status"))
-        return no(a, "CSINode status access requires CSIVolumeHealth feature");
+        return nodeauth_refuse(a, "CSINode status access requires CSIVolumeHealth feature");
     if (a->q->subresource.n)
-        return no(a, "cannot authorize CSINode subresources");
+        return nodeauth_refuse(a, "cannot authorize CSINode subresources");
     if (!verb_in(a->q, "get create update patch delete"))
-        return no(a, "can only get, create, update, patch, or delete a CSINode");
+        return nodeauth_refuse(a, "can only get, create, update, patch, or delete a CSINode");
     if (!verb_in(a->q, "create") && !str_eq(a->q->name, a->node))
-        return no(a, "can only access CSINode with the same name as the requesting node");
+        return nodeauth_refuse(a,
+                               "can only access CSINode with the same name as the requesting node");
     return true;
 }
 
@@ -211,37 +218,42 @@ static bool selects_itself(const struct asking *a)
 static bool ask_slice(const struct asking *a)
 {
     if (a->q->subresource.n)
-        return no(a, "cannot authorize ResourceSlice subresources");
+        return nodeauth_refuse(a, "cannot authorize ResourceSlice subresources");
     if (verb_in(a->q, "create"))
         return true; // NodeRestriction looks at its node
     if (verb_in(a->q, "get update patch delete"))
         return field_is_node(a, "resource.k8s.io/v1", "ResourceSlice");
     if (!verb_in(a->q, "watch list deletecollection"))
-        return no(a, "only the following verbs are allowed for a ResourceSlice: get, watch, list, "
-                     "create, update, patch, delete, deletecollection");
+        return nodeauth_refuse(
+            a, "only the following verbs are allowed for a ResourceSlice: get, watch, list, "
+               "create, update, patch, delete, deletecollection");
     return selects_itself(a) ||
-           no(a, "can only list/watch/deletecollection resourceslices with nodeName field "
-                 "selector");
+           nodeauth_refuse(
+               a, "can only list/watch/deletecollection resourceslices with nodeName field "
+                  "selector");
 }
 
 static bool ask_certificate(const struct asking *a)
 {
     const struct access *q = a->q;
     if (q->subresource.n)
-        return no(a, "nodes may not access the status subresource of PodCertificateRequests");
+        return nodeauth_refuse(
+            a, "nodes may not access the status subresource of PodCertificateRequests");
     if (verb_in(q, "create"))
         return true;
     if (verb_in(q, "get")) // there are none here
-        return q->name.n ? stranger(a) : no(a, "No Object name found");
+        return q->name.n ? nodeauth_refuse_unrelated(a)
+                         : nodeauth_refuse(a, "No Object name found");
     if (verb_in(q, "list watch"))
         return selects_itself(a) ||
-               no(a, "can only list/watch podcertificaterequests with nodeName field selector");
+               nodeauth_refuse(
+                   a, "can only list/watch podcertificaterequests with nodeName field selector");
     if (a->why)
         sbuf_addf(a->why, "nodes may not %.*s podcertificaterequests", STR_ARG(q->verb));
     return false;
 }
 
-static bool ask_node(const struct asking *a)
+static bool nodeauth_check_node(const struct asking *a)
 {
     const struct access *q = a->q;
     if (str_eqz(q->subresource, "status"))
@@ -278,8 +290,9 @@ static bool ask_pod(const struct asking *a)
         return false;
     if (selects_itself(a))
         return true;
-    return q->name.n ? field_is_node(a, "v1", "Pod")
-                     : no(a, "can only list/watch pods with spec.nodeName field selector");
+    return q->name.n
+               ? field_is_node(a, "v1", "Pod")
+               : nodeauth_refuse(a, "can only list/watch pods with spec.nodeName field selector");
 }
 
 // --- All of them ---------------------------------------------------------------------------------
@@ -298,7 +311,7 @@ static const struct subject {
     {"coordination.k8s.io", "leases", ask_lease},
     {"storage.k8s.io", "csinodes", ask_csi_node},
     {"resource.k8s.io", "resourceslices", ask_slice},
-    {"", "nodes", ask_node},
+    {"", "nodes", nodeauth_check_node},
     {"", "pods", ask_pod},
     {"certificates.k8s.io", "podcertificaterequests", ask_certificate},
 };

@@ -23,14 +23,15 @@ struct writing {
 
 struct labels VEC(struct str);
 
-static const char *operation(const struct writing *w)
+static const char *noderestrict_operation_name(const struct writing *w)
 {
     return !w->object ? "DELETE" : w->old ? "UPDATE" : "CREATE";
 }
 
 // --- Pods ----------------------------------------------------------------------------------------
 
-static int check_owner(const struct writing *w, const struct api_owner_reference_array *owners)
+static int noderestrict_check_owner(const struct writing *w,
+                                    const struct api_owner_reference_array *owners)
 {
     int n = (int)w->node.n;
     const char *p = w->node.p;
@@ -73,11 +74,11 @@ static int create_pod(const struct writing *w, const struct api_pod *pod)
     if (!str_eq(pod->spec.node_name, w->node))
         return refuse(w, "node \"%.*s\" can only create pods with spec.nodeName set to itself",
                       STR_ARG(w->node));
-    int code = check_owner(w, &pod->metadata.owner_references);
-    if (code == 0 && pod_asks_api(pod, &what))
-        code = refuse(w, "node \"%.*s\" can not create pods that reference %.*s", STR_ARG(w->node),
-                      STR_ARG(what));
-    return code;
+    int r = noderestrict_check_owner(w, &pod->metadata.owner_references);
+    if (r == 0 && pod_asks_api(pod, &what))
+        r = refuse(w, "node \"%.*s\" can not create pods that reference %.*s", STR_ARG(w->node),
+                   STR_ARG(what));
+    return r;
 }
 
 static int write_pod(const struct writing *w)
@@ -89,7 +90,7 @@ static int write_pod(const struct writing *w)
             w,
             "unexpected operation \"%s\", node \"%.*s\" can only create and delete mirror "
             "pods",
-            operation(w), STR_ARG(w->node));
+            noderestrict_operation_name(w), STR_ARG(w->node));
     if (!str_eq(((const struct api_pod *)w->old->value)->spec.node_name, w->node))
         return refuse(w, "node \"%.*s\" can only delete pods with spec.nodeName set to itself",
                       STR_ARG(w->node));
@@ -121,7 +122,7 @@ static bool same_but(const struct api_pod_status *a, const struct api_pod_status
     return api_equal(&api_pod_status_type, &x, &y);
 }
 
-static bool same_map(const struct api_str_map *a, const struct api_str_map *b)
+static bool noderestrict_same_map(const struct api_str_map *a, const struct api_str_map *b)
 {
     bool same = a->n == b->n;
     for (size_t i = 0; same && i < a->n; i++)
@@ -129,17 +130,17 @@ static bool same_map(const struct api_str_map *a, const struct api_str_map *b)
     return same;
 }
 
-static int write_pod_status(const struct writing *w)
+static int noderestrict_write_pod_status(const struct writing *w)
 {
     if (!w->object || !w->old)
-        return refuse(w, "unexpected operation \"%s\"", operation(w));
+        return refuse(w, "unexpected operation \"%s\"", noderestrict_operation_name(w));
     const struct api_pod *now = w->object->value, *old = w->old->value;
     if (!str_eq(old->spec.node_name, w->node))
         return refuse(w,
                       "node \"%.*s\" can only update pod status for pods with spec.nodeName set to "
                       "itself",
                       STR_ARG(w->node));
-    if (!same_map(&now->metadata.labels, &old->metadata.labels))
+    if (!noderestrict_same_map(&now->metadata.labels, &old->metadata.labels))
         return refuse(w, "node \"%.*s\" cannot update labels through pod status", STR_ARG(w->node));
     if (!same_claims(&now->status.resource_claim_statuses, &old->status.resource_claim_statuses))
         return refuse(w, "node \"%.*s\" cannot update resource claim statues", STR_ARG(w->node));
@@ -152,7 +153,7 @@ static int write_pod_status(const struct writing *w)
     return 0;
 }
 
-static int evict_pod(const struct writing *w)
+static int noderestrict_evict_pod(const struct writing *w)
 {
     if (!str_eq(((const struct api_pod *)w->old->value)->spec.node_name, w->node))
         return refuse(w, "node %.*s can only evict pods with spec.nodeName set to itself",
@@ -166,9 +167,9 @@ static int any_pod(const struct writing *w)
     if (!sub.n)
         return write_pod(w);
     if (str_eqz(sub, "status"))
-        return write_pod_status(w);
+        return noderestrict_write_pod_status(w);
     if (str_eqz(sub, "eviction"))
-        return evict_pod(w);
+        return noderestrict_evict_pod(w);
     return refuse(w,
                   "unexpected pod subresource \"%.*s\", only 'status' and 'eviction' are allowed",
                   STR_ARG(sub));
@@ -242,8 +243,8 @@ static void forbidden_labels(const struct api_str_map *now, const struct api_str
     vec_done(&list);
 }
 
-static int change_node(const struct writing *w, const struct api_node *now,
-                       const struct api_node *old)
+static int noderestrict_change_node(const struct writing *w, const struct api_node *now,
+                                    const struct api_node *old)
 {
     struct api_node_spec a = {.config_source = now->spec.config_source};
     struct api_node_spec b = {.config_source = old->spec.config_source};
@@ -277,7 +278,7 @@ static int any_node(const struct writing *w)
         return 0;
     const struct api_node *now = w->object->value;
     if (w->old)
-        return change_node(w, now, w->old->value);
+        return noderestrict_change_node(w, now, w->old->value);
     if (now->spec.config_source)
         return refuse(w, "node \"%.*s\" is not allowed to create pods with a non-nil configSource",
                       STR_ARG(w->node));
@@ -296,7 +297,7 @@ static int any_volume_claim(const struct writing *w)
     if (!str_eqz(w->request->subresource, "status"))
         return refuse(w, "may only update PVC status");
     if (!w->object || !w->old)
-        return refuse(w, "unexpected operation \"%s\"", operation(w));
+        return refuse(w, "unexpected operation \"%s\"", noderestrict_operation_name(w));
     struct api_persistent_volume_claim now =
         *(const struct api_persistent_volume_claim *)w->object->value;
     const struct api_persistent_volume_claim *old = w->old->value;
@@ -345,8 +346,9 @@ static int any_slice(const struct writing *w)
     return 0;
 }
 
-int noderestrict(struct store *store, const struct registry_request *request,
-                 const struct api_object *object, const struct api_object *old, struct sbuf *why)
+int noderestrict_check(struct store *store, const struct registry_request *request,
+                       const struct api_object *object, const struct api_object *old,
+                       struct sbuf *why)
 {
     static const struct {
         const struct api_type *type;
@@ -383,8 +385,8 @@ struct search {
     struct labels missing; // messages, in arena
 };
 
-static bool find(struct search *s, const char *version, const char *kind, struct str namespace,
-                 struct str name, struct api_object *ret)
+static bool noderestrict_find_object(struct search *s, const char *version, const char *kind,
+                                     struct str namespace, struct str name, struct api_object *ret)
 {
     const struct store_key key = {api_kind_find(str_z(version), str_z(kind)), namespace, name};
     const struct object *o = store_get(s->store, &key);
@@ -408,7 +410,8 @@ static bool find(struct search *s, const char *version, const char *kind, struct
 static bool driver_asks(struct search *s, struct str driver)
 {
     struct api_object o;
-    if (!driver.n || !find(s, "storage.k8s.io/v1", "CSIDriver", STR(""), driver, &o))
+    if (!driver.n ||
+        !noderestrict_find_object(s, "storage.k8s.io/v1", "CSIDriver", STR(""), driver, &o))
         return false;
     const struct api_csi_driver *d = o.value;
     for (size_t i = 0; i < d->spec.token_requests.n; i++)
@@ -421,17 +424,18 @@ static bool driver_asks(struct search *s, struct str driver)
 static struct str driver_of(struct search *s, struct str claim)
 {
     struct api_object o;
-    if (!find(s, "v1", "PersistentVolumeClaim", s->pod->metadata.namespace, claim, &o))
+    if (!noderestrict_find_object(s, "v1", "PersistentVolumeClaim", s->pod->metadata.namespace,
+                                  claim, &o))
         return STR("");
     const struct api_persistent_volume_claim *c = o.value;
-    if (!find(s, "v1", "PersistentVolume", STR(""), c->spec.volume_name, &o))
+    if (!noderestrict_find_object(s, "v1", "PersistentVolume", STR(""), c->spec.volume_name, &o))
         return STR("");
     const struct api_persistent_volume *v = o.value;
     const struct api_csi_persistent_volume_source *csi = v->spec.persistent_volume_source.csi;
     return csi ? csi->driver : STR("");
 }
 
-static bool volume_asks(struct search *s, const struct api_volume *volume)
+static bool noderestrict_volume_requests_token(struct search *s, const struct api_volume *volume)
 {
     const struct api_volume_source *v = &volume->volume_source;
     for (size_t i = 0; v->projected && i < v->projected->sources.n; i++) {
@@ -471,11 +475,11 @@ static int check_audience(const struct writing *w, const struct api_pod *pod,
     struct str audience = s.audience = audiences->n ? audiences->p[0] : STR("");
     bool asked = false;
     for (size_t i = 0; !asked && i < pod->spec.volumes.n; i++)
-        asked = volume_asks(&s, &pod->spec.volumes.p[i]);
-    int code = asked || !s.missing.n ? 0 : refuse_missing(w, &s);
+        asked = noderestrict_volume_requests_token(&s, &pod->spec.volumes.p[i]);
+    int r = asked || !s.missing.n ? 0 : refuse_missing(w, &s);
     arena_done(&s.arena);
-    if (asked || code < 0)
-        return code;
+    if (asked || r < 0)
+        return r;
     const struct access q = {.user = w->request->user,
                              .verb = STR("request-serviceaccounts-token-audience"),
                              .namespace = w->request->namespace,

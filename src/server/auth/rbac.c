@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Role-based access: rules by subject, compiled from roles and bindings as a client of the registry
+// delivers them, and compiled again when one of them changes.
 #include "server/auth/rbac.h"
 
 #include <stdlib.h>
@@ -9,7 +12,8 @@
 
 #include "base/banned.h"
 
-// A binding as its subject sees it. Everything is borrowed from the informers until the next change.
+// A binding as its subject sees it. Everything is borrowed from the informers until the next
+// change.
 struct grant {
     struct str namespace; // empty: everywhere
     struct str binding;
@@ -129,7 +133,7 @@ static void add_binding(void *arg, const struct typed_object *o)
         add_subject(r, &subjects->p[i], &g);
 }
 
-static void forget(struct rbac *r)
+static void rbac_drop_grants(struct rbac *r)
 {
     map_foreach(&r->by_subject, i)
         vec_done(map_value(&r->by_subject, i));
@@ -142,13 +146,14 @@ static void make_index(struct rbac *r)
 {
     if (!r->stale)
         return;
-    forget(r);
+    rbac_drop_grants(r);
     informer_foreach(r->informers[CLUSTER_ROLE_BINDINGS], add_binding, r);
     informer_foreach(r->informers[ROLE_BINDINGS], add_binding, r);
     r->stale = false;
 }
 
-static void changed(void *arg, const struct typed_object *before, const struct typed_object *after)
+static void rbac_on_change(void *arg, const struct typed_object *before,
+                           const struct typed_object *after)
 {
     struct rbac *r = arg;
     (void)before, (void)after;
@@ -167,7 +172,7 @@ struct rbac *rbac_new(struct client *client)
             .client = client,
             .kind = api_kind_find(STR("rbac.authorization.k8s.io/v1"), str_z(kinds[i]))};
         r->informers[i] = informer_new(&o);
-        const struct informer_handler h = {.changed = changed, .arg = r};
+        const struct informer_handler h = {.changed = rbac_on_change, .arg = r};
         informer_add_handler(r->informers[i], &h);
         informer_start(r->informers[i]);
     }
@@ -178,7 +183,7 @@ void rbac_free(struct rbac *r)
 {
     if (!r)
         return;
-    forget(r);
+    rbac_drop_grants(r);
     arena_done(&r->keys);
     for (size_t i = 0; i < WATCHES; i++)
         informer_free(r->informers[i]);
@@ -187,10 +192,10 @@ void rbac_free(struct rbac *r)
 
 // --- Questions -----------------------------------------------------------------------------------
 
-// Calls fn for each grant of a user that holds in a namespace (empty: those of the whole cluster), until it
-// says true.
-static bool each_grant(struct rbac *r, const struct registry_user *user, struct str namespace,
-                       bool (*fn)(void *arg, const struct grant *g), void *arg)
+// Calls fn for each grant of a user that holds in a namespace (empty: those of the whole cluster),
+// until it returns true.
+static bool rbac_each_grant(struct rbac *r, const struct registry_user *user, struct str namespace,
+                            bool (*fn)(void *arg, const struct grant *g), void *arg)
 {
     cleanup_sbuf struct sbuf key = {0};
     make_index(r);
@@ -219,7 +224,7 @@ struct question {
     size_t missing_len;
 };
 
-static void describe(const struct grant *g, struct sbuf *why)
+static void rbac_describe_grant(const struct grant *g, struct sbuf *why)
 {
     if (g->namespace.n)
         sbuf_addf(why, "RBAC: allowed by RoleBinding \"%.*s/%.*s\"", STR_ARG(g->binding),
@@ -234,7 +239,7 @@ static void describe(const struct grant *g, struct sbuf *why)
     sbuf_addc(why, '"');
 }
 
-static bool ask(void *arg, const struct grant *g)
+static bool rbac_match_grant(void *arg, const struct grant *g)
 {
     struct question *w = arg;
     if (!g->rules) {
@@ -248,7 +253,7 @@ static bool ask(void *arg, const struct grant *g)
         if (!rbac_rule_allows(&g->rules->p[i], w->q))
             continue;
         if (w->why)
-            describe(g, w->why);
+            rbac_describe_grant(g, w->why);
         return true;
     }
     return false;
@@ -257,7 +262,8 @@ static bool ask(void *arg, const struct grant *g)
 bool rbac_allows(struct rbac *r, const struct access *q, struct sbuf *why)
 {
     struct question w = {.q = q, .why = why};
-    bool yes = each_grant(r, q->user, q->path.n ? STR("") : q->namespace, ask, &w);
+    bool yes =
+        rbac_each_grant(r, q->user, q->path.n ? STR("") : q->namespace, rbac_match_grant, &w);
     if (!yes && why && w.missing_len)
         sbuf_addf(why, w.missing_len > 1 ? "rbac: RBAC: [%.*s]" : "rbac: RBAC: %.*s",
                   STR_ARG(sbuf_str(&w.missing)));
@@ -270,7 +276,7 @@ struct collecting {
     void *arg;
 };
 
-static bool collect(void *arg, const struct grant *g)
+static bool rbac_collect_rules(void *arg, const struct grant *g)
 {
     const struct collecting *c = arg;
     for (size_t i = 0; g->rules && i < g->rules->n; i++)
@@ -282,7 +288,7 @@ void rbac_rules(struct rbac *r, const struct registry_user *user, struct str nam
                 void (*fn)(void *arg, const struct api_policy_rule *rule), void *arg)
 {
     struct collecting c = {fn, arg};
-    (void)each_grant(r, user, namespace, collect, &c);
+    (void)rbac_each_grant(r, user, namespace, rbac_collect_rules, &c);
 }
 
 // --- Escalation ----------------------------------------------------------------------------------

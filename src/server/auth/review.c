@@ -2,7 +2,7 @@
 //
 // Reviews: questions in the form of objects that are never stored.
 #include "codec/json_writer.h"
-#include "server/http/server_int.h"
+#include "server/auth/access.h"
 
 #include "base/banned.h"
 
@@ -27,10 +27,10 @@ static struct str selected_node(const struct api_field_selector_attributes *s)
     return STR("");
 }
 
-static void judge(const struct exchange *ex, const struct registry_user *user,
-                  const struct api_resource_attributes *r,
-                  const struct api_non_resource_attributes *path, struct arena *arena,
-                  struct api_subject_access_review_status *ret)
+static void review_decide_access(const struct exchange *ex, const struct registry_user *user,
+                                 const struct api_resource_attributes *r,
+                                 const struct api_non_resource_attributes *path,
+                                 struct arena *arena, struct api_subject_access_review_status *ret)
 {
     struct access q = {.user = user};
     cleanup_sbuf struct sbuf why = {0};
@@ -49,7 +49,7 @@ static void judge(const struct exchange *ex, const struct registry_user *user,
     *ret = (struct api_subject_access_review_status){.allowed = authz_allows(ex->s, &q, &why)};
     if (why.n)
         ret->reason = arena_str(arena, sbuf_str(&why));
-    else if (ret->allowed && !ex->s->has_roles)
+    else if (ret->allowed && !ex->s->access.has_roles)
         ret->reason = everybody;
 }
 
@@ -61,7 +61,8 @@ static void judge_other(const struct exchange *ex,
                                  .uid = spec->uid,
                                  .groups = spec->groups.p,
                                  .groups_len = spec->groups.n};
-    judge(ex, &user, spec->resource_attributes, spec->non_resource_attributes, arena, ret);
+    review_decide_access(ex, &user, spec->resource_attributes, spec->non_resource_attributes, arena,
+                         ret);
 }
 
 // Who may ask about a namespace may ask about that one alone. False: it has been answered.
@@ -86,7 +87,7 @@ struct rule_lists {
     struct VEC(struct api_non_resource_rule) paths;
 };
 
-static void add_rule(void *arg, const struct api_policy_rule *rule)
+static void review_add_rule(void *arg, const struct api_policy_rule *rule)
 {
     struct rule_lists *l = arg;
     // The rules live as long as the answer is written.
@@ -109,13 +110,13 @@ static void list_rules(const struct exchange *ex, struct str namespace, struct a
     struct api_str_array all = {any, 1};
     const struct api_policy_rule everything = {.verbs = all, .api_groups = all, .resources = all};
     const struct api_policy_rule every_path = {.verbs = all, .non_resource_urls = all};
-    if (ex->s->has_roles && !ex->s->rbac) {
+    if (ex->s->access.has_roles && !ex->s->access.rbac) {
         // The server stops.
-    } else if (ex->s->rbac) {
-        rbac_rules(ex->s->rbac, &ex->user, namespace, add_rule, &l);
+    } else if (ex->s->access.rbac) {
+        rbac_rules(ex->s->access.rbac, &ex->user, namespace, review_add_rule, &l);
     } else {
-        add_rule(&l, &everything);
-        add_rule(&l, &every_path);
+        review_add_rule(&l, &everything);
+        review_add_rule(&l, &every_path);
     }
     *ret =
         (struct api_subject_rules_review_status){.resource_rules = {l.resources.p, l.resources.n},
@@ -141,14 +142,15 @@ static void describe_user(const struct registry_user *user, struct arena *arena,
     }
 }
 
-// whose also narrows the audiences asked for down to those the token is for. A token of the file is for the API alone.
-static bool whose(const struct exchange *ex, const struct api_token_review *review,
-                  struct api_str_array *audiences, struct arena *arena, struct registry_user *ret,
-                  struct err *err)
+// review_identify_token also narrows the requested audiences down to those the token is for. A
+// token of the file is for the API alone.
+static bool review_identify_token(const struct exchange *ex, const struct api_token_review *review,
+                                  struct api_str_array *audiences, struct arena *arena,
+                                  struct registry_user *ret, struct err *err)
 {
     const struct registry_user *user = map_get(&ex->s->auth.tokens, review->spec.token);
     if (!user) {
-        bool for_server = audiences->n == 0; // bootstrap tokens are for nobody else
+        bool for_server = audiences->n == 0; // bootstrap tokens are for this server alone
         return account_of_token(ex->s, review->spec.token, audiences, arena, ret, err) == 0 ||
                (for_server && bootstrap_of_token(ex->s, review->spec.token, arena, ret, NULL) == 0);
     }
@@ -159,14 +161,14 @@ static bool whose(const struct exchange *ex, const struct api_token_review *revi
     return false;
 }
 
-static void check_token(const struct exchange *ex, struct arena *arena,
-                        struct api_token_review *review)
+static void review_check_token(const struct exchange *ex, struct arena *arena,
+                               struct api_token_review *review)
 {
     struct registry_user user;
     struct err err = {0};
     struct api_str_array audiences = review->spec.audiences;
     review->status = (struct api_token_review_status){0};
-    if (!whose(ex, review, &audiences, arena, &user, &err)) {
+    if (!review_identify_token(ex, review, &audiences, arena, &user, &err)) {
         review->status.error = arena_str(arena, str_z(err.msg));
         return;
     }
@@ -186,8 +188,8 @@ void review_answer(struct exchange *ex, const struct api_object *body)
     const struct api_type *t = body->kind->type;
     if (t == &api_self_subject_access_review_type) {
         struct api_self_subject_access_review *r = body->value;
-        judge(ex, &ex->user, r->spec.resource_attributes, r->spec.non_resource_attributes,
-              &ex->arena, &r->status);
+        review_decide_access(ex, &ex->user, r->spec.resource_attributes,
+                             r->spec.non_resource_attributes, &ex->arena, &r->status);
     } else if (t == &api_subject_access_review_type) {
         struct api_subject_access_review *r = body->value;
         judge_other(ex, &r->spec, &ex->arena, &r->status);
@@ -203,7 +205,7 @@ void review_answer(struct exchange *ex, const struct api_object *body)
         struct api_self_subject_review *r = body->value;
         describe_user(&ex->user, &ex->arena, &r->status.user_info);
     } else if (t == &api_token_review_type) {
-        check_token(ex, &ex->arena, body->value);
+        review_check_token(ex, &ex->arena, body->value);
     }
     struct sbuf json = {0};
     struct json_writer w = {.out = &json};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Service default/kubernetes (self_service.h). Each turn patches what must hold; a write that changes
-// nothing makes no new version. An object that does not exist is created.
+// The Service default/kubernetes (self_service.h). Each turn patches what must hold; a write that
+// changes nothing makes no new version. An object that does not exist is created.
 #include "server/auth/self_service.h"
 
 #include <assert.h>
@@ -60,7 +60,8 @@ static void self_write_create(struct self_write *w)
     client_create(w->client, &o, NULL, self_write_end, w);
 }
 
-// The type of addresses cannot be changed: a slice of another type goes, and comes back in the next turn.
+// The type of addresses cannot be changed: a slice of another type goes, and comes back in the next
+// turn.
 static void self_write_patched(void *arg, const struct client_answer *a)
 {
     struct self_write *w = arg;
@@ -72,7 +73,8 @@ static void self_write_patched(void *arg, const struct client_answer *a)
         self_write_end(w, a);
 }
 
-// self_write_object patches an object with the members of change, or creates it with those of whole.
+// self_write_object patches an object with the members of change, or creates it with those of
+// whole.
 static void self_write_object(const struct self_service *s, const char *api_version,
                               const char *kind, const char *meta, struct str change,
                               struct str whole)

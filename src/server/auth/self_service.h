@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Service default/kubernetes with its Endpoints and EndpointSlice: where clients in the cluster find the
-// server. It is made at the start and brought back every few seconds, as kube-apiserver does.
+// The Service default/kubernetes with its Endpoints and EndpointSlice: where clients in the cluster
+// find the server. It is made at the start and brought back every few seconds, as kube-apiserver
+// does.
 #ifndef SERVER_AUTH_SELF_SERVICE_H
 #define SERVER_AUTH_SELF_SERVICE_H
 
 #include "base/exec.h"
 #include "client/client.h"
 
-// Its cluster IP: the first address of the range that kubeadm gives to Services. Nothing in dray forwards
-// cluster IPs; agents see the annotation, and give pods the server's own address instead.
+// Its cluster IP: the first address of the range that kubeadm gives to Services. Nothing in dray
+// forwards cluster IPs; agents see the annotation, and give pods the server's own address instead.
 #define SELF_SERVICE_IP "10.96.0.1"
 
 struct self_service {
@@ -21,7 +22,8 @@ struct self_service {
     char *text;
 };
 
-// self_service_start begins with the URL that other machines use. One that cannot be read is logged.
+// self_service_start begins with the URL that other machines use. One that cannot be read is
+// logged.
 void self_service_start(struct self_service *s, struct exec *exec, struct client *client,
                         struct str url);
 

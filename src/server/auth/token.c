@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Continue tokens of lists: where the next page begins, at which revision. Kubernetes' shape, with
+// the number of objects that are left.
 #include "server/auth/token.h"
 
 #include "codec/base64.h"
@@ -7,7 +10,7 @@
 
 #include "base/banned.h"
 
-// A token is two names and two numbers; nobody needs a longer one.
+// A token is two names and two numbers; a longer one is invalid.
 #define TOKEN_BYTES_MAX 2048
 
 // The start key, below the kind: namespace/name or name, and the first byte behind it.

@@ -13,7 +13,7 @@
 #include "base/str.h"
 
 struct token {
-    int64_t revision;     // -1: go on with what is there now
+    int64_t revision;     // -1: continue with the present objects
     struct str namespace; // of the last object given
     struct str name;
     int64_t left; // objects behind it, -1 when not known

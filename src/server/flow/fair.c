@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Fair queuing in virtual time: levels, users and namespaces share seats, and a flow is charged
+// what its requests cost. Only arithmetic; flow.c runs it.
 #include "server/flow/fair.h"
 
 #include <assert.h>
@@ -29,7 +32,7 @@ void fair_init(struct fair *f, size_t seats, size_t waiting)
 
 static void nodes_free(struct fair *f, struct fair_node *parent);
 
-static void node_done(struct fair *f, struct fair_node *n)
+static void fair_node_done(struct fair *f, struct fair_node *n)
 {
     assert(n->seats == 0 && n->waiting == 0);
     nodes_free(f, n);
@@ -41,7 +44,7 @@ static void nodes_free(struct fair *f, struct fair_node *parent)
 {
     map_foreach(&parent->children, i) {
         struct fair_node *n = *map_value(&parent->children, i);
-        node_done(f, n);
+        fair_node_done(f, n);
         free(n);
         f->nodes--;
     }
@@ -50,28 +53,29 @@ static void nodes_free(struct fair *f, struct fair_node *parent)
 
 void fair_done(struct fair *f)
 {
-    node_done(f, &f->root);
+    fair_node_done(f, &f->root);
 }
 
 // --- Flows ---------------------------------------------------------------------------------------
 
-static bool is_idle(const struct fair_node *n)
+static bool fair_is_idle(const struct fair_node *n)
 {
     return n->seats == 0 && n->waiting == 0;
 }
 
-// forget frees the idle nodes below one. What they owed is forgiven: that is rare, and little.
-static void forget(struct fair *f, struct fair_node *parent)
+// fair_drop_idle frees the idle nodes below one. What they owed is forgiven: that is rare, and
+// little.
+static void fair_drop_idle(struct fair *f, struct fair_node *parent)
 {
     struct fair_nodes kept = {0};
     map_foreach(&parent->children, i) {
         struct fair_node *n = *map_value(&parent->children, i);
-        if (is_idle(n)) {
-            node_done(f, n);
+        if (fair_is_idle(n)) {
+            fair_node_done(f, n);
             free(n);
             f->nodes--;
         } else {
-            forget(f, n);
+            fair_drop_idle(f, n);
             *map_put(&kept, sbuf_str(&n->name)) = n;
         }
     }
@@ -99,7 +103,7 @@ struct fair_node *fair_flow(struct fair *f, const struct fair_level *level, stru
                             struct str namespace)
 {
     if (f->nodes >= FAIR_NODES_MAX)
-        forget(f, &f->root);
+        fair_drop_idle(f, &f->root);
     struct fair_node *l = child_of(f, &f->root, level->name, level->share);
     struct fair_node *u = child_of(f, l, user, 1);
     u->seats_most = level->user_seats;
@@ -128,8 +132,8 @@ static bool may_start(const struct fair_node *n)
     return has_seat(n) && (!list_empty(&n->items) || n->ready.n);
 }
 
-// settle puts a node, and those above it, among the ready ones or takes them away.
-static void settle(struct fair_node *n)
+// fair_settle_clock puts a node, and those above it, among the ready ones or takes them away.
+static void fair_settle_clock(struct fair_node *n)
 {
     for (; n->parent; n = n->parent) {
         bool ready = may_start(n), was = heap_linked(&n->place);
@@ -146,7 +150,7 @@ static void settle(struct fair_node *n)
     }
 }
 
-static void charge(struct fair_node *flow, int64_t cost_ns)
+static void fair_charge_flow(struct fair_node *flow, int64_t cost_ns)
 {
     for (struct fair_node *n = flow; n->parent; n = n->parent) {
         if (n->start < n->parent->now)
@@ -157,8 +161,8 @@ static void charge(struct fair_node *flow, int64_t cost_ns)
     }
 }
 
-// take counts a seat on all levels.
-static void take(struct fair_node *flow, struct fair_item *item)
+// fair_take_item counts a seat on all levels.
+static void fair_take_item(struct fair_node *flow, struct fair_item *item)
 {
     item->flow = flow;
     item->seated = true;
@@ -168,9 +172,9 @@ static void take(struct fair_node *flow, struct fair_item *item)
 
 void fair_run(struct fair_node *flow, struct fair_item *item)
 {
-    take(flow, item);
+    fair_take_item(flow, item);
     for (struct fair_node *n = flow; n->parent; n = n->parent)
-        settle(n);
+        fair_settle_clock(n);
 }
 
 bool fair_wait(struct fair_node *flow, struct fair_item *item)
@@ -183,7 +187,7 @@ bool fair_wait(struct fair_node *flow, struct fair_item *item)
     list_push_back(&flow->items, &item->node);
     for (struct fair_node *n = flow; n; n = n->parent)
         n->waiting++;
-    settle(flow);
+    fair_settle_clock(flow);
     return true;
 }
 
@@ -205,7 +209,7 @@ struct fair_item *fair_next(struct fair *f)
     }
     struct list_node *node = list_pop_front(&n->items);
     if (!node)
-        return NULL; // nobody waits
+        return NULL; // no request waits
     struct fair_item *item = list_entry(node, struct fair_item, node);
     waits_no_more(n);
     fair_run(n, item);
@@ -217,7 +221,7 @@ void fair_charge(struct fair_item *item, int64_t cost_ns)
     if (!item->flow || cost_ns <= 0)
         return;
     item->cost_ns += cost_ns;
-    charge(item->flow, cost_ns);
+    fair_charge_flow(item->flow, cost_ns);
 }
 
 void fair_leave(struct fair_item *item)
@@ -234,5 +238,5 @@ void fair_leave(struct fair_item *item)
     }
     *item = (struct fair_item){0};
     for (struct fair_node *n = flow; n->parent; n = n->parent)
-        settle(n);
+        fair_settle_clock(n);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose turn is it? Fair queueing in a tree: levels, users, namespaces. Every node has a share of its
-// parent's time; what a flow does not use is divided among those who wait. Design: docs/server.md.
-// Knows no requests and no clock.
+// Whose turn is it? Fair queueing in a tree: levels, users, namespaces. Every node has a share of
+// its parent's time; what a flow does not use is divided among those who wait. Design:
+// docs/design/server.md. Knows no requests and no clock.
 #ifndef SERVER_FLOW_FAIR_H
 #define SERVER_FLOW_FAIR_H
 
@@ -68,7 +68,7 @@ struct fair_level {
 struct fair_node *fair_flow(struct fair *f, const struct fair_level *level, struct str user,
                             struct str namespace);
 
-// fair_may_run says whether an item of a flow could take a seat now.
+// fair_may_run: whether an item of a flow could take a seat now.
 bool fair_may_run(const struct fair_node *flow);
 
 // fair_run seats an item without waiting.
@@ -80,10 +80,11 @@ bool fair_wait(struct fair_node *flow, struct fair_item *item);
 // fair_next seats the item whose turn it is; NULL when there is none, or no seat for any.
 struct fair_item *fair_next(struct fair *f);
 
-// fair_charge says what an item has taken, or will.
+// fair_charge adds what an item has taken, or will.
 void fair_charge(struct fair_item *item, int64_t cost_ns);
 
-// fair_leave takes an item out of its queue, or gives its seat back. One that is nowhere is left alone.
+// fair_leave takes an item out of its queue, or gives its seat back. One that is nowhere is left
+// alone.
 void fair_leave(struct fair_item *item);
 
 static inline size_t fair_waiting(const struct fair *f)

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Turns on the loop: which flow a request belongs to, what it is likely to cost, when it is served.
 #include "server/flow/flow.h"
 
 #include <assert.h>
 
+#include "server/auth/access.h"
+
 #include "base/banned.h"
 
-// How long requests are served as they come before the others at the door are looked at, and then how
-// long those who wait are served before sockets are read again.
+// How long requests are served as they come before the others at the door are looked at, and then
+// how long those who wait are served before sockets are read again.
 #define AT_ONCE_NS CLOCK_NS_PER_MS
 #define SLICE_NS   (2 * CLOCK_NS_PER_MS)
 #define WINDOW_NS  (5 * CLOCK_NS_PER_MS)
@@ -44,7 +48,7 @@ static const struct fair_level levels[] = {
     [LEVEL_CATCH_ALL] = {STR_INIT("catch-all"), 5, USER_SEATS, USER_WAITING},
 };
 
-static bool in_group(const struct registry_user *u, const char *group)
+static bool flow_in_group(const struct registry_user *u, const char *group)
 {
     for (size_t i = 0; i < u->groups_len; i++)
         if (str_eqz(u->groups[i], group))
@@ -76,14 +80,14 @@ static enum level level_of(const struct exchange *ex)
                      str_starts(u->name, STR("system:serviceaccount:kube-system:"));
     if (component)
         return is_lease(ex) ? LEVEL_LEADERS : LEVEL_WORKLOAD_HIGH;
-    if (in_group(u, "system:nodes"))
+    if (flow_in_group(u, "system:nodes"))
         return is_lease(ex) || is_node_object(ex) ? LEVEL_NODES_HIGH : LEVEL_SYSTEM;
-    if (in_group(u, "system:serviceaccounts"))
+    if (flow_in_group(u, "system:serviceaccounts"))
         return LEVEL_WORKLOAD_LOW;
-    return in_group(u, "system:authenticated") ? LEVEL_DEFAULT : LEVEL_CATCH_ALL;
+    return flow_in_group(u, "system:authenticated") ? LEVEL_DEFAULT : LEVEL_CATCH_ALL;
 }
 
-static int64_t cost_of(const struct exchange *ex)
+static int64_t flow_estimate_cost(const struct exchange *ex)
 {
     const struct route *r = &ex->route;
     if (r->type != ROUTE_RESOURCE)
@@ -101,44 +105,44 @@ static int64_t cost_of(const struct exchange *ex)
 
 // --- Running -------------------------------------------------------------------------------------
 
-static void run(struct exchange *ex)
+static void flow_run_exchange(struct exchange *ex)
 {
     struct server *s = ex->s;
     int64_t start = exec_now_ns(s->exec);
-    fair_charge(&ex->fair, cost_of(ex));
+    fair_charge(&ex->fair, flow_estimate_cost(ex));
     ex->serve(ex);
-    s->turn_spent_ns += exec_now_ns(s->exec) - start;
+    s->turns.spent_ns += exec_now_ns(s->exec) - start;
 }
 
 static void take_turns(void *arg);
 
 static void post_turns(struct server *s)
 {
-    if (s->turn_posted)
+    if (s->turns.posted)
         return;
-    s->turn_posted = true;
+    s->turns.posted = true;
     exec_post(s->exec, take_turns, s);
 }
 
 static void begin_turn(struct server *s, int64_t now_ns)
 {
-    s->turn_started_ns = now_ns;
-    s->turn_spent_ns = 0;
+    s->turns.started_ns = now_ns;
+    s->turns.spent_ns = 0;
 }
 
 static void take_turns(void *arg)
 {
     struct server *s = arg;
     struct fair_item *item = NULL;
-    s->turn_posted = false;
+    s->turns.posted = false;
     begin_turn(s, exec_now_ns(s->exec));
-    while (s->turn_spent_ns < SLICE_NS && (item = fair_next(&s->fair))) {
+    while (s->turns.spent_ns < SLICE_NS && (item = fair_next(&s->turns.fair))) {
         struct exchange *ex = container_of(item, struct exchange, fair);
         ex->q->closed = NULL;
-        run(ex);
+        flow_run_exchange(ex);
     }
-    s->turn_spent_ns = 0;
-    if (item && fair_waiting(&s->fair))
+    s->turns.spent_ns = 0;
+    if (item && fair_waiting(&s->turns.fair))
         post_turns(s);
 }
 
@@ -153,7 +157,7 @@ static void send_away(struct exchange *ex)
 {
     struct api_status_details *d = arena_one(&ex->arena, struct api_status_details);
     d->retry_after_seconds = 1;
-    ex->s->sent_away++;
+    ex->s->turns.sent_away++;
     answer_fail(ex, 429, "TooManyRequests",
                 STR("too many requests of this user are waiting, please try again later"), d);
 }
@@ -163,13 +167,13 @@ void flow_admit(struct exchange *ex, void (*serve)(struct exchange *ex))
     struct server *s = ex->s;
     int64_t now_ns = ex->started_ns;
     struct fair_node *flow =
-        fair_flow(&s->fair, &levels[level_of(ex)], ex->user.name, ex->route.namespace);
-    if (now_ns - s->turn_started_ns > WINDOW_NS && !s->turn_posted)
+        fair_flow(&s->turns.fair, &levels[level_of(ex)], ex->user.name, ex->route.namespace);
+    if (now_ns - s->turns.started_ns > WINDOW_NS && !s->turns.posted)
         begin_turn(s, now_ns);
     ex->serve = serve;
-    if (fair_waiting(&s->fair) == 0 && s->turn_spent_ns < AT_ONCE_NS && fair_may_run(flow)) {
+    if (fair_waiting(&s->turns.fair) == 0 && s->turns.spent_ns < AT_ONCE_NS && fair_may_run(flow)) {
         fair_run(flow, &ex->fair);
-        run(ex);
+        flow_run_exchange(ex);
         return;
     }
     if (!fair_wait(flow, &ex->fair)) {
@@ -187,16 +191,16 @@ void flow_release(struct exchange *ex)
     if (!ex->fair.flow)
         return;
     fair_leave(&ex->fair);
-    if (fair_waiting(&s->fair))
+    if (fair_waiting(&s->turns.fair))
         post_turns(s);
 }
 
 void flow_metrics(const struct server *s, struct sbuf *out)
 {
     metrics_gauge(out, "apiserver_flowcontrol_current_executing_requests",
-                  "Requests that have a seat.", s->fair.root.seats);
+                  "Requests that have a seat.", s->turns.fair.root.seats);
     metrics_gauge(out, "apiserver_flowcontrol_current_inqueue_requests",
-                  "Requests that wait for their turn.", s->fair.root.waiting);
+                  "Requests that wait for their turn.", s->turns.fair.root.waiting);
     metrics_counter(out, "apiserver_flowcontrol_rejected_requests_total",
-                    "Requests that were sent away because too many waited.", s->sent_away);
+                    "Requests that were sent away because too many waited.", s->turns.sent_away);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Requests and fairness: to which flow a request belongs, what it costs, whether it runs now, waits
-// or is sent away. The order of those that wait is fair.h's; docs/server.md has the design.
+// or is sent away. The order of those that wait is fair.h's; docs/design/server.md has the design.
 #ifndef SERVER_FLOW_FLOW_H
 #define SERVER_FLOW_FLOW_H
 
@@ -12,7 +12,7 @@
 void flow_admit(struct exchange *ex, void (*serve)(struct exchange *ex));
 
 // flow_release gives a request's seat back before it ends: what goes on for long, and costs little,
-// keeps nobody waiting.
+// delays no other request.
 void flow_release(struct exchange *ex);
 
 // flow_metrics adds how many run and wait.

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Counters and histograms of requests by resource and verb, written in Prometheus' text format
+// under kube-apiserver's names.
 #include "server/metrics.h"
 
 #include <dirent.h>
@@ -18,8 +21,8 @@ static const int64_t bucket_ms[METRICS_BUCKETS] = {5,     25,    50,    100,   2
                                                    3000,  4000,  5000,  6000,  8000, 10000,
                                                    15000, 20000, 30000, 45000, 60000};
 
-static struct metrics_row *row_of(struct metrics *m, const struct api_kind *kind, struct str sub,
-                                  unsigned verb)
+static struct metrics_row *metrics_row_of(struct metrics *m, const struct api_kind *kind,
+                                          struct str sub, unsigned verb)
 {
     // The row that was just used is often the next one too: it moves to the front.
     for (size_t i = 0; i < m->rows.n; i++) {
@@ -50,7 +53,7 @@ static void count_code(struct metrics_row *row, int code)
 void metrics_count(struct metrics *m, const struct api_kind *kind, struct str sub, unsigned verb,
                    int code, int64_t took_ns)
 {
-    struct metrics_row *row = row_of(m, kind, sub, verb);
+    struct metrics_row *row = metrics_row_of(m, kind, sub, verb);
     count_code(row, code);
     if (verb == VERB_WATCH)
         return;
@@ -87,7 +90,7 @@ static const char *verb_label(unsigned verb)
     }
 }
 
-static void labels(const struct metrics_row *row, struct sbuf *out)
+static void metrics_write_labels(const struct metrics_row *row, struct sbuf *out)
 {
     static const struct api_kind none = {0};
     const struct api_kind *k = row->kind ? row->kind : &none;
@@ -101,23 +104,23 @@ static void labels(const struct metrics_row *row, struct sbuf *out)
               STR_ARG(row->sub), row->kind ? verb_label(row->verb) : "GET", STR_ARG(k->version));
 }
 
-static void histogram(const struct metrics_row *row, struct sbuf *out)
+static void metrics_write_histogram(const struct metrics_row *row, struct sbuf *out)
 {
     static const char name[] = "apiserver_request_duration_seconds";
     uint64_t below = 0;
     for (size_t i = 0; i < METRICS_BUCKETS; i++) {
         below += row->buckets[i];
         sbuf_addf(out, "%s_bucket{", name);
-        labels(row, out);
+        metrics_write_labels(row, out);
         sbuf_addf(out, ",le=\"%g\"} %llu\n", (double)bucket_ms[i] / 1000,
                   (unsigned long long)below);
     }
     sbuf_addf(out, "%s_bucket{", name);
-    labels(row, out);
+    metrics_write_labels(row, out);
     sbuf_addf(out, ",le=\"+Inf\"} %llu\n%s_sum{", (unsigned long long)row->count, name);
-    labels(row, out);
+    metrics_write_labels(row, out);
     sbuf_addf(out, "} %.9f\n%s_count{", (double)row->sum_ns / 1e9, name);
-    labels(row, out);
+    metrics_write_labels(row, out);
     sbuf_addf(out, "} %llu\n", (unsigned long long)row->count);
 }
 
@@ -128,7 +131,7 @@ void metrics_write(const struct metrics *m, struct sbuf *out)
     vec_foreach(&m->rows, row) {
         for (size_t i = 0; i < METRICS_CODES && (*row)->codes[i].code; i++) {
             sbuf_addf(out, "apiserver_request_total{code=\"%d\",", (*row)->codes[i].code);
-            labels(*row, out);
+            metrics_write_labels(*row, out);
             sbuf_addf(out, "} %llu\n", (unsigned long long)(*row)->codes[i].count);
         }
     }
@@ -137,7 +140,7 @@ void metrics_write(const struct metrics *m, struct sbuf *out)
               "resource.\n# TYPE apiserver_request_duration_seconds histogram\n");
     vec_foreach(&m->rows, row)
         if ((*row)->count)
-            histogram(*row, out);
+            metrics_write_histogram(*row, out);
 }
 
 void metrics_gauge(struct sbuf *out, const char *name, const char *help, uint64_t value)

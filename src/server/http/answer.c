@@ -28,14 +28,14 @@ void exchange_end(struct exchange *ex, int code)
     exec_timer_stop(s->exec, &ex->timer);
     flow_release(ex);
     list_remove(&ex->node);
-    if (s->spare_len == SERVER_SPARE_EXCHANGES) {
+    if (s->exchanges.spare_len == SERVER_SPARE_EXCHANGES) {
         arena_done(&ex->arena);
         free(ex);
         return;
     }
     arena_reset(&ex->arena);
-    list_push_back(&s->spare, &ex->node);
-    s->spare_len++;
+    list_push_back(&s->exchanges.spare, &ex->node);
+    s->exchanges.spare_len++;
 }
 
 void exchange_warn(struct exchange *ex, struct str text)
@@ -69,8 +69,9 @@ static size_t make_headers(struct exchange *ex, struct http_header *out)
     return n;
 }
 
-// detach takes the request out of the exchange: what happens to its bytes from here on is HTTP's.
-static struct http_request *detach(struct exchange *ex)
+// answer_detach_request takes the request out of the exchange: what happens to its bytes from here
+// on is HTTP's.
+static struct http_request *answer_detach_request(struct exchange *ex)
 {
     struct http_request *q = ex->q;
     ex->q = NULL;
@@ -81,10 +82,11 @@ static struct http_request *detach(struct exchange *ex)
     return q;
 }
 
-static void reply(struct exchange *ex, int code, struct str content_type,
-                  const struct http_header *headers, size_t headers_len, struct net_buf *body)
+static void answer_send_reply(struct exchange *ex, int code, struct str content_type,
+                              const struct http_header *headers, size_t headers_len,
+                              struct net_buf *body)
 {
-    struct http_request *q = detach(ex);
+    struct http_request *q = answer_detach_request(ex);
     if (q)
         http_reply(q, code, content_type, headers, headers_len, body);
     else
@@ -96,7 +98,7 @@ void answer_buf(struct exchange *ex, int code, struct str content_type, struct n
 {
     struct http_header headers[HEADERS_MAX];
     size_t n = make_headers(ex, headers);
-    reply(ex, code, content_type, headers, n, body);
+    answer_send_reply(ex, code, content_type, headers, n, body);
 }
 
 void answer_bytes(struct exchange *ex, int code, struct str content_type, struct sbuf *b)
@@ -112,8 +114,8 @@ void answer_start(struct exchange *ex, int code, struct str content_type)
         http_start(ex->q, code, content_type, headers, n);
 }
 
-// reform turns JSON into YAML or indents it. False: it stays as it is.
-static bool reform(const struct form *f, struct str json, struct sbuf *out)
+// answer_convert_body turns JSON into YAML or indents it. False: it stays as it is.
+static bool answer_convert_body(const struct form *f, struct str json, struct sbuf *out)
 {
     cleanup_json_doc struct json_doc doc = {0};
     struct json_options options = {.max_bytes = SIZE_MAX, .duplicates = JSON_DUPLICATES_KEEP};
@@ -151,7 +153,7 @@ void answer_json(struct exchange *ex, int code, struct sbuf *json)
     bool yaml = ex->form.media == MEDIA_YAML;
     if (yaml || ex->form.pretty) {
         struct sbuf text = {0};
-        if (reform(&ex->form, sbuf_str(json), &text)) {
+        if (answer_convert_body(&ex->form, sbuf_str(json), &text)) {
             sbuf_done(json);
             answer_bytes(ex, code, yaml ? type_yaml : type_json, &text);
             return;
@@ -231,7 +233,7 @@ static void status_json(const struct api_status *status, struct sbuf *out)
 }
 
 // The reasons of what HTTP refuses, as clients' libraries name them by code.
-static const char *refusal_reason(int status)
+static const char *answer_refusal_reason(int status)
 {
     switch (status) {
     case 400:
@@ -260,7 +262,7 @@ struct str server_refusal(void *door, int status, const char *why, struct sbuf *
                                  .api_version = STR("v1"),
                                  .status = STR("Failure"),
                                  .message = str_z(why),
-                                 .reason = str_z(refusal_reason(status)),
+                                 .reason = str_z(answer_refusal_reason(status)),
                                  .details = status == 503 ? &details : NULL,
                                  .code = status};
     status_json(&s, body);
@@ -281,7 +283,7 @@ void answer_status(struct exchange *ex, const struct api_status *status)
         status_json(&s, &json);
     if (!protobuf && (yaml || ex->form.pretty)) {
         struct sbuf text = {0};
-        if (reform(&ex->form, sbuf_str(&json), &text)) {
+        if (answer_convert_body(&ex->form, sbuf_str(&json), &text)) {
             sbuf_done(&json);
             json = text;
         } else {
@@ -293,11 +295,11 @@ void answer_status(struct exchange *ex, const struct api_status *status)
     if (s.details && s.details->retry_after_seconds > 0)
         headers[n++] = (struct http_header){
             STR("retry-after"), arena_strf(&ex->arena, "%d", s.details->retry_after_seconds)};
-    reply(ex, code,
-          protobuf ? type_proto
-          : yaml   ? type_yaml
-                   : type_json,
-          headers, n, net_buf_new(&json));
+    answer_send_reply(ex, code,
+                      protobuf ? type_proto
+                      : yaml   ? type_yaml
+                               : type_json,
+                      headers, n, net_buf_new(&json));
 }
 
 void answer_fail(struct exchange *ex, int code, const char *reason, struct str message,
@@ -311,7 +313,7 @@ void answer_fail(struct exchange *ex, int code, const char *reason, struct str m
     answer_status(ex, &status);
 }
 
-static struct status_subject subject_of(const struct exchange *ex)
+static struct status_subject answer_subject_of(const struct exchange *ex)
 {
     const struct catalog_resource *r = ex->route.resource;
     if (!r)
@@ -321,7 +323,7 @@ static struct status_subject subject_of(const struct exchange *ex)
 
 void answer_error(struct exchange *ex, const struct err *err)
 {
-    struct status_subject subject = subject_of(ex);
+    struct status_subject subject = answer_subject_of(ex);
     answer_status(ex, api_status_of(&ex->arena, &subject, err));
 }
 
@@ -333,7 +335,7 @@ void answer_invalid(struct exchange *ex, struct str kind, const struct causes *c
 
 void answer_not_found(struct exchange *ex)
 {
-    struct status_subject subject = subject_of(ex);
+    struct status_subject subject = answer_subject_of(ex);
     answer_status(ex, api_status_not_found(&ex->arena, &subject));
 }
 

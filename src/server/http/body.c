@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Bodies of requests: from JSON, YAML or protobuf to a typed object, with the strictness the client
+// wants.
 #include "server/http/body.h"
 
 #include <stdio.h>
@@ -17,8 +20,8 @@ static int body_cannot_be(struct str kind, struct str version, const struct api_
                    STR_ARG(kind), quoted.p, STR_ARG(want->kind), STR_ARG(why));
 }
 
-// not_recognized is for bodies that do not say what they are. Like upstream it shows their beginning
-// in hexadecimal.
+// not_recognized is for bodies that do not say what they are. Like upstream it shows their
+// beginning in hexadecimal.
 static int not_recognized(struct str body, const struct api_kind *want, const struct err *why,
                           struct err *err)
 {
@@ -37,7 +40,7 @@ static int not_recognized(struct str body, const struct api_kind *want, const st
                    STR_ARG(want->kind), text, shown.p);
 }
 
-static int parse(struct str body, enum media media, struct json_doc *doc, struct err *err)
+static int body_parse_text(struct str body, enum media media, struct json_doc *doc, struct err *err)
 {
     struct json_options options = {.duplicates = JSON_DUPLICATES_KEEP};
     if (media == MEDIA_YAML)
@@ -45,13 +48,13 @@ static int parse(struct str body, enum media media, struct json_doc *doc, struct
     return json_parse(body, &options, doc, err);
 }
 
-static struct str member(const yyjson_val *root, struct str key)
+static struct str body_read_member(const yyjson_val *root, struct str key)
 {
     const yyjson_val *v = json_get(root, key);
     return v && json_is_string(v) ? json_str(v) : (struct str){0};
 }
 
-// check_type compares what a body says it is with what is wanted.
+// check_type compares the type that a body names with the route's.
 static int check_type(struct str api_version, struct str kind, const struct api_kind *want,
                       struct err *err)
 {
@@ -78,13 +81,14 @@ static int decode_text(struct str body, enum media media, const struct api_kind 
 {
     cleanup_json_doc struct json_doc doc = {0};
     struct err why = {0};
-    int r = parse(body, media, &doc, &why);
+    int r = body_parse_text(body, media, &doc, &why);
     if (r == 0 && !json_is_object(doc.root))
         r = err_set(&why, ERR_BAD_REQUEST, "cannot unmarshal %s into Go value of type struct",
                     json_type_name(doc.root));
     if (r < 0)
         return not_recognized(body, want, &why, err);
-    r = check_type(member(doc.root, STR("apiVersion")), member(doc.root, STR("kind")), want, err);
+    r = check_type(body_read_member(doc.root, STR("apiVersion")),
+                   body_read_member(doc.root, STR("kind")), want, err);
     if (r < 0)
         return r;
     r = api_decode_as(want, &doc, doc.root, arena, strict, ret, &why);
@@ -122,13 +126,13 @@ static int options_of_text(struct str body, enum media media, const struct api_k
                            struct arena *arena, struct api_object *ret, struct err *err)
 {
     cleanup_json_doc struct json_doc doc = {0};
-    int r = parse(body, media, &doc, err);
+    int r = body_parse_text(body, media, &doc, err);
     if (r < 0)
         return r;
     if (!json_is_object(doc.root))
         return err_set(err, ERR_BAD_REQUEST, "DeleteOptions must be an object, not %s",
                        json_type_name(doc.root));
-    struct str name = member(doc.root, STR("kind"));
+    struct str name = body_read_member(doc.root, STR("kind"));
     if (name.n && !str_eq(name, STR("DeleteOptions")))
         return err_set(err, ERR_BAD_REQUEST, "decoded object cannot be converted to DeleteOptions");
     return api_decode_as(kind, &doc, doc.root, arena, NULL, ret, err);

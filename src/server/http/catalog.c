@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Every resource, its verbs and subresources, made once from the schema and --runtime-config; kinds
+// of users come and go. Routes, discovery and OpenAPI read nothing else.
 #include "server/http/catalog.h"
 
 #include <stdio.h>
@@ -175,7 +178,7 @@ static void add_resource(struct catalog *c, const struct api_kind *k)
 }
 
 // The digits at *i; of very many the first ones.
-static uint64_t take_number(struct str v, size_t *i)
+static uint64_t catalog_take_number(struct str v, size_t *i)
 {
     uint64_t n = 0;
     for (; *i < v.n && v.p[*i] >= '0' && v.p[*i] <= '9'; (*i)++)
@@ -190,17 +193,17 @@ bool catalog_prefers(struct str a, struct str b)
     if (a_stage != b_stage)
         return a_stage > b_stage;
     size_t i = 1, k = 1;
-    uint64_t a_major = take_number(a, &i), b_major = take_number(b, &k);
+    uint64_t a_major = catalog_take_number(a, &i), b_major = catalog_take_number(b, &k);
     if (a_major != b_major)
         return a_major > b_major;
     while (i < a.n && (a.p[i] < '0' || a.p[i] > '9'))
         i++;
     while (k < b.n && (b.p[k] < '0' || b.p[k] > '9'))
         k++;
-    return take_number(a, &i) > take_number(b, &k);
+    return catalog_take_number(a, &i) > catalog_take_number(b, &k);
 }
 
-static struct catalog_group *group_of(struct catalog *c, struct str name)
+static struct catalog_group *catalog_add_group(struct catalog *c, struct str name)
 {
     vec_foreach(&c->groups, g)
         if (str_eq(g->name, name))
@@ -216,7 +219,7 @@ static struct catalog_group *group_of(struct catalog *c, struct str name)
     return &c->groups.p[at];
 }
 
-static struct catalog_version *version_of(struct catalog_group *g, struct str version)
+static struct catalog_version *catalog_add_version(struct catalog_group *g, struct str version)
 {
     vec_foreach(&g->versions, v)
         if (str_eq(v->version, version))
@@ -234,7 +237,7 @@ static struct catalog_version *version_of(struct catalog_group *g, struct str ve
 static void add_served(struct catalog *c, struct catalog_resource *r)
 {
     const struct api_kind *k = r->kind;
-    struct catalog_version *v = version_of(group_of(c, k->group), k->version);
+    struct catalog_version *v = catalog_add_version(catalog_add_group(c, k->group), k->version);
     vec_push(&v->resources, r);
     for (size_t i = v->resources.n - 1;
          i > 0 && str_cmp(v->resources.p[i - 1]->kind->plural, k->plural) > 0; i--) {
@@ -281,7 +284,7 @@ static void forget_served(struct catalog *c)
     c->paths = (struct arena){0};
 }
 
-// A resource whose subresources are what its definition says by now.
+// A resource whose subresources follow its definition.
 static struct catalog_resource *custom_resource(struct catalog *c, const struct api_kind *k)
 {
     struct catalog_resource *r = NULL;
@@ -325,7 +328,8 @@ void catalog_done(struct catalog *c)
 const struct catalog_resource *catalog_find(const struct catalog *c, struct str group,
                                             struct str version, struct str plural)
 {
-    // Plural and group are at most 253 bytes together, being the name of a definition; the version 63.
+    // Plural and group are at most 253 bytes together, being the name of a definition; the version
+    // 63.
     char key[512];
     int n = snprintf(key, sizeof(key), "%.*s/%.*s/%.*s", STR_ARG(group), STR_ARG(version),
                      STR_ARG(plural));

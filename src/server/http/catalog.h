@@ -77,7 +77,8 @@ struct catalog {
 int catalog_init(struct catalog *c, struct str config, struct err *err) MUST_USE;
 void catalog_done(struct catalog *c);
 
-// catalog_set_customs serves the kinds that are defined now, and no others, beside those of the schema.
+// catalog_set_customs serves the kinds that are defined now, and no others, beside those of the
+// schema.
 struct custom_kinds;
 void catalog_set_customs(struct catalog *c, const struct custom_kinds *customs);
 
@@ -85,7 +86,8 @@ void catalog_set_customs(struct catalog *c, const struct custom_kinds *customs);
 const struct catalog_resource *catalog_find(const struct catalog *c, struct str group,
                                             struct str version, struct str plural);
 
-// catalog_prefers: whether version a comes before b, as Kubernetes prefers them: stable before beta before alpha, then the higher number.
+// catalog_prefers: whether version a comes before b, as Kubernetes prefers them: stable before beta
+// before alpha, then the higher number.
 bool catalog_prefers(struct str a, struct str b);
 
 // catalog_find_version and catalog_find_group find what is served; NULL when nothing is.

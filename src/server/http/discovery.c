@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Discovery documents, plain and aggregated, from the catalog.
 #include "server/http/discovery.h"
 
 #include "codec/json_writer.h"
@@ -11,7 +13,7 @@ static void type_meta(struct json_writer *w, struct str kind, struct str api_ver
     json_write_text(w, "apiVersion", api_version);
 }
 
-static void words(struct json_writer *w, struct str key, const char *const *items)
+static void discovery_write_words(struct json_writer *w, struct str key, const char *const *items)
 {
     if (!items || !*items)
         return;
@@ -22,7 +24,7 @@ static void words(struct json_writer *w, struct str key, const char *const *item
     json_write_array_end(w);
 }
 
-static void verbs(struct json_writer *w, unsigned bits)
+static void discovery_write_verbs(struct json_writer *w, unsigned bits)
 {
     json_write_key(w, STR("verbs"));
     json_write_array_begin(w);
@@ -116,9 +118,9 @@ static void resource_entry(struct json_writer *w, const struct catalog_resource 
     json_write_key(w, STR("namespaced"));
     json_write_bool(w, k->namespaced);
     json_write_text(w, "kind", k->kind);
-    verbs(w, r->verbs);
-    words(w, STR("shortNames"), k->short_names);
-    words(w, STR("categories"), k->categories);
+    discovery_write_verbs(w, r->verbs);
+    discovery_write_words(w, STR("shortNames"), k->short_names);
+    discovery_write_words(w, STR("categories"), k->categories);
     json_write_object_end(w);
 }
 
@@ -138,7 +140,7 @@ static void sub_entry(struct json_writer *w, const struct catalog_resource *r,
         json_write_text(w, "version", sub->kind->version);
     }
     json_write_text(w, "kind", sub->shown.n ? sub->shown : sub->kind->kind);
-    verbs(w, sub->verbs);
+    discovery_write_verbs(w, sub->verbs);
     json_write_object_end(w);
 }
 
@@ -184,9 +186,9 @@ static void aggregated_resource(struct json_writer *w, const struct catalog_reso
     response_kind(w, k, STR(""));
     json_write_text(w, "scope", k->namespaced ? STR("Namespaced") : STR("Cluster"));
     json_write_text(w, "singularResource", k->singular);
-    verbs(w, r->verbs);
-    words(w, STR("shortNames"), k->short_names);
-    words(w, STR("categories"), k->categories);
+    discovery_write_verbs(w, r->verbs);
+    discovery_write_words(w, STR("shortNames"), k->short_names);
+    discovery_write_words(w, STR("categories"), k->categories);
     if (r->subs_len) {
         json_write_key(w, STR("subresources"));
         json_write_array_begin(w);
@@ -194,7 +196,7 @@ static void aggregated_resource(struct json_writer *w, const struct catalog_reso
             json_write_object_begin(w);
             json_write_text(w, "subresource", r->subs[i].name);
             response_kind(w, r->subs[i].kind, r->subs[i].shown);
-            verbs(w, r->subs[i].verbs);
+            discovery_write_verbs(w, r->subs[i].verbs);
             json_write_object_end(w);
         }
         json_write_array_end(w);

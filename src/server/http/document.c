@@ -8,7 +8,7 @@
 #include "api/openapi.h"
 #include "api/openapi_custom.h"
 #include "codec/json_writer.h"
-#include "server/auth/jwt.h"
+#include "pki/jwt.h"
 #include "server/flow/flow.h"
 #include "server/http/discovery.h"
 #include "server/http/server_int.h"
@@ -17,9 +17,10 @@
 
 static const struct str type_text = STR_INIT("text/plain; charset=utf-8");
 
-// digest is a fingerprint of bytes that is the same in every process: two FNV-1a sums from
-// different starts. It tells versions of our own documents apart and is no secret.
-static void digest(struct str bytes, char out[33])
+// document_write_digest is a fingerprint of bytes that is the same in every process: two FNV-1a
+// sums from different starts. It distinguishes versions of the server's own documents and is no
+// secret.
+static void document_write_digest(struct str bytes, char out[33])
 {
     uint64_t a = UINT64_C(0xcbf29ce484222325), b = UINT64_C(0x6c62272e07bb0142);
     for (size_t i = 0; i < bytes.n; i++) {
@@ -37,14 +38,14 @@ static void answer_text(struct exchange *ex, int code, struct str text)
 
 // --- Discovery -----------------------------------------------------------------------------------
 
-static void aggregated(struct exchange *ex, bool core)
+static void document_serve_aggregated(struct exchange *ex, bool core)
 {
     struct server *s = ex->s;
     bool old = ex->form.as == FORM_DISCOVERY_V2BETA1;
     struct sbuf json = {0};
     discovery_aggregated(&s->catalog, core, old, &json);
     char tag[36] = "\"";
-    digest(sbuf_str(&json), tag + 1);
+    document_write_digest(sbuf_str(&json), tag + 1);
     tag[33] = '"';
     tag[34] = '\0';
     struct str type = old ? STR("application/json;g=apidiscovery.k8s.io;v=v2beta1;as="
@@ -70,7 +71,7 @@ static void serve_discovery(struct exchange *ex)
     const struct catalog *c = &ex->s->catalog;
     bool all = r->type == ROUTE_API_VERSIONS || r->type == ROUTE_API_GROUPS;
     if (all && (ex->form.as == FORM_DISCOVERY_V2 || ex->form.as == FORM_DISCOVERY_V2BETA1)) {
-        aggregated(ex, r->type == ROUTE_API_VERSIONS);
+        document_serve_aggregated(ex, r->type == ROUTE_API_VERSIONS);
         return;
     }
     struct sbuf json = {0};
@@ -105,7 +106,7 @@ static void list_documents(struct server *s)
             struct sbuf text = {0};
             if (openapi_of(s, v->group, v->version, &text)) {
                 struct openapi_document d = {.group = v->group, .version = v->version};
-                digest(sbuf_str(&text), d.hash);
+                document_write_digest(sbuf_str(&text), d.hash);
                 vec_push(&s->openapi, d);
             }
             sbuf_done(&text);
@@ -324,20 +325,20 @@ static void http_metrics(const struct server *s, struct sbuf *out)
     metrics_counter(out, "dray_http_refused_total", "Broken, flooding or late peers.", sum.refused);
 }
 
-static void serve_metrics(struct exchange *ex)
+static void document_serve_metrics(struct exchange *ex)
 {
     struct server *s = ex->s;
     struct sbuf text = {0};
     metrics_write(&s->metrics, &text);
-    metrics_gauge(&text, "apiserver_longrunning_requests", "Watches.", s->watchers_len);
+    metrics_gauge(&text, "apiserver_longrunning_requests", "Watches.", s->watchers.n);
     flow_metrics(s, &text);
     metrics_counter(&text, "dray_watch_events_shared_total", "Events encoded before.",
                     s->cache.hits);
     metrics_counter(&text, "dray_watch_events_encoded_total", "Events encoded.", s->cache.misses);
     http_metrics(s, &text);
     store_metrics(s, &text);
-    if (s->meter)
-        s->meter(s->meter_arg, &text);
+    if (s->hooks.meter)
+        s->hooks.meter(s->hooks.meter_arg, &text);
     metrics_write_process(&text, s->started_wall_ns);
     answer_bytes(ex, 200, STR("text/plain; version=0.0.4; charset=utf-8"), &text);
 }
@@ -389,7 +390,7 @@ static void backup_done(void *arg, int code, const struct err *err)
     answer_status(ex, &done);
 }
 
-static bool is_master(const struct registry_user *u)
+static bool document_is_master(const struct registry_user *u)
 {
     for (size_t i = 0; i < u->groups_len; i++)
         if (str_eq(u->groups[i], STR("system:masters")))
@@ -400,7 +401,7 @@ static bool is_master(const struct registry_user *u)
 static void serve_backup(struct exchange *ex)
 {
     struct str path = query_str(&ex->query, STR("path"));
-    if (!is_master(&ex->user))
+    if (!document_is_master(&ex->user))
         answer_fail(ex, 403, "Forbidden", STR("only members of system:masters may take a backup"),
                     NULL);
     else if (path.n == 0 || path.p[0] != '/' || str_find_char(path, '\0') >= 0)
@@ -418,66 +419,66 @@ static void serve_backup(struct exchange *ex)
 
 void server_set_explainer(struct server *s, server_explain_fn fn, void *arg)
 {
-    s->explain = fn;
-    s->explain_arg = arg;
+    s->hooks.explain = fn;
+    s->hooks.explain_arg = arg;
 }
 
 static void serve_explain(struct exchange *ex)
 {
     struct sbuf out = {0};
     struct err err = {0};
-    if (!is_master(&ex->user)) {
+    if (!document_is_master(&ex->user)) {
         answer_fail(ex, 403, "Forbidden", STR("only members of system:masters get explanations"),
                     NULL);
         return;
     }
-    if (!ex->s->explain) {
+    if (!ex->s->hooks.explain) {
         answer_fail(ex, 404, "NotFound",
                     STR("no scheduler runs in this process; 'dray up' starts one"), NULL);
         return;
     }
-    int code = ex->s->explain(ex->s->explain_arg, query_str(&ex->query, STR("kind")),
-                              query_str(&ex->query, STR("namespace")),
-                              query_str(&ex->query, STR("name")), &out, &err);
-    if (code == 0) {
+    int r = ex->s->hooks.explain(ex->s->hooks.explain_arg, query_str(&ex->query, STR("kind")),
+                                 query_str(&ex->query, STR("namespace")),
+                                 query_str(&ex->query, STR("name")), &out, &err);
+    if (r == 0) {
         answer_json(ex, 200, &out);
         return;
     }
     sbuf_done(&out);
-    if (code == -ERR_UNAVAILABLE) {
+    if (r == -ERR_UNAVAILABLE) {
         answer_fail(ex, 503, "ServiceUnavailable", str_z(err.msg), NULL);
         return;
     }
-    bool missing = code == -ERR_NOT_FOUND;
+    bool missing = r == -ERR_NOT_FOUND;
     answer_fail(ex, missing ? 404 : 400, missing ? "NotFound" : "BadRequest", str_z(err.msg), NULL);
 }
 
 void server_set_meter(struct server *s, server_meter_fn fn, void *arg)
 {
-    s->meter = fn;
-    s->meter_arg = arg;
+    s->hooks.meter = fn;
+    s->hooks.meter_arg = arg;
 }
 
 void server_set_checker(struct server *s, server_check_fn fn, void *arg)
 {
-    s->check = fn;
-    s->check_arg = arg;
+    s->hooks.check = fn;
+    s->hooks.check_arg = arg;
 }
 
 static void serve_check(struct exchange *ex)
 {
     cleanup_sbuf struct sbuf problems = {0};
     struct sbuf out = {0};
-    if (!is_master(&ex->user)) {
+    if (!document_is_master(&ex->user)) {
         answer_fail(ex, 403, "Forbidden", STR("only members of system:masters may check"), NULL);
         return;
     }
-    if (!ex->s->check) {
+    if (!ex->s->hooks.check) {
         answer_fail(ex, 404, "NotFound",
                     STR("no scheduler runs in this process; 'dray up' starts one"), NULL);
         return;
     }
-    bool equal = ex->s->check(ex->s->check_arg, &problems);
+    bool equal = ex->s->hooks.check(ex->s->hooks.check_arg, &problems);
     sbuf_addf(&out, "{\"equal\":%s,\"differences\":[", equal ? "true" : "false");
     struct str rest = sbuf_str(&problems);
     for (size_t i = 0; rest.n; i++) {
@@ -517,67 +518,58 @@ static void serve_issuer(struct exchange *ex)
 static void serve_keys(struct exchange *ex)
 {
     struct sbuf json = {0};
-    if (ex->s->accounts)
-        jwt_key_set(ex->s->accounts, &json);
+    if (ex->s->access.accounts)
+        jwt_key_set(ex->s->access.accounts, &json);
     else
         sbuf_addz(&json, "{\"keys\":[]}");
     answer_bytes(ex, 200, STR("application/jwk-set+json"), &json);
 }
 
+static void serve_unknown_api(struct exchange *ex)
+{
+    answer_fail(ex, 404, "NotFound", STR("the server could not find the requested resource"),
+                arena_one(&ex->arena, struct api_status_details));
+}
+
+static void serve_unknown(struct exchange *ex)
+{
+    answer_text(ex, 404, STR("404 page not found\n"));
+}
+
+// Documents are read; a backup is requested, and a path that is not served has no methods.
+enum document_method { METHOD_GET, METHOD_POST, METHOD_ANY };
+
+static const struct {
+    void (*serve)(struct exchange *ex);
+    enum document_method method;
+} documents[] = {
+    [ROUTE_UNKNOWN] = {serve_unknown, METHOD_ANY},
+    [ROUTE_UNKNOWN_API] = {serve_unknown_api, METHOD_ANY},
+    [ROUTE_RESOURCE] = {serve_unknown, METHOD_GET},
+    [ROUTE_API_VERSIONS] = {serve_discovery, METHOD_GET},
+    [ROUTE_API_GROUPS] = {serve_discovery, METHOD_GET},
+    [ROUTE_API_GROUP] = {serve_discovery, METHOD_GET},
+    [ROUTE_API_RESOURCES] = {serve_discovery, METHOD_GET},
+    [ROUTE_OPENAPI_V2] = {serve_openapi, METHOD_GET},
+    [ROUTE_OPENAPI_V3] = {serve_openapi, METHOD_GET},
+    [ROUTE_VERSION] = {serve_version, METHOD_GET},
+    [ROUTE_HEALTH] = {serve_health, METHOD_GET},
+    [ROUTE_METRICS] = {document_serve_metrics, METHOD_GET},
+    [ROUTE_ISSUER] = {serve_issuer, METHOD_GET},
+    [ROUTE_KEYS] = {serve_keys, METHOD_GET},
+    [ROUTE_ROOT] = {serve_root, METHOD_GET},
+    [ROUTE_BACKUP] = {serve_backup, METHOD_POST},
+    [ROUTE_EXPLAIN] = {serve_explain, METHOD_GET},
+    [ROUTE_CHECK] = {serve_check, METHOD_GET},
+};
+
 void document_serve(struct exchange *ex)
 {
-    bool get = str_eq(ex->q->method, STR("GET")) || str_eq(ex->q->method, STR("HEAD"));
-    enum route_type type = ex->route.type;
-    if (type == ROUTE_BACKUP ? !str_eq(ex->q->method, STR("POST"))
-                             : !get && type != ROUTE_UNKNOWN && type != ROUTE_UNKNOWN_API) {
+    struct str method = ex->q->method;
+    bool get = str_eq(method, STR("GET")) || str_eq(method, STR("HEAD"));
+    enum document_method wanted = documents[ex->route.type].method;
+    if (wanted == METHOD_ANY || (wanted == METHOD_GET ? get : str_eq(method, STR("POST"))))
+        documents[ex->route.type].serve(ex);
+    else
         wrong_method(ex);
-        return;
-    }
-    switch (type) {
-    case ROUTE_API_VERSIONS:
-    case ROUTE_API_GROUPS:
-    case ROUTE_API_GROUP:
-    case ROUTE_API_RESOURCES:
-        serve_discovery(ex);
-        return;
-    case ROUTE_OPENAPI_V2:
-    case ROUTE_OPENAPI_V3:
-        serve_openapi(ex);
-        return;
-    case ROUTE_VERSION:
-        serve_version(ex);
-        return;
-    case ROUTE_HEALTH:
-        serve_health(ex);
-        return;
-    case ROUTE_METRICS:
-        serve_metrics(ex);
-        return;
-    case ROUTE_ISSUER:
-        serve_issuer(ex);
-        return;
-    case ROUTE_KEYS:
-        serve_keys(ex);
-        return;
-    case ROUTE_ROOT:
-        serve_root(ex);
-        return;
-    case ROUTE_BACKUP:
-        serve_backup(ex);
-        return;
-    case ROUTE_EXPLAIN:
-        serve_explain(ex);
-        return;
-    case ROUTE_CHECK:
-        serve_check(ex);
-        return;
-    case ROUTE_UNKNOWN_API:
-        answer_fail(ex, 404, "NotFound", STR("the server could not find the requested resource"),
-                    arena_one(&ex->arena, struct api_status_details));
-        return;
-    case ROUTE_RESOURCE:
-    case ROUTE_UNKNOWN:
-        break;
-    }
-    answer_text(ex, 404, STR("404 page not found\n"));
 }

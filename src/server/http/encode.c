@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Objects, lists and watch events in the requested version and form. The newest encoded events are
+// cached: a thousand watchers of one kind share one buffer.
 #include "server/http/encode.h"
 
 #include <assert.h>
@@ -82,7 +85,7 @@ static int whole_json(const struct object *o, const struct encode_how *how, stru
     return r;
 }
 
-static struct str meta_version(const struct encode_how *how)
+static struct str encode_meta_version(const struct encode_how *how)
 {
     return how->v1beta1 ? STR("meta.k8s.io/v1beta1") : STR("meta.k8s.io/v1");
 }
@@ -90,11 +93,14 @@ static struct str meta_version(const struct encode_how *how)
 static void metadata_object(struct str json, const struct encode_how *how, struct sbuf *out)
 {
     sbuf_add(out, STR("{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\""));
-    sbuf_add(out, meta_version(how));
+    sbuf_add(out, encode_meta_version(how));
     sbuf_add(out, STR("\",\"metadata\":"));
     encode_metadata(json, out);
     sbuf_addc(out, '}');
 }
+
+static int encode_row(const struct object *o, const struct encode_how *how, struct sbuf *out,
+                      struct err *err);
 
 int encode_object(const struct object *o, const struct encode_how *how, uint64_t revision,
                   struct sbuf *out, struct err *err)
@@ -143,7 +149,7 @@ int encode_item(const struct object *o, const struct encode_how *how, struct sbu
     return 0;
 }
 
-static void list_meta(const struct encode_list *list, struct sbuf *out)
+static void encode_list_meta(const struct encode_list *list, struct sbuf *out)
 {
     sbuf_add(out, STR("\"metadata\":{\"resourceVersion\":\""));
     sbuf_add_u64(out, list->revision);
@@ -182,8 +188,8 @@ static void table_head(const struct encode_how *how, const struct encode_list *l
     api_table_begin(&t, &meta, &w);
 }
 
-int encode_row(const struct object *o, const struct encode_how *how, struct sbuf *out,
-               struct err *err)
+static int encode_row(const struct object *o, const struct encode_how *how, struct sbuf *out,
+                      struct err *err)
 {
     cleanup_arena struct arena arena = {0};
     struct api_object typed;
@@ -209,9 +215,9 @@ void encode_list_head(const struct encode_how *how, const struct encode_list *li
     else
         sbuf_add(out, how->as->list->kind);
     sbuf_add(out, STR("\",\"apiVersion\":\""));
-    sbuf_add(out, how->form == FORM_OBJECT ? how->as->api_version : meta_version(how));
+    sbuf_add(out, how->form == FORM_OBJECT ? how->as->api_version : encode_meta_version(how));
     sbuf_add(out, STR("\","));
-    list_meta(list, out);
+    encode_list_meta(list, out);
     sbuf_add(out, STR("\"items\":["));
 }
 
@@ -330,7 +336,7 @@ struct net_buf *encode_bookmark(const struct encode_how *how, uint64_t revision,
     else
         sbuf_add(&line, how->as->kind);
     sbuf_add(&line, STR("\",\"apiVersion\":\""));
-    sbuf_add(&line, how->form == FORM_OBJECT ? how->as->api_version : meta_version(how));
+    sbuf_add(&line, how->form == FORM_OBJECT ? how->as->api_version : encode_meta_version(how));
     sbuf_add(&line, STR("\",\"metadata\":{\"resourceVersion\":\""));
     sbuf_add_u64(&line, revision);
     sbuf_addc(&line, '"');
@@ -341,7 +347,7 @@ struct net_buf *encode_bookmark(const struct encode_how *how, uint64_t revision,
                       "{\"cells\":[],\"object\":{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":"
                       "\"%.*s\",\"metadata\":{\"resourceVersion\":\"%llu\",\"annotations\":{\"k8s."
                       "io/initial-events-end\":\"true\"}}}}",
-                      STR_ARG(meta_version(how)), (unsigned long long)revision);
+                      STR_ARG(encode_meta_version(how)), (unsigned long long)revision);
         sbuf_add(&line, STR("]}}\n"));
         return net_buf_new(&line);
     }

@@ -32,17 +32,15 @@ struct encode_how {
 int encode_object(const struct object *o, const struct encode_how *how, uint64_t revision,
                   struct sbuf *out, struct err *err) MUST_USE;
 
-// encode_item adds an object as an item of a list of its kind, encode_row as a row of a table.
+// encode_item adds an object as an item of a list of its kind.
 int encode_item(const struct object *o, const struct encode_how *how, struct sbuf *out,
                 struct err *err) MUST_USE;
-int encode_row(const struct object *o, const struct encode_how *how, struct sbuf *out,
-               struct err *err) MUST_USE;
 
 // encode_list_head adds all that stands before the items: kind, metadata, a table's columns.
 struct encode_list {
     uint64_t revision;
     struct str continue_token;
-    int64_t remaining; // -1: not said
+    int64_t remaining; // -1: unknown
 };
 
 void encode_list_head(const struct encode_how *how, const struct encode_list *list,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Protobuf for clients. An object is decoded from its JSON and written by the tables, once for all lists; a list's items
-// come one after the other, and what stands before them is written last, because the envelope says
-// how long they are.
+// Protobuf for clients. An object is decoded from its JSON and written by the tables, once for all
+// lists; a list's items come one after the other, and what stands before them is written last,
+// because the envelope holds their length.
 #include <stdio.h>
 
 #include "base/arena.h"
@@ -15,7 +15,7 @@
 #define LIST_METADATA 1
 #define LIST_ITEMS    2
 
-static struct str meta_version(const struct encode_how *how)
+static struct str encode_proto_meta_version(const struct encode_how *how)
 {
     return how->v1beta1 ? STR("meta.k8s.io/v1beta1") : STR("meta.k8s.io/v1");
 }
@@ -46,7 +46,7 @@ static int as_wanted(const struct object *o, const struct encode_how *how, struc
     struct api_partial_object_metadata *partial =
         arena_one(arena, struct api_partial_object_metadata);
     partial->metadata = *api_object_meta(ret);
-    partial->api_version = meta_version(how);
+    partial->api_version = encode_proto_meta_version(how);
     *ret = (struct api_object){api_kind_find(STR("meta.k8s.io/v1"), STR("PartialObjectMetadata")),
                                partial};
     return 0;
@@ -86,7 +86,7 @@ static int make_item(const struct object *o, const struct encode_how *how, struc
 int encode_proto_item(const struct object *o, const struct encode_how *how, struct sbuf *out,
                       struct err *err)
 {
-    // Whoever lists objects lists them again, and they do not change.
+    // Clients list the same objects repeatedly, and these do not change.
     bool kept = how->form == FORM_OBJECT && o->kind == how->as;
     struct str note = kept ? object_note(o) : (struct str){0};
     if (note.n) {
@@ -100,7 +100,7 @@ int encode_proto_item(const struct object *o, const struct encode_how *how, stru
     return r;
 }
 
-static void list_meta(const struct encode_list *list, struct sbuf *out)
+static void encode_proto_list_meta(const struct encode_list *list, struct sbuf *out)
 {
     char revision[24];
     int n = snprintf(revision, sizeof(revision), "%llu", (unsigned long long)list->revision);
@@ -135,9 +135,9 @@ void encode_proto_list_head(const struct encode_how *how, const struct encode_li
     cleanup_sbuf struct sbuf meta = {0};
     cleanup_proto_writer struct proto_writer w = {0};
     bool partial = how->form == FORM_METADATA;
-    list_meta(list, &meta);
+    encode_proto_list_meta(list, &meta);
     close_envelope(&w);
-    open_envelope(&w, partial ? meta_version(how) : how->as->api_version,
+    open_envelope(&w, partial ? encode_proto_meta_version(how) : how->as->api_version,
                   partial ? STR("PartialObjectMetadataList") : how->as->list->kind);
     sbuf_add(out, proto_written(&w));
     sbuf_addc(out, 2 << 3 | PROTO_BYTES);
@@ -173,7 +173,8 @@ void encode_proto_bookmark(const struct encode_how *how, uint64_t revision, bool
     meta->resource_version = arena_strf(&arena, "%llu", (unsigned long long)revision);
     if (initial_end)
         meta->annotations = (struct api_str_map){&end, 1};
-    api_set_type_meta_as(&o, partial ? meta_version(how) : kind->api_version, kind->kind);
+    api_set_type_meta_as(&o, partial ? encode_proto_meta_version(how) : kind->api_version,
+                         kind->kind);
     api_envelope_write(&o, out);
 }
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The Accept and Content-Type headers: media types, table and partial forms, as apimachinery reads
+// them.
 #include "server/http/negotiate.h"
 
 #include <stdlib.h>
@@ -17,7 +20,7 @@ struct clause {
     size_t order;
 };
 
-static bool same(struct str a, const char *lower)
+static bool negotiate_same_word(struct str a, const char *lower)
 {
     size_t n = strlen(lower);
     if (a.n != n)
@@ -53,19 +56,19 @@ static void read_parameter(struct str part, struct clause *c)
     value = str_trim(value);
     if (value.n >= 2 && value.p[0] == '"' && value.p[value.n - 1] == '"')
         value = str_make(value.p + 1, value.n - 2);
-    if (same(name, "q"))
+    if (negotiate_same_word(name, "q"))
         c->quality = read_quality(value);
-    else if (same(name, "as"))
+    else if (negotiate_same_word(name, "as"))
         c->as = value;
-    else if (same(name, "g"))
+    else if (negotiate_same_word(name, "g"))
         c->group = value;
-    else if (same(name, "v"))
+    else if (negotiate_same_word(name, "v"))
         c->version = value;
-    else if (same(name, "pretty"))
+    else if (negotiate_same_word(name, "pretty"))
         c->pretty = str_eq(value, STR("1"));
-    else if (same(name, "stream"))
+    else if (negotiate_same_word(name, "stream"))
         c->refused |= value.n > 0 && !str_eq(value, STR("watch"));
-    else if (same(name, "sv"))
+    else if (negotiate_same_word(name, "sv"))
         c->refused |= value.n > 0;
 }
 
@@ -98,7 +101,7 @@ static int compare_clauses(const void *pa, const void *pb)
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
-// transform_of says what a clause turns objects into. False when that is not offered.
+// transform_of reads what a clause turns objects into. False when that is not offered.
 static bool transform_of(const struct clause *c, unsigned allowed, struct form *f)
 {
     f->as = FORM_OBJECT;
@@ -130,18 +133,19 @@ static bool transform_of(const struct clause *c, unsigned allowed, struct form *
 static bool media_of(const struct clause *c, enum media *ret)
 {
     *ret = MEDIA_JSON;
-    if (same(c->type, "*"))
-        return same(c->subtype, "*");
-    if (!same(c->type, "application"))
+    if (negotiate_same_word(c->type, "*"))
+        return negotiate_same_word(c->subtype, "*");
+    if (!negotiate_same_word(c->type, "application"))
         return false;
-    if (same(c->subtype, "yaml"))
+    if (negotiate_same_word(c->subtype, "yaml"))
         *ret = MEDIA_YAML;
-    else if (same(c->subtype, "vnd.kubernetes.protobuf"))
+    else if (negotiate_same_word(c->subtype, "vnd.kubernetes.protobuf"))
         *ret = MEDIA_PROTOBUF;
-    else if (same(c->subtype, "com.github.proto-openapi.spec.v2@v1.0+protobuf") ||
-             same(c->subtype, "com.github.proto-openapi.spec.v2.v1.0+protobuf"))
+    else if (negotiate_same_word(c->subtype, "com.github.proto-openapi.spec.v2@v1.0+protobuf") ||
+             negotiate_same_word(c->subtype, "com.github.proto-openapi.spec.v2.v1.0+protobuf"))
         *ret = MEDIA_OPENAPI;
-    return *ret != MEDIA_JSON || same(c->subtype, "json") || same(c->subtype, "*");
+    return *ret != MEDIA_JSON || negotiate_same_word(c->subtype, "json") ||
+           negotiate_same_word(c->subtype, "*");
 }
 
 int negotiate_accept(struct str header, unsigned allowed, struct form *ret, struct err *err)
@@ -186,11 +190,11 @@ static struct str media_name(struct str header)
 int negotiate_body(struct str header, enum media *ret, struct err *err)
 {
     struct str media = media_name(header);
-    if (media.n == 0 || same(media, "application/json"))
+    if (media.n == 0 || negotiate_same_word(media, "application/json"))
         *ret = MEDIA_JSON;
-    else if (same(media, "application/yaml"))
+    else if (negotiate_same_word(media, "application/yaml"))
         *ret = MEDIA_YAML;
-    else if (same(media, "application/vnd.kubernetes.protobuf"))
+    else if (negotiate_same_word(media, "application/vnd.kubernetes.protobuf"))
         *ret = MEDIA_PROTOBUF;
     else
         return err_set(err, ERR_UNSUPPORTED,
@@ -210,7 +214,7 @@ int negotiate_patch(struct str header, enum patch_media *ret, struct err *err)
     };
     struct str media = media_name(header);
     for (size_t i = 0; i < array_len(names); i++) {
-        if (same(media, names[i])) {
+        if (negotiate_same_word(media, names[i])) {
             *ret = (enum patch_media)i;
             return 0;
         }

@@ -33,7 +33,7 @@ struct form {
     bool pretty;
 };
 
-// What may be asked for besides plain objects.
+// Representations other than plain objects.
 enum form_allowed {
     FORM_ALLOW_TRANSFORMS = 1 << 0, // tables and metadata
     FORM_ALLOW_DISCOVERY = 1 << 1,  // aggregated discovery

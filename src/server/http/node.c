@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// From a pod to its node's endpoint: which address and port, which containers the pod has.
 #include "server/http/node.h"
 
 #include "api/status.h"
@@ -20,7 +22,7 @@ static void bad_request(struct exchange *ex, struct str message)
 // All containers of a pod in the order upstream visits them.
 struct container_names VEC(struct str);
 
-static void list_names(const struct api_pod *pod, struct arena *a, struct container_names *ret)
+static void node_list_names(const struct api_pod *pod, struct arena *a, struct container_names *ret)
 {
     for (size_t i = 0; i < pod->spec.init_containers.n; i++)
         vec_push_arena(a, ret, pod->spec.init_containers.p[i].name);
@@ -35,7 +37,7 @@ static bool choose_container(struct exchange *ex, const struct api_pod *pod, str
 {
     struct container_names names = {0};
     struct str pod_name = pod->metadata.name;
-    list_names(pod, &ex->arena, &names);
+    node_list_names(pod, &ex->arena, &names);
     vec_foreach(&names, name) {
         if (wanted.n && str_eq(*name, wanted)) {
             *ret = *name;
@@ -79,7 +81,8 @@ static struct str choose_address(const struct api_node *node, struct str types)
     return (struct str){0};
 }
 
-// The address is the node's own word: nothing that would be more than the host of a URL, or of a header.
+// The address is the node's own word: nothing that would be more than the host of a URL, or of a
+// header.
 static bool is_host(struct str host)
 {
     for (size_t i = 0; i < host.n; i++) {
@@ -91,8 +94,8 @@ static bool is_host(struct str host)
     return host.n > 0 && host.n < 256;
 }
 
-static const void *find(struct exchange *ex, const char *kind, struct str namespace,
-                        struct str name, struct err *err)
+static const void *node_find_object(struct exchange *ex, const char *kind, struct str namespace,
+                                    struct str name, struct err *err)
 {
     const struct api_kind *k = api_kind_find(STR("v1"), str_z(kind));
     const struct store_key key = {
@@ -109,16 +112,16 @@ static const void *find(struct exchange *ex, const char *kind, struct str namesp
 static bool locate_node(struct exchange *ex, struct str name, struct node_location *ret)
 {
     struct err err = {0};
-    const struct api_node *node = find(ex, "Node", STR(""), name, &err);
+    const struct api_node *node = node_find_object(ex, "Node", STR(""), name, &err);
     if (!node) {
         const struct status_subject subject = {STR(""), STR("nodes"), name};
         answer_status(ex, api_status_of(&ex->arena, &subject, &err));
         return false;
     }
-    ret->host = choose_address(node, ex->s->nodes.address_types);
+    ret->host = choose_address(node, ex->s->node.to.address_types);
     int32_t port = node->status.daemon_endpoints.kubelet_endpoint.port;
     ret->port = port > 0 && port <= UINT16_MAX ? (uint16_t)port
-                : ex->s->nodes.port            ? ex->s->nodes.port
+                : ex->s->node.to.port          ? ex->s->node.to.port
                                                : KUBELET_PORT;
     if (is_host(ret->host))
         return true;
@@ -144,7 +147,8 @@ bool node_locate(struct exchange *ex, struct str container, bool any_container,
 {
     struct err err = {0};
     *ret = (struct node_location){0};
-    const struct api_pod *pod = find(ex, "Pod", ex->route.namespace, ex->route.name, &err);
+    const struct api_pod *pod =
+        node_find_object(ex, "Pod", ex->route.namespace, ex->route.name, &err);
     if (!pod) {
         answer_error(ex, &err);
         return false;

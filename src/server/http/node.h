@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The way from a pod to the endpoint of the node it runs on, for what the API server does not keep itself:
-// logs, commands, forwarded ports.
+// The way from a pod to the endpoint of the node it runs on, for what the API server does not keep
+// itself: logs, commands, forwarded ports.
 #ifndef SERVER_HTTP_NODE_H
 #define SERVER_HTTP_NODE_H
 
@@ -34,8 +34,8 @@ struct node_location {
     struct str container;
 };
 
-// node_locate finds the node of the exchange's pod. container may be empty; it is then the only one.
-// any_container: it does not matter. False: the exchange has been answered.
+// node_locate finds the node of the exchange's pod. container may be empty; it is then the only
+// one. any_container: it does not matter. False: the exchange has been answered.
 bool node_locate(struct exchange *ex, struct str container, bool any_container,
                  struct node_location *ret);
 

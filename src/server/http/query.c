@@ -12,7 +12,7 @@
 static const struct str match_exact = STR_INIT("Exact");
 static const struct str match_not_older = STR_INIT("NotOlderThan");
 
-static void check_list(const struct list_options *o, struct str match, struct causes *causes)
+static void query_check_list(const struct list_options *o, struct str match, struct causes *causes)
 {
     const struct path *at = ROOT("resourceVersionMatch");
     if (match.n) {
@@ -89,7 +89,7 @@ int query_list_options(const struct query *q, bool watch, struct list_options *r
     if (r < 0)
         return r;
     struct str match = query_str(q, STR("resourceVersionMatch"));
-    // A watch from nowhere begins with what is there.
+    // A watch without a revision begins with the present objects.
     bool from_start = o.resource_version.n == 0 || str_eq(o.resource_version, STR("0"));
     if (o.watch && from_start && match.n == 0 && o.send_initial == QUERY_ABSENT) {
         o.send_initial = QUERY_TRUE;
@@ -98,7 +98,7 @@ int query_list_options(const struct query *q, bool watch, struct list_options *r
     if (o.watch)
         check_watch(&o, match, causes);
     else
-        check_list(&o, match, causes);
+        query_check_list(&o, match, causes);
     if (causes->n)
         return -ERR_INVALID;
     o.match = match.n == 0                 ? QUERY_MATCH_NONE
@@ -112,7 +112,7 @@ int query_list_options(const struct query *q, bool watch, struct list_options *r
 
 // --- Writes --------------------------------------------------------------------------------------
 
-static void check_dry_run(const struct query *q, bool *ret, struct causes *causes)
+static void query_check_dry_run(const struct query *q, bool *ret, struct causes *causes)
 {
     vec_foreach(q, pair) {
         if (!str_eq(pair->name, STR("dryRun")))
@@ -126,7 +126,7 @@ static void check_dry_run(const struct query *q, bool *ret, struct causes *cause
     }
 }
 
-static void check_manager(struct str manager, struct causes *causes)
+static void query_check_manager(struct str manager, struct causes *causes)
 {
     if (manager.n > 128)
         cause_too_long(causes, ROOT("fieldManager"), 128);
@@ -163,8 +163,8 @@ int query_write_options(const struct query *q, bool patch, bool apply, struct wr
         cause_required(causes, ROOT("fieldManager"), STR("is required for apply patch"));
     if (patch && !apply && force != QUERY_ABSENT)
         cause_forbidden(causes, ROOT("force"), STR("may not be specified for non-apply patch"));
-    check_manager(ret->field_manager, causes);
-    check_dry_run(q, &ret->dry_run, causes);
+    query_check_manager(ret->field_manager, causes);
+    query_check_dry_run(q, &ret->dry_run, causes);
     ret->fields = check_fields(q, causes);
     return causes->n ? -ERR_INVALID : 0;
 }

@@ -34,7 +34,7 @@ struct list_options {
 };
 
 // query_list_options reads the options of a list or watch. Returns 0; -ERR_BAD_REQUEST for what
-// cannot be read; -ERR_INVALID with causes for what makes no sense.
+// cannot be read; -ERR_INVALID with causes for contradictory options.
 int query_list_options(const struct query *q, bool watch, struct list_options *ret,
                        struct causes *causes, struct err *err) MUST_USE;
 
@@ -49,14 +49,14 @@ struct write_options {
     struct str field_manager;
 };
 
-// query_write_options reads the options of a create, update or (apply says which) patch. Returns as
-// query_list_options.
+// query_write_options reads the options of a create, update or patch (apply: server-side apply).
+// Returns as query_list_options.
 int query_write_options(const struct query *q, bool patch, bool apply, struct write_options *ret,
                         struct causes *causes) MUST_USE;
 
-// query_delete_options fills in what a deletion without a body says. one: it is of one object, whose
-// UID and version may be named (of a collection resourceVersion means something else). Returns as
-// query_list_options.
+// query_delete_options reads the options of a deletion without a body. one: it is of one object,
+// whose UID and version may be named (of a collection resourceVersion means something else).
+// Returns as query_list_options.
 int query_delete_options(const struct query *q, bool one, struct arena *arena,
                          struct api_delete_options *ret, struct err *err) MUST_USE;
 

@@ -15,7 +15,7 @@ static const struct str type_proto = STR_INIT("application/vnd.kubernetes.protob
 
 // --- Waiting for a revision ----------------------------------------------------------------------
 
-static void look_again(void *arg)
+static void read_retry_revision(void *arg)
 {
     struct exchange *ex = arg;
     bool there = store_revision(ex->s->store) >= ex->wait_revision;
@@ -45,7 +45,7 @@ void exchange_wait(struct exchange *ex, uint64_t revision,
     ex->wait_revision = revision;
     ex->wait_done = done;
     ex->wait_until_ns = exec_now_ns(ex->s->exec) + SERVER_FUTURE_WAIT_NS;
-    ex->timer.fn = look_again;
+    ex->timer.fn = read_retry_revision;
     ex->timer.arg = ex;
     ex->q->closed = waiter_closed;
     ex->q->arg = ex;
@@ -160,7 +160,7 @@ static void answer_expired(struct lister *l)
     answer_status(ex, &status);
 }
 
-// list_head says what is known once all objects are: whether there are more, and how many. In
+// list_head fills in what is known once all objects are: whether there are more, and how many. In
 // protobuf, items are written by then.
 static void list_head(struct lister *l, struct sbuf *out)
 {
@@ -182,8 +182,8 @@ static void list_head(struct lister *l, struct sbuf *out)
         encode_list_head(&l->how, &head, out);
 }
 
-// add_items writes objects until the piece is full. Their references are given back.
-static int add_items(struct lister *l, size_t most, struct sbuf *out, struct err *err)
+// read_add_items writes objects until the piece is full. Their references are given back.
+static int read_add_items(struct lister *l, size_t most, struct sbuf *out, struct err *err)
 {
     while (l->written < l->found.n && out->n < most) {
         const struct object *o = l->found.p[l->written];
@@ -205,7 +205,7 @@ static void answer_whole(struct lister *l)
     struct err err = {0};
     sbuf_reserve(&out, l->bytes + l->found.n + 512);
     list_head(l, &out);
-    int r = add_items(l, SIZE_MAX, &out, &err);
+    int r = read_add_items(l, SIZE_MAX, &out, &err);
     encode_list_tail(&out);
     lister_free(l);
     if (r == 0) {
@@ -249,7 +249,7 @@ static void write_pieces(void *arg)
         http_set_queue(ex->q, SERVER_LIST_QUEUE);
         list_head(l, &piece);
     }
-    int r = add_items(l, SERVER_PIECE_BYTES, &piece, &err);
+    int r = read_add_items(l, SERVER_PIECE_BYTES, &piece, &err);
     bool last = l->written == l->found.n;
     if (last && !l->how.protobuf)
         encode_list_tail(&piece);
@@ -270,8 +270,9 @@ static void write_pieces(void *arg)
         post_pieces(l);
 }
 
-// measure finds out how long the items of a long list in protobuf are, some at a time, before they are written.
-static void measure(void *arg)
+// read_measure_piece finds out how long the items of a long list in protobuf are, some at a time,
+// before they are written.
+static void read_measure_piece(void *arg)
 {
     struct lister *l = arg;
     struct exchange *ex = l->ex;
@@ -293,15 +294,16 @@ static void measure(void *arg)
         answer_error(ex, &err);
     } else if (l->measured < l->found.n) {
         l->posted = true;
-        exec_post(ex->s->exec, measure, l);
+        exec_post(ex->s->exec, read_measure_piece, l);
     } else {
         ex->q->drained = lister_drained;
         write_pieces(l);
     }
 }
 
-// write_message writes a short list in protobuf: items, a piece at a time, then the head before them.
-static void write_message(void *arg)
+// read_write_message writes a short list in protobuf: items, a piece at a time, then the head
+// before them.
+static void read_write_message(void *arg)
 {
     struct lister *l = arg;
     struct exchange *ex = l->ex;
@@ -311,10 +313,10 @@ static void write_message(void *arg)
         lister_end(l, 499);
         return;
     }
-    int r = add_items(l, l->items.n + SERVER_PIECE_BYTES, &l->items, &err);
+    int r = read_add_items(l, l->items.n + SERVER_PIECE_BYTES, &l->items, &err);
     if (r == 0 && l->written < l->found.n) {
         l->posted = true;
-        exec_post(ex->s->exec, write_message, l);
+        exec_post(ex->s->exec, read_write_message, l);
         return;
     }
     if (r < 0) {
@@ -357,12 +359,12 @@ static void list_write(struct lister *l)
     }
     if (l->how.protobuf) {
         if (l->bytes > SERVER_MESSAGE_BYTES_MAX)
-            measure(l);
+            read_measure_piece(l);
         else
-            write_message(l);
+            read_write_message(l);
         return;
     }
-    // Nobody reads megabytes by eye.
+    // Indenting megabytes helps no reader.
     if (l->bytes > SERVER_PRETTY_BYTES_MAX)
         f->pretty = false;
     if (l->bytes <= SERVER_PIECE_BYTES || f->media != MEDIA_JSON || f->pretty) {
@@ -439,7 +441,7 @@ static void list_begin(struct exchange *ex, bool there)
     list_step(l);
 }
 
-// list_from says at which revision the list is taken and which must be there for it.
+// list_from finds the revision of the list and the one that must be visible for it.
 static int list_from(struct lister *l, uint64_t *ret_wait, struct err *err)
 {
     const struct list_options *o = &l->options;
@@ -468,7 +470,7 @@ static int list_from(struct lister *l, uint64_t *ret_wait, struct err *err)
     return 0;
 }
 
-void read_list(struct exchange *ex, const struct list_options *options)
+void read_serve_list(struct exchange *ex, const struct list_options *options)
 {
     struct lister *l = xcalloc(1, sizeof(*l));
     struct err err = {0};

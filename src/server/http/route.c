@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Paths of requests, taken apart by tables: trees of resources and documents by their first
+// segment, single documents by the whole path. No state; every segment is a slice of the path.
 #include "server/http/route.h"
 
 #include "base/banned.h"
@@ -12,14 +15,19 @@ struct segments {
     bool too_many;
 };
 
-static struct segments split(struct str path)
+// A path without its first slash, and without one at the end, which changes nothing.
+static struct str route_trim_path(struct str path)
 {
-    struct segments s = {0};
     if (path.n && path.p[0] == '/')
         path = str_from(path, 1);
-    // One slash at the end changes nothing.
     if (path.n && path.p[path.n - 1] == '/')
         path.n--;
+    return path;
+}
+
+static struct segments route_split_path(struct str path)
+{
+    struct segments s = {0};
     while (path.n) {
         struct str head;
         str_cut(path, '/', &head, &path);
@@ -113,8 +121,9 @@ static void parse_api(const struct catalog *c, const struct segments *s, struct 
         parse_resource(c, s, 2, r);
 }
 
-static void parse_openapi(const struct segments *s, struct route *r)
+static void parse_openapi(const struct catalog *c, const struct segments *s, struct route *r)
 {
+    (void)c;
     if (s->n == 2 && str_eq(s->p[1], STR("v2")))
         r->type = ROUTE_OPENAPI_V2;
     if (s->n < 2 || !str_eq(s->p[1], STR("v3")))
@@ -132,48 +141,58 @@ static void parse_openapi(const struct segments *s, struct route *r)
     }
 }
 
-static bool is_health(struct str s)
+// Health checks: /healthz, or one of them: /healthz/NAME.
+static void parse_health(const struct catalog *c, const struct segments *s, struct route *r)
 {
-    return str_eq(s, STR("healthz")) || str_eq(s, STR("livez")) || str_eq(s, STR("readyz"));
+    (void)c;
+    if (s->n > 2)
+        return;
+    r->type = ROUTE_HEALTH;
+    r->group = s->p[0];
+    r->name = s->n == 2 ? s->p[1] : (struct str){0};
 }
+
+// Paths of a kind, by their first segment.
+static const struct {
+    struct str first;
+    void (*parse)(const struct catalog *c, const struct segments *s, struct route *r);
+} route_trees[] = {
+    {STR_INIT("apis"), parse_apis},       {STR_INIT("api"), parse_api},
+    {STR_INIT("openapi"), parse_openapi}, {STR_INIT("healthz"), parse_health},
+    {STR_INIT("livez"), parse_health},    {STR_INIT("readyz"), parse_health},
+};
+
+// Single documents.
+static const struct {
+    struct str path;
+    enum route_type type;
+} route_documents[] = {
+    {STR_INIT("version"), ROUTE_VERSION},
+    {STR_INIT("metrics"), ROUTE_METRICS},
+    {STR_INIT(".well-known/openid-configuration"), ROUTE_ISSUER},
+    {STR_INIT("openid/v1/jwks"), ROUTE_KEYS},
+    {STR_INIT("dray/backup"), ROUTE_BACKUP},
+    {STR_INIT("dray/explain"), ROUTE_EXPLAIN},
+    {STR_INIT("dray/check"), ROUTE_CHECK},
+};
 
 void route_parse(const struct catalog *c, struct str path, struct route *ret)
 {
     *ret = (struct route){0};
-    struct segments s = split(path);
+    path = route_trim_path(path);
+    struct segments s = route_split_path(path);
     if (s.too_many)
         return;
-    if (s.n == 0) {
+    if (s.n == 0)
         ret->type = ROUTE_ROOT;
-        return;
-    }
-    struct str first = s.p[0];
-    if (str_eq(first, STR("apis")))
-        parse_apis(c, &s, ret);
-    else if (str_eq(first, STR("api")))
-        parse_api(c, &s, ret);
-    else if (str_eq(first, STR("openapi")))
-        parse_openapi(&s, ret);
-    else if (str_eq(first, STR("version")) && s.n == 1)
-        ret->type = ROUTE_VERSION;
-    else if (str_eq(first, STR("metrics")) && s.n == 1)
-        ret->type = ROUTE_METRICS;
-    else if (str_eq(first, STR(".well-known")) && s.n == 2 &&
-             str_eq(s.p[1], STR("openid-configuration")))
-        ret->type = ROUTE_ISSUER;
-    else if (str_eq(first, STR("openid")) && s.n == 3 && str_eq(s.p[1], STR("v1")) &&
-             str_eq(s.p[2], STR("jwks")))
-        ret->type = ROUTE_KEYS;
-    else if (is_health(first) && s.n <= 2) {
-        ret->type = ROUTE_HEALTH;
-        ret->group = first;
-        ret->name = s.n == 2 ? s.p[1] : (struct str){0};
-    } else if (str_eq(first, STR("dray")) && s.n == 2 && str_eq(s.p[1], STR("backup")))
-        ret->type = ROUTE_BACKUP;
-    else if (str_eq(first, STR("dray")) && s.n == 2 && str_eq(s.p[1], STR("explain")))
-        ret->type = ROUTE_EXPLAIN;
-    else if (str_eq(first, STR("dray")) && s.n == 2 && str_eq(s.p[1], STR("check")))
-        ret->type = ROUTE_CHECK;
+    for (size_t i = 0; s.n && i < array_len(route_trees); i++)
+        if (str_eq(s.p[0], route_trees[i].first)) {
+            route_trees[i].parse(c, &s, ret);
+            return;
+        }
+    for (size_t i = 0; i < array_len(route_documents); i++)
+        if (str_eq(path, route_documents[i].path))
+            ret->type = route_documents[i].type;
 }
 
 unsigned route_verb(const struct route *r, struct str method)

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// One request from its path to a verb: identity, form, flow, authorization. Also start and stop of
+// the server.
 #include <stdlib.h>
 
 #include "client/cluster_info.h"
 #include "net/address.h"
+#include "server/auth/access.h"
 #include "server/auth/cluster.h"
 #include "server/flow/flow.h"
 #include "server/http/server_int.h"
@@ -26,14 +30,14 @@ int server_new(const struct server_options *options, struct server **ret, struct
     s->exec = options->exec;
     s->registry = options->registry;
     s->store = registry_store(options->registry);
-    s->anonymous = options->anonymous;
-    s->bookmark_ns = options->bookmark_ns > 0 ? options->bookmark_ns : BOOKMARK_DEFAULT_NS;
+    s->access.anonymous = options->anonymous;
+    s->watchers.bookmark_ns = options->bookmark_ns > 0 ? options->bookmark_ns : BOOKMARK_DEFAULT_NS;
     s->started_wall_ns = exec_wall_ns(s->exec);
-    fair_init(&s->fair, SERVER_SEATS, SERVER_WAITING);
-    list_init(&s->watchers);
-    list_init(&s->relays);
-    list_init(&s->active);
-    list_init(&s->spare);
+    fair_init(&s->turns.fair, SERVER_SEATS, SERVER_WAITING);
+    list_init(&s->watchers.all);
+    list_init(&s->node.relays);
+    list_init(&s->exchanges.active);
+    list_init(&s->exchanges.spare);
     int r = catalog_init(&s->catalog, options->runtime_config, err);
     if (r < 0) {
         free(s);
@@ -43,7 +47,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
     catalog_set_customs(&s->catalog, registry_customs(s->registry));
     r = auth_load(&s->auth, options->token_file, err);
     if (r == 0 && options->account_key.n)
-        r = sign_key_load(options->account_key, &s->accounts, err);
+        r = sign_key_load(options->account_key, &s->access.accounts, err);
     if (r < 0) {
         server_free(s);
         return r;
@@ -69,17 +73,18 @@ void server_free(struct server *s)
         return;
     authz_stop(s);
     stop_founding(s);
-    while (!list_empty(&s->spare)) {
-        struct exchange *ex = list_entry(list_pop_front(&s->spare), struct exchange, node);
+    while (!list_empty(&s->exchanges.spare)) {
+        struct exchange *ex =
+            list_entry(list_pop_front(&s->exchanges.spare), struct exchange, node);
         arena_done(&ex->arena);
         free(ex);
     }
-    fair_done(&s->fair);
+    fair_done(&s->turns.fair);
     encode_cache_done(&s->cache);
     piece_pool_free(s->pieces);
-    sign_key_free(s->accounts);
-    tls_client_free(s->node_tls);
-    arena_done(&s->nodes_arena);
+    sign_key_free(s->access.accounts);
+    tls_client_free(s->node.tls);
+    arena_done(&s->node.arena);
     catalog_done(&s->catalog);
     auth_done(&s->auth);
     metrics_done(&s->metrics);
@@ -96,7 +101,7 @@ void server_found_cluster(struct server *s, struct str client_ca_pem, struct str
                                         .proxy_ca_pem = proxy_ca_pem,
                                         .url = url,
                                         .now_ns = s->started_wall_ns};
-    s->founder = client_local_new(s->registry, s->exec, &auth_admin);
+    s->founder = local_client_new(s->registry, s->exec, &auth_admin);
     cluster_ensure(s->founder, &facts);
     if (url.n > 0)
         self_service_start(&s->self, s->exec, s->founder, url);
@@ -133,14 +138,14 @@ int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct 
     int r = tls_client_new(&o, &tls, err);
     if (r < 0)
         return r;
-    tls_client_free(s->node_tls);
-    s->node_tls = tls;
-    struct arena *a = &s->nodes_arena;
-    s->nodes = *nodes;
-    s->nodes.ca_pem = arena_str(a, nodes->ca_pem);
-    s->nodes.certificate_pem = arena_str(a, nodes->certificate_pem);
-    s->nodes.key_pem = arena_str(a, nodes->key_pem);
-    s->nodes.address_types = arena_str(a, nodes->address_types);
+    tls_client_free(s->node.tls);
+    s->node.tls = tls;
+    struct arena *a = &s->node.arena;
+    s->node.to = *nodes;
+    s->node.to.ca_pem = arena_str(a, nodes->ca_pem);
+    s->node.to.certificate_pem = arena_str(a, nodes->certificate_pem);
+    s->node.to.key_pem = arena_str(a, nodes->key_pem);
+    s->node.to.address_types = arena_str(a, nodes->address_types);
     return 0;
 }
 
@@ -149,30 +154,30 @@ int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct 
 static struct exchange *exchange_new(struct server *s, struct http_request *q)
 {
     struct exchange *ex;
-    if (list_empty(&s->spare)) {
+    if (list_empty(&s->exchanges.spare)) {
         ex = xcalloc(1, sizeof(*ex));
     } else {
-        ex = list_entry(list_pop_front(&s->spare), struct exchange, node);
-        s->spare_len--;
+        ex = list_entry(list_pop_front(&s->exchanges.spare), struct exchange, node);
+        s->exchanges.spare_len--;
         struct arena arena = ex->arena;
         *ex = (struct exchange){.arena = arena};
     }
     ex->s = s;
     ex->q = q;
     ex->started_ns = exec_now_ns(s->exec);
-    list_push_back(&s->active, &ex->node);
+    list_push_back(&s->exchanges.active, &ex->node);
     return ex;
 }
 
-// Nobody in particular may ask how the server is and what it is.
+// Health and version are open to anonymous requests.
 static bool is_public(const struct route *r)
 {
     return r->type == ROUTE_HEALTH || r->type == ROUTE_VERSION;
 }
 
-// A page that a user looks at must not use what the user's browser has: certificates it shows by itself, or a way to
-// loopback where nobody is asked for any (whatever name leads there: DNS rebinding). Tokens no page has without being given
-// them. Programs that are no browsers send no Origin.
+// Cross-origin requests: a page in a browser must use neither the user's client certificate, which
+// browsers send by themselves, nor the loopback port that needs none (whatever name resolves to it:
+// DNS rebinding). A page cannot know a bearer token. Other programs send no Origin.
 static bool from_elsewhere(const struct exchange *ex, const struct server_door *door)
 {
     struct str origin = http_find_header(ex->q, STR("origin")),
@@ -187,14 +192,14 @@ static bool from_elsewhere(const struct exchange *ex, const struct server_door *
     return !whole || !str_eq(str_from(rest, 2), host);
 }
 
-// Nor need machines that want to join show anything to learn whom they talk to; roles have their say on it.
-static bool is_open(const struct exchange *ex)
+// Machines that want to join read the cluster's CA without credentials, if roles allow it.
+static bool server_path_is_open(const struct exchange *ex)
 {
     return is_public(&ex->route) || (str_eqz(ex->q->method, "GET") &&
                                      str_eqz(ex->q->path, CLUSTER_INFO_PATH) && !ex->q->query.n);
 }
 
-static bool identify(struct exchange *ex, const struct server_door *door)
+static bool server_identify_user(struct exchange *ex, const struct server_door *door)
 {
     if (door->trusted || door->insecure) {
         ex->user = auth_admin;
@@ -211,7 +216,7 @@ static bool identify(struct exchange *ex, const struct server_door *door)
     if (who == AUTH_KNOWN)
         return true;
     ex->user = auth_anonymous;
-    return who == AUTH_NOBODY && (ex->s->anonymous || is_open(ex));
+    return who == AUTH_NOBODY && (ex->s->access.anonymous || server_path_is_open(ex));
 }
 
 static bool starts_with(struct str s, const char *z)
@@ -219,7 +224,7 @@ static bool starts_with(struct str s, const char *z)
     return str_starts(s, str_z(z));
 }
 
-// wants_pretty: as the query says, else people's tools get indented text.
+// wants_pretty: as the query wants it; else interactive tools get indented text.
 static bool wants_pretty(const struct exchange *ex)
 {
     struct str v;
@@ -266,8 +271,8 @@ static bool choose_form(struct exchange *ex)
     return r == 0;
 }
 
-// The old way to watch one object: its name becomes a selector. It was asked whether this one may be seen, so a
-// selector of the client's own has to mean the same. False: it has been answered.
+// The old way to watch one object: its name becomes a selector. It was asked whether this one may
+// be seen, so a selector of the client's own has to mean the same. False: it has been answered.
 static bool select_by_name(struct exchange *ex, struct list_options *o)
 {
     struct str name = ex->route.name;
@@ -303,12 +308,12 @@ static void serve_list(struct exchange *ex)
     if (!select_by_name(ex, &o))
         return;
     if (o.watch)
-        watch_begin(ex, &o);
+        watch_serve(ex, &o);
     else
-        read_list(ex, &o);
+        read_serve_list(ex, &o);
 }
 
-// find_verb says what a request for a resource wants.
+// find_verb finds the verb of a request for a resource.
 static void find_verb(struct exchange *ex)
 {
     const struct route *r = &ex->route;
@@ -347,7 +352,7 @@ static void serve_resource(struct exchange *ex)
         write_update(ex);
         return;
     case VERB_PATCH:
-        write_patch(ex);
+        write_serve_patch(ex);
         return;
     case VERB_DELETE:
         write_delete(ex);
@@ -362,7 +367,7 @@ static void serve_resource(struct exchange *ex)
     }
 }
 
-static void serve(struct exchange *ex)
+static void server_serve_exchange(struct exchange *ex)
 {
     if (ex->route.type == ROUTE_RESOURCE)
         serve_resource(ex);
@@ -379,21 +384,21 @@ void server_handle(void *door, struct http_request *q)
     ex->user_agent = http_find_header(q, STR("user-agent"));
     if (from_elsewhere(ex, d)) {
         answer_fail(ex, 403, "Forbidden",
-                    STR("a page of another site asks, or another name led here (Origin, Host): "
-                        "that needs a token"),
+                    STR("cross-origin request rejected (Origin/Host mismatch); authenticate with "
+                        "a bearer token"),
                     NULL);
         return;
     }
-    if (!identify(ex, d)) {
+    if (!server_identify_user(ex, d)) {
         answer_fail(ex, 401, "Unauthorized", STR("Unauthorized"), NULL);
         return;
     }
-    if (!impersonate(ex) || !choose_form(ex))
+    if (!impersonate_apply(ex) || !choose_form(ex))
         return;
     if (ex->route.type == ROUTE_RESOURCE)
         find_verb(ex);
     if (is_public(&ex->route))
-        document_serve(ex); // whoever asks how the server is does not wait
+        document_serve(ex); // health checks never queue
     else
-        flow_admit(ex, serve);
+        flow_admit(ex, server_serve_exchange);
 }

@@ -10,9 +10,9 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "client/local.h"
+#include "inproc/local.h"
 #include "net/http.h"
-#include "net/sign.h"
+#include "pki/sign.h"
 #include "registry/registry.h"
 #include "server/auth/auth.h"
 #include "server/auth/nodeauth.h"
@@ -33,14 +33,16 @@
 // Bodies of more than this are streamed in pieces of about this size.
 #define SERVER_PIECE_BYTES ((size_t)64 * 1024)
 
-// What a list lets wait for its reader: enough to keep a connection busy, little enough to stay in the processor's cache.
+// What a list lets wait for its reader: enough to keep a connection busy, little enough to stay in
+// the processor's cache.
 #define SERVER_LIST_QUEUE ((size_t)128 * 1024)
 
-// Longer lists are not indented, and not written in YAML: both are made at once, which takes the loop and much memory.
+// Longer lists are not indented, and not written in YAML: both are made at once, which takes the
+// loop and much memory.
 #define SERVER_PRETTY_BYTES_MAX ((size_t)4 * 1024 * 1024)
 
-// Longer lists in protobuf are not made whole before they are sent. What they are made of is written twice instead: first to
-// learn its length, which stands before it.
+// Longer lists in protobuf are not made whole before they are sent. What they are made of is
+// written twice instead: first to learn its length, which stands before it.
 #define SERVER_MESSAGE_BYTES_MAX ((size_t)1024 * 1024)
 
 // Objects looked at before others get their turn on the loop.
@@ -63,6 +65,42 @@ struct openapi_document {
     char hash[33]; // of its bytes, once made
 };
 
+// The way to nodes' endpoints.
+struct server_node_side {
+    struct server_nodes to; // texts in the arena; no loop: nodes cannot be reached
+    struct tls_client *tls; // for upgrades
+    struct arena arena;
+    struct list relays; // streams from nodes
+};
+
+// Who may do what.
+struct server_access {
+    bool anonymous;
+    bool has_roles;            // else every authenticated user may do everything
+    struct client *client;     // of the roles
+    struct sign_key *accounts; // for tokens of service accounts; NULL: there are none
+    struct rbac *rbac;         // NULL with has_roles: the server stops and refuses everything
+    struct nodeauth *nodeauth; // NULL: nodes have no rights of their own
+};
+
+// Turns on the loop, and who waits for one.
+struct server_turns {
+    struct fair fair;
+    bool posted;
+    int64_t started_ns, spent_ns;
+    uint64_t sent_away; // with 429
+};
+
+// What other rooms answer; each may be NULL.
+struct server_hooks {
+    server_explain_fn explain;
+    void *explain_arg;
+    server_check_fn check;
+    void *check_arg;
+    server_meter_fn meter;
+    void *meter_arg;
+};
+
 struct server {
     struct exec *exec;
     struct registry *registry;
@@ -71,42 +109,27 @@ struct server {
     struct auth auth;
     struct metrics metrics;
     struct encode_cache cache;
-    struct piece_pool *pieces;   // of lists
-    struct server_nodes nodes;   // texts in nodes_arena; no loop: they cannot be reached
-    struct tls_client *node_tls; // for upgrades
-    struct arena nodes_arena;
-    struct list relays;   // streams from nodes
-    struct list watchers; // struct watcher
-    size_t watchers_len;
-    struct list active; // exchanges
-    struct list spare;
-    size_t spare_len;
+    struct piece_pool *pieces; // of lists
+    struct server_node_side node;
+    struct {
+        struct list all; // struct watcher
+        size_t n;
+        int64_t bookmark_ns;
+    } watchers;
+    struct {
+        struct list active, spare;
+        size_t spare_len;
+    } exchanges;
     struct VEC(const struct server_door *) doors;
-    struct VEC(struct openapi_document) openapi; // made with the first question
+    struct VEC(struct openapi_document) openapi; // made with the first request for one
     struct sbuf address;
-    struct sbuf tag_core, tag_groups; // ETags of aggregated discovery
-    bool anonymous;
-    bool has_roles;            // else whoever is known may do everything
-    struct client *client;     // of the roles
-    struct client *founder;    // of what every cluster has; NULL: it has not been asked for
-    struct self_service self;  // default/kubernetes
-    struct sign_key *accounts; // for tokens of service accounts; NULL: there are none
-    struct rbac *rbac;         // NULL with has_roles: the server stops, nobody may do anything
-    struct nodeauth *nodeauth; // NULL: nodes have no rights of their own
+    struct server_access access;
+    struct client *founder;   // of what every cluster has; NULL: not wanted
+    struct self_service self; // default/kubernetes
     bool stopping;
-    struct fair fair; // whose turn it is
-    bool turn_posted;
-    int64_t turn_started_ns, turn_spent_ns;
-    uint64_t sent_away; // with 429
-    int64_t bookmark_ns;
-    server_explain_fn explain; // may be NULL
-    void *explain_arg;
-    server_check_fn check; // may be NULL
-    server_meter_fn meter;
-    void *meter_arg;
-    void *check_arg;
+    struct server_turns turns;
+    struct server_hooks hooks;
     int64_t started_wall_ns;
-    uint64_t boot; // random, for request ids
 };
 
 // A request on its way to an answer. Everything it needs is its own: the client may go away while
@@ -145,7 +168,7 @@ void answer_bytes(struct exchange *ex, int code, struct str content_type, struct
 // answer_buf does the same with shared bytes; takes over the reference.
 void answer_buf(struct exchange *ex, int code, struct str content_type, struct net_buf *body);
 
-// answer_json sends a JSON document in the form that was asked for (YAML, indented).
+// answer_json sends a JSON document in the form that the request accepts (YAML, indented).
 void answer_json(struct exchange *ex, int code, struct sbuf *json);
 
 // answer_object sends an object in the request's version and form.
@@ -161,7 +184,7 @@ void answer_fail(struct exchange *ex, int code, const char *reason, struct str m
 // answer_error makes one of an error of the rooms below, by its code.
 void answer_error(struct exchange *ex, const struct err *err);
 
-// answer_invalid says which options make no sense: a 422 on kind (ListOptions, …) of meta.k8s.io.
+// answer_invalid lists invalid options: a 422 on kind (ListOptions, …) of meta.k8s.io.
 void answer_invalid(struct exchange *ex, struct str kind, const struct causes *causes);
 
 void answer_not_found(struct exchange *ex);
@@ -179,11 +202,11 @@ struct encode_how exchange_how(const struct exchange *ex);
 // exchange_warn adds a warning for the answer's headers; text is copied.
 void exchange_warn(struct exchange *ex, struct str text);
 
-// --- What can be asked for -----------------------------------------------------------------------
+// --- Verbs ---------------------------------------------------------------------------------------
 
 void read_get(struct exchange *ex);
-void read_list(struct exchange *ex, const struct list_options *options);
-void watch_begin(struct exchange *ex, const struct list_options *options);
+void read_serve_list(struct exchange *ex, const struct list_options *options);
+void watch_serve(struct exchange *ex, const struct list_options *options);
 void watch_stop_all(struct server *s);
 
 // exchange_wait calls done when a revision is visible, or not in time.
@@ -192,7 +215,7 @@ void exchange_wait(struct exchange *ex, uint64_t revision,
 
 void write_create(struct exchange *ex);
 void write_update(struct exchange *ex);
-void write_patch(struct exchange *ex);
+void write_serve_patch(struct exchange *ex);
 void write_delete(struct exchange *ex);
 void write_delete_collection(struct exchange *ex);
 
@@ -200,63 +223,7 @@ void write_delete_collection(struct exchange *ex);
 void stream_serve(struct exchange *ex);
 void stream_stop_all(struct server *s);
 
-// --- Who may (authz.c) ---------------------------------------------------------------------------
-
-// authz_start lets roles say who may do what, and (nodes) nodes what they need.
-void authz_start(struct server *s, bool nodes);
-void authz_stop(struct server *s);
-
-bool authz_is_master(const struct registry_user *u);
-
-// authz_create asks, for an apply or update of an object that is not there, whether it may be created. False: answered.
-bool authz_create(struct exchange *ex);
-
-// authz_refuse answers a question with no.
-void authz_refuse(struct exchange *ex, const struct access *q, struct str why);
-
-// authz_allows answers a question; why (may be NULL) gets the reason.
-bool authz_allows(struct server *s, const struct access *q, struct sbuf *why);
-
-// escalate_guard keeps everyone from granting more than they have; as registry_guard_fn.
-int escalate_guard(void *server, const struct registry_request *request,
-                   const struct api_object *object, const struct api_object *old, struct sbuf *why);
-
-// certificate_guard: who may approve, sign and ask for certificates (certguard.c).
-int certificate_guard(struct server *s, const struct registry_request *request,
-                      const struct api_object *object, const struct api_object *old,
-                      struct sbuf *why);
-
-// authz_selected is the value that a field selector wants a field to have; empty: it leaves it open.
-struct str authz_selected(struct str fields, struct str field, const struct api_kind *kind,
-                          struct arena *arena);
-
-// impersonate lets a user act as another whom the request's headers name. False: it has been answered.
-bool impersonate(struct exchange *ex);
-
-// authz_request says whether a request may go on; if not, it has been answered.
-bool authz_request(struct exchange *ex);
-
-// --- Service accounts (account.c) ----------------------------------------------------------------
-
-// account_of_token finds out whose a token is. audiences: for one of these, none: for this server; those that it is for are
-// left. What *ret points to is in arena. Returns 0 or -ERR_INVALID.
-int account_of_token(const struct server *s, struct str token, struct api_str_array *audiences,
-                     struct arena *arena, struct registry_user *ret, struct err *err) MUST_USE;
-
-// account_for_server does the same to the audiences of a token that is for this server alone. False: none is left.
-bool account_for_server(struct api_str_array *audiences, struct arena *arena);
-
-// bootstrap_of_token is the same for bootstrap tokens (bootstrap.c).
-int bootstrap_of_token(const struct server *s, struct str token, struct arena *arena,
-                       struct registry_user *ret, struct err *err) MUST_USE;
-
-// account_token answers a TokenRequest.
-void account_token(struct exchange *ex, const struct api_object *body);
-
-// review_is says whether a kind is a question that is answered at once; review_answer answers one.
-bool review_is(const struct api_kind *kind);
-void review_answer(struct exchange *ex, const struct api_object *body);
-
-void document_serve(struct exchange *ex); // everything that is not a resource
+// document_serve answers every path that is not a resource.
+void document_serve(struct exchange *ex);
 
 #endif

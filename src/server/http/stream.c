@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a node serves and this server passes on: logs as a streamed answer, commands and ports as a connection
-// that leaves HTTP, whose bytes it does not understand. Whoever is slow holds the other end up.
+// What a node serves and this server passes on: logs as a streamed answer, commands and ports as a
+// connection that leaves HTTP, whose bytes it does not interpret. A slow side holds the other
+// end up.
 #include <stdlib.h>
 
 #include "api/status.h"
@@ -57,7 +58,7 @@ static void relay_over(struct relay *r, bool broken)
 }
 
 // The client is gone.
-static void on_gone(void *arg)
+static void stream_on_client_gone(void *arg)
 {
     struct relay *r = arg;
     if (r->tunnel)
@@ -70,8 +71,8 @@ static void on_gone(void *arg)
 
 void stream_stop_all(struct server *s)
 {
-    while (!list_empty(&s->relays)) {
-        struct relay *r = list_entry(s->relays.head.next, struct relay, node);
+    while (!list_empty(&s->node.relays)) {
+        struct relay *r = list_entry(s->node.relays.head.next, struct relay, node);
         if (r->tunnel)
             tunnel_end(take_ptr(r->tunnel));
         if (r->started) {
@@ -88,8 +89,8 @@ static struct relay *relay_new(struct exchange *ex)
 {
     struct relay *r = xcalloc(1, sizeof(*r));
     r->ex = ex;
-    list_push_back(&ex->s->relays, &r->node);
-    ex->q->closed = on_gone;
+    list_push_back(&ex->s->node.relays, &r->node);
+    ex->q->closed = stream_on_client_gone;
     ex->q->arg = r;
     return r;
 }
@@ -150,7 +151,7 @@ static bool check_log(struct exchange *ex)
 }
 
 // One parameter for the node, if the client gave it.
-static void pass(const struct exchange *ex, const char *name, struct sbuf *out)
+static void stream_pass_option(const struct exchange *ex, const char *name, struct sbuf *out)
 {
     struct str v;
     if (!query_get(&ex->query, str_z(name), &v) || v.n == 0)
@@ -175,14 +176,14 @@ static void start_answer(struct relay *r)
     http_set_patient(r->ex->q);
 }
 
-static void log_drained(void *arg)
+static void stream_log_drained(void *arg)
 {
     struct relay *r = arg;
     if (r->call)
         https_hold(r->call, false);
 }
 
-static void log_data(void *arg, struct str bytes)
+static void stream_log_data(void *arg, struct str bytes)
 {
     struct relay *r = arg;
     start_answer(r);
@@ -191,7 +192,8 @@ static void log_data(void *arg, struct str bytes)
 }
 
 // What kube-apiserver makes of a node's refusal.
-static const struct api_status *refusal(struct exchange *ex, int status, struct str body)
+static const struct api_status *stream_refusal_status(struct exchange *ex, int status,
+                                                      struct str body)
 {
     struct arena *a = &ex->arena;
     struct str text = arena_str(a, str_upto(body, LOG_REFUSAL_BYTES));
@@ -224,7 +226,7 @@ static const struct api_status *refusal(struct exchange *ex, int status, struct 
     return s;
 }
 
-static void log_done(void *arg, const struct https_answer *answer)
+static void stream_log_done(void *arg, const struct https_answer *answer)
 {
     struct relay *r = arg;
     struct exchange *ex = r->ex;
@@ -234,7 +236,7 @@ static void log_done(void *arg, const struct https_answer *answer)
     } else if (answer->code < 0) {
         relay_fail(r, api_status_unknown(&ex->arena, str_z(answer->err->msg)));
     } else if (answer->status < 200 || answer->status > 206) {
-        relay_fail(r, refusal(ex, answer->status, answer->body));
+        relay_fail(r, stream_refusal_status(ex, answer->status, answer->body));
     } else {
         start_answer(r);
         relay_over(r, false);
@@ -250,7 +252,7 @@ static void add_host(struct str host, struct sbuf *out)
 static int start_log(struct relay *r, const struct node_location *at, struct err *err)
 {
     struct exchange *ex = r->ex;
-    const struct server_nodes *nodes = &ex->s->nodes;
+    const struct server_nodes *nodes = &ex->s->node.to;
     cleanup_sbuf struct sbuf url = {0}, target = {0};
     sbuf_addz(&url, "https://");
     add_host(at->host, &url);
@@ -260,11 +262,11 @@ static int start_log(struct relay *r, const struct node_location *at, struct err
     pass_flag(ex, "follow", "follow", "true", &target);
     pass_flag(ex, "previous", "previous", "true", &target);
     pass_flag(ex, "timestamps", "timestamps", "true", &target);
-    pass(ex, "sinceSeconds", &target);
-    pass(ex, "sinceTime", &target);
-    pass(ex, "tailLines", &target);
-    pass(ex, "limitBytes", &target);
-    pass(ex, "stream", &target);
+    stream_pass_option(ex, "sinceSeconds", &target);
+    stream_pass_option(ex, "sinceTime", &target);
+    stream_pass_option(ex, "tailLines", &target);
+    stream_pass_option(ex, "limitBytes", &target);
+    stream_pass_option(ex, "stream", &target);
     bool skip = query_bool(&ex->query, STR("insecureSkipTLSVerifyBackend"));
     const struct https_options o = {
         .url = sbuf_str(&url),
@@ -280,8 +282,11 @@ static int start_log(struct relay *r, const struct node_location *at, struct err
         return ret;
     if (nodes->certificate_pem.n)
         https_set_identity(r->https, nodes->certificate_pem, nodes->key_pem);
-    const struct https_request q = {
-        .method = "GET", .target = sbuf_str(&target), .data = log_data, .done = log_done, .arg = r};
+    const struct https_request q = {.method = "GET",
+                                    .target = sbuf_str(&target),
+                                    .data = stream_log_data,
+                                    .done = stream_log_done,
+                                    .arg = r};
     r->call = https_start(r->https, &q);
     return 0;
 }
@@ -297,7 +302,7 @@ static void serve_log(struct exchange *ex)
         return;
     }
     struct relay *r = relay_new(ex);
-    ex->q->drained = log_drained;
+    ex->q->drained = stream_log_drained;
     if (start_log(r, &at, &err) < 0)
         relay_fail(r, api_status_unknown(&ex->arena, str_z(err.msg)));
 }
@@ -351,8 +356,8 @@ static bool is_hop(struct str name)
     return false;
 }
 
-// Headers by which this server knew who asks, or whom they act as. The node is asked by this server, and what
-// it learned it could use elsewhere.
+// Headers by which this server knew who asks, or whom they act as. The node is asked by this
+// server, and what it learned it could use elsewhere.
 static bool is_credential(struct str name)
 {
     return str_eqz(name, "authorization") || str_eqz(name, "proxy-authorization") ||
@@ -362,8 +367,8 @@ static bool is_credential(struct str name)
 
 struct header_vec VEC(struct http_header);
 
-// Pages that cannot set headers put their token among the subprotocols, as Kubernetes lets them: it is no business of the
-// node's, whether it was believed here or not.
+// Pages that cannot set headers put their token among the subprotocols, as Kubernetes lets them: it
+// is no business of the node's, whether it was believed here or not.
 static struct str without_bearer(struct exchange *ex, struct str protocols)
 {
     static const struct str bearer = STR_INIT("base64url.bearer.authorization.k8s.io.");
@@ -430,14 +435,15 @@ static void node_closed(void *arg, const struct err *err)
                                          str_z(err ? err->msg : "the node closed the connection")));
 }
 
-static void add_target(const struct exchange *ex, const struct node_location *at, struct sbuf *out)
+static void stream_add_target(const struct exchange *ex, const struct node_location *at,
+                              struct sbuf *out)
 {
     struct str sub = ex->route.sub->name;
     bool ports = str_eqz(sub, "portforward");
     sbuf_addf(out, "/%.*s/%.*s/%.*s", STR_ARG(ports ? STR("portForward") : sub),
               STR_ARG(ex->route.namespace), STR_ARG(ex->route.name));
     if (ports) {
-        pass(ex, "ports", out);
+        stream_pass_option(ex, "ports", out);
         return;
     }
     sbuf_addf(out, "/%.*s", STR_ARG(at->container));
@@ -457,7 +463,7 @@ static void serve_upgrade(struct exchange *ex)
 {
     struct node_location at;
     struct http_request *q = ex->q;
-    const struct server_nodes *nodes = &ex->s->nodes;
+    const struct server_nodes *nodes = &ex->s->node.to;
     struct header_vec headers = {0};
     bool ports = str_eqz(ex->route.sub->name, "portforward");
     if (!node_locate(ex, query_str(&ex->query, STR("container")), ports, &at))
@@ -478,12 +484,12 @@ static void serve_upgrade(struct exchange *ex)
     for (size_t i = 0; i < q->headers_len; i++)
         add_header(ex, &q->headers[i], &headers);
     cleanup_sbuf struct sbuf target = {0};
-    add_target(ex, &at, &target);
+    stream_add_target(ex, &at, &target);
     struct relay *r = relay_new(ex);
     const struct tunnel_options o = {.loop = nodes->loop,
                                      .host = at.host,
                                      .port = at.port,
-                                     .tls = ex->s->node_tls,
+                                     .tls = ex->s->node.tls,
                                      .timeout_ns = nodes->connect_timeout_ms * CLOCK_NS_PER_MS,
                                      .method = q->method,
                                      .target = sbuf_str(&target),
@@ -500,7 +506,7 @@ static void serve_upgrade(struct exchange *ex)
 
 void stream_serve(struct exchange *ex)
 {
-    if (!ex->s->nodes.loop) {
+    if (!ex->s->node.to.loop) {
         answer_fail(ex, 501, "NotImplemented",
                     STR("this server has no way to the endpoints of nodes"), NULL);
         return;

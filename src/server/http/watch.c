@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Watches. A watcher that does not keep up holds no events: it stops listening to the store when its
-// connection is full and, once that has drained, goes on from the store's history. If the history
-// has moved on by then, the watch ends with 410 and the client lists anew.
+// Watches. A watcher that does not keep up holds no events: it stops listening to the store when
+// its connection is full and, once that has drained, goes on from the store's history. If the
+// history has moved on by then, the watch ends with 410 and the client lists again.
 #include <stdlib.h>
 
 #include "api/status.h"
@@ -25,7 +25,7 @@ struct watcher {
     struct encode_how how;
     struct exec_timer deadline;
     struct exec_timer bookmark;
-    struct VEC(const struct object *) initial; // referenced; what is there at the start
+    struct VEC(const struct object *) initial; // referenced; the objects at the start
     size_t initial_sent;
     uint64_t initial_revision;
     struct store_walk walk;
@@ -38,8 +38,9 @@ struct watcher {
     bool started;   // the answer has begun; before, it may wait for a revision
 };
 
-// hush sees to it that nothing calls the watcher any more but a step that is on its way.
-static void hush(struct watcher *w)
+// watch_stop_events sees to it that nothing calls the watcher any more but a step that is on its
+// way.
+static void watch_stop_events(struct watcher *w)
 {
     struct server *s = w->ex->s;
     if (w->listening)
@@ -53,24 +54,24 @@ static void watcher_free(void *arg)
 {
     struct watcher *w = arg;
     struct server *s = w->ex->s;
-    hush(w);
+    watch_stop_events(w);
     if (w->walking)
         store_walk_done(&w->walk);
     for (size_t i = w->initial_sent; i < w->initial.n; i++)
         object_unref(w->initial.p[i]);
     vec_done(&w->initial);
     list_remove(&w->node);
-    s->watchers_len--;
+    s->watchers.n--;
     free(w);
 }
 
-// leave lets go of a watcher whose stream is over.
-static void leave(struct watcher *w)
+// watch_leave_store lets go of a watcher whose stream is over.
+static void watch_leave_store(struct watcher *w)
 {
     struct exchange *ex = w->ex;
     ex->q = NULL;
     if (w->posted) {
-        hush(w);
+        watch_stop_events(w);
         return;
     }
     watcher_free(w);
@@ -86,16 +87,16 @@ static void watcher_end(struct watcher *w, bool abort)
         http_abort(q);
     else
         http_end(q);
-    leave(w);
+    watch_leave_store(w);
 }
 
 static void watcher_closed(void *arg)
 {
-    leave(arg);
+    watch_leave_store(arg);
 }
 
-// send gives bytes to the connection. False: it is full now.
-static bool send(struct watcher *w, struct net_buf *b)
+// watch_send_event gives bytes to the connection. False: it is full now.
+static bool watch_send_event(struct watcher *w, struct net_buf *b)
 {
     bool room = http_write(w->ex->q, b);
     w->full = !room;
@@ -105,7 +106,7 @@ static bool send(struct watcher *w, struct net_buf *b)
 // send_error ends a watch with a Status in its stream.
 static void send_error(struct watcher *w, const struct api_status *status)
 {
-    (void)send(w, encode_error(&w->how, status));
+    (void)watch_send_event(w, encode_error(&w->how, status));
     watcher_end(w, false);
 }
 
@@ -120,39 +121,17 @@ static void send_expired(struct watcher *w)
 
 // --- Live events ---------------------------------------------------------------------------------
 
-// judge says what an event is to this watcher: which type, of which object. False: nothing.
-static bool judge(const struct watcher *w, const struct store_event *e,
-                  enum store_event_type *ret_type, const struct object **ret)
-{
-    *ret_type = e->type;
-    *ret = e->object;
-    if (store_select_everything(&w->select))
-        return true;
-    bool is = e->type != STORE_DELETED && store_select_matches(&w->select, e->object);
-    bool was = e->before && store_select_matches(&w->select, e->before);
-    if (is) {
-        *ret_type = was ? STORE_MODIFIED : STORE_ADDED;
-        return true;
-    }
-    if (!was)
-        return false;
-    *ret_type = STORE_DELETED;
-    if (e->type != STORE_DELETED)
-        *ret = e->before;
-    return true;
-}
-
-static void on_event(void *arg, const struct store_event *e)
+static void watch_on_store_event(void *arg, const struct store_event *e)
 {
     struct watcher *w = arg;
     enum store_event_type type;
     const struct object *o;
-    if (!judge(w, e, &type, &o))
+    if (!store_select_event(&w->select, e, &type, &o))
         return;
     w->how.now_ns = exec_wall_ns(w->ex->s->exec); // ages in a table are those of this moment
     struct net_buf *line = encode_event(&w->ex->s->cache, type, o, e->object->revision, &w->how);
     w->how.no_headers = true;
-    if (!send(w, line)) {
+    if (!watch_send_event(w, line)) {
         store_watch_stop(w->ex->s->store, &w->watch);
         w->listening = false;
     }
@@ -183,7 +162,7 @@ static void post_initial(struct watcher *w)
 static void initial_over(struct watcher *w)
 {
     if (w->options.allow_bookmarks && w->options.send_initial == QUERY_TRUE)
-        (void)send(w, encode_bookmark(&w->how, w->initial_revision, true));
+        (void)watch_send_event(w, encode_bookmark(&w->how, w->initial_revision, true));
     w->watch.seen = w->initial_revision;
     w->collecting = false;
     vec_done(&w->initial);
@@ -193,7 +172,7 @@ static void initial_over(struct watcher *w)
         listen_on(w);
 }
 
-static bool collect(struct watcher *w)
+static bool watch_collect_initial(struct watcher *w)
 {
     for (size_t i = 0; i < SERVER_STEP_OBJECTS; i++) {
         const struct object *o = store_walk_next(w->ex->s->store, &w->walk);
@@ -215,7 +194,7 @@ static void send_some(struct watcher *w)
         object_unref(o);
     }
     if (piece.n)
-        (void)send(w, net_buf_new(&piece));
+        (void)watch_send_event(w, net_buf_new(&piece));
 }
 
 static void send_initial(void *arg)
@@ -223,11 +202,11 @@ static void send_initial(void *arg)
     struct watcher *w = arg;
     w->posted = false;
     if (!w->ex->q) {
-        leave(w);
+        watch_leave_store(w);
         return;
     }
     if (w->walking) {
-        if (!collect(w)) {
+        if (!watch_collect_initial(w)) {
             post_initial(w);
             return;
         }
@@ -292,25 +271,27 @@ static void bookmark_due(void *arg)
         return;
     }
     if (current && w->options.allow_bookmarks)
-        (void)send(w, encode_bookmark(&w->how, store_revision(s->store), false));
+        (void)watch_send_event(w, encode_bookmark(&w->how, store_revision(s->store), false));
     if (w->full && w->listening) {
         store_watch_stop(s->store, &w->watch);
         w->listening = false;
     }
     bool stalled = w->full || !w->listening;
     exec_timer_start(s->exec, &w->bookmark,
-                     stalled && s->bookmark_ns > STALLED_NS ? STALLED_NS : s->bookmark_ns);
+                     stalled && s->watchers.bookmark_ns > STALLED_NS ? STALLED_NS
+                                                                     : s->watchers.bookmark_ns);
 }
 
 static void deadline_due(void *arg)
 {
     struct watcher *w = arg;
     if (w->listening && !w->full && w->options.allow_bookmarks)
-        (void)send(w, encode_bookmark(&w->how, store_revision(w->ex->s->store), false));
+        (void)watch_send_event(w, encode_bookmark(&w->how, store_revision(w->ex->s->store), false));
     watcher_end(w, false);
 }
 
-// How long the watch lasts: as its client wants it, but not longer than the token or certificate that it was let in with.
+// How long the watch lasts: as its client wants it, but not longer than the token or certificate
+// that it was let in with.
 static int64_t lifetime_s(const struct watcher *w)
 {
     const struct server *s = w->ex->s;
@@ -332,8 +313,8 @@ static void start_timers(struct watcher *w)
     w->bookmark.fn = bookmark_due;
     w->bookmark.arg = w;
     // Spread, so that a thousand watchers do not get theirs at once.
-    int64_t first =
-        s->bookmark_ns / 2 + (int64_t)rng_below(s->exec->rng, (uint64_t)s->bookmark_ns / 2 + 1);
+    int64_t first = s->watchers.bookmark_ns / 2 +
+                    (int64_t)rng_below(s->exec->rng, (uint64_t)s->watchers.bookmark_ns / 2 + 1);
     exec_timer_start(s->exec, &w->bookmark, first);
 }
 
@@ -372,14 +353,14 @@ static struct watcher *watcher_new(struct exchange *ex, const struct list_option
     w->how = exchange_how(ex);
     w->watch = (struct store_watch){.kind = registry_stored_kind(ex->route.resource->kind),
                                     .namespace = ex->route.namespace,
-                                    .event = on_event,
+                                    .event = watch_on_store_event,
                                     .arg = w};
-    list_push_back(&ex->s->watchers, &w->node);
-    ex->s->watchers_len++;
+    list_push_back(&ex->s->watchers.all, &w->node);
+    ex->s->watchers.n++;
     return w;
 }
 
-void watch_begin(struct exchange *ex, const struct list_options *options)
+void watch_serve(struct exchange *ex, const struct list_options *options)
 {
     const struct api_kind *kind = ex->route.resource->kind;
     struct err err = {0};
@@ -407,7 +388,7 @@ void watch_begin(struct exchange *ex, const struct list_options *options)
 
 void watch_stop_all(struct server *s)
 {
-    list_foreach(&s->watchers, node) {
+    list_foreach(&s->watchers.all, node) {
         struct watcher *w = list_entry(node, struct watcher, node);
         struct exchange *ex = w->ex;
         if (!w->started) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Create, update, patch, delete: bodies are read here, everything else is the registry's.
+#include "server/auth/access.h"
 #include "server/http/body.h"
 #include "server/http/server_int.h"
 #include "store/select.h"
@@ -10,18 +11,18 @@
 static void writer_closed(void *arg)
 {
     struct exchange *ex = arg;
-    ex->q = NULL; // the registry goes on; its answer finds nobody
+    ex->q = NULL; // the registry goes on; its answer is dropped
 }
 
-// hold keeps the exchange until the registry answers.
-static void hold(struct exchange *ex)
+// write_hold_exchange keeps the exchange until the registry answers.
+static void write_hold_exchange(struct exchange *ex)
 {
     ex->q->closed = writer_closed;
     ex->q->arg = ex;
 }
 
-// answer_deleted lists what was deleted from a collection.
-static void answer_deleted(struct exchange *ex, const struct registry_answer *a)
+// write_answer_deleted lists what was deleted from a collection.
+static void write_answer_deleted(struct exchange *ex, const struct registry_answer *a)
 {
     struct encode_how how = exchange_how(ex);
     struct encode_list list = {.revision = store_revision(ex->s->store), .remaining = -1};
@@ -43,7 +44,7 @@ static void answer_deleted(struct exchange *ex, const struct registry_answer *a)
     answer_error(ex, &err);
 }
 
-static void on_answer(void *arg, const struct registry_answer *a)
+static void write_on_registry_answer(void *arg, const struct registry_answer *a)
 {
     struct exchange *ex = arg;
     for (size_t i = 0; i < a->warnings_len; i++)
@@ -59,7 +60,7 @@ static void on_answer(void *arg, const struct registry_answer *a)
         return;
     }
     if (ex->verb == VERB_DELETE_COLLECTION && !a->status) {
-        answer_deleted(ex, a);
+        write_answer_deleted(ex, a);
         return;
     }
     if (a->status) {
@@ -102,9 +103,9 @@ static struct str manager_of(struct exchange *ex, struct str given)
     return arena_str(&ex->arena, str_upto(name, 128));
 }
 
-// read_options reads the query of a write. False: it has been answered.
-static bool read_options(struct exchange *ex, struct str kind, bool patch, bool apply,
-                         struct write_options *ret)
+// write_read_options reads the query of a write. False: it has been answered.
+static bool write_read_options(struct exchange *ex, struct str kind, bool patch, bool apply,
+                               struct write_options *ret)
 {
     struct causes causes = {.arena = &ex->arena};
     if (query_write_options(&ex->query, patch, apply, ret, &causes) < 0) {
@@ -117,7 +118,7 @@ static bool read_options(struct exchange *ex, struct str kind, bool patch, bool 
     return true;
 }
 
-// too_strict says no to a body with unknown or repeated fields, or warns of each.
+// too_strict refuses a body with unknown or repeated fields, or warns of each.
 static bool too_strict(struct exchange *ex, const struct json_strict *strict,
                        const struct write_options *o, const struct api_kind *want)
 {
@@ -137,8 +138,9 @@ static bool too_strict(struct exchange *ex, const struct json_strict *strict,
     return true;
 }
 
-// read_body decodes the object of a create or update. False: it has been answered.
-static bool read_body(struct exchange *ex, const struct write_options *o, struct api_object *ret)
+// write_read_body decodes the object of a create or update. False: it has been answered.
+static bool write_read_body(struct exchange *ex, const struct write_options *o,
+                            struct api_object *ret)
 {
     const struct api_kind *want = ex->route.sub ? ex->route.sub->kind : ex->route.resource->kind;
     cleanup_json_strict struct json_strict strict = {0};
@@ -163,7 +165,8 @@ void write_create(struct exchange *ex)
 {
     struct write_options o;
     struct api_object body;
-    if (!read_options(ex, STR("CreateOptions"), false, false, &o) || !read_body(ex, &o, &body))
+    if (!write_read_options(ex, STR("CreateOptions"), false, false, &o) ||
+        !write_read_body(ex, &o, &body))
         return;
     if (ex->route.sub && str_eqz(ex->route.sub->name, "token")) {
         account_token(ex, &body);
@@ -173,24 +176,25 @@ void write_create(struct exchange *ex)
         review_answer(ex, &body);
         return;
     }
-    hold(ex);
-    registry_create(ex->s->registry, &ex->request, &body, &ex->arena, on_answer, ex);
+    write_hold_exchange(ex);
+    registry_create(ex->s->registry, &ex->request, &body, &ex->arena, write_on_registry_answer, ex);
 }
 
 void write_update(struct exchange *ex)
 {
     struct write_options o;
     struct api_object body;
-    if (!read_options(ex, STR("UpdateOptions"), false, false, &o) || !read_body(ex, &o, &body))
+    if (!write_read_options(ex, STR("UpdateOptions"), false, false, &o) ||
+        !write_read_body(ex, &o, &body))
         return;
     // What an update creates needs the right to create.
     if (registry_creates_on_update(ex->route.resource->kind) && !authz_create(ex))
         return;
-    hold(ex);
-    registry_update(ex->s->registry, &ex->request, &body, &ex->arena, on_answer, ex);
+    write_hold_exchange(ex);
+    registry_update(ex->s->registry, &ex->request, &body, &ex->arena, write_on_registry_answer, ex);
 }
 
-void write_patch(struct exchange *ex)
+void write_serve_patch(struct exchange *ex)
 {
     static const enum registry_patch_type types[] = {
         [PATCH_JSON] = REGISTRY_PATCH_JSON,
@@ -213,14 +217,15 @@ void write_patch(struct exchange *ex)
                     NULL);
         return;
     }
-    if (!read_options(ex, STR("PatchOptions"), true, media == PATCH_APPLY, &o))
+    if (!write_read_options(ex, STR("PatchOptions"), true, media == PATCH_APPLY, &o))
         return;
     ex->request.force = media == PATCH_APPLY && o.force;
     if (media == PATCH_APPLY && !authz_create(ex))
         return;
     struct str patch = arena_str(&ex->arena, ex->q->body);
-    hold(ex);
-    registry_patch(ex->s->registry, &ex->request, types[media], patch, &ex->arena, on_answer, ex);
+    write_hold_exchange(ex);
+    registry_patch(ex->s->registry, &ex->request, types[media], patch, &ex->arena,
+                   write_on_registry_answer, ex);
 }
 
 // read_delete_options takes them from the body or, without one, from the query. False: answered.
@@ -249,7 +254,7 @@ static bool read_delete_options(struct exchange *ex)
         answer_invalid(ex, STR("DeleteOptions"), &causes);
         return false;
     }
-    // A dry run may also be asked for beside a body.
+    // A dry run may be requested in the query, too.
     ex->request.dry_run = o->dry_run.n > 0 || query_str(&ex->query, STR("dryRun")).n > 0;
     ex->delete_options = o;
     return true;
@@ -259,8 +264,9 @@ void write_delete(struct exchange *ex)
 {
     if (!read_delete_options(ex))
         return;
-    hold(ex);
-    registry_delete(ex->s->registry, &ex->request, ex->delete_options, &ex->arena, on_answer, ex);
+    write_hold_exchange(ex);
+    registry_delete(ex->s->registry, &ex->request, ex->delete_options, &ex->arena,
+                    write_on_registry_answer, ex);
 }
 
 static bool filter_matches(void *arg, const struct object *o)
@@ -291,7 +297,7 @@ void write_delete_collection(struct exchange *ex)
         answer_error(ex, &err);
         return;
     }
-    hold(ex);
+    write_hold_exchange(ex);
     registry_delete_collection(ex->s->registry, &ex->request, ex->delete_options, filter,
-                               &ex->arena, on_answer, ex);
+                               &ex->arena, write_on_registry_answer, ex);
 }

@@ -22,20 +22,20 @@ static void check_ports(struct validator *v, const struct path *list,
         const struct path *at = AT_ITEM(list, i);
         size_t before = v->causes->n;
         if (port->name.n)
-            check_named(v, AT(at, "name"), port->name, name_port);
+            validate_named(v, AT(at, "name"), port->name, name_port);
         if (port->name.n && v->causes->n == before && seen_add(&names, port->name))
             cause_duplicate(v->causes, AT(at, "name"), port->name);
         if (port->container_port == 0)
             cause_required(v->causes, AT(at, "containerPort"), STR(""));
         else
-            check_port(v, AT(at, "containerPort"), port->container_port);
+            validate_port(v, AT(at, "containerPort"), port->container_port);
         if (port->host_port != 0)
-            check_port(v, AT(at, "hostPort"), port->host_port);
-        check_choice_required(v, AT(at, "protocol"), port->protocol, CHOICES(protocols));
+            validate_port(v, AT(at, "hostPort"), port->host_port);
+        validate_choice_required(v, AT(at, "protocol"), port->protocol, CHOICES(protocols));
     }
 }
 
-// A port of the host can be taken once; init containers share with nobody.
+// A port of the host can be taken once; init containers run alone.
 static void check_host_ports(struct validator *v, const struct path *list,
                              const struct api_container *containers, size_t n)
 {
@@ -66,12 +66,12 @@ static void check_restart_rules(struct validator *v, const struct path *list,
     for (size_t i = 0; i < rules->n && !causes_full(v->causes); i++) {
         const struct path *at = AT_ITEM(list, i), *codes = AT(at, "exitCodes");
         const struct api_container_restart_rule *r = &rules->p[i];
-        check_choice(v, AT(at, "action"), r->action, CHOICES(actions));
+        validate_choice(v, AT(at, "action"), r->action, CHOICES(actions));
         if (!r->exit_codes) {
             cause_required(v->causes, codes, STR("must be specified"));
             continue;
         }
-        check_choice(v, AT(codes, "operator"), r->exit_codes->operator, CHOICES(operators));
+        validate_choice(v, AT(codes, "operator"), r->exit_codes->operator, CHOICES(operators));
         if (r->exit_codes->values.n > EXIT_CODES_MAX)
             cause_too_many(v->causes, AT(codes, "values"), r->exit_codes->values.n, EXIT_CODES_MAX);
     }
@@ -84,7 +84,7 @@ static void check_restart(struct validator *v, const struct path *at, const stru
                                           STR_INIT("OnFailure")};
     const struct path *policy = AT(at, "restartPolicy");
     if (c->has_restart_policy)
-        check_choice(v, policy, c->restart_policy, CHOICES(policies));
+        validate_choice(v, policy, c->restart_policy, CHOICES(policies));
     else if (c->restart_policy_rules.n)
         cause_required(v->causes, policy,
                        STR("must specify restartPolicy when restart rules are used"));
@@ -103,8 +103,8 @@ static void check_resize(struct pod_rules *p, const struct path *at,
         const struct api_container_resize_policy *r = &list->p[i];
         if (seen_add(&seen, r->resource_name))
             cause_duplicate(v->causes, AT_ITEM(at, i), r->resource_name);
-        check_choice_required(v, at, r->resource_name, CHOICES(resources));
-        check_choice_required(v, at, r->restart_policy, CHOICES(policies));
+        validate_choice_required(v, at, r->resource_name, CHOICES(resources));
+        validate_choice_required(v, at, r->restart_policy, CHOICES(policies));
         if (str_eqz(p->spec->restart_policy, "Never") && !str_eqz(r->restart_policy, "NotRequired"))
             cause_invalid(v->causes, at, r->restart_policy,
                           STR("must be 'NotRequired' when pod `restartPolicy` is 'Never'"));
@@ -113,11 +113,11 @@ static void check_resize(struct pod_rules *p, const struct path *at,
 
 // --- One container -------------------------------------------------------------------------------
 
-void check_pull_policy(struct validator *v, const struct path *at, struct str policy)
+void validate_pull_policy(struct validator *v, const struct path *at, struct str policy)
 {
     static const struct str policies[] = {STR_INIT("Always"), STR_INIT("IfNotPresent"),
                                           STR_INIT("Never")};
-    check_choice_required(v, at, policy, CHOICES(policies));
+    validate_choice_required(v, at, policy, CHOICES(policies));
 }
 
 static void check_common(struct pod_rules *p, const struct path *at, const struct api_container *c)
@@ -127,19 +127,19 @@ static void check_common(struct pod_rules *p, const struct path *at, const struc
     if (c->name.n == 0)
         cause_required(v->causes, AT(at, "name"), STR(""));
     else
-        check_named(v, AT(at, "name"), c->name, name_dns_label);
-    must_have(v, AT(at, "image"), c->image);
-    check_choice_required(v, AT(at, "terminationMessagePolicy"), c->termination_message_policy,
-                          CHOICES(messages));
+        validate_named(v, AT(at, "name"), c->name, name_dns_label);
+    validate_required(v, AT(at, "image"), c->image);
+    validate_choice_required(v, AT(at, "terminationMessagePolicy"), c->termination_message_policy,
+                             CHOICES(messages));
     check_ports(v, AT(at, "ports"), &c->ports);
-    check_env(p, at, c);
-    check_mounts(p, at, c);
-    check_pull_policy(v, AT(at, "imagePullPolicy"), c->image_pull_policy);
+    validate_env(p, at, c);
+    validate_mounts(p, at, c);
+    validate_pull_policy(v, AT(at, "imagePullPolicy"), c->image_pull_policy);
     const struct path *resources = AT(at, "resources");
-    check_requirements(v, resources, &c->resources.limits, &c->resources.requests, false);
-    check_claim_names(p, AT(resources, "claims"), &c->resources.claims);
+    validate_requirements(v, resources, &c->resources.limits, &c->resources.requests, false);
+    validate_claim_names(p, AT(resources, "claims"), &c->resources.claims);
     check_resize(p, AT(at, "resizePolicy"), &c->resize_policy);
-    check_security_context(p, AT(at, "securityContext"), c->security_context);
+    validate_security_context(p, AT(at, "securityContext"), c->security_context);
 }
 
 static void check_image_spaces(struct validator *v, const struct path *at, struct str image)
@@ -163,7 +163,7 @@ static void check_regular(struct pod_rules *p, const struct path *list)
         check_common(p, at, c);
         if (seen_add(&names, c->name))
             cause_duplicate(p->v->causes, AT(at, "name"), c->name);
-        check_probes(p, at, c);
+        validate_probes(p, at, c);
         check_restart(p->v, at, c, false);
     }
     check_host_ports(p->v, list, containers->p, containers->n);
@@ -177,7 +177,7 @@ static void check_init_probes(struct pod_rules *p, const struct path *at,
         STR_INIT("may not be set for init containers without restartPolicy=Always");
     struct causes *causes = p->v->causes;
     if (c->has_restart_policy && str_eqz(c->restart_policy, "Always")) {
-        check_probes(p, at, c);
+        validate_probes(p, at, c);
         return;
     }
     if (c->lifecycle)
@@ -250,7 +250,7 @@ static void check_ephemeral_fields(struct validator *v, const struct path *at,
     }
 }
 
-static void check_ephemeral(struct pod_rules *p, const struct path *list)
+static void validate_ephemeral_containers(struct pod_rules *p, const struct path *list)
 {
     const struct api_ephemeral_container_array *containers = &p->spec->ephemeral_containers;
     cleanup_seen struct seen names = {0}, others = {0};
@@ -272,21 +272,21 @@ static void check_ephemeral(struct pod_rules *p, const struct path *list)
     }
 }
 
-void check_containers(struct pod_rules *p, const struct path *spec)
+void validate_containers(struct pod_rules *p, const struct path *spec)
 {
     check_regular(p, AT(spec, "containers"));
     check_init(p, AT(spec, "initContainers"));
-    check_ephemeral(p, AT(spec, "ephemeralContainers"));
+    validate_ephemeral_containers(p, AT(spec, "ephemeralContainers"));
 }
 
-void check_images(struct validator *v, const struct path *list,
-                  const struct api_container_array *containers)
+void validate_images(struct validator *v, const struct path *list,
+                     const struct api_container_array *containers)
 {
     for (size_t i = 0; i < containers->n; i++)
         check_image_spaces(v, AT_ITEM(list, i), containers->p[i].image);
 }
 
-void each_container(struct pod_rules *p, const struct path *spec, container_fn fn)
+void validate_each_container(struct pod_rules *p, const struct path *spec, container_fn fn)
 {
     const struct api_pod_spec *s = p->spec;
     for (size_t i = 0; i < s->init_containers.n; i++)

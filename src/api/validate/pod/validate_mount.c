@@ -7,7 +7,8 @@
 
 // --- Mounts --------------------------------------------------------------------------------------
 
-// What a container's mounts, or devices, are called, and where they are. Of several with one name the last one counts.
+// What a container's mounts, or devices, are called, and where they are. Of several with one name
+// the last one counts.
 struct places {
     struct seen names, paths;
 };
@@ -48,7 +49,7 @@ static void check_propagation(struct validator *v, const struct path *at, struct
 {
     static const struct str modes[] = {STR_INIT("Bidirectional"), STR_INIT("HostToContainer"),
                                        STR_INIT("None")};
-    check_choice(v, at, mode, CHOICES(modes));
+    validate_choice(v, at, mode, CHOICES(modes));
     if (str_eqz(mode, "Bidirectional") && !is_privileged(c))
         cause_forbidden(
             v->causes, at,
@@ -62,8 +63,8 @@ static void check_recursive_read_only(struct validator *v, const struct path *at
                                        STR_INIT("IfPossible")};
     if (!m->has_recursive_read_only || str_eqz(m->recursive_read_only, "Disabled"))
         return;
-    if (!is_choice(CHOICES(modes), m->recursive_read_only)) {
-        check_choice(v, at, m->recursive_read_only, CHOICES(modes));
+    if (!validate_is_choice(CHOICES(modes), m->recursive_read_only)) {
+        validate_choice(v, at, m->recursive_read_only, CHOICES(modes));
         return;
     }
     if (!m->read_only)
@@ -81,19 +82,19 @@ static void check_bind_options(struct pod_rules *p, const struct path *at,
     const struct api_str_array *list = &m->bind_mount_options;
     cleanup_seen struct seen seen = {0};
     for (size_t i = 0; i < list->n; i++) {
-        check_choice(p->v, AT_ITEM(at, i), list->p[i], CHOICES(options));
+        validate_choice(p->v, AT_ITEM(at, i), list->p[i], CHOICES(options));
         if (seen_add(&seen, list->p[i]))
             cause_duplicate(p->v->causes, AT_ITEM(at, i), list->p[i]);
     }
     const struct api_volume_source *const *source = map_get(&p->volumes, m->name);
     if (list->n && source && (*source)->image)
-        cause_invalid_json(p->v->causes, at, json_of_strings(list->p, list->n, scratch(p->v)),
+        cause_invalid_json(p->v->causes, at, validate_show_strings(list->p, list->n, scratch(p->v)),
                            STR("bindMountOptions may not be used with image volumes"));
 }
 
 // Some places lack the index: upstream's do.
-static void check_mount(struct pod_rules *p, const struct path *list, size_t i,
-                        const struct api_container *c, const struct places *devices)
+static void validate_mount_entry(struct pod_rules *p, const struct path *list, size_t i,
+                                 const struct api_container *c, const struct places *devices)
 {
     struct validator *v = p->v;
     const struct api_volume_mount *m = &c->volume_mounts.p[i];
@@ -105,12 +106,12 @@ static void check_mount(struct pod_rules *p, const struct path *list, size_t i,
         cause_invalid(v->causes, AT(at, "mountPath"), m->mount_path,
                       STR("must not already exist as a path in volumeDevices"));
     if (m->sub_path.n)
-        check_descending_path(v, AT(list, "subPath"), m->sub_path);
+        validate_descending_path(v, AT(list, "subPath"), m->sub_path);
     if (m->sub_path_expr.n) {
         if (m->sub_path.n)
             cause_invalid(v->causes, AT(at, "subPathExpr"), m->sub_path_expr,
                           STR("subPathExpr and subPath are mutually exclusive"));
-        check_descending_path(v, AT(list, "subPathExpr"), m->sub_path_expr);
+        validate_descending_path(v, AT(list, "subPathExpr"), m->sub_path_expr);
     }
     if (m->has_mount_propagation)
         check_propagation(v, AT(list, "mountPropagation"), m->mount_propagation, c);
@@ -127,13 +128,13 @@ static void check_volume_mounts(struct pod_rules *p, const struct path *list,
     for (size_t i = 0; i < c->volume_mounts.n && !causes_full(v->causes); i++) {
         const struct api_volume_mount *m = &c->volume_mounts.p[i];
         const struct path *at = AT_ITEM(list, i);
-        must_have(v, AT(at, "name"), m->name);
+        validate_required(v, AT(at, "name"), m->name);
         if (!map_has(&p->volumes, m->name))
             cause_not_found(v->causes, AT(at, "name"), m->name);
-        must_have(v, AT(at, "mountPath"), m->mount_path);
+        validate_required(v, AT(at, "mountPath"), m->mount_path);
         if (seen_add(&points, m->mount_path))
             cause_invalid(v->causes, AT(at, "mountPath"), m->mount_path, STR("must be unique"));
-        check_mount(p, list, i, c, &devices);
+        validate_mount_entry(p, list, i, c, &devices);
     }
 }
 
@@ -157,14 +158,14 @@ static void check_volume_devices(struct pod_rules *p, const struct path *list,
     for (size_t i = 0; i < c->volume_devices.n && !causes_full(v->causes); i++) {
         const struct api_volume_device *d = &c->volume_devices.p[i];
         const struct path *at = AT_ITEM(list, i);
-        must_have(v, AT(at, "name"), d->name);
+        validate_required(v, AT(at, "name"), d->name);
         if (d->name.n && seen_add(&names, d->name))
             cause_invalid(v->causes, AT(at, "name"), d->name, STR("must be unique"));
         check_device_volume(p, AT(at, "name"), d->name);
-        must_have(v, AT(at, "devicePath"), d->device_path);
+        validate_required(v, AT(at, "devicePath"), d->device_path);
         if (map_has(&paths, d->device_path))
             cause_invalid(v->causes, AT(at, "devicePath"), d->device_path, STR("must be unique"));
-        if (path_steps_back(d->device_path))
+        if (validate_path_steps_back(d->device_path))
             cause_invalid(v->causes, AT(at, "devicePath"), d->device_path,
                           STR("can not contain backsteps ('..')"));
         else
@@ -178,7 +179,7 @@ static void check_volume_devices(struct pod_rules *p, const struct path *list,
     }
 }
 
-void check_mounts(struct pod_rules *p, const struct path *at, const struct api_container *c)
+void validate_mounts(struct pod_rules *p, const struct path *at, const struct api_container *c)
 {
     check_volume_mounts(p, AT(at, "volumeMounts"), c);
     check_volume_devices(p, AT(at, "volumeDevices"), c);
@@ -189,25 +190,25 @@ void check_mounts(struct pod_rules *p, const struct path *at, const struct api_c
 static void check_key_ref(struct validator *v, const struct path *at, struct str name,
                           struct str key)
 {
-    check_named(v, AT(at, "name"), name, name_dns_subdomain);
+    validate_named(v, AT(at, "name"), name, name_dns_subdomain);
     if (key.n == 0)
         cause_required(v->causes, AT(at, "key"), STR(""));
     else
-        check_named(v, AT(at, "key"), key, name_config_key);
+        validate_named(v, AT(at, "key"), key, name_config_key);
 }
 
 static void check_file_ref(struct validator *v, const struct path *at,
                            const struct api_file_key_selector *ref)
 {
-    must_have(v, AT(at, "key"), ref->key);
+    validate_required(v, AT(at, "key"), ref->key);
     if (ref->key.n)
-        check_named(v, AT(at, "key"), ref->key, name_env_var);
-    must_have(v, AT(at, "volumeName"), ref->volume_name);
+        validate_named(v, AT(at, "key"), ref->key, name_env_var);
+    validate_required(v, AT(at, "volumeName"), ref->volume_name);
     if (ref->volume_name.n)
-        check_named(v, AT(at, "volumeName"), ref->volume_name, name_dns_label);
-    must_have(v, AT(at, "path"), ref->path);
+        validate_named(v, AT(at, "volumeName"), ref->volume_name, name_dns_label);
+    validate_required(v, AT(at, "path"), ref->path);
     if (ref->path.n)
-        check_no_backsteps(v, AT(at, "path"), ref->path);
+        validate_no_backsteps(v, AT(at, "path"), ref->path);
 }
 
 static void check_value_from(struct validator *v, const struct path *at,
@@ -227,9 +228,9 @@ static void check_value_from(struct validator *v, const struct path *at,
     const struct api_env_var_source *s = e->value_from;
     size_t n = 0;
     if (s->field_ref && ++n)
-        check_field_ref(v, AT(at, "fieldRef"), s->field_ref, CHOICES(fields));
+        validate_field_ref(v, AT(at, "fieldRef"), s->field_ref, CHOICES(fields));
     if (s->resource_field_ref && ++n)
-        check_resource_field_ref(v, AT(at, "resourceFieldRef"), s->resource_field_ref, false);
+        validate_resource_field_ref(v, AT(at, "resourceFieldRef"), s->resource_field_ref, false);
     if (s->config_map_key_ref && ++n)
         check_key_ref(v, AT(at, "configMapKeyRef"),
                       s->config_map_key_ref->local_object_reference.name,
@@ -258,7 +259,7 @@ static void check_env_from(struct validator *v, const struct path *list,
         const struct api_env_from_source *s = &sources->p[i];
         const struct path *at = AT_ITEM(list, i);
         if (s->prefix.n)
-            check_named(v, AT(at, "prefix"), s->prefix, name_env_var);
+            validate_named(v, AT(at, "prefix"), s->prefix, name_env_var);
         const struct api_local_object_reference *refs[] = {
             s->config_map_ref ? &s->config_map_ref->local_object_reference : NULL,
             s->secret_ref ? &s->secret_ref->local_object_reference : NULL,
@@ -269,10 +270,10 @@ static void check_env_from(struct validator *v, const struct path *list,
             if (!refs[j])
                 continue;
             n++;
-            must_have(v, AT(places[j], "name"), refs[j]->name);
+            validate_required(v, AT(places[j], "name"), refs[j]->name);
             // Upstream asks for the beginning of a name here, so a dash may be the end.
             if (refs[j]->name.n)
-                check_prefix_name(v, AT(places[j], "name"), refs[j]->name, name_dns_subdomain);
+                validate_prefix_name(v, AT(places[j], "name"), refs[j]->name, name_dns_subdomain);
         }
         if (n == 0)
             cause_invalid(v->causes, list, STR(""),
@@ -283,14 +284,14 @@ static void check_env_from(struct validator *v, const struct path *list,
     }
 }
 
-void check_env(struct pod_rules *p, const struct path *at, const struct api_container *c)
+void validate_env(struct pod_rules *p, const struct path *at, const struct api_container *c)
 {
     const struct path *list = AT(at, "env");
     for (size_t i = 0; i < c->env.n && !causes_full(p->v->causes); i++) {
         const struct path *item = AT_ITEM(list, i);
-        must_have(p->v, AT(item, "name"), c->env.p[i].name);
+        validate_required(p->v, AT(item, "name"), c->env.p[i].name);
         if (c->env.p[i].name.n)
-            check_named(p->v, AT(item, "name"), c->env.p[i].name, name_env_var);
+            validate_named(p->v, AT(item, "name"), c->env.p[i].name, name_env_var);
         if (c->env.p[i].value_from)
             check_value_from(p->v, AT(item, "valueFrom"), &c->env.p[i]);
     }

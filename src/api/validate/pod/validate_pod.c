@@ -25,9 +25,7 @@ static bool has_annotation(const struct api_object_meta *meta, const char *key)
 static void check_claim_source(struct validator *v, const struct path *at,
                                const struct api_pod_resource_claim *c)
 {
-    struct path name = path_field(at, STR("resourceClaimName"));
-    struct path template = path_field(at, STR("resourceClaimTemplateName"));
-    struct str shown = internal_json_of(&api_pod_resource_claim_type, c, scratch(v));
+    struct str shown = validate_show_internal_json(&api_pod_resource_claim_type, c, scratch(v));
     if (c->has_resource_claim_name && c->has_resource_claim_template_name)
         cause_invalid_json(v->causes, at, shown,
                            STR("at most one of `resourceClaimName` or `resourceClaimTemplateName` "
@@ -37,31 +35,32 @@ static void check_claim_source(struct validator *v, const struct path *at,
                            STR("must specify one of: `resourceClaimName`, "
                                "`resourceClaimTemplateName`"));
     if (c->has_resource_claim_name)
-        check_named(v, &name, c->resource_claim_name, name_dns_subdomain);
+        validate_named(v, AT(at, "resourceClaimName"), c->resource_claim_name, name_dns_subdomain);
     if (c->has_resource_claim_template_name)
-        check_named(v, &template, c->resource_claim_template_name, name_dns_subdomain);
+        validate_named(v, AT(at, "resourceClaimTemplateName"), c->resource_claim_template_name,
+                       name_dns_subdomain);
 }
 
 static void check_pod_claims(struct validator *v, const struct path *at,
                              const struct api_object_meta *meta,
                              const struct api_pod_resource_claim_array *claims)
 {
-    struct path nowhere = path_root(STR(""));
     cleanup_seen struct seen names = {0};
     for (size_t i = 0; i < claims->n; i++) {
         const struct api_pod_resource_claim *c = &claims->p[i];
-        struct path item = path_index(at, i), name = path_field(&item, STR("name"));
+        const struct path *name = AT(AT_ITEM(at, i), "name");
         if (meta && has_annotation(meta, mirror_annotation)) {
-            cause_forbidden(v->causes, &nowhere, STR("static pods do not support resource claims"));
+            cause_forbidden(v->causes, AT(NULL, ""),
+                            STR("static pods do not support resource claims"));
             continue;
         }
         if (c->name.n == 0)
-            cause_required(v->causes, &name, STR(""));
+            cause_required(v->causes, name, STR(""));
         else if (seen_add(&names, c->name))
-            cause_duplicate(v->causes, &name, c->name);
+            cause_duplicate(v->causes, name, c->name);
         else
-            check_named(v, &name, c->name, name_dns_label);
-        check_claim_source(v, &item, c);
+            validate_named(v, name, c->name, name_dns_label);
+        check_claim_source(v, AT_ITEM(at, i), c);
     }
 }
 
@@ -100,14 +99,13 @@ static void check_reference(struct pod_rules *p, const struct path *item,
                             const struct api_container_resource_claim *c, struct named *named)
 {
     struct validator *v = p->v;
-    struct path request = path_field(item, STR("request"));
     if (map_has(&named->whole, c->name)) {
         cause_duplicate(v->causes, item, c->name);
         return;
     }
     struct str key = c->name;
     if (c->request.n) {
-        check_named(v, &request, c->request, name_dns_label);
+        validate_named(v, AT(item, "request"), c->request, name_dns_label);
         key = arena_strf(scratch(v), "%.*s/%.*s", STR_ARG(c->name), STR_ARG(c->request));
         (void)seen_add(&named->parts, c->name);
     } else if (map_has(&named->parts, c->name)) {
@@ -120,20 +118,20 @@ static void check_reference(struct pod_rules *p, const struct path *item,
         (void)seen_add(&named->whole, c->name);
 }
 
-void check_claim_names(struct pod_rules *p, const struct path *at,
-                       const struct api_container_resource_claim_array *claims)
+void validate_claim_names(struct pod_rules *p, const struct path *at,
+                          const struct api_container_resource_claim_array *claims)
 {
     struct named named = {0};
     for (size_t i = 0; i < claims->n && !causes_full(p->v->causes); i++) {
         const struct api_container_resource_claim *c = &claims->p[i];
-        struct path item = path_index(at, i);
+        const struct path *item = AT_ITEM(at, i);
         if (c->name.n == 0) {
-            cause_required(p->v->causes, &item, STR(""));
+            cause_required(p->v->causes, item, STR(""));
             continue;
         }
-        check_reference(p, &item, c, &named);
+        check_reference(p, item, c, &named);
         if (!map_has(&p->claims, c->name))
-            cause_not_found_because(p->v->causes, &item, c->name, missing_claim(p));
+            cause_not_found_because(p->v->causes, item, c->name, missing_claim(p));
     }
     seen_done(&named.whole);
     seen_done(&named.keys);
@@ -149,11 +147,12 @@ static void check_searches(struct validator *v, const struct path *at,
     for (size_t i = 0; i < searches->n; i++)
         bytes += searches->p[i].n;
     if (searches->n > SEARCHES_MAX)
-        cause_invalid_json(v->causes, at, json_of_strings(searches->p, searches->n, scratch(v)),
+        cause_invalid_json(v->causes, at,
+                           validate_show_strings(searches->p, searches->n, scratch(v)),
                            STR("must not have more than 32 search paths"));
     if (bytes > SEARCH_BYTES_MAX)
         cause_invalid_json(
-            v->causes, at, json_of_strings(searches->p, searches->n, scratch(v)),
+            v->causes, at, validate_show_strings(searches->p, searches->n, scratch(v)),
             STR("must not have more than 2048 characters (including spaces) in the search list"));
     for (size_t i = 0; i < searches->n && !causes_full(v->causes); i++) {
         struct str s = searches->p[i];
@@ -161,7 +160,7 @@ static void check_searches(struct validator *v, const struct path *at,
             continue;
         if (str_ends(s, STR(".")))
             s.n--;
-        check_named(v, AT_ITEM(at, i), s, name_dns_search);
+        validate_named(v, AT_ITEM(at, i), s, name_dns_search);
     }
 }
 
@@ -182,10 +181,10 @@ static void check_dns(struct validator *v, const struct path *spec, const struct
         return;
     if (c->nameservers.n > NAMESERVERS_MAX)
         cause_invalid_json(v->causes, servers,
-                           json_of_strings(c->nameservers.p, c->nameservers.n, scratch(v)),
+                           validate_show_strings(c->nameservers.p, c->nameservers.n, scratch(v)),
                            STR("must not have more than 3 nameservers"));
     for (size_t i = 0; i < c->nameservers.n && !causes_full(v->causes); i++)
-        check_ip(v, AT_ITEM(servers, i), c->nameservers.p[i]);
+        validate_ip(v, AT_ITEM(servers, i), c->nameservers.p[i]);
     check_searches(v, AT(at, "searches"), &c->searches);
     for (size_t i = 0; i < c->options.n; i++)
         if (c->options.p[i].name.n == 0)
@@ -226,7 +225,7 @@ static void check_host_users(struct pod_rules *p, const struct path *spec)
         cause_forbidden(p->v->causes, AT(spec, "HostPID"), why);
     if (p->spec->host_ipc)
         cause_forbidden(p->v->causes, AT(spec, "HostIPC"), why);
-    each_container(p, spec, check_no_devices);
+    validate_each_container(p, spec, check_no_devices);
 }
 
 static void check_host_names(struct validator *v, const struct path *spec,
@@ -234,15 +233,15 @@ static void check_host_names(struct validator *v, const struct path *spec,
 {
     const struct path *override = AT(spec, "hostnameOverride");
     if (s->hostname.n)
-        check_named(v, AT(spec, "hostname"), s->hostname, name_dns_label);
+        validate_named(v, AT(spec, "hostname"), s->hostname, name_dns_label);
     if (s->subdomain.n)
-        check_named(v, AT(spec, "subdomain"), s->subdomain, name_dns_label);
+        validate_named(v, AT(spec, "subdomain"), s->subdomain, name_dns_label);
     for (size_t i = 0; i < s->host_aliases.n && !causes_full(v->causes); i++) {
         const struct path *at = AT_ITEM(AT(spec, "hostAliases"), i);
-        check_ip(v, AT(at, "ip"), s->host_aliases.p[i].ip);
+        validate_ip(v, AT(at, "ip"), s->host_aliases.p[i].ip);
         const struct api_str_array *names = &s->host_aliases.p[i].hostnames;
         for (size_t j = 0; j < names->n; j++)
-            check_named(v, AT_ITEM(AT(at, "hostnames"), j), names->p[j], name_dns_subdomain);
+            validate_named(v, AT_ITEM(AT(at, "hostnames"), j), names->p[j], name_dns_subdomain);
     }
     if (!s->has_hostname_override)
         return;
@@ -253,7 +252,7 @@ static void check_host_names(struct validator *v, const struct path *spec,
         cause_forbidden(v->causes, override, STR("may not be specified when hostNetwork is true"));
     if (s->hostname_override.n > HOSTNAME_BYTES_MAX)
         cause_too_long(v->causes, override, HOSTNAME_BYTES_MAX);
-    check_named(v, override, s->hostname_override, name_dns_subdomain);
+    validate_named(v, override, s->hostname_override, name_dns_subdomain);
 }
 
 // --- Names of other objects ----------------------------------------------------------------------
@@ -262,19 +261,21 @@ static void check_references(struct validator *v, const struct path *spec,
                              const struct api_pod_spec *s)
 {
     if (s->service_account_name.n)
-        check_named(v, AT(spec, "serviceAccountName"), s->service_account_name, name_dns_subdomain);
+        validate_named(v, AT(spec, "serviceAccountName"), s->service_account_name,
+                       name_dns_subdomain);
     if (s->node_name.n)
-        check_named(v, AT(spec, "nodeName"), s->node_name, name_dns_subdomain);
+        validate_named(v, AT(spec, "nodeName"), s->node_name, name_dns_subdomain);
     if (s->priority_class_name.n)
-        check_named(v, AT(spec, "priorityClassName"), s->priority_class_name, name_dns_subdomain);
+        validate_named(v, AT(spec, "priorityClassName"), s->priority_class_name,
+                       name_dns_subdomain);
     if (s->has_runtime_class_name)
-        check_named(v, AT(spec, "runtimeClassName"), s->runtime_class_name, name_dns_subdomain);
+        validate_named(v, AT(spec, "runtimeClassName"), s->runtime_class_name, name_dns_subdomain);
     const struct path *group = AT(AT(spec, "schedulingGroup"), "podGroupName");
     if (s->scheduling_group && !s->scheduling_group->has_pod_group_name)
         cause_invalid_json(v->causes, group, STR("null"),
                            STR("must specify one of: `podGroupName`"));
     else if (s->scheduling_group)
-        check_named(v, group, s->scheduling_group->pod_group_name, name_dns_subdomain);
+        validate_named(v, group, s->scheduling_group->pod_group_name, name_dns_subdomain);
 }
 
 static void check_policies(struct validator *v, const struct path *spec,
@@ -285,25 +286,25 @@ static void check_policies(struct validator *v, const struct path *spec,
     static const struct str dns[] = {STR_INIT("ClusterFirstWithHostNet"), STR_INIT("ClusterFirst"),
                                      STR_INIT("Default"), STR_INIT("None")};
     static const struct str preemption[] = {STR_INIT("PreemptLowerPriority"), STR_INIT("Never")};
-    check_choice_required(v, AT(spec, "restartPolicy"), s->restart_policy, CHOICES(restarts));
-    check_choice_required(v, AT(spec, "dnsPolicy"), s->dns_policy, CHOICES(dns));
+    validate_choice_required(v, AT(spec, "restartPolicy"), s->restart_policy, CHOICES(restarts));
+    validate_choice_required(v, AT(spec, "dnsPolicy"), s->dns_policy, CHOICES(dns));
     if (s->has_preemption_policy)
-        check_choice_required(v, AT(spec, "preemptionPolicy"), s->preemption_policy,
-                              CHOICES(preemption));
+        validate_choice_required(v, AT(spec, "preemptionPolicy"), s->preemption_policy,
+                                 CHOICES(preemption));
     if (s->has_active_deadline_seconds)
-        check_between(v, AT(spec, "activeDeadlineSeconds"), s->active_deadline_seconds, 1,
-                      INT32_MAX);
+        validate_between(v, AT(spec, "activeDeadlineSeconds"), s->active_deadline_seconds, 1,
+                         INT32_MAX);
 }
 
 static void check_gates(struct validator *v, const struct path *spec, const struct api_pod_spec *s)
 {
     cleanup_seen struct seen seen = {0};
     for (size_t i = 0; i < s->readiness_gates.n && !causes_full(v->causes); i++)
-        check_named(v, AT(AT_ITEM(AT(spec, "readinessGates"), i), "conditionType"),
-                    s->readiness_gates.p[i].condition_type, name_label_key);
+        validate_named(v, AT(AT_ITEM(AT(spec, "readinessGates"), i), "conditionType"),
+                       s->readiness_gates.p[i].condition_type, name_label_key);
     for (size_t i = 0; i < s->scheduling_gates.n && !causes_full(v->causes); i++) {
         const struct path *at = AT_ITEM(AT(spec, "schedulingGates"), i);
-        check_named(v, at, s->scheduling_gates.p[i].name, name_label_key);
+        validate_named(v, at, s->scheduling_gates.p[i].name, name_label_key);
         if (seen_add(&seen, s->scheduling_gates.p[i].name))
             cause_duplicate(v->causes, at, s->scheduling_gates.p[i].name);
     }
@@ -363,7 +364,7 @@ static void check_windows_pod(struct pod_rules *p, const struct path *spec)
     refuse_fields(p->v, AT(spec, "securityContext"), &api_pod_security_context_type,
                   p->spec->security_context, CHOICES(security));
     refuse_fields(p->v, spec, &api_pod_spec_type, p->spec, CHOICES(own));
-    each_container(p, spec, check_windows_container);
+    validate_each_container(p, spec, check_windows_container);
 }
 
 static void check_os(struct pod_rules *p, const struct path *spec)
@@ -376,7 +377,7 @@ static void check_os(struct pod_rules *p, const struct path *spec)
     if (os->name.n == 0)
         cause_required(p->v->causes, AT(AT(spec, "os"), "name"), STR(""));
     else
-        check_choice(p->v, AT(spec, "os"), os->name, CHOICES(known));
+        validate_choice(p->v, AT(spec, "os"), os->name, CHOICES(known));
     if (str_eqz(os->name, "windows"))
         check_windows_pod(p, spec);
     if (!str_eqz(os->name, "linux"))
@@ -384,7 +385,7 @@ static void check_os(struct pod_rules *p, const struct path *spec)
     if (sc && sc->windows_options)
         cause_forbidden(p->v->causes, AT(AT(spec, "securityContext"), "windowsOptions"),
                         STR("windows options cannot be set for a linux pod"));
-    each_container(p, spec, check_linux_container);
+    validate_each_container(p, spec, check_linux_container);
 }
 
 static const bool *host_process(const struct api_windows_security_context_options *w)
@@ -466,10 +467,10 @@ static void check_whole_pod_resources(struct pod_rules *p, const struct path *sp
     if (r->claims.p)
         cause_forbidden(p->v->causes, AT(at, "claims"),
                         STR("claims may not be set for Resources at pod-level"));
-    check_requirements(p->v, at, &r->limits, &r->requests, true);
+    validate_requirements(p->v, at, &r->limits, &r->requests, true);
     if (r->claims.p)
-        check_claim_names(p, AT(at, "claims"), &r->claims);
-    check_pod_resources(p->v, at, p->spec);
+        validate_claim_names(p, AT(at, "claims"), &r->claims);
+    validate_pod_resources(p->v, at, p->spec);
 }
 
 static void check_placement(struct pod_rules *p, const struct path *spec)
@@ -477,11 +478,11 @@ static void check_placement(struct pod_rules *p, const struct path *spec)
     const struct api_pod_spec *s = p->spec;
     struct validator *v = p->v;
     static const struct api_quantity_map nothing = {0};
-    check_labels(v, AT(spec, "nodeSelector"), &s->node_selector);
-    check_affinity(v, AT(spec, "affinity"), s->affinity);
-    check_spread(v, AT(spec, "topologySpreadConstraints"), &s->topology_spread_constraints);
-    check_tolerations(v, AT(spec, "tolerations"), &s->tolerations);
-    check_requirements(v, AT(spec, "overhead"), &s->overhead, &nothing, false);
+    validate_labels(v, AT(spec, "nodeSelector"), &s->node_selector);
+    validate_affinity(v, AT(spec, "affinity"), s->affinity);
+    validate_spread(v, AT(spec, "topologySpreadConstraints"), &s->topology_spread_constraints);
+    validate_tolerations(v, AT(spec, "tolerations"), &s->tolerations);
+    validate_requirements(v, AT(spec, "overhead"), &s->overhead, &nothing, false);
     if (s->has_share_process_namespace && s->share_process_namespace && s->host_pid)
         cause_invalid_bool(v->causes, AT(spec, "shareProcessNamespace"), true,
                            STR("ShareProcessNamespace and HostPID cannot both be enabled"));
@@ -492,16 +493,16 @@ static void check_pod_spec(struct pod_rules *p, const struct path *spec)
     const struct api_pod_spec *s = p->spec;
     struct validator *v = p->v;
     p->host_users = !s->has_host_users || s->host_users;
-    check_volumes(v, AT(spec, "volumes"), &s->volumes, p->meta, &p->volumes);
+    validate_volumes(v, AT(spec, "volumes"), &s->volumes, p->meta, &p->volumes);
     check_pod_claims(v, AT(spec, "resourceClaims"), p->meta, &s->resource_claims);
     for (size_t i = 0; i < s->resource_claims.n; i++)
         if (s->resource_claims.p[i].name.n)
             (void)seen_add(&p->claims, s->resource_claims.p[i].name);
-    check_containers(p, spec);
+    validate_containers(p, spec);
     check_whole_pod_resources(p, spec);
     check_host_network(p, spec);
     check_policies(v, spec, s);
-    check_pod_security(p, spec);
+    validate_pod_security(p, spec);
     check_placement(p, spec);
     check_dns(v, spec, s);
     check_gates(v, spec, s);
@@ -510,7 +511,7 @@ static void check_pod_spec(struct pod_rules *p, const struct path *spec)
     check_host_names(v, spec, s);
     check_references(v, spec, s);
     check_os(p, spec);
-    each_container(p, spec, check_file_refs);
+    validate_each_container(p, spec, check_file_refs);
     map_done(&p->volumes);
     seen_done(&p->claims);
 }
@@ -533,7 +534,7 @@ static void check_pod_annotations(struct pod_rules *p)
                                               number < INT32_MIN || number > INT32_MAX))
         cause_invalid(p->v->causes, AT_KEY(at, str_z(cost_key)), cost,
                       STR("must be a 32bit integer"));
-    check_security_annotations(p, at);
+    validate_security_annotations(p, at);
 }
 
 static void check_token_volumes(struct pod_rules *p, const struct path *spec)
@@ -553,23 +554,23 @@ static void check_token_volumes(struct pod_rules *p, const struct path *spec)
 static void check_pod_itself(struct validator *v, const struct api_pod *pod)
 {
     static const struct name_rule subdomain = {.check = name_dns_subdomain, .characters = true};
-    const struct path root = path_root(STR("spec")), *spec = &root;
+    const struct path *spec = AT(NULL, "spec");
     struct pod_rules p = {.v = v, .spec = &pod->spec, .meta = &pod->metadata};
-    check_object_meta(v, &pod->metadata, true, &subdomain);
-    check_kube_finalizers(v, &pod->metadata);
+    validate_object_meta(v, &pod->metadata, true, &subdomain);
+    validate_kube_finalizers(v, &pod->metadata);
     check_pod_annotations(&p);
     check_pod_spec(&p, spec);
     check_token_volumes(&p, spec);
     if (pod->spec.has_termination_grace_period_seconds)
-        check_not_negative(v, AT(spec, "terminationGracePeriodSeconds"),
-                           pod->spec.termination_grace_period_seconds);
-    check_images(v, AT(spec, "containers"), &pod->spec.containers);
-    check_images(v, AT(spec, "initContainers"), &pod->spec.init_containers);
+        validate_not_negative(v, AT(spec, "terminationGracePeriodSeconds"),
+                              pod->spec.termination_grace_period_seconds);
+    validate_images(v, AT(spec, "containers"), &pod->spec.containers);
+    validate_images(v, AT(spec, "initContainers"), &pod->spec.init_containers);
 }
 
 static void check_pod_create(struct validator *v, const struct api_pod *pod)
 {
-    const struct path root = path_root(STR("spec")), *spec = &root;
+    const struct path *spec = AT(NULL, "spec");
     const struct api_pod_spec *s = &pod->spec;
     struct pod_rules p = {.v = v, .spec = s, .meta = &pod->metadata};
     if (s->ephemeral_containers.n)
@@ -577,26 +578,27 @@ static void check_pod_create(struct validator *v, const struct api_pod *pod)
     if (s->node_name.n && s->scheduling_gates.n)
         cause_forbidden(v->causes, AT(spec, "nodeName"),
                         STR("cannot be set until all schedulingGates have been cleared"));
-    check_profiles_match(&p, spec);
+    validate_profiles_match(&p, spec);
 }
 
-void check_pod(struct validator *v, const struct api_pod *pod, const struct api_pod *old)
+void validate_pod(struct validator *v, const struct api_pod *pod, const struct api_pod *old)
 {
     if (v->op == API_STATUS_UPDATE) {
-        check_pod_state(v, pod, old);
-        check_pod_status(v, pod);
+        validate_pod_state(v, pod, old);
+        validate_pod_status(v, pod);
         return;
     }
     check_pod_itself(v, pod);
     if (old)
-        check_pod_update(v, pod, old);
+        validate_pod_update(v, pod, old);
     else
         check_pod_create(v, pod);
 }
 
 // --- Templates -----------------------------------------------------------------------------------
 
-// A StatefulSet's pods get names from their controller, and a volume for each of its claims: mounts may name these.
+// A StatefulSet's pods get names from their controller, and a volume for each of its claims: mounts
+// may name these.
 static const struct api_pod_template_spec *stateful_template(const struct api_stateful_set *set,
                                                              struct arena *arena)
 {
@@ -625,10 +627,9 @@ static const struct api_pod_template_spec *stateful_template(const struct api_st
     return made;
 }
 
-void check_pod_template(struct validator *v, const struct api_type *t, const void *value)
+void validate_pod_template(struct validator *v, const struct api_type *t, const void *value)
 {
-    const struct path root = path_root(STR("spec")), bare = path_root(STR("template"));
-    const struct path *at = AT(&root, "template");
+    const struct path *bare = AT(NULL, "template"), *at = AT(AT(NULL, "spec"), "template");
     const struct api_pod_template_spec *found = NULL;
     if (t == &api_deployment_type)
         found = &((const struct api_deployment *)value)->spec.template;
@@ -645,10 +646,10 @@ void check_pod_template(struct validator *v, const struct api_type *t, const voi
     if (!found)
         return;
     if (t == &api_pod_template_type)
-        at = &bare;
+        at = bare;
     struct pod_rules p = {.v = v, .spec = &found->spec};
-    check_labels(v, AT(at, "labels"), &found->metadata.labels);
-    check_annotations(v, AT(at, "annotations"), &found->metadata.annotations);
+    validate_labels(v, AT(at, "labels"), &found->metadata.labels);
+    validate_annotations(v, AT(at, "annotations"), &found->metadata.annotations);
     check_pod_spec(&p, AT(at, "spec"));
     if (found->spec.ephemeral_containers.n)
         cause_forbidden(v->causes, AT(AT(at, "spec"), "ephemeralContainers"),

@@ -86,7 +86,7 @@ static void check_address_list(struct validator *v, const struct path *at, const
     bool readable = true;
     for (size_t i = 0; i < n && !causes_full(v->causes); i++) {
         struct name_msgs msgs = {.arena = scratch(v)};
-        check_ip(v, AT_ITEM(at, i), ips[i]);
+        validate_ip(v, AT_ITEM(at, i), ips[i]);
         name_ip(ips[i], &msgs);
         readable = readable && !(msgs.n && str_starts(msgs.p[0], STR("must be a valid IP")));
         six += name_is_ipv6(ips[i]);
@@ -154,22 +154,22 @@ static void check_pod_conditions(struct validator *v, const struct path *list,
         if (c->observed_generation < 0)
             cause_invalid_i64(v->causes, AT(at, "observedGeneration"), c->observed_generation,
                               STR("must be a non-negative integer"));
-        if (!is_choice(CHOICES(own), c->type))
-            check_named(v, AT(at, "Type"), c->type, name_label_key);
+        if (!validate_is_choice(CHOICES(own), c->type))
+            validate_named(v, AT(at, "Type"), c->type, name_label_key);
     }
 }
 
-void check_pod_state(struct validator *v, const struct api_pod *pod, const struct api_pod *old)
+void validate_pod_state(struct validator *v, const struct api_pod *pod, const struct api_pod *old)
 {
-    const struct path root = path_root(STR("status")), *status = &root;
+    const struct path *status = AT(NULL, "status");
     const struct api_pod_status *now = &pod->status, *was = &old->status;
     const struct api_pod_spec *spec = &old->spec;
     check_pod_conditions(v, AT(status, "conditions"), &now->conditions);
     bool nominated =
         now->nominated_node_name.n && !str_eq(now->nominated_node_name, was->nominated_node_name);
     if (nominated)
-        check_named(v, AT(status, "nominatedNodeName"), now->nominated_node_name,
-                    name_dns_subdomain);
+        validate_named(v, AT(status, "nominatedNodeName"), now->nominated_node_name,
+                       name_dns_subdomain);
     if (nominated && spec->node_name.n)
         cause_forbidden(v->causes, AT(status, "nominatedNodeName"),
                         STR("may not be set on pods that are already bound to a node"));

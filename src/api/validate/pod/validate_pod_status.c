@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a pod's status says of claims and of the health of devices.
+// A pod's status: its claims and the health of its devices.
 #include "api/validate/validate_core.h"
 
 #include "base/banned.h"
@@ -19,15 +19,15 @@ static void check_claim_statuses(struct validator *v, const struct path *list,
         (void)seen_add(&claims, pod->spec.resource_claims.p[i].name);
     for (size_t i = 0; i < statuses->n; i++) {
         const struct api_pod_resource_claim_status *s = &statuses->p[i];
-        struct path at = path_index(list, i), name = path_field(&at, STR("name"));
-        struct path claim = path_field(&at, STR("resourceClaimName"));
+        const struct path *at = AT_ITEM(list, i);
         if (!map_has(&claims, s->name))
-            cause_invalid(v->causes, &name, s->name,
+            cause_invalid(v->causes, AT(at, "name"), s->name,
                           STR("must match the name of an entry in `spec.resourceClaims`"));
         if (seen_add(&names, s->name))
-            cause_duplicate(v->causes, &name, s->name);
+            cause_duplicate(v->causes, AT(at, "name"), s->name);
         if (s->has_resource_claim_name)
-            check_named(v, &claim, s->resource_claim_name, name_dns_subdomain);
+            validate_named(v, AT(at, "resourceClaimName"), s->resource_claim_name,
+                           name_dns_subdomain);
     }
 }
 
@@ -43,7 +43,8 @@ static const struct api_container *find_container(const struct api_container_arr
     return NULL;
 }
 
-static const struct quantity *find_request(const struct api_container *c, struct str resource)
+static const struct quantity *pod_status_find_request(const struct api_container *c,
+                                                      struct str resource)
 {
     for (size_t i = 0; i < c->resources.requests.n; i++)
         if (str_eq(c->resources.requests.p[i].key, resource))
@@ -55,17 +56,15 @@ static void check_request_mapping(struct validator *v, const struct path *at,
                                   const struct api_container_extended_resource_request *m,
                                   const struct api_pod_spec *spec)
 {
-    struct path container = path_field(at, STR("containerName"));
-    struct path resource = path_field(at, STR("resourceName"));
     const struct api_container *c = find_container(&spec->containers, m->container_name);
     if (!c)
         c = find_container(&spec->init_containers, m->container_name);
     if (!c)
-        cause_invalid(v->causes, &container, m->container_name,
+        cause_invalid(v->causes, AT(at, "containerName"), m->container_name,
                       STR("must match the name of an entry in spec.initContainers.name or "
                           "spec.containers.name"));
-    else if (!find_request(c, m->resource_name))
-        cause_invalid(v->causes, &resource, m->resource_name,
+    else if (!pod_status_find_request(c, m->resource_name))
+        cause_invalid(v->causes, AT(at, "resourceName"), m->resource_name,
                       STR("must match the extended resource name of an entry in "
                           "spec.initContainers.resources.requests or "
                           "spec.containers.resources.requests"));
@@ -75,14 +74,12 @@ static void check_repeated_mapping(struct validator *v, const struct path *at,
                                    const struct api_container_extended_resource_request *m,
                                    struct seen *keys)
 {
-    struct path container = path_field(at, STR("containerName"));
-    struct path resource = path_field(at, STR("resourceName"));
-    struct path request = path_field(at, STR("requestName"));
-    if (!seen_add(keys, json_of(&api_container_extended_resource_request_type, m, scratch(v))))
+    if (!seen_add(keys,
+                  validate_show_json(&api_container_extended_resource_request_type, m, scratch(v))))
         return;
-    cause_duplicate(v->causes, &container, m->container_name);
-    cause_duplicate(v->causes, &resource, m->resource_name);
-    cause_duplicate(v->causes, &request, m->request_name);
+    cause_duplicate(v->causes, AT(at, "containerName"), m->container_name);
+    cause_duplicate(v->causes, AT(at, "resourceName"), m->resource_name);
+    cause_duplicate(v->causes, AT(at, "requestName"), m->request_name);
 }
 
 static void check_extended_status(struct validator *v, const struct path *at,
@@ -90,40 +87,38 @@ static void check_extended_status(struct validator *v, const struct path *at,
 {
     const struct api_pod_extended_resource_claim_status *s =
         pod->status.extended_resource_claim_status;
-    struct path mappings = path_field(at, STR("requestMappings"));
-    struct path request = path_field(at, STR("requestName"));
-    struct path claim = path_field(at, STR("resourceClaimName"));
+    const struct path *mappings = AT(at, "requestMappings");
     cleanup_seen struct seen keys = {0};
     if (s->request_mappings.n == 0)
-        cause_required(v->causes, &mappings, STR("at least one request mapping is required"));
+        cause_required(v->causes, mappings, STR("at least one request mapping is required"));
     for (size_t i = 0; i < s->request_mappings.n; i++) {
-        struct path item = path_index(&mappings, i);
-        check_request_mapping(v, &item, &s->request_mappings.p[i], &pod->spec);
+        check_request_mapping(v, AT_ITEM(mappings, i), &s->request_mappings.p[i], &pod->spec);
         // Upstream's path for this one lacks the mapping.
-        check_named(v, &request, s->request_mappings.p[i].request_name, name_dns_label);
-        check_repeated_mapping(v, &item, &s->request_mappings.p[i], &keys);
+        validate_named(v, AT(at, "requestName"), s->request_mappings.p[i].request_name,
+                       name_dns_label);
+        check_repeated_mapping(v, AT_ITEM(mappings, i), &s->request_mappings.p[i], &keys);
     }
     if (s->resource_claim_name.n == 0)
-        cause_required(v->causes, &claim, STR(""));
+        cause_required(v->causes, AT(at, "resourceClaimName"), STR(""));
     else
-        check_named(v, &claim, s->resource_claim_name, name_dns_subdomain);
+        validate_named(v, AT(at, "resourceClaimName"), s->resource_claim_name, name_dns_subdomain);
 }
 
 // --- nodeAllocatableResourceClaimStatuses --------------------------------------------------------
 
 static void check_status_resource(struct validator *v, const struct path *item, struct str name)
 {
-    struct path at = path_field(item, STR("name"));
     if (!str_eqz(name, "cpu") && !str_eqz(name, "memory") && !str_starts(name, STR("hugepages-")))
-        cause_invalid(v->causes, &at, name, STR("must be a node allocatable resource name"));
+        cause_invalid(v->causes, AT(item, "name"), name,
+                      STR("must be a node allocatable resource name"));
 }
 
 static void check_status_amount(struct validator *v, const struct path *item, struct str field,
                                 const struct quantity *q)
 {
-    struct path at = path_field(item, field);
     if (q && quantity_sign(q) < 0)
-        cause_invalid(v->causes, &at, quantity_text(q, scratch(v)), STR("must be non-negative"));
+        cause_invalid(v->causes, AT_NAME(item, field), validate_quantity_text(q, scratch(v)),
+                      STR("must be non-negative"));
 }
 
 static bool knows_claim(const struct api_pod *pod, struct str name)
@@ -145,27 +140,24 @@ static void check_allocatable_status(struct validator *v, const struct path *at,
                                      const struct api_node_allocatable_resource_claim_status *s,
                                      const struct api_pod *pod)
 {
-    struct path name = path_field(at, STR("resourceClaimName"));
-    struct path mapping = path_field(at, STR("mapping")),
-                overhead = path_field(at, STR("overhead"));
     if (s->resource_claim_name.n == 0)
         return;
     if (!knows_claim(pod, s->resource_claim_name))
-        cause_invalid(v->causes, &name, s->resource_claim_name,
+        cause_invalid(v->causes, AT(at, "resourceClaimName"), s->resource_claim_name,
                       STR("no mapping found in pod reference"));
     for (size_t i = 0; i < s->mapping.n; i++) {
-        struct path item = path_index(&mapping, i);
-        check_status_resource(v, &item, s->mapping.p[i].name);
-        check_status_amount(v, &item, STR("quantity"), s->mapping.p[i].quantity);
+        check_status_resource(v, AT_ITEM(AT(at, "mapping"), i), s->mapping.p[i].name);
+        check_status_amount(v, AT_ITEM(AT(at, "mapping"), i), STR("quantity"),
+                            s->mapping.p[i].quantity);
     }
     for (size_t i = 0; i < s->overhead.n; i++) {
-        struct path item = path_index(&overhead, i);
-        check_status_resource(v, &item, s->overhead.p[i].name);
+        const struct path *item = AT_ITEM(AT(at, "overhead"), i);
+        check_status_resource(v, item, s->overhead.p[i].name);
         if (!s->overhead.p[i].per_pod && !s->overhead.p[i].per_container)
-            cause_invalid(v->causes, &item, STR(""),
+            cause_invalid(v->causes, item, STR(""),
                           STR("at least one of perPod or perContainer must be set"));
-        check_status_amount(v, &item, STR("perPod"), s->overhead.p[i].per_pod);
-        check_status_amount(v, &item, STR("perContainer"), s->overhead.p[i].per_container);
+        check_status_amount(v, item, STR("perPod"), s->overhead.p[i].per_pod);
+        check_status_amount(v, item, STR("perContainer"), s->overhead.p[i].per_container);
     }
 }
 
@@ -197,7 +189,7 @@ static bool is_extended_claim(const struct api_container *c, struct str name,
         const struct api_container_extended_resource_request *m = &s->request_mappings.p[i];
         if (!str_eq(m->container_name, c->name) || !str_eq(m->request_name, request))
             continue;
-        const struct quantity *q = find_request(c, m->resource_name);
+        const struct quantity *q = pod_status_find_request(c, m->resource_name);
         if (q && quantity_sign(q) != 0)
             return true;
     }
@@ -208,7 +200,7 @@ static void check_resource_status_name(struct validator *v, const struct path *a
                                        const struct api_container *c, const struct api_pod *pod)
 {
     if (!str_starts(name, STR("claim:"))) {
-        if (!find_request(c, name))
+        if (!pod_status_find_request(c, name))
             cause_invalid(v->causes, at, name,
                           STR("must match one of the container's resource requests"));
     } else if (!claims_resource(c, name, scratch(v)) &&
@@ -229,20 +221,18 @@ static void check_health(struct validator *v, const struct path *list,
     cleanup_seen struct seen ids = {0};
     for (size_t i = 0; i < resources->n; i++) {
         const struct api_resource_health *r = &resources->p[i];
-        struct path at = path_index(list, i), health = path_field(&at, STR("health"));
-        struct path message = path_field(&at, STR("message")),
-                    id = path_field(&at, STR("resourceID"));
+        const struct path *at = AT_ITEM(list, i);
         bool known = false;
         for (size_t j = 0; j < array_len(values); j++)
             known = known || str_eq(r->health, values[j]);
         if (!known)
-            cause_not_supported(v->causes, &health, r->health, values, array_len(values));
+            cause_not_supported(v->causes, AT(at, "health"), r->health, values, array_len(values));
         if (r->has_message && r->message.n == 0)
-            cause_required(v->causes, &message, STR("must be non-empty if specified"));
+            cause_required(v->causes, AT(at, "message"), STR("must be non-empty if specified"));
         if (r->message.n > HEALTH_MESSAGE_BYTES_MAX)
-            cause_too_long(v->causes, &message, HEALTH_MESSAGE_BYTES_MAX);
+            cause_too_long(v->causes, AT(at, "message"), HEALTH_MESSAGE_BYTES_MAX);
         if (seen_add(&ids, r->resource_id))
-            cause_duplicate(v->causes, &id, r->resource_id);
+            cause_duplicate(v->causes, AT(at, "resourceID"), r->resource_id);
     }
 }
 
@@ -262,16 +252,16 @@ static void check_container_statuses(struct validator *v, const struct path *lis
 {
     for (size_t i = 0; i < statuses->n; i++) {
         const struct api_container *c = first_container(containers, statuses->p[i].name);
-        struct path status = path_index(list, i);
-        struct path resources = path_field(&status, STR("allocatedResourcesStatus"));
         for (size_t j = 0; j < statuses->p[i].allocated_resources_status.n; j++) {
             const struct api_resource_status *r = &statuses->p[i].allocated_resources_status.p[j];
-            struct path item = path_index(&resources, j), name = path_field(&item, STR("name"));
-            struct path devices = path_field(&item, STR("resources"));
             // A status of a container that is gone is let be.
             if (c)
-                check_resource_status_name(v, &name, r->name, c, pod);
-            check_health(v, &devices, &r->resources);
+                check_resource_status_name(
+                    v, AT(AT_ITEM(AT(AT_ITEM(list, i), "allocatedResourcesStatus"), j), "name"),
+                    r->name, c, pod);
+            check_health(
+                v, AT(AT_ITEM(AT(AT_ITEM(list, i), "allocatedResourcesStatus"), j), "resources"),
+                &r->resources);
         }
     }
 }
@@ -280,32 +270,26 @@ static void check_ephemeral_statuses(struct validator *v, const struct path *lis
                                      const struct api_container_status_array *statuses)
 {
     for (size_t i = 0; i < statuses->n; i++) {
-        struct path status = path_index(list, i);
-        struct path at = path_field(&status, STR("allocatedResourcesStatus"));
         if (statuses->p[i].allocated_resources_status.n)
-            cause_forbidden(v->causes, &at, STR("must not be specified in container status"));
+            cause_forbidden(v->causes, AT(AT_ITEM(list, i), "allocatedResourcesStatus"),
+                            STR("must not be specified in container status"));
     }
 }
 
-void check_pod_status(struct validator *v, const struct api_pod *pod)
+void validate_pod_status(struct validator *v, const struct api_pod *pod)
 {
-    struct path at = path_root(STR("status"));
-    struct path claims = path_field(&at, STR("resourceClaimStatuses"));
-    struct path extended = path_field(&at, STR("extendedResourceClaimStatus"));
-    struct path allocatable = path_field(&at, STR("nodeAllocatableResourceClaimStatuses"));
-    struct path containers = path_field(&at, STR("containerStatuses"));
-    struct path init = path_field(&at, STR("initContainerStatuses"));
-    struct path ephemeral = path_field(&at, STR("ephemeralContainerStatuses"));
+    const struct path *at = AT(NULL, "status");
     const struct api_pod_status *s = &pod->status;
-    check_claim_statuses(v, &claims, pod);
+    check_claim_statuses(v, AT(at, "resourceClaimStatuses"), pod);
     if (s->extended_resource_claim_status)
-        check_extended_status(v, &extended, pod);
-    for (size_t i = 0; i < s->node_allocatable_resource_claim_statuses.n; i++) {
-        struct path item = path_index(&allocatable, i);
-        check_allocatable_status(v, &item, &s->node_allocatable_resource_claim_statuses.p[i], pod);
-    }
-    check_container_statuses(v, &containers, &s->container_statuses, &pod->spec.containers, pod);
-    check_container_statuses(v, &init, &s->init_container_statuses, &pod->spec.init_containers,
-                             pod);
-    check_ephemeral_statuses(v, &ephemeral, &s->ephemeral_container_statuses);
+        check_extended_status(v, AT(at, "extendedResourceClaimStatus"), pod);
+    for (size_t i = 0; i < s->node_allocatable_resource_claim_statuses.n; i++)
+        check_allocatable_status(v, AT_ITEM(AT(at, "nodeAllocatableResourceClaimStatuses"), i),
+                                 &s->node_allocatable_resource_claim_statuses.p[i], pod);
+    check_container_statuses(v, AT(at, "containerStatuses"), &s->container_statuses,
+                             &pod->spec.containers, pod);
+    check_container_statuses(v, AT(at, "initContainerStatuses"), &s->init_container_statuses,
+                             &pod->spec.init_containers, pod);
+    check_ephemeral_statuses(v, AT(at, "ephemeralContainerStatuses"),
+                             &s->ephemeral_container_statuses);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What may change of a pod that is there: nearly nothing of its spec. Subresources change their part.
+// What may change of a pod that is there: nearly nothing of its spec. Subresources change their
+// part.
 #include "api/validate/validate_core.h"
 
 #include "base/banned.h"
@@ -12,7 +13,7 @@
 
 // --- Parts that may change in one direction ------------------------------------------------------
 
-// False: nothing more can be said about this pod.
+// False: the remaining rules do not apply to this pod.
 static bool check_same_containers(struct validator *v, const struct path *list,
                                   const struct api_container_array *now,
                                   const struct api_container_array *old)
@@ -22,7 +23,7 @@ static bool check_same_containers(struct validator *v, const struct path *list,
         return false;
     }
     for (size_t i = 0; i < now->n; i++)
-        must_have(v, AT(AT_ITEM(list, i), "image"), now->p[i].image);
+        validate_required(v, AT(AT_ITEM(list, i), "image"), now->p[i].image);
     return true;
 }
 
@@ -37,7 +38,7 @@ static bool check_deadline(struct validator *v, const struct path *at,
         return true;
     }
     size_t before = v->causes->n;
-    check_between(v, at, value, 0, INT32_MAX);
+    validate_between(v, at, value, 0, INT32_MAX);
     if (v->causes->n == before && old->has_active_deadline_seconds &&
         old->active_deadline_seconds < value)
         cause_invalid_i64(v->causes, at, value,
@@ -89,7 +90,7 @@ static void check_annotation_changes(struct validator *v, const struct api_str_m
                                      const struct api_str_map *old, bool added)
 {
     static const struct str app_armor = STR_INIT("container.apparmor.security.beta.kubernetes.io/");
-    const struct path root = path_root(STR("metadata")), *at = AT(&root, "annotations");
+    const struct path *at = AT(AT(NULL, "metadata"), "annotations");
     for (size_t i = 0; i < old->n; i++) {
         struct str key = old->p[i].key;
         bool armor = str_starts(key, app_armor);
@@ -159,9 +160,9 @@ static void check_gated_affinity(struct validator *v, const struct path *spec,
     if (was->n && was->n != is->n) {
         cleanup_sbuf struct sbuf b = {0};
         for (size_t i = 0; i < is->n; i++)
-            sbuf_addf(
-                &b, "%s%.*s", i ? "," : "[",
-                STR_ARG(internal_json_of(&api_node_selector_term_type, &is->p[i], scratch(v))));
+            sbuf_addf(&b, "%s%.*s", i ? "," : "[",
+                      STR_ARG(validate_show_internal_json(&api_node_selector_term_type, &is->p[i],
+                                                          scratch(v))));
         sbuf_addz(&b, is->n ? "]" : is->p ? "[]" : "null");
         cause_invalid_json(
             v->causes, terms, arena_str(scratch(v), sbuf_str(&b)),
@@ -171,8 +172,8 @@ static void check_gated_affinity(struct validator *v, const struct path *spec,
     for (size_t i = 0; i < was->n; i++)
         if (!term_only_grew(&is->p[i], &was->p[i]))
             cause_invalid_json(v->causes, AT_ITEM(terms, i),
-                               internal_json_of(&api_node_selector_term_type, &is->p[i],
-                                                scratch(v)),
+                               validate_show_internal_json(&api_node_selector_term_type, &is->p[i],
+                                                           scratch(v)),
                                STR("only additions are allowed (no mutations or deletions)"));
 }
 
@@ -275,9 +276,9 @@ static void check_debuggers(struct validator *v, const struct path *at,
     }
 }
 
-void check_pod_update(struct validator *v, const struct api_pod *pod, const struct api_pod *old)
+void validate_pod_update(struct validator *v, const struct api_pod *pod, const struct api_pod *old)
 {
-    const struct path root = path_root(STR("spec")), *spec = &root;
+    const struct path *spec = AT(NULL, "spec");
     const struct api_pod_spec *now = &pod->spec, *was = &old->spec;
     struct str sub = v->rules->subresource;
     enum part part = str_eqz(sub, "ephemeralcontainers") ? PART_DEBUGGERS

@@ -35,16 +35,16 @@ static void check_http(struct validator *v, const struct path *at,
 {
     static const struct str schemes[] = {STR_INIT("HTTP"), STR_INIT("HTTPS")};
     static const struct str protocols[] = {STR_INIT("HTTP1"), STR_INIT("HTTP2")};
-    must_have(v, AT(at, "path"), http->path);
-    check_port_or_name(v, AT(at, "port"), &http->port);
-    check_choice(v, AT(at, "scheme"), http->scheme, CHOICES(schemes));
+    validate_required(v, AT(at, "path"), http->path);
+    validate_port_or_name(v, AT(at, "port"), &http->port);
+    validate_choice(v, AT(at, "scheme"), http->scheme, CHOICES(schemes));
     for (size_t i = 0; i < http->http_headers.n; i++)
-        check_named(v, AT(at, "httpHeaders"), http->http_headers.p[i].name, name_http_header);
+        validate_named(v, AT(at, "httpHeaders"), http->http_headers.p[i].name, name_http_header);
     if (!http->has_protocol)
         return;
     bool two = str_eqz(http->protocol, "HTTP2");
-    if (!is_choice(CHOICES(protocols), http->protocol))
-        check_choice(v, AT(at, "protocol"), http->protocol, CHOICES(protocols));
+    if (!validate_is_choice(CHOICES(protocols), http->protocol))
+        validate_choice(v, AT(at, "protocol"), http->protocol, CHOICES(protocols));
     else if (two && !str_eqz(http->scheme, "HTTP"))
         cause_invalid(v->causes, AT(at, "protocol"), http->protocol,
                       STR("is only supported with HTTP (H2C)"));
@@ -56,9 +56,9 @@ static void check_http(struct validator *v, const struct path *at,
 static void check_grpc(struct validator *v, const struct path *at, const struct api_grpc_action *g)
 {
     static const struct str modes[] = {STR_INIT("Plaintext"), STR_INIT("TLS")};
-    check_port(v, AT(at, "port"), g->port);
+    validate_port(v, AT(at, "port"), g->port);
     if (g->has_mode)
-        check_choice(v, AT(at, "mode"), g->mode, CHOICES(modes));
+        validate_choice(v, AT(at, "mode"), g->mode, CHOICES(modes));
 }
 
 static void check_sleep(struct pod_rules *p, const struct path *at,
@@ -82,7 +82,7 @@ struct handler {
     const struct api_sleep_action *sleep;
 };
 
-// Whether a way counts: the second one is told off and not looked at.
+// Whether a handler counts: a second one is reported and not checked.
 static bool first_handler(struct validator *v, const struct path *at, const void *given, size_t *n)
 {
     if (!given)
@@ -104,7 +104,7 @@ static void check_handler(struct pod_rules *p, const struct path *at, const stru
     if (first_handler(v, AT(at, "httpGet"), h->http, &n))
         check_http(v, AT(at, "httpGet"), h->http);
     if (first_handler(v, AT(at, "tcpSocket"), h->tcp, &n))
-        check_port_or_name(v, AT(AT(at, "tcpSocket"), "port"), &h->tcp->port);
+        validate_port_or_name(v, AT(AT(at, "tcpSocket"), "port"), &h->tcp->port);
     if (first_handler(v, AT(at, "grpc"), h->grpc, &n))
         check_grpc(v, AT(at, "grpc"), h->grpc);
     if (first_handler(v, AT(at, "sleep"), h->sleep, &n))
@@ -124,11 +124,11 @@ static void check_probe(struct pod_rules *p, const struct path *at, const struct
     check_handler(p, at,
                   &(struct handler){
                       .exec = h->exec, .http = h->http_get, .tcp = h->tcp_socket, .grpc = h->grpc});
-    check_not_negative(v, AT(at, "initialDelaySeconds"), probe->initial_delay_seconds);
-    check_not_negative(v, AT(at, "timeoutSeconds"), probe->timeout_seconds);
-    check_not_negative(v, AT(at, "periodSeconds"), probe->period_seconds);
-    check_not_negative(v, AT(at, "successThreshold"), probe->success_threshold);
-    check_not_negative(v, AT(at, "failureThreshold"), probe->failure_threshold);
+    validate_not_negative(v, AT(at, "initialDelaySeconds"), probe->initial_delay_seconds);
+    validate_not_negative(v, AT(at, "timeoutSeconds"), probe->timeout_seconds);
+    validate_not_negative(v, AT(at, "periodSeconds"), probe->period_seconds);
+    validate_not_negative(v, AT(at, "successThreshold"), probe->success_threshold);
+    validate_not_negative(v, AT(at, "failureThreshold"), probe->failure_threshold);
     const struct path *grace = AT(at, "terminationGracePeriodSeconds");
     if (probe->has_termination_grace_period_seconds && probe->termination_grace_period_seconds <= 0)
         cause_invalid_i64(v->causes, grace, probe->termination_grace_period_seconds,
@@ -141,15 +141,6 @@ static void check_probe(struct pod_rules *p, const struct path *at, const struct
                           STR("must be 1"));
 }
 
-void check_probes(struct pod_rules *p, const struct path *at, const struct api_container *c)
-{
-    if (c->lifecycle)
-        check_lifecycle(p, AT(at, "lifecycle"), c->lifecycle);
-    check_probe(p, AT(at, "livenessProbe"), c->liveness_probe, false);
-    check_probe(p, AT(at, "readinessProbe"), c->readiness_probe, true);
-    check_probe(p, AT(at, "startupProbe"), c->startup_probe, false);
-}
-
 static void check_stop_signal(struct pod_rules *p, const struct path *at, struct str sig)
 {
     static const struct str windows[] = {STR_INIT("SIGKILL"), STR_INIT("SIGTERM")};
@@ -158,27 +149,37 @@ static void check_stop_signal(struct pod_rules *p, const struct path *at, struct
         cause_forbidden(p->v->causes, at,
                         STR("may not be set for containers with empty `spec.os.name`"));
     else if (str_eqz(os->name, "windows"))
-        check_choice(p->v, at, sig, CHOICES(windows));
+        validate_choice(p->v, at, sig, CHOICES(windows));
     else if (str_eqz(os->name, "linux"))
-        check_choice(p->v, at, sig, CHOICES(linux_signals));
+        validate_choice(p->v, at, sig, CHOICES(linux_signals));
 }
 
-static struct handler hook(const struct api_lifecycle_handler *h)
+static struct handler probe_from_hook(const struct api_lifecycle_handler *h)
 {
     return (struct handler){
         .exec = h->exec, .http = h->http_get, .tcp = h->tcp_socket, .sleep = h->sleep};
 }
 
-void check_lifecycle(struct pod_rules *p, const struct path *at, const struct api_lifecycle *l)
+static void validate_lifecycle(struct pod_rules *p, const struct path *at,
+                               const struct api_lifecycle *l)
 {
     if (l->post_start) {
-        struct handler h = hook(l->post_start);
+        struct handler h = probe_from_hook(l->post_start);
         check_handler(p, AT(at, "postStart"), &h);
     }
     if (l->pre_stop) {
-        struct handler h = hook(l->pre_stop);
+        struct handler h = probe_from_hook(l->pre_stop);
         check_handler(p, AT(at, "preStop"), &h);
     }
     if (l->has_stop_signal)
         check_stop_signal(p, AT(at, "stopSignal"), l->stop_signal);
+}
+
+void validate_probes(struct pod_rules *p, const struct path *at, const struct api_container *c)
+{
+    if (c->lifecycle)
+        validate_lifecycle(p, AT(at, "lifecycle"), c->lifecycle);
+    check_probe(p, AT(at, "livenessProbe"), c->liveness_probe, false);
+    check_probe(p, AT(at, "readinessProbe"), c->readiness_probe, true);
+    check_probe(p, AT(at, "startupProbe"), c->startup_probe, false);
 }

@@ -25,19 +25,19 @@ static const struct str counted[] = {
     STR_INIT("services.loadbalancers"),
 };
 
-bool is_huge_page(struct str resource)
+bool resources_is_huge_page(struct str resource)
 {
     return str_starts(resource, STR("hugepages-"));
 }
 
-bool is_native_resource(struct str resource)
+static bool resources_is_native(struct str resource)
 {
     return str_find_char(resource, '/') < 0 || str_contains(resource, STR("kubernetes.io/"));
 }
 
-static bool is_extended(struct str resource)
+static bool resources_is_extended(struct str resource)
 {
-    if (is_native_resource(resource) || str_starts(resource, STR("requests.")))
+    if (resources_is_native(resource) || str_starts(resource, STR("requests.")))
         return false;
     // It must also do as a name in a quota, which puts "requests." before it.
     struct str domain, name;
@@ -47,45 +47,46 @@ static bool is_extended(struct str resource)
     return name_is_label_key(resource);
 }
 
-bool resource_overcommits(struct str resource)
+bool resources_can_overcommit(struct str resource)
 {
-    return is_native_resource(resource) && !is_huge_page(resource);
+    return resources_is_native(resource) && !resources_is_huge_page(resource);
 }
 
-void check_resource_name(struct validator *v, const struct path *at, struct str name)
+void validate_resource_name(struct validator *v, const struct path *at, struct str name)
 {
     size_t before = v->causes->n;
-    check_format(v, at, name, name_label_key, NULL);
-    bool known = is_choice(CHOICES(standard), name) || is_choice(CHOICES(counted), name) ||
-                 is_huge_page(name) || str_starts(name, STR("requests.hugepages-"));
+    validate_format(v, at, name, name_label_key, NULL);
+    bool known = validate_is_choice(CHOICES(standard), name) ||
+                 validate_is_choice(CHOICES(counted), name) || resources_is_huge_page(name) ||
+                 str_starts(name, STR("requests.hugepages-"));
     if (v->causes->n == before && str_find_char(name, '/') < 0 && !known)
         cause_invalid(v->causes, at, name,
                       STR("must be a standard resource type or fully qualified"));
 }
 
-bool is_quota_resource(struct str name)
+bool resources_is_quota(struct str name)
 {
-    return is_huge_page(name) || str_starts(name, STR("requests.hugepages-")) ||
-           (!str_eqz(name, "storage") &&
-            (is_choice(CHOICES(standard), name) || is_choice(CHOICES(counted), name)));
+    return resources_is_huge_page(name) || str_starts(name, STR("requests.hugepages-")) ||
+           (!str_eqz(name, "storage") && (validate_is_choice(CHOICES(standard), name) ||
+                                          validate_is_choice(CHOICES(counted), name)));
 }
 
-void check_container_resource_name(struct validator *v, const struct path *at, struct str name)
+void validate_container_resource_name(struct validator *v, const struct path *at, struct str name)
 {
     static const struct str own[] = {STR_INIT("cpu"), STR_INIT("memory"),
                                      STR_INIT("ephemeral-storage")};
-    check_resource_name(v, at, name);
+    validate_resource_name(v, at, name);
     if (str_find_char(name, '/') < 0) {
-        if (!is_choice(CHOICES(own), name) && !is_huge_page(name))
+        if (!validate_is_choice(CHOICES(own), name) && !resources_is_huge_page(name))
             cause_invalid(v->causes, at, name, STR("must be a standard resource for containers"));
-    } else if (!is_native_resource(name) && !is_extended(name)) {
+    } else if (!resources_is_native(name) && !resources_is_extended(name)) {
         cause_invalid(v->causes, at, name, STR("doesn't follow extended resource name standard"));
     }
 }
 
-static bool pod_level(struct str name)
+static bool resources_is_pod_level(struct str name)
 {
-    return str_eqz(name, "cpu") || str_eqz(name, "memory") || is_huge_page(name);
+    return str_eqz(name, "cpu") || str_eqz(name, "memory") || resources_is_huge_page(name);
 }
 
 static void check_pod_resource_name(struct validator *v, const struct path *at, struct str name)
@@ -93,18 +94,18 @@ static void check_pod_resource_name(struct validator *v, const struct path *at, 
     static const struct str supported[] = {STR_INIT("cpu"), STR_INIT("hugepages-"),
                                            STR_INIT("memory")};
     size_t before = v->causes->n;
-    check_resource_name(v, at, name);
-    if (v->causes->n == before && !pod_level(name))
+    validate_resource_name(v, at, name);
+    if (v->causes->n == before && !resources_is_pod_level(name))
         cause_not_supported(v->causes, at, name, supported, array_len(supported));
 }
 
-void check_amount(struct validator *v, const struct path *at, struct str resource,
-                  const struct quantity *amount)
+void validate_amount(struct validator *v, const struct path *at, struct str resource,
+                     const struct quantity *amount)
 {
-    struct str text = quantity_text(amount, scratch(v));
+    struct str text = validate_quantity_text(amount, scratch(v));
     if (quantity_sign(amount) < 0)
         cause_invalid(v->causes, at, text, STR("must be greater than or equal to 0"));
-    bool whole = is_choice(CHOICES(counted), resource) || is_extended(resource);
+    bool whole = validate_is_choice(CHOICES(counted), resource) || resources_is_extended(resource);
     if (whole && quantity_milli(amount) % 1000 != 0)
         cause_invalid(v->causes, at, text, STR("must be an integer"));
 }
@@ -117,7 +118,7 @@ static void check_huge_page(struct validator *v, const struct path *at, struct s
     bool good = quantity_parse(size, scratch(v), &page, NULL) == 0 && quantity_sign(&page) > 0 &&
                 quantity_milli(&page) % 1000 == 0 &&
                 quantity_value(amount) % quantity_value(&page) == 0;
-    struct str text = quantity_text(amount, scratch(v));
+    struct str text = validate_quantity_text(amount, scratch(v));
     if (!good)
         cause_invalid(v->causes, at, text,
                       arena_strf(scratch(v), "%.*s is not positive integer multiple of %.*s",
@@ -135,10 +136,10 @@ static void check_one_amount(struct validator *v, const struct path *at,
     if (of_pod)
         check_pod_resource_name(v, at, e->key);
     else
-        check_container_resource_name(v, at, e->key);
-    check_amount(v, at, e->key, &e->value);
+        validate_container_resource_name(v, at, e->key);
+    validate_amount(v, at, e->key, &e->value);
     seen->compute = seen->compute || str_eqz(e->key, "cpu") || str_eqz(e->key, "memory");
-    seen->huge = seen->huge || is_huge_page(e->key);
+    seen->huge = seen->huge || resources_is_huge_page(e->key);
 }
 
 static void check_against_limit(struct validator *v, const struct path *at,
@@ -148,37 +149,37 @@ static void check_against_limit(struct validator *v, const struct path *at,
     const struct quantity *limit = amounts_get(limits, e->key);
     const struct path *requests = AT(at, "requests");
     if (!limit) {
-        if (!resource_overcommits(e->key))
+        if (!resources_can_overcommit(e->key))
             cause_required(v->causes, AT(at, "limits"),
                            STR("Limit must be set for non overcommitable resources"));
         return;
     }
     int order = quantity_cmp(&e->value, limit);
-    bool equal = order != 0 && !resource_overcommits(e->key);
-    struct str text = quantity_text(&e->value, scratch(v));
+    bool equal = order != 0 && !resources_can_overcommit(e->key);
+    struct str text = validate_quantity_text(&e->value, scratch(v));
     if (equal || order > 0)
         cause_invalid(v->causes, requests, text,
                       arena_strf(scratch(v), "must be %s %.*s limit of %.*s",
                                  equal ? "equal to" : "less than or equal to", STR_ARG(e->key),
-                                 STR_ARG(quantity_text(limit, scratch(v)))));
+                                 STR_ARG(validate_quantity_text(limit, scratch(v)))));
 }
 
-void check_requirements(struct validator *v, const struct path *at,
-                        const struct api_quantity_map *limits,
-                        const struct api_quantity_map *requests, bool of_pod)
+void validate_requirements(struct validator *v, const struct path *at,
+                           const struct api_quantity_map *limits,
+                           const struct api_quantity_map *requests, bool of_pod)
 {
     struct requirements_seen seen = {0};
     for (size_t i = 0; i < limits->n; i++) {
         const struct path *here = AT_KEY(AT(at, "limits"), limits->p[i].key);
         check_one_amount(v, here, &limits->p[i], of_pod, &seen);
-        if (is_huge_page(limits->p[i].key))
+        if (resources_is_huge_page(limits->p[i].key))
             check_huge_page(v, here, limits->p[i].key, &limits->p[i].value);
     }
     for (size_t i = 0; i < requests->n; i++) {
         const struct path *here = AT_KEY(AT(at, "requests"), requests->p[i].key);
         check_one_amount(v, here, &requests->p[i], of_pod, &seen);
         check_against_limit(v, at, &requests->p[i], limits);
-        if (is_huge_page(requests->p[i].key))
+        if (resources_is_huge_page(requests->p[i].key))
             check_huge_page(v, here, requests->p[i].key, &requests->p[i].value);
     }
     if (seen.huge && !seen.compute)
@@ -193,17 +194,17 @@ static void check_covers(struct validator *v, const struct path *at,
 {
     const struct quantity *found = amounts_get(containers, e->key);
     struct quantity sum = found ? *found : (struct quantity){0};
-    sum.original = (struct str){0}; // sums are written anew
+    sum.original = (struct str){0}; // a sum has no original text
     if (found && quantity_cmp(&sum, &e->value) > 0)
-        cause_invalid(v->causes, at, quantity_text(&e->value, scratch(v)),
+        cause_invalid(v->causes, at, validate_quantity_text(&e->value, scratch(v)),
                       arena_strf(scratch(v),
                                  "must be greater than or equal to aggregate container %s of %.*s",
                                  limits ? "limits" : "requests",
-                                 STR_ARG(quantity_text(&sum, scratch(v)))));
+                                 STR_ARG(validate_quantity_text(&sum, scratch(v)))));
 }
 
-void check_pod_resources(struct validator *v, const struct path *at,
-                         const struct api_pod_spec *spec)
+void validate_pod_resources(struct validator *v, const struct path *at,
+                            const struct api_pod_spec *spec)
 {
     const struct api_resource_requirements *r = spec->resources;
     const struct api_quantity_map requests = container_amounts(spec, false, scratch(v)),
@@ -212,7 +213,7 @@ void check_pod_resources(struct validator *v, const struct path *at,
         check_covers(v, AT_KEY(AT(at, "requests"), r->requests.p[i].key), &requests,
                      &r->requests.p[i], false);
     for (size_t i = 0; i < r->limits.n; i++)
-        if (is_huge_page(r->limits.p[i].key))
+        if (resources_is_huge_page(r->limits.p[i].key))
             check_covers(v, AT_KEY(AT(at, "limits"), r->limits.p[i].key), &limits, &r->limits.p[i],
                          true);
     for (size_t i = 0; i < spec->containers.n; i++) {
@@ -222,10 +223,10 @@ void check_pod_resources(struct validator *v, const struct path *at,
             const struct path *item = AT_ITEM(AT(at, "containers"), i);
             if (most && quantity_cmp(&own->p[j].value, most) > 0)
                 cause_invalid(v->causes, AT(AT_KEY(item, own->p[j].key), "limits"),
-                              quantity_text(&own->p[j].value, scratch(v)),
+                              validate_quantity_text(&own->p[j].value, scratch(v)),
                               arena_strf(scratch(v),
                                          "must be less than or equal to pod limits of %.*s",
-                                         STR_ARG(quantity_text(most, scratch(v)))));
+                                         STR_ARG(validate_quantity_text(most, scratch(v)))));
         }
     }
 }

@@ -23,15 +23,15 @@ static void check_seccomp(struct validator *v, const struct path *at,
         cause_required(v->causes, AT(at, "type"),
                        STR("type is required when seccompProfile is set"));
     else
-        check_choice(v, AT(at, "type"), p->type, CHOICES(profile_types));
+        validate_choice(v, AT(at, "type"), p->type, CHOICES(profile_types));
     bool local = str_eqz(p->type, "Localhost");
     if (local && !p->has_localhost_profile)
         cause_required(v->causes, profile, STR("must be set when seccomp type is Localhost"));
     else if (local)
-        check_descending_path(v, profile, p->localhost_profile);
+        validate_descending_path(v, profile, p->localhost_profile);
     else if (p->has_localhost_profile)
         cause_invalid_json(v->causes, profile,
-                           internal_json_of(&api_seccomp_profile_type, p, scratch(v)),
+                           validate_show_internal_json(&api_seccomp_profile_type, p, scratch(v)),
                            STR("can only be set when seccomp type is Localhost"));
 }
 
@@ -59,8 +59,8 @@ static void check_app_armor(struct validator *v, const struct path *at,
                        STR("type is required when appArmorProfile is set"));
     else if (str_eqz(p->type, "Localhost"))
         check_local_app_armor(v, profile, p);
-    else if (!is_choice(CHOICES(profile_types), p->type))
-        check_choice(v, AT(at, "type"), p->type, CHOICES(profile_types));
+    else if (!validate_is_choice(CHOICES(profile_types), p->type))
+        validate_choice(v, AT(at, "type"), p->type, CHOICES(profile_types));
     else if (p->has_localhost_profile)
         cause_invalid(v->causes, profile, p->localhost_profile,
                       STR("can only be set when AppArmor type is Localhost"));
@@ -129,8 +129,8 @@ static void check_windows(struct validator *v, const struct path *at,
     if (!w)
         return;
     if (w->has_gmsa_credential_spec_name)
-        check_named(v, AT(at, "gmsaCredentialSpecName"), w->gmsa_credential_spec_name,
-                    name_dns_subdomain);
+        validate_named(v, AT(at, "gmsaCredentialSpecName"), w->gmsa_credential_spec_name,
+                       name_dns_subdomain);
     if (w->has_gmsa_credential_spec && w->gmsa_credential_spec.n == 0)
         cause_invalid(v->causes, AT(at, "gmsaCredentialSpec"), w->gmsa_credential_spec,
                       STR("gmsaCredentialSpec cannot be an empty string"));
@@ -149,7 +149,7 @@ static void check_escalation(struct validator *v, const struct path *at,
 {
     if (!sc->has_allow_privilege_escalation || sc->allow_privilege_escalation)
         return;
-    struct str shown = internal_json_of(&api_security_context_type, sc, scratch(v));
+    struct str shown = validate_show_internal_json(&api_security_context_type, sc, scratch(v));
     if (sc->has_privileged && sc->privileged)
         cause_invalid_json(
             v->causes, at, shown,
@@ -161,17 +161,17 @@ static void check_escalation(struct validator *v, const struct path *at,
                                    "`capabilities.Add` CAP_SYS_ADMIN"));
 }
 
-void check_security_context(struct pod_rules *p, const struct path *at,
-                            const struct api_security_context *sc)
+void validate_security_context(struct pod_rules *p, const struct path *at,
+                               const struct api_security_context *sc)
 {
     static const struct str mounts[] = {STR_INIT("Default"), STR_INIT("Unmasked")};
     struct validator *v = p->v;
     if (!sc)
         return;
-    check_user_id(v, AT(at, "runAsUser"), sc->has_run_as_user, sc->run_as_user);
-    check_user_id(v, AT(at, "runAsGroup"), sc->has_run_as_group, sc->run_as_group);
+    validate_user_id(v, AT(at, "runAsUser"), sc->has_run_as_user, sc->run_as_user);
+    validate_user_id(v, AT(at, "runAsGroup"), sc->has_run_as_group, sc->run_as_group);
     if (sc->has_proc_mount) {
-        check_choice(v, AT(at, "procMount"), sc->proc_mount, CHOICES(mounts));
+        validate_choice(v, AT(at, "procMount"), sc->proc_mount, CHOICES(mounts));
         if (p->host_users && str_eqz(sc->proc_mount, "Unmasked"))
             cause_invalid(v->causes, AT(at, "procMount"), sc->proc_mount,
                           STR("`hostUsers` must be false to use `Unmasked`"));
@@ -203,7 +203,7 @@ static bool good_sysctl(struct str name)
     return true;
 }
 
-// Whose kernel parameter it is: that of the network, of IPC, or nobody's.
+// The namespace a kernel parameter belongs to: network, IPC, or none.
 static const char *sysctl_owner(struct str name)
 {
     static const struct str ipc[] = {STR_INIT("kernel.sem")};
@@ -218,7 +218,7 @@ static const char *sysctl_owner(struct str name)
     }
     if (str_starts(s, STR("net.")))
         return "net";
-    if (is_choice(CHOICES(ipc), s) || str_starts(s, STR("kernel.shm")) ||
+    if (validate_is_choice(CHOICES(ipc), s) || str_starts(s, STR("kernel.shm")) ||
         str_starts(s, STR("kernel.msg")) || str_starts(s, STR("fs.mqueue.")))
         return "ipc";
     return "";
@@ -251,7 +251,7 @@ static void check_sysctls(struct pod_rules *p, const struct path *list,
     }
 }
 
-void check_pod_security(struct pod_rules *p, const struct path *spec)
+void validate_pod_security(struct pod_rules *p, const struct path *spec)
 {
     static const struct str changes[] = {STR_INIT("Always"), STR_INIT("OnRootMismatch")};
     static const struct str groups[] = {STR_INIT("Merge"), STR_INIT("Strict")};
@@ -261,24 +261,25 @@ void check_pod_security(struct pod_rules *p, const struct path *spec)
     const struct path *at = AT(spec, "securityContext");
     if (!sc)
         return;
-    check_user_id(v, AT(at, "fsGroup"), sc->has_fs_group, sc->fs_group);
-    check_user_id(v, AT(at, "runAsUser"), sc->has_run_as_user, sc->run_as_user);
-    check_user_id(v, AT(at, "runAsGroup"), sc->has_run_as_group, sc->run_as_group);
+    validate_user_id(v, AT(at, "fsGroup"), sc->has_fs_group, sc->fs_group);
+    validate_user_id(v, AT(at, "runAsUser"), sc->has_run_as_user, sc->run_as_user);
+    validate_user_id(v, AT(at, "runAsGroup"), sc->has_run_as_group, sc->run_as_group);
     for (size_t i = 0; i < sc->supplemental_groups.n; i++)
-        check_user_id(v, AT_ITEM(AT(at, "supplementalGroups"), i), true,
-                      sc->supplemental_groups.p[i]);
+        validate_user_id(v, AT_ITEM(AT(at, "supplementalGroups"), i), true,
+                         sc->supplemental_groups.p[i]);
     check_sysctls(p, AT(at, "sysctls"), &sc->sysctls);
     if (sc->has_fs_group_change_policy)
-        check_choice(v, AT(at, "fsGroupChangePolicy"), sc->fs_group_change_policy,
-                     CHOICES(changes));
+        validate_choice(v, AT(at, "fsGroupChangePolicy"), sc->fs_group_change_policy,
+                        CHOICES(changes));
     check_seccomp(v, AT(at, "seccompProfile"), sc->seccomp_profile);
     check_windows(v, AT(at, "windowsOptions"), sc->windows_options);
     check_app_armor(v, AT(at, "appArmorProfile"), sc->app_armor_profile);
     if (sc->has_supplemental_groups_policy)
-        check_choice(v, AT(at, "supplementalGroupsPolicy"), sc->supplemental_groups_policy,
-                     CHOICES(groups));
+        validate_choice(v, AT(at, "supplementalGroupsPolicy"), sc->supplemental_groups_policy,
+                        CHOICES(groups));
     if (sc->has_se_linux_change_policy)
-        check_choice(v, AT(at, "seLinuxChangePolicy"), sc->se_linux_change_policy, CHOICES(labels));
+        validate_choice(v, AT(at, "seLinuxChangePolicy"), sc->se_linux_change_policy,
+                        CHOICES(labels));
 }
 
 // --- Annotations that are older than the fields --------------------------------------------------
@@ -293,7 +294,7 @@ static void check_seccomp_annotation(struct validator *v, const struct path *at,
 {
     static const struct str local = STR_INIT("localhost/");
     if (str_starts(profile, local))
-        check_descending_path(v, at, str_from(profile, local.n));
+        validate_descending_path(v, at, str_from(profile, local.n));
     else if (!good_seccomp_name(profile))
         cause_invalid(v->causes, at, profile, STR("must be a valid seccomp profile"));
 }
@@ -325,7 +326,7 @@ static void check_app_armor_annotation(struct pod_rules *p, const struct path *a
     cause_invalid(v->causes, AT_KEY(at, key), profile, sbuf_str(&b));
 }
 
-void check_security_annotations(struct pod_rules *p, const struct path *at)
+void validate_security_annotations(struct pod_rules *p, const struct path *at)
 {
     static const struct str seccomp = STR_INIT("container.seccomp.security.alpha.kubernetes.io/");
     static const struct str app_armor = STR_INIT("container.apparmor.security.beta.kubernetes.io/");
@@ -346,9 +347,10 @@ struct profile {
     struct str name; // of a local one
 };
 
-// Whether what an annotation says is what the field says; word is what profiles are called.
-static void check_match(struct validator *v, const struct path *at, struct str annotation,
-                        const struct profile *p, const char *word)
+// Whether annotation and field agree; word is the name of the profile kind in messages.
+static void validate_security_profile_match(struct validator *v, const struct path *at,
+                                            struct str annotation, const struct profile *p,
+                                            const char *word)
 {
     static const struct str local = STR_INIT("localhost/");
     bool seccomp = str_eqz(str_z(word), "seccomp");
@@ -389,8 +391,8 @@ static void check_seccomp_match(struct pod_rules *p, const struct path *at, stru
         return;
     const struct profile profile = {field->type, field->has_localhost_profile,
                                     field->localhost_profile};
-    check_match(p->v, AT(AT(at, "securityContext"), "seccompProfile"), annotation, &profile,
-                "seccomp");
+    validate_security_profile_match(p->v, AT(AT(at, "securityContext"), "seccompProfile"),
+                                    annotation, &profile, "seccomp");
 }
 
 static void check_container_match(struct pod_rules *p, const struct path *at,
@@ -414,14 +416,14 @@ static void check_container_match(struct pod_rules *p, const struct path *at,
         return;
     const struct profile profile = {armor->type, armor->has_localhost_profile,
                                     armor->localhost_profile};
-    check_match(p->v, AT(AT(at, "securityContext"), "appArmorProfile"), annotation, &profile,
-                "apparmor");
+    validate_security_profile_match(p->v, AT(AT(at, "securityContext"), "appArmorProfile"),
+                                    annotation, &profile, "apparmor");
 }
 
-void check_profiles_match(struct pod_rules *p, const struct path *spec)
+void validate_profiles_match(struct pod_rules *p, const struct path *spec)
 {
     const struct api_pod_security_context *sc = p->spec->security_context;
     check_seccomp_match(p, spec, STR("seccomp.security.alpha.kubernetes.io/pod"),
                         sc ? sc->seccomp_profile : NULL);
-    each_container(p, spec, check_container_match);
+    validate_each_container(p, spec, check_container_match);
 }

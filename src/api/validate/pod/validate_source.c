@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Volumes that other systems provide, most of them relics, and claims to persistent volumes. Nearly
-// all rules are that something must be given, so a table says it.
+// all rules are that something must be given, so they are a table.
 #include "api/validate/validate_core.h"
 
 #include "base/banned.h"
@@ -33,7 +33,7 @@ static const struct {
     {STR_INIT("scaleIO"), {STR_INIT("gateway"), STR_INIT("system"), STR_INIT("volumeName")}},
 };
 
-static bool is_given(const struct api_field *f, const void *owner)
+static bool source_is_set(const struct api_field *f, const void *owner)
 {
     if (f->shape == API_LIST)
         return ((const struct api_span *)api_member_const(f, owner))->n > 0;
@@ -48,7 +48,7 @@ static void check_iscsi(struct validator *v, const struct path *at,
     if (s->iqn.n && !known)
         cause_invalid(v->causes, AT(at, "iqn"), s->iqn,
                       STR("must be valid format starting with iqn, eui, or naa"));
-    check_between(v, AT(at, "lun"), s->lun, 0, 255);
+    validate_between(v, AT(at, "lun"), s->lun, 0, 255);
     if ((s->chap_auth_discovery || s->chap_auth_session) && !s->secret_ref)
         cause_required(v->causes, AT(at, "secretRef"), STR(""));
 }
@@ -62,12 +62,12 @@ static void check_fc(struct validator *v, const struct path *at,
                        STR("must specify either targetWWNs or wwids, but not both"));
     if (s->target_wwns.n && s->wwids.n)
         cause_invalid_json(v->causes, names,
-                           json_of_strings(s->target_wwns.p, s->target_wwns.n, scratch(v)),
+                           validate_show_strings(s->target_wwns.p, s->target_wwns.n, scratch(v)),
                            STR("targetWWNs and wwids can not be specified simultaneously"));
     if (s->target_wwns.n && !s->has_lun)
         cause_required(v->causes, AT(at, "lun"), STR("lun is required if targetWWNs is specified"));
     else if (s->target_wwns.n)
-        check_between(v, AT(at, "lun"), s->lun, 0, 255);
+        validate_between(v, AT(at, "lun"), s->lun, 0, 255);
 }
 
 static void check_flocker(struct validator *v, const struct path *at,
@@ -89,7 +89,7 @@ static void check_driver_more(struct validator *v, const struct path *volume,
 {
     const struct path *at = AT_NAME(volume, name);
     if (str_eqz(name, "gitRepo"))
-        check_descending_path(v, AT(at, "directory"), s->git_repo->directory);
+        validate_descending_path(v, AT(at, "directory"), s->git_repo->directory);
     else if (str_eqz(name, "nfs") && !str_starts(s->nfs->path, STR("/")))
         cause_invalid(v->causes, AT(at, "path"), s->nfs->path, STR("must be an absolute path"));
     else if (str_eqz(name, "iscsi"))
@@ -108,14 +108,14 @@ static void check_driver(struct validator *v, const struct path *volume,
     const struct path *at = AT_NAME(volume, drivers[which].source);
     for (size_t i = 0; i < array_len(drivers[which].required); i++) {
         struct str name = drivers[which].required[i];
-        if (name.n && !is_given(api_type_field(f->sub, name), source))
+        if (name.n && !source_is_set(api_type_field(f->sub, name), source))
             cause_required(v->causes, AT_NAME(at, name), STR(""));
     }
     check_driver_more(v, volume, s, drivers[which].source);
 }
 
-void check_volume_drivers(struct validator *v, const struct path *at,
-                          const struct api_volume_source *s, size_t *found)
+void validate_volume_drivers(struct validator *v, const struct path *at,
+                             const struct api_volume_source *s, size_t *found)
 {
     for (size_t i = 0; i < array_len(drivers); i++) {
         const struct api_field *f = api_type_field(&api_volume_source_type, drivers[i].source);
@@ -138,11 +138,11 @@ static void check_access_modes(struct validator *v, const struct path *at,
                                        STR_INIT("ReadWriteOnce"), STR_INIT("ReadWriteOncePod")};
     bool alone = false, others = false;
     for (size_t i = 0; i < modes->n; i++) {
-        check_choice(v, at, modes->p[i], CHOICES(known));
+        validate_choice(v, at, modes->p[i], CHOICES(known));
         if (str_eqz(modes->p[i], "ReadWriteOncePod"))
             alone = true;
         else
-            others = others || is_choice(CHOICES(known), modes->p[i]);
+            others = others || validate_is_choice(CHOICES(known), modes->p[i]);
     }
     if (alone && others)
         cause_forbidden(v->causes, at, STR("may not use ReadWriteOncePod with other access modes"));
@@ -151,13 +151,13 @@ static void check_access_modes(struct validator *v, const struct path *at,
 static void check_data_source(struct validator *v, const struct path *at, struct str group,
                               struct str kind, struct str name)
 {
-    must_have(v, AT(at, "name"), name);
-    must_have(v, AT(at, "kind"), kind);
+    validate_required(v, AT(at, "name"), name);
+    validate_required(v, AT(at, "kind"), kind);
     if (group.n == 0 && !str_eqz(kind, "PersistentVolumeClaim"))
         cause_invalid(v->causes, at, kind,
                       STR("must be 'PersistentVolumeClaim' when referencing the default apiGroup"));
     if (group.n)
-        check_named(v, AT(at, "apiGroup"), group, name_dns_subdomain);
+        validate_named(v, AT(at, "apiGroup"), group, name_dns_subdomain);
 }
 
 static void check_claim_classes(struct validator *v, const struct path *at,
@@ -165,9 +165,9 @@ static void check_claim_classes(struct validator *v, const struct path *at,
 {
     static const struct str modes[] = {STR_INIT("Block"), STR_INIT("Filesystem")};
     if (spec->storage_class_name.n)
-        check_named(v, AT(at, "storageClassName"), spec->storage_class_name, name_dns_subdomain);
+        validate_named(v, AT(at, "storageClassName"), spec->storage_class_name, name_dns_subdomain);
     if (spec->has_volume_mode)
-        check_choice(v, AT(at, "volumeMode"), spec->volume_mode, CHOICES(modes));
+        validate_choice(v, AT(at, "volumeMode"), spec->volume_mode, CHOICES(modes));
     if (spec->data_source)
         check_data_source(v, AT(at, "dataSource"), spec->data_source->api_group,
                           spec->data_source->kind, spec->data_source->name);
@@ -175,23 +175,23 @@ static void check_claim_classes(struct validator *v, const struct path *at,
         check_data_source(v, AT(at, "dataSourceRef"), spec->data_source_ref->api_group,
                           spec->data_source_ref->kind, spec->data_source_ref->name);
     if (spec->volume_attributes_class_name.n)
-        check_named(v, AT(at, "volumeAttributesClassName"), spec->volume_attributes_class_name,
-                    name_dns_subdomain);
+        validate_named(v, AT(at, "volumeAttributesClassName"), spec->volume_attributes_class_name,
+                       name_dns_subdomain);
 }
 
-void check_claim_spec(struct validator *v, const struct path *at,
-                      const struct api_persistent_volume_claim_spec *spec)
+void validate_volume_claim_spec(struct validator *v, const struct path *at,
+                                const struct api_persistent_volume_claim_spec *spec)
 {
     const struct path *storage = AT_KEY(AT(at, "resources"), STR("storage"));
     if (spec->access_modes.n == 0)
         cause_required(v->causes, AT(at, "accessModes"), STR("at least 1 access mode is required"));
-    check_label_selector(v, AT(at, "selector"), spec->selector);
+    validate_label_selector(v, AT(at, "selector"), spec->selector);
     check_access_modes(v, AT(at, "accessModes"), &spec->access_modes);
     const struct quantity *amount = amounts_get(&spec->resources.requests, STR("storage"));
     if (!amount)
         cause_required(v->causes, storage, STR(""));
     else if (quantity_sign(amount) <= 0)
-        cause_invalid(v->causes, storage, quantity_text(amount, scratch(v)),
+        cause_invalid(v->causes, storage, validate_quantity_text(amount, scratch(v)),
                       STR("must be greater than zero"));
     check_claim_classes(v, at, spec);
 }

@@ -12,7 +12,7 @@
 static const struct str file_mode_rule =
     STR_INIT("must be a number between 0 and 0777 (octal), both inclusive");
 
-void check_file_mode(struct validator *v, const struct path *at, bool has, int32_t mode)
+static void validate_file_mode(struct validator *v, const struct path *at, bool has, int32_t mode)
 {
     if (has && (mode < 0 || mode > 0777))
         cause_invalid_i64(v->causes, at, mode, file_mode_rule);
@@ -50,16 +50,16 @@ static bool known_field(struct str field)
         STR_INIT("status.podIPs"),
         STR_INIT("spec.host"),
     };
-    return is_choice(CHOICES(known), field);
+    return validate_is_choice(CHOICES(known), field);
 }
 
 static void check_subscript(struct validator *v, const struct path *at, struct str field,
                             struct str path, struct str key)
 {
     if (str_eqz(path, "metadata.annotations"))
-        check_named(v, at, lower_case(key, scratch(v)), name_label_key);
+        validate_named(v, at, validate_lower_case(key, scratch(v)), name_label_key);
     else if (str_eqz(path, "metadata.labels"))
-        check_named(v, at, key, name_label_key);
+        validate_named(v, at, key, name_label_key);
     else
         cause_invalid(v->causes, AT(at, "fieldPath"), field,
                       arena_strf(scratch(v),
@@ -68,8 +68,8 @@ static void check_subscript(struct validator *v, const struct path *at, struct s
                                  STR_ARG(field)));
 }
 
-void check_field_ref(struct validator *v, const struct path *at,
-                     const struct api_object_field_selector *ref, struct choices allowed)
+void validate_field_ref(struct validator *v, const struct path *at,
+                        const struct api_object_field_selector *ref, struct choices allowed)
 {
     const struct path *field = AT(at, "fieldPath");
     struct str path, key;
@@ -91,7 +91,7 @@ void check_field_ref(struct validator *v, const struct path *at,
                                  STR_ARG(ref->field_path)));
     } else {
         bool host = str_eqz(ref->field_path, "spec.host");
-        check_choice(v, field, host ? STR("spec.nodeName") : ref->field_path, allowed);
+        validate_choice(v, field, host ? STR("spec.nodeName") : ref->field_path, allowed);
     }
 }
 
@@ -113,22 +113,22 @@ static void check_divisor(struct validator *v, const struct path *at,
     };
     if (quantity_sign(&ref->divisor) == 0)
         return;
-    struct str text = quantity_text(&ref->divisor, scratch(v)), side, what;
+    struct str text = validate_quantity_text(&ref->divisor, scratch(v)), side, what;
     if (!str_cut(ref->resource, '.', &side, &what) ||
         (!str_eqz(side, "limits") && !str_eqz(side, "requests")))
         return;
     if (str_eqz(what, "cpu")) {
-        if (!is_choice(CHOICES(cpu), text))
+        if (!validate_is_choice(CHOICES(cpu), text))
             cause_invalid(
                 v->causes, AT(at, "divisor"), ref->resource,
                 STR("only divisor's values 1m and 1 are supported with the cpu resource"));
         return;
     }
-    struct str words = is_huge_page(what) ? STR("hugepages") : STR("");
+    struct str words = resources_is_huge_page(what) ? STR("hugepages") : STR("");
     for (size_t i = 0; i < array_len(kinds); i++)
         if (str_eq(what, kinds[i].name))
             words = kinds[i].words;
-    if (words.n && !is_choice(CHOICES(bytes), text))
+    if (words.n && !validate_is_choice(CHOICES(bytes), text))
         cause_invalid(v->causes, AT(at, "divisor"), ref->resource,
                       arena_strf(scratch(v),
                                  "only divisor's values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, "
@@ -136,8 +136,8 @@ static void check_divisor(struct validator *v, const struct path *at,
                                  STR_ARG(words)));
 }
 
-void check_resource_field_ref(struct validator *v, const struct path *at,
-                              const struct api_resource_field_selector *ref, bool in_volume)
+void validate_resource_field_ref(struct validator *v, const struct path *at,
+                                 const struct api_resource_field_selector *ref, bool in_volume)
 {
     static const struct str allowed[] = {
         STR_INIT("limits.cpu"),
@@ -154,42 +154,42 @@ void check_resource_field_ref(struct validator *v, const struct path *at,
     else if (ref->resource.n == 0)
         cause_required(v->causes, AT(at, "resource"), STR(""));
     else if (!huge)
-        check_choice(v, AT(at, "resource"), ref->resource, CHOICES(allowed));
+        validate_choice(v, AT(at, "resource"), ref->resource, CHOICES(allowed));
     check_divisor(v, at, ref);
 }
 
 // --- Sources made of objects ---------------------------------------------------------------------
 
-static void check_items(struct validator *v, const struct path *list,
-                        const struct api_key_to_path_array *items)
+static void validate_volume_items(struct validator *v, const struct path *list,
+                                  const struct api_key_to_path_array *items)
 {
     for (size_t i = 0; i < items->n && !causes_full(v->causes); i++) {
         const struct api_key_to_path *item = &items->p[i];
         const struct path *at = AT_ITEM(list, i);
-        must_have(v, AT(at, "key"), item->key);
-        must_have(v, AT(at, "path"), item->path);
-        check_local_path(v, AT(at, "path"), item->path);
-        check_file_mode(v, AT(at, "mode"), item->has_mode, item->mode);
-        check_user_id(v, AT(at, "user"), item->has_user, item->user);
+        validate_required(v, AT(at, "key"), item->key);
+        validate_required(v, AT(at, "path"), item->path);
+        validate_local_path(v, AT(at, "path"), item->path);
+        validate_file_mode(v, AT(at, "mode"), item->has_mode, item->mode);
+        validate_user_id(v, AT(at, "user"), item->has_user, item->user);
     }
 }
 
 static void check_secret_source(struct validator *v, const struct path *at,
                                 const struct api_secret_volume_source *s)
 {
-    must_have(v, AT(at, "secretName"), s->secret_name);
-    check_file_mode(v, AT(at, "defaultMode"), s->has_default_mode, s->default_mode);
-    check_user_id(v, AT(at, "defaultUser"), s->has_default_user, s->default_user);
-    check_items(v, AT(at, "items"), &s->items);
+    validate_required(v, AT(at, "secretName"), s->secret_name);
+    validate_file_mode(v, AT(at, "defaultMode"), s->has_default_mode, s->default_mode);
+    validate_user_id(v, AT(at, "defaultUser"), s->has_default_user, s->default_user);
+    validate_volume_items(v, AT(at, "items"), &s->items);
 }
 
 static void check_config_map_source(struct validator *v, const struct path *at,
                                     const struct api_config_map_volume_source *s)
 {
-    must_have(v, AT(at, "name"), s->local_object_reference.name);
-    check_file_mode(v, AT(at, "defaultMode"), s->has_default_mode, s->default_mode);
-    check_user_id(v, AT(at, "defaultUser"), s->has_default_user, s->default_user);
-    check_items(v, AT(at, "items"), &s->items);
+    validate_required(v, AT(at, "name"), s->local_object_reference.name);
+    validate_file_mode(v, AT(at, "defaultMode"), s->has_default_mode, s->default_mode);
+    validate_user_id(v, AT(at, "defaultUser"), s->has_default_user, s->default_user);
+    validate_volume_items(v, AT(at, "items"), &s->items);
 }
 
 static void check_downward_file(struct validator *v, const struct path *at,
@@ -199,26 +199,26 @@ static void check_downward_file(struct validator *v, const struct path *at,
         STR_INIT("metadata.annotations"), STR_INIT("metadata.labels"), STR_INIT("metadata.name"),
         STR_INIT("metadata.namespace"),   STR_INIT("metadata.uid"),
     };
-    must_have(v, AT(at, "path"), f->path);
-    check_local_path(v, AT(at, "path"), f->path);
+    validate_required(v, AT(at, "path"), f->path);
+    validate_local_path(v, AT(at, "path"), f->path);
     if (f->field_ref)
-        check_field_ref(v, AT(at, "fieldRef"), f->field_ref, CHOICES(fields));
+        validate_field_ref(v, AT(at, "fieldRef"), f->field_ref, CHOICES(fields));
     if (f->field_ref && f->resource_field_ref)
         cause_invalid(v->causes, at, STR("resource"),
                       STR("fieldRef and resourceFieldRef can not be specified simultaneously"));
     else if (f->resource_field_ref)
-        check_resource_field_ref(v, AT(at, "resourceFieldRef"), f->resource_field_ref, true);
+        validate_resource_field_ref(v, AT(at, "resourceFieldRef"), f->resource_field_ref, true);
     else if (!f->field_ref)
         cause_required(v->causes, at, STR("one of fieldRef and resourceFieldRef is required"));
-    check_file_mode(v, AT(at, "mode"), f->has_mode, f->mode);
-    check_user_id(v, AT(at, "user"), f->has_user, f->user);
+    validate_file_mode(v, AT(at, "mode"), f->has_mode, f->mode);
+    validate_user_id(v, AT(at, "user"), f->has_user, f->user);
 }
 
 static void check_downward(struct validator *v, const struct path *at,
                            const struct api_downward_api_volume_source *s)
 {
-    check_file_mode(v, AT(at, "defaultMode"), s->has_default_mode, s->default_mode);
-    check_user_id(v, AT(at, "defaultUser"), s->has_default_user, s->default_user);
+    validate_file_mode(v, AT(at, "defaultMode"), s->has_default_mode, s->default_mode);
+    validate_user_id(v, AT(at, "defaultUser"), s->has_default_user, s->default_user);
     for (size_t i = 0; i < s->items.n && !causes_full(v->causes); i++)
         check_downward_file(v, at, &s->items.p[i]);
 }
@@ -240,15 +240,15 @@ static void take_path(struct projection *p, struct str path, struct str shown)
 static void check_projected_items(struct projection *p, const struct path *at, struct str name,
                                   const struct api_key_to_path_array *items)
 {
-    must_have(p->v, AT(at, "name"), name);
-    check_items(p->v, AT(at, "items"), items);
+    validate_required(p->v, AT(at, "name"), name);
+    validate_volume_items(p->v, AT(at, "items"), items);
     for (size_t i = 0; i < items->n; i++)
         if (items->p[i].path.n)
             take_path(p, items->p[i].path, name);
 }
 
-static void check_token(struct projection *p, const struct path *at,
-                        const struct api_service_account_token_projection *t)
+static void validate_volume_token(struct projection *p, const struct path *at,
+                                  const struct api_service_account_token_projection *t)
 {
     struct validator *v = p->v;
     const struct path *expiration = AT(at, "expirationSeconds");
@@ -260,10 +260,10 @@ static void check_token(struct projection *p, const struct path *at,
     else if (t->expiration_seconds > TOKEN_SECONDS_MAX)
         cause_invalid_i64(v->causes, expiration, t->expiration_seconds,
                           STR("may not specify a duration larger than 2^32 seconds"));
-    must_have(v, AT(p->volume, "path"), t->path);
+    validate_required(v, AT(p->volume, "path"), t->path);
     if (t->path.n)
-        check_local_path(v, AT(p->volume, "path"), t->path);
-    check_user_id(v, AT(at, "user"), t->has_user, t->user);
+        validate_local_path(v, AT(p->volume, "path"), t->path);
+    validate_user_id(v, AT(at, "user"), t->has_user, t->user);
 }
 
 static void check_projection(struct projection *p, const struct path *at,
@@ -285,7 +285,7 @@ static void check_projection(struct projection *p, const struct path *at,
         }
     }
     if (s->service_account_token && ++n)
-        check_token(p, AT(at, "serviceAccountToken"), s->service_account_token);
+        validate_volume_token(p, AT(at, "serviceAccountToken"), s->service_account_token);
     // Bundles and certificates are for gates that are off; only that they are alone is checked.
     n += s->cluster_trust_bundle ? 1 : 0;
     n += s->pod_certificate ? 1 : 0;
@@ -298,8 +298,8 @@ static void check_projected(struct validator *v, const struct path *at,
                             const struct api_projected_volume_source *s)
 {
     struct projection p = {.v = v, .volume = at};
-    check_file_mode(v, AT(at, "defaultMode"), s->has_default_mode, s->default_mode);
-    check_user_id(v, AT(at, "defaultUser"), s->has_default_user, s->default_user);
+    validate_file_mode(v, AT(at, "defaultMode"), s->has_default_mode, s->default_mode);
+    validate_user_id(v, AT(at, "defaultUser"), s->has_default_user, s->default_user);
     for (size_t i = 0; i < s->sources.n && !causes_full(v->causes); i++)
         check_projection(&p, AT_ITEM(AT(at, "sources"), i), &s->sources.p[i]);
     seen_done(&p.paths);
@@ -331,39 +331,40 @@ static void check_host_path(struct validator *v, const struct path *at,
         STR_INIT("FileOrCreate"),
         STR_INIT("Socket"),
     };
-    must_have(v, AT(at, "path"), s->path);
+    validate_required(v, AT(at, "path"), s->path);
     if (s->path.n == 0)
         return;
-    check_no_backsteps(v, AT(at, "path"), s->path);
+    validate_no_backsteps(v, AT(at, "path"), s->path);
     if (s->has_type)
-        check_choice(v, AT(at, "type"), s->type, CHOICES(types));
+        validate_choice(v, AT(at, "type"), s->type, CHOICES(types));
 }
 
 static void check_csi(struct validator *v, const struct path *at,
                       const struct api_csi_volume_source *s)
 {
     size_t from = v->causes->n;
-    check_driver_name(v, AT(at, "driver"), s->driver, OWN);
+    validate_driver_name(v, AT(at, "driver"), s->driver, OWN);
     for (size_t i = from; i < v->causes->n; i++)
         v->causes->p[i].message =
-            in_characters(v->causes->p[i].message, name_dns_subdomain, scratch(v));
+            validate_in_characters(v->causes->p[i].message, name_dns_subdomain, scratch(v));
     if (!s->node_publish_secret_ref)
         return;
-    must_have(v, AT(AT(at, "nodePublishSecretRef"), "name"), s->node_publish_secret_ref->name);
+    validate_required(v, AT(AT(at, "nodePublishSecretRef"), "name"),
+                      s->node_publish_secret_ref->name);
     if (s->node_publish_secret_ref->name.n)
-        check_named(v, AT(at, "name"), s->node_publish_secret_ref->name, name_dns_subdomain);
+        validate_named(v, AT(at, "name"), s->node_publish_secret_ref->name, name_dns_subdomain);
 }
 
-static void check_ephemeral(struct validator *v, const struct path *volume,
-                            const struct api_ephemeral_volume_source *s,
-                            const struct api_object_meta *meta, struct str name)
+static void validate_volume_ephemeral(struct validator *v, const struct path *volume,
+                                      const struct api_ephemeral_volume_source *s,
+                                      const struct api_object_meta *meta, struct str name)
 {
     const struct path *at = AT(AT(volume, "ephemeral"), "volumeClaimTemplate");
     if (!s->volume_claim_template) {
         cause_required(v->causes, at, STR(""));
     } else {
-        check_template_meta(v, &s->volume_claim_template->metadata, AT(at, "metadata"));
-        check_claim_spec(v, AT(at, "spec"), &s->volume_claim_template->spec);
+        validate_template_meta(v, &s->volume_claim_template->metadata, AT(at, "metadata"));
+        validate_volume_claim_spec(v, AT(at, "spec"), &s->volume_claim_template->spec);
     }
     if (!meta || meta->name.n == 0 || name.n == 0)
         return;
@@ -374,14 +375,15 @@ static void check_ephemeral(struct validator *v, const struct path *volume,
         cleanup_sbuf struct sbuf b = {0};
         sbuf_addz(&b, "PVC name ");
         sbuf_add_quoted(&b, claim);
-        sbuf_addf(&b, ": %.*s", STR_ARG(in_characters(msgs.p[i], name_dns_subdomain, scratch(v))));
+        sbuf_addf(&b, ": %.*s",
+                  STR_ARG(validate_in_characters(msgs.p[i], name_dns_subdomain, scratch(v))));
         cause_invalid(v->causes, AT(volume, "name"), name, sbuf_str(&b));
     }
 }
 
 // --- One volume ----------------------------------------------------------------------------------
 
-// Whether a source counts: the second one is told off and not looked at.
+// Whether a source counts: a second one is reported and not checked.
 static bool first_source(struct validator *v, const struct path *at, const void *given, size_t *n)
 {
     if (!given)
@@ -404,8 +406,8 @@ static void check_own_sources(struct validator *v, const struct path *at,
     if (first_source(v, AT(at, "secret"), s->secret, n))
         check_secret_source(v, AT(at, "secret"), s->secret);
     if (first_source(v, AT(at, "persistentVolumeClaim"), s->persistent_volume_claim, n))
-        must_have(v, AT(AT(at, "persistentVolumeClaim"), "claimName"),
-                  s->persistent_volume_claim->claim_name);
+        validate_required(v, AT(AT(at, "persistentVolumeClaim"), "claimName"),
+                          s->persistent_volume_claim->claim_name);
     if (first_source(v, AT(at, "downwardAPI"), s->downward_api, n))
         check_downward(v, AT(at, "downwardAPI"), s->downward_api);
     if (first_source(v, AT(at, "configMap"), s->config_map, n))
@@ -422,12 +424,12 @@ static void check_volume(struct validator *v, const struct path *at,
     const struct api_volume_source *s = &volume->volume_source;
     size_t n = 0;
     check_own_sources(v, at, s, &n);
-    check_volume_drivers(v, at, s, &n);
+    validate_volume_drivers(v, at, s, &n);
     if (first_source(v, AT(at, "ephemeral"), s->ephemeral, &n))
-        check_ephemeral(v, at, s->ephemeral, meta, volume->name);
+        validate_volume_ephemeral(v, at, s->ephemeral, meta, volume->name);
     if (first_source(v, AT(at, "image"), s->image, &n)) {
-        must_have(v, AT(AT(at, "image"), "reference"), s->image->reference);
-        check_pull_policy(v, AT(AT(at, "image"), "pullPolicy"), s->image->pull_policy);
+        validate_required(v, AT(AT(at, "image"), "reference"), s->image->reference);
+        validate_pull_policy(v, AT(AT(at, "image"), "pullPolicy"), s->image->pull_policy);
     }
     if (n == 0)
         cause_required(v->causes, at, STR("must specify a volume type"));
@@ -445,9 +447,9 @@ static struct seen made_claims(struct validator *v, const struct api_volume_arra
     return made;
 }
 
-void check_volumes(struct validator *v, const struct path *list,
-                   const struct api_volume_array *volumes, const struct api_object_meta *meta,
-                   struct volume_map *ret)
+void validate_volumes(struct validator *v, const struct path *list,
+                      const struct api_volume_array *volumes, const struct api_object_meta *meta,
+                      struct volume_map *ret)
 {
     cleanup_seen struct seen made = made_claims(v, volumes, meta);
     for (size_t i = 0; i < volumes->n && !causes_full(v->causes); i++) {
@@ -455,9 +457,9 @@ void check_volumes(struct validator *v, const struct path *list,
         const struct path *at = AT_ITEM(list, i), *name = AT(at, "name");
         size_t before = v->causes->n;
         check_volume(v, at, volume, meta);
-        must_have(v, name, volume->name);
+        validate_required(v, name, volume->name);
         if (volume->name.n)
-            check_named(v, name, volume->name, name_dns_label);
+            validate_named(v, name, volume->name, name_dns_label);
         if (map_has(ret, volume->name))
             cause_duplicate(v->causes, name, volume->name);
         if (v->causes->n == before)

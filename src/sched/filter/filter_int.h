@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rules of kube-scheduler other than devices and volumes, and the choice among nodes that pass.
+#ifndef SCHED_FILTER_FILTER_INT_H
+#define SCHED_FILTER_FILTER_INT_H
+
+#include "sched/core/sched_int.h"
+
+// --- filter.c ------------------------------------------------------------------------------------
+
+// filter_node applies everything but devices. With why, the reasons are added.
+enum why filter_node(struct attempt *a, const struct sched_node *n, struct refusals *why);
+
+// filter_nominated: another pod is to get the node, and does not give way to this one.
+bool filter_nominated(const struct attempt *a, const struct sched_node *n,
+                      const struct sched_pod *p);
+
+// filter_fits checks amounts, those of needs instead of the pod's own.
+bool filter_fits(struct attempt *a, const struct sched_node *n, const struct pod_need *needs,
+                 size_t needs_len, struct refusals *why);
+
+// filter_selected: node selector and required node affinity; filter_tolerated: hard taints.
+bool filter_selected(const struct api_pod *pod, const struct api_node *node);
+bool filter_tolerated(const struct api_pod *pod, const struct api_node *node);
+
+// --- affinity.c, spread.c ------------------------------------------------------------------------
+
+void affinity_begin(struct attempt *a);
+enum why affinity_filter(struct attempt *a, const struct sched_node *n, struct refusals *why);
+int64_t affinity_score(const struct attempt *a, const struct sched_node *n);
+bool affinity_scores(const struct attempt *a);
+void affinity_end(struct attempt *a);
+
+void spread_begin(struct attempt *a);
+void spread_end(struct attempt *a);
+enum why spread_filter(struct attempt *a, const struct sched_node *n, struct refusals *why);
+void spread_score(const struct attempt *a, struct sched_node *const *nodes, size_t n,
+                  int64_t *ret); // normalized
+
+// --- score.c -------------------------------------------------------------------------------------
+
+// score_best chooses among nodes that will do; ranks are those of dra_rank, one a node; worths are
+// steps of worth, the first node's being the best, or NULL.
+size_t score_best(const struct attempt *a, struct sched_node *const *nodes, const int64_t *ranks,
+                  const int64_t *worths, size_t n);
+
+// score_settled: a node cannot be beaten by one that is worth no more: nothing else than
+// worth counts.
+bool score_settled(const struct attempt *a, const struct sched_node *n);
+
+#endif
