@@ -38,6 +38,14 @@ def contents(package, top):
             assert 'Unknown' not in r.stderr and 'Failed to parse' not in r.stderr, r.stderr
 
 
+def others(packages, top):
+    """Headers and examples are in packages of their own."""
+    for name, path in (('dray-dev', 'usr/include/dray/driver.h'), ('dray-examples', 'usr/share/doc/dray-examples/examples/claim.yaml')):
+        root = os.path.join(top, name)
+        assert run('dpkg-deb', '-x', packages[name], root).returncode == 0, name
+        assert os.path.getsize(os.path.join(root, path)) > 0, path
+
+
 def installed(package, top):
     """Into a root of its own, and out again."""
     if os.geteuid() != 0:
@@ -88,7 +96,10 @@ def main():
     try:
         r = run(os.path.join(HERE, 'tools', 'deb'), '--build', os.path.dirname(DRAY), '--out', top)
         assert r.returncode == 0, r
-        package = r.stdout.strip()
+        packages = {os.path.basename(line).split('_')[0]: line for line in r.stdout.split()}
+        assert {'dray', 'dray-dev', 'dray-examples'} == set(packages), packages
+        package = packages['dray']
+        others(packages, top)
         contents(package, top)
         scripts(package, top)
         installed(package, top)
