@@ -713,6 +713,40 @@ static void images_come_from_paths(void **state)
     image_store_free(s);
 }
 
+static void write_below(const char *path, const char *text)
+{
+    cleanup_sbuf struct sbuf whole = {0};
+    sbuf_addf(&whole, "%s/%s", dir, path);
+    assert_int_equal(file_replace_atomic(AT_FDCWD, whole.p, str_z(text), 0644, NULL), 0);
+}
+
+// The code for a wrong name is for names alone: another makes a pod report InvalidImageName.
+static void a_damaged_document_is_no_wrong_name(void **state)
+{
+    cleanup_arena struct arena a = {0};
+    cleanup_sbuf struct sbuf path = {0};
+    struct image_info info;
+    struct err err = {0};
+    char reference[200];
+    (void)state;
+    make_layout("hurt");
+    struct image_store *s = open_store("store-hurt");
+    (void)snprintf(reference, sizeof(reference), "oci:%s/local/hurt:v1", dir);
+    assert_int_equal(get(s, reference, RUNTIME_PULL_NEVER, &a, &info, &err), 0);
+    sbuf_addf(&path, "store-hurt/unpacked/%.*s/config", STR_ARG(str_from(info.id, 7)));
+    write_below(path.p, "no JSON");
+    assert_int_equal(image_find(s, str_z(reference), &a, &info, &err), -ERR_INVALID);
+    assert_int_equal(err.code, ERR_INVALID);
+    write_below("local/hurt/index.json", "no JSON");
+    assert_int_equal(get(s, reference, RUNTIME_PULL_ALWAYS, &a, &info, &err), -ERR_INVALID);
+    assert_int_equal(err.code, ERR_INVALID);
+    assert_int_equal(get(s, "none:1", RUNTIME_PULL_NEVER, &a, &info, &err), -ERR_INVALID);
+    image_store_free(s);
+    sbuf_clear(&path);
+    sbuf_addf(&path, "%s/local/hurt", dir);
+    assert_int_equal(file_remove_tree(path.p, NULL), 0);
+}
+
 static void make_below(const char *path)
 {
     cleanup_sbuf struct sbuf whole = {0};
@@ -921,6 +955,7 @@ int main(void)
         TEST_CASE(documents_are_read_and_checked),
         TEST_CASE(images_are_found_unpacked_and_removed),
         TEST_CASE(images_come_from_paths),
+        TEST_CASE(a_damaged_document_is_no_wrong_name),
         TEST_CASE(paths_lead_to_local_images_alone),
         TEST_CASE(a_folder_that_is_no_local_image_any_more_is_not_used),
         TEST_CASE(docker_archives_are_read),

@@ -128,6 +128,17 @@ static bool is_local(const struct image_store *s, struct str path)
 
 // --- Stored images -------------------------------------------------------------------------------
 
+// image_damaged changes the code for a document that cannot be parsed: to callers of image_find and
+// image_get, -ERR_BAD_REQUEST is a wrong name.
+static int image_damaged(int r, struct err *err)
+{
+    if (r != -ERR_BAD_REQUEST)
+        return r;
+    if (err)
+        err->code = ERR_INVALID;
+    return -ERR_INVALID;
+}
+
 bool image_id_ok(struct str id)
 {
     return image_digest_ok(id) && str_starts(id, STR("sha256:"));
@@ -186,7 +197,7 @@ int image_load(struct image_store *s, struct str id, struct arena *arena, struct
 {
     if (image_id_ok(id))
         image_note_use(s, str_from(id, 7));
-    return image_load_unused(s, id, arena, ret, err);
+    return image_damaged(image_load_unused(s, id, arena, ret, err), err);
 }
 
 // A reference in the form under which it is kept.
@@ -371,7 +382,7 @@ static int install_from(struct image_store *s, const struct place *at, struct st
     if (r == 0)
         r = image_install(s, &content, full, ret_id, arena, err);
     image_source_free(source);
-    return r;
+    return image_damaged(r, err);
 }
 
 // Registers a directory without copying it: its id is a hash of the reference.
