@@ -3,7 +3,7 @@
 """Server-side apply over HTTP: creation, conflicts, force, removal, co-ownership, status, versions, what kubectl relies on.
 
 usage: apply.py DRAY"""
-import http.client, json, os, shutil, signal, socket, subprocess, sys, tempfile
+import http.client, json, os, re, shutil, signal, socket, subprocess, sys, tempfile
 
 failures = []
 
@@ -15,6 +15,7 @@ def expect(what, got, want):
 
 class Server:
     def __init__(self, dray):
+        self.dray = dray
         self.top = tempfile.mkdtemp(prefix='dray-apply-')
         self.folder = os.path.join(self.top, 'data')
         self.log = open(os.path.join(self.top, 'log'), 'wb')
@@ -182,10 +183,21 @@ def kubectl_s(s):
     expect('and keeps its record', json.loads(o['metadata']['annotations']['kubectl.kubernetes.io/last-applied-configuration']), config)
 
 
+def other_server(s):
+    """A server whose certificate is for other names fails for all objects alike: one message."""
+    text = open(os.path.join(s.folder, 'admin.kubeconfig')).read()
+    wrong = os.path.join(s.top, 'wrong.kubeconfig')
+    with open(wrong, 'w') as f:
+        f.write(re.sub(r'( +)server: (.*)', r'\1server: \2\n\1tls-server-name: other.example', text, count=1))
+    objects = '---\n'.join(json.dumps(config_map({}, name=n)) + '\n' for n in 'xyz')
+    got = subprocess.run([s.dray, 'apply', '--kubeconfig', wrong, '-f', '-'], input=objects, capture_output=True, text=True, timeout=60)
+    expect('one message', (got.returncode, len(got.stderr.splitlines()), 'mismatch' in got.stderr), (1, 1, True))
+
+
 def main():
     s = Server(sys.argv[1])
     try:
-        for test in basics, refusals, lists, claims, kubectl_s:
+        for test in basics, refusals, lists, claims, kubectl_s, other_server:
             test(s)
     finally:
         s.done()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // dray apply: makes objects what files say, by server-side apply.
+#include <errno.h>
 #include <stdio.h>
 
 #include "cmd/common.h"
@@ -8,6 +9,7 @@
 #include "cmd/objects/manifests.h"
 #include "cmd/objects/objects.h"
 #include "codec/json_writer.h"
+#include "net/tls.h"
 
 #include "base/banned.h"
 
@@ -154,7 +156,7 @@ static int apply_on_object(void *arg, const yyjson_val *object, struct err *err)
     (void)name_mistake(err);
     (void)common_fail("apply", err);
     a->failed = true;
-    return r == -ERR_UNAVAILABLE || r == -ERR_UNAUTHORIZED ? 1 : 0;
+    return r == -ERR_UNAVAILABLE || r == -TLS_WRONG_NAME || r == -ERR_UNAUTHORIZED ? 1 : 0;
 }
 
 static int verb_apply(void)
