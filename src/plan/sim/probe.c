@@ -122,10 +122,9 @@ static bool probe_batch(struct probe *p, size_t n,
     return served == n;
 }
 
-static bool probe_may_go_on(const struct probe *p, int64_t end_ns)
+static bool probe_may_go_on(const struct probe *p)
 {
-    return p->n < PROBE_MAX && p->n < p->q->guess + PROBE_SHARES &&
-           (!p->q->clock || clock_mono_ns(p->q->clock) < end_ns);
+    return p->n < PROBE_MAX && p->n < p->q->guess + PROBE_SHARES && !sim_is_late(&p->sim);
 }
 
 bool probe_count(const struct probe_question *q,
@@ -134,10 +133,11 @@ bool probe_count(const struct probe_question *q,
     struct probe p = {.q = q, .plan = {.world = q->world, .options = {.node = q->node}}};
     size_t notes = q->world->notes.n; // about files, not for this answer
     size_t batch = q->guess < PROBE_BATCH_MAX ? q->guess + 1 : PROBE_BATCH_MAX;
-    int64_t end_ns = q->clock ? clock_mono_ns(q->clock) + PROBE_TIME_NS : 0;
     struct api_device_class class = *q->class;
     bool all = true;
     sim_start(&p.sim, q->features, q->clock ? clock_wall_ns(q->clock) : SIM_FIXED_WALL_NS);
+    p.sim.limit.clock = q->clock; // for the pods that wait too: tenants choose what those cost
+    p.sim.limit.end_ns = q->clock ? clock_mono_ns(q->clock) + PROBE_TIME_NS : 0;
     sim_load_world(&p.plan, &p.sim, NULL, NULL);
     q->world->notes.n = notes;
     probe_choose_namespace(&p);
@@ -147,8 +147,9 @@ bool probe_count(const struct probe_question *q,
     sim_settle(&p.sim, PROBE_SETTLE_S);
     sim_schedule(&p.sim, ALLOC_PACK); // pods that wait come first, as in the cluster
     sim_settle(&p.sim, PROBE_SETTLE_S);
-    while (all && probe_may_go_on(&p, end_ns))
+    while (all && probe_may_go_on(&p))
         all = probe_batch(&p, batch, fn, arg);
+    all |= sim_is_late(&p.sim); // what is left over may only not have had its turn
     sim_end(&p.sim);
     vec_done(&p.tolerations);
     vec_done(&p.plan.nodes);
