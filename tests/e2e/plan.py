@@ -246,11 +246,11 @@ def needed(folder):
                              'profile=example-gpu', cwd=folder).stdout)
     expect('needed, for programs', answer['needed'],
            {'total': 1, 'nodes': [{'kind': 'like=large', 'count': 1}, {'kind': 'profile=example-gpu', 'count': 0}]})
-    for wrong, why in ((['--needed'], '--needed needs --add-node'),
-                       (['--needed', '--add-node', 'like=large,count=2'], '--needed finds the count'),
-                       (['--needed', '--add-node', 'like=small'], 'more nodes either')):
+    for wrong, why, code in ((['--needed'], '--needed needs --add-node', 2),
+                             (['--needed', '--add-node', 'like=large,count=2'], '--needed finds the count', 2),
+                             (['--needed', '--add-node', 'like=small'], 'more nodes either', 1)):
         r = dray('plan', '-f', '.', *wrong, cwd=folder)
-        expect(f'{wrong} exit', r.returncode, 2)
+        expect(f'{wrong} exit', r.returncode, code)
         expect_in(f'{wrong}', r.stderr, why)
 
 

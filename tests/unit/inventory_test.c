@@ -248,6 +248,62 @@ static void test_free_knows_closed_nodes(void **state)
                "n1 1 1 1\nn2 1 1 0\nn3 1 1 0\nn4 1 1 1\n4 4 2\n");
 }
 
+// What tenants have in any namespace does not change the answer: neither limits that would apply to
+// the pods that are tried, nor pods of their names.
+static void test_free_uses_a_namespace_of_its_own(void **state)
+{
+    (void)state;
+#define LIMITS(namespace)                                                                          \
+    "---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: l, namespace: " namespace "}\nspec: " \
+                                                                                       "{limits: " \
+                                                                                       "[{type: "  \
+                                                                                       "Container" \
+                                                                                       ", "        \
+                                                                                       "default: " \
+                                                                                       "{cpu: "    \
+                                                                                       "1k}, "     \
+                                                                                       "defaultRe" \
+                                                                                       "quest: "   \
+                                                                                       "{cpu: "    \
+                                                                                       "1k}}]}\n"  \
+                                                                                       "---"       \
+                                                                                       "\napiVers" \
+                                                                                       "ion: "     \
+                                                                                       "v1\nkind:" \
+                                                                                       " Pod\nmet" \
+                                                                                       "adata: "   \
+                                                                                       "{name: "   \
+                                                                                       "probe-0, " \
+                                                                                       "namespace" \
+                                                                                       ":"         \
+                                                                                       " " namespace ", uid: u}\nspec: {nodeName: n1, containers: [{name: c, image: i}]}\n"
+    static const char text[] =
+        GPUS "---\napiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: "
+             "{cpu: 4, pods: 10}}\n" SLICE("n1", "{name: a}, {name: b}") LIMITS("dray-free")
+                 LIMITS("dray-free-1");
+    check_free(text, &(struct free_question){.class_name = STR("gpu.example.com")},
+               "n1 2 2 2\n2 2 2\n");
+#undef LIMITS
+}
+
+// A minute passes from each look at this clock to the next.
+static int64_t hasty_ns(const struct clock *c)
+{
+    (void)c;
+    static int64_t now;
+    return now += 60 * CLOCK_NS_PER_SEC;
+}
+
+// Pods that wait may take more time to decide on than there is: the answer is a lower bound then.
+static void test_free_ends_in_time(void **state)
+{
+    (void)state;
+    static const struct clock hasty = {hasty_ns, hasty_ns};
+    check_free(GPUS NODE("n1") SLICE("n1", "{name: a}"),
+               &(struct free_question){.class_name = STR("gpu.example.com"), .clock = &hasty},
+               "n1 1 1 0\n1 1 0+\n");
+}
+
 static void test_free_asks_the_allocator_for_partitions_and_shares(void **state)
 {
     (void)state;
@@ -664,7 +720,8 @@ static void test_snapshot_reads_back_and_keeps_no_secret(void **state)
 RUN_TESTS(TEST_CASE(test_states), TEST_CASE(test_only_the_newest_complete_generation_counts),
           TEST_CASE(test_partitions_block_each_other), TEST_CASE(test_shares_tell_what_is_left),
           TEST_CASE(test_holders), TEST_CASE(test_names), TEST_CASE(test_free_counts),
-          TEST_CASE(test_free_knows_closed_nodes),
+          TEST_CASE(test_free_knows_closed_nodes), TEST_CASE(test_free_uses_a_namespace_of_its_own),
+          TEST_CASE(test_free_ends_in_time),
           TEST_CASE(test_free_asks_the_allocator_for_partitions_and_shares),
           TEST_CASE(test_free_counts_network_devices_once), TEST_CASE(test_topology),
           TEST_CASE(test_topology_folds_partitions), TEST_CASE(test_taint_tells_whom_it_evicts),

@@ -484,6 +484,40 @@ static void test_needed_nodes(void **state)
     check_needed(three, NULL, 0, "--needed wants 1 to 4 kinds of nodes");
 }
 
+// The pod that is made for a claim is none of the files, whatever those are called.
+static void test_pods_with_names_of_made_ones(void **state)
+{
+    (void)state;
+#define BOUND(name)                                                                           \
+    "---\napiVersion: v1\nkind: Pod\nmetadata: {name: '" name "', uid: u}\nspec: {nodeName: " \
+    "n1, containers: [{name: m, image: i}]}\n"
+    struct plan_world *w =
+        world(CLASS SLICE("n1", TWO) CLAIM("c", "") CLAIM("d", "") BOUND("c.claim"));
+    check_plan(w, ALLOC_PACK,
+               "pod default/c.claim n1! \nclaim default/c n1 r: a\nclaim default/d n1 r: b\n");
+    plan_world_free(w);
+    // No server accepts this name. Files are not validated.
+    w = world(CLASS SLICE("n1", TWO) CLAIM("c", "") BOUND("c:claim"));
+    plan_free(make(w, ALLOC_PACK));
+    plan_world_free(w);
+#undef BOUND
+}
+
+static void test_no_replicas_below_zero(void **state)
+{
+    (void)state;
+    struct plan_world *w =
+        world(NODE("n1", "") "---\napiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: d}\n"
+                             "spec: {replicas: -2147483648, template: {spec: {containers: [{name: "
+                             "m, image: i}]}}}\n"
+                             "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p, uid: u, "
+                             "ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: d, "
+                             "uid: d, controller: true}]}\nspec: {nodeName: n1, containers: "
+                             "[{name: m, image: i}]}\n");
+    check_plan(w, ALLOC_PACK, "pod default/p n1! \n");
+    plan_world_free(w);
+}
+
 static void test_bad_input_has_a_place(void **state)
 {
     (void)state;
@@ -705,4 +739,5 @@ RUN_TESTS(TEST_CASE(test_one_after_the_other), TEST_CASE(test_allocated_claims_a
           TEST_CASE(test_overhead_of_runtime_classes_counts), TEST_CASE(test_limit_ranges_count),
           TEST_CASE(test_default_tolerations_count),
           TEST_CASE(test_daemons_take_room_on_added_nodes), TEST_CASE(test_budgets_forbid_a_drain),
-          TEST_CASE(test_drain_leaves_daemons), TEST_CASE(test_bad_input_has_a_place))
+          TEST_CASE(test_drain_leaves_daemons), TEST_CASE(test_pods_with_names_of_made_ones),
+          TEST_CASE(test_no_replicas_below_zero), TEST_CASE(test_bad_input_has_a_place))

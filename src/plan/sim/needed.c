@@ -74,7 +74,7 @@ static int64_t needed_search(struct needed *n, struct err *err)
     for (low = 1; (r = needed_mixes(n, 0, high, err)) == 0; high *= 2) {
         low = high + 1;
         if (high * 2 > NEEDED_NODES_MAX)
-            return err_set(err, ERR_NOT_FOUND,
+            return err_set(err, ERR_TOO_LARGE,
                            "something does not fit with %llu more nodes either; 'dray plan' "
                            "without --needed explains it",
                            (unsigned long long)high);

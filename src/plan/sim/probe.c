@@ -11,9 +11,8 @@
 
 #include "base/banned.h"
 
-#define PROBE_NAMESPACE "dray-free-probe" // of no cluster: no quota or limit applies
-#define PROBE_MAX       100000            // claims in one answer
-#define PROBE_SHARES    1024 // claims beyond one for each device: shares may not run out
+#define PROBE_MAX       100000 // claims in one answer
+#define PROBE_SHARES    1024   // claims beyond one for each device: shares may not run out
 #define PROBE_BATCH_MAX 4096
 #define PROBE_TIME_NS   (10 * CLOCK_NS_PER_SEC)
 #define PROBE_SETTLE_S  600 // on the clock of the copy
@@ -23,9 +22,27 @@ struct probe {
     struct sim sim;
     struct plan plan; // nodes that the copy has
     struct VEC(struct api_toleration) tolerations;
+    struct str namespace;
     struct api_pod pod; // without its claim
     size_t n;           // probes created
 };
+
+// probe_choose_namespace finds a namespace that no object of the cluster is in: no limit or quota of
+// a tenant applies to the probes, and no pod or claim has their names.
+static void probe_choose_namespace(struct probe *p)
+{
+    struct probe_namespaces MAP(bool) used = {0};
+    struct arena *arena = &p->plan.arena;
+    const struct plan_objects *all = &p->q->world->objects;
+    for (size_t i = 0; i < all->n; i++) {
+        const struct api_object o = {world_kind(all->p[i].type), all->p[i].value};
+        *map_put(&used, api_object_meta(&o)->namespace) = true;
+    }
+    p->namespace = STR("dray-free");
+    for (size_t i = 1; map_has(&used, p->namespace); i++)
+        p->namespace = arena_strf(arena, "dray-free-%zu", i);
+    map_done(&used);
+}
 
 // probe_tolerate collects the taints that administrators set: pods that want devices tolerate
 // those. The taints of cordoned and failing nodes stay what they are.
@@ -52,7 +69,7 @@ static void probe_make_pod(struct probe *p)
     for (size_t i = 0; i < p->plan.nodes.n; i++)
         probe_tolerate(p, p->plan.nodes.p[i]);
     *container = (struct api_container){.name = STR("none"), .image = STR("none")};
-    *pod = (struct api_pod){.metadata = {.namespace = STR(PROBE_NAMESPACE), .name = STR("probe")},
+    *pod = (struct api_pod){.metadata = {.namespace = p->namespace, .name = STR("probe")},
                             .spec = {.containers = {.p = container, .n = 1},
                                      .tolerations = {p->tolerations.p, p->tolerations.n},
                                      .scheduler_name = STR(SIM_SCHEDULER)}};
@@ -68,8 +85,7 @@ static void probe_put(struct probe *p, size_t number)
                                                .allocation_mode = STR("ExactCount"),
                                                .count = 1};
     struct api_device_request request = {.name = STR("device"), .exactly = &exactly};
-    struct api_resource_claim claim = {.metadata = {.namespace = STR(PROBE_NAMESPACE),
-                                                    .name = name},
+    struct api_resource_claim claim = {.metadata = {.namespace = p->namespace, .name = name},
                                        .spec.devices.requests = {&request, 1}};
     struct api_pod_resource_claim entry = {
         .name = STR("claim"), .resource_claim_name = name, .has_resource_claim_name = true};
@@ -85,7 +101,7 @@ static const struct api_allocation_result *probe_allocation(const struct probe *
 {
     cleanup_sbuf struct sbuf name = {0};
     sbuf_addf(&name, "probe-%zu", number);
-    const struct typed_object *o = sim_claim(&p->sim, STR(PROBE_NAMESPACE), sbuf_str(&name));
+    const struct typed_object *o = sim_claim(&p->sim, p->namespace, sbuf_str(&name));
     return o ? ((const struct api_resource_claim *)o->object.value)->status.allocation : NULL;
 }
 
@@ -106,10 +122,9 @@ static bool probe_batch(struct probe *p, size_t n,
     return served == n;
 }
 
-static bool probe_may_go_on(const struct probe *p, int64_t end_ns)
+static bool probe_may_go_on(const struct probe *p)
 {
-    return p->n < PROBE_MAX && p->n < p->q->guess + PROBE_SHARES &&
-           (!p->q->clock || clock_mono_ns(p->q->clock) < end_ns);
+    return p->n < PROBE_MAX && p->n < p->q->guess + PROBE_SHARES && !sim_is_late(&p->sim);
 }
 
 bool probe_count(const struct probe_question *q,
@@ -118,20 +133,23 @@ bool probe_count(const struct probe_question *q,
     struct probe p = {.q = q, .plan = {.world = q->world, .options = {.node = q->node}}};
     size_t notes = q->world->notes.n; // about files, not for this answer
     size_t batch = q->guess < PROBE_BATCH_MAX ? q->guess + 1 : PROBE_BATCH_MAX;
-    int64_t end_ns = q->clock ? clock_mono_ns(q->clock) + PROBE_TIME_NS : 0;
     struct api_device_class class = *q->class;
     bool all = true;
     sim_start(&p.sim, q->features, q->clock ? clock_wall_ns(q->clock) : SIM_FIXED_WALL_NS);
+    p.sim.limit.clock = q->clock; // for the pods that wait too: tenants choose what those cost
+    p.sim.limit.end_ns = q->clock ? clock_mono_ns(q->clock) + PROBE_TIME_NS : 0;
     sim_load_world(&p.plan, &p.sim, NULL, NULL);
     q->world->notes.n = notes;
+    probe_choose_namespace(&p);
     probe_make_pod(&p);
     sim_put(&p.sim, &api_device_class_type, &class);
     sim_control(&p.sim);
     sim_settle(&p.sim, PROBE_SETTLE_S);
     sim_schedule(&p.sim, ALLOC_PACK); // pods that wait come first, as in the cluster
     sim_settle(&p.sim, PROBE_SETTLE_S);
-    while (all && probe_may_go_on(&p, end_ns))
+    while (all && probe_may_go_on(&p))
         all = probe_batch(&p, batch, fn, arg);
+    all |= sim_is_late(&p.sim); // what is left over may only not have had its turn
     sim_end(&p.sim);
     vec_done(&p.tolerations);
     vec_done(&p.plan.nodes);

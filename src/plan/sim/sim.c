@@ -329,12 +329,19 @@ static bool sim_at_rest(const struct sim *s)
            (!s->ctl || ctl_idle(s->ctl));
 }
 
+bool sim_is_late(const struct sim *s)
+{
+    return s->limit.clock && clock_mono_ns(s->limit.clock) >= s->limit.end_ns;
+}
+
 void sim_settle(struct sim *s, int64_t seconds)
 {
     int64_t until = clock_mono_ns(&s->clock.clock) + seconds * CLOCK_NS_PER_SEC;
     for (;;) {
-        while (exec_sim_step(s->exec))
+        while (!sim_is_late(s) && exec_sim_step(s->exec))
             ;
+        if (sim_is_late(s))
+            return;
         int64_t next = exec_sim_next_ns(s->exec);
         bool soon = next < s->clock.mono + SOON_NS;
         if (next > until || (!soon && sim_at_rest(s)))

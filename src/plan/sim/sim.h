@@ -41,6 +41,10 @@ struct sim {
     struct sim_refusals refusals; // by NAMESPACE/NAME
     struct VEC(struct str) schedulers;
     struct arena arena; // of refusals and names
+    struct sim_limit {
+        const struct clock *clock; // of the machine; NULL: no limit
+        int64_t end_ns;            // on the monotonic clock
+    } limit;
 };
 
 // sim_start makes an empty cluster whose time is wall_ns. features NULL: defaults of the newest
@@ -75,8 +79,10 @@ void sim_evict(struct sim *s);
 void sim_control(struct sim *s);
 void sim_schedule(struct sim *s, enum alloc_policy policy);
 
-// sim_settle lets time pass until no component has anything to do, at most for so many seconds.
+// sim_settle lets time pass until no component has anything to do, at most for so many seconds, or
+// until the limit on the machine's time has passed: sim_is_late.
 void sim_settle(struct sim *s, int64_t seconds);
+bool sim_is_late(const struct sim *s);
 
 // The stored object, or NULL. Good until something is written.
 const struct typed_object *sim_pod(const struct sim *s, struct str namespace, struct str name);

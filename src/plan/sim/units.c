@@ -138,6 +138,8 @@ static void units_add_workload(struct plan *p, const struct plan_object *o)
     struct workload w = units_workload_of(o);
     if (meta_controller(w.meta))
         return; // its owner counts
+    if (w.replicas < 0)
+        w.replicas = 0; // files are not validated
     int32_t have = units_count_pods(p, &w, o);
     int32_t n = w.replicas - have < REPLICAS_MAX ? w.replicas - have : REPLICAS_MAX;
     if (have + n < w.replicas)
@@ -190,8 +192,8 @@ static void units_add_claims(struct plan *p)
                          .namespace = c->metadata.namespace,
                          .claim = c->metadata.name,
                          .bound = c->status.allocation != NULL};
-        if (!u.bound)
-            u.pod = arena_strf(&p->arena, "%.*s.claim", STR_ARG(c->metadata.name));
+        if (!u.bound) // a name that no pod can have
+            u.pod = arena_strf(&p->arena, "%.*s:claim", STR_ARG(c->metadata.name));
         vec_push(&p->units, u);
     }
     map_done(&named);

@@ -119,7 +119,7 @@ static void free_ask_scheduler(struct counting *c, const struct api_device_class
                                      .clock = c->q->clock};
     if (c->devices.n && !probe_count(&q, free_add_fit, c))
         for (size_t i = 0; i < c->rows.n; i++)
-            c->rows.p[i].more = c->rows.p[i].fits > 0;
+            c->rows.p[i].more = true;
 }
 
 static void free_count_devices(struct counting *c)

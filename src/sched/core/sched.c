@@ -323,7 +323,9 @@ static void pod_pending(struct sched *s, struct sched_pod *p, const struct typed
     if (volumes_used(p->api))
         volumes_watch(s);
     if (p->assumed && !p->binding)
-        return; // it is bound: the watch is behind
+        return;                 // it is bound: the watch is behind
+    if (p->node && !p->assumed) // servers do not take a pod off its node; files may
+        cluster_lift(&s->cluster, p);
     if (!before || p->state == POD_ELSEWHERE || p->state == POD_GATED) {
         if (p->state != POD_BINDING)
             sched_enqueue(s, p);
