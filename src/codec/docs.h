@@ -29,13 +29,13 @@ struct docs_reader {
 
 // docs_reader_init starts; text must outlive the reader. options may be NULL; its max_bytes bounds
 // the whole text.
-void docs_reader_init(struct docs_reader *r, struct str text, const struct json_options *options);
+void docs_reader_init(struct docs_reader *d, struct str text, const struct json_options *options);
 
 // docs_next reads the next document; its first line is ret->start.line. Returns 1, 0 at the end, or
 // -ERR_BAD_REQUEST or -ERR_TOO_LARGE with a position, after which the reader is at its end.
-int docs_next(struct docs_reader *r, struct json_doc *ret, struct err *err) MUST_USE;
+int docs_next(struct docs_reader *d, struct json_doc *ret, struct err *err) MUST_USE;
 
-void docs_reader_done(struct docs_reader *r);
+void docs_reader_done(struct docs_reader *d);
 #define cleanup_docs_reader cleanup_with(docs_reader_done)
 
 #endif

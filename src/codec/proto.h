@@ -55,28 +55,28 @@ static inline struct proto_reader proto_reader_of(struct str message)
 }
 
 // proto_next reads a field. Returns 1, 0 at the end, or -ERR_BAD_REQUEST.
-int proto_next(struct proto_reader *r, struct proto_field *ret, struct err *err) MUST_USE;
+int proto_next(struct proto_reader *in, struct proto_field *ret, struct err *err) MUST_USE;
 
 // proto_to_*: a field's value as the schema's type. Return 0 or -ERR_BAD_REQUEST by
 // proto_wire_error. As everywhere, a varint is cut to the type's bits and any bool but 0 is true.
-int proto_to_i64(const struct proto_reader *r, const struct proto_field *f, int64_t *ret,
+int proto_to_i64(const struct proto_reader *in, const struct proto_field *f, int64_t *ret,
                  struct err *err) MUST_USE;
-int proto_to_i32(const struct proto_reader *r, const struct proto_field *f, int32_t *ret,
+int proto_to_i32(const struct proto_reader *in, const struct proto_field *f, int32_t *ret,
                  struct err *err) MUST_USE;
-int proto_to_bool(const struct proto_reader *r, const struct proto_field *f, bool *ret,
+int proto_to_bool(const struct proto_reader *in, const struct proto_field *f, bool *ret,
                   struct err *err) MUST_USE;
-int proto_to_double(const struct proto_reader *r, const struct proto_field *f, double *ret,
+int proto_to_double(const struct proto_reader *in, const struct proto_field *f, double *ret,
                     struct err *err) MUST_USE;
 
 // proto_to_bytes borrows the bytes; proto_to_str also refuses what is not UTF-8.
-int proto_to_bytes(const struct proto_reader *r, const struct proto_field *f, struct str *ret,
+int proto_to_bytes(const struct proto_reader *in, const struct proto_field *f, struct str *ret,
                    struct err *err) MUST_USE;
-int proto_to_str(const struct proto_reader *r, const struct proto_field *f, struct str *ret,
+int proto_to_str(const struct proto_reader *in, const struct proto_field *f, struct str *ret,
                  struct err *err) MUST_USE;
 
 // proto_enter starts reading a message inside another. -ERR_BAD_REQUEST also when nested too deep.
-int proto_enter(const struct proto_reader *r, const struct proto_field *f, struct proto_reader *ret,
-                struct err *err) MUST_USE;
+int proto_enter(const struct proto_reader *in, const struct proto_field *f,
+                struct proto_reader *ret, struct err *err) MUST_USE;
 
 // struct proto_items walks the numbers in one occurrence of a repeated numeric field, which may be
 // packed (many in a PROTO_BYTES) or not (just one, of wire type `wire`).
@@ -89,7 +89,7 @@ struct proto_items {
 
 // proto_items_of starts; proto_items_next answers 1 with a number, 0 at the end, or
 // -ERR_BAD_REQUEST.
-int proto_items_of(const struct proto_reader *r, const struct proto_field *f, enum proto_wire wire,
+int proto_items_of(const struct proto_reader *in, const struct proto_field *f, enum proto_wire wire,
                    struct proto_items *ret, struct err *err) MUST_USE;
 int proto_items_next(struct proto_items *items, uint64_t *ret, struct err *err) MUST_USE;
 

@@ -41,9 +41,9 @@ struct yaml_reader *yaml_reader_new(struct str text, struct json_pos start,
 // yaml_reader_next reads the next document that is not empty. Returns 1; 0 at the end; or with a
 // position -ERR_BAD_REQUEST (not YAML, or not representable as JSON), -ERR_TOO_LARGE. After an
 // error the reader is at its end.
-int yaml_reader_next(struct yaml_reader *r, struct json_doc *ret, struct err *err) MUST_USE;
+int yaml_reader_next(struct yaml_reader *y, struct json_doc *ret, struct err *err) MUST_USE;
 
-void yaml_reader_free(struct yaml_reader *r);
+void yaml_reader_free(struct yaml_reader *y);
 
 // yaml_parse reads text that holds exactly one document; none is read as null. Returns as
 // yaml_reader_next, with -ERR_BAD_REQUEST for a second document.

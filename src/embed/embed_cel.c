@@ -101,7 +101,7 @@ static int embed_cel_add_object(void *arg, const struct json_doc *doc, const yyj
                                 struct err *err)
 {
     struct dray_devices *d = arg;
-    struct api_object decoded, hub;
+    struct api_object decoded = {0}, hub = {0};
     if (!str_eqz(embed_text_field(object, STR("kind")), "ResourceSlice"))
         return 0;
     cleanup_arena struct arena arena = {0};

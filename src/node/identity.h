@@ -31,8 +31,8 @@ struct identity_request_options {
 };
 
 // identity_ask makes a key and asks. Names are copied. NULL: done has been called already.
-struct identity_request *identity_request_new(const struct identity_request_options *wish);
-void identity_request_cancel(struct identity_request *a);
+struct identity_request *identity_request_new(const struct identity_request_options *options);
+void identity_request_cancel(struct identity_request *q);
 
 // --- Both, in files ------------------------------------------------------------------------------
 

@@ -52,15 +52,15 @@ struct order_request {
 };
 
 // patch_order_part splits the merged items: ret[0] those that are wanted, ret[1] the others.
-int patch_order_part(struct patch_work *w, const struct order_request *r,
+int patch_order_part(struct patch_work *w, const struct order_request *q,
                      struct tree_list ret[2]) MUST_USE;
 
 // patch_order_join sorts each part and weaves them together.
-int patch_order_join(struct patch_work *w, const struct order_request *r, struct tree_list parts[2],
+int patch_order_join(struct patch_work *w, const struct order_request *q, struct tree_list parts[2],
                      struct tree_list *ret) MUST_USE;
 
 // patch_order_settle does both.
-int patch_order_settle(struct patch_work *w, const struct order_request *r,
+int patch_order_settle(struct patch_work *w, const struct order_request *q,
                        struct tree_list *ret) MUST_USE;
 
 // patch_order_fail_map reports a value that should be an object, patch_order_fail_merge_key an item

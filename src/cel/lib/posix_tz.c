@@ -14,7 +14,7 @@ struct cursor {
     size_t at;
 };
 
-static int posix_tz_peek_char(const struct cursor *c)
+static int tz_peek_char(const struct cursor *c)
 {
     return c->at < c->s.n ? (unsigned char)c->s.p[c->at] : -1;
 }
@@ -22,25 +22,25 @@ static int posix_tz_peek_char(const struct cursor *c)
 static bool posix_tz_skip_name(struct cursor *c)
 {
     size_t start = c->at;
-    if (posix_tz_peek_char(c) == '<') {
-        while (posix_tz_peek_char(c) >= 0 && posix_tz_peek_char(c) != '>')
+    if (tz_peek_char(c) == '<') {
+        while (tz_peek_char(c) >= 0 && tz_peek_char(c) != '>')
             c->at++;
-        if (posix_tz_peek_char(c) != '>')
+        if (tz_peek_char(c) != '>')
             return false;
         c->at++;
         return true;
     }
-    while (isalpha(posix_tz_peek_char(c)))
+    while (isalpha(tz_peek_char(c)))
         c->at++;
     return c->at - start >= 3;
 }
 
 static bool posix_tz_read_number(struct cursor *c, int64_t *ret)
 {
-    if (!isdigit(posix_tz_peek_char(c)))
+    if (!isdigit(tz_peek_char(c)))
         return false;
     *ret = 0;
-    while (isdigit(posix_tz_peek_char(c)) && *ret < 100000)
+    while (isdigit(tz_peek_char(c)) && *ret < 100000)
         *ret = *ret * 10 + (c->s.p[c->at++] - '0');
     return true;
 }
@@ -49,13 +49,13 @@ static bool posix_tz_read_number(struct cursor *c, int64_t *ret)
 static bool clock_time(struct cursor *c, int64_t *ret)
 {
     int64_t sign = 1;
-    if (posix_tz_peek_char(c) == '-' || posix_tz_peek_char(c) == '+')
+    if (tz_peek_char(c) == '-' || tz_peek_char(c) == '+')
         sign = c->s.p[c->at++] == '-' ? -1 : 1;
     int64_t part;
     if (!posix_tz_read_number(c, &part))
         return false;
     *ret = part * 3600;
-    for (int64_t unit = 60; unit >= 1 && posix_tz_peek_char(c) == ':'; unit /= 60) {
+    for (int64_t unit = 60; unit >= 1 && tz_peek_char(c) == ':'; unit /= 60) {
         c->at++;
         if (!posix_tz_read_number(c, &part))
             return false;
@@ -80,10 +80,10 @@ static bool posix_tz_read_change(struct cursor *c, int64_t year, int64_t *ret)
     int64_t m;
     int64_t w;
     int64_t d;
-    if (posix_tz_peek_char(c) == 'M') {
+    if (tz_peek_char(c) == 'M') {
         c->at++;
-        if (!posix_tz_read_number(c, &m) || posix_tz_peek_char(c) != '.' ||
-            (c->at++, !posix_tz_read_number(c, &w)) || posix_tz_peek_char(c) != '.' ||
+        if (!posix_tz_read_number(c, &m) || tz_peek_char(c) != '.' ||
+            (c->at++, !posix_tz_read_number(c, &w)) || tz_peek_char(c) != '.' ||
             (c->at++, !posix_tz_read_number(c, &d)) || m < 1 || m > 12 || w < 1 || w > 5 || d > 6)
             return false;
         int64_t first = civil_to_days((struct civil_date){year, (int)m, 1});
@@ -93,7 +93,7 @@ static bool posix_tz_read_change(struct cursor *c, int64_t year, int64_t *ret)
             day -= 7;
         days = first + day;
     } else {
-        bool julian = posix_tz_peek_char(c) == 'J';
+        bool julian = tz_peek_char(c) == 'J';
         if (julian)
             c->at++;
         if (!posix_tz_read_number(c, &d))
@@ -102,7 +102,7 @@ static bool posix_tz_read_change(struct cursor *c, int64_t year, int64_t *ret)
         days += julian ? d - 1 + (leap && d > 59 ? 1 : 0) : d;
     }
     int64_t time = 2 * 3600;
-    if (posix_tz_peek_char(c) == '/') {
+    if (tz_peek_char(c) == '/') {
         c->at++;
         if (!clock_time(c, &time))
             return false;
@@ -119,12 +119,12 @@ bool cel_posix_tz_offset(struct str rule, int64_t t, int64_t *ret)
         return false;
     standard = -standard;
     *ret = standard;
-    if (posix_tz_peek_char(&c) < 0)
+    if (tz_peek_char(&c) < 0)
         return true;
     if (!posix_tz_skip_name(&c))
         return false;
     int64_t summer = standard + 3600;
-    if (posix_tz_peek_char(&c) != ',' && posix_tz_peek_char(&c) >= 0) {
+    if (tz_peek_char(&c) != ',' && tz_peek_char(&c) >= 0) {
         if (!clock_time(&c, &summer))
             return false;
         summer = -summer;
@@ -133,8 +133,8 @@ bool cel_posix_tz_offset(struct str rule, int64_t t, int64_t *ret)
     int64_t year = civil_from_days(days).year;
     int64_t begin;
     int64_t end;
-    if (posix_tz_peek_char(&c) != ',' || (c.at++, !posix_tz_read_change(&c, year, &begin)) ||
-        posix_tz_peek_char(&c) != ',' || (c.at++, !posix_tz_read_change(&c, year, &end)))
+    if (tz_peek_char(&c) != ',' || (c.at++, !posix_tz_read_change(&c, year, &begin)) ||
+        tz_peek_char(&c) != ',' || (c.at++, !posix_tz_read_change(&c, year, &end)))
         return false;
     begin -= standard;
     end -= summer;

@@ -56,7 +56,7 @@ const struct api_container *pod_container_spec(const struct pod_container *c);
 struct pod_container *pod_container_named(struct pod *p, struct str name);
 
 // pod_text_copy copies to the heap; pod_text_set replaces a text with a copy (NULL: none).
-char *pod_text_copy(struct str text);
+char *pod_text_copy(struct str s);
 void pod_text_set(char **at, const char *text);
 
 // pod_wake runs pod_sync after a delay; 0: in the next turn of the exec. The earlier time counts.
@@ -150,7 +150,7 @@ void pods_free_orphans(struct pods *p);
 
 // pod_request_make fills the request to the runtime, in arena. -ERR_…: CreateContainerConfigError.
 int pod_request_make(struct pod_container *c, struct str image, struct arena *arena,
-                     struct runtime_container *ret, struct err *err) MUST_USE;
+                     struct runtime_container *q, struct err *err) MUST_USE;
 
 // pod_message_read reads the termination message of a run.
 void pod_message_read(struct pod_container *c, struct pod_run *r);
