@@ -229,6 +229,22 @@ static inline uint32_t path_slot(struct cel_run *run, const struct cel_program *
 #define JUMP(to)  goto *labels[(ip = code + (to))->op]
 // NOLINTEND(bugprone-macro-parentheses)
 #define PC ((size_t)(ip - code))
+// Ends a step into a map or message: f states whether v was found; soft: in an optional chain.
+#define END_QUALIFY(f, v, soft)                                          \
+    do {                                                                 \
+        if ((f) == FOUND || !(soft))                                     \
+            cost += 1;                                                   \
+        if ((f) == FOUND && (soft))                                      \
+            (v).flags |= CEL_F_CHAIN;                                    \
+        sp[-1] = (f) == FAILED ? cel_slow_placed(run, p, PC, (v)) : (v); \
+        CHARGE(0);                                                       \
+        if ((f) != FOUND) {                                              \
+            if (unlikely(run->work > DRAY_CEL_WORK_MAX))                 \
+                goto over;                                               \
+            JUMP(ip[1].c);                                               \
+        }                                                                \
+        NEXT_WORD;                                                       \
+    } while (0)
 
 // How many devices before its turn one is fetched into the cache.
 #define AHEAD 6
@@ -471,18 +487,7 @@ op_qual_dyn : {
     bool soft = ip->a || (obj.flags & CEL_F_CHAIN);
     struct cel_val v = cel_none;
     enum found f = cel_slow_qualify(run, obj, key, soft, &v);
-    if (f == FOUND || !soft)
-        cost += 1;
-    if (f == FOUND && soft)
-        v.flags |= CEL_F_CHAIN;
-    sp[-1] = f == FAILED ? cel_slow_placed(run, p, PC, v) : v;
-    CHARGE(0);
-    if (f != FOUND) {
-        if (unlikely(run->work > DRAY_CEL_WORK_MAX))
-            goto over;
-        JUMP(ip[1].c);
-    }
-    NEXT_WORD;
+    END_QUALIFY(f, v, soft);
 }
 op_qual : {
     struct cel_val obj = sp[-1];
@@ -498,18 +503,7 @@ op_qual : {
     } else {
         f = cel_slow_qualify(run, obj, p->constants.p[ip->c], soft, &v);
     }
-    if (f == FOUND || !soft)
-        cost += 1;
-    if (f == FOUND && soft)
-        v.flags |= CEL_F_CHAIN;
-    sp[-1] = f == FAILED ? cel_slow_placed(run, p, PC, v) : v;
-    CHARGE(0);
-    if (f != FOUND) {
-        if (unlikely(run->work > DRAY_CEL_WORK_MAX))
-            goto over;
-        JUMP(ip[1].c);
-    }
-    NEXT_WORD;
+    END_QUALIFY(f, v, soft);
 }
 op_test : {
     struct cel_val obj = sp[-1];

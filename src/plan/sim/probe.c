@@ -27,8 +27,8 @@ struct probe {
     size_t n;           // probes created
 };
 
-// probe_choose_namespace finds a namespace that no object of the cluster is in: no limit or quota of
-// a tenant applies to the probes, and no pod or claim has their names.
+// probe_choose_namespace finds a namespace that no object of the cluster is in: no limit or quota
+// of a tenant applies to the probes, and no pod or claim has their names.
 static void probe_choose_namespace(struct probe *p)
 {
     struct probe_namespaces MAP(bool) used = {0};
