@@ -420,13 +420,13 @@ static void server_verb_stop(void *arg)
         return;
     r->stopping = true;
     LOG_INFO(&log_mod, "stopping");
+    r->open_doors = 1 + (r->local != NULL) + (r->guest != NULL);
     if (r->guest)
-        r->guest->stop(r->guest->arg);
+        r->guest->stop(r->guest->arg, door_closed, r);
     server_stop(r->server);
     tls_follow_stop(&r->follow);
     if (r->tls)
         exec_timer_stop(loop_exec(r->loop), &r->renew);
-    r->open_doors = r->local ? 2 : 1;
     http_server_stop(r->http, 5 * CLOCK_NS_PER_SEC, door_closed, r);
     if (r->local)
         http_server_stop(r->local, 5 * CLOCK_NS_PER_SEC, door_closed, r);
@@ -465,6 +465,8 @@ static void running_done(struct running *r)
     // Writes whose clients have gone still get their answers here.
     if (r->store)
         store_close(r->store);
+    if (r->guest)
+        r->guest->free(r->guest->arg);
     registry_free(r->registry);
     server_free(r->server);
     api_cel_engine_free(r->cel);
@@ -566,8 +568,6 @@ int server_run(const char *verb, const struct server_guest *guest)
         (void)fflush(stdout);
     }
     loop_run(r.loop);
-    if (guest)
-        guest->free(guest->arg);
     running_done(&r);
     return VERB_OK;
 }

@@ -91,14 +91,10 @@ struct server_turns {
     uint64_t sent_away; // with 429
 };
 
-// What other rooms answer; each may be NULL.
-struct server_hooks {
-    server_explain_fn explain;
-    void *explain_arg;
-    server_check_fn check;
-    void *check_arg;
-    server_meter_fn meter;
-    void *meter_arg;
+// Scheduler and controllers of this process; ask is NULL where there are none.
+struct server_components {
+    server_ask_fn ask;
+    void *arg;
 };
 
 struct server {
@@ -128,7 +124,7 @@ struct server {
     struct self_service self; // default/kubernetes
     bool stopping;
     struct server_turns turns;
-    struct server_hooks hooks;
+    struct server_components components;
     int64_t started_wall_ns;
 };
 
@@ -223,7 +219,15 @@ void write_delete_collection(struct exchange *ex);
 void stream_serve(struct exchange *ex);
 void stream_stop_all(struct server *s);
 
-// document_serve answers every path that is not a resource.
+// document_serve answers every path that is not a resource. document_answer_metrics adds the
+// server's metrics to those of the components.
 void document_serve(struct exchange *ex);
+void document_answer_metrics(struct exchange *ex, struct str components);
+bool document_is_master(const struct registry_user *u);
+
+// What the components of the process answer.
+void question_serve_explain(struct exchange *ex);
+void question_serve_check(struct exchange *ex);
+void question_serve_metrics(struct exchange *ex);
 
 #endif
