@@ -157,6 +157,7 @@ static int start_store(struct running *r, struct err *err)
         ret = loop_new(&r->loop, err);
     if (ret < 0)
         return ret;
+    loop_watch_turns(r->loop, "server");
     struct store_options store = {.exec = loop_exec(r->loop),
                                   .path = r->database,
                                   .history_events = (size_t)f->history_events};

@@ -8,6 +8,7 @@
 #include "api/openapi.h"
 #include "api/openapi_custom.h"
 #include "codec/json_writer.h"
+#include "net/loop.h"
 #include "pki/jwt.h"
 #include "server/flow/flow.h"
 #include "server/http/discovery.h"
@@ -338,6 +339,7 @@ void document_answer_metrics(struct exchange *ex, struct str components)
     http_metrics(s, &text);
     store_metrics(s, &text);
     sbuf_add(&text, components);
+    loop_add_metrics(&text);
     metrics_write_process(&text, s->started_wall_ns);
     answer_bytes(ex, 200, STR("text/plain; version=0.0.4; charset=utf-8"), &text);
 }
