@@ -45,9 +45,9 @@ struct up {
     struct ctl *approver;
 };
 
-// up_start_components starts scheduler, controllers and simulated nodes on the worker's loop, before
-// its thread runs; ready is called when the nodes are there. Returns 0 or a negative code; what was
-// started is stopped by up_stop_components then, too.
+// up_start_components starts scheduler, controllers and simulated nodes on the worker's loop,
+// before its thread runs; ready is called when the nodes are there. Returns 0 or a negative code;
+// what was started is stopped by up_stop_components then, too.
 int up_start_components(struct up *u, void (*ready)(void *arg, const struct err *failure),
                         struct err *err) MUST_USE;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The thread of `dray up` on which scheduler, controllers, simulated nodes and the agent run, with a
-// loop of its own: a long turn there does not delay a response of the API server.
+// The thread of `dray up` on which scheduler, controllers, simulated nodes and the agent run, with
+// a loop of its own: a long turn there does not delay a response of the API server.
 #ifndef CMD_UP_UP_WORKER_H
 #define CMD_UP_UP_WORKER_H
 
