@@ -53,6 +53,8 @@ static void op_send_answer(struct op *op, int r)
         .deleted = r == 0 && op->deleted,
         .warnings = op->warnings.p,
         .warnings_len = op->warnings.n,
+        .notes = op->notes.p,
+        .notes_len = op->notes.n,
     };
     op->done(op->arg, &a);
     object_unref(object);
@@ -95,6 +97,12 @@ void op_finish(struct op *op, int r)
 void op_warn(struct op *op, struct str text)
 {
     vec_push_arena(op->arena, &op->warnings, text);
+}
+
+void op_note(struct op *op, struct str key, struct str value)
+{
+    if (op->request->audited)
+        vec_push_arena(op->arena, &op->notes, ((struct registry_note){key, value}));
 }
 
 void op_answer_with(struct op *op, const struct object *o)
@@ -154,6 +162,16 @@ static void op_settle_writes(struct op *op, int r, const struct err *err)
     }
     if (op->ready && op->pending == 0)
         op_send_answer(op, op->code);
+}
+
+void op_hold(struct op *op)
+{
+    op->pending++;
+}
+
+void op_release(struct op *op)
+{
+    op_settle_writes(op, 0, NULL);
 }
 
 void op_wait(struct op *op, const struct object *o)

@@ -164,11 +164,14 @@ static int start_store(struct running *r, struct err *err)
     if (ret < 0)
         return ret;
     r->cel = api_cel_engine_new();
-    struct registry_options registry = {.store = r->store,
-                                        .exec = loop_exec(r->loop),
-                                        .features = &r->features,
-                                        .cel = api_cel_engine_rules(r->cel),
-                                        .disable_admission = str_z(f->disable_admission_plugins)};
+    struct registry_options registry = {
+        .store = r->store,
+        .exec = loop_exec(r->loop),
+        .features = &r->features,
+        .cel = api_cel_engine_rules(r->cel),
+        .disable_admission = str_z(f->disable_admission_plugins),
+        .podsec = {str_z(f->podsec.defaults), str_z(f->podsec.exempt_users),
+                   str_z(f->podsec.exempt_namespaces), str_z(f->podsec.exempt_runtime_classes)}};
     return registry_new(&registry, &r->registry, err);
 }
 

@@ -12,8 +12,6 @@
 
 #include "base/banned.h"
 
-#define HEADERS_MAX 24
-
 static const struct str type_json = STR_INIT("application/json");
 static const struct str type_yaml = STR_INIT("application/yaml");
 static const struct str type_proto = STR_INIT("application/vnd.kubernetes.protobuf");
@@ -38,17 +36,54 @@ void exchange_end(struct exchange *ex, int code)
     s->exchanges.spare_len++;
 }
 
+// --- Headers -------------------------------------------------------------------------------------
+
+// Upstream's bounds on warnings, in characters.
+#define WARNINGS_RUNES_MAX ((size_t)4096)
+#define WARNING_RUNES_MAX  ((size_t)256)
+
+static bool starts_rune(char c)
+{
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+static size_t count_runes(struct str text)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text.n; i++)
+        n += starts_rune(text.p[i]);
+    return n;
+}
+
+static struct str cut_runes(struct str text, size_t most)
+{
+    size_t i = 0, n = 0;
+    for (; i < text.n; i++) {
+        n += starts_rune(text.p[i]);
+        if (n > most)
+            break;
+    }
+    return str_upto(text, i);
+}
+
 void exchange_warn(struct exchange *ex, struct str text)
 {
+    if (ex->warned_runes[0] > WARNINGS_RUNES_MAX && ex->warned_runes[1] >= WARNINGS_RUNES_MAX)
+        return;
+    if (text.n == 0 || str_listed(ex->warnings.p, ex->warnings.n, text))
+        return;
+    size_t runes = count_runes(text);
+    ex->warned_runes[0] += runes;
+    ex->warned_runes[1] += runes < WARNING_RUNES_MAX ? runes : WARNING_RUNES_MAX;
     vec_push_arena(&ex->arena, &ex->warnings, arena_str(&ex->arena, text));
 }
 
-// add_warning makes one header: 299 - "text", with quotes and backslashes escaped.
+// warning_header makes one header: 299 - "text", with quotes and backslashes escaped.
 static struct http_header warning_header(struct exchange *ex, struct str text)
 {
     cleanup_sbuf struct sbuf b = {0};
     sbuf_add(&b, STR("299 - \""));
-    for (size_t i = 0; i < text.n && i < 4096; i++) {
+    for (size_t i = 0; i < text.n; i++) {
         char c = text.p[i];
         if (c == '"' || c == '\\')
             sbuf_addc(&b, '\\');
@@ -58,15 +93,23 @@ static struct http_header warning_header(struct exchange *ex, struct str text)
     return (struct http_header){STR("warning"), arena_str(&ex->arena, sbuf_str(&b))};
 }
 
-static size_t make_headers(struct exchange *ex, struct http_header *out)
+struct header_list {
+    struct http_header few[4];
+    struct http_header *p;
+    size_t n;
+};
+
+// answer_make_headers lists those of every answer, with room for one more.
+static void answer_make_headers(struct exchange *ex, struct header_list *list)
 {
-    size_t n = 0;
-    out[n++] = (struct http_header){STR("cache-control"), STR("no-cache, private")};
-    vec_foreach(&ex->warnings, text) {
-        if (n < HEADERS_MAX)
-            out[n++] = warning_header(ex, *text);
-    }
-    return n;
+    bool cut = ex->warned_runes[0] > WARNINGS_RUNES_MAX;
+    list->p = ex->warnings.n ? arena_array(&ex->arena, struct http_header,
+                                           ex->warnings.n + array_len(list->few))
+                             : list->few;
+    list->n = 0;
+    list->p[list->n++] = (struct http_header){STR("cache-control"), STR("no-cache, private")};
+    vec_foreach(&ex->warnings, text)
+        list->p[list->n++] = warning_header(ex, cut ? cut_runes(*text, WARNING_RUNES_MAX) : *text);
 }
 
 // answer_detach_request takes the request out of the exchange: what happens to its bytes from here
@@ -96,9 +139,9 @@ static void answer_send_reply(struct exchange *ex, int code, struct str content_
 
 void answer_buf(struct exchange *ex, int code, struct str content_type, struct net_buf *body)
 {
-    struct http_header headers[HEADERS_MAX];
-    size_t n = make_headers(ex, headers);
-    answer_send_reply(ex, code, content_type, headers, n, body);
+    struct header_list headers;
+    answer_make_headers(ex, &headers);
+    answer_send_reply(ex, code, content_type, headers.p, headers.n, body);
 }
 
 void answer_bytes(struct exchange *ex, int code, struct str content_type, struct sbuf *b)
@@ -108,10 +151,10 @@ void answer_bytes(struct exchange *ex, int code, struct str content_type, struct
 
 void answer_start(struct exchange *ex, int code, struct str content_type)
 {
-    struct http_header headers[HEADERS_MAX];
-    size_t n = make_headers(ex, headers);
+    struct header_list headers;
+    answer_make_headers(ex, &headers);
     if (ex->q)
-        http_start(ex->q, code, content_type, headers, n);
+        http_start(ex->q, code, content_type, headers.p, headers.n);
 }
 
 // answer_convert_body turns JSON into YAML or indents it. False: it stays as it is.
@@ -290,16 +333,16 @@ void answer_status(struct exchange *ex, const struct api_status *status)
             sbuf_done(&text);
         }
     }
-    struct http_header headers[HEADERS_MAX + 1];
-    size_t n = make_headers(ex, headers);
+    struct header_list headers;
+    answer_make_headers(ex, &headers);
     if (s.details && s.details->retry_after_seconds > 0)
-        headers[n++] = (struct http_header){
+        headers.p[headers.n++] = (struct http_header){
             STR("retry-after"), arena_strf(&ex->arena, "%d", s.details->retry_after_seconds)};
     answer_send_reply(ex, code,
                       protobuf ? type_proto
                       : yaml   ? type_yaml
                                : type_json,
-                      headers, n, net_buf_new(&json));
+                      headers.p, headers.n, net_buf_new(&json));
 }
 
 void answer_fail(struct exchange *ex, int code, const char *reason, struct str message,

@@ -337,6 +337,7 @@ static void document_serve_metrics(struct exchange *ex)
     metrics_counter(&text, "dray_watch_events_encoded_total", "Events encoded.", s->cache.misses);
     http_metrics(s, &text);
     store_metrics(s, &text);
+    registry_write_metrics(s->registry, &text);
     if (s->hooks.meter)
         s->hooks.meter(s->hooks.meter_arg, &text);
     metrics_write_process(&text, s->started_wall_ns);

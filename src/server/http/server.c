@@ -322,6 +322,15 @@ static void find_verb(struct exchange *ex)
         ex->verb = VERB_WATCH;
 }
 
+static void serve_notices(struct exchange *ex, const struct notices *n)
+{
+    const unsigned writes = VERB_CREATE | VERB_UPDATE | VERB_PATCH;
+    if (n->deprecated.n)
+        exchange_warn(ex, n->deprecated);
+    if (n->unserved.n && (ex->verb & writes) && !ex->route.sub)
+        exchange_warn(ex, n->unserved);
+}
+
 static void serve_resource(struct exchange *ex)
 {
     const struct route *r = &ex->route;
@@ -332,6 +341,7 @@ static void serve_resource(struct exchange *ex)
                                             .user = &ex->user};
     if (!authz_request(ex))
         return;
+    serve_notices(ex, &r->resource->notices);
     if (ex->verb && r->sub && r->sub->connect) {
         flow_release(ex);
         stream_serve(ex);

@@ -148,6 +148,7 @@ struct exchange {
     struct registry_request request;
     struct str user_agent;
     struct VEC(struct str) warnings; // in the arena
+    size_t warned_runes[2];          // of them, and of them cut short
     const struct api_delete_options *delete_options;
     struct exec_timer timer; // waiting for a revision
     int64_t wait_until_ns;
@@ -199,7 +200,8 @@ void exchange_end(struct exchange *ex, int code);
 // exchange_how is the version and form in which objects are wanted.
 struct encode_how exchange_how(const struct exchange *ex);
 
-// exchange_warn adds a warning for the answer's headers; text is copied.
+// exchange_warn adds a warning for the answer's headers, once; text is copied. As upstream, texts
+// of over 4,096 characters in all are cut to 256 each, and what then goes beyond is dropped.
 void exchange_warn(struct exchange *ex, struct str text);
 
 // --- Verbs ---------------------------------------------------------------------------------------
