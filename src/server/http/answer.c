@@ -7,6 +7,7 @@
 #include "api/status.h"
 #include "codec/json_writer.h"
 #include "codec/yaml.h"
+#include "server/audit/trail.h"
 #include "server/flow/flow.h"
 #include "server/http/server_int.h"
 
@@ -20,6 +21,7 @@ void exchange_end(struct exchange *ex, int code)
 {
     struct server *s = ex->s;
     const struct route *r = &ex->route;
+    audit_end(ex, code);
     metrics_count(&s->metrics, r->resource ? r->resource->kind : NULL,
                   r->sub ? r->sub->name : STR(""), ex->verb, code,
                   exec_now_ns(s->exec) - ex->started_ns);
@@ -108,6 +110,7 @@ static void answer_make_headers(struct exchange *ex, struct header_list *list)
                              : list->few;
     list->n = 0;
     list->p[list->n++] = (struct http_header){STR("cache-control"), STR("no-cache, private")};
+    list->p[list->n++] = (struct http_header){STR("audit-id"), ex->audit_id};
     vec_foreach(&ex->warnings, text)
         list->p[list->n++] = warning_header(ex, cut ? cut_runes(*text, WARNING_RUNES_MAX) : *text);
 }
@@ -141,6 +144,8 @@ void answer_buf(struct exchange *ex, int code, struct str content_type, struct n
 {
     struct header_list headers;
     answer_make_headers(ex, &headers);
+    if (ex->trail && body)
+        audit_response_body(ex, content_type, body->bytes);
     answer_send_reply(ex, code, content_type, headers.p, headers.n, body);
 }
 
@@ -153,6 +158,10 @@ void answer_start(struct exchange *ex, int code, struct str content_type)
 {
     struct header_list headers;
     answer_make_headers(ex, &headers);
+    if (ex->verb == VERB_WATCH || (ex->route.sub && ex->route.sub->connect))
+        audit_started(ex, code);
+    else
+        audit_response_streamed(ex);
     if (ex->q)
         http_start(ex->q, code, content_type, headers.p, headers.n);
 }
@@ -247,6 +256,7 @@ void answer_object(struct exchange *ex, int code, const struct object *o)
     // what it is.
     if (!str_eq(how.as->kind, o->kind->kind))
         how.as = ex->route.resource->kind;
+    audit_response_object(ex, o, how.as);
     bool plain = ex->form.media == MEDIA_JSON && !ex->form.pretty;
     if (plain && how.form == FORM_OBJECT && how.as == o->kind) {
         answer_buf(ex, code, type_json, encode_object_buf(o));
@@ -317,6 +327,7 @@ void answer_status(struct exchange *ex, const struct api_status *status)
     struct api_status s = *status;
     s.kind = STR("Status");
     s.api_version = STR("v1");
+    audit_response_status(ex, &s);
     int code = s.code ? s.code : str_eq(s.status, STR("Success")) ? 200 : 500;
     struct sbuf json = {0};
     bool yaml = ex->form.media == MEDIA_YAML, protobuf = ex->form.media == MEDIA_PROTOBUF;

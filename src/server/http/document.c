@@ -9,6 +9,7 @@
 #include "api/openapi_custom.h"
 #include "codec/json_writer.h"
 #include "pki/jwt.h"
+#include "server/audit/trail.h"
 #include "server/flow/flow.h"
 #include "server/http/discovery.h"
 #include "server/http/server_int.h"
@@ -54,6 +55,7 @@ static void document_serve_aggregated(struct exchange *ex, bool core)
                                 "APIGroupDiscoveryList");
     struct http_header headers[] = {{STR("etag"), str_z(tag)},
                                     {STR("vary"), STR("Accept")},
+                                    {STR("audit-id"), ex->audit_id},
                                     {STR("cache-control"), STR("public")}};
     struct http_request *q = ex->q;
     bool same = str_eq(http_find_header(q, STR("if-none-match")), str_z(tag));
@@ -338,6 +340,7 @@ static void document_serve_metrics(struct exchange *ex)
     http_metrics(s, &text);
     store_metrics(s, &text);
     registry_write_metrics(s->registry, &text);
+    audit_write_metrics(s->audit, &text);
     if (s->hooks.meter)
         s->hooks.meter(s->hooks.meter_arg, &text);
     metrics_write_process(&text, s->started_wall_ns);

@@ -129,6 +129,7 @@ struct server {
     bool stopping;
     struct server_turns turns;
     struct server_hooks hooks;
+    struct audit *audit; // NULL: nothing is recorded
     int64_t started_wall_ns;
 };
 
@@ -147,6 +148,8 @@ struct exchange {
     struct registry_user user;
     struct registry_request request;
     struct str user_agent;
+    struct str audit_id;
+    struct audit_trail *trail;       // NULL: not recorded
     struct VEC(struct str) warnings; // in the arena
     size_t warned_runes[2];          // of them, and of them cut short
     const struct api_delete_options *delete_options;
