@@ -73,8 +73,8 @@ def records(folder):
         c.good('PATCH', maps + '/m', {'data': {'k': 'c'}}, token='tenant-token')
         e = last(log, verb='patch')
         assert e['requestObject'] == {'data': {'k': 'c'}} and e['responseObject']['data'] == {'k': 'c'} and e['objectRef']['name'] == 'm'
-        c.good('PATCH', maps + '/m?fieldManager=f', b'apiVersion: v1\nkind: ConfigMap\ndata:\n  z: y\n', kind='application/apply-patch+yaml')
-        assert last(log, requestURI=maps + '/m?fieldManager=f')['requestObject'] == {'apiVersion': 'v1', 'kind': 'ConfigMap', 'data': {'z': 'y'}}
+        c.good('PATCH', maps + '/m?fieldManager=f', b'apiVersion: v1\nkind: ConfigMap\ndata:\n  z: word\n', kind='application/apply-patch+yaml')
+        assert last(log, requestURI=maps + '/m?fieldManager=f')['requestObject'] == {'apiVersion': 'v1', 'kind': 'ConfigMap', 'data': {'z': 'word'}}
         # Secrets stay out of it: metadata alone, on every way.
         c.good('POST', '/api/v1/namespaces/team/secrets', {'metadata': {'name': 's'}, 'stringData': {'password': 'hunter2-hunter2'}}, token='tenant-token')
         c.good('GET', '/api/v1/namespaces/team/secrets/s', token='tenant-token')
@@ -143,7 +143,7 @@ def bad_policies(folder):
                       (head + 'rules: [{level: None}, {users: [a]}]', 'rules[1].level: is required'), (head + 'rules: [{level: None, user: [a]}]', 'rules[0].user: unknown field'),
                       (head + 'rules: [{level: None, nonResourceURLs: ["/a*b"]}]', 'rules[0].nonResourceURLs[0]: '), (head + 'omitStages: [Started]\nrules: [{level: None}]', 'omitStages[0]: "Started" is not a stage'),
                       (head + 'rules: [{level: None, resources: [{group: apps/v1}]}]', 'rules[0].resources[0].group: '), (head + 'rules:\n- level: None\n  verbs: {a: b}\n', 'rules[0].verbs: is of type object'),
-                      (head + 'rules:\n- level: None\n   users: []\n', '5:'), ('kind: Policy\nrules: []', 'not an audit policy'), ('', 'not an audit policy')):
+                      (head + 'rules:\n- level: None\n   users: []\n', 'line 5'), ('kind: Policy\nrules: []', 'not an audit policy'), ('', 'not an audit policy')):
         with open(folder + '/bad.yaml', 'w') as f:
             f.write(text)
         p = subprocess.run([DRAY, 'server', '--data-dir', folder + '/d', '--listen', '127.0.0.1:0', '--audit-policy-file', folder + '/bad.yaml', '--audit-log-path', '-'], capture_output=True, text=True, timeout=60)

@@ -3,8 +3,8 @@
 """Claim: the Pod Security labels of a namespace hold for every way to write a pod: creation, updates, ephemeral containers, patches, workloads' controllers; audit and warn
 say what they would refuse; exemptions are the operator's alone; labels that cannot be read are refused; checking existing pods holds up nobody.
 Usage: pod_security.py DRAY"""
-import json, threading, time, urllib.error, urllib.request
-from kit import ROOT, TLS, Cluster, rule, until
+import json, subprocess, threading, time, urllib.error, urllib.request
+from kit import DRAY, ROOT, TLS, Cluster, rule, until
 
 PS = 'pod-security.kubernetes.io/'
 USERS = {'tenant-token': ('tina', ''), 'operator-token': ('olga', 'system:masters')}
@@ -173,6 +173,24 @@ def many(c):
     assert slowest[0] < 0.5
 
 
+def other_warnings(c):
+    """Kinds that nothing acts on, versions that go; bounded as upstream bounds them; shown by the command line."""
+    policy = {'apiVersion': 'networking.k8s.io/v1', 'kind': 'NetworkPolicy', 'metadata': {'name': 'n', 'namespace': 'plain'}, 'spec': {'podSelector': {}}}
+    said = 'NetworkPolicy is stored but not enforced by this cluster'
+    assert warned(c, 'POST', '/apis/networking.k8s.io/v1/namespaces/plain/networkpolicies', policy) == [f'299 - "{said}"']
+    assert not warned(c, 'GET', '/apis/networking.k8s.io/v1/namespaces/plain/networkpolicies')
+    assert warned(c, 'GET', '/apis/resource.k8s.io/v1beta1/resourceclaims') == ['299 - "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+"']
+    assert warned(c, 'GET', '/api/v1/endpoints') == ['299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"']
+    p = subprocess.run([DRAY, 'apply', '--kubeconfig', c.data + '/admin.kubeconfig', '-f', '-'], input='---\n'.join(json.dumps({**policy, 'metadata': {**policy['metadata'], 'name': n}}) + '\n' for n in 'xyz'),
+                       capture_output=True, text=True, timeout=60)
+    assert p.returncode == 0 and p.stderr == f'Warning: {said}\n' and p.stdout.count('created') == 3, (p.stdout, p.stderr)
+    config = lambda *fields: {'metadata': {'generateName': 'c-'}, **{f: 1 for f in fields}}
+    maps = '/api/v1/namespaces/plain/configmaps'
+    assert len(warned(c, 'POST', maps, config(*(f'f{i:03}' for i in range(90))))) == 90
+    got = [w.split('"', 1)[1][:-1].replace('\\"', '"') for w in warned(c, 'POST', maps, config(*(f'{i}-' + 'é' * 300 for i in range(40))))]
+    assert len(got) == 16 and all(len(w.encode('latin-1').decode()) == 256 for w in got), [len(got), [len(w) for w in got]]
+
+
 def exemptions():
     flags = ['--pod-security-exempt-usernames', 'olga', '--pod-security-exempt-namespaces', 'infra,other', '--pod-security-exempt-runtime-classes', 'sandbox', '--pod-security-defaults', 'enforce=baseline,warn=restricted:v1.30']
     with Cluster(USERS, flags=flags) as c:
@@ -215,6 +233,7 @@ with Cluster(USERS) as cluster:
     user_namespaces(cluster)
     warns(cluster)
     labels(cluster)
+    other_warnings(cluster)
     many(cluster)
 exemptions()
 controllers()
