@@ -40,6 +40,9 @@ extern const struct podsec_policy podsec_unlabelled;
 void podsec_policy_of(const struct api_str_map *labels, const struct podsec_policy *defaults,
                       struct causes *causes, struct podsec_policy *ret);
 
+// podsec_has_label: labels choose the level or the version of a mode (enforce, audit, warn).
+bool podsec_has_label(const struct api_str_map *labels, const char *mode);
+
 // podsec_standard_parse reads LEVEL or LEVEL:VERSION. Returns 0 or -ERR_INVALID.
 int podsec_standard_parse(struct str text, struct podsec_standard *ret, struct err *err) MUST_USE;
 

@@ -42,8 +42,10 @@ struct op {
         size_t n;
     } collection;
     bool created, deleted;
-    struct texts warnings;
-    struct VEC(struct registry_note) notes; // of audited requests
+    struct {
+        struct texts warnings;
+        struct VEC(struct registry_note) notes; // of audited requests
+    } said;
     // Writes that are not visible yet.
     struct list_node waiting; // in the registry's list, for a write of another
     uint64_t waits_for;
@@ -65,6 +67,9 @@ void op_warn(struct op *op, struct str text);
 
 // op_note adds an annotation for the audit event, if there will be one; value lives as long as op.
 void op_note(struct op *op, struct str key, struct str value);
+
+// op_note_listed makes the annotation a JSON list with one more item.
+void op_note_listed(struct op *op, struct str key, struct str item);
 
 // op_hold lets the answer wait until op_release, which may free op.
 void op_hold(struct op *op);

@@ -159,3 +159,17 @@ void podsec_policy_of(const struct api_str_map *labels, const struct podsec_poli
             ret->warn.minor = ret->enforce.minor;
     }
 }
+
+bool podsec_has_label(const struct api_str_map *labels, const char *mode)
+{
+    for (size_t i = 0; i < labels->n; i++) {
+        struct str key = labels->p[i].key;
+        if (str_starts(key, STR(PREFIX)) &&
+            str_starts(str_from(key, strlen(PREFIX)), str_z(mode))) {
+            struct str rest = str_from(key, strlen(PREFIX) + strlen(mode));
+            if (rest.n == 0 || str_eqz(rest, "-version"))
+                return true;
+        }
+    }
+    return false;
+}

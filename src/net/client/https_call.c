@@ -176,7 +176,8 @@ static int64_t https_retry_after(const struct https_call *call, struct str value
     return at > now ? at - now : 0;
 }
 
-// https_call_warn hands on the text of `299 AGENT "TEXT"`; other codes and what follows are ignored.
+// https_call_warn hands on the text of `299 AGENT "TEXT"`; other codes, and what follows, are
+// ignored.
 static void https_call_warn(const struct https_call *call, struct str value)
 {
     struct str code, agent, rest;

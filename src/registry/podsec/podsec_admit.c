@@ -80,7 +80,8 @@ void podsec_done(struct registry *reg)
 
 // --- The policy of a namespace -------------------------------------------------------------------
 
-// podsec_of_namespace reads the labels of a stored namespace. Only those of Pod Security are copied.
+// podsec_of_namespace reads the labels of a stored namespace; only those of Pod Security are
+// copied.
 static void podsec_of_namespace(struct op *op, struct causes *causes, struct podsec_policy *ret)
 {
     const struct podsec *p = op->reg->podsec;

@@ -14,18 +14,6 @@ static bool namespace_same_causes(const struct causes *a, const struct causes *b
     return same;
 }
 
-static bool namespace_has_label(const struct api_str_map *labels, const char *mode)
-{
-    cleanup_sbuf struct sbuf level = {0}, version = {0};
-    sbuf_addf(&level, "pod-security.kubernetes.io/%s", mode);
-    sbuf_addf(&version, "%.*s-version", STR_ARG(sbuf_str(&level)));
-    for (size_t i = 0; i < labels->n; i++)
-        if (str_eq(labels->p[i].key, sbuf_str(&level)) ||
-            str_eq(labels->p[i].key, sbuf_str(&version)))
-            return true;
-    return false;
-}
-
 // namespace_warn_exempt: labels of an exempt namespace have no effect, and say so.
 static void namespace_warn_exempt(struct op *op, const struct api_object_meta *meta,
                                   const struct podsec_policy *policy)
@@ -43,7 +31,7 @@ static void namespace_warn_exempt(struct op *op, const struct api_object_meta *m
         bool open = modes[i].now->level == PODSEC_PRIVILEGED;
         privileged &= open;
         usual &= podsec_equivalent(modes[i].now, modes[i].usual);
-        if (open || !namespace_has_label(&meta->labels, modes[i].name))
+        if (open || !podsec_has_label(&meta->labels, modes[i].name))
             continue;
         sbuf_addf(&text, "%s%s=", text.n ? ", " : "", modes[i].name);
         podsec_write(modes[i].now, &text);

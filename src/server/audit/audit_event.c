@@ -144,9 +144,12 @@ static void event_write_status(struct json_writer *w, const struct audit_trail *
     json_write_text_if(w, "status", s->status);
     json_write_text_if(w, "message", s->message);
     json_write_text_if(w, "reason", s->reason);
-    if (s->details) {
+    cleanup_sbuf struct sbuf details = {0};
+    struct json_writer of_details = {.out = &details};
+    if (s->details &&
+        api_json_write(&api_status_details_type, s->details, &of_details, NULL) == 0) {
         json_write_key(w, STR("details"));
-        (void)api_json_write(&api_status_details_type, s->details, w, NULL);
+        json_write_raw(w, sbuf_str(&details));
     }
     json_write_number(w, "code", t->code);
     json_write_object_end(w);

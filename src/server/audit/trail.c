@@ -98,13 +98,13 @@ void audit_identify(struct exchange *ex)
 {
     struct str given = http_find_header(ex->q, STR("audit-id"));
     if (given.n && given.n <= AUDIT_ID_BYTES_MAX) {
-        ex->audit_id = arena_str(&ex->arena, given);
+        ex->audit.id = arena_str(&ex->arena, given);
         return;
     }
     char *text = arena_alloc(&ex->arena, UUID_TEXT_LEN + 1, 1);
     struct uuid uuid = uuid_random(ex->s->exec->rng);
     uuid_write(&uuid, text);
-    ex->audit_id = str_make(text, UUID_TEXT_LEN);
+    ex->audit.id = str_make(text, UUID_TEXT_LEN);
 }
 
 static bool trail_lists_source(const struct audit_trail *t, struct str ip)
@@ -145,11 +145,11 @@ static struct str trail_user_agent(struct exchange *ex)
 
 static void trail_emit(struct exchange *ex, enum audit_stage stage)
 {
-    struct audit_trail *t = ex->trail;
+    struct audit_trail *t = ex->audit.trail;
     if (t->choice.omit_stages & stage)
         return;
     struct sbuf line = {0};
-    audit_event_write(t, stage, ex->audit_id, exec_wall_ns(ex->s->exec), &line);
+    audit_event_write(t, stage, ex->audit.id, exec_wall_ns(ex->s->exec), &line);
     audit_log_put(ex->s->audit->log, &line);
 }
 
@@ -164,7 +164,7 @@ void audit_begin(struct exchange *ex)
     if (choice.level == AUDIT_NONE)
         return;
     struct audit_trail *t = arena_one(&ex->arena, struct audit_trail);
-    ex->trail = t;
+    ex->audit.trail = t;
     t->choice = choice;
     t->arena = &ex->arena;
     t->uri = arena_str(&ex->arena, ex->q->target);
@@ -186,15 +186,15 @@ void audit_begin(struct exchange *ex)
 
 void audit_impersonate(struct exchange *ex)
 {
-    if (!ex->trail)
+    if (!ex->audit.trail)
         return;
-    ex->trail->impersonated = ex->user;
-    ex->trail->impersonates = true;
+    ex->audit.trail->impersonated = ex->user;
+    ex->audit.trail->impersonates = true;
 }
 
 void audit_note(struct exchange *ex, struct str key, struct str value)
 {
-    struct audit_trail *t = ex->trail;
+    struct audit_trail *t = ex->audit.trail;
     if (!t)
         return;
     // The first value stays, as upstream.
@@ -223,7 +223,7 @@ static void trail_name_object(struct audit_trail *t, const struct api_object_met
 
 void audit_request_object(struct exchange *ex, const struct api_object *body)
 {
-    struct audit_trail *t = ex->trail;
+    struct audit_trail *t = ex->audit.trail;
     if (!t)
         return;
     const struct api_object_meta *meta = api_object_meta(body);
@@ -241,7 +241,7 @@ void audit_request_object(struct exchange *ex, const struct api_object *body)
 
 void audit_request_patch(struct exchange *ex, struct str patch)
 {
-    struct audit_trail *t = ex->trail;
+    struct audit_trail *t = ex->audit.trail;
     cleanup_json_doc struct json_doc doc = {0};
     if (!t || t->choice.level < AUDIT_REQUEST || yaml_parse(patch, NULL, &doc, NULL) < 0)
         return;
@@ -253,7 +253,7 @@ void audit_request_patch(struct exchange *ex, struct str patch)
 
 void audit_response_object(struct exchange *ex, const struct object *o, const struct api_kind *as)
 {
-    struct audit_trail *t = ex->trail;
+    struct audit_trail *t = ex->audit.trail;
     cleanup_sbuf struct sbuf json = {0};
     if (t && t->choice.level == AUDIT_REQUEST_RESPONSE &&
         registry_json(o, as, false, &json, NULL) == 0)
@@ -262,7 +262,7 @@ void audit_response_object(struct exchange *ex, const struct object *o, const st
 
 void audit_response_status(struct exchange *ex, const struct api_status *status)
 {
-    struct audit_trail *t = ex->trail;
+    struct audit_trail *t = ex->audit.trail;
     cleanup_sbuf struct sbuf json = {0};
     struct json_writer w = {.out = &json};
     if (!t)
@@ -276,7 +276,7 @@ void audit_response_status(struct exchange *ex, const struct api_status *status)
 
 void audit_response_body(struct exchange *ex, struct str content_type, struct str body)
 {
-    struct audit_trail *t = ex->trail;
+    struct audit_trail *t = ex->audit.trail;
     if (t && t->choice.level == AUDIT_REQUEST_RESPONSE && !t->response.n &&
         str_starts(content_type, STR("application/json")))
         t->response = audit_event_keep(t, body);
@@ -284,7 +284,8 @@ void audit_response_body(struct exchange *ex, struct str content_type, struct st
 
 void audit_response_streamed(struct exchange *ex)
 {
-    if (ex->trail && ex->trail->choice.level == AUDIT_REQUEST_RESPONSE && ex->verb == VERB_LIST)
+    if (ex->audit.trail && ex->audit.trail->choice.level == AUDIT_REQUEST_RESPONSE &&
+        ex->verb == VERB_LIST)
         audit_note(ex, STR("audit.k8s.io/truncated"), STR("true"));
 }
 
@@ -292,7 +293,7 @@ void audit_response_streamed(struct exchange *ex)
 
 void audit_started(struct exchange *ex, int code)
 {
-    struct audit_trail *t = ex->trail;
+    struct audit_trail *t = ex->audit.trail;
     if (!t || t->code)
         return;
     t->code = code;
@@ -301,11 +302,11 @@ void audit_started(struct exchange *ex, int code)
 
 void audit_end(struct exchange *ex, int code)
 {
-    struct audit_trail *t = ex->trail;
+    struct audit_trail *t = ex->audit.trail;
     if (!t)
         return;
     if (!t->code)
         t->code = code;
     trail_emit(ex, AUDIT_COMPLETE);
-    ex->trail = NULL;
+    ex->audit.trail = NULL;
 }

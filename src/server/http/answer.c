@@ -70,14 +70,14 @@ static struct str cut_runes(struct str text, size_t most)
 
 void exchange_warn(struct exchange *ex, struct str text)
 {
-    if (ex->warned_runes[0] > WARNINGS_RUNES_MAX && ex->warned_runes[1] >= WARNINGS_RUNES_MAX)
+    if (ex->warnings.runes > WARNINGS_RUNES_MAX && ex->warnings.runes_cut >= WARNINGS_RUNES_MAX)
         return;
-    if (text.n == 0 || str_listed(ex->warnings.p, ex->warnings.n, text))
+    if (text.n == 0 || str_listed(ex->warnings.texts.p, ex->warnings.texts.n, text))
         return;
     size_t runes = count_runes(text);
-    ex->warned_runes[0] += runes;
-    ex->warned_runes[1] += runes < WARNING_RUNES_MAX ? runes : WARNING_RUNES_MAX;
-    vec_push_arena(&ex->arena, &ex->warnings, arena_str(&ex->arena, text));
+    ex->warnings.runes += runes;
+    ex->warnings.runes_cut += runes < WARNING_RUNES_MAX ? runes : WARNING_RUNES_MAX;
+    vec_push_arena(&ex->arena, &ex->warnings.texts, arena_str(&ex->arena, text));
 }
 
 // warning_header makes one header: 299 - "text", with quotes and backslashes escaped.
@@ -104,14 +104,14 @@ struct header_list {
 // answer_make_headers lists those of every answer, with room for one more.
 static void answer_make_headers(struct exchange *ex, struct header_list *list)
 {
-    bool cut = ex->warned_runes[0] > WARNINGS_RUNES_MAX;
-    list->p = ex->warnings.n ? arena_array(&ex->arena, struct http_header,
-                                           ex->warnings.n + array_len(list->few))
-                             : list->few;
+    bool cut = ex->warnings.runes > WARNINGS_RUNES_MAX;
+    list->p = ex->warnings.texts.n ? arena_array(&ex->arena, struct http_header,
+                                                 ex->warnings.texts.n + array_len(list->few))
+                                   : list->few;
     list->n = 0;
     list->p[list->n++] = (struct http_header){STR("cache-control"), STR("no-cache, private")};
-    list->p[list->n++] = (struct http_header){STR("audit-id"), ex->audit_id};
-    vec_foreach(&ex->warnings, text)
+    list->p[list->n++] = (struct http_header){STR("audit-id"), ex->audit.id};
+    vec_foreach(&ex->warnings.texts, text)
         list->p[list->n++] = warning_header(ex, cut ? cut_runes(*text, WARNING_RUNES_MAX) : *text);
 }
 
@@ -144,7 +144,7 @@ void answer_buf(struct exchange *ex, int code, struct str content_type, struct n
 {
     struct header_list headers;
     answer_make_headers(ex, &headers);
-    if (ex->trail && body)
+    if (ex->audit.trail && body)
         audit_response_body(ex, content_type, body->bytes);
     answer_send_reply(ex, code, content_type, headers.p, headers.n, body);
 }

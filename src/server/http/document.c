@@ -55,7 +55,7 @@ static void document_serve_aggregated(struct exchange *ex, bool core)
                                 "APIGroupDiscoveryList");
     struct http_header headers[] = {{STR("etag"), str_z(tag)},
                                     {STR("vary"), STR("Accept")},
-                                    {STR("audit-id"), ex->audit_id},
+                                    {STR("audit-id"), ex->audit.id},
                                     {STR("cache-control"), STR("public")}};
     struct http_request *q = ex->q;
     bool same = str_eq(http_find_header(q, STR("if-none-match")), str_z(tag));

@@ -345,7 +345,7 @@ static void serve_resource(struct exchange *ex)
                                             .namespace = r->namespace,
                                             .name = r->name,
                                             .user = &ex->user,
-                                            .audited = ex->trail != NULL};
+                                            .audited = ex->audit.trail != NULL};
     if (!authz_request(ex))
         return;
     serve_notices(ex, &r->resource->notices);

@@ -148,10 +148,14 @@ struct exchange {
     struct registry_user user;
     struct registry_request request;
     struct str user_agent;
-    struct str audit_id;
-    struct audit_trail *trail;       // NULL: not recorded
-    struct VEC(struct str) warnings; // in the arena
-    size_t warned_runes[2];          // of them, and of them cut short
+    struct {
+        struct str id;             // the answer's Audit-ID
+        struct audit_trail *trail; // NULL: not recorded
+    } audit;
+    struct {
+        struct VEC(struct str) texts; // in the arena
+        size_t runes, runes_cut;      // of all, and when each is cut short
+    } warnings;
     const struct api_delete_options *delete_options;
     struct exec_timer timer; // waiting for a revision
     int64_t wait_until_ns;

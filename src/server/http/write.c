@@ -263,7 +263,7 @@ static bool read_delete_options(struct exchange *ex)
     ex->request.dry_run = o->dry_run.n > 0 || query_str(&ex->query, STR("dryRun")).n > 0;
     ex->delete_options = o;
     const struct api_kind *kind = api_kind_find(STR("v1"), STR("DeleteOptions"));
-    if (ex->trail && ex->q->body.n && kind)
+    if (ex->audit.trail && ex->q->body.n && kind)
         audit_request_object(ex, &(struct api_object){kind, o});
     return true;
 }
