@@ -519,11 +519,10 @@ static int ask_bound(const struct question *q, const struct bound *b)
     if (r == 0 && params.all.n == 0 && deny)
         return policies_take_action(
             q, b,
-            &(struct policy_verdict){true,
-                                     STR("failed to configure binding: no params found for "
-                                         "policy binding with `Deny` "
-                                         "parameterNotFoundAction"),
-                                     STR("")});
+            &(struct policy_verdict){
+                .refused = true,
+                .message = STR("failed to configure binding: no params found for policy binding "
+                               "with `Deny` parameterNotFoundAction")});
     for (size_t i = 0; r == 0 && i < params.all.n; i++)
         r = ask_with(q, b, asked, params.all.p[i], params.kind);
     return r;
