@@ -100,6 +100,19 @@ def records(folder):
         c.good('GET', maps + '/m', headers=[('Impersonate-User', 'tina'), ('Impersonate-Group', 'team-a')])
         e = [e for e in events(log) if 'impersonatedUser' in e][-1]
         assert e['user']['username'] == 'root' and e['impersonatedUser']['username'] == 'tina', e
+        # Admission policies whose binding has the action Audit.
+        group = '/apis/admissionregistration.k8s.io/v1'
+        c.good('POST', group + '/validatingadmissionpolicies', {'metadata': {'name': 'vap'}, 'spec': {'matchConstraints': {'resourceRules': [{
+            'apiGroups': [''], 'apiVersions': ['v1'], 'operations': ['CREATE'], 'resources': ['configmaps']}]}, 'validations': [{'expression': 'true'}, {'expression': 'false', 'message': 'no "maps"'}]}})
+        c.good('POST', group + '/validatingadmissionpolicybindings', {'metadata': {'name': 'vab'}, 'spec': {'policyName': 'vap', 'validationActions': ['Audit', 'Warn']}})
+        key = 'validation.policy.admission.k8s.io/validation_failure'
+
+        def noted():
+            c.good('POST', maps, {'metadata': {'generateName': 'n-'}})
+            return key in last(log, requestURI=maps, verb='create').get('annotations', {})
+        until('the policy is asked', noted)
+        assert json.loads(last(log, requestURI=maps, verb='create')['annotations'][key]) == [
+            {'message': 'no "maps"', 'policy': 'vap', 'binding': 'vab', 'expressionIndex': 1, 'validationActions': ['Audit', 'Warn']}]
         # Long requests begin and end; versions that go are noted.
         with urllib.request.urlopen(urllib.request.Request(c.url + '/api/v1/nodes?watch=1&timeoutSeconds=1', headers={'Authorization': 'Bearer root-token-5b1e'}), context=TLS) as a:
             a.read()
