@@ -9,8 +9,9 @@
 bool podsec_privileged(struct podsec_case *c)
 {
     struct podsec_names bad = {0};
-    podsec_foreach_container(c, it) if (it->security->has_privileged && it->security->privileged)
-        podsec_add_name(c, &bad, it->name);
+    vec_foreach(&c->containers, it)
+        if (it->security->has_privileged && it->security->privileged)
+            podsec_add_name(c, &bad, it->name);
     if (bad.n == 0)
         return true;
     c->reason = STR("privileged");
@@ -26,8 +27,7 @@ bool podsec_added_capabilities(struct podsec_case *c)
                                         "SETFCAP",     "SETGID", "SETPCAP",      "SETUID",
                                         "SYS_CHROOT"};
     struct podsec_names bad = {0}, added = {0};
-    podsec_foreach_container(c, it)
-    {
+    vec_foreach(&c->containers, it) {
         const struct api_capabilities *caps = it->security->capabilities;
         size_t before = added.n;
         for (size_t i = 0; caps && i < caps->add.n; i++)
@@ -50,8 +50,7 @@ bool podsec_added_capabilities(struct podsec_case *c)
 bool podsec_proc_mount(struct podsec_case *c)
 {
     struct podsec_names bad = {0}, types = {0};
-    podsec_foreach_container(c, it)
-    {
+    vec_foreach(&c->containers, it) {
         if (!it->security->has_proc_mount || str_eqz(it->security->proc_mount, "Default"))
             continue;
         podsec_add_name(c, &bad, it->name);
@@ -105,8 +104,7 @@ bool podsec_app_armor(struct podsec_case *c)
     bool pod = armor_is_bad(c->security->app_armor_profile);
     if (pod)
         podsec_add_name(c, &values, c->security->app_armor_profile->type);
-    podsec_foreach_container(c, it)
-    {
+    vec_foreach(&c->containers, it) {
         if (!armor_is_bad(it->security->app_armor_profile))
             continue;
         podsec_add_name(c, &bad, it->name);
@@ -157,8 +155,9 @@ static bool selinux_check(struct podsec_case *c, size_t types_allowed)
     struct selinux_findings found = {.types_allowed = types_allowed};
     struct podsec_names bad = {0};
     bool pod = selinux_is_bad(c, c->security->se_linux_options, &found);
-    podsec_foreach_container(c, it) if (selinux_is_bad(c, it->security->se_linux_options, &found))
-        podsec_add_name(c, &bad, it->name);
+    vec_foreach(&c->containers, it)
+        if (selinux_is_bad(c, it->security->se_linux_options, &found))
+            podsec_add_name(c, &bad, it->name);
     if (!pod && bad.n == 0)
         return true;
     podsec_sort_names(&found.types);
@@ -199,11 +198,12 @@ bool podsec_seccomp_0(struct podsec_case *c)
 {
     struct podsec_names bad = {0};
     seccomp_check_annotation(c, STR("seccomp.security.alpha.kubernetes.io/pod"), &bad);
-    podsec_foreach_container(c, it) seccomp_check_annotation(
-        c,
-        arena_strf(c->arena, "container.seccomp.security.alpha.kubernetes.io/%.*s",
-                   STR_ARG(it->name)),
-        &bad);
+    vec_foreach(&c->containers, it)
+        seccomp_check_annotation(c,
+                                 arena_strf(c->arena,
+                                            "container.seccomp.security.alpha.kubernetes.io/%.*s",
+                                            STR_ARG(it->name)),
+                                 &bad);
     if (bad.n == 0)
         return true;
     podsec_sort_names(&bad);
@@ -226,8 +226,7 @@ bool podsec_seccomp_fields(struct podsec_case *c, bool required)
     bool pod_good = seccomp_is_good(of_pod), pod_bad = of_pod && !pod_good;
     if (pod_bad)
         podsec_add_name(c, &values, of_pod->type);
-    podsec_foreach_container(c, it)
-    {
+    vec_foreach(&c->containers, it) {
         const struct api_seccomp_profile *p = it->security->seccomp_profile;
         if (!p && !pod_good)
             podsec_add_name(c, &missing, it->name);

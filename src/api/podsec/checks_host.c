@@ -37,8 +37,7 @@ bool podsec_host_path(struct podsec_case *c)
 bool podsec_host_ports(struct podsec_case *c)
 {
     struct podsec_names bad = {0}, ports = {0};
-    podsec_foreach_container(c, it)
-    {
+    vec_foreach(&c->containers, it) {
         const struct api_container_port_array *list = &it->all->ports;
         bool valid = true;
         for (size_t i = 0; i < list->n; i++) {
@@ -93,8 +92,7 @@ static void host_add_container_targets(struct podsec_case *c, const struct api_c
 bool podsec_probe_hosts(struct podsec_case *c)
 {
     struct podsec_names bad = {0}, hosts = {0};
-    podsec_foreach_container(c, it)
-    {
+    vec_foreach(&c->containers, it) {
         size_t before = hosts.n;
         host_add_container_targets(c, it->all, &hosts);
         if (hosts.n > before)
@@ -122,8 +120,9 @@ bool podsec_host_process(struct podsec_case *c)
 {
     struct podsec_names bad = {0};
     bool pod = host_is_process(c->security->windows_options);
-    podsec_foreach_container(c, it) if (host_is_process(it->security->windows_options))
-        podsec_add_name(c, &bad, it->name);
+    vec_foreach(&c->containers, it)
+        if (host_is_process(it->security->windows_options))
+            podsec_add_name(c, &bad, it->name);
     if (!pod && bad.n == 0)
         return true;
     c->reason = STR("hostProcess");

@@ -10,9 +10,10 @@
 bool podsec_escalation_8(struct podsec_case *c)
 {
     struct podsec_names bad = {0};
-    podsec_foreach_container(c, it) if (!it->security->has_allow_privilege_escalation ||
-                                        it->security->allow_privilege_escalation)
-        podsec_add_name(c, &bad, it->name);
+    vec_foreach(&c->containers, it)
+        if (!it->security->has_allow_privilege_escalation ||
+            it->security->allow_privilege_escalation)
+            podsec_add_name(c, &bad, it->name);
     if (bad.n == 0)
         return true;
     c->reason = STR("allowPrivilegeEscalation != false");
@@ -32,8 +33,7 @@ bool podsec_capabilities_22(struct podsec_case *c)
 {
     static const struct api_capabilities none;
     struct podsec_names keeping = {0}, adding = {0}, added = {0};
-    podsec_foreach_container(c, it)
-    {
+    vec_foreach(&c->containers, it) {
         const struct api_capabilities *caps =
             it->security->capabilities ? it->security->capabilities : &none;
         size_t before = added.n;
@@ -160,8 +160,7 @@ bool podsec_non_root_0(struct podsec_case *c)
     struct podsec_names bad = {0}, silent = {0};
     bool pod_says = c->security->has_run_as_non_root;
     bool pod_good = pod_says && c->security->run_as_non_root, pod_bad = pod_says && !pod_good;
-    podsec_foreach_container(c, it)
-    {
+    vec_foreach(&c->containers, it) {
         if (it->security->has_run_as_non_root && !it->security->run_as_non_root)
             podsec_add_name(c, &bad, it->name);
         if (!it->security->has_run_as_non_root && !pod_good)
@@ -190,9 +189,9 @@ bool podsec_user_23(struct podsec_case *c)
 {
     struct podsec_names bad = {0};
     bool pod = c->security->has_run_as_user && c->security->run_as_user == 0;
-    podsec_foreach_container(c, it) if (it->security->has_run_as_user &&
-                                        it->security->run_as_user == 0)
-        podsec_add_name(c, &bad, it->name);
+    vec_foreach(&c->containers, it)
+        if (it->security->has_run_as_user && it->security->run_as_user == 0)
+            podsec_add_name(c, &bad, it->name);
     if (!pod && bad.n == 0)
         return true;
     c->reason = STR("runAsUser=0");

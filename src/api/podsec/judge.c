@@ -96,18 +96,16 @@ static const struct api_container *judge_debugger(const struct api_ephemeral_con
 static void judge_add_container(struct podsec_case *c, const struct api_container *container)
 {
     static const struct api_security_context nothing_set;
-    c->containers[c->containers_len++] = (struct podsec_container){
+    const struct podsec_container one = {
         .name = container->name,
         .security = container->security_context ? container->security_context : &nothing_set,
         .all = container};
+    vec_push_arena(c->arena, &c->containers, one);
 }
 
 static void judge_list_containers(struct podsec_case *c)
 {
     const struct api_pod_spec *s = c->spec;
-    c->containers =
-        arena_array(c->arena, struct podsec_container,
-                    s->init_containers.n + s->containers.n + s->ephemeral_containers.n + 1);
     for (size_t i = 0; i < s->init_containers.n; i++)
         judge_add_container(c, &s->init_containers.p[i]);
     for (size_t i = 0; i < s->containers.n; i++)

@@ -20,17 +20,11 @@ struct podsec_case {
     const struct api_str_map *annotations;
     const struct api_pod_spec *spec;
     const struct api_pod_security_context *security; // never NULL
-    struct podsec_container *containers;             // init, ordinary, ephemeral
-    size_t containers_len;
+    struct VEC(struct podsec_container) containers;  // init, ordinary, ephemeral
     struct arena *arena;
     struct str reason;   // of the check that refuses
     struct sbuf *detail; // empty before each check
 };
-
-#define podsec_foreach_container(c, it)                                                \
-    for (const struct podsec_container *it = (c)->containers,                          \
-                                       *it##_end = it ? it + (c)->containers_len : it; \
-         it != it##_end; it++)
 
 // A check returns whether it allows the pod; else it has set reason and detail.
 typedef bool (*podsec_check_fn)(struct podsec_case *c);

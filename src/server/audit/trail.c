@@ -77,12 +77,13 @@ void audit_write_metrics(struct audit *a, struct sbuf *out)
     if (!a)
         return;
     struct audit_log_stats stats = audit_log_get_stats(a->log);
+    unsigned long long lost = stats.failed + stats.dropped;
     metrics_counter(out, "apiserver_audit_event_total", "Audit events written.", stats.written);
     sbuf_addf(out,
               "# HELP apiserver_audit_error_total Audit events that were lost.\n"
               "# TYPE apiserver_audit_error_total counter\n"
               "apiserver_audit_error_total{plugin=\"log\"} %llu\n",
-              (unsigned long long)(stats.failed + stats.dropped));
+              lost);
     metrics_counter(out, "dray_audit_dropped_total",
                     "Audit events dropped because too many waited for the disk.", stats.dropped);
     sbuf_addz(out, "# HELP apiserver_audit_level_total Requests by audit level.\n"
