@@ -44,6 +44,9 @@ void exchange_end(struct exchange *ex, int code)
 #define WARNINGS_RUNES_MAX ((size_t)4096)
 #define WARNING_RUNES_MAX  ((size_t)256)
 
+// And one of ours: Python's HTTP client takes no answer with over 100 headers.
+#define WARNINGS_MAX ((size_t)64)
+
 static bool starts_rune(char c)
 {
     return ((unsigned char)c & 0xc0) != 0x80;
@@ -72,7 +75,8 @@ void exchange_warn(struct exchange *ex, struct str text)
 {
     if (ex->warnings.runes > WARNINGS_RUNES_MAX && ex->warnings.runes_cut >= WARNINGS_RUNES_MAX)
         return;
-    if (text.n == 0 || str_listed(ex->warnings.texts.p, ex->warnings.texts.n, text))
+    if (text.n == 0 || ex->warnings.texts.n == WARNINGS_MAX ||
+        str_listed(ex->warnings.texts.p, ex->warnings.texts.n, text))
         return;
     size_t runes = count_runes(text);
     ex->warnings.runes += runes;

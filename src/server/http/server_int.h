@@ -208,7 +208,8 @@ void exchange_end(struct exchange *ex, int code);
 struct encode_how exchange_how(const struct exchange *ex);
 
 // exchange_warn adds a warning for the answer's headers, once; text is copied. As upstream, texts
-// of over 4,096 characters in all are cut to 256 each, and what then goes beyond is dropped.
+// of over 4,096 characters in all are cut to 256 each, and what then goes beyond is dropped. So is
+// what comes behind the 64th.
 void exchange_warn(struct exchange *ex, struct str text);
 
 // --- Verbs ---------------------------------------------------------------------------------------
