@@ -14,6 +14,7 @@
 #include "registry/registry.h"
 #include "server/http/node.h"
 
+struct audit;
 struct server;
 
 enum server_authorization {
@@ -29,6 +30,7 @@ struct server_options {
     const char *token_file;    // static tokens as CSV; NULL: none
     struct str account_key;    // PEM, for tokens of service accounts; empty: none are given out
     enum server_authorization authorization;
+    struct audit *audit; // NULL: no audit log; must outlive the server
     bool anonymous;      // let everybody do everything without a name
     int64_t bookmark_ns; // between bookmarks of a watch; 0: one minute
 };

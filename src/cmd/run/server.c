@@ -26,6 +26,7 @@
 #include "net/tls_follow.h"
 #include "os/file.h"
 #include "pki/pki.h"
+#include "server/audit.h"
 
 #include "base/banned.h"
 
@@ -58,6 +59,7 @@ struct running {
     struct api_cel_engine *cel;
     struct registry *registry;
     struct server *server;
+    struct audit *audit;
     struct pki pki;
     struct tls_server *tls;
     struct tls_follow follow;
@@ -165,11 +167,14 @@ static int start_store(struct running *r, struct err *err)
     if (ret < 0)
         return ret;
     r->cel = api_cel_engine_new();
-    struct registry_options registry = {.store = r->store,
-                                        .exec = loop_exec(r->loop),
-                                        .features = &r->features,
-                                        .cel = api_cel_engine_rules(r->cel),
-                                        .disable_admission = str_z(f->disable_admission_plugins)};
+    struct registry_options registry = {
+        .store = r->store,
+        .exec = loop_exec(r->loop),
+        .features = &r->features,
+        .cel = api_cel_engine_rules(r->cel),
+        .disable_admission = str_z(f->disable_admission_plugins),
+        .podsec = {str_z(f->podsec.defaults), str_z(f->podsec.exempt_users),
+                   str_z(f->podsec.exempt_namespaces), str_z(f->podsec.exempt_runtime_classes)}};
     return registry_new(&registry, &r->registry, err);
 }
 
@@ -215,6 +220,19 @@ static int prepare_pki(const struct server_flags *f, struct pki *ret, struct err
     return r;
 }
 
+static int server_verb_open_audit(const struct server_flags *f, struct audit **ret, struct err *err)
+{
+    const struct audit_options options = {.policy_file = f->audit.policy_file,
+                                          .log_path = f->audit.log_path,
+                                          .max_age_days = f->audit.max_age_days,
+                                          .max_backups = f->audit.max_backups,
+                                          .max_size_mb = f->audit.max_size_mb};
+    if (!f->audit.policy_file != !f->audit.log_path)
+        return err_set(err, ERR_INVALID,
+                       "--audit-policy-file and --audit-log-path belong together; give both");
+    return f->audit.policy_file ? audit_new(&options, ret, err) : 0;
+}
+
 static int start_server(struct running *r, struct err *err)
 {
     const struct server_flags *f = &r->flags;
@@ -231,6 +249,10 @@ static int start_server(struct running *r, struct err *err)
                       "only: --listen 127.0.0.1:PORT");
     if (ret < 0)
         return ret;
+    ret = server_verb_open_audit(f, &r->audit, err);
+    if (ret < 0)
+        return ret;
+    options.audit = r->audit;
     char *pki_folder = in_folder(f->data_dir, "pki");
     char *account_key = NULL;
     ret = pki_account_key(pki_folder, &account_key, err);
@@ -470,6 +492,7 @@ static void running_done(struct running *r)
         r->guest->free(r->guest->arg);
     registry_free(r->registry);
     server_free(r->server);
+    audit_free(r->audit);
     api_cel_engine_free(r->cel);
     tls_server_free(r->tls);
     loop_free(r->loop);

@@ -10,6 +10,7 @@
 #include "codec/json_writer.h"
 #include "net/loop.h"
 #include "pki/jwt.h"
+#include "server/audit/trail.h"
 #include "server/flow/flow.h"
 #include "server/http/discovery.h"
 #include "server/http/server_int.h"
@@ -55,6 +56,7 @@ static void document_serve_aggregated(struct exchange *ex, bool core)
                                 "APIGroupDiscoveryList");
     struct http_header headers[] = {{STR("etag"), str_z(tag)},
                                     {STR("vary"), STR("Accept")},
+                                    {STR("audit-id"), ex->audit.id},
                                     {STR("cache-control"), STR("public")}};
     struct http_request *q = ex->q;
     bool same = str_eq(http_find_header(q, STR("if-none-match")), str_z(tag));
@@ -338,6 +340,8 @@ void document_answer_metrics(struct exchange *ex, struct str components)
     metrics_counter(&text, "dray_watch_events_encoded_total", "Events encoded.", s->cache.misses);
     http_metrics(s, &text);
     store_metrics(s, &text);
+    registry_write_metrics(s->registry, &text);
+    audit_write_metrics(s->audit, &text);
     sbuf_add(&text, components);
     loop_add_metrics(&text);
     metrics_write_process(&text, s->started_wall_ns);

@@ -125,6 +125,7 @@ struct server {
     bool stopping;
     struct server_turns turns;
     struct server_components components;
+    struct audit *audit; // NULL: nothing is recorded
     int64_t started_wall_ns;
 };
 
@@ -143,7 +144,14 @@ struct exchange {
     struct registry_user user;
     struct registry_request request;
     struct str user_agent;
-    struct VEC(struct str) warnings; // in the arena
+    struct {
+        struct str id;             // the answer's Audit-ID
+        struct audit_trail *trail; // NULL: not recorded
+    } audit;
+    struct {
+        struct VEC(struct str) texts; // in the arena
+        size_t runes, runes_cut;      // of all, and when each is cut short
+    } warnings;
     const struct api_delete_options *delete_options;
     struct exec_timer timer; // waiting for a revision
     int64_t wait_until_ns;
@@ -195,7 +203,9 @@ void exchange_end(struct exchange *ex, int code);
 // exchange_how is the version and form in which objects are wanted.
 struct encode_how exchange_how(const struct exchange *ex);
 
-// exchange_warn adds a warning for the answer's headers; text is copied.
+// exchange_warn adds a warning for the answer's headers, once; text is copied. As upstream, texts
+// of over 4,096 characters in all are cut to 256 each, and what then goes beyond is dropped. So is
+// what comes behind the 64th.
 void exchange_warn(struct exchange *ex, struct str text);
 
 // --- Verbs ---------------------------------------------------------------------------------------
