@@ -109,8 +109,7 @@ static void store_entry_show(struct store *s, struct entry *e, const struct obje
         store_count_object(k, before->namespace, false);
     s->objects += (o ? 1U : 0U);
     s->objects -= (before ? 1U : 0U);
-    s->object_bytes += (o ? o->block_size : 0U);
-    s->object_bytes -= (before ? before->block_size : 0U);
+    room_show(&s->room, before, o);
     e->visible = object_ref(o);
     object_unref(before);
 }
@@ -184,6 +183,8 @@ static int accept_write(struct store *s, const struct object *o, bool deleted, u
                        s->pending_bytes / 1024 / 1024);
     struct write *w = xmalloc(sizeof(*w));
     struct entry *e = store_entry_make(s, o);
+    const struct object *head = e->pending ? e->head : e->visible;
+    room_accept(&s->room, e->pending && e->head_deleted ? NULL : head, deleted ? NULL : o);
     *w = (struct write){.object = object_ref(o),
                         .epoch = s->epoch,
                         .deleted = deleted,
@@ -280,6 +281,7 @@ static void lose_pending(struct store *s, const struct err *err)
     for (struct write *w = s->pending_first; w; w = w->next)
         if (!w->lost)
             write_leaves(s, w);
+    room_fall_back(&s->room);
     for (struct write *w = s->pending_first; w; w = w == last ? NULL : w->next) {
         if (w->lost)
             continue;
@@ -363,6 +365,7 @@ static int store_load_objects(struct store *s, const struct store_options *optio
     }
     s->visible = state.revision;
     s->next = state.revision + 1;
+    room_fall_back(&s->room); // all that is visible is accepted
     history_trim(s);
     *ret = db;
     return 0;
@@ -373,6 +376,9 @@ int store_open(const struct store_options *options, struct store **ret, struct e
     struct store *s = xcalloc(1, sizeof(*s));
     s->exec = options->exec;
     s->pending_max = options->pending_bytes ? options->pending_bytes : STORE_PENDING_BYTES_MAX;
+    s->room.max = options->max_bytes;
+    s->room.share_percent =
+        options->namespace_percent ? options->namespace_percent : STORE_NAMESPACE_PERCENT;
     s->customs = custom_kinds_new();
     grow_kinds(s, api_kinds_len);
     s->next = 1;
@@ -430,6 +436,7 @@ void store_close(struct store *s)
         kind_state_free(s->kinds[i]);
     free(s->kinds);
     custom_kinds_free(s->customs);
+    room_done(&s->room);
     vec_done(&s->doomed);
     free(s);
 }
@@ -445,7 +452,7 @@ void store_get_stats(const struct store *s, struct store_stats *ret)
 {
     *ret = (struct store_stats){
         .objects = s->objects,
-        .object_bytes = s->object_bytes,
+        .object_bytes = s->room.all.visible,
         .history_events = s->history.n,
         .history_bytes = s->history.bytes,
         .commits = s->commits,

@@ -33,7 +33,9 @@ struct store_options {
     size_t history_bytes;  // 0: default
     size_t log_pages;      // pages of SQLite's log before they move into the database; 0: default
     size_t pending_bytes;  // of writes that wait for the disk; beyond, more are refused; 0: default
-    bool commit_on_exec;   // no thread of its own: commits run as posted work (simulation)
+    size_t max_bytes;      // of objects, see room.h; 0: no bound
+    size_t namespace_percent; // share of a namespace; 0: default
+    bool commit_on_exec;      // no thread of its own: commits run as posted work (simulation)
     bool (*fail_commit)(void *arg, struct err *err); // asked before each commit; tests; may be NULL
     void *fail_commit_arg;
 };

@@ -162,7 +162,9 @@ static int start_store(struct running *r, struct err *err)
     loop_watch_turns(r->loop, "server");
     struct store_options store = {.exec = loop_exec(r->loop),
                                   .path = r->database,
-                                  .history_events = (size_t)f->history_events};
+                                  .history_events = (size_t)f->history_events,
+                                  .max_bytes = (size_t)f->database.max_bytes,
+                                  .namespace_percent = (size_t)f->database.namespace_percent};
     ret = store_open(&store, &r->store, err);
     if (ret < 0)
         return ret;
