@@ -5,10 +5,12 @@
 #include "store/commit.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -222,6 +224,19 @@ static bool has_work(const struct committer *c)
     return c->first || c->jobs || c->job;
 }
 
+// commit_wait_for_work waits, for a second only while the mark is to be written. Returns true then.
+static bool commit_wait_for_work(struct committer *c)
+{
+    if (db_is_marked(c->options.db)) {
+        must_succeed(pthread_cond_wait(&c->work, &c->lock));
+        return false;
+    }
+    struct timespec until;
+    must_succeed(clock_gettime(CLOCK_REALTIME, &until));
+    until.tv_sec += 1;
+    return pthread_cond_timedwait(&c->work, &c->lock, &until) == ETIMEDOUT;
+}
+
 static void *thread_main(void *arg)
 {
     struct committer *c = arg;
@@ -232,12 +247,14 @@ static void *thread_main(void *arg)
         bool idle = !has_work(c);
         must_succeed(pthread_mutex_unlock(&c->lock));
         db_checkpoint(c->options.db, idle);
+        db_note_progress(c->options.db);
         if (worked)
             continue;
         must_succeed(pthread_mutex_lock(&c->lock));
-        while (!has_work(c) && !c->stop)
-            must_succeed(pthread_cond_wait(&c->work, &c->lock));
-        bool end = !has_work(c);
+        bool timed_out = false;
+        while (!has_work(c) && !c->stop && !timed_out)
+            timed_out = commit_wait_for_work(c);
+        bool end = !has_work(c) && c->stop;
         must_succeed(pthread_mutex_unlock(&c->lock));
         if (end)
             return NULL;

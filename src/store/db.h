@@ -21,8 +21,13 @@ struct db_state {
     uint64_t oldest;   // the history begins behind it
 };
 
+#define DB_APPLICATION_ID 0x64726179 // "dray"
+#define DB_FORMAT         1
+#define DB_ROW_BYTES_MAX  (64 << 20) // SQLite must not believe a damaged length
+
 // db_open opens or makes a database and checks it: its marks always, its structure when it was not
-// closed in order. Returns 0, or with what to do -ERR_INVALID, -EBUSY or an errno.
+// closed in order. Returns 0, or with what to do -ERR_INVALID (also when it has less than it had),
+// -EBUSY or an errno.
 int db_open(const struct store_options *options, struct db **ret, struct db_state *ret_state,
             struct err *err) MUST_USE;
 
@@ -42,6 +47,11 @@ int db_load(struct db *db, const struct db_state *state, struct custom_kinds *cu
 // when it is on disk; or with nothing changed -ENOSPC, -EIO and the like.
 int db_commit(struct db *db, const struct write *first, size_t n, const struct revisions *doomed,
               uint64_t oldest, struct err *err) MUST_USE;
+
+// db_note_progress writes the mark, see mark.h, if it is much older than the last commit. A commit
+// does not wait for it. db_is_marked: there is nothing to write.
+void db_note_progress(struct db *db);
+bool db_is_marked(const struct db *db);
 
 // db_checkpoint moves the log into the database when it is long enough; when idle, sooner. What
 // goes wrong here is tried again later: the log holds everything.

@@ -161,14 +161,23 @@ static void record_read_pairs(struct reader *r, struct arena *arena, struct pair
     }
 }
 
+bool record_is_intact(const struct record_row *row, struct str blob, struct err *err)
+{
+    if (blob.n < RECORD_HEAD_BYTES || blob.p[0] != RECORD_FORMAT)
+        err_record(err, ERR_INVALID, "the row's format is unknown");
+    else if (get_sum(blob.p + 1) != row_sum(row, str_from(blob, RECORD_HEAD_BYTES)))
+        err_record(err, ERR_INVALID, "the row's checksum is wrong");
+    else
+        return true;
+    return false;
+}
+
 int record_read(const struct record_row *row, const struct api_kind *kind, struct str blob,
                 struct object **ret, struct err *err)
 {
-    if (blob.n < RECORD_HEAD_BYTES || blob.p[0] != RECORD_FORMAT)
-        return err_set(err, ERR_INVALID, "the row's format is unknown");
+    if (!record_is_intact(row, blob, err))
+        return -ERR_INVALID;
     struct reader r = {.rest = str_from(blob, RECORD_HEAD_BYTES)};
-    if (get_sum(blob.p + 1) != row_sum(row, r.rest))
-        return err_set(err, ERR_INVALID, "the row's checksum is wrong");
     struct arena cleanup_arena arena = {0};
     struct pair_list labels = {0}, fields = {0};
     struct str uid = record_read_text(&r);

@@ -27,4 +27,7 @@ void record_write(const struct record_row *row, const struct object *o, struct s
 int record_read(const struct record_row *row, const struct api_kind *kind, struct str blob,
                 struct object **ret, struct err *err) MUST_USE;
 
+// record_is_intact: blob and row are what was written, of whatever kind.
+bool record_is_intact(const struct record_row *row, struct str blob, struct err *err);
+
 #endif

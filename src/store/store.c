@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "store/db.h"
 #include "store/pending.h"
+#include "store/salvage.h"
 #include "store/store_int.h"
 
 #include "base/banned.h"
@@ -371,7 +372,7 @@ static int store_load_objects(struct store *s, const struct store_options *optio
     return 0;
 }
 
-int store_open(const struct store_options *options, struct store **ret, struct err *err)
+static int store_open_once(const struct store_options *options, struct store **ret, struct err *err)
 {
     struct store *s = xcalloc(1, sizeof(*s));
     s->exec = options->exec;
@@ -403,6 +404,16 @@ int store_open(const struct store_options *options, struct store **ret, struct e
     committer_doom(s->committer, &s->doomed, s->history.oldest);
     *ret = s;
     return 0;
+}
+
+int store_open(const struct store_options *options, struct store **ret, struct err *err)
+{
+    int r = store_open_once(options, ret, err);
+    if (r != -ERR_INVALID || !options->salvage || !options->path || options->vfs)
+        return r;
+    options->salvage(options->salvage_arg, err ? err->msg : "the database is damaged");
+    r = salvage_database(options, err);
+    return r < 0 ? r : store_open_once(options, ret, err);
 }
 
 static void kind_state_free(struct kind_state *k)

@@ -36,6 +36,10 @@ struct store_options {
     size_t max_bytes;      // of objects, see room.h; 0: no bound
     size_t namespace_percent; // share of a namespace; 0: default
     bool commit_on_exec;      // no thread of its own: commits run as posted work (simulation)
+    // salvage NULL: a damaged database, or one that has less than it had, is refused. Otherwise
+    // store_open keeps what can be read (salvage.h) and reports each finding.
+    void (*salvage)(void *arg, const char *finding);
+    void *salvage_arg;
     bool (*fail_commit)(void *arg, struct err *err); // asked before each commit; tests; may be NULL
     void *fail_commit_arg;
 };

@@ -96,6 +96,11 @@ static const struct cli_option server_options[] = {
      "let one namespace take at most N percent of what other namespaces leave of "
      "--max-database-bytes; default 50",
      .number = &server_flags.database.namespace_percent, .least = 1, .most = 100},
+    {"--salvage", NULL, NULL,
+     "start in spite of lost or damaged data: keep what can be read of the database, create "
+     "missing "
+     "keys; DIR/salvage.log lists what was lost",
+     .flag = &server_flags.database.salvage},
     {"--history-events", NULL, "N", "keep this many superseded versions for watches and old lists",
      .number = &server_flags.history_events, .most = CLI_MOST},
     {"--bookmark-interval", NULL, "MS", .number = &server_flags.bookmark_ms, .most = CLI_MOST},

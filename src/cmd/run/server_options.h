@@ -32,6 +32,7 @@ struct server_flags {
     } audit;
     struct {
         int64_t max_bytes, namespace_percent;
+        bool salvage;
     } database;
     bool kubelet_insecure;
     bool insecure_http;
