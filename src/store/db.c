@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "store/db_int.h"
 #include "store/record.h"
+#include "store/reserve.h"
 
 #include "base/banned.h"
 
@@ -197,13 +198,14 @@ static int db_write_group(struct db *db, const struct write *first, size_t n,
 {
     int r = db_step_statement(db, SQL_BEGIN);
     uint64_t newest = 0;
-    for (const struct write *w = first; n > 0 && r == SQLITE_OK; n--, w = w->queue_next) {
-        newest = w->object->revision;
-        r = db_insert_object(db, w);
-    }
+    // Old rows go first: new ones take their pages.
     for (size_t i = 0; i < doomed->n && r == SQLITE_OK; i++) {
         (void)sqlite3_bind_int64(db->statements[SQL_REMOVE], 1, (sqlite3_int64)doomed->p[i]);
         r = db_step_statement(db, SQL_REMOVE);
+    }
+    for (const struct write *w = first; n > 0 && r == SQLITE_OK; n--, w = w->queue_next) {
+        newest = w->object->revision;
+        r = db_insert_object(db, w);
     }
     if (r == SQLITE_OK) {
         (void)sqlite3_bind_int64(db->statements[SQL_META], 1, (sqlite3_int64)newest);
@@ -213,30 +215,80 @@ static int db_write_group(struct db *db, const struct write *first, size_t n,
     return r == SQLITE_OK ? db_step_statement(db, SQL_COMMIT) : r;
 }
 
+static void db_roll_back(struct db *db)
+{
+    if (!sqlite3_get_autocommit(db->sql))
+        (void)db_step_statement(db, SQL_ROLLBACK);
+}
+
+static bool db_is_urgent(const struct write *w, size_t n)
+{
+    while (n > 0 && w->urgent) {
+        w = w->queue_next;
+        n--;
+    }
+    return n == 0;
+}
+
+static void db_move_log(struct db *db)
+{
+    int all = 0, moved = 0;
+    int r = sqlite3_wal_checkpoint_v2(db->sql, NULL, SQLITE_CHECKPOINT_PASSIVE, &all, &moved);
+    // Also after a failure wait for more pages before trying again: the log only costs space.
+    db->log_pages = r == SQLITE_OK ? all - moved : 0;
+}
+
+bool db_is_low(const struct db *db)
+{
+    return db && db->low;
+}
+
+void db_look_for_space(struct db *db)
+{
+    if (db && db->reserves)
+        db->low = db->low ? !reserve_make(db->path) : !reserve_has_space(db->path);
+}
+
+// db_release_reserve makes space for a group that found none: of the reserve, and of the log, which
+// starts again when all of it is in the database.
+static void db_release_reserve(struct db *db)
+{
+    if (db->reserves)
+        (void)reserve_release(db->path);
+    db_move_log(db);
+}
+
 int db_commit(struct db *db, const struct write *first, size_t n, const struct revisions *doomed,
               uint64_t oldest, struct err *err)
 {
     int result = db_write_group(db, first, n, doomed, oldest);
-    if (result == SQLITE_OK) {
-        while (n-- > 1)
-            first = first->queue_next;
-        db->revision = first->object->revision;
-        return 0;
+    if ((result & 0xff) == SQLITE_FULL) {
+        db->low = db->reserves;
+        if (db_is_urgent(first, n)) {
+            db_roll_back(db);
+            db_release_reserve(db);
+            result = db_write_group(db, first, n, doomed, oldest);
+        }
     }
-    int r = db_fail(db, result, err);
-    if (!sqlite3_get_autocommit(db->sql))
-        (void)db_step_statement(db, SQL_ROLLBACK);
-    return r;
+    if (result != SQLITE_OK) {
+        int r = db_fail(db, result, err);
+        db_roll_back(db);
+        return r;
+    }
+    while (n-- > 1)
+        first = first->queue_next;
+    db->revision = first->object->revision;
+    if (db->low)
+        db_move_log(db);
+    db_look_for_space(db);
+    return 0;
 }
 
 void db_checkpoint(struct db *db, bool idle)
 {
     if (db->log_pages < (idle ? db->log_pages_max / 8 : db->log_pages_max) || db->log_pages == 0)
         return;
-    int all = 0, moved = 0;
-    int r = sqlite3_wal_checkpoint_v2(db->sql, NULL, SQLITE_CHECKPOINT_PASSIVE, &all, &moved);
-    // Also after a failure wait for more pages before trying again: the log only costs space.
-    db->log_pages = r == SQLITE_OK ? all - moved : 0;
+    db_move_log(db);
 }
 
 // --- Backup --------------------------------------------------------------------------------------

@@ -44,9 +44,15 @@ int db_load(struct db *db, const struct db_state *state, struct custom_kinds *cu
             void *arg, struct err *err) MUST_USE;
 
 // db_commit writes n writes from first on, deletes doomed rows, all in one transaction, and returns
-// when it is on disk; or with nothing changed -ENOSPC, -EIO and the like.
+// when it is on disk; or with nothing changed -ENOSPC, -EIO and the like. On a full disk, urgent
+// writes use the reserve (reserve.h).
 int db_commit(struct db *db, const struct write *first, size_t n, const struct revisions *doomed,
               uint64_t oldest, struct err *err) MUST_USE;
+
+// db_is_low: there is little disk space, and only urgent writes are to be accepted.
+// db_look_for_space looks again.
+bool db_is_low(const struct db *db);
+void db_look_for_space(struct db *db);
 
 // db_note_progress writes the mark, see mark.h, if it is much older than the last commit. A commit
 // does not wait for it. db_is_marked: there is nothing to write.

@@ -35,6 +35,8 @@ struct db {
     struct mark mark;  // as it is on disk; an empty id: there is none
     uint64_t revision; // newest commit
     int64_t marked_ns;
+    bool reserves; // has a reserve of disk space, or wants one
+    bool low;      // of disk space
 };
 
 // db_fail reports the meaning of a result of SQLite and the remedy, db_fail_damaged what is wrong

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "store/db_int.h"
+#include "store/reserve.h"
 
 #include "base/banned.h"
 
@@ -333,8 +334,8 @@ static int db_find_mark(const char *path, struct mark *ret, bool *ret_found, str
     return r == -ENOENT ? 0 : r;
 }
 
-int db_open(const struct store_options *options, struct db **ret, struct db_state *ret_state,
-            struct err *err)
+static int db_open_once(const struct store_options *options, struct db **ret,
+                        struct db_state *ret_state, struct err *err)
 {
     const char *path = options->path, *vfs = options->vfs;
     struct mark mark = {0};
@@ -362,8 +363,19 @@ int db_open(const struct store_options *options, struct db **ret, struct db_stat
         db_free(db);
         return r;
     }
+    db->reserves = !vfs && options->reserve;
+    db->low = db->reserves && !reserve_make(path);
     *ret = db;
     return 0;
+}
+
+int db_open(const struct store_options *options, struct db **ret, struct db_state *ret_state,
+            struct err *err)
+{
+    int r = db_open_once(options, ret, ret_state, err);
+    if (r == -ENOSPC && options->reserve && reserve_release(options->path))
+        r = db_open_once(options, ret, ret_state, err);
+    return r;
 }
 
 // db_end_use closes; a log that stays holds a part of the data.

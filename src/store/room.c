@@ -100,16 +100,27 @@ static int room_check_share(const struct room *room, const struct object *o, siz
                    STR_ARG(o->namespace), own, growth, share, room->share_percent);
 }
 
-int store_room(const struct store *s, const struct object *o, struct err *err)
+bool room_is_urgent(const struct object *head, const struct object *o)
+{
+    return head && o->block_size <= head->block_size + STORE_SMALL_GROWTH;
+}
+
+int store_room(struct store *s, const struct object *o, struct err *err)
 {
     const struct room *room = &s->room;
     const struct store_key key = {o->kind, o->namespace, o->name};
     const struct object *head = store_head(s, &key);
     size_t before = head ? head->block_size : 0;
+    if (s->low && !room_is_urgent(head, o)) {
+        committer_look_for_space(s->committer);
+        return err_set(err, ENOSPC,
+                       "no space left on the disk of the database: only deletions and small "
+                       "updates are accepted; free some space");
+    }
     if (room->max == 0 || o->block_size <= before)
         return 0;
     size_t growth = o->block_size - before, limit = room->max;
-    if (head && growth <= STORE_SMALL_GROWTH)
+    if (room_is_urgent(head, o))
         limit += room->max / ROOM_RESERVE_DIVISOR;
     if (room->all.accepted + growth > limit)
         return err_set(err, ENOSPC,

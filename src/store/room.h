@@ -12,9 +12,9 @@
 #define STORE_SMALL_GROWTH ((size_t)4 * 1024)
 
 // store_room checks whether the database has room for o, the next version of its key. Writes that
-// do not grow always fit. Returns 0, -ENOSPC (the database is full) or -ERR_FORBIDDEN (the
-// namespace has its share).
-int store_room(const struct store *s, const struct object *o, struct err *err) MUST_USE;
+// do not grow always fit. Returns 0, -ENOSPC (the database or its disk is full) or -ERR_FORBIDDEN
+// (the namespace has its share).
+int store_room(struct store *s, const struct object *o, struct err *err) MUST_USE;
 
 // store_largest_namespaces fills ret with the namespaces that take the most bytes, largest first.
 // Names are valid until the store changes. Returns how many there are, at most n.

@@ -184,11 +184,12 @@ static int accept_write(struct store *s, const struct object *o, bool deleted, u
                        s->pending_bytes / 1024 / 1024);
     struct write *w = xmalloc(sizeof(*w));
     struct entry *e = store_entry_make(s, o);
-    const struct object *head = e->pending ? e->head : e->visible;
-    room_accept(&s->room, e->pending && e->head_deleted ? NULL : head, deleted ? NULL : o);
+    const struct object *head = !e->pending ? e->visible : e->head_deleted ? NULL : e->head;
+    room_accept(&s->room, head, deleted ? NULL : o);
     *w = (struct write){.object = object_ref(o),
                         .epoch = s->epoch,
                         .deleted = deleted,
+                        .urgent = deleted || room_is_urgent(head, o),
                         .entry = e,
                         .done = done,
                         .arg = arg};
@@ -299,6 +300,9 @@ static void store_commit_finished(void *arg, const struct commit_result *result)
         result->backup_done(result->backup_arg, result->code, result->code ? &result->err : NULL);
         return;
     }
+    s->low = result->low;
+    if (result->code == 0 && result->writes == 0)
+        return;
     s->failing = result->code != 0;
     if (result->code == 0) {
         s->commits++;
@@ -367,6 +371,7 @@ static int store_load_objects(struct store *s, const struct store_options *optio
     s->visible = state.revision;
     s->next = state.revision + 1;
     room_fall_back(&s->room); // all that is visible is accepted
+    s->low = db_is_low(db);
     history_trim(s);
     *ret = db;
     return 0;
@@ -469,5 +474,6 @@ void store_get_stats(const struct store *s, struct store_stats *ret)
         .commits = s->commits,
         .writes = s->writes,
         .failing = s->failing,
+        .low = s->low,
     };
 }

@@ -25,6 +25,9 @@
 // refused.
 #define STORE_PENDING_BYTES_MAX ((size_t)256 * 1024 * 1024)
 
+// With little disk space the history gives most of its rows back.
+#define STORE_HISTORY_BYTES_LOW ((size_t)1024 * 1024)
+
 // Share of a namespace of what other namespaces leave, see room.h.
 #define STORE_NAMESPACE_PERCENT 50
 
@@ -96,6 +99,7 @@ struct store {
     struct room room;
     uint64_t writes, commits;
     bool failing;
+    bool low; // of disk space: only urgent writes are accepted
     bool publishing;
 };
 
@@ -129,6 +133,9 @@ void room_accept(struct room *room, const struct object *from, const struct obje
 void room_show(struct room *room, const struct object *from, const struct object *to);
 void room_fall_back(struct room *room);
 void room_done(struct room *room);
+
+// room_is_urgent: the change from head (NULL: none) to o may use reserves.
+bool room_is_urgent(const struct object *head, const struct object *o);
 
 // watch_publish gives an event to the watches of its kind.
 void watch_publish(struct store *s, const struct history_event *e);

@@ -119,6 +119,7 @@ static int start_store(struct running *r, struct err *err)
     struct store_options store = {.exec = loop_exec(r->loop),
                                   .path = r->database,
                                   .history_events = (size_t)f->history_events,
+                                  .reserve = true,
                                   .max_bytes = (size_t)f->database.max_bytes,
                                   .namespace_percent = (size_t)f->database.namespace_percent,
                                   .salvage = f->database.salvage ? data_dir_note_salvage : NULL,
