@@ -383,6 +383,8 @@ static void db_end_use(struct db *db)
 {
     db_close_connection(db);
     db_write_mark(db, db_has_log(db->path));
+    if (db->low)
+        reserve_make_some(db->path);
     db_free(db);
 }
 

@@ -3,6 +3,7 @@
 // dray server: store, registry, API server and HTTP on one loop.
 #include "server/server.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -385,7 +386,12 @@ static int open_doors(struct running *r, struct err *err)
     ret = open_local_door(r, err);
     if (ret < 0)
         return ret;
-    return pki_write_kubeconfig(r->tls ? &r->pki : NULL, r->url, r->kubeconfig, err);
+    ret = pki_write_kubeconfig(r->tls ? &r->pki : NULL, r->url, r->kubeconfig, err);
+    if (ret != -ENOSPC)
+        return ret;
+    // A full disk must not prevent a start: only a running server can delete objects.
+    LOG_WARN(&log_mod, "the kubeconfig is not current", log_z("reason", err->msg));
+    return 0;
 }
 
 // --- Stopping ------------------------------------------------------------------------------------
