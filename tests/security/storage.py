@@ -191,7 +191,52 @@ def lost(folder):
     assert 'created again' in open(folder + '/log').read()
 
 
-for part in (bound, full_disk, lost):
+def backup(folder):
+    """A backup has everything; what is damaged, newer or in the way is refused and changes nothing."""
+    d = Disk(folder)
+    assert d.start() is None
+    shutil.copy(folder + '/tokens.csv', d.data + '/tokens.csv')
+    d.good('POST', CONFIGS.format('default'), {'metadata': {'name': 'kept'}, 'data': {'x': 'y'}})
+    token = d.good('POST', '/api/v1/namespaces/default/serviceaccounts', {'metadata': {'name': 'robot'}}) and \
+        d.good('POST', '/api/v1/namespaces/default/serviceaccounts/robot/token', {'spec': {}})['status']['token']
+
+    def dray(*args):
+        return subprocess.run([DRAY, *args], capture_output=True, text=True, timeout=60)
+    file, plain = folder + '/b.dray', folder + '/b.db'
+    run = dray('backup', file, '--data-dir', d.data)
+    assert run.returncode == 0 and os.stat(file).st_mode & 0o777 == 0o600 and os.listdir(folder).count('b.dray.database') == 0, run
+    assert dray('backup', file, '--data-dir', d.data).returncode == 1, 'a backup does not overwrite'
+    assert dray('backup', plain, '--unix', d.data + '/dray.sock').returncode == 0
+    with open(plain, 'rb') as f:
+        assert f.read(15) == b'SQLite format 3'
+    assert dray('restore', file, '--data-dir', d.data).returncode == 1, 'data is not overwritten'
+    d.stop()
+    with open(file, 'rb') as f:
+        whole = f.read()
+    bad = folder + '/bad.dray'
+    for data, words in ((whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:], 'checksum'), (whole[:-100], 'checksum'), (b'hello', 'not a backup'),
+                        (whole.replace(b'dray-backup 1', b'dray-backup 7', 1), 'format 7, this one knows 1'), (b'', 'not a backup')):
+        with open(bad, 'wb') as f:
+            f.write(data)
+        run = dray('restore', bad, '--data-dir', folder + '/none')
+        assert run.returncode == 1 and words in run.stderr, run
+        assert not [n for n in os.listdir(folder) if n.startswith('none')], os.listdir(folder)
+    keys = {n: open(f'{d.data}/pki/{n}').read() for n in ('ca.crt', 'ca.key', 'sa.key')}
+    for source in (file, plain):
+        d.data = folder + '/restored' + source[-2:]
+        run = dray('restore', source, '--data-dir', d.data)
+        assert run.returncode == 0, run
+        assert d.start() is None, open(folder + '/log').read()
+        assert d.good('GET', CONFIGS.format('default') + '/kept')['data'] == {'x': 'y'}
+        same = {n: open(f'{d.data}/pki/{n}').read() == text for n, text in keys.items()}
+        assert set(same.values()) == {source == file}, same
+        if source == file:
+            d.refused('GET', CONFIGS.format('default'), token=token)  # known, though it may not
+            assert os.path.exists(d.data + '/tokens.csv')
+        d.stop()
+
+
+for part in (bound, full_disk, lost, backup):
     at = tempfile.mkdtemp(prefix='dray-storage-')
     try:
         part(at)

@@ -61,23 +61,6 @@ int data_dir_prepare(const char *dir, struct err *err)
     return 0;
 }
 
-int data_dir_restore(const char *backup, const char *dir, struct err *err)
-{
-    char *database = data_dir_path(dir, "dray.db");
-    int r = 0, from = -1;
-    if (access(database, F_OK) == 0)
-        r = err_set(err, EEXIST,
-                    "%s exists already and would be lost: restore into a new --data-dir", database);
-    if (r == 0) {
-        from = open(backup, O_RDONLY | O_CLOEXEC);
-        r = from < 0 ? err_set(err, errno, "cannot read the backup %s: %m", backup)
-                     : file_copy_durable(from, AT_FDCWD, database, 0600, err);
-    }
-    fd_close(&from);
-    free(database);
-    return r < 0 ? err_wrap(err, "cannot restore a backup") : 0;
-}
-
 // --- Keys ----------------------------------------------------------------------------------------
 
 static bool data_dir_has_key(const char *dir, const char *name)

@@ -14,9 +14,6 @@ char *data_dir_path(const char *dir, const char *name);
 // data_dir_prepare makes the directory, or checks that only its owner may write to it.
 int data_dir_prepare(const char *dir, struct err *err) MUST_USE;
 
-// data_dir_restore puts a backup into a directory without data, see archive.h.
-int data_dir_restore(const char *backup, const char *dir, struct err *err) MUST_USE;
-
 // data_dir_note_keys records in DIR/pki.mark which keys exist. data_dir_check_keys refuses a
 // directory whose keys are missing, since new ones invalidate every certificate and token; with
 // salvage it records that they are created again.

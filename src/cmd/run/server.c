@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/rand.h"
+#include "cmd/run/archive.h"
 #include "cmd/run/data_dir.h"
 #include "cmd/run/process.h"
 #include "cmd/run/server_options.h"
@@ -109,7 +110,7 @@ static int start_store(struct running *r, struct err *err)
         return err_wrap(err, "--feature-gates");
     ret = data_dir_prepare(f->data_dir, err);
     if (ret == 0 && f->restore)
-        ret = data_dir_restore(f->restore, f->data_dir, err);
+        ret = archive_restore(f->restore, f->data_dir, err);
     if (ret == 0)
         ret = data_dir_check_keys(f->data_dir, f->database.salvage, err);
     if (ret == 0)

@@ -86,7 +86,8 @@ static const struct cli_option server_options[] = {
      .text = &server_flags.kubelet_address_types},
     {"--kubelet-insecure-tls", NULL, NULL, "accept any certificate of nodes",
      .flag = &server_flags.kubelet_insecure},
-    {"--restore", NULL, "FILE", "begin with a backup; DIR must not hold a database yet",
+    {"--restore", NULL, "FILE",
+     "begin with a backup, as 'dray restore' does; DIR must be empty or not exist",
      .text = &server_flags.restore},
     {"--max-database-bytes", NULL, "N",
      "reject writes that let the objects grow beyond N bytes; deletions always succeed. Default "
