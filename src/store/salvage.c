@@ -25,6 +25,9 @@
 // Revisions that are left out: those of lost writes, which clients may have seen.
 #define SALVAGE_GAP ((int64_t)1 << 20)
 
+// No server ever comes this far.
+#define SALVAGE_REVISION_MAX (INT64_MAX / 2)
+
 static const char salvage_select[] = "SELECT revision,kind,namespace,name,state,data FROM object"
                                      " WHERE revision>?1 ORDER BY revision";
 
@@ -127,8 +130,9 @@ static int salvage_keep_row(struct salvage *s, sqlite3_stmt *st, struct err *err
                                    .deleted = state != 0};
     struct str blob = salvage_column(st, 5);
     struct err why = {0};
-    if (state < 0 || state > 1 || !record_is_intact(&row, blob, &why)) {
-        salvage_lose_row(s, &row, why.msg[0] ? why.msg : "its state is unknown");
+    if (state < 0 || state > 1 || row.revision > SALVAGE_REVISION_MAX ||
+        record_check(&row, blob, &why) < 0) {
+        salvage_lose_row(s, &row, why.msg[0] ? why.msg : "its state or revision is impossible");
         return 0;
     }
     for (int i = 0; i < 6; i++)
@@ -205,7 +209,7 @@ static int salvage_copy_all(struct salvage *s, struct err *err)
     int64_t after = 0;
     for (;;) {
         int r = salvage_copy(s, &after, err);
-        if (after > s->newest && after < INT64_MAX)
+        if (after > s->newest && after <= SALVAGE_REVISION_MAX)
             s->newest = after;
         if (r <= 0)
             return r;
@@ -285,9 +289,6 @@ static int salvage_open_new(struct salvage *s, struct err *err)
 static int salvage_end_new(struct salvage *s, struct err *err)
 {
     char text[128];
-    if (s->newest > INT64_MAX - 2 * SALVAGE_GAP)
-        return err_set(err, ERR_INVALID, "cannot salvage %s: its revisions are out of range",
-                       s->options->path);
     (void)snprintf(text, sizeof(text), "UPDATE meta SET revision=%lld, oldest=%lld; COMMIT",
                    (long long)(s->newest + SALVAGE_GAP), (long long)(s->newest + SALVAGE_GAP));
     if (sqlite3_exec(s->new, text, NULL, NULL, NULL) != SQLITE_OK)
@@ -316,8 +317,8 @@ static int salvage_run(struct salvage *s, struct err *err)
     if (r < 0)
         return r;
     int64_t stated = s->old ? salvage_number(s->old, "SELECT revision FROM meta") : -1;
-    int64_t marked = mark.revision < INT64_MAX ? (int64_t)mark.revision : 0;
-    s->newest = stated > marked && stated < INT64_MAX / 2 ? stated : marked;
+    int64_t marked = mark.revision <= SALVAGE_REVISION_MAX ? (int64_t)mark.revision : 0;
+    s->newest = stated > marked && stated <= SALVAGE_REVISION_MAX ? stated : marked;
     if (s->old)
         r = salvage_copy_all(s, err);
     if (r == 0)
