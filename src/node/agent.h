@@ -13,6 +13,7 @@
 #include "client/client.h"
 #include "net/loop.h"
 #include "net/tls.h"
+#include "node/limits/eviction.h"
 
 struct agent;
 
@@ -43,9 +44,13 @@ struct agent_options {
         struct tls_server *tls; // borrowed; NULL: no endpoint for logs and commands
         const char *listen;     // of the endpoint; 0.0.0.0:10250
     };
-    int64_t pods_max;
-    int64_t image_high,
-        image_low;      // percent of the disk at which images go, and until which: 85, 80
+    struct { // limits
+        int64_t pods_max;
+        int64_t pids_max; // processes of one pod: 4096; less than 0: no limit
+        // Percent of the disk at which images go, and until which: 85, 80.
+        int64_t image_high, image_low;
+        struct eviction_texts eviction; // borrowed until agent_new has returned
+    };
     int64_t refresh_ns; // of config maps and secrets in volumes
     bool keep_slices;
     bool trim; // memory that is not needed at the moment is given back now and then

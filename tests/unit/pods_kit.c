@@ -615,6 +615,21 @@ static void fake_exec_cancel(struct runtime_exec *x)
     exec_timer_start(c->r->exec, &c->timer, 0);
 }
 
+static void fake_measure(const struct runtime *r, const struct runtime_measure *what,
+                         struct runtime_usage *ret)
+{
+    const struct fake_machine *m = container_of(r, const struct fake_runtime, runtime)->machine;
+    for (size_t i = 0; i < what->containers_len; i++)
+        vec_foreach(&m->containers, c) {
+            if (!str_eqz(what->containers[i], (*c)->id))
+                continue;
+            ret->containers[i].memory_bytes = (*c)->memory_bytes;
+            ret->containers[i].disk_bytes = (uint64_t)(*c)->disk_bytes;
+            ret->memory_bytes += (*c)->memory_bytes;
+            ret->processes++;
+        }
+}
+
 static const struct runtime_ops fake_ops = {
     .about = fake_about,
     .image_ensure = fake_image,
@@ -628,6 +643,7 @@ static const struct runtime_ops fake_ops = {
     .container_remove = fake_remove,
     .container_status = fake_status,
     .list = fake_list,
+    .measure = fake_measure,
     .exec = fake_exec,
     .exec_cancel = fake_exec_cancel,
 };

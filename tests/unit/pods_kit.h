@@ -30,8 +30,9 @@ struct fake_container {
     int32_t exit_code;
     bool stubborn;
     int32_t own_code;
-    int64_t own_end_ns; // after its start; 0: never
-    bool told;          // of its end
+    int64_t own_end_ns;               // after its start; 0: never
+    bool told;                        // of its end
+    int64_t memory_bytes, disk_bytes; // what it uses
 };
 
 struct fake_machine {

@@ -75,6 +75,27 @@ static const struct cli_option node_options[] = {
     {"--listen", NULL, "HOST:PORT",
      "serve logs and commands here; default 0.0.0.0:10250; 'none': not at all",
      .text = &agent_args.listen},
+    {"--pod-max-pids", NULL, "N",
+     "let a pod have at most this many processes; default 4096; -1: no limit",
+     .number = &agent_args.pod_pids, .least = -1, .most = 4194304},
+    {"--eviction-hard", NULL, "SIGNAL<AMOUNT,…",
+     "evict pods at once when less than this is left; default " EVICTION_HARD_DEFAULT,
+     .text = &agent_args.eviction.hard},
+    {"--eviction-soft", NULL, "SIGNAL<AMOUNT,…",
+     "evict pods when less than this is left for longer than the grace of the signal",
+     .text = &agent_args.eviction.soft, .needs = "--eviction-soft-grace-period"},
+    {"--eviction-soft-grace-period", NULL, "SIGNAL=TIME,…",
+     "set the grace of soft thresholds, such as memory.available=1m30s",
+     .text = &agent_args.eviction.soft_grace},
+    {"--eviction-max-pod-grace-period", NULL, "SECONDS",
+     "give pods evicted by a soft threshold at most this long to end; default 0",
+     .number = &agent_args.eviction.pod_grace_s_max, .least = 0, .most = 86400},
+    {"--eviction-minimum-reclaim", NULL, "SIGNAL=AMOUNT,…",
+     "go on until this much more than the threshold is left, such as nodefs.available=500Mi",
+     .text = &agent_args.eviction.reclaim},
+    {"--eviction-pressure-transition-period", NULL, "TIME",
+     "keep a pressure condition this long after it was last seen; default 5m",
+     .text = &agent_args.eviction.transition},
     {"--image-gc-high-threshold", NULL, "PERCENT",
      "remove unused images when the disk is fuller than this; default 85",
      .number = &agent_args.image_high, .least = 1, .most = 100},
@@ -333,8 +354,9 @@ int agent_check(struct err *err)
     const struct agent_args *a = &agent_args;
     int64_t high = a->image_high ? a->image_high : IMAGE_KEEPER_HIGH_PERCENT;
     int64_t low = a->image_low ? a->image_low : IMAGE_KEEPER_LOW_PERCENT;
+    struct eviction_config eviction;
     if (low < high)
-        return 0;
+        return eviction_config_parse(&a->eviction, &eviction, err);
     return err_set(err, ERR_INVALID,
                    "--image-gc-low-threshold %lld needs to be below --image-gc-high-threshold %lld",
                    (long long)low, (long long)high);
@@ -378,6 +400,8 @@ static int agent_verb_start(struct running *r, struct err *err)
                                     .tls = r->tls,
                                     .listen = a->listen,
                                     .pods_max = a->max_pods,
+                                    .pids_max = a->pod_pids,
+                                    .eviction = a->eviction,
                                     .image_high = a->image_high,
                                     .image_low = a->image_low,
                                     .refresh_ns = a->refresh_s * CLOCK_NS_PER_SEC,

@@ -301,11 +301,12 @@ static void pod_status_fill(const struct pod *p, const struct api_pod_status *ba
     s->host_ips = (struct api_host_ip_array){0};
     s->pod_ips = (struct api_pod_ip_array){0};
     pod_status_set_addresses(p, arena, s);
-    const struct pod_conditions_input in = {.pod = pod_spec_of(p),
-                                            .old = base,
-                                            .sandbox_ready = p->sandbox.ready,
-                                            .now_s =
-                                                exec_wall_ns(p->owner->exec) / CLOCK_NS_PER_SEC};
+    const struct pod_conditions_input in = {
+        .pod = pod_spec_of(p),
+        .old = base,
+        .sandbox_ready = p->sandbox.ready,
+        .evicted = p->evicted_for_node ? str_z(p->failed_message) : STR(""),
+        .now_s = exec_wall_ns(p->owner->exec) / CLOCK_NS_PER_SEC};
     pod_conditions_make(&in, s, arena);
 }
 
@@ -334,7 +335,7 @@ static void pod_status_write_conditions(struct json_writer *w, const struct api_
     json_write_array_begin(w);
     for (size_t i = 0; i < s->conditions.n; i++) {
         const struct api_pod_condition *c = &s->conditions.p[i];
-        if (!pod_condition_is_ours(c->type))
+        if (!pod_condition_is_ours(c))
             continue;
         json_write_object_begin(w);
         pod_status_write_text(w, STR("type"), c->type);

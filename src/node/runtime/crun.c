@@ -248,6 +248,7 @@ static const struct runtime_ops ops = {
     .pod_stop = crun_pod_stop,
     .pod_remove = crun_pod_remove,
     .pod_netns = crun_pod_netns,
+    .measure = crun_measure,
     .container_create = crun_container_create,
     .container_start = crun_container_start,
     .container_stop = crun_container_stop,

@@ -122,6 +122,13 @@ static const char *pod_file(const struct create *k, const char *name, struct are
     return arena_strf(arena, "%s/%s", k->pod_folder, name).p;
 }
 
+// Pods that an older version made have the files of /etc in their directory itself.
+static const char *pod_etc_file(const struct create *k, const char *name, struct arena *arena)
+{
+    const char *path = arena_strf(arena, "%s/etc/%s", k->pod_folder, name).p;
+    return access(path, F_OK) == 0 ? path : pod_file(k, name, arena);
+}
+
 // The process id namespace of another container of this machine, held open: its path is good as
 // long as we are.
 static int target_pidns(const struct crun *c, struct create *k, struct arena *arena,
@@ -158,9 +165,9 @@ static struct oci_pod crun_create_pod(const struct create *k, struct arena *aren
         .pidns = own_pid ? pod_file(k, "ns/pid", arena) : pidns,
         .host_pid = k->pod.host_pid,
         .hostname = k->pod.hostname,
-        .resolv_conf = pod_file(k, "resolv.conf", arena),
-        .hosts = pod_file(k, "hosts", arena),
-        .hostname_file = pod_file(k, "hostname", arena),
+        .resolv_conf = pod_etc_file(k, "resolv.conf", arena),
+        .hosts = pod_etc_file(k, "hosts", arena),
+        .hostname_file = pod_etc_file(k, "hostname", arena),
         .shm = k->pod.host_ipc ? "/dev/shm" : pod_file(k, "shm", arena),
     };
 }

@@ -155,6 +155,8 @@ void crun_pod_run(struct runtime *r, const struct runtime_pod *pod, runtime_id_f
 void crun_pod_stop(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
 void crun_pod_remove(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
 const char *crun_pod_netns(struct runtime *r, struct str id);
+void crun_measure(const struct runtime *r, const struct runtime_measure *what,
+                  struct runtime_usage *ret);
 // crun_pod_dismantle takes a pod's namespaces and network apart; its directory stays. It blocks.
 void crun_pod_dismantle(const struct crun *c, const char *id, const struct crun_pod_meta *m);
 struct crun_pod *crun_pod_find(struct crun *c, struct str id);

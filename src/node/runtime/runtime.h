@@ -26,6 +26,16 @@ struct runtime_pair {
     struct str value;
 };
 
+// Limits of a pod or a container. 0: none.
+struct runtime_limits {
+    int64_t cpu_shares;
+    int64_t cpu_quota_us;
+    int64_t cpu_period_us;
+    int64_t memory_bytes;
+    int64_t pids;
+    int64_t oom_score_adj; // of containers alone
+};
+
 // --- Pods ----------------------------------------------------------------------------------------
 
 struct runtime_pod {
@@ -43,7 +53,8 @@ struct runtime_pod {
     struct str hosts;       // the text of /etc/hosts; empty: made from hostname and address
     const struct runtime_pair *sysctls;
     size_t sysctls_len;
-    struct str cgroup_parent; // "guaranteed", "burstable", "besteffort"
+    struct str cgroup_parent;     // "guaranteed", "burstable", "besteffort"
+    struct runtime_limits limits; // of all its containers together
 };
 
 enum runtime_pod_state { RUNTIME_POD_READY, RUNTIME_POD_NOT_READY };
@@ -88,16 +99,6 @@ struct runtime_security {
     bool must_not_be_root; // runAsNonRoot: an image whose user is root is refused
     enum runtime_seccomp seccomp;
     const char *seccomp_file;
-};
-
-// 0: no limit.
-struct runtime_limits {
-    int64_t cpu_shares;
-    int64_t cpu_quota_us;
-    int64_t cpu_period_us;
-    int64_t memory_bytes;
-    int64_t pids;
-    int64_t oom_score_adj;
 };
 
 struct runtime_container {
@@ -180,6 +181,26 @@ struct runtime_image_gc {
     unsigned high_percent, low_percent;
     int64_t min_age_ns;
     bool all;
+};
+
+// --- Measurement ---------------------------------------------------------------------------------
+
+// What is to be measured: a pod and its containers, by the runtime's ids.
+struct runtime_measure {
+    struct str uid, cgroup_parent;
+    const struct str *containers;
+    size_t containers_len;
+    bool disk; // also what they hold on disk, which takes longer
+};
+
+struct runtime_container_usage {
+    int64_t memory_bytes;       // its working set
+    uint64_t disk_bytes, files; // its writable layer
+};
+
+struct runtime_usage {
+    int64_t memory_bytes, processes;            // of the whole pod
+    struct runtime_container_usage *containers; // as many as were asked for, from the caller
 };
 
 // --- Execution in a container --------------------------------------------------------------------
@@ -273,6 +294,11 @@ struct runtime_ops {
     // exec_hold pauses (true) or resumes (false) output, for a slow reader. May be NULL.
     void (*exec_hold)(struct runtime_exec *x, bool hold);
     void (*exec_cancel)(struct runtime_exec *x); // done is still called
+
+    // measure fills in what a pod uses. It blocks, and any thread may call it while the runtime
+    // lives. May be NULL.
+    void (*measure)(const struct runtime *r, const struct runtime_measure *what,
+                    struct runtime_usage *ret);
 
     // leave stops all watches, so that the loop can end while operations are under way; for an
     // owner that cannot free yet.
