@@ -161,17 +161,11 @@ static bool evict_for_limits(struct pods_evict *e, const struct evict_pass *pass
 
 static int64_t evict_usage_of(enum eviction_signal signal, const struct pod_usage *u)
 {
-    switch (signal) {
-    case EVICTION_MEMORY:
-        return u->memory_bytes;
-    case EVICTION_PIDS:
-        return u->processes;
-    case EVICTION_NODE_INODES:
-    case EVICTION_IMAGE_INODES:
-        return (int64_t)u->disk.files;
-    default:
-        return (int64_t)u->disk.bytes;
-    }
+    bool inodes = signal == EVICTION_NODE_INODES || signal == EVICTION_IMAGE_INODES;
+    return signal == EVICTION_MEMORY ? u->memory_bytes
+           : signal == EVICTION_PIDS ? u->processes
+           : inodes                  ? (int64_t)u->disk.files
+                                     : (int64_t)u->disk.bytes;
 }
 
 static int64_t evict_request_of(enum eviction_signal signal, const struct api_pod *pod)

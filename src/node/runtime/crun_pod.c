@@ -74,6 +74,7 @@ static void crun_pod_copy(const struct runtime_pod *from, struct arena *a, struc
     to->resolv_conf = arena_str(a, from->resolv_conf);
     to->hosts = arena_str(a, from->hosts);
     to->cgroup_parent = arena_str(a, from->cgroup_parent);
+    to->handler = arena_str(a, from->handler);
     to->sysctls = crun_pairs_copy(from->sysctls, from->sysctls_len, a);
 }
 
@@ -89,6 +90,7 @@ static void crun_pod_copy_meta(const struct crun_pod_meta *from, struct arena *a
     to->address = arena_str(a, from->address);
     to->cgroup = arena_str(a, from->cgroup);
     to->boot_id = arena_str(a, from->boot_id);
+    to->handler = arena_str(a, from->handler);
 }
 
 static int crun_pod_write_files(const char *folder, const struct run *run, struct err *err)
@@ -173,6 +175,7 @@ static int crun_pod_make(const struct crun *c, const char *id, struct run *run, 
         .hostname = run->pod.hostname,
         .sysctls = run->pod.sysctls,
         .sysctls_len = run->pod.sysctls_len,
+        .users = run->pod.users,
     };
     fault_point("make the pod's directory");
     int r = file_make_dir_at(AT_FDCWD, folder.p, 0711);
@@ -294,6 +297,8 @@ void crun_pod_run(struct runtime *rt, const struct runtime_pod *pod, runtime_id_
         .host_pid = pod->host_pid,
         .host_ipc = pod->host_ipc,
         .share_pid = pod->share_pid,
+        .users = pod->users,
+        .handler = run->pod.handler,
         .created_ns = exec_wall_ns(c->exec),
         .boot_id = c->boot_id,
     };
@@ -303,8 +308,12 @@ void crun_pod_run(struct runtime *rt, const struct runtime_pod *pod, runtime_id_
     j->before = crun_pod_before_run;
     j->work = crun_pod_work_run;
     j->after = crun_pod_after_run;
-    if (!crun_name_ok(pod->uid)) {
-        j->code = err_set(&j->err, ERR_INVALID, "a pod needs a uid that can be a file's name");
+    bool known = pod->handler.n == 0 || crun_program_named(c, pod->handler);
+    if (!crun_name_ok(pod->uid) || !known) {
+        j->code = known
+                      ? err_set(&j->err, ERR_INVALID, "a pod needs a uid that can be a file's name")
+                      : err_set(&j->err, ERR_UNSUPPORTED, "no runtime for handler \"%.*s\"",
+                                STR_ARG(pod->handler));
         j->before = NULL;
         j->work = NULL;
         j->after = NULL;

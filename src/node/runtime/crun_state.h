@@ -22,6 +22,8 @@ struct crun_pod_meta {
     struct str namespace, name, uid, hostname, log_dir, address, cgroup;
     uint32_t attempt;
     bool host_network, host_pid, host_ipc, share_pid;
+    struct runtime_users users;
+    struct str handler; // empty: the default program
     bool stopped;
     int64_t created_ns;
     struct str boot_id;

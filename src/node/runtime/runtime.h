@@ -38,6 +38,19 @@ struct runtime_limits {
 
 // --- Pods ----------------------------------------------------------------------------------------
 
+// A user namespace: ids 0... of the pod are these of the host. A length of 0: the host's own.
+struct runtime_users {
+    uint32_t base, length;
+};
+
+// What this machine can provide beside the usual.
+struct runtime_features {
+    const struct str *handlers; // names for RuntimeClass; the first is the default
+    size_t handlers_len;
+    const char *no_users; // why pods cannot have a user namespace; NULL: they can
+    bool recursive_read_only, apparmor, selinux;
+};
+
 struct runtime_pod {
     struct str namespace;
     struct str name;
@@ -55,6 +68,8 @@ struct runtime_pod {
     size_t sysctls_len;
     struct str cgroup_parent;     // "guaranteed", "burstable", "besteffort"
     struct runtime_limits limits; // of all its containers together
+    struct runtime_users users;
+    struct str handler; // empty: the default
 };
 
 enum runtime_pod_state { RUNTIME_POD_READY, RUNTIME_POD_NOT_READY };
@@ -70,6 +85,7 @@ struct runtime_mount {
     // as a directory when it is not there. Empty: host_path itself.
     const char *sub_path;
     bool read_only;
+    bool recursive; // read-only with everything mounted below it
     enum runtime_propagation propagation;
 };
 
@@ -99,6 +115,8 @@ struct runtime_security {
     bool must_not_be_root; // runAsNonRoot: an image whose user is root is refused
     enum runtime_seccomp seccomp;
     const char *seccomp_file;
+    struct str apparmor;                   // a loaded profile; empty: none
+    struct str selinux_label, mount_label; // empty: none
 };
 
 struct runtime_container {
@@ -243,6 +261,9 @@ struct runtime_ops {
     // status.
     void (*about)(struct runtime *r, struct str *ret_version, const struct str **ret_not_enforced,
                   size_t *ret_len);
+
+    // features of the machine. NULL: none.
+    const struct runtime_features *(*features)(const struct runtime *r);
 
     // image_ensure answers with the image's id. Codes: -ERR_NOT_FOUND (not here and may not be
     // pulled: ErrImageNeverPull; or nowhere: ErrImagePull), -ERR_BAD_REQUEST
