@@ -23,10 +23,12 @@ struct agent_options {
     struct client *client;
     const struct features *features; // borrowed
     struct str node;
-    struct {                   // paths and programs
-        const char *data_dir;  // /var/lib/dray-agent
-        const char *image_dir; // local images: OCI layouts and archives
-        const char *runtime;   // crun or runc
+    struct {                         // paths and programs
+        const char *data_dir;        // /var/lib/dray-agent
+        const char *image_dir;       // local images: OCI layouts and archives
+        const char *runtime;         // crun or runc
+        const char *const *handlers; // "NAME=PATH[,type=crun|runc]"
+        size_t handlers_len;
         // Where device plugins register: below data_dir; /var/lib/kubelet/device-plugins where
         // data_dir is the default.
         const char *device_plugins;

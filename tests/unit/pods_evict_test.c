@@ -253,10 +253,12 @@ TEST_WITH_PODS(storage_limits_count_layers_logs_and_volumes)
 
 TEST_WITH_PODS(a_container_has_its_own_storage_limit)
 {
-    evict_create_pod(p, "a",
-                     "\"containers\":[" RUNNING("c", ",\"resources\":{\"limits\":{\"ephemeral-"
-                                                     "storage\":\"2Mi\"}}") "," RUNNING(
-                         "d", ",\"resources\":{\"limits\":{\"ephemeral-storage\":\"20Mi\"}}") "]");
+    evict_create_pod(
+        p, "a",
+        "\"containers\":[" RUNNING(
+            "c", ",\"resources\":{\"limits\":{\"ephemeral-"
+                 "storage\":\"2Mi\"}}") "," RUNNING("d", ",\"resources\":{\"limits\":{\"ephemeral-"
+                                                         "storage\":\"20Mi\"}}") "]");
     evict_container(p, "a")->disk_bytes = 3 * MI;
     world_pass(p->w, 15);
     assert_pod(p, "a", "status.message",

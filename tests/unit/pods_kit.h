@@ -20,10 +20,13 @@ struct fake_sandbox {
     uint32_t attempt;
     bool ready;
     int64_t created_ns;
+    struct runtime_users users;
+    struct runtime_limits limits;
+    char *handler;
 };
 
 struct fake_container {
-    char *id, *pod_uid, *pod_id, *name, *image, *command, *env, *mounts, *devices;
+    char *id, *pod_uid, *pod_id, *name, *image, *command, *env, *mounts, *devices, *labels;
     uint32_t attempt;
     enum runtime_container_state state;
     int64_t created_ns, started_ns, finished_ns;
@@ -39,12 +42,13 @@ struct fake_machine {
     struct VEC(struct fake_sandbox *) sandboxes;
     struct VEC(struct fake_container *) containers;
     uint32_t made;
-    const char *images;   // names that are here, by spaces
-    const char *registry; // that can be pulled
-    const char *huge;     // for which there is no space
-    const char *good;     // words of checks that pass
-    struct sbuf log;      // what was done, one a line
-    int most_running;     // of one container's name at the same time
+    const char *images;                      // names that are here, by spaces
+    const char *registry;                    // that can be pulled
+    const char *huge;                        // for which there is no space
+    const char *good;                        // words of checks that pass
+    const struct runtime_features *features; // NULL: none
+    struct sbuf log;                         // what was done, one a line
+    int most_running;                        // of one container's name at the same time
     struct clock_fake *clock;
 };
 

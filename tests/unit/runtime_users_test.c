@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include "os/file.h"
@@ -76,9 +77,20 @@ static void users_run(const char *pod, const char *name, const struct runtime_co
     kit_log(&kit, name, 0, out);
 }
 
+static bool users_are_possible(void)
+{
+    const struct runtime_features *f = kit.runtime->ops->features(kit.runtime);
+    if (!f->no_users && f->handlers[0].users)
+        return true;
+    printf("skipped: no user namespaces for pods: %s\n", f->no_users ? f->no_users : "old runtime");
+    return false;
+}
+
 static void root_inside_is_not_root_outside(void **state)
 {
     (void)state;
+    if (!users_are_possible())
+        return;
     char pod[80], volume[96], path[128];
     struct stat st;
     cleanup_sbuf struct sbuf out = {0}, core = {0}, core_after = {0};
@@ -130,6 +142,8 @@ static void root_inside_is_not_root_outside(void **state)
 static void processes_have_the_pods_ids(void **state)
 {
     (void)state;
+    if (!users_are_possible())
+        return;
     char pod[80], id[80], path[192];
     cleanup_sbuf struct sbuf text = {0}, out = {0};
     users_make_pod("users-b", true, (struct runtime_limits){0},
@@ -192,6 +206,69 @@ static void usage_of_a_pod_is_measured(void **state)
     must(kit_stop(&kit, id, 0));
 }
 
+// A mount below a read-only one stays writable unless the mount is recursive.
+static void read_only_mounts_can_be_recursive(void **state)
+{
+    (void)state;
+    char pod[80], volume[96], below[128];
+    cleanup_sbuf struct sbuf out = {0};
+    if (!kit.runtime->ops->features(kit.runtime)->recursive_read_only)
+        return;
+    (void)snprintf(volume, sizeof(volume), "%s/rro", kit.dir);
+    (void)snprintf(below, sizeof(below), "%s/below", volume);
+    assert_int_equal(mkdir(volume, 0755), 0);
+    assert_int_equal(mkdir(below, 0755), 0);
+    assert_int_equal(mount("t", below, "tmpfs", 0, NULL), 0);
+    users_make_pod("rro", false, (struct runtime_limits){0}, (struct runtime_users){0}, pod);
+    const struct runtime_mount mounts[] = {
+        {.host_path = volume, .container_path = "/plain", .sub_path = "", .read_only = true},
+        {.host_path = volume,
+         .container_path = "/deep",
+         .sub_path = "",
+         .read_only = true,
+         .recursive = true}};
+    users_run(pod, "c", &(struct runtime_container){.mounts = mounts, .mounts_len = 2},
+              "touch /plain/below/x && echo plain-written; touch /plain/x || echo plain-refused;"
+              "touch /deep/below/y || echo deep-refused",
+              &out);
+    assert_int_equal(umount2(below, MNT_DETACH), 0);
+    says(&out, "plain-written");
+    says(&out, "plain-refused");
+    says(&out, "deep-refused");
+}
+
+static void a_handler_runs_with_its_own_program(void **state)
+{
+    (void)state;
+    const struct runtime_features *f = kit.runtime->ops->features(kit.runtime);
+    char logs[96], pod_id[80];
+    cleanup_sbuf struct sbuf out = {0};
+    (void)snprintf(logs, sizeof(logs), "%s/logs", kit.dir);
+    struct runtime_pod pod = {.namespace = STR("default"),
+                              .name = STR("handled"),
+                              .uid = STR("handled"),
+                              .hostname = STR("handled"),
+                              .log_dir = logs,
+                              .cgroup_parent = STR("burstable"),
+                              .handler = STR("no-such-handler")};
+    assert_int_equal(kit_pod_run(&kit, &pod, pod_id), -ERR_UNSUPPORTED);
+    for (size_t i = 0; i < f->handlers_len; i++) {
+        char name[16], uid[16], id[80];
+        int32_t status = -1;
+        (void)snprintf(name, sizeof(name), "h%zu", i);
+        (void)snprintf(uid, sizeof(uid), "handled-%zu", i);
+        pod.uid = str_z(uid);
+        pod.handler = f->handlers[i].name;
+        must(kit_pod_run(&kit, &pod, pod_id));
+        must(kit_shell(&kit, pod_id, name, "sleep 600", id));
+        must(kit_start(&kit, id));
+        sbuf_clear(&out);
+        must(kit_exec(&kit, id, "echo inside", 0, &out, &status));
+        says(&out, "inside");
+        must(kit_stop(&kit, id, 0));
+    }
+}
+
 // Containers may write to /etc/hosts, but not without end.
 static void files_of_etc_are_bounded(void **state)
 {
@@ -213,6 +290,8 @@ int main(void)
         cmocka_unit_test(a_fork_bomb_ends_at_the_limit_of_its_pod),
         cmocka_unit_test(usage_of_a_pod_is_measured),
         cmocka_unit_test(files_of_etc_are_bounded),
+        cmocka_unit_test(read_only_mounts_can_be_recursive),
+        cmocka_unit_test(a_handler_runs_with_its_own_program),
     };
     const char *why = kit_runtime_possible();
     if (why) {

@@ -18,7 +18,7 @@ struct agent_args {
     const char *device_plugins;
     const char *kubeconfig, *context, *node, *node_ip, *data_dir, *image_dir, *runtime, *subnet,
         *bridge, *cgroup, *labels, *taints, *listen, *certificate, *key, *client_ca, *pki, *monitor;
-    struct cli_texts cdi_dirs;
+    struct cli_texts cdi_dirs, handlers;
     int64_t max_pods, pod_pids, refresh_s, image_high, image_low;
     struct eviction_texts eviction;
     bool keep_slices;

@@ -164,7 +164,7 @@ struct staying {
     const char *names[4];
     struct agent_host host;
     struct identity *identity;
-    pid_t driver;
+    struct sim_driver_keeper *driver; // NULL: none
 };
 
 static void on_renewed(void *arg, bool serving)
@@ -196,15 +196,14 @@ static void join_verb_on_registered(void *arg, const struct agent_host *host)
                                  .data_dir = agent_args.data_dir,
                                  .as_node = true};
     if (args.sim)
-        s->driver = sim_driver_start(&d); // its slices belong to the Node
+        s->driver = sim_driver_keep(loop_exec(host->loop), &d); // its slices belong to the Node
 }
 
 static void on_stop(void *arg)
 {
     struct staying *s = arg;
     identity_free(take_ptr(s->identity));
-    sim_driver_stop(s->driver);
-    s->driver = 0;
+    sim_driver_drop(take_ptr(s->driver));
 }
 
 // find_address is that from which the server is reached.

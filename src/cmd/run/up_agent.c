@@ -24,7 +24,7 @@ struct up_agent {
     struct tls_follow follow;
     struct client *client; // as the node that this is
     struct agent *agent;
-    pid_t driver; // 0: none
+    struct sim_driver_keeper *driver; // NULL: none
     bool told;
 };
 
@@ -49,7 +49,7 @@ static void up_agent_start_driver(struct up_agent *u)
                                  .kubeconfig = o->host->kubeconfig,
                                  .data_dir = up_agent_path_below(u, "")};
     if (o->devices && !u->driver)
-        u->driver = sim_driver_start(&d);
+        u->driver = sim_driver_keep(loop_exec(o->host->loop), &d);
 }
 
 static void up_agent_on_registered(void *arg)
@@ -180,8 +180,7 @@ void up_agent_stop(struct up_agent *u)
 {
     if (!u)
         return;
-    sim_driver_stop(u->driver);
-    u->driver = 0;
+    sim_driver_drop(take_ptr(u->driver));
     tls_follow_stop(&u->follow);
     agent_free(take_ptr(u->agent));
 }

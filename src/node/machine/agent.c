@@ -50,6 +50,7 @@ struct agent {
     struct exec_timer trim;
     const char *image_store; // the directory of unpacked images
     struct eviction_config eviction;
+    struct id_ranges ids;
 };
 
 static void agent_log(struct agent *a, const char *what, struct str about, const char *why)
@@ -210,6 +211,8 @@ static int make_runtime(struct agent *a, struct err *err)
         .root = agent_path_below(a, "runtime"),
         .monitor = o->monitor,
         .runtime = o->runtime,
+        .handlers = o->handlers,
+        .handlers_len = o->handlers_len,
         .image_dir = o->image_dir ? o->image_dir : agent_path_below(a, "images"),
         .cdi_dirs = o->cdi_dirs,
         .cdi_dirs_len = o->cdi_dirs_len,
@@ -305,6 +308,7 @@ static void make_pods(struct agent *a)
                                    .api_port = port,
                                    .features = o->features,
                                    .may_mount = geteuid() == 0,
+                                   .ids = &a->ids,
                                    .pids_max = o->pids_max,
                                    .eviction = {.config = &a->eviction,
                                                 .observe = agent_observe,
@@ -377,6 +381,7 @@ static void agent_make_node(struct agent *a)
         .labels = o->labels,
         .taints = o->taints,
         .runtime_version = version,
+        .features = a->runtime->ops->features(a->runtime),
         .port = a->port,
         .pods_max = o->pods_max,
         .memory_reserved =
@@ -424,6 +429,8 @@ int agent_new(const struct agent_options *options, struct agent **ret, struct er
     const struct event_recorder_options e = {
         .client = options->client, .component = STR("kubelet"), .host = a->options.node};
     int r = eviction_config_parse(&options->eviction, &a->eviction, err);
+    if (r == 0)
+        r = id_ranges_read("/etc/subuid", "/etc/subgid", (uint32_t)options->pods_max, &a->ids, err);
     if (r == 0)
         r = agent_make_directories(a, err);
     a->image_store = agent_path_below(a, "runtime");

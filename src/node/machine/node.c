@@ -224,6 +224,7 @@ static void node_write_status(const struct node *n, const struct condition *cond
         json_write_object_end(w);
     }
     node_write_info(n, w);
+    node_handlers_write(&n->options, w);
     json_write_object_in(w, "features");
     json_write_flag(w, "supplementalGroupsPolicy", true);
     json_write_object_end(w);

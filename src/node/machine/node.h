@@ -16,6 +16,7 @@
 #include "client/events.h"
 #include "codec/json_writer.h"
 #include "node/limits/eviction.h"
+#include "node/runtime/runtime.h"
 
 #define NODE_PODS_MAX 110 // as kubelet
 
@@ -62,10 +63,11 @@ struct node_options {
     struct str labels; // "a=b,c=d", besides the usual ones
     struct str taints; // "key=value:Effect,…", when the object is made
     struct str runtime_version;
-    uint16_t port;                          // of the kubelet endpoint; 0: none
-    int64_t pods_max;                       // 0: NODE_PODS_MAX
-    int64_t memory_reserved, disk_reserved; // bytes that eviction keeps free: not allocatable
-    bool has_health;                        // declares the features of claims
+    const struct runtime_features *features; // of the runtime; borrowed; NULL: none
+    uint16_t port;                           // of the kubelet endpoint; 0: none
+    int64_t pods_max;                        // 0: NODE_PODS_MAX
+    int64_t memory_reserved, disk_reserved;  // bytes that eviction keeps free: not allocatable
+    bool has_health;                         // declares the features of claims
     struct node_times times;
     // not_ready returns true and the reason while the node is not ready. May be NULL.
     bool (*not_ready)(void *arg, struct sbuf *why);
@@ -96,6 +98,9 @@ const struct typed_object *node_object(const struct node *n);
 void node_extended_write(const struct node_options *o, const struct api_node *reset,
                          bool allocatable, struct json_writer *w);
 bool node_extended_is_current(const struct node_options *o, const struct api_node *node);
+
+// node_handlers_write writes runtimeHandlers, what the programs that run containers can do.
+void node_handlers_write(const struct node_options *o, struct json_writer *w);
 
 // node_check checks the machine at once, as it otherwise does every 10 s.
 void node_check(struct node *n);

@@ -165,6 +165,7 @@ static int pod_container_add_mount(const struct pod *p, const struct api_volume_
                                 .sub_path = arena_str(arena, sub).p,
                                 .read_only = m->read_only ||
                                              pod_container_is_read_only(pod_spec_of(p), m->name),
+                                .recursive = pod_mount_is_recursive(p, m),
                                 .propagation = pod_container_propagation_of(m)}));
     return 0;
 }
@@ -273,6 +274,7 @@ static int pod_container_set_security(struct pod_container *c, struct arena *are
          pod_container_path_escapes(profile->localhost_profile)))
         return err_set(err, ERR_INVALID, "localhostProfile must be a relative path without \"..\"");
     pod_container_set_seccomp(c->pod, profile, arena, s);
+    pod_set_labels(c, arena, s);
     if (!own)
         return 0;
     s->privileged = own->privileged;

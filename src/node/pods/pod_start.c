@@ -259,6 +259,19 @@ struct str pod_cgroup_parent(const struct api_pod *pod)
                                       : STR("burstable");
 }
 
+// The ids of a pod with a user namespace are its own for as long as it has a directory.
+static int pod_start_set_users(const struct pod *p, struct runtime_users *ret, struct err *err)
+{
+    const struct api_pod_spec *s = &pod_spec_of(p)->spec;
+    const struct pods_options *o = &p->owner->options;
+    cleanup_sbuf struct sbuf all = {0};
+    if (!s->has_host_users || s->host_users)
+        return 0;
+    sbuf_addf(&all, "%s/pods", o->data_dir);
+    ret->length = ID_RANGE_LENGTH;
+    return id_ranges_assign(o->ids, all.p, p->uid_text, &ret->base, err);
+}
+
 static int pod_start_create_sandbox(struct pod *p, struct err *err)
 {
     struct runtime *runtime = pod_runtime(p);
@@ -267,7 +280,6 @@ static int pod_start_create_sandbox(struct pod *p, struct err *err)
     cleanup_sbuf struct sbuf logs = {0}, hosts = {0}, dns = {0};
     struct runtime_pair *sysctls = NULL;
     size_t sysctls_len = pod_start_set_sysctls(pod, &arena, &sysctls);
-    (void)err;
     pod_log_directory(p, &logs);
     pod_start_add_hosts(p, &hosts);
     pod_start_set_dns(p, &dns);
@@ -289,6 +301,10 @@ static int pod_start_create_sandbox(struct pod *p, struct err *err)
         .sysctls_len = sysctls_len,
         .cgroup_parent = pod_cgroup_parent(pod)};
     pod_start_set_limits(p, &q.limits);
+    pod_handler(p, &q.handler);
+    int r = pod_start_set_users(p, &q.users, err);
+    if (r < 0)
+        return r;
     fault_point("pod_run");
     runtime->ops->pod_run(runtime, &q, pod_start_on_sandbox_created, pod_call_new(p, NULL));
     return POD_STEP_WAITS;

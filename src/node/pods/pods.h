@@ -18,6 +18,7 @@
 #include "node/devplug/devplug.h"
 #include "node/dra.h"
 #include "node/limits/eviction.h"
+#include "node/limits/id_ranges.h"
 #include "node/pods/probe.h"
 #include "node/runtime/runtime.h"
 
@@ -59,8 +60,9 @@ struct pods_options {
     struct str api_host;   // KUBERNETES_SERVICE_HOST without a service; copied
     struct str api_port;
     const struct features *features;
-    bool may_mount;   // tmpfs for secrets; else they are on disk, with an event
-    int64_t pids_max; // processes of one pod; 0: PODS_PIDS_MAX, less: no limit
+    bool may_mount;              // tmpfs for secrets; else they are on disk, with an event
+    const struct id_ranges *ids; // of user namespaces; borrowed; NULL: kubelet's default ones
+    int64_t pids_max;            // processes of one pod; 0: PODS_PIDS_MAX, less: no limit
     struct pods_eviction eviction;
     struct pods_times times;
     // node_object is the Node object, for admission. NULL: not known yet.

@@ -138,6 +138,12 @@ bool pod_evict_admits(const struct pod *p, struct sbuf *message);
 // all.
 bool pod_isolation_is_possible(const struct pod *pod, const struct pod_container *only,
                                struct sbuf *reason, struct sbuf *message);
+// pod_handler is that of the pod's RuntimeClass; empty: the default one.
+void pod_handler(const struct pod *p, struct str *ret);
+// pod_set_labels sets AppArmor profile and SELinux labels of a container, in arena.
+void pod_set_labels(const struct pod_container *c, struct arena *arena, struct runtime_security *s);
+// pod_mount_is_recursive: a read-only mount is so with all below it.
+bool pod_mount_is_recursive(const struct pod *p, const struct api_volume_mount *m);
 // pod_runtime_class_is_known: the pod names no RuntimeClass, or one that exists.
 bool pod_runtime_class_is_known(const struct pod *pod);
 // pods_watch_runtime_classes makes the informer; the caller starts and frees it.

@@ -274,6 +274,18 @@ static void *crun_detect_try_read_only(void *arg)
     return works ? arg : NULL;
 }
 
+// runc before 1.2 cannot run commands in a user namespace that it did not make itself.
+static bool crun_detect_joins_users(const struct crun_program *p)
+{
+    struct str name, version, major, minor, rest;
+    int64_t a = 0, b = 0;
+    if (p->is_crun)
+        return true;
+    return str_cut(p->version, ' ', &name, &version) && str_cut(version, '.', &major, &rest) &&
+           str_cut(rest, '.', &minor, &rest) && str_to_i64(major, &a) == 0 &&
+           str_to_i64(minor, &b) == 0 && (a > 1 || (a == 1 && b >= 2));
+}
+
 static void crun_detect_features(struct crun *c)
 {
     cleanup_sbuf struct sbuf apparmor = {0};
@@ -286,10 +298,11 @@ static void crun_detect_features(struct crun *c)
     c->features.apparmor = apparmor.n && apparmor.p[0] == 'Y' &&
                            access("/sys/kernel/security/apparmor/profiles", R_OK) == 0;
     c->features.selinux = access("/sys/fs/selinux/enforce", F_OK) == 0;
-    struct str *names = arena_array(&c->arena, struct str, c->programs.n);
+    struct runtime_handler *all = arena_array(&c->arena, struct runtime_handler, c->programs.n);
     for (size_t i = 0; i < c->programs.n; i++)
-        names[i] = c->programs.p[i].name;
-    c->features.handlers = names;
+        all[i] = (struct runtime_handler){c->programs.p[i].name,
+                                          crun_detect_joins_users(&c->programs.p[i])};
+    c->features.handlers = all;
     c->features.handlers_len = c->programs.n;
 }
 

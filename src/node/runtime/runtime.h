@@ -44,8 +44,13 @@ struct runtime_users {
 };
 
 // What this machine can provide beside the usual.
+struct runtime_handler {
+    struct str name; // of a RuntimeClass
+    bool users;      // its program copes with user namespaces
+};
+
 struct runtime_features {
-    const struct str *handlers; // names for RuntimeClass; the first is the default
+    const struct runtime_handler *handlers; // the first is the default
     size_t handlers_len;
     const char *no_users; // why pods cannot have a user namespace; NULL: they can
     bool recursive_read_only, apparmor, selinux;
