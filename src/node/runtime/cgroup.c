@@ -166,7 +166,10 @@ static int cgroup_make_folders(const struct cgroup_layout *l, const char *folder
             continue;
         sbuf_clear(&path);
         sbuf_add(&path, str_make(folder, (size_t)(at - folder)));
-        if (mkdir(path.p, 0755) != 0 && errno != EEXIST)
+        bool made = mkdir(path.p, 0755) == 0;
+        if (!made && errno != EEXIST)
+            return -errno;
+        if (made && chmod(path.p, 0755) != 0) // users of a pod's namespace read their own group
             return -errno;
         if (*at == '\0')
             return 0;
