@@ -13,7 +13,7 @@
 #include "client/client.h"
 #include "net/loop.h"
 #include "net/tls.h"
-#include "node/limits/eviction.h"
+#include "node/eviction.h"
 
 struct agent;
 

@@ -252,10 +252,12 @@ TEST_WITH_PODS(profiles_and_labels_are_passed_on)
 
 TEST_WITH_PODS(a_pod_has_limits_of_its_own)
 {
-    isolation_create_pod(p, "a",
-                         "\"containers\":[" RUNNING("c", ",\"resources\":{\"limits\":{\"memory\":"
-                                                         "\"64Mi\",\"cpu\":\"1\"}}") "," RUNNING(
-                             "d", ",\"resources\":{\"limits\":{\"memory\":\"32Mi\"}}") "]");
+    isolation_create_pod(
+        p, "a",
+        "\"containers\":[" RUNNING(
+            "c", ",\"resources\":{\"limits\":{\"memory\":"
+                 "\"64Mi\",\"cpu\":\"1\"}}") "," RUNNING("d", ",\"resources\":{\"limits\":{"
+                                                              "\"memory\":\"32Mi\"}}") "]");
     const struct runtime_limits *l = &isolation_sandbox(p, "a")->limits;
     assert_int_equal(l->pids, PODS_PIDS_MAX);
     assert_int_equal(l->memory_bytes, 96 << 20);

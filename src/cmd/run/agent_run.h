@@ -11,16 +11,20 @@
 #include "cmd/engine/cli.h"
 #include "net/loop.h"
 #include "net/tls.h"
-#include "node/limits/eviction.h"
+#include "node/eviction.h"
 
 // The options of an agent; NULL and 0 mean the default. See agent_node_group.
 struct agent_args {
     const char *device_plugins;
     const char *kubeconfig, *context, *node, *node_ip, *data_dir, *image_dir, *runtime, *subnet,
         *bridge, *cgroup, *labels, *taints, *listen, *certificate, *key, *client_ca, *pki, *monitor;
-    struct cli_texts cdi_dirs, handlers;
-    int64_t max_pods, pod_pids, refresh_s, image_high, image_low;
-    struct eviction_texts eviction;
+    struct { // lists
+        struct cli_texts cdi_dirs, handlers;
+    };
+    struct { // limits
+        int64_t max_pods, pod_pids, refresh_s, image_high, image_low;
+        struct eviction_texts eviction;
+    };
     bool keep_slices;
 };
 

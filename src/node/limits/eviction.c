@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads thresholds, follows which are met for how long, and ranks pods.
-#include "node/limits/eviction.h"
+#include "node/eviction.h"
 
 #include <stdlib.h>
 

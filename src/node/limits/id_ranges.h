@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ids of the host for pods with a user namespace: each has a range of its own, recorded in kubelet's
-// file `userns` in the pod's directory. These files are all there is: what a pod has it keeps across
-// restarts, for as long as it has a directory, and no other gets.
+// Ids of the host for pods with a user namespace: each has a range of its own, recorded in
+// kubelet's file `userns` in the pod's directory. These files are all there is: what a pod has it
+// keeps across restarts, for as long as it has a directory, and no other gets.
 #ifndef NODE_LIMITS_ID_RANGES_H
 #define NODE_LIMITS_ID_RANGES_H
 

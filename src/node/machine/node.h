@@ -15,7 +15,7 @@
 #include "client/client.h"
 #include "client/events.h"
 #include "codec/json_writer.h"
-#include "node/limits/eviction.h"
+#include "node/eviction.h"
 #include "node/runtime/runtime.h"
 
 #define NODE_PODS_MAX 110 // as kubelet

@@ -16,7 +16,7 @@
 #define LOOK_NS           (10 * CLOCK_NS_PER_SEC)
 #define LOOK_SHARE        10 // a pass takes at most a tenth of the time
 #define GRACE_NS          CLOCK_NS_PER_SEC
-#define CLEANUP_NS        (30 * CLOCK_NS_PER_SEC) // the next pod is not evicted before this one ended
+#define CLEANUP_NS        (30 * CLOCK_NS_PER_SEC) // the next one waits for the end of this
 #define PRIORITY_CRITICAL 2000000000
 
 struct pod_usages VEC(struct pod_usage);
@@ -424,7 +424,7 @@ void pods_pressure(const struct pods *p, struct eviction_conditions *ret)
 bool pod_evict_admits(const struct pod *p, struct sbuf *message)
 {
     static const struct api_taint memory = {.key = STR_INIT("node.kubernetes.io/memory-pressure"),
-                                            .effect = STR_INIT("NoSchedule")};
+                                            .effect = STR_INIT(TAINT_NO_SCHEDULE)};
     const struct eviction_conditions *c = &p->owner->evict->state.conditions;
     const struct api_pod *pod = pod_spec_of(p);
     if ((!c->memory && !c->disk && !c->pids) || evict_is_critical(pod))

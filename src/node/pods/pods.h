@@ -17,7 +17,7 @@
 #include "client/events.h"
 #include "node/devplug/devplug.h"
 #include "node/dra.h"
-#include "node/limits/eviction.h"
+#include "node/eviction.h"
 #include "node/limits/id_ranges.h"
 #include "node/pods/probe.h"
 #include "node/runtime/runtime.h"

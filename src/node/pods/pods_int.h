@@ -7,7 +7,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "client/informer.h"
-#include "node/limits/eviction.h"
+#include "node/eviction.h"
 #include "node/limits/usage.h"
 #include "node/pods/pod.h"
 

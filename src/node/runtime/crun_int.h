@@ -87,15 +87,6 @@ struct crun_containers MAP(struct crun_container *);
 struct crun_references MAP(struct str);
 struct crun_images MAP(bool);
 
-// A program that runs containers, and where it keeps its state.
-struct crun_program {
-    struct str name; // of a RuntimeClass's handler
-    const char *path, *state;
-    struct str version;
-    bool is_crun, no_seccomp;
-};
-struct crun_programs VEC(struct crun_program);
-
 // Paths of programs and directories, made absolute at the start.
 struct crun_paths {
     const char *root, *monitor, *filters;
@@ -120,10 +111,13 @@ struct crun {
     struct {
         bool no_overlay, no_cgroups;
     } machine;
-    struct crun_programs programs; // the first is the default; never empty
-    struct runtime_features features;
+    struct {
+        struct crun_programs programs; // the first is the default; never empty
+        struct runtime_features features;
+        struct str version; // of the default
+    };
     const char *cgroup_top;
-    struct str boot_id, version;
+    struct str boot_id;
     struct crun_texts not_enforced;
     struct cgroup_layout cgroups;
     struct image_store *images;
@@ -229,11 +223,6 @@ void crun_runtime_error(struct str said, struct sbuf *out);
 
 // --- Start ---------------------------------------------------------------------------------------
 
-// crun_program_named finds a program by its handler's name, NULL: there is none (empty: the
-// default). crun_program_of is the one that has a container, by its state.
-const struct crun_program *crun_program_named(const struct crun *c, struct str name);
-const struct crun_program *crun_program_of(const struct crun *c, const char *id);
-// crun_hidden_mount is a mount that a program must not see; empty: none.
 static inline const char *crun_hidden_mount(const struct crun *c, const struct crun_program *p)
 {
     return p->is_crun && c->paths.hide ? c->paths.hide : "";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The namespaces of a pod, held by mounts of their files instead of a process: DIR/ns/net, ipc,
-// uts, and user where it has its own. One process id namespace for the whole pod needs a process, `dray-monitor pause`, in
-// DIR/ns/pid.
+// uts, and user where it has its own. One process id namespace for the whole pod needs a process,
+// `dray-monitor pause`, in DIR/ns/pid.
 #ifndef NODE_RUNTIME_PODNS_H
 #define NODE_RUNTIME_PODNS_H
 

@@ -2,8 +2,8 @@
 //
 // When a node evicts pods, and which one goes first: kubelet's signals, thresholds, conditions and
 // order. Pure: who calls it measures, keeps the clock and does the evicting.
-#ifndef NODE_LIMITS_EVICTION_H
-#define NODE_LIMITS_EVICTION_H
+#ifndef NODE_EVICTION_H
+#define NODE_EVICTION_H
 
 #include <stdbool.h>
 #include <stddef.h>
