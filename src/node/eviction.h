@@ -110,7 +110,7 @@ void eviction_write_facts(const struct eviction_threshold *t, const struct evict
 // --- Order of pods -------------------------------------------------------------------------------
 
 struct eviction_candidate {
-    void *pod; // whatever stands for it
+    const void *pod; // whatever stands for it
     int64_t priority;
     int64_t usage, request; // of the resource; request is 0 for process ids and inodes
 };

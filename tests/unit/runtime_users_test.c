@@ -253,7 +253,7 @@ static void a_handler_runs_with_its_own_program(void **state)
                               .handler = STR("no-such-handler")};
     assert_int_equal(kit_pod_run(&kit, &pod, pod_id), -ERR_UNSUPPORTED);
     for (size_t i = 0; i < f->handlers_len; i++) {
-        char name[16], uid[16], id[80];
+        char name[32], uid[40], id[80];
         int32_t status = -1;
         (void)snprintf(name, sizeof(name), "h%zu", i);
         (void)snprintf(uid, sizeof(uid), "handled-%zu", i);

@@ -78,8 +78,10 @@ static int id_ranges_read_pod(int pods, const char *uid, uint32_t *ret)
     if (r < 0)
         return r;
     const yyjson_val *all = json_get(doc.root, STR("uidMappings"));
-    const yyjson_val *one = all && json_is_array(all) ? yyjson_arr_get_first(all) : NULL;
-    const yyjson_val *host = one ? json_get(one, STR("hostId")) : NULL;
+    const yyjson_val *host = NULL;
+    if (all && json_is_array(all))
+        json_arr_foreach(all, one)
+            host = host ? host : json_get(one, STR("hostId"));
     if (!host || json_to_i64(host, &base, NULL) < 0 || base < ID_RANGE_LENGTH ||
         base > UINT32_MAX - ID_RANGE_LENGTH || base % ID_RANGE_LENGTH)
         return -ERR_INVALID;

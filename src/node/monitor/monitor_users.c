@@ -42,7 +42,7 @@ static int monitor_users_fail(struct err *err, const char *doing, const char *wh
 
 int monitor_users_mount(int from, int users, const char *to, struct err *err)
 {
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)users};
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (unsigned)users};
     int tree = (int)syscall(SYS_open_tree, from, "",
                             AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
     if (tree < 0)
