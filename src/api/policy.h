@@ -28,6 +28,7 @@ struct policy_request {
 struct policy_verdict {
     bool refused;
     struct str message, reason; // in the arena; reason empty: Invalid
+    size_t rule;                // which of the policy's validations
 };
 
 // policy_ask answers how many verdicts refuse; ret gets room for them in the arena. -1: the request

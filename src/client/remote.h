@@ -18,7 +18,9 @@ struct client_remote_options {
     struct str unix_socket;                 // connect here instead; the URL may be http://localhost
     struct str user_agent;                  // default: dray
     size_t connections;                     // at most; 0: the transport's default
-    bool no_watch_list;                     // list and watch even where the server can stream lists
+    void (*warning)(void *arg, struct str text); // what the server warns of; may be NULL
+    void *warning_arg;
+    bool no_watch_list; // list and watch even where the server can stream lists
 };
 
 // client_remote_new makes a client whose answers come on loop's exec. Nothing is connected before

@@ -4,6 +4,7 @@
 // or a timeout.
 #include "cmd/cluster.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "client/offer.h"
@@ -14,10 +15,25 @@
 #define LOOK_NS     (5 * CLOCK_NS_PER_MS)
 #define PATIENCE_NS (60 * CLOCK_NS_PER_SEC)
 
+// Each warning is shown once. It comes from the server: what would move a terminal's cursor is not
+// passed on.
+static void cluster_show_warning(void *arg, struct str text)
+{
+    struct cluster *c = arg;
+    cleanup_sbuf struct sbuf line = {0};
+    if (str_listed(c->warnings.shown.p, c->warnings.shown.n, text))
+        return;
+    vec_push_arena(&c->warnings.arena, &c->warnings.shown, arena_str(&c->warnings.arena, text));
+    for (size_t i = 0; i < text.n; i++)
+        sbuf_addc(&line, (unsigned char)text.p[i] < 0x20 || text.p[i] == 0x7f ? '?' : text.p[i]);
+    (void)fprintf(stderr, "Warning: %.*s\n", STR_ARG(sbuf_str(&line)));
+}
+
 int cluster_open(struct cluster *c, struct err *err)
 {
     int r = loop_new(&c->loop, err);
-    const struct client_remote_options o = {.target = &c->target};
+    const struct client_remote_options o = {
+        .target = &c->target, .warning = cluster_show_warning, .warning_arg = c};
     return r < 0 ? r : client_remote_new(c->loop, &o, &c->client, err);
 }
 
@@ -37,6 +53,7 @@ void cluster_close(struct cluster *c)
     }
     kubeconfig_done(&c->config);
     discovery_done(&c->kinds);
+    arena_done(&c->warnings.arena);
     *c = (struct cluster){0};
 }
 

@@ -21,6 +21,10 @@ struct cluster {
     struct kubeconfig_target target;
     struct client *client;
     struct discovery kinds; // see cluster_kinds
+    struct {
+        struct VEC(struct str) shown;
+        struct arena arena;
+    } warnings;
 };
 
 // cluster_open connects to c->target, which common_find found. End with cluster_close in any case.

@@ -20,6 +20,9 @@ struct https;
 struct https_call;
 
 // Where the server is and how to know it. Texts are copied; empty ones mean the default.
+// What servers warn of (Warning: 299), with quotes and escapes removed. NULL: not wanted.
+typedef void (*https_warning_fn)(void *arg, struct str text);
+
 struct https_options {
     struct str url;         // https://HOST[:PORT][/PREFIX], or http://
     struct str unix_socket; // path: connect here instead of to the URL's host
@@ -33,6 +36,8 @@ struct https_options {
     size_t connections;         // at most; 0: 8
     size_t body_bytes;          // of an answer that is taken whole; 0: 256 MiB
     int64_t connect_timeout_ms; // 0: 10 s
+    https_warning_fn warning;
+    void *warning_arg;
 };
 
 // https_new makes a client; nothing is connected yet. Returns 0 or -ERR_INVALID (a URL that makes

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/exec.h"
+#include "base/str.h"
 
 struct loop;
 struct uv_loop_s;
@@ -22,6 +23,12 @@ struct uv_loop_s *loop_uv(struct loop *l); // for src/net
 // loop_run runs until loop_stop. loop_stop may be called from any thread.
 void loop_run(struct loop *l);
 void loop_stop(struct loop *l);
+
+// loop_watch_turns counts the loop's turns that take longer than 50 ms, and logs one of them in ten
+// seconds at most. The name is static. loop_add_metrics adds the counts of all such loops of the
+// process, in Prometheus' text form.
+void loop_watch_turns(struct loop *l, const char *name);
+void loop_add_metrics(struct sbuf *out);
 
 // loop_on_signal calls fn(arg) on the loop when a signal (SIGTERM, SIGINT) arrives.
 int loop_on_signal(struct loop *l, int signal, exec_fn fn, void *arg, struct err *err) MUST_USE;

@@ -379,6 +379,7 @@ static const struct admitter {
     {NULL, admit_service, NULL},
     {NULL, admit_group, NULL},
     {"RuntimeClass", runtime_admit_class, NULL},
+    {"PodSecurity", NULL, NULL}, // behind validation: admit_valid
     {NULL, certificates_admit, NULL},
     {NULL, admit_guard, NULL},
 };
@@ -386,6 +387,14 @@ static const struct admitter {
 static bool is_off(const struct registry *reg, size_t which)
 {
     return reg->admission_off & (1U << which);
+}
+
+bool admit_runs(const struct registry *reg, const char *plugin)
+{
+    for (size_t i = 0; i < array_len(admitters); i++)
+        if (admitters[i].plugin && str_eqz(str_z(plugin), admitters[i].plugin))
+            return !is_off(reg, i);
+    return false;
 }
 
 int admit_switch_off(struct str list, unsigned *ret, struct err *err)
@@ -422,6 +431,12 @@ int admit_change(struct op *op, const struct api_object *object, const struct ap
         if (admitters[i].change && !is_off(op->reg, i))
             r = admitters[i].change(op, object, old);
     return r;
+}
+
+int admit_valid(struct op *op, const struct api_object *object, const struct api_object *old)
+{
+    int r = op->rules->flags & KIND_POD_SECURITY ? podsec_admit(op, object, old) : 0;
+    return r < 0 ? r : policies_admit(op, object, old);
 }
 
 int admit_deletion(struct op *op, struct str name, const struct api_object *old)

@@ -206,7 +206,7 @@ int create_object(struct op *op, const struct api_object *object)
     if (r == 0)
         r = limits_check(op, object, NULL);
     if (r == 0)
-        r = policies_admit(op, object, NULL);
+        r = admit_valid(op, object, NULL);
     if (r == 0)
         r = quota_check(op, object, NULL);
     if (r == 0)

@@ -51,8 +51,10 @@ static void op_send_answer(struct op *op, int r)
         .objects_len = r == 0 ? objects_len : 0,
         .created = r == 0 && op->created,
         .deleted = r == 0 && op->deleted,
-        .warnings = op->warnings.p,
-        .warnings_len = op->warnings.n,
+        .warnings = op->said.warnings.p,
+        .warnings_len = op->said.warnings.n,
+        .notes = op->said.notes.p,
+        .notes_len = op->said.notes.n,
     };
     op->done(op->arg, &a);
     object_unref(object);
@@ -94,7 +96,25 @@ void op_finish(struct op *op, int r)
 
 void op_warn(struct op *op, struct str text)
 {
-    vec_push_arena(op->arena, &op->warnings, text);
+    vec_push_arena(op->arena, &op->said.warnings, text);
+}
+
+void op_note(struct op *op, struct str key, struct str value)
+{
+    if (op->request->audited)
+        vec_push_arena(op->arena, &op->said.notes, ((struct registry_note){key, value}));
+}
+
+void op_note_listed(struct op *op, struct str key, struct str item)
+{
+    vec_foreach(&op->said.notes, note) {
+        if (!str_eq(note->key, key))
+            continue;
+        note->value = arena_strf(op->arena, "%.*s,%.*s]",
+                                 STR_ARG(str_upto(note->value, note->value.n - 1)), STR_ARG(item));
+        return;
+    }
+    op_note(op, key, arena_strf(op->arena, "[%.*s]", STR_ARG(item)));
 }
 
 void op_answer_with(struct op *op, const struct object *o)
@@ -154,6 +174,16 @@ static void op_settle_writes(struct op *op, int r, const struct err *err)
     }
     if (op->ready && op->pending == 0)
         op_send_answer(op, op->code);
+}
+
+void op_hold(struct op *op)
+{
+    op->pending++;
+}
+
+void op_release(struct op *op)
+{
+    op_settle_writes(op, 0, NULL);
 }
 
 void op_wait(struct op *op, const struct object *o)

@@ -42,7 +42,10 @@ struct op {
         size_t n;
     } collection;
     bool created, deleted;
-    struct texts warnings;
+    struct {
+        struct texts warnings;
+        struct VEC(struct registry_note) notes; // of audited requests
+    } said;
     // Writes that are not visible yet.
     struct list_node waiting; // in the registry's list, for a write of another
     uint64_t waits_for;
@@ -61,6 +64,16 @@ struct op *op_new(struct registry *reg, const struct registry_request *request, 
 void op_finish(struct op *op, int r);
 
 void op_warn(struct op *op, struct str text);
+
+// op_note adds an annotation for the audit event, if there will be one; value lives as long as op.
+void op_note(struct op *op, struct str key, struct str value);
+
+// op_note_listed makes the annotation a JSON list with one more item.
+void op_note_listed(struct op *op, struct str key, struct str item);
+
+// op_hold lets the answer wait until op_release, which may free op.
+void op_hold(struct op *op);
+void op_release(struct op *op);
 
 // op_answer_with makes o, of which it takes its own reference, the object of the answer.
 void op_answer_with(struct op *op, const struct object *o);

@@ -7,6 +7,7 @@
 
 #include "api/match/label_selector.h"
 #include "api/policy.h"
+#include "codec/json_writer.h"
 #include "registry/stage_int.h"
 
 #include "base/banned.h"
@@ -422,6 +423,30 @@ static int policies_refuse_request(const struct question *q, const struct bound 
     return r;
 }
 
+// policies_note_failure adds to the list in the audit annotation that upstream writes.
+static void policies_note_failure(const struct question *q, const struct bound *b,
+                                  const struct policy_verdict *v)
+{
+    struct op *op = q->op;
+    if (!op->request->audited)
+        return;
+    const struct api_str_array *actions = &b->binding->spec.validation_actions;
+    cleanup_sbuf struct sbuf text = {0};
+    struct json_writer w = {.out = &text};
+    json_write_object_begin(&w);
+    json_write_text(&w, "message", v->message);
+    json_write_text(&w, "policy", b->definition->metadata.name);
+    json_write_text(&w, "binding", b->binding->metadata.name);
+    json_write_number(&w, "expressionIndex", (int64_t)v->rule);
+    json_write_array_in(&w, "validationActions");
+    for (size_t i = 0; i < actions->n; i++)
+        json_write_str(&w, actions->p[i]);
+    json_write_array_end(&w);
+    json_write_object_end(&w);
+    op_note_listed(op, STR("validation.policy.admission.k8s.io/validation_failure"),
+                   sbuf_str(&text));
+}
+
 static int policies_take_action(const struct question *q, const struct bound *b,
                                 const struct policy_verdict *v)
 {
@@ -430,6 +455,8 @@ static int policies_take_action(const struct question *q, const struct bound *b,
     for (size_t i = 0; i < actions->n; i++) {
         if (str_eqz(actions->p[i], "Deny"))
             return policies_refuse_request(q, b, v);
+        if (str_eqz(actions->p[i], "Audit"))
+            policies_note_failure(q, b, v);
         if (str_eqz(actions->p[i], "Warn"))
             op_warn(op, arena_strf(op->arena,
                                    "Validation failed for ValidatingAdmissionPolicy '%.*s' with "
@@ -492,11 +519,10 @@ static int ask_bound(const struct question *q, const struct bound *b)
     if (r == 0 && params.all.n == 0 && deny)
         return policies_take_action(
             q, b,
-            &(struct policy_verdict){true,
-                                     STR("failed to configure binding: no params found for "
-                                         "policy binding with `Deny` "
-                                         "parameterNotFoundAction"),
-                                     STR("")});
+            &(struct policy_verdict){
+                .refused = true,
+                .message = STR("failed to configure binding: no params found for policy binding "
+                               "with `Deny` parameterNotFoundAction")});
     for (size_t i = 0; r == 0 && i < params.all.n; i++)
         r = ask_with(q, b, asked, params.all.p[i], params.kind);
     return r;

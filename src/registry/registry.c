@@ -155,6 +155,8 @@ int registry_new(const struct registry_options *options, struct registry **ret, 
     cel_memo_init(&reg->cel, options->cel);
     int r = admit_switch_off(options->disable_admission, &reg->admission_off, err);
     if (r == 0)
+        r = podsec_start(reg, &options->podsec, err);
+    if (r == 0)
         r = registry_found_cluster(reg, err);
     if (r == 0)
         r = definitions_start(reg, err);
@@ -176,6 +178,7 @@ void registry_stop(struct registry *reg)
         return;
     definitions_stop(reg);
     policies_stop(reg);
+    podsec_stop(reg);
     events_stop(reg);
 }
 
@@ -192,5 +195,6 @@ void registry_free(struct registry *reg)
     sbuf_done(&reg->json.spliced);
     typed_cache_unref(reg->typed);
     fields_done(reg);
+    podsec_done(reg);
     free(reg);
 }

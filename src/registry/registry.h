@@ -19,12 +19,19 @@
 
 struct registry;
 
+// Pod Security Admission. Lists are by commas.
+struct registry_podsec {
+    struct str defaults; // of namespaces without labels: enforce=LEVEL[:VERSION],audit=…,warn=…
+    struct str exempt_users, exempt_namespaces, exempt_runtime_classes;
+};
+
 struct registry_options {
     struct store *store;
     struct exec *exec;
     const struct features *features; // borrowed
     const struct api_cel *cel;       // borrowed
     struct str disable_admission;    // plugins that do not run: kube-apiserver's names, by commas
+    struct registry_podsec podsec;
 };
 
 // registry_new makes a registry and sees to it that the namespaces every cluster has exist
@@ -101,7 +108,13 @@ struct registry_request {
     bool dry_run;
     enum registry_field_validation field_validation;
     struct str field_manager;
-    bool force; // of an apply: take over what other managers own
+    bool force;   // of an apply: take over what other managers own
+    bool audited; // the answer is to carry notes
+};
+
+// What admission found, for the annotations of an audit event.
+struct registry_note {
+    struct str key, value;
 };
 
 struct registry_answer {
@@ -115,6 +128,8 @@ struct registry_answer {
     bool deleted;               // the object is gone (not only marked)
     const struct str *warnings; // for the Warning header
     size_t warnings_len;
+    const struct registry_note *notes; // empty unless the request is audited
+    size_t notes_len;
 };
 
 // Runs exactly once, on the exec, perhaps before the call that asked returns. What the answer
@@ -164,6 +179,9 @@ void registry_delete_collection(struct registry *reg, const struct registry_requ
                                 const struct api_delete_options *options,
                                 const struct registry_filter *filter, struct arena *arena,
                                 registry_done_fn done, void *arg);
+
+// registry_write_metrics adds counters of admission in Prometheus' text form.
+void registry_write_metrics(const struct registry *reg, struct sbuf *out);
 
 // --- Reading -------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ enum kind_flag {
     KIND_NO_COLLECTION = 1 << 4,    // propagation policies mean nothing
     KIND_GRACEFUL = 1 << 5,         // deletion takes its time (pods)
     KIND_NAMED_FIELD = 1 << 6,      // field selectors know "name", too
+    KIND_POD_SECURITY = 1 << 7,     // pods, what makes pods, and namespaces
 };
 
 // Pairs under construction, for field selectors.
@@ -127,6 +128,7 @@ struct registry {
         bool all; // the next sweep deletes, not only checks
     } definitions;
     struct policies *policies; // policies.c
+    struct podsec *podsec;     // NULL: Pod Security does not run
     struct typed_cache *typed;
     struct empty_objects *empty; // fields.c
 };

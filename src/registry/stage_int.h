@@ -17,8 +17,22 @@ void create_single_owners(struct op *op, struct api_object_meta *meta);
 // NULL on create.
 int admit_change(struct op *op, const struct api_object *object, const struct api_object *old);
 
+// admit_valid asks the admitters behind validation: Pod Security, admission policies.
+int admit_valid(struct op *op, const struct api_object *object, const struct api_object *old);
+
 // admit_switch_off reads the names of plugins that are not to run. Returns 0 or -ERR_INVALID.
 int admit_switch_off(struct str list, unsigned *ret, struct err *err) MUST_USE;
+
+// admit_runs: a plugin, by its name, is not switched off.
+bool admit_runs(const struct registry *reg, const char *plugin);
+
+// Pod Security Admission (podsec/). podsec_admit is for kinds with KIND_POD_SECURITY, behind
+// validation; podsec_stop ends what goes on, podsec_done frees.
+int podsec_start(struct registry *reg, const struct registry_podsec *options,
+                 struct err *err) MUST_USE;
+void podsec_stop(struct registry *reg);
+void podsec_done(struct registry *reg);
+int podsec_admit(struct op *op, const struct api_object *object, const struct api_object *old);
 
 // accounts_admit is the admitter of accounts.c.
 int accounts_admit(struct op *op, const struct api_object *object, const struct api_object *old);

@@ -161,7 +161,7 @@ int update_object(struct op *op, const struct api_object *object, const struct o
     if (r == 0)
         r = limits_check(op, object, &before);
     if (r == 0)
-        r = policies_admit(op, object, &before);
+        r = admit_valid(op, object, &before);
     if (r == 0)
         r = quota_check(op, object, &before);
     if (r == 0)

@@ -14,6 +14,7 @@
 #include "registry/registry.h"
 #include "server/http/node.h"
 
+struct audit;
 struct server;
 
 enum server_authorization {
@@ -29,6 +30,7 @@ struct server_options {
     const char *token_file;    // static tokens as CSV; NULL: none
     struct str account_key;    // PEM, for tokens of service accounts; empty: none are given out
     enum server_authorization authorization;
+    struct audit *audit; // NULL: no audit log; must outlive the server
     bool anonymous;      // let everybody do everything without a name
     int64_t bookmark_ns; // between bookmarks of a watch; 0: one minute
 };
@@ -82,23 +84,29 @@ void server_found_cluster(struct server *s, struct str client_ca_pem, struct str
 bool server_may(struct server *s, const struct registry_user *user, struct str group,
                 struct str resource, struct str subresource, struct str verb);
 
-// server_set_explainer lets GET /dray/explain?kind=&namespace=&name= answer with what fn adds to
-// out, a JSON object. fn returns 0, -ERR_NOT_FOUND, -ERR_BAD_REQUEST or, to be asked again,
-// -ERR_UNAVAILABLE. NULL: there are no explanations.
-typedef int (*server_explain_fn)(void *arg, struct str kind, struct str namespace, struct str name,
-                                 struct sbuf *out, struct err *err);
-void server_set_explainer(struct server *s, server_explain_fn fn, void *arg);
+// What the server asks the components of its process: scheduler and controllers, which run on a
+// thread of their own.
+enum server_topic {
+    SERVER_EXPLAIN, // GET /dray/explain?kind=&namespace=&name=: a JSON object
+    SERVER_METRICS, // their part of GET /metrics, in Prometheus' text form
+    SERVER_CHECK,   // GET /dray/check: a line for each difference of their caches from the store
+};
 
-// server_set_meter adds what fn writes to GET /metrics, in Prometheus' text form. NULL: nothing
-// more.
-typedef void (*server_meter_fn)(void *arg, struct sbuf *out);
-void server_set_meter(struct server *s, server_meter_fn fn, void *arg);
+struct server_question {
+    enum server_topic topic;
+    struct str kind, namespace, name; // of SERVER_EXPLAIN
+    // The answer.
+    struct sbuf out;
+    int code; // 0, -ERR_NOT_FOUND, -ERR_BAD_REQUEST or, to be asked again, -ERR_UNAVAILABLE
+    struct err err;
+};
 
-// server_set_checker lets GET /dray/check say whether the caches of those who work in this process
-// equal the store: fn returns true, or false with a line for each difference. NULL: no check
-// tell.
-typedef bool (*server_check_fn)(void *arg, struct sbuf *problems);
-void server_set_checker(struct server *s, server_check_fn fn, void *arg);
+// server_set_components passes questions to fn, on the server's exec. Each is answered there by
+// one call of server_answer, at once or later, before the server is freed. NULL: there are no
+// components.
+typedef void (*server_ask_fn)(void *arg, struct server_question *q);
+void server_set_components(struct server *s, server_ask_fn fn, void *arg);
+void server_answer(struct server_question *q);
 
 // server_stop ends all watches and streams so that their connections can go; health checks fail
 // from here on.

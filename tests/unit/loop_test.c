@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "net/loop.h"
@@ -251,7 +253,80 @@ static void stops_from_other_threads(void **state)
     teardown(&f);
 }
 
+// --- Long turns ----------------------------------------------------------------------------------
+
+static void sleep_ms(int ms)
+{
+    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * CLOCK_NS_PER_MS};
+    (void)nanosleep(&t, NULL);
+}
+
+static void stall(void *arg)
+{
+    (void)arg;
+    sleep_ms(100);
+}
+
+static void *post_during_stall(void *arg)
+{
+    struct fixture *f = arg;
+    sleep_ms(50);
+    exec_post(f->exec, note_a, f);
+    return NULL;
+}
+
+static void note_b_and_stop(void *arg)
+{
+    note_b(arg);
+    stop(arg);
+}
+
+// A request that arrived while the loop was busy is read before its time limit ends it.
+static void late_timers_fire_after_a_poll(void **state)
+{
+    (void)state;
+    struct fixture f;
+    pthread_t thread;
+    setup(&f);
+    f.timers[0] = (struct exec_timer){.fn = note_b_and_stop, .arg = &f};
+    exec_timer_start(f.exec, &f.timers[0], 10 * CLOCK_NS_PER_MS);
+    exec_post(f.exec, stall, &f);
+    assert_int_equal(pthread_create(&thread, NULL, post_during_stall, &f), 0);
+    loop_run(f.loop);
+    assert_string_equal(f.log.p, "ab");
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    teardown(&f);
+}
+
+static void stall_long(void *arg)
+{
+    (void)arg;
+    sleep_ms(1100);
+}
+
+static void long_turns_are_counted(void **state)
+{
+    (void)state;
+    struct fixture f;
+    cleanup_sbuf struct sbuf before = {0}, after = {0};
+    setup(&f);
+    loop_watch_turns(f.loop, "test");
+    const exec_fn fns[] = {note_a, stall_long, stop};
+    for (int i = 0; i < 3; i++) {
+        f.timers[i] = (struct exec_timer){.fn = fns[i], .arg = &f};
+        exec_timer_start(f.exec, &f.timers[i], (1 + i * 600) * CLOCK_NS_PER_MS);
+    }
+    loop_add_metrics(&before);
+    assert_non_null(strstr(before.p, "dray_loop_stalls_total{loop=\"test\"} 0\n"));
+    loop_run(f.loop);
+    loop_add_metrics(&after);
+    assert_null(strstr(after.p, "dray_loop_stalls_total{loop=\"test\"} 0\n"));
+    assert_null(strstr(after.p, "dray_loop_longest_turn_seconds{loop=\"test\"} 0."));
+    teardown(&f);
+}
+
 RUN_TESTS(TEST_CASE(runs_posted_work_in_order), TEST_CASE(work_can_be_taken_back),
           TEST_CASE(fires_timers_in_order), TEST_CASE(endless_timers_do_not_keep_others_waiting),
           TEST_CASE(hears_signals), TEST_CASE(takes_work_from_other_threads),
-          TEST_CASE(stops_from_other_threads))
+          TEST_CASE(stops_from_other_threads), TEST_CASE(late_timers_fire_after_a_poll),
+          TEST_CASE(long_turns_are_counted))

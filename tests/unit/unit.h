@@ -49,6 +49,13 @@ static inline void read_file(const char *path, struct sbuf *out)
     (void)fclose(f);
 }
 
+// sample is how far apart the cases are that `make test` runs of a long series: n, or 1 where
+// TEST_ALL is set (tools/soak).
+static inline int sample(int n)
+{
+    return getenv("TEST_ALL") ? 1 : n; // NOLINT(concurrency-mt-unsafe): nothing sets it
+}
+
 #define RUN_TESTS(...)                                    \
     int main(void)                                        \
     {                                                     \

@@ -235,7 +235,8 @@ static struct policy_verdict policy_judge_rule(struct asking *k, const struct po
         return p->fail ? policy_eval_failure(k, r->text, v) : (struct policy_verdict){0};
     if (cel_is_true(v))
         return (struct policy_verdict){0};
-    return (struct policy_verdict){true, policy_rule_message(k, r), r->reason};
+    return (struct policy_verdict){
+        .refused = true, .message = policy_rule_message(k, r), .reason = r->reason};
 }
 
 // Whether all conditions hold: 1, 0, or -1 with the error of one that cannot be evaluated, if none
@@ -273,6 +274,7 @@ int policy_ask(const struct policy *p, const struct policy_request *q, struct ar
                                   STR_ARG(error.error->text))};
     for (size_t i = 0; holds > 0 && i < p->rules_len; i++) {
         struct policy_verdict v = policy_judge_rule(&k, p, &p->rules[i]);
+        v.rule = i;
         if (v.refused)
             (*ret)[refused++] = v;
     }

@@ -587,6 +587,8 @@ int client_remote_new(struct loop *loop, const struct client_remote_options *opt
         .proxy = t->proxy,
         .insecure = t->insecure,
         .connections = options->connections,
+        .warning = options->warning,
+        .warning_arg = options->warning_arg,
         .user_agent = options->user_agent.n ? options->user_agent : STR("dray"),
     };
     struct https *https = NULL;

@@ -377,6 +377,8 @@ static int agent_verb_start(struct running *r, struct err *err)
     r->features.on[FEATURE_RESOURCE_HEALTH_STATUS_MESSAGE] = true;
     int code = loop_new(&r->loop, err);
     if (code == 0)
+        loop_watch_turns(r->loop, "agent");
+    if (code == 0)
         code = connect_api(r, err);
     if (code == 0)
         code = agent_verb_open_tls(r, data_dir, err);

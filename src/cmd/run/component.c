@@ -286,6 +286,7 @@ static int component_start_loop(struct component *c, struct err *err)
     int r = loop_new(&c->loop, err);
     if (r < 0)
         return r;
+    loop_watch_turns(c->loop, c->ops->name);
     c->exec = loop_exec(c->loop);
     c->again = (struct exec_timer){.fn = component_request_features, .arg = c};
     c->give_up = (struct exec_timer){.fn = component_on_done, .arg = c};

@@ -37,6 +37,7 @@ static void answer_metrics(struct component_http *h, struct http_request *q)
 {
     struct sbuf text = {0};
     h->o.metrics(h->o.arg, &text);
+    loop_add_metrics(&text);
     metrics_write_process(&text, h->started_wall_ns);
     component_http_send_answer(q, 200, "text/plain; version=0.0.4; charset=utf-8", &text);
     sbuf_done(&text);

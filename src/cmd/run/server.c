@@ -26,6 +26,7 @@
 #include "net/tls_follow.h"
 #include "os/file.h"
 #include "pki/pki.h"
+#include "server/audit.h"
 
 #include "base/banned.h"
 
@@ -58,6 +59,7 @@ struct running {
     struct api_cel_engine *cel;
     struct registry *registry;
     struct server *server;
+    struct audit *audit;
     struct pki pki;
     struct tls_server *tls;
     struct tls_follow follow;
@@ -157,6 +159,7 @@ static int start_store(struct running *r, struct err *err)
         ret = loop_new(&r->loop, err);
     if (ret < 0)
         return ret;
+    loop_watch_turns(r->loop, "server");
     struct store_options store = {.exec = loop_exec(r->loop),
                                   .path = r->database,
                                   .history_events = (size_t)f->history_events};
@@ -164,11 +167,14 @@ static int start_store(struct running *r, struct err *err)
     if (ret < 0)
         return ret;
     r->cel = api_cel_engine_new();
-    struct registry_options registry = {.store = r->store,
-                                        .exec = loop_exec(r->loop),
-                                        .features = &r->features,
-                                        .cel = api_cel_engine_rules(r->cel),
-                                        .disable_admission = str_z(f->disable_admission_plugins)};
+    struct registry_options registry = {
+        .store = r->store,
+        .exec = loop_exec(r->loop),
+        .features = &r->features,
+        .cel = api_cel_engine_rules(r->cel),
+        .disable_admission = str_z(f->disable_admission_plugins),
+        .podsec = {str_z(f->podsec.defaults), str_z(f->podsec.exempt_users),
+                   str_z(f->podsec.exempt_namespaces), str_z(f->podsec.exempt_runtime_classes)}};
     return registry_new(&registry, &r->registry, err);
 }
 
@@ -214,6 +220,19 @@ static int prepare_pki(const struct server_flags *f, struct pki *ret, struct err
     return r;
 }
 
+static int server_verb_open_audit(const struct server_flags *f, struct audit **ret, struct err *err)
+{
+    const struct audit_options options = {.policy_file = f->audit.policy_file,
+                                          .log_path = f->audit.log_path,
+                                          .max_age_days = f->audit.max_age_days,
+                                          .max_backups = f->audit.max_backups,
+                                          .max_size_mb = f->audit.max_size_mb};
+    if (!f->audit.policy_file != !f->audit.log_path)
+        return err_set(err, ERR_INVALID,
+                       "--audit-policy-file and --audit-log-path belong together; give both");
+    return f->audit.policy_file ? audit_new(&options, ret, err) : 0;
+}
+
 static int start_server(struct running *r, struct err *err)
 {
     const struct server_flags *f = &r->flags;
@@ -230,6 +249,10 @@ static int start_server(struct running *r, struct err *err)
                       "only: --listen 127.0.0.1:PORT");
     if (ret < 0)
         return ret;
+    ret = server_verb_open_audit(f, &r->audit, err);
+    if (ret < 0)
+        return ret;
+    options.audit = r->audit;
     char *pki_folder = in_folder(f->data_dir, "pki");
     char *account_key = NULL;
     ret = pki_account_key(pki_folder, &account_key, err);
@@ -420,13 +443,13 @@ static void server_verb_stop(void *arg)
         return;
     r->stopping = true;
     LOG_INFO(&log_mod, "stopping");
+    r->open_doors = 1 + (r->local != NULL) + (r->guest != NULL);
     if (r->guest)
-        r->guest->stop(r->guest->arg);
+        r->guest->stop(r->guest->arg, door_closed, r);
     server_stop(r->server);
     tls_follow_stop(&r->follow);
     if (r->tls)
         exec_timer_stop(loop_exec(r->loop), &r->renew);
-    r->open_doors = r->local ? 2 : 1;
     http_server_stop(r->http, 5 * CLOCK_NS_PER_SEC, door_closed, r);
     if (r->local)
         http_server_stop(r->local, 5 * CLOCK_NS_PER_SEC, door_closed, r);
@@ -465,8 +488,11 @@ static void running_done(struct running *r)
     // Writes whose clients have gone still get their answers here.
     if (r->store)
         store_close(r->store);
+    if (r->guest)
+        r->guest->free(r->guest->arg);
     registry_free(r->registry);
     server_free(r->server);
+    audit_free(r->audit);
     api_cel_engine_free(r->cel);
     tls_server_free(r->tls);
     loop_free(r->loop);
@@ -566,8 +592,6 @@ int server_run(const char *verb, const struct server_guest *guest)
         (void)fflush(stdout);
     }
     loop_run(r.loop);
-    if (guest)
-        guest->free(guest->arg);
     running_done(&r);
     return VERB_OK;
 }

@@ -23,6 +23,13 @@ struct server_flags {
     int64_t bookmark_ms; // for tests
     const char *kubelet_ca, *kubelet_certificate, *kubelet_key;
     const char *kubelet_address_types;
+    struct {
+        const char *defaults, *exempt_users, *exempt_namespaces, *exempt_runtime_classes;
+    } podsec;
+    struct {
+        const char *policy_file, *log_path;
+        int64_t max_age_days, max_backups, max_size_mb;
+    } audit;
     bool kubelet_insecure;
     bool insecure_http;
     bool anonymous_auth;

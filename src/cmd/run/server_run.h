@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Running an API server in this process, alone or with others on its loop (`dray up`).
+// Running an API server in this process, alone or with the components of `dray up`.
 #ifndef CMD_RUN_SERVER_RUN_H
 #define CMD_RUN_SERVER_RUN_H
 
@@ -12,7 +12,7 @@
 #include "registry/registry.h"
 #include "server/server.h"
 
-// What a guest on the server's loop gets to see.
+// What a guest of the server's process gets to see.
 struct server_host {
     struct loop *loop;
     struct registry *registry;
@@ -25,10 +25,11 @@ struct server_host {
 };
 
 struct server_guest {
-    // start runs when the server listens, before its loop turns; stop when it begins to stop; free
-    // when the loop has ended and before the registry goes.
+    // start runs when the server listens, before its loop turns. stop runs on the loop when the
+    // server begins to stop; the guest calls done(done_arg) on the loop when it has stopped. free
+    // runs when the store is closed and before the registry goes, also after a start that failed.
     int (*start)(void *arg, const struct server_host *host, struct err *err);
-    void (*stop)(void *arg);
+    void (*stop)(void *arg, exec_fn done, void *done_arg);
     void (*free)(void *arg);
     void *arg;
 };

@@ -207,6 +207,8 @@ int https_new(struct loop *loop, const struct https_options *options, struct htt
     if (h->connections > HTTPS_CONNECTIONS_MAX)
         h->connections = HTTPS_CONNECTIONS_MAX;
     h->body_bytes = options->body_bytes ? options->body_bytes : HTTPS_BODY_BYTES;
+    h->warning = options->warning;
+    h->warning_arg = options->warning_arg;
     h->connect_timeout_ns = options->connect_timeout_ms
                                 ? options->connect_timeout_ms * CLOCK_NS_PER_MS
                                 : HTTPS_CONNECT_NS;

@@ -176,12 +176,31 @@ static int64_t https_retry_after(const struct https_call *call, struct str value
     return at > now ? at - now : 0;
 }
 
+// https_call_warn hands on the text of `299 AGENT "TEXT"`; other codes, and what follows, are
+// ignored.
+static void https_call_warn(const struct https_call *call, struct str value)
+{
+    struct str code, agent, rest;
+    cleanup_sbuf struct sbuf text = {0};
+    if (!str_cut(str_trim(value), ' ', &code, &rest) || !str_eqz(code, "299") ||
+        !str_cut(rest, ' ', &agent, &rest) || !str_starts(rest, STR("\"")))
+        return;
+    for (size_t i = 1; i < rest.n && rest.p[i] != '"'; i++) {
+        if (rest.p[i] == '\\' && i + 1 < rest.n)
+            i++;
+        sbuf_addc(&text, rest.p[i]);
+    }
+    call->https->warning(call->https->warning_arg, sbuf_str(&text));
+}
+
 void https_call_header(struct https_call *call, struct str name, struct str value)
 {
     if (str_eqz(name, "date"))
         call->date_seconds = https_parse_date(value);
     else if (str_eqz(name, "retry-after"))
         call->retry_after_seconds = https_retry_after(call, value);
+    else if (call->https->warning && str_eqz(name, "warning"))
+        https_call_warn(call, value);
 }
 
 void https_call_head(struct https_call *call, int status)

@@ -39,6 +39,8 @@ struct https {
     };
     size_t connections, body_bytes;
     int64_t connect_timeout_ns;
+    https_warning_fn warning;
+    void *warning_arg;
     bool h1_only; // the server chose HTTP/1.1 last time
     struct {      // connections and calls
         struct list conns, dead;

@@ -13,8 +13,11 @@
 #include <uv.h>
 
 #include "base/vec.h"
+#include "net/io/loop_watch.h"
 
 #include "base/banned.h"
+
+#define LOOP_LATE_NS (INT64_C(20) * CLOCK_NS_PER_MS)
 
 struct posted {
     exec_fn fn;
@@ -38,6 +41,8 @@ struct loop {
     uv_async_t wake;
     uv_timer_t timer;
     uv_idle_t turn; // for timers that are due at once: a uv_timer would fire again before any I/O
+    uv_check_t polled; // for timers that are late: they fire after the next poll
+    struct loop_watch watch;
     struct exec_timers timers;
     int64_t timer_due_ns; // what uv_timer is armed for; INT64_MAX when it is not
     bool firing;          // the timers are being run: arm once, at the end
@@ -145,9 +150,30 @@ static void fire_due(struct loop *l)
     }
 }
 
+static void loop_fire_late(uv_check_t *polled)
+{
+    struct loop *l = container_of(polled, struct loop, polled);
+    (void)uv_check_stop(polled);
+    (void)uv_idle_stop(&l->turn);
+    fire_due(l);
+}
+
+static void loop_keep_turning(uv_idle_t *turn)
+{
+    (void)turn;
+}
+
+// libuv runs timers before it polls. After a long turn that would end requests for being late whose
+// bytes lie in their sockets: what is late by that much waits for one poll.
 static void fire_timers(uv_timer_t *timer)
 {
-    fire_due(container_of(timer, struct loop, timer));
+    struct loop *l = container_of(timer, struct loop, timer);
+    if (clock_mono_ns(l->exec.clock) - exec_timers_next_ns(&l->timers) < LOOP_LATE_NS) {
+        fire_due(l);
+        return;
+    }
+    (void)uv_check_start(&l->polled, loop_fire_late);
+    (void)uv_idle_start(&l->turn, loop_keep_turning); // the poll must not wait
 }
 
 // Runs once in each turn of the loop, and the loop polls for I/O between two turns.
@@ -208,6 +234,8 @@ int loop_new(struct loop **ret, struct err *err)
     }
     (void)uv_timer_init(&l->uv, &l->timer);
     (void)uv_idle_init(&l->uv, &l->turn);
+    (void)uv_check_init(&l->uv, &l->polled);
+    (void)uv_prepare_init(&l->uv, &l->watch.prepare);
     l->exec = (struct exec){.ops = &loop_ops, .clock = clock_system(), .rng = rng_system()};
     exec_timers_init(&l->timers);
     l->timer_due_ns = INT64_MAX;
@@ -223,6 +251,9 @@ void loop_free(struct loop *l)
     uv_close((uv_handle_t *)&l->wake, NULL);
     uv_close((uv_handle_t *)&l->timer, NULL);
     uv_close((uv_handle_t *)&l->turn, NULL);
+    uv_close((uv_handle_t *)&l->polled, NULL);
+    uv_close((uv_handle_t *)&l->watch.prepare, NULL);
+    loop_watch_stop(&l->watch);
     for (struct loop_signal *s = l->signals; s; s = s->next)
         uv_close((uv_handle_t *)&s->uv, NULL);
     (void)uv_run(&l->uv, UV_RUN_DEFAULT); // runs the close callbacks
@@ -237,6 +268,11 @@ void loop_free(struct loop *l)
     vec_done(&l->running);
     (void)pthread_mutex_destroy(&l->lock);
     free(l);
+}
+
+void loop_watch_turns(struct loop *l, const char *name)
+{
+    loop_watch_start(&l->watch, &l->uv, name);
 }
 
 struct exec *loop_exec(struct loop *l)

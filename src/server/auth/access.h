@@ -20,6 +20,9 @@ bool authz_create(struct exchange *ex);
 // authz_refuse answers a question with no.
 void authz_refuse(struct exchange *ex, const struct access *q, struct str why);
 
+// authz_describe makes a question of a request.
+struct access authz_describe(struct exchange *ex);
+
 // authz_allows answers a question; why (may be NULL) gets the reason.
 bool authz_allows(struct server *s, const struct access *q, struct sbuf *why);
 

@@ -4,6 +4,7 @@
 // they as well, what roles give them.
 #include "api/match/field_selector.h"
 #include "base/log.h"
+#include "server/audit/trail.h"
 #include "server/auth/access.h"
 
 #include "base/banned.h"
@@ -73,7 +74,7 @@ static struct str verb_name(struct exchange *ex)
                             ex->q->method); // refused later, as not allowed
 }
 
-static struct access authz_describe_request(struct exchange *ex)
+struct access authz_describe(struct exchange *ex)
 {
     const struct route *r = &ex->route;
     if (r->type != ROUTE_RESOURCE)
@@ -126,12 +127,20 @@ void authz_refuse(struct exchange *ex, const struct access *q, struct str why)
     answer_fail(ex, 403, "Forbidden", arena_str(&ex->arena, sbuf_str(&text)), d);
 }
 
+static void authz_note(struct exchange *ex, bool allowed, struct str why)
+{
+    audit_note(ex, STR("authorization.k8s.io/decision"), allowed ? STR("allow") : STR("forbid"));
+    audit_note(ex, STR("authorization.k8s.io/reason"), why);
+}
+
 bool authz_request(struct exchange *ex)
 {
     cleanup_sbuf struct sbuf why = {0};
-    if (!ex->s->access.has_roles)
-        return true; // every authenticated user may do everything
-    struct access q = authz_describe_request(ex);
+    if (!ex->s->access.has_roles) {
+        authz_note(ex, true, STR("")); // every authenticated user may do everything
+        return true;
+    }
+    struct access q = authz_describe(ex);
     bool yes = authz_allows(ex->s, &q, &why);
     // A connection that leaves HTTP begins with a GET, whatever it is for.
     if (yes && ex->route.sub && ex->route.sub->connect && !str_eqz(q.subresource, "log") &&
@@ -140,6 +149,7 @@ bool authz_request(struct exchange *ex)
         sbuf_clear(&why);
         yes = authz_allows(ex->s, &q, &why);
     }
+    authz_note(ex, yes, sbuf_str(&why));
     if (!yes)
         authz_refuse(ex, &q, sbuf_str(&why));
     return yes;
@@ -153,7 +163,7 @@ bool authz_create(struct exchange *ex)
     cleanup_sbuf struct sbuf why = {0};
     if (!ex->s->access.has_roles || ex->route.sub || store_head(ex->s->store, &key))
         return true;
-    struct access q = authz_describe_request(ex);
+    struct access q = authz_describe(ex);
     q.verb = STR("create");
     bool yes = authz_allows(ex->s, &q, &why);
     if (!yes)

@@ -5,6 +5,7 @@
 // their right to do it.
 #include "base/vec.h"
 #include "codec/percent.h"
+#include "server/audit/trail.h"
 #include "server/auth/access.h"
 
 #include "base/banned.h"
@@ -153,5 +154,6 @@ bool impersonate_apply(struct exchange *ex)
                                       .extra = w.extra.p,
                                       .extra_len = w.extra.n,
                                       .until = ex->user.until};
+    audit_impersonate(ex);
     return true;
 }

@@ -7,12 +7,11 @@
 #include "api/status.h"
 #include "codec/json_writer.h"
 #include "codec/yaml.h"
+#include "server/audit/trail.h"
 #include "server/flow/flow.h"
 #include "server/http/server_int.h"
 
 #include "base/banned.h"
-
-#define HEADERS_MAX 24
 
 static const struct str type_json = STR_INIT("application/json");
 static const struct str type_yaml = STR_INIT("application/yaml");
@@ -22,6 +21,7 @@ void exchange_end(struct exchange *ex, int code)
 {
     struct server *s = ex->s;
     const struct route *r = &ex->route;
+    audit_end(ex, code);
     metrics_count(&s->metrics, r->resource ? r->resource->kind : NULL,
                   r->sub ? r->sub->name : STR(""), ex->verb, code,
                   exec_now_ns(s->exec) - ex->started_ns);
@@ -38,17 +38,58 @@ void exchange_end(struct exchange *ex, int code)
     s->exchanges.spare_len++;
 }
 
-void exchange_warn(struct exchange *ex, struct str text)
+// --- Headers -------------------------------------------------------------------------------------
+
+// Upstream's bounds on warnings, in characters.
+#define WARNINGS_RUNES_MAX ((size_t)4096)
+#define WARNING_RUNES_MAX  ((size_t)256)
+
+// And one of ours: Python's HTTP client takes no answer with over 100 headers.
+#define WARNINGS_MAX ((size_t)64)
+
+static bool starts_rune(char c)
 {
-    vec_push_arena(&ex->arena, &ex->warnings, arena_str(&ex->arena, text));
+    return ((unsigned char)c & 0xc0) != 0x80;
 }
 
-// add_warning makes one header: 299 - "text", with quotes and backslashes escaped.
+static size_t count_runes(struct str text)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text.n; i++)
+        n += starts_rune(text.p[i]);
+    return n;
+}
+
+static struct str cut_runes(struct str text, size_t most)
+{
+    size_t i = 0, n = 0;
+    for (; i < text.n; i++) {
+        n += starts_rune(text.p[i]);
+        if (n > most)
+            break;
+    }
+    return str_upto(text, i);
+}
+
+void exchange_warn(struct exchange *ex, struct str text)
+{
+    if (ex->warnings.runes > WARNINGS_RUNES_MAX && ex->warnings.runes_cut >= WARNINGS_RUNES_MAX)
+        return;
+    if (text.n == 0 || ex->warnings.texts.n == WARNINGS_MAX ||
+        str_listed(ex->warnings.texts.p, ex->warnings.texts.n, text))
+        return;
+    size_t runes = count_runes(text);
+    ex->warnings.runes += runes;
+    ex->warnings.runes_cut += runes < WARNING_RUNES_MAX ? runes : WARNING_RUNES_MAX;
+    vec_push_arena(&ex->arena, &ex->warnings.texts, arena_str(&ex->arena, text));
+}
+
+// warning_header makes one header: 299 - "text", with quotes and backslashes escaped.
 static struct http_header warning_header(struct exchange *ex, struct str text)
 {
     cleanup_sbuf struct sbuf b = {0};
     sbuf_add(&b, STR("299 - \""));
-    for (size_t i = 0; i < text.n && i < 4096; i++) {
+    for (size_t i = 0; i < text.n; i++) {
         char c = text.p[i];
         if (c == '"' || c == '\\')
             sbuf_addc(&b, '\\');
@@ -58,15 +99,24 @@ static struct http_header warning_header(struct exchange *ex, struct str text)
     return (struct http_header){STR("warning"), arena_str(&ex->arena, sbuf_str(&b))};
 }
 
-static size_t make_headers(struct exchange *ex, struct http_header *out)
+struct header_list {
+    struct http_header few[4];
+    struct http_header *p;
+    size_t n;
+};
+
+// answer_make_headers lists those of every answer, with room for one more.
+static void answer_make_headers(struct exchange *ex, struct header_list *list)
 {
-    size_t n = 0;
-    out[n++] = (struct http_header){STR("cache-control"), STR("no-cache, private")};
-    vec_foreach(&ex->warnings, text) {
-        if (n < HEADERS_MAX)
-            out[n++] = warning_header(ex, *text);
-    }
-    return n;
+    bool cut = ex->warnings.runes > WARNINGS_RUNES_MAX;
+    list->p = ex->warnings.texts.n ? arena_array(&ex->arena, struct http_header,
+                                                 ex->warnings.texts.n + array_len(list->few))
+                                   : list->few;
+    list->n = 0;
+    list->p[list->n++] = (struct http_header){STR("cache-control"), STR("no-cache, private")};
+    list->p[list->n++] = (struct http_header){STR("audit-id"), ex->audit.id};
+    vec_foreach(&ex->warnings.texts, text)
+        list->p[list->n++] = warning_header(ex, cut ? cut_runes(*text, WARNING_RUNES_MAX) : *text);
 }
 
 // answer_detach_request takes the request out of the exchange: what happens to its bytes from here
@@ -96,9 +146,11 @@ static void answer_send_reply(struct exchange *ex, int code, struct str content_
 
 void answer_buf(struct exchange *ex, int code, struct str content_type, struct net_buf *body)
 {
-    struct http_header headers[HEADERS_MAX];
-    size_t n = make_headers(ex, headers);
-    answer_send_reply(ex, code, content_type, headers, n, body);
+    struct header_list headers;
+    answer_make_headers(ex, &headers);
+    if (ex->audit.trail && body)
+        audit_response_body(ex, content_type, body->bytes);
+    answer_send_reply(ex, code, content_type, headers.p, headers.n, body);
 }
 
 void answer_bytes(struct exchange *ex, int code, struct str content_type, struct sbuf *b)
@@ -108,10 +160,14 @@ void answer_bytes(struct exchange *ex, int code, struct str content_type, struct
 
 void answer_start(struct exchange *ex, int code, struct str content_type)
 {
-    struct http_header headers[HEADERS_MAX];
-    size_t n = make_headers(ex, headers);
+    struct header_list headers;
+    answer_make_headers(ex, &headers);
+    if (ex->verb == VERB_WATCH || (ex->route.sub && ex->route.sub->connect))
+        audit_started(ex, code);
+    else
+        audit_response_streamed(ex);
     if (ex->q)
-        http_start(ex->q, code, content_type, headers, n);
+        http_start(ex->q, code, content_type, headers.p, headers.n);
 }
 
 // answer_convert_body turns JSON into YAML or indents it. False: it stays as it is.
@@ -204,6 +260,7 @@ void answer_object(struct exchange *ex, int code, const struct object *o)
     // what it is.
     if (!str_eq(how.as->kind, o->kind->kind))
         how.as = ex->route.resource->kind;
+    audit_response_object(ex, o, how.as);
     bool plain = ex->form.media == MEDIA_JSON && !ex->form.pretty;
     if (plain && how.form == FORM_OBJECT && how.as == o->kind) {
         answer_buf(ex, code, type_json, encode_object_buf(o));
@@ -274,6 +331,7 @@ void answer_status(struct exchange *ex, const struct api_status *status)
     struct api_status s = *status;
     s.kind = STR("Status");
     s.api_version = STR("v1");
+    audit_response_status(ex, &s);
     int code = s.code ? s.code : str_eq(s.status, STR("Success")) ? 200 : 500;
     struct sbuf json = {0};
     bool yaml = ex->form.media == MEDIA_YAML, protobuf = ex->form.media == MEDIA_PROTOBUF;
@@ -290,16 +348,16 @@ void answer_status(struct exchange *ex, const struct api_status *status)
             sbuf_done(&text);
         }
     }
-    struct http_header headers[HEADERS_MAX + 1];
-    size_t n = make_headers(ex, headers);
+    struct header_list headers;
+    answer_make_headers(ex, &headers);
     if (s.details && s.details->retry_after_seconds > 0)
-        headers[n++] = (struct http_header){
+        headers.p[headers.n++] = (struct http_header){
             STR("retry-after"), arena_strf(&ex->arena, "%d", s.details->retry_after_seconds)};
     answer_send_reply(ex, code,
                       protobuf ? type_proto
                       : yaml   ? type_yaml
                                : type_json,
-                      headers, n, net_buf_new(&json));
+                      headers.p, headers.n, net_buf_new(&json));
 }
 
 void answer_fail(struct exchange *ex, int code, const char *reason, struct str message,

@@ -168,8 +168,10 @@ static void add_subs(struct catalog_resource *r)
 static void add_resource(struct catalog *c, const struct api_kind *k)
 {
     // Kinds without a list are questions: they are only ever created.
-    struct catalog_resource r = {
-        .kind = k, .verbs = k->list ? VERBS_ALL : VERB_CREATE, .served = on_by_default(k)};
+    struct catalog_resource r = {.kind = k,
+                                 .verbs = k->list ? VERBS_ALL : VERB_CREATE,
+                                 .served = on_by_default(k),
+                                 .notices = notices_of(k, &c->arena)};
     // Namespaces go one at a time: each takes what is in it along.
     if (k->group.n == 0 && str_eq(k->plural, STR("namespaces")))
         r.verbs &= ~(unsigned)VERB_DELETE_COLLECTION;

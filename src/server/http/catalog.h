@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "server/http/notices.h"
 
 enum verb_bit {
     VERB_CREATE = 1 << 0,
@@ -45,6 +46,7 @@ struct catalog_resource {
     const struct api_kind *kind;
     unsigned verbs;
     bool served;
+    struct notices notices;
     struct catalog_sub subs[CATALOG_SUBS_MAX]; // by name
     size_t subs_len;
 };

@@ -8,7 +8,9 @@
 #include "api/openapi.h"
 #include "api/openapi_custom.h"
 #include "codec/json_writer.h"
+#include "net/loop.h"
 #include "pki/jwt.h"
+#include "server/audit/trail.h"
 #include "server/flow/flow.h"
 #include "server/http/discovery.h"
 #include "server/http/server_int.h"
@@ -54,6 +56,7 @@ static void document_serve_aggregated(struct exchange *ex, bool core)
                                 "APIGroupDiscoveryList");
     struct http_header headers[] = {{STR("etag"), str_z(tag)},
                                     {STR("vary"), STR("Accept")},
+                                    {STR("audit-id"), ex->audit.id},
                                     {STR("cache-control"), STR("public")}};
     struct http_request *q = ex->q;
     bool same = str_eq(http_find_header(q, STR("if-none-match")), str_z(tag));
@@ -325,7 +328,7 @@ static void http_metrics(const struct server *s, struct sbuf *out)
     metrics_counter(out, "dray_http_refused_total", "Broken, flooding or late peers.", sum.refused);
 }
 
-static void document_serve_metrics(struct exchange *ex)
+void document_answer_metrics(struct exchange *ex, struct str components)
 {
     struct server *s = ex->s;
     struct sbuf text = {0};
@@ -337,8 +340,10 @@ static void document_serve_metrics(struct exchange *ex)
     metrics_counter(&text, "dray_watch_events_encoded_total", "Events encoded.", s->cache.misses);
     http_metrics(s, &text);
     store_metrics(s, &text);
-    if (s->hooks.meter)
-        s->hooks.meter(s->hooks.meter_arg, &text);
+    registry_write_metrics(s->registry, &text);
+    audit_write_metrics(s->audit, &text);
+    sbuf_add(&text, components);
+    loop_add_metrics(&text);
     metrics_write_process(&text, s->started_wall_ns);
     answer_bytes(ex, 200, STR("text/plain; version=0.0.4; charset=utf-8"), &text);
 }
@@ -390,7 +395,7 @@ static void backup_done(void *arg, int code, const struct err *err)
     answer_status(ex, &done);
 }
 
-static bool document_is_master(const struct registry_user *u)
+bool document_is_master(const struct registry_user *u)
 {
     for (size_t i = 0; i < u->groups_len; i++)
         if (str_eq(u->groups[i], STR("system:masters")))
@@ -413,83 +418,6 @@ static void serve_backup(struct exchange *ex)
         ex->q->arg = ex;
         store_backup(ex->s->store, arena_str(&ex->arena, path).p, backup_done, ex);
     }
-}
-
-// --- Explanations --------------------------------------------------------------------------------
-
-void server_set_explainer(struct server *s, server_explain_fn fn, void *arg)
-{
-    s->hooks.explain = fn;
-    s->hooks.explain_arg = arg;
-}
-
-static void serve_explain(struct exchange *ex)
-{
-    struct sbuf out = {0};
-    struct err err = {0};
-    if (!document_is_master(&ex->user)) {
-        answer_fail(ex, 403, "Forbidden", STR("only members of system:masters get explanations"),
-                    NULL);
-        return;
-    }
-    if (!ex->s->hooks.explain) {
-        answer_fail(ex, 404, "NotFound",
-                    STR("no scheduler runs in this process; 'dray up' starts one"), NULL);
-        return;
-    }
-    int r = ex->s->hooks.explain(ex->s->hooks.explain_arg, query_str(&ex->query, STR("kind")),
-                                 query_str(&ex->query, STR("namespace")),
-                                 query_str(&ex->query, STR("name")), &out, &err);
-    if (r == 0) {
-        answer_json(ex, 200, &out);
-        return;
-    }
-    sbuf_done(&out);
-    if (r == -ERR_UNAVAILABLE) {
-        answer_fail(ex, 503, "ServiceUnavailable", str_z(err.msg), NULL);
-        return;
-    }
-    bool missing = r == -ERR_NOT_FOUND;
-    answer_fail(ex, missing ? 404 : 400, missing ? "NotFound" : "BadRequest", str_z(err.msg), NULL);
-}
-
-void server_set_meter(struct server *s, server_meter_fn fn, void *arg)
-{
-    s->hooks.meter = fn;
-    s->hooks.meter_arg = arg;
-}
-
-void server_set_checker(struct server *s, server_check_fn fn, void *arg)
-{
-    s->hooks.check = fn;
-    s->hooks.check_arg = arg;
-}
-
-static void serve_check(struct exchange *ex)
-{
-    cleanup_sbuf struct sbuf problems = {0};
-    struct sbuf out = {0};
-    if (!document_is_master(&ex->user)) {
-        answer_fail(ex, 403, "Forbidden", STR("only members of system:masters may check"), NULL);
-        return;
-    }
-    if (!ex->s->hooks.check) {
-        answer_fail(ex, 404, "NotFound",
-                    STR("no scheduler runs in this process; 'dray up' starts one"), NULL);
-        return;
-    }
-    bool equal = ex->s->hooks.check(ex->s->hooks.check_arg, &problems);
-    sbuf_addf(&out, "{\"equal\":%s,\"differences\":[", equal ? "true" : "false");
-    struct str rest = sbuf_str(&problems);
-    for (size_t i = 0; rest.n; i++) {
-        struct str line;
-        (void)str_cut(rest, '\n', &line, &rest);
-        if (i)
-            sbuf_addc(&out, ',');
-        sbuf_add_json_str(&out, line, false);
-    }
-    sbuf_addz(&out, "]}");
-    answer_json(ex, 200, &out);
 }
 
 // --- All of them ---------------------------------------------------------------------------------
@@ -554,13 +482,13 @@ static const struct {
     [ROUTE_OPENAPI_V3] = {serve_openapi, METHOD_GET},
     [ROUTE_VERSION] = {serve_version, METHOD_GET},
     [ROUTE_HEALTH] = {serve_health, METHOD_GET},
-    [ROUTE_METRICS] = {document_serve_metrics, METHOD_GET},
+    [ROUTE_METRICS] = {question_serve_metrics, METHOD_GET},
     [ROUTE_ISSUER] = {serve_issuer, METHOD_GET},
     [ROUTE_KEYS] = {serve_keys, METHOD_GET},
     [ROUTE_ROOT] = {serve_root, METHOD_GET},
     [ROUTE_BACKUP] = {serve_backup, METHOD_POST},
-    [ROUTE_EXPLAIN] = {serve_explain, METHOD_GET},
-    [ROUTE_CHECK] = {serve_check, METHOD_GET},
+    [ROUTE_EXPLAIN] = {question_serve_explain, METHOD_GET},
+    [ROUTE_CHECK] = {question_serve_check, METHOD_GET},
 };
 
 void document_serve(struct exchange *ex)

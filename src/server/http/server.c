@@ -6,6 +6,7 @@
 
 #include "client/cluster_info.h"
 #include "net/address.h"
+#include "server/audit/trail.h"
 #include "server/auth/access.h"
 #include "server/auth/cluster.h"
 #include "server/flow/flow.h"
@@ -31,6 +32,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
     s->registry = options->registry;
     s->store = registry_store(options->registry);
     s->access.anonymous = options->anonymous;
+    s->audit = options->audit;
     s->watchers.bookmark_ns = options->bookmark_ns > 0 ? options->bookmark_ns : BOOKMARK_DEFAULT_NS;
     s->started_wall_ns = exec_wall_ns(s->exec);
     fair_init(&s->turns.fair, SERVER_SEATS, SERVER_WAITING);
@@ -322,6 +324,19 @@ static void find_verb(struct exchange *ex)
         ex->verb = VERB_WATCH;
 }
 
+static void serve_notices(struct exchange *ex, const struct notices *n)
+{
+    const unsigned writes = VERB_CREATE | VERB_UPDATE | VERB_PATCH;
+    if (n->deprecated.n) {
+        exchange_warn(ex, n->deprecated);
+        audit_note(ex, STR("k8s.io/deprecated"), STR("true"));
+        if (n->removed.n)
+            audit_note(ex, STR("k8s.io/removed-release"), n->removed);
+    }
+    if (n->unserved.n && (ex->verb & writes) && !ex->route.sub)
+        exchange_warn(ex, n->unserved);
+}
+
 static void serve_resource(struct exchange *ex)
 {
     const struct route *r = &ex->route;
@@ -329,9 +344,11 @@ static void serve_resource(struct exchange *ex)
                                             .subresource = r->sub ? r->sub->name : STR(""),
                                             .namespace = r->namespace,
                                             .name = r->name,
-                                            .user = &ex->user};
+                                            .user = &ex->user,
+                                            .audited = ex->audit.trail != NULL};
     if (!authz_request(ex))
         return;
+    serve_notices(ex, &r->resource->notices);
     if (ex->verb && r->sub && r->sub->connect) {
         flow_release(ex);
         stream_serve(ex);
@@ -382,6 +399,9 @@ void server_handle(void *door, struct http_request *q)
     route_parse(&ex->s->catalog, arena_str(&ex->arena, q->path), &ex->route);
     query_parse(arena_str(&ex->arena, q->query), &ex->arena, &ex->query);
     ex->user_agent = http_find_header(q, STR("user-agent"));
+    if (ex->route.type == ROUTE_RESOURCE)
+        find_verb(ex);
+    audit_identify(ex);
     if (from_elsewhere(ex, d)) {
         answer_fail(ex, 403, "Forbidden",
                     STR("cross-origin request rejected (Origin/Host mismatch); authenticate with "
@@ -390,13 +410,13 @@ void server_handle(void *door, struct http_request *q)
         return;
     }
     if (!server_identify_user(ex, d)) {
+        audit_begin(ex); // as anonymous
         answer_fail(ex, 401, "Unauthorized", STR("Unauthorized"), NULL);
         return;
     }
+    audit_begin(ex);
     if (!impersonate_apply(ex) || !choose_form(ex))
         return;
-    if (ex->route.type == ROUTE_RESOURCE)
-        find_verb(ex);
     if (is_public(&ex->route))
         document_serve(ex); // health checks never queue
     else

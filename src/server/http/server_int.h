@@ -91,14 +91,10 @@ struct server_turns {
     uint64_t sent_away; // with 429
 };
 
-// What other rooms answer; each may be NULL.
-struct server_hooks {
-    server_explain_fn explain;
-    void *explain_arg;
-    server_check_fn check;
-    void *check_arg;
-    server_meter_fn meter;
-    void *meter_arg;
+// Scheduler and controllers of this process; ask is NULL where there are none.
+struct server_components {
+    server_ask_fn ask;
+    void *arg;
 };
 
 struct server {
@@ -128,7 +124,8 @@ struct server {
     struct self_service self; // default/kubernetes
     bool stopping;
     struct server_turns turns;
-    struct server_hooks hooks;
+    struct server_components components;
+    struct audit *audit; // NULL: nothing is recorded
     int64_t started_wall_ns;
 };
 
@@ -147,7 +144,14 @@ struct exchange {
     struct registry_user user;
     struct registry_request request;
     struct str user_agent;
-    struct VEC(struct str) warnings; // in the arena
+    struct {
+        struct str id;             // the answer's Audit-ID
+        struct audit_trail *trail; // NULL: not recorded
+    } audit;
+    struct {
+        struct VEC(struct str) texts; // in the arena
+        size_t runes, runes_cut;      // of all, and when each is cut short
+    } warnings;
     const struct api_delete_options *delete_options;
     struct exec_timer timer; // waiting for a revision
     int64_t wait_until_ns;
@@ -199,7 +203,9 @@ void exchange_end(struct exchange *ex, int code);
 // exchange_how is the version and form in which objects are wanted.
 struct encode_how exchange_how(const struct exchange *ex);
 
-// exchange_warn adds a warning for the answer's headers; text is copied.
+// exchange_warn adds a warning for the answer's headers, once; text is copied. As upstream, texts
+// of over 4,096 characters in all are cut to 256 each, and what then goes beyond is dropped. So is
+// what comes behind the 64th.
 void exchange_warn(struct exchange *ex, struct str text);
 
 // --- Verbs ---------------------------------------------------------------------------------------
@@ -223,7 +229,15 @@ void write_delete_collection(struct exchange *ex);
 void stream_serve(struct exchange *ex);
 void stream_stop_all(struct server *s);
 
-// document_serve answers every path that is not a resource.
+// document_serve answers every path that is not a resource. document_answer_metrics adds the
+// server's metrics to those of the components.
 void document_serve(struct exchange *ex);
+void document_answer_metrics(struct exchange *ex, struct str components);
+bool document_is_master(const struct registry_user *u);
+
+// What the components of the process answer.
+void question_serve_explain(struct exchange *ex);
+void question_serve_check(struct exchange *ex);
+void question_serve_metrics(struct exchange *ex);
 
 #endif

@@ -10,6 +10,7 @@
 #include "net/https.h"
 #include "net/tunnel.h"
 #include "net/websocket.h"
+#include "server/audit/trail.h"
 #include "server/http/node.h"
 #include "server/http/server_int.h"
 
@@ -409,6 +410,7 @@ static void node_opened(void *arg, const struct http_header *headers, size_t n)
     ex->q->input = from_client;
     ex->q->input_end = client_ended;
     ex->q->drained = client_drained;
+    audit_started(ex, 101);
     http_upgrade(ex->q, protocol, extra.p, extra.n);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Create, update, patch, delete: bodies are read here, everything else is the registry's.
+#include "server/audit/trail.h"
 #include "server/auth/access.h"
 #include "server/http/body.h"
 #include "server/http/server_int.h"
@@ -49,6 +50,8 @@ static void write_on_registry_answer(void *arg, const struct registry_answer *a)
     struct exchange *ex = arg;
     for (size_t i = 0; i < a->warnings_len; i++)
         exchange_warn(ex, a->warnings[i]);
+    for (size_t i = 0; i < a->notes_len; i++)
+        audit_note(ex, a->notes[i].key, a->notes[i].value);
     if (a->code < 0) {
         if (a->status) {
             answer_status(ex, a->status);
@@ -156,6 +159,7 @@ static bool write_read_body(struct exchange *ex, const struct write_options *o,
         answer_error(ex, &err);
         return false;
     }
+    audit_request_object(ex, ret);
     return !too_strict(ex, &strict, o, want);
 }
 
@@ -223,6 +227,7 @@ void write_serve_patch(struct exchange *ex)
     if (media == PATCH_APPLY && !authz_create(ex))
         return;
     struct str patch = arena_str(&ex->arena, ex->q->body);
+    audit_request_patch(ex, patch);
     write_hold_exchange(ex);
     registry_patch(ex->s->registry, &ex->request, types[media], patch, &ex->arena,
                    write_on_registry_answer, ex);
@@ -257,6 +262,9 @@ static bool read_delete_options(struct exchange *ex)
     // A dry run may be requested in the query, too.
     ex->request.dry_run = o->dry_run.n > 0 || query_str(&ex->query, STR("dryRun")).n > 0;
     ex->delete_options = o;
+    const struct api_kind *kind = api_kind_find(STR("v1"), STR("DeleteOptions"));
+    if (ex->audit.trail && ex->q->body.n && kind)
+        audit_request_object(ex, &(struct api_object){kind, o});
     return true;
 }
 

@@ -2,8 +2,8 @@
 //
 // A real node within `dray up`: this machine, whose pods run in containers and see simulated
 // devices, by a driver process that registers as any other does.
-#ifndef CMD_RUN_UP_AGENT_H
-#define CMD_RUN_UP_AGENT_H
+#ifndef CMD_UP_UP_AGENT_H
+#define CMD_UP_UP_AGENT_H
 
 #include "base/err.h"
 #include "cmd/run/server_run.h"
@@ -12,6 +12,7 @@ struct up_agent;
 
 struct up_agent_options {
     const struct server_host *host;
+    struct loop *loop;     // where it runs
     const char *node;      // NULL: this machine's name
     const char *data_dir;  // of up; the node's is DIR/agent
     const char *image_dir; // NULL: DIR/agent/images

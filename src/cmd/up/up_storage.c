@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The default StorageClass of `dray up`, created once.
-#include "cmd/run/up_storage.h"
+#include "cmd/up/up_storage.h"
 
 #include <stdio.h>
 

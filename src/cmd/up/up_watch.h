@@ -2,8 +2,8 @@
 //
 // The output of `dray up`: how far it is, then where the pods of applied files went and what they
 // got.
-#ifndef CMD_RUN_UP_SAY_H
-#define CMD_RUN_UP_SAY_H
+#ifndef CMD_UP_UP_WATCH_H
+#define CMD_UP_UP_WATCH_H
 
 #include "client/client.h"
 

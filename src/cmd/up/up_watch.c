@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The output of `dray up`: progress on standard error, then pods with their nodes and devices.
-#include "cmd/run/up_watch.h"
+#include "cmd/up/up_watch.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Storage of 'dray up': a default StorageClass, so that claims that name none get a volume.
-#ifndef CMD_RUN_UP_STORAGE_H
-#define CMD_RUN_UP_STORAGE_H
+#ifndef CMD_UP_UP_STORAGE_H
+#define CMD_UP_UP_STORAGE_H
 
 #include "client/client.h"
 #include "registry/registry.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The agent inside `dray up`: its directories, certificates and driver, and its registration.
-#include "cmd/run/up_agent.h"
+#include "cmd/up/up_agent.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +91,7 @@ static void open_local_client(struct up_agent *u)
                                        .groups = groups,
                                        .groups_len = array_len(groups)};
     const struct server_host *host = u->options.host;
-    u->client = local_client_new(host->registry, loop_exec(host->loop), &user);
+    u->client = local_client_new(host->registry, loop_exec(u->options.loop), &user);
 }
 
 static int up_agent_read_pem(struct up_agent *u, const char *path, struct str *ret, struct err *err)
@@ -125,7 +125,7 @@ static int open_client(struct up_agent *u, struct err *err)
         r = up_agent_read_pem(u, key, &target.key_pem, err);
     const struct client_remote_options o = {.target = &target, .user_agent = STR("dray-agent")};
     if (r == 0)
-        r = client_remote_new(host->loop, &o, &u->client, err);
+        r = client_remote_new(u->options.loop, &o, &u->client, err);
     free(file);
     free(key);
     return r;
@@ -135,7 +135,7 @@ static int open_agent(struct up_agent *u, struct err *err)
 {
     const struct up_agent_options *o = &u->options;
     const char *cdi[] = {"/etc/cdi", "/var/run/cdi", up_agent_path_below(u, "cdi")};
-    const struct agent_options a = {.loop = o->host->loop,
+    const struct agent_options a = {.loop = o->loop,
                                     .client = u->client,
                                     .features = o->host->features,
                                     .node = str_z(o->node),
@@ -170,7 +170,7 @@ int up_agent_new(const struct up_agent_options *options, struct up_agent **ret, 
         up_agent_free(u);
         return r;
     }
-    tls_follow_start(&u->follow, loop_exec(options->host->loop), u->tls);
+    tls_follow_start(&u->follow, loop_exec(options->loop), u->tls);
     agent_start(u->agent);
     *ret = u;
     return 0;
