@@ -112,9 +112,11 @@ static void show_card(const struct up *u)
     (void)fflush(stdout);
 }
 
+// Everything is there. The start itself may take long turns: programs of the machine are probed.
 static void start_applying(void *arg)
 {
     struct up *u = arg;
+    loop_watch_turns(up_worker_loop(u->worker), "components");
     if (u->asked.apply.n == 0)
         return;
     printf("\n");
