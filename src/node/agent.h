@@ -13,6 +13,7 @@
 #include "client/client.h"
 #include "net/loop.h"
 #include "net/tls.h"
+#include "node/eviction.h"
 
 struct agent;
 
@@ -22,10 +23,12 @@ struct agent_options {
     struct client *client;
     const struct features *features; // borrowed
     struct str node;
-    struct {                   // paths and programs
-        const char *data_dir;  // /var/lib/dray-agent
-        const char *image_dir; // local images: OCI layouts and archives
-        const char *runtime;   // crun or runc
+    struct {                         // paths and programs
+        const char *data_dir;        // /var/lib/dray-agent
+        const char *image_dir;       // local images: OCI layouts and archives
+        const char *runtime;         // crun or runc
+        const char *const *handlers; // "NAME=PATH[,type=crun|runc]"
+        size_t handlers_len;
         // Where device plugins register: below data_dir; /var/lib/kubelet/device-plugins where
         // data_dir is the default.
         const char *device_plugins;
@@ -43,9 +46,13 @@ struct agent_options {
         struct tls_server *tls; // borrowed; NULL: no endpoint for logs and commands
         const char *listen;     // of the endpoint; 0.0.0.0:10250
     };
-    int64_t pods_max;
-    int64_t image_high,
-        image_low;      // percent of the disk at which images go, and until which: 85, 80
+    struct { // limits
+        int64_t pods_max;
+        int64_t pids_max; // processes of one pod: 4096; less than 0: no limit
+        // Percent of the disk at which images go, and until which: 85, 80.
+        int64_t image_high, image_low;
+        struct eviction_texts eviction; // borrowed until agent_new has returned
+    };
     int64_t refresh_ns; // of config maps and secrets in volumes
     bool keep_slices;
     bool trim; // memory that is not needed at the moment is given back now and then

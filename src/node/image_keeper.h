@@ -40,6 +40,9 @@ void image_keeper_start(struct image_keeper *k);
 // image_keeper_disk_full: a pull found no space. All unused images are removed.
 void image_keeper_disk_full(struct image_keeper *k);
 
+// image_keeper_reclaim removes every unused image, then calls done.
+void image_keeper_reclaim(struct image_keeper *k, exec_fn done, void *arg);
+
 // image_keeper_quiet begins nothing new; image_keeper_busy: the runtime is at it.
 void image_keeper_quiet(struct image_keeper *k);
 bool image_keeper_busy(const struct image_keeper *k);

@@ -353,21 +353,24 @@ def groups(c, n):
 
 def isolation(c, n):
     """Promises that this node cannot keep: the pod fails with a reason, and runs nothing."""
-    unmasked = container('c', FOREVER, securityContext={'procMount': 'Unmasked', 'capabilities': {'drop': ['ALL']}})
+    labelled = container('c', FOREVER, securityContext={'seLinuxOptions': {'type': 'spc_t'}})
+    refused = [('other', 'RuntimeHandlerNotSupported')]
+    if not os.path.exists('/sys/fs/selinux/enforce'):
+        refused.append(('label', 'SELinuxNotSupported'))
     runtime = 'crun' if shutil.which('crun') else 'runc'
     classes = '/apis/node.k8s.io/v1/runtimeclasses'
     for name, handler in (('usual', runtime), ('other', 'runsc')):
         c.good('POST', classes, {'metadata': {'name': name}, 'handler': handler})
-    c.good('POST', PODS, pod('users', [unmasked], 'here', hostUsers=False))
+    c.good('POST', PODS, pod('label', [labelled], 'here'))
     c.good('POST', PODS, pod('other', [container('c', FOREVER)], 'here', runtimeClassName='other'))
     c.good('POST', PODS, pod('usual', [container('c', FOREVER)], 'here', runtimeClassName='usual'))
-    for name, reason in (('users', 'UserNamespacesNotSupported'), ('other', 'RuntimeHandlerNotSupported')):
+    for name, reason in refused:
         p = c.until(f'{name} is refused', lambda: c.phase(name, 'Failed'))
         assert p['status']['reason'] == reason and p['status']['message'].startswith('Pod was rejected: '), p['status']
         c.until('an event', lambda: [e for e in c.events() if e[:2] == (name, reason)])
     c.until('the usual one runs', lambda: c.phase('usual', 'Running'))
-    assert not c.pod('users')['status'].get('containerStatuses', [{}])[0].get('containerID'), c.pod('users')['status']
-    gone(c, n, 'users', 'other', 'usual')
+    assert not c.pod('other')['status'].get('containerStatuses', [{}])[0].get('containerID'), c.pod('other')['status']
+    gone(c, n, 'label', 'other', 'usual')
     for name in ('usual', 'other'):
         c.good('DELETE', f'{classes}/{name}')
 

@@ -33,6 +33,7 @@ static void container_free(struct fake_container *c)
     free(c->env);
     free(c->mounts);
     free(c->devices);
+    free(c->labels);
     free(c);
 }
 
@@ -43,6 +44,7 @@ static void sandbox_free(struct fake_sandbox *s)
     free(s->name);
     free(s->uid);
     free(s->address);
+    free(s->handler);
     free(s);
 }
 
@@ -497,7 +499,10 @@ static void fake_pod_run(struct runtime *r, const struct runtime_pod *q, runtime
                                         .name = copy(q->name),
                                         .uid = copy(q->uid),
                                         .address = sbuf_take(&address),
-                                        .attempt = q->attempt};
+                                        .attempt = q->attempt,
+                                        .users = q->users,
+                                        .limits = q->limits,
+                                        .handler = copy(q->handler)};
 }
 
 static void fake_pod_stop(struct runtime *r, struct str id, runtime_done_fn done, void *arg)
@@ -544,14 +549,19 @@ static void fake_create(struct runtime *r, struct str pod_id, const struct runti
     struct fake_call *c = call_new(of(r), OP_CREATE, pod_id, arg);
     const struct fake_sandbox *s = sandbox_by_id(of(r)->machine, pod_id);
     struct fake_container *k = xcalloc(1, sizeof(*k));
-    struct sbuf id = {0}, env = {0}, mounts = {0};
+    struct sbuf id = {0}, env = {0}, mounts = {0}, labels = {0};
     const char *uid = s ? s->uid : "?";
     sbuf_addf(&id, "%s-%.*s-%u", uid, STR_ARG(q->name), q->attempt);
     for (size_t i = 0; i < q->env_len; i++)
         sbuf_addf(&env, "%.*s=%.*s\n", STR_ARG(q->env[i].name), STR_ARG(q->env[i].value));
     for (size_t i = 0; i < q->mounts_len; i++)
         sbuf_addf(&mounts, "%s:%s:%s%s\n", q->mounts[i].container_path, q->mounts[i].host_path,
-                  q->mounts[i].sub_path, q->mounts[i].read_only ? ":ro" : "");
+                  q->mounts[i].sub_path,
+                  q->mounts[i].recursive   ? ":rro"
+                  : q->mounts[i].read_only ? ":ro"
+                                           : "");
+    sbuf_addf(&labels, "%.*s %.*s %.*s", STR_ARG(q->security.apparmor),
+              STR_ARG(q->security.selinux_label), STR_ARG(q->security.mount_label));
     *k = (struct fake_container){.id = sbuf_take(&id),
                                  .pod_uid = copy(str_z(uid)),
                                  .pod_id = copy(pod_id),
@@ -560,6 +570,7 @@ static void fake_create(struct runtime *r, struct str pod_id, const struct runti
                                  .command = join(q->command, q->command_len, " "),
                                  .env = sbuf_take(&env),
                                  .mounts = sbuf_take(&mounts),
+                                 .labels = sbuf_take(&labels),
                                  .devices = join(q->cdi_devices, q->cdi_devices_len, " "),
                                  .attempt = q->attempt,
                                  .state = RUNTIME_CREATED};
@@ -615,6 +626,28 @@ static void fake_exec_cancel(struct runtime_exec *x)
     exec_timer_start(c->r->exec, &c->timer, 0);
 }
 
+static const struct runtime_features *fake_features(const struct runtime *r)
+{
+    static const struct runtime_features none = {.no_users = "its runtime has none"};
+    const struct fake_machine *m = container_of(r, const struct fake_runtime, runtime)->machine;
+    return m->features ? m->features : &none;
+}
+
+static void fake_measure(const struct runtime *r, const struct runtime_measure *what,
+                         struct runtime_usage *ret)
+{
+    const struct fake_machine *m = container_of(r, const struct fake_runtime, runtime)->machine;
+    for (size_t i = 0; i < what->containers_len; i++)
+        vec_foreach(&m->containers, c) {
+            if (!str_eqz(what->containers[i], (*c)->id))
+                continue;
+            ret->containers[i].memory_bytes = (*c)->memory_bytes;
+            ret->containers[i].disk_bytes = (uint64_t)(*c)->disk_bytes;
+            ret->memory_bytes += (*c)->memory_bytes;
+            ret->processes++;
+        }
+}
+
 static const struct runtime_ops fake_ops = {
     .about = fake_about,
     .image_ensure = fake_image,
@@ -628,6 +661,8 @@ static const struct runtime_ops fake_ops = {
     .container_remove = fake_remove,
     .container_status = fake_status,
     .list = fake_list,
+    .measure = fake_measure,
+    .features = fake_features,
     .exec = fake_exec,
     .exec_cancel = fake_exec_cancel,
 };

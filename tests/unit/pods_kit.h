@@ -20,30 +20,35 @@ struct fake_sandbox {
     uint32_t attempt;
     bool ready;
     int64_t created_ns;
+    struct runtime_users users;
+    struct runtime_limits limits;
+    char *handler;
 };
 
 struct fake_container {
-    char *id, *pod_uid, *pod_id, *name, *image, *command, *env, *mounts, *devices;
+    char *id, *pod_uid, *pod_id, *name, *image, *command, *env, *mounts, *devices, *labels;
     uint32_t attempt;
     enum runtime_container_state state;
     int64_t created_ns, started_ns, finished_ns;
     int32_t exit_code;
     bool stubborn;
     int32_t own_code;
-    int64_t own_end_ns; // after its start; 0: never
-    bool told;          // of its end
+    int64_t own_end_ns;               // after its start; 0: never
+    bool told;                        // of its end
+    int64_t memory_bytes, disk_bytes; // what it uses
 };
 
 struct fake_machine {
     struct VEC(struct fake_sandbox *) sandboxes;
     struct VEC(struct fake_container *) containers;
     uint32_t made;
-    const char *images;   // names that are here, by spaces
-    const char *registry; // that can be pulled
-    const char *huge;     // for which there is no space
-    const char *good;     // words of checks that pass
-    struct sbuf log;      // what was done, one a line
-    int most_running;     // of one container's name at the same time
+    const char *images;                      // names that are here, by spaces
+    const char *registry;                    // that can be pulled
+    const char *huge;                        // for which there is no space
+    const char *good;                        // words of checks that pass
+    const struct runtime_features *features; // NULL: none
+    struct sbuf log;                         // what was done, one a line
+    int most_running;                        // of one container's name at the same time
     struct clock_fake *clock;
 };
 

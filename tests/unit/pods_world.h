@@ -28,7 +28,10 @@ struct pods_world {
     int steps, crash_at; // crash_at < 0: never
     bool dead;
     int64_t backoff_max_ns;
-    int disk_full; // how often a pull found no space
+    int disk_full;                            // how often a pull found no space
+    struct eviction_facts facts;              // what the node has left
+    const struct eviction_config *thresholds; // NULL: the default ones
+    int reclaims, pressures;
 };
 
 static inline const struct typed_object *pods_world_node(void *arg)
@@ -49,6 +52,23 @@ static inline int pods_world_step(void *arg, const char *what)
 static inline void pods_world_disk_full(void *arg)
 {
     ((struct pods_world *)arg)->disk_full++;
+}
+
+static inline void pods_world_observe(void *arg, struct eviction_facts *ret)
+{
+    *ret = ((struct pods_world *)arg)->facts;
+}
+
+static inline void pods_world_reclaim(void *arg, exec_fn done, void *done_arg)
+{
+    struct pods_world *p = arg;
+    p->reclaims++;
+    exec_post(exec_sim_exec(p->w->sim), done, done_arg);
+}
+
+static inline void pods_world_pressure(void *arg)
+{
+    ((struct pods_world *)arg)->pressures++;
 }
 
 // pods_world_node_is sets the Node that pods are admitted to.
@@ -89,6 +109,11 @@ static inline void pods_world_boot(struct pods_world *p)
                                    .features = &p->w->features,
                                    .may_mount = false,
                                    .times = {.backoff_max_ns = p->backoff_max_ns},
+                                   .eviction = {.config = p->thresholds,
+                                                .observe = pods_world_observe,
+                                                .reclaim = pods_world_reclaim,
+                                                .changed = pods_world_pressure,
+                                                .arg = p},
                                    .node_object = pods_world_node,
                                    .disk_full = pods_world_disk_full,
                                    .arg = p};

@@ -21,6 +21,7 @@ static struct driver_args {
     const char *profiles, *kubeconfig, *device;
     struct hw_sim_options sim;
     int64_t code, ms, step;
+    int64_t parent;
     struct cli_texts words;
 } args = {.sim = {.lease_namespace = "kube-system",
                   .make_classes = true,
@@ -68,6 +69,7 @@ static const struct cli_option sim_options[] = {
      .flag = &args.sim.make_classes, .off = true},
     {"--no-shared", NULL, NULL, "leave pools that belong to no node to another process",
      .flag = &args.sim.shared, .off = true},
+    {"--parent", NULL, "PID", .number = &args.parent, .least = 1, .most = INT32_MAX},
     {"--evict", NULL, NULL, "evict pods from failed devices (NoExecute); default NoSchedule",
      .flag = &args.sim.evict},
     {"--attach-ms", NULL, "N", "take so long to attach; default 2000",
@@ -211,6 +213,8 @@ static int driver_run_sim(void)
     const struct dray_runtime_options where = {.kubeconfig = a->kubeconfig,
                                                .user_agent = "dray-driver-sim"};
     process_hide();
+    if (a->parent && !process_ends_with(a->parent))
+        return VERB_NO;
     int r = driver_verb_open_profiles(a->profiles, profiles, &n, &err);
     if (r == 0 && dray_runtime_new(&where, &a->sim.runtime, &why) != 0)
         r = err_set(&err, ERR_UNAVAILABLE, "%s", why.message);

@@ -65,7 +65,7 @@ const struct cli_verb join_verb = {
     .examples = "dray join 10.0.0.1:6443 --token abcdef.0123456789abcdef --ca-hash sha256:…\n"
                 "dray join 10.0.0.1:6443 --token … --ca-hash … --sim example-gpu\n"
                 "dray join                     # again, after a reboot",
-    .groups = {&join_group, &agent_node_group},
+    .groups = {&join_group, &agent_node_group, &agent_machine_group},
     .words = &args.words,
     .words_most = 1,
     .check = agent_check,
@@ -164,7 +164,7 @@ struct staying {
     const char *names[4];
     struct agent_host host;
     struct identity *identity;
-    pid_t driver;
+    struct sim_driver_keeper *driver; // NULL: none
 };
 
 static void on_renewed(void *arg, bool serving)
@@ -196,15 +196,14 @@ static void join_verb_on_registered(void *arg, const struct agent_host *host)
                                  .data_dir = agent_args.data_dir,
                                  .as_node = true};
     if (args.sim)
-        s->driver = sim_driver_start(&d); // its slices belong to the Node
+        s->driver = sim_driver_keep(loop_exec(host->loop), &d); // its slices belong to the Node
 }
 
 static void on_stop(void *arg)
 {
     struct staying *s = arg;
     identity_free(take_ptr(s->identity));
-    sim_driver_stop(s->driver);
-    s->driver = 0;
+    sim_driver_drop(take_ptr(s->driver));
 }
 
 // find_address is that from which the server is reached.

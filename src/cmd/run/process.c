@@ -4,6 +4,7 @@
 // dump.
 #include "cmd/run/process.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <linux/capability.h>
@@ -61,4 +62,9 @@ void process_confine(void)
     drop_capabilities();
     (void)setrlimit(RLIMIT_CORE, &none);
     process_hide();
+}
+
+bool process_ends_with(int64_t parent)
+{
+    return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == (pid_t)parent;
 }

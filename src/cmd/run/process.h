@@ -6,6 +6,9 @@
 #ifndef CMD_RUN_PROCESS_H
 #define CMD_RUN_PROCESS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 // process_begin is for every verb: names that strangers choose cannot be made to collide in hash
 // maps.
 void process_begin(void);
@@ -20,5 +23,9 @@ void process_confine(void);
 // passed on: keys and tokens in memory are not written to core files and not shown to debuggers of
 // the same user.
 void process_hide(void);
+
+// process_ends_with lets the kernel kill this process when its parent ends. False: the parent is
+// another one already.
+bool process_ends_with(int64_t parent);
 
 #endif

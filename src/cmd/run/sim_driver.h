@@ -7,10 +7,12 @@
 
 #include <stdbool.h>
 
-#include <sys/types.h>
+#include "base/exec.h"
+
+struct sim_driver_keeper;
 
 struct sim_driver {
-    const char *verb;     // who starts it, for messages
+    const char *verb;     // who starts it, for messages; a literal
     const char *profiles; // by commas
     const char *node;
     const char *kubeconfig;
@@ -18,9 +20,10 @@ struct sim_driver {
     bool as_node;         // with a node's rights: no classes, no pools beside the node's, no Lease
 };
 
-// sim_driver_start starts it; 0: it could not be, which was reported. sim_driver_stop ends it and
-// waits.
-pid_t sim_driver_start(const struct sim_driver *d);
-void sim_driver_stop(pid_t pid);
+// sim_driver_keep starts it, and again, after growing waits, whenever it ends; it never outlives
+// this process. On the thread that lives as long as the process. sim_driver_drop ends it and
+// waits; NULL is fine.
+struct sim_driver_keeper *sim_driver_keep(struct exec *exec, const struct sim_driver *d);
+void sim_driver_drop(struct sim_driver_keeper *k);
 
 #endif

@@ -17,6 +17,7 @@
 // What the runtime was asked; it may outlive the keeper.
 struct look {
     struct image_keeper *keeper; // NULL: gone
+    bool all;                    // every unused image
 };
 
 struct image_keeper {
@@ -24,7 +25,9 @@ struct image_keeper {
     char *node;
     struct exec_timer timer;
     struct look *look; // under way; NULL: none
-    bool full;         // the next collection follows a pull without space
+    bool full;         // the next collection follows a pull without space, or a full disk
+    exec_fn reclaimed; // to be called after that one; NULL: no caller waits
+    void *reclaimed_arg;
     bool quiet;
     bool short_told;   // that there is too little to remove: once, until it is better
     unsigned failures; // in a row
@@ -103,6 +106,7 @@ static void image_keeper_on_freed(void *arg, int code, const struct image_freed 
 {
     struct look *l = arg;
     struct image_keeper *k = l->keeper;
+    bool all = l->all;
     free(l);
     if (!k)
         return;
@@ -120,6 +124,8 @@ static void image_keeper_on_freed(void *arg, int code, const struct image_freed 
     }
     if (k->full)
         image_keeper_begin(k);
+    else if (all && k->reclaimed)
+        take_ptr(k->reclaimed)(k->reclaimed_arg);
 }
 
 // --- Schedule ------------------------------------------------------------------------------------
@@ -135,9 +141,9 @@ static void image_keeper_begin(struct image_keeper *k)
         .min_age_ns = o->min_age_ns,
         .all = k->full,
     };
-    k->full = false;
     k->look = xcalloc(1, sizeof(*k->look));
-    k->look->keeper = k;
+    *k->look = (struct look){k, k->full};
+    k->full = false;
     o->runtime->ops->image_gc(o->runtime, &how, image_keeper_on_freed, k->look);
 }
 
@@ -174,6 +180,15 @@ void image_keeper_disk_full(struct image_keeper *k)
 {
     k->full = true;
     image_keeper_begin(k);
+}
+
+void image_keeper_reclaim(struct image_keeper *k, exec_fn done, void *arg)
+{
+    k->reclaimed = done;
+    k->reclaimed_arg = arg;
+    image_keeper_disk_full(k);
+    if (!k->look && k->reclaimed) // there is nothing to remove, or it must not begin
+        exec_post(k->options.exec, take_ptr(k->reclaimed), arg);
 }
 
 void image_keeper_quiet(struct image_keeper *k)

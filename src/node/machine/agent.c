@@ -48,6 +48,9 @@ struct agent {
     struct podresources *podresources;
     uint16_t port;
     struct exec_timer trim;
+    const char *image_store; // the directory of unpacked images
+    struct eviction_config eviction;
+    struct id_ranges ids;
 };
 
 static void agent_log(struct agent *a, const char *what, struct str about, const char *why)
@@ -99,6 +102,32 @@ static void on_disk_full(void *arg)
 {
     struct agent *a = arg;
     image_keeper_disk_full(a->images);
+}
+
+static void agent_on_reclaim(void *arg, exec_fn done, void *done_arg)
+{
+    struct agent *a = arg;
+    image_keeper_reclaim(a->images, done, done_arg);
+}
+
+// On another thread.
+static void agent_observe(void *arg, struct eviction_facts *ret)
+{
+    const struct agent *a = arg;
+    node_machine_observe(a->options.data_dir, a->image_store, ret);
+}
+
+static void agent_on_pressure(void *arg)
+{
+    struct agent *a = arg;
+    if (a->node)
+        node_check(a->node);
+}
+
+static void agent_pressure(void *arg, struct eviction_conditions *ret)
+{
+    const struct agent *a = arg;
+    pods_pressure(a->pods, ret);
 }
 
 static void on_node_changed(void *arg)
@@ -182,6 +211,8 @@ static int make_runtime(struct agent *a, struct err *err)
         .root = agent_path_below(a, "runtime"),
         .monitor = o->monitor,
         .runtime = o->runtime,
+        .handlers = o->handlers,
+        .handlers_len = o->handlers_len,
         .image_dir = o->image_dir ? o->image_dir : agent_path_below(a, "images"),
         .cdi_dirs = o->cdi_dirs,
         .cdi_dirs_len = o->cdi_dirs_len,
@@ -277,6 +308,13 @@ static void make_pods(struct agent *a)
                                    .api_port = port,
                                    .features = o->features,
                                    .may_mount = geteuid() == 0,
+                                   .ids = &a->ids,
+                                   .pids_max = o->pids_max,
+                                   .eviction = {.config = &a->eviction,
+                                                .observe = agent_observe,
+                                                .reclaim = agent_on_reclaim,
+                                                .changed = agent_on_pressure,
+                                                .arg = a},
                                    .times = {.refresh_ns = o->refresh_ns},
                                    .node_object = agent_node,
                                    .disk_full = on_disk_full,
@@ -334,23 +372,28 @@ static void agent_make_node(struct agent *a)
     const struct str *missing;
     size_t n;
     a->runtime->ops->about(a->runtime, &version, &missing, &n);
-    const struct node_options no = {.exec = loop_exec(o->loop),
-                                    .client = o->client,
-                                    .events = a->events,
-                                    .name = o->node,
-                                    .machine = &a->machine,
-                                    .labels = o->labels,
-                                    .taints = o->taints,
-                                    .runtime_version = version,
-                                    .port = a->port,
-                                    .pods_max = o->pods_max,
-                                    .folder = o->data_dir,
-                                    .has_health = true,
-                                    .extended = each_amount,
-                                    .extended_is_new = a->devices && devplug_is_new(a->devices),
-                                    .registered = agent_on_registered,
-                                    .changed = on_node_changed,
-                                    .arg = a};
+    const struct node_options no = {
+        .exec = loop_exec(o->loop),
+        .client = o->client,
+        .events = a->events,
+        .name = o->node,
+        .machine = &a->machine,
+        .labels = o->labels,
+        .taints = o->taints,
+        .runtime_version = version,
+        .features = a->runtime->ops->features(a->runtime),
+        .port = a->port,
+        .pods_max = o->pods_max,
+        .memory_reserved =
+            eviction_reserved(&a->eviction, EVICTION_MEMORY, a->machine.memory_bytes),
+        .disk_reserved = eviction_reserved(&a->eviction, EVICTION_NODE_DISK, a->machine.disk_bytes),
+        .pressure = agent_pressure,
+        .has_health = true,
+        .extended = each_amount,
+        .extended_is_new = a->devices && devplug_is_new(a->devices),
+        .registered = agent_on_registered,
+        .changed = on_node_changed,
+        .arg = a};
     a->node = node_new(&no);
 }
 
@@ -385,7 +428,12 @@ int agent_new(const struct agent_options *options, struct agent **ret, struct er
     agent_copy_options(a, options);
     const struct event_recorder_options e = {
         .client = options->client, .component = STR("kubelet"), .host = a->options.node};
-    int r = agent_make_directories(a, err);
+    int r = eviction_config_parse(&options->eviction, &a->eviction, err);
+    if (r == 0)
+        r = id_ranges_read("/etc/subuid", "/etc/subgid", (uint32_t)options->pods_max, &a->ids, err);
+    if (r == 0)
+        r = agent_make_directories(a, err);
+    a->image_store = agent_path_below(a, "runtime");
     if (r == 0)
         r = make_runtime(a, err);
     if (r == 0)

@@ -16,7 +16,6 @@
 
 #define LEASE_NAMESPACE "kube-node-lease"
 #define LEASE_SECONDS   40
-#define MEMORY_RESERVED (INT64_C(100) * 1024 * 1024) // what kubelet's eviction keeps free
 
 struct node {
     struct node_options options;
@@ -77,14 +76,15 @@ static void node_write_kibibytes(struct json_writer *w, const char *key, int64_t
 static void node_write_amounts(const struct node *n, struct json_writer *w, bool allocatable)
 {
     const struct node_machine *m = &n->machine;
-    int64_t memory = m->memory_bytes;
-    if (allocatable && memory > 2 * MEMORY_RESERVED)
-        memory -= MEMORY_RESERVED;
+    int64_t memory = m->memory_bytes, disk = m->disk_bytes;
+    if (allocatable && memory > 2 * n->options.memory_reserved)
+        memory -= n->options.memory_reserved;
+    if (allocatable && disk > n->options.disk_reserved)
+        disk -= n->options.disk_reserved;
     json_write_object_begin(w);
     node_write_amount(w, "cpu", m->cpus);
     node_write_kibibytes(w, "memory", memory);
-    node_write_kibibytes(w, "ephemeral-storage",
-                         allocatable ? m->disk_bytes / 10 * 9 : m->disk_bytes);
+    node_write_kibibytes(w, "ephemeral-storage", disk);
     node_write_amount(w, "pods", n->options.pods_max);
     bool reset = n->options.extended_is_new && n->written_ns == 0 && node_object(n);
     node_extended_write(&n->options, reset ? node_object(n)->object.value : NULL, allocatable, w);
@@ -141,8 +141,9 @@ enum { CONDITIONS = 4 };
 
 static void node_observe(const struct node *n, struct sbuf *why, struct condition *c)
 {
-    struct node_pressure p;
-    node_pressure_read(n->options.folder, &p);
+    struct eviction_conditions p = {0};
+    if (n->options.pressure)
+        n->options.pressure(n->options.arg, &p);
     bool sick = n->options.not_ready && n->options.not_ready(n->options.arg, why);
     c[0] =
         (struct condition){"MemoryPressure", p.memory ? "True" : "False",
@@ -223,6 +224,7 @@ static void node_write_status(const struct node *n, const struct condition *cond
         json_write_object_end(w);
     }
     node_write_info(n, w);
+    node_handlers_write(&n->options, w);
     json_write_object_in(w, "features");
     json_write_flag(w, "supplementalGroupsPolicy", true);
     json_write_object_end(w);
@@ -571,7 +573,6 @@ struct node *node_new(const struct node_options *options)
     n->options.labels = arena_str(&n->arena, options->labels);
     n->options.taints = arena_str(&n->arena, options->taints);
     n->options.runtime_version = arena_str(&n->arena, options->runtime_version);
-    n->options.folder = arena_str(&n->arena, str_z(options->folder)).p;
     n->options.pods_max = node_default_or(options->pods_max, NODE_PODS_MAX);
     n->options.times.lease_ns = node_default_or(options->times.lease_ns, 10 * CLOCK_NS_PER_SEC);
     n->options.times.heartbeat_ns =

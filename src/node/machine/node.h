@@ -15,6 +15,8 @@
 #include "client/client.h"
 #include "client/events.h"
 #include "codec/json_writer.h"
+#include "node/eviction.h"
+#include "node/runtime/runtime.h"
 
 #define NODE_PODS_MAX 110 // as kubelet
 
@@ -31,14 +33,9 @@ struct node_machine {
 // is empty or 0.
 void node_machine_read(const char *folder, struct arena *arena, struct node_machine *ret);
 
-// Shortages, for the conditions.
-struct node_pressure {
-    bool memory, disk, pids;
-};
-
-// node_pressure_read checks kubelet's limits: less than 100 MiB of memory, 10 % of the disk,
-// few process ids.
-void node_pressure_read(const char *folder, struct node_pressure *ret);
+// node_machine_observe measures what there is left of memory, of the disks of two directories, and
+// of process ids. It may block.
+void node_machine_observe(const char *folder, const char *images, struct eviction_facts *ret);
 
 // node_memory_trim gives back memory that only the start has needed.
 void node_memory_trim(void);
@@ -66,13 +63,16 @@ struct node_options {
     struct str labels; // "a=b,c=d", besides the usual ones
     struct str taints; // "key=value:Effect,…", when the object is made
     struct str runtime_version;
-    uint16_t port;      // of the kubelet endpoint; 0: none
-    int64_t pods_max;   // 0: NODE_PODS_MAX
-    const char *folder; // whose disk counts
-    bool has_health;    // declares the features of claims
+    const struct runtime_features *features; // of the runtime; borrowed; NULL: none
+    uint16_t port;                           // of the kubelet endpoint; 0: none
+    int64_t pods_max;                        // 0: NODE_PODS_MAX
+    int64_t memory_reserved, disk_reserved;  // bytes that eviction keeps free: not allocatable
+    bool has_health;                         // declares the features of claims
     struct node_times times;
     // not_ready returns true and the reason while the node is not ready. May be NULL.
     bool (*not_ready)(void *arg, struct sbuf *why);
+    // pressure: what the node is short of. NULL: nothing.
+    void (*pressure)(void *arg, struct eviction_conditions *ret);
     // extended calls fn for every extended resource that this node knows of. May be NULL.
     // extended_is_new: others that the object names at the start are of another life, and are set
     // to 0.
@@ -98,6 +98,9 @@ const struct typed_object *node_object(const struct node *n);
 void node_extended_write(const struct node_options *o, const struct api_node *reset,
                          bool allocatable, struct json_writer *w);
 bool node_extended_is_current(const struct node_options *o, const struct api_node *node);
+
+// node_handlers_write writes runtimeHandlers, what the programs that run containers can do.
+void node_handlers_write(const struct node_options *o, struct json_writer *w);
 
 // node_check checks the machine at once, as it otherwise does every 10 s.
 void node_check(struct node *n);

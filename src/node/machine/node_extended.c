@@ -82,3 +82,29 @@ bool node_extended_is_current(const struct node_options *o, const struct api_nod
         o->extended(o->arg, node_extended_find, &l);
     return !l.other;
 }
+
+// --- Runtime handlers ----------------------------------------------------------------------------
+
+static void node_extended_write_handler(struct json_writer *w, const struct runtime_features *f,
+                                        const struct runtime_handler *h, struct str name)
+{
+    json_write_object_begin(w);
+    json_write_text(w, "name", name);
+    json_write_object_in(w, "features");
+    json_write_flag(w, "recursiveReadOnlyMounts", f->recursive_read_only);
+    json_write_flag(w, "userNamespaces", !f->no_users && h->users);
+    json_write_object_end(w);
+    json_write_object_end(w);
+}
+
+void node_handlers_write(const struct node_options *o, struct json_writer *w)
+{
+    const struct runtime_features *f = o->features;
+    if (!f || f->handlers_len == 0)
+        return;
+    json_write_array_in(w, "runtimeHandlers");
+    node_extended_write_handler(w, f, &f->handlers[0], STR("")); // the default has no name
+    for (size_t i = 0; i < f->handlers_len; i++)
+        node_extended_write_handler(w, f, &f->handlers[i], f->handlers[i].name);
+    json_write_array_end(w);
+}

@@ -13,10 +13,6 @@
 
 #include "base/banned.h"
 
-#define MEMORY_LEFT_MIN (INT64_C(100) * 1024 * 1024) // kubelet's memory.available<100Mi
-#define DISK_LEFT_MIN   10                           // per cent: nodefs.available<10%
-#define PIDS_LEFT_MIN   128
-
 static void node_machine_read_file(const char *path, struct sbuf *out)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -120,30 +116,48 @@ void node_machine_read(const char *folder, struct arena *arena, struct node_mach
     node_machine_read_addresses(arena, ret);
 }
 
-static bool pids_are_short(void)
+// What is left of process ids: as many as the kernel gives, less all that run.
+static void node_machine_observe_pids(struct eviction_observation *ret)
 {
-    cleanup_sbuf struct sbuf max = {0}, load = {0};
+    cleanup_sbuf struct sbuf max = {0}, threads = {0}, load = {0};
     struct str part, rest, total;
-    int64_t most, now;
+    int64_t most, most_threads, now;
     node_machine_read_file("/proc/sys/kernel/pid_max", &max);
+    node_machine_read_file("/proc/sys/kernel/threads-max", &threads);
     node_machine_read_file("/proc/loadavg", &load); // 0.1 0.2 0.3 1/234 567
     rest = sbuf_str(&load);
     for (int i = 0; i < 4; i++)
         (void)str_cut(rest, ' ', &part, &rest);
     if (!str_cut(part, '/', &rest, &total) || str_to_i64(total, &now) < 0 ||
         str_to_i64(str_trim(sbuf_str(&max)), &most) < 0)
-        return false;
-    return most - now < PIDS_LEFT_MIN;
+        return;
+    if (str_to_i64(str_trim(sbuf_str(&threads)), &most_threads) == 0 && most_threads < most)
+        most = most_threads;
+    *ret = (struct eviction_observation){true, most - now, most};
 }
 
-void node_pressure_read(const char *folder, struct node_pressure *ret)
+static void node_machine_observe_disk(const char *folder, struct eviction_observation *bytes,
+                                      struct eviction_observation *inodes)
+{
+    struct statvfs fs;
+    if (statvfs(folder, &fs) != 0 || fs.f_blocks == 0)
+        return;
+    *bytes = (struct eviction_observation){true, (int64_t)(fs.f_bavail * fs.f_frsize),
+                                           (int64_t)(fs.f_blocks * fs.f_frsize)};
+    if (fs.f_files > 0) // a file system may have no fixed number
+        *inodes = (struct eviction_observation){true, (int64_t)fs.f_favail, (int64_t)fs.f_files};
+}
+
+void node_machine_observe(const char *folder, const char *images, struct eviction_facts *ret)
 {
     cleanup_sbuf struct sbuf memory = {0};
-    struct statvfs fs = {0};
+    *ret = (struct eviction_facts){0};
     node_machine_read_file("/proc/meminfo", &memory);
     int64_t left = node_machine_meminfo(sbuf_str(&memory), "MemAvailable");
-    *ret = (struct node_pressure){.memory = left >= 0 && left < MEMORY_LEFT_MIN,
-                                  .pids = pids_are_short()};
-    if (statvfs(folder, &fs) == 0 && fs.f_blocks > 0)
-        ret->disk = fs.f_bavail * 100 / fs.f_blocks < DISK_LEFT_MIN;
+    int64_t all = node_machine_meminfo(sbuf_str(&memory), "MemTotal");
+    ret->of[EVICTION_MEMORY] = (struct eviction_observation){left >= 0 && all > 0, left, all};
+    node_machine_observe_disk(folder, &ret->of[EVICTION_NODE_DISK], &ret->of[EVICTION_NODE_INODES]);
+    node_machine_observe_disk(images, &ret->of[EVICTION_IMAGE_DISK],
+                              &ret->of[EVICTION_IMAGE_INODES]);
+    node_machine_observe_pids(&ret->of[EVICTION_PIDS]);
 }

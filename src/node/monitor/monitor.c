@@ -7,6 +7,8 @@
 //     dray-monitor exec ...        one command in a container, for as long as the caller lives
 //     dray-monitor attach DIR      input and output of a container, for as long as both live
 //     dray-monitor call MOUNT ...  a program that must not see a mount
+//     dray-monitor users DIR BASE LENGTH NAMES   namespaces of a pod within a user namespace
+//     dray-monitor probe DIR       whether that works here
 //     dray-monitor pause           process 1 of a pod that shares its process ids
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +44,7 @@ static const char **monitor_plan_place(struct monitor_plan *p, const char *key)
         const char **value;
     } rows[] = {
         {"id", &p->id},     {"runtime", &p->runtime}, {"state", &p->state}, {"cgroup", &p->cgroup},
-        {"hide", &p->hide}, {"lower", &p->lower},     {"log", &p->log},
+        {"hide", &p->hide}, {"lower", &p->lower},     {"log", &p->log},     {"users", &p->users},
     };
     for (size_t i = 0; i < array_len(rows); i++)
         if (strcmp(rows[i].key, key) == 0)
@@ -247,7 +249,7 @@ static void monitor_pause_end(int number)
     _exit(0);
 }
 
-static int monitor_pause(void)
+int monitor_pause(void)
 {
     char known;
     // The parent writes our pid down, then a byte. Without that byte nothing would ever end us.
@@ -285,6 +287,10 @@ int main(int argc, char **argv)
         return monitor_attach(argv[2]);
     if (argc > 3 && strcmp(argv[1], "call") == 0)
         return monitor_call(argv + 2);
+    if (argc == 6 && strcmp(argv[1], "users") == 0)
+        return monitor_users(argv + 2);
+    if (argc == 3 && strcmp(argv[1], "probe") == 0)
+        return monitor_users_probe(argv[2]);
     if (argc == 2 && strcmp(argv[1], "pause") == 0)
         return monitor_pause();
     (void)fprintf(stderr,

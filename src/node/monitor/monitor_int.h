@@ -25,7 +25,7 @@ struct monitor_bind {
 struct monitor_plan {
     struct sbuf text;
     const char *folder;
-    const char *id, *runtime, *state, *cgroup, *hide, *lower, *log;
+    const char *id, *runtime, *state, *cgroup, *hide, *lower, *users, *log;
     bool copy, shared, tty, wants_stdin, stdin_once;
     struct monitor_bind binds[MONITOR_BINDS_MAX];
     size_t binds_len;
@@ -46,6 +46,12 @@ int monitor_mounts(const struct monitor_plan *p, struct err *err) MUST_USE;
 
 // monitor_hide leaves the mount namespace and hides a mount in the new one. path may be NULL.
 int monitor_hide(const char *path, struct err *err) MUST_USE;
+
+// --- User namespaces -----------------------------------------------------------------------------
+
+// monitor_users_mount mounts a copy of the mount that a descriptor stands for, with the ids of a
+// user namespace (-1: none).
+int monitor_users_mount(int from, int users, const char *to, struct err *err) MUST_USE;
 
 // --- Log -----------------------------------------------------------------------------------------
 
@@ -119,5 +125,8 @@ _Noreturn void monitor_fail(const char *text); // "error TEXT", and the end
 int monitor_run(const char *folder);
 int monitor_exec(int argc, char **argv);
 int monitor_attach(const char *folder);
+int monitor_pause(void);
+int monitor_users(char **argv); // FOLDER BASE LENGTH NAMES
+int monitor_users_probe(const char *folder);
 
 #endif

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 
 #include "node/monitor/monitor_int.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -74,21 +75,52 @@ static int monitor_mounts_open_dir(const char *path)
     return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
+// The image with the pod's ids. The writable layer has them already: overlayfs writes to it as root
+// of the host, whom a mapped mount would not know.
+static int monitor_mounts_map_image(const struct monitor_plan *p, int users, struct err *err)
+{
+    int lower = monitor_mounts_open_dir(p->lower);
+    if (lower < 0)
+        return monitor_mounts_fail(err, "open", p->lower);
+    int r = monitor_users_mount(lower, users, MONITOR_USERS_FOLDER "/lower", err);
+    (void)close(lower);
+    return r;
+}
+
+// A place that users of the namespace can get to, for root and sources.
+static int monitor_mounts_make_place(const struct monitor_plan *p, int users, struct err *err)
+{
+    static const char *const parts[] = {"/lower", "/rootfs", "/mounts"};
+    if (mkdir(MONITOR_USERS_FOLDER, 0755) != 0 && errno != EEXIST)
+        return monitor_mounts_fail(err, "make", MONITOR_USERS_FOLDER);
+    if (mount("dray", MONITOR_USERS_FOLDER, "tmpfs", MS_NOSUID | MS_NODEV,
+              "mode=0755,size=1024k") != 0)
+        return monitor_mounts_fail(err, "mount", MONITOR_USERS_FOLDER);
+    for (size_t i = 0; i < array_len(parts); i++) {
+        cleanup_sbuf struct sbuf path = {0};
+        sbuf_addf(&path, MONITOR_USERS_FOLDER "%s", parts[i]);
+        if (mkdir(path.p, 0755) != 0)
+            return monitor_mounts_fail(err, "make", path.p);
+    }
+    return monitor_mounts_map_image(p, users, err);
+}
+
 // Descriptors instead of names: mount options know no quoting.
 static int mount_root(const struct monitor_plan *p, struct err *err)
 {
     if (p->copy)
         return 0;
     char options[160];
-    int lower = monitor_mounts_open_dir(p->lower), upper = monitor_mounts_open_dir("upper"),
-        work = monitor_mounts_open_dir("work");
+    int lower = monitor_mounts_open_dir(p->users ? MONITOR_USERS_FOLDER "/lower" : p->lower);
+    int upper = monitor_mounts_open_dir("upper"), work = monitor_mounts_open_dir("work");
+    const char *to = p->users ? MONITOR_USERS_FOLDER "/rootfs" : "rootfs";
     int r = 0;
     if (lower < 0 || upper < 0 || work < 0)
         r = monitor_mounts_fail(err, "open the layers of", p->lower);
     (void)snprintf(options, sizeof(options),
                    "lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d,workdir=/proc/self/fd/%d",
                    lower, upper, work);
-    if (r == 0 && mount("overlay", "rootfs", "overlay", 0, options) != 0)
+    if (r == 0 && mount("overlay", to, "overlay", 0, options) != 0)
         r = monitor_mounts_fail(err, "lay a writable layer over", p->lower);
     (void)close(lower);
     (void)close(upper);
@@ -154,6 +186,8 @@ static int open_source(const struct monitor_bind *b, struct err *err)
     int base = open(b->host, O_PATH | O_CLOEXEC);
     if (base < 0)
         return monitor_mounts_fail(err, "open", b->host);
+    if (!b->sub[0])
+        return base;
     int fd = open_beneath(base, b->sub, 0);
     if (fd < 0 && errno == ENOENT)
         fd = make_beneath(base, b->sub);
@@ -166,14 +200,15 @@ static int open_source(const struct monitor_bind *b, struct err *err)
     return fd < 0 ? monitor_mounts_fail(err, "open subPath", b->sub) : fd;
 }
 
-static int mount_source(const struct monitor_bind *b, size_t number, struct err *err)
+static int mount_source(const struct monitor_bind *b, size_t number, int users, struct err *err)
 {
-    char name[48], from[48];
+    char name[64], from[48];
     struct stat st;
     int fd = open_source(b, err);
     if (fd < 0)
         return fd;
-    (void)snprintf(name, sizeof(name), "mounts/%zu", number);
+    (void)snprintf(name, sizeof(name), "%smounts/%zu", users >= 0 ? MONITOR_USERS_FOLDER "/" : "",
+                   number);
     (void)snprintf(from, sizeof(from), "/proc/self/fd/%d", fd);
     int r = 0;
     if (fstat(fd, &st) != 0)
@@ -188,7 +223,9 @@ static int mount_source(const struct monitor_bind *b, size_t number, struct err 
         else
             (void)close(made);
     }
-    if (r == 0 && mount(from, name, NULL, MS_BIND | MS_REC, NULL) != 0)
+    if (r == 0 && users >= 0)
+        r = monitor_users_mount(fd, users, name, err);
+    else if (r == 0 && mount(from, name, NULL, MS_BIND | MS_REC, NULL) != 0)
         r = monitor_mounts_fail(err, "mount subPath", b->sub);
     (void)close(fd);
     return r;
@@ -196,12 +233,20 @@ static int mount_source(const struct monitor_bind *b, size_t number, struct err 
 
 int monitor_mounts(const struct monitor_plan *p, struct err *err)
 {
+    cleanup_fd int users = p->users ? open(p->users, O_RDONLY | O_CLOEXEC) : -1;
+    if (p->users && users < 0)
+        return monitor_mounts_fail(err, "open", p->users);
+    if (p->users && (p->copy || p->shared))
+        return err_set(err, ERR_UNSUPPORTED,
+                       "a user namespace needs overlayfs and no mounts that reach the host");
     int r = monitor_mounts_unshare(p, err);
+    if (r == 0 && p->users)
+        r = monitor_mounts_make_place(p, users, err);
     if (r == 0)
         r = mount_root(p, err);
-    if (r == 0 && p->binds_len > 0 && mkdir("mounts", 0700) != 0 && errno != EEXIST)
+    if (r == 0 && !p->users && p->binds_len > 0 && mkdir("mounts", 0700) != 0 && errno != EEXIST)
         r = monitor_mounts_fail(err, "make", "mounts");
     for (size_t i = 0; r == 0 && i < p->binds_len; i++)
-        r = mount_source(&p->binds[i], i, err);
+        r = mount_source(&p->binds[i], i, users, err);
     return r;
 }

@@ -143,7 +143,9 @@ struct pod {
         bool gone; // from the API
         bool busy; // a step of the start or of the stop is under way
         bool volumes_ready;
+        bool evicted, evicted_for_node; // the node itself was short of something
     };
+    int64_t evict_grace_ns; // of an evicted pod, if that is less than its own
     struct pod_sandbox sandbox;
     struct pod_call *pull;                // of an image: the stop does not wait for it
     char *failed_reason, *failed_message; // of the pod: DeadlineExceeded, admission

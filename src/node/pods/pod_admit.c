@@ -159,6 +159,8 @@ bool pod_admit(struct pods *p, struct pod *pod, struct sbuf *reason, struct sbuf
                                 "Failed to admit pod as the OS field doesn't match node OS");
     if (!pod_isolation_is_possible(pod, NULL, reason, message))
         return false;
+    if (!pod_evict_admits(pod, message))
+        return pod_admit_reject(reason, message, "Evicted", "");
     if (!pod_admit_check_resources(p, pod, node, reason, message))
         return false;
     if (!node_takes_pod(&a->spec, node))

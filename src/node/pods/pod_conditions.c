@@ -11,15 +11,18 @@
 
 static const struct str ours[] = {
     STR_INIT("PodReadyToStartContainers"), STR_INIT("Initialized"),  STR_INIT("Ready"),
-    STR_INIT("ContainersReady"),           STR_INIT("PodScheduled"),
+    STR_INIT("ContainersReady"),           STR_INIT("PodScheduled"), STR_INIT("DisruptionTarget"),
 };
 
-bool pod_condition_is_ours(struct str type)
+// All but the last are always there; that one is about evictions, and others set it too.
+enum { OURS_ALWAYS = array_len(ours) - 1 };
+
+bool pod_condition_is_ours(const struct api_pod_condition *c)
 {
-    for (size_t i = 0; i < array_len(ours); i++)
-        if (str_eq(ours[i], type))
+    for (size_t i = 0; i < OURS_ALWAYS; i++)
+        if (str_eq(ours[i], c->type))
             return true;
-    return false;
+    return str_eq(ours[OURS_ALWAYS], c->type) && str_eqz(c->reason, "TerminationByKubelet");
 }
 
 static const struct api_container_status *pod_conditions_find_status(
@@ -162,24 +165,25 @@ void pod_conditions_make(const struct pod_conditions_input *in, struct api_pod_s
     struct api_pod_condition *all =
         arena_array(arena, struct api_pod_condition, old->n + array_len(ours));
     struct api_pod_condition made[array_len(ours)] = {0};
-    size_t n = 0;
-    for (size_t i = 0; i < array_len(ours); i++)
+    size_t n = 0, count = in->evicted.n ? array_len(ours) : OURS_ALWAYS;
+    for (size_t i = 0; i < count; i++)
         made[i].type = ours[i];
     pod_conditions_set(&made[0], in->sandbox_ready ? "True" : "False", NULL, (struct str){0});
     pod_conditions_make_initialized(in->pod, status, arena, &made[1]);
     pod_conditions_make_containers_ready(in->pod, status, arena, &made[3]);
     pod_conditions_make_ready(in, &made[3], arena, &made[2]);
     pod_conditions_set(&made[4], "True", NULL, (struct str){0});
-    for (size_t i = 0; i < array_len(ours); i++)
+    pod_conditions_set(&made[OURS_ALWAYS], "True", "TerminationByKubelet", in->evicted);
+    for (size_t i = 0; i < count; i++)
         pod_conditions_set_transition(in, &made[i]);
     // In the order the API has them, new ones behind: as a server merges them.
     for (size_t i = 0; i < old->n; i++) {
         all[n++] = old->p[i];
-        for (size_t m = 0; m < array_len(ours); m++)
+        for (size_t m = 0; m < count; m++)
             if (str_eq(made[m].type, old->p[i].type))
                 all[n - 1] = made[m];
     }
-    for (size_t m = 0; m < array_len(ours); m++)
+    for (size_t m = 0; m < count; m++)
         if (!pod_conditions_find_type(old, made[m].type))
             all[n++] = made[m];
     status->conditions = (struct api_pod_condition_array){all, n};

@@ -15,6 +15,7 @@ struct pod_conditions_input {
     const struct api_pod *pod;
     const struct api_pod_status *old; // what the API has: for times of transition
     bool sandbox_ready;
+    struct str evicted; // why, if the node evicted the pod for its own sake; else empty
     int64_t now_s;
 };
 
@@ -24,7 +25,7 @@ void pod_conditions_make(const struct pod_conditions_input *in, struct api_pod_s
                          struct arena *arena);
 
 // pod_condition_is_ours: PodScheduled, PodReadyToStartContainers, Initialized, ContainersReady,
-// Ready.
-bool pod_condition_is_ours(struct str type);
+// Ready, and DisruptionTarget where a kubelet evicted the pod.
+bool pod_condition_is_ours(const struct api_pod_condition *c);
 
 #endif

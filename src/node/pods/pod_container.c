@@ -165,6 +165,7 @@ static int pod_container_add_mount(const struct pod *p, const struct api_volume_
                                 .sub_path = arena_str(arena, sub).p,
                                 .read_only = m->read_only ||
                                              pod_container_is_read_only(pod_spec_of(p), m->name),
+                                .recursive = pod_mount_is_recursive(p, m),
                                 .propagation = pod_container_propagation_of(m)}));
     return 0;
 }
@@ -176,11 +177,14 @@ static int pod_container_add_message_file(struct pod_container *c, struct arena 
     cleanup_sbuf struct sbuf path = {0};
     if (at.n == 0)
         return 0;
+    pod_directory(c->pod, &path);
+    sbuf_addz(&path, "/containers");
+    int r = volume_make_messages(path.p, c->pod->owner->options.may_mount, err);
+    sbuf_addf(&path, "/%s", c->name);
+    if (r == 0)
+        r = volume_make_directory(path.p, 0755, err);
+    sbuf_clear(&path);
     pod_message_path(c, c->next_attempt, &path);
-    ptrdiff_t slash = str_rfind_char(sbuf_str(&path), '/');
-    path.p[slash] = '\0';
-    int r = volume_make_directory(path.p, 0755, err);
-    path.p[slash] = '/';
     if (r < 0)
         return r;
     int fd = open(path.p, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -270,6 +274,7 @@ static int pod_container_set_security(struct pod_container *c, struct arena *are
          pod_container_path_escapes(profile->localhost_profile)))
         return err_set(err, ERR_INVALID, "localhostProfile must be a relative path without \"..\"");
     pod_container_set_seccomp(c->pod, profile, arena, s);
+    pod_set_labels(c, arena, s);
     if (!own)
         return 0;
     s->privileged = own->privileged;
@@ -337,6 +342,20 @@ static int64_t pod_container_oom_score(struct pod_container *c, int64_t memory_r
     return score < 3 ? 3 : score >= 1000 ? 999 : score;
 }
 
+void pod_set_cpu(const struct quantity *request, const struct quantity *limit,
+                 struct runtime_limits *l)
+{
+    int64_t shares = request ? quantity_milli(request) * 1024 / 1000 : CPU_SHARES_MIN;
+    l->cpu_shares = shares < CPU_SHARES_MIN   ? CPU_SHARES_MIN
+                    : shares > CPU_SHARES_MAX ? CPU_SHARES_MAX
+                                              : shares;
+    if (limit && quantity_sign(limit) > 0) {
+        int64_t quota = quantity_milli(limit) * CPU_PERIOD_US / 1000;
+        l->cpu_period_us = CPU_PERIOD_US;
+        l->cpu_quota_us = quota < CPU_QUOTA_MIN ? CPU_QUOTA_MIN : quota;
+    }
+}
+
 static void pod_container_set_limits(struct pod_container *c, struct runtime_limits *l)
 {
     const struct api_resource_requirements *r = &pod_container_spec(c)->resources;
@@ -344,16 +363,7 @@ static void pod_container_set_limits(struct pod_container *c, struct runtime_lim
     const struct quantity *memory = amounts_get(&r->limits, STR("memory"));
     const struct quantity *cpu_request = amounts_get(&r->requests, STR("cpu"));
     const struct quantity *memory_request = amounts_get(&r->requests, STR("memory"));
-    const struct quantity *shares_of = cpu_request ? cpu_request : cpu;
-    int64_t shares = shares_of ? quantity_milli(shares_of) * 1024 / 1000 : CPU_SHARES_MIN;
-    l->cpu_shares = shares < CPU_SHARES_MIN   ? CPU_SHARES_MIN
-                    : shares > CPU_SHARES_MAX ? CPU_SHARES_MAX
-                                              : shares;
-    if (cpu && quantity_sign(cpu) > 0) {
-        int64_t quota = quantity_milli(cpu) * CPU_PERIOD_US / 1000;
-        l->cpu_period_us = CPU_PERIOD_US;
-        l->cpu_quota_us = quota < CPU_QUOTA_MIN ? CPU_QUOTA_MIN : quota;
-    }
+    pod_set_cpu(cpu_request ? cpu_request : cpu, cpu, l);
     l->memory_bytes = memory ? quantity_value(memory) : 0;
     int64_t score = pod_container_oom_score(c, memory_request ? quantity_value(memory_request) : 0);
     l->oom_score_adj =

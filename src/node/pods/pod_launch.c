@@ -213,15 +213,20 @@ static void pod_launch_on_run_removed(void *arg, int code, const struct err *err
         pod_wake(call.pod, 0);
 }
 
+void pod_drop_last_run(struct pod_container *c)
+{
+    struct runtime *runtime = pod_runtime(c->pod);
+    if (!c->last.id)
+        return;
+    pod_logs_drop(c, c->last.attempt);
+    runtime->ops->container_remove(runtime, str_z(c->last.id), pod_launch_on_run_removed,
+                                   pod_call_new(c->pod, NULL));
+}
+
 // The run before the last one is not kept.
 static void pod_launch_shift_runs(struct pod_container *c)
 {
-    struct runtime *runtime = pod_runtime(c->pod);
-    if (c->last.id) {
-        pod_logs_drop(c, c->last.attempt);
-        runtime->ops->container_remove(runtime, str_z(c->last.id), pod_launch_on_run_removed,
-                                       pod_call_new(c->pod, NULL));
-    }
+    pod_drop_last_run(c);
     pod_run_done(&c->last);
     c->last = c->now;
     c->now = (struct pod_run){0};

@@ -5,6 +5,7 @@
 // callback, with the result.
 #include <stdlib.h>
 
+#include "api/amounts.h"
 #include "base/mem.h"
 #include "node/pods/pods_int.h"
 #include "node/volume/volume.h"
@@ -19,6 +20,38 @@ static void pod_start_on_done(void *arg, int code, const struct err *err)
     struct pod_call call;
     if (pod_step_take(arg, &call))
         pod_start_advance(call.pod, code, err);
+}
+
+// --- Limits --------------------------------------------------------------------------------------
+
+// Whether a limit holds for the pod as a whole: its own, or one of every container.
+static bool pod_start_is_limited(const struct api_pod *pod, struct str resource)
+{
+    const struct api_container_array *lists[] = {&pod->spec.containers, &pod->spec.init_containers};
+    if (pod->spec.resources && amounts_get(&pod->spec.resources->limits, resource))
+        return true;
+    for (size_t l = 0; l < array_len(lists); l++)
+        for (size_t i = 0; i < lists[l]->n; i++)
+            if (!amounts_get(&lists[l]->p[i].resources.limits, resource))
+                return false;
+    return true;
+}
+
+// Limits of all containers together, as kubelet sets them for the pod's control group.
+static void pod_start_set_limits(const struct pod *p, struct runtime_limits *l)
+{
+    const struct api_pod *pod = pod_spec_of(p);
+    cleanup_arena struct arena arena = {0};
+    const struct api_quantity_map limits = pod_with_overhead(pod, true, &arena);
+    const struct api_quantity_map requests = pod_with_overhead(pod, false, &arena);
+    const struct quantity *memory = amounts_get(&limits, STR("memory"));
+    const struct quantity *cpu = amounts_get(&limits, STR("cpu"));
+    const struct quantity *asked = amounts_get(&requests, STR("cpu"));
+    pod_set_cpu(asked, pod_start_is_limited(pod, STR("cpu")) ? cpu : NULL, l);
+    if (memory && pod_start_is_limited(pod, STR("memory")))
+        l->memory_bytes = quantity_value(memory);
+    if (p->owner->options.pids_max > 0)
+        l->pids = p->owner->options.pids_max;
 }
 
 // --- References and volumes ----------------------------------------------------------------------
@@ -48,6 +81,17 @@ static void pod_start_env_facts(const struct pod *p, struct env_facts *f)
                             .node = node ? node->object.value : NULL};
 }
 
+// What a volume in memory may hold: as much as the pod, which is charged for it, or the node has.
+static int64_t pod_start_memory_max(const struct pod *p)
+{
+    const struct typed_object *node = p->owner->options.node_object(p->owner->options.arg);
+    const struct api_node *n = node ? node->object.value : NULL;
+    const struct quantity *all = n ? amounts_get(&n->status.allocatable, STR("memory")) : NULL;
+    struct runtime_limits limits = {0};
+    pod_start_set_limits(p, &limits);
+    return limits.memory_bytes ? limits.memory_bytes : all ? quantity_value(all) : 0;
+}
+
 static int pod_start_write_volumes(struct pod *p, bool update, struct err *err)
 {
     cleanup_sbuf struct sbuf folder = {0};
@@ -58,6 +102,7 @@ static int pod_start_write_volumes(struct pod *p, bool update, struct err *err)
                                .may_mount = p->owner->options.may_mount,
                                .on_disk = &on_disk};
     pod_start_env_facts(p, &o.facts);
+    o.memory_max = pod_start_memory_max(p);
     int r = update ? volumes_update(&o, err) : volume_make_directory(folder.p, 0750, err);
     if (r == 0 && !update)
         r = volumes_set_up(&o, err);
@@ -206,12 +251,25 @@ static size_t pod_start_set_sysctls(const struct api_pod *pod, struct arena *are
     return n;
 }
 
-static struct str pod_start_cgroup_parent(const struct api_pod *pod)
+struct str pod_cgroup_parent(const struct api_pod *pod)
 {
     struct str q = pod->status.qos_class;
     return str_eqz(q, "Guaranteed")   ? STR("guaranteed")
            : str_eqz(q, "BestEffort") ? STR("besteffort")
                                       : STR("burstable");
+}
+
+// The ids of a pod with a user namespace are its own for as long as it has a directory.
+static int pod_start_set_users(const struct pod *p, struct runtime_users *ret, struct err *err)
+{
+    const struct api_pod_spec *s = &pod_spec_of(p)->spec;
+    const struct pods_options *o = &p->owner->options;
+    cleanup_sbuf struct sbuf all = {0};
+    if (!s->has_host_users || s->host_users)
+        return 0;
+    sbuf_addf(&all, "%s/pods", o->data_dir);
+    ret->length = ID_RANGE_LENGTH;
+    return id_ranges_assign(o->ids, all.p, p->uid_text, &ret->base, err);
 }
 
 static int pod_start_create_sandbox(struct pod *p, struct err *err)
@@ -222,12 +280,11 @@ static int pod_start_create_sandbox(struct pod *p, struct err *err)
     cleanup_sbuf struct sbuf logs = {0}, hosts = {0}, dns = {0};
     struct runtime_pair *sysctls = NULL;
     size_t sysctls_len = pod_start_set_sysctls(pod, &arena, &sysctls);
-    (void)err;
     pod_log_directory(p, &logs);
     pod_start_add_hosts(p, &hosts);
     pod_start_set_dns(p, &dns);
     p->sandbox.attempt = p->sandbox.known ? p->sandbox.attempt + 1 : 0;
-    const struct runtime_pod q = {
+    struct runtime_pod q = {
         .namespace = pod->metadata.namespace,
         .name = pod->metadata.name,
         .uid = pod->metadata.uid,
@@ -242,7 +299,12 @@ static int pod_start_create_sandbox(struct pod *p, struct err *err)
         .hosts = sbuf_str(&hosts),
         .sysctls = sysctls,
         .sysctls_len = sysctls_len,
-        .cgroup_parent = pod_start_cgroup_parent(pod)};
+        .cgroup_parent = pod_cgroup_parent(pod)};
+    pod_start_set_limits(p, &q.limits);
+    pod_handler(p, &q.handler);
+    int r = pod_start_set_users(p, &q.users, err);
+    if (r < 0)
+        return r;
     fault_point("pod_run");
     runtime->ops->pod_run(runtime, &q, pod_start_on_sandbox_created, pod_call_new(p, NULL));
     return POD_STEP_WAITS;

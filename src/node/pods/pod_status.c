@@ -95,8 +95,8 @@ static void pod_status_set_states(const struct pod_container *c, struct arena *a
         s->last_state = pod_status_ended_state(p, before, arena);
 }
 
-static void pod_status_set_mounts(const struct api_container *spec, struct arena *arena,
-                                  struct api_container_status *s)
+static void pod_status_set_mounts(const struct pod *p, const struct api_container *spec,
+                                  struct arena *arena, struct api_container_status *s)
 {
     struct api_volume_mount_status *m =
         arena_array(arena, struct api_volume_mount_status, spec->volume_mounts.n + 1);
@@ -105,7 +105,8 @@ static void pod_status_set_mounts(const struct api_container *spec, struct arena
         m[i] = (struct api_volume_mount_status){
             .name = v->name, .mount_path = v->mount_path, .read_only = v->read_only};
         if (v->read_only) {
-            m[i].recursive_read_only = STR("Disabled");
+            m[i].recursive_read_only =
+                pod_mount_is_recursive(p, v) ? STR("Enabled") : STR("Disabled");
             m[i].has_recursive_read_only = true;
         }
     }
@@ -142,7 +143,7 @@ static void pod_status_fill_container(const struct pod_container *c, struct aren
     if (r->id)
         s->container_id = pod_status_container_id(c->pod, r->id, arena);
     pod_status_set_states(c, arena, s);
-    pod_status_set_mounts(spec, arena, s);
+    pod_status_set_mounts(c->pod, spec, arena, s);
     pod_status_set_resources(spec, arena, s);
     if (c->kind == POD_MAIN && spec->resources.claims.n && c->pod->owner->dra)
         dra_container_health(c->pod->owner->dra, pod_spec_of(c->pod), spec, arena,
@@ -301,11 +302,12 @@ static void pod_status_fill(const struct pod *p, const struct api_pod_status *ba
     s->host_ips = (struct api_host_ip_array){0};
     s->pod_ips = (struct api_pod_ip_array){0};
     pod_status_set_addresses(p, arena, s);
-    const struct pod_conditions_input in = {.pod = pod_spec_of(p),
-                                            .old = base,
-                                            .sandbox_ready = p->sandbox.ready,
-                                            .now_s =
-                                                exec_wall_ns(p->owner->exec) / CLOCK_NS_PER_SEC};
+    const struct pod_conditions_input in = {
+        .pod = pod_spec_of(p),
+        .old = base,
+        .sandbox_ready = p->sandbox.ready,
+        .evicted = p->evicted_for_node ? str_z(p->failed_message) : STR(""),
+        .now_s = exec_wall_ns(p->owner->exec) / CLOCK_NS_PER_SEC};
     pod_conditions_make(&in, s, arena);
 }
 
@@ -334,7 +336,7 @@ static void pod_status_write_conditions(struct json_writer *w, const struct api_
     json_write_array_begin(w);
     for (size_t i = 0; i < s->conditions.n; i++) {
         const struct api_pod_condition *c = &s->conditions.p[i];
-        if (!pod_condition_is_ours(c->type))
+        if (!pod_condition_is_ours(c))
             continue;
         json_write_object_begin(w);
         pod_status_write_text(w, STR("type"), c->type);

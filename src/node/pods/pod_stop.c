@@ -29,6 +29,8 @@ int64_t pod_grace_ns(const struct pod *p)
         spec = pod_seconds_ns(pod->metadata.deletion_grace_period_seconds);
     if (p->gone && spec > GONE_GRACE_NS)
         spec = GONE_GRACE_NS;
+    if (p->evicted && spec > p->evict_grace_ns)
+        spec = p->evict_grace_ns;
     return spec < 0 ? 0 : spec;
 }
 

@@ -226,6 +226,7 @@ static void pods_begin(struct pods *p, const struct runtime_list *all)
     if (p->dra)
         dra_reconcile(p->dra);
     pod_logs_start(p);
+    pods_evict_start(p->evict);
 }
 
 static void pods_restore_sandbox(struct pods *p, const struct runtime_pod_status *s)
@@ -350,6 +351,13 @@ static void pods_copy_options(struct pods *p, const struct pods_options *o)
     t->retry_first_ns = pods_or_default(t->retry_first_ns, CLOCK_NS_PER_SEC / 2);
     t->retry_max_ns = pods_or_default(t->retry_max_ns, 10 * CLOCK_NS_PER_SEC);
     t->refresh_ns = pods_or_default(t->refresh_ns, 60 * CLOCK_NS_PER_SEC);
+    p->options.pids_max = o->pids_max == 0 ? PODS_PIDS_MAX : o->pids_max;
+    struct eviction_config *config = arena_one(&p->arena, struct eviction_config);
+    if (o->eviction.config)
+        *config = *o->eviction.config;
+    else // the defaults are right
+        (void)!eviction_config_parse(&(struct eviction_texts){0}, config, NULL);
+    p->options.eviction.config = config;
 }
 
 static void pods_name_runtime(struct pods *p)
@@ -387,6 +395,7 @@ struct pods *pods_new(const struct pods_options *options)
                                         .kind = api_kind_find(STR("v1"), STR("Service"))};
     p->services = informer_new(&so);
     pods_watch_runtime_classes(p);
+    p->evict = pods_evict_new(p);
     return p;
 }
 
@@ -413,6 +422,7 @@ void pods_free(struct pods *p)
         return;
     p->options.runtime->listener = (struct runtime_listener){0};
     exec_timer_stop(p->exec, &p->logs);
+    pods_evict_free(p->evict);
     informer_free(p->informer);
     informer_free(p->services);
     informer_free(p->runtime_classes);
@@ -550,7 +560,7 @@ bool pods_busy(const struct pods *p)
     list_foreach(&p->all, n)
         if (!list_empty(&list_entry(n, struct pod, node)->calls))
             return true;
-    return !list_empty(&p->calls);
+    return !list_empty(&p->calls) || pods_evict_busy(p->evict);
 }
 
 bool pods_idle(const struct pods *p)

@@ -17,6 +17,8 @@
 #include "client/events.h"
 #include "node/devplug/devplug.h"
 #include "node/dra.h"
+#include "node/eviction.h"
+#include "node/limits/id_ranges.h"
 #include "node/pods/probe.h"
 #include "node/runtime/runtime.h"
 
@@ -29,6 +31,20 @@ struct pods_times {
     int64_t retry_first_ns;   // of what failed around a pod: 0.5 s, doubling
     int64_t retry_max_ns;     // 10 s
     int64_t refresh_ns;       // of config maps, secrets and tokens in volumes: 60 s
+};
+
+#define PODS_PIDS_MAX 4096 // processes of one pod, unless stated otherwise
+
+// When the node itself runs short. Without observe only the limits of pods count.
+struct pods_eviction {
+    const struct eviction_config *config; // borrowed; NULL: kubelet's defaults
+    // observe measures the node, where it may block.
+    void (*observe)(void *arg, struct eviction_facts *ret);
+    // reclaim removes what nothing uses (images), then calls done(done_arg). May be NULL.
+    void (*reclaim)(void *arg, exec_fn done, void *done_arg);
+    // changed: pods_pressure differs. May be NULL.
+    void (*changed)(void *arg);
+    void *arg;
 };
 
 struct pods_options {
@@ -44,7 +60,10 @@ struct pods_options {
     struct str api_host;   // KUBERNETES_SERVICE_HOST without a service; copied
     struct str api_port;
     const struct features *features;
-    bool may_mount; // tmpfs for secrets; else they are on disk, with an event
+    bool may_mount;              // tmpfs for secrets; else they are on disk, with an event
+    const struct id_ranges *ids; // of user namespaces; borrowed; NULL: kubelet's default ones
+    int64_t pids_max;            // processes of one pod; 0: PODS_PIDS_MAX, less: no limit
+    struct pods_eviction eviction;
     struct pods_times times;
     // node_object is the Node object, for admission. NULL: not known yet.
     const struct typed_object *(*node_object)(void *arg);
@@ -80,6 +99,9 @@ void pods_health_changed(void *arg, struct str pod_uid);
 
 // pods_node_changed: labels, taints or capacity of the node have changed.
 void pods_node_changed(struct pods *p);
+
+// pods_pressure is what the node is short of, for its conditions.
+void pods_pressure(const struct pods *p, struct eviction_conditions *ret);
 
 // --- Queries -------------------------------------------------------------------------------------
 

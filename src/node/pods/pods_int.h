@@ -7,6 +7,8 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "client/informer.h"
+#include "node/eviction.h"
+#include "node/limits/usage.h"
 #include "node/pods/pod.h"
 
 struct pod_table MAP(struct pod *); // by UID
@@ -16,6 +18,8 @@ struct pods_call {
     struct list_node node;
     struct pods *owner;
 };
+
+struct pods_evict;
 
 struct pods {
     struct pods_options options;
@@ -31,6 +35,7 @@ struct pods {
     struct list orphans;
     struct list calls; // of orphans
     struct exec_timer logs;
+    struct pods_evict *evict;
     bool swept;              // pods of runtime and API are known; orphans are being removed
     bool quiet;              // begin nothing new
     struct str runtime_name; // of container ids
@@ -82,6 +87,50 @@ int64_t pod_backoff_next(struct pod_backoff *b, int64_t failed_ns, int64_t first
 // pod_admit: the pod may run here; else reason and message get upstream's texts.
 bool pod_admit(struct pods *p, struct pod *pod, struct sbuf *reason, struct sbuf *message);
 
+// --- pod_usage.c, pod_evict.c --------------------------------------------------------------------
+
+// What a container uses: its runs that are kept are pod_usage.ids[first...].
+struct pod_usage_container {
+    struct str name;
+    const char *logs;
+    size_t first, runs;
+    int64_t memory_bytes;
+    struct usage layers, log;
+};
+
+struct pod_usage_volume {
+    struct str name;
+    const char *path;
+    bool memory; // in memory: not on the disk
+    struct usage usage;
+};
+
+struct pod_usage_containers VEC(struct pod_usage_container);
+struct pod_usage_volumes VEC(struct pod_usage_volume);
+struct pod_usage_ids VEC(struct str);
+
+struct pod_usage {
+    struct str uid, cgroup_parent;
+    struct pod_usage_ids ids;
+    struct pod_usage_containers containers;
+    struct pod_usage_volumes volumes; // emptyDirs
+    int64_t memory_bytes, processes;
+    struct usage disk; // writable layers, logs and emptyDirs
+};
+
+// pod_usage_gather notes where to look; pod_usage_measure looks, on any thread.
+void pod_usage_gather(const struct pod *p, struct arena *arena, struct pod_usage *ret);
+void pod_usage_measure(const struct runtime *runtime, bool disk, struct arena *arena,
+                       struct pod_usage *u);
+bool pod_has_storage_limit(const struct api_pod *pod);
+
+struct pods_evict *pods_evict_new(struct pods *p);
+void pods_evict_start(struct pods_evict *e);
+bool pods_evict_busy(const struct pods_evict *e);
+void pods_evict_free(struct pods_evict *e);
+// pod_evict_admits: the node is not too short of something for this pod.
+bool pod_evict_admits(const struct pod *p, struct sbuf *message);
+
 // --- pod_isolation.c -----------------------------------------------------------------------------
 
 // pod_isolation_is_possible: this node can provide the isolation that a pod's fields promise; else
@@ -89,6 +138,12 @@ bool pod_admit(struct pods *p, struct pod *pod, struct sbuf *reason, struct sbuf
 // all.
 bool pod_isolation_is_possible(const struct pod *pod, const struct pod_container *only,
                                struct sbuf *reason, struct sbuf *message);
+// pod_handler is that of the pod's RuntimeClass; empty: the default one.
+void pod_handler(const struct pod *p, struct str *ret);
+// pod_set_labels sets AppArmor profile and SELinux labels of a container, in arena.
+void pod_set_labels(const struct pod_container *c, struct arena *arena, struct runtime_security *s);
+// pod_mount_is_recursive: a read-only mount is so with all below it.
+bool pod_mount_is_recursive(const struct pod *p, const struct api_volume_mount *m);
 // pod_runtime_class_is_known: the pod names no RuntimeClass, or one that exists.
 bool pod_runtime_class_is_known(const struct pod *pod);
 // pods_watch_runtime_classes makes the informer; the caller starts and frees it.
@@ -118,6 +173,9 @@ bool pod_step_take(void *arg, struct pod_call *ret);
 // --- pod_start.c, pod_launch.c, pod_probes.c -----------------------------------------------------
 
 void pod_start_sandbox(struct pod *p);
+struct str pod_cgroup_parent(const struct api_pod *pod); // by its class of service; a literal
+// pod_drop_last_run removes the files of the run before the newest; its status stays.
+void pod_drop_last_run(struct pod_container *c);
 void pod_start_container(struct pod_container *c);
 void pod_container_wait(struct pod_container *c, const char *reason, const char *message);
 void pod_probes_begin(struct pod_container *c);
@@ -151,6 +209,10 @@ void pods_free_orphans(struct pods *p);
 // pod_request_make fills the request to the runtime, in arena. -ERR_…: CreateContainerConfigError.
 int pod_request_make(struct pod_container *c, struct str image, struct arena *arena,
                      struct runtime_container *q, struct err *err) MUST_USE;
+
+// pod_set_cpu sets shares and quota from a request and a limit; each may be NULL.
+void pod_set_cpu(const struct quantity *request, const struct quantity *limit,
+                 struct runtime_limits *l);
 
 // pod_message_read reads the termination message of a run.
 void pod_message_read(struct pod_container *c, struct pod_run *r);

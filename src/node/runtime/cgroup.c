@@ -126,6 +126,159 @@ const char *cgroup_hybrid_mount(const struct cgroup_layout *l)
     return NULL;
 }
 
+// The directory of a group where a controller is; false: it is nowhere.
+static bool cgroup_folder(const struct cgroup_layout *l, const char *path, const char *controller,
+                          struct sbuf *out)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        const struct cgroup_mount *m = &l->mounts[i];
+        if (m->controllers ? !cgroup_has_word(str_z(m->controllers), ',', controller) : !l->unified)
+            continue;
+        sbuf_addf(out, "%s/%s", m->path, path[0] == '/' ? path + 1 : path);
+        return true;
+    }
+    return false;
+}
+
+// --- Limits --------------------------------------------------------------------------------------
+
+static int cgroup_write(const char *folder, const char *file, const char *value)
+{
+    cleanup_sbuf struct sbuf path = {0};
+    sbuf_addf(&path, "%s/%s", folder, file);
+    int fd = open(path.p, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    size_t n = strlen(value);
+    int r = write(fd, value, n) == (ssize_t)n ? 0 : -errno;
+    (void)close(fd);
+    return r;
+}
+
+// Makes a directory and those above it, down from a mount; version 2 passes controllers on level by
+// level.
+static int cgroup_make_folders(const struct cgroup_layout *l, const char *folder)
+{
+    static const char *const passed[] = {"+cpu", "+memory", "+pids"};
+    cleanup_sbuf struct sbuf path = {0};
+    for (const char *at = folder + 1;; at++) {
+        if (*at != '/' && *at != '\0')
+            continue;
+        sbuf_clear(&path);
+        sbuf_add(&path, str_make(folder, (size_t)(at - folder)));
+        bool made = mkdir(path.p, 0755) == 0;
+        if (!made && errno != EEXIST)
+            return -errno;
+        if (made && chmod(path.p, 0755) != 0) // users of a pod's namespace read their own group
+            return -errno;
+        if (*at == '\0')
+            return 0;
+        for (size_t i = 0; l->unified && i < array_len(passed); i++)
+            (void)cgroup_write(path.p, "cgroup.subtree_control", passed[i]); // what there is
+    }
+}
+
+// A limit as a file of one version or the other.
+struct cgroup_row {
+    const char *controller, *v1, *v2;
+    int64_t value;
+};
+
+static int cgroup_set_limit(const struct cgroup_layout *l, const char *path,
+                            const struct cgroup_row *row, struct err *err)
+{
+    cleanup_sbuf struct sbuf folder = {0}, text = {0};
+    const char *file = l->unified ? row->v2 : row->v1;
+    if (row->value == 0 || !file || !cgroup_folder(l, path, row->controller, &folder))
+        return 0;
+    int r = cgroup_make_folders(l, folder.p);
+    sbuf_addf(&text, "%lld", (long long)row->value);
+    if (r == 0)
+        r = cgroup_write(folder.p, file, text.p);
+    return r < 0 ? err_set(err, -r, "cannot set %s of %s: %s", file, folder.p, strerrordesc_np(-r))
+                 : 0;
+}
+
+// Version 2 has both numbers of a quota in one file.
+static int cgroup_set_quota(const struct cgroup_layout *l, const char *path,
+                            const struct runtime_limits *limits)
+{
+    cleanup_sbuf struct sbuf folder = {0}, text = {0};
+    if (!l->unified || !limits->cpu_quota_us || !cgroup_folder(l, path, "cpu", &folder))
+        return 0;
+    sbuf_addf(&text, "%lld %lld", (long long)limits->cpu_quota_us,
+              (long long)limits->cpu_period_us);
+    return cgroup_write(folder.p, "cpu.max", text.p);
+}
+
+int cgroup_make(const struct cgroup_layout *l, const char *path,
+                const struct runtime_limits *limits, struct err *err)
+{
+    int64_t shares = limits->cpu_shares;
+    // The weights of version 2 are 1 to 10000, shares 2 to 262144.
+    int64_t v2_weight = shares ? 1 + (shares - 2) * 9999 / 262142 : 0;
+    const struct cgroup_row rows[] = {
+        {"pids", "pids.max", "pids.max", limits->pids},
+        {"memory", "memory.limit_in_bytes", "memory.max", limits->memory_bytes},
+        {"cpu", "cpu.shares", "cpu.weight", l->unified ? v2_weight : shares},
+        {"cpu", "cpu.cfs_period_us", NULL, limits->cpu_period_us},
+        {"cpu", "cpu.cfs_quota_us", NULL, limits->cpu_quota_us},
+    };
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < array_len(rows); i++)
+        r = cgroup_set_limit(l, path, &rows[i], err);
+    if (r < 0)
+        return r;
+    r = cgroup_set_quota(l, path, limits);
+    return r < 0 ? err_set(err, -r, "cannot set cpu.max of %s: %s", path, strerrordesc_np(-r)) : 0;
+}
+
+// --- Usage ---------------------------------------------------------------------------------------
+
+static int64_t cgroup_read_number(const char *folder, const char *file)
+{
+    cleanup_sbuf struct sbuf path = {0}, text = {0};
+    int64_t n;
+    sbuf_addf(&path, "%s/%s", folder, file);
+    cgroup_read_file(path.p, &text);
+    return str_to_i64(str_trim(sbuf_str(&text)), &n) == 0 && n > 0 ? n : 0;
+}
+
+// A line "KEY NUMBER" of a file; 0: there is none.
+static int64_t cgroup_read_row(const char *folder, const char *file, const char *key)
+{
+    cleanup_sbuf struct sbuf path = {0}, text = {0};
+    sbuf_addf(&path, "%s/%s", folder, file);
+    cgroup_read_file(path.p, &text);
+    struct str rest = sbuf_str(&text), line, name, value;
+    int64_t n;
+    while (rest.n > 0) {
+        (void)str_cut(rest, '\n', &line, &rest);
+        if (str_cut(line, ' ', &name, &value) && str_eqz(name, key))
+            return str_to_i64(value, &n) == 0 ? n : 0;
+    }
+    return 0;
+}
+
+int64_t cgroup_memory(const struct cgroup_layout *l, const char *path)
+{
+    cleanup_sbuf struct sbuf folder = {0};
+    if (!cgroup_folder(l, path, "memory", &folder))
+        return 0;
+    int64_t used =
+        cgroup_read_number(folder.p, l->unified ? "memory.current" : "memory.usage_in_bytes");
+    int64_t idle = cgroup_read_row(folder.p, "memory.stat",
+                                   l->unified ? "inactive_file" : "total_inactive_file");
+    return used > idle ? used - idle : 0;
+}
+
+int64_t cgroup_processes(const struct cgroup_layout *l, const char *path)
+{
+    cleanup_sbuf struct sbuf folder = {0};
+    return cgroup_folder(l, path, "pids", &folder) ? cgroup_read_number(folder.p, "pids.current")
+                                                   : 0;
+}
+
 // --- Processes -----------------------------------------------------------------------------------
 
 struct walk {
@@ -225,17 +378,7 @@ void cgroup_remove(const struct cgroup_layout *l, const char *path)
 
 static bool counts_kill(const char *folder, const char *file)
 {
-    cleanup_sbuf struct sbuf path = {0}, text = {0};
-    sbuf_addf(&path, "%s/%s", folder, file);
-    cgroup_read_file(path.p, &text);
-    struct str rest = sbuf_str(&text), line;
-    while (rest.n > 0) {
-        uint64_t count;
-        (void)str_cut(rest, '\n', &line, &rest);
-        if (str_starts(line, STR("oom_kill ")) && str_to_u64(str_from(line, 9), &count) == 0)
-            return count > 0;
-    }
-    return false;
+    return cgroup_read_row(folder, file, "oom_kill") > 0;
 }
 
 bool cgroup_oom_killed(const struct cgroup_layout *l, const char *path)

@@ -9,7 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "base/str.h"
+#include "node/runtime/runtime.h"
 
 #define CGROUP_MOUNTS_MAX 24
 
@@ -34,6 +36,16 @@ bool cgroup_has(const struct cgroup_layout *l, const char *controller);
 
 // cgroup_hybrid_mount is the version 2 mount of a hybrid hierarchy, or NULL.
 const char *cgroup_hybrid_mount(const struct cgroup_layout *l);
+
+// cgroup_make makes the group at path and sets its limits, those whose controller there is. Returns
+// 0 or -errno.
+int cgroup_make(const struct cgroup_layout *l, const char *path,
+                const struct runtime_limits *limits, struct err *err) MUST_USE;
+
+// cgroup_memory is the working set of a group in bytes: what it uses, less what the kernel can take
+// back at once. cgroup_processes is how many it has. 0: not known.
+int64_t cgroup_memory(const struct cgroup_layout *l, const char *path);
+int64_t cgroup_processes(const struct cgroup_layout *l, const char *path);
 
 // cgroup_kill kills all processes in the group at path and below, and waits for their end, at most
 // wait_ns. True: none is left.

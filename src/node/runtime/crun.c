@@ -240,6 +240,11 @@ static void crun_detach(struct runtime *r)
         crun_watch_stop(*map_value(&c->containers, i));
 }
 
+static const struct runtime_features *crun_features(const struct runtime *r)
+{
+    return &container_of(r, const struct crun, runtime)->features;
+}
+
 static const struct runtime_ops ops = {
     .about = crun_about,
     .image_ensure = crun_image_ensure,
@@ -248,6 +253,8 @@ static const struct runtime_ops ops = {
     .pod_stop = crun_pod_stop,
     .pod_remove = crun_pod_remove,
     .pod_netns = crun_pod_netns,
+    .measure = crun_measure,
+    .features = crun_features,
     .container_create = crun_container_create,
     .container_start = crun_container_start,
     .container_stop = crun_container_stop,
@@ -267,14 +274,13 @@ static const struct runtime_ops ops = {
 
 static int crun_lock_root(struct crun *c, const char *path, struct err *err)
 {
-    static const char *const parts[] = {"pods", "containers", "crun", "net"};
+    static const char *const parts[] = {"pods", "containers", "net"};
     int r = file_make_dirs(path, 0711, NULL);
     cleanup_free char *real = r == 0 ? realpath(path, NULL) : NULL;
     if (!real)
         return err_set(err, r < 0 ? -r : errno, "cannot use the directory %s: %s", path,
                        strerrordesc_np(r < 0 ? -r : errno));
     c->paths.root = arena_str(&c->arena, str_z(real)).p;
-    c->paths.state = arena_strf(&c->arena, "%s/crun", real).p;
     for (size_t i = 0; i < array_len(parts); i++) {
         cleanup_sbuf struct sbuf part = {0};
         sbuf_addf(&part, "%s/%s", real, parts[i]);

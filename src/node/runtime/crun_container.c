@@ -128,6 +128,9 @@ static const char *crun_container_copy_z(const char *z, struct arena *a)
 
 static void crun_container_copy_security(struct runtime_security *s, struct arena *a)
 {
+    s->apparmor = arena_str(a, s->apparmor);
+    s->selinux_label = arena_str(a, s->selinux_label);
+    s->mount_label = arena_str(a, s->mount_label);
     int64_t *groups = arena_array(a, int64_t, s->groups_len + 1);
     for (size_t i = 0; i < s->groups_len; i++)
         groups[i] = s->groups[i];
@@ -317,12 +320,13 @@ static int crun_container_wait_for_lock(const char *folder, int64_t wait_ns)
     return -1;
 }
 
-static void crun_container_delete(const struct crun *c, const char *id)
+static void crun_container_delete(const struct crun *c, const struct crun_program *by,
+                                  const char *id)
 {
-    const char *argv[16] = {c->paths.monitor, "call",   c->paths.hide ? c->paths.hide : "",
-                            c->paths.program, "--root", c->paths.state};
+    const char *argv[16] = {c->paths.monitor, "call",   crun_hidden_mount(c, by),
+                            by->path,         "--root", by->state};
     size_t n = 6;
-    if (c->machine.no_cgroups && c->machine.is_crun)
+    if (c->machine.no_cgroups && by->is_crun)
         argv[n++] = "--cgroup-manager=disabled";
     argv[n++] = "delete";
     argv[n++] = "--force";
@@ -353,8 +357,9 @@ int crun_container_kill(const struct crun *c, const char *id, struct str cgroup,
     if (lock < 0)
         return err_set(err, ERR_TIMEOUT, "the monitor of container %s does not end", id);
     fault_point("clean up behind the monitor");
-    if (crun_has_file(c->paths.state, id))
-        crun_container_delete(c, id);
+    const struct crun_program *by = crun_program_of(c, id);
+    if (crun_has_file(by->state, id))
+        crun_container_delete(c, by, id);
     bool dead = c->machine.no_cgroups || cgroup_kill(&c->cgroups, cgroup.p, KILL_NS);
     if (dead && !c->machine.no_cgroups)
         cgroup_remove(&c->cgroups, cgroup.p);

@@ -22,6 +22,8 @@
 
 #include "base/banned.h"
 
+#define MOUNTS_MAX 512
+
 struct create {
     struct list_node making; // of the runtime, until it is made
     struct runtime_container *container;
@@ -29,8 +31,11 @@ struct create {
     struct crun_container_meta meta;
     const char *folder, *pod_folder;
     struct image_info image;
-    int watch;  // a connection to its monitor
-    int target; // a process id namespace to share; -1: none
+    const struct crun_program *by;
+    struct oci_binds binds;
+    const char *userns; // NULL: the host's
+    int watch;          // a connection to its monitor
+    int target;         // a process id namespace to share; -1: none
     char said[MONITOR_PACKET_MAX];
     char filter[CRUN_ID_LEN + 1]; // to be kept when crun has compiled it
 };
@@ -59,10 +64,10 @@ static void make_plan(const struct crun *c, const char *id, const struct create 
     const struct runtime_container *container = k->container;
     bool shared = false;
     crun_create_add_row(out, "id", id);
-    crun_create_add_row(out, "runtime", c->paths.program);
-    crun_create_add_row(out, "state", c->paths.state);
+    crun_create_add_row(out, "runtime", k->by->path);
+    crun_create_add_row(out, "state", k->by->state);
     crun_create_add_row(out, "cgroup", c->machine.no_cgroups ? "" : k->meta.cgroup.p);
-    crun_create_add_row(out, "hide", c->paths.hide ? c->paths.hide : "");
+    crun_create_add_row(out, "hide", crun_hidden_mount(c, k->by));
     crun_create_add_row(out, "lower", k->image.rootfs.p);
     crun_create_add_row(out, "log", k->meta.log.n ? k->meta.log.p : "");
     if (c->machine.no_overlay)
@@ -73,12 +78,13 @@ static void make_plan(const struct crun *c, const char *id, const struct create 
         crun_create_add_row(out, "stdin", "1");
     if (container->stdin_once)
         crun_create_add_row(out, "once", "1");
-    for (size_t i = 0; i < container->mounts_len; i++) {
+    if (k->userns)
+        crun_create_add_row(out, "users", k->userns);
+    for (size_t i = 0; i < container->mounts_len; i++)
         shared = shared || container->mounts[i].propagation == RUNTIME_BIDIRECTIONAL;
-        if (!container->mounts[i].sub_path || !container->mounts[i].sub_path[0])
-            continue;
-        crun_create_add_row(out, "bind", container->mounts[i].host_path);
-        crun_create_add_word(out, container->mounts[i].sub_path);
+    vec_foreach(&k->binds, b) {
+        crun_create_add_row(out, "bind", b->host);
+        crun_create_add_word(out, b->sub);
     }
     if (shared)
         crun_create_add_row(out, "shared", "1");
@@ -97,7 +103,8 @@ static int make_layer(const struct crun *c, const struct create *k, int folder, 
         if (r < 0 && r != -EEXIST)
             return crun_create_fail("make a directory in", k->folder, err);
     }
-    if (fchownat(folder, "upper", st.st_uid, st.st_gid, 0) != 0 ||
+    uint32_t base = k->pod.users.base; // 0 without a user namespace
+    if (fchownat(folder, "upper", st.st_uid + base, st.st_gid + base, 0) != 0 ||
         fchmodat(folder, "upper", st.st_mode & 07777, 0) != 0)
         return crun_create_fail("prepare a directory in", k->folder, err);
     if (!c->machine.no_overlay)
@@ -120,6 +127,13 @@ static int crun_create_find_edits(const struct crun *cc, const struct create *k,
 static const char *pod_file(const struct create *k, const char *name, struct arena *arena)
 {
     return arena_strf(arena, "%s/%s", k->pod_folder, name).p;
+}
+
+// Pods that an older version made have the files of /etc in their directory itself.
+static const char *pod_etc_file(const struct create *k, const char *name, struct arena *arena)
+{
+    const char *path = arena_strf(arena, "%s/etc/%s", k->pod_folder, name).p;
+    return access(path, F_OK) == 0 ? path : pod_file(k, name, arena);
 }
 
 // The process id namespace of another container of this machine, held open: its path is good as
@@ -158,10 +172,12 @@ static struct oci_pod crun_create_pod(const struct create *k, struct arena *aren
         .pidns = own_pid ? pod_file(k, "ns/pid", arena) : pidns,
         .host_pid = k->pod.host_pid,
         .hostname = k->pod.hostname,
-        .resolv_conf = pod_file(k, "resolv.conf", arena),
-        .hosts = pod_file(k, "hosts", arena),
-        .hostname_file = pod_file(k, "hostname", arena),
+        .resolv_conf = pod_etc_file(k, "resolv.conf", arena),
+        .hosts = pod_etc_file(k, "hosts", arena),
+        .hostname_file = pod_etc_file(k, "hostname", arena),
         .shm = k->pod.host_ipc ? "/dev/shm" : pod_file(k, "shm", arena),
+        .userns = k->userns,
+        .users = k->pod.users,
     };
 }
 
@@ -185,18 +201,21 @@ static int move_links(const struct create *k, struct cdi_edits *edits, struct ar
 static int write_config(struct crun *c, struct create *k, struct arena *arena, struct sbuf *out,
                         struct err *err)
 {
+    k->userns = k->pod.users.length ? pod_file(k, "ns/user", arena) : NULL;
     const struct oci_pod pod = crun_create_pod(k, arena);
     struct cdi_edits edits = {0};
     const struct oci_options o = {
         .container = k->container,
         .image = &k->image,
         .pod = &pod,
-        .folder = k->folder,
+        .folder = k->userns ? MONITOR_USERS_FOLDER : k->folder,
+        .binds = &k->binds,
         .cgroup = c->machine.no_cgroups ? NULL : k->meta.cgroup.p,
         .unified_cgroups = c->cgroups.unified,
-        .no_seccomp = c->machine.no_seccomp,
+        .no_seccomp = k->by->no_seccomp,
         .edits = &edits,
-        .filters = c->machine.is_crun ? c->paths.filters : NULL,
+        // Filters of one program may not suit another.
+        .filters = k->by->is_crun && k->by == c->programs.p ? c->paths.filters : NULL,
         .ret_filter = k->filter,
     };
     if (k->container->cdi_devices_len == 0) {
@@ -272,7 +291,7 @@ static void keep_filter(const struct crun *c, const char *id, const struct creat
     cleanup_sbuf struct sbuf from = {0}, filter = {0};
     if (!k->filter[0])
         return;
-    sbuf_addf(&from, "%s/%s/seccomp.bpf", c->paths.state, id);
+    sbuf_addf(&from, "%s/%s/seccomp.bpf", k->by->state, id);
     cleanup_fd int folder = open(c->paths.filters, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder >= 0 && file_read_at(AT_FDCWD, from.p, (size_t)1 << 20, &filter) == 0 &&
         filter.n > 0)
@@ -306,6 +325,12 @@ static void work_create(struct crun_job *j)
     struct create *k = j->more;
     struct crun *c = j->crun;
     k->watch = k->target = -1;
+    k->by = crun_program_named(c, k->pod.handler);
+    if (!k->by) {
+        j->code = err_set(&j->err, ERR_UNSUPPORTED, "no runtime for handler \"%.*s\"",
+                          STR_ARG(k->pod.handler));
+        return;
+    }
     k->folder = crun_container_dir(c, j->id, &j->arena).p;
     k->pod_folder = crun_pod_dir(c, k->meta.pod.p, &j->arena).p;
     j->code = image_load(c->images, k->container->image, &j->arena, &k->image, &j->err);
@@ -358,6 +383,7 @@ static void before_create(struct crun_job *j)
     }
     k->pod = *m;
     k->pod.hostname = arena_str(&j->arena, m->hostname);
+    k->pod.handler = arena_str(&j->arena, m->handler);
     k->meta.pod_uid = arena_str(&j->arena, m->uid);
     if (m->log_dir.n)
         k->meta.log = arena_strf(&j->arena, "%.*s/%.*s/%u.log", STR_ARG(m->log_dir),
@@ -394,7 +420,7 @@ void crun_container_create(struct runtime *r, struct str pod_id,
 {
     struct crun *c = crun_of(r);
     struct crun_pod *p = crun_pod_find(c, pod_id);
-    if (!p || !crun_name_ok(container->name) || container->mounts_len > MONITOR_BINDS_MAX) {
+    if (!p || !crun_name_ok(container->name) || container->mounts_len > MOUNTS_MAX) {
         crun_create_refuse(
             c, p ? -ERR_INVALID : -ERR_NOT_FOUND,
             p ? "a container needs a name that can be a file's, and at most 512 mounts"

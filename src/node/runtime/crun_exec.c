@@ -316,13 +316,14 @@ static int crun_exec_spawn_command(struct runtime_exec *x, const struct crun_con
         return r;
     (void)snprintf(x->cgroup, sizeof(x->cgroup), "%s",
                    c->machine.no_cgroups ? "" : ct->meta.cgroup.p);
+    const struct crun_program *by = crun_program_of(c, ct->id);
     const char *argv[] = {c->paths.monitor,
                           "exec",
                           x->folder,
-                          c->paths.program,
-                          c->paths.state,
+                          by->path,
+                          by->state,
                           ct->id,
-                          c->paths.hide ? c->paths.hide : "",
+                          crun_hidden_mount(c, by),
                           x->options.tty ? "1" : "0",
                           mark.p,
                           x->cgroup,

@@ -89,7 +89,7 @@ struct crun_images MAP(bool);
 
 // Paths of programs and directories, made absolute at the start.
 struct crun_paths {
-    const char *root, *monitor, *program, *state, *filters;
+    const char *root, *monitor, *filters;
     const char *hide; // a mount that crun must not see; NULL: none
 };
 
@@ -109,10 +109,15 @@ struct crun {
     struct arena arena; // texts of the options and of `about`
     struct crun_paths paths;
     struct {
-        bool is_crun, no_seccomp, no_overlay, no_cgroups;
+        bool no_overlay, no_cgroups;
     } machine;
+    struct {
+        struct crun_programs programs; // the first is the default; never empty
+        struct runtime_features features;
+        struct str version; // of the default
+    };
     const char *cgroup_top;
-    struct str boot_id, version;
+    struct str boot_id;
     struct crun_texts not_enforced;
     struct cgroup_layout cgroups;
     struct image_store *images;
@@ -155,6 +160,8 @@ void crun_pod_run(struct runtime *r, const struct runtime_pod *pod, runtime_id_f
 void crun_pod_stop(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
 void crun_pod_remove(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
 const char *crun_pod_netns(struct runtime *r, struct str id);
+void crun_measure(const struct runtime *r, const struct runtime_measure *what,
+                  struct runtime_usage *ret);
 // crun_pod_dismantle takes a pod's namespaces and network apart; its directory stays. It blocks.
 void crun_pod_dismantle(const struct crun *c, const char *id, const struct crun_pod_meta *m);
 struct crun_pod *crun_pod_find(struct crun *c, struct str id);
@@ -216,6 +223,10 @@ void crun_runtime_error(struct str said, struct sbuf *out);
 
 // --- Start ---------------------------------------------------------------------------------------
 
+static inline const char *crun_hidden_mount(const struct crun *c, const struct crun_program *p)
+{
+    return p->is_crun && c->paths.hide ? c->paths.hide : "";
+}
 int crun_detect(struct crun *c, const struct runtime_crun_options *o, struct err *err) MUST_USE;
 int crun_recover(struct crun *c, struct err *err) MUST_USE;
 

@@ -10,6 +10,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include "node/limits/usage.h"
 #include "node/runtime/crun_int.h"
 #include "node/runtime/podns.h"
 #include "os/fault.h"
@@ -18,6 +19,8 @@
 #include "base/banned.h"
 
 #define SHM_OPTIONS "mode=1777,size=65536k"
+// For the files of /etc, which containers may write to: in memory, so that they cannot fill a disk.
+#define ETC_OPTIONS "mode=0755,size=4096k,nr_inodes=64"
 
 struct crun_pod *crun_pod_find(struct crun *c, struct str id)
 {
@@ -71,6 +74,7 @@ static void crun_pod_copy(const struct runtime_pod *from, struct arena *a, struc
     to->resolv_conf = arena_str(a, from->resolv_conf);
     to->hosts = arena_str(a, from->hosts);
     to->cgroup_parent = arena_str(a, from->cgroup_parent);
+    to->handler = arena_str(a, from->handler);
     to->sysctls = crun_pairs_copy(from->sysctls, from->sysctls_len, a);
 }
 
@@ -86,6 +90,7 @@ static void crun_pod_copy_meta(const struct crun_pod_meta *from, struct arena *a
     to->address = arena_str(a, from->address);
     to->cgroup = arena_str(a, from->cgroup);
     to->boot_id = arena_str(a, from->boot_id);
+    to->handler = arena_str(a, from->handler);
 }
 
 static int crun_pod_write_files(const char *folder, const struct run *run, struct err *err)
@@ -118,16 +123,29 @@ static int crun_pod_write_files(const char *folder, const struct run *run, struc
     return r < 0 ? err_set(err, -r, "cannot write to %s: %s", folder, strerrordesc_np(-r)) : 0;
 }
 
-static int crun_pod_mount_shm(const char *folder, struct err *err)
+static int crun_pod_mount_memory(const char *folder, const char *name, const char *options,
+                                 struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
-    sbuf_addf(&path, "%s/shm", folder);
+    sbuf_addf(&path, "%s/%s", folder, name);
     fault_point("mount the pod's shared memory");
-    if (mkdir(path.p, 0700) != 0 && errno != EEXIST)
+    if (mkdir(path.p, 0755) != 0 && errno != EEXIST)
         return err_set(err, errno, "cannot make %s: %s", path.p, strerrordesc_np(errno));
-    if (mount("shm", path.p, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, SHM_OPTIONS) != 0)
+    if (mount(name, path.p, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options) != 0)
         return err_set(err, errno, "cannot mount %s: %s", path.p, strerrordesc_np(errno));
     return 0;
+}
+
+static int crun_pod_make_files(const char *folder, const struct run *run, struct err *err)
+{
+    cleanup_sbuf struct sbuf etc = {0};
+    sbuf_addf(&etc, "%s/etc", folder);
+    int r = crun_pod_mount_memory(folder, "etc", ETC_OPTIONS, err);
+    if (r == 0)
+        r = crun_pod_write_files(etc.p, run, err);
+    if (r == 0 && !run->pod.host_ipc)
+        r = crun_pod_mount_memory(folder, "shm", SHM_OPTIONS, err);
+    return r;
 }
 
 static int crun_pod_add_network(const struct crun *c, const char *id, const char *folder,
@@ -157,6 +175,7 @@ static int crun_pod_make(const struct crun *c, const char *id, struct run *run, 
         .hostname = run->pod.hostname,
         .sysctls = run->pod.sysctls,
         .sysctls_len = run->pod.sysctls_len,
+        .users = run->pod.users,
     };
     fault_point("make the pod's directory");
     int r = file_make_dir_at(AT_FDCWD, folder.p, 0711);
@@ -167,9 +186,9 @@ static int crun_pod_make(const struct crun *c, const char *id, struct run *run, 
     if (r == 0)
         r = crun_pod_add_network(c, id, folder.p, run, arena, err);
     if (r == 0)
-        r = crun_pod_write_files(folder.p, run, err);
-    if (r == 0 && !run->pod.host_ipc)
-        r = crun_pod_mount_shm(folder.p, err);
+        r = crun_pod_make_files(folder.p, run, err);
+    if (r == 0 && !c->machine.no_cgroups)
+        r = cgroup_make(&c->cgroups, run->meta.cgroup.p, &run->pod.limits, err);
     fault_point("describe the pod");
     // The description comes last: a pod without one was never made.
     return r < 0 ? r : crun_pod_write(c, id, &run->meta, err);
@@ -224,11 +243,33 @@ static void crun_pod_before_run(struct crun_job *j)
     }
 }
 
-static struct str crun_pod_cgroup(const struct crun *c, const struct runtime_pod *p,
+static struct str crun_pod_cgroup(const struct crun *c, struct str parent, struct str uid,
                                   struct arena *arena)
 {
-    return arena_strf(arena, "/%s/%.*s%spod%.*s", c->cgroup_top, STR_ARG(p->cgroup_parent),
-                      p->cgroup_parent.n ? "/" : "", STR_ARG(p->uid));
+    return arena_strf(arena, "/%s/%.*s%spod%.*s", c->cgroup_top, STR_ARG(parent),
+                      parent.n ? "/" : "", STR_ARG(uid));
+}
+
+void crun_measure(const struct runtime *r, const struct runtime_measure *what,
+                  struct runtime_usage *ret)
+{
+    const struct crun *c = container_of(r, const struct crun, runtime);
+    cleanup_arena struct arena arena = {0};
+    struct str pod = crun_pod_cgroup(c, what->cgroup_parent, what->uid, &arena);
+    ret->memory_bytes = cgroup_memory(&c->cgroups, pod.p);
+    ret->processes = cgroup_processes(&c->cgroups, pod.p);
+    for (size_t i = 0; i < what->containers_len; i++) {
+        struct usage layer = {0};
+        struct str id = what->containers[i];
+        if (!crun_id_ok(id))
+            continue;
+        struct str group = arena_strf(&arena, "%s/%.*s", pod.p, STR_ARG(id));
+        ret->containers[i].memory_bytes = cgroup_memory(&c->cgroups, group.p);
+        if (what->disk)
+            usage_add_tree(crun_container_dir(c, arena_str(&arena, id).p, &arena).p, &layer);
+        ret->containers[i].disk_bytes = layer.bytes;
+        ret->containers[i].files = layer.files;
+    }
 }
 
 void crun_pod_run(struct runtime *rt, const struct runtime_pod *pod, runtime_id_fn done, void *arg)
@@ -250,12 +291,14 @@ void crun_pod_run(struct runtime *rt, const struct runtime_pod *pod, runtime_id_
         .hostname = run->pod.hostname,
         .log_dir = str_z(run->pod.log_dir),
         .address = STR(""),
-        .cgroup = crun_pod_cgroup(c, &run->pod, &j->arena),
+        .cgroup = crun_pod_cgroup(c, run->pod.cgroup_parent, run->pod.uid, &j->arena),
         .attempt = pod->attempt,
         .host_network = pod->host_network,
         .host_pid = pod->host_pid,
         .host_ipc = pod->host_ipc,
         .share_pid = pod->share_pid,
+        .users = pod->users,
+        .handler = run->pod.handler,
         .created_ns = exec_wall_ns(c->exec),
         .boot_id = c->boot_id,
     };
@@ -265,8 +308,12 @@ void crun_pod_run(struct runtime *rt, const struct runtime_pod *pod, runtime_id_
     j->before = crun_pod_before_run;
     j->work = crun_pod_work_run;
     j->after = crun_pod_after_run;
-    if (!crun_name_ok(pod->uid)) {
-        j->code = err_set(&j->err, ERR_INVALID, "a pod needs a uid that can be a file's name");
+    bool known = pod->handler.n == 0 || crun_program_named(c, pod->handler);
+    if (!crun_name_ok(pod->uid) || !known) {
+        j->code = known
+                      ? err_set(&j->err, ERR_INVALID, "a pod needs a uid that can be a file's name")
+                      : err_set(&j->err, ERR_UNSUPPORTED, "no runtime for handler \"%.*s\"",
+                                STR_ARG(pod->handler));
         j->before = NULL;
         j->work = NULL;
         j->after = NULL;

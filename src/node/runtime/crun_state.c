@@ -63,6 +63,8 @@ struct str crun_container_dir(const struct crun *c, const char *id, struct arena
 // --- Descriptions --------------------------------------------------------------------------------
 
 // One row a member: of text, or a number.
+enum { REQUIRED_ROWS = 8 };
+
 struct row {
     const char *key;
     struct str *text;
@@ -101,7 +103,7 @@ static int crun_state_read_rows(const char *folder, const struct row *rows, size
         const yyjson_val *v = json_get(doc.root, str_z(rows[i].key));
         struct str s = STR("");
         if (!v)
-            r = -ERR_INVALID;
+            r = i < REQUIRED_ROWS ? -ERR_INVALID : 0; // an older version had fewer
         else if (!rows[i].text)
             r = json_to_i64(v, rows[i].number, NULL);
         else if ((r = json_to_str(v, &s, NULL)) == 0)
@@ -120,7 +122,8 @@ static int crun_state_read_rows(const char *folder, const struct row *rows, size
             {"cgroup", &(m)->cgroup, NULL}, {"bootID", &(m)->boot_id, NULL},                     \
             {"attempt", NULL, &(n)[0]}, {"hostNetwork", NULL, &(n)[1]},                          \
             {"hostPID", NULL, &(n)[2]}, {"hostIPC", NULL, &(n)[3]}, {"sharePID", NULL, &(n)[4]}, \
-            {"stopped", NULL, &(n)[5]},                                                          \
+            {"stopped", NULL, &(n)[5]}, {"usersBase", NULL, &(n)[7]},                            \
+            {"usersLength", NULL, &(n)[8]}, {"handler", &(m)->handler, NULL},                    \
         {                                                                                        \
             "created", NULL, &(n)[6]                                                             \
         }                                                                                        \
@@ -131,8 +134,8 @@ int crun_pod_write(const struct crun *c, const char *id, const struct crun_pod_m
 {
     cleanup_arena struct arena arena = {0};
     struct crun_pod_meta m = *said;
-    int64_t n[] = {m.attempt,   m.host_network, m.host_pid,  m.host_ipc,
-                   m.share_pid, m.stopped,      m.created_ns};
+    int64_t n[] = {m.attempt, m.host_network, m.host_pid,   m.host_ipc,    m.share_pid,
+                   m.stopped, m.created_ns,   m.users.base, m.users.length};
     const struct row rows[] = POD_ROWS(&m, n);
     return crun_state_write_rows(crun_pod_dir(c, id, &arena).p, rows, array_len(rows), err);
 }
@@ -140,7 +143,7 @@ int crun_pod_write(const struct crun *c, const char *id, const struct crun_pod_m
 int crun_pod_read(const char *folder, struct arena *arena, struct crun_pod_meta *ret)
 {
     struct crun_pod_meta m = {0};
-    int64_t n[7] = {0};
+    int64_t n[9] = {0};
     const struct row rows[] = POD_ROWS(&m, n);
     int r = crun_state_read_rows(folder, rows, array_len(rows), arena);
     m.attempt = (uint32_t)n[0];
@@ -150,6 +153,7 @@ int crun_pod_read(const char *folder, struct arena *arena, struct crun_pod_meta 
     m.share_pid = n[4];
     m.stopped = n[5];
     m.created_ns = n[6];
+    m.users = (struct runtime_users){(uint32_t)n[7], (uint32_t)n[8]};
     if (r == 0)
         *ret = m;
     return r;

@@ -11,17 +11,34 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "node/runtime/runtime.h"
 
 #define CRUN_ID_LEN 64
 
 struct crun;
 
+// A program that runs containers, and where it keeps its state.
+struct crun_program {
+    struct str name; // of a RuntimeClass's handler
+    const char *path, *state;
+    struct str version;
+    bool is_crun, no_seccomp;
+};
+struct crun_programs VEC(struct crun_program);
+
+// crun_program_named finds a program by its handler's name, NULL: there is none (empty: the
+// default). crun_program_of is the one that has a container, by its state.
+const struct crun_program *crun_program_named(const struct crun *c, struct str name);
+const struct crun_program *crun_program_of(const struct crun *c, const char *id);
+
 // What is on disk of a pod, and is listed.
 struct crun_pod_meta {
     struct str namespace, name, uid, hostname, log_dir, address, cgroup;
     uint32_t attempt;
     bool host_network, host_pid, host_ipc, share_pid;
+    struct runtime_users users;
+    struct str handler; // empty: the default program
     bool stopped;
     int64_t created_ns;
     struct str boot_id;

@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "cdi/cache.h"
 #include "node/image/image.h"
 #include "node/runtime/runtime.h"
@@ -25,13 +26,22 @@ struct oci_pod {
     struct str hostname;
     const char *resolv_conf, *hosts, *hostname_file; // to be mounted to /etc
     const char *shm;                                 // the directory for /dev/shm
+    const char *userns;                              // NULL: the host's
+    struct runtime_users users;                      // of userns
 };
+
+// Mount sources that the monitor puts at mounts/N.
+struct oci_bind {
+    const char *host, *sub;
+};
+struct oci_binds VEC(struct oci_bind);
 
 struct oci_options {
     const struct runtime_container *container;
     const struct image_info *image;
     const struct oci_pod *pod;
-    const char *folder;            // the bundle: rootfs, mounts/N
+    const char *folder;            // of rootfs and mounts/N
+    struct oci_binds *binds;       // what mounts/N are, in the arena
     const char *cgroup;            // NULL: none
     bool unified_cgroups;          // version 2
     bool no_seccomp;               // the runtime has none

@@ -191,6 +191,10 @@ static int write_process(struct json_writer *w, const struct oci_options *o,
     json_write_text(w, "cwd", folder.n ? folder : STR("/"));
     write_caps(w, caps);
     json_write_flag(w, "noNewPrivileges", o->container->security.no_new_privileges);
+    if (o->container->security.apparmor.n)
+        json_write_text(w, "apparmorProfile", o->container->security.apparmor);
+    if (o->container->security.selinux_label.n)
+        json_write_text(w, "selinuxLabel", o->container->security.selinux_label);
     if (o->container->limits.oom_score_adj)
         json_write_number(w, "oomScoreAdj", o->container->limits.oom_score_adj);
     json_write_object_end(w);

@@ -99,7 +99,18 @@ static void write_kernel_mounts(struct json_writer *w, const struct oci_options 
             write_mount(w, &rows[i]);
 }
 
-static void write_pod_mounts(struct json_writer *w, const struct oci_options *o)
+// The source of a bind mount. What has a sub-path, or a user namespace's ids, stands at mounts/N.
+static const char *oci_linux_source(const struct oci_options *o, const char *host, const char *sub,
+                                    struct arena *arena)
+{
+    if (!o->pod->userns && !sub[0])
+        return host;
+    vec_push_arena(arena, o->binds, ((struct oci_bind){host, sub}));
+    return arena_strf(arena, "%s/mounts/%zu", o->folder, o->binds->n - 1).p;
+}
+
+static void write_pod_mounts(struct json_writer *w, const struct oci_options *o,
+                             struct arena *arena)
 {
     const char *access = o->container->security.read_only_root ? "ro" : "rw";
     const struct mount shm = {
@@ -112,9 +123,13 @@ static void write_pod_mounts(struct json_writer *w, const struct oci_options *o)
     };
     if (!o->pod->shm && !has_mount(o->container, "/dev/shm"))
         write_mount(w, &shm);
-    for (size_t i = 0; i < array_len(rows); i++)
-        if (rows[i].source && !has_mount(o->container, rows[i].destination))
-            write_mount(w, &rows[i]);
+    for (size_t i = 0; i < array_len(rows); i++) {
+        struct mount m = rows[i];
+        if (!m.source || has_mount(o->container, m.destination))
+            continue;
+        m.source = oci_linux_source(o, m.source, "", arena);
+        write_mount(w, &m);
+    }
 }
 
 struct placed {
@@ -145,15 +160,13 @@ static int write_own_mounts(struct json_writer *w, const struct oci_options *o, 
     static const char *const propagations[] = {"rprivate", "rslave", "rshared"};
     const struct runtime_container *c = o->container;
     struct placed *all = arena_array(arena, struct placed, c->mounts_len + 1);
-    size_t sub_paths = 0;
     for (size_t i = 0; i < c->mounts_len; i++) {
         const struct runtime_mount *m = &c->mounts[i];
         int r = oci_path_check(str_z(m->container_path), "mountPath", err);
         if (r < 0)
             return r;
-        const char *source = m->host_path;
-        if (m->sub_path && m->sub_path[0]) // the monitor puts it there
-            source = arena_strf(arena, "%s/mounts/%zu", o->folder, sub_paths++).p;
+        const char *source =
+            oci_linux_source(o, m->host_path, m->sub_path ? m->sub_path : "", arena);
         all[i] = (struct placed){m, source, oci_linux_path_depth(m->container_path), i};
     }
     // A nested mount follows the mount that contains it.
@@ -164,7 +177,9 @@ static int write_own_mounts(struct json_writer *w, const struct oci_options *o, 
                                        "bind",
                                        all[i].source,
                                        {"rbind", propagations[m->propagation],
-                                        m->read_only ? "ro" : "rw"}});
+                                        !m->read_only  ? "rw"
+                                        : m->recursive ? "rro"
+                                                       : "ro"}});
     }
     return 0;
 }
@@ -174,7 +189,7 @@ int oci_write_mounts(struct json_writer *w, const struct oci_options *o, struct 
 {
     json_write_array_in(w, "mounts");
     write_kernel_mounts(w, o);
-    write_pod_mounts(w, o);
+    write_pod_mounts(w, o, arena);
     int r = write_own_mounts(w, o, arena, err);
     json_write_array_end(w);
     return r;
@@ -196,6 +211,8 @@ static void oci_linux_write_namespaces(struct json_writer *w, const struct oci_o
     const struct oci_pod *p = o->pod;
     json_write_array_in(w, "namespaces");
     oci_linux_write_namespace(w, "mount", NULL);
+    if (p->userns)
+        oci_linux_write_namespace(w, "user", p->userns);
     if (p->pidns || !p->host_pid)
         oci_linux_write_namespace(w, "pid", p->pidns);
     if (p->netns)
@@ -206,6 +223,18 @@ static void oci_linux_write_namespaces(struct json_writer *w, const struct oci_o
         oci_linux_write_namespace(w, "uts", p->utsns);
     if (o->unified_cgroups && !o->container->security.privileged)
         oci_linux_write_namespace(w, "cgroup", NULL);
+    json_write_array_end(w);
+}
+
+static void oci_linux_write_ids(struct json_writer *w, const char *key,
+                                const struct runtime_users *users)
+{
+    json_write_array_in(w, key);
+    json_write_object_begin(w);
+    json_write_number(w, "containerID", 0);
+    json_write_number(w, "hostID", users->base);
+    json_write_number(w, "size", users->length);
+    json_write_object_end(w);
     json_write_array_end(w);
 }
 
@@ -378,12 +407,17 @@ void oci_write_linux(struct json_writer *w, const struct oci_options *o, struct 
     size_t devices = 0;
     json_write_object_in(w, "linux");
     oci_linux_write_namespaces(w, o);
+    if (o->pod->userns) {
+        oci_linux_write_ids(w, "uidMappings", &o->pod->users);
+        oci_linux_write_ids(w, "gidMappings", &o->pod->users);
+    }
     write_resources(w, o);
     if (o->cgroup)
         json_write_text(w, "cgroupsPath", str_z(o->cgroup));
-    if (propagation) {
+    if (propagation)
         json_write_text(w, "rootfsPropagation", str_z(propagation));
-    }
+    if (s->mount_label.n)
+        json_write_text(w, "mountLabel", s->mount_label);
     if (s->privileged) {
         json_write_array_in(w, "devices");
         write_host_devices(w, "/dev", 0, &devices);

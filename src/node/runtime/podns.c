@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "node/image/tree.h"
 #include "os/file.h"
@@ -131,6 +132,65 @@ static int start_pause(struct making *m)
     return r;
 }
 
+// Only a process with one thread can enter a user namespace: dray-monitor makes that and the others
+// within it, and keeps them; we only enter those others.
+static int podns_make_users(struct making *m)
+{
+    const struct podns_options *o = m->o;
+    char base[16], length[16], names[24];
+    (void)snprintf(base, sizeof(base), "%u", o->users.base);
+    (void)snprintf(length, sizeof(length), "%u", o->users.length);
+    (void)snprintf(names, sizeof(names), "%s%s%s%s", o->net ? "net," : "", o->ipc ? "ipc," : "",
+                   o->uts ? "uts," : "", o->pid ? "pid" : "");
+    const char *argv[] = {o->monitor, "users", o->folder, base, length, names, NULL};
+    cleanup_sbuf struct sbuf said = {0};
+    const struct process p = {
+        .argv = argv, .err = PROCESS_OUTPUT, .timeout_ns = 30 * CLOCK_NS_PER_SEC};
+    int r = process_run(&p, &said, m->err);
+    if (r > 0)
+        r = err_set(m->err, ERR_UNSUPPORTED, "the pod's user namespace: %s",
+                    said.n ? said.p : "it cannot be made");
+    return r;
+}
+
+static int podns_enter(struct making *m, const char *name)
+{
+    cleanup_sbuf struct sbuf path = {0};
+    sbuf_addf(&path, "%s/ns/%s", m->o->folder, name);
+    cleanup_fd int fd = open(path.p, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && setns(fd, 0) == 0 ? 0 : podns_fail(m, "enter a namespace of the pod");
+}
+
+static int podns_set_up(struct making *m)
+{
+    const struct podns_options *o = m->o;
+    int r = 0;
+    if (o->net)
+        r = raise_loopback(m);
+    if (r == 0 && o->uts && o->hostname.n && sethostname(o->hostname.p, o->hostname.n) != 0)
+        r = podns_fail(m, "set the host name");
+    for (size_t i = 0; r == 0 && i < o->sysctls_len; i++)
+        r = set_sysctl(m, &o->sysctls[i]);
+    return r;
+}
+
+static void *podns_make_users_thread(void *arg)
+{
+    struct making *m = arg;
+    const struct podns_options *o = m->o;
+    int r = podns_make_users(m);
+    if (r == 0 && o->net)
+        r = podns_enter(m, "net");
+    if (r == 0 && o->ipc)
+        r = podns_enter(m, "ipc");
+    if (r == 0 && o->uts)
+        r = podns_enter(m, "uts");
+    if (r == 0)
+        r = podns_set_up(m);
+    m->r = r;
+    return NULL;
+}
+
 static void *podns_make_thread(void *arg)
 {
     struct making *m = arg;
@@ -138,12 +198,8 @@ static void *podns_make_thread(void *arg)
     int flags =
         (o->net ? CLONE_NEWNET : 0) | (o->ipc ? CLONE_NEWIPC : 0) | (o->uts ? CLONE_NEWUTS : 0);
     int r = unshare(flags) == 0 ? 0 : podns_fail(m, "make namespaces");
-    if (r == 0 && o->net)
-        r = raise_loopback(m);
-    if (r == 0 && o->uts && o->hostname.n && sethostname(o->hostname.p, o->hostname.n) != 0)
-        r = podns_fail(m, "set the host name");
-    for (size_t i = 0; r == 0 && i < o->sysctls_len; i++)
-        r = set_sysctl(m, &o->sysctls[i]);
+    if (r == 0)
+        r = podns_set_up(m);
     if (r == 0 && o->ipc)
         r = podns_keep_namespace(m, "/proc/thread-self/ns/ipc", "ipc");
     if (r == 0 && o->uts)
@@ -165,7 +221,8 @@ int podns_make(const struct podns_options *o, struct err *err)
     if (mkdir(folder.p, 0700) != 0 && errno != EEXIST)
         return podns_fail(&m, "make a directory for namespaces");
     // A thread that ends afterwards: no other code runs in the namespaces.
-    int r = pthread_create(&thread, NULL, podns_make_thread, &m);
+    int r = pthread_create(&thread, NULL,
+                           o->users.length ? podns_make_users_thread : podns_make_thread, &m);
     if (r != 0)
         return err_set(err, r, "cannot make a thread: %s", strerrordesc_np(r));
     (void)pthread_join(thread, NULL);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The namespaces of a pod, held by mounts of their files instead of a process: DIR/ns/net, ipc,
-// uts. One process id namespace for the whole pod needs a process, `dray-monitor pause`, in
-// DIR/ns/pid.
+// uts, and user where it has its own. One process id namespace for the whole pod needs a process,
+// `dray-monitor pause`, in DIR/ns/pid.
 #ifndef NODE_RUNTIME_PODNS_H
 #define NODE_RUNTIME_PODNS_H
 
@@ -15,7 +15,8 @@ struct podns_options {
     const char *folder;
     const char *monitor; // for pause
     bool net, ipc, uts, pid;
-    struct str hostname; // of uts; empty: the host's
+    struct str hostname;        // of uts; empty: the host's
+    struct runtime_users users; // the namespaces belong to a user namespace with these ids
     const struct runtime_pair *sysctls;
     size_t sysctls_len;
 };

@@ -26,7 +26,35 @@ struct runtime_pair {
     struct str value;
 };
 
+// Limits of a pod or a container. 0: none.
+struct runtime_limits {
+    int64_t cpu_shares;
+    int64_t cpu_quota_us;
+    int64_t cpu_period_us;
+    int64_t memory_bytes;
+    int64_t pids;
+    int64_t oom_score_adj; // of containers alone
+};
+
 // --- Pods ----------------------------------------------------------------------------------------
+
+// A user namespace: ids 0... of the pod are these of the host. A length of 0: the host's own.
+struct runtime_users {
+    uint32_t base, length;
+};
+
+// What this machine can provide beside the usual.
+struct runtime_handler {
+    struct str name; // of a RuntimeClass
+    bool users;      // its program copes with user namespaces
+};
+
+struct runtime_features {
+    const struct runtime_handler *handlers; // the first is the default
+    size_t handlers_len;
+    const char *no_users; // why pods cannot have a user namespace; NULL: they can
+    bool recursive_read_only, apparmor, selinux;
+};
 
 struct runtime_pod {
     struct str namespace;
@@ -43,7 +71,10 @@ struct runtime_pod {
     struct str hosts;       // the text of /etc/hosts; empty: made from hostname and address
     const struct runtime_pair *sysctls;
     size_t sysctls_len;
-    struct str cgroup_parent; // "guaranteed", "burstable", "besteffort"
+    struct str cgroup_parent;     // "guaranteed", "burstable", "besteffort"
+    struct runtime_limits limits; // of all its containers together
+    struct runtime_users users;
+    struct str handler; // empty: the default
 };
 
 enum runtime_pod_state { RUNTIME_POD_READY, RUNTIME_POD_NOT_READY };
@@ -59,6 +90,7 @@ struct runtime_mount {
     // as a directory when it is not there. Empty: host_path itself.
     const char *sub_path;
     bool read_only;
+    bool recursive; // read-only with everything mounted below it
     enum runtime_propagation propagation;
 };
 
@@ -88,16 +120,8 @@ struct runtime_security {
     bool must_not_be_root; // runAsNonRoot: an image whose user is root is refused
     enum runtime_seccomp seccomp;
     const char *seccomp_file;
-};
-
-// 0: no limit.
-struct runtime_limits {
-    int64_t cpu_shares;
-    int64_t cpu_quota_us;
-    int64_t cpu_period_us;
-    int64_t memory_bytes;
-    int64_t pids;
-    int64_t oom_score_adj;
+    struct str apparmor;                   // a loaded profile; empty: none
+    struct str selinux_label, mount_label; // empty: none
 };
 
 struct runtime_container {
@@ -182,6 +206,26 @@ struct runtime_image_gc {
     bool all;
 };
 
+// --- Measurement ---------------------------------------------------------------------------------
+
+// What is to be measured: a pod and its containers, by the runtime's ids.
+struct runtime_measure {
+    struct str uid, cgroup_parent;
+    const struct str *containers;
+    size_t containers_len;
+    bool disk; // also what they hold on disk, which takes longer
+};
+
+struct runtime_container_usage {
+    int64_t memory_bytes;       // its working set
+    uint64_t disk_bytes, files; // its writable layer
+};
+
+struct runtime_usage {
+    int64_t memory_bytes, processes;            // of the whole pod
+    struct runtime_container_usage *containers; // as many as were asked for, from the caller
+};
+
 // --- Execution in a container --------------------------------------------------------------------
 
 struct runtime_exec;
@@ -222,6 +266,9 @@ struct runtime_ops {
     // status.
     void (*about)(struct runtime *r, struct str *ret_version, const struct str **ret_not_enforced,
                   size_t *ret_len);
+
+    // features of the machine. NULL: none.
+    const struct runtime_features *(*features)(const struct runtime *r);
 
     // image_ensure answers with the image's id. Codes: -ERR_NOT_FOUND (not here and may not be
     // pulled: ErrImageNeverPull; or nowhere: ErrImagePull), -ERR_BAD_REQUEST
@@ -273,6 +320,11 @@ struct runtime_ops {
     // exec_hold pauses (true) or resumes (false) output, for a slow reader. May be NULL.
     void (*exec_hold)(struct runtime_exec *x, bool hold);
     void (*exec_cancel)(struct runtime_exec *x); // done is still called
+
+    // measure fills in what a pod uses. It blocks, and any thread may call it while the runtime
+    // lives. May be NULL.
+    void (*measure)(const struct runtime *r, const struct runtime_measure *what,
+                    struct runtime_usage *ret);
 
     // leave stops all watches, so that the loop can end while operations are under way; for an
     // owner that cannot free yet.

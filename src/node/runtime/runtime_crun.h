@@ -16,9 +16,11 @@
 // Texts are copied. The comment gives the meaning of NULL.
 struct runtime_crun_options {
     struct loop *loop;
-    const char *root;      // the directory of state and images; made when it is missing
-    const char *monitor;   // dray-monitor; NULL: beside this program
-    const char *runtime;   // crun or runc; NULL: crun of PATH, else runc
+    const char *root;            // the directory of state and images; made when it is missing
+    const char *monitor;         // dray-monitor; NULL: beside this program
+    const char *runtime;         // crun or runc; NULL: crun of PATH, else runc
+    const char *const *handlers; // "NAME=PATH[,type=crun|runc]" beside crun and runc
+    size_t handlers_len;
     const char *image_dir; // local images: OCI layouts and archives; NULL: none
     const char *const *cdi_dirs;
     size_t cdi_dirs_len;    // 0: CDI's own

@@ -19,6 +19,8 @@
 #include "base/banned.h"
 
 #define DEFAULT_MODE 0644
+// A container may write as much as it likes to its termination message; 4 KiB of it are read.
+#define MESSAGES_OPTIONS "mode=0755,size=1024k"
 
 // The kinds of volumes that are made here, by the names of their folders.
 enum kind { EMPTY_DIR, HOST_PATH, CONFIG_MAP, SECRET, PROJECTED, DOWNWARD, CLAIM, KINDS };
@@ -102,15 +104,23 @@ static bool volume_is_mounted(const char *path)
     return mounted;
 }
 
+// The least of the volume's own limit, the pod's and the node's memory, as kubelet.
+static int64_t volume_memory_bytes(const struct volume_options *o, const struct quantity *limit)
+{
+    int64_t own = limit && quantity_sign(limit) > 0 ? quantity_value(limit) : 0;
+    return own > 0 && (o->memory_max <= 0 || own < o->memory_max) ? own : o->memory_max;
+}
+
 static int volume_mount_memory(const struct volume_options *o, const char *path,
                                const struct quantity *limit)
 {
     char data[64] = "mode=0777";
+    int64_t most = volume_memory_bytes(o, limit);
     if (volume_is_mounted(path))
         return 0;
     fault_point("mount tmpfs");
-    if (limit && quantity_sign(limit) > 0)
-        (void)snprintf(data, sizeof(data), "mode=0777,size=%lld", (long long)quantity_value(limit));
+    if (most > 0)
+        (void)snprintf(data, sizeof(data), "mode=0777,size=%lld", (long long)most);
     if (o->may_mount && mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOATIME, data) == 0)
         return 0;
     if (o->on_disk)
@@ -514,6 +524,15 @@ static void volume_unmount(const char *folder)
         (void)closedir(d);
 }
 
+int volume_make_messages(const char *path, bool may_mount, struct err *err)
+{
+    int r = volume_make_directory(path, 0755, err);
+    if (r == 0 && may_mount && !volume_is_mounted(path) &&
+        mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, MESSAGES_OPTIONS) != 0)
+        r = err_set(err, errno, "cannot mount %s: %s", path, strerrordesc_np(errno));
+    return r;
+}
+
 int volumes_tear_down(const char *folder, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
@@ -532,5 +551,7 @@ int volumes_tear_down(const char *folder, struct err *err)
 int volumes_remove_pod(const char *folder, struct err *err)
 {
     int r = volumes_tear_down(folder, err);
+    if (r == 0)
+        volume_unmount(folder); // messages
     return r < 0 ? r : volume_remove_tree(folder, err);
 }

@@ -21,8 +21,9 @@ struct volume_options {
     const char *folder; // the pod's
     struct env_facts facts;
     const struct pod_refs *refs;
-    bool may_mount; // tmpfs for volumes in memory
-    bool *on_disk;  // set when a volume in memory is on disk instead; may be NULL
+    bool may_mount;     // tmpfs for volumes in memory
+    int64_t memory_max; // bytes of a volume in memory: the pod's limit, else the node's; 0: none
+    bool *on_disk;      // set when a volume in memory is on disk instead; may be NULL
 };
 
 // volumes_set_up makes all volumes of the pod, or brings those that are there up to date. Returns
@@ -69,6 +70,10 @@ struct str volume_claim_path(const struct api_persistent_volume *volume);
 // yet. Returns 0 or -ERR_….
 int volume_claim_set_up(const struct api_persistent_volume *volume, const struct api_node *node,
                         struct arena *arena, struct err *err) MUST_USE;
+
+// volume_make_messages makes the folder of termination messages, which containers write to: on a
+// tmpfs that bounds them, where may_mount.
+int volume_make_messages(const char *path, bool may_mount, struct err *err) MUST_USE;
 
 // volume_make_directory makes a folder and those above it (0750 for new ones, mode for the last).
 int volume_make_directory(const char *path, uint32_t mode, struct err *err) MUST_USE;

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How much a directory tree holds. Containers write these trees while they are measured: nothing is
+// followed, nothing outside the tree's own mount is entered, and the number of files is bounded.
+#ifndef NODE_LIMITS_USAGE_H
+#define NODE_LIMITS_USAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define USAGE_FILES_MAX UINT64_C(4000000) // of one tree
+
+struct usage {
+    uint64_t bytes; // of disk blocks; a file with several names counts once
+    uint64_t files; // inodes
+};
+
+// usage_add_tree adds what the tree at path holds; a missing one holds nothing. It blocks.
+void usage_add_tree(const char *path, struct usage *to);
+
+static inline void usage_add(struct usage *to, struct usage more)
+{
+    to->bytes += more.bytes;
+    to->files += more.files;
+}
+
+#endif

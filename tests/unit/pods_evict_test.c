@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Evictions: thresholds and their order, and pods that hold more than they may, with injected measurements.
+#include <fcntl.h>
+
+#include "node/limits/usage.h"
+#include "node/volume/volume.h"
+#include "pods_world.h"
+
+#include "base/banned.h"
+
+#define MI (INT64_C(1024) * 1024)
+#define GI (1024 * MI)
+
+// --- Thresholds ----------------------------------------------------------------------------------
+
+static struct eviction_config parsed(struct eviction_texts t)
+{
+    struct eviction_config c;
+    struct err err = {0};
+    if (eviction_config_parse(&t, &c, &err) < 0)
+        fail_msg("%s", err.msg);
+    return c;
+}
+
+static void options_are_kubelets(void **state)
+{
+    (void)state;
+    struct eviction_config c = parsed((struct eviction_texts){0});
+    assert_int_equal(c.thresholds_len, 6);
+    assert_int_equal(eviction_reserved(&c, EVICTION_MEMORY, 8 * GI), 100 * MI);
+    assert_int_equal(eviction_reserved(&c, EVICTION_NODE_DISK, 1000), 100);
+    assert_int_equal(c.transition_ns, 300 * CLOCK_NS_PER_SEC);
+    c = parsed((struct eviction_texts){.hard = "memory.available<0%,nodefs.available<1Gi",
+                                       .soft = "memory.available<10%",
+                                       .soft_grace = "memory.available=1m30s",
+                                       .reclaim = "nodefs.available=500Mi",
+                                       .transition = "30s"});
+    assert_int_equal(c.thresholds_len, 2);
+    assert_int_equal(c.thresholds[0].reclaim.value, 500 * MI);
+    assert_int_equal(c.thresholds[1].grace_ns, 90 * CLOCK_NS_PER_SEC);
+}
+
+static void wrong_options_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        struct eviction_texts texts;
+        const char *what;
+    } rows[] = {
+        {{.hard = "disk<10%"}, "--eviction-hard: 'disk': no signal"},
+        {{.hard = "memory.available=1Gi"}, "write SIGNAL<AMOUNT"},
+        {{.hard = "memory.available<1Gi,memory.available<2Gi"}, "given twice"},
+        {{.hard = "memory.available<101%"}, "more than 100%"},
+        {{.hard = "memory.available<-1"}, "neither an amount"},
+        {{.hard = "memory.available<"}, "neither an amount"},
+        {{.hard = "memory.available<0"}, "must be positive"},
+        {{.soft = "memory.available<1Gi"}, "--eviction-soft: memory.available needs a grace"},
+        {{.soft = "memory.available<1Gi", .soft_grace = "memory.available=soon"}, "not a duration"},
+        {{.reclaim = "memory.available<1Gi"}, "write SIGNAL=VALUE"},
+        {{.transition = "later"}, "not a duration"},
+    };
+    for (size_t i = 0; i < array_len(rows); i++) {
+        struct eviction_config c;
+        struct err err = {0};
+        assert_int_equal(eviction_config_parse(&rows[i].texts, &c, &err), -ERR_INVALID);
+        if (!strstr(err.msg, rows[i].what))
+            fail_msg("'%s' is not in '%s'", rows[i].what, err.msg);
+    }
+}
+
+static struct eviction_facts facts_of(int64_t memory, int64_t disk)
+{
+    struct eviction_facts f = {0};
+    f.of[EVICTION_MEMORY] = (struct eviction_observation){true, memory, 8 * GI};
+    f.of[EVICTION_NODE_DISK] = (struct eviction_observation){true, disk, 100 * GI};
+    return f;
+}
+
+// Soft thresholds wait for their grace, a due one stays until the minimum is reclaimed, a condition stays
+// for the transition period, memory goes first.
+static void thresholds_follow_time(void **state)
+{
+    (void)state;
+    const struct eviction_config c =
+        parsed((struct eviction_texts){.hard = "nodefs.available<10%",
+                                       .soft = "memory.available<1Gi",
+                                       .soft_grace = "memory.available=60s",
+                                       .reclaim = "memory.available=1Gi"});
+    const struct {
+        int64_t at_s, memory, disk;
+        int due; // signal, or -1
+        bool memory_pressure, disk_pressure;
+    } rows[] = {
+        {0, 4 * GI, 50 * GI, -1, false, false},
+        {10, GI - 1, 50 * GI, -1, true, false},
+        {60, GI - 1, 50 * GI, -1, true, false},
+        {70, GI - 1, 50 * GI, EVICTION_MEMORY, true, false},
+        {80, GI - 1, 9 * GI, EVICTION_MEMORY, true, true},
+        {90, 2 * GI - 1, 9 * GI, EVICTION_MEMORY, true, true}, // not enough yet
+        {100, 2 * GI, 9 * GI, EVICTION_NODE_DISK, true, true},
+        {110, GI, 10 * GI, -1, true, true}, // a new episode needs less than the threshold
+        {389, 4 * GI, 50 * GI, -1, true, true},
+        {399, 4 * GI, 50 * GI, -1, false, true},
+        {401, 4 * GI, 50 * GI, -1, false, false},
+    };
+    struct eviction_state s;
+    eviction_state_init(&s);
+    for (size_t i = 0; i < array_len(rows); i++) {
+        struct eviction_facts f = facts_of(rows[i].memory, rows[i].disk);
+        const struct eviction_threshold *t =
+            eviction_state_update(&s, &c, &f, rows[i].at_s * CLOCK_NS_PER_SEC);
+        if ((t ? (int)t->signal : -1) != rows[i].due ||
+            s.conditions.memory != rows[i].memory_pressure ||
+            s.conditions.disk != rows[i].disk_pressure)
+            fail_msg("row %zu: due %d, memory %d, disk %d", i, t ? (int)t->signal : -1,
+                     s.conditions.memory, s.conditions.disk);
+    }
+}
+
+static void pods_are_ranked(void **state)
+{
+    (void)state;
+    static const struct {
+        enum eviction_signal signal;
+        const char *order;
+    } rows[] = {{EVICTION_MEMORY, "dbcae"}, {EVICTION_PIDS, "dcbea"}};
+    for (size_t r = 0; r < array_len(rows); r++) {
+        struct eviction_candidate all[] = {
+            {"a", 10, 900, 1000}, {"b", 0, 500, 100},   {"c", 0, 550, 300},
+            {"d", -5, 20, 0},     {"e", 5, 2000, 5000}, // far below its request
+        };
+        all[0].usage = rows[r].signal == EVICTION_MEMORY ? 1001 : 900;
+        eviction_rank(rows[r].signal, all, array_len(all));
+        for (size_t i = 0; i < array_len(all); i++)
+            if (((const char *)all[i].pod)[0] != rows[r].order[i])
+                fail_msg("signal %d: place %zu has %s", (int)rows[r].signal, i,
+                         (const char *)all[i].pod);
+    }
+}
+
+// --- Usage of trees ------------------------------------------------------------------------------
+
+static void trees_are_measured(void **state)
+{
+    (void)state;
+    char dir[64] = "/tmp/dray-usage-XXXXXX";
+    struct usage u = {0};
+    assert_non_null(mkdtemp(dir));
+    int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    // Deeper than a path may be long, with a file at the end that must not hide there.
+    for (int i = 0; i < 3000; i++) {
+        assert_int_equal(mkdirat(at, "abcd", 0700), 0);
+        int next = openat(at, "abcd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_true(next >= 0);
+        (void)close(at);
+        at = next;
+    }
+    int file = openat(at, "f", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    static char block[MI];
+    memset(block, 'x', sizeof(block));
+    assert_int_equal(write(file, block, sizeof(block)), sizeof(block));
+    assert_int_equal(linkat(at, "f", at, "g", 0), 0);
+    assert_int_equal(symlinkat("/", at, "host"), 0);
+    usage_add_tree(dir, &u);
+    assert_int_equal(u.files, 3001 + 3);
+    assert_true(u.bytes >= (uint64_t)MI && u.bytes < (uint64_t)(3001 * 4096 + MI + MI / 2));
+    struct usage none = {0};
+    usage_add_tree("/does/not/exist", &none);
+    assert_int_equal(none.files, 0);
+    (void)close(file);
+    (void)close(at);
+    assert_int_equal(volume_remove_tree(dir, NULL), 0);
+}
+
+// --- Limits of pods ------------------------------------------------------------------------------
+
+static void evict_create_pod(struct pods_world *p, const char *name, const char *spec)
+{
+    cleanup_sbuf struct sbuf json = {0};
+    sbuf_addf(&json, "{\"metadata\":{\"name\":\"%s\"},\"spec\":{" ON_NODE ",%s}}", name, spec);
+    assert_ok(do_create(p->w, POD(name), json.p));
+    world_pass(p->w, 1);
+}
+
+static struct fake_container *evict_container(struct pods_world *p, const char *pod)
+{
+    const char *uid = pods_world_field(p, pod, "metadata.uid");
+    vec_foreach(&p->machine.containers, c)
+        if (strcmp((*c)->pod_uid, uid) == 0)
+            return *c;
+    fail_msg("pod %s has no container", pod);
+    return NULL;
+}
+
+static void evict_fill_volume(struct pods_world *p, const char *pod, size_t bytes)
+{
+    cleanup_sbuf struct sbuf path = {0}, block = {0};
+    sbuf_addf(&path, "%s/pods/%s/volumes/kubernetes.io~empty-dir/v/file", p->dir,
+              pods_world_field(p, pod, "metadata.uid"));
+    int fd = open(path.p, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    memset(sbuf_space(&block, bytes), 'x', bytes);
+    assert_int_equal(write(fd, block.p, bytes), bytes);
+    (void)close(fd);
+}
+
+#define WITH_VOLUME(limit, more)                                                        \
+    "\"volumes\":[{\"name\":\"v\",\"emptyDir\":{" limit "}}],\"containers\":[" RUNNING( \
+        "c", ",\"volumeMounts\":[{\"name\":\"v\",\"mountPath\":\"/v\"}]" more) "]"
+
+TEST_WITH_PODS(a_volume_over_its_limit_evicts_its_pod)
+{
+    evict_create_pod(p, "over", WITH_VOLUME("\"sizeLimit\":\"1Mi\"", ""));
+    evict_create_pod(p, "below", WITH_VOLUME("\"sizeLimit\":\"4Mi\"", ""));
+    evict_create_pod(p, "free", WITH_VOLUME("", ""));
+    evict_fill_volume(p, "over", (size_t)MI + 4096);
+    evict_fill_volume(p, "below", (size_t)MI + 4096);
+    evict_fill_volume(p, "free", (size_t)(8 * MI));
+    world_pass(p->w, 15);
+    assert_pod(p, "over", "status.phase", "Failed");
+    assert_pod(p, "over", "status.reason", "Evicted");
+    assert_pod(p, "over", "status.message",
+               "Usage of EmptyDir volume \"v\" exceeds the limit \"1Mi\". ");
+    assert_pod(p, "below", "status.phase", "Running");
+    assert_pod(p, "free", "status.phase", "Running");
+    pods_world_expect_event(p,
+                            "Evicted|Usage of EmptyDir volume \"v\" exceeds the limit \"1Mi\". \n");
+}
+
+TEST_WITH_PODS(storage_limits_count_layers_logs_and_volumes)
+{
+    evict_create_pod(
+        p, "layer",
+        "\"containers\":[" RUNNING(
+            "c",
+            ",\"resources\":{\"limits\":{\"ephemeral-storage\":\"2Mi\"}}") "," RUNNING("d",
+                                                                                       "") "]");
+    evict_create_pod(
+        p, "both", WITH_VOLUME("", ",\"resources\":{\"limits\":{\"ephemeral-storage\":\"2Mi\"}}"));
+    evict_container(p, "layer")->disk_bytes = 3 * MI;
+    evict_fill_volume(p, "both", (size_t)MI + 4096);
+    world_pass(p->w, 15);
+    assert_pod(p, "layer", "status.reason", "Evicted");
+    assert_pod(p, "layer", "status.message",
+               "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. ");
+    assert_pod(p, "both", "status.phase", "Running");
+    evict_container(p, "both")->disk_bytes = MI;
+    world_pass(p->w, 15);
+    assert_pod(p, "both", "status.message",
+               "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. ");
+}
+
+TEST_WITH_PODS(a_container_has_its_own_storage_limit)
+{
+    evict_create_pod(
+        p, "a",
+        "\"containers\":[" RUNNING(
+            "c", ",\"resources\":{\"limits\":{\"ephemeral-"
+                 "storage\":\"2Mi\"}}") "," RUNNING("d", ",\"resources\":{\"limits\":{\"ephemeral-"
+                                                         "storage\":\"20Mi\"}}") "]");
+    evict_container(p, "a")->disk_bytes = 3 * MI;
+    world_pass(p->w, 15);
+    assert_pod(p, "a", "status.message",
+               "Container c exceeded its local ephemeral storage limit \"2Mi\". ");
+}
+
+// --- Needs of the node ---------------------------------------------------------------------------
+
+#define WITH_REQUEST(memory, more)                                                            \
+    more "\"containers\":[" RUNNING("c", ",\"resources\":{\"requests\":{\"memory\":\"" memory \
+                                         "\"}}") "]"
+
+TEST_WITH_PODS(memory_pressure_evicts_in_order)
+{
+    p->facts = facts_of(4 * GI, 50 * GI);
+    evict_create_pod(p, "modest", WITH_REQUEST("1Gi", ""));
+    evict_create_pod(p, "greedy", WITH_REQUEST("100Mi", ""));
+    evict_create_pod(p, "worse", WITH_REQUEST("100Mi", ""));
+    evict_container(p, "modest")->memory_bytes = 900 * MI;
+    evict_container(p, "greedy")->memory_bytes = 300 * MI;
+    evict_container(p, "worse")->memory_bytes = 400 * MI;
+    world_pass(p->w, 15);
+    assert_pod(p, "worse", "status.phase", "Running");
+    assert_int_equal(p->pressures, 0);
+    p->facts = facts_of(50 * MI, 50 * GI);
+    world_pass(p->w, 5);
+    assert_pod(p, "worse", "status.phase", "Failed");
+    assert_pod(p, "worse", "status.reason", "Evicted");
+    assert_pod(p, "worse", "status.message",
+               "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "
+               "Container c was using 400Mi, request is 100Mi, has larger consumption of memory. ");
+    assert_non_null(strstr(pods_world_field(p, "worse", "status.conditions"), "DisruptionTarget"));
+    assert_pod(p, "greedy", "status.phase", "Running"); // one at a time
+    assert_int_equal(p->pressures, 1);
+    assert_int_equal(p->reclaims, 0);
+    struct eviction_conditions now;
+    pods_pressure(p->pods, &now);
+    assert_true(now.memory && !now.disk && !now.pids);
+    world_pass(p->w, 12);
+    assert_pod(p, "greedy", "status.phase", "Failed");
+    p->facts = facts_of(4 * GI, 50 * GI);
+    world_pass(p->w, 12);
+    assert_pod(p, "modest", "status.phase", "Running");
+    pods_pressure(p->pods, &now);
+    assert_true(now.memory); // for five minutes more
+    world_pass(p->w, 310);
+    pods_pressure(p->pods, &now);
+    assert_false(now.memory);
+    assert_int_equal(p->pressures, 2);
+}
+
+TEST_WITH_PODS(pods_are_not_admitted_under_pressure)
+{
+    p->facts = facts_of(50 * MI, 50 * GI);
+    world_pass(p->w, 12);
+    evict_create_pod(p, "besteffort", "\"containers\":[" RUNNING("c", "") "]");
+    assert_pod(p, "besteffort", "status.reason", "Evicted");
+    assert_pod(p, "besteffort", "status.message",
+               "Pod was rejected: The node had condition: [MemoryPressure]. ");
+    evict_create_pod(p, "tolerant",
+                     "\"tolerations\":[{\"key\":\"node.kubernetes.io/memory-pressure\","
+                     "\"operator\":\"Exists\",\"effect\":\"NoSchedule\"}],\"containers\":[" RUNNING(
+                         "c", "") "]");
+    assert_pod(p, "tolerant", "status.phase", "Running");
+    evict_create_pod(p, "burstable", WITH_REQUEST("1Mi", ""));
+    assert_pod(p, "burstable", "status.phase", "Running");
+    p->facts.of[EVICTION_PIDS] = (struct eviction_observation){true, 10, 32768};
+    world_pass(p->w, 12);
+    evict_create_pod(p, "late", WITH_REQUEST("1Mi", ""));
+    assert_pod(p, "late", "status.message",
+               "Pod was rejected: The node had condition: [MemoryPressure PIDPressure]. ");
+}
+
+TEST_WITH_PODS(disk_pressure_removes_images_first)
+{
+    p->facts = facts_of(4 * GI, 50 * GI);
+    evict_create_pod(p, "small", WITH_REQUEST("1Mi", ""));
+    evict_create_pod(p, "large", WITH_REQUEST("1Mi", ""));
+    evict_container(p, "small")->disk_bytes = MI;
+    evict_container(p, "large")->disk_bytes = 5 * MI;
+    p->facts = facts_of(4 * GI, 5 * GI);
+    world_pass(p->w, 12);
+    assert_int_equal(p->reclaims, 1);
+    assert_pod(p, "large", "status.reason", "Evicted");
+    assert_pod(p, "small", "status.phase", "Running");
+    pods_world_expect_event(p,
+                            "Evicted|The node was low on resource: ephemeral-storage. "
+                            "Threshold quantity: 10Gi, available: 5Gi. Container c was using "
+                            "5Mi, request is 0, has larger consumption of ephemeral-storage. \n");
+}
+
+TEST_WITH_PODS(what_images_free_is_enough)
+{
+    evict_create_pod(p, "a", WITH_REQUEST("1Mi", ""));
+    p->facts = facts_of(4 * GI, 5 * GI);
+    // The next pass finds what the removal has freed.
+    const struct eviction_config c =
+        parsed((struct eviction_texts){.hard = "nodefs.available<10%"});
+    struct eviction_facts after = facts_of(4 * GI, 50 * GI);
+    assert_false(eviction_is_relieved(&c, &p->facts));
+    assert_true(eviction_is_relieved(&c, &after));
+}
+
+TEST_WITH_PODS(critical_pods_stay)
+{
+    p->facts = facts_of(4 * GI, 50 * GI);
+    assert_ok(do_create(p->w,
+                        ((struct target){"scheduling.k8s.io/v1", "PriorityClass", "", "", "x"}),
+                        "{\"metadata\":{\"name\":\"x\"},\"value\":1000}"));
+    evict_create_pod(p, "higher",
+                     WITH_REQUEST("1Mi", "\"priorityClassName\":\"x\",\"priority\":1000,"));
+    evict_create_pod(p, "lower", WITH_REQUEST("1Mi", ""));
+    evict_container(p, "higher")->memory_bytes = 900 * MI;
+    evict_container(p, "lower")->memory_bytes = 2 * MI;
+    p->facts = facts_of(50 * MI, 50 * GI);
+    world_pass(p->w, 12);
+    assert_pod(p, "lower", "status.reason", "Evicted");
+    assert_pod(p, "higher", "status.phase", "Running");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_are_kubelets),
+        cmocka_unit_test(wrong_options_are_refused),
+        cmocka_unit_test(thresholds_follow_time),
+        cmocka_unit_test(pods_are_ranked),
+        cmocka_unit_test(trees_are_measured),
+        cmocka_unit_test(a_volume_over_its_limit_evicts_its_pod),
+        cmocka_unit_test(storage_limits_count_layers_logs_and_volumes),
+        cmocka_unit_test(a_container_has_its_own_storage_limit),
+        cmocka_unit_test(memory_pressure_evicts_in_order),
+        cmocka_unit_test(pods_are_not_admitted_under_pressure),
+        cmocka_unit_test(disk_pressure_removes_images_first),
+        cmocka_unit_test(what_images_free_is_enough),
+        cmocka_unit_test(critical_pods_stay),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
