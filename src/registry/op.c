@@ -280,8 +280,8 @@ static int op_encode_object(struct op *op, const struct api_object *object, uint
     return -ERR_TOO_LARGE;
 }
 
-// op_check_room refuses a write that the database has no room for. Deletions, which begin with marks
-// on objects, and what every cluster has are always stored.
+// op_check_room refuses a write that the database has no room for. Deletions, which begin with
+// marks on objects, and what every cluster has are always stored.
 static int op_check_room(struct op *op, const struct object *o)
 {
     struct err err = {0};

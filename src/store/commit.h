@@ -21,8 +21,8 @@ struct entry;
 
 struct revisions VEC(uint64_t);
 
-// An accepted write. The commit thread reads object, deleted, urgent, epoch and queue_next; all else
-// is the owner's.
+// An accepted write. The commit thread reads object, deleted, urgent, epoch and queue_next; the
+// rest is the owner's.
 struct write {
     const struct object *object; // referenced
     struct write *queue_next;

@@ -15,8 +15,8 @@
 // blocks, and some space is left beside it.
 bool reserve_make(const char *database);
 
-// reserve_make_some is for the end of use: on a full disk it allocates what it can, so that the next
-// start finds room for a log.
+// reserve_make_some is for the end of use: on a full disk it allocates what it can, so that the
+// next start finds room for a log.
 void reserve_make_some(const char *database);
 
 // reserve_release removes it. Returns false when there is none.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows are read one by one in order of revisions. Where a page cannot be read, the next readable row
-// is searched by ever larger steps. A row is kept as it is, if its checksum is right: kinds do not
+// Rows are read one by one in order of revisions. Where a page cannot be read, the next readable
+// row is searched by ever larger steps. A row is kept as it is, if its checksum is right: kinds do not
 // matter here. The new database is complete under another name before it takes the place of the
 // old one, so an interrupted salvage is simply repeated.
 #include "store/salvage.h"
@@ -146,8 +146,8 @@ static int salvage_keep_row(struct salvage *s, sqlite3_stmt *st, struct err *err
     return 0;
 }
 
-// salvage_copy copies rows behind a revision, which it moves on. Returns 1 where reading fails, 0 at
-// the end, or a negative code.
+// salvage_copy copies rows behind a revision, which it moves on. Returns 1 where reading fails, 0
+// at the end, or a negative code.
 static int salvage_copy(struct salvage *s, int64_t *after, struct err *err)
 {
     sqlite3_stmt *st = NULL;
@@ -285,7 +285,7 @@ static int salvage_open_new(struct salvage *s, struct err *err)
     return result == SQLITE_OK ? 0 : salvage_fail(s, s->new_path.p, s->new, err);
 }
 
-// salvage_end_new completes the copy. No history: its changes may be missing, so watches start over.
+// salvage_end_new completes the copy. No history: changes may be missing, so watches start over.
 static int salvage_end_new(struct salvage *s, struct err *err)
 {
     char text[128];

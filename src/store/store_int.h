@@ -127,8 +127,8 @@ size_t history_find(const struct history *h, uint64_t revision);
 const struct history_event *history_at(const struct history *h, size_t i);
 void history_done(struct store *s);
 
-// room_accept and room_show count an accepted change and a visible one, from one version of a key to
-// another; NULL: none. room_fall_back: what was accepted and is not visible is lost.
+// room_accept and room_show count an accepted change and a visible one, from one version of a key
+// to another; NULL: none. room_fall_back: what was accepted and is not visible is lost.
 void room_accept(struct room *room, const struct object *from, const struct object *to);
 void room_show(struct room *room, const struct object *from, const struct object *to);
 void room_fall_back(struct room *room);

@@ -7,6 +7,8 @@
 #include "registry_world.h"
 #include "store/room.h"
 
+#include "base/banned.h"
+
 #define CONFIG_IN(ns, name) ((struct target){"v1", "ConfigMap", "", ns, name})
 
 static size_t room_test_bytes(struct world *w)

@@ -12,6 +12,8 @@
 #include "os/file.h"
 #include "store_util.h"
 
+#include "base/banned.h"
+
 struct damage {
     char folder[64], path[96];
     struct clock_fake clock;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray backup: asks a running server, over its local socket, to copy its database, and adds the keys
-// and tokens of its data directory.
+// dray backup: asks a running server, over its local socket, to copy its database, and adds the
+// keys and tokens of its data directory.
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
