@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rows are read one by one in order of revisions. Where a page cannot be read, the next readable
-// row is searched by ever larger steps. A row is kept as it is, if its checksum is right: kinds do not
-// matter here. The new database is complete under another name before it takes the place of the
+// row is searched by ever larger steps. A row is kept as it is, if its checksum is right: kinds do
+// not matter here. The new database is complete under another name before it takes the place of the
 // old one, so an interrupted salvage is simply repeated.
 #include "store/salvage.h"
 
