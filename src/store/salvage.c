@@ -289,8 +289,9 @@ static int salvage_open_new(struct salvage *s, struct err *err)
 static int salvage_end_new(struct salvage *s, struct err *err)
 {
     char text[128];
-    (void)snprintf(text, sizeof(text), "UPDATE meta SET revision=%lld, oldest=%lld; COMMIT",
-                   (long long)(s->newest + SALVAGE_GAP), (long long)(s->newest + SALVAGE_GAP));
+    long long next = s->newest + SALVAGE_GAP;
+    (void)snprintf(text, sizeof(text), "UPDATE meta SET revision=%lld, oldest=%lld; COMMIT", next,
+                   next);
     if (sqlite3_exec(s->new, text, NULL, NULL, NULL) != SQLITE_OK)
         return salvage_fail(s, s->new_path.p, s->new, err);
     (void)sqlite3_finalize(take_ptr(s->insert));
