@@ -17,6 +17,7 @@
 #include <sys/inotify.h>
 #include <sys/socket.h>
 
+#include "base/err_public.h"
 #include "driver/net/net_prepare.h"
 #include "driver/sdk/core.h"
 #include "driver/sdk/sdk.h"
@@ -289,13 +290,7 @@ static int net_driver_start_watching(struct net_driver *d, struct err *err)
 
 static int net_driver_give_error(int code, const struct err *from, struct dray_error *to)
 {
-    if (code == 0)
-        return 0;
-    if (to) {
-        (void)snprintf(to->field, sizeof(to->field), "%s", from->path);
-        (void)snprintf(to->message, sizeof(to->message), "%s", from->msg);
-    }
-    return -1;
+    return code == 0 ? 0 : err_to_public(to, from);
 }
 
 static int net_driver_on_prepare(void *arg, const struct dray_claim *claim,
