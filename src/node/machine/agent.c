@@ -344,6 +344,7 @@ static void agent_add_metrics(void *arg, struct sbuf *out)
     const struct agent *a = arg;
     if (a->dra)
         dra_metrics(a->dra, out);
+    loop_add_metrics(out);
 }
 
 static int make_endpoint(struct agent *a, struct err *err)
