@@ -418,7 +418,11 @@ int store_open(const struct store_options *options, struct store **ret, struct e
         return r;
     options->salvage(options->salvage_arg, err ? err->msg : "the database is damaged");
     r = salvage_database(options, err);
-    return r < 0 ? r : store_open_once(options, ret, err);
+    if (r == 0)
+        r = store_open_once(options, ret, err);
+    if (r == 0)
+        (*ret)->salvaged = true;
+    return r;
 }
 
 static void kind_state_free(struct kind_state *k)
@@ -475,5 +479,6 @@ void store_get_stats(const struct store *s, struct store_stats *ret)
         .writes = s->writes,
         .failing = s->failing,
         .low = s->low,
+        .salvaged = s->salvaged,
     };
 }

@@ -176,8 +176,9 @@ struct store_stats {
     size_t history_bytes;
     uint64_t commits;
     uint64_t writes;
-    bool failing; // the last commit failed
-    bool low;     // there is little disk space: objects must not grow
+    bool failing;  // the last commit failed
+    bool low;      // there is little disk space: objects must not grow
+    bool salvaged; // opening had to salvage it
 };
 
 void store_get_stats(const struct store *s, struct store_stats *ret);

@@ -100,6 +100,7 @@ struct store {
     uint64_t writes, commits;
     bool failing;
     bool low; // of disk space: only urgent writes are accepted
+    bool salvaged;
     bool publishing;
 };
 

@@ -108,7 +108,7 @@ static void restart_create_json(struct fuzz_restart *f, struct str text)
     struct str version = STR(""), kind = STR("");
     const yyjson_val *v = json_get(doc.root, STR("apiVersion")),
                      *k = json_get(doc.root, STR("kind"));
-    if (json_is_string(v) && json_is_string(k)) {
+    if (v && k && json_is_string(v) && json_is_string(k)) {
         version = json_str(v);
         kind = json_str(k);
     }
@@ -231,7 +231,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     rng_seeded_init(&f.rng, 1);
     f.sim = exec_sim_new(&f.clock, &f.rng.rng);
     features_init(&f.features, FEATURES_MINOR);
-    f.cel = api_cel_engine_new();
+    static struct api_cel_engine *cel; // making one takes longer than all the rest
+    if (!cel)
+        cel = api_cel_engine_new();
+    f.cel = cel;
     restart_start(&f);
     restart_run(&f, str_make((const char *)data, size));
     while (exec_sim_step(f.sim)) {}
@@ -241,7 +244,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     restart_describe(&f, &after);
     assert(str_eq(sbuf_str(&before), sbuf_str(&after)));
     restart_stop(&f);
-    api_cel_engine_free(f.cel);
     exec_sim_free(f.sim);
     arena_done(&f.arena);
     sbuf_done(&f.path);

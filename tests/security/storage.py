@@ -151,6 +151,8 @@ def lost(folder):
         names = {o['metadata']['name'] for o in d.good('GET', CONFIGS.format('default'))['items']} - {'kube-root-ca.crt'}
         assert names == {f'c{i}' for i in range(50)} - set(gone), names
         d.good('POST', CONFIGS.format('default'), {'metadata': {'name': 'next'}})
+        said = subprocess.run([DRAY, 'doctor', '--kubeconfig', d.data + '/admin.kubeconfig'], capture_output=True, text=True, timeout=60).stdout
+        assert ('was salvaged' in said) == bool(gone), said
         assert os.path.getsize(d.data + '/salvage.log') > 0
         d.stop()
         assert d.start() is None, 'salvaged once, it starts as ever'

@@ -151,6 +151,26 @@ static void check_permissions(struct doctor *d, struct cluster *c)
                            "you may do all that dray's verbs do");
 }
 
+// doctor_verb_check_storage reads dray's own metrics; another server has none of them.
+static void doctor_verb_check_storage(struct doctor *d, struct cluster *c)
+{
+    cleanup_sbuf struct sbuf body = {0};
+    struct err err = {0};
+    if (cluster_get(c, "/metrics", &body, &err) < 0)
+        return;
+    if (str_find(sbuf_str(&body), STR("\ndray_store_salvaged 1\n")) >= 0)
+        doctor_add_finding(
+            d, DOCTOR_WARN, "storage",
+            "read salvage.log in the data directory, and create lost objects again",
+            "the server's database was damaged, and what could be read was salvaged");
+    if (str_find(sbuf_str(&body), STR("\ndray_store_low_space 1\n")) >= 0)
+        doctor_add_finding(d, DOCTOR_BAD, "storage", "free some space, or delete objects",
+                           "the disk of the server's database is full; objects must not grow");
+    if (str_find(sbuf_str(&body), STR("\ndray_store_failing 1\n")) >= 0)
+        doctor_add_finding(d, DOCTOR_BAD, "storage", "check the disk and the server's log",
+                           "the server's last write to its database failed");
+}
+
 static void check_server(struct doctor *d, struct cluster *c)
 {
     cleanup_sbuf struct sbuf body = {0};
@@ -172,6 +192,7 @@ static void check_server(struct doctor *d, struct cluster *c)
     doctor_verb_check_clock(d, c);
     check_certificates(d, c);
     check_permissions(d, c);
+    doctor_verb_check_storage(d, c);
 }
 
 // --- The verb ------------------------------------------------------------------------------------

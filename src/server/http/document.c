@@ -314,6 +314,8 @@ static void store_metrics(const struct server *s, struct sbuf *out)
     metrics_counter(out, "dray_store_writes_total", "Writes in them.", stats.writes);
     metrics_gauge(out, "dray_store_failing", "1 when the disk refuses writes.", stats.failing);
     metrics_gauge(out, "dray_store_low_space", "1 when the disk is nearly full.", stats.low);
+    metrics_gauge(out, "dray_store_salvaged", "1 when this start had to salvage the database.",
+                  stats.salvaged);
     metrics_gauge(out, "dray_store_revision", "Newest visible revision.", store_revision(s->store));
     sbuf_addz(out, "# HELP apiserver_resource_objects Objects of a kind.\n"
                    "# TYPE apiserver_resource_objects gauge\n");
