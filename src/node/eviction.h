@@ -75,6 +75,11 @@ struct eviction_facts {
     struct eviction_observation of[EVICTION_SIGNALS];
 };
 
+// The directories whose disks count.
+struct eviction_places {
+    const char *node, *images;
+};
+
 struct eviction_conditions {
     bool memory, disk, pids;
 };

@@ -140,10 +140,10 @@ def within(what, seconds, condition):
 
 
 def supervision():
-    """The driver of `dray up --agent` comes back when it is killed, and dies with up, however that ends."""
+    """The driver of `dray up --agent` comes back when it is killed, and dies with up, however that ends; one that hangs does not keep up."""
     data = tempfile.mkdtemp(prefix='dray-limits-', dir='/tmp')
-    up = subprocess.Popen([DRAY, 'up', '--nodes', '0', '--agent', '--sim', 'example-gpu', '--data-dir', data, '--listen', '127.0.0.1:0'],
-                          stdout=open(data + '/out', 'w'), stderr=open(data + '/err', 'w'))
+    command = [DRAY, 'up', '--nodes', '0', '--agent', '--sim', 'example-gpu', '--data-dir', data, '--listen', '127.0.0.1:0']
+    up = subprocess.Popen(command, stdout=open(data + '/out', 'w'), stderr=open(data + '/err', 'w'))
     try:
         first = within('a driver', 60, lambda: drivers_of(data))
         c = Cluster.__new__(Cluster)
@@ -160,6 +160,10 @@ def supervision():
         up.wait()
         within('the driver is gone', 1, lambda: not drivers_of(data))
         assert second
+        up = subprocess.Popen(command, stdout=open(data + '/out', 'w'), stderr=open(data + '/err', 'w'))
+        os.kill(within('a driver again', 60, lambda: drivers_of(data))[0], signal.SIGSTOP)
+        up.terminate()
+        assert up.wait(60) == 0 and not drivers_of(data), open(data + '/err').read()[-2000:]
     finally:
         if up.poll() is None:
             up.terminate()

@@ -188,6 +188,11 @@ def wrong(folder):
                         (['--sim'], 'value'), (['--frobnicate'], 'frobnicate')):
         r = subprocess.run([DRAY, 'up', '--data-dir', folder, *flags], capture_output=True, text=True, timeout=60)
         assert r.returncode in (1, 2) and word in r.stderr, (flags, r)
+    profile = folder + '.yaml'
+    with open(profile, 'w') as f:  # it parses, and fails when its nodes are made: scheduler and controllers run by then
+        f.write('profile: bad\npools:\n- driver: bad.example.com\n  slices:\n  - devices:\n    - name: a\n      attributes: {x: {string: "${nosuch(node)}"}}\n')
+    r = subprocess.run([DRAY, 'up', '--data-dir', folder, '--sim', profile, '--listen', '127.0.0.1:0'], capture_output=True, text=True, timeout=60)
+    assert r.returncode == 1 and 'no such function' in r.stderr, r
     r = subprocess.run([DRAY, 'up', '--sim', 'list'], capture_output=True, text=True, timeout=60)
     assert r.returncode == 0 and 'nvidia-a100-mig' in r.stdout, r
 

@@ -420,6 +420,34 @@ TEST_WITH_PODS(it_is_looked_every_five_minutes_and_at_once_without_space)
     sbuf_done(&m.said);
 }
 
+static void reclaimed(void *arg)
+{
+    ++*(int *)arg;
+}
+
+// A caller that waits for space hears of the end, also when the agent stops meanwhile.
+TEST_WITH_PODS(reclaiming_always_ends)
+{
+    struct image_keeper *k = keeper(p);
+    int ends = 0;
+    image_keeper_reclaim(k, reclaimed, &ends); // the usual look is under way
+    answer(p, 0, &nothing);
+    assert_int_equal(ends, 0);
+    assert_true(m.how.all);
+    answer(p, -EIO, &nothing);
+    assert_int_equal(ends, 1);
+    world_pass(p->w, 301);
+    image_keeper_reclaim(k, reclaimed, &ends);
+    image_keeper_quiet(k);
+    answer(p, 0, &nothing);
+    assert_int_equal(ends, 2);
+    image_keeper_reclaim(k, reclaimed, &ends);
+    world_run(p->w);
+    assert_int_equal(ends, 3);
+    image_keeper_free(k);
+    sbuf_done(&m.said);
+}
+
 TEST_WITH_PODS(people_hear_what_went_and_what_could_not)
 {
     struct image_keeper *k = keeper(p);
@@ -482,6 +510,7 @@ int main(void)
         STORE_CASE(folders_as_they_are_stay),
         STORE_CASE(a_disk_that_does_not_answer_is_an_error),
         TEST_CASE(it_is_looked_every_five_minutes_and_at_once_without_space),
+        TEST_CASE(reclaiming_always_ends),
         TEST_CASE(people_hear_what_went_and_what_could_not),
         TEST_CASE(who_goes_while_it_is_looked_hears_nothing),
         TEST_CASE(an_image_without_space),

@@ -173,6 +173,29 @@ static void trees_are_measured(void **state)
     assert_int_equal(volume_remove_tree(dir, NULL), 0);
 }
 
+// More levels than are walked: the tree counts as larger than any limit.
+static void endless_trees_are_full(void **state)
+{
+    (void)state;
+    char dir[64] = "/tmp/dray-usage-XXXXXX", name[256];
+    struct usage u = {0};
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    assert_non_null(mkdtemp(dir));
+    int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; i < 1800; i++) {
+        assert_int_equal(mkdirat(at, name, 0700), 0);
+        int next = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_true(next >= 0);
+        (void)close(at);
+        at = next;
+    }
+    usage_add_tree(dir, &u);
+    assert_true(u.bytes >= USAGE_ENDLESS && u.files >= USAGE_ENDLESS);
+    (void)close(at);
+    assert_int_equal(volume_remove_tree(dir, NULL), 0);
+}
+
 // --- Limits of pods ------------------------------------------------------------------------------
 
 static void evict_create_pod(struct pods_world *p, const char *name, const char *spec)
@@ -350,19 +373,42 @@ TEST_WITH_PODS(disk_pressure_removes_images_first)
                             "5Mi, request is 0, has larger consumption of ephemeral-storage. \n");
 }
 
+// The pass after the removal of images finds what that has freed: no pod goes.
 TEST_WITH_PODS(what_images_free_is_enough)
 {
+    p->facts = facts_of(4 * GI, 50 * GI);
     evict_create_pod(p, "a", WITH_REQUEST("1Mi", ""));
+    evict_container(p, "a")->disk_bytes = 5 * MI;
+    p->images_free = 45 * GI;
     p->facts = facts_of(4 * GI, 5 * GI);
-    // The next pass finds what the removal has freed.
-    const struct eviction_config c =
-        parsed((struct eviction_texts){.hard = "nodefs.available<10%"});
-    struct eviction_facts after = facts_of(4 * GI, 50 * GI);
-    assert_false(eviction_is_relieved(&c, &p->facts));
-    assert_true(eviction_is_relieved(&c, &after));
+    world_pass(p->w, 60);
+    assert_int_equal(p->reclaims, 1);
+    assert_pod(p, "a", "status.phase", "Running");
+    struct eviction_conditions now;
+    pods_pressure(p->pods, &now);
+    assert_true(now.disk);
 }
 
-TEST_WITH_PODS(critical_pods_stay)
+// A measurement that is under way when the agent ends touches nothing of it.
+TEST_WITH_PODS(a_pass_may_outlive_the_agent)
+{
+    p->facts = facts_of(50 * MI, 50 * GI);
+    evict_create_pod(p, "a", WITH_VOLUME("\"sizeLimit\":\"1Mi\"", ""));
+    p->holds_work = true;
+    world_pass(p->w, 12);
+    assert_non_null(p->held.work);
+    pods_world_kill(p);
+    p->held.work(p->held.job);
+    p->held.after(p->held.job);
+    p->holds_work = false;
+    p->facts = facts_of(4 * GI, 50 * GI);
+    pods_world_boot(p);
+    world_pass(p->w, 2);
+    assert_pod(p, "a", "status.phase", "Running");
+}
+
+// Usage over the request goes before priority, priority before the amount.
+TEST_WITH_PODS(priority_counts_among_pods_over_their_requests)
 {
     p->facts = facts_of(4 * GI, 50 * GI);
     assert_ok(do_create(p->w,
@@ -370,13 +416,39 @@ TEST_WITH_PODS(critical_pods_stay)
                         "{\"metadata\":{\"name\":\"x\"},\"value\":1000}"));
     evict_create_pod(p, "higher",
                      WITH_REQUEST("1Mi", "\"priorityClassName\":\"x\",\"priority\":1000,"));
+    evict_create_pod(p, "within", WITH_REQUEST("1Gi", ""));
     evict_create_pod(p, "lower", WITH_REQUEST("1Mi", ""));
     evict_container(p, "higher")->memory_bytes = 900 * MI;
+    evict_container(p, "within")->memory_bytes = GI;
     evict_container(p, "lower")->memory_bytes = 2 * MI;
     p->facts = facts_of(50 * MI, 50 * GI);
-    world_pass(p->w, 12);
+    world_pass(p->w, 9);
     assert_pod(p, "lower", "status.reason", "Evicted");
     assert_pod(p, "higher", "status.phase", "Running");
+    world_pass(p->w, 12);
+    assert_pod(p, "higher", "status.reason", "Evicted");
+    assert_pod(p, "within", "status.phase", "Running");
+}
+
+#define CRITICAL "\"priorityClassName\":\"system-node-critical\",\"priority\":2000001000,"
+
+// However much they use, and by whatever limit: critical pods are neither evicted nor kept out.
+TEST_WITH_PODS(critical_pods_stay)
+{
+    p->facts = facts_of(4 * GI, 50 * GI);
+    evict_create_pod(p, "critical",
+                     CRITICAL "\"containers\":[" RUNNING(
+                         "c", ",\"resources\":{\"limits\":{\"ephemeral-storage\":\"1Mi\"}}") "]");
+    evict_create_pod(p, "usual", WITH_REQUEST("1Gi", ""));
+    evict_container(p, "critical")->memory_bytes = 2 * GI;
+    evict_container(p, "critical")->disk_bytes = 9 * MI;
+    evict_container(p, "usual")->memory_bytes = MI;
+    p->facts = facts_of(50 * MI, 5 * GI);
+    world_pass(p->w, 60);
+    assert_pod(p, "usual", "status.reason", "Evicted");
+    assert_pod(p, "critical", "status.phase", "Running");
+    evict_create_pod(p, "late", CRITICAL "\"containers\":[" RUNNING("c", "") "]");
+    assert_pod(p, "late", "status.phase", "Running");
 }
 
 int main(void)
@@ -387,6 +459,7 @@ int main(void)
         cmocka_unit_test(thresholds_follow_time),
         cmocka_unit_test(pods_are_ranked),
         cmocka_unit_test(trees_are_measured),
+        cmocka_unit_test(endless_trees_are_full),
         cmocka_unit_test(a_volume_over_its_limit_evicts_its_pod),
         cmocka_unit_test(storage_limits_count_layers_logs_and_volumes),
         cmocka_unit_test(a_container_has_its_own_storage_limit),
@@ -394,6 +467,8 @@ int main(void)
         cmocka_unit_test(pods_are_not_admitted_under_pressure),
         cmocka_unit_test(disk_pressure_removes_images_first),
         cmocka_unit_test(what_images_free_is_enough),
+        cmocka_unit_test(a_pass_may_outlive_the_agent),
+        cmocka_unit_test(priority_counts_among_pods_over_their_requests),
         cmocka_unit_test(critical_pods_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

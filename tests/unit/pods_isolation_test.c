@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pods that ask for isolation which the agent cannot provide: each is refused, and nothing of it runs.
+#include <fcntl.h>
+
+#include "os/file.h"
 #include "pods_world.h"
 
 #include "base/banned.h"
@@ -205,6 +208,34 @@ TEST_WITH_PODS(pods_with_user_namespaces_have_ids_of_their_own)
     assert_int_equal(isolation_sandbox(p, "d")->users.base, 65536);
 }
 
+static void isolation_write_record(struct pods_world *p, const char *pod, const char *text)
+{
+    cleanup_sbuf struct sbuf path = {0};
+    sbuf_addf(&path, "%s/pods/%s/userns", p->dir, pods_world_field(p, pod, "metadata.uid"));
+    assert_int_equal(file_replace_atomic(AT_FDCWD, path.p, str_z(text), 0600, NULL), 0);
+}
+
+// A record that a loss of power has emptied takes no range; one that says something else may stand
+// for any, and stops new pods with user namespaces, not others.
+TEST_WITH_PODS(a_record_of_ids_may_be_damaged)
+{
+    p->machine.features = &isolation_all;
+    isolation_create_pod(p, "a", "\"hostUsers\":false," SIMPLE);
+    isolation_write_record(p, "a", "");
+    isolation_create_pod(p, "b", "\"hostUsers\":false," SIMPLE);
+    assert_int_equal(isolation_sandbox(p, "b")->users.base, 65536);
+    isolation_write_record(p, "a", "{\"uidMappings\":[{\"hostId\":7}]}");
+    isolation_create_pod(p, "c", "\"hostUsers\":false," SIMPLE);
+    isolation_create_pod(p, "host", SIMPLE);
+    assert_pod(p, "c", "status.phase", "Pending");
+    assert_pod(p, "host", "status.phase", "Running");
+    pods_world_expect_event(p, "/userns cannot be read; delete the pod with this uid\n");
+    assert_ok(do_delete(p->w, POD("a"), NULL));
+    world_pass(p->w, 60);
+    assert_pod(p, "c", "status.phase", "Running");
+    assert_int_equal(isolation_sandbox(p, "c")->users.base, 2 * 65536);
+}
+
 TEST_WITH_PODS(handlers_choose_the_runtime)
 {
     p->machine.features = &isolation_all;
@@ -270,5 +301,5 @@ RUN_TESTS(TEST_CASE(what_cannot_be_provided_is_refused), TEST_CASE(what_asks_for
           TEST_CASE(an_ephemeral_container_cannot_ask_for_more_either),
           TEST_CASE(a_profile_in_an_annotation_is_one),
           TEST_CASE(pods_with_user_namespaces_have_ids_of_their_own),
-          TEST_CASE(handlers_choose_the_runtime), TEST_CASE(profiles_and_labels_are_passed_on),
-          TEST_CASE(a_pod_has_limits_of_its_own))
+          TEST_CASE(a_record_of_ids_may_be_damaged), TEST_CASE(handlers_choose_the_runtime),
+          TEST_CASE(profiles_and_labels_are_passed_on), TEST_CASE(a_pod_has_limits_of_its_own))

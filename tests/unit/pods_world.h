@@ -30,8 +30,14 @@ struct pods_world {
     int64_t backoff_max_ns;
     int disk_full;                            // how often a pull found no space
     struct eviction_facts facts;              // what the node has left
+    int64_t images_free;                      // bytes that the next removal of images frees
     const struct eviction_config *thresholds; // NULL: the default ones
     int reclaims, pressures;
+    bool holds_work; // as a thread that is slow: the next work waits in held
+    struct {
+        exec_fn work, after;
+        void *job;
+    } held;
 };
 
 static inline const struct typed_object *pods_world_node(void *arg)
@@ -54,16 +60,35 @@ static inline void pods_world_disk_full(void *arg)
     ((struct pods_world *)arg)->disk_full++;
 }
 
-static inline void pods_world_observe(void *arg, struct eviction_facts *ret)
+static inline void pods_world_observe(void *arg, const struct eviction_places *at,
+                                      struct eviction_facts *ret)
 {
-    *ret = ((struct pods_world *)arg)->facts;
+    struct pods_world *p = arg;
+    assert_string_equal(at->node, p->dir);
+    assert_string_equal(at->images, "/images");
+    *ret = p->facts;
 }
 
 static inline void pods_world_reclaim(void *arg, exec_fn done, void *done_arg)
 {
     struct pods_world *p = arg;
     p->reclaims++;
+    p->facts.of[EVICTION_NODE_DISK].available += p->images_free;
+    p->images_free = 0;
     exec_post(exec_sim_exec(p->w->sim), done, done_arg);
+}
+
+static inline void pods_world_work(void *arg, exec_fn work, exec_fn after, void *job)
+{
+    struct pods_world *p = arg;
+    if (p->holds_work && !p->held.work) {
+        p->held.work = work;
+        p->held.after = after;
+        p->held.job = job;
+        return;
+    }
+    work(job);
+    after(job);
 }
 
 static inline void pods_world_pressure(void *arg)
@@ -111,11 +136,13 @@ static inline void pods_world_boot(struct pods_world *p)
                                    .times = {.backoff_max_ns = p->backoff_max_ns},
                                    .eviction = {.config = p->thresholds,
                                                 .observe = pods_world_observe,
+                                                .images = "/images",
                                                 .reclaim = pods_world_reclaim,
                                                 .changed = pods_world_pressure,
                                                 .arg = p},
                                    .node_object = pods_world_node,
                                    .disk_full = pods_world_disk_full,
+                                   .work = pods_world_work,
                                    .arg = p};
     p->hook = (struct fault_hook){pods_world_step, p};
     fault_hook_set(&p->hook);

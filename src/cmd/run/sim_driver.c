@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The simulated driver beside an agent: a child process that is started again when it ends, and
-// that the kernel kills when its parent is gone.
+// that the kernel kills when the thread that started it is gone.
 #include "cmd/run/sim_driver.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sys/wait.h>
@@ -18,8 +19,10 @@
 
 #include "base/banned.h"
 
-#define LOOK_NS   (200 * CLOCK_NS_PER_MS)
-#define STEADY_NS (60 * CLOCK_NS_PER_SEC) // one that ran so long is not a failing one
+#define LOOK_NS     (200 * CLOCK_NS_PER_MS)
+#define STEADY_NS   (60 * CLOCK_NS_PER_SEC) // one that ran so long is not a failing one
+#define END_NS      (10 * CLOCK_NS_PER_SEC) // between the request to end and the kill
+#define END_POLL_NS (10 * CLOCK_NS_PER_MS)
 
 enum { WORDS = 17, NODE_WORDS = 4 };
 
@@ -115,15 +118,27 @@ struct sim_driver_keeper *sim_driver_keep(struct exec *exec, const struct sim_dr
     return k;
 }
 
+// A driver that does not end must not keep its parent from ending.
+static void sim_driver_end(pid_t pid)
+{
+    const struct timespec pause = {.tv_nsec = END_POLL_NS};
+    (void)kill(pid, SIGTERM);
+    for (int64_t waited_ns = 0; waited_ns < END_NS; waited_ns += END_POLL_NS) {
+        if (waitpid(pid, NULL, WNOHANG) != 0)
+            return;
+        (void)nanosleep(&pause, NULL);
+    }
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+}
+
 void sim_driver_drop(struct sim_driver_keeper *k)
 {
     if (!k)
         return;
     exec_timer_stop(k->exec, &k->timer);
-    if (k->pid > 0) {
-        (void)kill(k->pid, SIGTERM);
-        (void)waitpid(k->pid, NULL, 0);
-    }
+    if (k->pid > 0)
+        sim_driver_end(k->pid);
     arena_done(&k->arena);
     free(k);
 }

@@ -21,8 +21,8 @@ struct sim_driver {
 };
 
 // sim_driver_keep starts it, and again, after growing waits, whenever it ends; it never outlives
-// this process. On the thread that lives as long as the process. sim_driver_drop ends it and
-// waits; NULL is fine.
+// the calling thread, which must be that of exec. sim_driver_drop, on the same thread, ends it and
+// waits, for a few seconds: one that does not end is killed. NULL is fine.
 struct sim_driver_keeper *sim_driver_keep(struct exec *exec, const struct sim_driver *d);
 void sim_driver_drop(struct sim_driver_keeper *k);
 

@@ -171,7 +171,11 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
     if (r == 0)
         r = up_worker_start(u->worker, err);
     if (r < 0) {
+        // Watches that were requested begin yet: the store must not close before they end.
         up_stop_components(u);
+        up_stop_approver(u);
+        up_worker_settle(u->worker);
+        up_free_clients(u);
         return r;
     }
     server_set_components(host->server, up_ask, u);
@@ -194,8 +198,6 @@ static void up_stop(void *arg, exec_fn done, void *done_arg)
 static void up_free(void *arg)
 {
     struct up *u = arg;
-    up_free_clients(u); // of a start that failed
-    up_stop_approver(u);
     up_worker_free(take_ptr(u->worker));
 }
 

@@ -50,7 +50,7 @@ static void up_agent_start_driver(struct up_agent *u)
                                  .kubeconfig = o->host->kubeconfig,
                                  .data_dir = up_agent_path_below(u, "")};
     if (o->devices && !u->driver)
-        u->driver = sim_driver_keep(loop_exec(o->host->loop), &d);
+        u->driver = sim_driver_keep(loop_exec(o->loop), &d);
 }
 
 static void up_agent_on_registered(void *arg)

@@ -87,6 +87,20 @@ static void up_worker_end_run(void *arg)
     loop_stop(arg);
 }
 
+static void up_worker_run_posted(struct loop *l)
+{
+    exec_post(loop_exec(l), up_worker_end_run, l);
+    loop_run(l);
+}
+
+void up_worker_settle(struct up_worker *w)
+{
+    for (int i = 0; w && i < UP_WORKER_HOPS; i++) {
+        up_worker_run_posted(w->server);
+        up_worker_run_posted(w->loop);
+    }
+}
+
 void up_worker_free(struct up_worker *w)
 {
     if (!w)
@@ -94,8 +108,7 @@ void up_worker_free(struct up_worker *w)
     if (w->started)
         (void)pthread_join(w->thread, NULL);
     // Answers that came while the store was closed.
-    exec_post(loop_exec(w->loop), up_worker_end_run, w->loop);
-    loop_run(w->loop);
+    up_worker_run_posted(w->loop);
     loop_free(w->loop);
     free(w);
 }

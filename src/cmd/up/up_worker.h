@@ -24,6 +24,10 @@ struct up_worker_end {
 };
 void up_worker_stop(struct up_worker *w, const struct up_worker_end *end);
 
+// up_worker_settle lets both loops deliver what is under way, on the server's thread: for a start
+// that failed before up_worker_start. NULL is fine.
+void up_worker_settle(struct up_worker *w);
+
 // up_worker_free ends the thread, which has been stopped or never started, delivers late answers
 // and frees the loop.
 void up_worker_free(struct up_worker *w);

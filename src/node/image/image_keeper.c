@@ -124,7 +124,7 @@ static void image_keeper_on_freed(void *arg, int code, const struct image_freed 
     }
     if (k->full)
         image_keeper_begin(k);
-    else if (all && k->reclaimed)
+    if (!k->look && k->reclaimed && (all || k->quiet)) // a quiet one begins nothing
         take_ptr(k->reclaimed)(k->reclaimed_arg);
 }
 

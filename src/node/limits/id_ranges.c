@@ -73,6 +73,8 @@ static int id_ranges_read_pod(int pods, const char *uid, uint32_t *ret)
     int64_t base = 0;
     sbuf_addf(&path, "%s/userns", uid);
     int r = file_read_at(pods, path.p, FILE_BYTES_MAX, &text);
+    if (r == 0 && text.n == 0)
+        return -ENOENT; // only a loss of power leaves an empty one, and no namespace
     if (r == 0)
         r = json_parse(sbuf_str(&text), NULL, &doc, NULL);
     if (r < 0)
@@ -106,7 +108,9 @@ static int id_ranges_write_pod(int pods, const char *uid, uint32_t base, struct 
     }
     json_write_object_end(&w);
     sbuf_addf(&path, "%s/userns", uid);
-    return file_replace_durable(pods, path.p, sbuf_str(&text), 0600, err);
+    // Not synced: a namespace does not outlive the machine, and the loop must not wait for a disk
+    // that a pod keeps busy.
+    return file_replace_atomic(pods, path.p, sbuf_str(&text), 0600, err);
 }
 
 // Marks what other pods have. A file that cannot be read may stand for any range.

@@ -2,7 +2,7 @@
 //
 // Walks a directory tree and adds up its disk blocks. Directories to be visited are paths relative
 // to an anchor; where such a path would get too long for the kernel, the directory becomes the next
-// anchor, so that nesting hides nothing.
+// anchor. A tree with more anchors or files than that is endless: nesting hides nothing.
 #include "node/limits/usage.h"
 
 #include <dirent.h>
@@ -31,6 +31,7 @@ struct usage_walk {
     uint64_t files_left;
     dev_t device;
     int anchors;
+    bool endless; // there is more than was counted
 };
 
 static void usage_add_anchor(struct usage_walk *w, int anchor);
@@ -50,6 +51,7 @@ static void usage_count_file(struct usage_walk *w, const struct stat *st)
     w->to->bytes += (uint64_t)st->st_blocks * 512 / names;
     w->to->files++;
     w->files_left--;
+    w->endless |= w->files_left == 0;
 }
 
 // One entry of a directory; a directory is visited later, by its path from the anchor.
@@ -68,6 +70,7 @@ static void usage_add_entry(struct usage_walk *w, int folder, const char *name, 
         vec_push(later, sbuf_take(&below));
         return;
     }
+    w->endless |= w->anchors == ANCHORS_MAX;
     int next = w->anchors < ANCHORS_MAX ? usage_open_below(folder, name) : -1;
     if (next >= 0)
         usage_add_anchor(w, next);
@@ -121,4 +124,6 @@ void usage_add_tree(const char *path, struct usage *to)
     w.device = st.st_dev;
     usage_count_file(&w, &st);
     usage_add_anchor(&w, fd);
+    if (w.endless)
+        usage_add(to, (struct usage){USAGE_ENDLESS, USAGE_ENDLESS});
 }

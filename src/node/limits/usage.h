@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How much a directory tree holds. Containers write these trees while they are measured: nothing is
-// followed, nothing outside the tree's own mount is entered, and the number of files is bounded.
+// followed, nothing outside the tree's own mount is entered, and numbers of files and of levels are
+// bounded. A tree beyond these bounds counts as larger than any limit: what cannot be measured must
+// not hide.
 #ifndef NODE_LIMITS_USAGE_H
 #define NODE_LIMITS_USAGE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define USAGE_FILES_MAX UINT64_C(4000000) // of one tree
+#define USAGE_FILES_MAX UINT64_C(16000000)  // of one tree
+#define USAGE_ENDLESS   (UINT64_C(1) << 50) // bytes and files; the sum of many is no overflow
 
 struct usage {
     uint64_t bytes; // of disk blocks; a file with several names counts once

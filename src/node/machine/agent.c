@@ -48,7 +48,6 @@ struct agent {
     struct podresources *podresources;
     uint16_t port;
     struct exec_timer trim;
-    const char *image_store; // the directory of unpacked images
     struct eviction_config eviction;
     struct id_ranges ids;
 };
@@ -110,11 +109,11 @@ static void agent_on_reclaim(void *arg, exec_fn done, void *done_arg)
     image_keeper_reclaim(a->images, done, done_arg);
 }
 
-// On another thread.
-static void agent_observe(void *arg, struct eviction_facts *ret)
+// On another thread, where the agent may be gone already.
+static void agent_observe(void *arg, const struct eviction_places *at, struct eviction_facts *ret)
 {
-    const struct agent *a = arg;
-    node_machine_observe(a->options.data_dir, a->image_store, ret);
+    (void)arg;
+    node_machine_observe(at, ret);
 }
 
 static void agent_on_pressure(void *arg)
@@ -312,6 +311,7 @@ static void make_pods(struct agent *a)
                                    .pids_max = o->pids_max,
                                    .eviction = {.config = &a->eviction,
                                                 .observe = agent_observe,
+                                                .images = agent_path_below(a, "runtime"),
                                                 .reclaim = agent_on_reclaim,
                                                 .changed = agent_on_pressure,
                                                 .arg = a},
@@ -344,6 +344,7 @@ static void agent_add_metrics(void *arg, struct sbuf *out)
     const struct agent *a = arg;
     if (a->dra)
         dra_metrics(a->dra, out);
+    loop_add_metrics(out);
 }
 
 static int make_endpoint(struct agent *a, struct err *err)
@@ -433,7 +434,6 @@ int agent_new(const struct agent_options *options, struct agent **ret, struct er
         r = id_ranges_read("/etc/subuid", "/etc/subgid", (uint32_t)options->pods_max, &a->ids, err);
     if (r == 0)
         r = agent_make_directories(a, err);
-    a->image_store = agent_path_below(a, "runtime");
     if (r == 0)
         r = make_runtime(a, err);
     if (r == 0)

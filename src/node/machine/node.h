@@ -35,7 +35,7 @@ void node_machine_read(const char *folder, struct arena *arena, struct node_mach
 
 // node_machine_observe measures what there is left of memory, of the disks of two directories, and
 // of process ids. It may block.
-void node_machine_observe(const char *folder, const char *images, struct eviction_facts *ret);
+void node_machine_observe(const struct eviction_places *at, struct eviction_facts *ret);
 
 // node_memory_trim gives back memory that only the start has needed.
 void node_memory_trim(void);

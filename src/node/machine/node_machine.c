@@ -148,7 +148,7 @@ static void node_machine_observe_disk(const char *folder, struct eviction_observ
         *inodes = (struct eviction_observation){true, (int64_t)fs.f_favail, (int64_t)fs.f_files};
 }
 
-void node_machine_observe(const char *folder, const char *images, struct eviction_facts *ret)
+void node_machine_observe(const struct eviction_places *at, struct eviction_facts *ret)
 {
     cleanup_sbuf struct sbuf memory = {0};
     *ret = (struct eviction_facts){0};
@@ -156,8 +156,9 @@ void node_machine_observe(const char *folder, const char *images, struct evictio
     int64_t left = node_machine_meminfo(sbuf_str(&memory), "MemAvailable");
     int64_t all = node_machine_meminfo(sbuf_str(&memory), "MemTotal");
     ret->of[EVICTION_MEMORY] = (struct eviction_observation){left >= 0 && all > 0, left, all};
-    node_machine_observe_disk(folder, &ret->of[EVICTION_NODE_DISK], &ret->of[EVICTION_NODE_INODES]);
-    node_machine_observe_disk(images, &ret->of[EVICTION_IMAGE_DISK],
+    node_machine_observe_disk(at->node, &ret->of[EVICTION_NODE_DISK],
+                              &ret->of[EVICTION_NODE_INODES]);
+    node_machine_observe_disk(at->images, &ret->of[EVICTION_IMAGE_DISK],
                               &ret->of[EVICTION_IMAGE_INODES]);
     node_machine_observe_pids(&ret->of[EVICTION_PIDS]);
 }

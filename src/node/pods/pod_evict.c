@@ -26,8 +26,9 @@ struct evict_pass {
     struct pods_evict *owner; // NULL: gone
     struct arena arena;
     const struct runtime *runtime;
-    void (*observe)(void *arg, struct eviction_facts *ret);
+    void (*observe)(void *arg, const struct eviction_places *at, struct eviction_facts *ret);
     void *observe_arg;
+    struct eviction_places places; // copies
     struct eviction_facts facts;
     struct pod_usages usages;
     bool all;       // every pod, for the ranking
@@ -267,7 +268,8 @@ static void evict_on_reclaimed(void *arg)
 {
     struct pods_evict *e = arg;
     e->reclaiming = false;
-    evict_begin(e, true, true);
+    if (!e->pods->quiet)
+        evict_begin(e, true, true);
 }
 
 // Runs of containers that are kept for their status alone give up their files.
@@ -329,7 +331,7 @@ static void evict_work(void *arg)
 {
     struct evict_pass *pass = arg;
     if (pass->observe)
-        pass->observe(pass->observe_arg, &pass->facts);
+        pass->observe(pass->observe_arg, &pass->places, &pass->facts);
     vec_foreach(&pass->usages, u)
         pod_usage_measure(pass->runtime, true, &pass->arena, u);
 }
@@ -360,6 +362,8 @@ static void evict_begin(struct pods_evict *e, bool all, bool reclaimed)
                                 .all = all,
                                 .reclaimed = reclaimed,
                                 .begun_ns = exec_now_ns(e->pods->exec)};
+    pass->places.node = arena_str(&pass->arena, str_z(o->data_dir)).p;
+    pass->places.images = arena_str(&pass->arena, str_z(o->eviction.images)).p;
     e->pass = pass;
     exec_timer_stop(e->pods->exec, &e->timer);
     list_foreach(&e->pods->all, n) {

@@ -19,6 +19,7 @@ struct isolation_row {
     bool (*container_asks)(const struct api_container *c);
     // provides: this machine has it. NULL: none has.
     bool (*provides)(const struct runtime_features *f);
+    bool of_host_users; // only of pods without a user namespace
 };
 
 static const struct runtime_features *isolation_features(const struct pods *p)
@@ -155,19 +156,9 @@ static bool isolation_asks_mount_options(const struct api_container *c)
 
 // Without a user namespace, root of the container could change the host through /proc. Validation
 // demands one; an object may be older than that rule.
-static bool isolation_asks_unmasked(const struct pods *p, const struct api_pod *pod,
-                                    struct sbuf *detail)
+static bool isolation_asks_unmasked(const struct api_container *c)
 {
-    const struct api_container_array *lists[] = {&pod->spec.containers, &pod->spec.init_containers};
-    (void)p;
-    (void)detail;
-    for (size_t l = 0; (!pod->spec.has_host_users || pod->spec.host_users) && l < 2; l++)
-        for (size_t i = 0; i < lists[l]->n; i++) {
-            const struct api_security_context *s = lists[l]->p[i].security_context;
-            if (s && str_eqz(s->proc_mount, "Unmasked"))
-                return true;
-        }
-    return false;
+    return c->security_context && str_eqz(c->security_context->proc_mount, "Unmasked");
 }
 
 static bool isolation_asks_block_device(const struct api_container *c)
@@ -200,7 +191,8 @@ static const struct isolation_row isolation_rows[] = {
      .pod_asks = isolation_asks_user_namespace},
     {.reason = "ProcMountNotSupported",
      .message = "procMount: Unmasked needs hostUsers: false",
-     .pod_asks = isolation_asks_unmasked},
+     .container_asks = isolation_asks_unmasked,
+     .of_host_users = true},
     {.reason = "AppArmor",
      .message = "Cannot enforce AppArmor: AppArmor is not enabled on the host",
      .pod_asks = isolation_pod_asks_apparmor,
@@ -229,6 +221,9 @@ static bool isolation_row_refuses(const struct isolation_row *row, const struct 
                                   const struct pod *pod, const struct pod_container *only,
                                   struct sbuf *detail)
 {
+    const struct api_pod_spec *spec = &pod_spec_of(pod)->spec;
+    if (row->of_host_users && spec->has_host_users && !spec->host_users)
+        return false;
     if (row->pod_asks && row->pod_asks(p, pod_spec_of(pod), detail))
         return true;
     for (size_t i = 0; row->container_asks && i < pod->containers_len; i++)

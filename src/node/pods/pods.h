@@ -38,8 +38,10 @@ struct pods_times {
 // When the node itself runs short. Without observe only the limits of pods count.
 struct pods_eviction {
     const struct eviction_config *config; // borrowed; NULL: kubelet's defaults
-    // observe measures the node, where it may block.
-    void (*observe)(void *arg, struct eviction_facts *ret);
+    // observe measures the node: the disks of data_dir and images, memory and process ids. It runs
+    // where it may block, and may still run after pods_free: then arg must live on, or not be used.
+    void (*observe)(void *arg, const struct eviction_places *at, struct eviction_facts *ret);
+    const char *images; // borrowed
     // reclaim removes what nothing uses (images), then calls done(done_arg). May be NULL.
     void (*reclaim)(void *arg, exec_fn done, void *done_arg);
     // changed: pods_pressure differs. May be NULL.
