@@ -23,6 +23,7 @@
 #include "store/object.h"
 
 struct store;
+struct store_sealer;
 struct custom_kinds;
 
 struct store_options {
@@ -33,7 +34,8 @@ struct store_options {
     size_t history_bytes;  // 0: default
     size_t log_pages;      // pages of SQLite's log before they move into the database; 0: default
     size_t pending_bytes;  // of writes that wait for the disk; beyond, more are refused; 0: default
-    bool commit_on_exec;   // no thread of its own: commits run as posted work (simulation)
+    const struct store_sealer *sealer; // of rows at rest (store/seal.h); NULL: none is encrypted
+    bool commit_on_exec; // no thread of its own: commits run as posted work (simulation)
     bool (*fail_commit)(void *arg, struct err *err); // asked before each commit; tests; may be NULL
     void *fail_commit_arg;
 };

@@ -27,6 +27,7 @@
 #include "os/file.h"
 #include "pki/pki.h"
 #include "server/audit.h"
+#include "server/seal.h"
 
 #include "base/banned.h"
 
@@ -60,6 +61,7 @@ struct running {
     struct registry *registry;
     struct server *server;
     struct audit *audit;
+    struct seal_config *seal; // NULL: objects are written plain
     struct pki pki;
     struct tls_server *tls;
     struct tls_follow follow;
@@ -155,6 +157,8 @@ static int start_store(struct running *r, struct err *err)
     ret = prepare_folder(f->data_dir, err);
     if (ret == 0 && f->restore)
         ret = server_verb_restore_backup(f->restore, r->database, err);
+    if (ret == 0 && f->encryption_config)
+        ret = seal_config_load(f->encryption_config, &r->seal, err);
     if (ret == 0)
         ret = loop_new(&r->loop, err);
     if (ret < 0)
@@ -162,6 +166,7 @@ static int start_store(struct running *r, struct err *err)
     loop_watch_turns(r->loop, "server");
     struct store_options store = {.exec = loop_exec(r->loop),
                                   .path = r->database,
+                                  .sealer = r->seal ? seal_config_sealer(r->seal) : NULL,
                                   .history_events = (size_t)f->history_events};
     ret = store_open(&store, &r->store, err);
     if (ret < 0)
@@ -488,6 +493,7 @@ static void running_done(struct running *r)
     // Writes whose clients have gone still get their answers here.
     if (r->store)
         store_close(r->store);
+    seal_config_free(r->seal);
     if (r->guest)
         r->guest->free(r->guest->arg);
     registry_free(r->registry);

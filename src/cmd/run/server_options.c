@@ -55,6 +55,9 @@ static const struct cli_option server_options[] = {
      .number = &server_flags.audit.max_backups, .most = CLI_MOST},
     {"--audit-log-maxsize", NULL, "MB", "rotate the audit log at this size; default 100",
      .number = &server_flags.audit.max_size_mb, .most = 1024 * 1024},
+    {"--encryption-provider-config", NULL, "FILE",
+     "encrypt objects in the database by this EncryptionConfiguration (aesgcm, identity); 0600",
+     .text = &server_flags.encryption_config},
     {"--pod-security-defaults", NULL, "MODE=LEVEL,…",
      "apply these Pod Security levels to namespaces without labels: "
      "enforce=baseline,warn=restricted:v1.37; default privileged",

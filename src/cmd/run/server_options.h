@@ -19,6 +19,7 @@ struct server_flags {
     const char *authorization_mode;
     const char *disable_admission_plugins;
     const char *restore;
+    const char *encryption_config;
     int64_t history_events;
     int64_t bookmark_ms; // for tests
     const char *kubelet_ca, *kubelet_certificate, *kubelet_key;
