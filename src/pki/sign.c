@@ -121,25 +121,31 @@ int sign_make(const struct sign_key *k, struct str bytes, unsigned char ret[SIGN
     return ok ? 0 : err_set(err, ERR_INTERNAL, "cannot sign: is it a private key?");
 }
 
-bool sign_verify(const struct sign_key *k, struct str bytes, struct str signature)
+bool sign_verify_curve(EVP_PKEY *key, const EVP_MD *digest, size_t half, struct str bytes,
+                       struct str signature)
 {
-    if (signature.n != SIGN_BYTES)
+    if (signature.n != 2 * half)
         return false;
     const unsigned char *p = (const unsigned char *)signature.p;
     unsigned char *der = NULL;
     ECDSA_SIG *s = ECDSA_SIG_new();
-    BIGNUM *a = BN_bin2bn(p, SIGN_COORD_BYTES, NULL);
-    BIGNUM *b = BN_bin2bn(p + SIGN_COORD_BYTES, SIGN_COORD_BYTES, NULL);
+    BIGNUM *a = BN_bin2bn(p, (int)half, NULL);
+    BIGNUM *b = BN_bin2bn(p + half, (int)half, NULL);
     int n = 0;
     if (s && a && b && ECDSA_SIG_set0(s, a, b) == 1)
         n = i2d_ECDSA_SIG(s, &der);
     EVP_MD_CTX *c = n > 0 ? EVP_MD_CTX_new() : NULL;
-    bool ok = c && EVP_DigestVerifyInit(c, NULL, EVP_sha256(), NULL, k->key) == 1 &&
+    bool ok = c && EVP_DigestVerifyInit(c, NULL, digest, NULL, key) == 1 &&
               EVP_DigestVerify(c, der, (size_t)n, (const unsigned char *)bytes.p, bytes.n) == 1;
     EVP_MD_CTX_free(c);
     OPENSSL_free(der);
     ECDSA_SIG_free(s);
     return ok;
+}
+
+bool sign_verify(const struct sign_key *k, struct str bytes, struct str signature)
+{
+    return sign_verify_curve(k->key, EVP_sha256(), SIGN_COORD_BYTES, bytes, signature);
 }
 
 void sign_hmac(struct str key, struct str bytes, unsigned char ret[SIGN_HMAC_BYTES])

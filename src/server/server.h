@@ -15,6 +15,7 @@
 #include "server/http/node.h"
 
 struct audit;
+struct oidc_options;
 struct server;
 
 enum server_authorization {
@@ -71,6 +72,10 @@ void server_add_door(struct server *s, const struct server_door *door);
 // port-forward work from then on. Texts are copied. Returns 0 or -ERR_INVALID for certificates that
 // are none.
 int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct err *err) MUST_USE;
+
+// server_set_oidc accepts tokens of an issuer (server/oidc.h). Texts are copied. Returns 0 or
+// -ERR_INVALID.
+int server_set_oidc(struct server *s, const struct oidc_options *options, struct err *err) MUST_USE;
 
 // server_found_cluster makes what every cluster has and is missing here (server/auth/cluster.h).
 // The certificates are of those who may sign clients', and those of a proxy in front of other

@@ -27,6 +27,7 @@
 #include "os/file.h"
 #include "pki/pki.h"
 #include "server/audit.h"
+#include "server/oidc.h"
 #include "server/seal.h"
 
 #include "base/banned.h"
@@ -344,6 +345,37 @@ static int reach_nodes(struct running *r, struct err *err)
     return ret < 0 ? err_wrap(err, "the way to nodes") : 0;
 }
 
+// server_verb_trust_issuer accepts tokens of an OpenID Connect issuer. Flags without the issuer
+// would be ignored, so they are errors.
+static int server_verb_trust_issuer(struct running *r, struct err *err)
+{
+    const struct server_flags *f = &r->flags;
+    char *ca = NULL;
+    if (!f->oidc.issuer)
+        return f->oidc.client_id || f->oidc.username_claim || f->oidc.username_prefix ||
+                       f->oidc.groups_claim || f->oidc.groups_prefix || f->oidc.algs ||
+                       f->oidc.ca_file || f->oidc.required.n
+                   ? err_set(err, ERR_INVALID, "the options --oidc-… need --oidc-issuer-url")
+                   : 0;
+    int ret = server_verb_read_pem(f->oidc.ca_file, NULL, &ca, err);
+    if (ret == 0) {
+        const struct oidc_options options = {.loop = r->loop,
+                                             .issuer = str_z(f->oidc.issuer),
+                                             .client_id = str_z(f->oidc.client_id),
+                                             .username_claim = str_z(f->oidc.username_claim),
+                                             .username_prefix = f->oidc.username_prefix,
+                                             .groups_claim = str_z(f->oidc.groups_claim),
+                                             .groups_prefix = str_z(f->oidc.groups_prefix),
+                                             .required = f->oidc.required.p,
+                                             .required_len = f->oidc.required.n,
+                                             .algs = str_z(f->oidc.algs),
+                                             .ca_pem = str_z(ca)};
+        ret = server_set_oidc(r->server, &options, err);
+    }
+    free(ca);
+    return ret;
+}
+
 // server_verb_init_cluster makes what other components of Kubernetes look for at their start.
 static int server_verb_init_cluster(struct running *r, struct err *err)
 {
@@ -545,6 +577,8 @@ static int server_verb_start(struct running *r, struct err *err)
         ret = start_server(r, err);
     if (ret == 0)
         ret = reach_nodes(r, err);
+    if (ret == 0)
+        ret = server_verb_trust_issuer(r, err);
     if (ret == 0)
         ret = open_doors(r, err);
     if (ret == 0)

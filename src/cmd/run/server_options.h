@@ -31,6 +31,11 @@ struct server_flags {
         const char *policy_file, *log_path;
         int64_t max_age_days, max_backups, max_size_mb;
     } audit;
+    struct {
+        const char *issuer, *client_id, *username_claim, *username_prefix;
+        const char *groups_claim, *groups_prefix, *algs, *ca_file;
+        struct cli_texts required;
+    } oidc;
     bool kubelet_insecure;
     bool insecure_http;
     bool anonymous_auth;

@@ -79,6 +79,8 @@ struct server_access {
     bool has_roles;            // else every authenticated user may do everything
     struct client *client;     // of the roles
     struct sign_key *accounts; // for tokens of service accounts; NULL: there are none
+    struct oidc *oidc;         // tokens of an issuer; NULL: there are none
+    size_t oidc_waiting;       // requests that wait for its keys
     struct rbac *rbac;         // NULL with has_roles: the server stops and refuses everything
     struct nodeauth *nodeauth; // NULL: nodes have no rights of their own
 };
