@@ -85,15 +85,21 @@ void sign_key_point(const struct sign_key *k, unsigned char x[SIGN_COORD_BYTES],
     memcpy(y, k->y, SIGN_COORD_BYTES);
 }
 
-void sign_key_id(const struct sign_key *k, char ret[SIGN_ID_BYTES])
+void sign_sha256(struct str bytes, char ret[SIGN_SHA256_BYTES])
 {
-    unsigned char point[2 * SIGN_COORD_BYTES], sum[32];
+    unsigned char sum[32];
     size_t n = sizeof(sum);
-    sign_key_point(k, point, point + SIGN_COORD_BYTES);
-    if (EVP_Q_digest(NULL, "SHA256", NULL, point, sizeof(point), sum, &n) != 1)
+    if (EVP_Q_digest(NULL, "SHA256", NULL, bytes.n ? bytes.p : "", bytes.n, sum, &n) != 1)
         memset(sum, 0, sizeof(sum));
     for (size_t i = 0; i < sizeof(sum); i++)
         (void)snprintf(ret + 2 * i, 3, "%02x", sum[i]);
+}
+
+void sign_key_id(const struct sign_key *k, char ret[SIGN_ID_BYTES])
+{
+    unsigned char point[2 * SIGN_COORD_BYTES];
+    sign_key_point(k, point, point + SIGN_COORD_BYTES);
+    sign_sha256(str_make((const char *)point, sizeof(point)), ret);
 }
 
 // --- Signatures: JOSE wants two numbers of equal length, OpenSSL speaks DER ----------------------

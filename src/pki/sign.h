@@ -41,6 +41,10 @@ bool sign_verify(const struct sign_key *k, struct str bytes, struct str signatur
 // sign_hmac is HMAC with SHA-256: what JOSE calls HS256.
 void sign_hmac(struct str key, struct str bytes, unsigned char ret[SIGN_HMAC_BYTES]);
 
+// sign_sha256 is the hash of bytes as 64 lower-case hexadecimal digits and a NUL.
+#define SIGN_SHA256_BYTES 65
+void sign_sha256(struct str bytes, char ret[SIGN_SHA256_BYTES]);
+
 // sign_same compares two texts in a time that depends on their lengths alone.
 bool sign_same(struct str a, struct str b);
 

@@ -29,6 +29,7 @@ struct server_options {
     struct registry *registry;
     struct str runtime_config; // which versions are served, see server/http/catalog.h
     const char *token_file;    // static tokens as CSV; NULL: none
+    const char *deny_file;     // credentials that are refused (server/auth/deny.h); NULL: none
     struct str account_key;    // PEM, for tokens of service accounts; empty: none are given out
     enum server_authorization authorization;
     struct audit *audit; // NULL: no audit log; must outlive the server

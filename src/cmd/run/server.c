@@ -70,7 +70,7 @@ struct running {
     struct http_server *http, *local;
     struct server_door door, local_door;
     struct { // paths and addresses, owned
-        char *database, *socket, *tokens, *kubeconfig, *url, *public_url;
+        char *database, *socket, *tokens, *denied, *kubeconfig, *url, *public_url;
     };
     bool owns_socket;
     int open_doors; // while stopping
@@ -246,6 +246,7 @@ static int start_server(struct running *r, struct err *err)
                                      .registry = r->registry,
                                      .runtime_config = str_z(f->runtime_config),
                                      .token_file = r->tokens,
+                                     .deny_file = r->denied,
                                      .anonymous = f->anonymous_auth,
                                      .bookmark_ns = f->bookmark_ms * CLOCK_NS_PER_MS};
     int ret = server_verb_parse_authorization(f, &options.authorization, err);
@@ -540,6 +541,7 @@ static void running_done(struct running *r)
     free(r->database);
     free(r->socket);
     free(r->tokens);
+    free(r->denied);
     free(r->kubeconfig);
     free(r->url);
     free(r->public_url);
@@ -551,6 +553,7 @@ static void name_files(struct running *r)
 {
     const struct server_flags *f = &r->flags;
     r->database = in_folder(f->data_dir, "dray.db");
+    r->denied = in_folder(f->data_dir, "denied");
     r->socket = f->unix_path ? xstrndup(f->unix_path, strlen(f->unix_path))
                              : in_folder(f->data_dir, "dray.sock");
     r->tokens = f->token_file ? xstrndup(f->token_file, strlen(f->token_file))

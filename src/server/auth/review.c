@@ -172,7 +172,12 @@ static void review_check_token(const struct exchange *ex, struct arena *arena,
     struct err err = {0};
     struct api_str_array audiences = review->spec.audiences;
     review->status = (struct api_token_review_status){0};
-    if (!review_identify_token(ex, review, &audiences, arena, &user, &err)) {
+    bool known = review_identify_token(ex, review, &audiences, arena, &user, &err);
+    if (known && denial_of_token(ex->s, review->spec.token, &user)) {
+        known = false;
+        err_record(&err, ERR_INVALID, "the token is denied");
+    }
+    if (!known) {
         review->status.error = arena_str(arena, str_z(err.msg));
         return;
     }

@@ -56,6 +56,8 @@ int server_new(const struct server_options *options, struct server **ret, struct
     r = auth_load(&s->auth, options->token_file, err);
     if (r == 0 && options->account_key.n)
         r = sign_key_load(options->account_key, &s->access.accounts, err);
+    if (r == 0 && options->deny_file)
+        r = denial_start(s, options->deny_file, err);
     if (r < 0) {
         server_free(s);
         return r;
@@ -91,6 +93,7 @@ void server_free(struct server *s)
     encode_cache_done(&s->cache);
     piece_pool_free(s->pieces);
     sign_key_free(s->access.accounts);
+    deny_free(s->access.deny);
     tls_client_free(s->node.tls);
     arena_done(&s->node.arena);
     catalog_done(&s->catalog);
@@ -132,6 +135,7 @@ void server_stop(struct server *s)
     watch_stop_all(s);
     stream_stop_all(s);
     authz_stop(s);
+    denial_stop(s);
     oidc_free(s->access.oidc);
     s->access.oidc = NULL;
     stop_founding(s);
@@ -236,8 +240,12 @@ static bool server_identify_user(struct exchange *ex, const struct server_door *
         who = r == 0 ? AUTH_KNOWN : who;
         *ret_unknown_key = r == -ERR_NOT_FOUND;
     }
-    if (who == AUTH_KNOWN)
-        return true;
+    if (who == AUTH_KNOWN) {
+        denial_describe(ex, token);
+        if (!denial_is(ex))
+            return true;
+        who = AUTH_BAD;
+    }
     ex->user = auth_anonymous;
     return who == AUTH_NOBODY && (ex->s->access.anonymous || server_path_is_open(ex));
 }
