@@ -93,28 +93,34 @@ int jwt_write(const struct jwt *t, const struct sign_key *key, struct sbuf *out,
     return 0;
 }
 
-void jwt_key_set(const struct sign_key *key, struct sbuf *out)
+static void jwt_write_key(const struct sign_key *key, struct json_writer *w)
 {
     unsigned char x[SIGN_COORD_BYTES], y[SIGN_COORD_BYTES];
     char id[SIGN_ID_BYTES];
     cleanup_sbuf struct sbuf x_text = {0}, y_text = {0};
-    struct json_writer w = {.out = out};
     sign_key_point(key, x, y);
     sign_key_id(key, id);
     base64_encode(str_make((const char *)x, sizeof(x)), BASE64_URL, &x_text);
     base64_encode(str_make((const char *)y, sizeof(y)), BASE64_URL, &y_text);
+    json_write_object_begin(w);
+    json_write_text(w, "use", STR("sig"));
+    json_write_text(w, "kty", STR("EC"));
+    json_write_text(w, "kid", str_z(id));
+    json_write_text(w, "crv", STR("P-256"));
+    json_write_text(w, "alg", STR("ES256"));
+    json_write_text(w, "x", sbuf_str(&x_text));
+    json_write_text(w, "y", sbuf_str(&y_text));
+    json_write_object_end(w);
+}
+
+void jwt_key_set(const struct sign_key *key, struct sbuf *out)
+{
+    struct json_writer w = {.out = out};
     json_write_object_begin(&w);
     json_write_key(&w, STR("keys"));
     json_write_array_begin(&w);
-    json_write_object_begin(&w);
-    json_write_text(&w, "use", STR("sig"));
-    json_write_text(&w, "kty", STR("EC"));
-    json_write_text(&w, "kid", str_z(id));
-    json_write_text(&w, "crv", STR("P-256"));
-    json_write_text(&w, "alg", STR("ES256"));
-    json_write_text(&w, "x", sbuf_str(&x_text));
-    json_write_text(&w, "y", sbuf_str(&y_text));
-    json_write_object_end(&w);
+    for (; key; key = sign_key_older(key))
+        jwt_write_key(key, &w);
     json_write_array_end(&w);
     json_write_object_end(&w);
 }

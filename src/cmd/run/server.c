@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "cmd/run/process.h"
+#include "cmd/run/server_keys.h"
 #include "cmd/run/server_options.h"
 #include "cmd/run/server_run.h"
 #include "cmd/verb.h"
@@ -66,6 +67,7 @@ struct running {
     struct pki pki;
     struct tls_server *tls;
     struct tls_follow follow;
+    struct server_keys keys;
     struct exec_timer renew;
     struct http_server *http, *local;
     struct server_door door, local_door;
@@ -266,6 +268,8 @@ static int start_server(struct running *r, struct err *err)
     options.account_key = str_z(account_key ? account_key : "");
     if (ret == 0)
         ret = server_new(&options, &r->server, err);
+    if (ret == 0)
+        server_keys_follow(&r->keys, loop_exec(r->loop), r->server, pki_folder);
     free(account_key);
     free(pki_folder);
     if (ret < 0)
@@ -486,6 +490,7 @@ static void server_verb_stop(void *arg)
         r->guest->stop(r->guest->arg, door_closed, r);
     server_stop(r->server);
     tls_follow_stop(&r->follow);
+    server_keys_stop(&r->keys);
     if (r->tls)
         exec_timer_stop(loop_exec(r->loop), &r->renew);
     http_server_stop(r->http, 5 * CLOCK_NS_PER_SEC, door_closed, r);
@@ -520,6 +525,7 @@ static void running_done(struct running *r)
 {
     http_server_free(r->http);
     http_server_free(r->local);
+    server_keys_stop(&r->keys);
     if (r->server && !r->stopping)
         server_verb_abort_start(r);
     registry_stop(r->registry);

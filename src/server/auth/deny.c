@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sys/stat.h>
-
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -26,17 +24,10 @@ struct deny_list {
     struct arena arena;
 };
 
-struct deny_stamp {
-    dev_t device;
-    ino_t inode;
-    off_t size;
-    int64_t changed_ns;
-};
-
 struct deny {
     char *path;
     struct deny_list list;
-    struct deny_stamp stamp; // of the file when it was read last
+    struct file_stamp stamp; // of the file when it was read last
 };
 
 static void deny_list_done(struct deny_list *l)
@@ -132,18 +123,6 @@ int deny_parse(struct deny *d, struct str text, struct err *err)
     return 0;
 }
 
-static struct deny_stamp deny_take_stamp(const char *path)
-{
-    struct stat st;
-    if (stat(path, &st) < 0)
-        return (struct deny_stamp){0};
-    return (struct deny_stamp){.device = st.st_dev,
-                               .inode = st.st_ino,
-                               .size = st.st_size,
-                               .changed_ns =
-                                   (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec};
-}
-
 static int deny_read(struct deny *d, struct err *err)
 {
     cleanup_sbuf struct sbuf text = {0};
@@ -156,9 +135,8 @@ static int deny_read(struct deny *d, struct err *err)
 
 int deny_follow(struct deny *d, struct err *err)
 {
-    struct deny_stamp now = deny_take_stamp(d->path);
-    if (now.device == d->stamp.device && now.inode == d->stamp.inode && now.size == d->stamp.size &&
-        now.changed_ns == d->stamp.changed_ns)
+    struct file_stamp now = file_take_stamp(d->path);
+    if (file_stamp_same(&now, &d->stamp))
         return 0;
     d->stamp = now; // before reading: what changes meanwhile is seen next time
     int r = deny_read(d, err);
@@ -189,7 +167,7 @@ int deny_new(const char *path, struct deny **ret, struct err *err)
 {
     struct deny *d = xcalloc(1, sizeof(*d));
     d->path = xstrndup(path, strlen(path));
-    d->stamp = deny_take_stamp(path);
+    d->stamp = file_take_stamp(path);
     int r = deny_read(d, err);
     if (r < 0) {
         deny_free(d);

@@ -163,6 +163,17 @@ int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct 
     return 0;
 }
 
+int server_set_account_key(struct server *s, struct str pem, struct err *err)
+{
+    struct sign_key *key = NULL;
+    int r = sign_key_load(pem, &key, err);
+    if (r < 0)
+        return r;
+    sign_key_free(s->access.accounts);
+    s->access.accounts = key;
+    return 0;
+}
+
 int server_set_oidc(struct server *s, const struct oidc_options *options, struct err *err)
 {
     return oidc_new(options, &s->access.oidc, err);

@@ -102,7 +102,7 @@ static int seal_decode_secret(struct str text, struct seal_key *key, struct err 
         memcpy(key->bytes, bytes.p, bytes.n);
         key->n = bytes.n;
     }
-    if (bytes.n)
+    if (bytes.p)
         explicit_bzero(bytes.p, bytes.n);
     return seal_at_field(err, r, STR("secret"));
 }
@@ -276,7 +276,7 @@ int seal_config_load(const char *path, struct seal_config **ret, struct err *err
         return err_set(err, -r, "cannot read %s: %s", path,
                        r == -ERR_TOO_LARGE ? "it is larger than 1 MiB" : strerror(-r));
     r = seal_config_parse(sbuf_str(&text), ret, err);
-    if (text.n)
+    if (text.p)
         explicit_bzero(text.p, text.n);
     if (r == 0 || !err)
         return r;
