@@ -36,6 +36,10 @@ struct server_flags {
         const char *groups_claim, *groups_prefix, *algs, *ca_file;
         struct cli_texts required;
     } oidc;
+    struct {
+        int64_t max_bytes, namespace_percent;
+        bool salvage;
+    } database;
     bool kubelet_insecure;
     bool insecure_http;
     bool anonymous_auth;
