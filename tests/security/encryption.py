@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claim: with --encryption-provider-config no byte of a Secret stands in the database, its log or a backup; the file of keys must be its owner's alone; keys rotate by restarts,
 and a missing key is an error that names how much it concerns, never a loss. Usage: encryption.py DRAY"""
-import base64, glob, os, subprocess, sys
+import base64, glob, os, shutil, subprocess, sys
 from kit import DRAY, Cluster
 
 SECRET = 'correct-horse-battery-staple'
@@ -78,7 +78,7 @@ def main(folder):
         assert c.secret() == SECRET
     # A backup has the key of its time.
     fails(folder + '/restored', ['--restore', folder + '/backup.db', *config(folder, 'b')], 'key "a" is not configured')
-    os.remove(folder + '/restored/dray.db')
+    shutil.rmtree(folder + '/restored')
     with Kept(folder + '/restored', ['--restore', folder + '/backup.db', *config(folder, 'a')]) as c:
         assert c.secret() == SECRET
     # Out of it again.
