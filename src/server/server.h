@@ -74,7 +74,8 @@ void server_add_door(struct server *s, const struct server_door *door);
 // are none.
 int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct err *err) MUST_USE;
 
-// server_set_account_key replaces the key for tokens of service accounts (PEM, with older ones behind
+// server_set_account_key replaces the key for tokens of service accounts (PEM, with older ones
+// behind
 // it). On failure the old one stays.
 int server_set_account_key(struct server *s, struct str pem, struct err *err) MUST_USE;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A sealed row's blob is one byte of format, eight of checksum and the sealer's bytes. The checksum
-// tells damage from a missing key. The columns of the row are authenticated with the bytes: a row that is copied to another name, or over a newer version, does not
+// tells damage from a missing key. The columns of the row are authenticated with the bytes: a
+// row that is copied to another name, or over a newer version, does not
 // open.
 #include "store/seal.h"
 

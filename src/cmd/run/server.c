@@ -118,8 +118,8 @@ static int start_store(struct running *r, struct err *err)
         ret = archive_restore(f->restore, f->data_dir, err);
     if (ret == 0)
         ret = data_dir_check_keys(f->data_dir, f->database.salvage, err);
-    if (ret == 0 && f->encryption_config)
-        ret = seal_config_load(f->encryption_config, &r->seal, err);
+    if (ret == 0 && f->database.encryption)
+        ret = seal_config_load(f->database.encryption, &r->seal, err);
     if (ret == 0)
         ret = loop_new(&r->loop, err);
     if (ret < 0)

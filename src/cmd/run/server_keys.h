@@ -16,7 +16,8 @@ struct server_keys {
     struct exec_timer timer;
 };
 
-// server_keys_follow looks at folder/sa.key every second from now on. server_keys_stop may be called
+// server_keys_follow looks at folder/sa.key every second from now on. server_keys_stop may be
+// called
 // for one that was never started (zeroed).
 void server_keys_follow(struct server_keys *k, struct exec *exec, struct server *server,
                         const char *folder);

@@ -61,7 +61,7 @@ static const struct cli_option server_options[] = {
      .number = &server_flags.audit.max_size_mb, .most = 1024 * 1024},
     {"--encryption-provider-config", NULL, "FILE",
      "encrypt objects in the database by this EncryptionConfiguration (aesgcm, identity); 0600",
-     .text = &server_flags.encryption_config},
+     .text = &server_flags.database.encryption},
     {"--oidc-issuer-url", NULL, "URL", "accept ID tokens of this OpenID Connect issuer (https)",
      .text = &server_flags.oidc.issuer},
     {"--oidc-client-id", NULL, "ID", "accept tokens with this audience; required with an issuer",

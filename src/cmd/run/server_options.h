@@ -19,7 +19,6 @@ struct server_flags {
     const char *authorization_mode;
     const char *disable_admission_plugins;
     const char *restore;
-    const char *encryption_config;
     int64_t history_events;
     int64_t bookmark_ms; // for tests
     const char *kubelet_ca, *kubelet_certificate, *kubelet_key;
@@ -39,6 +38,7 @@ struct server_flags {
     struct {
         int64_t max_bytes, namespace_percent;
         bool salvage;
+        const char *encryption; // configuration file
     } database;
     bool kubelet_insecure;
     bool insecure_http;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fetching: the discovery document, then the key set it names. Known keys stay in use while a fetch
-// runs and when it fails. Every 5 minutes a new fetch; after a failure sooner, with a growing pause;
+// runs and when it fails. Every 5 minutes a new fetch; after a failure sooner, with a growing
+// pause;
 // at once for a token whose key is not known, but not more often than every 10 s, whatever tokens
 // clients show.
 #include "server/oidc/oidc.h"

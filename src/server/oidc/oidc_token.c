@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rules, discovery document and claims. The order is upstream's: signature, issuer, audience, times,
+// Rules, discovery document and claims. The order is upstream's: signature, issuer, audience,
+// times,
 // then user name, groups and required claims.
 #include "server/oidc/oidc_token.h"
 
