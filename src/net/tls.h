@@ -20,6 +20,8 @@ struct tls_peer {
     const struct str *organizations;
     size_t organizations_len;
     int64_t not_after; // seconds since 1970; invalid from then on
+    char serial[64];   // hexadecimal digits, as many as fit
+    char sha256[65];   // fingerprint of the certificate
 };
 
 struct tls_server;

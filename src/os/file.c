@@ -323,3 +323,21 @@ const struct dirent *file_next_entry(DIR *dir)
             return e;
     }
 }
+
+struct file_stamp file_take_stamp(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) < 0)
+        return (struct file_stamp){0};
+    return (struct file_stamp){.device = st.st_dev,
+                               .inode = st.st_ino,
+                               .size = st.st_size,
+                               .changed_ns =
+                                   (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec};
+}
+
+bool file_stamp_same(const struct file_stamp *a, const struct file_stamp *b)
+{
+    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+           a->changed_ns == b->changed_ns;
+}

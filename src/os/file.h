@@ -11,7 +11,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <sys/types.h>
 
@@ -77,6 +79,19 @@ int file_remove_tree(const char *path, struct err *err);
 // files whose names begin with prefix. For the owner of these files, when it starts. A missing
 // directory is fine.
 void file_remove_temporaries(const char *dir, struct str prefix);
+
+// --- Following -----------------------------------------------------------------------------------
+
+// What changes when a file is replaced or written; all zero: it cannot be seen.
+struct file_stamp {
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    int64_t changed_ns;
+};
+
+struct file_stamp file_take_stamp(const char *path);
+bool file_stamp_same(const struct file_stamp *a, const struct file_stamp *b);
 
 // --- Directories and descriptors -----------------------------------------------------------------
 

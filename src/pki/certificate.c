@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "net/openssl.h"
 #include "pki/pki_int.h"
+#include "pki/sign.h"
 
 #include "base/banned.h"
 
@@ -280,6 +281,19 @@ bool pki_certificate_names(const char *certificate_pem, const struct pki_subject
     X509_NAME_free(wanted);
     ERR_clear_error();
     return same;
+}
+
+int pki_certificate_fingerprint(struct str pem, char ret[PKI_FINGERPRINT_BYTES], struct err *err)
+{
+    X509 *x = certificate_read(pem);
+    unsigned char *der = NULL;
+    int n = x ? i2d_X509(x, &der) : -1;
+    X509_free(x);
+    if (n <= 0)
+        return err_set(err, ERR_INVALID, "there is no certificate in PEM form in it");
+    sign_sha256(str_make((const char *)der, (size_t)n), ret);
+    OPENSSL_free(der);
+    return 0;
 }
 
 bool pki_pair_matches(const char *certificate_pem, const char *key_pem)

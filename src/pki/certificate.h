@@ -42,6 +42,12 @@ int pki_certificate_expiry(const char *certificate_pem, int64_t *ret, struct err
 // no other.
 bool pki_certificate_names(const char *certificate_pem, const struct pki_subject *subject);
 
+// pki_certificate_fingerprint is the SHA-256 of the first certificate of a PEM text, 64 hexadecimal
+// digits and a NUL. Returns 0 or -ERR_INVALID.
+#define PKI_FINGERPRINT_BYTES 65
+int pki_certificate_fingerprint(struct str pem, char ret[PKI_FINGERPRINT_BYTES],
+                                struct err *err) MUST_USE;
+
 // pki_pair_matches: both can be read, and the key is the certificate's.
 bool pki_pair_matches(const char *certificate_pem, const char *key_pem);
 

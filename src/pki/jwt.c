@@ -6,13 +6,12 @@
 
 #include "base/vec.h"
 #include "codec/base64.h"
-#include "codec/json.h"
 #include "codec/json_writer.h"
+#include "pki/jws.h"
 
 #include "base/banned.h"
 
-#define TOKEN_BYTES_MAX ((size_t)16 * 1024)
-#define AUDIENCES_MAX   64
+#define AUDIENCES_MAX 64
 #define CLOCK_SKEW_LIMIT \
     10 // seconds by which clocks may differ; a token is never good after its end
 
@@ -94,67 +93,39 @@ int jwt_write(const struct jwt *t, const struct sign_key *key, struct sbuf *out,
     return 0;
 }
 
-void jwt_key_set(const struct sign_key *key, struct sbuf *out)
+static void jwt_write_key(const struct sign_key *key, struct json_writer *w)
 {
     unsigned char x[SIGN_COORD_BYTES], y[SIGN_COORD_BYTES];
     char id[SIGN_ID_BYTES];
     cleanup_sbuf struct sbuf x_text = {0}, y_text = {0};
-    struct json_writer w = {.out = out};
     sign_key_point(key, x, y);
     sign_key_id(key, id);
     base64_encode(str_make((const char *)x, sizeof(x)), BASE64_URL, &x_text);
     base64_encode(str_make((const char *)y, sizeof(y)), BASE64_URL, &y_text);
+    json_write_object_begin(w);
+    json_write_text(w, "use", STR("sig"));
+    json_write_text(w, "kty", STR("EC"));
+    json_write_text(w, "kid", str_z(id));
+    json_write_text(w, "crv", STR("P-256"));
+    json_write_text(w, "alg", STR("ES256"));
+    json_write_text(w, "x", sbuf_str(&x_text));
+    json_write_text(w, "y", sbuf_str(&y_text));
+    json_write_object_end(w);
+}
+
+void jwt_key_set(const struct sign_key *key, struct sbuf *out)
+{
+    struct json_writer w = {.out = out};
     json_write_object_begin(&w);
     json_write_key(&w, STR("keys"));
     json_write_array_begin(&w);
-    json_write_object_begin(&w);
-    json_write_text(&w, "use", STR("sig"));
-    json_write_text(&w, "kty", STR("EC"));
-    json_write_text(&w, "kid", str_z(id));
-    json_write_text(&w, "crv", STR("P-256"));
-    json_write_text(&w, "alg", STR("ES256"));
-    json_write_text(&w, "x", sbuf_str(&x_text));
-    json_write_text(&w, "y", sbuf_str(&y_text));
-    json_write_object_end(&w);
+    for (; key; key = sign_key_older(key))
+        jwt_write_key(key, &w);
     json_write_array_end(&w);
     json_write_object_end(&w);
 }
 
 // --- Reading -------------------------------------------------------------------------------------
-
-struct parts {
-    struct str signed_text, header, claims, signature;
-};
-
-static bool take_apart(struct str text, struct parts *ret)
-{
-    struct str rest;
-    if (text.n > TOKEN_BYTES_MAX || !str_cut(text, '.', &ret->header, &rest) ||
-        !str_cut(rest, '.', &ret->claims, &ret->signature))
-        return false;
-    for (size_t i = 0; i < ret->signature.n; i++)
-        if (ret->signature.p[i] == '.')
-            return false;
-    ret->signed_text = str_make(text.p, ret->header.n + 1 + ret->claims.n);
-    return ret->header.n && ret->claims.n && ret->signature.n;
-}
-
-static int jwt_fail(struct err *err, const char *what)
-{
-    return err_set(err, ERR_INVALID, "invalid token: %s", what);
-}
-
-static int parse_part(struct str part, struct json_doc *ret, struct err *err)
-{
-    cleanup_sbuf struct sbuf text = {0};
-    if (base64_decode(part, BASE64_URL, &text, NULL) < 0 ||
-        json_parse(sbuf_str(&text), NULL, ret, NULL) < 0)
-        return jwt_fail(err, "not base64url of a JSON object");
-    if (json_is_object(ret->root))
-        return 0;
-    json_doc_done(ret);
-    return jwt_fail(err, "not base64url of a JSON object");
-}
 
 static struct str jwt_text_of(const yyjson_val *object, const char *key, struct arena *arena)
 {
@@ -169,12 +140,12 @@ static struct jwt_object jwt_object_of(const yyjson_val *parent, const char *key
     return (struct jwt_object){jwt_text_of(v, "name", arena), jwt_text_of(v, "uid", arena)};
 }
 
-static int jwt_check_signature(const struct parts *p, const struct sign_key *key, struct err *err)
+static int jwt_check_signature(const struct jws *p, const struct sign_key *key, struct err *err)
 {
     struct json_doc header;
     cleanup_sbuf struct sbuf signature = {0};
     cleanup_arena struct arena arena = {0};
-    int r = parse_part(p->header, &header, err);
+    int r = jws_parse_part(p->header, &header, err);
     if (r < 0)
         return r;
     bool right = str_eqz(jwt_text_of(header.root, "alg", &arena), "ES256") &&
@@ -182,7 +153,7 @@ static int jwt_check_signature(const struct parts *p, const struct sign_key *key
     json_doc_done(&header);
     if (!right || base64_decode(p->signature, BASE64_URL, &signature, NULL) < 0 ||
         !sign_verify(key, p->signed_text, sbuf_str(&signature)))
-        return jwt_fail(err, "not signed by this server");
+        return jws_fail(err, "not signed by this server");
     return 0;
 }
 
@@ -223,32 +194,32 @@ static int jwt_read_claims(const yyjson_val *claims, int64_t now, struct arena *
     if (read_audiences(claims, arena, ret) < 0 || !jwt_read_time(claims, "exp", &ret->expires) ||
         !jwt_read_time(claims, "nbf", &ret->not_before) ||
         !jwt_read_time(claims, "iat", &ret->issued))
-        return jwt_fail(err, "malformed claims");
+        return jws_fail(err, "malformed claims");
     struct str subject = jwt_text_of(claims, "sub", arena);
     struct str wanted = arena_strf(arena, "system:serviceaccount:%.*s:%.*s",
                                    STR_ARG(ret->namespace), STR_ARG(ret->account.name));
     if (!ret->namespace.n || !ret->account.name.n || !str_eq(subject, wanted))
-        return jwt_fail(err, "not a service account's");
+        return jws_fail(err, "not a service account's");
     if (!str_eqz(ret->issuer, JWT_ISSUER))
-        return jwt_fail(err, "unknown issuer");
+        return jws_fail(err, "unknown issuer");
     if (now >= ret->expires)
-        return jwt_fail(err, "expired (exp)");
+        return jws_fail(err, "expired (exp)");
     if (now + CLOCK_SKEW_LIMIT < ret->not_before)
-        return jwt_fail(err, "not valid yet (nbf)");
+        return jws_fail(err, "not valid yet (nbf)");
     return 0;
 }
 
 int jwt_read(struct str text, const struct sign_key *key, int64_t now, struct arena *arena,
              struct jwt *ret, struct err *err)
 {
-    struct parts p;
+    struct jws p;
     struct json_doc claims = {0};
-    if (!take_apart(text, &p))
-        return jwt_fail(err, "not three parts separated by dots");
+    if (!jws_split(text, &p))
+        return jws_fail(err, "not three parts separated by dots");
     // No claim is read before the signature is verified.
     int r = jwt_check_signature(&p, key, err);
     if (r == 0)
-        r = parse_part(p.claims, &claims, err);
+        r = jws_parse_part(p.claims, &claims, err);
     if (r < 0)
         return r;
     r = jwt_read_claims(claims.root, now, arena, ret, err);

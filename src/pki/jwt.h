@@ -40,7 +40,7 @@ int jwt_write(const struct jwt *t, const struct sign_key *key, struct sbuf *out,
 int jwt_read(struct str text, const struct sign_key *key, int64_t now, struct arena *arena,
              struct jwt *ret, struct err *err) MUST_USE;
 
-// jwt_key_set adds the public key as a JSON Web Key Set.
+// jwt_key_set adds the public key and its older ones as a JSON Web Key Set.
 void jwt_key_set(const struct sign_key *key, struct sbuf *out);
 
 #endif

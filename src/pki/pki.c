@@ -393,3 +393,38 @@ int pki_account_key(const char *folder, char **ret, struct err *err)
     free(path);
     return r;
 }
+
+// pki_first_key is the text of the first key, with its last line.
+static struct str pki_first_key(struct str pem)
+{
+    const struct str end = STR("-----END PRIVATE KEY-----\n");
+    ptrdiff_t at = str_find(pem, end);
+    return at < 0 ? pem : str_upto(pem, (size_t)at + end.n);
+}
+
+int pki_rotate_account_key(const char *folder, bool finish, struct err *err)
+{
+    char *path = pki_join_path(folder, "sa.key"), *old = NULL;
+    cleanup_sbuf struct sbuf text = {0};
+    struct sign_key *key = NULL;
+    int r = pki_read_file(path, &old, err);
+    if (r == -ENOENT)
+        r = err_set(err, ENOENT, "there is no %s; start the server once", path);
+    // What is read and written must be of use: the server would not start with it.
+    if (r == 0 && sign_key_load(str_z(old), &key, err) < 0)
+        r = err_wrap(err, "%s", path);
+    sign_key_free(key);
+    key = NULL;
+    if (r == 0 && !finish)
+        r = sign_key_make(&text, err);
+    if (r == 0)
+        sbuf_add(&text, finish ? pki_first_key(str_z(old)) : str_z(old));
+    if (r == 0 && sign_key_load(sbuf_str(&text), &key, err) < 0)
+        r = err_wrap(err, "%s", path);
+    if (r == 0)
+        r = file_replace_durable(AT_FDCWD, path, sbuf_str(&text), 0600, err);
+    sign_key_free(key);
+    free(old);
+    free(path);
+    return r;
+}

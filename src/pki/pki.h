@@ -5,6 +5,7 @@
 #ifndef PKI_PKI_H
 #define PKI_PKI_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -51,6 +52,11 @@ int pki_make_node_certificate(const struct pki *p, const char *node, const char 
 // it is missing.
 // *ret is on the heap.
 int pki_account_key(const char *folder, char **ret, struct err *err) MUST_USE;
+
+// pki_rotate_account_key puts a new key before those in folder/sa.key: it signs from now on, the
+// others verify. finish: only the first one stays, and tokens of the others are invalid. Returns 0
+// or a negative code.
+int pki_rotate_account_key(const char *folder, bool finish, struct err *err) MUST_USE;
 
 // pki_write_kubeconfig writes a kubeconfig for the administrator with all data inside. p NULL:
 // plain text to url, nothing to show.

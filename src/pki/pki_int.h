@@ -36,4 +36,8 @@ int certificate_sign_key(const struct pki_key_pair *ca, const struct pki_subject
 // signature is not checked.
 X509_REQ *csr_read(struct str pem, struct err *err);
 
+// sign_verify_curve verifies JOSE's form of an ECDSA signature: two numbers of half bytes each.
+bool sign_verify_curve(EVP_PKEY *key, const EVP_MD *digest, size_t half, struct str bytes,
+                       struct str signature);
+
 #endif

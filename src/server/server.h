@@ -15,6 +15,7 @@
 #include "server/http/node.h"
 
 struct audit;
+struct oidc_options;
 struct server;
 
 enum server_authorization {
@@ -28,6 +29,7 @@ struct server_options {
     struct registry *registry;
     struct str runtime_config; // which versions are served, see server/http/catalog.h
     const char *token_file;    // static tokens as CSV; NULL: none
+    const char *deny_file;     // credentials that are refused (server/auth/deny.h); NULL: none
     struct str account_key;    // PEM, for tokens of service accounts; empty: none are given out
     enum server_authorization authorization;
     struct audit *audit; // NULL: no audit log; must outlive the server
@@ -71,6 +73,15 @@ void server_add_door(struct server *s, const struct server_door *door);
 // port-forward work from then on. Texts are copied. Returns 0 or -ERR_INVALID for certificates that
 // are none.
 int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct err *err) MUST_USE;
+
+// server_set_account_key replaces the key for tokens of service accounts (PEM, with older ones
+// behind
+// it). On failure the old one stays.
+int server_set_account_key(struct server *s, struct str pem, struct err *err) MUST_USE;
+
+// server_set_oidc accepts tokens of an issuer (server/oidc.h). Texts are copied. Returns 0 or
+// -ERR_INVALID.
+int server_set_oidc(struct server *s, const struct oidc_options *options, struct err *err) MUST_USE;
 
 // server_found_cluster makes what every cluster has and is missing here (server/auth/cluster.h).
 // The certificates are of those who may sign clients', and those of a proxy in front of other

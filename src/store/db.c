@@ -20,6 +20,7 @@
 #include "store/db_int.h"
 #include "store/record.h"
 #include "store/reserve.h"
+#include "store/seal.h"
 
 #include "base/banned.h"
 
@@ -85,6 +86,8 @@ struct loading {
     struct sbuf kind_text; // of the last row; a group and a kind of any length
     const struct api_kind *kind;
     uint64_t last;
+    size_t rows, closed, stale; // closed: the sealer does not open them; stale: to be sealed again
+    struct sbuf first_closed;   // which one, and why
 };
 
 static int db_find_kind(const struct db *db, struct loading *l, struct str text, struct err *err)
@@ -102,7 +105,66 @@ static int db_find_kind(const struct db *db, struct loading *l, struct str text,
     return 0;
 }
 
-static int db_load_row(const struct db *db, sqlite3_stmt *st, struct loading *l,
+// db_reseal_row seals a row of the transaction in which rows are loaded with the current key.
+static int db_reseal_row(struct db *db, const struct record_row *row, const struct api_kind *kind,
+                         struct str plain, struct err *err)
+{
+    sbuf_clear(&db->row);
+    sbuf_add(&db->row, plain);
+    int r = store_seal_row(db->sealer, row, kind, &db->row, &db->scratch, err);
+    if (r < 0)
+        return r;
+    sqlite3_stmt *st = db->statements[SQL_RESEAL];
+    (void)sqlite3_bind_int64(st, 1, (sqlite3_int64)row->revision);
+    (void)sqlite3_bind_blob(st, 2, db->row.p, (int)db->row.n, SQLITE_STATIC);
+    int result = db_step_statement(db, SQL_RESEAL);
+    (void)sqlite3_clear_bindings(st);
+    return result == SQLITE_OK ? 0 : db_fail(db, result, err);
+}
+
+// db_open_row finds a row's plain bytes. One that does not open is counted, so that the error can
+// state how many there are. Returns 0, 1 (counted) or a negative code.
+static int db_open_row(struct db *db, struct loading *l, const struct record_row *row,
+                       struct str blob, struct str *ret, struct err *err)
+{
+    bool stale = false;
+    struct err why = {0};
+    l->rows++;
+    int r = store_open_row(db->sealer, row, l->kind, blob, &db->scratch, ret, &stale, &why);
+    if (r == -ERR_INVALID)
+        return err_set(err, ERR_INVALID, "%s", why.msg);
+    if (r < 0) {
+        if (l->closed++ == 0)
+            sbuf_addf(&l->first_closed, "%.*s %.*s/%.*s: %s", STR_ARG(row->kind),
+                      STR_ARG(row->namespace), STR_ARG(row->name), why.msg);
+        return 1;
+    }
+    if (!stale || l->closed)
+        return 0;
+    l->stale++;
+    // Resealing overwrites the scratch buffer that *ret may point into.
+    struct sbuf plain = db->scratch;
+    bool moved = ret->p == plain.p;
+    if (moved)
+        db->scratch = (struct sbuf){0};
+    r = db_reseal_row(db, row, l->kind, *ret, err);
+    if (moved) {
+        sbuf_done(&db->scratch);
+        db->scratch = plain;
+    }
+    return r;
+}
+
+static int db_fail_closed(const struct db *db, const struct loading *l, struct err *err)
+{
+    return err_set(err, ENOKEY,
+                   "%s: %zu of %zu rows cannot be decrypted (%.300s): start with the "
+                   "--encryption-provider-config that has their keys; nothing is changed",
+                   db->path, l->closed, l->rows, l->first_closed.p);
+}
+
+// Returns 0, 1 for a row that stays closed, or a negative code.
+static int db_load_row(struct db *db, sqlite3_stmt *st, struct loading *l,
                        const struct db_state *state, struct object **ret, bool *ret_deleted,
                        struct err *err)
 {
@@ -119,8 +181,13 @@ static int db_load_row(const struct db *db, sqlite3_stmt *st, struct loading *l,
     int r = db_find_kind(db, l, row.kind, err);
     if (r < 0)
         return r;
-    r = record_read(&row, l->kind, column_str(st, 5), ret, err);
-    if (r < 0) {
+    struct str plain;
+    r = db_open_row(db, l, &row, column_str(st, 5), &plain, err);
+    if (r > 0)
+        return r;
+    if (r == 0)
+        r = record_read(&row, l->kind, plain, ret, err);
+    if (r == -ERR_INVALID) {
         char what[256];
         (void)snprintf(what, sizeof(what), "%.*s %.*s/%.*s at revision %lld: %.80s",
                        STR_ARG(row.kind), STR_ARG(row.namespace), STR_ARG(row.name),
@@ -128,11 +195,11 @@ static int db_load_row(const struct db *db, sqlite3_stmt *st, struct loading *l,
         return db_fail_damaged(db, what, err);
     }
     *ret_deleted = row.deleted;
-    return 0;
+    return r;
 }
 
-int db_load(struct db *db, const struct db_state *state, struct custom_kinds *customs, db_row_fn fn,
-            void *arg, struct err *err)
+static int db_load_rows(struct db *db, const struct db_state *state, struct loading *l,
+                        db_row_fn fn, void *arg, struct err *err)
 {
     sqlite3_stmt *st = NULL;
     int result = sqlite3_prepare_v2(
@@ -140,19 +207,40 @@ int db_load(struct db *db, const struct db_state *state, struct custom_kinds *cu
         &st, NULL);
     if (result != SQLITE_OK)
         return db_fail(db, result, err);
-    struct loading l = {.customs = customs};
     int r = 0;
     while (r == 0 && (result = sqlite3_step(st)) == SQLITE_ROW) {
         struct object *o = NULL;
         bool deleted = false;
-        r = db_load_row(db, st, &l, state, &o, &deleted, err);
-        if (r == 0)
+        r = db_load_row(db, st, l, state, &o, &deleted, err);
+        if (r == 0 && !l->closed)
             fn(arg, o, deleted);
+        else
+            object_unref(o);
+        r = r > 0 ? 0 : r;
     }
     if (r == 0 && result != SQLITE_DONE)
         r = db_fail(db, result, err);
     (void)sqlite3_finalize(st);
+    return l->closed ? db_fail_closed(db, l, err) : r;
+}
+
+// Rows that another key sealed, or none, are sealed with the first key in the same transaction: all
+// of them, or none when something is wrong. Then the log is emptied: it has their old bytes.
+int db_load(struct db *db, const struct db_state *state, struct custom_kinds *customs, db_row_fn fn,
+            void *arg, struct err *err)
+{
+    struct loading l = {.customs = customs};
+    int r = db->sealer ? db_run_sql(db, "BEGIN IMMEDIATE", err) : 0;
+    if (r == 0)
+        r = db_load_rows(db, state, &l, fn, arg, err);
+    if (r == 0 && db->sealer)
+        r = db_run_sql(db, "COMMIT", err);
+    if (r == 0 && l.stale)
+        r = db_run_sql(db, "PRAGMA wal_checkpoint(TRUNCATE)", err);
+    if (r < 0 && !sqlite3_get_autocommit(db->sql))
+        (void)db_step_statement(db, SQL_ROLLBACK);
     sbuf_done(&l.kind_text);
+    sbuf_done(&l.first_closed);
     return r;
 }
 
@@ -181,6 +269,8 @@ static int db_insert_object(struct db *db, const struct write *w)
     struct record_row row = {o->revision, sbuf_str(&db->kind), o->namespace, o->name, w->deleted};
     sbuf_clear(&db->row);
     record_write(&row, o, &db->row);
+    if (store_seal_row(db->sealer, &row, o->kind, &db->row, &db->scratch, &db->seal_err) < 0)
+        return SQLITE_AUTH;
     (void)sqlite3_bind_int64(st, 1, (sqlite3_int64)o->revision);
     (void)sqlite3_bind_text(st, 2, db->kind.p, (int)db->kind.n, SQLITE_STATIC);
     (void)sqlite3_bind_text(st, 3, o->namespace.n ? o->namespace.p : "", (int)o->namespace.n,
@@ -271,7 +361,9 @@ int db_commit(struct db *db, const struct write *first, size_t n, const struct r
         }
     }
     if (result != SQLITE_OK) {
-        int r = db_fail(db, result, err);
+        int r = db->seal_err.code ? err_set(err, db->seal_err.code, "%s", db->seal_err.msg)
+                                  : db_fail(db, result, err);
+        db->seal_err = (struct err){0};
         db_roll_back(db);
         return r;
     }

@@ -18,6 +18,7 @@ enum {
     SQL_COMMIT,
     SQL_ROLLBACK,
     SQL_INSERT,
+    SQL_RESEAL,
     SQL_REMOVE,
     SQL_META,
     SQL_CLEAN,
@@ -28,8 +29,11 @@ struct db {
     sqlite3 *sql;
     char *path;
     sqlite3_stmt *statements[SQL_LEN];
-    struct sbuf row;  // blob of the row being written
-    struct sbuf kind; // its kind
+    struct sbuf row;                   // blob of the row being written
+    struct sbuf kind;                  // its kind
+    struct sbuf scratch;               // its other form, sealed or plain
+    const struct store_sealer *sealer; // NULL: rows are plain
+    struct err seal_err;               // of the row that could not be sealed
     int log_pages;
     int log_pages_max;
     struct mark mark;  // as it is on disk; an empty id: there is none
@@ -43,6 +47,9 @@ struct db {
 // with the content. Both return a negative code.
 int db_fail(const struct db *db, int result, struct err *err);
 int db_fail_damaged(const struct db *db, const char *what, struct err *err);
+
+// db_run_sql runs statements without results. Returns 0 or a negative code.
+int db_run_sql(struct db *db, const char *sql, struct err *err);
 
 // db_step_statement runs a prepared statement without a result. Returns a code of SQLite.
 int db_step_statement(struct db *db, int which);

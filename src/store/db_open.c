@@ -27,6 +27,7 @@ static const char *const sql_texts[SQL_LEN] = {
     [SQL_COMMIT] = "COMMIT",
     [SQL_ROLLBACK] = "ROLLBACK",
     [SQL_INSERT] = "INSERT INTO object VALUES(?1,?2,?3,?4,?5,?6)",
+    [SQL_RESEAL] = "UPDATE object SET data=?2 WHERE revision=?1",
     [SQL_REMOVE] = "DELETE FROM object WHERE revision=?1",
     [SQL_META] = "UPDATE meta SET revision=max(revision,?1), oldest=?2 WHERE id=1",
     [SQL_CLEAN] = "UPDATE meta SET clean=?1 WHERE id=1",
@@ -34,7 +35,7 @@ static const char *const sql_texts[SQL_LEN] = {
 
 // --- Opening -------------------------------------------------------------------------------------
 
-static int db_run_sql(struct db *db, const char *sql, struct err *err)
+int db_run_sql(struct db *db, const char *sql, struct err *err)
 {
     int r = sqlite3_exec(db->sql, sql, NULL, NULL, NULL);
     return r == SQLITE_OK ? 0 : db_fail(db, r, err);
@@ -255,6 +256,9 @@ static int db_set_up(struct db *db, const struct mark *mark, bool has_log,
             "PRAGMA journal_size_limit=33554432; PRAGMA temp_store=MEMORY;"
             "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON",
             err);
+    // Bytes of rows that are encrypted from now on must not stay in free pages.
+    if (r == 0 && db->sealer)
+        r = db_run_sql(db, "PRAGMA secure_delete=ON", err);
     if (r == 0 && empty)
         r = make_tables(db, err);
     if (r == 0)
@@ -306,6 +310,7 @@ static void db_free(struct db *db)
     db_close_connection(db);
     sbuf_done(&db->row);
     sbuf_done(&db->kind);
+    sbuf_done(&db->scratch);
     free(db->path);
     free(db);
 }
@@ -348,6 +353,7 @@ static int db_open_once(const struct store_options *options, struct db **ret,
         return r;
     struct db *db = xcalloc(1, sizeof(*db));
     db->path = xstrndup(path, strlen(path));
+    db->sealer = options->sealer;
     db->log_pages_max = options->log_pages ? (int)options->log_pages : DB_LOG_PAGES_MAX;
     int result = sqlite3_open_v2(path, &db->sql,
                                  SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |

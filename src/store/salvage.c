@@ -19,6 +19,7 @@
 #include "store/db.h"
 #include "store/mark.h"
 #include "store/record.h"
+#include "store/seal.h"
 
 #include "base/banned.h"
 
@@ -131,7 +132,7 @@ static int salvage_keep_row(struct salvage *s, sqlite3_stmt *st, struct err *err
     struct str blob = salvage_column(st, 5);
     struct err why = {0};
     if (state < 0 || state > 1 || row.revision > SALVAGE_REVISION_MAX ||
-        record_check(&row, blob, &why) < 0) {
+        store_check_row(&row, blob, &why) < 0) {
         salvage_lose_row(s, &row, why.msg[0] ? why.msg : "its state or revision is impossible");
         return 0;
     }

@@ -23,6 +23,7 @@
 #include "store/object.h"
 
 struct store;
+struct store_sealer;
 struct custom_kinds;
 
 struct store_options {
@@ -33,10 +34,11 @@ struct store_options {
     size_t history_bytes;  // 0: default
     size_t log_pages;      // pages of SQLite's log before they move into the database; 0: default
     size_t pending_bytes;  // of writes that wait for the disk; beyond, more are refused; 0: default
-    size_t max_bytes;      // of objects, see room.h; 0: no bound
-    size_t namespace_percent; // share of a namespace; 0: default
-    bool reserve;             // keep disk space for deletions, see reserve.h
-    bool commit_on_exec;      // no thread of its own: commits run as posted work (simulation)
+    const struct store_sealer *sealer; // of rows at rest (store/seal.h); NULL: none is encrypted
+    size_t max_bytes;                  // of objects, see room.h; 0: no bound
+    size_t namespace_percent;          // share of a namespace; 0: default
+    bool reserve;                      // keep disk space for deletions, see reserve.h
+    bool commit_on_exec; // no thread of its own: commits run as posted work (simulation)
     // salvage NULL: a damaged database, or one that has less than it had, is refused. Otherwise
     // store_open keeps what can be read (salvage.h) and reports each finding.
     void (*salvage)(void *arg, const char *finding);

@@ -22,9 +22,9 @@ def until(what, fn):
 class Cluster:
     """`dray server`, or `dray up` if it is to have controllers; users: token -> (name, groups)."""
 
-    def __init__(self, users=(), verb='server', flags=(), env=None):
+    def __init__(self, users=(), verb='server', flags=(), env=None, data=None):
         self.folder = tempfile.mkdtemp(prefix='dray-security-')
-        self.data = self.folder + '/data'
+        self.data = data or self.folder + '/data'  # a given one stays
         tokens = {ROOT: ('root', 'system:masters'), **dict(users)}
         with open(self.folder + '/tokens.csv', 'w') as f:
             f.writelines(f'{t},{name},,"{groups}"\n' for t, (name, groups) in tokens.items())

@@ -243,4 +243,5 @@ def main():
     print('passing: nodes get requests and no credentials')
 
 
-main()
+if __name__ == '__main__':
+    main()

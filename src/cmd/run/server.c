@@ -21,6 +21,7 @@
 #include "cmd/run/archive.h"
 #include "cmd/run/data_dir.h"
 #include "cmd/run/process.h"
+#include "cmd/run/server_keys.h"
 #include "cmd/run/server_options.h"
 #include "cmd/run/server_run.h"
 #include "cmd/verb.h"
@@ -30,6 +31,8 @@
 #include "os/file.h"
 #include "pki/pki.h"
 #include "server/audit.h"
+#include "server/oidc.h"
+#include "server/seal.h"
 
 #include "base/banned.h"
 
@@ -63,14 +66,16 @@ struct running {
     struct registry *registry;
     struct server *server;
     struct audit *audit;
+    struct seal_config *seal; // NULL: objects are written plain
     struct pki pki;
     struct tls_server *tls;
     struct tls_follow follow;
+    struct server_keys keys;
     struct exec_timer renew;
     struct http_server *http, *local;
     struct server_door door, local_door;
     struct { // paths and addresses, owned
-        char *database, *socket, *tokens, *kubeconfig, *url, *public_url;
+        char *database, *socket, *tokens, *denied, *kubeconfig, *url, *public_url;
     };
     bool owns_socket;
     int open_doors; // while stopping
@@ -113,6 +118,8 @@ static int start_store(struct running *r, struct err *err)
         ret = archive_restore(f->restore, f->data_dir, err);
     if (ret == 0)
         ret = data_dir_check_keys(f->data_dir, f->database.salvage, err);
+    if (ret == 0 && f->database.encryption)
+        ret = seal_config_load(f->database.encryption, &r->seal, err);
     if (ret == 0)
         ret = loop_new(&r->loop, err);
     if (ret < 0)
@@ -120,6 +127,7 @@ static int start_store(struct running *r, struct err *err)
     loop_watch_turns(r->loop, "server");
     struct store_options store = {.exec = loop_exec(r->loop),
                                   .path = r->database,
+                                  .sealer = r->seal ? seal_config_sealer(r->seal) : NULL,
                                   .history_events = (size_t)f->history_events,
                                   .reserve = true,
                                   .max_bytes = (size_t)f->database.max_bytes,
@@ -203,6 +211,7 @@ static int start_server(struct running *r, struct err *err)
                                      .registry = r->registry,
                                      .runtime_config = str_z(f->runtime_config),
                                      .token_file = r->tokens,
+                                     .deny_file = r->denied,
                                      .anonymous = f->anonymous_auth,
                                      .bookmark_ns = f->bookmark_ms * CLOCK_NS_PER_MS};
     int ret = server_verb_parse_authorization(f, &options.authorization, err);
@@ -222,6 +231,8 @@ static int start_server(struct running *r, struct err *err)
     options.account_key = str_z(account_key ? account_key : "");
     if (ret == 0)
         ret = server_new(&options, &r->server, err);
+    if (ret == 0)
+        server_keys_follow(&r->keys, loop_exec(r->loop), r->server, pki_folder);
     free(account_key);
     free(pki_folder);
     if (ret < 0)
@@ -300,6 +311,37 @@ static int reach_nodes(struct running *r, struct err *err)
     free(certificate);
     free(key);
     return ret < 0 ? err_wrap(err, "the way to nodes") : 0;
+}
+
+// server_verb_trust_issuer accepts tokens of an OpenID Connect issuer. Flags without the issuer
+// would be ignored, so they are errors.
+static int server_verb_trust_issuer(struct running *r, struct err *err)
+{
+    const struct server_flags *f = &r->flags;
+    char *ca = NULL;
+    if (!f->oidc.issuer)
+        return f->oidc.client_id || f->oidc.username_claim || f->oidc.username_prefix ||
+                       f->oidc.groups_claim || f->oidc.groups_prefix || f->oidc.algs ||
+                       f->oidc.ca_file || f->oidc.required.n
+                   ? err_set(err, ERR_INVALID, "the options --oidc-… need --oidc-issuer-url")
+                   : 0;
+    int ret = server_verb_read_pem(f->oidc.ca_file, NULL, &ca, err);
+    if (ret == 0) {
+        const struct oidc_options options = {.loop = r->loop,
+                                             .issuer = str_z(f->oidc.issuer),
+                                             .client_id = str_z(f->oidc.client_id),
+                                             .username_claim = str_z(f->oidc.username_claim),
+                                             .username_prefix = f->oidc.username_prefix,
+                                             .groups_claim = str_z(f->oidc.groups_claim),
+                                             .groups_prefix = str_z(f->oidc.groups_prefix),
+                                             .required = f->oidc.required.p,
+                                             .required_len = f->oidc.required.n,
+                                             .algs = str_z(f->oidc.algs),
+                                             .ca_pem = str_z(ca)};
+        ret = server_set_oidc(r->server, &options, err);
+    }
+    free(ca);
+    return ret;
 }
 
 // server_verb_init_cluster makes what other components of Kubernetes look for at their start.
@@ -416,6 +458,7 @@ static void server_verb_stop(void *arg)
         r->guest->stop(r->guest->arg, door_closed, r);
     server_stop(r->server);
     tls_follow_stop(&r->follow);
+    server_keys_stop(&r->keys);
     if (r->tls)
         exec_timer_stop(loop_exec(r->loop), &r->renew);
     http_server_stop(r->http, 5 * CLOCK_NS_PER_SEC, door_closed, r);
@@ -450,12 +493,14 @@ static void running_done(struct running *r)
 {
     http_server_free(r->http);
     http_server_free(r->local);
+    server_keys_stop(&r->keys);
     if (r->server && !r->stopping)
         server_verb_abort_start(r);
     registry_stop(r->registry);
     // Writes whose clients have gone still get their answers here.
     if (r->store)
         store_close(r->store);
+    seal_config_free(r->seal);
     if (r->guest)
         r->guest->free(r->guest->arg);
     registry_free(r->registry);
@@ -470,6 +515,7 @@ static void running_done(struct running *r)
     free(r->database);
     free(r->socket);
     free(r->tokens);
+    free(r->denied);
     free(r->kubeconfig);
     free(r->url);
     free(r->public_url);
@@ -481,6 +527,7 @@ static void name_files(struct running *r)
 {
     const struct server_flags *f = &r->flags;
     r->database = data_dir_path(f->data_dir, "dray.db");
+    r->denied = data_dir_path(f->data_dir, "denied");
     r->socket = f->unix_path ? xstrndup(f->unix_path, strlen(f->unix_path))
                              : data_dir_path(f->data_dir, "dray.sock");
     r->tokens = f->token_file ? xstrndup(f->token_file, strlen(f->token_file))
@@ -507,6 +554,8 @@ static int server_verb_start(struct running *r, struct err *err)
         ret = start_server(r, err);
     if (ret == 0)
         ret = reach_nodes(r, err);
+    if (ret == 0)
+        ret = server_verb_trust_issuer(r, err);
     if (ret == 0)
         ret = open_doors(r, err);
     if (ret == 0)

@@ -31,8 +31,14 @@ struct server_flags {
         int64_t max_age_days, max_backups, max_size_mb;
     } audit;
     struct {
+        const char *issuer, *client_id, *username_claim, *username_prefix;
+        const char *groups_claim, *groups_prefix, *algs, *ca_file;
+        struct cli_texts required;
+    } oidc;
+    struct {
         int64_t max_bytes, namespace_percent;
         bool salvage;
+        const char *encryption; // configuration file
     } database;
     bool kubelet_insecure;
     bool insecure_http;

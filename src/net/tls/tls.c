@@ -434,6 +434,30 @@ static struct tls_peer *pack_peer(struct str common_name, const struct names *or
     return p;
 }
 
+// tls_write_digits writes bytes as lower-case hexadecimal digits, at most cap - 1 of them.
+static void tls_write_digits(const unsigned char *bytes, size_t n, char *out, size_t cap)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t i = 0;
+    for (; i < n && 2 * i + 2 < cap; i++) {
+        out[2 * i] = digits[bytes[i] >> 4];
+        out[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    out[2 * i] = '\0';
+}
+
+// tls_write_marks writes what a deny list may name a certificate by.
+static void tls_write_marks(const X509 *x, struct tls_peer *p)
+{
+    unsigned char sum[EVP_MAX_MD_SIZE];
+    unsigned int n = 0;
+    const ASN1_INTEGER *serial = X509_get0_serialNumber(x);
+    tls_write_digits(ASN1_STRING_get0_data(serial), (size_t)ASN1_STRING_length(serial), p->serial,
+                     sizeof(p->serial));
+    if (X509_digest(x, EVP_sha256(), sum, &n) == 1)
+        tls_write_digits(sum, n, p->sha256, sizeof(p->sha256));
+}
+
 struct tls_peer *tls_conn_peer(const struct tls_conn *c)
 {
     const X509 *x = SSL_get0_peer_certificate(c->ssl);
@@ -448,5 +472,6 @@ struct tls_peer *tls_conn_peer(const struct tls_conn *c)
     struct tls_peer *p =
         pack_peer(common.n ? common.p[common.n - 1] : (struct str){0}, &organizations);
     (void)tls_read_time(X509_get0_notAfter(x), &p->not_after); // 0: not a time
+    tls_write_marks(x, p);
     return p;
 }

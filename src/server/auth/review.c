@@ -3,6 +3,7 @@
 // Reviews: questions in the form of objects that are never stored.
 #include "codec/json_writer.h"
 #include "server/auth/access.h"
+#include "server/oidc/oidc.h"
 
 #include "base/banned.h"
 
@@ -152,7 +153,10 @@ static bool review_identify_token(const struct exchange *ex, const struct api_to
     if (!user) {
         bool for_server = audiences->n == 0; // bootstrap tokens are for this server alone
         return account_of_token(ex->s, review->spec.token, audiences, arena, ret, err) == 0 ||
-               (for_server && bootstrap_of_token(ex->s, review->spec.token, arena, ret, NULL) == 0);
+               (for_server &&
+                bootstrap_of_token(ex->s, review->spec.token, arena, ret, NULL) == 0) ||
+               (oidc_of_token(ex->s->access.oidc, review->spec.token, arena, ret, NULL) == 0 &&
+                account_for_server(audiences, arena));
     }
     *ret = *user;
     if (account_for_server(audiences, arena))
@@ -168,7 +172,12 @@ static void review_check_token(const struct exchange *ex, struct arena *arena,
     struct err err = {0};
     struct api_str_array audiences = review->spec.audiences;
     review->status = (struct api_token_review_status){0};
-    if (!review_identify_token(ex, review, &audiences, arena, &user, &err)) {
+    bool known = review_identify_token(ex, review, &audiences, arena, &user, &err);
+    if (known && denial_of_token(ex->s, review->spec.token, &user)) {
+        known = false;
+        err_record(&err, ERR_INVALID, "the token is denied");
+    }
+    if (!known) {
         review->status.error = arena_str(arena, str_z(err.msg));
         return;
     }

@@ -514,6 +514,7 @@ static const struct {
     [ROUTE_BACKUP] = {serve_backup, METHOD_POST},
     [ROUTE_EXPLAIN] = {question_serve_explain, METHOD_GET},
     [ROUTE_CHECK] = {question_serve_check, METHOD_GET},
+    [ROUTE_DENY] = {denial_serve, METHOD_POST},
 };
 
 void document_serve(struct exchange *ex)

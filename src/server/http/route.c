@@ -174,6 +174,7 @@ static const struct {
     {STR_INIT("dray/backup"), ROUTE_BACKUP},
     {STR_INIT("dray/explain"), ROUTE_EXPLAIN},
     {STR_INIT("dray/check"), ROUTE_CHECK},
+    {STR_INIT("dray/deny"), ROUTE_DENY},
 };
 
 void route_parse(const struct catalog *c, struct str path, struct route *ret)

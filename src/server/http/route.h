@@ -28,6 +28,7 @@ enum route_type {
     ROUTE_BACKUP,  // of dray
     ROUTE_EXPLAIN, // of dray
     ROUTE_CHECK,   // of dray
+    ROUTE_DENY,    // of dray
 };
 
 struct route {

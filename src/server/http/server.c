@@ -11,8 +11,14 @@
 #include "server/auth/cluster.h"
 #include "server/flow/flow.h"
 #include "server/http/server_int.h"
+#include "server/oidc/oidc.h"
 
 #include "base/banned.h"
+
+// Requests that wait for keys of a token issuer: how many, for how long, looking how often.
+#define OIDC_WAITING_MAX  64
+#define OIDC_WAIT_NS      (3 * CLOCK_NS_PER_SEC)
+#define OIDC_WAIT_POLL_NS (20 * CLOCK_NS_PER_MS)
 
 #define BOOKMARK_DEFAULT_NS (60 * CLOCK_NS_PER_SEC)
 
@@ -50,6 +56,8 @@ int server_new(const struct server_options *options, struct server **ret, struct
     r = auth_load(&s->auth, options->token_file, err);
     if (r == 0 && options->account_key.n)
         r = sign_key_load(options->account_key, &s->access.accounts, err);
+    if (r == 0 && options->deny_file)
+        r = denial_start(s, options->deny_file, err);
     if (r < 0) {
         server_free(s);
         return r;
@@ -85,6 +93,7 @@ void server_free(struct server *s)
     encode_cache_done(&s->cache);
     piece_pool_free(s->pieces);
     sign_key_free(s->access.accounts);
+    deny_free(s->access.deny);
     tls_client_free(s->node.tls);
     arena_done(&s->node.arena);
     catalog_done(&s->catalog);
@@ -126,6 +135,9 @@ void server_stop(struct server *s)
     watch_stop_all(s);
     stream_stop_all(s);
     authz_stop(s);
+    denial_stop(s);
+    oidc_free(s->access.oidc);
+    s->access.oidc = NULL;
     stop_founding(s);
     registry_set_kinds_hook(s->registry, NULL, NULL);
 }
@@ -149,6 +161,22 @@ int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct 
     s->node.to.key_pem = arena_str(a, nodes->key_pem);
     s->node.to.address_types = arena_str(a, nodes->address_types);
     return 0;
+}
+
+int server_set_account_key(struct server *s, struct str pem, struct err *err)
+{
+    struct sign_key *key = NULL;
+    int r = sign_key_load(pem, &key, err);
+    if (r < 0)
+        return r;
+    sign_key_free(s->access.accounts);
+    s->access.accounts = key;
+    return 0;
+}
+
+int server_set_oidc(struct server *s, const struct oidc_options *options, struct err *err)
+{
+    return oidc_new(options, &s->access.oidc, err);
 }
 
 // --- One request ---------------------------------------------------------------------------------
@@ -201,8 +229,11 @@ static bool server_path_is_open(const struct exchange *ex)
                                      str_eqz(ex->q->path, CLUSTER_INFO_PATH) && !ex->q->query.n);
 }
 
-static bool server_identify_user(struct exchange *ex, const struct server_door *door)
+// *ret_unknown_key: the token is of the issuer, and signed with a key that is not known yet.
+static bool server_identify_user(struct exchange *ex, const struct server_door *door,
+                                 bool *ret_unknown_key)
 {
+    *ret_unknown_key = false;
     if (door->trusted || door->insecure) {
         ex->user = auth_admin;
         return true;
@@ -215,8 +246,17 @@ static bool server_identify_user(struct exchange *ex, const struct server_door *
         (account_of_token(ex->s, token, &ours, &ex->arena, &ex->user, NULL) == 0 ||
          bootstrap_of_token(ex->s, token, &ex->arena, &ex->user, NULL) == 0))
         who = AUTH_KNOWN;
-    if (who == AUTH_KNOWN)
-        return true;
+    if (who == AUTH_BAD && token.n) {
+        int r = oidc_of_token(ex->s->access.oidc, token, &ex->arena, &ex->user, NULL);
+        who = r == 0 ? AUTH_KNOWN : who;
+        *ret_unknown_key = r == -ERR_NOT_FOUND;
+    }
+    if (who == AUTH_KNOWN) {
+        denial_describe(ex, token);
+        if (!denial_is(ex))
+            return true;
+        who = AUTH_BAD;
+    }
     ex->user = auth_anonymous;
     return who == AUTH_NOBODY && (ex->s->access.anonymous || server_path_is_open(ex));
 }
@@ -392,6 +432,67 @@ static void server_serve_exchange(struct exchange *ex)
         document_serve(ex);
 }
 
+static void server_serve_user(struct exchange *ex)
+{
+    audit_begin(ex);
+    if (!impersonate_apply(ex) || !choose_form(ex))
+        return;
+    if (is_public(&ex->route))
+        document_serve(ex); // health checks never queue
+    else
+        flow_admit(ex, server_serve_exchange);
+}
+
+static void server_refuse_user(struct exchange *ex)
+{
+    audit_begin(ex); // as anonymous
+    answer_fail(ex, 401, "Unauthorized", STR("Unauthorized"), NULL);
+}
+
+// --- Waiting for keys of a token issuer ----------------------------------------------------------
+
+static void server_key_waiter_closed(void *arg)
+{
+    struct exchange *ex = arg;
+    ex->q = NULL;
+    ex->s->access.oidc_waiting--;
+    exchange_end(ex, 499);
+}
+
+static void server_retry_identity(void *arg)
+{
+    struct exchange *ex = arg;
+    const struct server_door *door = ex->state;
+    bool unknown = false;
+    if (oidc_is_fetching(ex->s->access.oidc) && exec_now_ns(ex->s->exec) < ex->wait_until_ns) {
+        exec_timer_start(ex->s->exec, &ex->timer, OIDC_WAIT_POLL_NS);
+        return;
+    }
+    ex->s->access.oidc_waiting--;
+    ex->q->closed = NULL;
+    ex->state = NULL;
+    if (server_identify_user(ex, door, &unknown))
+        server_serve_user(ex);
+    else
+        server_refuse_user(ex);
+}
+
+// server_await_keys lets a request wait for the fetch that its token caused. False: none runs, or
+// too many wait.
+static bool server_await_keys(struct exchange *ex, const struct server_door *door)
+{
+    if (!oidc_renew(ex->s->access.oidc) || ex->s->access.oidc_waiting >= OIDC_WAITING_MAX)
+        return false;
+    ex->s->access.oidc_waiting++;
+    ex->state = (void *)(uintptr_t)door;
+    ex->wait_until_ns = exec_now_ns(ex->s->exec) + OIDC_WAIT_NS;
+    ex->timer = (struct exec_timer){.fn = server_retry_identity, .arg = ex};
+    ex->q->closed = server_key_waiter_closed;
+    ex->q->arg = ex;
+    exec_timer_start(ex->s->exec, &ex->timer, OIDC_WAIT_POLL_NS);
+    return true;
+}
+
 void server_handle(void *door, struct http_request *q)
 {
     const struct server_door *d = door;
@@ -409,16 +510,9 @@ void server_handle(void *door, struct http_request *q)
                     NULL);
         return;
     }
-    if (!server_identify_user(ex, d)) {
-        audit_begin(ex); // as anonymous
-        answer_fail(ex, 401, "Unauthorized", STR("Unauthorized"), NULL);
-        return;
-    }
-    audit_begin(ex);
-    if (!impersonate_apply(ex) || !choose_form(ex))
-        return;
-    if (is_public(&ex->route))
-        document_serve(ex); // health checks never queue
-    else
-        flow_admit(ex, server_serve_exchange);
+    bool unknown_key = false;
+    if (server_identify_user(ex, d, &unknown_key))
+        server_serve_user(ex);
+    else if (!unknown_key || !server_await_keys(ex, d))
+        server_refuse_user(ex);
 }

@@ -15,6 +15,7 @@
 #include "pki/sign.h"
 #include "registry/registry.h"
 #include "server/auth/auth.h"
+#include "server/auth/deny.h"
 #include "server/auth/nodeauth.h"
 #include "server/auth/rbac.h"
 #include "server/auth/roles.h"
@@ -79,6 +80,10 @@ struct server_access {
     bool has_roles;            // else every authenticated user may do everything
     struct client *client;     // of the roles
     struct sign_key *accounts; // for tokens of service accounts; NULL: there are none
+    struct oidc *oidc;         // tokens of an issuer; NULL: there are none
+    size_t oidc_waiting;       // requests that wait for its keys
+    struct deny *deny;         // NULL: nothing is denied
+    struct exec_timer deny_timer;
     struct rbac *rbac;         // NULL with has_roles: the server stops and refuses everything
     struct nodeauth *nodeauth; // NULL: nodes have no rights of their own
 };
@@ -142,6 +147,7 @@ struct exchange {
     struct form form;
     enum api_include include;
     struct registry_user user;
+    struct deny_subject subject; // who authenticated; the certificate's texts are the connection's
     struct registry_request request;
     struct str user_agent;
     struct {
@@ -215,6 +221,10 @@ void read_serve_list(struct exchange *ex, const struct list_options *options);
 void watch_serve(struct exchange *ex, const struct list_options *options);
 void watch_stop_all(struct server *s);
 
+// watch_stop_denied and stream_stop_denied end what the deny list forbids now.
+void watch_stop_denied(struct server *s);
+void stream_stop_denied(struct server *s);
+
 // exchange_wait calls done when a revision is visible, or not in time.
 void exchange_wait(struct exchange *ex, uint64_t revision,
                    void (*done)(struct exchange *ex, bool there));
@@ -238,6 +248,17 @@ bool document_is_master(const struct registry_user *u);
 // What the components of the process answer.
 void question_serve_explain(struct exchange *ex);
 void question_serve_check(struct exchange *ex);
+
+// denial_start follows the deny list; denial_of describes a request's credentials, after
+// auth_identify; denial_is: whether the exchange is (now) denied; denial_serve adds an entry.
+int denial_start(struct server *s, const char *path, struct err *err) MUST_USE;
+void denial_stop(struct server *s);
+void denial_describe(struct exchange *ex, struct str token);
+bool denial_is(const struct exchange *ex);
+void denial_serve(struct exchange *ex);
+
+// denial_of_token: whether a token of this user is denied, for reviews.
+bool denial_of_token(const struct server *s, struct str token, const struct registry_user *user);
 void question_serve_metrics(struct exchange *ex);
 
 #endif

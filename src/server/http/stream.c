@@ -70,19 +70,33 @@ static void stream_on_client_gone(void *arg)
     exchange_end(ex, 499);
 }
 
+// relay_stop ends a stream: with a status if it has not begun.
+static void relay_stop(struct relay *r, int code, const char *reason, struct str message)
+{
+    struct exchange *ex = r->ex;
+    if (r->tunnel)
+        tunnel_end(take_ptr(r->tunnel));
+    if (r->started) {
+        relay_over(r, true);
+        return;
+    }
+    relay_free(r);
+    answer_fail(ex, code, reason, message, NULL);
+}
+
 void stream_stop_all(struct server *s)
 {
-    while (!list_empty(&s->node.relays)) {
-        struct relay *r = list_entry(s->node.relays.head.next, struct relay, node);
-        if (r->tunnel)
-            tunnel_end(take_ptr(r->tunnel));
-        if (r->started) {
-            relay_over(r, true);
-            continue;
-        }
-        struct exchange *ex = r->ex;
-        relay_free(r);
-        answer_fail(ex, 503, "ServiceUnavailable", STR("the server is stopping"), NULL);
+    while (!list_empty(&s->node.relays))
+        relay_stop(list_entry(s->node.relays.head.next, struct relay, node), 503,
+                   "ServiceUnavailable", STR("the server is stopping"));
+}
+
+void stream_stop_denied(struct server *s)
+{
+    list_foreach(&s->node.relays, node) {
+        struct relay *r = list_entry(node, struct relay, node);
+        if (denial_is(r->ex))
+            relay_stop(r, 401, "Unauthorized", STR("Unauthorized"));
     }
 }
 

@@ -386,16 +386,31 @@ void watch_serve(struct exchange *ex, const struct list_options *options)
     exchange_wait(ex, options->revision, watch_go);
 }
 
+// watcher_stop ends a watch: with a status if it has not begun.
+static void watcher_stop(struct watcher *w, int code, const char *reason, struct str message)
+{
+    struct exchange *ex = w->ex;
+    if (!w->started) {
+        watcher_free(w);
+        answer_fail(ex, code, reason, message, NULL);
+    } else if (ex->q) {
+        watcher_end(w, false);
+    }
+}
+
 void watch_stop_all(struct server *s)
 {
     list_foreach(&s->watchers.all, node) {
+        watcher_stop(list_entry(node, struct watcher, node), 503, "ServiceUnavailable",
+                     STR("the server is stopping"));
+    }
+}
+
+void watch_stop_denied(struct server *s)
+{
+    list_foreach(&s->watchers.all, node) {
         struct watcher *w = list_entry(node, struct watcher, node);
-        struct exchange *ex = w->ex;
-        if (!w->started) {
-            watcher_free(w);
-            answer_fail(ex, 503, "ServiceUnavailable", STR("the server is stopping"), NULL);
-        } else if (ex->q) {
-            watcher_end(w, false);
-        }
+        if (denial_is(w->ex))
+            watcher_stop(w, 401, "Unauthorized", STR("Unauthorized"));
     }
 }
