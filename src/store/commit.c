@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "store/db.h"
+#include "store/disk/db.h"
 
 #include "base/banned.h"
 

@@ -16,8 +16,8 @@
 
 #include "base/mem.h"
 #include "os/file.h"
-#include "store/db.h"
-#include "store/mark.h"
+#include "store/disk/db.h"
+#include "store/disk/mark.h"
 #include "store/record.h"
 #include "store/seal.h"
 

@@ -8,7 +8,7 @@
 
 #include "api/custom.h"
 #include "base/mem.h"
-#include "store/db.h"
+#include "store/disk/db.h"
 #include "store/pending.h"
 #include "store/salvage.h"
 #include "store/store_int.h"

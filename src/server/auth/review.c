@@ -3,6 +3,7 @@
 // Reviews: questions in the form of objects that are never stored.
 #include "codec/json_writer.h"
 #include "server/auth/access.h"
+#include "server/auth/denial.h"
 #include "server/oidc/oidc.h"
 
 #include "base/banned.h"

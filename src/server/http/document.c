@@ -11,6 +11,7 @@
 #include "net/loop.h"
 #include "pki/jwt.h"
 #include "server/audit/trail.h"
+#include "server/auth/denial.h"
 #include "server/flow/flow.h"
 #include "server/http/discovery.h"
 #include "server/http/server_int.h"

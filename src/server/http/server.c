@@ -9,6 +9,7 @@
 #include "server/audit/trail.h"
 #include "server/auth/access.h"
 #include "server/auth/cluster.h"
+#include "server/auth/denial.h"
 #include "server/flow/flow.h"
 #include "server/http/server_int.h"
 #include "server/oidc/oidc.h"

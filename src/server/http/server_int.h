@@ -248,17 +248,6 @@ bool document_is_master(const struct registry_user *u);
 // What the components of the process answer.
 void question_serve_explain(struct exchange *ex);
 void question_serve_check(struct exchange *ex);
-
-// denial_start follows the deny list; denial_of describes a request's credentials, after
-// auth_identify; denial_is: whether the exchange is (now) denied; denial_serve adds an entry.
-int denial_start(struct server *s, const char *path, struct err *err) MUST_USE;
-void denial_stop(struct server *s);
-void denial_describe(struct exchange *ex, struct str token);
-bool denial_is(const struct exchange *ex);
-void denial_serve(struct exchange *ex);
-
-// denial_of_token: whether a token of this user is denied, for reviews.
-bool denial_of_token(const struct server *s, struct str token, const struct registry_user *user);
 void question_serve_metrics(struct exchange *ex);
 
 #endif

@@ -11,6 +11,7 @@
 #include "net/tunnel.h"
 #include "net/websocket.h"
 #include "server/audit/trail.h"
+#include "server/auth/denial.h"
 #include "server/http/node.h"
 #include "server/http/server_int.h"
 

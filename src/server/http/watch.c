@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "api/status.h"
+#include "server/auth/denial.h"
 #include "server/flow/flow.h"
 #include "server/http/server_int.h"
 #include "store/select.h"

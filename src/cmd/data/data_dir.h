@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The data directory of a server: its checks before a start, and the record of what was in it.
-#ifndef CMD_RUN_DATA_DIR_H
-#define CMD_RUN_DATA_DIR_H
+#ifndef CMD_DATA_DATA_DIR_H
+#define CMD_DATA_DATA_DIR_H
 
 #include <stdbool.h>
 

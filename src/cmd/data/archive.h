@@ -5,8 +5,8 @@
 //     dray-backup 1\n
 //     file NAME SIZE\n and SIZE bytes, for each file
 //     sha256 HEX\n       of everything before
-#ifndef CMD_RUN_ARCHIVE_H
-#define CMD_RUN_ARCHIVE_H
+#ifndef CMD_DATA_ARCHIVE_H
+#define CMD_DATA_ARCHIVE_H
 
 #include "base/err.h"
 

@@ -2,7 +2,7 @@
 //
 // The data directory: for its owner alone; missing keys are noticed by the list of those that were
 // there.
-#include "cmd/run/data_dir.h"
+#include "cmd/data/data_dir.h"
 
 #include <errno.h>
 #include <fcntl.h>

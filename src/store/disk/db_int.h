@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the files of the database share.
-#ifndef STORE_DB_INT_H
-#define STORE_DB_INT_H
+#ifndef STORE_DISK_DB_INT_H
+#define STORE_DISK_DB_INT_H
 
 #include <sqlite3.h>
 
 #include "base/str.h"
-#include "store/db.h"
-#include "store/mark.h"
+#include "store/disk/db.h"
+#include "store/disk/mark.h"
 
 #define DB_REMEDY \
     "restore a backup with 'dray restore', or start with --salvage to keep what can be read"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One line of text: "dray-database FORMAT ID REVISION open|closed".
-#include "store/mark.h"
+#include "store/disk/mark.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
 //
 // Disk space that is kept for the end, private to the store: a file beside the database that is
 // removed when the disk is full, so that deletions still find room in the log.
-#ifndef STORE_RESERVE_H
-#define STORE_RESERVE_H
+#ifndef STORE_DISK_RESERVE_H
+#define STORE_DISK_RESERVE_H
 
 #include <stdbool.h>
 #include <stddef.h>

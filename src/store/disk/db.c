@@ -2,7 +2,7 @@
 //
 // SQLite: rows, groups of writes in one transaction, the log, backups. All errors name the file and
 // the remedy. Opening: db_open.c.
-#include "store/db.h"
+#include "store/disk/db.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -17,9 +17,9 @@
 
 #include "api/custom.h"
 #include "base/mem.h"
-#include "store/db_int.h"
+#include "store/disk/db_int.h"
+#include "store/disk/reserve.h"
 #include "store/record.h"
-#include "store/reserve.h"
 #include "store/seal.h"
 
 #include "base/banned.h"

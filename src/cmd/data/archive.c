@@ -2,7 +2,7 @@
 //
 // The file of a backup: written from beginning to end, verified as a whole before anything is taken
 // from it, restored into a directory of another name that is renamed when it is complete.
-#include "cmd/run/archive.h"
+#include "cmd/data/archive.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -3,8 +3,8 @@
 // The mark of a database, private to the store: a small file beside it, DATABASE.mark, which states
 // that a database existed, which one, and up to which revision it was on disk. A database that has
 // less than its mark states has lost data, and is refused instead of being served.
-#ifndef STORE_MARK_H
-#define STORE_MARK_H
+#ifndef STORE_DISK_MARK_H
+#define STORE_DISK_MARK_H
 
 #include <stdbool.h>
 #include <stdint.h>

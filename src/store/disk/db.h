@@ -2,8 +2,8 @@
 //
 // The database, private to the store: one SQLite connection, WAL, synchronous=FULL, locked for us
 // alone. One thread at a time.
-#ifndef STORE_DB_H
-#define STORE_DB_H
+#ifndef STORE_DISK_DB_H
+#define STORE_DISK_DB_H
 
 #include <stdbool.h>
 #include <stddef.h>

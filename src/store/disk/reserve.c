@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The file has its blocks, not only its length: a file with holes would keep nothing.
-#include "store/reserve.h"
+#include "store/disk/reserve.h"
 
 #include <errno.h>
 #include <fcntl.h>

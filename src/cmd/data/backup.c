@@ -10,8 +10,8 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "cmd/data/archive.h"
 #include "cmd/local.h"
-#include "cmd/run/archive.h"
 #include "cmd/verb.h"
 
 #include "base/banned.h"

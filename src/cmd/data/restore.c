@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
-#include "cmd/run/archive.h"
+#include "cmd/data/archive.h"
 #include "cmd/verb.h"
 
 #include "base/banned.h"

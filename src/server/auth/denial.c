@@ -2,6 +2,8 @@
 //
 // The deny list at work: it is looked at with every request, and when it changes, watches and
 // streams of denied credentials end. POST /dray/deny adds an entry at once.
+#include "server/auth/denial.h"
+
 #include "base/log.h"
 #include "pki/sign.h"
 #include "server/http/server_int.h"

@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "store/db_int.h"
-#include "store/reserve.h"
+#include "store/disk/db_int.h"
+#include "store/disk/reserve.h"
 
 #include "base/banned.h"
 
