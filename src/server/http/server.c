@@ -403,6 +403,8 @@ void server_handle(void *door, struct http_request *q)
         find_verb(ex);
     audit_identify(ex);
     if (from_elsewhere(ex, d)) {
+        ex->user = auth_anonymous;
+        audit_begin(ex, false);
         answer_fail(ex, 403, "Forbidden",
                     STR("cross-origin request rejected (Origin/Host mismatch); authenticate with "
                         "a bearer token"),
@@ -410,11 +412,11 @@ void server_handle(void *door, struct http_request *q)
         return;
     }
     if (!server_identify_user(ex, d)) {
-        audit_begin(ex); // as anonymous
+        audit_begin(ex, false); // as anonymous
         answer_fail(ex, 401, "Unauthorized", STR("Unauthorized"), NULL);
         return;
     }
-    audit_begin(ex);
+    audit_begin(ex, true);
     if (!impersonate_apply(ex) || !choose_form(ex))
         return;
     if (is_public(&ex->route))
