@@ -371,7 +371,7 @@ void audit_response_piece(struct exchange *ex, bool json, struct str piece, bool
 // trail_is_long: the request has no end of its own, as a watch, a log or a connection to a pod.
 static bool trail_is_long(const struct exchange *ex)
 {
-    return ex->verb == VERB_WATCH || (ex->route.sub && ex->route.sub->connect);
+    return str_eqz(ex->audit.trail->verb, "watch") || (ex->route.sub && ex->route.sub->connect);
 }
 
 void audit_started(struct exchange *ex, int code)
