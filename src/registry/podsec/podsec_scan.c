@@ -2,8 +2,9 @@
 //
 // Existing pods against a level that a namespace is about to enforce. As upstream: at most 3,000
 // pods and a second, one pod of each controller before its others, one warning for all pods that
-// are refused for the same reasons. Some pods are checked in each turn of the loop, of one scan at a
-// time however many there are, so that others are served meanwhile; the answer to the request waits.
+// are refused for the same reasons. Some pods are checked in each turn of the loop, of one scan at
+// a time however many there are, so that others are served meanwhile; the answer to the request
+// waits.
 #include <stdlib.h>
 
 #include "api/meta.h"

@@ -186,8 +186,8 @@ static bool log_write_all(int fd, struct str text)
     return true;
 }
 
-// log_write_line writes a line whole or not at all: behind a piece of one, as a full disk leaves it,
-// the next line would be lost as well.
+// log_write_line writes a line whole or not at all: behind a piece of one, as a full disk leaves
+// it, the next line would be lost as well.
 static bool log_write_line(struct audit_log *log, struct str line)
 {
     bool file = log->path != NULL;
