@@ -17,6 +17,6 @@ int err_to_public(struct dray_error *to, const struct err *from)
         (void)snprintf(to->message, sizeof(to->message), "line %zu, column %zu: %.440s", from->line,
                        from->column, from->msg);
     else
-        (void)snprintf(to->message, sizeof(to->message), "%s", from->msg);
+        (void)snprintf(to->message, sizeof(to->message), "%.511s", from->msg);
     return -1;
 }
