@@ -293,7 +293,7 @@ static int net_driver_give_error(int code, const struct err *from, struct dray_e
         return 0;
     if (to) {
         (void)snprintf(to->field, sizeof(to->field), "%s", from->path);
-        (void)snprintf(to->message, sizeof(to->message), "%s", from->msg);
+        (void)snprintf(to->message, sizeof(to->message), "%.511s", from->msg);
     }
     return -1;
 }
