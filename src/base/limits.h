@@ -30,6 +30,7 @@
 // Nodes that YAML aliases may add to a document over the ones written out (billion laughs). go-yaml
 // refuses documents whose nodes come mostly from aliases; a flat bound is simpler to explain.
 #define DRAY_YAML_ALIAS_NODES_MAX 100000
+#define DRAY_YAML_ALIAS_BYTES_MAX ((size_t)4 * 1024 * 1024) // of their texts
 
 // Documents in one YAML stream.
 #define DRAY_YAML_DOCUMENTS_MAX 100000

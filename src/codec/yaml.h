@@ -15,8 +15,8 @@
 //     refused.
 //   - `<<` merges a map or a list of maps; as in go-yaml v2 a key later in the text wins
 //     over one that was merged earlier, and the other way round.
-//   - Aliases are expanded, at most DRAY_YAML_ALIAS_NODES_MAX nodes; an anchor may not contain
-//     itself.
+//   - Aliases are expanded, at most DRAY_YAML_ALIAS_NODES_MAX nodes of
+//     DRAY_YAML_ALIAS_BYTES_MAX bytes; an anchor may not contain itself.
 //
 // Duplicate keys follow struct json_options; by default they are refused, which kubectl leaves to
 // the server. Every value keeps its line and column for json_locate; what came by an alias has the

@@ -3,7 +3,7 @@
 """Claim: with an audit policy every request leaves its events: who asked for what, from where, what was decided and why, as much of bodies as the policy says and no more;
 refused and unauthenticated requests too; tenants cannot forge lines, and a log that cannot be written holds up nobody. Usage: audit.py DRAY"""
 import json, os, re, subprocess, tempfile, time, urllib.error, urllib.request
-from kit import DRAY, TLS, Cluster, rule, until
+from kit import DRAY, ROOT, TLS, Cluster, rule, until
 
 POLICY = '''
 apiVersion: audit.k8s.io/v1
@@ -95,8 +95,13 @@ def records(folder):
         e = [e for e in events(log) if e['requestURI'] == '/api/v1/nodes']
         assert [x['stage'] for x in e] == ['ResponseComplete'] and e[0]['annotations']['authorization.k8s.io/decision'] == 'forbid' and e[0]['responseStatus']['code'] == 403, e
         c.refused('GET', '/api/v1/nodes?wrong', token='no-such-token', code=401)
-        e = last(log, requestURI='/api/v1/nodes?wrong')
-        assert e['user']['username'] == 'system:anonymous' and e['responseStatus']['code'] == 401, e
+        last(log, requestURI='/api/v1/nodes?wrong')
+        e = [e for e in events(log) if e['requestURI'] == '/api/v1/nodes?wrong']
+        assert [x['stage'] for x in e] == ['ResponseStarted'] and e[0]['user']['username'] == 'system:anonymous', e
+        assert e[0]['responseStatus'] == {'metadata': {}, 'status': 'Failure', 'message': 'Unauthorized', 'reason': 'Unauthorized', 'code': 401}, e
+        # Long requests that are refused have both stages.
+        c.refused('GET', '/api/v1/secrets?watch=1', token='other-token')
+        until('both stages', lambda: [e['stage'] for e in events(log) if e['requestURI'] == '/api/v1/secrets?watch=1'] == ['ResponseStarted', 'ResponseComplete'])
         # Impersonation names both.
         c.good('GET', maps + '/m', headers=[('Impersonate-User', 'tina'), ('Impersonate-Group', 'team-a')])
         e = until('both users', lambda: [e for e in events(log) if 'impersonatedUser' in e])[-1]
@@ -116,7 +121,7 @@ def records(folder):
         # Long requests begin and end; versions that go are noted.
         with urllib.request.urlopen(urllib.request.Request(c.url + '/api/v1/nodes?watch=1&timeoutSeconds=1', headers={'Authorization': 'Bearer root-token-5b1e'}), context=TLS) as a:
             a.read()
-        until('both stages', lambda: [e['stage'] for e in events(log) if e['verb'] == 'watch'] == ['ResponseStarted', 'ResponseComplete'])
+        until('both stages', lambda: [e['stage'] for e in events(log) if e['requestURI'].startswith('/api/v1/nodes?watch=1')] == ['ResponseStarted', 'ResponseComplete'])
         c.good('GET', '/apis/resource.k8s.io/v1beta1/deviceclasses')
         notes = last(log, requestURI='/apis/resource.k8s.io/v1beta1/deviceclasses')['annotations']
         assert notes['k8s.io/deprecated'] == 'true' and notes['k8s.io/removed-release'] == '1.38'
@@ -126,6 +131,48 @@ def records(folder):
         assert all(e['kind'] == 'Event' and e['auditID'] for e in events(log))
         text = c.call('GET', '/metrics')[1]
         assert 'apiserver_audit_event_total ' in text and 'dray_audit_dropped_total 0' in text and 'apiserver_audit_level_total{level="None"}' in text
+
+
+def stays_short(folder):
+    """What a tenant makes long is cut: one request crowds nobody's events out. What it hides in a patch is found all the same."""
+    log = folder + '/short.log'
+    with open(folder + '/all.yaml', 'w') as f:
+        f.write('apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n- level: Metadata\n  namespaces: [team]\n- level: RequestResponse\n')
+    with Cluster(USERS, flags=['--audit-policy-file', folder + '/all.yaml', '--audit-log-path', log]) as c:
+        c.namespace('team', **{'pod-security.kubernetes.io/audit': 'restricted'})
+        maps = '/api/v1/namespaces/default/configmaps'
+        pods = {'metadata': {'name': 'p'}, 'spec': {'containers': [{'name': f'c{i}', 'image': 'x'} for i in range(500)]}}
+        for what, body in (('configmaps', {'metadata': {'name': 'n' * 2_000_000}}), ('configmaps', {'metadata': {'name': 'm', 'labels': {f'!{i}': '' for i in range(50_000)}}}), ('pods', pods)):
+            before = os.path.getsize(log)
+            c.call('POST', '/api/v1/namespaces/team/' + what, body, headers=[('Audit-ID', f'long-{before}')])
+            e = last(log, auditID=f'long-{before}')
+            assert e['annotations']['audit.k8s.io/truncated'] == 'true' and len(json.dumps(e)) < 32_000, (what, len(json.dumps(e)))
+        # Bodies: those of requests and answers up to 4 MiB, but no schemas.
+        for i, body in enumerate((b'{"data": {"a": "1", "a": "2"}}', b'{"data":\t{"b": "3"}}')):
+            c.good('POST', maps, {'metadata': {'name': f'm{i}'}})
+            c.good('PATCH', f'{maps}/m{i}', body, headers=[('Audit-ID', f'patch-{i}')])
+            assert last(log, auditID=f'patch-{i}')['requestObject']['data'] in ({'a': '2'}, {'b': '3'})
+        c.good('PATCH', f'{maps}/m0?fieldManager=f', b'{"apiVersion": "v1", "kind": "ConfigMap", "data": {"c": "4", "c": "5"}}', kind='application/apply-patch+yaml')
+        assert last(log, requestURI=f'{maps}/m0?fieldManager=f')['requestObject']['data'] == {'c': '5'}
+        assert c.call('PATCH', maps + '/m0', b'no patch: [', headers=[('Audit-ID', 'broken')])[0] == 400
+        assert last(log, auditID='broken')['requestObject'] == 'no patch: ['
+        c.good('GET', '/openapi/v2', headers=[('Audit-ID', 'schema')])
+        assert 'responseObject' not in last(log, auditID='schema')
+        # Lists that are streamed, in JSON.
+        for i in range(4):
+            c.good('POST', maps, {'metadata': {'name': f'big{i}'}, 'data': {'k': 'x' * 100_000}})
+        c.good('GET', maps, headers=[('Audit-ID', 'list')])
+        e = last(log, auditID='list')
+        assert len(e['responseObject']['items']) >= 6 and 'audit.k8s.io/truncated' not in e['annotations'], e['annotations']
+        q = urllib.request.Request(c.url + maps, headers={'Authorization': 'Bearer ' + ROOT, 'Audit-ID': 'proto', 'Accept': 'application/vnd.kubernetes.protobuf'})
+        urllib.request.urlopen(q, context=TLS).read()
+        e = last(log, auditID='proto')
+        assert 'responseObject' not in e and e['annotations']['audit.k8s.io/truncated'] == 'true', list(e)
+        for i in range(50):
+            c.good('POST', maps, {'metadata': {'name': f'more{i}'}, 'data': {'k': 'x' * 100_000}})
+        c.good('GET', maps, headers=[('Audit-ID', 'long list')])
+        e = last(log, auditID='long list')
+        assert 'responseObject' not in e and e['annotations']['audit.k8s.io/truncated'] == 'true', list(e)
 
 
 def rotates(folder):
@@ -171,6 +218,7 @@ with tempfile.TemporaryDirectory(prefix='dray-audit-') as directory:
     with open(directory + '/policy.yaml', 'w') as f:
         f.write(POLICY)
     records(directory)
+    stays_short(directory)
     rotates(directory)
     full_disk(directory)
     bad_policies(directory)

@@ -256,6 +256,31 @@ static void places_errors(void **state)
     refuses_at(STR("a: 1\n---\nb: 2\n"), "more than one YAML document", 3, 1);
 }
 
+// A long text that is mentioned often, as a value and as a key.
+static void refuses_long_aliases(void **state)
+{
+    (void)state;
+    static const char *const mentions[] = {"*x", "{*x : 1}", "{<<: *y}"};
+    for (size_t i = 0; i < array_len(mentions); i++) {
+        for (size_t n = 30; n <= 50; n += 20) { // 3 MB and 5 MB
+            cleanup_json_doc struct json_doc doc = {0};
+            cleanup_sbuf struct sbuf text = {0};
+            struct err err = {0};
+            sbuf_addz(&text, "a: &x ");
+            for (size_t k = 0; k < 100000; k++)
+                sbuf_addc(&text, 'v');
+            sbuf_addz(&text, "\nb: &y {*x : 1}\nc: [");
+            for (size_t k = 0; k < n; k++)
+                sbuf_addf(&text, "%s%s", k ? ", " : "", mentions[i]);
+            sbuf_addz(&text, "]\n");
+            int r = yaml_parse(sbuf_str(&text), NULL, &doc, &err);
+            assert_int_equal(r, n == 30 ? 0 : -ERR_BAD_REQUEST);
+            if (r < 0)
+                assert_non_null(strstr(err.msg, "aliases expand to more than 4194304 bytes"));
+        }
+    }
+}
+
 static void refuses_billion_laughs(void **state)
 {
     (void)state;
@@ -433,7 +458,7 @@ static void bounds_manifests(void **state)
 RUN_TESTS(TEST_CASE(reads_as_kubectl), TEST_CASE(writes_as_kubectl), TEST_CASE(keeps_keys_in_order),
           TEST_CASE(takes_doubles_through_json), TEST_CASE(merges_maps),
           TEST_CASE(refuses_duplicate_keys), TEST_CASE(knows_lines), TEST_CASE(places_errors),
-          TEST_CASE(refuses_billion_laughs), TEST_CASE(bounds_depth_and_size),
-          TEST_CASE(survives_a_hundred_megabytes_of_spaces), TEST_CASE(takes_every_truncation),
-          TEST_CASE(reads_many_documents), TEST_CASE(reads_json_manifests),
-          TEST_CASE(bounds_manifests))
+          TEST_CASE(refuses_billion_laughs), TEST_CASE(refuses_long_aliases),
+          TEST_CASE(bounds_depth_and_size), TEST_CASE(survives_a_hundred_megabytes_of_spaces),
+          TEST_CASE(takes_every_truncation), TEST_CASE(reads_many_documents),
+          TEST_CASE(reads_json_manifests), TEST_CASE(bounds_manifests))

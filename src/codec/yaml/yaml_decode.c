@@ -26,6 +26,7 @@ struct decode {
     enum json_duplicates duplicates;
     struct arena keys;
     size_t alias_nodes; // made by expanding aliases
+    size_t alias_bytes; // of their texts
     unsigned in_alias;  // aliases being expanded
     unsigned merges;    // maps being merged into each other
     struct err *err;
@@ -42,12 +43,20 @@ static int fail_at(struct decode *d, const struct yaml_node *n, int code)
 // Counts a node that an alias brings; this is what stops the billion laughs.
 static int yaml_decode_count_node(struct decode *d, const struct yaml_node *n)
 {
-    if (!d->in_alias || ++d->alias_nodes <= DRAY_YAML_ALIAS_NODES_MAX)
+    if (!d->in_alias)
         return 0;
-    return fail_at(d, n,
-                   err_set(d->err, ERR_BAD_REQUEST,
-                           "aliases expand to more than %d nodes; write the values out",
-                           DRAY_YAML_ALIAS_NODES_MAX));
+    d->alias_bytes += n->value.n;
+    if (++d->alias_nodes > DRAY_YAML_ALIAS_NODES_MAX)
+        return fail_at(d, n,
+                       err_set(d->err, ERR_BAD_REQUEST,
+                               "aliases expand to more than %d nodes; write the values out",
+                               DRAY_YAML_ALIAS_NODES_MAX));
+    if (d->alias_bytes > DRAY_YAML_ALIAS_BYTES_MAX)
+        return fail_at(d, n,
+                       err_set(d->err, ERR_BAD_REQUEST,
+                               "aliases expand to more than %zu bytes; write the values out",
+                               DRAY_YAML_ALIAS_BYTES_MAX));
+    return 0;
 }
 
 static int refuse_cycle(struct decode *d, const struct yaml_node *alias)
@@ -276,7 +285,10 @@ static int gather_pair(struct decode *d, struct yaml_node *key, struct entries *
     if (is_merge(key))
         return yaml_decode_merge_key(d, key->next, out);
     struct entry e = {.key_node = key, .value = key->next, .aliased = d->in_alias > 0};
-    int r = yaml_decode_count_node(d, key);
+    bool alias = key->kind == YAML_NODE_ALIAS;
+    d->in_alias += alias;
+    int r = yaml_decode_count_node(d, alias ? key->target : key);
+    d->in_alias -= alias;
     if (r == 0)
         r = yaml_decode_key_text(d, key, &e.key);
     if (r < 0)

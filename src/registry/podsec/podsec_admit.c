@@ -64,7 +64,7 @@ int podsec_start(struct registry *reg, const struct registry_podsec *options, st
 void podsec_stop(struct registry *reg)
 {
     if (reg->podsec)
-        podsec_scans_stop(reg->podsec);
+        podsec_scans_stop(reg);
 }
 
 void podsec_done(struct registry *reg)

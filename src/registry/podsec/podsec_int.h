@@ -28,8 +28,9 @@ struct podsec {
     struct podsec_policy defaults;
     struct texts users, runtimes, namespaces; // exempt
     struct arena arena;
-    struct list scans;     // struct podsec_scan
-    uint64_t *evaluations; // PODSEC_EVALUATIONS counters
+    struct list scans;           // struct podsec_scan
+    struct exec_timer scan_turn; // of the first of them
+    uint64_t *evaluations;       // PODSEC_EVALUATIONS counters
     uint64_t exemptions[PODSEC_ATTRIBUTES];
     uint64_t errors[PODSEC_ATTRIBUTES];
 };
@@ -56,6 +57,6 @@ int podsec_admit_namespace(struct op *op, const struct api_object *object,
 // podsec_scan_start checks the pods of a namespace some at a time; the answer to op waits and
 // carries what was found as warnings. podsec_scans_stop ends all scans where they are.
 void podsec_scan_start(struct op *op, struct str namespace, const struct podsec_standard *enforce);
-void podsec_scans_stop(struct podsec *p);
+void podsec_scans_stop(struct registry *reg);
 
 #endif

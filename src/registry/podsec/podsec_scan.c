@@ -2,8 +2,9 @@
 //
 // Existing pods against a level that a namespace is about to enforce. As upstream: at most 3,000
 // pods and a second, one pod of each controller before its others, one warning for all pods that
-// are refused for the same reasons. Some pods are checked in each turn of the loop, so that others
-// are served meanwhile; the answer to the request waits.
+// are refused for the same reasons. Some pods are checked in each turn of the loop, of one scan at
+// a time however many there are, so that others are served meanwhile; the answer to the request
+// waits.
 #include <stdlib.h>
 
 #include "api/meta.h"
@@ -31,7 +32,6 @@ struct podsec_scan {
     struct str namespace;
     struct podsec_standard enforce;
     struct store_walk walk;
-    struct exec_timer timer;
     int64_t started_ns;
     struct scan_owners owners; // controllers of which a pod was checked
     struct scan_pods others;   // their other pods, referenced, for the end
@@ -84,7 +84,6 @@ static void scan_end(struct podsec_scan *s)
                            "enforce level \"%.*s\"",
                            STR_ARG(s->namespace), STR_ARG(podsec_text(&s->enforce, op->arena))));
     scan_write_warnings(s);
-    exec_timer_stop(op->reg->exec, &s->timer);
     if (list_linked(&s->node))
         list_remove(&s->node);
     store_walk_done(&s->walk);
@@ -149,23 +148,45 @@ static void scan_look_at(struct podsec_scan *s, const struct object *o, bool fir
     scan_judge_pod(s, pod);
 }
 
-static void scan_turn(void *arg)
+// scan_go_on checks some pods. False: it is over.
+static bool scan_go_on(struct podsec_scan *s, struct exec *exec)
 {
-    struct podsec_scan *s = arg;
-    struct exec *exec = s->op->reg->exec;
     int64_t began = exec_now_ns(exec);
     for (size_t i = 0; i < SCAN_TURN_PODS && exec_now_ns(exec) - began < SCAN_TURN_NS; i++) {
         bool first;
         const struct object *o = s->checked < SCAN_PODS_MAX ? scan_next(s, &first) : NULL;
         if (!o || exec_now_ns(exec) - s->started_ns > SCAN_TIME_NS) {
             object_unref(o);
-            scan_end(s);
-            return;
+            return false;
         }
         scan_look_at(s, o, first);
         object_unref(o);
     }
-    exec_timer_start(exec, &s->timer, 0);
+    return true;
+}
+
+static void scan_turn(void *arg);
+
+static void scan_await_turn(struct registry *reg)
+{
+    struct podsec *p = reg->podsec;
+    p->scan_turn.fn = scan_turn;
+    p->scan_turn.arg = reg;
+    if (!list_empty(&p->scans) && !exec_timer_armed(&p->scan_turn))
+        exec_timer_start(reg->exec, &p->scan_turn, 0);
+}
+
+// scan_turn serves the scan that has waited longest.
+static void scan_turn(void *arg)
+{
+    struct registry *reg = arg;
+    struct podsec *p = reg->podsec;
+    struct podsec_scan *s = list_entry(list_pop_front(&p->scans), struct podsec_scan, node);
+    if (scan_go_on(s, reg->exec))
+        list_push_back(&p->scans, &s->node);
+    else
+        scan_end(s);
+    scan_await_turn(reg);
 }
 
 void podsec_scan_start(struct op *op, struct str namespace, const struct podsec_standard *enforce)
@@ -175,7 +196,6 @@ void podsec_scan_start(struct op *op, struct str namespace, const struct podsec_
     s->namespace = arena_str(&s->texts, namespace);
     s->enforce = *enforce;
     s->started_ns = exec_now_ns(op->reg->exec);
-    s->timer = (struct exec_timer){.fn = scan_turn, .arg = s};
     s->walk = (struct store_walk){
         .kind = op->reg->kinds.pod, .one_namespace = true, .namespace = s->namespace};
     if (store_walk_start(op->reg->store, &s->walk, NULL) < 0) {
@@ -186,11 +206,13 @@ void podsec_scan_start(struct op *op, struct str namespace, const struct podsec_
     }
     op_hold(op);
     list_push_back(&op->reg->podsec->scans, &s->node);
-    exec_timer_start(op->reg->exec, &s->timer, 0);
+    scan_await_turn(op->reg);
 }
 
-void podsec_scans_stop(struct podsec *p)
+void podsec_scans_stop(struct registry *reg)
 {
+    struct podsec *p = reg->podsec;
+    exec_timer_stop(reg->exec, &p->scan_turn);
     for (struct list_node *node; (node = list_pop_front(&p->scans));)
         scan_end(list_entry(node, struct podsec_scan, node));
 }

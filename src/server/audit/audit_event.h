@@ -25,6 +25,9 @@ struct audit_trail {
     struct audit_object object;
     struct api_status *status;    // of an answer that is a Status
     struct str request, response; // JSON in one line
+    struct sbuf pieces;           // of the response
+    bool lost;                    // its pieces are not kept
+    bool unknown;                 // the user could not be identified
     int64_t received_ns;
     int code; // 0: no answer yet
     struct VEC(struct registry_note) notes;

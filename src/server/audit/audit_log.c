@@ -26,6 +26,7 @@
 static struct log_module log_mod = LOG_MODULE("audit");
 
 #define SECONDS_A_DAY 86400
+#define WARN_SECONDS  10
 
 struct audit_lines VEC(struct sbuf);
 
@@ -36,6 +37,7 @@ struct audit_log {
     uint64_t size;
     pthread_t thread;
     bool threaded;
+    bool torn; // the file ends within a line
     pthread_mutex_t lock;
     pthread_cond_t work;
     // Under the lock.
@@ -43,9 +45,22 @@ struct audit_log {
     size_t queued_bytes;
     bool stop;
     struct audit_log_stats stats;
+    int64_t warned_s; // of dropped events
 };
 
 // --- Files ---------------------------------------------------------------------------------------
+
+// log_ends_within_line: as a machine that lost its power leaves the file.
+static bool log_ends_within_line(const struct audit_log *log)
+{
+    char last = '\n';
+    int fd = log->size ? open(log->path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return false;
+    bool within = pread(fd, &last, 1, (off_t)(log->size - 1)) == 1 && last != '\n';
+    (void)close(fd);
+    return within;
+}
 
 static int log_open_file(struct audit_log *log)
 {
@@ -54,6 +69,7 @@ static int log_open_file(struct audit_log *log)
     if (log->fd < 0)
         return -errno;
     log->size = fstat(log->fd, &st) == 0 && st.st_size > 0 ? (uint64_t)st.st_size : 0;
+    log->torn = log_ends_within_line(log);
     return 0;
 }
 
@@ -170,6 +186,8 @@ static bool log_write_all(int fd, struct str text)
     return true;
 }
 
+// log_write_line writes a line whole or not at all: behind a piece of one, as a full disk leaves
+// it, the next line would be lost as well.
 static bool log_write_line(struct audit_log *log, struct str line)
 {
     bool file = log->path != NULL;
@@ -177,8 +195,16 @@ static bool log_write_line(struct audit_log *log, struct str line)
         log_rotate(log);
     if (file && log->fd < 0 && log_open_file(log) < 0)
         return false;
-    if (!log_write_all(log->fd, line))
+    if (log->torn && !log_write_all(log->fd, STR("\n")))
         return false;
+    log->size += log->torn;
+    log->torn = false;
+    if (!log_write_all(log->fd, line)) {
+        int why = errno;
+        log->torn = !file || ftruncate(log->fd, (off_t)log->size) < 0;
+        errno = why;
+        return false;
+    }
     log->size += line.n;
     return true;
 }
@@ -188,16 +214,19 @@ static bool log_write_line(struct audit_log *log, struct str line)
 static void log_write_batch(struct audit_log *log, struct audit_lines *batch)
 {
     uint64_t written = 0, failed = 0;
+    int why = 0;
     vec_foreach(batch, line) {
-        if (log_write_line(log, sbuf_str(line)))
+        if (log_write_line(log, sbuf_str(line))) {
             written++;
-        else
+        } else {
+            why = errno;
             failed++;
+        }
         sbuf_done(line);
     }
     if (failed)
         LOG_ERROR(&log_mod, "cannot write audit events", log_u64("events", failed),
-                  log_z("error", strerrordesc_np(errno)));
+                  log_z("error", strerrordesc_np(why)));
     vec_done(batch);
     must_succeed(pthread_mutex_lock(&log->lock));
     log->stats.written += written;
@@ -208,6 +237,8 @@ static void log_write_batch(struct audit_log *log, struct audit_lines *batch)
 static void *log_thread_main(void *arg)
 {
     struct audit_log *log = arg;
+    if (log->path)
+        log_remove_backups(log);
     for (;;) {
         must_succeed(pthread_mutex_lock(&log->lock));
         while (log->queue.n == 0 && !log->stop)
@@ -223,8 +254,28 @@ static void *log_thread_main(void *arg)
     }
 }
 
+bool audit_log_is_filling(struct audit_log *log)
+{
+    must_succeed(pthread_mutex_lock(&log->lock));
+    bool filling = log->queued_bytes > AUDIT_QUEUE_BYTES / 2;
+    must_succeed(pthread_mutex_unlock(&log->lock));
+    return filling;
+}
+
+// log_is_time_to_warn: not for every event. Under the lock.
+static bool log_is_time_to_warn(struct audit_log *log)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    if (log->warned_s && now.tv_sec - log->warned_s < WARN_SECONDS)
+        return false;
+    log->warned_s = now.tv_sec;
+    return true;
+}
+
 void audit_log_put(struct audit_log *log, struct sbuf *line)
 {
+    bool warn = false;
     must_succeed(pthread_mutex_lock(&log->lock));
     bool room =
         log->queue.n < AUDIT_QUEUE_EVENTS && log->queued_bytes + line->n <= AUDIT_QUEUE_BYTES;
@@ -235,8 +286,13 @@ void audit_log_put(struct audit_log *log, struct sbuf *line)
         must_succeed(pthread_cond_signal(&log->work));
     } else {
         log->stats.dropped++;
+        warn = log_is_time_to_warn(log);
     }
+    uint64_t dropped = log->stats.dropped;
     must_succeed(pthread_mutex_unlock(&log->lock));
+    if (warn)
+        LOG_ERROR(&log_mod, "audit events are dropped: too many wait for the disk",
+                  log_z("path", log->path ? log->path : "-"), log_u64("events", dropped));
     sbuf_done(line);
 }
 

@@ -33,6 +33,9 @@ int audit_log_open(const struct audit_log_options *options, struct audit_log **r
                    struct err *err) MUST_USE;
 void audit_log_close(struct audit_log *log);
 
+// audit_log_is_filling: half of the bytes that may wait do. Events should then be short.
+bool audit_log_is_filling(struct audit_log *log);
+
 // audit_log_put queues a line, which ends with a newline; takes over its text. Never waits.
 void audit_log_put(struct audit_log *log, struct sbuf *line);
 

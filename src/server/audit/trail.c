@@ -25,7 +25,12 @@
 #define SIZE_DEFAULT_MB    100
 #define USER_AGENT_MAX     1024
 #define AUDIT_ID_BYTES_MAX 256
-#define SOURCES_MAX        32
+// What a client can make long is cut, so that no request crowds the events of others out of the
+// queue: a text, the causes of a refusal together, a body.
+#define TRAIL_TEXT_MAX 4096
+#define TRAIL_BODY_MAX ((size_t)4 * 1024 * 1024)
+#define SOURCES_MAX    32
+#define NAME_BYTES_MAX 253 // no stored object has a longer one
 
 struct audit {
     struct audit_policy policy;
@@ -136,12 +141,26 @@ static void trail_find_sources(struct exchange *ex, struct audit_trail *t)
         vec_push_arena(&ex->arena, &t->sources, arena_str(&ex->arena, host));
 }
 
-static struct str trail_user_agent(struct exchange *ex)
+// trail_copy copies a text, cut to a length.
+static struct str trail_copy(struct arena *arena, struct str text, size_t most)
 {
-    if (ex->user_agent.n <= USER_AGENT_MAX)
-        return arena_str(&ex->arena, ex->user_agent);
-    return arena_strf(&ex->arena, "%.*s...TRUNCATED",
-                      STR_ARG(str_upto(ex->user_agent, USER_AGENT_MAX)));
+    if (text.n <= most)
+        return arena_str(arena, text);
+    return arena_strf(arena, "%.*s...TRUNCATED", STR_ARG(str_upto(text, most)));
+}
+
+static void trail_note_truncation(struct exchange *ex)
+{
+    audit_note(ex, STR("audit.k8s.io/truncated"), STR("true"));
+}
+
+// trail_keep_body gives a body that is too long up, and says so.
+static struct str trail_keep_body(struct exchange *ex, struct str json)
+{
+    if (json.n <= TRAIL_BODY_MAX)
+        return audit_event_keep(ex->audit.trail, json);
+    trail_note_truncation(ex);
+    return STR("");
 }
 
 static void trail_emit(struct exchange *ex, enum audit_stage stage)
@@ -149,12 +168,17 @@ static void trail_emit(struct exchange *ex, enum audit_stage stage)
     struct audit_trail *t = ex->audit.trail;
     if (t->choice.omit_stages & stage)
         return;
+    // Bodies go before events do.
+    if (t->request.n + t->response.n && audit_log_is_filling(ex->s->audit->log)) {
+        t->request = t->response = STR("");
+        trail_note_truncation(ex);
+    }
     struct sbuf line = {0};
     audit_event_write(t, stage, ex->audit.id, exec_wall_ns(ex->s->exec), &line);
     audit_log_put(ex->s->audit->log, &line);
 }
 
-void audit_begin(struct exchange *ex)
+void audit_begin(struct exchange *ex, bool known)
 {
     struct audit *a = ex->s->audit;
     if (!a)
@@ -171,7 +195,8 @@ void audit_begin(struct exchange *ex)
     t->uri = arena_str(&ex->arena, ex->q->target);
     t->verb = q.verb;
     t->user = ex->user;
-    t->agent = trail_user_agent(ex);
+    t->agent = trail_copy(&ex->arena, ex->user_agent, USER_AGENT_MAX);
+    t->unknown = !known;
     t->received_ns = exec_wall_ns(ex->s->exec);
     trail_find_sources(ex, t);
     if (!q.path.n)
@@ -182,7 +207,8 @@ void audit_begin(struct exchange *ex)
                                           .version = ex->route.resource->kind->version,
                                           .subresource = q.subresource,
                                           .set = true};
-    trail_emit(ex, AUDIT_RECEIVED);
+    if (known)
+        trail_emit(ex, AUDIT_RECEIVED);
 }
 
 void audit_impersonate(struct exchange *ex)
@@ -202,7 +228,10 @@ void audit_note(struct exchange *ex, struct str key, struct str value)
     for (size_t i = 0; i < t->notes.n; i++)
         if (str_eq(t->notes.p[i].key, key))
             return;
-    vec_push_arena(t->arena, &t->notes, ((struct registry_note){key, arena_str(t->arena, value)}));
+    struct str kept = trail_copy(t->arena, value, TRAIL_TEXT_MAX);
+    vec_push_arena(t->arena, &t->notes, ((struct registry_note){key, kept}));
+    if (value.n > TRAIL_TEXT_MAX)
+        trail_note_truncation(ex);
 }
 
 // --- Objects -------------------------------------------------------------------------------------
@@ -219,7 +248,7 @@ static void trail_name_object(struct audit_trail *t, const struct api_object_met
                   {&o->resource_version, meta->resource_version}};
     for (size_t i = 0; i < array_len(fields); i++)
         if (!fields[i].to->n)
-            *fields[i].to = arena_str(t->arena, fields[i].from);
+            *fields[i].to = trail_copy(t->arena, fields[i].from, NAME_BYTES_MAX);
 }
 
 void audit_request_object(struct exchange *ex, const struct api_object *body)
@@ -237,19 +266,25 @@ void audit_request_object(struct exchange *ex, const struct api_object *body)
     struct api_object typed = *body;
     api_set_type_meta(&typed);
     if (api_json_write(body->kind->type, body->value, &w, NULL) == 0)
-        t->request = audit_event_keep(t, sbuf_str(&json));
+        t->request = trail_keep_body(ex, sbuf_str(&json));
 }
 
 void audit_request_patch(struct exchange *ex, struct str patch)
 {
     struct audit_trail *t = ex->audit.trail;
     cleanup_json_doc struct json_doc doc = {0};
-    if (!t || t->choice.level < AUDIT_REQUEST || yaml_parse(patch, NULL, &doc, NULL) < 0)
+    const struct json_options options = {.duplicates = JSON_DUPLICATES_KEEP};
+    if (!t || t->choice.level < AUDIT_REQUEST)
         return;
     cleanup_sbuf struct sbuf json = {0};
     struct json_writer w = {.out = &json};
-    json_write_value(&w, doc.root);
-    t->request = audit_event_keep(t, sbuf_str(&json));
+    // What is neither is a string: a patch leaves its trace however it is written.
+    if (json_parse(patch, &options, &doc, NULL) == 0 ||
+        yaml_parse(patch, &options, &doc, NULL) == 0)
+        json_write_value(&w, doc.root);
+    else
+        json_write_str(&w, patch);
+    t->request = trail_keep_body(ex, sbuf_str(&json));
 }
 
 void audit_response_object(struct exchange *ex, const struct object *o, const struct api_kind *as)
@@ -258,7 +293,34 @@ void audit_response_object(struct exchange *ex, const struct object *o, const st
     cleanup_sbuf struct sbuf json = {0};
     if (t && t->choice.level == AUDIT_REQUEST_RESPONSE &&
         registry_json(o, as, false, &json, NULL) == 0)
-        t->response = audit_event_keep(t, sbuf_str(&json));
+        t->response = trail_keep_body(ex, sbuf_str(&json));
+}
+
+// trail_copy_status keeps the causes of a refusal as far as there is room.
+static struct api_status *trail_copy_status(struct exchange *ex, const struct api_status *status)
+{
+    struct arena *arena = ex->audit.trail->arena;
+    struct api_status *kept = arena_one(arena, struct api_status), cut = *status;
+    struct api_status_details details = {0};
+    size_t bytes = 0;
+    cut.message = trail_copy(arena, status->message, TRAIL_TEXT_MAX);
+    if (status->details) {
+        details = *status->details;
+        details.name = trail_copy(arena, details.name, NAME_BYTES_MAX);
+        details.causes.n = 0;
+        for (size_t i = 0; i < status->details->causes.n; i++) {
+            const struct api_status_cause *cause = &details.causes.p[i];
+            bytes += cause->reason.n + cause->message.n + cause->field.n;
+            if (bytes > TRAIL_TEXT_MAX)
+                break;
+            details.causes.n++;
+        }
+        cut.details = &details;
+    }
+    if (status->message.n > TRAIL_TEXT_MAX || bytes > TRAIL_TEXT_MAX)
+        trail_note_truncation(ex);
+    api_copy(&api_status_type, &cut, kept, arena);
+    return kept;
 }
 
 void audit_response_status(struct exchange *ex, const struct api_status *status)
@@ -268,34 +330,54 @@ void audit_response_status(struct exchange *ex, const struct api_status *status)
     struct json_writer w = {.out = &json};
     if (!t)
         return;
-    t->status = arena_one(t->arena, struct api_status);
-    api_copy(&api_status_type, status, t->status, t->arena);
+    t->status = trail_copy_status(ex, status);
     if (t->choice.level == AUDIT_REQUEST_RESPONSE &&
-        api_json_write(&api_status_type, status, &w, NULL) == 0)
+        api_json_write(&api_status_type, t->status, &w, NULL) == 0)
         t->response = arena_str(t->arena, sbuf_str(&json));
 }
 
-void audit_response_body(struct exchange *ex, struct str content_type, struct str body)
+static bool trail_wants_response(const struct exchange *ex)
 {
-    struct audit_trail *t = ex->audit.trail;
-    if (t && t->choice.level == AUDIT_REQUEST_RESPONSE && !t->response.n &&
-        str_starts(content_type, STR("application/json")))
-        t->response = audit_event_keep(t, body);
+    const struct audit_trail *t = ex->audit.trail;
+    return t && t->choice.level == AUDIT_REQUEST_RESPONSE && !t->response.n;
 }
 
-void audit_response_streamed(struct exchange *ex)
+void audit_response_body(struct exchange *ex, struct str json)
 {
-    if (ex->audit.trail && ex->audit.trail->choice.level == AUDIT_REQUEST_RESPONSE &&
-        ex->verb == VERB_LIST)
-        audit_note(ex, STR("audit.k8s.io/truncated"), STR("true"));
+    bool schema = ex->route.type == ROUTE_OPENAPI_V2 || ex->route.type == ROUTE_OPENAPI_V3;
+    if (trail_wants_response(ex) && !schema)
+        ex->audit.trail->response = trail_keep_body(ex, json);
+}
+
+void audit_response_piece(struct exchange *ex, bool json, struct str piece, bool last)
+{
+    struct audit_trail *t = ex->audit.trail;
+    if (!trail_wants_response(ex) || t->lost)
+        return;
+    t->lost = !json || t->pieces.n + piece.n > TRAIL_BODY_MAX;
+    if (!t->lost) {
+        sbuf_add(&t->pieces, piece);
+        if (!last)
+            return;
+        t->response = trail_keep_body(ex, sbuf_str(&t->pieces));
+    } else {
+        trail_note_truncation(ex);
+    }
+    sbuf_done(&t->pieces);
 }
 
 // --- The end -------------------------------------------------------------------------------------
 
+// trail_is_long: the request has no end of its own, as a watch, a log or a connection to a pod.
+static bool trail_is_long(const struct exchange *ex)
+{
+    return str_eqz(ex->audit.trail->verb, "watch") || (ex->route.sub && ex->route.sub->connect);
+}
+
 void audit_started(struct exchange *ex, int code)
 {
     struct audit_trail *t = ex->audit.trail;
-    if (!t || t->code)
+    if (!t || t->code || !trail_is_long(ex))
         return;
     t->code = code;
     trail_emit(ex, AUDIT_STARTED);
@@ -306,8 +388,13 @@ void audit_end(struct exchange *ex, int code)
     struct audit_trail *t = ex->audit.trail;
     if (!t)
         return;
+    audit_started(ex, code); // a long request that was refused starts its response, too
     if (!t->code)
         t->code = code;
-    trail_emit(ex, AUDIT_COMPLETE);
+    if (t->pieces.n) { // the last one never came
+        sbuf_done(&t->pieces);
+        trail_note_truncation(ex);
+    }
+    trail_emit(ex, t->unknown ? AUDIT_STARTED : AUDIT_COMPLETE);
     ex->audit.trail = NULL;
 }

@@ -148,8 +148,6 @@ void answer_buf(struct exchange *ex, int code, struct str content_type, struct n
 {
     struct header_list headers;
     answer_make_headers(ex, &headers);
-    if (ex->audit.trail && body)
-        audit_response_body(ex, content_type, body->bytes);
     answer_send_reply(ex, code, content_type, headers.p, headers.n, body);
 }
 
@@ -162,10 +160,7 @@ void answer_start(struct exchange *ex, int code, struct str content_type)
 {
     struct header_list headers;
     answer_make_headers(ex, &headers);
-    if (ex->verb == VERB_WATCH || (ex->route.sub && ex->route.sub->connect))
-        audit_started(ex, code);
-    else
-        audit_response_streamed(ex);
+    audit_started(ex, code);
     if (ex->q)
         http_start(ex->q, code, content_type, headers.p, headers.n);
 }
@@ -201,6 +196,7 @@ static bool envelope_json(struct exchange *ex, struct str json, struct sbuf *out
 void answer_json(struct exchange *ex, int code, struct sbuf *json)
 {
     struct sbuf envelope = {0};
+    audit_response_body(ex, sbuf_str(json));
     if (ex->form.media == MEDIA_PROTOBUF && envelope_json(ex, sbuf_str(json), &envelope)) {
         sbuf_done(json);
         answer_bytes(ex, code, type_proto, &envelope);

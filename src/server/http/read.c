@@ -5,6 +5,7 @@
 // never held long, and no second copy of the objects is made.
 #include <stdlib.h>
 
+#include "server/audit/trail.h"
 #include "server/auth/token.h"
 #include "server/http/server_int.h"
 #include "store/select.h"
@@ -253,6 +254,7 @@ static void write_pieces(void *arg)
     bool last = l->written == l->found.n;
     if (last && !l->how.protobuf)
         encode_list_tail(&piece);
+    audit_response_piece(ex, !l->how.protobuf, sbuf_str(&piece), r == 0 && last);
     struct http_request *q = ex->q;
     if (r < 0 || last)
         q->closed = q->drained = NULL;
@@ -327,6 +329,7 @@ static void read_write_message(void *arg)
     struct sbuf head = {0};
     l->items_bytes = l->items.n;
     list_head(l, &head);
+    audit_response_piece(ex, false, STR(""), true);
     answer_start(ex, 200, type_proto);
     struct http_request *q = ex->q;
     q->closed = q->drained = NULL;

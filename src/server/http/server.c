@@ -435,7 +435,7 @@ static void server_serve_exchange(struct exchange *ex)
 
 static void server_serve_user(struct exchange *ex)
 {
-    audit_begin(ex);
+    audit_begin(ex, true);
     if (!impersonate_apply(ex) || !choose_form(ex))
         return;
     if (is_public(&ex->route))
@@ -446,7 +446,7 @@ static void server_serve_user(struct exchange *ex)
 
 static void server_refuse_user(struct exchange *ex)
 {
-    audit_begin(ex); // as anonymous
+    audit_begin(ex, false); // as anonymous
     answer_fail(ex, 401, "Unauthorized", STR("Unauthorized"), NULL);
 }
 
@@ -505,6 +505,8 @@ void server_handle(void *door, struct http_request *q)
         find_verb(ex);
     audit_identify(ex);
     if (from_elsewhere(ex, d)) {
+        ex->user = auth_anonymous;
+        audit_begin(ex, false);
         answer_fail(ex, 403, "Forbidden",
                     STR("cross-origin request rejected (Origin/Host mismatch); authenticate with "
                         "a bearer token"),

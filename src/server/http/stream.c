@@ -418,9 +418,10 @@ static void node_opened(void *arg, const struct http_header *headers, size_t n)
     for (size_t i = 0; i < n; i++) {
         if (str_eqz(headers[i].name, "upgrade"))
             protocol = headers[i].value;
-        else if (!is_hop(headers[i].name))
+        else if (!is_hop(headers[i].name) && !str_eqz(headers[i].name, "audit-id"))
             vec_push_arena(&ex->arena, &extra, headers[i]);
     }
+    vec_push_arena(&ex->arena, &extra, ((struct http_header){STR("audit-id"), ex->audit.id}));
     r->started = true;
     ex->q->input = from_client;
     ex->q->input_end = client_ended;
