@@ -105,6 +105,35 @@ static void alloc_cluster_gather_uses(struct alloc_cluster *c, const struct allo
         record_use(c, &c->use_list[i], (uint32_t)i);
 }
 
+// Slices alone say what a device draws from counters. When a device in use is no longer published,
+// its share is unknown, and the pool's counters admit no other. Compares the uses of each pool with
+// its devices of the newest generation.
+static void cluster_find_lost(struct alloc_cluster *c)
+{
+    if (!c->counters || !c->features.partitionable_devices || c->use_list_len == 0)
+        return;
+    map_foreach(&c->uses, i) {
+        struct str key = map_key(&c->uses, i), driver, pool, device;
+        str_cut(key, '\0', &driver, &device);
+        str_cut(device, '\0', &pool, &device);
+        (*map_put(&c->lost, str_upto(key, driver.n + 1 + pool.n)))++;
+    }
+    map_foreach(&c->lost, i) {
+        const struct u32_vec *slices = map_get(&c->by_pool, map_key(&c->lost, i));
+        int64_t newest = INT64_MIN;
+        for (size_t k = 0; slices && k < slices->n; k++)
+            if (c->slices[slices->p[k]].api->spec.pool.generation > newest)
+                newest = c->slices[slices->p[k]].api->spec.pool.generation;
+        for (size_t k = 0; slices && k < slices->n; k++) {
+            const struct cl_slice *s = &c->slices[slices->p[k]];
+            const struct cl_device *d = &c->devices[s->first_device];
+            if (s->api->spec.pool.generation == newest)
+                for (size_t j = 0; j < s->api->spec.devices.n; j++)
+                    *map_value(&c->lost, i) -= d[j].exclusive_use || d[j].shared_use;
+        }
+    }
+}
+
 // --- Devices -------------------------------------------------------------------------------------
 
 static uint32_t alloc_cluster_intern(void *arg, char type, struct str bytes)
@@ -234,9 +263,14 @@ static int alloc_cluster_gather_slices(struct alloc_cluster *c, const struct all
             vec_push(map_put(&c->by_node, s->spec.node_name), (uint32_t)i);
         else
             vec_push(&c->elsewhere, (uint32_t)i);
-        vec_push(map_put(&c->by_pool,
-                         cluster_pool_key(&c->arena, s->spec.driver, s->spec.pool.name)),
-                 (uint32_t)i);
+        struct u32_vec *pool =
+            map_put(&c->by_pool, cluster_pool_key(&c->arena, s->spec.driver, s->spec.pool.name));
+        const struct api_resource_pool *first =
+            pool->n ? &c->slices[pool->p[0]].api->spec.pool : &s->spec.pool;
+        c->mixed |= first->generation != s->spec.pool.generation ||
+                    first->resource_slice_count != s->spec.pool.resource_slice_count;
+        c->counters |= s->spec.shared_counters.n > 0;
+        vec_push(pool, (uint32_t)i);
         for (size_t j = 0; j < s->spec.devices.n; j++) {
             struct cl_device *d = &c->devices[c->devices_len++];
             d->api = &s->spec.devices.p[j];
@@ -358,6 +392,7 @@ int alloc_cluster_new(const struct alloc_input *input, struct alloc_cluster **re
         alloc_cluster_free(c);
         return r;
     }
+    cluster_find_lost(c);
     alloc_cluster_gather_classes(c, input);
     *ret = c;
     return 0;
@@ -371,6 +406,7 @@ struct alloc_cluster *alloc_cluster_in_use(const struct alloc_cluster *base,
     c->borrowed = true;
     c->arena = (struct arena){0};
     c->uses = (struct cl_uses){0};
+    c->lost = (struct pool_uses){0};
     memset(c->use_bits, 0, sizeof(c->use_bits));
     c->use_list_len = 0;
     alloc_cluster_gather_uses(c, input);
@@ -381,6 +417,7 @@ struct alloc_cluster *alloc_cluster_in_use(const struct alloc_cluster *base,
         c->devices[i].owner = NULL;
         apply_use(c, &c->devices[i], base->use_list_len == 0);
     }
+    cluster_find_lost(c);
     return c;
 }
 
@@ -415,6 +452,7 @@ void alloc_cluster_free(struct alloc_cluster *c)
     map_foreach(&c->uses, i)
         vec_done(&map_value(&c->uses, i)->capacities);
     map_done(&c->uses);
+    map_done(&c->lost);
     arena_done(&c->arena);
     free(c);
 }
