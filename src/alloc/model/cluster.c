@@ -288,7 +288,7 @@ static int alloc_cluster_gather_slices(struct alloc_cluster *c, const struct all
 
 static enum match_state class_match(const struct alloc_cluster *c, const struct cl_class *k,
                                     struct answer_set *const *answers, struct cel_run *run,
-                                    const struct cl_device *d)
+                                    struct alloc_meter *meter, const struct cl_device *d)
 {
     enum match_state m = MATCH_YES;
     for (size_t i = 0; m == MATCH_YES && i < k->api->spec.selectors.n; i++) {
@@ -296,32 +296,47 @@ static enum match_state class_match(const struct alloc_cluster *c, const struct 
             return MATCH_ERROR;
         m = answer_find(answers[i], d);
         if (m == MATCH_UNKNOWN)
-            m = answer_make(c, answers[i], d, &(struct evaluator){run, k->programs[i], NULL});
+            m = answer_make(c, answers[i], d, &(struct evaluator){run, k->programs[i], meter});
     }
     return m;
 }
 
-static void alloc_cluster_make_class(struct alloc_cluster *c, struct cl_class *k,
-                                     struct cel_run *run)
+bool answer_judge_class(const struct alloc_cluster *c, const struct cl_class *k,
+                        struct cel_run *run, struct alloc_meter *meter)
+{
+    const struct api_device_selector_array *sel = &k->api->spec.selectors;
+    if (*k->judged == c->devices_len)
+        return true;
+    struct answer_set **answers = xcalloc(sel->n + 1, sizeof(struct answer_set *));
+    for (size_t i = 0; i < sel->n; i++)
+        if (sel->p[i].cel)
+            answers[i] = answer_set_of(c, sel->p[i].cel->expression);
+    enum match_state m = MATCH_NO;
+    for (; *k->judged < c->devices_len; ++*k->judged) {
+        m = class_match(c, k, answers, run, meter, &c->devices[*k->judged]);
+        if (m == MATCH_UNKNOWN)
+            break;
+        k->match[*k->judged] = (uint8_t)m;
+    }
+    free(answers);
+    return m != MATCH_UNKNOWN;
+}
+
+static void alloc_cluster_make_class(struct alloc_cluster *c, struct cl_class *k)
 {
     const struct api_device_selector_array *sel = &k->api->spec.selectors;
     k->programs = arena_array(&c->arena, struct cel_program *, sel->n + 1);
     k->match = arena_array(&c->arena, uint8_t, c->devices_len + 1);
-    struct answer_set **answers = arena_array(&c->arena, struct answer_set *, sel->n + 1);
-    for (size_t i = 0; i < sel->n; i++)
-        if (sel->p[i].cel)
-            answers[i] = answer_set_of(c, sel->p[i].cel->expression);
+    k->judged = arena_one(&c->arena, size_t);
     for (size_t i = 0; i < sel->n; i++)
         if (!sel->p[i].cel || cel_cache_get(c->kit.cache, c->kit.env, sel->p[i].cel->expression,
                                             &k->programs[i], NULL, NULL) < 0)
             k->programs[i] = NULL;
-    for (size_t i = 0; i < c->devices_len; i++)
-        k->match[i] = (uint8_t)class_match(c, k, answers, run, &c->devices[i]);
 }
 
 static void alloc_cluster_gather_classes(struct alloc_cluster *c, const struct alloc_input *in)
 {
-    struct cel_run *run = cel_run_new();
+    struct cel_run *run = in->kit ? NULL : cel_run_new();
     c->classes = arena_array(&c->arena, struct cl_class, in->classes_len + 1);
     c->classes_len = in->classes_len;
     for (size_t i = 0; i < in->classes_len; i++) {
@@ -330,7 +345,10 @@ static void alloc_cluster_gather_classes(struct alloc_cluster *c, const struct a
         if (is_new)
             *at = (uint32_t)i;
         c->classes[i].api = in->classes[i];
-        alloc_cluster_make_class(c, &c->classes[i], run);
+        alloc_cluster_make_class(c, &c->classes[i]);
+        // A cluster without a kit may be of several threads: nothing is made later.
+        if (run)
+            (void)answer_judge_class(c, &c->classes[i], run, NULL);
     }
     cel_run_free(run);
 }

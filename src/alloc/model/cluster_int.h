@@ -68,6 +68,7 @@ struct cl_class {
     const struct api_device_class *api;
     struct cel_program **programs; // parallel to selectors; NULL where it does not compile
     uint8_t *match;                // enum match_state for each device of the cluster
+    size_t *judged;                // so many of match are known; the others are MATCH_UNKNOWN
 };
 
 struct cl_use {
