@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 // Error texts are cut, never grown: a failure path does not allocate.
-#define DRAY_ERR_MSG_MAX  512
+#define DRAY_ERR_MSG_MAX  2048
 #define DRAY_ERR_PATH_MAX 256
 
 // A request body, as kube-apiserver (MaxRequestBodyBytes, 3 MiB).

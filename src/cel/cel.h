@@ -85,9 +85,9 @@ struct arena *cel_env_arena(struct cel_env *env);
 int cel_compile(const struct cel_env *env, struct str text, struct cel_program **ret,
                 struct sbuf *issues, struct err *err) MUST_USE;
 
-// What compiling several expressions, such as those of a request, has taken, in bytes of their text;
-// instructions of regular expressions count as some bytes. A byte takes some 50 ns. Zeroed to begin
-// with.
+// What compiling several expressions, such as those of a request, has taken, in bytes of their
+// text; instructions of regular expressions count as some bytes. A byte takes some 50 ns. Zeroed to
+// begin with.
 struct cel_spending {
     uint64_t spent;
     bool refused; // CEL_SPENDING_MAX is exceeded: nothing more is compiled
@@ -96,8 +96,8 @@ struct cel_spending {
 #define CEL_SPENDING_PER_INSTRUCTION 8
 extern const char cel_spending_refusal[];
 
-// cel_compile_within is cel_compile that stops with -ERR_INVALID and spending->refused once too much
-// is spent. spending may be NULL.
+// cel_compile_within is cel_compile that stops with -ERR_INVALID and spending->refused once too
+// much is spent. spending may be NULL.
 int cel_compile_within(const struct cel_env *env, struct str text, struct cel_spending *spending,
                        struct cel_program **ret, struct sbuf *issues, struct err *err) MUST_USE;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of verbs, and the two verbs about the program itself: help and version.
+// The table of verbs, and the verb that lists them: help.
 #include <stdio.h>
 #include <unistd.h>
 
@@ -18,7 +18,6 @@ static struct {
 } args;
 
 static int verb_help(void);
-static int verb_version(void);
 
 static const struct cli_option help_options[] = {
     {"--man", NULL, "VERB", "print the manual page of a verb in troff; dray: of the program",
@@ -44,26 +43,16 @@ const struct cli_verb help_verb = {
     .run = verb_help,
 };
 
-const struct cli_verb version_verb = {
-    .name = "version",
-    .summary = "print the version",
-    .chapter = CLI_PROGRAM,
-    .synopsis = "version",
-    .text = "Prints the version of the program.",
-    .examples = "dray version",
-    .run = verb_version,
-};
-
 static const struct cli_verb *const verbs[] = {
-    &agent_verb,   &alloc_verb,    &apply_verb,        &backup_verb,      &bench_verb,
-    &cdi_verb,     &cel_verb,      &completion_verb,   &conformance_verb, &controllers_verb,
-    &convert_verb, &delete_verb,   &describe_verb,     &doctor_verb,      &driver_verb,
-    &exec_verb,    &explain_verb,  &free_verb,         &get_verb,         &help_verb,
-    &history_verb, &join_verb,     &kubelet_stub_verb, &logs_verb,        &netns_hook_verb,
-    &plan_verb,    &replay_verb,   &request_verb,      &sched_case_verb,  &scheduler_verb,
-    &server_verb,  &snapshot_verb, &taint_verb,        &token_verb,       &top_verb,
-    &topo_verb,    &untaint_verb,  &up_verb,           &validate_verb,    &version_verb,
-    &wait_verb,    &who_verb,      &why_verb,
+    &agent_verb,     &alloc_verb,   &apply_verb,        &backup_verb,      &bench_verb,
+    &cdi_verb,       &cel_verb,     &completion_verb,   &conformance_verb, &controllers_verb,
+    &convert_verb,   &delete_verb,  &describe_verb,     &doctor_verb,      &driver_verb,
+    &exec_verb,      &explain_verb, &free_verb,         &get_verb,         &help_verb,
+    &history_verb,   &join_verb,    &kubelet_stub_verb, &logs_verb,        &netns_hook_verb,
+    &plan_verb,      &replay_verb,  &request_verb,      &restore_verb,     &sched_case_verb,
+    &scheduler_verb, &server_verb,  &snapshot_verb,     &taint_verb,       &token_verb,
+    &top_verb,       &topo_verb,    &untaint_verb,      &up_verb,          &validate_verb,
+    &version_verb,   &wait_verb,    &who_verb,          &why_verb,
 };
 
 const struct cli_program program = {.verbs = verbs,
@@ -71,12 +60,6 @@ const struct cli_program program = {.verbs = verbs,
                                     .leading = &common_cluster,
                                     .version = DRAY_VERSION,
                                     .begin = process_begin};
-
-static int verb_version(void)
-{
-    puts("dray " DRAY_VERSION);
-    return VERB_OK;
-}
 
 static int help_print_page(struct sbuf *out)
 {

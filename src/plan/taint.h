@@ -47,13 +47,18 @@ int taint_of_class(const struct inventory *inv, struct str class_name,
                    struct taint_rules *ret, struct err *err) MUST_USE;
 
 // taint_rules_about finds rules by their name, or by the device, pool or driver they are about;
-// with a key only those of it. The names live in the world's objects.
+// taint_rules_like those with the selectors of other rules. Where the taint has a key, a value or
+// an effect, only those with the same. The names live in the world's objects.
 struct taint_names {
     struct str *p;
     size_t n;
 };
-void taint_rules_about(const struct inventory *inv, struct str word, struct str key,
-                       struct arena *arena, struct taint_names *ret);
+void taint_rules_about(const struct inventory *inv, struct str word,
+                       const struct api_device_taint *taint, struct arena *arena,
+                       struct taint_names *ret);
+void taint_rules_like(const struct inventory *inv, const struct taint_rules *like,
+                      const struct api_device_taint *taint, struct arena *arena,
+                      struct taint_names *ret);
 
 // taint_selector makes DRIVER[/POOL[/DEVICE]] of a word: a driver, a driver and a pool, or any name
 // of one device. Returns 0, -ERR_NOT_FOUND, or -ERR_INVALID when several devices are called so.

@@ -193,7 +193,9 @@ static int store_new(struct op *op, const struct api_object *object, const struc
         return fail_generated(op, op_subject(op, meta->name));
     if (taken)
         return fail_exists(op, op_subject(op, meta->name), being_deleted(op, taken));
-    int r = quota_charge(op);
+    int r = op->charges.n && !op->dry_run ? op_check_new_room(op, object) : 0;
+    if (r == 0)
+        r = quota_charge(op);
     return r < 0 ? r : op_write_new(op, object);
 }
 

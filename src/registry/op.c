@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "registry/stage_int.h"
+#include "store/room.h"
 
 #include "base/banned.h"
 
@@ -265,21 +266,6 @@ static struct write *begin_write(struct op *op, const struct object *o)
     return w;
 }
 
-// op_put_object writes o, which object was encoded to.
-static int op_put_object(struct op *op, const struct object *o, const struct api_object *object,
-                         uint64_t expect)
-{
-    struct err err = {0};
-    struct write *w = begin_write(op, o);
-    op_answer_with(op, o);
-    if (o->kind == op->reg->kinds.namespace)
-        w->terminating = op_terminating_text(op, o);
-    int r = store_put(op->reg->store, o, expect, op_on_written, w, &err);
-    if (r == 0 && !op->reg->json.altered)
-        typed_cache_keep(op->reg->typed, o, object);
-    return op_begin_write(op, o->revision, r, &err);
-}
-
 static int op_encode_object(struct op *op, const struct api_object *object, uint64_t revision)
 {
     struct err err = {0};
@@ -292,6 +278,50 @@ static int op_encode_object(struct op *op, const struct api_object *object, uint
         op->arena, arena_strf(op->arena, "the object would take %zu bytes, the limit is %zu",
                               op->reg->json.text.n, DRAY_OBJECT_STORED_BYTES_MAX));
     return -ERR_TOO_LARGE;
+}
+
+// op_check_room refuses a write that the database has no room for. Deletions, which begin with
+// marks on objects, and what every cluster has are always stored.
+static int op_check_room(struct op *op, const struct object *o)
+{
+    struct err err = {0};
+    if (op->verb == VERB_DELETE || !op->request->user ||
+        str_eqz(op->request->subresource, "eviction"))
+        return 0;
+    int r = store_room(op->reg->store, o, &err);
+    if (r == -ERR_FORBIDDEN)
+        return fail_forbidden(op, op_subject(op, o->name), "%s", err.msg);
+    return r < 0 ? fail_unknown(op, "%s", err.msg) : 0;
+}
+
+int op_check_new_room(struct op *op, const struct api_object *object)
+{
+    uint64_t revision = store_next_revision(op->reg->store);
+    int r = op_encode_object(op, object, revision);
+    if (r < 0)
+        return r;
+    const struct object *o = encode_new_object(op->reg, object, revision, op->arena);
+    r = op_check_room(op, o);
+    object_unref(o);
+    return r;
+}
+
+// op_put_object writes o, which object was encoded to.
+static int op_put_object(struct op *op, const struct object *o, const struct api_object *object,
+                         uint64_t expect)
+{
+    struct err err = {0};
+    int r = op_check_room(op, o);
+    if (r < 0)
+        return r;
+    struct write *w = begin_write(op, o);
+    op_answer_with(op, o);
+    if (o->kind == op->reg->kinds.namespace)
+        w->terminating = op_terminating_text(op, o);
+    r = store_put(op->reg->store, o, expect, op_on_written, w, &err);
+    if (r == 0 && !op->reg->json.altered)
+        typed_cache_keep(op->reg->typed, o, object);
+    return op_begin_write(op, o->revision, r, &err);
 }
 
 int op_write_new(struct op *op, const struct api_object *object)

@@ -101,6 +101,9 @@ int registry_found_object(struct registry *reg, const struct store_key *key,
 // op_write_new stores a new object, given in the stored version; with dry run it only makes it.
 int op_write_new(struct op *op, const struct api_object *object);
 
+// op_check_new_room refuses a new object that the store has no room for, before quotas are charged.
+int op_check_new_room(struct op *op, const struct api_object *object);
+
 // op_write_change replaces old by object. The same bytes are no change: the old version stays.
 int op_write_change(struct op *op, const struct api_object *object, const struct object *old);
 

@@ -5,10 +5,12 @@
 #include "store/commit.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -49,6 +51,7 @@ struct committer {
     struct backup_job *jobs, *jobs_last;
     struct commit_result *results, *results_last;
     bool stop;
+    bool look; // for disk space
 
     // The committing side's alone:
     struct revisions doomed_now; // not yet gone from disk
@@ -163,8 +166,24 @@ static bool commit_next(struct committer *c)
     const struct write *first = take_group(c, result);
     must_succeed(pthread_mutex_unlock(&c->lock));
     commit_group(c, first, result);
+    result->low = db_is_low(c->options.db);
     commit_report_result(c, result);
     return true;
+}
+
+// commit_look looks for disk space if that was asked for.
+static void commit_look(struct committer *c)
+{
+    must_succeed(pthread_mutex_lock(&c->lock));
+    bool look = c->look;
+    c->look = false;
+    must_succeed(pthread_mutex_unlock(&c->lock));
+    if (!look)
+        return;
+    db_look_for_space(c->options.db);
+    struct commit_result *result = xcalloc(1, sizeof(*result));
+    result->low = db_is_low(c->options.db);
+    commit_report_result(c, result);
 }
 
 // --- Backups -------------------------------------------------------------------------------------
@@ -219,7 +238,20 @@ static bool backup_next(struct committer *c)
 
 static bool has_work(const struct committer *c)
 {
-    return c->first || c->jobs || c->job;
+    return c->first || c->jobs || c->job || c->look;
+}
+
+// commit_wait_for_work waits, for a second only while the mark is to be written. Returns true then.
+static bool commit_wait_for_work(struct committer *c)
+{
+    if (db_is_marked(c->options.db)) {
+        must_succeed(pthread_cond_wait(&c->work, &c->lock));
+        return false;
+    }
+    struct timespec until;
+    must_succeed(clock_gettime(CLOCK_REALTIME, &until));
+    until.tv_sec += 1;
+    return pthread_cond_timedwait(&c->work, &c->lock, &until) == ETIMEDOUT;
 }
 
 static void *thread_main(void *arg)
@@ -228,16 +260,19 @@ static void *thread_main(void *arg)
     for (;;) {
         bool worked = commit_next(c);
         worked |= backup_next(c);
+        commit_look(c);
         must_succeed(pthread_mutex_lock(&c->lock));
         bool idle = !has_work(c);
         must_succeed(pthread_mutex_unlock(&c->lock));
         db_checkpoint(c->options.db, idle);
+        db_note_progress(c->options.db);
         if (worked)
             continue;
         must_succeed(pthread_mutex_lock(&c->lock));
-        while (!has_work(c) && !c->stop)
-            must_succeed(pthread_cond_wait(&c->work, &c->lock));
-        bool end = !has_work(c);
+        bool timed_out = false;
+        while (!has_work(c) && !c->stop && !timed_out)
+            timed_out = commit_wait_for_work(c);
+        bool end = !has_work(c) && c->stop;
         must_succeed(pthread_mutex_unlock(&c->lock));
         if (end)
             return NULL;
@@ -249,6 +284,8 @@ static void work_here(struct committer *c)
 {
     while (commit_next(c) || backup_next(c))
         commit_deliver_results(c);
+    commit_look(c);
+    commit_deliver_results(c);
     if (c->options.db)
         db_checkpoint(c->options.db, true);
 }
@@ -349,6 +386,14 @@ void committer_doom(struct committer *c, struct revisions *doomed, uint64_t olde
         vec_push(&c->doomed, doomed->p[i]);
     must_succeed(pthread_mutex_unlock(&c->lock));
     vec_clear(doomed);
+}
+
+void committer_look_for_space(struct committer *c)
+{
+    must_succeed(pthread_mutex_lock(&c->lock));
+    c->look = true;
+    commit_wake_thread(c);
+    must_succeed(pthread_mutex_unlock(&c->lock));
 }
 
 void committer_backup(struct committer *c, const char *path, store_done_fn done, void *arg)

@@ -21,26 +21,29 @@ struct entry;
 
 struct revisions VEC(uint64_t);
 
-// An accepted write. The commit thread reads object, deleted, epoch and queue_next; all else is the
-// owner's.
+// An accepted write. The commit thread reads object, deleted, urgent, epoch and queue_next; the
+// rest is the owner's.
 struct write {
     const struct object *object; // referenced
     struct write *queue_next;
     uint64_t epoch;
     bool deleted;
-    bool lost; // its callback has run: an earlier write failed
+    bool urgent; // may use the reserve of disk space
+    bool lost;   // its callback has run: an earlier write failed
     struct write *next;
     struct entry *entry;
     store_done_fn done;
     void *arg;
 };
 
-// How a group of writes, or a backup, ended. Groups come in the order of their writes.
+// How a group of writes, a backup or a look for disk space (no writes) ended. Groups come in the
+// order of their writes.
 struct commit_result {
     struct commit_result *next;
     size_t writes; // how many
     uint64_t epoch;
     int code;
+    bool low; // of disk space
     struct err err;
     store_done_fn backup_done; // of a backup
     void *backup_arg;
@@ -68,6 +71,9 @@ void committer_close(struct committer *c);
 // is then left. doomed is emptied.
 void committer_submit(struct committer *c, struct write *w);
 void committer_doom(struct committer *c, struct revisions *doomed, uint64_t oldest);
+
+// committer_look_for_space has a result report whether there is disk space again.
+void committer_look_for_space(struct committer *c);
 
 // committer_backup copies the database to a new file.
 void committer_backup(struct committer *c, const char *path, store_done_fn done, void *arg);

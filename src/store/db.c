@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SQLite: opening with checks, the schema, groups of writes in one transaction, backups. All errors
-// name the file and the remedy.
+// SQLite: rows, groups of writes in one transaction, the log, backups. All errors name the file and
+// the remedy. Opening: db_open.c.
 #include "store/db.h"
 
 #include <assert.h>
@@ -10,57 +10,24 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#include <sys/stat.h>
 
 #include "api/custom.h"
 #include "base/mem.h"
+#include "store/db_int.h"
 #include "store/record.h"
+#include "store/reserve.h"
 
 #include "base/banned.h"
 
-#define DB_APPLICATION_ID 0x64726179 // "dray"
-#define DB_FORMAT         1
-
-// Pages of 4 KiB in the log before they move into the database; an eighth of it when nothing waits.
-#define DB_LOG_PAGES_MAX 8192
-
 #define DB_BACKUP_STEP_PAGES 256
-
-enum {
-    SQL_BEGIN,
-    SQL_COMMIT,
-    SQL_ROLLBACK,
-    SQL_INSERT,
-    SQL_REMOVE,
-    SQL_META,
-    SQL_CLEAN,
-    SQL_LEN,
-};
-
-static const char *const sql_texts[SQL_LEN] = {
-    [SQL_BEGIN] = "BEGIN IMMEDIATE",
-    [SQL_COMMIT] = "COMMIT",
-    [SQL_ROLLBACK] = "ROLLBACK",
-    [SQL_INSERT] = "INSERT INTO object VALUES(?1,?2,?3,?4,?5,?6)",
-    [SQL_REMOVE] = "DELETE FROM object WHERE revision=?1",
-    [SQL_META] = "UPDATE meta SET revision=max(revision,?1), oldest=?2 WHERE id=1",
-    [SQL_CLEAN] = "UPDATE meta SET clean=?1 WHERE id=1",
-};
-
-struct db {
-    sqlite3 *sql;
-    char *path;
-    sqlite3_stmt *statements[SQL_LEN];
-    struct sbuf row;  // blob of the row being written
-    struct sbuf kind; // its kind
-    int log_pages;
-    int log_pages_max;
-};
 
 // --- Errors --------------------------------------------------------------------------------------
 
-// db_fail reports the meaning of a result of SQLite and the remedy.
-static int db_fail(const struct db *db, int result, struct err *err)
+int db_fail(const struct db *db, int result, struct err *err)
 {
     const char *reason = db->sql ? sqlite3_errmsg(db->sql) : sqlite3_errstr(result);
     switch (result & 0xff) {
@@ -73,14 +40,9 @@ static int db_fail(const struct db *db, int result, struct err *err)
                        "%s is in use by another process: stop it, or choose another data directory",
                        db->path);
     case SQLITE_CORRUPT:
-        return err_set(
-            err, ERR_INVALID,
-            "%s is damaged (%s): restore it from a backup, or move it away to start empty",
-            db->path, reason);
+        return err_set(err, ERR_INVALID, "%s is damaged (%s): " DB_REMEDY, db->path, reason);
     case SQLITE_NOTADB:
-        return err_set(err, ERR_INVALID,
-                       "%s is not a database of dray, or is damaged: restore it from a backup, or "
-                       "move it away to start empty",
+        return err_set(err, ERR_INVALID, "%s is not a database of dray, or is damaged: " DB_REMEDY,
                        db->path);
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
@@ -96,239 +58,9 @@ static int db_fail(const struct db *db, int result, struct err *err)
     }
 }
 
-static int db_fail_damaged(const struct db *db, const char *what, struct err *err)
+int db_fail_damaged(const struct db *db, const char *what, struct err *err)
 {
-    return err_set(err, ERR_INVALID,
-                   "%s is damaged (%s): restore it from a backup, or move it away to start empty",
-                   db->path, what);
-}
-
-// --- Opening -------------------------------------------------------------------------------------
-
-static int db_run_sql(struct db *db, const char *sql, struct err *err)
-{
-    int r = sqlite3_exec(db->sql, sql, NULL, NULL, NULL);
-    return r == SQLITE_OK ? 0 : db_fail(db, r, err);
-}
-
-// ask_number reads the first column of the first row; 0 when there is none.
-static int ask_number(struct db *db, const char *sql, int64_t *ret, struct err *err)
-{
-    sqlite3_stmt *st = NULL;
-    int r = sqlite3_prepare_v2(db->sql, sql, -1, &st, NULL);
-    if (r == SQLITE_OK)
-        r = sqlite3_step(st);
-    *ret = r == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
-    int result = r == SQLITE_ROW || r == SQLITE_DONE ? 0 : db_fail(db, r, err);
-    (void)sqlite3_finalize(st);
-    return result;
-}
-
-static int use_log(struct db *db, struct err *err)
-{
-    sqlite3_stmt *st = NULL;
-    int r = sqlite3_prepare_v2(db->sql, "PRAGMA journal_mode=WAL", -1, &st, NULL);
-    if (r == SQLITE_OK)
-        r = sqlite3_step(st);
-    bool wal = r == SQLITE_ROW && str_eqz(STR("wal"), (const char *)sqlite3_column_text(st, 0));
-    int result = r != SQLITE_ROW ? db_fail(db, r, err)
-                 : wal           ? 0
-                       : err_set(err, EIO, "%s: no write-ahead log on this file system", db->path);
-    (void)sqlite3_finalize(st);
-    return result;
-}
-
-// check_marks distinguishes an empty database, one of dray and one of another program.
-static int check_marks(struct db *db, bool *ret_empty, struct err *err)
-{
-    int64_t application = 0, format = 0, tables = 0;
-    int r = ask_number(db, "PRAGMA application_id", &application, err);
-    if (r == 0)
-        r = ask_number(db, "PRAGMA user_version", &format, err);
-    if (r == 0)
-        r = ask_number(db, "SELECT count(*) FROM sqlite_schema", &tables, err);
-    if (r < 0)
-        return r;
-    *ret_empty = application == 0 && tables == 0;
-    if (*ret_empty)
-        return 0;
-    if (application != DB_APPLICATION_ID)
-        return err_set(err, ERR_INVALID,
-                       "%s is a database of another program: choose another data directory",
-                       db->path);
-    if (format > DB_FORMAT)
-        return err_set(
-            err, ERR_INVALID,
-            "%s was written by a newer dray (format %lld, this one knows %d): use that one",
-            db->path, (long long)format, DB_FORMAT);
-    return 0;
-}
-
-static int make_tables(struct db *db, struct err *err)
-{
-    return db_run_sql(
-        db,
-        "BEGIN IMMEDIATE;"
-        "CREATE TABLE object(revision INTEGER PRIMARY KEY, kind TEXT NOT NULL,"
-        " namespace TEXT NOT NULL, name TEXT NOT NULL, state INTEGER NOT NULL,"
-        " data BLOB NOT NULL);"
-        "CREATE TABLE meta(id INTEGER PRIMARY KEY CHECK(id=1), revision INTEGER NOT NULL,"
-        " oldest INTEGER NOT NULL, clean INTEGER NOT NULL);"
-        "INSERT INTO meta VALUES(1,0,0,1);"
-        "PRAGMA application_id=1685217657;"
-        "PRAGMA user_version=1;"
-        "COMMIT",
-        err);
-}
-
-// db_check_structure looks through the whole file; only needed when the last end was not in order.
-static int db_check_structure(struct db *db, struct err *err)
-{
-    sqlite3_stmt *st = NULL;
-    int r = sqlite3_prepare_v2(db->sql, "PRAGMA quick_check(1)", -1, &st, NULL);
-    if (r == SQLITE_OK)
-        r = sqlite3_step(st);
-    int result = 0;
-    if (r != SQLITE_ROW)
-        result = db_fail(db, r, err);
-    else if (!str_eqz(STR("ok"), (const char *)sqlite3_column_text(st, 0)))
-        result = db_fail_damaged(db, (const char *)sqlite3_column_text(st, 0), err);
-    (void)sqlite3_finalize(st);
-    return result;
-}
-
-static int db_read_state(struct db *db, struct db_state *ret, struct err *err)
-{
-    int64_t revision = 0, oldest = 0, clean = 0, rows = 0;
-    int r = ask_number(db, "SELECT revision FROM meta", &revision, err);
-    if (r == 0)
-        r = ask_number(db, "SELECT oldest FROM meta", &oldest, err);
-    if (r == 0)
-        r = ask_number(db, "SELECT clean FROM meta", &clean, err);
-    if (r == 0)
-        r = ask_number(db, "SELECT count(*) FROM meta", &rows, err);
-    if (r < 0)
-        return r;
-    if (rows != 1 || revision < 0 || oldest < 0 || oldest > revision)
-        return db_fail_damaged(db, "corrupt metadata row", err);
-    *ret = (struct db_state){.revision = (uint64_t)revision, .oldest = (uint64_t)oldest};
-    return clean ? 0 : db_check_structure(db, err);
-}
-
-static int note_log_pages(void *arg, sqlite3 *sql, const char *name, int pages)
-{
-    (void)sql;
-    (void)name;
-    ((struct db *)arg)->log_pages = pages;
-    return SQLITE_OK;
-}
-
-static int db_set_up(struct db *db, struct db_state *ret_state, struct err *err)
-{
-    bool empty = false;
-    int r = db_run_sql(db, "PRAGMA locking_mode=EXCLUSIVE", err);
-    if (r == 0)
-        r = check_marks(db, &empty, err);
-    if (r == 0)
-        r = use_log(db, err);
-    if (r == 0)
-        r = db_run_sql(
-            db,
-            "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=-4096;"
-            "PRAGMA journal_size_limit=33554432; PRAGMA temp_store=MEMORY;"
-            "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON",
-            err);
-    if (r == 0 && empty)
-        r = make_tables(db, err);
-    if (r == 0)
-        r = db_read_state(db, ret_state, err);
-    if (r < 0)
-        return r;
-    (void)sqlite3_wal_hook(db->sql, note_log_pages, db);
-    for (size_t i = 0; i < SQL_LEN; i++) {
-        int result = sqlite3_prepare_v3(db->sql, sql_texts[i], -1, SQLITE_PREPARE_PERSISTENT,
-                                        &db->statements[i], NULL);
-        if (result != SQLITE_OK)
-            return db_fail(db, result, err);
-    }
-    return 0;
-}
-
-// The file is made here, for its owner alone: objects hold secrets. SQLite gives its log the same
-// rights.
-static int db_make_file(const char *path, struct err *err)
-{
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return err_set(err, errno, "cannot open %s (%m): check the directory and its permissions",
-                       path);
-    (void)close(fd);
-    return 0;
-}
-
-static int db_step_statement(struct db *db, int which)
-{
-    sqlite3_stmt *st = db->statements[which];
-    int r = sqlite3_step(st);
-    (void)sqlite3_reset(st);
-    return r == SQLITE_DONE ? SQLITE_OK : r;
-}
-
-static int set_clean(struct db *db, bool clean)
-{
-    (void)sqlite3_bind_int(db->statements[SQL_CLEAN], 1, clean);
-    return db_step_statement(db, SQL_CLEAN);
-}
-
-static void db_free(struct db *db)
-{
-    for (size_t i = 0; i < SQL_LEN; i++)
-        (void)sqlite3_finalize(db->statements[i]);
-    (void)sqlite3_close(db->sql);
-    sbuf_done(&db->row);
-    sbuf_done(&db->kind);
-    free(db->path);
-    free(db);
-}
-
-int db_open(const struct store_options *options, struct db **ret, struct db_state *ret_state,
-            struct err *err)
-{
-    const char *path = options->path, *vfs = options->vfs;
-    int r = vfs ? 0 : db_make_file(path, err);
-    if (r < 0)
-        return r;
-    struct db *db = xcalloc(1, sizeof(*db));
-    db->path = xstrndup(path, strlen(path));
-    db->log_pages_max = options->log_pages ? (int)options->log_pages : DB_LOG_PAGES_MAX;
-    int result = sqlite3_open_v2(path, &db->sql,
-                                 SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-                                     SQLITE_OPEN_EXRESCODE,
-                                 vfs);
-    r = result == SQLITE_OK ? db_set_up(db, ret_state, err) : db_fail(db, result, err);
-    if (r == 0) {
-        result = set_clean(db, false);
-        r = result == SQLITE_OK ? 0 : db_fail(db, result, err);
-    }
-    if (r < 0) {
-        db_free(db);
-        return r;
-    }
-    *ret = db;
-    return 0;
-}
-
-void db_close(struct db *db)
-{
-    if (!db)
-        return;
-    (void)set_clean(db, true); // if not, the next start looks more closely
-    db_free(db);
-}
-
-void db_abandon(struct db *db)
-{
-    db_free(db);
+    return err_set(err, ERR_INVALID, "%s is damaged (%s): " DB_REMEDY, db->path, what);
 }
 
 // --- Loading -------------------------------------------------------------------------------------
@@ -426,6 +158,14 @@ int db_load(struct db *db, const struct db_state *state, struct custom_kinds *cu
 
 // --- Committing ----------------------------------------------------------------------------------
 
+int db_step_statement(struct db *db, int which)
+{
+    sqlite3_stmt *st = db->statements[which];
+    int r = sqlite3_step(st);
+    (void)sqlite3_reset(st);
+    return r == SQLITE_DONE ? SQLITE_OK : r;
+}
+
 static int db_insert_object(struct db *db, const struct write *w)
 {
     const struct object *o = w->object;
@@ -458,13 +198,14 @@ static int db_write_group(struct db *db, const struct write *first, size_t n,
 {
     int r = db_step_statement(db, SQL_BEGIN);
     uint64_t newest = 0;
-    for (const struct write *w = first; n > 0 && r == SQLITE_OK; n--, w = w->queue_next) {
-        newest = w->object->revision;
-        r = db_insert_object(db, w);
-    }
+    // Old rows go first: new ones take their pages.
     for (size_t i = 0; i < doomed->n && r == SQLITE_OK; i++) {
         (void)sqlite3_bind_int64(db->statements[SQL_REMOVE], 1, (sqlite3_int64)doomed->p[i]);
         r = db_step_statement(db, SQL_REMOVE);
+    }
+    for (const struct write *w = first; n > 0 && r == SQLITE_OK; n--, w = w->queue_next) {
+        newest = w->object->revision;
+        r = db_insert_object(db, w);
     }
     if (r == SQLITE_OK) {
         (void)sqlite3_bind_int64(db->statements[SQL_META], 1, (sqlite3_int64)newest);
@@ -474,26 +215,80 @@ static int db_write_group(struct db *db, const struct write *first, size_t n,
     return r == SQLITE_OK ? db_step_statement(db, SQL_COMMIT) : r;
 }
 
+static void db_roll_back(struct db *db)
+{
+    if (!sqlite3_get_autocommit(db->sql))
+        (void)db_step_statement(db, SQL_ROLLBACK);
+}
+
+static bool db_is_urgent(const struct write *w, size_t n)
+{
+    while (n > 0 && w->urgent) {
+        w = w->queue_next;
+        n--;
+    }
+    return n == 0;
+}
+
+static void db_move_log(struct db *db)
+{
+    int all = 0, moved = 0;
+    int r = sqlite3_wal_checkpoint_v2(db->sql, NULL, SQLITE_CHECKPOINT_PASSIVE, &all, &moved);
+    // Also after a failure wait for more pages before trying again: the log only costs space.
+    db->log_pages = r == SQLITE_OK ? all - moved : 0;
+}
+
+bool db_is_low(const struct db *db)
+{
+    return db && db->low;
+}
+
+void db_look_for_space(struct db *db)
+{
+    if (db && db->reserves)
+        db->low = db->low ? !reserve_make(db->path) : !reserve_has_space(db->path);
+}
+
+// db_release_reserve makes space for a group that found none: of the reserve, and of the log, which
+// starts again when all of it is in the database.
+static void db_release_reserve(struct db *db)
+{
+    if (db->reserves)
+        (void)reserve_release(db->path);
+    db_move_log(db);
+}
+
 int db_commit(struct db *db, const struct write *first, size_t n, const struct revisions *doomed,
               uint64_t oldest, struct err *err)
 {
     int result = db_write_group(db, first, n, doomed, oldest);
-    if (result == SQLITE_OK)
-        return 0;
-    int r = db_fail(db, result, err);
-    if (!sqlite3_get_autocommit(db->sql))
-        (void)db_step_statement(db, SQL_ROLLBACK);
-    return r;
+    if ((result & 0xff) == SQLITE_FULL) {
+        db->low = db->reserves;
+        if (db_is_urgent(first, n)) {
+            db_roll_back(db);
+            db_release_reserve(db);
+            result = db_write_group(db, first, n, doomed, oldest);
+        }
+    }
+    if (result != SQLITE_OK) {
+        int r = db_fail(db, result, err);
+        db_roll_back(db);
+        return r;
+    }
+    while (n-- > 1)
+        first = first->queue_next;
+    db->revision = first->object->revision;
+    if (db->low)
+        db_move_log(db);
+    db_look_for_space(db);
+    return 0;
 }
 
 void db_checkpoint(struct db *db, bool idle)
 {
     if (db->log_pages < (idle ? db->log_pages_max / 8 : db->log_pages_max) || db->log_pages == 0)
         return;
-    int all = 0, moved = 0;
-    int r = sqlite3_wal_checkpoint_v2(db->sql, NULL, SQLITE_CHECKPOINT_PASSIVE, &all, &moved);
-    // Also after a failure wait for more pages before trying again: the log only costs space.
-    db->log_pages = r == SQLITE_OK ? all - moved : 0;
+    db_move_log(db);
 }
 
 // --- Backup --------------------------------------------------------------------------------------

@@ -21,8 +21,13 @@ struct db_state {
     uint64_t oldest;   // the history begins behind it
 };
 
+#define DB_APPLICATION_ID 0x64726179 // "dray"
+#define DB_FORMAT         1
+#define DB_ROW_BYTES_MAX  (64 << 20) // SQLite must not believe a damaged length
+
 // db_open opens or makes a database and checks it: its marks always, its structure when it was not
-// closed in order. Returns 0, or with what to do -ERR_INVALID, -EBUSY or an errno.
+// closed in order. Returns 0, or with what to do -ERR_INVALID (also when it has less than it had),
+// -EBUSY or an errno.
 int db_open(const struct store_options *options, struct db **ret, struct db_state *ret_state,
             struct err *err) MUST_USE;
 
@@ -39,9 +44,20 @@ int db_load(struct db *db, const struct db_state *state, struct custom_kinds *cu
             void *arg, struct err *err) MUST_USE;
 
 // db_commit writes n writes from first on, deletes doomed rows, all in one transaction, and returns
-// when it is on disk; or with nothing changed -ENOSPC, -EIO and the like.
+// when it is on disk; or with nothing changed -ENOSPC, -EIO and the like. On a full disk, urgent
+// writes use the reserve (reserve.h).
 int db_commit(struct db *db, const struct write *first, size_t n, const struct revisions *doomed,
               uint64_t oldest, struct err *err) MUST_USE;
+
+// db_is_low: there is little disk space, and only urgent writes are to be accepted.
+// db_look_for_space looks again.
+bool db_is_low(const struct db *db);
+void db_look_for_space(struct db *db);
+
+// db_note_progress writes the mark, see mark.h, if it is much older than the last commit. A commit
+// does not wait for it. db_is_marked: there is nothing to write.
+void db_note_progress(struct db *db);
+bool db_is_marked(const struct db *db);
 
 // db_checkpoint moves the log into the database when it is long enough; when idle, sooner. What
 // goes wrong here is tried again later: the log holds everything.

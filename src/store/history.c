@@ -101,7 +101,9 @@ static void drop_first(struct store *s)
 void history_trim(struct store *s)
 {
     const struct history *h = &s->history;
-    while (h->n && (h->n > h->max_events || h->bytes > h->max_bytes))
+    size_t max =
+        s->low && h->max_bytes > STORE_HISTORY_BYTES_LOW ? STORE_HISTORY_BYTES_LOW : h->max_bytes;
+    while (h->n && (h->n > h->max_events || h->bytes > max))
         drop_first(s);
 }
 

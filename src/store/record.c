@@ -39,7 +39,7 @@ static uint64_t sum_text(uint64_t h, struct str s)
     return n ? sum_word(h, rest) : h;
 }
 
-static uint64_t row_sum(const struct record_row *row, struct str payload)
+uint64_t record_sum(const struct record_row *row, struct str payload)
 {
     uint64_t h = sum_word(UINT64_C(0x64726179), row->revision);
     h = sum_word(h, row->deleted);
@@ -100,7 +100,8 @@ void record_write(const struct record_row *row, const struct object *o, struct s
     add_pairs(out, o->fields, o->fields_len);
     record_add_number(out, 0); // owners, in rows of version 0.1
     sbuf_add(out, o->json);
-    put_sum(out->p + start + 1, row_sum(row, str_from(sbuf_str(out), start + RECORD_HEAD_BYTES)));
+    put_sum(out->p + start + 1,
+            record_sum(row, str_from(sbuf_str(out), start + RECORD_HEAD_BYTES)));
 }
 
 // --- Reading -------------------------------------------------------------------------------------
@@ -161,26 +162,25 @@ static void record_read_pairs(struct reader *r, struct arena *arena, struct pair
     }
 }
 
-int record_read(const struct record_row *row, const struct api_kind *kind, struct str blob,
-                struct object **ret, struct err *err)
+// record_parse checks a row and finds its parts, all but the kind.
+static int record_parse(const struct record_row *row, struct str blob, struct arena *arena,
+                        struct object_parts *ret, struct err *err)
 {
     if (blob.n < RECORD_HEAD_BYTES || blob.p[0] != RECORD_FORMAT)
         return err_set(err, ERR_INVALID, "the row's format is unknown");
     struct reader r = {.rest = str_from(blob, RECORD_HEAD_BYTES)};
-    if (get_sum(blob.p + 1) != row_sum(row, r.rest))
+    if (get_sum(blob.p + 1) != record_sum(row, r.rest))
         return err_set(err, ERR_INVALID, "the row's checksum is wrong");
-    struct arena cleanup_arena arena = {0};
     struct pair_list labels = {0}, fields = {0};
     struct str uid = record_read_text(&r);
-    record_read_pairs(&r, &arena, &labels);
-    record_read_pairs(&r, &arena, &fields);
+    record_read_pairs(&r, arena, &labels);
+    record_read_pairs(&r, arena, &fields);
     size_t owners_len = read_count(&r);
     for (size_t i = 0; i < owners_len && !r.bad; i++)
         (void)record_read_text(&r);
     if (r.bad)
         return err_set(err, ERR_INVALID, "the row ends too early");
-    *ret = object_new(&(struct object_parts){
-        .kind = kind,
+    *ret = (struct object_parts){
         .revision = row->revision,
         .namespace = row->namespace,
         .name = row->name,
@@ -190,6 +190,26 @@ int record_read(const struct record_row *row, const struct api_kind *kind, struc
         .labels_len = labels.n,
         .fields = fields.p,
         .fields_len = fields.n,
-    });
+    };
+    return 0;
+}
+
+int record_check(const struct record_row *row, struct str blob, struct err *err)
+{
+    struct arena cleanup_arena arena = {0};
+    struct object_parts parts;
+    return record_parse(row, blob, &arena, &parts, err);
+}
+
+int record_read(const struct record_row *row, const struct api_kind *kind, struct str blob,
+                struct object **ret, struct err *err)
+{
+    struct arena cleanup_arena arena = {0};
+    struct object_parts parts;
+    int r = record_parse(row, blob, &arena, &parts, err);
+    if (r < 0)
+        return r;
+    parts.kind = kind;
+    *ret = object_new(&parts);
     return 0;
 }

@@ -27,4 +27,10 @@ void record_write(const struct record_row *row, const struct object *o, struct s
 int record_read(const struct record_row *row, const struct api_kind *kind, struct str blob,
                 struct object **ret, struct err *err) MUST_USE;
 
+// record_check is record_read without an object, of whatever kind.
+int record_check(const struct record_row *row, struct str blob, struct err *err) MUST_USE;
+
+// record_sum is the checksum in a blob, over the row and the rest of the blob.
+uint64_t record_sum(const struct record_row *row, struct str payload);
+
 #endif

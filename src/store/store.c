@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "store/db.h"
 #include "store/pending.h"
+#include "store/salvage.h"
 #include "store/store_int.h"
 
 #include "base/banned.h"
@@ -109,8 +110,7 @@ static void store_entry_show(struct store *s, struct entry *e, const struct obje
         store_count_object(k, before->namespace, false);
     s->objects += (o ? 1U : 0U);
     s->objects -= (before ? 1U : 0U);
-    s->object_bytes += (o ? o->block_size : 0U);
-    s->object_bytes -= (before ? before->block_size : 0U);
+    room_show(&s->room, before, o);
     e->visible = object_ref(o);
     object_unref(before);
 }
@@ -184,9 +184,12 @@ static int accept_write(struct store *s, const struct object *o, bool deleted, u
                        s->pending_bytes / 1024 / 1024);
     struct write *w = xmalloc(sizeof(*w));
     struct entry *e = store_entry_make(s, o);
+    const struct object *head = !e->pending ? e->visible : e->head_deleted ? NULL : e->head;
+    room_accept(&s->room, head, deleted ? NULL : o);
     *w = (struct write){.object = object_ref(o),
                         .epoch = s->epoch,
                         .deleted = deleted,
+                        .urgent = deleted || room_is_urgent(head, o),
                         .entry = e,
                         .done = done,
                         .arg = arg};
@@ -280,6 +283,7 @@ static void lose_pending(struct store *s, const struct err *err)
     for (struct write *w = s->pending_first; w; w = w->next)
         if (!w->lost)
             write_leaves(s, w);
+    room_fall_back(&s->room);
     for (struct write *w = s->pending_first; w; w = w == last ? NULL : w->next) {
         if (w->lost)
             continue;
@@ -296,6 +300,9 @@ static void store_commit_finished(void *arg, const struct commit_result *result)
         result->backup_done(result->backup_arg, result->code, result->code ? &result->err : NULL);
         return;
     }
+    s->low = result->low;
+    if (result->code == 0 && result->writes == 0)
+        return;
     s->failing = result->code != 0;
     if (result->code == 0) {
         s->commits++;
@@ -363,16 +370,21 @@ static int store_load_objects(struct store *s, const struct store_options *optio
     }
     s->visible = state.revision;
     s->next = state.revision + 1;
+    room_fall_back(&s->room); // all that is visible is accepted
+    s->low = db_is_low(db);
     history_trim(s);
     *ret = db;
     return 0;
 }
 
-int store_open(const struct store_options *options, struct store **ret, struct err *err)
+static int store_open_once(const struct store_options *options, struct store **ret, struct err *err)
 {
     struct store *s = xcalloc(1, sizeof(*s));
     s->exec = options->exec;
     s->pending_max = options->pending_bytes ? options->pending_bytes : STORE_PENDING_BYTES_MAX;
+    s->room.max = options->max_bytes;
+    s->room.share_percent =
+        options->namespace_percent ? options->namespace_percent : STORE_NAMESPACE_PERCENT;
     s->customs = custom_kinds_new();
     grow_kinds(s, api_kinds_len);
     s->next = 1;
@@ -397,6 +409,16 @@ int store_open(const struct store_options *options, struct store **ret, struct e
     committer_doom(s->committer, &s->doomed, s->history.oldest);
     *ret = s;
     return 0;
+}
+
+int store_open(const struct store_options *options, struct store **ret, struct err *err)
+{
+    int r = store_open_once(options, ret, err);
+    if (r != -ERR_INVALID || !options->salvage || !options->path || options->vfs)
+        return r;
+    options->salvage(options->salvage_arg, err ? err->msg : "the database is damaged");
+    r = salvage_database(options, err);
+    return r < 0 ? r : store_open_once(options, ret, err);
 }
 
 static void kind_state_free(struct kind_state *k)
@@ -430,6 +452,7 @@ void store_close(struct store *s)
         kind_state_free(s->kinds[i]);
     free(s->kinds);
     custom_kinds_free(s->customs);
+    room_done(&s->room);
     vec_done(&s->doomed);
     free(s);
 }
@@ -445,11 +468,12 @@ void store_get_stats(const struct store *s, struct store_stats *ret)
 {
     *ret = (struct store_stats){
         .objects = s->objects,
-        .object_bytes = s->object_bytes,
+        .object_bytes = s->room.all.visible,
         .history_events = s->history.n,
         .history_bytes = s->history.bytes,
         .commits = s->commits,
         .writes = s->writes,
         .failing = s->failing,
+        .low = s->low,
     };
 }

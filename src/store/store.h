@@ -33,7 +33,14 @@ struct store_options {
     size_t history_bytes;  // 0: default
     size_t log_pages;      // pages of SQLite's log before they move into the database; 0: default
     size_t pending_bytes;  // of writes that wait for the disk; beyond, more are refused; 0: default
-    bool commit_on_exec;   // no thread of its own: commits run as posted work (simulation)
+    size_t max_bytes;      // of objects, see room.h; 0: no bound
+    size_t namespace_percent; // share of a namespace; 0: default
+    bool reserve;             // keep disk space for deletions, see reserve.h
+    bool commit_on_exec;      // no thread of its own: commits run as posted work (simulation)
+    // salvage NULL: a damaged database, or one that has less than it had, is refused. Otherwise
+    // store_open keeps what can be read (salvage.h) and reports each finding.
+    void (*salvage)(void *arg, const char *finding);
+    void *salvage_arg;
     bool (*fail_commit)(void *arg, struct err *err); // asked before each commit; tests; may be NULL
     void *fail_commit_arg;
 };
@@ -170,6 +177,7 @@ struct store_stats {
     uint64_t commits;
     uint64_t writes;
     bool failing; // the last commit failed
+    bool low;     // there is little disk space: objects must not grow
 };
 
 void store_get_stats(const struct store *s, struct store_stats *ret);

@@ -25,6 +25,12 @@
 // refused.
 #define STORE_PENDING_BYTES_MAX ((size_t)256 * 1024 * 1024)
 
+// With little disk space the history gives most of its rows back.
+#define STORE_HISTORY_BYTES_LOW ((size_t)1024 * 1024)
+
+// Share of a namespace of what other namespaces leave, see room.h.
+#define STORE_NAMESPACE_PERCENT 50
+
 // One change within the history. object and before are referenced.
 struct history_event {
     const struct object *object;
@@ -54,6 +60,19 @@ struct kind_state {
     struct namespace_counts namespaces;
 };
 
+// Bytes of objects; see room.h.
+struct room_bytes {
+    size_t visible, accepted;
+};
+struct room_namespaces MAP(struct room_bytes); // keys are owned
+
+struct room {
+    size_t max; // 0: no bound
+    size_t share_percent;
+    struct room_bytes all;
+    struct room_namespaces namespaces;
+};
+
 // A replay that store_watch_start is giving; stopping its watch clears it.
 struct replay {
     const struct store_watch *watch;
@@ -76,9 +95,11 @@ struct store {
     uint64_t epoch;               // counts failures: writes accepted before one are lost with it
     struct list_node *next_watch; // while an event is given: the watch after the current one
     struct replay *replays;
-    size_t objects, object_bytes;
+    size_t objects;
+    struct room room;
     uint64_t writes, commits;
     bool failing;
+    bool low; // of disk space: only urgent writes are accepted
     bool publishing;
 };
 
@@ -105,6 +126,16 @@ void history_trim(struct store *s);
 size_t history_find(const struct history *h, uint64_t revision);
 const struct history_event *history_at(const struct history *h, size_t i);
 void history_done(struct store *s);
+
+// room_accept and room_show count an accepted change and a visible one, from one version of a key
+// to another; NULL: none. room_fall_back: what was accepted and is not visible is lost.
+void room_accept(struct room *room, const struct object *from, const struct object *to);
+void room_show(struct room *room, const struct object *from, const struct object *to);
+void room_fall_back(struct room *room);
+void room_done(struct room *room);
+
+// room_is_urgent: the change from head (NULL: none) to o may use reserves.
+bool room_is_urgent(const struct object *head, const struct object *o);
 
 // watch_publish gives an event to the watches of its kind.
 void watch_publish(struct store *s, const struct history_event *e);

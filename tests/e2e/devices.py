@@ -113,6 +113,13 @@ def taint(c, name):
     until('the rule is there', lambda: 'a-rule' in c.run('get', 'devicetaintrules').stdout)
     c.run('untaint', name, 'look')
     c.run('untaint', 'a-rule', code=1)
+    # untaint takes the words that taint took.
+    c.run('taint', name, 'odd=yes:NoSchedule')
+    c.run('untaint', name, 'odd=no:NoSchedule', code=1)
+    c.run('untaint', name, 'odd=yes:NoSchedule')
+    c.run('taint', '--class', 'gpu.example.com', 'old:NoSchedule')
+    c.run('untaint', '--class', 'gpu.example.com', 'old:NoSchedule')
+    assert 'old' not in c.run('get', 'devicetaintrules').stdout
 
 
 def tolerant(c):

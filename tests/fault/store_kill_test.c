@@ -221,6 +221,9 @@ static void killed_writers_lose_nothing(void **state)
     assert_true(k.acks > 0);
     (void)unlink(path);
     (void)unlink(log);
+    char mark[128];
+    (void)snprintf(mark, sizeof(mark), "%s.mark", path);
+    (void)unlink(mark);
     assert_int_equal(rmdir(folder), 0);
 }
 

@@ -44,6 +44,7 @@ static void cuts_what_is_too_long(void **state)
     big[sizeof(big) - 1] = '\0';
     (void)err_set(&e, ERR_INVALID, "%s", big);
     assert_int_equal(strlen(e.msg), DRAY_ERR_MSG_MAX - 1);
+    assert_string_equal(e.msg + DRAY_ERR_MSG_MAX - 4, "…");
     (void)err_wrap(&e, "%s", big);
     assert_int_equal(strlen(e.msg), DRAY_ERR_MSG_MAX - 1);
     for (int i = 0; i < 100; i++)

@@ -47,6 +47,11 @@ struct world {
 #    define WORLD_PENDING_BYTES ((size_t)0)
 #endif
 
+// The bound of the database; 0: none.
+#ifndef WORLD_MAX_BYTES
+#    define WORLD_MAX_BYTES ((size_t)0)
+#endif
+
 static inline bool world_fails(void *arg, struct err *err)
 {
     struct world *w = arg;
@@ -88,6 +93,7 @@ static inline struct world *world_new_without(struct str plugins)
     struct err err = {0};
     const struct store_options so = {.exec = exec_sim_exec(w->sim),
                                      .pending_bytes = WORLD_PENDING_BYTES,
+                                     .max_bytes = WORLD_MAX_BYTES,
                                      .commit_on_exec = true,
                                      .fail_commit = world_fails,
                                      .fail_commit_arg = w};

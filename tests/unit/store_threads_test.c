@@ -62,7 +62,8 @@ static void begin(struct world *w)
 
 static void end(struct world *w)
 {
-    static const char *const names[] = {"db", "db-wal", "copy", "other"};
+    static const char *const names[] = {"db",        "db-wal", "db.mark",   "copy",
+                                        "copy.mark", "other",  "db.damaged"};
     char path[128];
     for (size_t i = 0; i < array_len(names); i++) {
         (void)snprintf(path, sizeof(path), "%s/%s", w->folder, names[i]);

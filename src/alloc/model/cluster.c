@@ -110,16 +110,16 @@ static void alloc_cluster_gather_uses(struct alloc_cluster *c, const struct allo
 // its devices of the newest generation.
 static void cluster_find_lost(struct alloc_cluster *c)
 {
-    if (!c->counters || !c->features.partitionable_devices || c->use_list_len == 0)
+    if (!c->pools.counters || !c->features.partitionable_devices || c->use_list_len == 0)
         return;
     map_foreach(&c->uses, i) {
         struct str key = map_key(&c->uses, i), driver, pool, device;
         str_cut(key, '\0', &driver, &device);
         str_cut(device, '\0', &pool, &device);
-        (*map_put(&c->lost, str_upto(key, driver.n + 1 + pool.n)))++;
+        (*map_put(&c->pools.lost, str_upto(key, driver.n + 1 + pool.n)))++;
     }
-    map_foreach(&c->lost, i) {
-        const struct u32_vec *slices = map_get(&c->by_pool, map_key(&c->lost, i));
+    map_foreach(&c->pools.lost, i) {
+        const struct u32_vec *slices = map_get(&c->by_pool, map_key(&c->pools.lost, i));
         int64_t newest = INT64_MIN;
         for (size_t k = 0; slices && k < slices->n; k++)
             if (c->slices[slices->p[k]].api->spec.pool.generation > newest)
@@ -129,7 +129,7 @@ static void cluster_find_lost(struct alloc_cluster *c)
             const struct cl_device *d = &c->devices[s->first_device];
             if (s->api->spec.pool.generation == newest)
                 for (size_t j = 0; j < s->api->spec.devices.n; j++)
-                    *map_value(&c->lost, i) -= d[j].exclusive_use || d[j].shared_use;
+                    *map_value(&c->pools.lost, i) -= d[j].exclusive_use || d[j].shared_use;
         }
     }
 }
@@ -267,9 +267,9 @@ static int alloc_cluster_gather_slices(struct alloc_cluster *c, const struct all
             map_put(&c->by_pool, cluster_pool_key(&c->arena, s->spec.driver, s->spec.pool.name));
         const struct api_resource_pool *first =
             pool->n ? &c->slices[pool->p[0]].api->spec.pool : &s->spec.pool;
-        c->mixed |= first->generation != s->spec.pool.generation ||
-                    first->resource_slice_count != s->spec.pool.resource_slice_count;
-        c->counters |= s->spec.shared_counters.n > 0;
+        c->pools.mixed |= first->generation != s->spec.pool.generation ||
+                          first->resource_slice_count != s->spec.pool.resource_slice_count;
+        c->pools.counters |= s->spec.shared_counters.n > 0;
         vec_push(pool, (uint32_t)i);
         for (size_t j = 0; j < s->spec.devices.n; j++) {
             struct cl_device *d = &c->devices[c->devices_len++];
@@ -301,8 +301,8 @@ static enum match_state class_match(const struct alloc_cluster *c, const struct 
     return m;
 }
 
-bool answer_judge_class(const struct alloc_cluster *c, const struct cl_class *k,
-                        struct cel_run *run, struct alloc_meter *meter)
+bool cluster_judge_class(const struct alloc_cluster *c, const struct cl_class *k,
+                         struct cel_run *run, struct alloc_meter *meter)
 {
     const struct api_device_selector_array *sel = &k->api->spec.selectors;
     if (*k->judged == c->devices_len)
@@ -348,7 +348,7 @@ static void alloc_cluster_gather_classes(struct alloc_cluster *c, const struct a
         alloc_cluster_make_class(c, &c->classes[i]);
         // A cluster without a kit may be of several threads: nothing is made later.
         if (run)
-            (void)answer_judge_class(c, &c->classes[i], run, NULL);
+            (void)cluster_judge_class(c, &c->classes[i], run, NULL);
     }
     cel_run_free(run);
 }
@@ -424,7 +424,7 @@ struct alloc_cluster *alloc_cluster_in_use(const struct alloc_cluster *base,
     c->borrowed = true;
     c->arena = (struct arena){0};
     c->uses = (struct cl_uses){0};
-    c->lost = (struct pool_uses){0};
+    c->pools.lost = (struct pool_uses){0};
     memset(c->use_bits, 0, sizeof(c->use_bits));
     c->use_list_len = 0;
     alloc_cluster_gather_uses(c, input);
@@ -470,7 +470,7 @@ void alloc_cluster_free(struct alloc_cluster *c)
     map_foreach(&c->uses, i)
         vec_done(&map_value(&c->uses, i)->capacities);
     map_done(&c->uses);
-    map_done(&c->lost);
+    map_done(&c->pools.lost);
     arena_done(&c->arena);
     free(c);
 }

@@ -104,12 +104,17 @@ struct alloc_kit {
     struct answers *answers; // NULL: kinds are not known
 };
 
+// What is odd about pools.
+struct cl_pools {
+    bool counters; // some slices have shared counters
+    bool mixed;    // some pools have slices of several generations or slice counts
+    struct pool_uses MAP(int64_t) lost; // by pool: devices in use that it does not publish
+};
+
 struct alloc_cluster {
     struct arena arena;
     struct alloc_features features;
     bool experimental; // a feature that only upstream's experimental allocator knows is on
-    bool counters;     // some slices have shared counters
-    bool mixed;        // some pools have slices of several generations or slice counts
     struct cl_slice *slices;
     size_t slices_len;
     struct cl_device *devices;
@@ -122,7 +127,7 @@ struct alloc_cluster {
     struct u32_vec elsewhere;                     // slices without a node name
     struct cl_uses MAP(struct cl_use) uses;       // by "driver\0pool\0device"
     uint64_t use_bits[4];                         // of names in uses: most devices are in none
-    struct pool_uses MAP(int64_t) lost; // by pool: devices in use that it does not publish
+    struct cl_pools pools;
     struct alloc_use *use_list;
     size_t use_list_len;
     const struct api_device_taint_rule **taint_rules; // for smaller clusters made of this one

@@ -208,7 +208,7 @@ static bool find_class(struct alloc_solver *s, struct alternative *a, struct str
                                      STR_ARG(name), STR_ARG(name));
         return problem_refuse_request(s, a, text.p);
     }
-    s->budget.postponed |= !answer_judge_class(c, a->class_, s->run, s->options.meter);
+    s->budget.postponed |= !cluster_judge_class(c, a->class_, s->run, s->options.meter);
     return !s->budget.postponed;
 }
 

@@ -325,7 +325,7 @@ static void finish_draft(struct builder *b, struct draft *p)
 {
     const struct alloc_cluster *c = b->c;
     assert(p->here.p); // a draft is made by its first slice
-    if (c->mixed && counts_disagree(b, p))
+    if (c->pools.mixed && counts_disagree(b, p))
         return;
     if ((int64_t)p->here.n != c->slices[p->here.p[0]].api->spec.pool.resource_slice_count) {
         look_elsewhere(b, p);

@@ -18,10 +18,10 @@ void view_update_join_group(struct group_state *g, uint64_t mask)
 
 uint32_t view_update_lost(const struct alloc_cluster *c, struct str driver, struct str pool)
 {
-    if (map_len(&c->lost) == 0)
+    if (map_len(&c->pools.lost) == 0)
         return 0;
     struct arena a = {0};
-    const int64_t *lost = map_get(&c->lost, cluster_pool_key(&a, driver, pool));
+    const int64_t *lost = map_get(&c->pools.lost, cluster_pool_key(&a, driver, pool));
     bool any = lost && *lost > 0;
     arena_done(&a);
     return any;

@@ -22,7 +22,8 @@ struct patch_index {
     struct patch_places MAP(size_t) places;
 };
 
-// Lists that are searched in turn, also those around them, have an index each. The owner calls patch_order_forget in the end.
+// Lists that are searched in turn, also those around them, have an index each. The owner calls
+// patch_order_forget in the end.
 struct patch_work {
     struct arena *arena;
     struct err *err;

@@ -290,7 +290,7 @@ static int patch_strategic_find_item(struct patch_work *w, const struct tree_lis
 
 struct patch_strategic_names MAP(bool);
 
-// Items are objects all of them. Those whose key is a string go in one pass, however many are named.
+// All items are objects. Those whose key is a string go in one pass, however many are named.
 static int delete_matching(struct patch_work *w, struct tree_list *list, struct str merge_key,
                            const struct patch_strategic_names *names, const struct tree *value)
 {

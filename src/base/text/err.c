@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Error messages in a fixed buffer, so that reporting a failure never allocates. A message that is
-// too long is cut.
+// too long is cut, and ends in an ellipsis.
 #include "base/err.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/banned.h"
+
+// Marks a text that fills its buffer as cut. The mark never begins within a character.
+static void err_mark_cut(char *buf, size_t cap)
+{
+    static const char mark[] = "…";
+    size_t at = cap - sizeof(mark);
+    while (at > 0 && ((unsigned char)buf[at] & 0xc0) == 0x80)
+        at--;
+    memcpy(buf + at, mark, sizeof(mark));
+}
 
 int err_set_v(struct err *err, int code, const char *fmt, va_list ap)
 {
@@ -17,7 +27,8 @@ int err_set_v(struct err *err, int code, const char *fmt, va_list ap)
     err->line = 0;
     err->column = 0;
     err->path[0] = '\0';
-    (void)vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
+    if (vsnprintf(err->msg, sizeof(err->msg), fmt, ap) >= (int)sizeof(err->msg))
+        err_mark_cut(err->msg, sizeof(err->msg));
     return -code;
 }
 
@@ -39,6 +50,8 @@ static void err_prepend_text(char *buf, size_t cap, const char *head, size_t hea
     memmove(buf + head_len, buf, keep);
     memcpy(buf, head, head_len);
     buf[head_len + keep] = '\0';
+    if (keep < old)
+        err_mark_cut(buf, cap);
 }
 
 int err_wrap(struct err *err, const char *fmt, ...)

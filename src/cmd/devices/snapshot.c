@@ -4,6 +4,7 @@
 #include "plan/snapshot.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "api/api.h"
 #include "base/map.h"
@@ -84,6 +85,9 @@ static int snapshot_verb_save(struct err *err)
 {
     struct device_source s = {0};
     cleanup_sbuf struct sbuf out = {0}, taken = {0};
+    if (!words.n && isatty(STDOUT_FILENO))
+        return err_set(err, ERR_INVALID,
+                       "a snapshot is not for a terminal: name a file, or redirect the output");
     int r = device_verb_open(&s, DEVICE_WORLD_EVENTS | DEVICE_WORLD_ALL, err);
     if (r == 0) {
         rfc3339_write_seconds(view_now(), &taken);

@@ -24,6 +24,8 @@ static const struct cli_option taint_options[] = {
     DEVICE_SNAPSHOT_OPTION,
 };
 static const struct cli_option untaint_options[] = {
+    {"--class", NULL, "CLASS",
+     "untaint the devices of this class; the taint is then the only argument", .text = &class_name},
     {"--dry-run", NULL, NULL, "show which rules would be deleted", .flag = &dry_run},
 };
 static const struct cli_group taint_group = CLI_GROUP("Options", taint_options);
@@ -54,11 +56,14 @@ const struct cli_verb untaint_verb = {
     .name = "untaint",
     .summary = "remove taints from devices",
     .chapter = CLI_DEVICES,
-    .synopsis = "untaint RULE|DRIVER[/POOL[/DEVICE]]|DEVICE [KEY] [OPTIONS]",
+    .synopsis = "untaint RULE|DRIVER[/POOL[/DEVICE]]|DEVICE [KEY[=VALUE][:EFFECT]] [OPTIONS]\n"
+                "untaint --class CLASS KEY[=VALUE][:EFFECT] [OPTIONS]",
     .text = "Deletes DeviceTaintRules: the rule of that name, or those that select exactly this "
-            "driver, pool or device. Taints "
-            "that a driver publishes itself stay; only the driver can remove them.",
-    .examples = "dray untaint gpu-0\ndray untaint gpu.example.com/n1 maintenance",
+            "driver, pool or device, or those that 'dray taint --class' creates. Takes the words "
+            "of 'dray taint'; without a taint all such rules are deleted. Taints that a driver "
+            "publishes itself stay; only the driver can remove them.",
+    .examples = "dray untaint gpu-0\ndray untaint gpu.example.com/n1 maintenance\n"
+                "dray untaint --class gpu.example.com upgrade:NoSchedule",
     .groups = {&untaint_group, &common_cluster},
     .words = &words,
     .word = "RULE or DEVICE",
@@ -168,19 +173,51 @@ static int verb_taint(void)
 
 // --- Untaint -------------------------------------------------------------------------------------
 
+// The taint of the command line, KEY[=VALUE][:EFFECT]: all of it has to be the rule's.
+static struct api_device_taint taint_verb_read_taint(struct str text)
+{
+    struct api_device_taint taint = {0};
+    struct str rest, effect;
+    if (!str_cut(text, ':', &rest, &effect))
+        rest = text;
+    else
+        taint.effect = effect;
+    if (!str_cut(rest, '=', &taint.key, &taint.value))
+        taint.key = rest;
+    return taint;
+}
+
+static int taint_verb_find_rules(struct device_source *s, const struct inventory *inv,
+                                 struct taint_names *ret, struct err *err)
+{
+    struct api_device_taint taint = {0};
+    struct taint_rules of_class = {0};
+    if (class_name || words.n > 1)
+        taint = taint_verb_read_taint(str_z(words.p[words.n - 1]));
+    if (!class_name) {
+        taint_rules_about(inv, str_z(words.p[0]), &taint, &s->arena, ret);
+    } else {
+        int r = taint_of_class(inv, str_z(class_name), &taint, &s->arena, &of_class, err);
+        if (r < 0)
+            return r;
+        taint_rules_like(inv, &of_class, &taint, &s->arena, ret);
+    }
+    if (ret->n)
+        return 0;
+    return err_set(err, ERR_NOT_FOUND,
+                   "no DeviceTaintRule is called %s or is about exactly that; taints that drivers "
+                   "publish stay",
+                   class_name ? class_name : words.p[0]);
+}
+
 static int taint_verb_remove_taint(struct device_source *s, const struct inventory *inv,
                                    struct err *err)
 {
     struct taint_names names = {0};
     const char *target = NULL;
-    struct str key = words.n > 1 ? str_z(words.p[1]) : (struct str){0};
-    taint_rules_about(inv, str_z(words.p[0]), key, &s->arena, &names);
-    if (!names.n)
-        return err_set(err, ERR_NOT_FOUND,
-                       "no DeviceTaintRule is called %s or is about exactly that; taints that "
-                       "drivers publish stay",
-                       words.p[0]);
-    int r = dry_run ? 0 : device_verb_rules_target(&s->cluster, &target, err);
+    int r = taint_verb_find_rules(s, inv, &names, err);
+    if (r == 0 && !dry_run)
+        r = device_verb_rules_target(&s->cluster, &target, err);
     for (size_t i = 0; r == 0 && i < names.n; i++) {
         struct str path =
             arena_strf(&s->arena, "%s/%.*s", target ? target : "", STR_ARG(names.p[i]));

@@ -56,6 +56,14 @@ static const struct cli_option node_options[] = {
     {"--cdi-dir", NULL, "DIR",
      "read CDI specs here; repeatable; default /etc/cdi and /var/run/cdi, with join also DIR/cdi",
      .many = &agent_args.cdi_dirs},
+    {"--monitor", NULL, "PROGRAM", .text = &agent_args.monitor},
+    {"--listen", NULL, "HOST:PORT",
+     "serve logs and commands here; default 0.0.0.0:10250; 'none': not at all",
+     .text = &agent_args.listen},
+    {"--keep-slices", NULL, NULL, "keep ResourceSlices of drivers that are gone",
+     .flag = &agent_args.keep_slices},
+};
+static const struct cli_option machine_options[] = {
     {"--runtime", NULL, "PROGRAM",
      "run containers with crun or runc; default: the one that is installed",
      .text = &agent_args.runtime},
@@ -63,7 +71,6 @@ static const struct cli_option node_options[] = {
      "run pods of a RuntimeClass with this handler with another program, called as crun or runc; "
      "repeatable. crun and runc are handlers where they are installed",
      .many = &agent_args.handlers},
-    {"--monitor", NULL, "PROGRAM", .text = &agent_args.monitor},
     {"--pod-subnet", NULL, "CIDR",
      "give pods addresses of this subnet; default 10.199.0.0/16; empty: loopback only",
      .text = &agent_args.subnet},
@@ -76,14 +83,12 @@ static const struct cli_option node_options[] = {
      .text = &agent_args.taints},
     {"--max-pods", NULL, "N", "run at most this many pods; default 110",
      .number = &agent_args.max_pods, .least = 1, .most = 10000},
-    {"--listen", NULL, "HOST:PORT",
-     "serve logs and commands here; default 0.0.0.0:10250; 'none': not at all",
-     .text = &agent_args.listen},
     {"--pod-max-pids", NULL, "N",
      "let a pod have at most this many processes; default 4096; -1: no limit",
      .number = &agent_args.pod_pids, .least = -1, .most = 4194304},
     {"--eviction-hard", NULL, "SIGNAL<AMOUNT,…",
-     "evict pods at once when less than this is left; default " EVICTION_HARD_DEFAULT,
+     "evict pods at once when less than this is left; default 100Mi of memory.available, 10% of "
+     "nodefs.available, 15% of imagefs.available, 5% of their inodesFree and 1000 of pid.available",
      .text = &agent_args.eviction.hard},
     {"--eviction-soft", NULL, "SIGNAL<AMOUNT,…",
      "evict pods when less than this is left for longer than the grace of the signal",
@@ -107,8 +112,6 @@ static const struct cli_option node_options[] = {
      .number = &agent_args.image_low, .least = 1, .most = 100},
     {"--refresh", NULL, "SECONDS", "update files of config maps and secrets this often; default 60",
      .number = &agent_args.refresh_s, .least = 1, .most = 86400},
-    {"--keep-slices", NULL, NULL, "keep ResourceSlices of drivers that are gone",
-     .flag = &agent_args.keep_slices},
 };
 static const struct cli_option agent_options[] = {
     {"--tls-cert-file", NULL, "FILE", "serve with this certificate; default: made in DIR/pki",
@@ -122,6 +125,7 @@ static const struct cli_option agent_options[] = {
      .text = &agent_args.pki},
 };
 const struct cli_group agent_node_group = CLI_GROUP("Node options", node_options);
+const struct cli_group agent_machine_group = CLI_GROUP("Pods of the node", machine_options);
 static const struct cli_group agent_group = CLI_GROUP("Certificates", agent_options);
 
 const struct cli_verb agent_verb = {
@@ -136,7 +140,7 @@ const struct cli_verb agent_verb = {
             "takes them over.",
     .examples = "sudo dray agent --kubeconfig admin.kubeconfig --node-name n1\n"
                 "sudo dray agent --config /etc/dray/agent.yaml",
-    .groups = {&agent_node_group, &agent_group, &common_connect},
+    .groups = {&agent_node_group, &agent_machine_group, &agent_group, &common_connect},
     .config = true,
     .check = agent_check,
     .run = verb_agent,
@@ -366,6 +370,24 @@ int agent_check(struct err *err)
                    (long long)low, (long long)high);
 }
 
+void agent_apply_args(const struct agent_args *a, struct agent_options *o)
+{
+    o->runtime = a->runtime;
+    o->handlers = a->handlers.p;
+    o->handlers_len = a->handlers.n;
+    o->bridge = a->bridge;
+    o->subnet = a->subnet;
+    o->cgroup_top = a->cgroup;
+    o->labels = str_z(a->labels);
+    o->taints = str_z(a->taints);
+    o->pods_max = a->max_pods;
+    o->pids_max = a->pod_pids;
+    o->eviction = a->eviction;
+    o->image_high = a->image_high;
+    o->image_low = a->image_low;
+    o->refresh_ns = a->refresh_s * CLOCK_NS_PER_SEC;
+}
+
 static int agent_verb_start(struct running *r, struct err *err)
 {
     const struct agent_args *a = r->args;
@@ -384,40 +406,27 @@ static int agent_verb_start(struct running *r, struct err *err)
         code = agent_verb_open_tls(r, data_dir, err);
     if (code == 0)
         tls_follow_start(&r->follow, loop_exec(r->loop), r->tls);
-    const struct agent_options o = {.loop = r->loop,
-                                    .client = r->client,
-                                    .features = &r->features,
-                                    .node = sbuf_str(&r->node),
-                                    .data_dir = a->data_dir,
-                                    .device_plugins = a->device_plugins,
-                                    .image_dir = a->image_dir,
-                                    .runtime = a->runtime,
-                                    .handlers = a->handlers.p,
-                                    .handlers_len = a->handlers.n,
-                                    .monitor = a->monitor,
-                                    .bridge = a->bridge,
-                                    .subnet = a->subnet,
-                                    .cgroup_top = a->cgroup,
-                                    .cdi_dirs = a->cdi_dirs.p,
-                                    .cdi_dirs_len = a->cdi_dirs.n,
-                                    .boot_id = boot,
-                                    .node_ip = str_z(a->node_ip),
-                                    .labels = str_z(a->labels),
-                                    .taints = str_z(a->taints),
-                                    .api_url = r->target.server,
-                                    .tls = r->tls,
-                                    .listen = a->listen,
-                                    .pods_max = a->max_pods,
-                                    .pids_max = a->pod_pids,
-                                    .eviction = a->eviction,
-                                    .image_high = a->image_high,
-                                    .image_low = a->image_low,
-                                    .refresh_ns = a->refresh_s * CLOCK_NS_PER_SEC,
-                                    .keep_slices = a->keep_slices,
-                                    .trim = true,
-                                    .say = agent_verb_print_line,
-                                    .registered = agent_verb_on_registered,
-                                    .arg = r};
+    struct agent_options o = {.loop = r->loop,
+                              .client = r->client,
+                              .features = &r->features,
+                              .node = sbuf_str(&r->node),
+                              .data_dir = a->data_dir,
+                              .device_plugins = a->device_plugins,
+                              .image_dir = a->image_dir,
+                              .monitor = a->monitor,
+                              .cdi_dirs = a->cdi_dirs.p,
+                              .cdi_dirs_len = a->cdi_dirs.n,
+                              .boot_id = boot,
+                              .node_ip = str_z(a->node_ip),
+                              .api_url = r->target.server,
+                              .tls = r->tls,
+                              .listen = a->listen,
+                              .keep_slices = a->keep_slices,
+                              .trim = true,
+                              .say = agent_verb_print_line,
+                              .registered = agent_verb_on_registered,
+                              .arg = r};
+    agent_apply_args(a, &o);
     count_steps();
     if (code == 0)
         code = agent_new(&o, &r->agent, err);

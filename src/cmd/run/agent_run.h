@@ -11,7 +11,7 @@
 #include "cmd/engine/cli.h"
 #include "net/loop.h"
 #include "net/tls.h"
-#include "node/eviction.h"
+#include "node/agent.h"
 
 // The options of an agent; NULL and 0 mean the default. See agent_node_group.
 struct agent_args {
@@ -28,9 +28,11 @@ struct agent_args {
     bool keep_slices;
 };
 
-// What the options of the command line set, and those of a node: of `dray agent` and `dray join`.
+// What the options of the command line set. agent_node_group is for `dray agent` and `dray join`,
+// agent_machine_group also for `dray up`; agent_apply_args sets what the latter has.
 extern struct agent_args agent_args;
-extern const struct cli_group agent_node_group;
+extern const struct cli_group agent_node_group, agent_machine_group;
+void agent_apply_args(const struct agent_args *a, struct agent_options *o);
 int agent_check(struct err *err); // for cli_verb.check
 
 struct agent_host {

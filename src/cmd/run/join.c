@@ -65,7 +65,7 @@ const struct cli_verb join_verb = {
     .examples = "dray join 10.0.0.1:6443 --token abcdef.0123456789abcdef --ca-hash sha256:…\n"
                 "dray join 10.0.0.1:6443 --token … --ca-hash … --sim example-gpu\n"
                 "dray join                     # again, after a reboot",
-    .groups = {&join_group, &agent_node_group},
+    .groups = {&join_group, &agent_node_group, &agent_machine_group},
     .words = &args.words,
     .words_most = 1,
     .check = agent_check,

@@ -3,6 +3,7 @@
 // dray server: store, registry, API server and HTTP on one loop.
 #include "server/server.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +18,8 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/rand.h"
+#include "cmd/run/archive.h"
+#include "cmd/run/data_dir.h"
 #include "cmd/run/process.h"
 #include "cmd/run/server_options.h"
 #include "cmd/run/server_run.h"
@@ -83,53 +86,6 @@ static void server_verb_log_stderr(void *ctx, enum log_level level, struct str r
     (void)fwrite(record.p, 1, record.n, stderr);
 }
 
-static char *in_folder(const char *folder, const char *name)
-{
-    struct sbuf b = {0};
-    sbuf_addf(&b, "%s/%s", folder, name);
-    return sbuf_take(&b);
-}
-
-// --- The data directory --------------------------------------------------------------------------
-
-static int prepare_folder(const char *path, struct err *err)
-{
-    struct stat st;
-    if (mkdir(path, 0700) < 0 && errno != EEXIST)
-        return err_set(err, errno, "cannot make the data folder %s: %m", path);
-    if (stat(path, &st) < 0)
-        return err_set(err, errno, "cannot look at %s: %m", path);
-    if (!S_ISDIR(st.st_mode))
-        return err_set(err, ENOTDIR, "%s is not a folder: choose another --data-dir", path);
-    if (st.st_uid != 0 && st.st_uid != geteuid())
-        return err_set(
-            err, EPERM,
-            "%s belongs to user %u, who could put other keys there: run as that user, or "
-            "choose another --data-dir",
-            path, (unsigned)st.st_uid);
-    if (st.st_mode & 022)
-        return err_set(err, EPERM,
-                       "others may write to %s, where keys are kept: run 'chmod 700 %s'", path,
-                       path);
-    file_remove_temporaries(path, STR(""));
-    return 0;
-}
-
-// server_verb_restore_backup puts a backup in the place of a database that is not there yet.
-static int server_verb_restore_backup(const char *backup, const char *database, struct err *err)
-{
-    if (access(database, F_OK) == 0)
-        return err_set(err, EEXIST,
-                       "%s exists already and would be lost: restore into a new --data-dir",
-                       database);
-    int from = open(backup, O_RDONLY | O_CLOEXEC);
-    if (from < 0)
-        return err_set(err, errno, "cannot read the backup %s: %m", backup);
-    int r = file_copy_durable(from, AT_FDCWD, database, 0600, err);
-    (void)close(from);
-    return r < 0 ? err_wrap(err, "cannot restore a backup") : 0;
-}
-
 // --- Starting ------------------------------------------------------------------------------------
 
 static struct str host_of(const char *listen)
@@ -152,9 +108,11 @@ static int start_store(struct running *r, struct err *err)
         ret = features_check_dependencies(&r->features, err);
     if (ret < 0)
         return err_wrap(err, "--feature-gates");
-    ret = prepare_folder(f->data_dir, err);
+    ret = data_dir_prepare(f->data_dir, err);
     if (ret == 0 && f->restore)
-        ret = server_verb_restore_backup(f->restore, r->database, err);
+        ret = archive_restore(f->restore, f->data_dir, err);
+    if (ret == 0)
+        ret = data_dir_check_keys(f->data_dir, f->database.salvage, err);
     if (ret == 0)
         ret = loop_new(&r->loop, err);
     if (ret < 0)
@@ -162,7 +120,12 @@ static int start_store(struct running *r, struct err *err)
     loop_watch_turns(r->loop, "server");
     struct store_options store = {.exec = loop_exec(r->loop),
                                   .path = r->database,
-                                  .history_events = (size_t)f->history_events};
+                                  .history_events = (size_t)f->history_events,
+                                  .reserve = true,
+                                  .max_bytes = (size_t)f->database.max_bytes,
+                                  .namespace_percent = (size_t)f->database.namespace_percent,
+                                  .salvage = f->database.salvage ? data_dir_note_salvage : NULL,
+                                  .salvage_arg = (void *)(uintptr_t)f->data_dir};
     ret = store_open(&store, &r->store, err);
     if (ret < 0)
         return ret;
@@ -213,7 +176,7 @@ static int server_verb_parse_authorization(const struct server_flags *f,
 
 static int prepare_pki(const struct server_flags *f, struct pki *ret, struct err *err)
 {
-    char *folder = in_folder(f->data_dir, "pki");
+    char *folder = data_dir_path(f->data_dir, "pki");
     const struct pki_host names = {host_of(f->listen), str_z(f->advertise_address)};
     int r = pki_prepare(folder, &names, clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, ret, err);
     free(folder);
@@ -253,7 +216,7 @@ static int start_server(struct running *r, struct err *err)
     if (ret < 0)
         return ret;
     options.audit = r->audit;
-    char *pki_folder = in_folder(f->data_dir, "pki");
+    char *pki_folder = data_dir_path(f->data_dir, "pki");
     char *account_key = NULL;
     ret = pki_account_key(pki_folder, &account_key, err);
     options.account_key = str_z(account_key ? account_key : "");
@@ -424,7 +387,12 @@ static int open_doors(struct running *r, struct err *err)
     ret = open_local_door(r, err);
     if (ret < 0)
         return ret;
-    return pki_write_kubeconfig(r->tls ? &r->pki : NULL, r->url, r->kubeconfig, err);
+    ret = pki_write_kubeconfig(r->tls ? &r->pki : NULL, r->url, r->kubeconfig, err);
+    if (ret != -ENOSPC)
+        return ret;
+    // A full disk must not prevent a start: only a running server can delete objects.
+    LOG_WARN(&log_mod, "the kubeconfig is not current", log_z("reason", err->msg));
+    return 0;
 }
 
 // --- Stopping ------------------------------------------------------------------------------------
@@ -512,13 +480,13 @@ static void running_done(struct running *r)
 static void name_files(struct running *r)
 {
     const struct server_flags *f = &r->flags;
-    r->database = in_folder(f->data_dir, "dray.db");
+    r->database = data_dir_path(f->data_dir, "dray.db");
     r->socket = f->unix_path ? xstrndup(f->unix_path, strlen(f->unix_path))
-                             : in_folder(f->data_dir, "dray.sock");
+                             : data_dir_path(f->data_dir, "dray.sock");
     r->tokens = f->token_file ? xstrndup(f->token_file, strlen(f->token_file))
-                              : in_folder(f->data_dir, "tokens.csv");
+                              : data_dir_path(f->data_dir, "tokens.csv");
     r->kubeconfig = f->kubeconfig_out ? xstrndup(f->kubeconfig_out, strlen(f->kubeconfig_out))
-                                      : in_folder(f->data_dir, "admin.kubeconfig");
+                                      : data_dir_path(f->data_dir, "admin.kubeconfig");
 }
 
 static void prepare_process(void)
@@ -543,6 +511,8 @@ static int server_verb_start(struct running *r, struct err *err)
         ret = open_doors(r, err);
     if (ret == 0)
         ret = server_verb_init_cluster(r, err);
+    if (ret == 0)
+        ret = data_dir_note_keys(r->flags.data_dir, err);
     if (ret == 0)
         follow_certificates(r);
     if (ret == 0)

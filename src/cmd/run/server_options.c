@@ -5,8 +5,12 @@
 
 #include "base/banned.h"
 
-struct server_flags server_flags = {
-    .listen = "127.0.0.1:6443", .feature_gates = "", .runtime_config = "", .log_level = "info"};
+struct server_flags server_flags = {.listen = "127.0.0.1:6443",
+                                    .feature_gates = "",
+                                    .runtime_config = "",
+                                    .log_level = "info",
+                                    .database = {.max_bytes = INT64_C(2) << 30,
+                                                 .namespace_percent = 50}};
 
 static const struct cli_option server_options[] = {
     {"--data-dir", NULL, "DIR",
@@ -82,8 +86,22 @@ static const struct cli_option server_options[] = {
      .text = &server_flags.kubelet_address_types},
     {"--kubelet-insecure-tls", NULL, NULL, "accept any certificate of nodes",
      .flag = &server_flags.kubelet_insecure},
-    {"--restore", NULL, "FILE", "begin with a backup; DIR must not hold a database yet",
+    {"--restore", NULL, "FILE",
+     "begin with a backup, as 'dray restore' does; DIR must be empty or not exist",
      .text = &server_flags.restore},
+    {"--max-database-bytes", NULL, "N",
+     "reject writes that let the objects grow beyond N bytes; deletions always succeed. Default "
+     "2147483648; 0: no bound",
+     .number = &server_flags.database.max_bytes, .most = INT64_C(1) << 50},
+    {"--max-namespace-percent", NULL, "N",
+     "let one namespace take at most N percent of what other namespaces leave of "
+     "--max-database-bytes; default 50",
+     .number = &server_flags.database.namespace_percent, .least = 1, .most = 100},
+    {"--salvage", NULL, NULL,
+     "start in spite of lost or damaged data: keep what can be read of the database, create "
+     "missing "
+     "keys; DIR/salvage.log lists what was lost",
+     .flag = &server_flags.database.salvage},
     {"--history-events", NULL, "N", "keep this many superseded versions for watches and old lists",
      .number = &server_flags.history_events, .most = CLI_MOST},
     {"--bookmark-interval", NULL, "MS", .number = &server_flags.bookmark_ms, .most = CLI_MOST},

@@ -30,6 +30,10 @@ struct server_flags {
         const char *policy_file, *log_path;
         int64_t max_age_days, max_backups, max_size_mb;
     } audit;
+    struct {
+        int64_t max_bytes, namespace_percent;
+        bool salvage;
+    } database;
     bool kubelet_insecure;
     bool insecure_http;
     bool anonymous_auth;

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "cmd/input.h"
+#include "cmd/run/agent_run.h"
 #include "cmd/run/process.h"
 #include "cmd/run/server_run.h"
 #include "cmd/up/up_int.h"
@@ -112,9 +113,11 @@ static void show_card(const struct up *u)
     (void)fflush(stdout);
 }
 
+// Everything is there. The start itself may take long turns: programs of the machine are probed.
 static void start_applying(void *arg)
 {
     struct up *u = arg;
+    loop_watch_turns(up_worker_loop(u->worker), "components");
     if (u->asked.apply.n == 0)
         return;
     printf("\n");
@@ -293,7 +296,7 @@ const struct cli_verb up_verb = {
             "where it stopped.",
     .examples = "dray up\ndray up --sim nvidia-a100-mig --nodes 1\ndray up --sim list\nsudo dray "
                 "up --agent",
-    .groups = {&up_group, &server_group},
+    .groups = {&up_group, &agent_machine_group, &server_group},
     .config = true,
     .check = up_check,
     .run = verb_up,
@@ -310,6 +313,9 @@ static int up_check(struct err *err)
         if (strcmp(*file, "-") != 0 && access(*file, R_OK) < 0)
             return err_set(err, ERR_INVALID, "--apply: cannot read %s: %s", *file,
                            strerrordesc_np(errno));
+    int r = agent_check(err);
+    if (r < 0)
+        return r;
     return cli_given("--controllers") &&
                    ctl_controllers_parse(str_z(args->controller_list), args->controllers, err) < 0
                ? err_wrap(err, "--controllers")

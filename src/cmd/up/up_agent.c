@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "client/remote.h"
+#include "cmd/run/agent_run.h"
 #include "cmd/run/sim_driver.h"
 #include "inproc/local.h"
 #include "net/tls_follow.h"
@@ -135,21 +136,22 @@ static int open_agent(struct up_agent *u, struct err *err)
 {
     const struct up_agent_options *o = &u->options;
     const char *cdi[] = {"/etc/cdi", "/var/run/cdi", up_agent_path_below(u, "cdi")};
-    const struct agent_options a = {.loop = o->loop,
-                                    .client = u->client,
-                                    .features = o->host->features,
-                                    .node = str_z(o->node),
-                                    .data_dir = up_agent_path_below(u, ""),
-                                    .image_dir = o->image_dir,
-                                    .cdi_dirs = cdi,
-                                    .cdi_dirs_len = array_len(cdi),
-                                    .node_ip = STR("127.0.0.1"),
-                                    .api_url = str_z(o->host->url),
-                                    .tls = u->tls,
-                                    .listen = "127.0.0.1:0",
-                                    .say = up_agent_print_line,
-                                    .registered = up_agent_on_registered,
-                                    .arg = u};
+    struct agent_options a = {.loop = o->loop,
+                              .client = u->client,
+                              .features = o->host->features,
+                              .node = str_z(o->node),
+                              .data_dir = up_agent_path_below(u, ""),
+                              .image_dir = o->image_dir,
+                              .cdi_dirs = cdi,
+                              .cdi_dirs_len = array_len(cdi),
+                              .node_ip = STR("127.0.0.1"),
+                              .api_url = str_z(o->host->url),
+                              .tls = u->tls,
+                              .listen = "127.0.0.1:0",
+                              .say = up_agent_print_line,
+                              .registered = up_agent_on_registered,
+                              .arg = u};
+    agent_apply_args(&agent_args, &a);
     return agent_new(&a, &u->agent, err);
 }
 

@@ -32,7 +32,6 @@ int up_worker_new(struct loop *server, struct up_worker **ret, struct err *err)
         free(w);
         return r;
     }
-    loop_watch_turns(w->loop, "components");
     *ret = w;
     return 0;
 }

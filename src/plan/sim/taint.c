@@ -178,8 +178,17 @@ static struct str taint_selector_text(const struct api_device_taint_selector *s,
                       STR_ARG(s->pool), s->has_device ? "/" : "", STR_ARG(s->device));
 }
 
-void taint_rules_about(const struct inventory *inv, struct str word, struct str key,
-                       struct arena *arena, struct taint_names *ret)
+// A part of a taint that is not named agrees with any.
+static bool taint_agrees(const struct api_device_taint *wanted, const struct api_device_taint *t)
+{
+    return (!wanted->key.n || str_eq(wanted->key, t->key)) &&
+           (!wanted->value.n || str_eq(wanted->value, t->value)) &&
+           (!wanted->effect.n || str_eq(wanted->effect, t->effect));
+}
+
+void taint_rules_about(const struct inventory *inv, struct str word,
+                       const struct api_device_taint *taint, struct arena *arena,
+                       struct taint_names *ret)
 {
     struct VEC(struct str) names = {0};
     struct str selector = word;
@@ -190,8 +199,23 @@ void taint_rules_about(const struct inventory *inv, struct str word, struct str 
         const struct api_device_taint_selector *s = r->spec.device_selector;
         bool about =
             str_eq(o->name, word) || (s && str_eq(taint_selector_text(s, arena), selector));
-        if (about && (!key.n || str_eq(r->spec.taint.key, key)))
+        if (about && taint_agrees(taint, &r->spec.taint))
             vec_push_arena(arena, &names, o->name);
+    }
+    *ret = (struct taint_names){names.p, names.n};
+}
+
+void taint_rules_like(const struct inventory *inv, const struct taint_rules *like,
+                      const struct api_device_taint *taint, struct arena *arena,
+                      struct taint_names *ret)
+{
+    struct VEC(struct str) names = {0};
+    for (size_t i = 0; i < like->n; i++) {
+        struct taint_names some = {0};
+        struct str selector = taint_selector_text(like->p[i]->spec.device_selector, arena);
+        taint_rules_about(inv, selector, taint, arena, &some);
+        for (size_t n = 0; n < some.n; n++)
+            vec_push_arena(arena, &names, some.p[n]);
     }
     *ret = (struct taint_names){names.p, names.n};
 }

@@ -294,7 +294,7 @@ static void cycle_look_for_errors(struct attempt *a)
         const uint64_t key[] = {a->devices_hash, s->verdicts.classes,
                                 index_state(s->devices, n->index)};
         uint64_t hash = hash_str(str_make((const char *)key, sizeof(key)));
-        uint64_t *known = &s->verdicts.sound[hash % SOUND_MAX];
+        uint64_t *known = &s->verdicts.sound[hash % array_len(s->verdicts.sound)];
         if (*known == hash || cycle_is_avoided(a, n) || filter_node(a, n, NULL) != WHY_NONE)
             continue;
         (void)dra_filter(a, n, NULL);

@@ -14,8 +14,12 @@
 #include "server/flow/flow.h"
 #include "server/http/discovery.h"
 #include "server/http/server_int.h"
+#include "store/room.h"
 
 #include "base/banned.h"
+
+// Namespaces that metrics name; the rest is little.
+#define DOCUMENT_LARGEST_NAMESPACES 10
 
 static const struct str type_text = STR_INIT("text/plain; charset=utf-8");
 
@@ -278,12 +282,30 @@ static void serve_health(struct exchange *ex)
         answer_text(ex, good ? 200 : 500, sbuf_str(&text));
 }
 
+// space_metrics: what --max-database-bytes bounds, and the namespaces that take most of it.
+static void space_metrics(const struct server *s, size_t bytes, struct sbuf *out)
+{
+    struct store_namespace_bytes largest[DOCUMENT_LARGEST_NAMESPACES];
+    size_t n = store_largest_namespaces(s->store, largest, array_len(largest));
+    sbuf_addf(out,
+              "# HELP apiserver_storage_size_bytes Bytes of the stored objects.\n"
+              "# TYPE apiserver_storage_size_bytes gauge\n"
+              "apiserver_storage_size_bytes{storage_cluster_id=\"dray\"} %zu\n",
+              bytes);
+    sbuf_addz(out, "# HELP dray_store_namespace_bytes Bytes of the largest namespaces.\n"
+                   "# TYPE dray_store_namespace_bytes gauge\n");
+    for (size_t i = 0; i < n; i++)
+        sbuf_addf(out, "dray_store_namespace_bytes{namespace=\"%.*s\"} %zu\n",
+                  STR_ARG(largest[i].namespace), largest[i].bytes);
+}
+
 static void store_metrics(const struct server *s, struct sbuf *out)
 {
     struct store_stats stats;
     store_get_stats(s->store, &stats);
     metrics_gauge(out, "dray_store_objects", "Objects in the store.", stats.objects);
     metrics_gauge(out, "dray_store_object_bytes", "Memory of the objects.", stats.object_bytes);
+    space_metrics(s, stats.object_bytes, out);
     metrics_gauge(out, "dray_store_history_events", "Superseded versions kept for watches.",
                   stats.history_events);
     metrics_gauge(out, "dray_store_history_bytes", "Memory of these versions.",
@@ -291,6 +313,7 @@ static void store_metrics(const struct server *s, struct sbuf *out)
     metrics_counter(out, "dray_store_commits_total", "Transactions on disk.", stats.commits);
     metrics_counter(out, "dray_store_writes_total", "Writes in them.", stats.writes);
     metrics_gauge(out, "dray_store_failing", "1 when the disk refuses writes.", stats.failing);
+    metrics_gauge(out, "dray_store_low_space", "1 when the disk is nearly full.", stats.low);
     metrics_gauge(out, "dray_store_revision", "Newest visible revision.", store_revision(s->store));
     sbuf_addz(out, "# HELP apiserver_resource_objects Objects of a kind.\n"
                    "# TYPE apiserver_resource_objects gauge\n");
