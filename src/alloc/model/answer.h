@@ -56,7 +56,7 @@ struct str answer_failure(const struct answer_set *s, const struct cl_device *d)
 // with a kit do so when a question names the class, at the expense of its meter. False: the meter
 // has nothing left.
 bool cluster_judge_class(const struct alloc_cluster *c, const struct cl_class *k,
-                         struct cel_run *run, struct alloc_meter *meter) MUST_USE;
+                         struct cel_run *run, struct alloc_meter *meter);
 
 // answer_charge counts an evaluation; meter_refuses: no other may be made, and remembers
 // that one was wanted.

@@ -2,6 +2,7 @@
 //
 // Compiling and evaluating: the public face.
 #include <assert.h>
+#include <stdio.h>
 
 #include "cel/code/code.h"
 #include "cel/code/vm.h"
